@@ -25,7 +25,7 @@ def trend():
 
     def buckets(width, seconds):
         starts = range(open_hour - seconds, open_hour, width)
-        return [[start, width // BLOCK_TIME, fees, fees, [0.1, 0.5, 1.0]] for start in starts]
+        return [[start, width // BLOCK_TIME, fees, fees, [0.1, 0.5, 1.0], 2 * fees[1]] for start in starts]
 
     head = now // BLOCK_TIME
     times = range(open_hour, now - 1, BLOCK_TIME)
@@ -36,6 +36,7 @@ def trend():
         "minutes": buckets(60, HOUR),
         "ten_minutes": buckets(600, 24 * HOUR),
         "hours": buckets(HOUR, 7 * 24 * HOUR),
+        "before": {"start": 0, "stride": 1, "samples": [], "dropped": []},
         "open": {"start": open_hour, "stride": 1, "samples": samples, "dropped": []},
     }
 
@@ -45,7 +46,7 @@ def measure(folder, node, has_history):
     path = os.path.join(folder, "history.json")
     chains = [{"chain_id": 70_000 + number, "trend": trend()} for number in range(CHAINS)]
     with open(path, "w") as file:
-        json.dump({"format": "gas-suggestion fee trend", "version": 1, "chains": chains}, file)
+        json.dump({"format": "gas-suggestion fee trend", "version": 2, "chains": chains}, file)
     config = os.path.join(folder, "config.toml")
     with open(config, "w") as file:
         file.write('[server]\nlisten = "127.0.0.1:0"\nadmin_listen = "127.0.0.1:0"\n[history]\nrefill = false\n')

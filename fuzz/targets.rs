@@ -13,8 +13,8 @@ use gas_suggestion::api::{self, App, ReadinessState};
 use gas_suggestion::config::{Chain, Config};
 use gas_suggestion::delegation::Delegations;
 use gas_suggestion::fees::{
-    self, Block, FeeHistory, Market, Pricing, PricingError, PricingType, Rewards, Suggestion,
-    ZeroBaseFee,
+    self, Block, FeeHistory, Market, Pricing, PricingError, PricingType, Rewards, SinglePrices,
+    Suggestion, ZeroBaseFee,
 };
 use gas_suggestion::memory_budget::MemoryBudget;
 use gas_suggestion::metrics::Metrics;
@@ -181,7 +181,11 @@ fn check_suggestion(market: &Market, history: &FeeHistory, pricing: &Pricing) {
     assert!(high.max_priority_fee_per_gas >= medium.max_priority_fee_per_gas, "{market:?}");
     assert_eq!(market.floors_applied.priority_fee, average.is_none_or(|average| average < floor));
     let covered = market.covers_full_blocks;
-    assert!(covered.medium <= covered.high && covered.high <= 100, "{market:?}");
+    assert!(covered.medium <= covered.high && covered.high.is_none_or(|most| most <= 100));
+    let base_fees: Vec<u128> = history.blocks().iter().map(|block| block.base_fee).collect();
+    let prices = SinglePrices::new(market, &base_fees);
+    assert!(prices.low <= prices.medium && prices.medium <= prices.high, "{prices:?}");
+    assert!(prices.low >= market.newest_known_base_fee, "{prices:?}");
 }
 
 /// Fuzzes a JSON-RPC response body, and JSON as each of its members.

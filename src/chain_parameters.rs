@@ -128,6 +128,7 @@ struct ContradictionReporter {
     chain: String,
     base_fee_floor: ParameterReport,
     base_fee_change_denominator: ParameterReport,
+    empty_block_denominator: ParameterReport,
 }
 
 /// Report of one constant.
@@ -150,6 +151,7 @@ impl ContradictionReporter {
             chain: chain.key.clone(),
             base_fee_floor: report("base_fee_floor"),
             base_fee_change_denominator: report("base_fee_change_denominator"),
+            empty_block_denominator: report("empty_block_denominator"),
         }
     }
 
@@ -157,8 +159,13 @@ impl ContradictionReporter {
     /// contradiction once, and again when the headers' value changes.
     fn record(&mut self, parameters: Option<HeaderParameters>, pricing: &Pricing) {
         let Some(parameters) = parameters else {
-            self.base_fee_floor.gauge.set(f64::NAN);
-            self.base_fee_change_denominator.gauge.set(f64::NAN);
+            for report in [
+                &self.base_fee_floor,
+                &self.base_fee_change_denominator,
+                &self.empty_block_denominator,
+            ] {
+                report.gauge.set(f64::NAN);
+            }
             return;
         };
         let found = parameters.contradictions(pricing);
@@ -173,11 +180,15 @@ impl ContradictionReporter {
                 "the configured floor is not the minimum base fee in the chain's headers"
             );
         }
-        let changed = self.base_fee_change_denominator.update(found.base_fee_change_denominator);
-        if let Some(Contradiction { assumed, header }) = changed {
+        let full_block = self.base_fee_change_denominator.update(found.base_fee_change_denominator);
+        let empty_block = self.empty_block_denominator.update(found.empty_block_denominator);
+        for (parameter, changed) in
+            [("base_fee_change_denominator", full_block), ("empty_block_denominator", empty_block)]
+        {
+            let Some(Contradiction { assumed, header }) = changed else { continue };
             tracing::warn!(
                 chain = self.chain,
-                key = format!("chains.{}.pricing.base_fee_change_denominator", self.chain),
+                key = format!("chains.{}.pricing.{parameter}", self.chain),
                 configured = assumed,
                 header,
                 "the configured denominator is not that of the chain's headers"

@@ -3,7 +3,7 @@
 //! Pure: a quote in, JSON out. The store makes all documents of a chain when it publishes a suggestion, so that a
 //! request costs no calculation, and so that a document is as fresh as the suggestion.
 //!
-//! Prices of one number are what a transaction would pay in the next block. Max fees are those of the tiers. Some formats
+//! Prices of one number are [`SinglePrices`](crate::fees::SinglePrices). Max fees are those of the tiers. Some formats
 //! have members that the service cannot know, such as a waiting time. They hold counts over the newest blocks; see
 //! `quote`.
 

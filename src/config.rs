@@ -243,8 +243,15 @@ fn check_chains(sections: BTreeMap<String, Chain>, mistakes: &mut Mistakes) -> V
         }
         chain.set_key(key);
         let mut section = mistakes.section(&[CHAINS, &chain.key]);
-        let denominator = "pricing.base_fee_change_denominator";
-        chain.pricing.is_denominator_explicit = section.is_configured(denominator);
+        let [full_block, empty_block] =
+            ["pricing.base_fee_change_denominator", "pricing.empty_block_denominator"]
+                .map(|denominator| section.is_configured(denominator));
+        chain.pricing.is_denominator_explicit = full_block;
+        chain.pricing.is_empty_block_denominator_explicit = empty_block;
+        if full_block && !empty_block {
+            // The preset's value belongs to the preset's other denominator.
+            chain.pricing.empty_block_denominator = None;
+        }
         chain.check(&mut section);
         let id = chain.chain_id;
         let Some(other) = by_id.get(&id) else {

@@ -2,8 +2,9 @@
 //!
 //! Each block is one sample: its base fee, the medium tip that was suggested at it, and how full it was. Samples are
 //! summarised in buckets of a minute, ten minutes and an hour. The samples of the open hour are kept, so its buckets are
-//! computed when they are needed; when it ends, they are computed for good. A median is that of the blocks of a bucket:
-//! the lower one of the two in the middle if their number is even.
+//! computed when they are needed; when it ends, they are computed for good. Nothing replaces them: what a refill reads
+//! later only fills gaps. A median is that of the blocks of a bucket: the lower one of the two in the middle if their
+//! number is even.
 //!
 //! Times are parameters, in seconds or milliseconds since 1970. If the clock was set back by up to ten minutes, new
 //! blocks get the time of the newest known one until it is reached. If it was set back further, everything from the
@@ -20,9 +21,11 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 pub use bucket::{Bucket, Range, Sample};
-pub use level::Level;
+pub use level::{Level, PriceLevel};
 pub use observation::Observation;
+pub(crate) use observation::{DatedBlock, PastSpan};
 use open_hour::OpenHour;
+pub(crate) use refill::RefilledHour;
 pub use saved::SavedTrend;
 
 const MINUTE: u32 = 60;
@@ -50,6 +53,12 @@ pub struct FeeTrend {
     days: u32,
     /// Buckets of closed hours, oldest first, by the index of their period.
     closed: [VecDeque<Bucket>; 3],
+    /// The hour before, while a refill may complete it.
+    ended: Option<OpenHour>,
+    /// True while a refill may complete the hour that ends next.
+    keeps_ended: bool,
+    /// The newest ten minutes of the hour before.
+    before: OpenHour,
     open: OpenHour,
     /// Number of the newest block.
     newest_block: u64,
@@ -96,6 +105,9 @@ impl FeeTrend {
         Self {
             days: days.clamp(1, MAX_DAYS),
             closed: Default::default(),
+            ended: None,
+            keeps_ended: false,
+            before: OpenHour::default(),
             open: OpenHour::default(),
             newest_block: 0,
             newest_time: 0,
@@ -109,7 +121,8 @@ impl FeeTrend {
         let blocks_per_hour = 3_600_000_u128.checked_div(block_time.as_millis());
         let blocks_per_hour = blocks_per_hour.and_then(|count| usize::try_from(count).ok());
         let samples = blocks_per_hour.unwrap_or(usize::MAX).clamp(1, OpenHour::MAX_SAMPLES);
-        let samples = OpenHour::max_capacity(samples);
+        // Those of ten minutes are kept longer.
+        let samples = OpenHour::max_capacity(samples).saturating_add(samples / 6 + 1);
         // The hour that is closed comes to the buckets before old ones go, and may have blocks that are not kept.
         let counts = Period::ALL.map(|period| (period.seconds() + HOUR) / period.bucket_seconds());
         let counts = counts.into_iter().chain([HOUR / MINUTE]);
@@ -126,16 +139,44 @@ impl FeeTrend {
         let width = period.bucket_seconds();
         let first_start = period.first_start(now);
         let closed = self.closed_of(period).iter().copied();
-        let all = closed.chain(self.open.buckets(width));
-        all.filter(|bucket| bucket.start(width) >= first_start).collect()
+        let ended = self.ended.iter().flat_map(|hour| hour.buckets(width));
+        let all = closed.chain(ended).chain(self.open.buckets(width));
+        let mut shown: Vec<Bucket> =
+            all.filter(|bucket| bucket.start(width) >= first_start).collect();
+        // Closed hours may follow the one that a refill completes.
+        shown.sort_by_key(|bucket| bucket.first);
+        shown
     }
 
-    /// Returns where `price` stands among the prices of the 24 hours before the second `now`; `None`: less than an hour
-    /// is known.
+    /// Returns true if a block of the week before the second `now` is known.
+    pub(crate) fn has_blocks(&self, now: u64) -> bool {
+        let first_start = Period::Week.first_start(to_seconds(now));
+        self.newest_time > 0 && self.newest_time >= first_start
+    }
+
+    /// Returns where the price of the newest ten minutes stands among those of the 24 hours before the second `now`;
+    /// `None`: less than an hour is known.
     #[must_use]
-    pub fn level(&self, price: u128, now: u64) -> Option<Level> {
+    pub fn level(&self, now: u64) -> Option<PriceLevel> {
         let buckets = self.buckets(Period::Day, now);
-        level::level(&buckets, price, to_seconds(now).max(self.newest_time))
+        level::level(&buckets, self.newest_prices(), to_seconds(now).max(self.newest_time))
+    }
+
+    /// Returns the prices of the blocks of the newest ten minutes, or of every second one, every fourth, and so on.
+    fn newest_prices(&self) -> Vec<u64> {
+        let since = self.newest_time.saturating_sub(TEN_MINUTES);
+        let newest = |hour: &OpenHour| -> Vec<Sample> {
+            hour.samples().filter(|sample| sample.time > since).copied().collect()
+        };
+        let (before, open) = (newest(&self.before), newest(&self.open));
+        // Each hour keeps another share of its blocks.
+        let stride = if before.is_empty() { 1 } else { self.before.stride() };
+        let stride = stride.max(self.open.stride());
+        let samples = before.into_iter().chain(open);
+        samples
+            .filter(|sample| sample.number.is_multiple_of(stride))
+            .map(|sample| sample.price())
+            .collect()
     }
 
     /// Number of changes since the trend was created or restored.
@@ -157,19 +198,49 @@ impl FeeTrend {
         if sample.time - sample.time % HOUR != self.open.start() {
             self.close_hour(sample.time - sample.time % HOUR);
         }
-        self.open.push(sample);
+        self.open.add(sample);
     }
 
     /// Computes the buckets of the open hour for good, and opens the one that starts at `next`.
     fn close_hour(&mut self, next: u32) {
-        for (period, closed) in Period::ALL.into_iter().zip(&mut self.closed) {
-            let buckets: Vec<Bucket> = self.open.buckets(period.bucket_seconds()).collect();
-            // Doubling would take twice the memory for ever.
-            closed.reserve_exact(buckets.len());
-            closed.extend(buckets);
+        self.before = self.open.last_ten_minutes();
+        if self.keeps_ended {
+            self.close_ended();
+            self.ended = Some(std::mem::take(&mut self.open)).filter(|hour| !hour.is_empty());
+        } else {
+            let ended = std::mem::take(&mut self.open);
+            self.add_closed(&ended);
+            // The next hour takes its memory.
+            self.open = ended;
         }
         self.open.restart(next);
         self.trim();
+    }
+
+    /// Computes the buckets of the hour before for good.
+    fn close_ended(&mut self) {
+        let Some(ended) = self.ended.take() else { return };
+        if self.before.start() == ended.start() {
+            self.before = ended.last_ten_minutes();
+        }
+        self.add_closed(&ended);
+    }
+
+    /// Adds the buckets of an hour, except those that are known.
+    fn add_closed(&mut self, hour: &OpenHour) {
+        for (period, closed) in Period::ALL.into_iter().zip(&mut self.closed) {
+            let width = period.bucket_seconds();
+            let buckets: Vec<Bucket> = hour.buckets(width).collect();
+            // Doubling would take twice the memory for ever.
+            closed.reserve_exact(buckets.len());
+            for bucket in buckets {
+                let start = bucket.start(width);
+                if let Err(index) = closed.binary_search_by_key(&start, |known| known.start(width))
+                {
+                    closed.insert(index, bucket);
+                }
+            }
+        }
     }
 
     /// Removes the buckets that are too old to be shown in the open hour.
@@ -190,6 +261,10 @@ impl FeeTrend {
         let start = time - time % HOUR;
         for closed in &mut self.closed {
             closed.retain(|bucket| bucket.first < start);
+        }
+        self.ended = self.ended.take().filter(|hour| hour.start() < start);
+        if self.before.start() >= start {
+            self.before = OpenHour::default();
         }
         if self.open.start() >= start {
             self.open.restart(start);

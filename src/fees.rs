@@ -15,11 +15,13 @@ mod market;
 pub mod plausibility;
 mod pricing;
 mod replacement;
+mod single_price;
 
 pub use block_age::{BlockAge, HeadReading, HeaderTime};
 pub use calibrated::{Target, Targets};
 pub use chain_parameters::{
-    ChainParameters, Contradiction, Contradictions, DenominatorSource, HeaderParameters,
+    ChainParameters, Contradiction, Contradictions, DenominatorSource, Denominators,
+    HeaderParameters,
 };
 pub use history::{Block, FeeHistory, Rewards};
 pub use inclusion::{Inclusion, accepts, inclusion, observed_reward};
@@ -32,6 +34,7 @@ pub use pricing::{
     Strategy, ZeroBaseFee,
 };
 pub use replacement::{gas_price_replacement, replacement};
+pub use single_price::SinglePrices;
 
 /// Reason why a valid fee history yields no suggestion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -95,7 +98,9 @@ pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingE
         return Err(PricingError::AboveMaximum);
     }
     let count_covered = |tier| {
-        covered_blocks(tier, newest_known_base_fee, pricing.priority_fee_floor, &chain_parameters)
+        let denominators = chain_parameters.denominators?;
+        let minimum_tip = pricing.priority_fee_floor;
+        Some(covered_blocks(tier, newest_known_base_fee, minimum_tip, denominators))
     };
     let suggestion = Suggestion {
         pricing_type,
@@ -117,7 +122,11 @@ pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingE
         },
         floors_above_market: FloorsAboveMarket {
             base_fee: pricing_type == PricingType::Eip1559
-                && FloorsAboveMarket::is_far_above(pricing.base_fee_floor, typical_base_fee),
+                && FloorsAboveMarket::is_far_above(
+                    pricing.base_fee_floor,
+                    // After an activation the average still has zeros.
+                    typical_base_fee.max(newest_known_base_fee),
+                ),
             priority_fee: average_reward.is_some_and(|average| {
                 FloorsAboveMarket::is_far_above(pricing.priority_fee_floor, average.medium)
             }),
@@ -209,8 +218,9 @@ fn covered_blocks(
     tier: Tier,
     mut base_fee: u128,
     minimum_tip: u128,
-    parameters: &ChainParameters,
+    denominators: Denominators,
 ) -> u8 {
+    let denominator = u128::from(denominators.full_block.get());
     let mut covered = 0;
     while covered < FullBlocksCovered::MAX {
         let required_fee = base_fee.checked_add(minimum_tip);
@@ -218,7 +228,7 @@ fn covered_blocks(
             break;
         }
         covered += 1;
-        let rise = (base_fee / parameters.denominator()).max(1);
+        let rise = (base_fee / denominator).max(1);
         base_fee = base_fee.saturating_add(rise);
     }
     covered

@@ -40,6 +40,10 @@ fn update_chain(metrics: &Metrics, chain: &StoredChain) {
     let timestamps = chain.timestamps();
     set(&metrics.chain_data_age_seconds, timestamps.map(|seen| age(seen.observed_at)));
     set(&metrics.chain_head_age_seconds, timestamps.map(|seen| age(seen.head_changed_at)));
+    let newest = chain.newest_snapshot();
+    let header = newest.and_then(|newest| newest.block.header());
+    let block_age = header.map(|header| header.age_at(Instant::now()).as_secs_f64());
+    set(&metrics.chain_block_age_seconds, block_age);
     set(&metrics.chain_newest_block, chain.newest_block().map(to_f64));
     set(&metrics.chain_block_time_seconds, Some(config.block_time.as_secs_f64()));
     set(&metrics.chain_max_age_seconds, Some(config.max_age.as_secs_f64()));

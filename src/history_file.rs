@@ -30,7 +30,7 @@ const FIRST_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 const FORMAT: &str = "gas-suggestion fee trend";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Reader and writer of the file. Cheap to clone.
 #[derive(Debug, Clone)]

@@ -1,9 +1,14 @@
-//! Fills the fee trend of a chain with blocks that were mined before the service started, or while it was stopped.
+//! Fills gaps of the fee trend of a chain with blocks that were mined before the service started, or while it was stopped.
 //!
-//! One task per chain starts with the first data. It walks over the blocks by `eth_feeHistory`, from old to new, and
-//! dates them by headers: the last block of each call exactly, and the ones before it evenly. First comes the gap after
-//! the history file, or the last 24 hours without one. Then come older days, the newest first, as far as the node has
-//! them. The tip at each block is computed from the blocks up to it, as it would have been suggested.
+//! One task per chain starts with the first data. It walks over the blocks by `eth_feeHistory`, from new to old, and
+//! dates them by headers: the first block of each call exactly, and those up to the next known block evenly. First comes
+//! the gap between the history file and the first poll, or everything before the poll without a file. Then come missing
+//! hours, the newest first, as far as the node has them. The tip at each block is computed from the blocks up to it, as
+//! it would have been suggested.
+//!
+//! Each call repeats the oldest block of the call before, or of the polls. A reply that cannot be the past of what is
+//! known is not used, and its upstream is not called again. Nothing that was observed or restored changes, see
+//! [`FeeTrend::refill`].
 //!
 //! A failure ends the task, and what it has added stays. The service does not wait for it.
 
@@ -15,13 +20,15 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use crate::fee_trend::{FeeTrend, Observation};
+use crate::fee_trend::{DatedBlock, FeeTrend, PastSpan, RefilledHour};
+use crate::fees::FeeHistory;
+use crate::fees::plausibility::{self, KnownBlock};
 use crate::memory_budget::MemoryBudget;
-use crate::store::{BlockWindow, StoredChain, seconds_since_1970};
+use crate::store::{StoredChain, seconds_since_1970};
 use crate::upstream::{ChainUpstreams, FeeHistoryRequest};
-use past_blocks::{DatedBlock, PastBlocks, RefillError};
+use past_blocks::{PastBlocks, RefillError};
 
-/// Number of chains that are filled at the same time. Each holds a second trend meanwhile.
+/// Number of chains that are filled at the same time. Each holds an hour of blocks meanwhile.
 pub(crate) const MAX_CONCURRENT: usize = 8;
 
 /// Blocks of one call. geth returns up to 1,024; half of that takes a node less than a second.
@@ -36,6 +43,9 @@ const RETRY_WAIT: Duration = Duration::from_millis(200);
 /// Difference between the times of blocks and the clock from which on nothing is filled.
 const MAX_CLOCK_DIFFERENCE: u64 = 600;
 
+/// Oldest block that is read: the one after the genesis block, which may have no time.
+const FIRST_BLOCK: u64 = 1;
+
 const HOUR: u64 = 3600;
 const DAY: u64 = 24 * HOUR;
 
@@ -45,9 +55,20 @@ pub(crate) struct HistoryRefill {
     chain: StoredChain,
     blocks: PastBlocks,
     pause: Duration,
-    /// The trend before the first poll.
-    known: FeeTrend,
+    /// Newest block before the first poll, and its time in seconds since 1970.
+    newest_known: Option<(u64, u32)>,
     turns: Arc<Semaphore>,
+}
+
+/// Lower end of a walk.
+#[derive(Debug, Clone, Copy)]
+struct Floor {
+    /// First block that is wanted.
+    number: u64,
+    /// First second that is wanted.
+    time: u64,
+    /// The known block below, if there is one.
+    known: Option<KnownBlock>,
 }
 
 impl HistoryRefill {
@@ -68,9 +89,10 @@ impl HistoryRefill {
             memory: memory.clone(),
             request: FeeHistoryRequest::new(&config.pricing),
             retry_wait: RETRY_WAIT.max(pause),
+            rejected: Vec::new(),
         };
-        let known = chain.with_fee_trend(|trend| trend.clone());
-        Self { chain: chain.clone(), blocks, pause, known, turns: Arc::clone(turns) }
+        let newest_known = chain.with_fee_trend(FeeTrend::expect_samples);
+        Self { chain: chain.clone(), blocks, pause, newest_known, turns: Arc::clone(turns) }
     }
 
     /// Fills the trend once, then waits for ever. Dropping the future ends it.
@@ -96,151 +118,161 @@ impl HistoryRefill {
         // The sender lives as long as the chain.
         let _ = latest.wait_for(|state| state.snapshot.is_some()).await;
         drop(latest);
+        let oldest_polled = self.oldest_recent_block();
         let turns = Arc::clone(&self.turns);
         let _turn = turns.acquire().await;
+        let filled = self.fill_up_to(oldest_polled).await;
+        self.chain.with_fee_trend(FeeTrend::finish_samples);
+        let (head, oldest_wanted) = filled?;
+        self.fill_missing_hours(head, oldest_wanted).await
+    }
+
+    /// Fills what is missing between the history file and the first block of the first poll, or all before that block.
+    /// Returns the newest block, and the first second that is kept.
+    async fn fill_up_to(
+        &mut self,
+        oldest_polled: Option<KnownBlock>,
+    ) -> Result<(DatedBlock, u64), RefillError> {
         let head = self.head().await?;
-        let block_time = self.chain.config().block_time;
         let days = u64::from(self.chain.config().history_days);
         let oldest_wanted = (head.time - head.time % HOUR + HOUR).saturating_sub(days * DAY);
-        self.fill_gap(head, oldest_wanted).await?;
-        // First block of the oldest hour, once it has been looked for.
-        let mut oldest_block = None;
-        loop {
-            let oldest = self.chain.with_fee_trend(|trend| trend.oldest_hour());
-            let Some(oldest) = oldest.map(u64::from).filter(|oldest| *oldest > oldest_wanted)
-            else {
-                return Ok(());
-            };
-            let from = oldest.saturating_sub(DAY).max(oldest_wanted);
-            let end = match oldest_block {
-                Some(block) => block,
-                None => self.blocks.first_from(oldest, head, block_time).await?,
-            };
-            oldest_block = self.fill_older(from, end).await?;
-            if oldest_block.is_none() {
-                return Ok(());
-            }
+        let above = oldest_polled.ok_or(RefillError::NoHead)?;
+        let newest_known = self.newest_known;
+        if newest_known.is_some_and(|(number, _)| number.saturating_add(1) >= above.number) {
+            return Ok((head, oldest_wanted));
         }
-    }
-
-    /// Fills what is missing between the history file, or the day before, and the first poll.
-    async fn fill_gap(&mut self, head: DatedBlock, oldest_wanted: u64) -> Result<(), RefillError> {
-        let days = self.chain.config().history_days;
-        let known = std::mem::replace(&mut self.known, FeeTrend::new(days));
-        let window = self.chain.config().pricing.window_blocks.get();
-        let day_ago = head.time.saturating_sub(DAY).max(oldest_wanted);
-        let from = match known.newest() {
-            // A file of a service that ran for less than a day.
-            Some((_, time)) if !known.reaches_back_to(day_ago) => day_ago.min(time.into()),
-            // The first poll had all blocks since.
-            Some((number, _)) if number.abs_diff(head.number) < to_u64(window) => return Ok(()),
-            Some((_, time)) => u64::from(time).max(oldest_wanted),
-            None => day_ago,
-        };
-        let Some(first) = self.first_from(from - from % HOUR, head).await? else {
-            return Ok(());
-        };
-        let mut refilled = Box::new(known);
-        refilled.restart_at(first.time, first.number);
-        let mut last = first;
-        loop {
-            let goal = self.chain.newest_block().unwrap_or(head.number);
-            last = self.walk(&mut refilled, last, goal).await?;
-            match self.chain.with_fee_trend(|trend| trend.replace_by(refilled)) {
-                Ok(()) => return Ok(()),
-                // An hour has ended since the walk.
-                Err(returned) => refilled = returned,
-            }
-        }
-    }
-
-    /// Fills the hours from the second `from` to those of the block `end`. Returns their first block; `None`: there is
-    /// nothing before them.
-    async fn fill_older(
-        &self,
-        from: u64,
-        end: DatedBlock,
-    ) -> Result<Option<DatedBlock>, RefillError> {
-        let Some(first) = self.first_from(from, end).await? else { return Ok(None) };
-        if first.number >= end.number {
-            return Ok(None);
-        }
-        let mut older = FeeTrend::new(self.chain.config().history_days);
-        older.restart_at(first.time, first.number);
-        self.walk(&mut older, first, end.number - 1).await?;
-        let before = self.chain.with_fee_trend(|trend| {
-            let before = trend.oldest_hour();
-            trend.add_older(&older);
-            before > trend.oldest_hour()
+        let time = self.blocks.time(above.number).await?.ok_or(RefillError::NoHistory)?;
+        let earliest = newest_known.map_or(0, |(_, time)| time);
+        let (refilled, base_fee) = self.chain.with_fee_trend(|trend| {
+            let refilled = trend.start_samples(above.number, oldest_wanted, earliest);
+            (refilled, newest_known.and_then(|(number, _)| trend.base_fee(number)))
         });
-        Ok(Some(first).filter(|first| before && first.time <= from.saturating_add(HOUR)))
+        let floor = Floor {
+            number: newest_known.map_or(FIRST_BLOCK, |(number, _)| number.saturating_add(1)),
+            time: oldest_wanted,
+            known: newest_known.zip(base_fee).map(|((number, _), base_fee)| KnownBlock {
+                number,
+                lowest_base_fee: base_fee.into(),
+                highest_base_fee: base_fee.into(),
+            }),
+        };
+        self.walk(above, time, floor, refilled).await?;
+        Ok((head, oldest_wanted))
     }
 
-    /// Returns the first block from the second `time` on whose fee history can be read; `None`: there is none.
-    async fn first_from(
-        &self,
-        time: u64,
+    /// Fills hours before those that are known, and between them.
+    async fn fill_missing_hours(
+        &mut self,
         head: DatedBlock,
-    ) -> Result<Option<DatedBlock>, RefillError> {
+        oldest_wanted: u64,
+    ) -> Result<(), RefillError> {
         let block_time = self.chain.config().block_time;
-        let first = self.blocks.first_from(time, head, block_time).await?;
-        let before = self.blocks_before();
-        let number = self.blocks.first_with_history(first.number, head.number, before).await?;
-        let number = number.ok_or(RefillError::NoHistory)?;
-        if number == first.number {
-            return Ok(Some(first));
+        let mut end = u64::MAX;
+        loop {
+            let gap = self.chain.with_fee_trend(|trend| trend.gap_before(end, oldest_wanted));
+            let Some(gap) = gap else { return Ok(()) };
+            end = gap.from;
+            let known_from = u64::from(gap.next.first);
+            let first = self.blocks.first_from(known_from, head, block_time).await?;
+            // The node may not have the headers of that time.
+            if first.time / HOUR > known_from / HOUR {
+                return Err(RefillError::NoHistory);
+            }
+            let above = KnownBlock {
+                number: first.number,
+                lowest_base_fee: gap.next.base_fee.min.into(),
+                highest_base_fee: gap.next.base_fee.max.into(),
+            };
+            let floor = Floor { number: FIRST_BLOCK, time: gap.from, known: None };
+            let refilled = self.chain.with_fee_trend(|trend| trend.start_gap(&gap));
+            self.walk(above, first.time, floor, refilled).await?;
         }
-        Ok(self.blocks.time(number).await?.map(|time| DatedBlock { number, time }))
     }
 
-    /// Adds the blocks from `first` to `goal`. Returns the last one.
+    /// Adds the blocks below the known block `above`, down to `floor`, the newest first.
     async fn walk(
-        &self,
-        trend: &mut FeeTrend,
-        first: DatedBlock,
-        goal: u64,
-    ) -> Result<DatedBlock, RefillError> {
-        let pricing = &self.chain.config().pricing;
-        // Each call repeats the blocks that the first tip depends on.
+        &mut self,
+        above: KnownBlock,
+        time: u64,
+        floor: Floor,
+        mut refilled: RefilledHour,
+    ) -> Result<(), RefillError> {
+        let walked = self.walk_down(above, time, floor, &mut refilled).await;
+        // A failure loses nothing that was read.
+        self.chain.with_fee_trend(|trend| trend.finish_refill(&refilled));
+        walked
+    }
+
+    async fn walk_down(
+        &mut self,
+        mut above: KnownBlock,
+        mut time: u64,
+        floor: Floor,
+        refilled: &mut RefilledHour,
+    ) -> Result<(), RefillError> {
+        let chain = self.chain.clone();
+        let pricing = &chain.config().pricing;
+        // Each call has the blocks that the tip of its first one depends on.
         let overlap = self.blocks_before();
         let mut per_call = BLOCKS_PER_CALL.max(2 * overlap);
-        let mut last = first;
-        let mut next = first.number;
-        while next <= goal {
-            let end = next.saturating_add(to_u64(per_call.saturating_sub(overlap + 1))).min(goal);
-            let count = usize::try_from(end - next).unwrap_or(usize::MAX).saturating_add(1);
-            let history = self.blocks.history(end, count.saturating_add(overlap)).await?;
-            let history = history.filter(|history| history.oldest_block() <= next);
-            let (Some(history), Some(time)) = (history, self.blocks.time(end).await?) else {
-                // The node may limit the number of blocks, or may be slow.
-                per_call /= 2;
-                if per_call <= overlap {
-                    return Err(RefillError::NoHistory);
+        while above.number > floor.number && time > floor.time {
+            // The known blocks at both ends are compared.
+            let oldest = floor.number.saturating_sub(to_u64(overlap.max(1)));
+            let wanted = (above.number - oldest).saturating_add(1);
+            let count = per_call.min(usize::try_from(wanted).unwrap_or(usize::MAX));
+            let span = match self.blocks.history(above.number, count).await? {
+                Some((upstream, history)) => {
+                    let known: Vec<_> = [above].into_iter().chain(floor.known).collect();
+                    if !plausibility::is_plausible_past(&history, &known, pricing) {
+                        self.blocks.reject(upstream, &chain.config().key)?;
+                        continue;
+                    }
+                    first_priced(&history, overlap)
+                        .map(|first| first.max(floor.number))
+                        .filter(|first| *first < above.number)
+                        .map(|first| (history, first))
                 }
+                None => None,
+            };
+            let dated = match &span {
+                Some((_, first)) => self.blocks.time_with_source(*first).await?,
+                None => None,
+            };
+            let (Some((history, number)), Some((upstream, first_time))) = (span, dated) else {
+                // The node may limit the number of blocks, may be slow, or has no older ones.
+                per_call = shortened(count, overlap).ok_or(RefillError::NoHistory)?;
                 continue;
             };
-            if time > seconds_since_1970().saturating_add(MAX_CLOCK_DIFFERENCE) {
-                return Err(RefillError::Clock);
+            if first_time > time {
+                self.blocks.reject(upstream, &chain.config().key)?;
+                continue;
             }
-            let distance = end.saturating_sub(last.number).max(1);
-            let newest = end;
-            trend.record(&Observation {
+            let first = DatedBlock { number, time: first_time };
+            let span = PastSpan {
                 history: &history,
-                market: None,
-                pricing,
-                newest_time: time.saturating_mul(1000),
-                block_time: time.saturating_sub(last.time).saturating_mul(1000) / distance,
-                known_blocks: &|count| BlockWindow {
-                    newest_block: newest,
-                    blocks: history.newest(count).to_vec(),
-                    next_base_fee: history.next_base_fee(),
-                },
-            });
-            last = DatedBlock { number: end, time };
-            next = end.saturating_add(1);
+                first,
+                above: DatedBlock { number: above.number, time },
+            };
+            let samples = span.samples(pricing);
+            chain.with_fee_trend(|trend| trend.refill(refilled, &samples));
+            let base_fee = history.base_fee(number).ok_or(RefillError::NoHistory)?;
+            above = KnownBlock { number, lowest_base_fee: base_fee, highest_base_fee: base_fee };
+            time = first_time;
             tokio::time::sleep(self.pause).await;
         }
-        Ok(last)
+        Ok(())
+    }
+
+    /// Returns the oldest block that polls have read, without a gap up to the newest one.
+    fn oldest_recent_block(&self) -> Option<KnownBlock> {
+        let (_, window) = self.chain.snapshot_with_blocks(usize::MAX).ok()?;
+        let base_fee = window.blocks.first()?.base_fee;
+        let later = to_u64(window.blocks.len()).saturating_sub(1);
+        Some(KnownBlock {
+            number: window.newest_block.checked_sub(later)?,
+            lowest_base_fee: base_fee,
+            highest_base_fee: base_fee,
+        })
     }
 
     /// Number of blocks before a block that its tip depends on.
@@ -257,6 +289,21 @@ impl HistoryRefill {
         }
         Ok(DatedBlock { number, time })
     }
+}
+
+/// Returns the first block that has all blocks before it that its tip depends on.
+fn first_priced(history: &FeeHistory, overlap: usize) -> Option<u64> {
+    match history.oldest_block() {
+        0 => Some(FIRST_BLOCK),
+        oldest => oldest.checked_add(to_u64(overlap)),
+    }
+}
+
+/// Returns a smaller number of blocks to request; `None`: fewer have no new block.
+fn shortened(count: usize, overlap: usize) -> Option<usize> {
+    let least = overlap.saturating_add(1);
+    let shorter = least.saturating_add(count.saturating_sub(least) / 2);
+    (shorter > least && shorter < count).then_some(shorter)
 }
 
 fn to_u64(count: usize) -> u64 {

@@ -76,6 +76,8 @@ metrics! {
     chain_data_age_seconds: Family<ChainLabels, FloatGauge> = Family::default(),
     /// Time since the number of the newest block changed
     chain_head_age_seconds: Family<ChainLabels, FloatGauge> = Family::default(),
+    /// Age of the newest block by its own time, if its header was read
+    chain_block_age_seconds: Family<ChainLabels, FloatGauge> = Family::default(),
     /// The configured block_time
     chain_block_time_seconds: Family<ChainLabels, FloatGauge> = Family::default(),
     /// The configured max_age: older data is not served

@@ -5,6 +5,7 @@
 
 mod active_poll;
 mod agreement;
+mod doubts;
 mod reporter;
 
 use std::convert::Infallible;
@@ -12,18 +13,20 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use crate::config;
 use crate::fees::head_tracker::{HeadTracker, REMOTE, Report};
 use crate::fees::plausibility::{self, Continuity};
-use crate::fees::{self, FeeHistory, HeaderParameters, Pricing};
+use crate::fees::{self, FeeHistory, HeadReading, HeaderParameters, Pricing};
 use crate::metrics::Metrics;
 use crate::poll_schedule::PollSchedule;
 use crate::replicas::{Action, AdoptOutcome, PollCoordinator, PollOutcome, SharedFeeHistory};
 use crate::store::{Accepted, Publisher};
 use crate::traces::Span;
-use crate::upstream::{ChainUpstreams, FeeHistoryRequest};
-use active_poll::{ActivePoll, Finished, UpstreamCall};
+use crate::upstream::{ChainUpstreams, FeeHistoryRequest, UpstreamNode};
+use active_poll::{ActivePoll, Finished, UpstreamCall, is_unsynced_genesis};
+use doubts::DoubtLog;
 use reporter::PollReporter;
 
 /// Polls one chain.
@@ -39,6 +42,11 @@ pub struct Poller {
     /// Newest parameters in the chain's headers; `None`: the headers are not read.
     header_parameters: Option<watch::Receiver<Option<HeaderParameters>>>,
     reporter: PollReporter,
+    doubts: DoubtLog,
+    /// Index of the upstream whose reply was published last; `None`: another replica's was.
+    in_use: Option<usize>,
+    /// Reads of headers that are due. A poll does not wait for them, and they end with the poller.
+    head_reads: JoinSet<()>,
     /// Fee history that was published last; later replies are compared with it.
     last_history: Option<FeeHistory>,
     /// False while an own upstream contradicts the other replicas.
@@ -76,6 +84,9 @@ impl Poller {
             reporter: PollReporter::new(metrics, &chain),
             publisher,
             header_parameters,
+            doubts: DoubtLog::default(),
+            in_use: None,
+            head_reads: JoinSet::new(),
             last_history: None,
             trusts_replicas: true,
             unchecked_records: 0,
@@ -142,7 +153,7 @@ impl Poller {
             match coordinator.next().await {
                 Action::Poll(permit) => {
                     let (outcome, published) = self.poll().await;
-                    let published = published.zip(self.publisher.chain().timestamps());
+                    let published = published.and_then(|history| self.shared(history));
                     coordinator.finish_poll(permit, outcome, published).await;
                 }
                 Action::Adopt(publication) => {
@@ -156,9 +167,22 @@ impl Poller {
         }
     }
 
+    /// Returns the record of a `history` that was just published, for the other replicas. The coordinator sets its slot.
+    fn shared(&self, history: FeeHistory) -> Option<SharedFeeHistory> {
+        let chain = self.publisher.chain();
+        let upstream = self.in_use.and_then(|index| self.upstreams.polled().get(index));
+        Some(SharedFeeHistory {
+            slot: 0,
+            history,
+            timestamps: chain.timestamps()?,
+            head: upstream.map(UpstreamNode::head).unwrap_or_default(),
+            doubts: chain.newest_snapshot()?.doubts.clone(),
+        })
+    }
+
     /// Publishes what another replica polled, if it is newer and plausible.
     fn merge_remote(&mut self, publication: &SharedFeeHistory) -> AdoptOutcome {
-        let SharedFeeHistory { history, timestamps, .. } = publication;
+        let SharedFeeHistory { history, timestamps, head: reading, doubts, .. } = publication;
         let earlier = self.last_history.as_ref();
         let history = &with_earlier_blocks(history.clone(), earlier, &self.chain.pricing);
         let chain = self.publisher.chain();
@@ -174,7 +198,10 @@ impl Poller {
         let Ok(market) = fees::price(history, &self.chain.pricing) else {
             return AdoptOutcome::Rejected;
         };
-        let report = self.remote_report(history);
+        if is_unsynced_genesis(history, &self.chain) {
+            return AdoptOutcome::Rejected;
+        }
+        let report = self.remote_report(history, *reading);
         let mut round = self.head_tracker.start_round(Instant::now());
         let is_plausible = round.check(report).is_ok();
         let is_confirmed = round.finish().confirmed.is_some();
@@ -185,8 +212,13 @@ impl Poller {
             return if is_slightly_older { AdoptOutcome::Older } else { AdoptOutcome::Implausible };
         }
         self.reporter.record_floors(&market, &self.chain.pricing);
-        self.publisher
-            .publish(Accepted { timestamps: *timestamps, ..Accepted::now(history, market) });
+        self.publisher.publish(Accepted {
+            timestamps: *timestamps,
+            head: *reading,
+            doubts: doubts.clone(),
+            ..Accepted::now(history, market)
+        });
+        self.in_use = None;
         self.last_history = Some(history.clone());
         self.reporter.record_merged(last.is_some_and(|last| head < last));
         AdoptOutcome::Adopted
@@ -199,8 +231,8 @@ impl Poller {
         }
     }
 
-    fn remote_report(&self, history: &FeeHistory) -> Report {
-        report(REMOTE, history, self.last_history.as_ref(), &self.chain)
+    fn remote_report(&self, history: &FeeHistory, head: HeadReading) -> Report {
+        report(REMOTE, history, head, self.last_history.as_ref(), &self.chain)
     }
 
     /// Adopts what another replica polled. An implausible record is checked against this replica's own upstreams, and
@@ -219,7 +251,7 @@ impl Poller {
             }
         }
         let remote = &publication.history;
-        let suspicious = (!is_check_due).then(|| self.remote_report(remote));
+        let suspicious = (!is_check_due).then(|| self.remote_report(remote, publication.head));
         let (_, own) = self.poll_recorded(CallOrder::ByPreference, suspicious).await;
         self.unchecked_records = 0;
         let Some(own) = own else {
@@ -271,7 +303,7 @@ impl Poller {
         (outcome, published)
     }
 
-    /// Calls the first healthy upstream. If it returns nothing to publish, calls all others at once; the first good
+    /// At the start calls all upstreams at once. Later calls the first healthy one. If it returns nothing to publish, calls all others at once; the first good
     /// reply is published. This takes at most two attempt deadlines, however many upstreams are silent. The others are
     /// also called if the head seems late; then a higher head wins. If none had a good reply and one timed out, the
     /// next poll waits longer.
@@ -292,6 +324,7 @@ impl Poller {
             head_tracker,
             publisher,
             reporter,
+            doubts,
             last_history,
             ..
         } = self;
@@ -313,17 +346,33 @@ impl Poller {
             earlier: last_history.as_ref(),
             limits: round.limits(),
         };
-        let mut active_poll = ActivePoll::new(&call, round, publisher, reporter);
+        let is_start = publisher.chain().newest_block().is_none();
+        let mut active_poll = ActivePoll::new(&call, round, upstreams, publisher, doubts, reporter);
         match chain.agreement.get() {
+            1 if is_start => active_poll.poll_all(&candidates).await,
             1 => active_poll.poll_in_order(&candidates).await,
             count => active_poll.poll_agreeing(&candidates, count).await,
         }
-        active_poll.adapt_deadline(upstreams);
-        let Finished { outcome, published } = active_poll.finish();
+        active_poll.adapt_deadline();
+        let Finished { outcome, source, published } = active_poll.finish();
         if let Some(published) = &published {
             *last_history = Some(published.clone());
+            self.in_use = source;
         }
+        self.start_head_reads();
         (outcome, published)
+    }
+}
+
+impl Poller {
+    /// Starts to read the headers that are due, unless the last reads have not ended.
+    fn start_head_reads(&mut self) {
+        while self.head_reads.try_join_next().is_some() {}
+        let (upstreams, in_use) = (Arc::clone(&self.upstreams), self.in_use);
+        if self.head_reads.is_empty() && upstreams.has_due_head(in_use) {
+            let deadline = upstreams.attempt_deadline();
+            self.head_reads.spawn(async move { upstreams.read_due_heads(in_use, deadline).await });
+        }
     }
 }
 
@@ -354,6 +403,7 @@ fn with_earlier_blocks(
 fn report(
     upstream: usize,
     history: &FeeHistory,
+    head: HeadReading,
     earlier: Option<&FeeHistory>,
     chain: &config::Chain,
 ) -> Report {
@@ -361,6 +411,7 @@ fn report(
         upstream,
         head: history.newest_block(),
         base_fee: history.newest_known_base_fee(),
+        block_age: head.block_age(chain.max_block_age()),
         suspicious_amounts: plausibility::suspicious_amounts(history, earlier, &chain.pricing),
     }
 }

@@ -305,7 +305,7 @@ impl ChainReads {
         {
             let current = self.chain.servable_snapshot();
             let current = current.map_err(|_| ReadRejection::NoSuggestion)?;
-            let result = format!("\"{:#x}\"", amount(&current.snapshot.market));
+            let result = format!("\"{:#x}\"", amount(&current.snapshot));
             let response = NodeResponse::Result(result.into());
             return Ok(SourcedResponse { response, source: ReadOutcome::Cached });
         }

@@ -30,6 +30,7 @@ use moka::sync::Cache;
 use tokio::sync::watch;
 
 use consistent_reads::LevelCache;
+pub use consistent_reads::{TrendAge, TrendReading};
 pub use newest_block::NewestBlock;
 pub use publisher::{Accepted, Publisher};
 pub use recent_blocks::BlockWindow;
@@ -37,8 +38,8 @@ pub use recent_blocks::BlockWindow;
 use crate::compat::Documents;
 use crate::config;
 use crate::fee_trend::FeeTrend;
-use crate::fees::Market;
 use crate::fees::plausibility::Doubt;
+use crate::fees::{Market, SinglePrices};
 use crate::score::{Score, Scorer, Totals};
 use recent_blocks::RecentBlocks;
 
@@ -94,6 +95,8 @@ pub struct Snapshot {
     pub etag: HeaderValue,
     /// The suggestion, and the values that it was computed from.
     pub market: Market,
+    /// Prices of one number.
+    pub prices: SinglePrices,
     /// Number of the window's first block.
     pub oldest_block: u64,
     /// Number of blocks in the window.

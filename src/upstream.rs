@@ -10,6 +10,7 @@ mod body_snippet;
 mod chain_upstreams;
 mod fee_history;
 mod new_heads;
+mod newest_header;
 mod node_breaker;
 mod poll_deadline;
 mod quantity;
@@ -79,6 +80,9 @@ impl JsonRpcClient {
     const POLL_BODY_LIMIT: BodyLimit<'static> = BodyLimit { max_bytes: 256 * 1024, memory: None };
     /// About the size of 10,000 logs, the usual limit of providers.
     const MAX_READ_BYTES: usize = 10 * 1024 * 1024;
+    /// A header comes with the hashes of its block's transactions: 69 bytes for each.
+    const HEADER_BODY_LIMIT: BodyLimit<'static> =
+        BodyLimit { max_bytes: 2 * 1024 * 1024, memory: None };
     const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
     /// Creates both pools, without connections, for the nodes in `config`.
@@ -119,6 +123,17 @@ impl JsonRpcClient {
     ) -> Result<Box<RawValue>, Error> {
         let parse = |body: &Bytes, status, id| parse_reply(body, status, id);
         self.call(&self.poll_http, node, method, params, Self::POLL_BODY_LIMIT, parse).await
+    }
+
+    /// Calls `method` at `node`, whose reply may have a header, and returns the `result`.
+    async fn call_for_header(
+        &self,
+        node: &NodeEndpoint,
+        method: &str,
+        params: &serde_json::Value,
+    ) -> Result<Box<RawValue>, Error> {
+        let parse = |body: &Bytes, status, id| parse_reply(body, status, id);
+        self.call(&self.poll_http, node, method, params, Self::HEADER_BODY_LIMIT, parse).await
     }
 
     /// Requests the chain id over the connections of reads.

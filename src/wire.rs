@@ -190,11 +190,11 @@ impl From<fees::Trend> for Trend {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Level {
-    /// Below the 25th percentile.
+    /// Below the 25th percentile, and at least 5 % below the median.
     Low,
-    /// Between the two.
+    /// Neither low nor high.
     Normal,
-    /// Above the 75th percentile.
+    /// Above the 75th percentile, and at least 5 % above the median.
     High,
 }
 
@@ -208,16 +208,17 @@ impl From<fee_trend::Level> for Level {
     }
 }
 
-/// Number of coming blocks, all of them full, that a tier's max fee covers.
+/// Number of coming blocks, all of them full, that a tier's max fee covers; `null` if the source of `chain_parameters` is
+/// `unknown`.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = CoveredBlocks)]
 pub(crate) struct FullBlocksCovered {
     /// With medium's max fee.
-    #[schema(maximum = 100)]
-    medium: u8,
+    #[schema(required, maximum = 100)]
+    medium: Option<u8>,
     /// With high's max fee.
-    #[schema(maximum = 100)]
-    high: u8,
+    #[schema(required, maximum = 100)]
+    high: Option<u8>,
 }
 
 impl From<&fees::FullBlocksCovered> for FullBlocksCovered {
@@ -229,10 +230,13 @@ impl From<&fees::FullBlocksCovered> for FullBlocksCovered {
 /// How the chain moves its base fee.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ChainParameters {
-    /// A full block raises the base fee by 1/n of it. An OP Stack chain's own n is its denominator divided by its
-    /// elasticity less 1.
-    #[schema(pattern = "^[1-9][0-9]*$")]
-    base_fee_change_denominator: String,
+    /// A full block raises the base fee by 1/n of it; `null` if the source is `unknown`. An OP Stack chain's own n is its
+    /// denominator divided by its elasticity less 1.
+    #[schema(required, pattern = "^[1-9][0-9]*$")]
+    base_fee_change_denominator: Option<String>,
+    /// An empty block lowers the base fee by 1/n of it; `null` if the source is `unknown`.
+    #[schema(required, pattern = "^[1-9][0-9]*$")]
+    empty_block_denominator: Option<String>,
     /// Lowest base fee of the chain: that of its headers, else the configured floor; `null` if neither is known.
     #[schema(required)]
     minimum_base_fee: Option<Wei>,
@@ -240,7 +244,7 @@ pub(crate) struct ChainParameters {
     source: DenominatorSource,
 }
 
-/// Source of the denominator. It says nothing about the minimum base fee.
+/// Source of the denominators. It says nothing about the minimum base fee.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum DenominatorSource {
@@ -248,19 +252,21 @@ pub(crate) enum DenominatorSource {
     Configuration,
     /// The chain's headers.
     Header,
-    /// Nowhere: 8 is assumed.
+    /// Neither: how the chain moves its base fee is not known.
     Unknown,
 }
 
 impl From<&fees::ChainParameters> for ChainParameters {
     fn from(parameters: &fees::ChainParameters) -> Self {
+        let denominators = parameters.denominators;
         Self {
-            base_fee_change_denominator: parameters.base_fee_change_denominator.to_string(),
+            base_fee_change_denominator: denominators.map(|both| both.full_block.to_string()),
+            empty_block_denominator: denominators.map(|both| both.empty_block.to_string()),
             minimum_base_fee: parameters.minimum_base_fee.map(Wei),
-            source: match parameters.source {
-                fees::DenominatorSource::Configuration => DenominatorSource::Configuration,
-                fees::DenominatorSource::Header => DenominatorSource::Header,
-                fees::DenominatorSource::Unknown => DenominatorSource::Unknown,
+            source: match denominators.map(|both| both.source) {
+                Some(fees::DenominatorSource::Configuration) => DenominatorSource::Configuration,
+                Some(fees::DenominatorSource::Header) => DenominatorSource::Header,
+                None => DenominatorSource::Unknown,
             },
         }
     }

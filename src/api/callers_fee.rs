@@ -32,20 +32,23 @@ fn offered_fee(parameters: &Parameters) -> Result<Tier, Problem> {
 #[derive(Serialize, ToSchema)]
 #[schema(as = Inclusion)]
 pub(super) struct InclusionBody {
-    /// The tip is compared with each block's reward at this percentile: 10, or the first one of the pricing if the service
+    /// Percentile of each block's rewards that the tip is compared with: 10, or the first one of the pricing if the service
     /// does not poll percentile 10.
     #[schema(value_type = f64)]
     percentile: Option<serde_json::Number>,
-    /// Blocks in which the tip was enough: it reached the reward, or the block had no transactions.
+    /// Blocks that would have included the fee: the max fee covers the block's base fee, and the rest of it, at most the
+    /// tip, reaches the reward. A block without transactions has no reward to reach.
     enough_in: usize,
     /// Blocks that were compared, at most 20.
     of: usize,
     /// True if the max fee is at least the base fee of the next block.
     covers_next_base_fee: bool,
-    /// For how many of the coming blocks, all of them full, the max fee is enough; at most 100.
-    #[schema(maximum = 100)]
-    covers_full_blocks: u8,
-    /// How many empty blocks must come before the max fee covers the base fee; `null`: it cannot fall so far.
+    /// For how many of the coming blocks, all of them full, the max fee is enough; at most 100. `null`: how full blocks
+    /// move the base fee is unknown.
+    #[schema(required, maximum = 100)]
+    covers_full_blocks: Option<u8>,
+    /// How many empty blocks must come before the max fee covers the base fee; `null`: it cannot fall so far, or how empty
+    /// blocks move it is unknown.
     #[schema(required)]
     not_before_blocks: Option<u32>,
 }

@@ -1,5 +1,7 @@
 //! `GET /v1/chains`.
 
+use std::time::SystemTime;
+
 use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
@@ -7,7 +9,7 @@ use utoipa::ToSchema;
 
 use super::freshness::revalidated_json;
 use super::openapi::components::{CommonErrors, IfNoneMatch, PageNotModified};
-use crate::store::{ChainStore, StoredChain};
+use crate::store::{ChainState, ChainStore, StaleReason, StoredChain};
 
 /// A configured chain.
 #[derive(Serialize, ToSchema)]
@@ -21,9 +23,18 @@ pub(super) struct ChainSummary<'a> {
     #[schema(value_type = u64)]
     block_time_ms: u128,
     status: ChainStatus,
-    /// `null` without data that may be served.
+    /// Why the chain is not fresh; `null`: it is.
+    #[schema(required)]
+    reason: Option<Reason>,
+    /// Newest block that was read, also while nothing is served; `null`: none yet.
     #[schema(required)]
     newest_block: Option<u64>,
+    /// Time of that block: its own, or that of the reply which brought it first.
+    #[schema(required, format = DateTime)]
+    newest_block_at: Option<String>,
+    /// Time of the last accepted reply.
+    #[schema(required, format = DateTime)]
+    observed_at: Option<String>,
 }
 
 /// Freshness of the chain's data, if there is any.
@@ -34,6 +45,22 @@ enum ChainStatus {
     Fresh,
     Stale,
     Unavailable,
+}
+
+/// Reason why a chain is not fresh.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = ChainStatusReason)]
+enum Reason {
+    /// No node was read since the start.
+    NoData,
+    /// No reply was accepted for two block times; with `unavailable`, for `max_age`.
+    OldData,
+    /// The newest block was too old when it was first read, or another node has a newer one: the node is syncing or
+    /// lags.
+    OldBlock,
+    /// No block has followed for too long.
+    StandingHead,
 }
 
 /// Configured chains with their state
@@ -57,18 +84,32 @@ pub(super) async fn list_chains(State(store): State<ChainStore>) -> Response {
 impl<'a> ChainSummary<'a> {
     pub(super) fn for_chain(chain: &'a StoredChain) -> Self {
         let config = chain.config();
-        let current = chain.servable_snapshot().ok();
+        let state = chain.state();
+        let newest = chain.newest_snapshot();
+        let newest = newest.as_ref();
+        let time = |time: SystemTime| humantime::format_rfc3339_millis(time).to_string();
         Self {
             chain: &config.key,
             chain_name: config.name(),
             chain_id: config.chain_id,
             block_time_ms: config.block_time.as_millis(),
-            status: match &current {
-                Some(reading) if reading.is_stale() => ChainStatus::Stale,
-                Some(_) => ChainStatus::Fresh,
-                None => ChainStatus::Unavailable,
+            status: match state {
+                ChainState::Fresh => ChainStatus::Fresh,
+                ChainState::Stale(_) => ChainStatus::Stale,
+                ChainState::NoData | ChainState::Expired => ChainStatus::Unavailable,
             },
-            newest_block: current.map(|reading| reading.snapshot.newest_block),
+            reason: match state {
+                ChainState::Fresh => None,
+                ChainState::NoData => Some(Reason::NoData),
+                ChainState::Expired | ChainState::Stale(StaleReason::OldData) => {
+                    Some(Reason::OldData)
+                }
+                ChainState::Stale(StaleReason::OldBlock) => Some(Reason::OldBlock),
+                ChainState::Stale(StaleReason::StandingHead) => Some(Reason::StandingHead),
+            },
+            newest_block: newest.map(|newest| newest.newest_block),
+            newest_block_at: newest.map(|newest| time(newest.block.last_modified())),
+            observed_at: newest.map(|newest| time(newest.observed_time)),
         }
     }
 }

@@ -91,7 +91,7 @@ impl FastPath {
         let name = path.strip_suffix("/gas-suggestion")?;
         let fast_chain = self.chains.get(self.store.index_of(name)?)?;
         let result = fast_chain.chain.servable_snapshot();
-        fast_chain.freshness_counters.record(&fast_chain.chain, &result);
+        fast_chain.freshness_counters.record(&result);
         Some(match result {
             Ok(current) => {
                 let (headers, body) = fast_chain.headers_and_body(&current);

@@ -10,7 +10,7 @@ use super::extractors::ChainParam;
 use super::freshness::{write_list_headers, write_snapshot_headers};
 use super::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
 use super::problem::Problem;
-use crate::fee_trend;
+use crate::fee_trend::PriceLevel;
 use crate::fees::{RewardPercentiles, Rewards};
 use crate::store::{ChainStore, ServableSnapshot, StoredChain};
 use crate::wire::{
@@ -51,9 +51,32 @@ pub(super) struct FeeMarketBody<'a> {
     expected_price_per_gas: ExpectedPrices,
     floors_above_market: FloorsAboveMarket,
     chain_parameters: ChainParameters,
-    /// Where the expected medium price stands among the prices of the last 24 hours; `null` before an hour is known.
+    /// Where the price of the newest ten minutes stands among those of the last 24 hours; `null` before an hour is known,
+    /// and while the chain is stale.
     #[schema(required)]
     level: Option<Level>,
+    /// How far that price is from the median of the last 24 hours, divided by that median: 0.12 is 12 % above it. `null`
+    /// while `level` is, and if the median is 0.
+    #[schema(required)]
+    level_deviation: Option<f64>,
+    /// Reasons to doubt a value of the window, as in `X-Doubt`; empty: there is none.
+    #[schema(value_type = Vec<DoubtName>)]
+    doubts: Vec<&'static str>,
+}
+
+/// Reason to doubt a value: it cannot follow from the blocks before, and the only node there is repeats it.
+#[derive(ToSchema)]
+#[schema(as = Doubt, rename_all = "snake_case")]
+#[expect(dead_code, reason = "it describes the names")]
+enum DoubtName {
+    /// A base fee changed more than the chain allows.
+    BaseFeeLeap,
+    /// A reward is far above those of the other blocks.
+    RewardLeap,
+    /// The newest block jumped ahead or went back.
+    HeadLeap,
+    /// Another node lastingly says otherwise.
+    Disagreement,
 }
 
 /// Expected prices per gas of the tiers, under the base fee of the next block, or of the newest one if that is unknown.
@@ -134,7 +157,7 @@ impl<'a> FeeMarketBody<'a> {
     pub(super) fn new(
         chain: &'a StoredChain,
         current: &'a ServableSnapshot,
-        level: Option<fee_trend::Level>,
+        level: Option<PriceLevel>,
     ) -> Self {
         let config = chain.config();
         let snapshot = &current.snapshot;
@@ -169,7 +192,9 @@ impl<'a> FeeMarketBody<'a> {
             },
             floors_above_market: (&market.floors_above_market).into(),
             chain_parameters: (&market.chain_parameters).into(),
-            level: level.map(Level::from),
+            level: level.map(|it| it.level.into()),
+            level_deviation: level.and_then(|it| it.deviation),
+            doubts: snapshot.doubts.iter().map(|doubt| doubt.name()).collect(),
         }
     }
 }

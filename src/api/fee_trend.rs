@@ -3,7 +3,8 @@
 use std::time::{Duration, SystemTime};
 
 use axum::extract::{FromRef, RawQuery, State};
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{AGE, CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use moka::sync::Cache;
@@ -11,15 +12,15 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::extractors::ChainParam;
-use super::freshness::write_snapshot_headers;
-use super::openapi::components::{CommonErrors, FeesUnavailable, TrendQuery, UnknownChain};
+use super::freshness::{X_NEWEST_BLOCK, X_STALE, write_last_modified, write_snapshot_headers};
+use super::openapi::components::{CommonErrors, NoTrend, TrendQuery, UnknownChain};
 use super::parameters::{Parameters, invalid_parameter};
 use super::problem::Problem;
 use crate::config;
 use crate::fee_trend::{self, Bucket, Period, Range};
 use crate::memory_budget::MemoryBudget;
 use crate::metrics::Metrics;
-use crate::store::{ChainStore, ServableSnapshot, StoredChain, Unavailable, seconds_since_1970};
+use crate::store::{ChainStore, StoredChain, TrendAge, Unavailable, seconds_since_1970};
 use crate::wire::{Level, Wei};
 
 /// Serialises trends, at most once per state of a chain. Cheap to clone.
@@ -36,7 +37,8 @@ struct TrendKey {
     period: Period,
     /// Number of changes of the trend.
     changes: u64,
-    newest_block: u64,
+    /// True if the trend has a level, once an hour is known.
+    is_fresh: bool,
     /// Buckets disappear with time.
     minute: u64,
 }
@@ -50,8 +52,8 @@ pub(super) struct FeeTrendBody<'a> {
     period: ShownPeriod,
     /// Width of a bucket.
     bucket_seconds: u32,
-    /// Where the expected medium price stands among the prices of the last 24 hours; `null` before an hour is known. The
-    /// price of a block is the median base fee plus the median tip of its ten minutes.
+    /// Where the price of the newest ten minutes stands among those of the last 24 hours; `null` before an hour is known,
+    /// and while the chain is stale. The price of ten minutes is the median over its blocks of base fee plus tip.
     #[schema(required)]
     level: Option<Level>,
     /// Oldest first. Spans of time without a block are left out.
@@ -103,7 +105,8 @@ struct NumberRange {
 
 /// Prices of gas over the last hour, day or week
 ///
-/// Each block counts once, with its base fee, the medium tip that was suggested at it, and how full it was.
+/// Each block counts once, with its base fee, the medium tip that was suggested at it, and how full it was. A chain whose
+/// newest data is too old to serve still has its trend, with `X-Stale: true`.
 #[utoipa::path(
     get,
     path = "/v1/{chain}/fee-trend",
@@ -111,7 +114,7 @@ struct NumberRange {
     tag = "Gas",
     params(ChainParam, TrendQuery),
     responses(
-        CommonErrors, UnknownChain, FeesUnavailable,
+        CommonErrors, UnknownChain, NoTrend,
         (status = 200, description = "The trend.", body = FeeTrendBody,
             headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
@@ -123,11 +126,27 @@ pub(super) async fn get_fee_trend(
 ) -> Result<Response, Problem> {
     let parameters = Parameters::from_query(query.as_deref())?;
     let period = parameters.optional("period", parse_period)?.unwrap_or(Period::Day);
-    let (current, body) =
+    let (age, body) =
         trends.serialize(&chain, period).map_err(|reason| Problem::unavailable(&chain, reason))?;
     let mut response = ([(CONTENT_TYPE, "application/json")], body).into_response();
-    write_snapshot_headers(response.headers_mut(), &chain, &current);
+    write_headers(response.headers_mut(), &chain, &age);
     Ok(response)
+}
+
+/// Writes the headers of the freshness of a trend. One without servable data must not be stored.
+fn write_headers(headers: &mut HeaderMap, chain: &StoredChain, trend_age: &TrendAge) {
+    if let TrendAge::Servable(current) = trend_age {
+        return write_snapshot_headers(headers, chain, current);
+    }
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(X_STALE, HeaderValue::from_static("true"));
+    if let TrendAge::Expired { newest_block, age } = trend_age {
+        headers.insert(AGE, age.as_secs().into());
+        headers.insert(X_NEWEST_BLOCK, (*newest_block).into());
+        if let Some(snapshot) = chain.newest_snapshot() {
+            write_last_modified(headers, snapshot.block.last_modified());
+        }
+    }
 }
 
 impl FromRef<TrendSerializer> for ChainStore {
@@ -157,24 +176,24 @@ impl TrendSerializer {
         &self,
         chain: &StoredChain,
         period: Period,
-    ) -> Result<(ServableSnapshot, Bytes), Unavailable> {
-        let (current, changes) = chain.snapshot_with_trend_changes()?;
-        let key = TrendKey {
+    ) -> Result<(TrendAge, Bytes), Unavailable> {
+        let (age, changes) = chain.trend_age()?;
+        let key = |age: &TrendAge, changes| TrendKey {
             chain_id: chain.config().chain_id,
             period,
             changes,
-            newest_block: current.snapshot.newest_block,
+            is_fresh: matches!(age, TrendAge::Servable(current) if !current.is_stale()),
             minute: seconds_since_1970() / 60,
         };
-        if let Some(body) = self.cache.get(&key) {
-            return Ok((current, body));
+        if let Some(body) = self.cache.get(&key(&age, changes)) {
+            return Ok((age, body));
         }
-        let (current, buckets, level) = chain.snapshot_with_fee_trend(period)?;
-        let body = FeeTrendBody::new(chain.config(), period, &buckets, level);
+        let trend = chain.read_fee_trend(period)?;
+        let level = trend.level.map(|it| it.level);
+        let body = FeeTrendBody::new(chain.config(), period, &trend.buckets, level);
         let body = Bytes::from(serde_json::to_vec(&body).expect("strings and numbers serialise"));
-        // A block since the key was made only makes the body newer.
-        self.cache.insert(key, body.clone());
-        Ok((current, body))
+        self.cache.insert(key(&trend.age, trend.changes), body.clone());
+        Ok((trend.age, body))
     }
 }
 

@@ -91,10 +91,7 @@ impl Freshness {
 
     fn write_data_headers(self, headers: &mut HeaderMap, doubts: &[Doubt]) {
         headers.insert(header::AGE, self.age.into());
-        // The clock may have been put back since the block was read.
-        let last_modified = self.last_modified.min(SystemTime::now());
-        let last_modified = HttpDate::from(last_modified).to_string();
-        headers.insert(header::LAST_MODIFIED, header_value(last_modified));
+        write_last_modified(headers, self.last_modified);
         self.write_stale_header(headers);
         if !doubts.is_empty() {
             let names: Vec<_> = doubts.iter().map(|doubt| doubt.name()).collect();
@@ -108,6 +105,12 @@ impl Freshness {
             headers.insert(X_STALE, HeaderValue::from_static("true"));
         }
     }
+}
+
+/// Writes `Last-Modified`, which is never later than `Date`: the clock may have been put back since the block was read.
+pub(super) fn write_last_modified(headers: &mut HeaderMap, time: SystemTime) {
+    let date = HttpDate::from(time.min(SystemTime::now())).to_string();
+    headers.insert(header::LAST_MODIFIED, header_value(date));
 }
 
 /// Converts a text of letters, digits and punctuation.
@@ -195,8 +198,8 @@ mod tests {
         let block = Block { base_fee: 1, gas_used_ratio: None, rewards: None };
         let history = FeeHistory::new(1, vec![block; 3], None).unwrap();
         let market = fees::price(&history, &chain.config().pricing).unwrap();
-        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(second);
-        let header = HeaderTime::new(3, time, Instant::now(), SystemTime::now());
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let header = HeaderTime::new(3, second, Instant::now(), now);
         publishers[0].publish(Accepted {
             head: HeadReading::Header(header),
             doubts: doubts.to_vec(),

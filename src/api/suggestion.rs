@@ -13,7 +13,7 @@ use super::openapi::components::{
 };
 use super::problem::Problem;
 use crate::metrics::{Counter, FreshnessLabels, Metrics, counters};
-use crate::store::{ChainStore, ServableSnapshot, Snapshot, StoredChain, Unavailable};
+use crate::store::{ChainStore, ServableSnapshot, Snapshot, StaleReason, StoredChain, Unavailable};
 use crate::wire::SuggestionBody;
 
 /// Capacity for headers, including those of the layers: with fewer places a copied map has to grow.
@@ -48,6 +48,8 @@ enum ResponseFreshness {
     Stalled,
     /// Stale because the last successful poll is too long ago.
     Old,
+    /// Stale because the newest block was too old when it was first read.
+    OldBlock,
     Unavailable,
 }
 
@@ -63,16 +65,14 @@ impl FreshnessCounters {
         }))
     }
 
-    pub(super) fn record(
-        &self,
-        chain: &StoredChain,
-        result: &Result<ServableSnapshot, Unavailable>,
-    ) {
-        let freshness = match result {
+    pub(super) fn record(&self, result: &Result<ServableSnapshot, Unavailable>) {
+        let reason = result.as_ref().map(|current| current.stale_reason);
+        let freshness = match reason {
             Err(_) => ResponseFreshness::Unavailable,
-            Ok(current) if !current.is_stale() => ResponseFreshness::Fresh,
-            Ok(current) if current.age > chain.config().stale_after() => ResponseFreshness::Old,
-            Ok(_) => ResponseFreshness::Stalled,
+            Ok(None) => ResponseFreshness::Fresh,
+            Ok(Some(StaleReason::OldData)) => ResponseFreshness::Old,
+            Ok(Some(StaleReason::OldBlock)) => ResponseFreshness::OldBlock,
+            Ok(Some(StaleReason::StandingHead)) => ResponseFreshness::Stalled,
         };
         self.0[freshness].increment();
     }
@@ -98,7 +98,7 @@ pub(super) async fn get_suggestion(
     ChainParam(chain): ChainParam,
 ) -> Result<Response, Problem> {
     let result = chain.servable_snapshot();
-    FreshnessCounters::new(&chain, &metrics).record(&chain, &result);
+    FreshnessCounters::new(&chain, &metrics).record(&result);
     let current = result.map_err(|reason| Problem::unavailable(&chain, reason))?;
     let headers = headers_of(&chain, &current, &current.snapshot.etag);
     Ok((headers, current.snapshot.body.clone()).into_response())

@@ -32,7 +32,7 @@ impl Quote {
 pub struct Estimator {
     /// Display name.
     pub name: String,
-    /// Reward percentiles that it uses.
+    /// Reward percentiles that it uses. Without one of them it has no quote.
     pub percentiles: Vec<f64>,
     /// Number of blocks that it looks back.
     pub window: usize,
@@ -45,7 +45,7 @@ pub struct Estimator {
 
 #[derive(Debug)]
 enum Rule {
-    Own(Pricing, TierChoice),
+    Own(Box<Pricing>, TierChoice),
     External(ExternalRule),
 }
 
@@ -99,7 +99,7 @@ impl Estimator {
             window: pricing.history_blocks(),
             min_window: pricing.window_blocks.get(),
             target,
-            rule: Rule::Own(*pricing, tier),
+            rule: Rule::Own(Box::new(*pricing), tier),
         }
     }
 
@@ -119,11 +119,15 @@ impl Estimator {
     /// Quotes from the history up to its head; `None` if the estimator has no quote there.
     #[must_use]
     pub fn quote(&self, history: HistoryAt<'_>) -> Option<Quote> {
+        let recording = history.recording();
+        let is_recorded = |percentile: &f64| recording.reward_column(*percentile).is_some();
+        if recording.has_tips() && !self.percentiles.iter().all(is_recorded) {
+            return None;
+        }
         match &self.rule {
             Rule::Own(pricing, tier) => quote_own(history, pricing, *tier),
             Rule::External(ExternalRule { tip, base_fee, .. }) => {
-                let has_tips = history.recording().has_tips();
-                let tip = if has_tips { Some(tip(history)?) } else { None };
+                let tip = if recording.has_tips() { Some(tip(history)?) } else { None };
                 let base_fee = match base_fee {
                     Some(base_fee) => Some(base_fee(history)?),
                     None => None,
@@ -147,7 +151,7 @@ fn quote_own(history: HistoryAt<'_>, pricing: &Pricing, tier: TierChoice) -> Opt
     let blocks = history.window(window)?;
     let rewards = |block: &RecordedBlock| {
         let (medium, high) = match columns.as_deref() {
-            // Without these percentiles no tip is quoted. The base fee does not depend on them.
+            // Without recorded tips none is quoted. The base fee does not depend on them.
             None => return Some(Rewards { medium: 0, high: None, graded: [0; 2] }),
             Some(columns) => (columns.first()?, columns.get(1)),
         };

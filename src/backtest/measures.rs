@@ -216,9 +216,11 @@ impl<'a> Evaluator<'a> {
         tally.included_soon.record(is_known.then_some(is_included));
     }
 
-    /// Tip that `block` required; `None` if it is unknown. An empty block would have included any tip.
+    /// Tip that `block` required; `None` if it is unknown. An empty block would have included any tip, but empty blocks
+    /// alone say nothing of an estimator.
     fn required_tip(&self, block: &RecordedBlock) -> Option<u128> {
-        if block.is_empty() { Some(0) } else { block.reward(self.landing_column?) }
+        let column = self.landing_column?;
+        if block.is_empty() { Some(0) } else { block.reward(column) }
     }
 
     /// Outcome of a transaction with that tip and max fee in `block`; `None` if the required tip is unknown.

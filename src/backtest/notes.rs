@@ -1,8 +1,7 @@
-//! Notes for reading a table: missing data and substitutions.
+//! Notes for reading a table: missing data.
 
 use super::estimators::Estimator;
 use super::measures::{Evaluator, FULL_GAS_USED_RATIO, REALISED_PERCENTILE, Score};
-use super::recording::nearest_percentile;
 
 /// Notes on these scores.
 pub(super) fn for_report(
@@ -41,20 +40,15 @@ pub(super) fn for_report(
             ));
         }
     }
-    let recorded = &recording.percentiles;
     let judged = [(landing_percentile, "required tips"), (REALISED_PERCENTILE, "realised tips")];
     let judged = judged.map(|(percentile, name)| (name.to_owned(), vec![percentile]));
     let quoted =
         estimators.iter().map(|estimator| (estimator.name.clone(), estimator.percentiles.clone()));
     for (name, percentiles) in judged.into_iter().chain(quoted) {
         for wanted in percentiles {
-            match nearest_percentile(recorded, wanted) {
-                None => notes
-                    .push(format!("{name}: unknown, because percentile {wanted} is not recorded.")),
-                Some((_, found)) if (found - wanted).abs() > 0.0 => notes.push(format!(
-                    "{name}: uses percentile {found} instead of {wanted}, which is not recorded."
-                )),
-                Some(_) => {}
+            if recording.reward_column(wanted).is_none() {
+                notes
+                    .push(format!("{name}: unknown, because percentile {wanted} is not recorded."));
             }
         }
     }
@@ -70,7 +64,7 @@ pub(super) fn for_report(
             notes.push(format!("{}: no quote at {missing} of {heads} blocks.", score.name));
         }
     }
-    if recorded.first().is_some_and(|lowest| *lowest <= 0.0) {
+    if recording.percentiles.first().is_some_and(|lowest| *lowest <= 0.0) {
         notes.push(
             "geth: its oracle samples the three lowest tips of each block; here the lowest one replaces all three."
                 .into(),

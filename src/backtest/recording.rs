@@ -24,17 +24,6 @@ pub struct RecordedBlock {
     pub rewards: Option<Vec<u128>>,
 }
 
-/// Largest distance between a recorded and a wanted percentile: half the usual step of recordings.
-const MAX_PERCENTILE_DISTANCE: f64 = 2.5;
-
-/// Returns the recorded percentile that is nearest to `wanted`, with its index; `None` if it is too far away.
-pub(super) fn nearest_percentile(recorded: &[f64], wanted: f64) -> Option<(usize, f64)> {
-    let distance = |(_, percentile): &(usize, f64)| (percentile - wanted).abs();
-    let all = recorded.iter().copied().enumerate();
-    let nearest = all.min_by(|one, other| distance(one).total_cmp(&distance(other)));
-    nearest.filter(|found| distance(found) <= MAX_PERCENTILE_DISTANCE)
-}
-
 impl Recording {
     /// Returns true if tips are recorded.
     #[must_use]
@@ -56,9 +45,10 @@ impl Recording {
         Some(HistoryAt { recording: self, newest, head, is_next_base_fee_known: true })
     }
 
-    /// Returns the column of the rewards at `percentile`.
+    /// Returns the column of the rewards at `percentile`; `None` if it is not recorded. A neighbouring percentile would
+    /// give other numbers.
     pub(super) fn reward_column(&self, percentile: f64) -> Option<usize> {
-        nearest_percentile(&self.percentiles, percentile).map(|(column, _)| column)
+        self.percentiles.iter().position(|recorded| (recorded - percentile).abs() <= 0.0)
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct BlockPrices<'a> {
     network: &'a str,
     /// `gwei`.
     unit: &'static str,
-    /// Price of the high tier. The service sees no transaction pool.
+    /// Price of the first level. The service sees no transaction pool.
     max_price: GweiNumber,
     current_block_number: u64,
     /// Milliseconds from the first sight of the newest block to the read that the prices come from. `Age` counts from
@@ -48,10 +48,10 @@ struct BlockPrice {
 #[serde(rename_all = "camelCase")]
 #[schema(as = BlocknativeLevel)]
 struct EstimatedPrice {
-    /// Percentage of the newest blocks, at most 20, at which the tip was enough: a count, at most 99.
+    /// Percentage of the newest blocks, at most 20, at which the fees were enough: a count, at most 99.
     #[schema(minimum = 1, maximum = 99)]
     confidence: usize,
-    /// Price per gas in the next block.
+    /// Price per gas for a transaction without a separate tip.
     price: GweiNumber,
     /// The tip.
     max_priority_fee_per_gas: GweiNumber,
@@ -62,8 +62,12 @@ impl<'a> BlockPrices<'a> {
     /// Returns the prices; `None`: no block had rewards, so there is nothing to count.
     pub(super) fn new(quote: &Quote<'a>) -> Option<Self> {
         let tiers = quote.tiers();
-        let levels =
-            [level(quote, tiers.high)?, level(quote, tiers.medium)?, level(quote, tiers.low)?];
+        let prices = quote.prices();
+        let levels = [
+            level(quote, tiers.high, prices.high)?,
+            level(quote, tiers.medium, prices.medium)?,
+            level(quote, tiers.low, prices.low)?,
+        ];
         let [highest, ..] = &levels;
         Some(Self {
             system: &quote.chain.key,
@@ -82,10 +86,10 @@ impl<'a> BlockPrices<'a> {
     }
 }
 
-fn level(quote: &Quote, fees: Tier) -> Option<EstimatedPrice> {
+fn level(quote: &Quote, fees: Tier, price: u128) -> Option<EstimatedPrice> {
     Some(EstimatedPrice {
-        confidence: quote.confidence(fees.max_priority_fee_per_gas)?,
-        price: GweiNumber(fees.price_at(quote.next_base_fee())),
+        confidence: quote.confidence(fees)?,
+        price: GweiNumber(price),
         max_priority_fee_per_gas: GweiNumber(fees.max_priority_fee_per_gas),
         max_fee_per_gas: GweiNumber(fees.max_fee_per_gas),
     })

@@ -33,7 +33,7 @@ struct OracleResult {
 }
 
 impl GasOracle {
-    /// Etherscan's meaning: the prices are what the tiers pay in the next block, over its base fee.
+    /// Etherscan's meaning: prices of one number, and the base fee of the next block.
     pub(super) fn new(quote: &Quote) -> Self {
         Self::with_prices(quote, quote.prices(), quote.next_base_fee())
     }
@@ -98,7 +98,7 @@ struct NewestBlock {
 impl ProxyResult {
     /// Answer to `eth_gasPrice`.
     pub(super) fn gas_price(quote: &Quote) -> Self {
-        let gas_price = format!("{:#x}", quote.gas_price());
+        let gas_price = format!("{:#x}", quote.prices().medium);
         Self { jsonrpc: "2.0", id: 73, result: ProxyValue::GasPrice(gas_price) }
     }
 

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use super::gwei::GweiNumber;
 use super::quote::Quote;
 
-/// Prices per gas in the next block, by speed.
+/// Prices per gas by speed, for transactions without a separate tip.
 #[derive(Serialize, ToSchema)]
 #[schema(as = FlatPrices)]
 pub(crate) struct FlatPrices {

@@ -49,7 +49,7 @@ struct Level {
     suggested_max_fee_per_gas: Gwei,
     /// One block time, in milliseconds.
     min_wait_time_estimate: u32,
-    /// Block time after the longest run of the newest blocks that were not seen to accept the tip, in milliseconds.
+    /// Block time after the longest run of the newest blocks that were not seen to accept the fees, in milliseconds.
     max_wait_time_estimate: u32,
 }
 
@@ -94,7 +94,7 @@ fn rounded(share: f64) -> f64 {
 
 impl Level {
     fn new(quote: &Quote, tier: Tier) -> Self {
-        let waits = quote.wait_times(tier.max_priority_fee_per_gas);
+        let waits = quote.wait_times(tier);
         let milliseconds = |wait: std::time::Duration| u32::try_from(wait.as_millis());
         Self {
             suggested_max_priority_fee_per_gas: Gwei(tier.max_priority_fee_per_gas),
@@ -127,7 +127,7 @@ impl From<Trend> for Direction {
     }
 }
 
-/// Prices for transactions without a tip, as MetaMask reads them: what the tiers pay in the next block.
+/// Prices for transactions without a tip, as MetaMask reads them.
 #[derive(Serialize, ToSchema)]
 #[schema(as = MetamaskPrices)]
 pub(crate) struct GasPrices {

@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use crate::config;
-use crate::fees::{self, Block, Market, Tier};
+use crate::fees::{self, Block, Market, SinglePrices, Tier};
 
 /// A suggestion, and what was observed of the chain when it was made.
 #[derive(Debug)]
 pub(crate) struct Quote<'a> {
     pub(crate) chain: &'a config::Chain,
     pub(crate) market: &'a Market,
+    pub(crate) prices: SinglePrices,
     pub(crate) newest_block: u64,
     /// The newest blocks, oldest first, at most [`COMPARED_BLOCKS`](crate::store::COMPARED_BLOCKS).
     pub(crate) blocks: &'a [Block],
@@ -63,14 +64,10 @@ impl Quote<'_> {
         self.market.newest_known_base_fee
     }
 
-    /// Prices per gas that transactions with the tiers' fees pay in the next block, in wei.
+    /// Prices of one number, in wei per gas.
     pub(crate) fn prices(&self) -> Tiers<u128> {
-        self.tiers().map(|tier| tier.price_at(self.next_base_fee()))
-    }
-
-    /// Tip of the medium tier over the base fee of the next block, in wei: what a node means by its gas price.
-    pub(crate) fn gas_price(&self) -> u128 {
-        self.market.gas_price()
+        let SinglePrices { low, medium, high } = self.prices;
+        Tiers { low, medium, high }
     }
 
     /// Base fee of the newest block in wei.
@@ -78,18 +75,22 @@ impl Quote<'_> {
         self.blocks.last().map_or(self.next_base_fee(), |block| block.base_fee)
     }
 
-    /// True if any of the newest blocks says which tips it accepts.
+    /// True if any of the newest blocks says which fees it accepts.
     pub(crate) fn has_outcomes(&self) -> bool {
-        let accepts = |block| fees::accepts(block, 0, &self.chain.pricing);
-        self.blocks.iter().any(|block| accepts(block).is_some())
+        self.outcomes(self.market.low).next().is_some()
     }
 
-    /// Waiting times of a transaction with this tip: one block, and the longest that the newest blocks show. A
-    /// transaction waits longest if it comes before the longest run of blocks that were not seen to accept its tip.
-    pub(crate) fn wait_times(&self, tip: u128) -> WaitTimes {
+    /// Returns whether each of the newest blocks would have included these fees, without the blocks that do not say.
+    fn outcomes(&self, tier: Tier) -> impl Iterator<Item = bool> {
+        self.blocks.iter().filter_map(move |block| fees::accepts(block, tier, &self.chain.pricing))
+    }
+
+    /// Waiting times of a transaction with these fees: one block, and the longest that the newest blocks show. A
+    /// transaction waits longest if it comes before the longest run of blocks that were not seen to accept its fees.
+    pub(crate) fn wait_times(&self, tier: Tier) -> WaitTimes {
         let (mut run, mut longest) = (0_u32, 0_u32);
         for block in self.blocks {
-            let is_accepted = fees::accepts(block, tip, &self.chain.pricing) == Some(true);
+            let is_accepted = fees::accepts(block, tier, &self.chain.pricing) == Some(true);
             run = if is_accepted { 0 } else { run.saturating_add(1) };
             longest = longest.max(run);
         }
@@ -99,14 +100,11 @@ impl Quote<'_> {
         }
     }
 
-    /// Percentage of the newest blocks at which the tip was enough, rounded down, from 1 to 99; `None`: no block had
+    /// Percentage of the newest blocks at which the fees were enough, rounded down, from 1 to 99; `None`: no block had
     /// rewards to compare with.
-    pub(crate) fn confidence(&self, tip: u128) -> Option<usize> {
-        let outcomes = || {
-            self.blocks.iter().filter_map(|block| fees::accepts(block, tip, &self.chain.pricing))
-        };
-        let accepted = outcomes().filter(|is_accepted| *is_accepted).count();
-        let percentage = accepted.saturating_mul(100).checked_div(outcomes().count())?;
+    pub(crate) fn confidence(&self, tier: Tier) -> Option<usize> {
+        let accepted = self.outcomes(tier).filter(|is_accepted| *is_accepted).count();
+        let percentage = accepted.saturating_mul(100).checked_div(self.outcomes(tier).count())?;
         Some(percentage.clamp(1, 99))
     }
 

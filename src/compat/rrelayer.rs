@@ -35,7 +35,7 @@ struct Speed {
     /// One block time, in seconds rounded up; `null`: no block had rewards.
     #[schema(required)]
     min_wait_time_estimate: Option<u64>,
-    /// Block time after the longest run of the newest blocks that were not seen to accept the tip, in seconds rounded up;
+    /// Block time after the longest run of the newest blocks that were not seen to accept the fees, in seconds rounded up;
     /// `null`: no block had rewards.
     #[schema(required)]
     max_wait_time_estimate: Option<u64>,
@@ -64,8 +64,7 @@ fn super_fast(quote: &Quote, high: Tier) -> Tier {
 
 impl Speed {
     fn new(quote: &Quote, tier: Tier) -> Self {
-        let tip = tier.max_priority_fee_per_gas;
-        let waits = quote.has_outcomes().then(|| quote.wait_times(tip));
+        let waits = quote.has_outcomes().then(|| quote.wait_times(tier));
         Self {
             suggested_max_priority_fee_per_gas: Gwei(tier.max_priority_fee_per_gas),
             suggested_max_fee_per_gas: Gwei(tier.max_fee_per_gas),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::config::{Chain, Config};
-use crate::fees::{self, Block, FeeHistory, Rewards};
+use crate::fees::{self, Block, FeeHistory, Rewards, SinglePrices, Tier};
 
 const GWEI: u128 = 1_000_000_000;
 
@@ -32,15 +32,22 @@ fn with_quote<T>(
 ) -> T {
     let history = FeeHistory::new(100, blocks.to_vec(), Some(next_base_fee)).unwrap();
     let market = fees::price(&history, &chain.pricing).unwrap();
+    let base_fees: Vec<u128> = blocks.iter().map(|block| block.base_fee).collect();
     read(&Quote {
         chain,
         market: &market,
+        prices: SinglePrices::new(&market, &base_fees),
         newest_block: history.newest_block(),
         blocks,
         ranges: Ranges { base_fee: [1, 2], reward: Some([3, 4]), cheaper_share: 1.0 / 3.0 },
         block_time: Duration::from_millis(1500),
         head_age: Duration::from_millis(250),
     })
+}
+
+/// Fees with this tip in wei, and a max fee that leaves room for it.
+fn with_tip(tip: u128) -> Tier {
+    Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: GWEI + tip }
 }
 
 fn document(quote: &Quote, document: Document) -> Value {
@@ -53,7 +60,7 @@ fn the_longest_wait_follows_the_longest_run_of_refusing_blocks() {
     let rewards = [Some(1), Some(5), Some(5), None, Some(1), Some(9), Some(2)];
     let blocks_longest = |tip: u128| {
         with_quote(&chain(""), &blocks(&rewards), GWEI, |quote| {
-            let waits = quote.wait_times(tip * GWEI);
+            let waits = quote.wait_times(with_tip(tip * GWEI));
             assert_eq!(waits.shortest, Duration::from_millis(1500));
             waits.longest.as_millis() / 1500
         })
@@ -63,21 +70,28 @@ fn the_longest_wait_follows_the_longest_run_of_refusing_blocks() {
         assert_eq!(blocks_longest(tip), expected, "{tip}");
     }
     let all_known = with_quote(&chain(""), &blocks(&[Some(1); 3]), GWEI, |quote| {
-        (quote.wait_times(GWEI).longest, quote.wait_times(GWEI - 1).longest)
+        [GWEI, GWEI - 1].map(|tip| quote.wait_times(with_tip(tip)).longest)
     });
-    assert_eq!(all_known, (Duration::from_millis(1500), Duration::from_secs(6)));
+    assert_eq!(all_known, [Duration::from_millis(1500), Duration::from_secs(6)]);
 }
 
 #[test]
-fn a_confidence_is_the_share_of_blocks_whose_reward_the_tip_reaches() {
+fn a_confidence_is_the_share_of_blocks_that_would_include_the_fees() {
     let rewards = [Some(1), Some(2), Some(3), None];
     with_quote(&chain(""), &blocks(&rewards), GWEI, |quote| {
-        let confidences = [0, 1, 2, 3, 9].map(|tip| quote.confidence(tip * GWEI));
+        let confidences = [0, 1, 2, 3, 9].map(|tip| quote.confidence(with_tip(tip * GWEI)));
         assert_eq!(confidences, [Some(1), Some(33), Some(66), Some(99), Some(99)]);
+        // The max fee leaves less than the tip, or does not cover the base fee.
+        let with_max_fee = |max_fee_per_gas| {
+            let fees = Tier { max_fee_per_gas, ..with_tip(9 * GWEI) };
+            (quote.confidence(fees), quote.wait_times(fees).longest.as_millis() / 1500)
+        };
+        assert_eq!(with_max_fee(3 * GWEI), (Some(66), 3));
+        assert_eq!(with_max_fee(GWEI - 1), (Some(1), 5));
     });
     let floor = "pricing.priority_fee_floor = \"1 gwei\"";
     with_quote(&chain(floor), &blocks(&[None; 3]), GWEI, |quote| {
-        assert_eq!(quote.confidence(GWEI), None);
+        assert_eq!(quote.confidence(with_tip(GWEI)), None);
         assert!(Documents::new(quote, Formats::all()).get(Document::Blocknative).is_none());
     });
 }
@@ -120,13 +134,31 @@ fn trends_compare_the_newest_rewards_with_all() {
 }
 
 #[test]
-fn a_base_fee_above_the_max_fee_shows_in_the_gas_price_alone() {
-    // The average doubles to 2 gwei, and the next block already costs 5.
-    with_quote(&chain(""), &blocks(&[Some(2); 20]), 5 * GWEI, |quote| {
+fn a_price_of_one_number_covers_a_base_fee_above_the_max_fee() {
+    // The average doubles to 2 gwei, and the next block already costs 5: after 2 and 5 full blocks 1.125 times as much.
+    let two_lines = chain("pricing.base_fee_change_denominator = 8");
+    with_quote(&two_lines, &blocks(&[Some(2); 20]), 5 * GWEI, |quote| {
         let prices = document(quote, Document::MetamaskPrices);
-        assert_eq!(prices["ProposeGasPrice"], "4");
+        let expected = json!({
+            "SafeGasPrice": "6.328125", "ProposeGasPrice": "6.328125", "FastGasPrice": "9.010162354",
+        });
+        assert_eq!(prices, expected);
         let gas_price = document(quote, Document::EtherscanGasPrice);
-        assert_eq!(gas_price["result"], format!("{:#x}", 7 * GWEI));
+        assert_eq!(gas_price["result"], format!("{:#x}", 6_328_125_000_u64));
+        let flat = document(quote, Document::Flat);
+        for (speed, price) in
+            [("slow", "6.328125"), ("average", "6.328125"), ("fast", "9.010162354")]
+        {
+            assert_eq!(flat[speed].to_string(), price, "{speed}");
+        }
+        let levels = document(quote, Document::Blocknative);
+        let level = &levels["blockPrices"][0]["estimatedPrices"][0];
+        assert_eq!(
+            (level["price"].to_string(), levels["maxPrice"].to_string()),
+            ("9.010162354".to_owned(), "9.010162354".to_owned())
+        );
+        // The max fee stays that of the tier.
+        assert_eq!(level["maxFeePerGas"].to_string(), "4.4");
     });
 }
 

@@ -146,6 +146,13 @@ impl Chain {
         self.name.as_deref().unwrap_or(&self.key)
     }
 
+    /// Returns true if the chain has more than a genesis block: it has a preset that is not that of local chains.
+    #[must_use]
+    pub(crate) fn has_long_history(&self) -> bool {
+        const LOCAL: u64 = 31_337;
+        self.preset.is_some() && self.chain_id != LOCAL
+    }
+
     /// All URLs of nodes: `rpc_urls`, then those that are only in `read_urls`, each once.
     #[must_use]
     pub fn upstream_urls(&self) -> Vec<&UpstreamUrl> {
@@ -231,7 +238,7 @@ impl Chain {
         self.answer_fee_methods.then(note)
     }
 
-    /// Returns what is assumed of a chain without a preset, as a sentence; `None` if nothing is.
+    /// Returns what is assumed or unknown of a chain without a preset, as a sentence; `None` if nothing is.
     pub(super) fn assumptions(&self, layers: &Layers) -> Option<String> {
         if self.preset.is_some() {
             return None;
@@ -243,22 +250,34 @@ impl Chain {
         let block_time = humantime::format_duration(self.block_time);
         let assumptions = [
             ("block_time", format!("a block takes {block_time} (block_time)")),
-            ("pricing.priority_fee_floor", "there is no minimum tip (pricing.priority_fee_floor)".into()),
-            ("pricing.base_fee_floor", "there is no minimum base fee (pricing.base_fee_floor)".into()),
             (
-                "pricing.base_fee_change_denominator",
-                "a full block may raise the base fee by an eighth (pricing.base_fee_change_denominator)".into(),
+                "pricing.priority_fee_floor",
+                "there is no minimum tip (pricing.priority_fee_floor)".into(),
+            ),
+            (
+                "pricing.base_fee_floor",
+                "there is no minimum base fee (pricing.base_fee_floor)".into(),
             ),
         ];
         let assumed = assumptions.into_iter().filter(|(key, _)| !is_set(key));
         let assumed: Vec<String> = assumed.map(|(_, assumption)| assumption).collect();
+        let assumed = (!assumed.is_empty()).then(|| format!("assumed: {}", assumed.join(", ")));
         let Self { key, chain_id, .. } = self;
-        (!assumed.is_empty()).then(|| {
-            let assumed = assumed.join(", ");
-            format!(
-                "{CHAINS}.{key}: there is no preset for chain id {chain_id}; assumed: {assumed}"
-            )
+        let statements: Vec<String> = assumed.into_iter().chain(self.unknown_rule()).collect();
+        (!statements.is_empty()).then(|| {
+            let statements = statements.join("; ");
+            format!("{CHAINS}.{key}: there is no preset for chain id {chain_id}; {statements}")
         })
+    }
+
+    /// Returns what is unknown without a denominator; `None` if there is one.
+    fn unknown_rule(&self) -> Option<String> {
+        let pricing = &self.pricing;
+        let unknown =
+            "unknown: how full blocks move the base fee (pricing.base_fee_change_denominator)";
+        let unused = ". Without it, pricing.empty_block_denominator has no effect";
+        let unused = pricing.empty_block_denominator.map_or("", |_| unused);
+        pricing.base_fee_change_denominator.is_none().then(|| format!("{unknown}{unused}"))
     }
 
     /// Reports all values that are not allowed.

@@ -74,27 +74,28 @@ mod tests {
     fn two_lines_give_each_chain_the_values_of_its_sources() {
         const GWEI: u128 = 1_000_000_000;
         let ms = Duration::from_millis;
-        // Chain id, name, currency, block time and flashblock time in ms, floors in gwei, denominator.
+        // Chain id, name, currency, block time and flashblock time in ms, floors in gwei, denominators of a full and of an
+        // empty block.
         let sources = [
-            (1, "Ethereum", "ETH", 12_000, 0, (0, 0), 8),
-            (10, "OP Mainnet", "ETH", 2000, 250, (0, 0), 250),
-            (56, "BNB Smart Chain", "BNB", 750, 0, (0, 0), 0),
-            (100, "Gnosis", "XDAI", 5000, 0, (0, 0), 8),
-            (137, "Polygon", "POL", 2000, 0, (0, 0), 119),
-            (324, "ZKsync Era", "ETH", 2000, 0, (0, 0), 0),
-            (2020, "ronin", "RON", 2000, 250, (1, 20), 32),
-            (8453, "Base", "ETH", 2000, 200, (0, 0), 25),
-            (31_337, "Local chain", "ETH", 1000, 0, (0, 0), 8),
-            (42_161, "Arbitrum One", "ETH", 250, 0, (0, 0), 0),
-            (42_220, "Celo", "CELO", 1000, 0, (0, 0), 0),
-            (43_114, "Avalanche", "AVAX", 1700, 0, (0, 0), 0),
-            (59_144, "Linea", "ETH", 2000, 0, (0, 0), 0),
-            (202_601, "ronin-testnet", "RON", 2000, 250, (1, 20), 32),
-            (534_352, "Scroll", "ETH", 3000, 0, (0, 0), 0),
-            (11_155_111, "Sepolia", "ETH", 12_000, 0, (0, 0), 8),
+            (1, "Ethereum", "ETH", 12_000, 0, (0, 0), (8, 0)),
+            (10, "OP Mainnet", "ETH", 2000, 250, (0, 0), (250, 250)),
+            (56, "BNB Smart Chain", "BNB", 750, 0, (0, 0), (0, 0)),
+            (100, "Gnosis", "XDAI", 5000, 0, (0, 0), (8, 0)),
+            (137, "Polygon", "POL", 2000, 0, (0, 0), (20, 0)),
+            (324, "ZKsync Era", "ETH", 2000, 0, (0, 0), (0, 0)),
+            (2020, "ronin", "RON", 2000, 250, (1, 20), (50, 250)),
+            (8453, "Base", "ETH", 2000, 200, (0, 0), (25, 50)),
+            (31_337, "Local chain", "ETH", 1000, 0, (0, 0), (8, 0)),
+            (42_161, "Arbitrum One", "ETH", 250, 0, (0, 0), (0, 0)),
+            (42_220, "Celo", "CELO", 1000, 0, (0, 0), (0, 0)),
+            (43_114, "Avalanche", "AVAX", 1700, 0, (0, 0), (0, 0)),
+            (59_144, "Linea", "ETH", 2000, 0, (0, 0), (0, 0)),
+            (202_601, "ronin-testnet", "RON", 2000, 250, (1, 20), (50, 250)),
+            (534_352, "Scroll", "ETH", 3000, 0, (0, 0), (0, 0)),
+            (11_155_111, "Sepolia", "ETH", 12_000, 0, (0, 0), (8, 0)),
         ];
         assert_eq!(sources.map(|source| source.0).as_slice(), chain_ids());
-        for (id, name, currency, block_time, flashblock_time, floors, denominator) in sources {
+        for (id, name, currency, block_time, flashblock_time, floors, denominators) in sources {
             let chain = two_lines(id);
             assert_eq!((chain.name(), chain.preset), (name, Some(name)));
             assert_eq!(chain.currency.as_deref(), Some(currency), "{name}");
@@ -104,8 +105,9 @@ mod tests {
             let pricing = &chain.pricing;
             let found = (pricing.base_fee_floor, pricing.priority_fee_floor);
             assert_eq!(found, (floors.0 * GWEI, floors.1 * GWEI), "{name}");
-            let found = pricing.base_fee_change_denominator.map_or(0, std::num::NonZeroU64::get);
-            assert_eq!(found, denominator, "{name}");
+            let found = [pricing.base_fee_change_denominator, pricing.empty_block_denominator];
+            let found = found.map(|denominator| denominator.map_or(0, std::num::NonZeroU64::get));
+            assert_eq!((found[0], found[1]), denominators, "{name}");
             let is_really_zero = pricing.zero_base_fee == ZeroBaseFee::Eip1559;
             assert_eq!(is_really_zero, id == 56, "{name}");
             assert_eq!(chain.stall_after().is_none(), id == 31_337, "{name}");

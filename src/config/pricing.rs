@@ -33,6 +33,9 @@ pub(super) struct PricingSection {
     base_fee_change_denominator: Option<NonZeroU64>,
     #[serde(skip)]
     is_denominator_explicit: bool,
+    empty_block_denominator: Option<NonZeroU64>,
+    #[serde(skip)]
+    is_empty_block_denominator_explicit: bool,
     #[serde(skip)]
     header_parameters: Option<fees::HeaderParameters>,
     check_base_fees: bool,

@@ -16,7 +16,8 @@ const EVERY_KEY: &str = "\
 [redis]\nurl = \"redis://x\"\n[tracing]\notlp_endpoint = \"http://x\"\n\
 [chains.x]\nname = \"x\"\nchain_id = 1\ncurrency = \"X\"\nflashblock_time = \"1s\"\n\
 rpc_urls = [\"http://x\"]\nrpc_methods = [\"x\"]\npoll_timeout = \"1s\"\nstall_after = \"1m\"\nmax_block_age = \"1m\"\n\
-pricing.reward_percentiles = [60]\npricing.base_fee_change_denominator = 8\n";
+pricing.reward_percentiles = [60]\npricing.base_fee_change_denominator = 8\n\
+pricing.empty_block_denominator = 8\n";
 
 /// Returns all keys, those of a chain below `chains.x`.
 pub(super) fn known_keys() -> Vec<String> {

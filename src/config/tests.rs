@@ -1,7 +1,7 @@
 use std::num::NonZeroU64;
 
 use super::*;
-use crate::fees::Pricing;
+use crate::fees::{self, Pricing};
 
 /// Returns a chain with the keys that have no default, and `more` in its table.
 fn chain_toml(key: &str, chain_id: u64, more: &str) -> String {
@@ -50,8 +50,11 @@ fn the_built_in_file_matches_the_preset_and_the_defaults() {
     let config = load(&[]);
     let [ronin, testnet] = config.chains.as_slice() else { panic!("two chains") };
     assert_eq!(ronin.pricing, testnet.pricing);
-    let network =
-        Pricing { base_fee_change_denominator: NonZeroU64::new(32), ..Pricing::default() };
+    let network = Pricing {
+        base_fee_change_denominator: NonZeroU64::new(50),
+        empty_block_denominator: NonZeroU64::new(250),
+        ..Pricing::default()
+    };
     assert_eq!(ronin.pricing, network);
     for chain in [ronin, testnet] {
         let preset = chain_toml(&chain.key, chain.chain_id, "json_rpc = true");
@@ -362,6 +365,10 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
             "pricing.base_fee_change_denominator = 0",
             "pricing.base_fee_change_denominator: found 0, expected a whole number, 1 or more",
         ),
+        (
+            "pricing.empty_block_denominator = 0",
+            "pricing.empty_block_denominator: found 0, expected a whole number, 1 or more",
+        ),
     ];
     for (more, expected) in cases {
         assert_eq!(error_text(&chain_toml("a", 7, more)), format!("chains.a.{expected}"), "{more}");
@@ -377,6 +384,20 @@ fn a_denominator_is_explicit_unless_it_is_a_preset_or_built_in() {
     assert!(!is_explicit(&load(&[])));
     let variable = "GAS_CHAINS__RONIN__PRICING__BASE_FEE_CHANGE_DENOMINATOR";
     assert!(is_explicit(&load(&[(variable, "32")])));
+}
+
+#[test]
+fn an_explicit_denominator_ignores_the_presets_other_one() {
+    let denominators = |more| {
+        let config = Config::from_toml(&chain_toml("a", 8453, more)).unwrap();
+        let found = fees::ChainParameters::new(&config.chains[0].pricing).denominators.unwrap();
+        (found.full_block.get(), found.empty_block.get())
+    };
+    assert_eq!(denominators(""), (25, 50));
+    assert_eq!(denominators("pricing.base_fee_change_denominator = 30"), (30, 30));
+    assert_eq!(denominators("pricing.empty_block_denominator = 60"), (25, 60));
+    let both = "pricing.base_fee_change_denominator = 30\npricing.empty_block_denominator = 60";
+    assert_eq!(denominators(both), (30, 60));
 }
 
 #[test]
@@ -493,9 +514,20 @@ fn keys_without_effect_and_assumptions_are_noted() {
     assert_eq!(
         Config::from_toml(&unknown).unwrap().notes,
         ["chains.a: there is no preset for chain id 4711; assumed: there is no minimum tip \
-          (pricing.priority_fee_floor), there is no minimum base fee (pricing.base_fee_floor), a \
-          full block may raise the base fee by an eighth (pricing.base_fee_change_denominator)"]
+          (pricing.priority_fee_floor), there is no minimum base fee (pricing.base_fee_floor); \
+          unknown: how full blocks move the base fee (pricing.base_fee_change_denominator)"]
     );
+    let all_set = "block_time = \"3s\"\npricing.priority_fee_floor = \"0 wei\"\n\
+                   pricing.base_fee_floor = \"0 wei\"\npricing.empty_block_denominator = 8";
+    assert_eq!(
+        Config::from_toml(&chain_toml("a", 4711, all_set)).unwrap().notes,
+        ["chains.a: there is no preset for chain id 4711; unknown: how full blocks move the base \
+          fee (pricing.base_fee_change_denominator). Without it, pricing.empty_block_denominator \
+          has no effect"]
+    );
+    let known = format!("{all_set}\npricing.base_fee_change_denominator = 8");
+    let notes = Config::from_toml(&chain_toml("a", 4711, &known)).unwrap().notes;
+    assert_eq!(notes, Vec::<String>::new());
 }
 
 #[test]

@@ -31,6 +31,8 @@ pub struct Bucket {
     pub tip: Range<u64>,
     /// NaN: no ratio is known.
     pub(super) gas_used_ratio: Range<f64>,
+    /// Median of the blocks' [prices](Sample::price).
+    pub(super) price: u64,
 }
 
 /// Lowest, middle and highest value.
@@ -56,6 +58,11 @@ impl<T: Copy> Range<T> {
 }
 
 impl Sample {
+    /// Returns what a transaction with the medium tip paid per gas in this block, in wei.
+    pub(super) fn price(&self) -> u64 {
+        self.base_fee.saturating_add(self.tip)
+    }
+
     /// Returns true if both describe the same block, as far as samples tell.
     pub(super) fn has_block_of(&self, other: &Self) -> bool {
         let is_same_ratio = self.gas_used_ratio.total_cmp(&other.gas_used_ratio).is_eq();
@@ -76,11 +83,6 @@ impl Bucket {
         Some(self.gas_used_ratio).filter(|range| !range.median.is_nan())
     }
 
-    /// Returns the sum of both medians in wei, as a price of the bucket.
-    pub(super) fn price(&self) -> u128 {
-        u128::from(self.base_fee.median) + u128::from(self.tip.median)
-    }
-
     /// Returns the number of seconds up to `now` that this bucket of ten minutes covers. A bucket after a gap covers
     /// nothing before its first block.
     pub(super) fn known_seconds(&self, is_after_gap: bool, now: u32) -> u32 {
@@ -96,6 +98,7 @@ impl Bucket {
             base_fee: Range::single(sample.base_fee),
             tip: Range::single(sample.tip),
             gas_used_ratio: Range::single(sample.gas_used_ratio),
+            price: sample.price(),
         }
     }
 
@@ -130,6 +133,7 @@ impl Bucket {
         };
         self.base_fee.median = median(|sample| sample.base_fee).unwrap_or(self.base_fee.median);
         self.tip.median = median(|sample| sample.tip).unwrap_or(self.tip.median);
+        self.price = median(Sample::price).unwrap_or(self.price);
         let ratios = samples.iter().map(|sample| sample.gas_used_ratio);
         let mut ratios: Vec<f64> = ratios.filter(|ratio| !ratio.is_nan()).collect();
         ratios.sort_unstable_by(f64::total_cmp);
@@ -148,7 +152,7 @@ impl PartialEq for Bucket {
     fn eq(&self, other: &Self) -> bool {
         let ratios = self.gas_used_ratio.values().into_iter();
         let mut ratios = ratios.zip(other.gas_used_ratio.values());
-        let plain = |it: &Self| (it.first, it.blocks, it.base_fee, it.tip);
+        let plain = |it: &Self| (it.first, it.blocks, it.base_fee, it.tip, it.price);
         plain(self) == plain(other) && ratios.all(|(one, other)| one.total_cmp(&other).is_eq())
     }
 }

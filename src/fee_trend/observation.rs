@@ -1,4 +1,4 @@
-//! From an accepted reply to samples.
+//! From an accepted reply, or from old blocks, to samples.
 
 use super::{FeeTrend, Sample, TEN_MINUTES, to_seconds};
 use crate::fees::{self, Block, FeeHistory, Market, Pricing};
@@ -18,6 +18,24 @@ pub struct Observation<'a> {
     pub block_time: u64,
     /// Returns so many of the newest known blocks, those of the reply included.
     pub known_blocks: &'a dyn Fn(usize) -> BlockWindow,
+}
+
+/// A mined block and its time in seconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DatedBlock {
+    pub(crate) number: u64,
+    pub(crate) time: u64,
+}
+
+/// Old blocks between two whose times are known.
+#[derive(Debug)]
+pub(crate) struct PastSpan<'a> {
+    /// All of the blocks, and those before them that their tips depend on.
+    pub(crate) history: &'a FeeHistory,
+    /// The first block.
+    pub(crate) first: DatedBlock,
+    /// The block after the last one.
+    pub(crate) above: DatedBlock,
 }
 
 impl std::fmt::Debug for Observation<'_> {
@@ -77,6 +95,32 @@ impl Observation<'_> {
         let later = self.history.newest_block().saturating_sub(first);
         let later = usize::try_from(later).unwrap_or(usize::MAX);
         (self.known_blocks)(self.pricing.history_blocks().saturating_add(later))
+    }
+}
+
+impl PastSpan<'_> {
+    /// Returns the samples of the blocks, the newest first, with the tips that would have been suggested. They are dated
+    /// evenly. A block without a price is left out.
+    pub(crate) fn samples(&self, pricing: &Pricing) -> Vec<Sample> {
+        let Self { history, first, above } = self;
+        let window = BlockWindow {
+            newest_block: history.newest_block(),
+            blocks: history.blocks().to_vec(),
+            next_base_fee: history.next_base_fee(),
+        };
+        let distance = above.number.saturating_sub(first.number).max(1);
+        let duration = above.time.saturating_sub(first.time);
+        let blocks = (history.oldest_block()..above.number).zip(history.blocks());
+        let wanted = blocks.skip_while(|(number, _)| *number < first.number);
+        let sample = |(number, block): (u64, &Block)| {
+            let since_first = duration.saturating_mul(number - first.number) / distance;
+            let time = to_seconds(first.time.saturating_add(since_first));
+            let tip = tip_at(number, &window, pricing)?.try_into().ok()?;
+            Some(Sample { tip, ..sample(number, block, time)? })
+        };
+        let mut samples: Vec<Sample> = wanted.filter_map(sample).collect();
+        samples.reverse();
+        samples
     }
 }
 

@@ -1,4 +1,4 @@
-//! The samples of the hour that has not ended.
+//! The samples of an hour that has not ended, or that is read by a refill.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::bucket::{Bucket, Sample};
 use super::saved::{SavedBucket, SavedSample, restore_buckets};
-use super::{HOUR, MINUTE};
+use super::{HOUR, MINUTE, TEN_MINUTES};
 
 /// Samples of one hour, limited in number. A chain with more blocks keeps every second one, or every fourth, and so on:
 /// its medians are those of the blocks that are kept. Its counts, lowest and highest values are exact.
@@ -42,6 +42,8 @@ impl OpenHour {
     /// Number of samples that are kept. A chain with a block a second has 3,600 an hour.
     pub(super) const MAX_SAMPLES: usize = 4096;
 
+    const MAX_STRIDE: u64 = 1 << 62;
+
     /// Number of minutes in an hour.
     const MINUTES: usize = 60;
 
@@ -57,6 +59,11 @@ impl OpenHour {
 
     pub(super) fn start(&self) -> u32 {
         self.start
+    }
+
+    /// Returns true if no block of the hour is known.
+    pub(super) fn is_empty(&self) -> bool {
+        self.samples.is_empty() && self.dropped.is_empty()
     }
 
     /// Removes all samples. The new hour starts at this second.
@@ -87,6 +94,21 @@ impl OpenHour {
     /// Returns the distance between the block numbers that are kept.
     pub(super) fn stride(&self) -> u64 {
         self.stride
+    }
+
+    /// Returns the samples of the newest ten minutes, thinned out if there are many.
+    pub(super) fn last_ten_minutes(&self) -> Self {
+        const MAX_SAMPLES: usize = 1024;
+        let since = self.last().map_or(0, |last| last.time.saturating_sub(TEN_MINUTES));
+        let first = self.samples.partition_point(|sample| sample.time <= since);
+        let mut stride = self.stride;
+        let mut samples: VecDeque<Sample> = self.samples.range(first..).copied().collect();
+        while samples.len() > MAX_SAMPLES && stride < Self::MAX_STRIDE {
+            stride *= 2;
+            samples.retain(|sample| sample.number.is_multiple_of(stride));
+        }
+        samples.shrink_to_fit();
+        Self { start: self.start, samples, stride, dropped: Vec::new() }
     }
 
     /// Returns the newest sample that is kept.
@@ -121,13 +143,27 @@ impl OpenHour {
         is_valid.then_some(Self { start, samples, stride, dropped })
     }
 
+    /// Returns the index of the first sample that is not below this block.
+    fn index(&self, number: u64) -> usize {
+        self.samples.partition_point(|sample| sample.number < number)
+    }
+
     fn position(&self, number: u64) -> Option<usize> {
         self.samples.binary_search_by_key(&number, |sample| sample.number).ok()
     }
 
-    /// Appends a sample, which is newer than all others.
-    pub(super) fn push(&mut self, sample: Sample) {
-        while self.samples.len() >= Self::MAX_SAMPLES && self.stride < 1 << 62 {
+    /// Adds a block that is not known, mostly the newest one. It gets a time between those of its neighbours.
+    pub(super) fn add(&mut self, mut sample: Sample) {
+        let index = self.index(sample.number);
+        let next = self.samples.get(index);
+        if next.is_some_and(|next| next.number == sample.number) {
+            return;
+        }
+        let before = index.checked_sub(1).and_then(|index| self.samples.get(index));
+        let latest = next.map_or(self.start.saturating_add(HOUR - 1), |next| next.time);
+        let earliest = before.map_or(self.start, |before| before.time);
+        sample.time = sample.time.min(latest).max(earliest);
+        while self.samples.len() >= Self::MAX_SAMPLES && self.stride < Self::MAX_STRIDE {
             self.stride *= 2;
             for sample in std::mem::take(&mut self.samples) {
                 self.keep_or_drop(sample);
@@ -141,7 +177,7 @@ impl OpenHour {
             if self.samples.len() == self.samples.capacity() {
                 self.samples.reserve_exact(Self::growth(self.samples.len()));
             }
-            self.samples.push_back(sample);
+            self.samples.insert(self.index(sample.number), sample);
             return;
         }
         let bucket = Bucket::single(&sample);

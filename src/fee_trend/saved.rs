@@ -17,12 +17,14 @@ pub struct SavedTrend {
     minutes: Vec<SavedBucket>,
     ten_minutes: Vec<SavedBucket>,
     hours: Vec<SavedBucket>,
+    /// The newest ten minutes of the hour before.
+    before: SavedHour,
     open: SavedHour,
 }
 
-/// First time, number of blocks, base fees, tips, ratios.
+/// First time, number of blocks, base fees, tips, ratios, median price.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct SavedBucket(u32, u32, [u64; 3], [u64; 3], Option<[f64; 3]>);
+pub(super) struct SavedBucket(u32, u32, [u64; 3], [u64; 3], Option<[f64; 3]>, u64);
 
 /// Number, time, base fee, tip, ratio.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,7 +33,8 @@ pub(super) struct SavedSample(u64, u32, u64, u64, Option<f64>);
 impl From<&Bucket> for SavedBucket {
     fn from(bucket: &Bucket) -> Self {
         let ratio = bucket.gas_used_ratio().map(Range::values);
-        Self(bucket.first, bucket.blocks, bucket.base_fee.values(), bucket.tip.values(), ratio)
+        let (base_fee, tip) = (bucket.base_fee.values(), bucket.tip.values());
+        Self(bucket.first, bucket.blocks, base_fee, tip, ratio, bucket.price)
     }
 }
 
@@ -48,8 +51,11 @@ impl SavedBucket {
         fn range<T: Copy + PartialOrd>([min, median, max]: [T; 3]) -> Option<Range<T>> {
             (min <= median && median <= max).then_some(Range { min, median, max })
         }
-        let Self(first, blocks, base_fee, tip, ratio) = *self;
-        if blocks == 0 {
+        let Self(first, blocks, base_fee, tip, ratio, price) = *self;
+        let (base_fee, tip) = (range(base_fee)?, range(tip)?);
+        let lowest = base_fee.min.saturating_add(tip.min);
+        let prices = lowest..=base_fee.max.saturating_add(tip.max);
+        if blocks == 0 || !prices.contains(&price) {
             return None;
         }
         let gas_used_ratio = ratio.unwrap_or([f64::NAN; 3]);
@@ -58,7 +64,7 @@ impl SavedBucket {
             None => Range { min, median, max },
             Some(values) => range(values)?,
         };
-        Some(Bucket { first, blocks, base_fee: range(base_fee)?, tip: range(tip)?, gas_used_ratio })
+        Some(Bucket { first, blocks, base_fee, tip, gas_used_ratio, price })
     }
 }
 
@@ -87,6 +93,11 @@ impl FeeTrend {
     /// Returns everything that [`restore`](Self::restore) needs.
     #[must_use]
     pub fn save(&self) -> SavedTrend {
+        if self.ended.is_some() {
+            let mut trend = self.clone();
+            trend.finish_samples();
+            return trend.save();
+        }
         let [minutes, ten_minutes, hours] =
             self.closed.each_ref().map(|closed| closed.iter().map(SavedBucket::from).collect());
         SavedTrend {
@@ -95,6 +106,7 @@ impl FeeTrend {
             minutes,
             ten_minutes,
             hours,
+            before: self.before.save(),
             open: self.open.save(),
         }
     }
@@ -103,6 +115,7 @@ impl FeeTrend {
     #[must_use]
     pub fn restore(saved: &SavedTrend, days: u32) -> Option<Self> {
         let open = OpenHour::restore(&saved.open)?;
+        let before = OpenHour::restore(&saved.before)?;
         let closed = |period: Period, saved: &[SavedBucket]| -> Option<VecDeque<Bucket>> {
             let width = period.bucket_seconds();
             let max = usize::try_from(period.seconds() / width).ok()?;
@@ -115,14 +128,16 @@ impl FeeTrend {
         ];
         let last = open.last().map_or((0, 0), |last| (last.number, last.time));
         let is_in_open_hour = saved.newest_time - saved.newest_time % HOUR == open.start();
+        let is_before = before.start() < open.start() || before.is_empty();
         let is_newest = last.0 <= saved.newest_block && last.1 <= saved.newest_time;
-        if !is_in_open_hour || !is_newest {
+        if !is_in_open_hour || !is_newest || !is_before {
             return None;
         }
         let mut trend = Self {
             closed,
             newest_block: saved.newest_block,
             newest_time: saved.newest_time,
+            before,
             ..Self::new(days)
         };
         trend.open = open;

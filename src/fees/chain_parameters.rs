@@ -4,9 +4,6 @@ use std::num::{NonZeroU32, NonZeroU64};
 
 use super::Pricing;
 
-/// Denominator of EIP-1559 on Ethereum, for a chain of which nothing is known.
-const DEFAULT_DENOMINATOR: NonZeroU64 = NonZeroU64::new(8).expect("8 is not 0");
-
 /// Parameters in the header of an OP Stack block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeaderParameters {
@@ -53,13 +50,19 @@ impl HeaderParameters {
     #[must_use]
     pub fn contradictions(&self, pricing: &Pricing) -> Contradictions {
         let floor = Some(pricing.base_fee_floor).filter(|floor| *floor > 0);
-        let denominator = pricing.base_fee_change_denominator;
-        let stated = self.base_fee_change_denominator.get().into();
+        let denominator = |assumed: Option<NonZeroU64>, stated: NonZeroU32| {
+            let assumed = assumed.map(|denominator| denominator.get().into());
+            Contradiction::find(assumed, Some(stated.get().into()))
+        };
         Contradictions {
             base_fee_floor: Contradiction::find(floor, self.minimum_base_fee()),
-            base_fee_change_denominator: Contradiction::find(
-                denominator.map(|denominator| denominator.get().into()),
-                Some(stated),
+            base_fee_change_denominator: denominator(
+                pricing.base_fee_change_denominator,
+                self.base_fee_change_denominator,
+            ),
+            empty_block_denominator: denominator(
+                pricing.empty_block_denominator,
+                self.empty_block_denominator,
             ),
         }
     }
@@ -70,8 +73,10 @@ impl HeaderParameters {
 pub struct Contradictions {
     /// The configured floor and the minimum base fee, in wei.
     pub base_fee_floor: Option<Contradiction>,
-    /// The denominators.
+    /// The denominators of a full block.
     pub base_fee_change_denominator: Option<Contradiction>,
+    /// The denominators of an empty block.
+    pub empty_block_denominator: Option<Contradiction>,
 }
 
 /// A configured constant, and what the chain's headers state instead.
@@ -93,13 +98,20 @@ impl Contradiction {
 /// Parameters of a chain's base fee that are in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChainParameters {
-    /// A full block raises the base fee by 1/denominator of it.
-    pub base_fee_change_denominator: NonZeroU64,
-    /// An empty block lowers the base fee by 1/denominator of it.
-    pub empty_block_denominator: NonZeroU64,
+    /// How full and empty blocks move the base fee; `None`: unknown.
+    pub denominators: Option<Denominators>,
     /// Lowest base fee in wei, of the header or else of the configured floor; `None`: neither is known.
     pub minimum_base_fee: Option<u128>,
-    /// Source of the denominator.
+}
+
+/// How full and empty blocks move a chain's base fee.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Denominators {
+    /// A full block raises the base fee by 1/denominator of it.
+    pub full_block: NonZeroU64,
+    /// An empty block lowers the base fee by 1/denominator of it.
+    pub empty_block: NonZeroU64,
+    /// Source of the denominator of a full block.
     pub source: DenominatorSource,
 }
 
@@ -110,8 +122,6 @@ pub enum DenominatorSource {
     Configuration,
     /// The chain's headers.
     Header,
-    /// Nowhere: 8 is assumed.
-    Unknown,
 }
 
 impl ChainParameters {
@@ -119,29 +129,28 @@ impl ChainParameters {
     #[must_use]
     pub fn new(pricing: &Pricing) -> Self {
         let header = pricing.header_parameters;
-        let stated = header.filter(|_| !pricing.is_denominator_explicit);
-        let (base_fee_change_denominator, source) =
-            match (stated, pricing.base_fee_change_denominator) {
-                (Some(stated), _) => {
-                    (stated.base_fee_change_denominator.into(), DenominatorSource::Header)
-                }
-                (None, Some(assumed)) => (assumed, DenominatorSource::Configuration),
-                (None, None) => (DEFAULT_DENOMINATOR, DenominatorSource::Unknown),
-            };
         let floor = Some(pricing.base_fee_floor).filter(|floor| *floor > 0);
         Self {
-            base_fee_change_denominator,
-            empty_block_denominator: stated.map_or(base_fee_change_denominator, |stated| {
-                stated.empty_block_denominator.into()
-            }),
+            denominators: Denominators::new(pricing),
             minimum_base_fee: header.and_then(|header| header.minimum_base_fee()).or(floor),
-            source,
         }
     }
+}
 
-    /// Returns the denominator as an amount to divide by.
-    pub(super) fn denominator(&self) -> u128 {
-        self.base_fee_change_denominator.get().into()
+impl Denominators {
+    fn new(pricing: &Pricing) -> Option<Self> {
+        let assumed = pricing.base_fee_change_denominator;
+        let stated = pricing.header_parameters.filter(|_| !pricing.is_denominator_explicit);
+        let (full_block, source) = match stated {
+            Some(header) => (header.base_fee_change_denominator.into(), DenominatorSource::Header),
+            None => (assumed?, DenominatorSource::Configuration),
+        };
+        let explicit =
+            pricing.empty_block_denominator.filter(|_| pricing.is_empty_block_denominator_explicit);
+        let stated = stated.map(|header| header.empty_block_denominator.into());
+        let empty_block =
+            explicit.or(stated).or(pricing.empty_block_denominator).unwrap_or(full_block);
+        Some(Self { full_block, empty_block, source })
     }
 }
 
@@ -252,22 +261,37 @@ mod tests {
 
     #[test]
     fn an_explicit_denominator_wins_then_the_header_then_the_preset() {
-        use DenominatorSource::{Configuration, Header, Unknown};
-        let header = HeaderParameters::from_extra_data(&jovian(250, 6, 7)).unwrap();
-        let choose = |assumed, is_denominator_explicit, header_parameters| {
+        use DenominatorSource::{Configuration, Header};
+        const SET: bool = true;
+        const PRESET: bool = false;
+        let header = HeaderParameters::from_extra_data(&jovian(250, 6, 7));
+        // Denominators of a full and of an empty block, 0 for none, and whether the operator set them.
+        let choose = |(full, is_full_set), (empty, is_empty_set), header_parameters| {
             let parameters = ChainParameters::new(&Pricing {
-                base_fee_change_denominator: denominator(assumed),
-                is_denominator_explicit,
+                base_fee_change_denominator: denominator(full),
+                is_denominator_explicit: is_full_set,
+                empty_block_denominator: denominator(empty),
+                is_empty_block_denominator_explicit: is_empty_set,
                 header_parameters,
                 ..Pricing::default()
             });
-            (parameters.base_fee_change_denominator.get(), parameters.source)
+            let found = parameters.denominators;
+            found.map(|found| (found.full_block.get(), found.empty_block.get(), found.source))
         };
-        assert_eq!(choose(32, true, Some(header)), (32, Configuration));
-        assert_eq!(choose(32, false, Some(header)), (50, Header));
-        assert_eq!(choose(32, false, None), (32, Configuration));
-        assert_eq!(choose(0, false, Some(header)), (50, Header));
-        assert_eq!(choose(0, false, None), (8, Unknown));
+        let none = (0, PRESET);
+        assert_eq!(choose((32, SET), none, header), Some((32, 32, Configuration)));
+        assert_eq!(choose((32, SET), (40, SET), header), Some((32, 40, Configuration)));
+        assert_eq!(choose((32, PRESET), none, header), Some((50, 250, Header)));
+        assert_eq!(choose((32, PRESET), (40, PRESET), header), Some((50, 250, Header)));
+        assert_eq!(choose((32, PRESET), (40, SET), header), Some((50, 40, Header)));
+        assert_eq!(choose((32, PRESET), none, None), Some((32, 32, Configuration)));
+        assert_eq!(choose((32, PRESET), (40, PRESET), None), Some((32, 40, Configuration)));
+        assert_eq!(choose((32, PRESET), (40, SET), None), Some((32, 40, Configuration)));
+        assert_eq!(choose(none, none, header), Some((50, 250, Header)));
+        assert_eq!(choose(none, (40, SET), header), Some((50, 40, Header)));
+        assert_eq!(choose(none, none, None), None);
+        // An empty block alone is no rule.
+        assert_eq!(choose(none, (40, SET), None), None);
     }
 
     #[test]
@@ -294,14 +318,19 @@ mod tests {
 
     #[test]
     fn only_known_and_different_values_contradict() {
-        let compare = |base_fee_floor, assumed, extra_data: &[u8]| {
+        let pair = |it: Contradiction| (it.assumed, it.header);
+        let find = |base_fee_floor, [full, empty]: [u64; 2], extra_data: &[u8]| {
             let header = HeaderParameters::from_extra_data(extra_data).unwrap();
-            let found = header.contradictions(&Pricing {
+            header.contradictions(&Pricing {
                 base_fee_floor,
-                base_fee_change_denominator: denominator(assumed),
+                base_fee_change_denominator: denominator(full),
+                empty_block_denominator: denominator(empty),
                 ..Pricing::default()
-            });
-            let pair = |it: Contradiction| (it.assumed, it.header);
+            })
+        };
+        let compare = |base_fee_floor, full, extra_data: &[u8]| {
+            let found = find(base_fee_floor, [full, 0], extra_data);
+            assert_eq!(found.empty_block_denominator, None);
             (found.base_fee_floor.map(pair), found.base_fee_change_denominator.map(pair))
         };
         let minimum = jovian(32, 2, 7);
@@ -310,5 +339,8 @@ mod tests {
         assert_eq!(compare(GWEI, 32, &minimum), (Some((GWEI, 7)), None));
         assert_eq!(compare(GWEI, 25, &holocene(32, 2)), (None, Some((25, 32))));
         assert_eq!(compare(GWEI, 25, &jovian(32, 2, 0)), (Some((GWEI, 0)), Some((25, 32))));
+        let empty = |both, extra_data: &[u8]| find(0, both, extra_data).empty_block_denominator;
+        assert_eq!(empty([50, 250], &holocene(250, 6)), None);
+        assert_eq!(empty([50, 240], &holocene(250, 6)).map(pair), Some((240, 250)));
     }
 }

@@ -24,6 +24,14 @@
 //!   - If another upstream is plausible: a higher head of a more preferred upstream, or of any if the published head
 //!     has not changed for `patience`. Suspicious amounts are never confirmed then.
 //!
+//! # Old blocks
+//!
+//! The number of a head does not tell whether the chain is there. A node that syncs or lags has an old block, as its
+//! header tells. A block that is not old replaces an old one at once, whatever their numbers. An old block behind one
+//! that is not old replaces it only after `max_age`, when nothing else can be served.
+//!
+//! # Trails
+//!
 //! A less preferred upstream that takes over alone may lie. The tracker remembers the head before that. A more preferred
 //! upstream whose heads continue it at the pace of the chain wins after three rounds. If nothing was published before,
 //! it takes eight rounds.
@@ -33,6 +41,7 @@ mod poll_round;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use super::BlockAge;
 pub use poll_round::{Confirmation, Limits, PollRound, PublishDecision, RoundOutcome};
 
 /// Index of other replicas in reports: they are less preferred than every upstream.
@@ -44,6 +53,7 @@ pub struct HeadTracker {
     block_time: Duration,
     /// Time without a plausible reply, or without a new block, after which a less preferred upstream is believed.
     patience: Duration,
+    max_age: Duration,
     published: Option<Published>,
     /// When a plausible head was last reported.
     last_plausible_at: Option<Instant>,
@@ -55,6 +65,8 @@ pub struct HeadTracker {
     trail: Option<Trail>,
     /// Head from which one block per block time is expected.
     schedule_baseline: Option<ObservedHead>,
+    /// When other upstreams were last queried because the published block is old.
+    sought_young_at: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +80,8 @@ struct ObservedHead {
 struct Published {
     observed: ObservedHead,
     source: usize,
+    /// True if the block was old.
+    is_old: bool,
 }
 
 /// Consecutive suspicious replies of one upstream.
@@ -99,6 +113,8 @@ pub struct Report {
     pub head: u64,
     /// Newest known base fee in wei per gas.
     pub base_fee: u128,
+    /// Age of the newest block, as far as the upstream tells.
+    pub block_age: BlockAge,
     /// Reason why the amounts are suspicious, if they are.
     pub suspicious_amounts: Option<SuspiciousReply>,
 }
@@ -163,12 +179,14 @@ impl HeadTracker {
         Self {
             block_time,
             patience: patience.min(max_age / 2),
+            max_age,
             published: None,
             last_plausible_at: None,
             head_changes: VecDeque::with_capacity(Self::MAX_HEAD_CHANGES),
             claims: BTreeMap::new(),
             trail: None,
             schedule_baseline: None,
+            sought_young_at: None,
         }
     }
 
@@ -198,10 +216,35 @@ impl HeadTracker {
         self.block_time / Self::MAX_SPEED_UP
     }
 
-    fn publish(&mut self, head: u64, now: Instant, source: usize) {
+    /// Forgets the heads of a node that was behind, before one that is not is published.
+    fn restart(&mut self) {
+        self.published = None;
+        self.head_changes.clear();
+        self.claims.clear();
+        self.trail = None;
+        self.schedule_baseline = None;
+    }
+
+    /// Returns true if the published block is old and that of `report` is not.
+    fn is_overtaken_by(&self, report: Report) -> bool {
+        report.block_age == BlockAge::Young && self.published.is_some_and(|last| last.is_old)
+    }
+
+    /// Returns true if the published block is not old, that of `report` is, and the published one may be served for as
+    /// long as it is the newest.
+    fn outlasts(&self, report: Report, now: Instant) -> bool {
+        report.block_age == BlockAge::Old
+            && self.published.is_some_and(|Published { observed, is_old, .. }| {
+                !is_old && now.saturating_duration_since(observed.at) < self.max_age
+            })
+    }
+
+    fn publish(&mut self, report: Report, now: Instant) {
+        let Report { head, upstream: source, .. } = report;
+        let is_old = report.block_age == BlockAge::Old;
         let last = self.published.map(|published| published.observed);
         if let Some(observed) = last.filter(|last| last.head == head) {
-            self.published = Some(Published { observed, source });
+            self.published = Some(Published { observed, source, is_old });
             return;
         }
         let observed = ObservedHead { head, at: now };
@@ -213,7 +256,7 @@ impl HeadTracker {
             self.head_changes.pop_front();
         }
         self.head_changes.push_back(observed);
-        self.published = Some(Published { observed, source });
+        self.published = Some(Published { observed, source, is_old });
         // A head ahead of its schedule gets no credit for later.
         if self.lateness(now).is_none_or(|late| late.is_zero()) {
             self.schedule_baseline = Some(observed);
@@ -238,7 +281,7 @@ impl HeadTracker {
             Some(claim) => _ = self.claims.insert(report.upstream, claim),
             None => {}
         }
-        self.publish(report.head, now, report.upstream);
+        self.publish(report, now);
     }
 
     /// Before `upstream` takes over alone: remembers what is published, unless a preferred upstream takes over.
@@ -248,7 +291,7 @@ impl HeadTracker {
         if let (None, Some(published), Some(preferred)) =
             (self.trail, self.published, upstream.checked_sub(1))
         {
-            let Published { observed, source } = published;
+            let Published { observed, source, .. } = published;
             let source = source.min(preferred);
             self.trail = Some(Trail { observed: Some(observed), source, block_time });
         }

@@ -68,6 +68,12 @@ impl FeeHistory {
         self.blocks.get(skipped..).unwrap_or_default()
     }
 
+    /// Returns the base fee of a block in wei; `None`: the history does not have it.
+    pub(crate) fn base_fee(&self, number: u64) -> Option<u128> {
+        let index = usize::try_from(number.checked_sub(self.oldest_block)?).ok()?;
+        Some(self.blocks.get(index)?.base_fee)
+    }
+
     /// Puts the blocks of an `earlier` history before these, up to `max_blocks` blocks in all. Blocks that both have are
     /// taken from this history. If the two do not adjoin, or if the oldest block of this history has another base fee or
     /// gas used ratio in the earlier one, a reorg may have changed the blocks before it, and none is added.

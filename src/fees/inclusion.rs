@@ -1,4 +1,4 @@
-//! The number of newest blocks in which a fee would have been enough. It is a count, not a forecast.
+//! The number of newest blocks that would have included a fee. It is a count, not a forecast.
 
 use super::{Block, ChainParameters, Pricing, Tier, covered_blocks};
 
@@ -8,16 +8,17 @@ const MAX_EMPTY_BLOCKS: u32 = 10_000;
 /// How one fee compares with the newest blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Inclusion {
-    /// Blocks that had no transactions, or whose reward at [`Pricing::inclusion_percentile`] the tip reaches.
+    /// Blocks that [`accepts`] says would have included the fee.
     pub enough_in: usize,
     /// Blocks that were compared: those without transactions, and those with usable rewards.
     pub of: usize,
     /// True if the max fee is at least the base fee of the next block.
     pub covers_next_base_fee: bool,
-    /// Number of coming blocks that the max fee covers if all of them are full, at most 100.
-    pub covers_full_blocks: u8,
+    /// Number of coming blocks that the max fee covers if all of them are full, at most 100; `None`: how full blocks move
+    /// the base fee is unknown.
+    pub covers_full_blocks: Option<u8>,
     /// Number of empty blocks that have to come before the max fee covers the base fee. Each lowers the base fee by
-    /// 1/[`ChainParameters::empty_block_denominator`] of it. `None`: the base fee cannot fall so far.
+    /// 1/[`Denominators::empty_block`] of it. `None`: the base fee cannot fall so far, or how it moves is unknown.
     pub not_before_blocks: Option<u32>,
 }
 
@@ -31,33 +32,31 @@ pub fn inclusion(
     pricing: &Pricing,
     parameters: &ChainParameters,
 ) -> Inclusion {
-    let tip = offered.max_priority_fee_per_gas;
     let outcomes: Vec<bool> =
-        blocks.iter().filter_map(|block| accepts(block, tip, pricing)).collect();
+        blocks.iter().filter_map(|block| accepts(block, offered, pricing)).collect();
+    let minimum_tip = pricing.priority_fee_floor;
     Inclusion {
         enough_in: outcomes.iter().filter(|is_enough| **is_enough).count(),
         of: outcomes.len(),
         covers_next_base_fee: offered.max_fee_per_gas >= next_base_fee,
-        covers_full_blocks: covered_blocks(
-            offered,
-            next_base_fee,
-            pricing.priority_fee_floor,
-            parameters,
-        ),
+        covers_full_blocks: parameters
+            .denominators
+            .map(|denominators| covered_blocks(offered, next_base_fee, minimum_tip, denominators)),
         not_before_blocks: empty_blocks_until(next_base_fee, offered.max_fee_per_gas, parameters),
     }
 }
 
-/// Returns true if the block had no transactions, or if the tip reaches its reward at
-/// [`Pricing::inclusion_percentile`]. `None`: it had transactions, but no usable rewards.
+/// Returns true if the block would have included the fee: the max fee covers its base fee, and what the max fee leaves
+/// for the tip reaches its reward at [`Pricing::inclusion_percentile`]. A block without transactions has no reward to
+/// reach. `None`: it had transactions, but no usable rewards.
 #[must_use]
-pub fn accepts(block: &Block, tip: u128, pricing: &Pricing) -> Option<bool> {
+pub fn accepts(block: &Block, offered: Tier, pricing: &Pricing) -> Option<bool> {
+    let tip = offered.tip_paid(block.base_fee);
     if is_empty(block) {
-        return Some(true);
+        return Some(tip.is_some());
     }
-    let rewards = block.rewards?;
-    let reward = pricing.reward_at(pricing.inclusion_percentile(), &rewards);
-    Some(tip >= reward.unwrap_or_default())
+    let reward = pricing.reward_at(pricing.inclusion_percentile(), &block.rewards?)?;
+    Some(tip.is_some_and(|tip| tip >= reward))
 }
 
 /// Returns the reward at the first percentile of a block with transactions; `None`: there is no usable one.
@@ -71,15 +70,19 @@ fn is_empty(block: &Block) -> bool {
     block.gas_used_ratio == Some(0.0)
 }
 
-/// Returns the number of empty blocks after which the base fee is at most `max_fee`.
+/// Returns the number of empty blocks after which the base fee is at most `max_fee`. A fee that covers it already needs
+/// no rule.
 fn empty_blocks_until(
     mut base_fee: u128,
     max_fee: u128,
     parameters: &ChainParameters,
 ) -> Option<u32> {
+    if base_fee <= max_fee {
+        return Some(0);
+    }
+    let denominator = u128::from(parameters.denominators?.empty_block.get());
     // A configured floor above the base fee is not the chain's minimum.
     let minimum = parameters.minimum_base_fee.filter(|minimum| *minimum <= base_fee).unwrap_or(0);
-    let denominator = u128::from(parameters.empty_block_denominator.get());
     for blocks in 0..MAX_EMPTY_BLOCKS {
         if base_fee <= max_fee {
             return Some(blocks);
@@ -95,15 +98,22 @@ fn empty_blocks_until(
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU64;
+
     use proptest::prelude::*;
 
     use super::*;
-    use crate::fees::{HeaderParameters, Pricing, Rewards};
+    use crate::fees::{HeaderParameters, Pricing, RewardPercentiles, Rewards};
 
     const GWEI: u128 = 1_000_000_000;
 
     fn offer(max_priority_fee_per_gas: u128, max_fee_per_gas: u128) -> Tier {
         Tier { max_priority_fee_per_gas, max_fee_per_gas }
+    }
+
+    /// A chain whose full blocks raise the base fee by an eighth.
+    fn with_eighths() -> Pricing {
+        Pricing { base_fee_change_denominator: NonZeroU64::new(8), ..Pricing::default() }
     }
 
     fn parameters(pricing: &Pricing) -> ChainParameters {
@@ -126,7 +136,7 @@ mod tests {
             block(Some(0.5), None),
             block(None, Some(3 * GWEI)),
         ];
-        let pricing = Pricing::default();
+        let pricing = with_eighths();
         let parameters = parameters(&pricing);
         let compare =
             |tip, max_fee| inclusion(&blocks, GWEI, offer(tip, max_fee), &pricing, &parameters);
@@ -139,8 +149,43 @@ mod tests {
     }
 
     #[test]
+    fn a_block_accepts_a_fee_whose_max_fee_covers_its_base_fee_and_its_reward() {
+        let pricing = Pricing::default();
+        // A base fee of 1 gwei, and a reward of 2.
+        let accepts = |block: &Block, tip, max_fee| accepts(block, offer(tip, max_fee), &pricing);
+        let busy = block(Some(0.5), Some(2 * GWEI));
+        assert_eq!(accepts(&busy, 2 * GWEI, 3 * GWEI), Some(true));
+        assert_eq!(accepts(&busy, 3 * GWEI, 3 * GWEI), Some(true));
+        assert_eq!(accepts(&busy, 2 * GWEI - 1, 30 * GWEI), Some(false));
+        // The max fee leaves too little for the tip, or is below the base fee.
+        assert_eq!(accepts(&busy, 2 * GWEI, 3 * GWEI - 1), Some(false));
+        assert_eq!(accepts(&busy, GWEI - 1, GWEI - 1), Some(false));
+        let empty = block(Some(0.0), Some(2 * GWEI));
+        assert_eq!(accepts(&empty, 0, GWEI), Some(true));
+        assert_eq!(accepts(&empty, 0, GWEI - 1), Some(false));
+        assert_eq!(accepts(&block(Some(0.5), None), 0, 0), None);
+        // A row without the percentile's reward says nothing.
+        let percentiles = RewardPercentiles::new(5.0, Some(10.0)).unwrap();
+        let pricing = Pricing { reward_percentiles: Some(percentiles), ..pricing };
+        assert_eq!(super::accepts(&busy, offer(9 * GWEI, 30 * GWEI), &pricing), None);
+    }
+
+    #[test]
+    fn without_a_rule_only_a_covered_base_fee_is_known() {
+        let pricing = Pricing::default();
+        let parameters = parameters(&pricing);
+        let compare = |next, max_fee| {
+            let found = inclusion(&[], next, offer(0, max_fee), &pricing, &parameters);
+            (found.covers_next_base_fee, found.covers_full_blocks, found.not_before_blocks)
+        };
+        assert_eq!(compare(8 * GWEI, 8 * GWEI), (true, None, Some(0)));
+        assert_eq!(compare(8 * GWEI, 8 * GWEI - 1), (false, None, None));
+        assert_eq!(compare(0, u128::MAX), (true, None, Some(0)));
+    }
+
+    #[test]
     fn a_base_fee_above_the_max_fee_has_to_fall() {
-        let pricing = Pricing { base_fee_floor: 0, ..Pricing::default() };
+        let pricing = Pricing { base_fee_floor: 0, ..with_eighths() };
         let parameters = parameters(&pricing);
         let compare = |next, max_fee| {
             let inclusion = inclusion(&[], next, offer(0, max_fee), &pricing, &parameters);
@@ -157,13 +202,22 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_block_lowers_the_base_fee_by_the_denominator_of_the_header() {
+    fn an_empty_block_lowers_the_base_fee_by_its_own_denominator() {
         // Base: denominator 50, elasticity 3. A full block raises by 1/25, an empty one lowers by 1/50.
         let header_parameters = HeaderParameters::from_extra_data(&[0, 0, 0, 0, 50, 0, 0, 0, 3]);
         let pricing = Pricing { base_fee_floor: 0, header_parameters, ..Pricing::default() };
         let parameters = parameters(&pricing);
         let fee = offer(0, 9 * GWEI);
         let blocks = inclusion(&[], 10 * GWEI, fee, &pricing, &parameters).not_before_blocks;
+        assert_eq!(blocks, Some(6));
+        let preset = Pricing {
+            base_fee_floor: 0,
+            base_fee_change_denominator: NonZeroU64::new(25),
+            empty_block_denominator: NonZeroU64::new(50),
+            ..Pricing::default()
+        };
+        let parameters = ChainParameters::new(&preset);
+        let blocks = inclusion(&[], 10 * GWEI, fee, &preset, &parameters).not_before_blocks;
         assert_eq!(blocks, Some(6));
     }
 
@@ -175,7 +229,7 @@ mod tests {
                 let extra_data = [&rule[..], &minimum.to_be_bytes()].concat();
                 HeaderParameters::from_extra_data(&extra_data)
             });
-            let pricing = Pricing { base_fee_floor, header_parameters, ..Pricing::default() };
+            let pricing = Pricing { base_fee_floor, header_parameters, ..with_eighths() };
             let parameters = parameters(&pricing);
             inclusion(&[], next, offer(0, max_fee), &pricing, &parameters).not_before_blocks
         };
@@ -200,7 +254,7 @@ mod tests {
             more in any::<u128>(),
         ) {
             let blocks: Vec<_> = rewards.iter().map(|reward| block(Some(0.5), *reward)).collect();
-            let pricing = Pricing::default();
+            let pricing = with_eighths();
             let parameters = parameters(&pricing);
             let lower = inclusion(&blocks, next, offer(tip, max_fee), &pricing, &parameters);
             let raised = offer(tip.saturating_add(more), max_fee.saturating_add(more));

@@ -39,13 +39,6 @@ impl Market {
     pub fn expected_price(&self) -> u128 {
         self.suggestion.medium.price_at(self.newest_known_base_fee)
     }
-
-    /// Returns the base fee of the next block plus the medium tip, in wei: what a node means by its gas price.
-    #[must_use]
-    pub fn gas_price(&self) -> u128 {
-        let tip = self.suggestion.medium.max_priority_fee_per_gas;
-        self.newest_known_base_fee.saturating_add(tip)
-    }
 }
 
 /// Suggested fees: a base fee that both tiers share, and two tiers.
@@ -175,13 +168,14 @@ impl Trend {
     }
 }
 
-/// Number of coming blocks, all of them full, that a tier's max fee covers.
+/// Number of coming blocks, all of them full, that a tier's max fee covers; `None`: how full blocks move the base fee is
+/// unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FullBlocksCovered {
     /// With medium's max fee.
-    pub medium: u8,
+    pub medium: Option<u8>,
     /// With high's max fee.
-    pub high: u8,
+    pub high: Option<u8>,
 }
 
 impl FullBlocksCovered {

@@ -31,6 +31,15 @@ pub enum Doubt {
 }
 
 impl Doubt {
+    const ALL: [Self; 4] =
+        [Self::BaseFeeLeap, Self::RewardLeap, Self::HeadLeap, Self::Disagreement];
+
+    /// Returns the doubt with this name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|doubt| doubt.name() == name)
+    }
+
     /// Name of the doubt in responses.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -92,15 +101,43 @@ pub fn suspicious_amounts(
     let rule = BaseFeeRule::new(pricing);
     // The blocks before the window were checked when they were in it.
     let window = history.newest(pricing.window_blocks.get());
-    let mined = window.iter().map(|block| block.base_fee);
-    let following = mined.clone().skip(1).chain(history.next_base_fee());
-    if mined.zip(following).any(|(one, other)| rule.is_leap(one, other)) {
+    if rule.has_leap(window, history.next_base_fee()) {
         return Some(SuspiciousReply::BaseFeeLeap);
     }
     let common = common_blocks(history, earlier?);
     let is_rewritten = common.len() >= MIN_COMMON_BLOCKS
         && common.iter().all(|(now, before)| rule.is_leap(now.base_fee, before.base_fee));
     is_rewritten.then_some(SuspiciousReply::Rewritten)
+}
+
+/// A known block, and the base fees that it may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownBlock {
+    /// Block number.
+    pub number: u64,
+    /// Lowest base fee in wei.
+    pub lowest_base_fee: u128,
+    /// Highest base fee in wei; the lowest one if the base fee is known.
+    pub highest_base_fee: u128,
+}
+
+/// Returns true if the blocks of `history` can be those of the chain before and at the `known` ones. All blocks are
+/// checked, because old ones were never in a window. One that is known may differ from it as two neighbours may.
+#[must_use]
+pub fn is_plausible_past(history: &FeeHistory, known: &[KnownBlock], pricing: &Pricing) -> bool {
+    let (blocks, next) = (history.blocks(), history.next_base_fee());
+    let mut base_fees = blocks.iter().map(|block| block.base_fee).chain(next);
+    if base_fees.any(|base_fee| base_fee > pricing.max_base_fee) {
+        return false;
+    }
+    let rule = BaseFeeRule::new(pricing);
+    let contradicts = |known: &KnownBlock| {
+        history.base_fee(known.number).is_some_and(|base_fee| {
+            let nearest = base_fee.max(known.lowest_base_fee).min(known.highest_base_fee);
+            rule.is_leap(base_fee, nearest)
+        })
+    };
+    !pricing.check_base_fees || !(rule.has_leap(blocks, next) || known.iter().any(contradicts))
 }
 
 /// How far a base fee may be from that of the block before.
@@ -130,6 +167,14 @@ impl BaseFeeRule {
         }
     }
 
+    /// Returns true if the base fee of one of `blocks`, or the `next` one, cannot follow that of the block before. One that
+    /// rises from 0 can: it is the activation of EIP-1559 (network document, section 4.1).
+    fn has_leap(&self, blocks: &[Block], next: Option<u128>) -> bool {
+        let mined = blocks.iter().map(|block| block.base_fee);
+        let following = mined.clone().skip(1).chain(next);
+        mined.zip(following).any(|(one, other)| one > 0 && self.is_leap(one, other))
+    }
+
     /// Returns true if neither base fee can follow the other.
     fn is_leap(&self, one: u128, other: u128) -> bool {
         let (low, high) = (one.min(other), one.max(other));
@@ -139,15 +184,18 @@ impl BaseFeeRule {
     }
 }
 
-/// Number of blocks whose medium reward is more than a thousand times the median of all blocks with a reward.
+/// Number of blocks whose medium reward is more than a thousand times the median of all blocks with a reward. Any reward
+/// may follow a median of 0.
 #[must_use]
-pub fn count_outlying_rewards(history: &FeeHistory) -> usize {
+pub fn count_outlying_rewards(blocks: &[Block]) -> usize {
     const FACTOR: u128 = 1000;
-    let usable = history.blocks().iter().filter_map(|block| block.rewards);
+    let usable = blocks.iter().filter_map(|block| block.rewards);
     let mut rewards: Vec<u128> = usable.map(|Rewards { medium, .. }| medium).collect();
     rewards.sort_unstable();
-    let Some(median) = rewards.get(rewards.len() / 2) else { return 0 };
-    let limit = median.saturating_mul(FACTOR).max(FACTOR);
+    let Some(median) = rewards.get(rewards.len() / 2).filter(|median| **median > 0) else {
+        return 0;
+    };
+    let limit = median.saturating_mul(FACTOR);
     rewards.iter().filter(|reward| **reward > limit).count()
 }
 

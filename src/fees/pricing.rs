@@ -43,6 +43,10 @@ pub struct Pricing {
     pub base_fee_change_denominator: Option<NonZeroU64>,
     /// True if the operator set the denominator, so that the one of a header does not replace it.
     pub is_denominator_explicit: bool,
+    /// An empty block lowers the base fee by 1/denominator of it; `None`: by as much as a full block raises it.
+    pub empty_block_denominator: Option<NonZeroU64>,
+    /// True if the operator set that denominator, so that the one of a header does not replace it.
+    pub is_empty_block_denominator_explicit: bool,
     /// Parameters in the chain's headers; `None`: unknown, or not an OP Stack chain.
     pub header_parameters: Option<HeaderParameters>,
     /// True if a base fee that changes more than the denominator allows is suspicious.
@@ -119,6 +123,8 @@ impl Default for Pricing {
             zero_base_fee: ZeroBaseFee::Legacy,
             base_fee_change_denominator: None,
             is_denominator_explicit: false,
+            empty_block_denominator: None,
+            is_empty_block_denominator_explicit: false,
             header_parameters: None,
             check_base_fees: true,
             max_base_fee: COIN,

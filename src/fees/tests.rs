@@ -1,3 +1,4 @@
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use super::*;
@@ -37,11 +38,16 @@ fn amounts(suggestion: &Suggestion) -> (u128, u128, u128, u128, u128) {
 #[test]
 fn the_network_document_example_is_reproduced() {
     let calm = history(vec![block(GWEI, 0); 20], Some(GWEI));
-    let market = price(&calm, &Pricing::default()).unwrap();
+    let pricing = Pricing { base_fee_change_denominator: NonZeroU64::new(8), ..Pricing::default() };
+    let market = price(&calm, &pricing).unwrap();
     assert_eq!(amounts(&market.suggestion), (2 * GWEI, 20 * GWEI, 22 * GWEI, 24 * GWEI, 26 * GWEI));
     assert_eq!(market.suggestion.pricing_type, PricingType::Eip1559);
-    assert_eq!(market.covers_full_blocks, FullBlocksCovered { medium: 6, high: 16 });
+    assert_eq!(market.covers_full_blocks, FullBlocksCovered { medium: Some(6), high: Some(16) });
     assert_eq!(market.floors_applied, FloorsApplied { base_fee: false, priority_fee: true });
+    // Without a rule of the base fee the suggestion is the same, and the covered blocks are unknown.
+    let unknown = price(&calm, &Pricing::default()).unwrap();
+    assert_eq!(unknown.suggestion, market.suggestion);
+    assert_eq!(unknown.covers_full_blocks, FullBlocksCovered { medium: None, high: None });
 }
 
 #[test]
@@ -158,7 +164,10 @@ fn the_trend_has_a_five_percent_dead_band() {
 fn covered_blocks_end_at_100_and_assume_a_rise_of_at_least_1_wei() {
     let covered = |max_fee_per_gas, base_fee| {
         let tier = Tier { max_priority_fee_per_gas: 0, max_fee_per_gas };
-        covered_blocks(tier, base_fee, 10, &ChainParameters::new(&Pricing::default()))
+        let eighth = NonZeroU64::new(8).unwrap();
+        let source = DenominatorSource::Configuration;
+        let eighths = Denominators { full_block: eighth, empty_block: eighth, source };
+        covered_blocks(tier, base_fee, 10, eighths)
     };
     assert_eq!(covered(16, 7), 0);
     assert_eq!(covered(17, 7), 1);

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::fee_trend::DatedBlock;
 use crate::fees::FeeHistory;
 use crate::memory_budget::MemoryBudget;
 use crate::upstream::{
@@ -30,13 +31,8 @@ pub(super) struct PastBlocks {
     pub(super) request: FeeHistoryRequest,
     /// Wait after a failed call. It doubles with each failure.
     pub(super) retry_wait: Duration,
-}
-
-/// A mined block and its time in seconds since 1970.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct DatedBlock {
-    pub(super) number: u64,
-    pub(super) time: u64,
+    /// Indices of the upstreams that contradicted known blocks. They are not called again.
+    pub(super) rejected: Vec<usize>,
 }
 
 /// Reason why old blocks could not be read.
@@ -50,6 +46,8 @@ pub(super) enum RefillError {
     Clock,
     #[error("the node does not return the fee history of older blocks")]
     NoHistory,
+    #[error("the fee history of older blocks contradicts the known blocks")]
+    Contradiction,
 }
 
 #[derive(Deserialize)]
@@ -61,26 +59,51 @@ struct Header<'a> {
 impl PastBlocks {
     /// Requests the time of a block; `None`: the node does not have it.
     pub(super) async fn time(&self, number: u64) -> Result<Option<u64>, RefillError> {
-        let params = format!("[\"{number:#x}\",false]");
-        let Some(json) = self.call("eth_getBlockByNumber", params).await? else { return Ok(None) };
-        let header: Option<Header<'_>> = serde_json::from_str(json.get()).unwrap_or_default();
-        Ok(header.and_then(|header| parse_quantity(header.timestamp.get()).ok()?.try_into().ok()))
+        Ok(self.time_with_source(number).await?.map(|(_, time)| time))
     }
 
-    /// Requests the `count` blocks up to `newest`; `None`: the node refuses, or returns other blocks. It may return fewer.
+    /// Like [`time`](Self::time), after the index of the upstream.
+    pub(super) async fn time_with_source(
+        &self,
+        number: u64,
+    ) -> Result<Option<(usize, u64)>, RefillError> {
+        let params = format!("[\"{number:#x}\",false]");
+        let Some((upstream, json)) = self.call("eth_getBlockByNumber", params).await? else {
+            return Ok(None);
+        };
+        let header: Option<Header<'_>> = serde_json::from_str(json.get()).unwrap_or_default();
+        let time = header.and_then(|header| parse_quantity(header.timestamp.get()).ok());
+        Ok(time.and_then(|time| Some((upstream, time.try_into().ok()?))))
+    }
+
+    /// Requests the `count` blocks up to `newest`. Returns them after the index of the upstream; `None`: the node refuses,
+    /// or returns other blocks. It may return fewer.
     pub(super) async fn history(
         &self,
         newest: u64,
         count: usize,
-    ) -> Result<Option<FeeHistory>, RefillError> {
+    ) -> Result<Option<(usize, FeeHistory)>, RefillError> {
         let request = self.request.up_to(newest, count);
-        let json =
+        let reply =
             match self.call("eth_feeHistory", self.upstreams.fee_history_params(&request)).await {
                 Err(RefillError::Read(ReadError::TooLarge | ReadError::TimedOut)) => None,
                 reply => reply?,
             };
-        let history = json.and_then(|json| request.parse(&json).ok());
-        Ok(history.filter(|history| history.newest_block() == newest))
+        let parsed = reply.and_then(|(index, json)| Some((index, request.parse(&json).ok()?)));
+        Ok(parsed.filter(|(_, history)| history.newest_block() == newest))
+    }
+
+    /// Rejects an upstream whose blocks cannot be those of the chain, so that the next one is called.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`RefillError::Contradiction`] if there is no other one.
+    pub(super) fn reject(&mut self, upstream: usize, chain: &str) -> Result<(), RefillError> {
+        let message = "old blocks of an upstream contradict known ones and are not used";
+        tracing::warn!(chain, upstream, "{message}");
+        self.rejected.push(upstream);
+        let has_other = self.upstreams.has_reader_except(&self.rejected);
+        has_other.then_some(()).ok_or(RefillError::Contradiction)
     }
 
     /// Finds the first block that is not before the second `time`, at or below `head`. A block that the node does not
@@ -116,49 +139,23 @@ impl PastBlocks {
         Ok(last)
     }
 
-    /// Finds the first block from `first` to `head` whose fee history the node returns with the `before` blocks before
-    /// it; `None`: it returns none.
-    pub(super) async fn first_with_history(
-        &self,
-        first: u64,
-        head: u64,
-        before: usize,
-    ) -> Result<Option<u64>, RefillError> {
-        let (mut low, mut known) = (first, None);
-        let mut probe = first;
-        loop {
-            let history = self.history(probe, before.saturating_add(1)).await?;
-            let has_all = |history: FeeHistory| {
-                history.oldest_block() == 0 || history.blocks().len() > before
-            };
-            if history.is_some_and(has_all) {
-                known = Some(probe);
-            } else {
-                low = probe + 1;
-            }
-            let high = known.unwrap_or(head);
-            if low >= high {
-                return Ok(known);
-            }
-            probe = low + (high - low) / 2;
-        }
-    }
-
-    /// Calls a method until there is a response. Returns `None` for the node's own error.
+    /// Calls a method until there is a response. Returns it after the index of the upstream; `None`: the node's own error.
     async fn call(
         &self,
         method: &str,
         params: String,
-    ) -> Result<Option<Box<RawValue>>, RefillError> {
+    ) -> Result<Option<(usize, Box<RawValue>)>, RefillError> {
         let Ok(params) = RawValue::from_string(params) else { return Ok(None) };
         let call = Call { method, params: &params, is_retryable: true };
         let mut wait = self.retry_wait;
         let mut attempt = 1;
         loop {
             let deadline = Instant::now() + CALL_TIMEOUT;
-            match self.upstreams.read(call, deadline, &self.memory).await {
-                Ok(NodeResponse::Result(json)) => return Ok(serde_json::from_slice(&json).ok()),
-                Ok(NodeResponse::Error(_)) => return Ok(None),
+            match self.upstreams.read_except(&self.rejected, call, deadline, &self.memory).await {
+                Ok((index, NodeResponse::Result(json))) => {
+                    return Ok(serde_json::from_slice(&json).ok().map(|json| (index, json)));
+                }
+                Ok((_, NodeResponse::Error(_))) => return Ok(None),
                 Err(error @ (ReadError::Unsupported | ReadError::TooLarge)) => {
                     return Err(error.into());
                 }

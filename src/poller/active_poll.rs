@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
+use super::doubts::DoubtLog;
 use super::reporter::{PollError, PollReporter};
 use super::{report, with_earlier_blocks};
 use crate::config;
@@ -11,13 +12,18 @@ use crate::fees::head_tracker::{
     Confirmation, Limits, PollRound, PublishDecision, RoundOutcome, SuspiciousReply,
 };
 use crate::fees::plausibility::{self, Continuity};
-use crate::fees::{self, FeeHistory, Market};
+use crate::fees::{self, BlockAge, FeeHistory, HeadReading, Market};
 use crate::replicas::PollOutcome;
 use crate::store::{Accepted, Publisher};
 use crate::upstream::{self, Candidate, ChainUpstreams, FeeHistoryRequest, UpstreamNode};
 
-/// A fee history and its price.
-pub(super) type PricedHistory = (FeeHistory, Market);
+/// A fee history, its price, and what its node says of its newest block.
+#[derive(Debug, Clone)]
+pub(super) struct PricedReply {
+    pub(super) history: FeeHistory,
+    pub(super) market: Market,
+    pub(super) head: HeadReading,
+}
 
 /// The call that a poll makes at each upstream.
 #[derive(Debug, Clone, Copy)]
@@ -40,20 +46,26 @@ pub(super) struct ActivePoll<'a> {
     /// When the upstreams that have not replied yet were called.
     called_at: Instant,
     round: PollRound<'a>,
+    upstreams: &'a ChainUpstreams,
     publisher: &'a mut Publisher,
+    doubts: &'a mut DoubtLog,
     pub(super) reporter: &'a PollReporter,
     /// Replies that are not published unless they are confirmed.
-    suspicious: Vec<(Candidate<'a>, SuspiciousReply, PricedHistory)>,
+    suspicious: Vec<(Candidate<'a>, SuspiciousReply, PricedReply)>,
     published: Option<FeeHistory>,
     /// Time that the first good reply took.
     reply_time: Option<Duration>,
     any_timed_out: bool,
     is_success: bool,
+    /// Index of the upstream whose reply was published last.
+    source: Option<usize>,
 }
 
 /// Result of a poll.
 pub(super) struct Finished {
     pub(super) outcome: PollOutcome,
+    /// Index of the upstream whose reply was published last.
+    pub(super) source: Option<usize>,
     /// Fee history that this poll published last.
     pub(super) published: Option<FeeHistory>,
 }
@@ -61,16 +73,19 @@ pub(super) struct Finished {
 impl UpstreamCall<'_> {
     /// Fetches and prices a fee history. Requests the chain id again before a surprising one is believed: its head is
     /// implausible, or its blocks are not those that were known before.
-    pub(super) async fn send(&self, candidate: Candidate<'_>) -> Result<PricedHistory, PollError> {
+    pub(super) async fn send(&self, candidate: Candidate<'_>) -> Result<PricedReply, PollError> {
         let polled_at = Instant::now();
         let history = self.fetch_newest(candidate.upstream, polled_at).await?;
         let surprising_since = self.surprising_since(candidate, &history, polled_at);
         let history = self.with_all_blocks(history, candidate.upstream, polled_at).await;
         let market = fees::price(&history, &self.chain.pricing)?;
+        if is_unsynced_genesis(&history, self.chain) {
+            return Err(PollError::Genesis);
+        }
         if let Some(since) = surprising_since {
             candidate.upstream.verify_chain_again(since, self.left(polled_at)).await?;
         }
-        Ok((history, market))
+        Ok(PricedReply { history, market, head: candidate.upstream.head() })
     }
 
     /// Fetches the newest blocks: at the start all that a suggestion depends on, if the node returns so many.
@@ -146,20 +161,25 @@ impl<'a> ActivePoll<'a> {
     pub(super) fn new(
         call: &UpstreamCall<'a>,
         round: PollRound<'a>,
+        upstreams: &'a ChainUpstreams,
         publisher: &'a mut Publisher,
+        doubts: &'a mut DoubtLog,
         reporter: &'a PollReporter,
     ) -> Self {
         Self {
             call: *call,
             called_at: Instant::now(),
             round,
+            upstreams,
             publisher,
+            doubts,
             reporter,
             suspicious: Vec::new(),
             published: None,
             reply_time: None,
             any_timed_out: false,
             is_success: false,
+            source: None,
         }
     }
 
@@ -172,6 +192,75 @@ impl<'a> ActivePoll<'a> {
     /// Returns true if an upstream had a good reply.
     pub(super) fn is_success(&self) -> bool {
         self.is_success
+    }
+
+    /// Calls all candidates at once, because no head is known that a wrong one would contradict. Waits for those that are
+    /// preferred to the best reply, and for the others if its block is old or of unknown age. Publishes the best reply.
+    pub(super) async fn poll_all(&mut self, candidates: &[Candidate<'a>]) {
+        let call = self.start_calls();
+        let send =
+            |candidate: Candidate<'a>| async move { (candidate, call.send(candidate).await) };
+        let mut pending: FuturesUnordered<_> = candidates.iter().copied().map(send).collect();
+        let mut unanswered: Vec<usize> = candidates.iter().map(|it| it.index).collect();
+        let mut replies: Vec<(Candidate<'a>, PricedReply)> = Vec::new();
+        let mut deadline = None;
+        loop {
+            // Preferred upstreams have the whole deadline of their call.
+            let next = match deadline {
+                None => pending.next().await,
+                Some(deadline) => {
+                    tokio::time::timeout_at(deadline, pending.next()).await.ok().flatten()
+                }
+            };
+            let Some((candidate, reply)) = next else { break };
+            unanswered.retain(|index| *index != candidate.index);
+            match reply {
+                Ok(reply) => replies.push((candidate, reply)),
+                Err(failure) => self.record(candidate, &Err(failure)),
+            }
+            let best = replies.iter().min_by_key(|(it, reply)| self.preference(it.index, reply));
+            let Some((best, reply)) = best else { continue };
+            let waits_for_preferred = unanswered.iter().any(|index| *index < best.index);
+            if waits_for_preferred {
+                continue;
+            }
+            if self.block_age(reply.head) == BlockAge::Young {
+                break;
+            }
+            deadline.get_or_insert((Instant::now() + call.deadline / 2).into());
+        }
+        drop(pending);
+        replies.sort_by_key(|(candidate, reply)| self.preference(candidate.index, reply));
+        for (candidate, reply) in replies {
+            if !self.is_success {
+                self.evaluate_reply(candidate, Ok(reply));
+            } else if self.block_age(reply.head) == BlockAge::Old && self.has_young_source() {
+                self.record(candidate, &Err(PollError::OldBlock));
+            } else {
+                self.record(candidate, &Ok(()));
+            }
+        }
+    }
+
+    /// Order of replies at the start, the best first: those whose block is not old, then those whose node does not tell,
+    /// then the newest of the old ones.
+    fn preference(&self, index: usize, reply: &PricedReply) -> (u8, Duration, usize) {
+        let age = reply.head.header().map_or(Duration::MAX, |header| header.age);
+        match self.block_age(reply.head) {
+            BlockAge::Young => (0, Duration::ZERO, index),
+            BlockAge::Unknown => (1, Duration::ZERO, index),
+            BlockAge::Old => (2, age, index),
+        }
+    }
+
+    fn block_age(&self, head: HeadReading) -> BlockAge {
+        head.block_age(self.call.chain.max_block_age())
+    }
+
+    /// Returns true if the reply that was published is not old.
+    fn has_young_source(&self) -> bool {
+        let head = self.source.and_then(|index| self.upstreams.polled().get(index));
+        head.is_some_and(|upstream| self.block_age(upstream.head()) == BlockAge::Young)
     }
 
     /// Calls the first candidate, then all others at once if it has no good reply or seems late.
@@ -215,10 +304,10 @@ impl<'a> ActivePoll<'a> {
     }
 
     /// Adapts the deadline of the next polls to the replies of this one.
-    pub(super) fn adapt_deadline(&self, upstreams: &ChainUpstreams) {
+    pub(super) fn adapt_deadline(&self) {
         match self.reply_time {
-            Some(took) => upstreams.record_reply_time(took),
-            None if self.any_timed_out => upstreams.record_timeouts(),
+            Some(took) => self.upstreams.record_reply_time(took),
+            None if self.any_timed_out => self.upstreams.record_timeouts(),
             None => {}
         }
     }
@@ -227,15 +316,16 @@ impl<'a> ActivePoll<'a> {
     pub(super) fn evaluate_reply(
         &mut self,
         candidate: Candidate<'a>,
-        reply: Result<PricedHistory, PollError>,
+        reply: Result<PricedReply, PollError>,
     ) {
-        let checked = reply.and_then(|(history, market)| {
+        let checked = reply.and_then(|reply| {
             let UpstreamCall { earlier, chain, .. } = self.call;
-            match self.round.check(report(candidate.index, &history, earlier, chain)) {
-                Ok(PublishDecision::Publish) => Ok(Some((history, market))),
+            let report = report(candidate.index, &reply.history, reply.head, earlier, chain);
+            match self.round.check(report) {
+                Ok(PublishDecision::Publish) => Ok(Some(reply)),
                 Ok(PublishDecision::AlreadyPublished) => Ok(None),
                 Err(reason) => {
-                    self.suspicious.push((candidate, reason, (history, market)));
+                    self.suspicious.push((candidate, reason, reply));
                     Err(reason.into())
                 }
             }
@@ -249,8 +339,8 @@ impl<'a> ActivePoll<'a> {
             self.record(candidate, &outcome);
         }
         // Last, so that the log has the recovery of the upstream before that of the chain.
-        if let Some((history, market)) = publishable {
-            self.publish(candidate.index, history, market);
+        if let Some(reply) = publishable {
+            self.publish(candidate.index, reply);
         }
     }
 
@@ -267,8 +357,25 @@ impl<'a> ActivePoll<'a> {
         }
     }
 
-    fn publish(&mut self, index: usize, history: FeeHistory, market: Market) {
-        publish(self.publisher, self.reporter, index, &history, market);
+    pub(super) fn publish(&mut self, index: usize, reply: PricedReply) {
+        let PricedReply { history, market, head } = reply;
+        let publisher = &mut *self.publisher;
+        let chain = publisher.chain().config();
+        let last = publisher.chain().newest_block();
+        let window_blocks = chain.pricing.window_blocks.get();
+        self.reporter.record_floors(&market, &chain.pricing);
+        let accepted = Accepted {
+            head,
+            is_behind: self.upstreams.has_newer_block(Some(history.newest_block()), index),
+            doubts: self.doubts.current(&history, window_blocks),
+            ..Accepted::now(&history, market)
+        };
+        publisher.publish(accepted);
+        let is_regression = last.is_some_and(|last| history.newest_block() < last);
+        self.reporter.record_published(index, is_regression);
+        let outlying = plausibility::count_outlying_rewards(history.blocks());
+        self.reporter.record_outlying_rewards(outlying);
+        self.source = Some(index);
         self.published = Some(history);
     }
 
@@ -276,44 +383,40 @@ impl<'a> ActivePoll<'a> {
     pub(super) fn finish(mut self) -> Finished {
         let suspicious = std::mem::take(&mut self.suspicious);
         let has_unconfirmed = !suspicious.is_empty();
-        let Self { round, publisher, reporter, mut published, is_success, .. } = self;
-        let RoundOutcome { confirmed, refuted } = round.finish();
-        for (candidate, reason, (history, market)) in suspicious {
+        let RoundOutcome { confirmed, refuted } = self.round.finish();
+        for (candidate, reason, reply) in suspicious {
             let index = candidate.index;
             let confirmed = confirmed.filter(|it| it.upstream == index);
             match confirmed {
-                Some(Confirmation { is_new: false, .. }) => reporter.record_success(candidate),
-                _ => reporter.record_failure(candidate, &reason.into()),
+                Some(Confirmation { is_new: false, .. }) => self.reporter.record_success(candidate),
+                _ => self.reporter.record_failure(candidate, &reason.into()),
             }
             if refuted.contains(&index) {
                 candidate.upstream.record_rejected_reply();
             }
-            let Some(Confirmation { is_new, .. }) = confirmed else { continue };
-            publish(publisher, reporter, index, &history, market);
-            if is_new {
-                reporter.log_confirmed(index, reason, history.newest_block());
+            let Some(Confirmation { is_new, is_majority, .. }) = confirmed else { continue };
+            let newest_block = reply.history.newest_block();
+            if !is_majority {
+                let window_blocks = self.call.chain.pricing.window_blocks.get();
+                self.doubts.record(reason, newest_block, window_blocks);
             }
-            published = Some(history);
+            self.publish(index, reply);
+            if is_new {
+                self.reporter.log_confirmed(index, reason, newest_block);
+            }
         }
+        let Self { published, source, is_success, .. } = self;
         let outcome = match is_success || published.is_some() {
             true => PollOutcome::Accepted,
             false if has_unconfirmed => PollOutcome::Unconfirmed,
             false => PollOutcome::Failed,
         };
-        Finished { outcome, published }
+        Finished { outcome, source, published }
     }
 }
 
-pub(super) fn publish(
-    publisher: &mut Publisher,
-    reporter: &PollReporter,
-    index: usize,
-    history: &FeeHistory,
-    market: Market,
-) {
-    let last = publisher.chain().newest_block();
-    reporter.record_floors(&market, &publisher.chain().config().pricing);
-    publisher.publish(Accepted::now(history, market));
-    reporter.record_published(index, last.is_some_and(|last| history.newest_block() < last));
-    reporter.record_outlying_rewards(plausibility::count_outlying_rewards(history));
+/// Returns true if the node has nothing but the genesis block of a chain that is known to have more. Its base fee of 0 is
+/// no price.
+pub(super) fn is_unsynced_genesis(history: &FeeHistory, chain: &config::Chain) -> bool {
+    chain.has_long_history() && history.newest_block() == 0 && history.newest_known_base_fee() == 0
 }

@@ -2,13 +2,13 @@
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
-use super::active_poll::{ActivePoll, PricedHistory};
+use super::active_poll::{ActivePoll, PricedReply};
 use super::reporter::PollError;
 use crate::fees::head_tracker::HeadTracker;
 use crate::fees::{Market, Suggestion};
 use crate::upstream::Candidate;
 
-type Reply<'a> = (Candidate<'a>, PricedHistory);
+type Reply<'a> = (Candidate<'a>, PricedReply);
 
 impl<'a> ActivePoll<'a> {
     /// Calls the first `count` candidates at once, and the others if some of these fail or disagree. Publishes the reply with the
@@ -35,7 +35,7 @@ impl<'a> ActivePoll<'a> {
                 self.record(candidate, &Err(PollError::Disagreement));
             }
         }
-        agreeing.sort_by_key(|(_, (_, market))| price_of(market));
+        agreeing.sort_by_key(|(_, reply)| price_of(&reply.market));
         let median = agreeing.len().saturating_sub(1) / 2;
         if let Some(first) = agreeing.get_mut(..=median) {
             first.reverse();
@@ -77,12 +77,14 @@ fn largest_agreeing(replies: &[Reply<'_>]) -> Vec<usize> {
 }
 
 /// Returns true if two replies have nearly the same head and prices.
-fn agree((one, one_market): &PricedHistory, (other, other_market): &PricedHistory) -> bool {
+fn agree(one: &PricedReply, other: &PricedReply) -> bool {
     let prices = |Suggestion { base_fee_per_gas, medium, high, .. }: Suggestion| {
         [base_fee_per_gas, medium.max_priority_fee_per_gas, high.max_priority_fee_per_gas]
     };
+    let (one_market, other_market) = (&one.market, &other.market);
     let pairs = prices(one_market.suggestion).into_iter().zip(prices(other_market.suggestion));
-    one.newest_block().abs_diff(other.newest_block()) <= HeadTracker::TOLERANCE_BLOCKS
+    one.history.newest_block().abs_diff(other.history.newest_block())
+        <= HeadTracker::TOLERANCE_BLOCKS
         && one_market.suggestion.pricing_type == other_market.suggestion.pricing_type
         && pairs.into_iter().all(|(one, other)| is_near(one, other))
 }

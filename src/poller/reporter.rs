@@ -28,6 +28,12 @@ pub(super) enum PollError {
     /// With `agreement`: most of the upstreams do not confirm the reply.
     #[error("most of the upstreams do not agree with the reply")]
     Disagreement,
+    /// The node has nothing but the genesis block of a chain with more.
+    #[error("the node has only the genesis block, with a base fee of 0")]
+    Genesis,
+    /// Another upstream has a newer block.
+    #[error("the newest block is old, and another upstream has a newer block")]
+    OldBlock,
     /// The head is late, and another upstream has a newer one.
     #[error("the newest block is late, and another upstream has a newer block")]
     HeadStalled,
@@ -40,6 +46,8 @@ impl PollError {
             Self::Unpriced(rejection) => rejection.reason(),
             Self::Suspicious(reply) => reply.reason(),
             Self::Disagreement => "disagrees",
+            Self::Genesis => "genesis",
+            Self::OldBlock => "old_block",
             Self::HeadStalled => "head_stalled",
         }
     }

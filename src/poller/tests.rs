@@ -6,6 +6,7 @@ use crate::fees::{Block, Rewards};
 use crate::metrics::ChainLabels;
 use crate::store::{ChainStore, Timestamps};
 use crate::upstream::JsonRpcClient;
+use active_poll::PricedReply;
 
 /// Age of the first record in the tests, so that later ones can be newer.
 const FIRST_AGE: u64 = 30;
@@ -15,6 +16,8 @@ struct Harness {
     metrics: Metrics,
     header_parameters: watch::Sender<Option<HeaderParameters>>,
     now: Instant,
+    /// Age of the newest block in the records.
+    head: HeadReading,
 }
 
 impl Harness {
@@ -29,7 +32,8 @@ impl Harness {
         let publisher = ChainStore::new(&config.chains).1.remove(0);
         let (header_parameters, newest) = watch::channel(None);
         let poller = Poller::new(upstreams, publisher, Some(newest), metrics.clone());
-        Self { poller, metrics, header_parameters, now: Instant::now() }
+        let now = Instant::now();
+        Self { poller, metrics, header_parameters, now, head: HeadReading::Unknown }
     }
 
     /// Poller that has published block 100, polled [`FIRST_AGE`] seconds ago.
@@ -48,7 +52,13 @@ impl Harness {
         let history = fee_history(head, medium);
         let observed_at = self.now.checked_sub(Duration::from_secs(age)).unwrap();
         let timestamps = Timestamps { observed_at, head_changed_at: observed_at };
-        self.poller.merge_remote(&SharedFeeHistory { slot: 0, history, timestamps })
+        self.poller.merge_remote(&SharedFeeHistory {
+            slot: 0,
+            history,
+            timestamps,
+            head: self.head,
+            doubts: Vec::new(),
+        })
     }
 
     /// Published head, and seconds since it was polled.
@@ -58,6 +68,26 @@ impl Harness {
             self.now.saturating_duration_since(timestamps.observed_at).as_secs()
         };
         chain.newest_block().zip(chain.timestamps().map(age))
+    }
+
+    /// Publishes this head as that of an own upstream.
+    fn publish_own(&mut self, head: u64) {
+        let Poller { publisher, reporter, chain, upstreams, head_tracker, doubts, .. } =
+            &mut self.poller;
+        let history = fee_history(head, 1);
+        let market = fees::price(&history, &chain.pricing).unwrap();
+        let round = head_tracker.start_round(Instant::now());
+        let request = FeeHistoryRequest::new(&chain.pricing);
+        let call = UpstreamCall {
+            chain,
+            request: &request,
+            full_request: None,
+            deadline: Duration::ZERO,
+            earlier: None,
+            limits: None,
+        };
+        let mut poll = ActivePoll::new(&call, round, upstreams, publisher, doubts, reporter);
+        poll.publish(0, PricedReply { history, market, head: HeadReading::Unknown });
     }
 
     fn regressions(&self) -> u64 {
@@ -117,10 +147,7 @@ fn higher_head_is_published_even_if_it_was_polled_earlier() {
 fn lower_head_of_an_own_poll_is_counted_as_a_regression() {
     let mut harness = Harness::with_block_100();
     for (head, regressions) in [(100, 0), (101, 0), (99, 1)] {
-        let Poller { publisher, reporter, chain, .. } = &mut harness.poller;
-        let history = fee_history(head, 1);
-        let market = fees::price(&history, &chain.pricing).unwrap();
-        active_poll::publish(publisher, reporter, 0, &history, market);
+        harness.publish_own(head);
         assert_eq!(harness.regressions(), regressions, "{head}");
     }
 }
@@ -151,11 +178,12 @@ fn records_are_priced_with_the_newest_header_parameters() {
     let mut harness = Harness::with_block_100();
     let denominator = |harness: &Harness| {
         let current = harness.poller.publisher.chain().servable_snapshot().unwrap();
-        current.snapshot.market.chain_parameters.base_fee_change_denominator.get()
+        let denominators = current.snapshot.market.chain_parameters.denominators;
+        denominators.map(|denominators| denominators.full_block.get())
     };
-    assert_eq!(denominator(&harness), 8);
+    assert_eq!(denominator(&harness), None);
     let header = HeaderParameters::from_extra_data(&[0, 0, 0, 0, 250, 0, 0, 0, 6]);
     harness.header_parameters.send_replace(header);
     assert_eq!(harness.merge(101, 20), AdoptOutcome::Adopted);
-    assert_eq!(denominator(&harness), 50);
+    assert_eq!(denominator(&harness), Some(50));
 }

@@ -14,7 +14,7 @@ use super::params::Param::{
 use super::params::{self, InvalidParams};
 use super::state_scope::StateScope::{self, Fixed, Head, Pending};
 use crate::config::RpcMethod;
-use crate::fees::Market;
+use crate::store::Snapshot;
 use crate::upstream::NodeResponse;
 
 /// A method with known parameters. All known methods only read, so their responses may be shared.
@@ -29,7 +29,7 @@ pub(super) struct KnownMethod {
     /// Result that the service gives itself. `None`: the nodes are called.
     own_result: Option<&'static str>,
     /// Amount in wei that answers the method if the chain has `answer_fee_methods`.
-    pub(super) suggested_amount: Option<fn(&Market) -> u128>,
+    pub(super) suggested_amount: Option<fn(&Snapshot) -> u128>,
 }
 
 /// Block that a result mentions, perhaps before the polls have seen it.
@@ -164,9 +164,14 @@ static KNOWN_METHODS: [KnownMethod; 30] = [
     transaction_method("eth_getTransactionByHash"),
     transaction_method("eth_getTransactionReceipt"),
     KnownMethod { parse_hint: parse_head_hint, ..head_method("eth_blockNumber") },
-    KnownMethod { suggested_amount: Some(Market::gas_price), ..head_method("eth_gasPrice") },
     KnownMethod {
-        suggested_amount: Some(|market| market.suggestion.medium.max_priority_fee_per_gas),
+        suggested_amount: Some(|snapshot| snapshot.prices.medium),
+        ..head_method("eth_gasPrice")
+    },
+    KnownMethod {
+        suggested_amount: Some(|snapshot| {
+            snapshot.market.suggestion.medium.max_priority_fee_per_gas
+        }),
         ..head_method("eth_maxPriorityFeePerGas")
     },
     head_method("eth_blobBaseFee"),

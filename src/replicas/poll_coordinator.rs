@@ -12,10 +12,8 @@ use super::connection::Message;
 use super::redis_clock::RedisClock;
 use super::shared_fee_history::{AdoptOutcome, SharedFeeHistory};
 use crate::config;
-use crate::fees::FeeHistory;
 use crate::jitter;
 use crate::metrics::{ChainOutcomeLabels, Counter, Metrics, counters};
-use crate::store::Timestamps;
 use crate::upstream::ChainUpstreams;
 
 /// Coordinator of one chain in one replica.
@@ -167,20 +165,20 @@ impl PollCoordinator {
         }
     }
 
-    /// Publishes the result of a poll, if any, and schedules the next claim.
+    /// Publishes the result of a poll, if any, for the slot of its grant, and schedules the next claim.
     pub async fn finish_poll(
         &mut self,
         grant: PollGrant,
         outcome: PollOutcome,
-        published: Option<(FeeHistory, Timestamps)>,
+        published: Option<SharedFeeHistory>,
     ) {
         let slot = self.clock.map(|clock| match grant {
             PollGrant::Claimed(slot) => slot,
             PollGrant::Standalone(at) => self.chain_state.slots.slot_at(&clock, at),
         });
-        if let Some(((history, timestamps), (slot, clock))) = published.zip(slot.zip(self.clock)) {
+        if let Some((published, (slot, clock))) = published.zip(slot.zip(self.clock)) {
             self.last_slot = self.last_slot.max(slot);
-            let record = SharedFeeHistory { slot, history, timestamps };
+            let record = SharedFeeHistory { slot, ..published };
             self.chain_state.publish(&record, &clock).await;
         }
         self.priority = match outcome {

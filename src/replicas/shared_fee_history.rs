@@ -3,12 +3,13 @@
 //! Replicas share the node's reply, and each prices it by its own configuration. On the wire a record is a JSON object.
 //! Its times are readings of Redis' clock. Anything else is invalid.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
 use super::redis_clock::{RedisClock, whole_micros};
-use crate::fees::{Block, FeeHistory, Rewards};
+use crate::fees::plausibility::Doubt;
+use crate::fees::{Block, FeeHistory, HeadReading, HeaderTime, Rewards};
 use crate::store::Timestamps;
 
 /// A fee history published by a replica.
@@ -20,6 +21,10 @@ pub struct SharedFeeHistory {
     pub history: FeeHistory,
     /// Times of the reply by the local monotonic clock.
     pub timestamps: Timestamps,
+    /// Age of the node's newest block, as far as it tells.
+    pub head: HeadReading,
+    /// Reasons to doubt a value in the window.
+    pub doubts: Vec<Doubt>,
 }
 
 /// Outcome of merging a record.
@@ -52,7 +57,37 @@ struct Record {
     head_age_us: u64,
     oldest_block: u64,
     next_base_fee: Option<Amount>,
+    /// Absent: the node does not tell.
+    head: Option<RecordHead>,
+    doubts: Vec<String>,
     blocks: Vec<RecordBlock>,
+}
+
+/// Age of the newest block of a node, as it tells.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum RecordHead {
+    Syncing,
+    Header { number: u64, unix_seconds: u64 },
+}
+
+impl RecordHead {
+    fn new(head: HeadReading) -> Option<Self> {
+        match head {
+            HeadReading::Unknown => None,
+            HeadReading::Syncing => Some(Self::Syncing),
+            HeadReading::Header(HeaderTime { number, unix_seconds, .. }) => {
+                Some(Self::Header { number, unix_seconds })
+            }
+        }
+    }
+
+    /// Returns the reading as if it was made at `received_at`.
+    fn reading(self, received_at: Instant) -> HeadReading {
+        let Self::Header { number, unix_seconds } = self else { return HeadReading::Syncing };
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        HeadReading::Header(HeaderTime::new(number, unix_seconds, received_at, now))
+    }
 }
 
 /// Base fee, gas ratio, medium and high reward, and the rewards that quotes are graded by.
@@ -98,6 +133,8 @@ impl SharedFeeHistory {
             head_age_us: whole_micros(observed_at.saturating_duration_since(head_changed_at)),
             oldest_block: self.history.oldest_block(),
             next_base_fee: self.history.next_base_fee().map(Amount),
+            head: RecordHead::new(self.head),
+            doubts: self.doubts.iter().map(|doubt| doubt.name().to_owned()).collect(),
             blocks: self.history.blocks().iter().map(block).collect(),
         };
         serde_json::to_string(&record).expect("a struct of numbers and strings serialises")
@@ -116,10 +153,13 @@ impl SharedFeeHistory {
         }
         let observed_at = clock.instant_at(observed_us)?;
         let head_changed_at = observed_at.checked_sub(Duration::from_micros(record.head_age_us))?;
+        let head = record.head.map(|head| head.reading(received_at)).unwrap_or_default();
         Some(Self {
             slot,
             history: record.history()?,
             timestamps: Timestamps { observed_at, head_changed_at },
+            head,
+            doubts: record.doubts.iter().map(|name| Doubt::parse(name)).collect::<Option<_>>()?,
         })
     }
 }

@@ -1,4 +1,4 @@
-//! What is known of the age of a chain's newest block.
+//! Age of the newest block of a chain.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -40,7 +40,10 @@ impl NewestBlock {
         };
         let lower = last.filter(|last| last.newest_block < number).map(|last| &last.block);
         let time = match (header, known) {
-            (Some(header), _) => header.time,
+            (Some(header), _) => {
+                let time = Duration::from_secs(header.unix_seconds);
+                SystemTime::UNIX_EPOCH.checked_add(time).unwrap_or(first_seen)
+            }
             (None, Some(known)) => known.last_modified,
             (None, None) => first_seen,
         };

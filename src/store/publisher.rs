@@ -12,7 +12,7 @@ use crate::compat::{Documents, Quote};
 use crate::etag;
 use crate::fee_trend::Observation;
 use crate::fees::plausibility::Doubt;
-use crate::fees::{FeeHistory, HeadReading, Market, Suggestion};
+use crate::fees::{FeeHistory, HeadReading, Market, SinglePrices, Suggestion};
 use crate::wire::SuggestionBody;
 
 /// The only writer of one chain.
@@ -104,9 +104,11 @@ impl Publisher {
         let mut recent = inner.recent_blocks.write().unwrap_or_else(PoisonError::into_inner);
         recent.extend(history);
         let block_time = self.head_times.block_time().unwrap_or(inner.config.block_time);
+        let prices = SinglePrices::new(&market, &recent.base_fees());
         let quote = Quote {
             chain: &inner.config,
             market: &market,
+            prices,
             newest_block,
             blocks: &recent.newest(COMPARED_BLOCKS).blocks,
             ranges: recent.ranges(market.newest_known_base_fee),
@@ -119,6 +121,7 @@ impl Publisher {
             body,
             etag,
             market,
+            prices,
             oldest_block: history.oldest_block().saturating_add(before_window),
             block_count: window.len(),
             documents,

@@ -150,6 +150,11 @@ impl RecentBlocks {
         self.revision
     }
 
+    /// Returns the base fees of all blocks in wei, oldest first.
+    pub(super) fn base_fees(&self) -> Vec<u128> {
+        self.blocks_from(0).map(|block| block.base_fee).collect()
+    }
+
     /// Returns the lowest and the highest amounts of all blocks, compared with the base fee of the next one.
     pub(super) fn ranges(&self, next_base_fee: u128) -> Ranges {
         let widen = |range: Option<[u128; 2]>, amount: u128| {

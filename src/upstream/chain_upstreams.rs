@@ -49,7 +49,7 @@ impl ChainUpstreams {
         let upstream = |(index, url): (usize, &UpstreamUrl)| {
             let node = NodeEndpoint { url: url.clone(), chain_id: chain.chain_id, index };
             let budget = ReadBudget::new(NonZeroU32::new(chain.reads_per_minute));
-            UpstreamNode::new(client.clone(), node, chain.block_time, budget)
+            UpstreamNode::new(client.clone(), node, chain.block_time, chain.max_block_age(), budget)
         };
         let urls = chain.upstream_urls();
         let index_of = |url| urls.iter().position(|known| *known == url);
@@ -138,14 +138,55 @@ impl ChainUpstreams {
         self.poll_deadline.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Upstreams to poll at `now`: healthy ones first, then degraded ones, each in order of preference.
+    /// Returns true if the polled upstream with this index has an old head, and another one a newer block that is not
+    /// old.
+    pub(crate) fn is_behind(&self, index: usize) -> bool {
+        let Some(upstream) = self.polled.get(index).filter(|upstream| upstream.has_old_head())
+        else {
+            return false;
+        };
+        self.has_newer_block(upstream.head().header().map(|header| header.number), index)
+    }
+
+    /// Returns true if a polled upstream besides the one with this index has a block that is not old, and newer than
+    /// `number`; `None`: any block is newer.
+    pub(crate) fn has_newer_block(&self, number: Option<u64>, except: usize) -> bool {
+        self.polled.iter().enumerate().any(|(index, other)| {
+            let header = other.head().header().filter(|_| index != except && !other.has_old_head());
+            header.is_some_and(|header| number.is_none_or(|number| header.number > number))
+        })
+    }
+
+    /// Reads the newest headers that are due at `now`: of the upstream with the index `in_use`, and of those whose head
+    /// is old. The others are read when they are polled. Ends within `deadline`.
+    pub(crate) async fn read_due_heads(&self, in_use: Option<usize>, deadline: Duration) {
+        let now = Instant::now();
+        let due = self.polled.iter().enumerate().filter(|(index, upstream)| {
+            let is_watched = Some(*index) == in_use || upstream.has_old_head();
+            is_watched && upstream.is_head_due(now)
+        });
+        let reads = due.map(|(_, upstream)| upstream.read_head(deadline));
+        futures_util::future::join_all(reads).await;
+    }
+
+    /// Returns true if a head is to be read by [`read_due_heads`](Self::read_due_heads).
+    pub(crate) fn has_due_head(&self, in_use: Option<usize>) -> bool {
+        let now = Instant::now();
+        self.polled.iter().enumerate().any(|(index, upstream)| {
+            (Some(index) == in_use || upstream.has_old_head()) && upstream.is_head_due(now)
+        })
+    }
+
+    /// Upstreams to poll at `now`: healthy ones first, then degraded ones, each in order of preference. One that is
+    /// behind comes last as long as another has a newer block.
     #[must_use]
     pub fn poll_candidates(&self, now: Instant) -> Vec<Candidate<'_>> {
-        let availability =
-            |(index, upstream): (usize, &UpstreamNode)| (upstream.availability(now), index);
+        let availability = |(index, upstream): (usize, &UpstreamNode)| {
+            (self.is_behind(index), upstream.availability(now), index)
+        };
         let mut candidates: Vec<_> = self.polled.iter().enumerate().map(availability).collect();
         candidates.sort_unstable();
-        let candidate = |(availability, index)| {
+        let candidate = |(_, availability, index)| {
             let upstream = self.polled.get(index)?;
             let is_healthy = availability == Availability::Healthy;
             (availability != Availability::Excluded).then_some(Candidate {

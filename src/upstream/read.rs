@@ -66,8 +66,25 @@ impl ChainUpstreams {
         deadline: Instant,
         memory: &MemoryBudget,
     ) -> Result<NodeResponse, ReadError> {
+        Ok(self.read_except(&[], call, deadline, memory).await?.1)
+    }
+
+    /// Returns true if there is an upstream for reads besides the `rejected` ones.
+    pub(crate) fn has_reader_except(&self, rejected: &[usize]) -> bool {
+        self.for_reads().any(|(index, _)| !rejected.contains(&index))
+    }
+
+    /// Like [`read`](Self::read), but never calls the upstreams with the `rejected` indices. Returns the index of the one
+    /// that responded, and its response.
+    pub(crate) async fn read_except(
+        &self,
+        rejected: &[usize],
+        call: Call<'_>,
+        deadline: Instant,
+        memory: &MemoryBudget,
+    ) -> Result<(usize, NodeResponse), ReadError> {
         let now = Instant::now();
-        let (candidates, skip_error) = self.read_candidates(call.method, now);
+        let (candidates, skip_error) = self.read_candidates(rejected, call.method, now);
         let mut candidates = candidates.into_iter();
         let time_share = deadline.saturating_duration_since(now)
             / u32::try_from(candidates.len()).unwrap_or(u32::MAX).max(1);
@@ -100,7 +117,7 @@ impl ChainUpstreams {
             match reply {
                 Ok(answer) => {
                     pending.abandon_all("superseded");
-                    return self.redact_error(answer, memory);
+                    return Ok((index, self.redact_error(answer, memory)?));
                 }
                 Err(error) => {
                     tracing::debug!(
@@ -141,12 +158,16 @@ impl ChainUpstreams {
     /// returns why the others were skipped.
     fn read_candidates(
         &self,
+        rejected: &[usize],
         method: &str,
         now: Instant,
     ) -> (Vec<(usize, &UpstreamNode)>, Option<ReadError>) {
         let mut skip_error = None;
         let mut order = Vec::new();
         for (index, upstream) in self.for_reads() {
+            if rejected.contains(&index) {
+                continue;
+            }
             match upstream.try_admit_read(now) {
                 Ok(availability) => {
                     order.push((

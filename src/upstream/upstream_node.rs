@@ -1,19 +1,22 @@
 //! One RPC node of one chain: its state, and calls to it.
 
+use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use futures_util::future::{Either, select};
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::fee_history::{BlockCountEncoding, FeeHistoryRequest};
+use super::newest_header::{self, HeadRecord};
 use super::read_budget::ReadBudget;
 use super::read_health::ReadHealth;
 use super::{
     Call, Error, JsonRpcClient, NodeEndpoint, NodeResponse, ReadError, node_breaker, quantity,
 };
 use crate::circuit_breaker::{Availability, CircuitBreaker, Exclusion};
-use crate::fees::FeeHistory;
+use crate::fees::{BlockAge, FeeHistory, HeadReading};
 use crate::memory_budget::MemoryBudget;
 
 /// A node behind one configured URL.
@@ -23,6 +26,8 @@ pub struct UpstreamNode {
     node: NodeEndpoint,
     state: Mutex<NodeState>,
     block_time: Duration,
+    /// Age of the newest block above which the node is behind; `None`: its headers are not read.
+    max_block_age: Option<Duration>,
     read_health: Mutex<ReadHealth>,
     /// Held by the read that verifies the chain id; other reads wait for it. No poll waits for it.
     read_check_lock: tokio::sync::Mutex<()>,
@@ -37,6 +42,8 @@ struct NodeState {
     has_failed: bool,
     /// Form of the block count that the node accepts.
     block_count_encoding: BlockCountEncoding,
+    /// Age of its head.
+    head: HeadRecord,
     breaker: CircuitBreaker,
 }
 
@@ -44,18 +51,20 @@ impl UpstreamNode {
     /// A load balancer may put another node behind the URL at any time.
     const CHAIN_CHECK_INTERVAL: Duration = Duration::from_mins(10);
 
-    /// Creates the state of `node`, whose chain has this block time. Reads take their calls from `budget`. No call is
-    /// made yet.
+    /// Creates the state of `node`, whose chain has this block time, and whose head is old above `max_block_age`. Reads
+    /// take their calls from `budget`. No call is made yet.
     pub(super) fn new(
         client: JsonRpcClient,
         node: NodeEndpoint,
         block_time: Duration,
+        max_block_age: Option<Duration>,
         budget: ReadBudget,
     ) -> Self {
         let state = NodeState {
             chain_verified_at: None,
             has_failed: false,
             block_count_encoding: BlockCountEncoding::Quantity,
+            head: HeadRecord::default(),
             breaker: node_breaker::new(block_time, Duration::ZERO),
         };
         Self {
@@ -63,6 +72,7 @@ impl UpstreamNode {
             node,
             state: Mutex::new(state),
             block_time,
+            max_block_age,
             read_health: Mutex::new(ReadHealth::new(block_time, budget)),
             read_check_lock: tokio::sync::Mutex::default(),
         }
@@ -107,7 +117,8 @@ impl UpstreamNode {
     }
 
     /// Requests a fee history. Requests the chain id first when due: before the first use, after an error, and every
-    /// ten minutes. Ends within `deadline`.
+    /// ten minutes. Reads the newest header beside it before the first use, after an error, and while the head is old.
+    /// Ends within `deadline`.
     ///
     /// # Errors
     ///
@@ -118,7 +129,8 @@ impl UpstreamNode {
         deadline: Duration,
     ) -> Result<FeeHistory, Error> {
         let started = Instant::now();
-        let NodeState { chain_verified_at, has_failed, .. } = self.state();
+        let NodeState { chain_verified_at, has_failed, head, .. } = self.state();
+        let needs_head = head.is_required(self.max_block_age);
         let fetch = async {
             // At the start there is nothing to serve, so both calls are sent in parallel, although the second may be
             // wasted.
@@ -130,18 +142,40 @@ impl UpstreamNode {
             self.check_chain().await?;
             self.fetch_fee_history(request).await
         };
+        let fetch = async {
+            let outcome = tokio::time::timeout(deadline, fetch).await;
+            outcome.unwrap_or(Err(Error::Timeout(deadline)))
+        };
         let outcome =
-            tokio::time::timeout(deadline, fetch).await.unwrap_or(Err(Error::Timeout(deadline)));
+            if needs_head { self.fetch_with_head(fetch, deadline / 2).await } else { fetch.await };
         if outcome.is_err() {
             // The verification of this very attempt stays valid. Otherwise a node that answers one call within the
             // deadline, but not two, would never be used.
             self.update(|state| {
                 state.chain_verified_at = state.chain_verified_at.filter(|at| *at >= started);
                 state.has_failed = true;
+                state.head.mark_due();
             });
             self.read_health().invalidate_chain_check_before(started);
         }
         outcome
+    }
+
+    /// Awaits `fetch`, and reads the newest header meanwhile. A node that does not return headers in time is used all the
+    /// same, and one without a fee history is not waited for.
+    async fn fetch_with_head(
+        &self,
+        fetch: impl Future<Output = Result<FeeHistory, Error>>,
+        head_deadline: Duration,
+    ) -> Result<FeeHistory, Error> {
+        match select(pin!(fetch), pin!(self.read_head(head_deadline))).await {
+            Either::Left((Ok(history), reading)) => {
+                reading.await;
+                Ok(history)
+            }
+            Either::Left((Err(error), _)) => Err(error),
+            Either::Right(((), fetch)) => fetch.await,
+        }
     }
 
     async fn fetch_fee_history(&self, request: &FeeHistoryRequest) -> Result<FeeHistory, Error> {
@@ -185,6 +219,28 @@ impl UpstreamNode {
         let params = request.params(encoding);
         let result = self.client.call_for_poll(&self.node, "eth_feeHistory", &params).await?;
         Ok(request.parse(&result)?)
+    }
+
+    /// Reads the newest header within `deadline`, and records what it says.
+    pub(crate) async fn read_head(&self, deadline: Duration) {
+        let read = newest_header::read(&self.client, &self.node);
+        let reading = tokio::time::timeout(deadline, read).await.ok().and_then(Result::ok);
+        self.update(|state| state.head.record(reading, Instant::now()));
+    }
+
+    /// Returns what the node last said of its newest block.
+    pub(crate) fn head(&self) -> HeadReading {
+        self.state().head.reading()
+    }
+
+    /// Returns true if the newest header is to be read again at `now`.
+    pub(crate) fn is_head_due(&self, now: Instant) -> bool {
+        self.max_block_age.is_some() && self.state().head.is_due(now)
+    }
+
+    /// Returns true if the node's newest block was old when it was last read, or if the node was syncing.
+    pub(crate) fn has_old_head(&self) -> bool {
+        self.head().block_age(self.max_block_age) == BlockAge::Old
     }
 
     async fn check_chain(&self) -> Result<(), Error> {

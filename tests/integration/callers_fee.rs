@@ -16,6 +16,7 @@ async fn a_fee_is_compared_with_the_newest_blocks() {
     let next = wei(&history["next_base_fee_per_gas"]);
     let blocks = history["blocks"].as_array().unwrap();
     let rewards: Vec<u128> = blocks.iter().map(|block| wei(&block["rewards"][0])).collect();
+    let base_fees: Vec<u128> = blocks.iter().map(|block| wei(&block["base_fee_per_gas"])).collect();
     let newest = history["blocks"][blocks.len() - 1]["number"].to_string();
     for tip in [0, 1, rewards[3], rewards[11], rewards[19], 10_u128.pow(15)] {
         for max_fee in [tip + next, tip + 2 * next, (tip + next) * 9 / 10] {
@@ -26,12 +27,22 @@ async fn a_fee_is_compared_with_the_newest_blocks() {
             let response = service.get(&path).await;
             assert_eq!(response.headers["x-newest-block"].to_str().unwrap(), newest);
             let body = response.json();
-            let enough = rewards.iter().filter(|reward| tip >= **reward).count();
+            let is_enough = |(reward, base_fee): &(&u128, &u128)| {
+                max_fee.checked_sub(**base_fee).is_some_and(|room| tip.min(room) >= **reward)
+            };
+            let enough = rewards.iter().zip(&base_fees).filter(is_enough).count();
             assert_eq!((&body["enough_in"], &body["of"]), (&json!(enough), &json!(20)), "{path}");
             assert_eq!(body["covers_next_base_fee"], max_fee >= next, "{path}");
             assert_eq!(body["not_before_blocks"] == 0, max_fee >= next, "{path}");
             assert_eq!(body["percentile"], 60);
         }
+    }
+    // No block includes a max fee below its base fee, whatever the tip.
+    let below = base_fees.iter().min().unwrap() - 1;
+    for tip in [0, below] {
+        let query = format!("max_fee_per_gas={below}&max_priority_fee_per_gas={tip}");
+        let body = service.get(&format!("/v1/base/inclusion?{query}")).await.json();
+        assert_eq!((&body["enough_in"], &body["of"]), (&json!(0), &json!(20)), "{query}");
     }
 }
 

@@ -13,7 +13,11 @@ const MARKET: &str = "/v1/a/fee-market";
 
 /// Returns the header of a Jovian block with elasticity 2.
 fn header(denominator: u32, minimum_base_fee: u64) -> Reply {
-    let extra_data = format!("0x01{denominator:08x}00000002{minimum_base_fee:016x}");
+    header_of(denominator, 2, minimum_base_fee)
+}
+
+fn header_of(denominator: u32, elasticity: u32, minimum_base_fee: u64) -> Reply {
+    let extra_data = format!("0x01{denominator:08x}{elasticity:08x}{minimum_base_fee:016x}");
     Reply::Result(json!({ "number": "0x3e8", "extraData": extra_data, "transactions": ["0x12"] }))
 }
 
@@ -32,10 +36,15 @@ fn chain(chain_id: u64, nodes: &[&MockNode], more: &str) -> String {
     )
 }
 
-/// Waits until the fee market has these parameters: denominator, minimum base fee in wei, source.
-async fn wait_for_parameters(service: &TestServer, (denominator, minimum, source): Parameters<'_>) {
+/// Waits until the fee market has these parameters.
+async fn wait_for_parameters(
+    service: &TestServer,
+    (denominators, minimum, source): Parameters<'_>,
+) {
+    let [full_block, empty_block] = denominators.map_or([None; 2], |both| both.map(Some));
     let expected = json!({
-        "base_fee_change_denominator": denominator, "minimum_base_fee": minimum, "source": source,
+        "base_fee_change_denominator": full_block, "empty_block_denominator": empty_block,
+        "minimum_base_fee": minimum, "source": source,
     });
     let are_expected = |market: &crate::test_server::Response| {
         market.status == 200 && market.json()["chain_parameters"] == expected
@@ -43,7 +52,8 @@ async fn wait_for_parameters(service: &TestServer, (denominator, minimum, source
     service.wait_for(MARKET, are_expected).await;
 }
 
-type Parameters<'a> = (&'a str, Option<&'a str>, &'a str);
+/// Denominators of a full and of an empty block, minimum base fee in wei, source.
+type Parameters<'a> = (Option<[&'a str; 2]>, Option<&'a str>, &'a str);
 
 /// Publishes this block, and waits for two polls after it.
 async fn advance_to(service: &TestServer, node: &MockNode, newest_block: u64) {
@@ -73,7 +83,7 @@ async fn wait_for_gauges(service: &TestServer, floor: &str, denominator: &str) {
 async fn headers_are_read_again_after_100_blocks_and_change_the_market() {
     let node = node(7, header(25, GWEI)).await;
     let service = TestServer::start(&chain(7, &[&node], "")).await;
-    wait_for_parameters(&service, ("25", Some("1000000000"), "header")).await;
+    wait_for_parameters(&service, (Some(["25"; 2]), Some("1000000000"), "header")).await;
     wait_for_gauges(&service, "0", "0").await;
     let market = service.get(MARKET).await.json();
     // The max fee of 2 x 30 + 30 gwei covers 1.04 to the power of 28, and of an eighth 1.125 to the power of 9.
@@ -90,7 +100,7 @@ async fn headers_are_read_again_after_100_blocks_and_change_the_market() {
     advance_to(&service, &node, 1099).await;
     assert_eq!(node.header_reads(), 1);
     advance_to(&service, &node, 1100).await;
-    wait_for_parameters(&service, ("100", Some("20000000000"), "header")).await;
+    wait_for_parameters(&service, (Some(["100"; 2]), Some("20000000000"), "header")).await;
     assert_eq!(inclusion(20).await, [json!(0), json!(41)]);
     // The base fee stays above the minimum.
     assert_eq!(inclusion(19).await, [json!(0), Value::Null]);
@@ -99,23 +109,28 @@ async fn headers_are_read_again_after_100_blocks_and_change_the_market() {
     // A header without parameters takes them back, a failure does not.
     node.set_header_reply(Reply::Error(-32000));
     advance_to(&service, &node, 1200).await;
-    wait_for_parameters(&service, ("100", Some("20000000000"), "header")).await;
+    wait_for_parameters(&service, (Some(["100"; 2]), Some("20000000000"), "header")).await;
     node.set_header_reply(Reply::Result(json!({ "extraData": "0x" })));
     advance_to(&service, &node, 1300).await;
-    wait_for_parameters(&service, ("8", None, "unknown")).await;
+    wait_for_parameters(&service, (None, None, "unknown")).await;
     wait_for_gauges(&service, "NaN", "NaN").await;
+    // How the base fee moves is not known any more, but a covered one needs no rule.
+    let market = service.get(MARKET).await.json();
+    assert_eq!(market["covers_full_blocks"], json!({ "medium": null, "high": null }));
+    assert_eq!(inclusion(90).await, [Value::Null, json!(0)]);
+    assert_eq!(inclusion(19).await, [Value::Null, Value::Null]);
     assert_eq!(node.header_reads(), 4);
 
     // A chain that was reset.
     node.set_header_reply(header(50, 0));
     advance_to(&service, &node, 1200).await;
-    wait_for_parameters(&service, ("50", Some("0"), "header")).await;
+    wait_for_parameters(&service, (Some(["50"; 2]), Some("0"), "header")).await;
     assert_eq!(node.header_reads(), 5);
 }
 
 #[tokio::test]
 async fn a_contradiction_is_logged_once_for_each_value_of_the_headers() {
-    let node = node(2020, header(32, GWEI)).await;
+    let node = node(2020, header_of(250, 6, GWEI)).await;
     let config = format!(
         "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n\
          [log]\nformat = \"json\"\n{}",
@@ -134,11 +149,11 @@ async fn a_contradiction_is_logged_once_for_each_value_of_the_headers() {
     };
     wait_for_gauge("base_fee_floor", "0").await;
     let mut client = RawClient::connect(public).await;
-    for (newest, denominator, minimum) in
-        [(1100, 32, 20), (1200, 32, 20), (1300, 250, 20), (1400, 250, 25), (1500, 250, 25)]
+    for (newest, elasticity, minimum) in
+        [(1100, 6, 20), (1200, 6, 20), (1300, 2, 20), (1400, 2, 25), (1500, 2, 25)]
     {
         let reads = node.header_reads();
-        node.set_header_reply(header(denominator, minimum * GWEI));
+        node.set_header_reply(header_of(250, elasticity, minimum * GWEI));
         node.set_reply(Reply::Result(fee_history(newest, 30, 30)));
         wait_until("a read", async || node.header_reads() > reads).await;
         wait_for_gauge("base_fee_floor", "1").await;
@@ -162,7 +177,7 @@ async fn a_contradiction_is_logged_once_for_each_value_of_the_headers() {
         [json!("a"), json!(key), Value::Null, Value::Null, json!("1"), json!(minimum)]
     };
     let key = "chains.a.pricing.base_fee_change_denominator";
-    let denominator = [json!("a"), json!(key), json!("32"), json!("250"), Value::Null, Value::Null];
+    let denominator = [json!("a"), json!(key), json!("50"), json!("250"), Value::Null, Value::Null];
     assert_eq!(warnings, [floor("20"), denominator, floor("25")]);
 }
 
@@ -171,9 +186,9 @@ async fn without_the_key_no_header_is_requested() {
     let node = node(2020, header(250, GWEI)).await;
     let more = "chain_parameters = \"off\"";
     let service = TestServer::start(&chain(2020, &[&node], more)).await;
-    wait_for_parameters(&service, ("32", Some("1000000000"), "configuration")).await;
+    wait_for_parameters(&service, (Some(["50", "250"]), Some("1000000000"), "configuration")).await;
     advance_to(&service, &node, 1200).await;
-    wait_for_parameters(&service, ("32", Some("1000000000"), "configuration")).await;
+    wait_for_parameters(&service, (Some(["50", "250"]), Some("1000000000"), "configuration")).await;
     assert_eq!(node.header_reads(), 0);
     let metrics = service.admin("/metrics").await.body;
     assert!(!metrics.contains("gas_suggestion_chain_parameters_disagree{"), "{metrics}");
@@ -184,7 +199,7 @@ async fn a_preset_that_is_not_of_the_op_stack_has_the_key_off() {
     let node = node(1, header(250, GWEI)).await;
     let service = TestServer::start(&chain(1, &[&node], "")).await;
     advance_to(&service, &node, 1200).await;
-    wait_for_parameters(&service, ("8", None, "configuration")).await;
+    wait_for_parameters(&service, (Some(["8"; 2]), None, "configuration")).await;
     assert_eq!(node.header_reads(), 0);
 }
 
@@ -193,9 +208,23 @@ async fn an_explicit_denominator_wins_over_the_header() {
     let node = node(7, header(250, GWEI)).await;
     let more = "pricing.base_fee_change_denominator = 25";
     let service = TestServer::start(&chain(7, &[&node], more)).await;
-    wait_for_parameters(&service, ("25", Some("1000000000"), "configuration")).await;
+    wait_for_parameters(&service, (Some(["25"; 2]), Some("1000000000"), "configuration")).await;
     wait_for_gauges(&service, "0", "1").await;
     assert_eq!(service.get(MARKET).await.json()["covers_full_blocks"]["medium"], 29);
+}
+
+#[tokio::test]
+async fn both_denominators_of_an_empty_and_a_full_block_may_contradict() {
+    let node = node(8453, header_of(100, 5, GWEI)).await;
+    let service = TestServer::start(&chain(8453, &[&node], "")).await;
+    wait_for_parameters(&service, (Some(["25", "100"]), Some("1000000000"), "header")).await;
+    wait_for_gauges(&service, "0", "0").await;
+    let empty_block = gauge("empty_block_denominator", "1");
+    service.wait_for_admin("/metrics", |page| page.body.contains(&empty_block)).await;
+    // An operator's own value wins, for an empty block alone.
+    let more = "pricing.empty_block_denominator = 200";
+    let service = TestServer::start(&chain(8453, &[&node], more)).await;
+    wait_for_parameters(&service, (Some(["25", "200"]), Some("1000000000"), "header")).await;
 }
 
 #[tokio::test]
@@ -221,22 +250,22 @@ async fn a_failed_read_changes_nothing() {
         let named = format!("{header:?}");
         let node = node(7, header.clone()).await;
         let service = TestServer::start(&chain(7, &[&node], "")).await;
-        wait_for_parameters(&service, ("8", None, "unknown")).await;
+        wait_for_parameters(&service, (None, None, "unknown")).await;
         wait_until(&named, async || node.header_reads() == 1).await;
         advance_to(&service, &node, 1001).await;
-        wait_for_parameters(&service, ("8", None, "unknown")).await;
+        wait_for_parameters(&service, (None, None, "unknown")).await;
         assert_eq!(node.header_reads(), 1, "{named}");
     }
     let node = node(2020, Reply::Error(-32601)).await;
     let service = TestServer::start(&chain(2020, &[&node], "")).await;
     wait_until("a read", async || node.header_reads() == 1).await;
-    wait_for_parameters(&service, ("32", Some("1000000000"), "configuration")).await;
+    wait_for_parameters(&service, (Some(["50", "250"]), Some("1000000000"), "configuration")).await;
 }
 
 #[tokio::test]
 async fn another_node_is_asked_when_one_lacks_the_method() {
     let nodes = [node(7, Reply::Error(-32601)).await, node(7, header(25, 0)).await];
     let service = TestServer::start(&chain(7, &[&nodes[0], &nodes[1]], "")).await;
-    wait_for_parameters(&service, ("25", Some("0"), "header")).await;
+    wait_for_parameters(&service, (Some(["25"; 2]), Some("0"), "header")).await;
     assert_eq!(nodes.each_ref().map(MockNode::header_reads), [1, 1]);
 }

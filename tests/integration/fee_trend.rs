@@ -145,7 +145,7 @@ async fn compare(service: &TestServer, served: &BTreeMap<u64, Facts>, started: u
 }
 
 #[tokio::test]
-async fn a_trend_fails_as_the_suggestion_does() {
+async fn a_trend_outlives_the_suggestion() {
     let node = MockNode::start(7, Reply::Error(-32000)).await;
     let chain = format!(
         "[chains.a]\nchain_id = 7\nblock_time = \"20ms\"\nmax_age = \"3s\"\nrpc_urls = [\"{}\"]\n",
@@ -169,6 +169,29 @@ async fn a_trend_fails_as_the_suggestion_does() {
     assert_eq!(service.get("/v1/a/fee-trend?periods=1h").await.status, 400);
     assert_eq!(service.get("/v1/b/fee-trend").await.status, 404);
     node.set_reply(Reply::Error(-32000));
-    let expired = service.wait_for("/v1/a/fee-trend", |response| response.status == 503).await;
+    let expired = service.wait_for("/v1/a/gas-suggestion", |response| response.status == 503).await;
     assert_eq!(expired.json()["code"], "stale_data");
+    for period in ["1h", "24h", "7d"] {
+        let response = service.get(&format!("/v1/a/fee-trend?period={period}")).await;
+        assert_eq!((response.status, response.header("x-stale")), (200, "true"));
+        assert_eq!(response.header("cache-control"), "no-store");
+        assert_eq!(response.header("x-newest-block"), "1000");
+        assert!((3..60).contains(&response.header("age").parse().unwrap()), "{response:?}");
+        let body = response.json();
+        assert_eq!((&body["period"], &body["level"]), (&json!(period), &Value::Null));
+        let blocks = body["buckets"].as_array().unwrap().iter().map(|it| it["blocks"].as_u64());
+        assert_eq!(blocks.map(Option::unwrap).sum::<u64>(), 20, "{body}");
+        let head = service.send(reqwest::Method::HEAD, "/v1/a/fee-trend", &[]).await;
+        assert_eq!((head.status, head.header("x-stale")), (200, "true"));
+    }
+    assert_eq!(service.get("/v1/a/fee-market").await.status, 503);
+    // A stale chain that is served has no level either, and the trend has the same headers as the suggestion.
+    node.set_reply(Reply::Result(fee_history(1000, 3, 40)));
+    let is_stale = |response: &crate::test_server::Response| {
+        response.status == 200 && response.header("x-stale") == "true"
+    };
+    service.wait_for("/v1/a/gas-suggestion", is_stale).await;
+    let stale = service.get("/v1/a/fee-trend").await;
+    assert_eq!((stale.header("x-stale"), &stale.json()["level"]), ("true", &Value::Null));
+    assert!(stale.header("cache-control").starts_with("public"), "{stale:?}");
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::{Value, json};
 
 use crate::http_client;
-use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::mock_node::{MockNode, Reply, dead_url, fee_history};
 use crate::process::{File, Process};
 use crate::raw_client::TIMEOUT;
 use crate::test_server::TestServer;
@@ -44,7 +44,7 @@ impl Drop for Directory {
 
 fn config(node: &MockNode, path: &Path) -> String {
     format!(
-        "[history]\nrefill = false\npath = \"{}\"\n[chains.a]\nchain_id = 7\nblock_time = \"20ms\"\nrpc_urls = [\"{}\"]\n",
+        "[history]\nrefill = false\npath = \"{}\"\n[chains.a]\nchain_id = 7\nblock_time = \"20ms\"\nstall_after = \"0s\"\nrpc_urls = [\"{}\"]\n",
         path.display(),
         node.url()
     )
@@ -101,16 +101,18 @@ fn week() -> Value {
                 1800,
                 [hour, hour, hour],
                 [7, 8, 9],
-                [0.1, 0.2, 0.3]
+                [0.1, 0.2, 0.3],
+                hour + 8
             ])
         })
         .collect();
     let samples: Vec<Value> =
         (0..4000_u64).map(|index| json!([index, open + index * 9 / 10, 170, 8, null])).collect();
     json!({
-        "format": "gas-suggestion fee trend", "version": 1,
+        "format": "gas-suggestion fee trend", "version": 2,
         "chains": [{ "chain_id": 7, "trend": {
             "newest_block": 3999, "newest_time": open + 3599, "minutes": [], "ten_minutes": [], "hours": hours,
+            "before": { "start": 0, "stride": 1, "samples": [], "dropped": [] },
             "open": { "start": open, "stride": 1, "samples": samples, "dropped": [] },
         } }],
     })
@@ -166,10 +168,41 @@ async fn a_kill_during_a_write_loses_nothing_older() {
     service.stop().await.unwrap();
 }
 
+#[tokio::test]
+async fn a_restored_trend_is_served_although_no_node_responds() {
+    let directory = Directory::new("restored");
+    std::fs::write(directory.file(), week().to_string()).unwrap();
+    let chain = |key: &str, id: u64| {
+        format!("[chains.{key}]\nchain_id = {id}\nrpc_urls = [\"{}\"]\n", dead_url())
+    };
+    let service = TestServer::start(&format!(
+        "[history]\npath = \"{}\"\n{}{}",
+        directory.file().display(),
+        chain("a", 7),
+        chain("b", 8)
+    ))
+    .await;
+    for (period, buckets) in [("7d", 161..=161), ("24h", 6..=7), ("1h", 0..=60)] {
+        let response = service.get(&format!("/v1/a/fee-trend?period={period}")).await;
+        assert_eq!((response.status, response.header("x-stale")), (200, "true"), "{response:?}");
+        assert_eq!(response.header("cache-control"), "no-store");
+        assert_eq!(["age", "x-newest-block"].map(|name| response.header(name)), [""; 2]);
+        let body = response.json();
+        assert_eq!(body["level"], Value::Null);
+        assert!(buckets.contains(&body["buckets"].as_array().unwrap().len()), "{body}");
+    }
+    assert_eq!(service.get("/v1/a/fee-market").await.json()["code"], "no_data");
+    let unread = service.get("/v1/b/fee-trend").await;
+    assert_eq!((unread.status, &unread.json()["code"]), (503, &json!("no_data")));
+    service.stop().await.unwrap();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unusable_file_is_renamed_and_the_trend_starts_empty() {
     let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
-    let newer = json!({ "format": "gas-suggestion fee trend", "version": 2, "prices": {} });
+    let header =
+        |version| json!({ "format": "gas-suggestion fee trend", "version": version, "prices": {} });
+    let [older, newer] = [1, 3].map(|version| header(version).to_string());
     let mut damaged = week();
     damaged["chains"][0]["trend"]["open"]["samples"][5][0] = 1.into();
     let valid = week().to_string();
@@ -178,7 +211,8 @@ async fn an_unusable_file_is_renamed_and_the_trend_starts_empty() {
         ("garbage", "\u{0}\u{1}", "it is damaged"),
         ("cut", &valid[..valid.len() / 2], "it is damaged"),
         ("foreign", "{\"chains\":[]}", "it is not a fee trend"),
-        ("newer", &newer.to_string(), "its version is 2, and this program knows version 1"),
+        ("older", &older, "its version is 1, and this program knows version 2"),
+        ("newer", &newer, "its version is 3, and this program knows version 2"),
         ("invalid", &damaged.to_string(), "it is damaged"),
         ("large", "large", "it has more than 67108864 bytes"),
     ] {

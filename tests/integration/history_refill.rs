@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -14,14 +15,16 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+use crate::http_client;
+use crate::logged_process::LoggedProcess;
 use crate::raw_client::TIMEOUT;
-use crate::test_server::TestServer;
+use crate::test_server::{TestServer, wait_for, wait_until};
 
 /// Blocks that a tip is computed from.
 const WINDOW: u64 = 20;
 
 /// Seconds between two blocks.
-const SPACING: u64 = 400;
+const SPACING: u64 = 100;
 
 /// A node with a chain of blocks that are computed from their numbers.
 struct ArchiveNode {
@@ -30,19 +33,25 @@ struct ArchiveNode {
     task: JoinHandle<()>,
 }
 
+/// Base fee that a node returns for a block of this depth below its head, instead of the right one.
+type Lie = fn(u64, u64) -> u64;
+
 /// Blocks that the node has, and the calls that it got.
 struct Shared {
+    lie: Lie,
+    state: Mutex<NodeState>,
+}
+
+#[derive(Clone)]
+struct NodeState {
     head: u64,
     head_time: u64,
     /// Blocks that one call may request.
     max_blocks: u64,
-    /// Oldest block of a fee history.
-    oldest: u64,
-    state: Mutex<NodeState>,
-}
-
-#[derive(Default)]
-struct NodeState {
+    /// Number of blocks before the head of which the node has the fee history.
+    history: u64,
+    /// Number of blocks of which it has the header.
+    headers: u64,
     /// Requests with 429 before the next good one.
     refusals: usize,
     /// Requested ranges that are not up to the newest block.
@@ -50,15 +59,15 @@ struct NodeState {
 }
 
 impl ArchiveNode {
-    async fn start(max_blocks: u64, oldest_before_head: u64, refusals: usize) -> Self {
-        let head = 50_000;
-        let shared = Arc::new(Shared {
-            head,
-            head_time: seconds() - 3,
-            max_blocks,
-            oldest: head - oldest_before_head,
-            state: Mutex::new(NodeState { refusals, ..NodeState::default() }),
-        });
+    async fn start(max_blocks: u64, history: u64, refusals: usize) -> Self {
+        Self::start_liar(max_blocks, history, refusals, |_, base_fee| base_fee).await
+    }
+
+    async fn start_liar(max_blocks: u64, history: u64, refusals: usize, lie: Lie) -> Self {
+        let (head, head_time, headers) = (50_000, seconds() - 3, 20_000);
+        let ranges = Vec::new();
+        let state = NodeState { head, head_time, max_blocks, history, headers, refusals, ranges };
+        let shared = Arc::new(Shared { lie, state: Mutex::new(state) });
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let router = Router::new().route("/", post(answer)).with_state(Arc::clone(&shared));
@@ -66,21 +75,35 @@ impl ArchiveNode {
         Self { url, shared, task }
     }
 
+    fn state(&self) -> NodeState {
+        self.shared.state.lock().unwrap().clone()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut NodeState)) {
+        change(&mut self.shared.state.lock().unwrap());
+    }
+
     fn config(&self, history: &str) -> String {
         format!(
-            "[history]\n{history}\n[chains.a]\nchain_id = 7\nblock_time = \"10ms\"\nrpc_urls = [\"{}\"]\n\
-             pricing.check_base_fees = false\n",
+            "[history]\n{history}\n[chains.a]\nchain_id = 7\nblock_time = \"{SPACING}s\"\n\
+             max_age = \"1day\"\nstall_after = \"0s\"\n\
+             rpc_urls = [\"{}\"]\npricing.check_base_fees = false\n",
             self.url
         )
     }
 
-    /// Returns all blocks from this second on: time, base fee, tip.
-    fn blocks_from(&self, time: u64) -> Vec<(u64, u64, u64)> {
-        let Shared { head, head_time, oldest, .. } = *self.shared;
-        // The tip at a block is computed from the window up to it.
-        let numbers = (oldest + WINDOW - 1..=head).map(|number| {
-            let tip = (number + 1 - WINDOW..=number).map(reward).sum::<u64>() / WINDOW;
-            (head_time - (head - number) * SPACING, base_fee(number), tip)
+    /// Returns all blocks from this second on: time, base fee, tip. The blocks of the first poll have the time at which it
+    /// saw them, `delay` seconds after that of their headers.
+    fn blocks_from(&self, time: u64, delay: u64) -> Vec<(u64, u64, u64)> {
+        let NodeState { head, head_time, history, .. } = self.state();
+        let polled_from = head + 1 - WINDOW;
+        let numbers = (head - history + WINDOW - 1..=head).map(|number| {
+            let is_polled = number >= polled_from;
+            // The tip at a block is computed from the window up to it, as far as it was known.
+            let from = if is_polled { polled_from } else { number + 1 - WINDOW };
+            let tip = (from..=number).map(reward).sum::<u64>() / (number + 1 - from);
+            let delay = if is_polled { delay } else { 0 };
+            (head_time - (head - number) * SPACING + delay, base_fee(number), tip)
         });
         numbers.filter(|block| block.0 >= time).collect()
     }
@@ -112,16 +135,18 @@ async fn answer(State(shared): State<Arc<Shared>>, body: String) -> Response {
     let call: Value = serde_json::from_str(&body).unwrap();
     let (id, params) = (&call["id"], &call["params"]);
     let refused = json!({ "code": -32000, "message": "no such history" });
+    let NodeState { head, head_time, .. } = *shared.state.lock().unwrap();
     let result = match call["method"].as_str().unwrap() {
         "eth_chainId" => Ok(json!("0x7")),
         "eth_getBlockByNumber" => {
             assert_eq!(params[1], false);
             let newest = params[0] == "latest";
-            let number = if newest { shared.head } else { quantity(&params[0]) };
-            // Headers older than that are gone.
-            Ok(match shared.head.checked_sub(number) {
-                Some(depth) if depth < 20_000 => json!({
-                    "timestamp": format!("{:#x}", shared.head_time - depth * SPACING),
+            let number = if newest { head } else { quantity(&params[0]) };
+            // Older headers are gone.
+            let headers = shared.state.lock().unwrap().headers;
+            Ok(match head.checked_sub(number) {
+                Some(depth) if depth < headers => json!({
+                    "timestamp": format!("{:#x}", head_time - depth * SPACING),
                     "extraData": "0x",
                 }),
                 _ => Value::Null,
@@ -129,7 +154,7 @@ async fn answer(State(shared): State<Arc<Shared>>, body: String) -> Response {
         }
         "eth_feeHistory" => {
             let is_poll = params[1] == "latest";
-            let newest = if is_poll { shared.head } else { quantity(&params[1]) };
+            let newest = if is_poll { head } else { quantity(&params[1]) };
             let oldest = newest + 1 - quantity(&params[0]);
             let mut state = shared.state.lock().unwrap();
             if !is_poll && state.refusals > 0 {
@@ -139,10 +164,10 @@ async fn answer(State(shared): State<Arc<Shared>>, body: String) -> Response {
             if !is_poll {
                 state.ranges.push((oldest, newest));
             }
-            let is_available = newest <= shared.head
-                && (is_poll || oldest >= shared.oldest)
-                && newest + 1 - oldest <= shared.max_blocks;
-            is_available.then(|| history(oldest, newest)).ok_or(refused)
+            let is_available = newest <= head
+                && (is_poll || oldest >= head - state.history)
+                && newest + 1 - oldest <= state.max_blocks;
+            is_available.then(|| history(oldest, newest, head, shared.lie)).ok_or(refused)
         }
         other => panic!("unexpected {other}"),
     };
@@ -153,9 +178,10 @@ async fn answer(State(shared): State<Arc<Shared>>, body: String) -> Response {
     json!({ "jsonrpc": "2.0", "id": id, member: value }).to_string().into_response()
 }
 
-fn history(oldest: u64, newest: u64) -> Value {
+fn history(oldest: u64, newest: u64, head: u64, lie: Lie) -> Value {
     let hex = |value: u64| format!("{value:#x}");
     let numbers = || oldest..=newest;
+    let base_fee = |number: u64| lie(head.saturating_sub(number), base_fee(number));
     json!({
         "oldestBlock": hex(oldest),
         "baseFeePerGas": numbers().chain([newest + 1]).map(|it| hex(base_fee(it))).collect::<Vec<_>>(),
@@ -196,13 +222,32 @@ fn shown(trend: &Value) -> Vec<(u64, u64, [u64; 3], [u64; 3])> {
     buckets.map(shown).collect()
 }
 
-/// Waits until all periods show the blocks of the node from the second `from` on, and nothing else.
-async fn check_trend(service: &TestServer, node: &ArchiveNode, from: u64) {
+/// Waits until all periods show the blocks of the node from the second `from` on, and nothing else. A poll sees a block up
+/// to half a minute after the time of its header.
+///
+/// With `is_first_hour_closed`, an earlier run began with the first poll. What it closed has no earlier blocks.
+async fn check_trend(
+    service: &TestServer,
+    node: &ArchiveNode,
+    from: u64,
+    is_first_hour_closed: bool,
+) {
+    let NodeState { head_time, .. } = node.state();
     for (period, width, length) in [("7d", 3600, 168), ("24h", 600, 144), ("1h", 60, 60)] {
-        let compare = |trend: &Value| {
+        let compare = |trend: &Value, delay: u64| {
             let now = seconds();
             let first = now - now % width - (length - 1) * width;
-            let blocks = node.blocks_from(first.max(from));
+            let mut blocks = node.blocks_from(first.max(from), delay);
+            let polled_from = head_time - (WINDOW - 1) * SPACING + delay;
+            if is_first_hour_closed && polled_from / 3600 < (head_time + delay) / 3600 {
+                // Buckets have no block numbers: a block whose header is of the bucket before counts there too.
+                let mut headers = node.blocks_from(0, 0).into_iter().rev();
+                let first = headers.find(|header| header.0 + delay == polled_from).unwrap();
+                blocks.retain(|(time, ..)| {
+                    *time >= polled_from || time / width < polled_from / width
+                });
+                blocks.extend((first.0 / width < polled_from / width).then_some(first));
+            }
             let (shown, expected) = (shown(trend), expected(&blocks, width));
             let pairs = shown.iter().zip(&expected);
             let first = pairs.clone().position(|(one, other)| one != other);
@@ -223,7 +268,11 @@ async fn check_trend(service: &TestServer, node: &ArchiveNode, from: u64) {
         loop {
             let response = service.get(&path).await;
             let difference = match response.status {
-                200 => compare(&response.json()),
+                200 => {
+                    let trend = response.json();
+                    let differs = (0..30).map(|delay| compare(&trend, delay));
+                    differs.min_by_key(Result::is_err).unwrap()
+                }
                 status => Err(format!("status {status}")),
             };
             let Err(difference) = difference else { break };
@@ -237,6 +286,24 @@ async fn check_trend(service: &TestServer, node: &ArchiveNode, from: u64) {
     assert_eq!(service.get("/v1/fee-markets").await.json()[0]["level"], level);
 }
 
+/// A new directory for a history file. Removed when dropped.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let name = format!("gas-suggestion-{}-refill-{name}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 /// Returns the start of the hour of so many hours ago.
 fn hours_ago(hours: u64) -> u64 {
     (seconds() - hours * 3600) / 3600 * 3600
@@ -246,8 +313,8 @@ fn hours_ago(hours: u64) -> u64 {
 async fn a_week_before_the_start_is_read() {
     let node = ArchiveNode::start(1024, 10_000, 3).await;
     let service = TestServer::start(&node.config("days = 7")).await;
-    check_trend(&service, &node, 0).await;
-    let state = node.shared.state.lock().unwrap();
+    check_trend(&service, &node, 0, false).await;
+    let state = node.state();
     assert!(state.ranges.iter().all(|(oldest, newest)| newest - oldest < 512));
     // One call each for seven days and the blocks since, and one each to see if they are there.
     assert!(state.ranges.len() <= 20, "{:?}", state.ranges);
@@ -255,37 +322,38 @@ async fn a_week_before_the_start_is_read() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_with_a_limit_and_little_history_is_read_as_far_as_it_goes() {
-    let node = ArchiveNode::start(60, 700, 0).await;
+    let node = ArchiveNode::start(60, 300, 0).await;
     let service = TestServer::start(&node.config("days = 7")).await;
-    check_trend(&service, &node, 0).await;
+    check_trend(&service, &node, 0, false).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_gap_after_a_restart_is_read() {
-    let directory = std::env::temp_dir().join(format!("gas-suggestion-{}-gap", std::process::id()));
-    std::fs::create_dir_all(&directory).unwrap();
-    let path = directory.join("history.json");
+    let directory = Directory::new("gap");
+    let path = directory.0.join("history.json");
     let node = ArchiveNode::start(1024, 10_000, 0).await;
     // Two days are known, up to nine hours ago.
     let open = hours_ago(9);
     let (before, after): (Vec<_>, Vec<_>) =
-        node.blocks_from(hours_ago(48)).into_iter().partition(|block| block.0 < open);
-    let number = |time: u64| node.shared.head - (node.shared.head_time - time) / SPACING;
+        node.blocks_from(hours_ago(48), 0).into_iter().partition(|block| block.0 < open);
+    let NodeState { head, head_time, .. } = node.state();
+    let number = |time: u64| head - (head_time - time) / SPACING;
     let buckets = |width: u64| -> Vec<Value> {
         let groups = expected(&before, width).into_iter();
         let rows = groups.map(|(start, blocks, base_fees, tips)| {
             let first = before.iter().map(|block| block.0).find(|time| *time >= start).unwrap();
-            json!([first, blocks, base_fees, tips, [0.5, 0.5, 0.5]])
+            json!([first, blocks, base_fees, tips, [0.5, 0.5, 0.5], base_fees[1] + tips[1]])
         });
         rows.filter(|row| width == 3600 || row[0].as_u64().unwrap() + 86_400 > open).collect()
     };
     // The last known hour ended in its middle.
     let (time, base_fee, tip) = after[0];
     let saved = json!({
-        "format": "gas-suggestion fee trend", "version": 1,
+        "format": "gas-suggestion fee trend", "version": 2,
         "chains": [{ "chain_id": 7, "trend": {
             "newest_block": number(time), "newest_time": time,
             "minutes": [], "ten_minutes": buckets(600), "hours": buckets(3600),
+            "before": { "start": 0, "stride": 1, "samples": [], "dropped": [] },
             "open": { "start": open, "stride": 1,
                       "samples": [[number(time), time, base_fee, tip, 0.5]], "dropped": [] },
         } }],
@@ -293,21 +361,18 @@ async fn the_gap_after_a_restart_is_read() {
     std::fs::write(&path, saved.to_string()).unwrap();
     let history = format!("days = 2\npath = \"{}\"", path.display());
     let service = TestServer::start(&node.config(&history)).await;
-    check_trend(&service, &node, hours_ago(47)).await;
+    check_trend(&service, &node, hours_ago(47), false).await;
     // What the file has is not read again.
     let first = number(time) - WINDOW;
-    let ranges = node.shared.state.lock().unwrap().ranges.clone();
+    let ranges = node.state().ranges;
     assert!(ranges.iter().all(|(oldest, _)| *oldest >= first), "{ranges:?} {first}");
     service.stop().await.unwrap();
-    std::fs::remove_dir_all(&directory).unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_of_a_short_run_does_not_keep_the_day_before_from_being_read() {
-    let directory =
-        std::env::temp_dir().join(format!("gas-suggestion-{}-short", std::process::id()));
-    std::fs::create_dir_all(&directory).unwrap();
-    let path = directory.join("history.json");
+    let directory = Directory::new("short");
+    let path = directory.0.join("history.json");
     let node = ArchiveNode::start(1024, 10_000, 0).await;
     let history = format!("days = 2\npath = \"{}\"", path.display());
     let short = TestServer::start(&node.config(&format!("{history}\nrefill = false"))).await;
@@ -315,7 +380,151 @@ async fn a_file_of_a_short_run_does_not_keep_the_day_before_from_being_read() {
     short.stop().await.unwrap();
     assert!(path.exists());
     let service = TestServer::start(&node.config(&history)).await;
-    check_trend(&service, &node, hours_ago(47)).await;
+    check_trend(&service, &node, hours_ago(47), true).await;
     service.stop().await.unwrap();
-    std::fs::remove_dir_all(&directory).unwrap();
+}
+
+/// Starts the program with a log of this chain, and waits until its refill has ended and its history file is written.
+async fn start_process(config: &str, is_written: bool) -> LoggedProcess {
+    let config = format!(
+        "[log]\nformat = \"json\"\n[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\n\
+         drain_delay = \"0s\"\n{config}"
+    );
+    let start = move || LoggedProcess::start("refill", &config);
+    let process = tokio::task::spawn_blocking(start).await.unwrap();
+    let mut messages = vec!["from fee history"];
+    messages.extend(is_written.then_some("history file written"));
+    wait_until("the refill has not ended", async || {
+        let log = process.log();
+        messages.iter().all(|message| log.contains(message))
+    })
+    .await;
+    process
+}
+
+async fn get_trend(process: &LoggedProcess, period: &str) -> Value {
+    let url = format!("http://{}/v1/a/fee-trend?period={period}", process.addresses[0]);
+    wait_for(&http_client::new(), &url, |response| response.status == 200).await.json()
+}
+
+fn read_trend(path: &Path) -> Value {
+    let saved: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    saved["chains"][0]["trend"].clone()
+}
+
+/// Fails if a closed bucket or a sample of `before` is not in `after` as it was, unless it is too old.
+fn check_kept(before: &Value, after: &Value, round: usize) {
+    let number = |value: &Value| value.as_u64().unwrap();
+    let open = |trend: &Value| number(&trend["open"]["start"]);
+    for (width, kept_seconds, name) in
+        [(60, 3600, "minutes"), (600, 86_400, "ten_minutes"), (3600, 7 * 86_400, "hours")]
+    {
+        let is_kept = |bucket: &&Value| {
+            let first = number(&bucket[0]);
+            first - first % width + kept_seconds > open(after)
+        };
+        let known = after[name].as_array().unwrap();
+        let expected: Vec<_> = before[name].as_array().unwrap().iter().filter(is_kept).collect();
+        let same = expected.iter().filter(|bucket| known.contains(bucket)).count();
+        assert_eq!(same, expected.len(), "{name} in round {round}");
+    }
+    let samples = before["open"]["samples"].as_array().unwrap();
+    if open(before) == open(after) {
+        let known = after["open"]["samples"].as_array().unwrap();
+        assert!(samples.iter().all(|sample| known.contains(sample)), "round {round}");
+    } else {
+        // The hour has ended since.
+        let hours = after["hours"].as_array().unwrap();
+        let ended = hours.iter().find(|hour| number(&hour[0]) >= open(before));
+        assert!(number(&ended.unwrap()[1]) >= samples.len() as u64, "round {round}");
+    }
+}
+
+/// The reported fault: the restored hour was replaced by what a node without history returned.
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_restarts_on_a_node_without_history_change_no_bucket() {
+    let directory = Directory::new("restarts");
+    let path = directory.0.join("history.json");
+    let node = ArchiveNode::start(1024, 10_000, 0).await;
+    let config = node.config(&format!("path = \"{}\"", path.display()));
+    let process = start_process(&config, false).await;
+    assert!(process.log().contains("fee trend filled from fee history"), "{}", process.log());
+    tokio::task::spawn_blocking(move || process.stop()).await.unwrap();
+    let first = read_trend(&path);
+    assert!(first["hours"].as_array().unwrap().len() >= 166, "{first}");
+    assert!(first["ten_minutes"].as_array().unwrap().len() >= 120, "{first}");
+    // From now on the node has what a poll requests, and nothing else.
+    node.change(|state| (state.max_blocks, state.history, state.headers) = (20, 19, 20));
+    let mut before = first.clone();
+    for round in 0..10 {
+        // A restart with and without a gap.
+        let blocks = if round % 3 == 0 { 300 } else { 3 };
+        node.change(|state| (state.head, state.head_time) = (state.head + blocks, seconds()));
+        let is_kill = round % 2 == 0;
+        let process = start_process(&config, is_kill).await;
+        let has_failed = process.log().contains("fee trend not filled further");
+        assert_eq!(has_failed, blocks == 300, "{}", process.log());
+        let [day, week] = [get_trend(&process, "24h").await, get_trend(&process, "7d").await];
+        if is_kill {
+            drop(process);
+        } else {
+            tokio::task::spawn_blocking(move || process.stop()).await.unwrap();
+        }
+        let after = read_trend(&path);
+        check_kept(&before, &after, round);
+        check_kept(&first, &after, round);
+        for (trend, name) in [(day, "ten_minutes"), (week, "hours")] {
+            let closed = before[name].as_array().unwrap().len();
+            let shown = trend["buckets"].as_array().unwrap().len();
+            assert!(shown + 2 >= closed, "round {round}: {shown} of {closed} {name}");
+        }
+        before = after;
+    }
+    assert!(before["newest_block"].as_u64().unwrap() >= 51_200, "{before}");
+}
+
+/// Lies about old blocks: the reported one first.
+const LIES: [(&str, Lie); 5] = [
+    ("a thousand times too high", |depth, fee| if depth > 40 { fee * 1000 } else { fee }),
+    ("zero", |depth, fee| if depth > 300 { 0 } else { fee }),
+    // The first call has 492 blocks that are new, so the lie begins with the second one.
+    ("from one call to the next", |depth, fee| if depth > 510 { fee / 1000 } else { fee }),
+    ("one block", |depth, fee| if depth == 700 { fee * 50 } else { fee }),
+    ("above the highest base fee", |depth, fee| if depth > 1000 { fee << 33 } else { fee }),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn old_blocks_of_a_lying_node_are_not_shown() {
+    for (name, lie) in LIES {
+        let liar = ArchiveNode::start_liar(1024, 10_000, 0, lie).await;
+        let config =
+            liar.config("days = 7").replace("check_base_fees = false", "check_base_fees = true");
+        let process = start_process(&config, false).await;
+        let trend = get_trend(&process, "7d").await;
+        let log = tokio::task::spawn_blocking(move || process.stop()).await.unwrap();
+        assert!(log.contains("old blocks of an upstream contradict known ones"), "{name}: {log}");
+        assert!(log.contains("contradicts the known blocks"), "{name}: {log}");
+        let fees = shown(&trend).into_iter().flat_map(|(_, _, base_fees, _)| base_fees);
+        let honest = 1_000_000_000..1_000_010_000;
+        for fee in fees {
+            assert!(honest.contains(&fee), "{name}: {fee} in {trend}");
+        }
+        let blocks: u64 = shown(&trend).iter().map(|(_, blocks, ..)| blocks).sum();
+        assert!((WINDOW..1200).contains(&blocks), "{name}: {blocks} blocks");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lying_node_is_replaced_by_the_next_one() {
+    for (name, lie) in [LIES[0], LIES[3], ("all", |_, fee| fee * 1000)] {
+        let honest = ArchiveNode::start(1024, 10_000, 0).await;
+        let liar = ArchiveNode::start_liar(1024, 10_000, 0, lie).await;
+        let config =
+            honest.config("days = 7").replace("check_base_fees = false", "check_base_fees = true");
+        let service =
+            TestServer::start(&format!("{config}read_urls = [{:?}, {:?}]\n", liar.url, honest.url))
+                .await;
+        check_trend(&service, &honest, 0, false).await;
+        assert!(!liar.state().ranges.is_empty(), "{name}");
+    }
 }

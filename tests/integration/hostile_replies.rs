@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use gas_suggestion::config::{Chain, Config};
 use gas_suggestion::fees::head_tracker::{HeadTracker, PublishDecision, Report};
 use gas_suggestion::fees::plausibility;
-use gas_suggestion::fees::{self, FeeHistory, Market, PricingType};
+use gas_suggestion::fees::{self, BlockAge, FeeHistory, Market, PricingType};
 use gas_suggestion::store::{Accepted, ChainStore, Publisher};
 use gas_suggestion::upstream::{self, FeeHistoryRequest};
 use serde::Deserialize;
@@ -123,6 +123,7 @@ impl Poller {
                     upstream: node,
                     head: claimed,
                     base_fee: history.newest_known_base_fee(),
+                    block_age: BlockAge::Unknown,
                     suspicious_amounts: plausibility::suspicious_amounts(
                         &history,
                         earlier,

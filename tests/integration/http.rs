@@ -185,7 +185,8 @@ async fn fee_market_shows_how_the_suggestion_is_calculated() {
     let mut market = response.json();
     let observed_at = market["observed_at"].take();
     // Blocks an hour apart make an hour known, or not, by the minute of their time.
-    assert!([json!(null), json!("normal")].contains(&market["level"].take()));
+    let level = [market["level"].take(), market["level_deviation"].take()];
+    assert!([[json!(null), json!(null)], [json!("normal"), json!(0.0)]].contains(&level));
     let observed_at = humantime::parse_rfc3339(observed_at.as_str().unwrap()).unwrap();
     assert!(observed_at.elapsed().unwrap().as_secs() < 60);
     let suggestion: Value = serde_json::from_str(BODY).unwrap();
@@ -193,7 +194,7 @@ async fn fee_market_shows_how_the_suggestion_is_calculated() {
         market,
         json!({
             "chain_name": "Ronin", "chain_id": 2020, "type": "eip-1559",
-            "newest_block": 1000, "observed_at": null, "stale": false,
+            "newest_block": 1000, "observed_at": null, "stale": false, "doubts": [],
             "window": { "oldest_block": 981, "blocks": 20, "reward_percentiles": [60] },
             "average_base_fee_per_gas": "1000000000",
             "next_base_fee_per_gas": "1000000000",
@@ -212,7 +213,7 @@ async fn fee_market_shows_how_the_suggestion_is_calculated() {
                 "base_fee_change_denominator": "32", "minimum_base_fee": "1000000000",
                 "source": "configuration",
             },
-            "level": null,
+            "level": null, "level_deviation": null,
         })
     );
     let names: Vec<_> = response
@@ -225,6 +226,8 @@ async fn fee_market_shows_how_the_suggestion_is_calculated() {
         .take(6)
         .collect();
     assert_eq!(names, ["chain_name", "chain_id", "type", "newest_block", "observed_at", "stale"]);
+    let body = &response.body;
+    assert!(body.find("\"level_deviation\":") > body.find("\"level\":"), "{body}");
     assert_eq!(response.header("x-newest-block"), "1000");
 }
 
@@ -281,12 +284,20 @@ async fn invalid_block_count_is_rejected_with_the_range() {
 #[tokio::test]
 async fn chains_are_listed_by_ascending_id() {
     let Harness { service, .. } = &Harness::start().await;
+    let chains = service.get("/v1/chains").await;
+    let times = ["newest_block_at", "observed_at"].map(|name| {
+        let time = chains.json()[1][name].as_str().unwrap().to_owned();
+        assert!(humantime::parse_rfc3339(&time).unwrap().elapsed().unwrap().as_secs() < 60);
+        time
+    });
     assert_eq!(
-        service.get("/v1/chains").await.body,
+        chains.body.replace(&times[0], "then").replace(&times[1], "then"),
         "[{\"chain\":\"ill\",\"chain_name\":\"ill\",\"chain_id\":10,\"block_time_ms\":1500,\
-         \"status\":\"unavailable\",\"newest_block\":null},\
+         \"status\":\"unavailable\",\"reason\":\"no_data\",\"newest_block\":null,\
+         \"newest_block_at\":null,\"observed_at\":null},\
          {\"chain\":\"ronin\",\"chain_name\":\"Ronin\",\"chain_id\":2020,\"block_time_ms\":3600000,\
-         \"status\":\"fresh\",\"newest_block\":1000}]"
+         \"status\":\"fresh\",\"reason\":null,\"newest_block\":1000,\
+         \"newest_block_at\":\"then\",\"observed_at\":\"then\"}]"
     );
 }
 

@@ -7,7 +7,9 @@
     reason = "a test ends at the first unexpected value"
 )]
 
+mod activation;
 mod badge;
+mod block_age;
 mod cache_headers;
 mod calibrated;
 mod callers_fee;
@@ -71,6 +73,7 @@ mod recorded_base;
 mod recorded_node_replies;
 mod rpc_bodies;
 mod score;
+mod single_prices;
 mod stream;
 #[expect(unreachable_pub, reason = "the library of the fuzz targets exports them")]
 #[path = "../../fuzz/targets.rs"]

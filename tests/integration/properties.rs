@@ -1,7 +1,9 @@
 //! Property tests over generated node responses and fee histories.
 
 use gas_suggestion::fees::Pricing;
-use gas_suggestion::fees::{self, Block, FeeHistory, PricingError, PricingType, Rewards};
+use gas_suggestion::fees::{
+    self, Block, FeeHistory, PricingError, PricingType, Rewards, SinglePrices,
+};
 use gas_suggestion::upstream::FeeHistoryRequest;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -106,7 +108,12 @@ proptest! {
                     prop_assert!(medium.max_priority_fee_per_gas > 0, "a tip of 0 from absence");
                 }
                 let covered = market.covers_full_blocks;
-                prop_assert!(covered.medium <= covered.high && covered.high <= 100);
+                prop_assert!(covered.medium <= covered.high);
+                prop_assert!(covered.high.is_none_or(|blocks| blocks <= 100));
+                let base_fees: Vec<_> = history.blocks().iter().map(|block| block.base_fee).collect();
+                let prices = SinglePrices::new(&market, &base_fees);
+                prop_assert!(prices.low <= prices.medium && prices.medium <= prices.high);
+                prop_assert!(prices.medium >= market.expected_price());
             }
             Err(PricingError::NoRewards) => {
                 prop_assert!(history.blocks().iter().all(|block| block.rewards.is_none()));

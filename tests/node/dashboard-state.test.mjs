@@ -71,7 +71,7 @@ describe("a chain", () => {
     });
 
     test("is shown with all its data", () => {
-        const chain = known({ market: market(7, { currency: "RON", level: "low" }) });
+        const chain = known({ market: market(7, { currency: "RON", level: "low", level_deviation: -0.312 }) });
         const { price: shown, costs, history, ...rest } = chainView(chain, "live", 2100);
         assert.deepEqual(shown, {
             number: "21.1", unit: "gwei", wei: 21_125_000_000n, exact: "21,125,000,000 wei",
@@ -88,7 +88,7 @@ describe("a chain", () => {
             block: "7", age: "Updated 3 s ago", shortAge: "3 s ago", bar: undefined, next: "not known yet", warning: undefined,
             trend: "rising", currency: "RON", score: undefined, badge: "Live", level: "low",
             transfer: { text: "0.000444 RON", exact: "0.000443625 RON" },
-            verdict: { level: "low", text: "Low: cheaper than in most of the last 24 h" },
+            verdict: { level: "low", text: "Low: 31 % below usual" },
             fees: [
                 { label: "Max fee", wei: "22000000000", gwei: "22", description: "medium max fee of Ronin" },
                 { label: "Priority fee", wei: "20000000000", gwei: "20", description: "medium priority fee of Ronin" },
@@ -121,50 +121,111 @@ describe("a chain", () => {
     test("has rows for its floors and parameters", () => {
         const more = market(7, {
             strategy: "network", floors_applied: { base_fee: false, priority_fee: true },
-            chain_parameters: { base_fee_change_denominator: "32", minimum_base_fee: "1000000000", source: "header" },
+            chain_parameters: {
+                base_fee_change_denominator: "50", empty_block_denominator: "250",
+                minimum_base_fee: "1000000000", source: "header",
+            },
         });
-        const { rows } = chainView(known({ market: more }), "live", 200).market;
-        assert.deepEqual(rows.slice(5), [
+        const rows = (market) => chainView(known({ market }), "live", 200).market.rows;
+        assert.deepEqual(rows(more).slice(5), [
             ["Minimum applied", "priority fee"], ["Pricing strategy", "network"],
-            ["Base fee step", "at most 1/32 per block (from header)"], ["Least base fee", "1 gwei"],
+            ["Base fee step", "at most +1/50 and −1/250 per block (from header)"], ["Least base fee", "1 gwei"],
         ]);
+        const step = (parameters) => Object.fromEntries(rows({ ...more, chain_parameters: parameters }))["Base fee step"];
+        const eighths = { base_fee_change_denominator: "8", empty_block_denominator: "8", source: "configuration" };
+        assert.equal(step(eighths), "at most 1/8 per block (from configuration)");
+        const unknown = { base_fee_change_denominator: null, empty_block_denominator: null, source: "unknown" };
+        assert.equal(step({ ...unknown, minimum_base_fee: null }), undefined);
+        const covered = rows(market(7, { covers_full_blocks: { medium: null, high: null } }));
+        assert.deepEqual(covered[4], ["Safe for full blocks", "unknown"]);
     });
 
-    test("rises fast above 12.5 %, or while few full blocks are covered", () => {
-        const rise = (next, covered, changes = {}) => rowView(known({ market: market(7, {
-            next_base_fee_per_gas: next, covers_full_blocks: { medium: covered, high: 9 }, ...changes,
-        }) }), "live", 200).warning?.text;
-        assert.equal(rise("1125000000", 3), undefined);
-        assert.equal(rise("1125000001", 9), "Rising fast: base fee 12 % above average");
-        assert.equal(rise("1500000000", 9), "Rising fast: base fee 50 % above average");
-        assert.equal(rise("1060000000", 2), "Rising fast: the max fee may soon be too low");
-        assert.equal(rise("1060000000", 2, { base_fee_trend: "stable" }), undefined);
-        assert.equal(rise(null, 3), undefined);
-        assert.equal(rise("1500000000", 9, { gas_used_ratio: { latest: 0.5, average: 0.5 } }), undefined);
+    // A market whose average price is 11 gwei, of which the tip is 1 gwei.
+    const rising = (next, changes = {}) => market(7, {
+        average_base_fee_per_gas: "10000000000", average_reward_per_gas: ["1000000000"], next_base_fee_per_gas: next,
+        suggestion: { ...suggestion(), medium: tier("21000000000", "1000000000") }, ...changes,
+    });
+
+    test("rises fast if its price is more than 5 % above the average price", () => {
+        const rise = (next, changes) => rowView(known({ market: rising(next, changes) }), "live", 200).warning?.text;
+        assert.equal(rise("10550000000"), undefined);
+        assert.equal(rise("10550000100"), "Rising fast: price 5 % above average");
+        assert.equal(rise("15500000000"), "Rising fast: price 50 % above average");
+        const short = { covers_full_blocks: { medium: 2, high: 9 } };
+        assert.equal(rise("15500000000", short), "Rising fast: price 50 % above average; the max fee may soon be too low");
+        assert.equal(rise("10550000000", short), undefined);
+        assert.equal(rise("15500000000", { covers_full_blocks: { medium: null, high: null } }),
+            "Rising fast: price 50 % above average");
+        assert.equal(rise(null), undefined);
+        assert.equal(rise("15500000000", { gas_used_ratio: { latest: 0.5, average: 0.5 } }), undefined);
+        const free = { average_base_fee_per_gas: "0", average_reward_per_gas: ["0"], suggestion: {
+            ...suggestion(), medium: tier("1000", "0"),
+        } };
+        assert.equal(rise("1", free), undefined);
+    });
+
+    test("does not rise fast because its base fee does, if the tip is most of the price", () => {
+        const rise = (changes) => rowView(known({ market: market(7, { next_base_fee_per_gas: "1190000000", ...changes }) }),
+            "live", 200).warning;
+        // The base fee is 19 % above its average, and the price 0.9 %.
+        assert.equal(rise({}), undefined);
+        // The floor decides about the tip, and the market pays less, or nothing is known of it.
+        assert.equal(rise({ average_reward_per_gas: ["1100000000"] }), undefined);
+        assert.equal(rise({ average_reward_per_gas: [null] }), undefined);
+        assert.equal(rise({ average_reward_per_gas: [] }), undefined);
     });
 
     test("does not rise while its base fee falls, although it is above the average", () => {
-        const fees = (block, next) => ({ market: market(block, { next_base_fee_per_gas: next }), ageMs: 0, sentAt: 1000 });
+        const fees = (block, next) => ({ market: { ...rising(next), newest_block: block }, ageMs: 0, sentAt: 1000 });
         let chain = known();
         const next = (block, fee) => {
             chain = applyMarketResponse(chain, fees(block, fee), true, 1000);
             return rowView(chain, "live", 1000).warning?.short;
         };
-        assert.equal(next(8, "1900000000"), "rising fast");
+        assert.equal(next(8, "19000000000"), "rising fast");
         // The same block again changes nothing.
-        assert.equal(next(8, "1900000000"), "rising fast");
-        assert.deepEqual([next(9, "1700000000"), next(10, "1700000000"), next(11, "1800000000")],
+        assert.equal(next(8, "19000000000"), "rising fast");
+        assert.deepEqual([next(9, "17000000000"), next(10, "17000000000"), next(11, "18000000000")],
             [undefined, undefined, "rising fast"]);
     });
 
     test("warns if a max fee is below the next base fee", () => {
-        const warning = (next, tier, connection = "live") => rowView(known({ market: market(7, {
-            next_base_fee_per_gas: next,
-        }) }), connection, 200, tier).warning?.short;
-        assert.equal(warning("22000000000", "medium"), "rising fast");
-        assert.equal(warning("22000000001", "medium"), "has to wait");
-        assert.equal(warning("22000000001", "high"), "rising fast");
-        assert.equal(warning("22000000001", "medium", "disconnected"), undefined);
+        const warning = (next, tier, connection = "live") => rowView(known({ market: rising(next) }), connection, 200, tier)
+            .warning?.short;
+        assert.equal(warning("21000000000", "medium"), "rising fast");
+        assert.equal(warning("21000000001", "medium"), "has to wait");
+        assert.equal(warning("21000000001", "high"), "rising fast");
+        assert.equal(warning("21000000001", "medium", "disconnected"), undefined);
+    });
+
+    test("has a verdict with its size", () => {
+        const verdict = (level, level_deviation) =>
+            chainView(known({ market: market(7, { level, level_deviation }) }), "live", 200).verdict?.text;
+        assert.equal(verdict("high", 0.314), "High: 31 % above usual");
+        assert.equal(verdict("high", 12.5), "High: 1,250 % above usual");
+        assert.equal(verdict("low", -0.05), "Low: 5 % below usual");
+        assert.equal(verdict("normal", 0.04), "Normal for the last 24 h");
+        // The median of the day is 0.
+        assert.equal(verdict("high", null), "High: dearer than in most of the last 24 h");
+        assert.equal(verdict(null, null), undefined);
+    });
+
+    test("has no verdict on data that is not current", () => {
+        const dear = { ...rising("15500000000"), level: "high", level_deviation: 0.4 };
+        const verdicts = (chain, connection = "live") => {
+            const { warning, level, verdict } = rowView(chain, connection, 200);
+            return [warning?.short, level, verdict?.text];
+        };
+        assert.deepEqual(verdicts(known({ market: dear })), ["rising fast", "high", "High: 40 % above usual"]);
+        assert.deepEqual(verdicts(known({ market: dear }), "polling"), ["rising fast", "high", "High: 40 % above usual"]);
+        const none = [undefined, undefined, undefined];
+        assert.deepEqual(verdicts(known({ market: { ...dear, stale: true }, status: "stale" })), none);
+        for (const connection of ["interrupted", "disconnected"]) {
+            assert.deepEqual(verdicts(known({ market: dear }), connection), none, connection);
+        }
+        assert.deepEqual(verdicts(applyGap(known({ market: dear }))), none);
+        const gone = applyMarketResponse(known({ market: dear }), { code: "stale_data", sentAt: 200 }, true, 210);
+        assert.deepEqual(verdicts(gone), none);
     });
 
     test("has a market key that changes with everything but the time", () => {

@@ -39,6 +39,11 @@ impl LoggedProcess {
         Self { child, log, addresses, _config: config }
     }
 
+    /// Returns the log so far.
+    pub(crate) fn log(&self) -> String {
+        self.log.text()
+    }
+
     /// Returns the peak of resident memory in bytes.
     pub(crate) fn peak_memory(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();

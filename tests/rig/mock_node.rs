@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -45,6 +45,8 @@ struct NodeState {
     poll_reply: Reply,
     /// Reply to requests of the newest header.
     header_reply: Reply,
+    /// Reply to the question whether the node syncs.
+    syncing_reply: Reply,
     /// Replies to the next reads. The last one is repeated. `None`: reads are unexpected.
     read_replies: Option<VecDeque<Reply>>,
     /// Requests of any kind until the node returns 429. `None`: no limit.
@@ -161,7 +163,8 @@ impl MockNode {
             chain_id,
             percentiles,
             poll_reply,
-            header_reply: Reply::Error(-32601),
+            header_reply: Reply::computed(|_| young_header()),
+            syncing_reply: Reply::Error(-32601),
             read_replies,
             quota: None,
             polls: Vec::new(),
@@ -191,9 +194,14 @@ impl MockNode {
         self.state().poll_reply = reply;
     }
 
-    /// Sets the reply to requests of the newest header, which is an error by default.
+    /// Sets the reply to requests of the newest header, which is a header of block 0 that was mined now by default.
     pub(crate) fn set_header_reply(&self, reply: Reply) {
         self.state().header_reply = reply;
+    }
+
+    /// Sets the reply to `eth_syncing`, which is an error by default.
+    pub(crate) fn set_syncing_reply(&self, reply: Reply) {
+        self.state().syncing_reply = reply;
     }
 
     /// Returns the number of requests of the newest header.
@@ -315,6 +323,9 @@ impl NodeState {
         if call.method == "eth_getBlockByNumber" && params == json!(["latest", false]) {
             self.header_reads += 1;
             return Some(self.header_reply.clone());
+        }
+        if call.method == "eth_syncing" && self.read_replies.is_none() {
+            return Some(self.syncing_reply.clone());
         }
         let percentiles = &self.percentiles;
         let is_poll = match call.method.as_str() {
@@ -515,6 +526,12 @@ pub(crate) fn fee_history(newest: u64, base_fee_gwei: u64, reward_gwei: u64) -> 
         "gasUsedRatio": vec![0.5; 20],
         "reward": vec![vec![wei(reward_gwei)]; 20],
     })
+}
+
+/// Returns a header that was mined now.
+fn young_header() -> Value {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    json!({"number": "0x0", "timestamp": format!("{now:#x}"), "extraData": "0x"})
 }
 
 /// Returns a URL that refuses connections: its port was just released.

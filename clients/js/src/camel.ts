@@ -1,5 +1,5 @@
 /** Members whose values, or whose members' values, are decimal integers. */
-type IsAmount<Key> = Key extends `${string}_per_gas` | 'minimum_base_fee' | 'base_fee_change_denominator' ? true : false
+type IsAmount<Key> = Key extends `${string}_per_gas` | 'minimum_base_fee' | `${string}_denominator` ? true : false
 
 type CamelCase<Name> = Name extends `${infer Head}_${infer Tail}` ? `${Head}${Capitalize<CamelCase<Tail>>}` : Name
 
@@ -14,7 +14,7 @@ export type Camel<Value, InAmount = false> = Value extends string
       ? { [Key in keyof Value as CamelCase<Key>]: Camel<Value[Key], InAmount extends true ? true : IsAmount<Key>> }
       : Value
 
-const AMOUNT = /_per_gas$|^minimum_base_fee$|^base_fee_change_denominator$/
+const AMOUNT = /_per_gas$|^minimum_base_fee$|_denominator$/
 
 /** Converts a body of the service. Throws a `SyntaxError` if an amount is not a decimal integer. */
 export function camel<Value>(value: Value, isAmount?: boolean): Camel<Value>

@@ -42,9 +42,9 @@ export interface components {
         };
         /** @description Fees of one level. */
         BlocknativeLevel: {
-            /** @description Percentage of the newest blocks, at most 20, at which the tip was enough: a count, at most 99. */
+            /** @description Percentage of the newest blocks, at most 20, at which the fees were enough: a count, at most 99. */
             confidence: number;
-            /** @description Price per gas in the next block. */
+            /** @description Price per gas for a transaction without a separate tip. */
             price: components["schemas"]["GweiNumber"];
             /** @description The tip. */
             maxPriorityFeePerGas: components["schemas"]["GweiNumber"];
@@ -58,7 +58,7 @@ export interface components {
             network: string;
             /** @description `gwei`. */
             unit: string;
-            /** @description Price of the high tier. The service sees no transaction pool. */
+            /** @description Price of the first level. The service sees no transaction pool. */
             maxPrice: components["schemas"]["GweiNumber"];
             /** Format: int64 */
             currentBlockNumber: number;
@@ -91,10 +91,12 @@ export interface components {
         /** @description How the chain moves its base fee. */
         ChainParameters: {
             /**
-             * @description A full block raises the base fee by 1/n of it. An OP Stack chain's own n is its denominator divided by its
-             *     elasticity less 1.
+             * @description A full block raises the base fee by 1/n of it; `null` if the source is `unknown`. An OP Stack chain's own n is its
+             *     denominator divided by its elasticity less 1.
              */
-            base_fee_change_denominator: string;
+            base_fee_change_denominator: string | null;
+            /** @description An empty block lowers the base fee by 1/n of it; `null` if the source is `unknown`. */
+            empty_block_denominator: string | null;
             minimum_base_fee: components["schemas"]["Wei"] | null;
             /** @description Source of `base_fee_change_denominator`. */
             source: components["schemas"]["DenominatorSource"];
@@ -117,18 +119,21 @@ export interface components {
             type: string;
             gas: string;
         };
-        /** @description Number of coming blocks, all of them full, that a tier's max fee covers. */
+        /**
+         * @description Number of coming blocks, all of them full, that a tier's max fee covers; `null` if the source of `chain_parameters` is
+         *     `unknown`.
+         */
         CoveredBlocks: {
             /**
              * Format: int32
              * @description With medium's max fee.
              */
-            medium: number;
+            medium: number | null;
             /**
              * Format: int32
              * @description With high's max fee.
              */
-            high: number;
+            high: number | null;
         };
         /**
          * @description An existing delegation in the format of the REST API: addresses with checksum, rights as hex bytes, amounts and
@@ -151,7 +156,7 @@ export interface components {
          */
         DelegationType: "NONE" | "ALL" | "CONTRACT" | "ERC721" | "ERC20" | "ERC1155";
         /**
-         * @description Source of the denominator. It says nothing about the minimum base fee.
+         * @description Source of the denominators. It says nothing about the minimum base fee.
          * @enum {string}
          */
         DenominatorSource: "configuration" | "header" | "unknown";
@@ -263,6 +268,12 @@ export interface components {
             floors_above_market: components["schemas"]["FloorsAboveMarket"];
             chain_parameters: components["schemas"]["ChainParameters"];
             level: components["schemas"]["Level"] | null;
+            /**
+             * Format: double
+             * @description How far that price is from the median of the last 24 hours, divided by that median: 0.12 is 12 % above it. `null`
+             *     while `level` is, and if the median is 0.
+             */
+            level_deviation: number | null;
         };
         /** @description Prices of gas over time. */
         FeeTrend: {
@@ -296,7 +307,7 @@ export interface components {
             max_priority_fee_per_gas: components["schemas"]["WeiRange"];
             gas_used_ratio: components["schemas"]["NumberRange"] | null;
         };
-        /** @description Prices per gas in the next block, by speed. */
+        /** @description Prices per gas by speed, for transactions without a separate tip. */
         FlatPrices: {
             /** @description For a transaction that can wait. */
             slow: components["schemas"]["GweiNumber"];
@@ -362,11 +373,14 @@ export interface components {
         Inclusion: {
             /**
              * Format: double
-             * @description The tip is compared with each block's reward at this percentile: 10, or the first one of the pricing if the service
-             *     does not poll percentile 10.
+             * @description What the max fee leaves for the tip is compared with each block's reward at this percentile: 10, or the first one of
+             *     the pricing if the service does not poll percentile 10.
              */
             percentile: number;
-            /** @description Blocks in which the tip was enough: it reached the reward, or the block had no transactions. */
+            /**
+             * @description Blocks that would have included the fee: the max fee covers the block's base fee, and the rest of it, at most the
+             *     tip, reaches the reward. A block without transactions has no reward to reach.
+             */
             enough_in: number;
             /** @description Blocks that were compared, at most 20. */
             of: number;
@@ -374,12 +388,14 @@ export interface components {
             covers_next_base_fee: boolean;
             /**
              * Format: int32
-             * @description For how many of the coming blocks, all of them full, the max fee is enough; at most 100.
+             * @description For how many of the coming blocks, all of them full, the max fee is enough; at most 100. `null`: how full blocks
+             *     move the base fee is unknown.
              */
-            covers_full_blocks: number;
+            covers_full_blocks: number | null;
             /**
              * Format: int32
-             * @description How many empty blocks must come before the max fee covers the base fee; `null`: it cannot fall so far.
+             * @description How many empty blocks must come before the max fee covers the base fee; `null`: it cannot fall so far, or how empty
+             *     blocks move it is unknown.
              */
             not_before_blocks: number | null;
         };
@@ -429,11 +445,11 @@ export interface components {
             minWaitTimeEstimate: number;
             /**
              * Format: int32
-             * @description Block time after the longest run of the newest blocks that were not seen to accept the tip, in milliseconds.
+             * @description Block time after the longest run of the newest blocks that were not seen to accept the fees, in milliseconds.
              */
             maxWaitTimeEstimate: number;
         };
-        /** @description Prices for transactions without a tip, as MetaMask reads them: what the tiers pay in the next block. */
+        /** @description Prices for transactions without a tip, as MetaMask reads them. */
         MetamaskPrices: {
             SafeGasPrice: components["schemas"]["Gwei"];
             ProposeGasPrice: components["schemas"]["Gwei"];
@@ -583,7 +599,7 @@ export interface components {
             minWaitTimeEstimate: number | null;
             /**
              * Format: int64
-             * @description Block time after the longest run of the newest blocks that were not seen to accept the tip, in seconds rounded up;
+             * @description Block time after the longest run of the newest blocks that were not seen to accept the fees, in seconds rounded up;
              *     `null`: no block had rewards.
              */
             maxWaitTimeEstimate: number | null;

@@ -57,9 +57,10 @@ test("the market has the members of the body", async () => {
     assert.equal(market.expectedPricePerGas.low, BigInt(body.expected_price_per_gas.low));
     assert.equal(market.averageRewardPerGas[0], BigInt(body.average_reward_per_gas[0]));
     assert.equal(market.suggestion.medium.maxFeePerGas, BigInt(body.suggestion.medium.max_fee_per_gas));
-    const { baseFeeChangeDenominator, minimumBaseFee } = market.chainParameters;
-    const parameters = [body.chain_parameters.base_fee_change_denominator, body.chain_parameters.minimum_base_fee];
-    assert.deepEqual([baseFeeChangeDenominator, minimumBaseFee], parameters.map(BigInt));
+    const { baseFeeChangeDenominator, emptyBlockDenominator, minimumBaseFee } = market.chainParameters;
+    const { base_fee_change_denominator, empty_block_denominator, minimum_base_fee } = body.chain_parameters;
+    const parameters = [base_fee_change_denominator, empty_block_denominator, minimum_base_fee];
+    assert.deepEqual([baseFeeChangeDenominator, emptyBlockDenominator, minimumBaseFee], parameters.map(BigInt));
     assert.deepEqual(market.window.rewardPercentiles, body.window.reward_percentiles);
     assert.deepEqual([market.chainName, market.block], ["ronin", market.newestBlock]);
 });

@@ -350,6 +350,15 @@ pub(in crate::api) struct UnsupportedMediaType(ProblemBody<'static>);
 )]
 pub(in crate::api) struct FeesUnavailable(ProblemBody<'static>);
 
+/// The chain was never read and has no restored trend, or the service is overloaded.
+#[derive(IntoResponses)]
+#[response(
+    status = 503,
+    headers(("Retry-After")),
+    examples(("no_data" = ()), ("overloaded" = ()))
+)]
+pub(in crate::api) struct NoTrend(ProblemBody<'static>);
+
 /// Not ready for traffic.
 #[derive(IntoResponses)]
 #[response(status = 503, headers(("Retry-After")), examples(("not_ready" = ()), ("overloaded" = ())))]

@@ -18,7 +18,7 @@ use crate::api::{callers_fee, chains, fee_history, fee_market, fee_trend, score}
 use crate::compat::{Document, SupportedChain};
 use crate::config::{Chain, Config};
 use crate::delegation::{LookupError, PreparedTransaction};
-use crate::fee_trend::{FeeTrend, Level, MAX_DAYS, Observation, Period};
+use crate::fee_trend::{FeeTrend, Level, MAX_DAYS, Observation, Period, PriceLevel};
 use crate::fees::{self, Block, FeeHistory, Rewards};
 use crate::proxy::ProxyError;
 use crate::store::{Accepted, BlockWindow, ChainStore, ServableSnapshot, StoredChain, Unavailable};
@@ -144,7 +144,8 @@ fn write_snapshot_examples(
         event(format!("{}-{id}", chain.config().chain_id)),
     );
     set_response_example(document, "/v1/{chain}/gas-suggestion/stream", event(id));
-    let mut market = json!(fee_market::FeeMarketBody::new(chain, current, Some(Level::Normal)));
+    let level = PriceLevel { level: Level::Normal, deviation: Some(0.0) };
+    let mut market = json!(fee_market::FeeMarketBody::new(chain, current, Some(level)));
     if let Some(observed_at) = market.get_mut("observed_at") {
         *observed_at = json!(OBSERVED_AT);
     }

@@ -36,12 +36,12 @@ pub(super) const EXTERNAL_RULES: [ExternalRule; 23] = [
     ),
     rule(
         "viem on geth",
-        &[0.0],
+        GETH_PERCENTILES,
         GETH_BLOCKS,
         geth_tip,
         Some(|now| scaled_newest_base_fee(now, 12, 10)),
     ),
-    rule("ethers on geth", &[0.0], GETH_BLOCKS, geth_tip, Some(twice_newest_base_fee)),
+    rule("ethers on geth", GETH_PERCENTILES, GETH_BLOCKS, geth_tip, Some(twice_newest_base_fee)),
     rule("web3.py fallback", &[5.0], 10, web3_tip, Some(twice_newest_base_fee)),
     rule(
         "MetaMask fallback, low",
@@ -136,7 +136,7 @@ pub(super) const EXTERNAL_RULES: [ExternalRule; 23] = [
         |now| status_tip(now, 90.0, 50),
         Some(|now| scaled_next_base_fee(now, 10_250, 1000)),
     ),
-    rule("geth tip oracle", &[0.0], GETH_BLOCKS, geth_tip, None),
+    rule("geth tip oracle", GETH_PERCENTILES, GETH_BLOCKS, geth_tip, None),
 ];
 
 const fn rule(
@@ -280,6 +280,10 @@ fn status_base_fee(now: HistoryAt<'_>) -> Option<u128> {
 }
 
 const GETH_BLOCKS: usize = 20;
+
+/// The lowest percentile is often 0, which the oracle ignores. The next one of a usual recording is then near its lowest
+/// sample; a much higher one would not be.
+const GETH_PERCENTILES: &[f64] = &[0.0, 5.0];
 
 /// The 60th percentile of the blocks' lowest tips. The oracle uses the three lowest of each block. A recording has only
 /// one, which replaces all three.

@@ -90,8 +90,8 @@ fn calibrated_strategy_quotes_from_the_blocks_that_there_are() {
 
 #[test]
 fn hidden_next_base_fee_is_replaced_by_the_newest() {
-    let blocks = (0..60).map(|n| block(if n < 59 { 100 } else { 1000 }, 0.5, &[7]));
-    let recording = recording(&[60.0], blocks.collect());
+    let blocks = (0..60).map(|n| block(if n < 59 { 100 } else { 1000 }, 0.5, &[7, 7]));
+    let recording = recording(&[10.0, 60.0], blocks.collect());
     let estimators = all_estimators(&Pricing::default());
     let estimator = |name: &str| estimators.iter().find(|one| one.name == name).unwrap();
     let history = recording.history_at(58).unwrap();
@@ -105,14 +105,33 @@ fn hidden_next_base_fee_is_replaced_by_the_newest() {
 }
 
 #[test]
-fn without_its_percentile_no_tip_is_quoted() {
-    let blocks: Vec<_> = (1..=21).map(|n| block(n * 10, 0.5, &[n, n * 5])).collect();
-    let recording = recording(&[0.0, 50.0], blocks);
-    for (name, base_fee) in
-        [("configured, medium", 2 * GWEI), ("network rule without floors, high", 210)]
-    {
-        assert_eq!(quote_by_name(name, &recording), Some((None, Some(base_fee))), "{name}");
+fn without_one_of_its_percentiles_nothing_is_quoted() {
+    let quoted = |percentiles: &[f64], ratio| -> Vec<String> {
+        let rewards: Vec<u128> = (1..).take(percentiles.len()).collect();
+        let recording = recording(percentiles, vec![block(10, ratio, &rewards); 60]);
+        let all = all_estimators(&Pricing::default()).into_iter().map(|estimator| estimator.name);
+        all.filter(|name| quote_by_name(name, &recording).is_some()).collect()
+    };
+    let network = [
+        "configured, medium",
+        "configured, high",
+        "network rule without floors, medium",
+        "network rule without floors, high",
+        "Chainlink FeeHistory p60",
+    ];
+    // Neighbours do not count, and neither does a rule that would not look at its percentile in these blocks.
+    for ratio in [0.0, 0.5, 1.0] {
+        assert_eq!(quoted(&[60.0], ratio), network);
+        assert_eq!(quoted(&[9.9, 60.0], ratio), network);
+        assert!(quoted(&[0.0, 35.0, 50.5], ratio).is_empty());
+        let with_10 = quoted(&[10.0, 60.0], ratio);
+        // It ignores empty blocks.
+        let is_calibrated = with_10.contains(&"calibrated without floors, high".into());
+        assert_eq!(is_calibrated, ratio > 0.0, "{with_10:?}");
+        assert!(!with_10.contains(&"foundry, market".into()), "{with_10:?}");
     }
+    // Without any tips, base fees are quoted.
+    assert_eq!(quoted(&[], 0.5).len(), all_estimators(&Pricing::default()).len());
 }
 
 #[test]

@@ -32,7 +32,7 @@ pub struct Limits {
 
 impl Limits {
     fn new(tracker: &HeadTracker, now: Instant) -> Option<Self> {
-        let Published { observed, source } = tracker.published?;
+        let Published { observed, source, .. } = tracker.published?;
         let block_time = tracker.observed_block_time();
         let expected = expected_blocks(observed.at, now, block_time);
         let second = expected_blocks(now, now + Duration::from_secs(1), block_time);
@@ -76,6 +76,8 @@ pub struct RoundOutcome {
 pub struct Confirmation {
     /// Index of the upstream, or [`REMOTE`].
     pub upstream: usize,
+    /// False if one upstream alone has repeated the reply.
+    pub is_majority: bool,
     /// False if the same suspicious amounts were confirmed before.
     pub is_new: bool,
 }
@@ -113,8 +115,12 @@ impl<'a> PollRound<'a> {
         if self.published == Some(report.head) {
             return Ok(PublishDecision::AlreadyPublished);
         }
+        if self.tracker.is_overtaken_by(report) {
+            self.tracker.restart();
+            self.limits = None;
+        }
         self.update_trail(report);
-        self.tracker.publish(report.head, self.now, report.upstream);
+        self.tracker.publish(report, self.now);
         self.published = Some(report.head);
         Ok(PublishDecision::Publish)
     }
@@ -122,6 +128,9 @@ impl<'a> PollRound<'a> {
     /// Returns the reason why a reply would be suspicious in this round, from its head and amounts.
     #[must_use]
     pub fn suspicion(&self, report: Report) -> Option<SuspiciousReply> {
+        if self.tracker.is_overtaken_by(report) {
+            return report.suspicious_amounts;
+        }
         let published = self.tracker.published.map(|published| published.observed.head);
         let highest = self.limits.map(|limits| limits.highest_of(report.upstream));
         if published.is_some_and(|published| report.head < published) {
@@ -193,14 +202,31 @@ impl<'a> PollRound<'a> {
                 && claim.attempts < HeadTracker::CONFIRMING_ROUNDS
                 && self.now.saturating_duration_since(claim.last.at) < tracker.patience
         };
-        is_late || tracker.claims.values().any(is_pending)
+        is_late || tracker.claims.values().any(is_pending) || self.seeks_young_block()
+    }
+
+    /// Returns true if other upstreams may have a block that is not old. They are queried now and then while the
+    /// published one is old, because a halted chain looks the same.
+    fn seeks_young_block(&mut self) -> bool {
+        let tracker = &mut *self.tracker;
+        let interval = tracker.block_time.max(HeadTracker::MIN_PATIENCE);
+        let is_due = tracker
+            .sought_young_at
+            .is_none_or(|last| self.now.saturating_duration_since(last) >= interval);
+        let seeks = is_due && tracker.published.is_some_and(|last| last.is_old);
+        if seeks {
+            tracker.sought_young_at = Some(self.now);
+        }
+        seeks
     }
 
     /// Ends the round. A suspicious reply that is confirmed by now counts as published.
     /// After a publication only a higher head or other amounts can be confirmed at once.
     #[must_use]
-    pub fn finish(self) -> RoundOutcome {
-        let Self { tracker, now, limits, reports, .. } = self;
+    pub fn finish(&mut self) -> RoundOutcome {
+        let reports = std::mem::take(&mut self.reports);
+        let Self { tracker, now, limits, .. } = self;
+        let (tracker, now, limits) = (&mut **tracker, *now, *limits);
         let plausible = || reports.iter().filter(|(_, suspicion)| suspicion.is_none());
         for (report, _) in plausible() {
             tracker.claims.remove(&report.upstream);
@@ -213,7 +239,8 @@ impl<'a> PollRound<'a> {
         }
         let votes = Votes::new(&reports);
         let is_outvoted = plausible().any(|(report, _)| votes.have_majority(report, None));
-        let confirmed = suspicious.iter().filter_map(|(report, reason)| {
+        let believable = suspicious.iter().filter(|(report, _)| !tracker.outlasts(*report, now));
+        let confirmed = believable.filter_map(|(report, reason)| {
             let has_majority = votes.have_majority(report, Some(*reason));
             let is_confirmed = if has_majority {
                 let is_lower = *reason == SuspiciousReply::Regression;
@@ -250,7 +277,7 @@ impl<'a> PollRound<'a> {
             });
             tracker.publish_confirmed(report, has_majority, now);
             tracker.last_plausible_at = Some(now);
-            Confirmation { upstream: report.upstream, is_new }
+            Confirmation { upstream: report.upstream, is_majority: has_majority, is_new }
         });
         RoundOutcome { confirmed, refuted }
     }

@@ -6,7 +6,7 @@ const MAX_AGE: Duration = Duration::from_secs(30);
 
 /// Reply of an upstream with this head.
 fn report((upstream, head): (usize, u64)) -> Report {
-    Report { upstream, head, base_fee: 1, suspicious_amounts: None }
+    Report { upstream, head, base_fee: 1, block_age: BlockAge::Unknown, suspicious_amounts: None }
 }
 
 /// Runs rounds one block time apart, in which these upstreams report these heads. Returns the head that each round
@@ -365,4 +365,60 @@ fn remote_head_is_confirmed_by_an_own_upstream_only() {
         let confirmed = round.finish().confirmed.map(|confirmed| confirmed.upstream);
         assert_eq!(confirmed, expected, "{count}");
     }
+}
+
+/// Report of a head whose block has this age.
+fn aged(upstream: usize, head: u64, block_age: BlockAge) -> Report {
+    Report { block_age, ..report((upstream, head)) }
+}
+
+#[test]
+fn block_that_is_not_old_replaces_an_old_one_whatever_its_number() {
+    use BlockAge::{Old, Unknown, Young};
+    for head in [10, 999, 1000, 8000] {
+        let mut tracker = HeadTracker::new(Duration::from_secs(1), Duration::from_secs(30));
+        let now = Instant::now();
+        assert!(tracker.start_round(now).check(aged(0, 1000, Old)).is_ok());
+        let mut round = tracker.start_round(now + Duration::from_secs(1));
+        if head != 1000 {
+            let suspicion = round.suspicion(aged(1, head, Unknown));
+            assert_eq!(suspicion.is_some(), head != 1001, "{head}");
+        }
+        assert_eq!(round.check(aged(1, head, Young)), Ok(PublishDecision::Publish), "{head}");
+        // The next blocks continue it.
+        let mut round = tracker.start_round(now + Duration::from_secs(2));
+        assert!(round.check(aged(1, head + 1, Young)).is_ok(), "{head}");
+    }
+}
+
+#[test]
+fn old_block_behind_a_young_one_waits_until_that_is_not_served_any_more() {
+    use BlockAge::{Old, Unknown, Young};
+    let confirmed_after = |block_age| {
+        let mut tracker = HeadTracker::new(Duration::from_secs(1), Duration::from_secs(30));
+        let now = Instant::now();
+        assert!(tracker.start_round(now).check(aged(1, 8000, Young)).is_ok());
+        (1..100).find(|second| {
+            let mut round = tracker.start_round(now + Duration::from_secs(*second));
+            assert!(round.check(aged(0, 800 + second, block_age)).is_err());
+            round.finish().confirmed.is_some()
+        })
+    };
+    assert_eq!(confirmed_after(Old), Some(30));
+    assert_eq!(confirmed_after(Unknown), Some(3));
+}
+
+#[test]
+fn other_upstreams_are_queried_now_and_then_while_the_block_is_old() {
+    let mut tracker = HeadTracker::new(Duration::from_secs(1), Duration::from_secs(30));
+    let now = Instant::now();
+    let seeks: Vec<bool> = (0..12)
+        .map(|second| {
+            let mut round = tracker.start_round(now + Duration::from_secs(second));
+            assert!(round.check(aged(0, 1000 + second, BlockAge::Old)).is_ok());
+            round.should_query_others()
+        })
+        .collect();
+    let expected: Vec<bool> = (0..12).map(|second| second % 5 == 0).collect();
+    assert_eq!(seeks, expected);
 }

@@ -32,7 +32,9 @@ fn base_fee_that_the_rule_cannot_reach_is_suspicious() {
             assert!(is_leap(&gwei([100, 100, 100, high]), denominator), "next {factor}");
         }
         assert!(is_leap(&gwei([100, 100, 100, 0]), denominator), "to zero");
-        assert!(is_leap(&gwei([0, 0, 100, 100]), denominator), "from zero");
+        // The activation of EIP-1559.
+        assert!(!is_leap(&gwei([0, 0, 100, 100]), denominator), "from zero");
+        assert!(!is_leap(&gwei([0, 0, 0, 100]), denominator), "from zero to the next");
         assert!(!is_leap(&[7, 0, 1000, 3], denominator), "rounding");
         assert!(!is_leap(&[u128::MAX; 4], denominator));
         // A full and an empty block on Ethereum; of an OP Stack chain with elasticity 6.
@@ -96,6 +98,49 @@ fn known_blocks_with_impossible_base_fees_are_suspicious() {
 }
 
 #[test]
+fn old_blocks_that_cannot_precede_known_ones_are_implausible() {
+    let pricing = Pricing { base_fee_change_denominator: NonZeroU64::new(8), ..Pricing::default() };
+    let gwei = |amounts: &[u128]| -> Vec<u128> { amounts.iter().map(|it| it * GWEI).collect() };
+    let known = |number: u64, range: [u128; 2]| {
+        let [lowest_base_fee, highest_base_fee] = range.map(|amount| amount * GWEI);
+        KnownBlock { number, lowest_base_fee, highest_base_fee }
+    };
+    // More blocks than a window.
+    let long = |old: u128| [vec![old; 30], vec![30; 30]].concat();
+    for (base_fees, known, expected) in [
+        (vec![30; 60], vec![], true),
+        (vec![30; 60], vec![known(158, [30, 30])], true),
+        // The blocks before the window of a poll count too.
+        (long(30_000), vec![], false),
+        (long(0), vec![], false),
+        (long(80), vec![], true),
+        // All blocks are wrong alike.
+        (vec![30_000; 60], vec![known(158, [30, 30])], false),
+        (vec![30; 60], vec![known(158, [30, 30]), known(103, [300, 300])], false),
+        (vec![30; 60], vec![known(158, [20, 25])], true),
+        (vec![300; 60], vec![known(158, [20, 25])], false),
+        (vec![30; 60], vec![known(158, [200, 250])], false),
+        (vec![100; 60], vec![known(158, [20, 250])], true),
+        // Blocks that the history does not have.
+        (vec![30; 60], vec![known(99, [1, 1]), known(159, [1, 1]), known(u64::MAX, [1, 1])], true),
+    ] {
+        let past = history(100, &gwei(&base_fees));
+        assert_eq!(is_plausible_past(&past, &known, &pricing), expected, "{base_fees:?} {known:?}");
+        let unchecked = Pricing { check_base_fees: false, ..pricing };
+        assert!(is_plausible_past(&past, &known, &unchecked));
+    }
+}
+
+#[test]
+fn old_blocks_above_the_highest_base_fee_are_implausible() {
+    for check_base_fees in [true, false] {
+        let pricing = Pricing { check_base_fees, max_base_fee: 20, ..Pricing::default() };
+        assert!(is_plausible_past(&history(1, &[20; 40]), &[], &pricing));
+        assert!(!is_plausible_past(&history(1, &[&[21][..], &[20; 40]].concat()), &[], &pricing));
+    }
+}
+
+#[test]
 fn rewards_a_thousand_times_the_median_are_counted() {
     let with_rewards = |rewards: &[u128]| {
         let block = |medium: &u128| Block {
@@ -109,10 +154,15 @@ fn rewards_a_thousand_times_the_median_are_counted() {
         (vec![GWEI, GWEI, 2 * GWEI, 1000 * GWEI], 0),
         (vec![GWEI, GWEI, GWEI, 1001 * GWEI], 1),
         (vec![u128::MAX, GWEI, GWEI, GWEI, u128::MAX], 2),
-        (vec![0, 0, 0, 1001], 1),
-        (vec![0, 0, 0, 1000], 0),
+        // Any reward may follow a median of 0.
+        (vec![0, 0, 0, 1001], 0),
+        (vec![0, 0, 0, u128::MAX], 0),
         (vec![u128::MAX; 3], 0),
     ] {
-        assert_eq!(count_outlying_rewards(&with_rewards(&rewards)), expected, "{rewards:?}");
+        assert_eq!(
+            count_outlying_rewards(with_rewards(&rewards).blocks()),
+            expected,
+            "{rewards:?}"
+        );
     }
 }

@@ -2,7 +2,6 @@
 
 import { Sparkline } from "./sparkline.js";
 import { element, setText, setTitle, unseen } from "./dom.js";
-import { LEVELS } from "./view.js";
 
 const HEADS = { name: "Chain", price: "Price now", transfer: "Transfer", recent: "Recent", state: "Status" };
 
@@ -115,7 +114,7 @@ class Row {
     }
 
     show(view) {
-        const { name, id, price, transfer, trend, level, state } = view;
+        const { name, id, price, transfer, trend, level, verdict, state } = view;
         this.words = `${name} ${this.key} ${id}`.toLowerCase();
         setText(this.link, name);
         if (this.node.dataset.state !== state) this.node.dataset.state = state;
@@ -130,7 +129,7 @@ class Row {
             setTitle(this.trend, trend ? `Base fee trend: ${trend}` : "");
         }
         setText(this.level, level ?? "");
-        setTitle(this.level, level ? LEVELS[level] : "");
+        setTitle(this.level, verdict?.text ?? "");
         this.level.dataset.level = level ?? "";
         setText(this.transfer, transfer?.text ?? "–");
         setTitle(this.transfer, transfer?.exact ?? "");

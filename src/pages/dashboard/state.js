@@ -83,7 +83,10 @@ export function isMarket(market) {
         isWei(market.average_base_fee_per_gas) &&
         (market.next_base_fee_per_gas === null || isWei(market.next_base_fee_per_gas)) &&
         Number.isInteger(market.window?.blocks) &&
+        Array.isArray(market.average_reward_per_gas) &&
+        market.average_reward_per_gas.every((reward) => reward === null || isWei(reward)) &&
         ["low", "normal", "high", null].includes(market.level) &&
+        (market.level_deviation === null || Number.isFinite(market.level_deviation)) &&
         [market.gas_used_ratio, market.covers_full_blocks].every((one) => one instanceof Object)
     );
 }

@@ -24,7 +24,7 @@ const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const STALLED = "Stale: no new block";
 const RETRYING = "The service keeps asking its nodes.";
-export const LEVELS = {
+const LEVELS = {
     low: "Low: cheaper than in most of the last 24 h",
     normal: "Normal for the last 24 h",
     high: "High: dearer than in most of the last 24 h",
@@ -52,7 +52,6 @@ export function chainView(chain, connection, now, tier = "medium") {
         fees: market && feeRows(name, market.suggestion, tier),
         costs: row.price && costRows(row.price.wei, currency),
         currency,
-        verdict: row.level && { level: row.level, text: LEVELS[row.level] },
         market: market && marketView(market, block),
         score: chain.score && scoreView(chain.score),
     };
@@ -69,7 +68,9 @@ export function rowView(chain, connection, now, tier = "medium") {
     const milliseconds = seen && now - seen.at + seen.atLeast;
     const age = seen && ago(milliseconds);
     const block = market?.newest_block ?? chain.block;
-    const isCurrent = market && !["old", "none"].includes(state);
+    // Data that is not current has a price, but no verdict.
+    const isCurrent = market && !["old", "none", "stale"].includes(state);
+    const level = (isCurrent && market.level) || undefined;
     return {
         key: chain.key,
         name: chain.name,
@@ -85,9 +86,17 @@ export function rowView(chain, connection, now, tier = "medium") {
         warning: isCurrent ? warningOf(chain, tier) : undefined,
         trend: market?.base_fee_trend,
         history: chain.history ?? [],
-        level: (isCurrent && market.level) || undefined,
+        level,
+        verdict: level && { level, text: verdictText(level, market.level_deviation) },
         transfer: transferView(chain, tier),
     };
+}
+
+/** Returns what a level means, with its distance from the median of the last 24 hours where it has one. */
+function verdictText(level, deviation) {
+    if (level === "normal" || deviation === null) return LEVELS[level];
+    const size = Math.round(Math.abs(deviation) * 100);
+    return level === "high" ? `High: ${grouped(size)} % above usual` : `Low: ${size} % below usual`;
 }
 
 /** Returns the cost of a transfer. */
@@ -113,23 +122,33 @@ function priceView(market, tier) {
 
 /**
  * Returns a warning about the price, and a short one for the table; `undefined` if there is none. The price rises fast if
- * the next block's base fee is higher than the one before, and either more than 12.5 % above the window's average, or
- * above it while the tier's max fee suffices for fewer than three full blocks.
+ * it is more than 5 % above the average price of the window, and the next block's base fee is higher than the one before.
  */
 function warningOf({ market, nextBefore }, tier) {
-    const { next_base_fee_per_gas: next, average_base_fee_per_gas: average, suggestion } = market;
+    const { next_base_fee_per_gas: next, suggestion } = market;
     if (next === null || suggestion.type === "legacy") return undefined;
-    const [to, from] = [BigInt(next), BigInt(average)];
+    const to = BigInt(next);
     if (BigInt(suggestion[tier].max_fee_per_gas) < to) {
         return { text: "The max fee is below the next block’s base fee: a transaction has to wait", short: "has to wait" };
     }
     // Without the market before, a block that is more than half full raises the base fee of most chains.
     const isRising = nextBefore ? to > BigInt(nextBefore) : market.gas_used_ratio.latest > 0.5;
-    if (!isRising) return undefined;
-    const rise = (text) => ({ text: `Rising fast: ${text}`, short: "rising fast" });
-    if (8n * to > 9n * from && from > 0n) return rise(`base fee ${grouped(((to - from) * 100n) / from)} % above average`);
-    const isShort = market.covers_full_blocks[tier] < FEW_BLOCKS;
-    return market.base_fee_trend === "rising" && isShort ? rise("the max fee may soon be too low") : undefined;
+    const [paid, usual] = [expectedPrice(market, "medium"), averagePrice(market)];
+    if (!isRising || 100n * paid <= 105n * usual || usual === 0n) return undefined;
+    const size = `price ${grouped((100n * (paid - usual)) / usual)} % above average`;
+    const covered = market.covers_full_blocks[tier];
+    const isShort = Number.isInteger(covered) && covered < FEW_BLOCKS;
+    const text = isShort ? `Rising fast: ${size}; the max fee may soon be too low` : `Rising fast: ${size}`;
+    return { text, short: "rising fast" };
+}
+
+/**
+ * Returns the average price per gas of the window: its average base fee and reward. A tip above the average reward is
+ * that of a floor or of the strategy, and not a rise: then it counts.
+ */
+function averagePrice({ average_base_fee_per_gas: baseFee, average_reward_per_gas: [reward], suggestion }) {
+    const [average, tip] = [reward ?? 0, suggestion.medium.max_priority_fee_per_gas].map(BigInt);
+    return BigInt(baseFee) + (average > tip ? average : tip);
 }
 
 function costRows(wei, currency) {
@@ -167,7 +186,7 @@ function marketView(market, newest) {
         "Average base fee": `${gwei(market.average_base_fee_per_gas)} gwei over ${blocks}`,
         "Base fee trend": market.base_fee_trend,
         "Gas used": `${percent(used.latest)}, on average ${percent(used.average)}`,
-        "Safe for full blocks": `medium ${blocksCovered(covers.medium)}, high ${blocksCovered(covers.high)}`,
+        "Safe for full blocks": coveredText(covers),
         "Minimum applied": floorsText(market.floors_applied),
         ...parameterRows(market),
     };
@@ -186,12 +205,24 @@ function floorsText(floors) {
 }
 
 function parameterRows({ chain_parameters: parameters, strategy }) {
-    const { base_fee_change_denominator: denominator, minimum_base_fee: minimum, source } = parameters ?? {};
+    const { minimum_base_fee: minimum } = parameters ?? {};
     return {
         "Pricing strategy": strategy,
-        "Base fee step": denominator && `at most 1/${denominator} per block${source === "unknown" ? "" : ` (from ${source})`}`,
+        "Base fee step": stepText(parameters ?? {}),
         "Least base fee": minimum ? `${gwei(minimum)} gwei` : undefined,
     };
+}
+
+/** Formats how far blocks move the base fee; `undefined` if that is unknown. */
+function stepText({ base_fee_change_denominator: full, empty_block_denominator: empty, source }) {
+    if (!full) return undefined;
+    const step = full === empty ? `at most 1/${full}` : `at most +1/${full} and −1/${empty}`;
+    return `${step} per block (from ${source})`;
+}
+
+function coveredText({ medium, high }) {
+    if (medium === null) return "unknown";
+    return `medium ${blocksCovered(medium)}, high ${blocksCovered(high)}`;
 }
 
 /** Formats the number of full blocks for which a price suffices. */

@@ -20,7 +20,13 @@ fn seconds_before(now: Instant, seconds: u64) -> Instant {
 /// Result that was observed at `observed_at`, on a head that was 3 s old.
 fn result(observed_at: Instant) -> SharedFeeHistory {
     let timestamps = Timestamps { observed_at, head_changed_at: seconds_before(observed_at, 3) };
-    SharedFeeHistory { slot: 5, history: history(), timestamps }
+    SharedFeeHistory {
+        slot: 5,
+        history: history(),
+        timestamps,
+        head: HeadReading::Syncing,
+        doubts: vec![Doubt::BaseFeeLeap, Doubt::HeadLeap],
+    }
 }
 
 fn parse(record: &str, received_at: Instant, clock: &RedisClock) -> Option<SharedFeeHistory> {
@@ -33,6 +39,20 @@ fn record_round_trips_history_and_times() {
     let clock = RedisClock::new(NOW, now, Duration::ZERO);
     let result = result(now);
     assert_eq!(parse(&result.to_json(&clock), now, &clock), Some(result));
+}
+
+#[test]
+fn header_keeps_its_number_and_time() {
+    let now = Instant::now();
+    let clock = RedisClock::new(NOW, now, Duration::ZERO);
+    let sent = HeaderTime::new(100, 1_700_000_000, now, Duration::from_secs(1_700_000_000));
+    let shared = SharedFeeHistory { head: HeadReading::Header(sent), ..result(now) };
+    let received = parse(&shared.to_json(&clock), now, &clock).unwrap().head.header().unwrap();
+    assert_eq!((received.number, received.unix_seconds), (100, 1_700_000_000));
+    // The age counts by the clock of the replica that receives it.
+    assert!(received.age > Duration::from_hours(24 * 365));
+    let unknown = SharedFeeHistory { head: HeadReading::Unknown, ..result(now) };
+    assert_eq!(parse(&unknown.to_json(&clock), now, &clock), Some(unknown));
 }
 
 #[test]
@@ -89,6 +109,9 @@ fn malformed_record_is_invalid() {
         with("\"oldest_block\":98", "\"oldest_block\":18446744073709551615"),
         with("\"oldest_block\"", "\"surprise\":1,\"oldest_block\""),
         with("0.30000000000000004", "1.5"),
+        with("\"syncing\"", "\"asleep\""),
+        with("\"syncing\"", "{\"header\":{\"number\":1,\"unix_seconds\":-1}}"),
+        with("\"head_leap\"", "\"hearsay\""),
         with("\"12\"", "\"0xc\""),
         with("\"12\"", "12"),
         with("\"7\"", "\"+7\""),

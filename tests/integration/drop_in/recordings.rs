@@ -11,6 +11,7 @@ use super::consumers::{
 };
 use crate::fixtures;
 use crate::mock_node::{MockNode, Reply};
+use crate::single_prices::expected_bound;
 use crate::test_server::TestServer;
 
 /// Blocks of the first window.
@@ -52,6 +53,7 @@ async fn replay(recording: DemoRecording) {
     for mined in WINDOW..=count {
         node.set_reply(Reply::Newest(Arc::new(window(&history, mined))));
         let head = Head::read(&service, &recording, mined).await;
+        assert!(head.prices.is_sorted(), "{}: {:?}", head.number, head.prices);
         head.check().await;
     }
     assert_eq!(count - WINDOW + 1, 1005);
@@ -84,7 +86,7 @@ struct Head<'a> {
     /// Tip and max fee.
     medium: [u128; 2],
     high: [u128; 2],
-    /// Prices of low, medium and high.
+    /// Prices of one number of low, medium and high.
     prices: [u128; 3],
 }
 
@@ -110,7 +112,12 @@ impl<'a> Head<'a> {
             let tier = &suggestion[name];
             [wei(&tier["max_priority_fee_per_gas"]), wei(&tier["max_fee_per_gas"])]
         };
-        let price = |name: &str| wei(&market["expected_price_per_gas"][name]);
+        let next_base_fee = wei(&market["next_base_fee_per_gas"]);
+        let known = &recording.base_fee_per_gas[..mined];
+        let bound = |blocks| expected_bound(known, next_base_fee, blocks, 8);
+        let (soon, later) = (bound(2), bound(5).max(bound(2)));
+        let price =
+            |(name, bound): (&str, u128)| wei(&market["expected_price_per_gas"][name]).max(bound);
         Self {
             service,
             number,
@@ -118,10 +125,10 @@ impl<'a> Head<'a> {
             newest_base_fee: recording.base_fee_per_gas[mined - 1].into(),
             newest_ratios: recording.gas_used_ratio[mined - 5..mined].to_vec(),
             base_fee_per_gas: wei(&suggestion["base_fee_per_gas"]),
-            next_base_fee: wei(&market["next_base_fee_per_gas"]),
+            next_base_fee,
             medium: tier("medium"),
             high: tier("high"),
-            prices: ["low", "medium", "high"].map(price),
+            prices: [("low", soon), ("medium", soon), ("high", later)].map(price),
         }
     }
 
@@ -212,7 +219,7 @@ impl<'a> Head<'a> {
             serde_json::from_str::<Value>(&body).unwrap()["result"].take()
         };
         let hex = |amount: u128| json!(format!("{amount:#x}"));
-        assert_eq!(result("eth_gasPrice").await, hex(self.next_base_fee + self.medium[0]));
+        assert_eq!(result("eth_gasPrice").await, hex(self.prices[1]));
         let block = result("eth_getBlockByNumber&tag=latest").await;
         let expected = json!({ "number": hex(self.number.into()), "baseFeePerGas": hex(self.newest_base_fee) });
         assert_eq!(block, expected);

@@ -12,9 +12,10 @@ export const suggestion = (max = "22000000000", type = "eip-1559") => ({
 });
 export const market = (block, changes = {}) => ({
     newest_block: block, stale: false, window: { oldest_block: 1, blocks: 20, reward_percentiles: [60] },
-    average_base_fee_per_gas: "1000000000", next_base_fee_per_gas: "1125000000",
+    average_base_fee_per_gas: "1000000000", next_base_fee_per_gas: "1125000000", average_reward_per_gas: ["20000000000"],
     gas_used_ratio: { latest: 0.51, average: 0.434 }, base_fee_trend: "rising",
-    suggestion: suggestion(), covers_full_blocks: { medium: 6, high: 100 }, level: null, ...changes,
+    suggestion: suggestion(), covers_full_blocks: { medium: 6, high: 100 }, level: null, level_deviation: null,
+    ...changes,
 });
 export const scored = (changes = {}) => ({
     covered: { 1: 1, 5: 1, 25: 0.9 }, outbid: { 10: 0.996, 50: 0.62, 60: 0.5 },

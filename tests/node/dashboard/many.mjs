@@ -35,7 +35,11 @@ export class ManyChains {
             if (pathname.endsWith("/fee-trend")) return trendBody(searchParams.get("period"));
             if (!/^\/v1\/(chains|fee-markets|[^/]+\/fee-market)$/.test(pathname)) return "pass";
             const body = await (await fetch(`${this.service.url}${pathname}`)).json();
-            const withLevel = (one) => ("level" in one ? { ...one, level: proxy.levelOf(one.chain_id) } : one);
+            const deviation = (level) => ({ low: -0.12, normal: 0.02, high: 0.31 })[level] ?? null;
+            const withLevel = (one) => {
+                const level = proxy.levelOf(one.chain_id);
+                return "level" in one ? { ...one, level, level_deviation: deviation(level) } : one;
+            };
             return Array.isArray(body) ? body.filter(({ chain_id: id }) => ids.has(id)).map(withLevel) : withLevel(body);
         };
         return proxy;

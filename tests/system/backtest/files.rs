@@ -1,5 +1,6 @@
 //! Invalid and incomplete recordings.
 
+use std::collections::BTreeSet;
 use std::io::Write;
 
 use flate2::Compression;
@@ -278,12 +279,12 @@ fn missing_percentiles_leave_scores_unknown_with_a_note() {
     };
     let (table, result) = text(&json!([10, 20, 35, 50]), &[GWEI; 4]);
     assert!(
-        table.contains("\nRundler: uses percentile 35 instead of 33, which is not recorded.\n"),
+        table.contains("\nRundler: unknown, because percentile 33 is not recorded.\n"),
         "{table}"
     );
     assert!(table.contains("\nAlto: unknown, because percentile 40 is not recorded.\n"), "{table}");
     let quotes = |name: &str| row(&result, name)["quotes"].as_u64().unwrap();
-    assert_eq!((quotes("alloy"), quotes("Rundler"), quotes("Alto")), (6, 6, 0));
+    assert_eq!((quotes("alloy"), quotes("Rundler"), quotes("Alto")), (6, 0, 0));
     assert_eq!(row(&result, "Alto")["included_next"], Value::Null);
     assert_eq!(row(&result, "alloy")["included_next"], 1.0);
 
@@ -295,6 +296,27 @@ fn missing_percentiles_leave_scores_unknown_with_a_note() {
     );
     assert_eq!(row(&result, "alloy")["included_next"], Value::Null);
     assert_eq!(row(&result, "alloy")["tip_covered"], 1.0);
+
+    // A block without transactions includes any tip, but it does not stand for the others.
+    let mut recording = uniform_recording(80, &json!([60]), &[GWEI]);
+    recording["gasUsedRatio"][60] = json!(0.0);
+    let only_60 = file("only-60", recording.to_string().as_bytes());
+    let result = run_json(&[only_60.path()]);
+    for estimator in result["estimators"].as_array().unwrap() {
+        let name = estimator["name"].as_str().unwrap();
+        let is_quoted =
+            ["configured", "network", "Chainlink"].iter().any(|own| name.starts_with(own));
+        assert_eq!(estimator["quotes"], if is_quoted { 6 } else { 0 }, "{name}");
+        let numbers = estimator.as_object().unwrap().iter().filter(|(_, value)| !value.is_null());
+        let numbers: Vec<_> = numbers.map(|(key, _)| key.as_str()).collect();
+        let base_fees = ["covers_after_25", "covers_after_5", "max_fee_over_base_fee_p50"];
+        let expected =
+            [&base_fees[..usize::from(is_quoted) * 3], &["name", "pinball_target", "quotes"][..]];
+        assert_eq!(
+            numbers.into_iter().collect::<BTreeSet<_>>(),
+            expected.concat().into_iter().collect()
+        );
+    }
 }
 
 #[test]

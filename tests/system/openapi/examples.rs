@@ -79,6 +79,10 @@ async fn fee_examples_match_real_responses() {
                 let Some(level) = expected.pointer_mut(pointer) else { continue };
                 assert_eq!(level.take(), json!("normal"));
             }
+            for pointer in ["/level_deviation", "/0/level_deviation"] {
+                let Some(deviation) = expected.pointer_mut(pointer) else { continue };
+                assert_eq!(deviation.take(), json!(0.0));
+            }
             assert_eq!(response, expected, "{path}");
         }
         for (path, target) in [

@@ -1,0 +1,268 @@
+//! Prices of one number, for transactions that name no separate tip.
+//!
+//! Such a price must still be valid when the transaction arrives. It is what would be paid in the next block, or the base
+//! fee that the blocks after the next one will rarely exceed, if that is more. So a price with a tip that leaves room for
+//! rises stays as it is, and a price without tips gets room.
+
+use std::cmp::Ordering;
+use std::num::NonZeroU64;
+
+use alloy_primitives::{U256, U512};
+
+use super::{Market, Tier};
+
+/// Number of blocks after the next one for which the low and the medium price hold.
+const SOON_BLOCKS: usize = 2;
+
+/// The same for the high price.
+const LATER_BLOCKS: usize = 5;
+
+/// Share of cases, in percent, in which a base fee stays within its bound.
+const KEPT_PERCENT: usize = 99;
+
+/// Number of rises from which their 99th percentile says something.
+const MIN_RISES: usize = 100;
+
+/// Denominator of EIP-1559 on Ethereum, for a chain of which nothing is known.
+const ASSUMED_DENOMINATOR: NonZeroU64 = NonZeroU64::new(8).expect("8 is not 0");
+
+/// Prices per gas in wei, each not above the next one. Under legacy pricing they are the gas prices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SinglePrices {
+    /// For a transaction that can wait.
+    pub low: u128,
+    /// With the tip of the medium tier.
+    pub medium: u128,
+    /// With the tip of the high tier. It holds for more blocks.
+    pub high: u128,
+}
+
+impl SinglePrices {
+    /// Computes the prices of `market` from the base fees of the newest mined blocks in wei, oldest first. The more
+    /// there are, the better the rises are known.
+    #[must_use]
+    pub fn new(market: &Market, base_fees: &[u128]) -> Self {
+        let next = market.newest_known_base_fee;
+        let known =
+            market.chain_parameters.denominators.map(|denominators| denominators.full_block);
+        let denominator = known.unwrap_or(ASSUMED_DENOMINATOR);
+        let bound = |blocks| base_fee_bound(base_fees, next, blocks, denominator);
+        let soon = bound(SOON_BLOCKS);
+        // The newest blocks count for the shorter span alone, so its bound could be the higher one.
+        let later = bound(LATER_BLOCKS).max(soon);
+        let price = |tier: Tier, bound| tier.price_at(next).max(bound);
+        Self {
+            low: price(market.low, soon),
+            medium: price(market.suggestion.medium, soon),
+            high: price(market.suggestion.high, later),
+        }
+    }
+}
+
+/// Returns the base fee in wei that none of the `blocks` blocks after the next one exceeds in 99 % of cases, judged by the
+/// rises that `base_fees` had. With few of them it is the base fee after full blocks.
+fn base_fee_bound(base_fees: &[u128], next: u128, blocks: usize, denominator: NonZeroU64) -> u128 {
+    let windows = base_fees.windows(blocks.saturating_add(1));
+    let mut rises: Vec<Rise> = windows.filter_map(Rise::from_window).collect();
+    if rises.len() < MIN_RISES {
+        return after_full_blocks(next, blocks, denominator);
+    }
+    let rank = rises.len().saturating_mul(KEPT_PERCENT).div_ceil(100);
+    let (_, rise, _) = rises.select_nth_unstable_by(rank.saturating_sub(1), Rise::cmp);
+    rise.apply(next)
+}
+
+/// Returns `base_fee` times (1 + 1/denominator) to the power of `blocks`, rounded up.
+fn after_full_blocks(base_fee: u128, blocks: usize, denominator: NonZeroU64) -> u128 {
+    let exponent = U512::from(blocks);
+    let denominator = U512::from(denominator.get());
+    let numerator = (denominator + U512::ONE).pow(exponent);
+    // At most 128 + 5 x 65 bits.
+    (U512::from(base_fee) * numerator).div_ceil(denominator.pow(exponent)).saturating_to()
+}
+
+/// Highest base fee of some blocks, and that of the block before them.
+#[derive(Debug, Clone, Copy)]
+struct Rise {
+    highest: u128,
+    /// Above 0.
+    before: u128,
+}
+
+impl Rise {
+    /// Reads the base fees of a block and of those after it. A base fee of 0 has no rise.
+    fn from_window(base_fees: &[u128]) -> Option<Self> {
+        let (before, following) = base_fees.split_first()?;
+        let highest = *following.iter().max()?;
+        (*before > 0).then_some(Self { highest, before: *before })
+    }
+
+    /// Compares the ratios exactly.
+    fn cmp(&self, other: &Self) -> Ordering {
+        let own = (self.highest, other.before);
+        let others = (other.highest, self.before);
+        // Nearly all products fit. The wide ones take several times as long.
+        match (own.0.checked_mul(own.1), others.0.checked_mul(others.1)) {
+            (Some(own), Some(others)) => own.cmp(&others),
+            _ => product(own.0, own.1).cmp(&product(others.0, others.1)),
+        }
+    }
+
+    /// Returns `base_fee` after this rise, rounded up, and not below `base_fee`.
+    fn apply(&self, base_fee: u128) -> u128 {
+        let raised = product(base_fee, self.highest).div_ceil(U256::from(self.before));
+        raised.saturating_to::<u128>().max(base_fee)
+    }
+}
+
+/// Multiplies without an overflow.
+fn product(one: u128, other: u128) -> U256 {
+    U256::from(one) * U256::from(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::fees::{self, Block, FeeHistory, Pricing, Rewards, ZeroBaseFee};
+
+    const EIGHTH: NonZeroU64 = NonZeroU64::new(8).unwrap();
+
+    fn bound(base_fees: &[u128], next: u128, blocks: usize) -> u128 {
+        base_fee_bound(base_fees, next, blocks, EIGHTH)
+    }
+
+    /// Prices one block with this base fee and this reward, before a block with the base fee `next`.
+    fn market(base_fee: u128, reward: u128, next: u128, pricing: &Pricing) -> Market {
+        let rewards = Some(Rewards { medium: reward, high: None, graded: [0; 2] });
+        let block = Block { base_fee, gas_used_ratio: None, rewards };
+        let history = FeeHistory::new(7, vec![block], Some(next)).unwrap();
+        fees::price(&history, pricing).unwrap()
+    }
+
+    fn without_floors() -> Pricing {
+        Pricing { base_fee_floor: 0, priority_fee_floor: 0, ..Pricing::default() }
+    }
+
+    fn low_medium_high(market: &Market, base_fees: &[u128]) -> [u128; 3] {
+        let SinglePrices { low, medium, high } = SinglePrices::new(market, base_fees);
+        [low, medium, high]
+    }
+
+    #[test]
+    fn with_few_blocks_the_bound_is_the_base_fee_after_full_blocks_rounded_up() {
+        assert_eq!([2, 5].map(|blocks| bound(&[], 64, blocks)), [81, 116]);
+        assert_eq!([2, 5].map(|blocks| bound(&[1000; 102], 32_768, blocks)), [32_768, 59_049]);
+        assert_eq!(bound(&[1000; 105], 32_768, 5), 32_768);
+        assert_eq!(bound(&[1000; 101], 32_768, 2), 41_472);
+        let fiftieth = NonZeroU64::new(50).unwrap();
+        assert_eq!(base_fee_bound(&[], 2500, 2, fiftieth), 2601);
+        assert_eq!(base_fee_bound(&[], 2501, 2, fiftieth), 2603);
+        assert_eq!(bound(&[], 0, 5), 0);
+        assert_eq!(bound(&[], u128::MAX, 5), u128::MAX);
+        let [least, most] = [NonZeroU64::MIN, NonZeroU64::MAX];
+        assert_eq!(base_fee_bound(&[], 3, 5, least), 96);
+        assert_eq!(base_fee_bound(&[], 3, 5, most), 4);
+        assert_eq!(base_fee_bound(&[], u128::MAX, 5, most), u128::MAX);
+    }
+
+    #[test]
+    fn the_bound_is_the_99th_percentile_of_the_rises() {
+        // A rise by a tenth touches two of the pairs of following blocks.
+        let with_rises = |count: usize, rises: &[usize]| -> Vec<u128> {
+            let mut base_fees = vec![1000; count];
+            for position in rises {
+                base_fees[*position] = 1100;
+            }
+            base_fees
+        };
+        // Of 100 rises the 99th: two are above, then one.
+        assert_eq!(bound(&with_rises(102, &[50]), 2000, 2), 2200);
+        assert_eq!(bound(&with_rises(102, &[101]), 2000, 2), 2000);
+        // Of 300 rises the 297th.
+        assert_eq!(bound(&with_rises(302, &[50, 301]), 2000, 2), 2000);
+        assert_eq!(bound(&with_rises(302, &[50, 90]), 2001, 2), 2202);
+        // A base fee of 0 has no rise, and the blocks before it fall.
+        let mut zeros = vec![1000; 300];
+        zeros[0..100].fill(0);
+        assert_eq!(bound(&zeros, 2000, 5), 2000);
+        assert_eq!(bound(&vec![0; 300], 64, 2), 81);
+        let falling: Vec<u128> = (1..=200).rev().collect();
+        assert_eq!(bound(&falling, 2000, 2), 2000);
+        let huge = [vec![1; 2], vec![u128::MAX; 3]].concat().repeat(60);
+        assert_eq!(bound(&huge, 2, 5), u128::MAX);
+    }
+
+    #[test]
+    fn a_tip_that_leaves_room_adds_nothing() {
+        let pricing = without_floors();
+        let flat = vec![1000; 200];
+        assert_eq!(low_medium_high(&market(1000, 0, 1000, &pricing), &flat), [1000; 3]);
+        assert_eq!(low_medium_high(&market(1000, 50, 1000, &pricing), &flat), [1050, 1050, 1060]);
+        let rising: Vec<u128> = (0..200).map(|block| 1_000_000 + block * 10_000).collect();
+        let fees = market(1_000_000, 10_000, 1_000_000, &pricing);
+        // The second steepest rises: from 1,010,000 to 1,030,000 and to 1,060,000.
+        assert_eq!(low_medium_high(&fees, &rising), [1_019_802, 1_019_802, 1_049_505]);
+        let fees = market(1_000_000, 300_000, 1_000_000, &pricing);
+        assert_eq!(low_medium_high(&fees, &rising), [1_300_000, 1_300_000, 1_360_000]);
+    }
+
+    #[test]
+    fn the_high_price_is_never_below_the_others() {
+        // 102 rises over two blocks, of which the second highest counts, and 99 over five.
+        let base_fees = [vec![1000; 102], vec![4000; 2]].concat();
+        let fees = market(1000, 0, 1000, &without_floors());
+        assert_eq!(bound(&base_fees, 1000, 5), 1803);
+        assert_eq!(low_medium_high(&fees, &base_fees), [4000; 3]);
+    }
+
+    #[test]
+    fn a_chain_without_base_fees_has_the_tiers_prices() {
+        for zero_base_fee in [ZeroBaseFee::Legacy, ZeroBaseFee::Eip1559] {
+            let pricing = Pricing { zero_base_fee, ..without_floors() };
+            let fees = market(0, 50, 0, &pricing);
+            assert_eq!(low_medium_high(&fees, &[0; 300]), [50, 50, 60], "{zero_base_fee:?}");
+        }
+    }
+
+    /// Compares two fractions by their continued fractions. A denominator of 0 stands for infinity.
+    fn compare((a, b): (u128, u128), (c, d): (u128, u128)) -> Ordering {
+        match (b, d) {
+            (0, 0) => Ordering::Equal,
+            (0, _) => Ordering::Greater,
+            (_, 0) => Ordering::Less,
+            _ => (a / b).cmp(&(c / d)).then_with(|| compare((d, c % d), (b, a % b))),
+        }
+    }
+
+    fn amount() -> impl Strategy<Value = u128> {
+        prop_oneof![0..4_u128, 900..1100_u128, 1_000_000_000..1_200_000_000_u128, any::<u128>()]
+    }
+
+    proptest! {
+        #[test]
+        fn the_bound_is_exact_for_any_amounts(
+            base_fees in proptest::collection::vec(amount(), 0..320),
+            next in amount(),
+            blocks in prop_oneof![Just(2_usize), Just(5_usize)],
+        ) {
+            let mut rises = Vec::new();
+            for (index, before) in base_fees.iter().enumerate() {
+                if let (1.., Some(following)) = (*before, base_fees.get(index + 1..=index + blocks)) {
+                    rises.push((following.iter().copied().fold(0, u128::max), *before));
+                }
+            }
+            rises.sort_by(|one, other| compare(*one, *other));
+            let found = bound(&base_fees, next, blocks);
+            prop_assert!(found >= next);
+            if rises.len() >= 100 {
+                let (highest, before) = rises[(99 * rises.len()).div_ceil(100) - 1];
+                // It is the least amount that is not below `next` times the rise.
+                let suffices = |amount| compare((amount, next), (highest, before)).is_ge();
+                prop_assert!(next == 0 || found == u128::MAX || suffices(found));
+                prop_assert!(found == next || !suffices(found - 1));
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Nodes whose replies look well but whose newest block is old: they sync, lag, or stand at the genesis block.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::{Value, json};
+
+use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::test_server::TestServer;
+
+const SUGGESTION: &str = "/v1/a/gas-suggestion";
+const HOUR: u64 = 3600;
+
+/// A chain with a block per 100 ms from block 1000 on, as seen by a node that is so many seconds behind.
+#[derive(Debug, Clone, Copy)]
+struct View {
+    started: Instant,
+    first_block: u64,
+    seconds_behind: u64,
+}
+
+impl View {
+    fn new(first_block: u64, seconds_behind: u64) -> Self {
+        Self { started: Instant::now(), first_block, seconds_behind }
+    }
+
+    fn head(self) -> u64 {
+        self.first_block + u64::try_from(self.started.elapsed().as_millis() / 100).unwrap()
+    }
+
+    fn polls(self, base_fee_gwei: u64) -> Reply {
+        Reply::computed(move |_| fee_history(self.head(), base_fee_gwei, 30))
+    }
+
+    fn header(self) -> Reply {
+        Reply::computed(move |_| header(self.head(), self.seconds_behind))
+    }
+
+    async fn node(self, base_fee_gwei: u64) -> MockNode {
+        let node = MockNode::start(7, self.polls(base_fee_gwei)).await;
+        node.set_header_reply(self.header());
+        node
+    }
+}
+
+/// Header of a block that is so many seconds old.
+fn header(number: u64, age: u64) -> Value {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    json!({"number": format!("{number:#x}"), "timestamp": format!("{:#x}", now - age)})
+}
+
+fn config(nodes: &[&MockNode], more: &str) -> String {
+    let urls: Vec<_> = nodes.iter().map(|node| node.url()).collect();
+    format!("[chains.a]\nchain_id = 7\nrpc_urls = {urls:?}\nblock_time = \"100ms\"\n{more}\n")
+}
+
+async fn chain_summary(service: &TestServer) -> Value {
+    service.get("/v1/chains").await.json()[0].clone()
+}
+
+#[tokio::test]
+async fn node_that_is_behind_is_served_as_stale_from_the_first_reply() {
+    let node = View::new(1000, 2 * HOUR).node(3).await;
+    let service = TestServer::start(&config(&[&node], "")).await;
+    let first = service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    assert_eq!(first.header("x-stale"), "true");
+    // New blocks at the pace of the chain change nothing.
+    let polls = node.polls();
+    service
+        .wait_for(SUGGESTION, |response| {
+            assert_eq!(response.header("x-stale"), "true");
+            node.polls() > polls + 5
+        })
+        .await;
+    let chain = chain_summary(&service).await;
+    assert_eq!([&chain["status"], &chain["reason"]], ["stale", "old_block"]);
+    let two_hours_ago = SystemTime::now() - Duration::from_secs(2 * HOUR - 60);
+    let two_hours_ago = humantime::format_rfc3339_millis(two_hours_ago).to_string();
+    assert!(chain["newest_block_at"].as_str().unwrap() < two_hours_ago.as_str(), "{chain}");
+    assert!(chain["observed_at"].as_str().unwrap() > two_hours_ago.as_str(), "{chain}");
+    // The node catches up.
+    node.set_header_reply(View::new(1000, 0).header());
+    service.wait_for(SUGGESTION, |response| response.header("x-stale").is_empty()).await;
+    assert_eq!(chain_summary(&service).await["reason"], Value::Null);
+}
+
+#[tokio::test]
+async fn node_that_is_behind_never_hides_a_current_one() {
+    for behind_comes_first in [true, false] {
+        let behind = View::new(1000, 2 * HOUR).node(3).await;
+        let current = View::new(73_000, 0).node(50).await;
+        let nodes = match behind_comes_first {
+            true => [&behind, &current],
+            false => [&current, &behind],
+        };
+        let service = TestServer::start(&config(&nodes, "")).await;
+        let polls = current.polls();
+        service
+            .wait_for(SUGGESTION, |response| {
+                if response.status == 200 {
+                    let newest: u64 = response.header("x-newest-block").parse().unwrap();
+                    assert!(newest >= 73_000, "{behind_comes_first} {newest}");
+                    assert_eq!(response.header("x-stale"), "", "{behind_comes_first}");
+                }
+                current.polls() > polls + 10
+            })
+            .await;
+        assert!(behind.polls() <= 2, "{behind_comes_first} {}", behind.polls());
+    }
+}
+
+#[tokio::test]
+async fn current_node_that_comes_back_replaces_the_one_behind_within_seconds() {
+    let behind = View::new(1000, 2 * HOUR).node(3).await;
+    let current = MockNode::start(7, Reply::Error(-32000)).await;
+    let service = TestServer::start(&config(&[&behind, &current], "")).await;
+    let first = service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    assert_eq!(first.header("x-stale"), "true");
+    let view = View::new(73_000, 0);
+    current.set_header_reply(view.header());
+    current.set_reply(view.polls(50));
+    let response =
+        service.wait_for(SUGGESTION, |response| response.header("x-stale").is_empty()).await;
+    assert!(response.header("x-newest-block").parse::<u64>().unwrap() >= 73_000);
+    // The node behind is asked last from now on, so the current one is polled alone.
+    let polls = [behind.polls(), current.polls()];
+    service.wait_for(SUGGESTION, |_| current.polls() > polls[1] + 5).await;
+    assert_eq!(behind.polls(), polls[0]);
+}
+
+#[tokio::test]
+async fn node_without_headers_is_stale_while_it_syncs() {
+    let view = View::new(1000, 0);
+    let node = MockNode::start(7, view.polls(3)).await;
+    node.set_header_reply(Reply::Error(-32601));
+    node.set_syncing_reply(Reply::Result(json!({"currentBlock": "0x3e8"})));
+    let service = TestServer::start(&config(&[&node], "")).await;
+    let first = service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    assert_eq!(first.header("x-stale"), "true");
+    assert_eq!(chain_summary(&service).await["reason"], "old_block");
+    node.set_syncing_reply(Reply::Result(json!(false)));
+    service.wait_for(SUGGESTION, |response| response.header("x-stale").is_empty()).await;
+}
+
+#[tokio::test]
+async fn genesis_block_with_a_base_fee_of_0_is_no_price_of_a_known_chain() {
+    let genesis = || {
+        json!({"oldestBlock": "0x0", "baseFeePerGas": ["0x0", "0x0"], "gasUsedRatio": [0.0],
+            "reward": [["0x0"]]})
+    };
+    for (chain_id, expected) in [(1, "no_data"), (137, "no_data"), (31_337, "")] {
+        let node = MockNode::start(chain_id, Reply::Result(genesis())).await;
+        let toml = format!(
+            "[chains.a]\nchain_id = {chain_id}\nrpc_urls = [{:?}]\nblock_time = \"100ms\"\n\
+             pricing.priority_fee_floor = \"1 gwei\"\n",
+            node.url()
+        );
+        let service = TestServer::start(&toml).await;
+        service.wait_for(SUGGESTION, |_| node.polls() > 3).await;
+        let response = service.get(SUGGESTION).await;
+        match expected {
+            "" => assert_eq!(response.json()["type"], "legacy"),
+            code => assert_eq!(response.json()["code"], code),
+        }
+    }
+}
+
+#[tokio::test]
+async fn halted_chain_is_standing_and_one_that_was_halted_before_the_start_is_old() {
+    let header_age = |seconds| Reply::computed(move |_| header(1000, seconds));
+    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 30))).await;
+    node.set_header_reply(header_age(0));
+    let toml = config(&[&node], "max_block_age = \"2s\"\nstall_after = \"1h\"");
+    let service = TestServer::start(&toml).await;
+    let first = service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    assert_eq!(first.header("x-stale"), "");
+    service.wait_for(SUGGESTION, |response| response.header("x-stale") == "true").await;
+    assert_eq!(chain_summary(&service).await["reason"], "standing_head");
+    node.set_header_reply(header_age(3));
+    let restarted = TestServer::start(&toml).await;
+    restarted.wait_for(SUGGESTION, |response| response.header("x-stale") == "true").await;
+    assert_eq!(chain_summary(&restarted).await["reason"], "old_block");
+}
+
+#[tokio::test]
+async fn header_of_a_current_node_is_read_once_in_half_a_minute() {
+    let node = View::new(1000, 0).node(3).await;
+    let more = "chain_parameters = \"off\"\n[history]\nrefill = false";
+    let service = TestServer::start(&config(&[&node], more)).await;
+    service.wait_for(SUGGESTION, |_| node.polls() > 10).await;
+    assert_eq!(node.header_reads(), 1);
+    // A failed poll makes it due.
+    node.set_reply(Reply::Error(-32000));
+    let polls = node.polls();
+    service.wait_for(SUGGESTION, |_| node.polls() > polls + 1).await;
+    node.set_reply(View::new(1500, 0).polls(3));
+    service.wait_for(SUGGESTION, |response| response.header("x-newest-block") >= "1500").await;
+    assert!(node.header_reads() > 1);
+    drop(service);
+    let off =
+        TestServer::start(&config(&[&node], &format!("max_block_age = \"0s\"\n{more}"))).await;
+    let (reads, polls) = (node.header_reads(), node.polls());
+    off.wait_for(SUGGESTION, |_| node.polls() > polls + 10).await;
+    assert_eq!(node.header_reads(), reads);
+}
