@@ -41,6 +41,7 @@ mod rpc;
 mod score;
 mod stream;
 mod suggestion;
+mod vary;
 mod verification;
 
 use axum::Router;
@@ -157,7 +158,7 @@ pub fn public(
             Router::new().nest(path, routes).merge(page).merge(probes).merge(formats)
         }
     };
-    let fast_path = FastPath::new(base_path, store, metrics);
+    let fast_path = FastPath::new(base_path, store, config.cors.allows_any(), metrics);
     App::new("public", routes, Some(fast_path), None, config, reads.memory(), metrics)
 }
 

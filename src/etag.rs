@@ -1,6 +1,6 @@
 //! Strong entity tags and `If-None-Match`.
 
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::HeaderValue;
 use sha2::{Digest, Sha256};
 
 /// A tag: 64 bits of the body's SHA-256, so replicas that serve the same bytes have the same tag.
@@ -26,17 +26,20 @@ pub(crate) fn for_body(body: &[u8]) -> HeaderValue {
     Tag::for_body(body).header()
 }
 
-/// Returns true if `If-None-Match` contains `tag`, as a strong or a weak tag (RFC 9110, section 13.1.2). Malformed
-/// entries are ignored.
-pub(crate) fn matches(tag: &HeaderValue, request_headers: &HeaderMap) -> bool {
+/// Returns true if one of the values of `If-None-Match` contains `tag`, as a strong or a weak tag (RFC 9110, section
+/// 13.1.2). Malformed entries are ignored.
+pub(crate) fn matches<'a>(
+    tag: &HeaderValue,
+    mut conditions: impl Iterator<Item = &'a HeaderValue>,
+) -> bool {
     // Splitting at commas is safe: another server's tag may contain a comma, but no part of it has the quotes of a
     // whole tag.
     let is_same_tag = |entry: &[u8]| {
         let entry = entry.trim_ascii();
         entry.strip_prefix(b"W/").unwrap_or(entry) == tag.as_bytes()
     };
-    let conditions = request_headers.get_all(header::IF_NONE_MATCH).iter();
-    conditions.map(HeaderValue::as_bytes).any(|condition| {
+    conditions.any(|condition| {
+        let condition = condition.as_bytes();
         condition == b"*" || condition.split(|byte| *byte == b',').any(is_same_tag)
     })
 }

@@ -1,9 +1,10 @@
-//! Logs when a chain stops being fresh, when it stops being served, and when it is back.
+//! Logs when a chain stops being fresh, when it stops being served, and when it is back. Announces the changes that come
+//! with time, without a publication.
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
-use crate::store::{ChainState, ServableSnapshot, StoredChain};
+use crate::store::{ChainState, ServableSnapshot, StaleReason, StoredChain};
 
 /// Shortest sleep, which also covers the rounding of timers.
 const MIN_SLEEP: Duration = Duration::from_millis(10);
@@ -17,6 +18,9 @@ pub(crate) async fn watch(chain: StoredChain) -> Infallible {
     let mut since = started;
     let mut has_warned_of_no_data = false;
     loop {
+        chain.announce_state();
+        // Its own announcement is no reason to look again.
+        updates.mark_unchanged();
         let snapshot = chain.servable_snapshot();
         let current = ChainState::new(&snapshot);
         if current == ChainState::NoData && !has_warned_of_no_data && is_overdue(&chain, started) {
@@ -39,14 +43,9 @@ pub(crate) async fn watch(chain: StoredChain) -> Infallible {
             state = current;
         }
         let sleep = tokio::time::sleep(time_to_change(&chain, snapshot.as_ref().ok(), started));
-        if current == ChainState::Fresh {
-            // An update only delays the moment at which the data becomes stale.
-            sleep.await;
-        } else {
-            tokio::select! {
-                () = sleep => {}
-                _ = updates.changed() => {}
-            }
+        tokio::select! {
+            () = sleep => {}
+            _ = updates.changed() => {}
         }
     }
 }
@@ -64,9 +63,11 @@ fn time_to_change(
 ) -> Duration {
     let config = chain.config();
     let remaining = match snapshot {
-        Some(snapshot) if !snapshot.is_stale() => snapshot.fresh_for,
-        // A repeated reply is no update, but makes the data fresh.
-        Some(snapshot) => config.max_age.saturating_sub(snapshot.age).min(config.block_time),
+        Some(snapshot) => match snapshot.stale_reason {
+            None => snapshot.fresh_for,
+            Some(StaleReason::OldData) => config.max_age.saturating_sub(snapshot.age),
+            Some(_) => config.stale_after().saturating_sub(snapshot.age),
+        },
         None => match config.max_age.checked_sub(started.elapsed()) {
             Some(remaining) if !remaining.is_zero() => remaining,
             _ => config.block_time,

@@ -89,7 +89,7 @@ const REQUEST_HEADERS: [HeaderName; 4] =
     [header::CONTENT_TYPE, header::CONTENT_ENCODING, header::ACCEPT, header::ACCEPT_ENCODING];
 
 /// Response headers that the client gets. `Content-Length` follows from the body.
-const RESPONSE_HEADERS: [HeaderName; 7] = [
+const RESPONSE_HEADERS: [HeaderName; 8] = [
     header::CONTENT_TYPE,
     header::CONTENT_ENCODING,
     HeaderName::from_static("deprecation"),
@@ -97,6 +97,7 @@ const RESPONSE_HEADERS: [HeaderName; 7] = [
     header::RETRY_AFTER,
     header::CACHE_CONTROL,
     header::ETAG,
+    header::VARY,
 ];
 
 /// Permit of a request, held until its response is delivered or abandoned.

@@ -79,6 +79,8 @@ pub struct LatestState {
     pub snapshot: Option<Arc<Snapshot>>,
     /// True once the first poll has ended, with or without success.
     pub first_poll_done: bool,
+    /// The state that was announced last.
+    pub state: ChainState,
 }
 
 /// Content and time of one accepted reply.
@@ -138,9 +140,10 @@ pub enum StaleReason {
 }
 
 /// State of a chain, as in `/v1/chains`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ChainState {
     /// There is no data yet.
+    #[default]
     NoData,
     /// Data is served, and none of it is old.
     Fresh,
@@ -252,11 +255,13 @@ impl StoredChain {
     ///
     /// Returns [`Unavailable`] if there is none, or only an expired one.
     pub fn servable_snapshot(&self) -> Result<ServableSnapshot, Unavailable> {
+        self.find_servable().ok_or_else(|| Unavailable::new(self.has_data()))
+    }
+
+    fn find_servable(&self) -> Option<ServableSnapshot> {
         // Taken before the look-up, so that a value which the cache still has is not older than `max_age`.
         let now = Instant::now();
-        let Some(snapshot) = self.inner.servable.get(&self.config().chain_id) else {
-            return Err(if self.has_data() { Unavailable::Expired } else { Unavailable::NoData });
-        };
+        let snapshot = self.inner.servable.get(&self.config().chain_id)?;
         let age = now.saturating_duration_since(snapshot.timestamps.observed_at);
         let head_age = now.saturating_duration_since(snapshot.timestamps.head_changed_at);
         let stale_reason = self.stale_reason(&snapshot, age, head_age, now);
@@ -264,7 +269,7 @@ impl StoredChain {
             Some(_) => Duration::ZERO,
             None => self.time_to_stale(&snapshot, age, head_age, now),
         };
-        Ok(ServableSnapshot { snapshot, age, head_age, stale_reason, fresh_for })
+        Some(ServableSnapshot { snapshot, age, head_age, stale_reason, fresh_for })
     }
 
     /// Returns the first reason that holds.
@@ -318,6 +323,17 @@ impl StoredChain {
         ChainState::new(&self.servable_snapshot())
     }
 
+    /// Notifies subscribers if the state has changed since it was announced last.
+    pub(crate) fn announce_state(&self) {
+        self.inner.latest.send_if_modified(|latest| {
+            // Looked up under the lock, so that an older state never replaces a newer one.
+            let servable = self.find_servable();
+            let servable = servable.ok_or_else(|| Unavailable::new(latest.snapshot.is_some()));
+            let state = ChainState::new(&servable);
+            std::mem::replace(&mut latest.state, state) != state
+        });
+    }
+
     /// Newest snapshot, however old; `None`: no reply was ever accepted.
     #[must_use]
     pub fn newest_snapshot(&self) -> Option<Arc<Snapshot>> {
@@ -356,9 +372,9 @@ impl StoredChain {
         read(&mut self.inner.scorer.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Returns a receiver of the newest state. It is notified of every snapshot with a new newest block or body, and of
-    /// one that is servable again after it had expired. Other snapshots replace the state without a notification.
-    /// A slow reader sees only the newest.
+    /// Returns a receiver of the newest state. It is notified of every snapshot with a new newest block or body, of one
+    /// that is servable again after it had expired, and of every change of [`state`](Self::state). Other snapshots
+    /// replace the newest without a notification. A slow reader sees only the newest.
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<LatestState> {
         self.inner.latest.subscribe()
@@ -366,6 +382,12 @@ impl StoredChain {
 
     fn has_data(&self) -> bool {
         self.inner.latest.borrow().snapshot.is_some()
+    }
+}
+
+impl Unavailable {
+    fn new(has_data: bool) -> Self {
+        if has_data { Self::Expired } else { Self::NoData }
     }
 }
 

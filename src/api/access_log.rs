@@ -170,6 +170,11 @@ fn truncated(text: &str, max_bytes: usize) -> &str {
 }
 
 impl RequestContext {
+    /// True if the fast path has responded.
+    pub(super) fn is_suggestion_route(&self) -> bool {
+        self.is_suggestion.load(Ordering::Relaxed)
+    }
+
     /// Records that the fast path responds.
     pub(super) fn set_suggestion_route(&self) {
         self.is_suggestion.store(true, Ordering::Relaxed);

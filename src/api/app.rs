@@ -21,6 +21,7 @@ use super::fast_path::FastPath;
 use super::problem::Problem;
 use super::request_checks::{AdminHosts, RequestChecks};
 use super::response_body::{self, BodyLimits};
+use super::vary;
 use crate::client_limits::ConnectedPeer;
 use crate::config::{self, Config};
 use crate::memory_budget::MemoryBudget;
@@ -112,10 +113,14 @@ impl App {
         let access_log = &self.inner.access_log;
         let context = access_log.start(&request);
         let mut admit = service_fn(|request| self.admit(request, peer, &context));
-        let Ok(response) = match &self.per_thread.cors {
+        let Ok(mut response) = match &self.per_thread.cors {
             Some(cors) => cors.layer(admit).call(request).await,
             None => admit.call(request).await,
         };
+        // The fast path has no reason of its own to vary.
+        if !context.is_suggestion_route() {
+            vary::join_lines(response.headers_mut());
+        }
         access_log.finish(context, response)
     }
 

@@ -1,10 +1,11 @@
 //! `GET /v1/{chain}/badge.svg`: the expected medium price as a small image for READMEs and pages.
 
 use axum::extract::RawQuery;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::header;
 use axum::response::{IntoResponse, Response};
 
 use super::extractors::ChainParam;
+use super::fee_history_chart::SVG_POLICY;
 use super::freshness::write_snapshot_headers;
 use super::openapi::components::{
     BadgeQuery, CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, UnknownChain,
@@ -37,7 +38,6 @@ const MAX_LABEL_CHARACTERS: usize = 40;
 pub(super) async fn get_badge(
     ChainParam(chain): ChainParam,
     RawQuery(query): RawQuery,
-    request: HeaderMap,
 ) -> Result<Response, Problem> {
     let parameters = Parameters::from_query(query.as_deref())?;
     let label = parameters.optional("label", parse_label)?;
@@ -47,14 +47,9 @@ pub(super) async fn get_badge(
     let value = rounded_price(current.snapshot.market.expected_price());
     let svg = Badge { label, value: &value, is_stale: current.is_stale() }.render();
     let etag = etag::for_body(svg.as_bytes());
-    let mut response = if etag::matches(&etag, &request) {
-        StatusCode::NOT_MODIFIED.into_response()
-    } else {
-        const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
-        let headers =
-            [(header::CONTENT_TYPE, "image/svg+xml"), (header::CONTENT_SECURITY_POLICY, POLICY)];
-        (headers, svg).into_response()
-    };
+    let headers =
+        [(header::CONTENT_TYPE, "image/svg+xml"), (header::CONTENT_SECURITY_POLICY, SVG_POLICY)];
+    let mut response = (headers, svg).into_response();
     let headers = response.headers_mut();
     headers.insert(header::ETAG, etag);
     write_snapshot_headers(headers, &chain, &current);

@@ -2,14 +2,13 @@
 
 use std::time::SystemTime;
 
-use axum::Json;
 use axum::extract::State;
-use axum::http::header;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::openapi::components::CommonErrors;
+use super::freshness::revalidated_json;
+use super::openapi::components::{CommonErrors, IfNoneMatch, PageNotModified};
 use crate::store::{ChainState, ChainStore, StaleReason, StoredChain};
 
 /// A configured chain.
@@ -70,15 +69,16 @@ enum Reason {
     path = "/v1/chains",
     operation_id = "getChains",
     tag = "Gas",
+    params(IfNoneMatch),
     responses(
-        CommonErrors,
+        CommonErrors, PageNotModified,
         (status = 200, description = "The chains, in ascending order of chain id.",
-            body = Vec<ChainSummary>, headers(("Cache-Control"))),
+            body = Vec<ChainSummary>, headers(("ETag"), ("Cache-Control"))),
     )
 )]
 pub(super) async fn list_chains(State(store): State<ChainStore>) -> Response {
     let summaries: Vec<ChainSummary> = store.chains().iter().map(ChainSummary::for_chain).collect();
-    ([(header::CACHE_CONTROL, "no-cache")], Json(summaries)).into_response()
+    revalidated_json(&summaries)
 }
 
 impl<'a> ChainSummary<'a> {

@@ -4,7 +4,6 @@
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, RawQuery, State};
-use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -12,9 +11,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::extractors::{ChainParam, find_chain};
+use super::freshness::revalidated_json;
 use super::openapi::components::{
     ApiKeyPath, BlocknativeQuery, ChainIdParam, CommonErrors, EtherscanQuery, FeesUnavailable,
-    IfNoneMatch, NotModified, UnknownChain,
+    IfNoneMatch, NotModified, PageNotModified, UnknownChain,
 };
 use super::parameters::invalid_parameter;
 use super::problem::{Problem, ProblemCode};
@@ -74,18 +74,14 @@ pub(super) fn root_routes(formats: Formats) -> Router<ChainStore> {
         .route(METAMASK_PRICES, get(metamask_prices))
 }
 
-/// Builds the response with a prepared document; 304 if the client's copy is current.
-fn respond(
-    chain: &StoredChain,
-    document: Document,
-    request: &HeaderMap,
-) -> Result<Response, Problem> {
+/// Builds the response with a prepared document.
+fn respond(chain: &StoredChain, document: Document) -> Result<Response, Problem> {
     let current =
         chain.servable_snapshot().map_err(|reason| Problem::unavailable(chain, reason))?;
     let prepared = current.snapshot.documents.get(document);
     let (json, etag) = prepared.ok_or_else(|| Problem::without_rewards(chain))?;
     let headers = suggestion::headers_of(chain, &current, &etag);
-    Ok(suggestion::conditional_response(headers, json, request))
+    Ok((headers, json).into_response())
 }
 
 /// Suggested fees in MetaMask's format
@@ -103,11 +99,8 @@ fn respond(
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
-async fn metamask_fees(
-    ChainParam(chain): ChainParam,
-    request: HeaderMap,
-) -> Result<Response, Problem> {
-    respond(&chain, Document::MetamaskFees, &request)
+async fn metamask_fees(ChainParam(chain): ChainParam) -> Result<Response, Problem> {
+    respond(&chain, Document::MetamaskFees)
 }
 
 /// Suggested fees in MetaMask's format, with an API key in the path
@@ -128,11 +121,10 @@ async fn metamask_fees(
 async fn metamask_fees_with_key(
     State(store): State<ChainStore>,
     path: Result<Path<(String, String)>, PathRejection>,
-    request: HeaderMap,
 ) -> Result<Response, Problem> {
     let id = path.map_or_else(|_| String::new(), |Path((_, id))| id);
     let chain = find_chain(&store, &id)?;
-    respond(chain, Document::MetamaskFees, &request)
+    respond(chain, Document::MetamaskFees)
 }
 
 /// Gas prices in MetaMask's format, for networks without EIP-1559
@@ -150,11 +142,8 @@ async fn metamask_fees_with_key(
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
-async fn metamask_prices(
-    ChainParam(chain): ChainParam,
-    request: HeaderMap,
-) -> Result<Response, Problem> {
-    respond(&chain, Document::MetamaskPrices, &request)
+async fn metamask_prices(ChainParam(chain): ChainParam) -> Result<Response, Problem> {
+    respond(&chain, Document::MetamaskPrices)
 }
 
 #[derive(utoipa::ToSchema)]
@@ -186,15 +175,11 @@ enum EtherscanResponse {
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
-async fn etherscan(
-    State(store): State<ChainStore>,
-    RawQuery(query): RawQuery,
-    request: HeaderMap,
-) -> Response {
+async fn etherscan(State(store): State<ChainStore>, RawQuery(query): RawQuery) -> Response {
     let query = query.unwrap_or_default();
     let response = etherscan_document(&query).and_then(|document| {
         let id = parameter(&query, "chainid")?;
-        respond(chain_or_lowest(&store, id)?, document, &request)
+        respond(chain_or_lowest(&store, id)?, document)
     });
     response.unwrap_or_else(|problem| etherscan_error(&problem))
 }
@@ -240,8 +225,8 @@ fn etherscan_error(problem: &Problem) -> Response {
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
-async fn safe(chain: Result<ChainParam, Problem>, request: HeaderMap) -> Response {
-    let response = chain.and_then(|ChainParam(chain)| respond(&chain, Document::Safe, &request));
+async fn safe(chain: Result<ChainParam, Problem>) -> Response {
+    let response = chain.and_then(|ChainParam(chain)| respond(&chain, Document::Safe));
     response.unwrap_or_else(|problem| etherscan_error(&problem))
 }
 
@@ -263,7 +248,6 @@ async fn safe(chain: Result<ChainParam, Problem>, request: HeaderMap) -> Respons
 async fn blocknative_prices(
     State(store): State<ChainStore>,
     RawQuery(query): RawQuery,
-    request: HeaderMap,
 ) -> Result<Response, Problem> {
     let query = query.unwrap_or_default();
     let id = parameter(&query, "chainid")?;
@@ -272,7 +256,7 @@ async fn blocknative_prices(
             return Err(invalid_parameter(name, "names no chain here; use `chainid`"));
         }
     }
-    respond(chain_or_lowest(&store, id)?, Document::Blocknative, &request)
+    respond(chain_or_lowest(&store, id)?, Document::Blocknative)
 }
 
 /// Configured chains in Blocknative's format
@@ -281,15 +265,16 @@ async fn blocknative_prices(
     path = "/chains",
     operation_id = "getBlocknativeChains",
     tag = TAG,
+    params(IfNoneMatch),
     responses(
-        CommonErrors,
+        CommonErrors, PageNotModified,
         (status = 200, description = "The chains, in ascending order of chain id.",
-            body = Vec<SupportedChain>, headers(("Cache-Control"))),
+            body = Vec<SupportedChain>, headers(("ETag"), ("Cache-Control"))),
     )
 )]
 async fn blocknative_chains(State(store): State<ChainStore>) -> Response {
     let chains = store.chains().iter().map(|chain| SupportedChain::new(chain.config()));
-    ([(header::CACHE_CONTROL, "no-cache")], Json(chains.collect::<Vec<_>>())).into_response()
+    revalidated_json(&chains.collect::<Vec<_>>())
 }
 
 /// Fees by speed in the format of rrelayer's custom gas provider
@@ -305,8 +290,8 @@ async fn blocknative_chains(State(store): State<ChainStore>) -> Response {
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
-async fn rrelayer(ChainParam(chain): ChainParam, request: HeaderMap) -> Result<Response, Problem> {
-    respond(&chain, Document::Rrelayer, &request)
+async fn rrelayer(ChainParam(chain): ChainParam) -> Result<Response, Problem> {
+    respond(&chain, Document::Rrelayer)
 }
 
 /// Fees by speed in the format of Polygon's gas station
@@ -322,8 +307,8 @@ async fn rrelayer(ChainParam(chain): ChainParam, request: HeaderMap) -> Result<R
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
-async fn polygon(ChainParam(chain): ChainParam, request: HeaderMap) -> Result<Response, Problem> {
-    respond(&chain, Document::Polygon, &request)
+async fn polygon(ChainParam(chain): ChainParam) -> Result<Response, Problem> {
+    respond(&chain, Document::Polygon)
 }
 
 /// Prices by speed in one object
@@ -339,8 +324,8 @@ async fn polygon(ChainParam(chain): ChainParam, request: HeaderMap) -> Result<Re
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
-async fn flat(ChainParam(chain): ChainParam, request: HeaderMap) -> Result<Response, Problem> {
-    respond(&chain, Document::Flat, &request)
+async fn flat(ChainParam(chain): ChainParam) -> Result<Response, Problem> {
+    respond(&chain, Document::Flat)
 }
 
 /// Returns the chain with this id, or the one with the lowest id.

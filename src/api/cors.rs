@@ -6,7 +6,7 @@ use axum::http::{HeaderName, Method, header};
 use tower_http::cors::{AllowOrigin, Any, CorsLayer};
 
 use super::delegation::X_DELEGATION_SOURCE;
-use super::freshness::{X_NEWEST_BLOCK, X_STALE};
+use super::freshness::{X_DOUBT, X_NEWEST_BLOCK, X_STALE};
 use super::request_id::X_REQUEST_ID;
 use crate::config;
 use crate::delegation::X_API_KEY;
@@ -28,12 +28,13 @@ const ALLOWED_HEADERS: [HeaderName; 9] = [
     X_CLIENT_ID,
 ];
 
-const EXPOSED_HEADERS: [HeaderName; 7] = [
+const EXPOSED_HEADERS: [HeaderName; 8] = [
     header::ETAG,
     header::AGE,
     header::RETRY_AFTER,
     X_NEWEST_BLOCK,
     X_STALE,
+    X_DOUBT,
     X_DELEGATION_SOURCE,
     X_REQUEST_ID,
 ];

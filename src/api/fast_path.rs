@@ -3,8 +3,11 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use axum::http::header::ACCESS_CONTROL_EXPOSE_HEADERS;
-use axum::http::{HeaderMap, HeaderValue, Method, Request};
+use axum::body::Body;
+use axum::http::header::{
+    self, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, X_CONTENT_TYPE_OPTIONS,
+};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 
@@ -12,6 +15,7 @@ use super::freshness::Freshness;
 use super::problem::Problem;
 use super::request_id::X_REQUEST_ID;
 use super::suggestion::{self, FreshnessCounters};
+use crate::etag;
 use crate::metrics::Metrics;
 use crate::store::{ChainStore, ServableSnapshot, Snapshot, StoredChain};
 
@@ -29,6 +33,8 @@ pub(super) struct FastPath {
 struct FastChain {
     chain: StoredChain,
     freshness_counters: FreshnessCounters,
+    /// True if web pages of any origin may read the responses.
+    allows_any_origin: bool,
     /// The last response. Within a second nearly all responses are the same, and copying one takes a fraction of the
     /// time of building one.
     last_response: RwLock<Option<CachedResponse>>,
@@ -45,10 +51,16 @@ struct CachedResponse {
 
 impl FastPath {
     /// Prepares the shortcut for the chains of `store`, with routes below `base_path`.
-    pub(super) fn new(base_path: &str, store: &ChainStore, metrics: &Metrics) -> Self {
+    pub(super) fn new(
+        base_path: &str,
+        store: &ChainStore,
+        allows_any_origin: bool,
+        metrics: &Metrics,
+    ) -> Self {
         let fast_chain = |chain: &StoredChain| FastChain {
             chain: chain.clone(),
             freshness_counters: FreshnessCounters::new(chain, metrics),
+            allows_any_origin,
             last_response: RwLock::new(None),
         };
         let chains = store.chains().iter().map(fast_chain).collect();
@@ -57,9 +69,10 @@ impl FastPath {
 
     /// Returns a shortcut that shares no cached response with this one.
     pub(super) fn for_thread(&self) -> Self {
-        let fast_chain = |FastChain { chain, freshness_counters, .. }: &FastChain| FastChain {
-            chain: chain.clone(),
-            freshness_counters: freshness_counters.clone(),
+        let fast_chain = |other: &FastChain| FastChain {
+            chain: other.chain.clone(),
+            freshness_counters: other.freshness_counters.clone(),
+            allows_any_origin: other.allows_any_origin,
             last_response: RwLock::new(None),
         };
         let chains = self.chains.iter().map(fast_chain).collect();
@@ -82,11 +95,32 @@ impl FastPath {
         Some(match result {
             Ok(current) => {
                 let (headers, body) = fast_chain.headers_and_body(&current);
-                suggestion::conditional_response(headers, body, request.headers())
+                conditional_response(headers, body, request.headers())
             }
             Err(reason) => Problem::unavailable(&fast_chain.chain, reason).into_response(),
         })
     }
+}
+
+/// Builds the response with these headers; 304 if `If-None-Match` contains their entity tag. The layers of the router do
+/// the same for the other routes.
+fn conditional_response(
+    mut headers: HeaderMap,
+    body: Bytes,
+    request_headers: &HeaderMap,
+) -> Response {
+    let conditions = request_headers.get_all(header::IF_NONE_MATCH).iter();
+    let is_not_modified =
+        headers.get(header::ETAG).is_some_and(|tag| etag::matches(tag, conditions));
+    let mut response = Response::new(Body::empty());
+    if is_not_modified {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        headers.remove(header::CONTENT_TYPE);
+    } else {
+        *response.body_mut() = Body::from(body);
+    }
+    *response.headers_mut() = headers;
+    response
 }
 
 impl FastChain {
@@ -104,7 +138,11 @@ impl FastChain {
         let mut headers = suggestion::headers_with(snapshot, &etag, freshness);
         // Reserves places for what the layers add to every response, so that a copied map does not have to grow.
         headers.insert(X_REQUEST_ID, HeaderValue::from_static(""));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(""));
+        if self.allows_any_origin {
+            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+        }
         let body = Bytes::copy_from_slice(&snapshot.body);
         let entry = CachedResponse {
             snapshot: Arc::clone(snapshot),

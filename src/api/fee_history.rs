@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{FromRef, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use utoipa::ToSchema;
 
 use super::extractors::{BlockCount, ChainParam};
-use super::freshness::{Freshness, X_NEWEST_BLOCK};
+use super::freshness::{X_NEWEST_BLOCK, write_snapshot_headers};
 use super::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
 use super::problem::Problem;
 use crate::client_limits::ClientHandle;
@@ -73,8 +73,9 @@ pub(super) async fn get_fee_history(
     let permit = serializer.permit_for(count).await;
     let (current, window) =
         chain.snapshot_with_blocks(count).map_err(|reason| Problem::unavailable(&chain, reason))?;
-    let newest_block = window.newest_block;
-    let freshness = Freshness::from_snapshot(&chain, &current);
+    let mut headers = HeaderMap::new();
+    write_snapshot_headers(&mut headers, &chain, &current);
+    headers.insert(X_NEWEST_BLOCK, window.newest_block.into());
     let serialize = move || {
         let history = Json(FeeHistoryBody::from_window(&chain, &window)).into_response();
         drop(permit);
@@ -87,9 +88,7 @@ pub(super) async fn get_fee_history(
     } else {
         serialize()
     };
-    let headers = response.headers_mut();
-    headers.insert(X_NEWEST_BLOCK, newest_block.into());
-    freshness.write_headers(headers);
+    response.headers_mut().extend(headers);
     Ok(response)
 }
 

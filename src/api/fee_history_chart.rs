@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{FromRef, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use moka::future::Cache;
@@ -14,7 +14,7 @@ use tokio::task::JoinError;
 
 use super::chunked_body::{Charged, ChunkedBody};
 use super::extractors::{BlockCount, ChainParam};
-use super::freshness::{Freshness, X_NEWEST_BLOCK};
+use super::freshness::{X_NEWEST_BLOCK, write_snapshot_headers};
 use super::openapi::components::{
     CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, UnknownChain,
 };
@@ -26,6 +26,9 @@ use crate::memory_budget::{MemoryBudget, MemoryExhausted};
 use crate::metrics::{Counter, Metrics};
 use crate::store::{BlockWindow, ChainStore, ServableSnapshot, StoredChain, Unavailable};
 use crate::wire::percentile_numbers;
+
+/// Policy of an image of this service: it has its styles inside, and loads nothing.
+pub(super) const SVG_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// Charts of the current state of all chains. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -87,14 +90,14 @@ impl ChartRenderer {
     /// Charts of one client that are rendered or wait for that.
     const MAX_PER_CLIENT: usize = 32;
 
-    /// Returns the chart of the chain's newest `blocks` and its freshness. It is rendered at most once per state of the
-    /// chain.
+    /// Returns the chart of the chain's newest `blocks` and the snapshot that it shows. It is rendered at most once per
+    /// state of the chain.
     async fn get_or_render(
         &self,
         chain: &StoredChain,
         blocks: usize,
         client: &ClientHandle,
-    ) -> Result<(RenderedChart, Freshness), Arc<ChartError>> {
+    ) -> Result<(RenderedChart, ServableSnapshot), Arc<ChartError>> {
         let (current, revision) =
             chain.snapshot_with_revision().map_err(ChartError::Unavailable)?;
         let key = ChartKey {
@@ -104,15 +107,14 @@ impl ChartRenderer {
             suggestion: current.snapshot.etag.clone(),
             is_stale: current.is_stale(),
         };
-        let freshness = Freshness::from_snapshot(chain, &current);
         if let Some(chart) = self.cache.get(&key).await {
-            return Ok((chart, freshness));
+            return Ok((chart, current));
         }
         // A client's charts must not keep those of others waiting for long.
         let permit = client.acquire(LongRequestKind::Chart, Self::MAX_PER_CLIENT);
         let _permit = permit.map_err(|_| ChartError::TooManyPerClient)?;
         let chart = self.cache.try_get_with(key, self.render(chain, blocks)).await?;
-        Ok((chart, freshness))
+        Ok((chart, current))
     }
 
     async fn render(
@@ -194,10 +196,9 @@ pub(super) async fn get_chart(
     ChainParam(chain): ChainParam,
     count: BlockCount,
     client: ClientHandle,
-    request: HeaderMap,
 ) -> Result<Response, Problem> {
     let count = count.validate_and_charge(chain.config().history_blocks.get(), &client)?;
-    let (chart, freshness) =
+    let (chart, current) =
         renderer.get_or_render(&chain, count, &client).await.map_err(|error| match &*error {
             ChartError::Unavailable(reason) => Problem::unavailable(&chain, *reason),
             ChartError::TooManyPerClient => Problem::too_many_concurrent(),
@@ -207,20 +208,14 @@ pub(super) async fn get_chart(
                 Problem::from_status(StatusCode::INTERNAL_SERVER_ERROR)
             }
         })?;
-    let mut response = if etag::matches(&chart.etag, &request) {
-        StatusCode::NOT_MODIFIED.into_response()
-    } else {
-        // The chart has its styles inside, and loads nothing.
-        const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
-        let headers =
-            [(header::CONTENT_TYPE, "image/svg+xml"), (header::CONTENT_SECURITY_POLICY, POLICY)];
-        let body = Body::from(ChunkedBody::from(chart.svg));
-        (headers, Extension(Charged), body).into_response()
-    };
+    let headers =
+        [(header::CONTENT_TYPE, "image/svg+xml"), (header::CONTENT_SECURITY_POLICY, SVG_POLICY)];
+    let body = Body::from(ChunkedBody::from(chart.svg));
+    let mut response = (headers, Extension(Charged), body).into_response();
     let headers = response.headers_mut();
     headers.insert(header::ETAG, chart.etag);
+    write_snapshot_headers(headers, &chain, &current);
     headers.insert(X_NEWEST_BLOCK, chart.newest_block.into());
-    freshness.write_headers(headers);
     Ok(response)
 }
 

@@ -12,7 +12,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::extractors::ChainParam;
-use super::freshness::{X_NEWEST_BLOCK, X_STALE, write_snapshot_headers};
+use super::freshness::{X_NEWEST_BLOCK, X_STALE, write_last_modified, write_snapshot_headers};
 use super::openapi::components::{CommonErrors, NoTrend, TrendQuery, UnknownChain};
 use super::parameters::{Parameters, invalid_parameter};
 use super::problem::Problem;
@@ -143,6 +143,9 @@ fn write_headers(headers: &mut HeaderMap, chain: &StoredChain, trend_age: &Trend
     if let TrendAge::Expired { newest_block, age } = trend_age {
         headers.insert(AGE, age.as_secs().into());
         headers.insert(X_NEWEST_BLOCK, (*newest_block).into());
+        if let Some(snapshot) = chain.newest_snapshot() {
+            write_last_modified(headers, snapshot.block.last_modified());
+        }
     }
 }
 

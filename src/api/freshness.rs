@@ -1,65 +1,102 @@
 //! Age and cache lifetime of a response, as headers.
+//!
+//! A browser gives out a copy within `stale-while-revalidate` without a word, so `Cache-Control` lets it keep a response
+//! until the next block is due and no longer. Shared caches may bridge a restart of the service with an older copy
+//! (`CDN-Cache-Control`, RFC 9213).
 
+use std::time::SystemTime;
+
+use axum::body::Body;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use httpdate::HttpDate;
+use serde::Serialize;
 
+use crate::etag;
+use crate::fees::plausibility::Doubt;
 use crate::store::{ServableSnapshot, StoredChain};
 
 pub(super) const X_NEWEST_BLOCK: HeaderName = HeaderName::from_static("x-newest-block");
 pub(super) const X_STALE: HeaderName = HeaderName::from_static("x-stale");
+pub(super) const X_DOUBT: HeaderName = HeaderName::from_static("x-doubt");
+const CDN_CACHE_CONTROL: HeaderName = HeaderName::from_static("cdn-cache-control");
+const X_ACCEL_EXPIRES: HeaderName = HeaderName::from_static("x-accel-expires");
 
-/// Age of a response's data and its lifetime in caches. All values are in whole seconds, rounded down, so that no cache
+/// Age of a response's data and its lifetime in caches. All times are in whole seconds, rounded down, so that no cache
 /// keeps a response too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Freshness {
+    /// Since the accepted reply.
     age: u64,
-    /// Seconds until the next block is expected.
-    fresh_for: u64,
-    /// Seconds until the data is too old to serve.
-    usable_for: u64,
+    /// From now until the next block is expected, or until the data becomes stale or too old to serve.
+    remaining: u64,
+    /// From the accepted reply until the same moment, as caches count that subtract `Age` (RFC 9111, section 4.2).
+    max_age: u64,
+    /// From the accepted reply until the data is too old to serve.
+    limit: u64,
     is_stale: bool,
+    last_modified: SystemTime,
 }
 
 impl Freshness {
     pub(super) fn from_snapshot(chain: &StoredChain, current: &ServableSnapshot) -> Self {
         let config = chain.config();
+        let until_next_block = config.block_time.saturating_sub(current.head_age);
+        let until_too_old = config.max_age.saturating_sub(current.age);
+        // A copy without `X-Stale` must not outlive the moment from which the service sends it.
+        let until_stale = if current.is_stale() { until_next_block } else { current.fresh_for };
+        let remaining = until_next_block.min(until_too_old).min(until_stale).as_secs();
+        let age = current.age.as_secs();
         Self {
-            age: current.age.as_secs(),
-            fresh_for: config.block_time.saturating_sub(current.head_age).as_secs(),
-            usable_for: config.max_age.saturating_sub(current.age).as_secs(),
+            age,
+            remaining,
+            max_age: age.saturating_add(remaining),
+            limit: config.max_age.as_secs(),
             is_stale: current.is_stale(),
+            last_modified: current.snapshot.block.last_modified(),
         }
     }
 
-    /// Returns the freshness of a response that contains both values.
-    pub(super) fn combine(self, other: Self) -> Self {
+    /// Returns the freshness of a response that contains both values: the age of the older one, and the lifetime of the
+    /// one that expires first.
+    fn combine(self, other: Self) -> Self {
         Self {
             age: self.age.max(other.age),
-            fresh_for: self.fresh_for.min(other.fresh_for),
-            usable_for: self.usable_for.min(other.usable_for),
+            remaining: self.remaining.min(other.remaining),
+            max_age: self.max_age.min(other.max_age),
+            limit: self.limit.min(other.limit),
             is_stale: self.is_stale || other.is_stale,
+            last_modified: self.last_modified.min(other.last_modified),
         }
     }
 
-    /// Writes `Cache-Control`, `Age` and, if the data is stale, `X-Stale`. `max-age` is the remaining time. A cache
-    /// that also subtracts `Age` (RFC 9111, section 4.2) keeps a response for less time than one that does not.
-    pub(super) fn write_headers(self, headers: &mut HeaderMap) {
-        let fresh = self.fresh_for.min(self.usable_for);
-        let usable = self.usable_for.saturating_sub(fresh);
-        let (mut fresh_buffer, mut usable_buffer) = (itoa::Buffer::new(), itoa::Buffer::new());
-        let (fresh, usable) = (fresh_buffer.format(fresh), usable_buffer.format(usable));
-        let directives = [
-            "public, max-age=",
-            fresh,
-            ", stale-while-revalidate=",
-            usable,
-            ", stale-if-error=",
-            usable,
-        ];
-        let cache_control = HeaderValue::try_from(directives.concat())
-            .expect("letters, digits and punctuation are a header value");
-        headers.insert(header::CACHE_CONTROL, cache_control);
+    /// Writes the headers of age and lifetime, and `X-Stale` and `X-Doubt` if they apply.
+    pub(super) fn write_headers(self, headers: &mut HeaderMap, doubts: &[Doubt]) {
+        let fresh = format!("public, max-age={}", self.max_age);
+        let bridged = self.limit.saturating_sub(self.max_age);
+        let for_shared_caches =
+            format!("{fresh}, stale-while-revalidate={bridged}, stale-if-error={bridged}");
+        headers.insert(header::CACHE_CONTROL, header_value(fresh));
+        headers.insert(CDN_CACHE_CONTROL, header_value(for_shared_caches));
+        // nginx does not subtract `Age`, and takes this header, which it does not pass on, for the time from now.
+        headers.insert(X_ACCEL_EXPIRES, self.remaining.into());
+        self.write_data_headers(headers, doubts);
+    }
+
+    /// Writes the headers of a response that no cache may store.
+    pub(super) fn write_uncached_headers(self, headers: &mut HeaderMap, doubts: &[Doubt]) {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        self.write_data_headers(headers, doubts);
+    }
+
+    fn write_data_headers(self, headers: &mut HeaderMap, doubts: &[Doubt]) {
         headers.insert(header::AGE, self.age.into());
+        write_last_modified(headers, self.last_modified);
         self.write_stale_header(headers);
+        if !doubts.is_empty() {
+            let names: Vec<_> = doubts.iter().map(|doubt| doubt.name()).collect();
+            headers.insert(X_DOUBT, header_value(names.join(",")));
+        }
     }
 
     /// Writes `X-Stale` if the data is stale.
@@ -70,14 +107,33 @@ impl Freshness {
     }
 }
 
+/// Writes `Last-Modified`, which is never later than `Date`: the clock may have been put back since the block was read.
+pub(super) fn write_last_modified(headers: &mut HeaderMap, time: SystemTime) {
+    let date = HttpDate::from(time.min(SystemTime::now())).to_string();
+    headers.insert(header::LAST_MODIFIED, header_value(date));
+}
+
+/// Converts a text of letters, digits and punctuation.
+fn header_value(text: String) -> HeaderValue {
+    HeaderValue::try_from(text).expect("letters, digits and punctuation are a header value")
+}
+
 /// Writes the headers of a list of these chains. An empty list must not be stored.
 pub(super) fn write_list_headers<'a>(
     headers: &mut HeaderMap,
     available: impl Iterator<Item = (&'a StoredChain, &'a ServableSnapshot)>,
 ) {
-    let freshness = available.map(|(chain, current)| Freshness::from_snapshot(chain, current));
+    let mut doubts = Vec::new();
+    let freshness = available.map(|(chain, current)| {
+        doubts.extend_from_slice(&current.snapshot.doubts);
+        Freshness::from_snapshot(chain, current)
+    });
     match freshness.reduce(Freshness::combine) {
-        Some(freshness) => freshness.write_headers(headers),
+        Some(freshness) => {
+            doubts.sort_unstable();
+            doubts.dedup();
+            freshness.write_headers(headers, &doubts);
+        }
         None => {
             headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         }
@@ -91,24 +147,171 @@ pub(super) fn write_snapshot_headers(
     current: &ServableSnapshot,
 ) {
     headers.insert(X_NEWEST_BLOCK, current.snapshot.newest_block.into());
-    Freshness::from_snapshot(chain, current).write_headers(headers);
+    let freshness = Freshness::from_snapshot(chain, current);
+    freshness.write_headers(headers, &current.snapshot.doubts);
+}
+
+/// Like [`write_snapshot_headers`], for a response that no cache may store.
+pub(super) fn write_uncached_snapshot_headers(
+    headers: &mut HeaderMap,
+    chain: &StoredChain,
+    current: &ServableSnapshot,
+) {
+    headers.insert(X_NEWEST_BLOCK, current.snapshot.newest_block.into());
+    let freshness = Freshness::from_snapshot(chain, current);
+    freshness.write_uncached_headers(headers, &current.snapshot.doubts);
+}
+
+/// Builds the response with `body` as JSON that caches have to validate at each use.
+pub(super) fn revalidated_json(body: &impl Serialize) -> Response {
+    let json = serde_json::to_vec(body).expect("a struct of strings serialises");
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static("application/json")),
+        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
+        (header::ETAG, etag::for_body(&json)),
+    ];
+    (headers, Body::from(json)).into_response()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
+    use crate::config::Config;
+    use crate::fees::{self, Block, FeeHistory, HeadReading, HeaderTime};
+    use crate::store::{Accepted, ChainStore, StaleReason};
+
+    /// Second of the newest block in `Last-Modified`, since 1970.
+    const BLOCK_SECOND: u64 = 1_700_000_000;
+    const BLOCK_DATE: &str = "Tue, 14 Nov 2023 22:13:20 GMT";
+
+    /// Returns a chain with blocks every 12 s, and a snapshot with a block of this second and these doubts.
+    fn chain(key: &str, second: u64, doubts: &[Doubt]) -> (StoredChain, ServableSnapshot) {
+        let toml = format!(
+            "[chains.{key}]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:1\"]\nblock_time = \"12s\"\n\
+             max_age = \"60500ms\"\nmax_block_age = \"0s\"\npricing.priority_fee_floor = \"1 gwei\""
+        );
+        let config = Config::from_toml(&toml).unwrap();
+        let (store, mut publishers) = ChainStore::new(&config.chains);
+        let chain = store.chain(key).unwrap().clone();
+        let block = Block { base_fee: 1, gas_used_ratio: None, rewards: None };
+        let history = FeeHistory::new(1, vec![block; 3], None).unwrap();
+        let market = fees::price(&history, &chain.config().pricing).unwrap();
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        let header = HeaderTime::new(3, second, Instant::now(), now);
+        publishers[0].publish(Accepted {
+            head: HeadReading::Header(header),
+            doubts: doubts.to_vec(),
+            ..Accepted::now(&history, market)
+        });
+        let current = chain.servable_snapshot().unwrap();
+        (chain, current)
+    }
+
+    /// Returns the snapshot with these ages, in milliseconds.
+    fn aged(current: &ServableSnapshot, age: u64, head_age: u64) -> ServableSnapshot {
+        ServableSnapshot {
+            age: Duration::from_millis(age),
+            head_age: Duration::from_millis(head_age),
+            stale_reason: None,
+            fresh_for: Duration::from_mins(1),
+            ..current.clone()
+        }
+    }
+
+    fn text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
+        headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// Returns `Age`, `Cache-Control`, `CDN-Cache-Control` and `X-Accel-Expires`.
+    fn lifetimes(headers: &HeaderMap) -> [&str; 4] {
+        ["age", "cache-control", "cdn-cache-control", "x-accel-expires"]
+            .map(|name| text(headers, name))
+    }
 
     #[test]
-    fn a_combined_response_is_as_fresh_as_its_oldest_part() {
-        let old = Freshness { age: 9, fresh_for: 0, usable_for: 20, is_stale: true };
-        let new = Freshness { age: 1, fresh_for: 2, usable_for: 10, is_stale: false };
-        for combined in [old.combine(new), new.combine(old)] {
+    fn lifetimes_count_from_the_reply_and_end_at_the_next_block() {
+        let (chain, current) = chain("a", BLOCK_SECOND, &[]);
+        let headers = |current: &ServableSnapshot| {
             let mut headers = HeaderMap::new();
-            combined.write_headers(&mut headers);
-            assert_eq!(headers["age"], "9");
-            assert_eq!(headers["x-stale"], "true");
-            let directives = "public, max-age=0, stale-while-revalidate=10, stale-if-error=10";
-            assert_eq!(headers["cache-control"], directives);
+            write_snapshot_headers(&mut headers, &chain, current);
+            headers
+        };
+        let shared = |fresh: u64, bridged: u64| {
+            format!(
+                "public, max-age={fresh}, stale-while-revalidate={bridged}, stale-if-error={bridged}"
+            )
+        };
+        for (age, head_age, lifetime) in [
+            (0, 0, ("0", 12, "12")),
+            (7_400, 7_400, ("7", 11, "4")),
+            (7_400, 8_000, ("7", 11, "4")),
+            // A block that is late was confirmed a moment ago.
+            (200, 15_000, ("0", 0, "0")),
+            (11_900, 11_900, ("11", 11, "0")),
+            (30_000, 30_000, ("30", 30, "0")),
+            (60_400, 60_400, ("60", 60, "0")),
+        ] {
+            let headers = headers(&aged(&current, age, head_age));
+            let (age, max_age, remaining) = lifetime;
+            let cache_control = format!("public, max-age={max_age}");
+            let expected = [age, &cache_control, &shared(max_age, 60 - max_age), remaining];
+            assert_eq!(lifetimes(&headers), expected);
+            assert_eq!(text(&headers, "last-modified"), BLOCK_DATE);
+            assert_eq!(text(&headers, "x-newest-block"), "3");
+            assert_eq!([text(&headers, "x-stale"), text(&headers, "x-doubt")], ["", ""]);
         }
+        // A copy without the label ends when the label begins.
+        let soon =
+            ServableSnapshot { fresh_for: Duration::from_millis(1500), ..aged(&current, 0, 0) };
+        assert_eq!(lifetimes(&headers(&soon))[1], "public, max-age=1");
+        let stale = ServableSnapshot {
+            stale_reason: Some(StaleReason::OldBlock),
+            fresh_for: Duration::ZERO,
+            ..aged(&current, 0, 2000)
+        };
+        let headers = headers(&stale);
+        assert_eq!(lifetimes(&headers)[1], "public, max-age=10");
+        assert_eq!(text(&headers, "x-stale"), "true");
+    }
+
+    #[test]
+    fn a_response_that_is_not_stored_has_no_lifetime() {
+        let (chain, current) = chain("a", BLOCK_SECOND, &[Doubt::RewardLeap]);
+        let mut headers = HeaderMap::new();
+        write_uncached_snapshot_headers(&mut headers, &chain, &aged(&current, 3000, 3000));
+        assert_eq!(lifetimes(&headers), ["3", "no-store", "", ""]);
+        assert_eq!(text(&headers, "last-modified"), BLOCK_DATE);
+        assert_eq!(text(&headers, "x-doubt"), "reward_leap");
+    }
+
+    #[test]
+    fn a_list_is_as_old_as_its_oldest_and_lives_as_long_as_its_shortest() {
+        use Doubt::{BaseFeeLeap, Disagreement, HeadLeap};
+        let (old_chain, old) = chain("a", BLOCK_SECOND, &[HeadLeap, BaseFeeLeap]);
+        let (new_chain, new) = chain("b", BLOCK_SECOND + 60, &[Disagreement, HeadLeap]);
+        let old = ServableSnapshot {
+            stale_reason: Some(StaleReason::OldData),
+            ..aged(&old, 9_000, 9_000)
+        };
+        let new = aged(&new, 0, 8_000);
+        for members in
+            [[(&old_chain, &old), (&new_chain, &new)], [(&new_chain, &new), (&old_chain, &old)]]
+        {
+            let mut headers = HeaderMap::new();
+            write_list_headers(&mut headers, members.into_iter());
+            let shared = "public, max-age=4, stale-while-revalidate=56, stale-if-error=56";
+            assert_eq!(lifetimes(&headers), ["9", "public, max-age=4", shared, "3"]);
+            assert_eq!(text(&headers, "last-modified"), BLOCK_DATE);
+            assert_eq!(text(&headers, "x-stale"), "true");
+            assert_eq!(text(&headers, "x-doubt"), "base_fee_leap,head_leap,disagreement");
+        }
+        let mut headers = HeaderMap::new();
+        write_list_headers(&mut headers, [(&new_chain, &new)].into_iter());
+        assert_eq!(text(&headers, "x-stale"), "");
+        let mut headers = HeaderMap::new();
+        write_list_headers(&mut headers, std::iter::empty());
+        assert_eq!(lifetimes(&headers), ["", "no-store", "", ""]);
     }
 }

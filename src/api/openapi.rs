@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -36,6 +36,9 @@ use schemas::{Uint256, schema_ref};
 pub(super) use verification::TAG as VERIFICATION_TAG;
 
 const PROBLEM: &str = "application/problem+json";
+
+/// Headers of every response with `Age` and `X-Stale`.
+const FRESHNESS_HEADERS: [&str; 3] = ["CDN-Cache-Control", "Last-Modified", "X-Doubt"];
 
 const DESCRIPTION: &str = "Gas price suggestions for wallets and dApps on EVM networks.
 
@@ -146,6 +149,10 @@ fn complete_responses(operation: &mut Operation) {
         let RefOr::T(response) = response else { continue };
         let mut headers: Vec<_> = std::mem::take(&mut response.headers).into_keys().collect();
         headers.push("X-Request-Id".to_owned());
+        let has = |name: &str| headers.iter().any(|known| known == name);
+        if has("Age") && has("X-Stale") {
+            headers.extend(FRESHNESS_HEADERS.map(str::to_owned));
+        }
         if status.starts_with(['4', '5']) {
             headers.push("Cache-Control".to_owned());
             let content = std::mem::take(&mut response.content).into_iter();
@@ -328,11 +335,8 @@ pub(super) async fn get_document(
     State(SerializedDocument { json, etag }): State<SerializedDocument>,
     request: HeaderMap,
 ) -> Response {
-    let mut response = if etag::matches(&etag, &request) {
-        StatusCode::NOT_MODIFIED.into_response()
-    } else {
-        ([(CONTENT_TYPE, "application/json")], json.response(&request)).into_response()
-    };
+    let mut response =
+        ([(CONTENT_TYPE, "application/json")], json.response(&request)).into_response();
     let headers = response.headers_mut();
     headers.insert(ETAG, etag);
     // Clients revalidate every time, so a new configuration shows at once.

@@ -8,8 +8,8 @@ use std::sync::{Arc, OnceLock};
 
 use axum::body::Body;
 use axum::extract::{OriginalUri, State};
+use axum::http::HeaderName;
 use axum::http::header::{self, HeaderMap, HeaderValue};
-use axum::http::{HeaderName, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
@@ -147,7 +147,6 @@ const PAGE_HEADERS: [(HeaderName, HeaderValue); 3] = [
 pub(super) async fn dashboard(
     State(page): State<DashboardPage>,
     OriginalUri(uri): OriginalUri,
-    request: HeaderMap,
 ) -> Response {
     match uri.path().rsplit_once('/') {
         // The base path without its slash. The redirect is relative, because a proxy may serve this path under another
@@ -155,7 +154,7 @@ pub(super) async fn dashboard(
         Some((_, name)) if !name.is_empty() => {
             Redirect::permanent(&format!("{name}/")).into_response()
         }
-        _ => page_response(page.html, ContentPolicy::OwnImages, &request),
+        _ => page_response(page.html, ContentPolicy::OwnImages),
     }
 }
 
@@ -191,12 +190,8 @@ impl DashboardPage {
             headers(("ETag"), ("Cache-Control"), ("Content-Security-Policy"))),
     )
 )]
-pub(super) async fn verification_form(request: HeaderMap) -> Response {
-    page_response(
-        Bytes::from_static(VERIFICATION_FORM.as_bytes()),
-        ContentPolicy::OwnImages,
-        &request,
-    )
+pub(super) async fn verification_form() -> Response {
+    page_response(Bytes::from_static(VERIFICATION_FORM.as_bytes()), ContentPolicy::OwnImages)
 }
 
 /// This document as a web page
@@ -212,8 +207,8 @@ pub(super) async fn verification_form(request: HeaderMap) -> Response {
             headers(("ETag"), ("Cache-Control"), ("Content-Security-Policy"))),
     )
 )]
-pub(super) async fn docs(request: HeaderMap) -> Response {
-    page_response(Bytes::from_static(DOCS.as_bytes()), ContentPolicy::SwaggerUi, &request)
+pub(super) async fn docs() -> Response {
+    page_response(Bytes::from_static(DOCS.as_bytes()), ContentPolicy::SwaggerUi)
 }
 
 /// Serves the resources of the dashboard and of the page that shows the document.
@@ -283,51 +278,39 @@ impl Asset {
 
     fn response(&self, request: &HeaderMap) -> Response {
         let is_compressed = accepts_gzip(request);
-        let body = || {
-            if is_compressed {
-                return self.gzip.clone();
-            }
-            let decompress = || {
-                let mut bytes = Vec::new();
-                let read = GzDecoder::new(&*self.gzip).read_to_end(&mut bytes);
-                read.expect("the resource is valid gzip");
-                bytes.into()
-            };
-            self.plain.get_or_init(decompress).clone()
+        let decompress = || {
+            let mut bytes = Vec::new();
+            let read = GzDecoder::new(&*self.gzip).read_to_end(&mut bytes);
+            read.expect("the resource is valid gzip");
+            bytes.into()
         };
+        let body = if is_compressed { &self.gzip } else { self.plain.get_or_init(decompress) };
         let mut response =
-            conditional_response(&self.etag, self.content_type, body, self.content_policy, request);
+            response(&self.etag, self.content_type, body.clone(), self.content_policy);
         let headers = response.headers_mut();
         headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
-        if is_compressed && !response.status().is_redirection() {
-            let gzip = HeaderValue::from_static("gzip");
-            response.headers_mut().insert(header::CONTENT_ENCODING, gzip);
+        if is_compressed {
+            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
         }
         response
     }
 }
 
-fn page_response(html: Bytes, content_policy: ContentPolicy, request: &HeaderMap) -> Response {
-    let tag = etag::for_body(&html);
-    conditional_response(&tag, HTML, || html, content_policy, request)
+fn page_response(html: Bytes, content_policy: ContentPolicy) -> Response {
+    response(&etag::for_body(&html), HTML, html, content_policy)
 }
 
-fn conditional_response(
+fn response(
     tag: &HeaderValue,
     content_type: &'static str,
-    body: impl FnOnce() -> Bytes,
+    body: Bytes,
     content_policy: ContentPolicy,
-    request: &HeaderMap,
 ) -> Response {
-    let mut response = if etag::matches(tag, request) {
-        StatusCode::NOT_MODIFIED.into_response()
-    } else {
-        let content_type = HeaderValue::from_static(content_type);
-        let body = body();
-        let headers =
-            [(header::CONTENT_TYPE, content_type), (header::CONTENT_LENGTH, body.len().into())];
-        (headers, Extension(Charged), Body::from(ChunkedBody::from(body))).into_response()
-    };
+    let content_type = HeaderValue::from_static(content_type);
+    let headers =
+        [(header::CONTENT_TYPE, content_type), (header::CONTENT_LENGTH, body.len().into())];
+    let body = Body::from(ChunkedBody::from(body));
+    let mut response = (headers, Extension(Charged), body).into_response();
     let headers = response.headers_mut();
     headers.extend(PAGE_HEADERS);
     headers.insert(header::CONTENT_SECURITY_POLICY, content_policy.header());

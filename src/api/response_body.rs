@@ -1,24 +1,30 @@
-//! Middleware of every response's body: compression, the memory budget, and small frames.
+//! Middleware of every response's body: `If-None-Match`, compression, the memory budget, and small frames.
+//!
+//! A response with an entity tag becomes 304 here, after its other headers are complete, so that both have the same.
 //!
 //! A body is compressed at once and whole, so that no state of an encoder waits for a client that does not read. Bodies
 //! of unknown length pass unchanged: events, and what an upstream streams.
 
+use std::convert::Infallible;
 use std::io::Write;
 use std::sync::Arc;
 
 use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderMap, HeaderValue};
+use axum::http::response::Parts;
+use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use futures_util::StreamExt;
+use futures_util::stream::{self, StreamExt};
 use tokio::sync::Semaphore;
 
 use super::chunked_body::{Charged, ChunkedBody};
-use super::problem::Problem;
+use super::problem::{PassThroughError, Problem};
+use crate::etag;
 use crate::memory_budget::{MemoryBudget, Reservation};
 
 /// Memory budget of bodies, and the permit to compress a long one.
@@ -53,17 +59,22 @@ impl BodyLimits {
     }
 }
 
-/// Compresses the body of the response if the client accepts it, charges it to the memory budget unless it is charged
-/// already, and splits it into small frames. Responds 503 if the budget is exhausted.
+/// Drops the body of the response if the client has it. Else compresses it if the client accepts that, charges it to the
+/// memory budget unless it is charged already, and splits it into small frames. Responds 503 if the budget is exhausted.
 pub(super) async fn limit_body(
     State(limits): State<BodyLimits>,
     request: Request,
     next: Next,
 ) -> Response {
     let accepts_gzip = accepts_gzip(request.headers());
+    let conditions = conditions(&request);
     let (mut parts, body) = next.run(request).await.into_parts();
+    let is_not_modified = is_not_modified(&parts, &conditions);
     let length = body.size_hint().exact().and_then(|length| usize::try_from(length).ok());
     let Some(length) = length.filter(|length| *length > MIN_COMPRESSED_BYTES) else {
+        if is_not_modified {
+            return not_modified(parts);
+        }
         return Response::from_parts(parts, body);
     };
     let is_charged = parts.extensions.get::<Charged>().is_some();
@@ -71,6 +82,9 @@ pub(super) async fn limit_body(
         && is_compressible_type(&parts.headers);
     if is_compressible && !varies_by_encoding(&parts.headers) {
         parts.headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
+    }
+    if is_not_modified {
+        return not_modified(parts);
     }
     let should_compress = is_compressible && accepts_gzip;
     if !should_compress && (is_charged || length <= Reservation::FREE_BYTES) {
@@ -99,6 +113,33 @@ pub(super) async fn limit_body(
     }
     let body = ChunkedBody::new(chunks.into(), Some(reservation));
     Response::from_parts(parts, Body::from(body))
+}
+
+/// Returns the values of `If-None-Match`, which applies to GET and HEAD alone.
+fn conditions(request: &Request) -> Vec<HeaderValue> {
+    match *request.method() {
+        Method::GET | Method::HEAD => {
+            request.headers().get_all(header::IF_NONE_MATCH).iter().cloned().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Returns true if the client has this response. An upstream decides by itself about its own.
+fn is_not_modified(parts: &Parts, conditions: &[HeaderValue]) -> bool {
+    parts.status == StatusCode::OK
+        && parts.extensions.get::<PassThroughError>().is_none()
+        && parts.headers.get(header::ETAG).is_some_and(|tag| etag::matches(tag, conditions.iter()))
+}
+
+/// Returns the response without its body and what describes that.
+fn not_modified(mut parts: Parts) -> Response {
+    parts.status = StatusCode::NOT_MODIFIED;
+    for name in [header::CONTENT_TYPE, header::CONTENT_LENGTH, header::CONTENT_ENCODING] {
+        parts.headers.remove(name);
+    }
+    // An empty body would get a `Content-Length` of 0, which caches take for that of the 200.
+    Response::from_parts(parts, Body::from_stream(stream::empty::<Result<Bytes, Infallible>>()))
 }
 
 /// Returns the bytes of `chunks` as gzip.

@@ -4,10 +4,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::{MatchedPath, OriginalUri, Request, State};
 use axum::http::Uri;
-use axum::http::header::CACHE_CONTROL;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use percent_encoding::percent_decode_str;
@@ -16,7 +14,8 @@ use utoipa::ToSchema;
 use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::{Components, OpenApi, RefOr};
 
-use super::openapi::components::CommonErrors;
+use super::freshness::revalidated_json;
+use super::openapi::components::{CommonErrors, IfNoneMatch, PageNotModified};
 use super::problem::{Problem, ProblemCode};
 use super::verification;
 use super::{compat, openapi};
@@ -106,10 +105,13 @@ fn query_parameters(
     components: Option<&Components>,
 ) -> Option<Vec<String>> {
     const PAGES: &str = "Pages";
+    /// Readers of event streams add parameters of their own.
+    const STREAM: &str = "/stream";
     /// delegate.xyz's documents call two parameters of this route by other names.
     const RENAMED: (&str, [&str; 2]) = ("/registry/v2/check/erc721", ["vault", "delegate"]);
     let has_tag = |tag: &str| operation.tags.iter().flatten().any(|known| known == tag);
-    if has_tag(PAGES) || has_tag(openapi::VERIFICATION_TAG) || has_tag(compat::TAG) {
+    let takes_any = has_tag(PAGES) || has_tag(openapi::VERIFICATION_TAG) || has_tag(compat::TAG);
+    if takes_any || path.ends_with(STREAM) {
         return None;
     }
     let parameters =
@@ -194,13 +196,15 @@ pub(super) async fn not_found(
     path = "/v1",
     operation_id = "getRoutes",
     tag = "Operation",
+    params(IfNoneMatch),
     responses(
-        CommonErrors,
-        (status = 200, description = "The routes.", body = RoutesBody, headers(("Cache-Control"))),
+        CommonErrors, PageNotModified,
+        (status = 200, description = "The routes.", body = RoutesBody,
+            headers(("ETag"), ("Cache-Control"))),
     )
 )]
 pub(super) async fn list_routes(State(table): State<RouteTable>) -> Response {
-    ([(CACHE_CONTROL, "no-cache")], Json(table.body())).into_response()
+    revalidated_json(&table.body())
 }
 
 #[cfg(test)]
@@ -228,6 +232,8 @@ mod tests {
             (history, "blocks=2&bl%6fcks=3&"),
             ("/registry/v2/check/erc721", "vault=1&delegate=2&from=3&chainId=4&block=5&rights=6"),
             ("/", "utm_source=x"),
+            ("/v1/{chain}/gas-suggestion/stream", "lastEventId=1-a&evs_preamble=2056"),
+            ("/v1/gas-suggestions/stream", "_=1"),
             ("/verification/v2/contract/{chainId}/{address}", "fields=all"),
             ("/unknown", "a=b"),
         ] {

@@ -2,41 +2,56 @@
 //!
 //! A subscriber receives the current value, then every change. Nothing is queued for a slow client: when it reads
 //! again, it receives the newest value. The id of an event is the newest block and the entity tag, so a client that
-//! reconnects with it does not receive the same value again.
+//! reconnects with it does not receive the same value again. An event without an id follows each change of the chain's
+//! status, also of one that comes with time.
+//!
+//! Widely used readers take each empty line for the end of an event, with or without data. So the stream has none
+//! besides those of events: the reconnect delay belongs to the first event, and a comment is one line.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::{FromRef, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
-use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::FutureExt;
 use futures_util::stream::{self, Stream, StreamExt};
 use prometheus_client::metrics::gauge::Gauge;
+use serde::Serialize;
 use tokio::sync::watch;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
+use utoipa::ToSchema;
 
 use super::extractors::ChainParam;
 use super::freshness::Freshness;
-use super::openapi::components::{CommonErrors, LastEventId, UnknownChain};
-use super::openapi::schemas::SuggestionEvent;
+use super::openapi::components::{CommonErrors, LastEventId, LastEventIdQuery, UnknownChain};
+use super::openapi::schemas::StreamEvent;
 use super::problem::Problem;
+use super::route_table::decoded;
 use crate::client_limits::{self, ClientHandle, LongRequestKind};
 use crate::config::Limits;
 use crate::memory_budget::{MemoryBudget, Reservation};
 use crate::metrics::{Counter, Metrics};
-use crate::store::{ChainStore, LatestState, StoredChain};
+use crate::store::{ChainState, ChainStore, LatestState, Snapshot, StoredChain};
 
 /// A stream of this many chains costs a further request: each begins with an event of its own.
 const CHAINS_PER_REQUEST: usize = 8;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
+/// Names of the query parameter that stands for the header: a browser sends the header itself alone.
+const LAST_EVENT_ID_PARAMETERS: [&str; 2] = ["lastEventId", "Last-Event-ID"];
+
 /// Interval of keep-alive comments on an idle stream.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+
+/// A comment. An empty line behind it would be an event for some readers.
+const COMMENT: &str = ":\n";
 
 /// Upper bound of event ids: two 64-bit numbers, a tag of 16 digits, and dashes. A longer id is not from this service.
 const MAX_EVENT_ID_BYTES: usize = 64;
@@ -125,25 +140,27 @@ impl SuggestionStreams {
         &self,
         client: &ClientHandle,
         chains: usize,
-        events: impl Stream<Item = Event> + Send + 'static,
+        events: impl Stream<Item = String> + Send + Unpin + 'static,
     ) -> Result<Response, Problem> {
-        let permit = self.acquire(client, chains)?;
-        let retry_event = Event::default().retry(self.retry_delay());
-        let count = self.inner.events.clone();
-        let events = events.inspect(move |_| count.increment());
-        let events = stream::once(async { retry_event }).chain(events).map(move |event| {
-            let _permit = &permit;
-            Ok::<_, Infallible>(event)
+        let stream = EventStream {
+            events,
+            beginning: Some(format!("retry: {}\n", self.retry_delay().as_millis())),
+            shutdown: self.shutdown.clone(),
+            permit: self.acquire(client, chains)?,
+        };
+        let chunks = stream::unfold(stream, |mut stream| async move {
+            let chunk = stream.next_chunk().await?;
+            Some((Ok::<_, Infallible>(Bytes::from(chunk)), stream))
         });
-        let mut response = Sse::new(events)
-            .keep_alive(KeepAlive::new().interval(KEEP_ALIVE_INTERVAL))
-            .into_response();
-        let headers = response.headers_mut();
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        // Otherwise nginx buffers events.
-        headers
-            .insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
-        Ok(response)
+        let headers = [
+            (header::CONTENT_TYPE, "text/event-stream"),
+            // An intermediary that compresses would hold events back.
+            (header::CACHE_CONTROL, "no-store, no-transform"),
+            // Otherwise nginx buffers events.
+            (HeaderName::from_static("x-accel-buffering"), "no"),
+        ];
+        let headers = headers.map(|(name, value)| (name, HeaderValue::from_static(value)));
+        Ok((headers, Body::from_stream(chunks)).into_response())
     }
 
     /// Returns the reconnect delay of a subscriber: 2 to 5 s, a millisecond more for each new stream, so that the
@@ -162,6 +179,39 @@ impl Drop for StreamPermit {
     }
 }
 
+/// Bytes of one response: the events, and comments between them.
+struct EventStream<S> {
+    events: S,
+    /// The line before the first event. `None`: it was sent.
+    beginning: Option<String>,
+    shutdown: CancellationToken,
+    permit: StreamPermit,
+}
+
+impl<S: Stream<Item = String> + Unpin> EventStream<S> {
+    /// Returns the next bytes: an event or a comment. `None` at shutdown.
+    async fn next_chunk(&mut self) -> Option<String> {
+        if let Some(mut beginning) = self.beginning.take() {
+            // The block that this line begins stays open until there is an event.
+            let event = self.events.next().now_or_never().flatten();
+            beginning.push_str(&event.map_or_else(String::new, |event| self.counted(event)));
+            return Some(beginning);
+        }
+        let event = tokio::select! {
+            biased;
+            event = self.events.next() => event?,
+            () = self.shutdown.cancelled() => return None,
+            () = tokio::time::sleep(KEEP_ALIVE_INTERVAL) => return Some(COMMENT.to_owned()),
+        };
+        Some(self.counted(event))
+    }
+
+    fn counted(&self, event: String) -> String {
+        self.permit.inner.events.increment();
+        event
+    }
+}
+
 /// Stream of the suggestion of one chain
 ///
 /// An event's id is its newest block, a dash and the entity tag.
@@ -170,12 +220,12 @@ impl Drop for StreamPermit {
     path = "/v1/{chain}/gas-suggestion/stream",
     operation_id = "streamGasSuggestion",
     tag = "Gas",
-    params(ChainParam, LastEventId),
+    params(ChainParam, LastEventId, LastEventIdQuery),
     responses(
         CommonErrors, UnknownChain,
         (status = 200,
-            description = "An endless stream of server-sent events. `retry` is sent once, and a comment line after 15 s without an event. The schema describes one event.",
-            content_type = "text/event-stream", body = SuggestionEvent,
+            description = "An endless stream of server-sent events. `retry` is in the first one, and a comment line follows 15 s without an event. The schema describes one event.",
+            content_type = "text/event-stream", body = StreamEvent,
             headers(("Cache-Control"), ("X-Stale"), ("X-Accel-Buffering"))),
     )
 )]
@@ -184,9 +234,9 @@ pub(super) async fn stream_suggestion(
     ChainParam(chain): ChainParam,
     request: Request,
 ) -> Result<Response, Problem> {
-    let subscription = Subscription::new(&streams, &chain, String::new(), request.headers());
-    let mut response =
-        streams.stream_response(&ClientHandle::from_request(&request), 1, subscription.events())?;
+    let subscription = Subscription::new(&chain, String::new(), last_event_id(&request));
+    let client = ClientHandle::from_request(&request);
+    let mut response = streams.stream_response(&client, 1, subscription.events().boxed())?;
     if let Ok(current) = chain.servable_snapshot() {
         Freshness::from_snapshot(&chain, &current).write_stale_header(response.headers_mut());
     }
@@ -201,12 +251,12 @@ pub(super) async fn stream_suggestion(
     path = "/v1/gas-suggestions/stream",
     operation_id = "streamGasSuggestions",
     tag = "Gas",
-    params(LastEventId),
+    params(LastEventId, LastEventIdQuery),
     responses(
         CommonErrors,
         (status = 200,
-            description = "An endless stream of server-sent events. `retry` is sent once, and a comment line after 15 s without an event. The schema describes one event.",
-            content_type = "text/event-stream", body = SuggestionEvent,
+            description = "An endless stream of server-sent events. `retry` is in the first one, and a comment line follows 15 s without an event. The schema describes one event.",
+            content_type = "text/event-stream", body = StreamEvent,
             headers(("Cache-Control"), ("X-Stale"), ("X-Accel-Buffering"))),
     )
 )]
@@ -214,9 +264,10 @@ pub(super) async fn stream_all_suggestions(
     State(streams): State<SuggestionStreams>,
     request: Request,
 ) -> Result<Response, Problem> {
+    let last_id = last_event_id(&request);
     let chain_events = |chain: &StoredChain| {
         let prefix = format!("{}-", chain.config().chain_id);
-        Subscription::new(&streams, chain, prefix, request.headers()).events().boxed()
+        Subscription::new(chain, prefix, last_id.clone()).events().boxed()
     };
     let chains = streams.store.chains();
     let client = ClientHandle::from_request(&request);
@@ -225,62 +276,104 @@ pub(super) async fn stream_all_suggestions(
     streams.stream_response(&client, chains.len(), events)
 }
 
+/// Returns the id of the last event that the client received, from the header, else from the query.
+fn last_event_id(request: &Request) -> Option<String> {
+    let id = if let Some(id) = request.headers().get(LAST_EVENT_ID) {
+        id.to_str().ok()?.to_owned()
+    } else {
+        let pairs = request.uri().query()?.split('&').filter_map(|pair| pair.split_once('='));
+        let is_name = |name: &str| LAST_EVENT_ID_PARAMETERS.contains(&name);
+        let mut values = pairs.filter(|(name, _)| is_name(name)).map(|(_, value)| value);
+        decoded(values.next_back()?)
+    };
+    (1..=MAX_EVENT_ID_BYTES).contains(&id.len()).then_some(id)
+}
+
 /// Subscription of one client to one chain.
 struct Subscription {
     chain: StoredChain,
     changes: watch::Receiver<LatestState>,
-    shutdown: CancellationToken,
     /// Prefix of the ids of this chain's events.
     id_prefix: String,
     /// Id of the value that the subscriber has.
     last_id: Option<String>,
+    /// State of the chain that the subscriber knows of.
+    known_state: ChainState,
+}
+
+/// Data of an event for a changed status, with the members of `/v1/chains`.
+#[derive(Serialize, ToSchema)]
+pub(super) struct StateChange<'a> {
+    /// The key of the chain.
+    chain: &'a str,
+    status: &'static str,
+    #[schema(required)]
+    reason: Option<&'static str>,
+    /// Time of the newest reply that was accepted.
+    #[schema(required, format = DateTime)]
+    observed_at: Option<String>,
 }
 
 impl Subscription {
-    /// Creates a subscription; the `Last-Event-ID` of `request` is the subscriber's last event.
-    fn new(
-        streams: &SuggestionStreams,
-        chain: &StoredChain,
-        id_prefix: String,
-        headers: &HeaderMap,
-    ) -> Self {
-        let last_id = headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok());
-        let last_id = last_id.filter(|id| id.len() <= MAX_EVENT_ID_BYTES).map(str::to_owned);
-        let shutdown = streams.shutdown.clone();
-        Self { chain: chain.clone(), changes: chain.subscribe(), shutdown, id_prefix, last_id }
+    /// Creates a subscription of a subscriber that has the value with the id `last_id`.
+    fn new(chain: &StoredChain, id_prefix: String, last_id: Option<String>) -> Self {
+        let changes = chain.subscribe();
+        let known_state = match chain.state() {
+            // The subscriber of a chain without data waits for the first value.
+            ChainState::NoData if last_id.is_none() => ChainState::NoData,
+            _ => ChainState::Fresh,
+        };
+        Self { chain: chain.clone(), changes, id_prefix, last_id, known_state }
     }
 
-    fn events(self) -> impl Stream<Item = Event> + Send + 'static {
+    /// Returns the events from the current value on. They never end.
+    fn events(self) -> impl Stream<Item = String> + Send + 'static {
         stream::unfold(self, |mut subscription| async move {
-            let event = subscription.next_event().await?;
-            Some((event, subscription))
+            loop {
+                if let Some(event) = subscription.unsent_event() {
+                    return Some((event, subscription));
+                }
+                subscription.changes.changed().await.ok()?;
+            }
         })
     }
 
-    /// Returns the next event. `None` at shutdown.
-    async fn next_event(&mut self) -> Option<Event> {
-        loop {
-            if let Some(event) = self.unsent_event() {
-                return Some(event);
-            }
-            tokio::select! {
-                changed = self.changes.changed() => changed.ok()?,
-                () = self.shutdown.cancelled() => return None,
-            }
-        }
+    /// Returns an event with what the subscriber does not have: the current value, or else the status.
+    fn unsent_event(&mut self) -> Option<String> {
+        let current = self.chain.servable_snapshot();
+        let suggestion =
+            current.as_ref().ok().and_then(|current| self.unsent_suggestion(&current.snapshot));
+        suggestion.or_else(|| self.unsent_status(ChainState::new(&current)))
     }
 
-    /// Returns the current value as an event, or `None` if the subscriber has it.
-    fn unsent_event(&mut self) -> Option<Event> {
-        let snapshot = self.chain.servable_snapshot().ok()?.snapshot;
+    fn unsent_suggestion(&mut self, snapshot: &Snapshot) -> Option<String> {
         let tag = snapshot.etag.to_str().unwrap_or_default().trim_matches('"');
         let id = format!("{}{}-{tag}", self.id_prefix, snapshot.newest_block);
         if self.last_id.as_ref() == Some(&id) {
             return None;
         }
         let data = str::from_utf8(&snapshot.body).expect("JSON is UTF-8");
-        let event = Event::default().event("gas-suggestion").id(&id).data(data);
+        let event = ["event: gas-suggestion\nid: ", &id, "\ndata: ", data, "\n\n"].concat();
         self.last_id = Some(id);
         Some(event)
+    }
+
+    fn unsent_status(&mut self, state: ChainState) -> Option<String> {
+        if self.known_state == state {
+            return None;
+        }
+        self.known_state = state;
+        let observed_at = self
+            .chain
+            .newest_snapshot()
+            .map(|snapshot| humantime::format_rfc3339_millis(snapshot.observed_time).to_string());
+        let change = StateChange {
+            chain: &self.chain.config().key,
+            status: state.status(),
+            reason: state.reason(),
+            observed_at,
+        };
+        let data = serde_json::to_string(&change).expect("a struct of strings serialises");
+        Some(["event: status\ndata: ", &data, "\n\n"].concat())
     }
 }

@@ -2,9 +2,8 @@
 
 use axum::body::Body;
 use axum::extract::{FromRef, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::response::Response;
-use bytes::Bytes;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
 use enum_map::{Enum, EnumMap};
 
 use super::extractors::ChainParam;
@@ -13,13 +12,12 @@ use super::openapi::components::{
     CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, UnknownChain,
 };
 use super::problem::Problem;
-use crate::etag;
 use crate::metrics::{Counter, FreshnessLabels, Metrics, counters};
 use crate::store::{ChainStore, ServableSnapshot, Snapshot, StaleReason, StoredChain, Unavailable};
 use crate::wire::SuggestionBody;
 
-/// Capacity for headers, including those of the layers.
-const MAX_HEADERS: usize = 12;
+/// Capacity for headers, including those of the layers: with fewer places a copied map has to grow.
+const MAX_HEADERS: usize = 16;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
@@ -98,13 +96,12 @@ impl FreshnessCounters {
 pub(super) async fn get_suggestion(
     State(SuggestionState { metrics, .. }): State<SuggestionState>,
     ChainParam(chain): ChainParam,
-    request: HeaderMap,
 ) -> Result<Response, Problem> {
     let result = chain.servable_snapshot();
     FreshnessCounters::new(&chain, &metrics).record(&result);
     let current = result.map_err(|reason| Problem::unavailable(&chain, reason))?;
     let headers = headers_of(&chain, &current, &current.snapshot.etag);
-    Ok(conditional_response(headers, current.snapshot.body.clone(), &request))
+    Ok((headers, current.snapshot.body.clone()).into_response())
 }
 
 /// Builds the headers of a response that was made of the snapshot, and that has this entity tag.
@@ -126,27 +123,8 @@ pub(super) fn headers_with(
     headers.insert(header::CONTENT_TYPE, JSON);
     headers.insert(header::ETAG, etag.clone());
     headers.insert(X_NEWEST_BLOCK, snapshot.newest_block.into());
-    freshness.write_headers(&mut headers);
+    freshness.write_headers(&mut headers, &snapshot.doubts);
     headers
-}
-
-/// Builds the response with these headers; 304 if `If-None-Match` contains their entity tag.
-pub(super) fn conditional_response(
-    mut headers: HeaderMap,
-    body: Bytes,
-    request_headers: &HeaderMap,
-) -> Response {
-    let tag = headers.get(header::ETAG);
-    let is_not_modified = tag.is_some_and(|tag| etag::matches(tag, request_headers));
-    let mut response = Response::new(Body::empty());
-    if is_not_modified {
-        *response.status_mut() = StatusCode::NOT_MODIFIED;
-        headers.remove(header::CONTENT_TYPE);
-    } else {
-        *response.body_mut() = Body::from(body);
-    }
-    *response.headers_mut() = headers;
-    response
 }
 
 /// Gas suggestions of all chains

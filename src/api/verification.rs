@@ -160,7 +160,7 @@ fn sandboxed(mut response: Response) -> Response {
     const SANDBOX_POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; sandbox");
     let headers = response.headers_mut();
     headers.insert(CONTENT_SECURITY_POLICY, SANDBOX_POLICY);
-    // The upstream chooses the form of the response by these headers, whatever its own `Vary` says.
+    // The upstream chooses the form of the response by these headers too, whatever its own `Vary` says.
     headers.append(VARY, HeaderValue::from_static("accept, accept-encoding"));
     response.extensions_mut().insert(PassThroughError);
     response

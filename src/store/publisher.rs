@@ -148,6 +148,7 @@ impl Publisher {
             latest.snapshot = Some(snapshot);
             is_changed || !was_servable
         });
+        self.chain.announce_state();
     }
 
     /// Records that a poll has ended, whether it published anything or not.

@@ -153,7 +153,7 @@ fn an_old_snapshot_is_stale_before_it_expires() {
     publish(&mut publisher, 5, GWEI);
     assert!(!chain.servable_snapshot().unwrap().is_stale());
     let stale =
-        wait_for(|| Some(chain.servable_snapshot().unwrap()).filter(|reading| reading.is_stale()));
+        wait_for(|| Some(chain.servable_snapshot().unwrap()).filter(ServableSnapshot::is_stale));
     assert!(stale.age > Duration::from_secs(2));
 }
 
@@ -164,7 +164,7 @@ fn a_stalled_head_is_stale_although_replies_keep_arriving() {
     publish(&mut publisher, 5, GWEI);
     let stale = wait_for(|| {
         publish(&mut publisher, 5, GWEI);
-        Some(chain.servable_snapshot().unwrap()).filter(|reading| reading.is_stale())
+        Some(chain.servable_snapshot().unwrap()).filter(ServableSnapshot::is_stale)
     });
     assert!(stale.age < Duration::from_secs(2));
     assert!(stale.head_age >= Duration::from_millis(100));

@@ -10,6 +10,7 @@
 mod activation;
 mod badge;
 mod block_age;
+mod cache_headers;
 mod calibrated;
 mod callers_fee;
 mod chain_parameters;

@@ -6,6 +6,7 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::http_client;
@@ -57,19 +58,26 @@ impl Subscriber {
         let response = request.send().await.unwrap();
         assert_eq!(response.status(), 200);
         let mut subscriber = Self { response, received: String::new() };
-        let beginning = subscriber.block().await.unwrap();
+        // The line is part of the first event's block, whenever that comes.
+        let beginning = subscriber.until("\n").await.unwrap();
         let retry: u64 = beginning.strip_prefix("retry: ").unwrap().parse().unwrap();
         assert!((2000..5000).contains(&retry), "{retry}");
+        assert!(!subscriber.received.starts_with('\n'), "{subscriber:?}");
         subscriber
     }
 
     /// Reads the lines up to the next empty one. Returns `None` at a clean end of the stream.
     async fn block(&mut self) -> Option<String> {
+        self.until("\n\n").await
+    }
+
+    /// Reads up to `end`, which is not returned. Returns `None` at a clean end of the stream.
+    async fn until(&mut self, end: &str) -> Option<String> {
         loop {
-            if let Some((block, _)) = self.received.split_once("\n\n") {
-                let block = block.to_owned();
-                self.received.drain(..block.len() + 2);
-                return Some(block);
+            if let Some((text, _)) = self.received.split_once(end) {
+                let text = text.to_owned();
+                self.received.drain(..text.len() + end.len());
+                return Some(text);
             }
             let chunk = timeout(TIMEOUT, self.response.chunk()).await.expect("an event");
             let Some(chunk) = chunk.expect("no event is cut off") else {
@@ -88,6 +96,19 @@ impl Subscriber {
         let value = |line: &str, name| line.strip_prefix(name).unwrap().to_owned();
         assert!(!data.contains('\n'), "{block}");
         Event { id: value(id, "id: "), data: value(data, "data: ") }
+    }
+
+    /// Returns the data of the next event, which tells a status.
+    async fn next_status(&mut self) -> Value {
+        let block = self.block().await.expect("an event");
+        let data = block.strip_prefix("event: status\ndata: ");
+        let data = data.unwrap_or_else(|| panic!("{block} is a status"));
+        assert!(!data.contains('\n'), "{block}");
+        let status: Value = serde_json::from_str(data).unwrap();
+        let names = ["\"chain\":", "\"status\":", "\"reason\":", "\"observed_at\":"];
+        let positions = names.map(|name| data.find(name).unwrap());
+        assert!(positions.is_sorted() && status.as_object().unwrap().len() == 4, "{data}");
+        status
     }
 
     /// Returns true if no unread event has arrived.
@@ -142,7 +163,7 @@ async fn subscriber_receives_the_value_and_each_change_only() {
     let mut subscriber = Subscriber::open(&service, STREAM, &[]).await;
     let headers = subscriber.response.headers();
     assert_eq!(headers["content-type"], "text/event-stream");
-    assert_eq!(headers["cache-control"], "no-store");
+    assert_eq!(headers["cache-control"], "no-store, no-transform");
     assert_eq!(headers["x-accel-buffering"], "no");
     let first = subscriber.next().await;
     assert_eq!(first, current(&service).await);
@@ -192,6 +213,8 @@ async fn stream_of_a_chain_without_data_opens_and_waits() {
     assert!(subscriber.no_event_pending().await, "{subscriber:?}");
     node.set_reply(Reply::Result(fee_history(1000, 3, 40)));
     assert_eq!(subscriber.next().await, current(&service).await);
+    // The status has changed while the subscriber waited.
+    assert_eq!(subscriber.next_status().await["status"], "fresh");
 }
 
 #[tokio::test]
@@ -202,14 +225,125 @@ async fn expired_value_is_withheld_until_a_node_confirms_it() {
     let first = early.next().await;
     node.set_reply(Reply::Error(-32000));
     service.wait_for(SUGGESTION, |response| response.body.contains("stale_data")).await;
+    while early.next_status().await["status"] != "unavailable" {}
     let mut late = Subscriber::open(&service, STREAM, &[]).await;
+    assert_eq!(late.next_status().await["status"], "unavailable");
     assert!(late.no_event_pending().await, "{late:?}");
 
     node.set_reply(Reply::Result(fee_history(1000, 3, 40)));
     assert_eq!(late.next().await, first);
-    // The early subscriber gets no event, because it has received this value before.
+    // The early subscriber does not get the value again.
+    for subscriber in [&mut early, &mut late] {
+        assert_eq!(subscriber.next_status().await["status"], "fresh");
+    }
     wait_for_polls(&node, 3).await;
     assert!(early.no_event_pending().await, "{early:?}");
+}
+
+/// Returns the status of the chain `a` as `/v1/chains` shows it.
+async fn listed_status(service: &TestServer) -> Value {
+    service.get("/v1/chains").await.json()[0]["status"].clone()
+}
+
+#[tokio::test]
+async fn each_change_of_the_status_is_an_event_that_no_publication_causes() {
+    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let service = TestServer::start(&(chain("a", 7, &node) + "max_age = \"3s\"\n")).await;
+    wait_for_block(&service, "1000").await;
+    let mut one = Subscriber::open(&service, STREAM, &[]).await;
+    let mut all = Subscriber::open(&service, "/v1/gas-suggestions/stream", &[]).await;
+    one.next().await;
+    all.next().await;
+    node.set_reply(Reply::Error(-32000));
+    for (status, reason) in [("stale", "old_data"), ("unavailable", "old_data")] {
+        let event = one.next_status().await;
+        let observed_at = event["observed_at"].as_str().unwrap();
+        let observed_at = humantime::parse_rfc3339(observed_at).unwrap();
+        assert!(observed_at.elapsed().unwrap() < Duration::from_secs(10), "{event}");
+        let expected = json!({ "chain": "a", "status": status, "reason": reason, "observed_at": event["observed_at"] });
+        assert_eq!(event, expected);
+        assert_eq!(all.next_status().await, expected);
+        assert_eq!(listed_status(&service).await, status);
+    }
+    // The same reply again: it changes nothing but the status.
+    node.set_reply(Reply::Result(fee_history(1000, 3, 40)));
+    // The value had expired, so it may be sent again.
+    loop {
+        let block = one.block().await.unwrap();
+        if block.starts_with("event: status\n") {
+            assert!(block.contains("\"status\":\"fresh\",\"reason\":null,"), "{block}");
+            break;
+        }
+    }
+    assert_eq!(listed_status(&service).await, "fresh");
+}
+
+#[tokio::test]
+async fn a_head_that_stands_is_told_and_its_end_too() {
+    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let text = format!(
+        "[chains.a]\nchain_id = 7\nrpc_urls = [\"{}\"]\nblock_time = \"50ms\"\nstall_after = \"3s\"\n",
+        node.url()
+    );
+    let service = TestServer::start(&text).await;
+    let mut subscriber = Subscriber::open(&service, STREAM, &[]).await;
+    subscriber.next().await;
+    let mut status = subscriber.next_status().await;
+    if status["status"] == "fresh" {
+        // The stream was opened before the first reply.
+        status = subscriber.next_status().await;
+    }
+    assert_eq!((&status["status"], &status["reason"]), (&json!("stale"), &json!("standing_head")));
+    // A subscriber of now gets the value first.
+    let mut late = Subscriber::open(&service, STREAM, &[]).await;
+    let value = late.next().await;
+    assert_eq!(late.next_status().await["reason"], "standing_head");
+    // One that has the value gets the status alone.
+    let mut resumed = Subscriber::open(&service, STREAM, &[("last-event-id", &value.id)]).await;
+    assert_eq!(resumed.next_status().await["reason"], "standing_head");
+    node.set_reply(Reply::Result(fee_history(1001, 3, 40)));
+    for subscriber in [&mut subscriber, &mut late, &mut resumed] {
+        assert!(subscriber.next().await.id.starts_with("1001-"));
+        let status = subscriber.next_status().await;
+        assert_eq!((&status["status"], &status["reason"]), (&json!("fresh"), &json!(null)));
+    }
+}
+
+#[tokio::test]
+async fn the_query_stands_for_the_last_event_id_and_the_header_wins() {
+    let (node, service) = start(1000).await;
+    let known = current(&service).await;
+    let all = "/v1/gas-suggestions/stream";
+    for (path, query) in [
+        (STREAM, format!("lastEventId={}", known.id)),
+        (STREAM, format!("Last-Event-ID={}", known.id)),
+        (STREAM, format!("_=1&lastEventId={}&evs_preamble=2056", known.id.replace('-', "%2D"))),
+        (STREAM, format!("lastEventId=1-a&lastEventId={}", known.id)),
+        (all, format!("lastEventId=7-{}", known.id)),
+    ] {
+        let mut resumed = Subscriber::open(&service, &format!("{path}?{query}"), &[]).await;
+        wait_for_polls(&node, 1).await;
+        assert!(resumed.no_event_pending().await, "{query}: {resumed:?}");
+    }
+    let other = format!("{STREAM}?lastEventId={}", known.id);
+    let long = format!("{STREAM}?lastEventId={}", "1".repeat(5000));
+    let header = ("last-event-id", "1-a");
+    for (path, headers) in [
+        (other.as_str(), &[header][..]),
+        (&long, &[]),
+        (&format!("{STREAM}?lastEventId="), &[]),
+        (&format!("{STREAM}?lastEventId"), &[]),
+        (&format!("{STREAM}?lasteventid={}", known.id), &[]),
+        (&format!("{STREAM}?%FF=%FF&lastEventId=%FF&"), &[]),
+    ] {
+        let mut subscriber = Subscriber::open(&service, path, headers).await;
+        assert_eq!(subscriber.next().await, known, "{path}");
+    }
+    let known = ("last-event-id", known.id.as_str());
+    let mut resumed =
+        Subscriber::open(&service, &format!("{STREAM}?lastEventId=1-a"), &[known]).await;
+    wait_for_polls(&node, 1).await;
+    assert!(resumed.no_event_pending().await, "{resumed:?}");
 }
 
 #[tokio::test]
@@ -304,6 +438,8 @@ async fn stream_that_starts_with_stale_data_sets_x_stale() {
     let mut stale = Subscriber::open(&service, STREAM, &[]).await;
     assert_eq!(stale.response.headers()["x-stale"], "true");
     assert!(stale.next().await.id.starts_with("1000-"));
+    let status = stale.next_status().await;
+    assert_eq!((&status["status"], &status["reason"]), (&json!("stale"), &json!("old_data")));
 }
 
 #[tokio::test]
@@ -381,12 +517,35 @@ async fn subscriber_during_drain_gets_one_value_then_the_end() {
 
 #[tokio::test]
 async fn idle_stream_sends_keep_alive_comments() {
-    let (_node, service) = start(1000).await;
+    let (node, service) = start(1000).await;
     let mut subscriber = Subscriber::open(&service, STREAM, &[]).await;
     subscriber.next().await;
     let began = Instant::now();
-    assert_eq!(subscriber.block().await.as_deref(), Some(":"));
+    assert_eq!(subscriber.until("\n").await.as_deref(), Some(":"));
     assert!(began.elapsed() >= Duration::from_millis(14_900), "{:?}", began.elapsed());
+    // No empty line follows, so the next event is in one block with the comment.
+    node.set_reply(Reply::Result(fee_history(1001, 3, 40)));
+    assert!(subscriber.next().await.id.starts_with("1001-"));
+}
+
+#[tokio::test]
+async fn the_first_event_of_a_waiting_stream_has_the_retry_in_its_block() {
+    let node = MockNode::start(7, Reply::Error(-32000)).await;
+    let service = TestServer::start(&chain("a", 7, &node)).await;
+    let mut waiting = RawClient::connect_from(Ipv4Addr::LOCALHOST, service.address()).await;
+    waiting.send(get(STREAM, "").replace("HTTP/1.1", "HTTP/1.0")).await;
+    let mut received = waiting.read_bytes_until(b"\nretry: ", 1).await;
+    // Longer than the time of a comment.
+    received.extend(waiting.read_bytes_until(b":\n", 1).await);
+    node.set_reply(Reply::Result(fee_history(1000, 3, 40)));
+    received.extend(waiting.read_bytes_until(b"\n\n", 1).await);
+    let received = String::from_utf8(received).unwrap();
+    let (_, body) = received.split_once("\r\n\r\n").unwrap();
+    let lines: Vec<_> = body.lines().collect();
+    assert!(lines[0].starts_with("retry: ") && lines[1] == ":", "{body}");
+    assert_eq!(lines[2], "event: gas-suggestion");
+    assert!(lines[3].starts_with("id: 1000-") && lines[4].starts_with("data: {"), "{body}");
+    assert_eq!(body.matches("\n\n").count(), body.matches("event: ").count(), "{body}");
 }
 
 #[tokio::test]
@@ -417,9 +576,10 @@ async fn http_1_0_client_gets_an_unchunked_stream() {
     let (node, service) = start(1000).await;
     let mut connection = RawClient::connect_from(Ipv4Addr::LOCALHOST, service.address()).await;
     connection.send(get(STREAM, "").replace("HTTP/1.1", "HTTP/1.0")).await;
-    let beginning = connection.read_bytes_until(b"\n\n", 2).await;
+    let beginning = connection.read_bytes_until(b"\n\n", 1).await;
     let beginning = String::from_utf8(beginning).unwrap();
     assert!(!beginning.contains("chunked") && beginning.contains("\nid: 1000-"), "{beginning}");
+    assert!(beginning.contains("\r\n\r\nretry: "), "{beginning}");
     node.set_reply(Reply::Result(fee_history(1001, 3, 40)));
     let next = String::from_utf8(connection.read_bytes_until(b"\n\n", 1).await).unwrap();
     assert!(next.starts_with("event: gas-suggestion\nid: 1001-"), "{next}");

@@ -749,6 +749,8 @@ fn nginx(workspace: &Workspace, port: u16) -> Program {
 
 #[tokio::test]
 async fn nginx_caches_suggestions_and_does_not_buffer_events() {
+    // The first installation takes longer than a price is cached.
+    client_package::installed();
     let node = node(&[]);
     let service = TestServer::start(&chain(&node.url()).replace("500ms", "14s")).await;
     service.wait_for_head("ronin", &node).await;

@@ -12,6 +12,7 @@ mod alerts;
 mod anvil;
 mod backtest;
 mod balancer;
+mod browser_cache;
 mod client_package;
 mod conformance;
 mod dashboard;
@@ -49,6 +50,7 @@ mod mock_upstream;
 mod network_edge;
 mod new_heads;
 mod nginx;
+mod nginx_cache;
 mod openapi;
 mod operations;
 #[path = "../rig/pages.rs"]
@@ -69,6 +71,7 @@ mod replicas;
 mod restart;
 mod score;
 mod smuggling;
+mod stream_readers;
 mod test_contract;
 #[path = "../rig/test_server.rs"]
 mod test_server;

@@ -645,12 +645,20 @@ export interface components {
          * @enum {string}
          */
         ShownPeriod: "1h" | "24h" | "7d";
+        /** @description An event without an id: the status of a chain has changed, or is not `fresh` when the stream begins. */
+        StatusEvent: {
+            /** @enum {string} */
+            event: "status";
+            data: string;
+        };
         /**
          * @description Rule that computes the suggestion.
          * @enum {string}
          */
         Strategy: "network" | "calibrated";
-        /** @description A server-sent event: a suggestion with a new newest block, or a new price. */
+        /** @description A server-sent event. */
+        StreamEvent: components["schemas"]["SuggestionEvent"] | components["schemas"]["StatusEvent"];
+        /** @description An event with a suggestion: it has a new newest block, or a new price. */
         SuggestionEvent: {
             /** @enum {string} */
             event: "gas-suggestion";

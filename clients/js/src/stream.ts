@@ -16,8 +16,8 @@ const MAX_RETRY_MS = 30_000
 const MAX_EVENT_LENGTH = 65_536
 
 /**
- * Follows a stream until the returned function is called. The stream does not say how old its first event is, nor does
- * it report outages. So the current suggestion is requested at each connect and at each comment.
+ * Follows a stream until the returned function is called. The stream does not say how old its first event is, and a
+ * status has no price. So the current suggestion is requested at each connect, at each comment and with each status.
  */
 export function subscribe({ open, current, parse, onSuggestion, onError }: Source): () => void {
   let isOver = false
@@ -77,6 +77,7 @@ export function subscribe({ open, current, parse, onSuggestion, onError }: Sourc
     const reader = response.body.getReader()
     const decoder = new TextDecoder()
     let rest = ''
+    let name = ''
     let id = ''
     let data = ''
     for (;;) {
@@ -91,9 +92,11 @@ export function subscribe({ open, current, parse, onSuggestion, onError }: Sourc
       for (const line of lines) {
         const [, field, text] = /^([^:]*):? ?(.*)$/.exec(line)!
         if (line === '') {
-          if (data) dispatch(id, data)
-          data = ''
+          if (name === 'status') void refresh()
+          else if (data && name === 'gas-suggestion') dispatch(id, data)
+          name = data = ''
         } else if (field === '') void refresh()
+        else if (field === 'event') name = text!
         else if (field === 'data') data += text
         else if (field === 'id') id = text!
         else if (field === 'retry' && Number(text) > 0) retry = Math.min(Number(text), MAX_RETRY_MS)

@@ -72,7 +72,7 @@ async function script() {
             response.writeHead(rig.status, { "content-type": "text/event-stream" });
             if (rig.status === 200) rig.streams.push(response);
             else return response.end('{"code":"overloaded","detail":"full"}');
-            return response.write("retry: 10\n\n");
+            return response.write("retry: 10\n");
         }
         if (rig.hold) return rig.hold.push(response);
         if (rig.failure) return response.writeHead(503).end(`{"code":"${rig.failure}","detail":"none"}`);
@@ -113,14 +113,37 @@ test("the first suggestion has its real age, and a comment refreshes it", async 
     await reaches(seen, 1);
     assert.deepEqual([seen.suggestions.length, seen.suggestions[0].age], [1, 9]);
     Object.assign(rig.current, { age: 24, isStale: true });
-    stream.write(": keep-alive\n\n");
+    stream.write(": keep-alive\n");
     await until(() => seen.suggestions.at(-1).isStale, (isStale) => isStale);
     const last = seen.suggestions.at(-1);
     assert.deepEqual([last.block, last.age], [1, 24]);
     rig.failure = "stale_data";
+    // A proxy may add an empty line.
     stream.write(":\n\n");
     const error = await until(() => seen.errors[0], Boolean);
     assert.deepEqual([error.code, error.status], ["stale_data", 503]);
+});
+
+test("a changed status refreshes the suggestion, and other events are ignored", async () => {
+    const rig = await script();
+    const seen = record(rig.client);
+    const stream = await rig.stream();
+    stream.write(rig.event(1, 1));
+    await reaches(seen, 1);
+    const status = (name) => `event: status\ndata: {"chain":"a","status":"${name}","reason":"old_data","observed_at":null}\n\n`;
+    stream.write(`event: news\ndata: {}\n\ndata: {"block":9}\n\n`);
+    Object.assign(rig.current, { age: 5, isStale: true });
+    stream.write(status("stale"));
+    await until(() => seen.suggestions.at(-1).isStale, (isStale) => isStale);
+    rig.failure = "stale_data";
+    stream.write(status("unavailable"));
+    const error = await until(() => seen.errors[0], Boolean);
+    assert.equal(error.code, "stale_data");
+    // The id of a later event is its own, and the stream goes on.
+    rig.failure = undefined;
+    stream.write(rig.event(2, 2));
+    await reaches(seen, 2);
+    assert.deepEqual([[...new Set(seen.blocks())], rig.requests.length], [[1, 2], 1]);
 });
 
 test("an event that overtakes the request for the age is not lost or undone", async () => {
@@ -130,7 +153,7 @@ test("an event that overtakes the request for the age is not lost or undone", as
     const stream = await rig.stream();
     await until(() => rig.hold.length, (count) => count === 1);
     // The comment causes a second request, which shows that the event before it was read.
-    stream.write(`${rig.event(2, 2)}:\n\n`);
+    stream.write(`${rig.event(2, 2)}:\n`);
     await until(() => rig.hold.length, (count) => count === 2);
     assert.deepEqual(seen.blocks(), []);
     rig.hold[1].writeHead(200, { "X-Newest-Block": 1, "Age": 3 }).end(rig.body(1));

@@ -7,16 +7,16 @@ use std::fmt::{Display, Formatter};
 use alloy_primitives::{Address, U256};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap};
+use axum::http::header::{CONTENT_TYPE, HeaderMap};
 use axum::response::{IntoResponse, Response};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+use super::JSON;
 use super::unsigned_transaction::UnsignedTransaction;
-use super::{JSON, NO_STORE};
 use crate::api::extractors::ChainParam;
-use crate::api::freshness::write_snapshot_headers;
+use crate::api::freshness::write_uncached_snapshot_headers;
 use crate::api::openapi::components::{
     CommonErrors, FeesUnavailable, PayloadTooLarge, UnknownChain, UnsupportedMediaType,
     UpstreamErrors,
@@ -73,8 +73,7 @@ pub(in crate::api) async fn prepare_transaction(
     let transaction =
         UnsignedTransaction::new(chain_id, from, &prepared, &snapshot.market.suggestion);
     let mut headers = HeaderMap::new();
-    write_snapshot_headers(&mut headers, chain.chain(), &current);
-    headers.insert(CACHE_CONTROL, NO_STORE);
+    write_uncached_snapshot_headers(&mut headers, chain.chain(), &current);
     headers.insert(CONTENT_TYPE, JSON);
     let body = serde_json::to_vec(&transaction).expect("a struct of strings serialises");
     Ok((headers, body).into_response())

@@ -24,11 +24,16 @@ pub(super) struct ResponseHeaders {
     )]
     request_id: String,
     /// How long the response may be cached.
-    #[param(
-        rename = "Cache-Control",
-        example = "public, max-age=1, stale-while-revalidate=28, stale-if-error=28"
-    )]
+    #[param(rename = "Cache-Control", example = "public, max-age=1")]
     cache_control: String,
+    /// How long shared caches may keep the response, and how long they may send an older copy while they fetch a new
+    /// one or cannot (RFC 9213).
+    #[param(
+        rename = "CDN-Cache-Control",
+        nullable = false,
+        example = "public, max-age=1, stale-while-revalidate=29, stale-if-error=29"
+    )]
+    cdn_cache_control: Option<String>,
     /// Changes with the content.
     #[param(rename = "ETag", pattern = "^\"[0-9a-f]{16}\"$", example = "\"5ff6bd9d1a3df1f1\"")]
     etag: String,
@@ -38,12 +43,24 @@ pub(super) struct ResponseHeaders {
     /// Age of the data in whole seconds, since it was read from a node or from the API.
     #[param(rename = "Age", nullable = false, example = 0)]
     age: Option<u64>,
+    /// Time of the newest block if the node told it, else of the reply that brought the block first. A list has that of
+    /// its oldest member.
+    #[param(rename = "Last-Modified", nullable = false, example = "Fri, 20 Nov 2026 17:31:34 GMT")]
+    last_modified: Option<String>,
     /// The newest block that the response was computed from.
     #[param(rename = "X-Newest-Block", nullable = false, example = 43_447_700)]
     newest_block: Option<u64>,
     /// Present if the data is older than two block times, or the chain's head has stalled.
     #[param(rename = "X-Stale", inline, nullable = false, example = "true")]
     stale: Option<OnlyTrue>,
+    /// Reasons to doubt a value that cannot follow from the blocks before, separated by commas.
+    #[param(
+        rename = "X-Doubt",
+        nullable = false,
+        pattern = "^[a-z_]+(,[a-z_]+)*$",
+        example = "base_fee_leap"
+    )]
+    doubt: Option<String>,
     /// The source of the response: delegate.xyz's API or the registry contract.
     #[param(rename = "X-Delegation-Source", inline, nullable = false, example = "chain")]
     delegation_source: Option<ResponseSource>,
@@ -127,6 +144,14 @@ pub(in crate::api) struct BlocknativeQuery {
 pub(in crate::api) struct LastEventId {
     /// The id of the last event that the client received: it is not sent again.
     #[param(rename = "Last-Event-ID", nullable = false)]
+    id: Option<String>,
+}
+
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(in crate::api) struct LastEventIdQuery {
+    /// The same for readers that cannot set the header, which wins. Other parameters are ignored.
+    #[param(rename = "lastEventId", nullable = false)]
     id: Option<String>,
 }
 

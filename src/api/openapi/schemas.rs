@@ -9,6 +9,7 @@ use utoipa::openapi::{
 };
 use utoipa::{PartialSchema, ToSchema};
 
+use crate::api::stream::StateChange;
 use crate::wire::SuggestionBody;
 
 /// The first two accounts of Hardhat's and Anvil's test networks.
@@ -101,9 +102,15 @@ enum JsonRpcVersion {
 }
 
 #[derive(ToSchema)]
-enum EventName {
+enum SuggestionEventName {
     #[schema(rename = "gas-suggestion")]
     GasSuggestion,
+}
+
+#[derive(ToSchema)]
+enum StatusEventName {
+    #[schema(rename = "status")]
+    Status,
 }
 
 #[derive(ToSchema)]
@@ -119,24 +126,47 @@ enum HealthStatus {
     Ready,
 }
 
-/// A server-sent event: a suggestion with a new newest block, or a new price.
+/// A server-sent event.
+#[derive(ToSchema)]
+#[serde(untagged)]
+pub(in crate::api) enum StreamEvent {
+    Suggestion(SuggestionEvent),
+    Status(StatusEvent),
+}
+
+/// An event with a suggestion: it has a new newest block, or a new price.
 #[derive(ToSchema)]
 pub(in crate::api) struct SuggestionEvent {
     #[schema(inline)]
-    event: EventName,
+    event: SuggestionEventName,
     /// The newest block, a dash and the entity tag; in the stream of all chains the chain id and a dash before that.
     #[schema(pattern = "^([0-9]+-)?[0-9]+-[0-9a-f]{16}$")]
     id: String,
-    #[schema(schema_with = event_data)]
+    #[schema(schema_with = suggestion_data)]
     data: String,
 }
 
-fn event_data() -> Object {
-    let schema = ObjectBuilder::new().schema_type(Type::String);
-    schema
-        .content_media_type("application/json")
-        .content_schema(Some(schema_ref::<SuggestionBody>()))
-        .build()
+/// An event without an id: the status of a chain has changed, or is not `fresh` when the stream begins.
+#[derive(ToSchema)]
+pub(in crate::api) struct StatusEvent {
+    #[schema(inline)]
+    event: StatusEventName,
+    #[schema(schema_with = status_data)]
+    data: String,
+}
+
+fn suggestion_data() -> Object {
+    json_text(schema_ref::<SuggestionBody>())
+}
+
+fn status_data() -> Object {
+    json_text(StateChange::schema())
+}
+
+/// Describes a string with a JSON text of this schema.
+fn json_text(schema: impl Into<RefOr<Schema>>) -> Object {
+    let text = ObjectBuilder::new().schema_type(Type::String);
+    text.content_media_type("application/json").content_schema(Some(schema.into())).build()
 }
 
 /// An `RpcCall` or a list of them. Any other body gets status 200 with a JSON-RPC error, so this schema allows it.

@@ -120,7 +120,8 @@ const UPSTREAM_HEADERS: &str = "Content-Type: application/json\r\n\
      X-Request-Id: canary\r\n\
      WWW-Authenticate: Basic realm=canary\r\n\
      Clear-Site-Data: \"canary\"\r\n\
-     Vary: canary\r\n\
+     Vary: Origin\r\n\
+     Vary: cookie, Accept\r\n\
      Via: 1.1 canary\r\n\
      X-Hop: canary\r\n\
      Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n\
@@ -175,7 +176,7 @@ async fn only_listed_response_headers_come_back_beside_our_own() {
         );
         assert_eq!(response.header("deprecation"), "true");
         assert_eq!(response.header("retry-after"), "7");
-        assert_eq!(response.header("vary"), "accept, accept-encoding");
+        assert_eq!(response.header("vary"), "Origin, cookie, Accept, accept-encoding");
         assert_eq!(response.header("cache-control"), "private, max-age=5");
         assert_eq!(response.header("etag"), "W/\"x\"");
     }

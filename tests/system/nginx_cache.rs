@@ -1,0 +1,141 @@
+//! nginx as a shared cache: a client never gets a response that was made for another kind of client.
+
+use axum::Router;
+use axum::http::HeaderMap;
+use axum::routing::get;
+use reqwest::header::HeaderValue;
+use tokio::net::TcpListener;
+
+use crate::http_client;
+use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::nginx::Nginx;
+use crate::raw_client::free_port;
+use crate::test_server::TestServer;
+
+const ORIGINS: [&str; 2] = ["https://a.example", "https://b.example"];
+const ADDRESS: &str = "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359";
+
+/// Starts a delegation API that says `true` to clients with a key of their own.
+async fn start_api() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let answer = async |request: HeaderMap| {
+        let body = request.contains_key("x-api-key").to_string();
+        // The API's own reason to vary is none of the service.
+        ([("content-type", "application/json"), ("vary", "cookie")], body)
+    };
+    let app = Router::new().fallback(get(answer));
+    tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+    url
+}
+
+struct Harness {
+    url: String,
+    _nginx: Nginx,
+    _service: TestServer,
+    _node: MockNode,
+}
+
+impl Harness {
+    /// Starts the service behind an nginx that caches whatever it may.
+    async fn start() -> Self {
+        let node = MockNode::start(2020, Reply::Result(fee_history(1000, 3, 40))).await;
+        let [one, other] = ORIGINS;
+        let text = format!(
+            "[cors]\nallowed_origins = [\"{one}\", \"{other}\"]\n\
+             [chains.ronin]\nchain_id = 2020\nrpc_urls = [\"{}\"]\nblock_time = \"1h\"\nmax_age = \"3h\"\n\
+             [delegation]\nsource = \"api\"\napi_url = \"{}\"\ncache_ttl = \"60s\"\n\
+             [limits]\nrequests_per_second_per_client = 0\n",
+            node.url(),
+            start_api().await,
+        );
+        let service = TestServer::start(&text).await;
+        service.wait_for("/readyz", |response| response.status == 200).await;
+        let listen = format!("127.0.0.1:{}", free_port());
+        let (addresses, upstream) = ([listen.parse().unwrap()], service.address());
+        let nginx = Nginx::start(&addresses, |_| {
+            format!(
+                "pid nginx.pid; error_log stderr; events {{ worker_connections 256; }}\n\
+                 http {{ access_log off; client_body_temp_path body; proxy_temp_path proxy;\n\
+                 fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;\n\
+                 proxy_cache_path cache keys_zone=gas:1m;\n\
+                 server {{ listen {listen}; location / {{ proxy_pass http://{upstream};\n\
+                 proxy_http_version 1.1; proxy_set_header Connection \"\"; proxy_cache gas;\n\
+                 add_header X-Cache $upstream_cache_status always; }} }} }}\n"
+            )
+        });
+        Self {
+            _nginx: nginx.await,
+            url: format!("http://{listen}"),
+            _service: service,
+            _node: node,
+        }
+    }
+
+    async fn get(&self, path: &str, headers: &[(&str, &str)]) -> reqwest::Response {
+        let mut request = http_client::new().get(format!("{}{path}", self.url));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.send().await.unwrap()
+    }
+}
+
+fn text<'a>(response: &'a reqwest::Response, name: &str) -> Option<&'a str> {
+    response.headers().get(name).map(HeaderValue::to_str).transpose().unwrap()
+}
+
+#[tokio::test]
+async fn each_kind_of_client_gets_its_own_response_from_a_shared_cache() {
+    let harness = Harness::start().await;
+    let look_up = format!("/registry/v2/check/all?from={ADDRESS}&to={ADDRESS}&chainId=2020");
+    let paths = [
+        "/v1/ronin/gas-suggestion",
+        "/v1/ronin/fee-market",
+        "/v1/ronin/fee-history",
+        "/v1/ronin/fee-history.svg",
+        "/v1/ronin/score",
+        "/v1/fee-markets",
+        "/v1/chains",
+        "/compat/safe/ronin",
+        "/gasprices/blockprices",
+        "/openapi.json",
+        "/",
+        &look_up,
+    ];
+    let origins = [None, Some(ORIGINS[0]), Some(ORIGINS[1]), Some("https://c.example")];
+    let mut hits = 0;
+    for path in paths {
+        // Two rounds: the second one finds copies of all kinds.
+        for asks_gzip in [true, false, false, true] {
+            for origin in origins {
+                let mut headers = Vec::from_iter(origin.map(|origin| ("origin", origin)));
+                headers.extend(asks_gzip.then_some(("accept-encoding", "gzip")));
+                let response = harness.get(path, &headers).await;
+                assert_eq!(response.status(), 200, "{path}");
+                let allowed = origin.filter(|origin| ORIGINS.contains(origin));
+                assert_eq!(text(&response, "access-control-allow-origin"), allowed, "{path}");
+                let encoding = text(&response, "content-encoding");
+                assert!(encoding.is_none() || asks_gzip, "{path} for {headers:?}: {response:?}");
+                hits += usize::from(text(&response, "x-cache") == Some("HIT"));
+            }
+        }
+    }
+    assert!(hits > 60, "{hits} responses from the cache");
+}
+
+#[tokio::test]
+async fn a_look_up_with_a_key_never_gets_the_cached_response_of_another() {
+    let harness = Harness::start().await;
+    let path = format!("/registry/v2/check/all?from={ADDRESS}&to={ADDRESS}&chainId=2020");
+    let mut hits = 0;
+    for key in [None, Some("one"), None, Some("two"), Some("one"), None] {
+        let headers = Vec::from_iter(key.map(|key| ("x-api-key", key)));
+        let response = harness.get(&path, &headers).await;
+        hits += usize::from(text(&response, "x-cache") == Some("HIT"));
+        let vary: Vec<_> = response.headers().get_all("vary").iter().collect();
+        assert_eq!(vary, ["x-api-key, origin"]);
+        assert_eq!(response.text().await.unwrap(), key.is_some().to_string(), "{key:?}");
+    }
+    assert_eq!(hits, 2);
+}
