@@ -349,7 +349,7 @@ impl Poller {
         let is_start = publisher.chain().newest_block().is_none();
         let mut active_poll = ActivePoll::new(&call, round, upstreams, publisher, doubts, reporter);
         match chain.agreement.get() {
-            1 if is_start => active_poll.poll_all(&candidates).await,
+            1 if is_start => Box::pin(active_poll.poll_all(&candidates)).await,
             1 => active_poll.poll_in_order(&candidates).await,
             count => active_poll.poll_agreeing(&candidates, count).await,
         }

@@ -142,10 +142,10 @@ impl UpstreamNode {
             self.check_chain().await?;
             self.fetch_fee_history(request).await
         };
-        let fetch = async {
+        let fetch = pin!(async {
             let outcome = tokio::time::timeout(deadline, fetch).await;
             outcome.unwrap_or(Err(Error::Timeout(deadline)))
-        };
+        });
         let outcome =
             if needs_head { self.fetch_with_head(fetch, deadline / 2).await } else { fetch.await };
         if outcome.is_err() {
@@ -165,10 +165,11 @@ impl UpstreamNode {
     /// same, and one without a fee history is not waited for.
     async fn fetch_with_head(
         &self,
-        fetch: impl Future<Output = Result<FeeHistory, Error>>,
+        fetch: impl Future<Output = Result<FeeHistory, Error>> + Unpin,
         head_deadline: Duration,
     ) -> Result<FeeHistory, Error> {
-        match select(pin!(fetch), pin!(self.read_head(head_deadline))).await {
+        // Boxed, because it is needed rarely, and every poll would be larger.
+        match select(fetch, Box::pin(self.read_head(head_deadline))).await {
             Either::Left((Ok(history), reading)) => {
                 reading.await;
                 Ok(history)

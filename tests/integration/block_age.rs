@@ -88,10 +88,7 @@ async fn node_that_is_behind_never_hides_a_current_one() {
     for behind_comes_first in [true, false] {
         let behind = View::new(1000, 2 * HOUR).node(3).await;
         let current = View::new(73_000, 0).node(50).await;
-        let nodes = match behind_comes_first {
-            true => [&behind, &current],
-            false => [&current, &behind],
-        };
+        let nodes = if behind_comes_first { [&behind, &current] } else { [&current, &behind] };
         let service = TestServer::start(&config(&nodes, "")).await;
         let polls = current.polls();
         service
@@ -165,7 +162,7 @@ async fn genesis_block_with_a_base_fee_of_0_is_no_price_of_a_known_chain() {
 }
 
 #[tokio::test]
-async fn halted_chain_is_standing_and_one_that_was_halted_before_the_start_is_old() {
+async fn chain_halts_with_a_standing_head_and_restarts_with_an_old_block() {
     let header_age = |seconds| Reply::computed(move |_| header(1000, seconds));
     let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 30))).await;
     node.set_header_reply(header_age(0));
