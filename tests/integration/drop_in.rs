@@ -3,6 +3,8 @@
 mod consumers;
 mod recordings;
 
+use std::sync::Arc;
+
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -309,6 +311,59 @@ async fn fee_methods_are_answered_from_the_suggestion_if_configured() {
     for method in ["eth_gasPrice", "eth_maxPriorityFeePerGas"] {
         assert_eq!(reads(method), 1, "{method}");
     }
+}
+
+#[tokio::test]
+async fn a_price_without_tips_covers_the_rises_of_past_blocks() {
+    const BLOCKS: usize = 120;
+    let wei = |thousandths: u64| format!("{:#x}", thousandths * 1_000_000);
+    let base_fees: Vec<_> =
+        [1000, 1010, 1020, 1030].into_iter().cycle().take(BLOCKS + 1).map(wei).collect();
+    let history = json!({
+        "oldestBlock": "0x3e8",
+        "baseFeePerGas": base_fees,
+        "gasUsedRatio": vec![0.5; BLOCKS],
+        "reward": vec![["0x0"]; BLOCKS],
+    });
+    let reply = |mined| Reply::Newest(Arc::new(recordings::window(&history, mined)));
+    let node = MockNode::start(2020, reply(20)).await;
+    let more = "answer_fee_methods = true\nblock_time = \"10ms\"\n\
+                pricing.base_fee_floor = \"0 wei\"\npricing.priority_fee_floor = \"0 wei\"\n";
+    let service = TestServer::start(&read_chain(&[&node], more)).await;
+    for mined in 20..=BLOCKS {
+        node.set_reply(reply(mined));
+        let newest = (999 + mined).to_string();
+        let is_newest = |response: &Response| {
+            response.status == 200 && response.header("x-newest-block") == newest
+        };
+        service.wait_for("/v1/ronin/gas-suggestion", is_newest).await;
+    }
+    let market = service.get("/v1/ronin/fee-market").await.json();
+    let [low, medium, high] = ["low", "medium", "high"]
+        .map(|tier| market["expected_price_per_gas"][tier].as_str().unwrap());
+    assert_eq!([low, medium, high], ["1000000000"; 3]);
+    // The next base fee, and its usual rises by 2 % over two blocks and by 3 % over five.
+    let prices = service.get("/networks/2020/gasPrices").await.json();
+    let expected = json!({
+        "SafeGasPrice": "1.02", "ProposeGasPrice": "1.02", "FastGasPrice": "1.03",
+    });
+    assert_eq!(prices, expected);
+    let oracle = service.get("/api?module=gastracker&action=gasoracle").await.json();
+    assert_eq!(oracle["result"]["FastGasPrice"], "1.03");
+    let flat = service.get("/compat/flat/2020").await.json();
+    assert_eq!([&flat["slow"], &flat["instant"]], [&json!(1.02), &json!(1.03)]);
+    let levels = service.get("/gasprices/blockprices").await.json();
+    assert_eq!(
+        [&levels["maxPrice"], &levels["blockPrices"][0]["estimatedPrices"][1]["price"]],
+        [&json!(1.03), &json!(1.02)]
+    );
+    let gas_price = json!(format!("{:#x}", 1_020_000_000));
+    assert_eq!(call(&service, request("eth_gasPrice")).await["result"], gas_price);
+    let proxied = service.get("/api?module=proxy&action=eth_gasPrice").await.json();
+    assert_eq!(proxied["result"], gas_price);
+    // Max fees leave their own room.
+    let safe = service.get("/compat/safe/2020").await.json();
+    assert_eq!(safe["result"]["FastGasPrice"], "2.03");
 }
 
 #[tokio::test]

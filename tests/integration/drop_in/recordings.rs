@@ -60,7 +60,7 @@ async fn replay(recording: DemoRecording) {
 }
 
 /// Returns the newest blocks of the first `mined` ones.
-fn window(history: &Value, mined: usize) -> Value {
+pub(super) fn window(history: &Value, mined: usize) -> Value {
     let oldest = mined - WINDOW;
     let first = history["oldestBlock"].as_str().unwrap();
     let first = usize::from_str_radix(&first[2..], 16).unwrap();
