@@ -2,9 +2,9 @@ use super::*;
 use std::time::Duration;
 
 use crate::config::Config;
-use crate::fees::{Block, Rewards};
+use crate::fees::{Block, HeaderTime, Rewards};
 use crate::metrics::ChainLabels;
-use crate::store::{ChainStore, Timestamps};
+use crate::store::{ChainStore, StaleReason, Timestamps};
 use crate::upstream::JsonRpcClient;
 use active_poll::PricedReply;
 
@@ -134,6 +134,31 @@ fn record_that_is_not_newer_or_plausible_changes_nothing() {
         assert_eq!(harness.merge(head, age), expected, "{head} {age}");
         assert_eq!(harness.published(), Some((100, FIRST_AGE)), "{head} {age}");
     }
+}
+
+#[test]
+fn record_of_a_node_that_is_behind_is_stale_until_a_current_one_replaces_it() {
+    let mut harness = Harness::new();
+    let stale_reason = |harness: &Harness| {
+        harness.poller.publisher.chain().servable_snapshot().unwrap().stale_reason
+    };
+    harness.head = HeadReading::Syncing;
+    assert_eq!(harness.merge(100, 3), AdoptOutcome::Adopted);
+    assert_eq!(stale_reason(&harness), Some(StaleReason::OldBlock));
+    let now = Duration::from_secs(2_000_000_000);
+    let seconds_old = |seconds: u64| {
+        HeadReading::Header(HeaderTime::new(0, 2_000_000_000 - seconds, harness.now, now))
+    };
+    let [current, two_hours_old] = [5, 7200].map(seconds_old);
+    harness.head = current;
+    assert_eq!(harness.merge(8000, 2), AdoptOutcome::Adopted);
+    assert_eq!((harness.published(), stale_reason(&harness)), (Some((8000, 2)), None));
+    // The node behind cannot win by repetition.
+    harness.head = two_hours_old;
+    for head in 101..110 {
+        assert_eq!(harness.merge(head, 1), AdoptOutcome::Implausible, "{head}");
+    }
+    assert_eq!(harness.published(), Some((8000, 2)));
 }
 
 #[test]

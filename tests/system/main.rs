@@ -36,6 +36,7 @@ mod http_client;
 #[path = "../rig/http_message.rs"]
 mod http_message;
 mod integrations;
+#[expect(dead_code, reason = "tests/integration uses the rest")]
 #[path = "../rig/logged_process.rs"]
 mod logged_process;
 #[expect(dead_code, reason = "tests/integration uses the rest")]
