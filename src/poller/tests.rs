@@ -137,7 +137,7 @@ fn record_that_is_not_newer_or_plausible_changes_nothing() {
 }
 
 #[test]
-fn record_of_a_node_that_is_behind_is_stale_until_a_current_one_replaces_it() {
+fn record_of_a_node_behind_is_stale_until_a_current_one_replaces_it() {
     let mut harness = Harness::new();
     let stale_reason = |harness: &Harness| {
         harness.poller.publisher.chain().servable_snapshot().unwrap().stale_reason
