@@ -18,7 +18,7 @@ pub struct Inclusion {
     /// the base fee is unknown.
     pub covers_full_blocks: Option<u8>,
     /// Number of empty blocks that have to come before the max fee covers the base fee. Each lowers the base fee by
-    /// 1/[`Denominators::empty_block`] of it. `None`: the base fee cannot fall so far, or how it moves is unknown.
+    /// 1/[`empty_block`](super::chain_parameters::Denominators::empty_block) of it. `None`: the base fee cannot fall so far, or how it moves is unknown.
     pub not_before_blocks: Option<u32>,
 }
 
