@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use gas_suggestion::demo;
+use gas_suggestion::extras::demo;
 use serde_json::Value;
 
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(2);

@@ -8,7 +8,7 @@ import time
 
 import json_rpc_node
 
-with gzip.open("src/demo/recordings/ethereum.json.gz") as file:
+with gzip.open("src/extras/demo/recordings/ethereum.json.gz") as file:
     RECORDED = json.load(file)
 PAUSE = float(sys.argv[1]) if len(sys.argv) > 1 else 0
 BLOCK_TIME = float(sys.argv[2]) if len(sys.argv) > 2 else 2

@@ -11,17 +11,18 @@ use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Method, Request, StatusCode, Uri, Version, header};
 use gas_suggestion::api::{self, App, ReadinessState};
 use gas_suggestion::config::{Chain, Config};
-use gas_suggestion::delegation::Delegations;
+use gas_suggestion::extras::delegation::Delegations;
+use gas_suggestion::extras::rpc::reads::Reads;
+use gas_suggestion::extras::verification::proxy::Proxy;
 use gas_suggestion::fees::{
     self, Block, FeeHistory, Market, Pricing, PricingError, PricingType, Rewards, SinglePrices,
     Suggestion, ZeroBaseFee,
 };
-use gas_suggestion::memory_budget::MemoryBudget;
-use gas_suggestion::metrics::Metrics;
-use gas_suggestion::proxy::Proxy;
-use gas_suggestion::reads::Reads;
+use gas_suggestion::nodes as upstream;
+use gas_suggestion::nodes::{ChainUpstreams, FeeHistoryRequest};
+use gas_suggestion::observe::memory_budget::MemoryBudget;
+use gas_suggestion::observe::metrics::Metrics;
 use gas_suggestion::store::{Accepted, ChainStore};
-use gas_suggestion::upstream::{self, ChainUpstreams, FeeHistoryRequest};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::value::RawValue;

@@ -1,8 +1,8 @@
 //! The command line.
 
-mod backtest;
 mod check_config;
 mod discovery;
+pub(crate) mod start_summary;
 
 use std::convert::Infallible;
 use std::io::{self, Write};
@@ -18,12 +18,15 @@ use clap::{Args, Parser, Subcommand};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
+use crate::api;
 use crate::config::{
     Config, ConfigErrors, DelegationSource, FILE_VARIABLE, Overrides, Redis, UpstreamUrl,
 };
+use crate::extras::backtest::command::BacktestArgs;
+use crate::extras::demo;
+use crate::nodes::http_client;
+use crate::observe::{logging, traces};
 use crate::server::Server;
-use crate::{api, demo, http_client, logging, traces};
-use backtest::BacktestArgs;
 
 /// Gas price suggestions for EVM networks, computed from `eth_feeHistory`.
 #[derive(Debug, Parser)]
@@ -88,7 +91,7 @@ enum Command {
 
 /// URL of a node. An error of clap would show the value, which may contain a key.
 #[derive(Debug, Clone)]
-struct UrlArgument(Result<UpstreamUrl, &'static str>);
+pub(crate) struct UrlArgument(Result<UpstreamUrl, &'static str>);
 
 impl FromStr for UrlArgument {
     type Err = Infallible;
@@ -100,7 +103,7 @@ impl FromStr for UrlArgument {
 
 impl UrlArgument {
     /// Returns the URL of the argument `name`.
-    fn get(&self, name: &str) -> Result<UpstreamUrl, CommandError> {
+    pub(crate) fn get(&self, name: &str) -> Result<UpstreamUrl, CommandError> {
         let Self(url) = self;
         url.clone().map_err(|expected| CommandError::Arguments(format!("{name}: {expected}")))
     }
@@ -117,7 +120,7 @@ struct ListenerArgs {
 }
 
 /// Error of a command. It decides the exit code.
-enum CommandError {
+pub(crate) enum CommandError {
     Configuration(ConfigErrors),
     /// The arguments are invalid.
     Arguments(String),

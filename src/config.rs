@@ -1,26 +1,19 @@
 //! The configuration: built-in defaults, overridden by a file, overridden by `GAS_…` variables. It is read once and
 //! checked completely before anything is opened.
 
-mod chain;
-mod compat;
-mod delegation;
-mod error;
-mod history;
-mod layers;
-mod mistakes;
+pub(crate) mod chain;
+pub(crate) mod error;
+pub(crate) mod layers;
+pub(crate) mod mistakes;
 pub(crate) mod presets;
-mod pricing;
-mod print;
-mod redis;
-mod rpc;
-mod score;
-mod server;
-mod toml_text;
-mod tracing;
-mod units;
-mod upstream_url;
-mod variables;
-mod verification;
+pub(crate) mod pricing;
+pub(crate) mod print;
+pub(crate) mod server;
+pub(crate) mod toml_text;
+pub(crate) mod tracing;
+pub(crate) mod units;
+pub(crate) mod upstream_url;
+pub(crate) mod variables;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,21 +21,21 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+pub use crate::extras::compat::section::{Compat, FormatName};
+pub use crate::extras::delegation::section::{ApiKey, Delegation, DelegationSource};
+pub use crate::extras::replicas::section::{Redis, RedisUrl};
+pub use crate::extras::rpc::section::{Rpc, RpcMethod};
+pub use crate::extras::score::section::Score;
+pub use crate::extras::trend::section::History;
+pub use crate::extras::verification::section::Verification;
 pub(crate) use chain::parse_hex_chain_id;
 pub use chain::{Chain, ChainParameters};
-pub use compat::{Compat, FormatName};
-pub use delegation::{ApiKey, Delegation, DelegationSource};
 pub use error::{ConfigError, ConfigErrors};
-pub use history::History;
 pub use layers::Overrides;
-pub use redis::{Redis, RedisUrl};
-pub use rpc::{Rpc, RpcMethod};
-pub use score::Score;
 pub use server::{Cors, Limits, Log, LogFormat, MemoryLimit, Server, Threads};
 pub use tracing::Tracing;
 pub use upstream_url::{UpstreamUrl, WebSocketUrl};
 pub(crate) use variables::FILE_VARIABLE;
-pub use verification::Verification;
 
 use layers::Layers;
 use mistakes::Mistakes;

@@ -16,6 +16,7 @@ pub mod plausibility;
 mod pricing;
 mod replacement;
 mod single_price;
+pub mod statistics;
 
 pub use block_age::{BlockAge, HeadReading, HeaderTime};
 pub use calibrated::{Target, Targets};

@@ -28,26 +28,28 @@ use tokio::sync::Semaphore;
 use tokio::task::{JoinError, JoinSet};
 
 use crate::api::{self, ReadinessState};
-use crate::chain_parameters::HeaderReader;
-use crate::client_limits::ClientTable;
+use crate::cli::start_summary;
 use crate::config::{Config, Limits};
-use crate::delegation::Delegations;
-use crate::history_file::HistoryFile;
-use crate::history_refill::{self, HistoryRefill};
-use crate::listener::{
+use crate::extras::delegation::Delegations;
+use crate::extras::replicas::ReplicaSync;
+use crate::extras::rpc::reads::Reads;
+use crate::extras::trend::file::HistoryFile;
+use crate::extras::trend::refill as history_refill;
+use crate::extras::trend::refill::HistoryRefill;
+use crate::extras::verification::proxy::Proxy;
+use crate::http::client_limits::ClientTable;
+use crate::http::listener::{
     Listener, MAX_REJECTIONS, RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES, Shutdown,
 };
-use crate::memory_budget::MemoryBudget;
-use crate::memory_limit::MemoryShares;
-use crate::metrics::Metrics;
-use crate::poller::{PollTiming, Poller};
-use crate::proxy::Proxy;
-use crate::reads::Reads;
-use crate::replicas::ReplicaSync;
-use crate::serving_threads::ServingThreads;
+use crate::http::memory_limit::MemoryShares;
+use crate::http::serving_threads::ServingThreads;
+use crate::nodes::{ChainUpstreams, JsonRpcClient, NewHeadsSubscription};
+use crate::observe::memory_budget::MemoryBudget;
+use crate::observe::metrics::Metrics;
+use crate::poll::chain_parameters::HeaderReader;
+use crate::poll::{PollTiming, Poller};
+use crate::poll::{freshness_log, gauges};
 use crate::store::{ChainStore, Publisher};
-use crate::upstream::{ChainUpstreams, JsonRpcClient, NewHeadsSubscription};
-use crate::{freshness_log, gauges, start_summary};
 
 /// Memory of the admin listener's clients.
 const ADMIN_MEMORY_BYTES: usize = 8 * 1024 * 1024;

@@ -14,7 +14,6 @@
 //! of the wall clock changes none. The wall clock is only displayed.
 
 mod consistent_reads;
-mod head_times;
 mod newest_block;
 mod publisher;
 mod recent_blocks;
@@ -35,12 +34,12 @@ pub use newest_block::NewestBlock;
 pub use publisher::{Accepted, Publisher};
 pub use recent_blocks::BlockWindow;
 
-use crate::compat::Documents;
 use crate::config;
-use crate::fee_trend::FeeTrend;
+use crate::extras::compat::Documents;
+use crate::extras::score::{Score, Scorer, Totals};
+use crate::extras::trend::FeeTrend;
 use crate::fees::plausibility::Doubt;
 use crate::fees::{Market, SinglePrices};
-use crate::score::{Score, Scorer, Totals};
 use recent_blocks::RecentBlocks;
 
 /// Number of newest blocks that a caller's fee is compared with. More blocks say less of the next one.

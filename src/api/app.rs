@@ -15,17 +15,19 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::CorsLayer;
 use tower_http::timeout::RequestBodyTimeoutLayer;
 
-use super::access_log::{self, AccessLog, RequestContext};
-use super::cors;
 use super::fast_path::FastPath;
-use super::problem::Problem;
-use super::request_checks::{AdminHosts, RequestChecks};
-use super::response_body::{self, BodyLimits};
-use super::vary;
-use crate::client_limits::ConnectedPeer;
 use crate::config::{self, Config};
-use crate::memory_budget::MemoryBudget;
-use crate::metrics::Metrics;
+use crate::http::access_log;
+use crate::http::access_log::{AccessLog, RequestContext};
+use crate::http::client_limits::ConnectedPeer;
+use crate::http::cors;
+use crate::http::problem::Problem;
+use crate::http::request_checks::{AdminHosts, RequestChecks};
+use crate::http::response_body;
+use crate::http::response_body::BodyLimits;
+use crate::http::vary;
+use crate::observe::memory_budget::MemoryBudget;
+use crate::observe::metrics::Metrics;
 
 /// Routes of one listener with their layers. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -52,7 +54,7 @@ struct PerThread {
 }
 
 impl App {
-    pub(super) fn new(
+    pub(crate) fn new(
         listener: &'static str,
         routes: Router,
         fast_path: Option<FastPath>,
@@ -155,7 +157,7 @@ impl App {
 }
 
 /// Returns the timeout, or a year if it is switched off with 0.
-pub(super) fn timeout_or_never(configured: Duration) -> Duration {
+pub(crate) fn timeout_or_never(configured: Duration) -> Duration {
     const NEVER: Duration = Duration::from_hours(24 * 365);
     if configured.is_zero() { NEVER } else { configured }
 }

@@ -6,16 +6,16 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::extractors::ChainParam;
 use super::freshness::write_snapshot_headers;
 use super::openapi::components::{
     CommonErrors, FeeQuery, FeesUnavailable, ReplacementQuery, UnknownChain,
 };
-use super::parameters::{Parameters, invalid_parameter, parse_wei};
-use super::problem::{Problem, ProblemCode};
+use super::wire::{TierBody, percentile_numbers};
 use crate::fees::{self, Block, Market, Tier};
+use crate::http::extractors::ChainParam;
+use crate::http::parameters::{Parameters, invalid_parameter, parse_wei};
+use crate::http::problem::{Problem, ProblemCode};
 use crate::store::{COMPARED_BLOCKS, StoredChain};
-use crate::wire::{TierBody, percentile_numbers};
 
 /// Returns the fee of the query. Its tip is not above its max fee.
 fn offered_fee(parameters: &Parameters) -> Result<Tier, Problem> {
@@ -31,7 +31,7 @@ fn offered_fee(parameters: &Parameters) -> Result<Tier, Problem> {
 /// How a fee compares with the newest blocks.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Inclusion)]
-pub(super) struct InclusionBody {
+pub(crate) struct InclusionBody {
     /// Percentile of each block's rewards that the tip is compared with: 10, or the first one of the pricing if the service
     /// does not poll percentile 10.
     #[schema(value_type = f64)]
@@ -68,7 +68,7 @@ pub(super) struct InclusionBody {
             headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
-pub(super) async fn get_inclusion(
+pub(crate) async fn get_inclusion(
     ChainParam(chain): ChainParam,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
@@ -84,7 +84,7 @@ pub(super) async fn get_inclusion(
 }
 
 impl InclusionBody {
-    pub(super) fn new(
+    pub(crate) fn new(
         chain: &StoredChain,
         market: &Market,
         blocks: &[Block],
@@ -113,7 +113,7 @@ impl InclusionBody {
 /// Fees of a transaction that replaces a pending one.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Replacement)]
-pub(super) struct ReplacementBody {
+pub(crate) struct ReplacementBody {
     medium: TierBody,
     high: TierBody,
 }
@@ -134,7 +134,7 @@ pub(super) struct ReplacementBody {
             headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
-pub(super) async fn get_replacement(
+pub(crate) async fn get_replacement(
     ChainParam(chain): ChainParam,
     RawQuery(query): RawQuery,
 ) -> Result<Response, Problem> {
@@ -151,7 +151,7 @@ pub(super) async fn get_replacement(
 
 /// The fee of the transaction to replace.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum PendingFee {
+pub(crate) enum PendingFee {
     Capped(Tier),
     GasPrice(u128),
 }
@@ -172,7 +172,7 @@ impl PendingFee {
 
 impl ReplacementBody {
     /// Returns the fees of both tiers; `None` if one exceeds 128 bits.
-    pub(super) fn new(market: &Market, pending: PendingFee) -> Option<Self> {
+    pub(crate) fn new(market: &Market, pending: PendingFee) -> Option<Self> {
         let next_base_fee = market.newest_known_base_fee;
         let replace = |suggested: Tier| match pending {
             PendingFee::Capped(pending) => fees::replacement(pending, suggested, next_base_fee),

@@ -14,7 +14,7 @@ use crate::store::{ChainState, ChainStore, StaleReason, StoredChain};
 /// A configured chain.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Chain)]
-pub(super) struct ChainSummary<'a> {
+pub(crate) struct ChainSummary<'a> {
     /// The key, which is the `{chain}` of the routes.
     chain: &'a str,
     /// Display name.
@@ -76,13 +76,13 @@ enum Reason {
             body = Vec<ChainSummary>, headers(("ETag"), ("Cache-Control"))),
     )
 )]
-pub(super) async fn list_chains(State(store): State<ChainStore>) -> Response {
+pub(crate) async fn list_chains(State(store): State<ChainStore>) -> Response {
     let summaries: Vec<ChainSummary> = store.chains().iter().map(ChainSummary::for_chain).collect();
     revalidated_json(&summaries)
 }
 
 impl<'a> ChainSummary<'a> {
-    pub(super) fn for_chain(chain: &'a StoredChain) -> Self {
+    pub(crate) fn for_chain(chain: &'a StoredChain) -> Self {
         let config = chain.config();
         let state = chain.state();
         let newest = chain.newest_snapshot();

@@ -11,17 +11,17 @@ use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 
+use super::etag;
 use super::freshness::Freshness;
-use super::problem::Problem;
-use super::request_id::X_REQUEST_ID;
 use super::suggestion::{self, FreshnessCounters};
-use crate::etag;
-use crate::metrics::Metrics;
+use crate::http::problem::Problem;
+use crate::http::request_id::X_REQUEST_ID;
+use crate::observe::metrics::Metrics;
 use crate::store::{ChainStore, ServableSnapshot, Snapshot, StoredChain};
 
 /// Shortcut for the suggestion route of all chains. Each serving thread has its own.
 #[derive(Debug)]
-pub(super) struct FastPath {
+pub(crate) struct FastPath {
     /// Path before `{chain}`.
     prefix: String,
     store: ChainStore,
@@ -51,7 +51,7 @@ struct CachedResponse {
 
 impl FastPath {
     /// Prepares the shortcut for the chains of `store`, with routes below `base_path`.
-    pub(super) fn new(
+    pub(crate) fn new(
         base_path: &str,
         store: &ChainStore,
         allows_any_origin: bool,
@@ -68,7 +68,7 @@ impl FastPath {
     }
 
     /// Returns a shortcut that shares no cached response with this one.
-    pub(super) fn for_thread(&self) -> Self {
+    pub(crate) fn for_thread(&self) -> Self {
         let fast_chain = |other: &FastChain| FastChain {
             chain: other.chain.clone(),
             freshness_counters: other.freshness_counters.clone(),
@@ -80,7 +80,7 @@ impl FastPath {
     }
 
     /// Returns the response, or `None` for any other request. The router has the same route and responds the same.
-    pub(super) fn respond<B>(&self, request: &Request<B>) -> Option<Response> {
+    pub(crate) fn respond<B>(&self, request: &Request<B>) -> Option<Response> {
         // The route has no query parameters, so any is an error, which the router's layers make.
         if !matches!(*request.method(), Method::GET | Method::HEAD)
             || request.uri().query().is_some()

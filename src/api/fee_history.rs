@@ -10,19 +10,19 @@ use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use utoipa::ToSchema;
 
-use super::extractors::{BlockCount, ChainParam};
 use super::freshness::{X_NEWEST_BLOCK, write_snapshot_headers};
 use super::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
-use super::problem::Problem;
-use crate::client_limits::ClientHandle;
+use super::wire::{Wei, percentile_numbers};
 use crate::fees::Rewards;
+use crate::http::client_limits::ClientHandle;
+use crate::http::extractors::{BlockCount, ChainParam};
+use crate::http::problem::Problem;
 use crate::store::{BlockWindow, ChainStore, StoredChain};
-use crate::wire::{Wei, percentile_numbers};
 
 /// Fees per block, oldest first.
 #[derive(Serialize, ToSchema)]
 #[schema(as = FeeHistory)]
-pub(super) struct FeeHistoryBody<'a> {
+pub(crate) struct FeeHistoryBody<'a> {
     chain_name: &'a str,
     chain_id: u64,
     #[schema(value_type = Vec<f64>)]
@@ -62,7 +62,7 @@ struct FeeHistoryBlock {
             headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
-pub(super) async fn get_fee_history(
+pub(crate) async fn get_fee_history(
     State(serializer): State<HistorySerializer>,
     ChainParam(chain): ChainParam,
     count: BlockCount,
@@ -94,7 +94,7 @@ pub(super) async fn get_fee_history(
 
 /// Serializes long fee histories one at a time, aside from the serving threads. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct HistorySerializer {
+pub(crate) struct HistorySerializer {
     store: ChainStore,
     semaphore: Arc<Semaphore>,
 }
@@ -103,7 +103,7 @@ impl HistorySerializer {
     /// Blocks that take less than 2 ms.
     const MAX_INLINE_BLOCKS: usize = 4096;
 
-    pub(super) fn new(store: &ChainStore) -> Self {
+    pub(crate) fn new(store: &ChainStore) -> Self {
         Self { store: store.clone(), semaphore: Arc::new(Semaphore::new(1)) }
     }
 
@@ -121,7 +121,7 @@ impl FromRef<HistorySerializer> for ChainStore {
 }
 
 impl<'a> FeeHistoryBody<'a> {
-    pub(super) fn from_window(chain: &'a StoredChain, window: &BlockWindow) -> Self {
+    pub(crate) fn from_window(chain: &'a StoredChain, window: &BlockWindow) -> Self {
         let config = chain.config();
         // Block numbers, newest first.
         let block_numbers = (0..=window.newest_block).rev();

@@ -6,22 +6,22 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::extractors::ChainParam;
 use super::freshness::{write_list_headers, write_snapshot_headers};
 use super::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
-use super::problem::Problem;
-use crate::fee_trend::PriceLevel;
-use crate::fees::{RewardPercentiles, Rewards};
-use crate::store::{ChainStore, ServableSnapshot, StoredChain};
-use crate::wire::{
+use super::wire::{
     ChainParameters, FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios, Level,
     PricingType, Strategy, SuggestionBody, Trend, Wei, percentile_numbers,
 };
+use crate::extras::trend::PriceLevel;
+use crate::fees::{RewardPercentiles, Rewards};
+use crate::http::extractors::ChainParam;
+use crate::http::problem::Problem;
+use crate::store::{ChainStore, ServableSnapshot, StoredChain};
 
 /// How a suggestion was calculated.
 #[derive(Serialize, ToSchema)]
 #[schema(as = FeeMarket)]
-pub(super) struct FeeMarketBody<'a> {
+pub(crate) struct FeeMarketBody<'a> {
     chain_name: &'a str,
     chain_id: u64,
     r#type: PricingType,
@@ -114,7 +114,7 @@ struct AveragingWindow {
             headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
-pub(super) async fn get_fee_market(ChainParam(chain): ChainParam) -> Result<Response, Problem> {
+pub(crate) async fn get_fee_market(ChainParam(chain): ChainParam) -> Result<Response, Problem> {
     let (current, level) =
         chain.snapshot_with_level().map_err(|reason| Problem::unavailable(&chain, reason))?;
     let mut response = Json(FeeMarketBody::new(&chain, &current, level)).into_response();
@@ -137,7 +137,7 @@ pub(super) async fn get_fee_market(ChainParam(chain): ChainParam) -> Result<Resp
             body = Vec<FeeMarketBody>, headers(("Cache-Control"), ("Age"), ("X-Stale"))),
     )
 )]
-pub(super) async fn list_fee_markets(State(store): State<ChainStore>) -> Response {
+pub(crate) async fn list_fee_markets(State(store): State<ChainStore>) -> Response {
     let with_level = |chain| {
         let (current, level) = StoredChain::snapshot_with_level(chain).ok()?;
         Some((chain, current, level))
@@ -154,7 +154,7 @@ pub(super) async fn list_fee_markets(State(store): State<ChainStore>) -> Respons
 }
 
 impl<'a> FeeMarketBody<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         chain: &'a StoredChain,
         current: &'a ServableSnapshot,
         level: Option<PriceLevel>,

@@ -12,20 +12,20 @@ use axum::response::{IntoResponse, Response};
 use httpdate::HttpDate;
 use serde::Serialize;
 
-use crate::etag;
+use super::etag;
 use crate::fees::plausibility::Doubt;
 use crate::store::{ServableSnapshot, StoredChain};
 
-pub(super) const X_NEWEST_BLOCK: HeaderName = HeaderName::from_static("x-newest-block");
-pub(super) const X_STALE: HeaderName = HeaderName::from_static("x-stale");
-pub(super) const X_DOUBT: HeaderName = HeaderName::from_static("x-doubt");
+pub(crate) const X_NEWEST_BLOCK: HeaderName = HeaderName::from_static("x-newest-block");
+pub(crate) const X_STALE: HeaderName = HeaderName::from_static("x-stale");
+pub(crate) const X_DOUBT: HeaderName = HeaderName::from_static("x-doubt");
 const CDN_CACHE_CONTROL: HeaderName = HeaderName::from_static("cdn-cache-control");
 const X_ACCEL_EXPIRES: HeaderName = HeaderName::from_static("x-accel-expires");
 
 /// Age of a response's data and its lifetime in caches. All times are in whole seconds, rounded down, so that no cache
 /// keeps a response too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Freshness {
+pub(crate) struct Freshness {
     /// Since the accepted reply.
     age: u64,
     /// From now until the next block is expected, or until the data becomes stale or too old to serve.
@@ -39,7 +39,7 @@ pub(super) struct Freshness {
 }
 
 impl Freshness {
-    pub(super) fn from_snapshot(chain: &StoredChain, current: &ServableSnapshot) -> Self {
+    pub(crate) fn from_snapshot(chain: &StoredChain, current: &ServableSnapshot) -> Self {
         let config = chain.config();
         let until_next_block = config.block_time.saturating_sub(current.head_age);
         let until_too_old = config.max_age.saturating_sub(current.age);
@@ -71,7 +71,7 @@ impl Freshness {
     }
 
     /// Writes the headers of age and lifetime, and `X-Stale` and `X-Doubt` if they apply.
-    pub(super) fn write_headers(self, headers: &mut HeaderMap, doubts: &[Doubt]) {
+    pub(crate) fn write_headers(self, headers: &mut HeaderMap, doubts: &[Doubt]) {
         let fresh = format!("public, max-age={}", self.max_age);
         let bridged = self.limit.saturating_sub(self.max_age);
         let for_shared_caches =
@@ -84,7 +84,7 @@ impl Freshness {
     }
 
     /// Writes the headers of a response that no cache may store.
-    pub(super) fn write_uncached_headers(self, headers: &mut HeaderMap, doubts: &[Doubt]) {
+    pub(crate) fn write_uncached_headers(self, headers: &mut HeaderMap, doubts: &[Doubt]) {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         self.write_data_headers(headers, doubts);
     }
@@ -100,7 +100,7 @@ impl Freshness {
     }
 
     /// Writes `X-Stale` if the data is stale.
-    pub(super) fn write_stale_header(self, headers: &mut HeaderMap) {
+    pub(crate) fn write_stale_header(self, headers: &mut HeaderMap) {
         if self.is_stale {
             headers.insert(X_STALE, HeaderValue::from_static("true"));
         }
@@ -108,7 +108,7 @@ impl Freshness {
 }
 
 /// Writes `Last-Modified`, which is never later than `Date`: the clock may have been put back since the block was read.
-pub(super) fn write_last_modified(headers: &mut HeaderMap, time: SystemTime) {
+pub(crate) fn write_last_modified(headers: &mut HeaderMap, time: SystemTime) {
     let date = HttpDate::from(time.min(SystemTime::now())).to_string();
     headers.insert(header::LAST_MODIFIED, header_value(date));
 }
@@ -119,7 +119,7 @@ fn header_value(text: String) -> HeaderValue {
 }
 
 /// Writes the headers of a list of these chains. An empty list must not be stored.
-pub(super) fn write_list_headers<'a>(
+pub(crate) fn write_list_headers<'a>(
     headers: &mut HeaderMap,
     available: impl Iterator<Item = (&'a StoredChain, &'a ServableSnapshot)>,
 ) {
@@ -141,7 +141,7 @@ pub(super) fn write_list_headers<'a>(
 }
 
 /// Writes `X-Newest-Block` and the headers of the freshness of a response from `current` alone.
-pub(super) fn write_snapshot_headers(
+pub(crate) fn write_snapshot_headers(
     headers: &mut HeaderMap,
     chain: &StoredChain,
     current: &ServableSnapshot,
@@ -152,7 +152,7 @@ pub(super) fn write_snapshot_headers(
 }
 
 /// Like [`write_snapshot_headers`], for a response that no cache may store.
-pub(super) fn write_uncached_snapshot_headers(
+pub(crate) fn write_uncached_snapshot_headers(
     headers: &mut HeaderMap,
     chain: &StoredChain,
     current: &ServableSnapshot,
@@ -163,7 +163,7 @@ pub(super) fn write_uncached_snapshot_headers(
 }
 
 /// Builds the response with `body` as JSON that caches have to validate at each use.
-pub(super) fn revalidated_json(body: &impl Serialize) -> Response {
+pub(crate) fn revalidated_json(body: &impl Serialize) -> Response {
     let json = serde_json::to_vec(body).expect("a struct of strings serialises");
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("application/json")),

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::openapi::components::{CommonErrors, NotReady};
 use super::openapi::schemas::HealthBody;
-use super::problem::{Problem, ProblemCode};
+use crate::http::problem::{Problem, ProblemCode};
 use crate::store::ChainStore;
 
 /// State of the readiness probe.
@@ -26,7 +26,7 @@ impl ReadinessState {
     }
 
     /// Returns the token that is cancelled when shutdown begins.
-    pub(super) fn shutdown_token(&self) -> CancellationToken {
+    pub(crate) fn shutdown_token(&self) -> CancellationToken {
         self.shutdown.clone()
     }
 }
@@ -45,7 +45,7 @@ impl ReadinessState {
             headers(("Cache-Control")), example = json!({ "status": "live" })),
     )
 )]
-pub(super) async fn get_liveness() -> Response {
+pub(crate) async fn get_liveness() -> Response {
     status_response("live")
 }
 
@@ -63,7 +63,7 @@ pub(super) async fn get_liveness() -> Response {
             headers(("Cache-Control")), example = json!({ "status": "ready" })),
     )
 )]
-pub(super) async fn get_readiness(
+pub(crate) async fn get_readiness(
     State(health): State<ReadinessState>,
 ) -> Result<Response, Problem> {
     if health.shutdown.is_cancelled() {

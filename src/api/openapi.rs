@@ -3,11 +3,11 @@
 //! It is built from the handlers and their body types for one configuration: it lists the configured chains, has the
 //! base path, and omits disabled routes.
 
-pub(super) mod components;
-mod examples;
-pub(super) mod schemas;
-mod verification;
+pub(crate) mod components;
+pub(crate) mod examples;
+pub(crate) mod schemas;
 
+use crate::extras::verification::openapi as verification;
 use std::collections::BTreeMap;
 
 use axum::extract::State;
@@ -26,14 +26,14 @@ use utoipa::openapi::{
 };
 use utoipa::{IntoParams, OpenApi as _};
 
-use super::response_body::StaticBody;
-use crate::compat::EtherscanError;
+use super::etag;
+use super::wire::Delegation;
 use crate::config::{Chain, Config, DelegationSource};
-use crate::etag;
-use crate::wire::Delegation;
+use crate::extras::compat::EtherscanError;
+pub(crate) use crate::extras::verification::openapi::TAG as VERIFICATION_TAG;
+use crate::http::response_body::StaticBody;
 use components::{CommonErrors, CommonParameters, IfNoneMatch, PageNotModified, ResponseHeaders};
 use schemas::{Uint256, schema_ref};
-pub(super) use verification::TAG as VERIFICATION_TAG;
 
 const PROBLEM: &str = "application/problem+json";
 
@@ -52,7 +52,7 @@ is valid. Errors are `application/problem+json` (RFC 9457) with a `code` to swit
     info(description = DESCRIPTION),
     tags(
         (name = "Gas", description = "Gas suggestions and the market data behind them. All amounts are wei, as decimal strings."),
-        (name = super::compat::TAG, description = "The same suggestion in the formats of other gas services, whose clients need only another URL. `[compat] formats` selects them."),
+        (name = crate::extras::compat::routes::TAG, description = "The same suggestion in the formats of other gas services, whose clients need only another URL. `[compat] formats` selects them."),
         (name = "JSON-RPC", description = "Reads of chain state, forwarded to the chain's nodes."),
         (name = "Delegation", description = "Delegations of a vault, and transactions that change them."),
         (name = verification::TAG, description = verification::DESCRIPTION),
@@ -60,7 +60,7 @@ is valid. Errors are `application/problem+json` (RFC 9457) with a `code` to swit
         (name = "Operation", description = "Health checks and the API description. `/metrics` is on the admin listener only."),
     ),
     components(schemas(
-        super::problem::ProblemBody,
+        crate::http::problem::ProblemBody,
         schemas::Address,
         schemas::Rights,
         schemas::Uint256,
@@ -70,12 +70,12 @@ is valid. Errors are `application/problem+json` (RFC 9457) with a `code` to swit
 struct SharedDescription;
 
 /// Builds the document of the public listener with `config`.
-pub(super) fn document(config: &Config) -> OpenApi {
+pub(crate) fn document(config: &Config) -> OpenApi {
     build_document(config, &config.chains, config.chains.first())
 }
 
 /// Builds the document without the configured chains. Its examples are of a sample chain.
-pub(super) fn generic_document(config: &Config) -> OpenApi {
+pub(crate) fn generic_document(config: &Config) -> OpenApi {
     const SAMPLE: &str = "[chains.ethereum]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1\"]";
     let sample = Config::from_toml(SAMPLE).ok();
     build_document(config, &[], sample.as_ref().and_then(|sample| sample.chains.first()))
@@ -305,13 +305,13 @@ fn remove_unused(document: &OpenApi, components: &mut Components) {
 
 /// The serialised document and its entity tag. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct SerializedDocument {
+pub(crate) struct SerializedDocument {
     json: StaticBody,
     etag: HeaderValue,
 }
 
 impl SerializedDocument {
-    pub(super) fn new(document: &OpenApi) -> Self {
+    pub(crate) fn new(document: &OpenApi) -> Self {
         let json = Bytes::from(document.to_json().expect("a document of strings serialises"));
         Self { etag: etag::for_body(&json), json: StaticBody::new(json) }
     }
@@ -331,7 +331,7 @@ impl SerializedDocument {
         (status = 200, description = "The document.", body = Object, headers(("ETag"), ("Cache-Control"))),
     )
 )]
-pub(super) async fn get_document(
+pub(crate) async fn get_document(
     State(SerializedDocument { json, etag }): State<SerializedDocument>,
     request: HeaderMap,
 ) -> Response {

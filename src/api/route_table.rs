@@ -15,15 +15,16 @@ use utoipa::openapi::path::{Operation, ParameterIn};
 use utoipa::openapi::{Components, OpenApi, RefOr};
 
 use super::freshness::revalidated_json;
+use super::nearest::nearest;
+use super::openapi;
 use super::openapi::components::{CommonErrors, IfNoneMatch, PageNotModified};
-use super::problem::{Problem, ProblemCode};
-use super::verification;
-use super::{compat, openapi};
-use crate::nearest::nearest;
+use crate::extras::compat::routes as compat;
+use crate::extras::verification;
+use crate::http::problem::{Problem, ProblemCode};
 
 /// The routes of the public listener. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct RouteTable(Arc<[Route]>);
+pub(crate) struct RouteTable(Arc<[Route]>);
 
 /// A route.
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -40,13 +41,13 @@ struct Route {
 /// The routes that this configuration enables.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Routes)]
-pub(super) struct RoutesBody<'a> {
+pub(crate) struct RoutesBody<'a> {
     routes: &'a [Route],
 }
 
 impl RouteTable {
     /// Creates the table of the routes that `document` describes. They lie below `base_path`.
-    pub(super) fn new(document: &OpenApi, base_path: &str) -> Self {
+    pub(crate) fn new(document: &OpenApi, base_path: &str) -> Self {
         let mut routes = Vec::new();
         for (path, item) in &document.paths.paths {
             for (method, operation) in [("GET", &item.get), ("POST", &item.post)] {
@@ -63,7 +64,7 @@ impl RouteTable {
     }
 
     /// Adds a route that no document describes. It takes any query parameter.
-    pub(super) fn with_route(&self, path: &str, summary: &str) -> Self {
+    pub(crate) fn with_route(&self, path: &str, summary: &str) -> Self {
         let route = Route {
             method: "GET",
             path: path.to_owned(),
@@ -73,7 +74,7 @@ impl RouteTable {
         Self(self.0.iter().cloned().chain([route]).collect())
     }
 
-    pub(super) fn body(&self) -> RoutesBody<'_> {
+    pub(crate) fn body(&self) -> RoutesBody<'_> {
         RoutesBody { routes: &self.0 }
     }
 
@@ -132,7 +133,7 @@ fn query_parameters(
 }
 
 /// Decodes a part of a query. A plus sign is a space; what is not UTF-8 is replaced.
-pub(super) fn decoded(text: &str) -> String {
+pub(crate) fn decoded(text: &str) -> String {
     let with_spaces = text.replace('+', " ");
     percent_decode_str(&with_spaces).decode_utf8_lossy().into_owned()
 }
@@ -162,7 +163,7 @@ fn is_match(template: &str, path: &str) -> bool {
 
 /// Middleware that rejects a query parameter that the route does not have: without it the client would get the answer
 /// to another question.
-pub(super) async fn check_query(
+pub(crate) async fn check_query(
     State(table): State<RouteTable>,
     path: Option<MatchedPath>,
     request: Request,
@@ -176,7 +177,7 @@ pub(super) async fn check_query(
 
 /// Rejects a request with an unknown path. A route's path with a slash at its end redirects to the route. The redirect
 /// is relative, because a proxy may serve this path under another name.
-pub(super) async fn not_found(
+pub(crate) async fn not_found(
     State(table): State<RouteTable>,
     OriginalUri(original): OriginalUri,
     uri: Uri,
@@ -203,7 +204,7 @@ pub(super) async fn not_found(
             headers(("ETag"), ("Cache-Control"))),
     )
 )]
-pub(super) async fn list_routes(State(table): State<RouteTable>) -> Response {
+pub(crate) async fn list_routes(State(table): State<RouteTable>) -> Response {
     revalidated_json(&table.body())
 }
 

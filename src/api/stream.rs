@@ -27,16 +27,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
-use super::extractors::ChainParam;
 use super::freshness::Freshness;
 use super::openapi::components::{CommonErrors, LastEventId, LastEventIdQuery, UnknownChain};
 use super::openapi::schemas::StreamEvent;
-use super::problem::Problem;
 use super::route_table::decoded;
-use crate::client_limits::{self, ClientHandle, LongRequestKind};
 use crate::config::Limits;
-use crate::memory_budget::{MemoryBudget, Reservation};
-use crate::metrics::{Counter, Metrics};
+use crate::http::client_limits;
+use crate::http::client_limits::{ClientHandle, LongRequestKind};
+use crate::http::extractors::ChainParam;
+use crate::http::problem::Problem;
+use crate::observe::memory_budget::{MemoryBudget, Reservation};
+use crate::observe::metrics::{Counter, Metrics};
 use crate::store::{ChainState, ChainStore, LatestState, Snapshot, StoredChain};
 
 /// A stream of this many chains costs a further request: each begins with an event of its own.
@@ -58,7 +59,7 @@ const MAX_EVENT_ID_BYTES: usize = 64;
 
 /// Permits and shutdown signal of streams. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct SuggestionStreams {
+pub(crate) struct SuggestionStreams {
     store: ChainStore,
     inner: Arc<Inner>,
     /// Budget that open streams are charged to.
@@ -93,7 +94,7 @@ impl FromRef<SuggestionStreams> for ChainStore {
 }
 
 impl SuggestionStreams {
-    pub(super) fn new(
+    pub(crate) fn new(
         store: &ChainStore,
         limits: &Limits,
         memory: &MemoryBudget,
@@ -229,7 +230,7 @@ impl<S: Stream<Item = String> + Unpin> EventStream<S> {
             headers(("Cache-Control"), ("X-Stale"), ("X-Accel-Buffering"))),
     )
 )]
-pub(super) async fn stream_suggestion(
+pub(crate) async fn stream_suggestion(
     State(streams): State<SuggestionStreams>,
     ChainParam(chain): ChainParam,
     request: Request,
@@ -260,7 +261,7 @@ pub(super) async fn stream_suggestion(
             headers(("Cache-Control"), ("X-Stale"), ("X-Accel-Buffering"))),
     )
 )]
-pub(super) async fn stream_all_suggestions(
+pub(crate) async fn stream_all_suggestions(
     State(streams): State<SuggestionStreams>,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -303,7 +304,7 @@ struct Subscription {
 
 /// Data of an event for a changed status, with the members of `/v1/chains`.
 #[derive(Serialize, ToSchema)]
-pub(super) struct StateChange<'a> {
+pub(crate) struct StateChange<'a> {
     /// The key of the chain.
     chain: &'a str,
     status: &'static str,

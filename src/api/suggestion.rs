@@ -6,15 +6,15 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use enum_map::{Enum, EnumMap};
 
-use super::extractors::ChainParam;
 use super::freshness::{Freshness, X_NEWEST_BLOCK, write_list_headers};
 use super::openapi::components::{
     CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, UnknownChain,
 };
-use super::problem::Problem;
-use crate::metrics::{Counter, FreshnessLabels, Metrics, counters};
+use super::wire::SuggestionBody;
+use crate::http::extractors::ChainParam;
+use crate::http::problem::Problem;
+use crate::observe::metrics::{Counter, FreshnessLabels, Metrics, counters};
 use crate::store::{ChainStore, ServableSnapshot, Snapshot, StaleReason, StoredChain, Unavailable};
-use crate::wire::SuggestionBody;
 
 /// Capacity for headers, including those of the layers: with fewer places a copied map has to grow.
 const MAX_HEADERS: usize = 16;
@@ -23,13 +23,13 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Store, and metrics for the response counters. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct SuggestionState {
+pub(crate) struct SuggestionState {
     store: ChainStore,
     metrics: Metrics,
 }
 
 impl SuggestionState {
-    pub(super) fn new(store: &ChainStore, metrics: &Metrics) -> Self {
+    pub(crate) fn new(store: &ChainStore, metrics: &Metrics) -> Self {
         Self { store: store.clone(), metrics: metrics.clone() }
     }
 }
@@ -55,17 +55,17 @@ enum ResponseFreshness {
 
 /// Counters of one chain's responses.
 #[derive(Debug, Clone)]
-pub(super) struct FreshnessCounters(EnumMap<ResponseFreshness, Counter>);
+pub(crate) struct FreshnessCounters(EnumMap<ResponseFreshness, Counter>);
 
 impl FreshnessCounters {
-    pub(super) fn new(chain: &StoredChain, metrics: &Metrics) -> Self {
+    pub(crate) fn new(chain: &StoredChain, metrics: &Metrics) -> Self {
         Self(counters(&metrics.suggestion_responses_total, |freshness| FreshnessLabels {
             chain: chain.config().key.clone(),
             freshness,
         }))
     }
 
-    pub(super) fn record(&self, result: &Result<ServableSnapshot, Unavailable>) {
+    pub(crate) fn record(&self, result: &Result<ServableSnapshot, Unavailable>) {
         let reason = result.as_ref().map(|current| current.stale_reason);
         let freshness = match reason {
             Err(_) => ResponseFreshness::Unavailable,
@@ -93,7 +93,7 @@ impl FreshnessCounters {
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
-pub(super) async fn get_suggestion(
+pub(crate) async fn get_suggestion(
     State(SuggestionState { metrics, .. }): State<SuggestionState>,
     ChainParam(chain): ChainParam,
 ) -> Result<Response, Problem> {
@@ -105,7 +105,7 @@ pub(super) async fn get_suggestion(
 }
 
 /// Builds the headers of a response that was made of the snapshot, and that has this entity tag.
-pub(super) fn headers_of(
+pub(crate) fn headers_of(
     chain: &StoredChain,
     current: &ServableSnapshot,
     etag: &HeaderValue,
@@ -114,7 +114,7 @@ pub(super) fn headers_of(
 }
 
 /// Like [`headers_of`], with this freshness.
-pub(super) fn headers_with(
+pub(crate) fn headers_with(
     snapshot: &Snapshot,
     etag: &HeaderValue,
     freshness: Freshness,
@@ -142,7 +142,7 @@ pub(super) fn headers_with(
             body = Vec<SuggestionBody>, headers(("Cache-Control"), ("Age"), ("X-Stale"))),
     )
 )]
-pub(super) async fn list_suggestions(State(store): State<ChainStore>) -> Response {
+pub(crate) async fn list_suggestions(State(store): State<ChainStore>) -> Response {
     let available = store.servable_snapshots();
     let mut body = vec![b'['];
     for (position, (_, current)) in available.iter().enumerate() {

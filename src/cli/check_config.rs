@@ -6,11 +6,12 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use futures_util::future::join_all;
 
-use crate::chart::rounded_gwei;
 use crate::config::{Chain, Config};
+use crate::extras::chart::rounded_gwei;
 use crate::fees::{self, FeeHistory};
-use crate::metrics::Metrics;
-use crate::upstream::{self, ChainUpstreams, FeeHistoryRequest, JsonRpcClient, UpstreamNode};
+use crate::nodes as upstream;
+use crate::nodes::{ChainUpstreams, FeeHistoryRequest, JsonRpcClient, UpstreamNode};
+use crate::observe::metrics::Metrics;
 
 /// Prints the result of a check that the configuration has passed: what is configured, or the `effective`
 /// configuration. With `online`, asks every node.

@@ -9,7 +9,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::config::UpstreamUrl;
-use crate::upstream::{StatelessNodeClient, parse_quantity};
+use crate::nodes::{StatelessNodeClient, parse_quantity};
 
 /// Time for a node to start, which may be started together with the service.
 const DEADLINE: Duration = Duration::from_secs(15);

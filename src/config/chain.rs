@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::layers::Layers;
 use super::mistakes::SectionMistakes;
 use super::pricing::PricingSection;
-use super::rpc::RpcMethod;
 use super::upstream_url::{UpstreamUrl, WebSocketUrl};
 use super::{CHAINS, presets, units};
-use crate::compat::Formats;
+use crate::extras::compat::Formats;
+use crate::extras::rpc::section::RpcMethod;
 use crate::fees::Pricing;
 
 /// One chain. `chain_id` and `rpc_urls` have no default; a preset of the chain id may have others for the rest.
@@ -195,7 +195,7 @@ impl Chain {
     }
 
     /// Returns the chain with all values that follow from others.
-    pub(super) fn with_all_values(&self) -> Self {
+    pub(crate) fn with_all_values(&self) -> Self {
         Self {
             name: Some(self.name().to_owned()),
             poll_timeout: Some(self.poll_timeout()),
@@ -210,7 +210,7 @@ impl Chain {
     }
 
     /// Sets the key, and the values that depend on other keys.
-    pub(super) fn set_key(&mut self, key: String) {
+    pub(crate) fn set_key(&mut self, key: String) {
         const MIN_MAX_AGE: Duration = Duration::from_secs(30);
         const MAX_AGE_BLOCKS: u32 = 5;
         self.key = key;
@@ -222,7 +222,7 @@ impl Chain {
     }
 
     /// Returns a sentence if `answer_fee_methods` has no effect.
-    pub(super) fn note_on_fee_methods(&self) -> Option<String> {
+    pub(crate) fn note_on_fee_methods(&self) -> Option<String> {
         const METHODS: [&str; 2] = ["eth_gasPrice", "eth_maxPriorityFeePerGas"];
         let key = &self.key;
         let is_answered = |method: &RpcMethod| METHODS.contains(&method.as_str());
@@ -239,7 +239,7 @@ impl Chain {
     }
 
     /// Returns what is assumed or unknown of a chain without a preset, as a sentence; `None` if nothing is.
-    pub(super) fn assumptions(&self, layers: &Layers) -> Option<String> {
+    pub(crate) fn assumptions(&self, layers: &Layers) -> Option<String> {
         if self.preset.is_some() {
             return None;
         }
@@ -281,7 +281,7 @@ impl Chain {
     }
 
     /// Reports all values that are not allowed.
-    pub(super) fn check(&self, mistakes: &mut SectionMistakes) {
+    pub(crate) fn check(&self, mistakes: &mut SectionMistakes) {
         // An SVG document cannot contain these.
         let is_forbidden = |character: char| {
             character.is_control() || matches!(character, '\u{fffe}' | '\u{ffff}')

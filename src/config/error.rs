@@ -52,24 +52,24 @@ impl From<ConfigError> for ConfigErrors {
 
 impl ConfigError {
     /// Error that concerns no single key.
-    pub(super) fn without_key(problem: impl Into<String>) -> Self {
+    pub(crate) fn without_key(problem: impl Into<String>) -> Self {
         Self { key: String::new(), problem: problem.into(), origin: None }
     }
 
     /// Error of an environment variable that cannot be read.
-    pub(super) fn for_variable(name: &str, problem: &str) -> Self {
+    pub(crate) fn for_variable(name: &str, problem: &str) -> Self {
         Self { key: name.into(), problem: problem.into(), origin: None }
     }
 }
 
 /// Returns true if a part of a key cannot be a secret.
-pub(super) fn is_public_key(part: &str) -> bool {
+pub(crate) fn is_public_key(part: &str) -> bool {
     if_public(part, MAX_KEY_LENGTH).is_some()
 }
 
 /// Returns a dotted key, or only its section if a part may be a secret: the dots may belong to a URL, whose plain parts
 /// may be secret too.
-pub(super) fn redact_key(path: &[String]) -> String {
+pub(crate) fn redact_key(path: &[String]) -> String {
     if path.iter().all(|part| !part.contains('.') && is_public_key(part)) {
         return path.join(".");
     }
@@ -80,7 +80,7 @@ pub(super) fn redact_key(path: &[String]) -> String {
 }
 
 /// Message of the TOML parser, up to the first quoted key that may be a secret.
-pub(super) fn redact_message(message: &str) -> &str {
+pub(crate) fn redact_message(message: &str) -> &str {
     let (words, quoted) = message.split_once('`').unwrap_or((message, ""));
     let is_plain =
         quoted.split(['`', '.', ' ']).all(|part| if_public(part, MAX_KEY_LENGTH).is_some());
@@ -88,7 +88,7 @@ pub(super) fn redact_message(message: &str) -> &str {
 }
 
 /// Returns what is wrong with a value, and what is allowed.
-pub(super) fn describe(kind: &Kind) -> String {
+pub(crate) fn describe(kind: &Kind) -> String {
     match kind {
         Kind::UnknownVariant(found, allowed) => {
             format!("found {}, expected one of: {}", quote_public(found), allowed.join(", "))

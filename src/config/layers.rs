@@ -29,17 +29,17 @@ pub struct Overrides {
 
 /// All layers, merged.
 #[derive(Debug)]
-pub(super) struct Layers {
+pub(crate) struct Layers {
     merged: Figment,
     file: Option<PathBuf>,
     text: TomlText,
-    pub(super) notes: Vec<String>,
-    pub(super) errors: Vec<ConfigError>,
+    pub(crate) notes: Vec<String>,
+    pub(crate) errors: Vec<ConfigError>,
 }
 
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Origin {
+pub(crate) enum Origin {
     /// Line of the configuration file.
     File(Option<usize>),
     /// An environment variable.
@@ -79,7 +79,7 @@ const PRESET: &str = "preset ";
 
 impl Layers {
     /// Reads the built-in configuration, `file` if given, the environment and the arguments.
-    pub(super) fn load(
+    pub(crate) fn load(
         file: Option<&Path>,
         environment: impl Iterator<Item = (OsString, OsString)>,
         overrides: &Overrides,
@@ -127,7 +127,7 @@ impl Layers {
     }
 
     /// Reads `text` as the only layer but for the presets.
-    pub(super) fn from_toml(text: &str) -> Result<Self, ConfigErrors> {
+    pub(crate) fn from_toml(text: &str) -> Result<Self, ConfigErrors> {
         let text = TomlText::parse(text, "the configuration")?;
         let layers = Figment::from(Layer { name: FILE.into(), values: text.values.clone() });
         let merged = with_presets(layers);
@@ -135,34 +135,34 @@ impl Layers {
     }
 
     /// The configuration file, if there is one.
-    pub(super) fn file(&self) -> Option<&Path> {
+    pub(crate) fn file(&self) -> Option<&Path> {
         self.file.as_deref()
     }
 
     /// Name of the file in comments.
-    pub(super) fn file_name(&self) -> String {
+    pub(crate) fn file_name(&self) -> String {
         let name = self.file().and_then(Path::file_name);
         name.map_or("the file".into(), |name| name.to_string_lossy().into_owned())
     }
 
     /// Returns all values, merged.
-    pub(super) fn values(&self) -> Value {
+    pub(crate) fn values(&self) -> Value {
         self.merged.extract::<Dict>().unwrap_or_default().into()
     }
 
     /// Returns true if a layer has this key.
-    pub(super) fn has(&self, path: &[String]) -> bool {
+    pub(crate) fn has(&self, path: &[String]) -> bool {
         self.find_exactly(path).is_some()
     }
 
     /// Returns true if the file, a variable or an argument sets this key.
-    pub(super) fn is_configured(&self, path: &[String]) -> bool {
+    pub(crate) fn is_configured(&self, path: &[String]) -> bool {
         self.has(path) && !matches!(self.origin(path), Origin::BuiltIn | Origin::Preset(_))
     }
 
     /// Returns where the value at `path` comes from. A table, or a key that is missing in one, has the origin of the
     /// table in the file, else of one of its values.
-    pub(super) fn origin(&self, path: &[String]) -> Origin {
+    pub(crate) fn origin(&self, path: &[String]) -> Origin {
         let Some((name, value)) = self.find(path) else { return Origin::BuiltIn };
         if matches!(value, Value::Dict(..)) && self.text.line(path).is_some() {
             return Origin::File(self.text.line(path));

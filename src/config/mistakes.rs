@@ -8,11 +8,11 @@ use super::error::{ConfigError, ConfigErrors, describe, is_public_key, redact_ke
 use super::layers::{Layers, Origin};
 use super::variables::{variable_key, variable_name};
 use super::{CHAINS, Config};
-use crate::nearest::nearest;
+use crate::api::nearest::nearest;
 
 /// Mistakes found so far, with their places.
 #[derive(Debug)]
-pub(super) struct Mistakes<'a> {
+pub(crate) struct Mistakes<'a> {
     layers: &'a Layers,
     found: Vec<Mistake>,
     /// Elements that were taken out of arrays: the array and the index in the configuration.
@@ -28,7 +28,7 @@ struct Mistake {
 
 /// Mistakes of one section.
 #[derive(Debug)]
-pub(super) struct SectionMistakes<'a, 'b> {
+pub(crate) struct SectionMistakes<'a, 'b> {
     all: &'a mut Mistakes<'b>,
     section: Vec<String>,
 }
@@ -37,13 +37,13 @@ impl<'a> Mistakes<'a> {
     /// More are not shown. Each costs a pass over the values.
     const MAX: usize = 100;
 
-    pub(super) fn new(layers: &'a Layers) -> Self {
+    pub(crate) fn new(layers: &'a Layers) -> Self {
         Self { layers, found: Vec::new(), removed_elements: Vec::new() }
     }
 
     /// Converts all values. Takes out each value that cannot be converted, reports it, and goes on without it. `None`: a
     /// mistake cannot be taken out, or there are too many.
-    pub(super) fn convert<T: DeserializeOwned>(&mut self) -> Option<T> {
+    pub(crate) fn convert<T: DeserializeOwned>(&mut self) -> Option<T> {
         let mut values = self.layers.values();
         while self.found.len() < Self::MAX {
             let error = match values.deserialize::<T>() {
@@ -76,13 +76,13 @@ impl<'a> Mistakes<'a> {
     }
 
     /// Returns the mistakes of the section, or of the table, at `path`.
-    pub(super) fn section(&mut self, path: &[&str]) -> SectionMistakes<'_, 'a> {
+    pub(crate) fn section(&mut self, path: &[&str]) -> SectionMistakes<'_, 'a> {
         let section = path.iter().map(|part| (*part).to_owned()).collect();
         SectionMistakes { all: self, section }
     }
 
     /// Reports a mistake, unless one is known there.
-    pub(super) fn add(&mut self, path: &[String], problem: impl Into<String>) {
+    pub(crate) fn add(&mut self, path: &[String], problem: impl Into<String>) {
         if !self.is_reported(path) {
             let origin = self.layers.origin(path);
             self.found.push(Mistake { path: path.to_vec(), origin, problem: problem.into() });
@@ -95,7 +95,7 @@ impl<'a> Mistakes<'a> {
     }
 
     /// Returns the mistakes in the order of the file, then those of variables by name; `Ok` if there are none.
-    pub(super) fn finish(mut self) -> Result<(), ConfigErrors> {
+    pub(crate) fn finish(mut self) -> Result<(), ConfigErrors> {
         self.found.sort_by(|one, other| one.origin.cmp(&other.origin));
         let file = self.layers.file();
         let errors = self.found.into_iter().map(|Mistake { path, origin, problem }| ConfigError {
@@ -223,20 +223,20 @@ impl<'a> Mistakes<'a> {
 
 impl SectionMistakes<'_, '_> {
     /// Reports a value that is wrong by itself. `key` is below the section.
-    pub(super) fn reject(&mut self, key: &str, problem: impl Into<String>) {
+    pub(crate) fn reject(&mut self, key: &str, problem: impl Into<String>) {
         self.all.add(&self.path(key), problem);
     }
 
     /// Reports a value that does not fit the values of `others`. A mistake in one of those hides this one, which may be
     /// its consequence.
-    pub(super) fn reject_with(&mut self, key: &str, others: &[&str], problem: impl Into<String>) {
+    pub(crate) fn reject_with(&mut self, key: &str, others: &[&str], problem: impl Into<String>) {
         if !others.iter().any(|other| self.all.is_reported(&self.path(other))) {
             self.reject(key, problem);
         }
     }
 
     /// Returns true if the file, a variable or an argument sets this key.
-    pub(super) fn is_configured(&self, key: &str) -> bool {
+    pub(crate) fn is_configured(&self, key: &str) -> bool {
         self.all.layers.is_configured(&self.path(key))
     }
 

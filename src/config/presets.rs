@@ -17,7 +17,7 @@ pub(crate) struct Preset {
     /// `name` of the chain, which also names the preset.
     pub(crate) name: String,
     /// Keys of the chain's table.
-    pub(super) values: Dict,
+    pub(crate) values: Dict,
 }
 
 /// Returns the preset of the chain with this id, if there is one.

@@ -9,7 +9,7 @@ use crate::fees::{self, Multiplier, RewardPercentiles};
 /// chain would overcharge the users of another.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(remote = "fees::Pricing", deny_unknown_fields, default = "PricingSection::default_pricing")]
-pub(super) struct PricingSection {
+pub(crate) struct PricingSection {
     #[serde(with = "StrategyName")]
     strategy: fees::Strategy,
     #[serde(with = "targets")]
@@ -63,7 +63,7 @@ enum ZeroBaseFeeName {
 
 impl PricingSection {
     /// Returns the constants of a chain that has none.
-    pub(super) fn default_pricing() -> fees::Pricing {
+    pub(crate) fn default_pricing() -> fees::Pricing {
         fees::Pricing { base_fee_floor: 0, priority_fee_floor: 0, ..fees::Pricing::default() }
     }
 }
@@ -73,10 +73,10 @@ mod percentiles {
     use serde::de::{Deserialize, Deserializer, Error};
     use serde::ser::{Serialize, Serializer};
 
+    use crate::api::wire::percentile_numbers;
     use crate::fees::{InvalidPricing, RewardPercentiles};
-    use crate::wire::percentile_numbers;
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         input: D,
     ) -> Result<Option<RewardPercentiles>, D::Error> {
         let numbers = Vec::<serde_json::Number>::deserialize(input)?;
@@ -90,7 +90,7 @@ mod percentiles {
     }
 
     #[expect(clippy::ref_option, reason = "serde calls it with a reference to the field")]
-    pub(super) fn serialize<S: Serializer>(
+    pub(crate) fn serialize<S: Serializer>(
         percentiles: &Option<RewardPercentiles>,
         out: S,
     ) -> Result<S::Ok, S::Error> {
@@ -124,7 +124,7 @@ mod targets {
         }
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Targets, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Targets, D::Error> {
         let Shares { medium, high } = Shares::deserialize(input)?;
         Target::new(medium)
             .zip(Target::new(high))
@@ -139,7 +139,7 @@ mod targets {
         clippy::trivially_copy_pass_by_ref,
         reason = "serde calls it with a reference to the field"
     )]
-    pub(super) fn serialize<S: Serializer>(targets: &Targets, out: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(targets: &Targets, out: S) -> Result<S::Ok, S::Error> {
         Shares::from(*targets).serialize(out)
     }
 }

@@ -20,7 +20,7 @@ pricing.reward_percentiles = [60]\npricing.base_fee_change_denominator = 8\n\
 pricing.empty_block_denominator = 8\n";
 
 /// Returns all keys, those of a chain below `chains.x`.
-pub(super) fn known_keys() -> Vec<String> {
+pub(crate) fn known_keys() -> Vec<String> {
     let Ok(mut sections) = Figment::from(Toml::string(EVERY_KEY)).extract::<Sections>() else {
         return Vec::new();
     };
@@ -46,7 +46,7 @@ fn collect_keys(table: &Table, prefix: &str, keys: &mut Vec<String>) {
 }
 
 /// Returns `config` as TOML. Comments name the origins, which `layers` knows.
-pub(super) fn to_toml(config: &Config, layers: &Layers) -> String {
+pub(crate) fn to_toml(config: &Config, layers: &Layers) -> String {
     let mut document = to_document(config);
     annotate(&mut document, &mut Vec::new(), layers);
     let mut text = String::from("# The effective configuration. `…` hides what may be secret.\n");

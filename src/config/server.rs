@@ -61,7 +61,7 @@ impl Server {
     const MAX_DRAIN_DELAY: Duration = Duration::from_hours(1);
 
     /// Reports all values that are not allowed.
-    pub(super) fn check(&self, mistakes: &mut SectionMistakes) {
+    pub(crate) fn check(&self, mistakes: &mut SectionMistakes) {
         if !self.has_usable_base_path() {
             let allowed = "must be empty or like /a/b, without a trailing slash";
             mistakes.reject("base_path", allowed);
@@ -279,7 +279,7 @@ impl Cors {
     }
 
     /// Reports origins that are none.
-    pub(super) fn check(&self, mistakes: &mut SectionMistakes) {
+    pub(crate) fn check(&self, mistakes: &mut SectionMistakes) {
         if !self.allows_any() && self.origins().is_none() {
             let allowed = "must be [\"*\"] or origins such as \"https://app.example\", no path";
             mistakes.reject("allowed_origins", allowed);
@@ -315,7 +315,7 @@ impl Default for Log {
 
 impl Log {
     /// Reports an invalid filter.
-    pub(super) fn check(&self, mistakes: &mut SectionMistakes) {
+    pub(crate) fn check(&self, mistakes: &mut SectionMistakes) {
         if let Err(problem) = self.directives() {
             mistakes.reject("filter", problem);
         }

@@ -12,8 +12,8 @@ use super::error::{ConfigError, redact_message};
 
 /// A parsed file.
 #[derive(Debug, Default)]
-pub(super) struct TomlText {
-    pub(super) values: Dict,
+pub(crate) struct TomlText {
+    pub(crate) values: Dict,
     /// Line of each key and of each element of an array, by path.
     lines: HashMap<Vec<String>, usize>,
 }
@@ -25,7 +25,7 @@ impl TomlText {
     ///
     /// Fails by line and column if it is not TOML. The parser's own message quotes the line, which may contain a URL with
     /// a key.
-    pub(super) fn parse(text: &str, name: &str) -> Result<Self, ConfigError> {
+    pub(crate) fn parse(text: &str, name: &str) -> Result<Self, ConfigError> {
         let invalid = |start: usize, message: &str| {
             let before = text.get(..start).unwrap_or_default();
             let column =
@@ -45,7 +45,7 @@ impl TomlText {
     }
 
     /// Returns the line of `path`, or of the nearest table above it that is in the file.
-    pub(super) fn line(&self, path: &[String]) -> Option<usize> {
+    pub(crate) fn line(&self, path: &[String]) -> Option<usize> {
         let mut path = path;
         loop {
             if let Some(line) = self.lines.get(path) {

@@ -26,7 +26,7 @@ impl Default for Tracing {
 
 impl Tracing {
     /// Reports all values that are not allowed.
-    pub(super) fn check(&self, mistakes: &mut SectionMistakes) {
+    pub(crate) fn check(&self, mistakes: &mut SectionMistakes) {
         if let Some(Err(allowed)) = self.otlp_endpoint.as_ref().map(UpstreamUrl::check_base_url) {
             mistakes.reject("otlp_endpoint", allowed);
         }

@@ -11,38 +11,33 @@ use super::server::MemoryLimit;
 use crate::fees::Multiplier;
 
 /// A duration such as `"2s"` or `"250ms"`. A bare number is rejected, because its unit would be a guess.
-pub(super) mod duration {
+pub(crate) mod duration {
     use super::{Deserializer, Duration, ParsedVisitor, Serializer, duration_text};
 
-    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
-        input: D,
-    ) -> Result<Duration, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Duration, D::Error> {
         input.deserialize_str(ParsedVisitor {
             expected: "a duration such as \"2s\" or \"250ms\"",
             parse: |text| humantime::parse_duration(text).ok(),
         })
     }
 
-    pub(in crate::config) fn serialize<S: Serializer>(
-        duration: &Duration,
-        out: S,
-    ) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(duration: &Duration, out: S) -> Result<S::Ok, S::Error> {
         out.collect_str(&duration_text(*duration))
     }
 }
 
 /// Like [`duration`], for an optional key.
-pub(super) mod optional_duration {
+pub(crate) mod optional_duration {
     use super::{Deserializer, Duration, Serialize, Serializer, duration, duration_text};
 
-    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         input: D,
     ) -> Result<Option<Duration>, D::Error> {
         duration::deserialize(input).map(Some)
     }
 
     #[expect(clippy::ref_option, reason = "serde calls it with a reference to the field")]
-    pub(in crate::config) fn serialize<S: Serializer>(
+    pub(crate) fn serialize<S: Serializer>(
         duration: &Option<Duration>,
         out: S,
     ) -> Result<S::Ok, S::Error> {
@@ -51,7 +46,7 @@ pub(super) mod optional_duration {
 }
 
 /// Returns a duration as in a configuration, rounded down to milliseconds or, if it is long, to seconds.
-pub(super) fn duration_text(duration: Duration) -> String {
+pub(crate) fn duration_text(duration: Duration) -> String {
     const MAX_SECONDS: u64 = 600;
     match (duration.as_secs(), duration.subsec_millis()) {
         (seconds @ 0..=MAX_SECONDS, 0) => format!("{seconds}s"),
@@ -61,22 +56,17 @@ pub(super) fn duration_text(duration: Duration) -> String {
 }
 
 /// An amount such as `"20 gwei"` or `"1 wei"`, in wei.
-pub(super) mod amount {
+pub(crate) mod amount {
     use super::{Deserializer, ParsedVisitor, Serializer, parse_amount};
 
-    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
-        input: D,
-    ) -> Result<u128, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<u128, D::Error> {
         input.deserialize_str(ParsedVisitor {
             expected: "an amount such as \"20 gwei\" or \"1 wei\"",
             parse: parse_amount,
         })
     }
 
-    pub(in crate::config) fn serialize<S: Serializer>(
-        wei: &u128,
-        out: S,
-    ) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(wei: &u128, out: S) -> Result<S::Ok, S::Error> {
         const WEI_PER_GWEI: u128 = 1_000_000_000;
         match (wei / WEI_PER_GWEI, wei % WEI_PER_GWEI) {
             (gwei @ 1.., 0) => out.collect_str(&format_args!("{gwei} gwei")),
@@ -98,12 +88,10 @@ fn parse_amount(text: &str) -> Option<u128> {
 }
 
 /// A size such as `"64 KiB"`, in bytes.
-pub(super) mod size {
+pub(crate) mod size {
     use super::{Deserializer, ParsedVisitor, Serializer, parse_size, size_text};
 
-    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
-        input: D,
-    ) -> Result<usize, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<usize, D::Error> {
         input.deserialize_str(ParsedVisitor {
             expected: "a size such as \"64 KiB\" or \"1 MiB\"",
             parse: parse_size,
@@ -111,19 +99,16 @@ pub(super) mod size {
     }
 
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-    pub(in crate::config) fn serialize<S: Serializer>(
-        bytes: &usize,
-        out: S,
-    ) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(bytes: &usize, out: S) -> Result<S::Ok, S::Error> {
         out.collect_str(&size_text(*bytes))
     }
 }
 
 /// A memory limit: `"auto"` or a size.
-pub(super) mod memory_limit {
+pub(crate) mod memory_limit {
     use super::{Deserializer, MemoryLimit, ParsedVisitor, Serializer, parse_size, size_text};
 
-    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         input: D,
     ) -> Result<MemoryLimit, D::Error> {
         input.deserialize_str(ParsedVisitor {
@@ -138,10 +123,7 @@ pub(super) mod memory_limit {
         })
     }
 
-    pub(in crate::config) fn serialize<S: Serializer>(
-        limit: &MemoryLimit,
-        out: S,
-    ) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(limit: &MemoryLimit, out: S) -> Result<S::Ok, S::Error> {
         match limit {
             MemoryLimit::Auto => out.serialize_str("auto"),
             MemoryLimit::Bytes(bytes) => out.collect_str(&size_text(*bytes)),
@@ -188,22 +170,17 @@ fn parse_decimal(text: &str, max_scale: u32) -> Option<(u128, u32)> {
 }
 
 /// A factor such as `1.2`. A TOML `1.2` arrives as a float. Its shortest decimal form is what the file contains.
-pub(super) mod multiplier {
+pub(crate) mod multiplier {
     use super::{Deserializer, Multiplier, ParsedVisitor, Serialize, Serializer, parse_multiplier};
 
-    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
-        input: D,
-    ) -> Result<Multiplier, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Multiplier, D::Error> {
         input.deserialize_any(ParsedVisitor {
             expected: "a factor from 1 to 1000 with at most six decimals, such as 1.2",
             parse: parse_multiplier,
         })
     }
 
-    pub(in crate::config) fn serialize<S: Serializer>(
-        factor: &Multiplier,
-        out: S,
-    ) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(factor: &Multiplier, out: S) -> Result<S::Ok, S::Error> {
         let text = factor.to_string();
         // A whole number without a decimal point, like in most files.
         match (text.parse::<u64>(), text.parse::<f64>()) {

@@ -23,7 +23,7 @@ impl UpstreamUrl {
     }
 
     /// Rejects URLs that cannot be the base of requests.
-    pub(super) fn check_base_url(&self) -> Result<(), &'static str> {
+    pub(crate) fn check_base_url(&self) -> Result<(), &'static str> {
         let Self(url) = self;
         if url.query().is_some() || url.fragment().is_some() {
             return Err("must not have a query or a fragment");
@@ -58,7 +58,7 @@ impl UpstreamUrl {
 }
 
 /// Returns a URL without user, path, query and fragment, which may contain a key.
-pub(super) fn masked(url: &reqwest::Url) -> String {
+pub(crate) fn masked(url: &reqwest::Url) -> String {
     let mut bare = url.clone();
     bare.set_path("");
     bare.set_query(None);
@@ -71,10 +71,10 @@ pub(super) fn masked(url: &reqwest::Url) -> String {
 }
 
 /// A URL; `""` is `None`.
-pub(super) mod optional {
+pub(crate) mod optional {
     use super::{Deserialize, Deserializer, Error, FromStr, Serialize, Serializer, fmt};
 
-    pub(in crate::config) fn deserialize<'de, D, T>(input: D) -> Result<Option<T>, D::Error>
+    pub(crate) fn deserialize<'de, D, T>(input: D) -> Result<Option<T>, D::Error>
     where
         D: Deserializer<'de>,
         T: FromStr<Err: fmt::Display>,
@@ -86,7 +86,7 @@ pub(super) mod optional {
     }
 
     #[expect(clippy::ref_option, reason = "serde calls it with a reference to the field")]
-    pub(in crate::config) fn serialize<S: Serializer, T: Serialize>(
+    pub(crate) fn serialize<S: Serializer, T: Serialize>(
         url: &Option<T>,
         out: S,
     ) -> Result<S::Ok, S::Error> {
@@ -98,11 +98,11 @@ pub(super) mod optional {
 }
 
 /// Shorter keys would be found in unrelated text.
-pub(super) const MIN_KEY_LENGTH: usize = 5;
+pub(crate) const MIN_KEY_LENGTH: usize = 5;
 
 /// Returns the secret parts of a URL: the whole URL, its shortened forms, and each part that may be a key, in the
 /// encodings that error pages use.
-pub(super) fn url_secrets(url: &reqwest::Url) -> Vec<String> {
+pub(crate) fn url_secrets(url: &reqwest::Url) -> Vec<String> {
     /// Shorter names and passwords would be found in unrelated text.
     const MIN_NAME_LENGTH: usize = 3;
     let mut secrets = whole_url_variants(url);
@@ -161,7 +161,7 @@ fn percent_decoded(text: &str) -> String {
 }
 
 /// Returns a part of a URL, or another secret, in the encodings in which it may appear.
-pub(super) fn encoded_variants(part: &str) -> Vec<String> {
+pub(crate) fn encoded_variants(part: &str) -> Vec<String> {
     let plain = percent_decoded(part);
     let form_encoded = plain.replace(' ', "+");
     let decoded_form = percent_decoded(&part.replace('+', " "));

@@ -6,10 +6,10 @@ use std::ffi::{OsStr, OsString};
 use figment::value::{Dict, Value};
 
 use super::error::ConfigError;
-use crate::nearest::nearest;
+use crate::api::nearest::nearest;
 
 /// Prefix of the variables.
-pub(super) const PREFIX: &str = "GAS_";
+pub(crate) const PREFIX: &str = "GAS_";
 
 /// Variable that names the file if no argument does. A container's health check then reads the same file.
 pub(crate) const FILE_VARIABLE: &str = "GAS_CONFIG";
@@ -18,20 +18,20 @@ const SEPARATOR: &str = "__";
 
 /// One variable that sets a key.
 #[derive(Debug)]
-pub(super) struct Variable {
-    pub(super) name: String,
-    pub(super) path: Vec<String>,
-    pub(super) value: Value,
+pub(crate) struct Variable {
+    pub(crate) name: String,
+    pub(crate) path: Vec<String>,
+    pub(crate) value: Value,
 }
 
 /// Variables of the environment.
 #[derive(Debug, Default)]
-pub(super) struct Variables {
+pub(crate) struct Variables {
     /// In the order of their names.
-    pub(super) set: Vec<Variable>,
+    pub(crate) set: Vec<Variable>,
     /// Variables without effect that look like a slip, as sentences.
-    pub(super) hints: Vec<String>,
-    pub(super) errors: Vec<ConfigError>,
+    pub(crate) hints: Vec<String>,
+    pub(crate) errors: Vec<ConfigError>,
 }
 
 /// Keys whose value is a list. A variable may have one bare value, or several with commas.
@@ -54,7 +54,7 @@ const TEXTS: [&str; 3] = ["name", "currency", "api_key"];
 impl Variables {
     /// Reads the variables. An empty value is as if absent. No shell can export a name with a dash, so
     /// `GAS_CHAINS__RONIN_TESTNET__…` sets `ronin-testnet` if `chains` has that key.
-    pub(super) fn read(
+    pub(crate) fn read(
         environment: impl Iterator<Item = (OsString, OsString)>,
         chains: &[String],
         known_keys: impl Fn() -> &'static [String],
@@ -134,17 +134,17 @@ fn hint(name: &str, key: &str, known_keys: impl Fn() -> &'static [String]) -> Op
 }
 
 /// Returns the variable that sets `key`.
-pub(super) fn variable_name(key: &str) -> String {
+pub(crate) fn variable_name(key: &str) -> String {
     format!("{PREFIX}{}", key.replace('.', SEPARATOR).replace('-', "_").to_uppercase())
 }
 
 /// Returns the parts of the key that the variable sets.
-pub(super) fn variable_key(name: &str) -> impl Iterator<Item = String> {
+pub(crate) fn variable_key(name: &str) -> impl Iterator<Item = String> {
     name.strip_prefix(PREFIX).unwrap_or(name).split(SEPARATOR).map(str::to_lowercase)
 }
 
 /// Nests `value` below `path`.
-pub(super) fn nest(path: &[String], value: Value) -> Dict {
+pub(crate) fn nest(path: &[String], value: Value) -> Dict {
     let Some((first, rest)) = path.split_first() else { return Dict::new() };
     let inner = if rest.is_empty() { value } else { nest(rest, value).into() };
     Dict::from([(first.clone(), inner)])

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::{
     BlockWindow, ChainStore, ServableSnapshot, StoredChain, Unavailable, seconds_since_1970,
 };
-use crate::fee_trend::{Bucket, Period, PriceLevel};
-use crate::score::Score;
+use crate::extras::score::Score;
+use crate::extras::trend::{Bucket, Period, PriceLevel};
 
 /// The newest level of a chain, and what it was computed from.
 #[derive(Debug, Default)]

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant, SystemTime};
 use axum::http::HeaderValue;
 use bytes::Bytes;
 
-use super::head_times::HeadTimes;
 use super::{COMPARED_BLOCKS, NewestBlock, Snapshot, StoredChain, Timestamps, since_1970};
-use crate::compat::{Documents, Quote};
-use crate::etag;
-use crate::fee_trend::Observation;
+use crate::api::etag;
+use crate::api::wire::SuggestionBody;
+use crate::extras::compat::head_times::HeadTimes;
+use crate::extras::compat::{Documents, Quote};
+use crate::extras::trend::Observation;
 use crate::fees::plausibility::Doubt;
 use crate::fees::{FeeHistory, HeadReading, Market, SinglePrices, Suggestion};
-use crate::wire::SuggestionBody;
 
 /// The only writer of one chain.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::compat::Ranges;
+use crate::extras::compat::Ranges;
 use crate::fees::{self, Block, FeeHistory, Rewards};
 
 /// Consecutive blocks up to the newest known one, limited in number.

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::config::Config;
-use crate::fee_trend::{Level, Observation, Period};
+use crate::extras::trend::{Level, Observation, Period};
 use crate::fees::{self, Block, FeeHistory, Pricing, Rewards};
 
 fn config(more: &str) -> config::Chain {

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::sync::Arc;
 
 use flate2::read::GzDecoder;
-use gas_suggestion::demo::DemoRecording;
+use gas_suggestion::extras::demo::DemoRecording;
 use serde_json::{Value, json};
 
 use crate::fixtures;
@@ -15,7 +15,8 @@ use crate::test_server::TestServer;
 const BLOCKS: usize = 200;
 
 fn recording() -> DemoRecording {
-    DemoRecording::from_gzip(&fixtures::read("src/demo/recordings/ethereum.json.gz")).unwrap()
+    DemoRecording::from_gzip(&fixtures::read("src/extras/demo/recordings/ethereum.json.gz"))
+        .unwrap()
 }
 
 /// The first `count` recorded blocks as a fee history with percentiles 10 and 60. From index `dearer_from` on, each tip

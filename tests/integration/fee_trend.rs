@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use gas_suggestion::demo::DemoRecording;
+use gas_suggestion::extras::demo::DemoRecording;
 use serde_json::{Value, json};
 
 use crate::fixtures;
@@ -19,7 +19,7 @@ type Facts = (u128, u128, f64);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn base() {
-    replay("src/demo/recordings/base.json.gz").await;
+    replay("src/extras/demo/recordings/base.json.gz").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

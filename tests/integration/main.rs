@@ -8,6 +8,7 @@
 )]
 
 mod activation;
+mod arrows;
 mod badge;
 mod block_age;
 mod cache_headers;

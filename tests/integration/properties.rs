@@ -4,7 +4,7 @@ use gas_suggestion::fees::Pricing;
 use gas_suggestion::fees::{
     self, Block, FeeHistory, PricingError, PricingType, Rewards, SinglePrices,
 };
-use gas_suggestion::upstream::FeeHistoryRequest;
+use gas_suggestion::nodes::FeeHistoryRequest;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};

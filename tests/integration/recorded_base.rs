@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gas_suggestion::demo::{BlockTiming, ReplayNode};
+use gas_suggestion::extras::demo::{BlockTiming, ReplayNode};
 
 use crate::process::{FREE_PORTS, File, Process, command};
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use gas_suggestion::fees::Pricing;
 use gas_suggestion::fees::{self, PricingType};
-use gas_suggestion::upstream::FeeHistoryRequest;
+use gas_suggestion::nodes::FeeHistoryRequest;
 use serde_json::value::RawValue;
 
 use crate::fixtures;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use gas_suggestion::demo::DemoRecording;
+use gas_suggestion::extras::demo::DemoRecording;
 use gas_suggestion::fees::{self, Block, FeeHistory, Pricing, Rewards, SinglePrices};
 
 use crate::fixtures;
@@ -155,8 +155,8 @@ fn prices_of_one_number_hold_for_the_blocks_that_they_promise() {
     let mut table =
         String::from("chain, price, blocks, holds % before, after, raised %, added ‰ (median)\n");
     for series in [
-        recorded("Ethereum", "src/demo/recordings/ethereum.json.gz", 8),
-        recorded("Base", "src/demo/recordings/base.json.gz", 25),
+        recorded("Ethereum", "src/extras/demo/recordings/ethereum.json.gz", 8),
+        recorded("Base", "src/extras/demo/recordings/base.json.gz", 25),
         recorded("Polygon", "tests/fixtures/recordings/polygon.json.gz", 20),
         without_tips(),
     ] {

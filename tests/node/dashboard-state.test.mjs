@@ -1,18 +1,18 @@
-// Tests of src/pages/dashboard: the state after each message of the service.
+// Tests of src/extras/pages/dashboard: the state after each message of the service.
 
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
 import { ENTRY, event, known, market, pick, score, scored, suggestion, tier } from "./dashboard/fixtures.mjs";
-import { gwei, price } from "../../src/pages/dashboard/amounts.js";
-import { ago, bannerText } from "../../src/pages/dashboard/format.js";
-import { points } from "../../src/pages/dashboard/sparkline.js";
+import { gwei, price } from "../../src/extras/pages/dashboard/amounts.js";
+import { ago, bannerText } from "../../src/extras/pages/dashboard/format.js";
+import { points } from "../../src/extras/pages/dashboard/sparkline.js";
 import {
     applyEvent, applyGap, applyListEntry, applyMarketResponse, connectionState, isList, isMarket, isScore,
     isStreamSilent, marketKey, needsMarket, needsScore, newChain, pollInterval, readEvent, retryDelay, splitMarkets,
     staleAfter,
-} from "../../src/pages/dashboard/state.js";
-import { chainView, rowView } from "../../src/pages/dashboard/view.js";
+} from "../../src/extras/pages/dashboard/state.js";
+import { chainView, rowView } from "../../src/extras/pages/dashboard/view.js";
 
 test("a score is requested once a minute, and sooner only if there is none", () => {
     const bare = known();

@@ -1,4 +1,4 @@
-// Tests of src/pages/dashboard: the texts for each state, amounts, chart and icon.
+// Tests of src/extras/pages/dashboard: the texts for each state, amounts, chart and icon.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -6,16 +6,16 @@ import { test } from "node:test";
 import { ENTRY, known, market, pick, score, scored, suggestion, tier } from "./dashboard/fixtures.mjs";
 import {
     cost, exactCost, expectedPrice, grouped, gwei, parseGas, parseGwei, price, priceParts, shortGwei,
-} from "../../src/pages/dashboard/amounts.js";
-import { iconUrl } from "../../src/pages/dashboard/favicon.js";
-import { ago, announcementText, duration, nextBlockText, shortAgo } from "../../src/pages/dashboard/format.js";
-import { Alerts } from "../../src/pages/dashboard/notify.js";
-import { blockPoints, scale, series, summary, trendPoints } from "../../src/pages/dashboard/points.js";
-import { snippets } from "../../src/pages/dashboard/snippets.js";
-import { points } from "../../src/pages/dashboard/sparkline.js";
-import { applyMarketResponse, isHistory, isTrend, newChain } from "../../src/pages/dashboard/state.js";
-import { heatMap } from "../../src/pages/dashboard/trend.js";
-import { blocksCovered, chainView, iconOf, rowView, windowTitle } from "../../src/pages/dashboard/view.js";
+} from "../../src/extras/pages/dashboard/amounts.js";
+import { iconUrl } from "../../src/extras/pages/dashboard/favicon.js";
+import { ago, announcementText, duration, nextBlockText, shortAgo } from "../../src/extras/pages/dashboard/format.js";
+import { Alerts } from "../../src/extras/pages/dashboard/notify.js";
+import { blockPoints, scale, series, summary, trendPoints } from "../../src/extras/pages/dashboard/points.js";
+import { snippets } from "../../src/extras/pages/dashboard/snippets.js";
+import { points } from "../../src/extras/pages/dashboard/sparkline.js";
+import { applyMarketResponse, isHistory, isTrend, newChain } from "../../src/extras/pages/dashboard/state.js";
+import { heatMap } from "../../src/extras/pages/dashboard/trend.js";
+import { blocksCovered, chainView, iconOf, rowView, windowTitle } from "../../src/extras/pages/dashboard/view.js";
 
 test("gwei are exact to the last wei", () => {
     const cases = {

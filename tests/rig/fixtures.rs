@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use gas_suggestion::config::{Chain, Config};
-use gas_suggestion::demo::DemoRecording;
+use gas_suggestion::extras::demo::DemoRecording;
 use serde_json::{Value, json};
 
 pub(crate) fn path(relative: &str) -> PathBuf {

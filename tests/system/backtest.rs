@@ -13,8 +13,8 @@ use serde_json::Value;
 use crate::fixtures;
 use crate::process::{File, output};
 
-const ETHEREUM: &str = "src/demo/recordings/ethereum.json.gz";
-const BASE: &str = "src/demo/recordings/base.json.gz";
+const ETHEREUM: &str = "src/extras/demo/recordings/ethereum.json.gz";
+const BASE: &str = "src/extras/demo/recordings/base.json.gz";
 const POLYGON: &str = "tests/fixtures/recordings/polygon.json.gz";
 const AUGUST: &str = "tests/fixtures/blocks/ethereum-august-2021.csv.gz";
 

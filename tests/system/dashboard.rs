@@ -74,7 +74,7 @@ async fn icon_and_component_are_served_to_pages_of_any_origin() {
 
 #[test]
 fn vendored_chart_library_matches_the_published_package() {
-    let folder = fixtures::path("src/pages/dashboard/uplot");
+    let folder = fixtures::path("src/extras/pages/dashboard/uplot");
     let published = fixtures::path("tests/node/node_modules/uplot");
     assert!(published.exists(), "no {}: run tests/run.sh", published.display());
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 3);

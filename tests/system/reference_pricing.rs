@@ -3,9 +3,9 @@
 use std::io::Read;
 
 use flate2::read::GzDecoder;
-use gas_suggestion::demo::DemoRecording;
+use gas_suggestion::extras::demo::DemoRecording;
 use gas_suggestion::fees::{self, Pricing, PricingError, Suggestion};
-use gas_suggestion::upstream::FeeHistoryRequest;
+use gas_suggestion::nodes::FeeHistoryRequest;
 use serde_json::json;
 use serde_json::value::to_raw_value;
 
@@ -13,12 +13,12 @@ use crate::fixtures;
 
 #[test]
 fn ethereum_windows_have_the_expected_prices() {
-    check("src/demo/recordings/ethereum.json.gz", "ethereum");
+    check("src/extras/demo/recordings/ethereum.json.gz", "ethereum");
 }
 
 #[test]
 fn base_windows_have_the_expected_prices() {
-    check("src/demo/recordings/base.json.gz", "base");
+    check("src/extras/demo/recordings/base.json.gz", "base");
 }
 
 #[test]
@@ -29,8 +29,8 @@ fn polygon_windows_have_the_expected_prices() {
 #[test]
 fn calibrated_strategy_has_the_expected_tips() {
     for (recording, chain) in [
-        ("src/demo/recordings/ethereum.json.gz", "ethereum"),
-        ("src/demo/recordings/base.json.gz", "base"),
+        ("src/extras/demo/recordings/ethereum.json.gz", "ethereum"),
+        ("src/extras/demo/recordings/base.json.gz", "base"),
         ("tests/fixtures/recordings/polygon.json.gz", "polygon"),
     ] {
         let recording = DemoRecording::from_gzip(&fixtures::read(recording)).unwrap();

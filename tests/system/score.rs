@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use gas_suggestion::demo::DemoRecording;
+use gas_suggestion::extras::demo::DemoRecording;
 use serde_json::json;
 
 use crate::fixtures;
@@ -25,7 +25,7 @@ fn heads() -> Vec<usize> {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_score_of_the_demo_is_that_of_the_served_suggestions() {
     for (chain, chain_id) in [("ethereum", 1), ("base", 8453)] {
-        let path = format!("src/demo/recordings/{chain}.json.gz");
+        let path = format!("src/extras/demo/recordings/{chain}.json.gz");
         let recording = DemoRecording::from_gzip(&fixtures::read(&path)).unwrap();
         let reply = |head: usize| {
             let history = fixtures::recorded_history(&recording, head + 1, &[10.0, 50.0, 60.0]);

@@ -9,13 +9,13 @@ use super::schemas::{
     Address, DELEGATE, EtherscanAction, EtherscanModule, LookupBlock, OnlyNo, OnlyTrue,
     ResponseSource, Rights, TrendPeriod, Uint256, VAULT,
 };
-use crate::api::problem::ProblemBody;
-use crate::wire::Wei;
+use crate::api::wire::Wei;
+use crate::http::problem::ProblemBody;
 
 /// Response headers. Those of type `Option` are not in every response that lists them.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
-pub(super) struct ResponseHeaders {
+pub(crate) struct ResponseHeaders {
     /// The request's own id if it is valid, else a generated unique id.
     #[param(
         rename = "X-Request-Id",
@@ -85,7 +85,7 @@ pub(super) struct ResponseHeaders {
 /// Parameters of every operation.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
-pub(super) struct CommonParameters {
+pub(crate) struct CommonParameters {
     /// An id for this request: at most 64 letters, digits, `-`, `.`, `_` and `:`. Invalid ids are replaced.
     #[param(rename = "X-Request-Id", nullable = false)]
     request_id: Option<String>,
@@ -93,7 +93,7 @@ pub(super) struct CommonParameters {
 
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
-pub(in crate::api) struct IfNoneMatch {
+pub(crate) struct IfNoneMatch {
     /// Entity tags of cached responses.
     #[param(rename = "If-None-Match", nullable = false)]
     etags: Option<String>,
@@ -101,14 +101,14 @@ pub(in crate::api) struct IfNoneMatch {
 
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(in crate::api) struct ChainIdParam {
+pub(crate) struct ChainIdParam {
     /// The chain's id; its key works too.
     chain_id: String,
 }
 
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(in crate::api) struct ApiKeyPath {
+pub(crate) struct ApiKeyPath {
     /// Any text; it is neither checked nor logged.
     key: String,
 }
@@ -116,7 +116,7 @@ pub(in crate::api) struct ApiKeyPath {
 /// Parameters that Etherscan's clients send. Others are ignored.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(in crate::api) struct EtherscanQuery {
+pub(crate) struct EtherscanQuery {
     #[param(inline, example = "gastracker")]
     module: EtherscanModule,
     /// `gasoracle` of `gastracker`, the others of `proxy`.
@@ -133,7 +133,7 @@ pub(in crate::api) struct EtherscanQuery {
 /// Parameters that Blocknative's clients send. Others are ignored.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(in crate::api) struct BlocknativeQuery {
+pub(crate) struct BlocknativeQuery {
     /// The chain's id. Default: the lowest configured one.
     #[param(nullable = false)]
     chainid: Option<String>,
@@ -141,7 +141,7 @@ pub(in crate::api) struct BlocknativeQuery {
 
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
-pub(in crate::api) struct LastEventId {
+pub(crate) struct LastEventId {
     /// The id of the last event that the client received: it is not sent again.
     #[param(rename = "Last-Event-ID", nullable = false)]
     id: Option<String>,
@@ -149,7 +149,7 @@ pub(in crate::api) struct LastEventId {
 
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(in crate::api) struct LastEventIdQuery {
+pub(crate) struct LastEventIdQuery {
     /// The same for readers that cannot set the header, which wins. Other parameters are ignored.
     #[param(rename = "lastEventId", nullable = false)]
     id: Option<String>,
@@ -158,7 +158,7 @@ pub(in crate::api) struct LastEventIdQuery {
 /// Parameters of every look-up.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(in crate::api) struct LookupQuery {
+pub(crate) struct LookupQuery {
     /// The chain id. Default: the lowest configured one.
     #[param(rename = "chainId")]
     chain_id: Option<u64>,
@@ -169,7 +169,7 @@ pub(in crate::api) struct LookupQuery {
 
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
-pub(in crate::api) struct ApiKeyHeader {
+pub(crate) struct ApiKeyHeader {
     /// The client's own key for delegate.xyz's API, which is forwarded to it.
     #[param(rename = "X-API-KEY", nullable = false)]
     key: Option<String>,
@@ -177,7 +177,7 @@ pub(in crate::api) struct ApiKeyHeader {
 
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(in crate::api) struct CheckQuery {
+pub(crate) struct CheckQuery {
     /// The vault.
     #[param(example = json!(VAULT))]
     from: Address,
@@ -190,7 +190,7 @@ pub(in crate::api) struct CheckQuery {
 
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(in crate::api) struct ContractQuery {
+pub(crate) struct ContractQuery {
     /// The contract to check.
     #[param(example = json!(VAULT))]
     contract: Address,
@@ -198,7 +198,7 @@ pub(in crate::api) struct ContractQuery {
 
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(in crate::api) struct TokenQuery {
+pub(crate) struct TokenQuery {
     /// The token to check.
     #[param(rename = "tokenId", example = "1")]
     token_id: Uint256,
@@ -207,7 +207,7 @@ pub(in crate::api) struct TokenQuery {
 /// The fee of a transaction.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(in crate::api) struct FeeQuery {
+pub(crate) struct FeeQuery {
     /// The max fee in wei, tip included.
     #[param(example = "22000000000")]
     max_fee_per_gas: Wei,
@@ -219,7 +219,7 @@ pub(in crate::api) struct FeeQuery {
 /// The fee of a pending transaction: the gas price alone, or the other two.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(in crate::api) struct ReplacementQuery {
+pub(crate) struct ReplacementQuery {
     /// The max fee in wei, tip included.
     #[param(nullable = false, example = "22000000000")]
     max_fee_per_gas: Option<Wei>,
@@ -234,7 +234,7 @@ pub(in crate::api) struct ReplacementQuery {
 /// The time that a fee trend shows.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(in crate::api) struct TrendQuery {
+pub(crate) struct TrendQuery {
     /// One hour in minutes, a day in steps of ten minutes, or a week in hours. Default: `24h`.
     #[param(inline, nullable = false)]
     period: Option<TrendPeriod>,
@@ -243,7 +243,7 @@ pub(in crate::api) struct TrendQuery {
 /// The text on a badge.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(in crate::api) struct BadgeQuery {
+pub(crate) struct BadgeQuery {
     /// Text of the left part, at most 40 characters, without control characters. Default: `gas`. Empty: only the price.
     #[param(nullable = false, max_length = 40, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffe\uffff]*$")]
     label: Option<String>,
@@ -252,7 +252,7 @@ pub(in crate::api) struct BadgeQuery {
 /// Path parameters of the verification service, which must be plain path segments.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(super) struct VerificationParameters {
+pub(crate) struct VerificationParameters {
     /// The address to look up.
     address: Address,
     /// The chain's id.
@@ -266,12 +266,12 @@ pub(super) struct VerificationParameters {
 /// Not modified: `If-None-Match` contains the current `ETag`.
 #[derive(IntoResponses)]
 #[response(status = 304, headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale")))]
-pub(in crate::api) struct NotModified;
+pub(crate) struct NotModified;
 
 /// Not modified: `If-None-Match` contains the current `ETag`.
 #[derive(IntoResponses)]
 #[response(status = 304, headers(("ETag"), ("Cache-Control")))]
-pub(in crate::api) struct PageNotModified;
+pub(crate) struct PageNotModified;
 
 /// True if `to` may act for `from`.
 #[derive(IntoResponses)]
@@ -281,7 +281,7 @@ pub(in crate::api) struct PageNotModified;
     headers(("X-Delegation-Source"), ("Cache-Control"), ("Age"), ("Vary")),
     example = json!(true)
 )]
-pub(in crate::api) struct CheckResponse(bool);
+pub(crate) struct CheckResponse(bool);
 
 /// The amount of the token for which `to` may act for `from`; the registry contract's amount is a decimal string.
 #[derive(IntoResponses)]
@@ -290,11 +290,11 @@ pub(in crate::api) struct CheckResponse(bool);
     headers(("X-Delegation-Source"), ("Cache-Control"), ("Age"), ("Vary")),
     example = json!("1000000000000000000")
 )]
-pub(in crate::api) struct AmountResponse(Uint256);
+pub(crate) struct AmountResponse(Uint256);
 
 /// Errors that every route can return. The names of examples are the codes; the values are added later.
 #[derive(IntoResponses)]
-pub(in crate::api) enum CommonErrors {
+pub(crate) enum CommonErrors {
     /// Malformed request, or a parameter or a body member that is invalid or unknown; `detail` names it.
     #[response(status = 400, examples(("bad_request" = ()), ("invalid_parameter" = ())))]
     BadRequest(ProblemBody<'static>),
@@ -324,22 +324,22 @@ pub(in crate::api) enum CommonErrors {
 /// No such route.
 #[derive(IntoResponses)]
 #[response(status = 404, examples(("not_found" = ())))]
-pub(super) struct NotFound(ProblemBody<'static>);
+pub(crate) struct NotFound(ProblemBody<'static>);
 
 /// Unknown chain.
 #[derive(IntoResponses)]
 #[response(status = 404, examples(("unknown_chain" = ())))]
-pub(in crate::api) struct UnknownChain(ProblemBody<'static>);
+pub(crate) struct UnknownChain(ProblemBody<'static>);
 
 /// The body is too large.
 #[derive(IntoResponses)]
 #[response(status = 413, examples(("payload_too_large" = ())))]
-pub(in crate::api) struct PayloadTooLarge(ProblemBody<'static>);
+pub(crate) struct PayloadTooLarge(ProblemBody<'static>);
 
 /// The body has a Content-Encoding.
 #[derive(IntoResponses)]
 #[response(status = 415, examples(("unsupported_media_type" = ())))]
-pub(in crate::api) struct UnsupportedMediaType(ProblemBody<'static>);
+pub(crate) struct UnsupportedMediaType(ProblemBody<'static>);
 
 /// No data for the chain, or only data that is too old to serve; or the service is overloaded.
 #[derive(IntoResponses)]
@@ -348,7 +348,7 @@ pub(in crate::api) struct UnsupportedMediaType(ProblemBody<'static>);
     headers(("Retry-After")),
     examples(("no_data" = ()), ("stale_data" = ()), ("overloaded" = ()))
 )]
-pub(in crate::api) struct FeesUnavailable(ProblemBody<'static>);
+pub(crate) struct FeesUnavailable(ProblemBody<'static>);
 
 /// The chain was never read and has no restored trend, or the service is overloaded.
 #[derive(IntoResponses)]
@@ -357,16 +357,16 @@ pub(in crate::api) struct FeesUnavailable(ProblemBody<'static>);
     headers(("Retry-After")),
     examples(("no_data" = ()), ("overloaded" = ()))
 )]
-pub(in crate::api) struct NoTrend(ProblemBody<'static>);
+pub(crate) struct NoTrend(ProblemBody<'static>);
 
 /// Not ready for traffic.
 #[derive(IntoResponses)]
 #[response(status = 503, headers(("Retry-After")), examples(("not_ready" = ()), ("overloaded" = ())))]
-pub(in crate::api) struct NotReady(ProblemBody<'static>);
+pub(crate) struct NotReady(ProblemBody<'static>);
 
 /// Errors of routes that query a node or another service.
 #[derive(IntoResponses)]
-pub(in crate::api) enum UpstreamErrors {
+pub(crate) enum UpstreamErrors {
     /// The upstream did not return a usable response.
     #[response(
         status = 502,

@@ -10,17 +10,19 @@ use utoipa::openapi::{OpenApi, RefOr};
 
 use super::schemas::{DELEGATE, VAULT};
 use crate::api::callers_fee::PendingFee;
-use crate::api::delegation::transaction;
-use crate::api::delegation::unsigned_transaction::UnsignedTransaction;
-use crate::api::problem::{Problem, ProblemCode};
 use crate::api::route_table::RouteTable;
-use crate::api::{callers_fee, chains, fee_history, fee_market, fee_trend, score};
-use crate::compat::{Document, SupportedChain};
+use crate::api::{callers_fee, chains, fee_history, fee_market};
 use crate::config::{Chain, Config};
-use crate::delegation::{LookupError, PreparedTransaction};
-use crate::fee_trend::{FeeTrend, Level, MAX_DAYS, Observation, Period, PriceLevel};
+use crate::extras::compat::{Document, SupportedChain};
+use crate::extras::delegation::routes::transaction;
+use crate::extras::delegation::routes::unsigned_transaction::UnsignedTransaction;
+use crate::extras::delegation::{LookupError, PreparedTransaction};
+use crate::extras::score::routes as score;
+use crate::extras::trend::routes as fee_trend;
+use crate::extras::trend::{FeeTrend, Level, MAX_DAYS, Observation, Period, PriceLevel};
+use crate::extras::verification::proxy::ProxyError;
 use crate::fees::{self, Block, FeeHistory, Rewards};
-use crate::proxy::ProxyError;
+use crate::http::problem::{Problem, ProblemCode};
 use crate::store::{Accepted, BlockWindow, ChainStore, ServableSnapshot, StoredChain, Unavailable};
 
 const OLDEST_BLOCK: u64 = 43_447_681;
@@ -44,7 +46,7 @@ const DOCUMENTS: [(&str, Document); 9] = [
 ];
 
 /// Writes the examples into the document.
-pub(super) fn write_examples(document: &mut OpenApi, config: &Config, first: &Chain) {
+pub(crate) fn write_examples(document: &mut OpenApi, config: &Config, first: &Chain) {
     let (store, mut publishers) = ChainStore::new(std::slice::from_ref(first));
     if let Some(publisher) = publishers.first_mut() {
         // The first suggestion is graded by the second block.

@@ -10,16 +10,16 @@ use utoipa::openapi::{
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::api::stream::StateChange;
-use crate::wire::SuggestionBody;
+use crate::api::wire::SuggestionBody;
 
 /// The first two accounts of Hardhat's and Anvil's test networks.
-pub(super) const VAULT: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
-pub(super) const DELEGATE: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
+pub(crate) const VAULT: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
+pub(crate) const DELEGATE: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 
 /// An address. Mixed case must be a valid checksum (EIP-55).
 #[derive(ToSchema)]
 #[schema(pattern = "^0x[0-9a-fA-F]{40}$", format = "address", examples(json!(VAULT)))]
-pub(in crate::api) struct Address(String);
+pub(crate) struct Address(String);
 
 /// The rights: 32 bytes in hex, or a string of at most 31 bytes. Empty: all rights.
 #[derive(ToSchema)]
@@ -28,29 +28,29 @@ pub(in crate::api) struct Address(String);
     format = "rights",
     examples("claim")
 )]
-pub(super) struct Rights(String);
+pub(crate) struct Rights(String);
 
 /// A number from 0 to 2^256 - 1, as a decimal string.
 #[derive(ToSchema)]
 #[schema(pattern = "^[0-9]+$", format = "uint256", examples("1000000000000000000"))]
-pub(super) struct Uint256(String);
+pub(crate) struct Uint256(String);
 
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
-pub(in crate::api) enum DirectionName {
+pub(crate) enum DirectionName {
     Incoming,
     Outgoing,
 }
 
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
-pub(super) enum LookupBlock {
+pub(crate) enum LookupBlock {
     Latest,
     Pending,
 }
 
 #[derive(ToSchema)]
-pub(super) enum TrendPeriod {
+pub(crate) enum TrendPeriod {
     #[schema(rename = "1h")]
     Hour,
     #[schema(rename = "24h")]
@@ -61,20 +61,20 @@ pub(super) enum TrendPeriod {
 
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
-pub(super) enum ResponseSource {
+pub(crate) enum ResponseSource {
     Api,
     Chain,
 }
 
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
-pub(super) enum EtherscanModule {
+pub(crate) enum EtherscanModule {
     Gastracker,
     Proxy,
 }
 
 #[derive(ToSchema)]
-pub(super) enum EtherscanAction {
+pub(crate) enum EtherscanAction {
     #[schema(rename = "gasoracle")]
     GasOracle,
     #[schema(rename = "eth_gasPrice")]
@@ -84,13 +84,13 @@ pub(super) enum EtherscanAction {
 }
 
 #[derive(ToSchema)]
-pub(super) enum OnlyTrue {
+pub(crate) enum OnlyTrue {
     #[schema(rename = "true")]
     True,
 }
 
 #[derive(ToSchema)]
-pub(super) enum OnlyNo {
+pub(crate) enum OnlyNo {
     #[schema(rename = "no")]
     No,
 }
@@ -114,7 +114,7 @@ enum StatusEventName {
 }
 
 #[derive(ToSchema)]
-pub(in crate::api) struct HealthBody {
+pub(crate) struct HealthBody {
     #[schema(inline)]
     status: HealthStatus,
 }
@@ -129,14 +129,14 @@ enum HealthStatus {
 /// A server-sent event.
 #[derive(ToSchema)]
 #[serde(untagged)]
-pub(in crate::api) enum StreamEvent {
+pub(crate) enum StreamEvent {
     Suggestion(SuggestionEvent),
     Status(StatusEvent),
 }
 
 /// An event with a suggestion: it has a new newest block, or a new price.
 #[derive(ToSchema)]
-pub(in crate::api) struct SuggestionEvent {
+pub(crate) struct SuggestionEvent {
     #[schema(inline)]
     event: SuggestionEventName,
     /// The newest block, a dash and the entity tag; in the stream of all chains the chain id and a dash before that.
@@ -148,7 +148,7 @@ pub(in crate::api) struct SuggestionEvent {
 
 /// An event without an id: the status of a chain has changed, or is not `fresh` when the stream begins.
 #[derive(ToSchema)]
-pub(in crate::api) struct StatusEvent {
+pub(crate) struct StatusEvent {
     #[schema(inline)]
     event: StatusEventName,
     #[schema(schema_with = status_data)]
@@ -171,11 +171,11 @@ fn json_text(schema: impl Into<RefOr<Schema>>) -> Object {
 
 /// An `RpcCall` or a list of them. Any other body gets status 200 with a JSON-RPC error, so this schema allows it.
 #[derive(ToSchema)]
-pub(in crate::api) struct RpcRequest(Value);
+pub(crate) struct RpcRequest(Value);
 
 /// A JSON-RPC 2.0 call. Without `id` it is a notification, which is ignored.
 #[derive(ToSchema)]
-pub(in crate::api) struct RpcCall {
+pub(crate) struct RpcCall {
     #[schema(inline)]
     jsonrpc: JsonRpcVersion,
     #[schema(schema_with = rpc_id, required = false)]
@@ -188,14 +188,14 @@ pub(in crate::api) struct RpcCall {
 /// A response for a call, or a list of them for a batch.
 #[derive(ToSchema)]
 #[serde(untagged)]
-pub(in crate::api) enum RpcResponseBody {
+pub(crate) enum RpcResponseBody {
     Single(RpcOutcome),
     Batch(Vec<RpcOutcome>),
 }
 
 /// The outcome of a call: `result` or `error`.
 #[derive(ToSchema)]
-pub(in crate::api) struct RpcOutcome {
+pub(crate) struct RpcOutcome {
     #[schema(inline)]
     jsonrpc: JsonRpcVersion,
     #[schema(schema_with = rpc_id)]
@@ -227,11 +227,11 @@ fn rpc_params() -> Schema {
         .into()
 }
 
-pub(super) fn schema_ref<T: ToSchema>() -> Ref {
+pub(crate) fn schema_ref<T: ToSchema>() -> Ref {
     Ref::from_schema_name(T::name())
 }
 
-pub(in crate::api) struct TransactionRequest;
+pub(crate) struct TransactionRequest;
 
 impl ToSchema for TransactionRequest {}
 

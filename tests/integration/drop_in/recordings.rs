@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use alloy_primitives::utils::parse_units;
-use gas_suggestion::demo::DemoRecording;
+use gas_suggestion::extras::demo::DemoRecording;
 use serde_json::{Value, json};
 
 use super::consumers::{
@@ -22,12 +22,12 @@ const COUNTED_EVERY: usize = 25;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ethereum() {
-    replay(recording("src/demo/recordings/ethereum.json.gz")).await;
+    replay(recording("src/extras/demo/recordings/ethereum.json.gz")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn base() {
-    replay(recording("src/demo/recordings/base.json.gz")).await;
+    replay(recording("src/extras/demo/recordings/base.json.gz")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,6 +1,6 @@
 // Messages of the service, and states after them, for the unit tests of the dashboard.
 
-import { applyEvent, applyMarketResponse, newChain } from "../../../src/pages/dashboard/state.js";
+import { applyEvent, applyMarketResponse, newChain } from "../../../src/extras/pages/dashboard/state.js";
 
 export const ENTRY = {
     chain: "ronin", chain_name: "Ronin", chain_id: 2020, block_time_ms: 2000, status: "fresh", newest_block: 7,

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 
-import { gwei } from "../../../src/pages/dashboard/amounts.js";
+import { gwei } from "../../../src/extras/pages/dashboard/amounts.js";
 import { becomes, until } from "../browser.mjs";
 import { trendBody } from "./page.mjs";
 import { Proxy } from "../services.mjs";

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 
-import { cost } from "../../../src/pages/dashboard/amounts.js";
+import { cost } from "../../../src/extras/pages/dashboard/amounts.js";
 import { becomes, focused, until } from "../browser.mjs";
 import { STILL } from "./page.mjs";
 

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 
-import { grouped, gwei, price } from "../../../src/pages/dashboard/amounts.js";
+import { grouped, gwei, price } from "../../../src/extras/pages/dashboard/amounts.js";
 import { until } from "../browser.mjs";
 import { blockOf, shownCard } from "./page.mjs";
 

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use gas_suggestion::backtest::{Recording, all_estimators, read_recording};
+use gas_suggestion::extras::backtest::{Recording, all_estimators, read_recording};
 use gas_suggestion::fees::Pricing;
 use serde_json::{Value, json};
 

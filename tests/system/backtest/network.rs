@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use axum::Json;
 use axum::Router;
 use axum::extract::State;
-use gas_suggestion::demo::DemoRecording;
+use gas_suggestion::extras::demo::DemoRecording;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 

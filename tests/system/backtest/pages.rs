@@ -48,7 +48,7 @@ fn results_on_the_pricing_page_match_its_command() {
 fn pricing_tables_list_every_estimator() {
     let page = String::from_utf8(crate::fixtures::read(TABLES)).unwrap();
     let pricing = gas_suggestion::fees::Pricing::default();
-    for estimator in gas_suggestion::backtest::all_estimators(&pricing).iter().skip(6) {
+    for estimator in gas_suggestion::extras::backtest::all_estimators(&pricing).iter().skip(6) {
         let (system, _) = estimator.name.split_once(',').unwrap_or((&estimator.name, ""));
         let row = format!("| {system} |");
         assert!(page.contains(&row), "{row:?}");

@@ -2,7 +2,7 @@
 
 use super::redis::{Redis, Reply};
 
-const SCRIPT: &str = include_str!("../../../src/replicas/publish.lua");
+const SCRIPT: &str = include_str!("../../../src/extras/replicas/publish.lua");
 
 /// Current slot of Redis.
 const CURRENT: u64 = 1_000_000;

@@ -1,0 +1,130 @@
+//! Axes of a chart, and amounts in the form of their labels.
+
+/// Axis of block numbers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BlockAxis {
+    pub(crate) first: u64,
+    pub(crate) count: usize,
+}
+
+impl BlockAxis {
+    /// Creates the axis of the `count` blocks up to `last`; at least one.
+    pub(crate) fn ending_at(last: u64, count: usize) -> Self {
+        let count = count.max(1);
+        let below = u64::try_from(count - 1).unwrap_or(u64::MAX);
+        Self { first: last.saturating_sub(below), count }
+    }
+
+    pub(crate) fn last(&self) -> u64 {
+        self.number_at(self.count - 1)
+    }
+
+    /// Returns the indices of blocks with round numbers, and these numbers.
+    pub(crate) fn ticks(&self) -> impl Iterator<Item = (usize, u64)> {
+        /// Characters that fit on the axis, including the gaps between labels.
+        const MAX_LABEL_CHARS: usize = 80;
+        let max_labels = MAX_LABEL_CHARS / (self.last().to_string().len() + 2);
+        let step = round_step(self.count.try_into().unwrap_or(u128::MAX), max_labels.max(1));
+        let step = u64::try_from(step).unwrap_or(u64::MAX);
+        let blocks = (0..self.count).map(|index| (index, self.number_at(index)));
+        blocks.filter(move |(_, number)| number.is_multiple_of(step))
+    }
+
+    fn number_at(&self, index: usize) -> u64 {
+        self.first.saturating_add(u64::try_from(index).unwrap_or(u64::MAX))
+    }
+}
+
+/// Axis of wei from 0 upwards, with ticks at round amounts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AmountAxis {
+    step: u128,
+    /// Highest amount on the axis.
+    pub(crate) maximum: u128,
+}
+
+impl AmountAxis {
+    const MAX_TICKS: usize = 5;
+
+    /// Creates an axis that covers this amount.
+    pub(crate) fn covering(wei: u128) -> Self {
+        let highest = wei.max(1);
+        let step = round_step(highest, Self::MAX_TICKS);
+        Self { step, maximum: highest.div_ceil(step).saturating_mul(step) }
+    }
+
+    /// Length of the longest label in characters.
+    pub(crate) fn longest_label_chars(&self) -> usize {
+        self.ticks().map(|wei| exact_gwei(wei).len()).max().unwrap_or_default()
+    }
+
+    pub(crate) fn ticks(&self) -> impl Iterator<Item = u128> {
+        let next = |wei: &u128| wei.checked_add(self.step).filter(|wei| *wei <= self.maximum);
+        std::iter::successors(Some(0), next)
+    }
+}
+
+/// Returns the smallest of 1, 2, 5, 10, 20, 50, … of which at most `max_steps` fit into `span`.
+fn round_step(span: u128, max_steps: usize) -> u128 {
+    let most = u128::try_from(max_steps).unwrap_or(u128::MAX);
+    let decades = std::iter::successors(Some(1_u128), |unit| unit.checked_mul(10));
+    let mut steps = decades.flat_map(|unit| [1, 2, 5].map(|times| unit.saturating_mul(times)));
+    steps.find(|step| span / step <= most).unwrap_or(u128::MAX)
+}
+
+/// Maps `value` from 0 to `max` onto the range `start` to `end`.
+pub(crate) fn interpolate((start, end): (i32, i32), value: u128, max: u128) -> i32 {
+    // With 64 bits the product cannot overflow, and no chart needs more precision.
+    let surplus = (u128::BITS - max.leading_zeros()).saturating_sub(64);
+    let (value, most) = (value.min(max) >> surplus, (max >> surplus).max(1));
+    let length = u128::from(start.abs_diff(end));
+    let offset = i32::try_from(value * length / most).unwrap_or(i32::MAX);
+    if start <= end { start.saturating_add(offset) } else { start.saturating_sub(offset) }
+}
+
+/// Formats wei in gwei with all digits.
+pub(crate) fn exact_gwei(wei: u128) -> String {
+    const MAX_PLAIN_CHARS: usize = 12;
+    let (whole, rest) = (wei / 1_000_000_000, wei % 1_000_000_000);
+    let text = format!("{whole}.{rest:09}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text.len() <= MAX_PLAIN_CHARS {
+        return text.into();
+    }
+    // Digits without trailing zeros, and the distance of the decimal point from the first digit.
+    let digits = wei.to_string();
+    let exponent = digits.len().saturating_sub(10);
+    let digits = digits.trim_end_matches('0');
+    match digits.split_at_checked(1) {
+        Some((first, "")) => format!("{first}e{exponent}"),
+        Some((first, rest)) => format!("{first}.{rest}e{exponent}"),
+        None => text.into(),
+    }
+}
+
+/// Formats wei in gwei with four digits.
+pub(crate) fn rounded_gwei(wei: u128) -> String {
+    const DIGITS: u32 = 4;
+    exact_gwei(rounded(wei, DIGITS))
+}
+
+/// Formats wei in gwei with three digits, and an amount below 0.001 gwei in wei. Includes the unit.
+pub(crate) fn rounded_price(wei: u128) -> String {
+    const DIGITS: u32 = 3;
+    const LEAST_GWEI: u128 = 1_000_000;
+    if wei < LEAST_GWEI {
+        return format!("{wei} wei");
+    }
+    format!("{} gwei", exact_gwei(rounded(wei, DIGITS)))
+}
+
+/// Rounds to so many digits.
+fn rounded(wei: u128, digits: u32) -> u128 {
+    let surplus = wei.checked_ilog10().unwrap_or_default().saturating_sub(digits.saturating_sub(1));
+    let unit = 10_u128.saturating_pow(surplus);
+    let rest = wei % unit;
+    let lower = wei - rest;
+    let is_nearer_to_upper = unit > 1 && rest >= unit / 2;
+    let upper = lower.checked_add(unit).filter(|_| is_nearer_to_upper);
+    upper.unwrap_or(lower)
+}

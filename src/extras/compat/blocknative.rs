@@ -1,0 +1,114 @@
+//! Blocknative's block prices and list of chains.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::gwei::GweiNumber;
+use super::quote::Quote;
+use crate::config::Chain;
+use crate::fees::Tier;
+
+/// Prices of the next block.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = BlocknativePrices)]
+pub(crate) struct BlockPrices<'a> {
+    /// The chain's key.
+    system: &'a str,
+    /// The chain's name.
+    network: &'a str,
+    /// `gwei`.
+    unit: &'static str,
+    /// Price of the first level. The service sees no transaction pool.
+    max_price: GweiNumber,
+    current_block_number: u64,
+    /// Milliseconds from the first sight of the newest block to the read that the prices come from. `Age` counts from
+    /// there.
+    ms_since_last_block: u32,
+    /// The next block alone.
+    #[serde(rename = "blockPrices")]
+    blocks: [BlockPrice; 1],
+}
+
+/// Prices of one block.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = BlocknativeBlock)]
+struct BlockPrice {
+    block_number: u64,
+    /// Always 0, because the service sees no transaction pool.
+    estimated_transaction_count: u32,
+    base_fee_per_gas: GweiNumber,
+    /// The high, the medium and the low tier, in descending order of confidence.
+    estimated_prices: [EstimatedPrice; 3],
+}
+
+/// Fees of one level.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = BlocknativeLevel)]
+struct EstimatedPrice {
+    /// Percentage of the newest blocks, at most 20, at which the fees were enough: a count, at most 99.
+    #[schema(minimum = 1, maximum = 99)]
+    confidence: usize,
+    /// Price per gas for a transaction without a separate tip.
+    price: GweiNumber,
+    /// The tip.
+    max_priority_fee_per_gas: GweiNumber,
+    max_fee_per_gas: GweiNumber,
+}
+
+impl<'a> BlockPrices<'a> {
+    /// Returns the prices; `None`: no block had rewards, so there is nothing to count.
+    pub(crate) fn new(quote: &Quote<'a>) -> Option<Self> {
+        let tiers = quote.tiers();
+        let prices = quote.prices();
+        let levels = [
+            level(quote, tiers.high, prices.high)?,
+            level(quote, tiers.medium, prices.medium)?,
+            level(quote, tiers.low, prices.low)?,
+        ];
+        let [highest, ..] = &levels;
+        Some(Self {
+            system: &quote.chain.key,
+            network: quote.chain.name(),
+            unit: "gwei",
+            max_price: highest.price,
+            current_block_number: quote.newest_block,
+            ms_since_last_block: u32::try_from(quote.head_age.as_millis()).unwrap_or(u32::MAX),
+            blocks: [BlockPrice {
+                block_number: quote.newest_block.saturating_add(1),
+                estimated_transaction_count: 0,
+                base_fee_per_gas: GweiNumber(quote.next_base_fee()),
+                estimated_prices: levels,
+            }],
+        })
+    }
+}
+
+fn level(quote: &Quote, fees: Tier, price: u128) -> Option<EstimatedPrice> {
+    Some(EstimatedPrice {
+        confidence: quote.confidence(fees)?,
+        price: GweiNumber(price),
+        max_priority_fee_per_gas: GweiNumber(fees.max_priority_fee_per_gas),
+        max_fee_per_gas: GweiNumber(fees.max_fee_per_gas),
+    })
+}
+
+/// A chain with block prices.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = BlocknativeChain)]
+pub(crate) struct SupportedChain<'a> {
+    chain_id: u64,
+    /// The chain's key.
+    system: &'a str,
+    /// The chain's name.
+    network: &'a str,
+}
+
+impl<'a> SupportedChain<'a> {
+    pub(crate) fn new(chain: &'a Chain) -> Self {
+        Self { chain_id: chain.chain_id, system: &chain.key, network: chain.name() }
+    }
+}

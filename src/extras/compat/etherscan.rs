@@ -1,0 +1,130 @@
+//! Etherscan's gas oracle and the two calls of its proxy module that gas reporters use.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::gwei::Gwei;
+use super::quote::{Quote, Tiers};
+
+/// Response of the gas oracle.
+#[derive(Serialize, ToSchema)]
+#[schema(as = EtherscanOracle)]
+pub(crate) struct GasOracle {
+    /// `1`: success.
+    status: &'static str,
+    message: &'static str,
+    #[schema(inline)]
+    result: OracleResult,
+}
+
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "PascalCase")]
+struct OracleResult {
+    /// Number of the newest block.
+    last_block: String,
+    safe_gas_price: Gwei,
+    propose_gas_price: Gwei,
+    fast_gas_price: Gwei,
+    #[serde(rename = "suggestBaseFee")]
+    suggest_base_fee: Gwei,
+    /// Gas used divided by gas limit of the newest five blocks, oldest first, between commas; `NaN`: unknown.
+    #[serde(rename = "gasUsedRatio")]
+    gas_used_ratio: String,
+}
+
+impl GasOracle {
+    /// Etherscan's meaning: prices of one number, and the base fee of the next block.
+    pub(crate) fn new(quote: &Quote) -> Self {
+        Self::with_prices(quote, quote.prices(), quote.next_base_fee())
+    }
+
+    /// Safe's meaning. Safe offers `FastGasPrice` as max fee, and the difference from `suggestBaseFee` as tip. So that its
+    /// transaction has the fees of the high tier, the prices are the max fees over the suggested base fee.
+    pub(crate) fn for_safe(quote: &Quote) -> Self {
+        let max_fees = quote.tiers().map(|tier| tier.max_fee_per_gas);
+        Self::with_prices(quote, max_fees, quote.market.suggestion.base_fee_per_gas)
+    }
+
+    fn with_prices(quote: &Quote, prices: Tiers<u128>, base_fee: u128) -> Self {
+        const RATIOS: usize = 5;
+        let skipped = quote.blocks.len().saturating_sub(RATIOS);
+        let newest = quote.blocks.iter().skip(skipped);
+        let ratios = newest.map(|block| block.gas_used_ratio.unwrap_or(f64::NAN).to_string());
+        let prices = prices.map(Gwei);
+        Self {
+            status: "1",
+            message: "OK",
+            result: OracleResult {
+                last_block: quote.newest_block.to_string(),
+                safe_gas_price: prices.low,
+                propose_gas_price: prices.medium,
+                fast_gas_price: prices.high,
+                suggest_base_fee: Gwei(base_fee),
+                gas_used_ratio: ratios.collect::<Vec<_>>().join(","),
+            },
+        }
+    }
+}
+
+/// Response of the proxy module: a JSON-RPC response with the id that Etherscan's has.
+#[derive(Serialize, ToSchema)]
+#[schema(as = EtherscanProxyResult)]
+pub(crate) struct ProxyResult {
+    jsonrpc: &'static str,
+    id: u32,
+    result: ProxyValue,
+}
+
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+#[schema(as = EtherscanProxyValue)]
+enum ProxyValue {
+    /// Wei per gas as `0x` and hex digits.
+    GasPrice(String),
+    Block(NewestBlock),
+}
+
+/// The newest block, as far as the service knows it.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = EtherscanBlock)]
+struct NewestBlock {
+    #[schema(pattern = "^0x(0|[1-9a-f][0-9a-f]*)$")]
+    number: String,
+    #[schema(pattern = "^0x(0|[1-9a-f][0-9a-f]*)$")]
+    base_fee_per_gas: String,
+}
+
+impl ProxyResult {
+    /// Answer to `eth_gasPrice`.
+    pub(crate) fn gas_price(quote: &Quote) -> Self {
+        let gas_price = format!("{:#x}", quote.prices().medium);
+        Self { jsonrpc: "2.0", id: 73, result: ProxyValue::GasPrice(gas_price) }
+    }
+
+    /// Answer to `eth_getBlockByNumber` with the tag `latest`.
+    pub(crate) fn newest_block(quote: &Quote) -> Self {
+        let block = NewestBlock {
+            number: format!("{:#x}", quote.newest_block),
+            base_fee_per_gas: format!("{:#x}", quote.newest_base_fee()),
+        };
+        Self { jsonrpc: "2.0", id: 1, result: ProxyValue::Block(block) }
+    }
+}
+
+/// An error as Etherscan reports it.
+#[derive(Serialize, ToSchema)]
+#[schema(as = EtherscanError)]
+pub(crate) struct ErrorBody<'a> {
+    /// `0`: failure.
+    status: &'static str,
+    message: &'static str,
+    /// Description of the error.
+    result: &'a str,
+}
+
+impl<'a> ErrorBody<'a> {
+    pub(crate) fn new(description: &'a str) -> Self {
+        Self { status: "0", message: "NOTOK", result: description }
+    }
+}

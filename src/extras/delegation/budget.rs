@@ -1,0 +1,273 @@
+//! Rate limit of the API without a key: a number of requests in any window of 10 s (the network document's section 8).
+//!
+//! A request counts from before it is sent until a whole window after its response. The API received it before it
+//! responded, so no window of the API has more requests than the limit, whatever the latency. A request that timed out
+//! may still reach the API and counts for one more window.
+//!
+//! Replicas that share Redis count their requests together there. Each replica also counts its own: a replica that
+//! loses Redis, or finds Redis empty, is still bound by its own window.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use enum_map::{Enum, EnumMap};
+
+use crate::extras::replicas::SharedBudget;
+use crate::observe::metrics::{Counter, Metrics, OutcomeLabels, counters};
+
+/// Limit of the API.
+const REQUESTS_PER_WINDOW: usize = 25;
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// Budget of one API. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct RateBudget {
+    window: Arc<Mutex<SlidingWindow>>,
+    /// True if the chain answers when the API does not: then no request waits, or is sent without Redis.
+    has_fallback: bool,
+    /// `None`: this process shares the budget with no replica.
+    shared: Option<SharedBudget>,
+    counters: EnumMap<BudgetOutcome, Counter>,
+}
+
+/// Requests of this process. Pure: instants in, instants out.
+#[derive(Debug)]
+struct SlidingWindow {
+    in_flight: usize,
+    /// For each finished request that still counts, when it stops counting.
+    free_at: Vec<Instant>,
+    /// The API returned 429: no request is sent until then.
+    paused_until: Instant,
+    /// Redis had no free permit: when to ask it again, and when one is free.
+    exhausted: Option<(Instant, Instant)>,
+    /// Longest time until a request in flight stops counting.
+    max_hold: Duration,
+}
+
+#[derive(Debug, Enum, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+enum BudgetOutcome {
+    Shared,
+    Local,
+    Exhausted,
+}
+
+/// Permit of one request. Dropping it records how long the request still counts.
+#[derive(Debug)]
+pub(crate) struct RequestPermit {
+    budget: RateBudget,
+    /// Id in Redis, if Redis granted the permit.
+    shared_id: Option<String>,
+    /// Time from which the permit may be used.
+    usable_at: Instant,
+    /// Time for which the request still counts after the drop.
+    pub(crate) hold: Duration,
+}
+
+impl RateBudget {
+    /// Hold of a request that never reached the API.
+    pub(crate) const UNSENT: Duration = Duration::ZERO;
+    /// Hold of a request that has ended, with or without a response.
+    pub(crate) const ENDED: Duration = WINDOW;
+    /// Hold of a request that may still reach the API.
+    pub(crate) const UNANSWERED: Duration = Duration::from_secs(20);
+    /// Longest wait for a permit: the resolution of `Retry-After`, so a client that comes back on time gets one.
+    const MAX_WAIT: Duration = Duration::from_secs(1);
+    /// Longest pause after a 429.
+    const MAX_COOL_DOWN: Duration = Duration::from_mins(5);
+    /// Longest time without asking Redis again: a request may end sooner than at its deadline.
+    const MAX_EXHAUSTED: Duration = Duration::from_millis(250);
+
+    /// Creates an unused budget for requests that take at most `timeout`. Replicas share it through `shared`.
+    pub(crate) fn new(
+        timeout: Duration,
+        has_fallback: bool,
+        shared: Option<SharedBudget>,
+        metrics: &Metrics,
+    ) -> Self {
+        let window = SlidingWindow {
+            in_flight: 0,
+            free_at: Vec::with_capacity(REQUESTS_PER_WINDOW),
+            paused_until: Instant::now(),
+            exhausted: None,
+            max_hold: timeout + WINDOW,
+        };
+        let counters =
+            counters(&metrics.delegation_budget_total, |outcome| OutcomeLabels { outcome });
+        Self { window: Arc::new(Mutex::new(window)), has_fallback, shared, counters }
+    }
+
+    /// Takes a permit for one request, and waits for it at most [`MAX_WAIT`](Self::MAX_WAIT). Dropping the future
+    /// releases it.
+    ///
+    /// # Errors
+    ///
+    /// Returns the time until a request may be sent, if that is later.
+    pub(crate) async fn acquire(&self) -> Result<RequestPermit, Duration> {
+        let result = self.try_acquire().await;
+        let outcome = match &result {
+            Ok(permit) if permit.shared_id.is_some() => BudgetOutcome::Shared,
+            Ok(_) => BudgetOutcome::Local,
+            Err(_) => BudgetOutcome::Exhausted,
+        };
+        self.counters[outcome].increment();
+        result
+    }
+
+    async fn try_acquire(&self) -> Result<RequestPermit, Duration> {
+        let max_wait = if self.has_fallback { Duration::ZERO } else { Self::MAX_WAIT };
+        let now = Instant::now();
+        let deadline = now + max_wait;
+        let usable_at = self.lock().acquire(now, deadline)?;
+        let mut permit =
+            RequestPermit { budget: self.clone(), shared_id: None, usable_at, hold: Self::UNSENT };
+        tokio::time::sleep_until(usable_at.into()).await;
+        let Some(shared) = &self.shared else { return Ok(permit) };
+        let id = permit.shared_id.insert(SharedBudget::new_id()).clone();
+        let hold = self.lock().max_hold;
+        loop {
+            let wait = shared.reserve(&id, REQUESTS_PER_WINDOW, hold).await;
+            let now = Instant::now();
+            match wait {
+                Some(Duration::ZERO) => return Ok(permit),
+                Some(wait) if now + wait <= deadline => tokio::time::sleep(wait).await,
+                Some(wait) => {
+                    permit.shared_id = None;
+                    let retry_at = now + wait.min(Self::MAX_EXHAUSTED);
+                    self.lock().exhausted = Some((retry_at, now + wait));
+                    return Err(wait);
+                }
+                None if self.has_fallback => return Err(WINDOW),
+                None => {
+                    permit.shared_id = None;
+                    return Ok(permit);
+                }
+            }
+        }
+    }
+
+    /// Cool-down after a 429: `Retry-After`, or one window.
+    pub(crate) fn cool_down_for(retry_after: Option<Duration>) -> Duration {
+        retry_after.unwrap_or(WINDOW).min(Self::MAX_COOL_DOWN)
+    }
+
+    /// Stops the requests of all replicas for `duration`, after a 429.
+    pub(crate) fn start_cool_down(&self, duration: Duration) {
+        let mut window = self.lock();
+        window.paused_until = window.paused_until.max(Instant::now() + duration);
+        if let Some(shared) = self.shared.clone() {
+            tokio::spawn(async move { shared.start_cool_down(duration).await });
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, SlidingWindow> {
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SlidingWindow {
+    /// Takes a permit that can be used by `deadline`, and returns from when on. A permit that becomes free only then is
+    /// taken now, so no other request waits for the same one.
+    fn acquire(&mut self, now: Instant, deadline: Instant) -> Result<Instant, Duration> {
+        self.free_at.retain(|free_at| *free_at > now);
+        let is_full = self.in_flight + self.free_at.len() >= REQUESTS_PER_WINDOW;
+        let next = self.free_at.iter().copied().enumerate().min_by_key(|(_, free_at)| *free_at);
+        let next = next.filter(|_| is_full);
+        let full_until = if is_full { now + self.max_hold } else { now };
+        let free_at = next.map_or(full_until, |(_, free_at)| free_at);
+        let shared_at = match self.exhausted {
+            Some((retry_at, free_at)) if now < retry_at => free_at,
+            _ => now,
+        };
+        let usable_at = free_at.max(self.paused_until).max(shared_at).max(now);
+        if usable_at > deadline {
+            return Err(usable_at - now);
+        }
+        if let Some((index, _)) = next {
+            self.free_at.swap_remove(index);
+        }
+        self.in_flight += 1;
+        Ok(usable_at)
+    }
+
+    /// Ends a request, which counts until `free_at`.
+    fn release(&mut self, free_at: Instant) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.free_at.push(free_at);
+    }
+}
+
+impl Drop for RequestPermit {
+    fn drop(&mut self) {
+        let hold = self.hold;
+        self.budget.lock().release((Instant::now() + hold).max(self.usable_at));
+        let shared = self.budget.shared.clone().zip(self.shared_id.take());
+        if let (Some((shared, id)), Ok(runtime)) = (shared, tokio::runtime::Handle::try_current()) {
+            runtime.spawn(async move { shared.set_hold(&id, hold).await });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIMEOUT: Duration = Duration::from_secs(5);
+
+    fn budget() -> RateBudget {
+        RateBudget::new(TIMEOUT, true, None, &Metrics::new())
+    }
+
+    #[test]
+    fn cool_down_follows_retry_after_up_to_a_maximum() {
+        assert_eq!(RateBudget::cool_down_for(Some(Duration::from_secs(7))), Duration::from_secs(7));
+        assert_eq!(RateBudget::cool_down_for(None), WINDOW);
+        assert_eq!(RateBudget::cool_down_for(Some(Duration::MAX)), RateBudget::MAX_COOL_DOWN);
+    }
+
+    #[tokio::test]
+    async fn requests_count_for_a_window_after_they_end_and_not_if_unsent() {
+        let budget = budget();
+        for _ in 0..100 {
+            drop(budget.acquire().await.unwrap());
+        }
+        let mut permits = Vec::new();
+        for _ in 0..REQUESTS_PER_WINDOW {
+            permits.push(budget.acquire().await.unwrap());
+        }
+        let Err(wait) = budget.acquire().await else { panic!("one too many") };
+        assert_eq!(wait, TIMEOUT + WINDOW);
+        for (index, mut permit) in permits.into_iter().enumerate() {
+            let is_answered = index % 2 == 0;
+            permit.hold = if is_answered { RateBudget::ENDED } else { RateBudget::UNANSWERED };
+            drop(permit);
+        }
+        let mut window = budget.lock();
+        let now = Instant::now();
+        let Err(wait) = window.acquire(now, now) else { panic!("one too many") };
+        assert!(wait <= WINDOW && wait > WINDOW / 2, "{wait:?}");
+        let free = |window: &mut SlidingWindow, after| {
+            let now = now + after;
+            std::iter::from_fn(|| window.acquire(now, now).ok()).count()
+        };
+        assert_eq!(free(&mut window, WINDOW), 13);
+        assert_eq!(free(&mut window, 2 * WINDOW), 12);
+    }
+
+    #[test]
+    fn requests_wait_for_different_permits() {
+        let budget = budget();
+        let mut window = budget.lock();
+        let now = Instant::now();
+        let [first, second, third] =
+            [100, 200, 300].map(|millis| now + Duration::from_millis(millis));
+        window.in_flight = REQUESTS_PER_WINDOW - 3;
+        window.free_at = vec![third, first, second];
+        assert_eq!(window.acquire(now, second), Ok(first));
+        assert_eq!(window.acquire(now, second), Ok(second));
+        assert_eq!(window.acquire(now, second), Err(third - now));
+        // The first one gives up.
+        window.release(first);
+        assert_eq!(window.acquire(now, second), Ok(first));
+    }
+}

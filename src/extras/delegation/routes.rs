@@ -1,0 +1,290 @@
+//! `/registry/v2/…`: delegation look-ups, and transactions that change delegations.
+//!
+//! Parameters are validated before any upstream call. Responses have the shapes of delegate.xyz's REST API, whatever
+//! their source.
+
+pub(crate) mod transaction;
+pub(crate) mod unsigned_transaction;
+
+use std::time::Instant;
+
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request, State};
+use axum::http::header::{
+    AGE, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, VARY,
+};
+use axum::response::{IntoResponse, Response};
+
+use super::registry::{Check, CheckScope, Direction};
+use super::{
+    ApiResponse, Caller, DelegationLookup, Delegations, LookupBlock, LookupError, LookupKind,
+    LookupResponse, X_API_KEY,
+};
+use crate::api::openapi::components::{
+    AmountResponse, ApiKeyHeader, CheckQuery, CheckResponse, CommonErrors, ContractQuery,
+    LookupQuery, TokenQuery, UpstreamErrors,
+};
+use crate::api::openapi::schemas;
+use crate::api::openapi::schemas::DirectionName;
+use crate::extras::rpc::reads::{ReadError, ReadRejection};
+use crate::extras::verification::proxy::ProxyError;
+use crate::http::client_limits::ClientHandle;
+use crate::http::parameters::{
+    Parameters, invalid_parameter, parse_address, parse_chain_id, parse_number, parse_rights,
+};
+use crate::http::problem::{PassThroughError, Problem, ProblemCode, whole_seconds};
+
+/// Response header: the source of the response, `api` or `chain`.
+pub(crate) const X_DELEGATION_SOURCE: HeaderName = HeaderName::from_static("x-delegation-source");
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
+/// Delegations to and from an address
+#[utoipa::path(
+    get,
+    path = "/registry/v2/{address}",
+    operation_id = "getDelegations",
+    tag = "Delegation",
+    params(
+        ("address" = schemas::Address, Path, description = "The address to look up."),
+        (
+            "direction" = inline(Option<DirectionName>),
+            Query,
+            description = "Delegations to the address (`incoming`) or from it (`outgoing`). Default: both.",
+        ),
+        LookupQuery, ApiKeyHeader
+    ),
+    responses(
+        CommonErrors, UpstreamErrors,
+        (status = 200, description = "The delegations.", body = Vec<crate::api::wire::Delegation>,
+            headers(("X-Delegation-Source"), ("Cache-Control"), ("Age"), ("Vary"))),
+    )
+)]
+pub(crate) async fn list_delegations(
+    State(delegations): State<Delegations>,
+    path: Result<Path<String>, PathRejection>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let address = path.map_or_else(|_| String::new(), |Path(address)| address);
+    let address = parse_address("address", &address)?;
+    let parameters = Parameters::from_query(request.uri().query())?;
+    let direction = parameters.optional("direction", |name, text| match text {
+        "incoming" => Ok(Direction::Incoming),
+        "outgoing" => Ok(Direction::Outgoing),
+        _ => Err(invalid_parameter(name, "must be incoming or outgoing")),
+    })?;
+    look_up(delegations, LookupKind::List { address, direction }, &parameters, request).await
+}
+
+/// Defines the handlers of the checks, with their documentation.
+macro_rules! check_routes {
+    ($($(#[$doc:meta])* $name:ident, $path:literal, $id:literal, $scope:ident($($query:ident),*) -> $result:ident;)*) => {$(
+        $(#[$doc])*
+        #[utoipa::path(
+            get,
+            path = $path,
+            operation_id = $id,
+            tag = "Delegation",
+            params(CheckQuery, $($query,)* LookupQuery, ApiKeyHeader),
+            responses(CommonErrors, UpstreamErrors, $result)
+        )]
+        pub(crate) async fn $name(
+            State(delegations): State<Delegations>,
+            request: Request,
+        ) -> Result<Response, Problem> {
+            check(delegations, ScopeName::$scope, request).await
+        }
+    )*};
+}
+
+check_routes! {
+    /// Check whether an address may act for another in everything
+    check_all, "/registry/v2/check/all", "checkAll", All() -> CheckResponse;
+    /// Check whether an address may act for another at a contract
+    check_contract, "/registry/v2/check/contract", "checkContract", Contract(ContractQuery) -> CheckResponse;
+    /// Check whether an address may act for another with a token of a contract
+    check_erc721, "/registry/v2/check/erc721", "checkErc721", Erc721(ContractQuery, TokenQuery) -> CheckResponse;
+    /// The amount of a token up to which an address may act for another
+    check_erc20, "/registry/v2/check/erc20", "checkErc20", Erc20(ContractQuery) -> AmountResponse;
+    /// The amount of an ERC-1155 token up to which an address may act for another
+    check_erc1155, "/registry/v2/check/erc1155", "checkErc1155", Erc1155(ContractQuery, TokenQuery) -> AmountResponse;
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ScopeName {
+    All,
+    Contract,
+    Erc721,
+    Erc20,
+    Erc1155,
+}
+
+/// Checks whether one address may act for another.
+async fn check(
+    delegations: Delegations,
+    scope: ScopeName,
+    request: Request,
+) -> Result<Response, Problem> {
+    let parameters = Parameters::from_query(request.uri().query())?;
+    let contract = || parameters.required("contract", parse_address);
+    let token_id = || parameters.required("tokenId", parse_number);
+    // delegate.xyz documents other names for this check.
+    let [from, to] =
+        if scope == ScopeName::Erc721 { [Some("vault"), Some("delegate")] } else { [None, None] };
+    let scope = match scope {
+        ScopeName::All => CheckScope::All,
+        ScopeName::Contract => CheckScope::Contract { contract: contract()? },
+        ScopeName::Erc721 => CheckScope::Erc721 { contract: contract()?, token_id: token_id()? },
+        ScopeName::Erc20 => CheckScope::Erc20 { contract: contract()? },
+        ScopeName::Erc1155 => CheckScope::Erc1155 { contract: contract()?, token_id: token_id()? },
+    };
+    let from = parameters.required_as("from", from, parse_address)?;
+    let to = parameters.required_as("to", to, parse_address)?;
+    let rights = parameters.optional("rights", parse_rights)?.unwrap_or_default();
+    let kind = LookupKind::Check(Check { to, from, rights, scope });
+    look_up(delegations, kind, &parameters, request).await
+}
+
+/// Returns the problem of a service without delegation look-ups.
+pub(crate) fn switched_off(is_demo: bool) -> Problem {
+    let switch = "set delegation.source to \"api\", \"chain\" or \"api-then-chain\"";
+    Problem::switched_off(is_demo, "the delegation registry", switch)
+}
+
+/// Answers a look-up of this kind, with the parameters that every look-up has.
+async fn look_up(
+    delegations: Delegations,
+    kind: LookupKind,
+    parameters: &Parameters,
+    request: Request,
+) -> Result<Response, Problem> {
+    let requested_id = parameters.optional("chainId", parse_chain_id)?;
+    let mut chain_ids =
+        delegations.reads().chains().iter().map(|chain| chain.chain().config().chain_id);
+    let chain_id = chain_ids.find(|id| requested_id.is_none_or(|requested| requested == *id));
+    let chain_id = chain_id.ok_or_else(|| {
+        let requirement = "must be the id of a configured chain; GET /v1/chains lists them";
+        invalid_parameter("chainId", requirement)
+    })?;
+    let block = parameters.optional("block", |name, text| match text {
+        "latest" => Ok(LookupBlock::Latest),
+        "pending" => Ok(LookupBlock::Pending),
+        _ => Err(invalid_parameter(name, "must be latest or pending")),
+    })?;
+    let block = block.unwrap_or(LookupBlock::Latest);
+    let caller = Caller {
+        key: client_api_key(request.headers())?,
+        client: ClientHandle::from_request(&request),
+    };
+    let lookup = DelegationLookup { chain_id, kind, block };
+    Ok(delegations.look_up(&lookup, &caller).await?.into_response())
+}
+
+/// Returns the client's own key for the API. `None`: it sent none, or only empty ones. Two are an error.
+fn client_api_key(headers: &HeaderMap) -> Result<Option<HeaderValue>, Problem> {
+    let mut keys = headers.get_all(X_API_KEY).iter().filter(|key| !key.is_empty());
+    let key = keys.next().cloned().map(|mut key| {
+        key.set_sensitive(true);
+        key
+    });
+    if keys.next().is_some() {
+        return Err(invalid_parameter("X-API-KEY", "must be given once"));
+    }
+    Ok(key)
+}
+
+impl From<LookupError> for Problem {
+    fn from(error: LookupError) -> Self {
+        let (code, detail) = match error {
+            LookupError::BudgetExhausted(wait) => return Self::lookup_budget_exhausted(wait),
+            LookupError::Api(error) => return Self::from_upstream(error, "delegation API"),
+            // A look-up returns it as a response.
+            LookupError::ErrorResponse(_) => {
+                return Self::from_upstream(ProxyError::InvalidResponse, "delegation API");
+            }
+            LookupError::Chain(
+                ReadRejection::Overloaded | ReadRejection::Failed(ReadError::NoMemory),
+            ) => return Self::overloaded(),
+            LookupError::Chain(ReadRejection::TooManyPerClient) => {
+                return Self::too_many_concurrent();
+            }
+            LookupError::Chain(ReadRejection::Failed(ReadError::BudgetExhausted(wait))) => {
+                return Self::read_budget_exhausted(wait);
+            }
+            LookupError::Chain(ReadRejection::Failed(ReadError::TimedOut)) => {
+                (ProblemCode::UpstreamTimeout, "the chain's nodes did not respond in time")
+            }
+            LookupError::Chain(ReadRejection::Failed(ReadError::TooLarge)) => {
+                (ProblemCode::UpstreamInvalid, "the chain's response is too large")
+            }
+            LookupError::Chain(_) => (
+                ProblemCode::UpstreamUnreachable,
+                "no node of the chain returned a usable response",
+            ),
+            LookupError::RegistryAbsent => {
+                (ProblemCode::RegistryAbsent, "this chain has no contract at the registry address")
+            }
+            LookupError::RegistryInvalid => (
+                ProblemCode::UpstreamInvalid,
+                "the contract at the registry address is not a delegation registry",
+            ),
+            LookupError::NodeInvalid => {
+                (ProblemCode::UpstreamInvalid, "the chain's node returned an invalid response")
+            }
+            LookupError::Reverted => (
+                ProblemCode::UpstreamInvalid,
+                "the chain's node reports that the transaction would fail",
+            ),
+            LookupError::OutOfGas => (
+                ProblemCode::UpstreamInvalid,
+                "the chain's node ran out of gas in the call of the registry",
+            ),
+            LookupError::TooManyDelegations => (
+                ProblemCode::TooManyDelegations,
+                "the address has more than 10,000 delegations, or too many for the chain's node; use the checks, or \
+                 read the registry contract directly",
+            ),
+        };
+        Self::new(code, detail)
+    }
+}
+
+impl IntoResponse for LookupResponse {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Api(statement) => statement.into_response(),
+            Self::Chain(json) => {
+                const CHAIN: HeaderValue = HeaderValue::from_static("chain");
+                let headers =
+                    [(CONTENT_TYPE, JSON), (X_DELEGATION_SOURCE, CHAIN), (CACHE_CONTROL, NO_STORE)];
+                (headers, json).into_response()
+            }
+        }
+    }
+}
+
+impl IntoResponse for ApiResponse {
+    fn into_response(self) -> Response {
+        const API: HeaderValue = HeaderValue::from_static("api");
+        let mut response = (self.status, self.body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, JSON);
+        headers.insert(X_DELEGATION_SOURCE, API);
+        // A client with its own API key may get another result.
+        headers.append(VARY, HeaderValue::from_name(X_API_KEY));
+        let retry_after = self.retry_after.map(|wait| whole_seconds(wait).into());
+        headers.extend(retry_after.map(|seconds| (RETRY_AFTER, seconds)));
+        let max_age = self.fresh_for.as_secs();
+        if self.status.is_success() && max_age > 0 {
+            let cache_control = HeaderValue::try_from(format!("public, max-age={max_age}"));
+            headers.insert(CACHE_CONTROL, cache_control.expect("letters and digits"));
+            let age = Instant::now().saturating_duration_since(self.received_at);
+            headers.insert(AGE, age.as_secs().into());
+        } else {
+            headers.insert(CACHE_CONTROL, NO_STORE);
+        }
+        response.extensions_mut().insert(PassThroughError);
+        response
+    }
+}

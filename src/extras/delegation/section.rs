@@ -1,0 +1,160 @@
+//! The `[delegation]` section.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use alloy_primitives::{Address, address};
+use axum::http::HeaderValue;
+use serde::de::{Deserializer, Error};
+use serde::ser::Serializer;
+use serde::{Deserialize, Serialize};
+
+use crate::config::layers::Layers;
+use crate::config::mistakes::SectionMistakes;
+use crate::config::units;
+use crate::config::upstream_url::{MIN_KEY_LENGTH, UpstreamUrl, encoded_variants};
+
+/// Look-ups of delegations (delegate.xyz).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Delegation {
+    /// Source of look-ups.
+    pub source: DelegationSource,
+    /// Base URL of the REST API, which has `/registry/v2/…`.
+    pub api_url: UpstreamUrl,
+    /// `X-API-KEY` for requests whose client sends none; `None`, also written `""`: no key, and the public rate limit
+    /// applies.
+    #[serde(deserialize_with = "optional_key")]
+    pub api_key: Option<ApiKey>,
+    /// Time from the start of a request to the API to the last byte of the response.
+    #[serde(with = "units::duration")]
+    pub timeout: Duration,
+    /// Time for which a response of the API is cached; `0s`: not at all.
+    #[serde(with = "units::duration")]
+    pub cache_ttl: Duration,
+    /// Concurrent requests to the API. Further ones are refused, or answered by the chain, at once.
+    pub max_in_flight: NonZeroUsize,
+    /// The registry contract, on every chain.
+    #[serde(deserialize_with = "contract", serialize_with = "as_text")]
+    pub registry_address: Address,
+}
+
+/// Source of delegation look-ups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DelegationSource {
+    /// The REST API.
+    Api,
+    /// The registry contract.
+    Chain,
+    /// The REST API, with the registry contract as fallback.
+    ApiThenChain,
+    /// No source: the routes do not exist.
+    Off,
+}
+
+/// A key that must not be printed: its `Debug` is blank.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ApiKey(HeaderValue);
+
+impl Default for Delegation {
+    fn default() -> Self {
+        Self {
+            source: DelegationSource::Off,
+            api_url: "https://api.delegate.xyz".parse().expect("a URL"),
+            api_key: None,
+            timeout: Duration::from_secs(5),
+            cache_ttl: Duration::from_secs(5),
+            max_in_flight: NonZeroUsize::new(128).expect("not 0"),
+            registry_address: address!("0x00000000000000447e69651d841bD8D104Bed493"),
+        }
+    }
+}
+
+impl Delegation {
+    const MAX_IN_FLIGHT: usize = 65_536;
+    const MAX_TIME: Duration = Duration::from_hours(1);
+
+    /// Reports all values that are not allowed.
+    pub(crate) fn check(&self, mistakes: &mut SectionMistakes) {
+        if let Err(allowed) = self.api_url.check_base_url() {
+            mistakes.reject("api_url", allowed);
+        }
+        if self.timeout.is_zero() || self.timeout > Self::MAX_TIME {
+            mistakes.reject("timeout", "must be above 0s and at most 1h");
+        }
+        if self.cache_ttl > Self::MAX_TIME {
+            mistakes.reject("cache_ttl", "must be at most 1h");
+        }
+        if self.max_in_flight.get() > Self::MAX_IN_FLIGHT {
+            mistakes.reject("max_in_flight", "must be from 1 to 65536");
+        }
+        if self.registry_address.is_zero() {
+            mistakes.reject("registry_address", "must not be the zero address");
+        }
+    }
+
+    /// Returns a sentence if keys are set that have no effect, because look-ups are off.
+    pub(crate) fn note_without_source(&self, layers: &Layers) -> Option<String> {
+        let is_set = |key: &str| layers.is_configured(&["delegation".to_owned(), key.to_owned()]);
+        let key = ["api_url", "api_key", "registry_address"].into_iter().find(|key| is_set(key))?;
+        (self.source == DelegationSource::Off && !is_set("source")).then(|| {
+            format!("delegation.{key} has no effect: set delegation.source to switch look-ups on")
+        })
+    }
+
+    /// Secrets for the redactor.
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        let mut secrets = self.api_url.secrets();
+        secrets.extend(self.encoded_key_variants(MIN_KEY_LENGTH));
+        secrets
+    }
+
+    /// Returns the key in the encodings in which it may appear, if it has at least `min_length` characters.
+    pub(crate) fn encoded_key_variants(&self, min_length: usize) -> Vec<String> {
+        let key = self.api_key.iter().filter_map(|ApiKey(key)| key.to_str().ok());
+        key.filter(|key| key.len() >= min_length).flat_map(encoded_variants).collect()
+    }
+}
+
+impl ApiKey {
+    /// Returns the key as a header that is not logged, for the code that sends it.
+    pub(crate) fn expose(&self) -> &HeaderValue {
+        &self.0
+    }
+}
+
+impl Serialize for ApiKey {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.serialize_str("…")
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("ApiKey(…)")
+    }
+}
+
+fn optional_key<'de, D: Deserializer<'de>>(input: D) -> Result<Option<ApiKey>, D::Error> {
+    let text = String::deserialize(input)?;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let is_key = text.bytes().all(|byte| byte.is_ascii_graphic());
+    let key = HeaderValue::try_from(text).ok().filter(|_| is_key);
+    let mut key = key.ok_or_else(|| {
+        D::Error::custom("expected a key of ASCII characters without spaces (not shown)")
+    })?;
+    key.set_sensitive(true);
+    Ok(Some(ApiKey(key)))
+}
+
+fn as_text<S: Serializer>(address: &Address, out: S) -> Result<S::Ok, S::Error> {
+    out.collect_str(address)
+}
+
+fn contract<'de, D: Deserializer<'de>>(input: D) -> Result<Address, D::Error> {
+    super::address::parse(&String::deserialize(input)?).map_err(D::Error::custom)
+}

@@ -1,0 +1,323 @@
+//! Decides which replica polls a chain, and adopts what others have polled. The module [`replicas`](super) describes the
+//! rules.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use enum_map::{Enum, EnumMap};
+use tokio::sync::watch;
+
+use super::chain_state::SharedChainState;
+use super::connection::Message;
+use super::redis_clock::RedisClock;
+use super::shared_fee_history::{AdoptOutcome, SharedFeeHistory};
+use crate::config;
+use crate::nodes::ChainUpstreams;
+use crate::nodes::jitter;
+use crate::observe::metrics::{ChainOutcomeLabels, Counter, Metrics, counters};
+
+/// Coordinator of one chain in one replica.
+#[derive(Debug)]
+pub struct PollCoordinator {
+    chain_state: SharedChainState,
+    upstreams: Arc<ChainUpstreams>,
+    inbox: watch::Receiver<Option<Message>>,
+    slot_counters: EnumMap<SlotOutcome, Counter>,
+    record_counters: EnumMap<AdoptOutcome, Counter>,
+    /// Last reading of Redis' clock; `None`: not read with this connection.
+    clock: Option<RedisClock>,
+    /// Slot of the newest shared result that is known here.
+    last_slot: u64,
+    /// First slot of the next claim.
+    next_slot: u64,
+    /// When to try the next claim.
+    claim_at: Instant,
+    priority: ClaimPriority,
+    /// Consecutive slots that other replicas claimed without publishing a usable result.
+    silent_slots: u32,
+}
+
+/// How a poll slot was used.
+#[derive(Debug, Enum, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+enum SlotOutcome {
+    /// This replica polled.
+    Claimed,
+    /// Another replica polled.
+    Yielded,
+    /// This replica polled without a claim.
+    Standalone,
+}
+
+/// Next action of a poller.
+#[derive(Debug)]
+pub enum Action {
+    /// Poll, then call [`PollCoordinator::finish_poll`].
+    Poll(PollGrant),
+    /// Adopt the result of another replica, then call [`PollCoordinator::record_merge`].
+    Adopt(SharedFeeHistory),
+    /// Other replicas polled without a result; nothing to do.
+    Skip,
+}
+
+/// Reason for a poll.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PollGrant {
+    /// This replica claimed the slot.
+    Claimed(u64),
+    /// Redis is unavailable, or other replicas publish nothing. Granted at this time.
+    Standalone(Instant),
+}
+
+/// Outcome of a poll.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PollOutcome {
+    /// An accepted reply.
+    Accepted,
+    /// No accepted reply, but one whose head may still be confirmed.
+    Unconfirmed,
+    /// No usable reply.
+    Failed,
+}
+
+/// Priority of a replica's next claim.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ClaimPriority {
+    /// At the start of the slot, because it polled last.
+    Holder,
+    /// A moment later.
+    Normal,
+    /// After the others, because its last poll failed.
+    Backoff,
+}
+
+impl PollCoordinator {
+    /// Slots without a usable result from other replicas after which this replica polls standalone.
+    const MIN_SILENT_SLOTS: u32 = 3;
+    /// Age at which the reading of Redis' clock is renewed, because clocks drift.
+    const MAX_CLOCK_AGE: Duration = Duration::from_secs(10);
+
+    pub(crate) fn new(
+        chain: &config::Chain,
+        chain_state: SharedChainState,
+        upstreams: Arc<ChainUpstreams>,
+        inbox: watch::Receiver<Option<Message>>,
+        metrics: &Metrics,
+    ) -> Self {
+        let labels = |outcome| ChainOutcomeLabels { chain: chain.key.clone(), outcome };
+        Self {
+            chain_state,
+            upstreams,
+            inbox,
+            slot_counters: counters(&metrics.poll_slots_total, labels),
+            record_counters: counters(&metrics.replica_messages_total, labels),
+            clock: None,
+            last_slot: 0,
+            next_slot: 0,
+            claim_at: Instant::now(),
+            priority: ClaimPriority::Normal,
+            silent_slots: 0,
+        }
+    }
+
+    /// Waits for the next action. Dropping the future may lose a claimed slot or another replica's message.
+    pub async fn next(&mut self) -> Action {
+        loop {
+            let renew_at = self.clock.map(|clock| clock.requested_at + Self::MAX_CLOCK_AGE);
+            let wake_at = renew_at.map_or(self.claim_at, |at| at.min(self.claim_at));
+            // The first attempt to connect ends soon.
+            let is_connecting = self.chain_state.redis.is_connecting();
+            // Unbiased: a flood of messages must not delay polls.
+            let action = tokio::select! {
+                Ok(()) = self.inbox.changed() => self.read_message().await,
+                () = self.chain_state.redis.status_changed() => {
+                    // It may be another server with another clock.
+                    (self.clock, self.silent_slots) = (None, 0);
+                    match self.chain_state.redis.active() {
+                        Some(_) => self.claim().await,
+                        None => None,
+                    }
+                }
+                () = tokio::time::sleep_until(wake_at.into()), if !is_connecting => {
+                    self.claim().await
+                }
+            };
+            if let Some(action) = action {
+                return action;
+            }
+        }
+    }
+
+    /// Records the outcome of merging a record. An unusable one does not end its slot.
+    pub fn record_merge(&mut self, received: &SharedFeeHistory, outcome: AdoptOutcome) {
+        self.record_counters[outcome].increment();
+        match outcome {
+            AdoptOutcome::Adopted | AdoptOutcome::Duplicate => {
+                self.last_slot = self.last_slot.max(received.slot);
+            }
+            // A poll would return the same, or has returned something better.
+            AdoptOutcome::Rejected | AdoptOutcome::Contradicted => {}
+            AdoptOutcome::Older | AdoptOutcome::Implausible | AdoptOutcome::Invalid => return,
+        }
+        self.silent_slots = 0;
+        if received.slot >= self.next_slot {
+            self.yield_slot(received.slot, None);
+        }
+    }
+
+    /// Publishes the result of a poll, if any, for the slot of its grant, and schedules the next claim.
+    pub async fn finish_poll(
+        &mut self,
+        grant: PollGrant,
+        outcome: PollOutcome,
+        published: Option<SharedFeeHistory>,
+    ) {
+        let slot = self.clock.map(|clock| match grant {
+            PollGrant::Claimed(slot) => slot,
+            PollGrant::Standalone(at) => self.chain_state.slots.slot_at(&clock, at),
+        });
+        if let Some((published, (slot, clock))) = published.zip(slot.zip(self.clock)) {
+            self.last_slot = self.last_slot.max(slot);
+            let record = SharedFeeHistory { slot, ..published };
+            self.chain_state.publish(&record, &clock).await;
+        }
+        self.priority = match outcome {
+            // One replica needs several polls to confirm a head.
+            PollOutcome::Accepted | PollOutcome::Unconfirmed => ClaimPriority::Holder,
+            PollOutcome::Failed => ClaimPriority::Backoff,
+        };
+        let retry_at = (outcome != PollOutcome::Accepted)
+            .then(|| Instant::now() + ChainUpstreams::MAX_RETRY_INTERVAL);
+        match slot {
+            Some(slot) => self.schedule_claim(slot.saturating_add(1), retry_at),
+            None => self.claim_at = retry_at.map_or(self.claim_at, |at| at.min(self.claim_at)),
+        }
+        if outcome == PollOutcome::Accepted && matches!(grant, PollGrant::Claimed(_)) {
+            self.silent_slots = 0;
+        }
+    }
+
+    /// Reads the newest message. If it is invalid, Redis' clock may have changed, so the record is read with the clock.
+    async fn read_message(&mut self) -> Option<Action> {
+        /// Readings are at least this far apart, however many invalid messages arrive.
+        const MIN_CLOCK_AGE: Duration = Duration::from_secs(1);
+        let Message { received_at, record } = self.inbox.borrow_and_update().clone()?;
+        match self.parse(&record, received_at, &self.clock?) {
+            Ok(received) => received.map(Action::Adopt),
+            Err(()) if self.clock?.requested_at.elapsed() > MIN_CLOCK_AGE => self.claim().await,
+            Err(()) => None,
+        }
+    }
+
+    /// Parses a record; `None` if the result of its slot is known.
+    fn parse(
+        &self,
+        record: &[u8],
+        received_at: Instant,
+        clock: &RedisClock,
+    ) -> Result<Option<SharedFeeHistory>, ()> {
+        let current_slot = self.chain_state.slots.slot_at(clock, received_at);
+        match SharedFeeHistory::parse(record, received_at, clock) {
+            Some(received) if received.slot <= current_slot => {
+                Ok(Some(received).filter(|received| received.slot > self.last_slot))
+            }
+            _ => {
+                self.record_counters[AdoptOutcome::Invalid].increment();
+                Err(())
+            }
+        }
+    }
+
+    /// Claims a slot if that is due, and reads the record. Polls standalone if Redis is unavailable.
+    async fn claim(&mut self) -> Option<Action> {
+        let now = Instant::now();
+        let is_due = self.claim_at <= now;
+        if is_due {
+            self.claim_at = now + self.chain_state.slots.length;
+        }
+        // The first reading only tells the slot and whether its result is known.
+        let first_slot = self.clock.filter(|_| is_due).map(|_| self.next_slot);
+        let reply = self.chain_state.claim_and_read(first_slot, self.claim_lifetime()).await;
+        let Ok(reply) = reply else {
+            self.clock = None;
+            return is_due.then(|| self.poll_standalone(now));
+        };
+        let is_first = self.clock.replace(reply.clock).is_none();
+        let following = reply.slot.saturating_add(1);
+        // Later slots are from before Redis' clock was set back.
+        self.last_slot = self.last_slot.min(reply.slot);
+        self.next_slot = self.next_slot.min(following);
+        let received = match &*reply.record {
+            [] => None,
+            record => self.parse(record, Instant::now(), &reply.clock).ok().flatten(),
+        };
+        let received = received.map(Action::Adopt);
+        if reply.is_claimed {
+            self.slot_counters[SlotOutcome::Claimed].increment();
+            return Some(Action::Poll(PollGrant::Claimed(reply.slot)));
+        }
+        if is_first {
+            let claim_at = if is_due { now } else { self.claim_at };
+            self.schedule_claim(following, Some(claim_at));
+        } else if first_slot.is_some_and(|first| first <= reply.slot) {
+            if self.is_starving() {
+                self.schedule_claim(following, None);
+                return Some(self.poll_standalone(now));
+            }
+            self.yield_slot(reply.slot, Some(now + self.claim_lifetime()));
+            self.silent_slots = self.silent_slots.saturating_add(1);
+            return received.or_else(|| (self.silent_slots > 1).then_some(Action::Skip));
+        } else if is_due {
+            self.schedule_claim(self.next_slot, None);
+        }
+        received
+    }
+
+    /// Leaves `slot` to another replica; tries to claim it at `retry_at`, when its claim has ended.
+    fn yield_slot(&mut self, slot: u64, retry_at: Option<Instant>) {
+        self.slot_counters[SlotOutcome::Yielded].increment();
+        if self.priority == ClaimPriority::Holder {
+            self.priority = ClaimPriority::Normal;
+        }
+        self.schedule_claim(slot.saturating_add(1), retry_at);
+    }
+
+    fn poll_standalone(&self, now: Instant) -> Action {
+        self.slot_counters[SlotOutcome::Standalone].increment();
+        Action::Poll(PollGrant::Standalone(now))
+    }
+
+    /// Schedules the claim of `slot`, or of the one before at `retry_at` if `slot` has not begun by then.
+    fn schedule_claim(&mut self, slot: u64, retry_at: Option<Instant>) {
+        /// Delay of the first claim in a slot, because the estimated start of the slot may be slightly early.
+        const CLOCK_MARGIN: Duration = Duration::from_millis(2);
+        /// Upper bound of the base delay, an eighth of a slot.
+        const MAX_BASE_DELAY: Duration = Duration::from_millis(250);
+        let Some(clock) = &self.clock else { return };
+        let base_delay = (self.chain_state.slots.length / 8).min(MAX_BASE_DELAY);
+        let delay = match self.priority {
+            ClaimPriority::Holder => CLOCK_MARGIN,
+            ClaimPriority::Normal => base_delay + jitter::random_up_to(base_delay),
+            ClaimPriority::Backoff => 2 * base_delay + jitter::random_up_to(base_delay),
+        };
+        let start = self.chain_state.slots.slot_start(clock, slot);
+        (self.next_slot, self.claim_at) = match retry_at {
+            Some(at) if at < start => (slot.saturating_sub(1), at),
+            _ => (slot, start + delay),
+        };
+    }
+
+    /// Lifetime of a claim: longer than a poll and the wait until it is repeated.
+    fn claim_lifetime(&self) -> Duration {
+        const MIN_CLAIM_LIFETIME: Duration = ChainUpstreams::MAX_RETRY_INTERVAL.saturating_mul(2);
+        self.upstreams.attempt_deadline().saturating_mul(3).max(MIN_CLAIM_LIFETIME)
+    }
+
+    /// Returns true if other replicas have published nothing usable for too long.
+    fn is_starving(&self) -> bool {
+        let silent_for = self.chain_state.slots.length.saturating_mul(self.silent_slots);
+        // A poll takes up to two attempts, however short the slots are, and its result arrives after that.
+        self.silent_slots >= Self::MIN_SILENT_SLOTS
+            && silent_for >= self.upstreams.attempt_deadline().saturating_mul(3)
+    }
+}

@@ -1,0 +1,104 @@
+//! The `[redis]` section.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::ser::Serializer;
+use serde::{Deserialize, Serialize};
+
+use crate::config::upstream_url::{masked, optional, url_secrets};
+
+/// Redis that replicas share.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Redis {
+    /// URL of a Redis or Valkey server; `None`, also written `""`: this process shares nothing.
+    #[serde(with = "optional")]
+    pub url: Option<RedisUrl>,
+}
+
+/// URL of a Redis or Valkey server. It may contain a password, so it has no `Display` and its `Debug` is redacted.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RedisUrl(reqwest::Url);
+
+impl RedisUrl {
+    /// Returns the URL, for the code that connects to it.
+    pub(crate) fn expose(&self) -> &reqwest::Url {
+        &self.0
+    }
+
+    /// Returns the number of the database. Default: 0.
+    pub(crate) fn database(&self) -> u32 {
+        self.0.path().trim_start_matches('/').parse().unwrap_or_default()
+    }
+
+    /// Secrets for the redactor.
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        url_secrets(&self.0)
+    }
+}
+
+impl Serialize for RedisUrl {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        masked(&self.0).serialize(out)
+    }
+}
+
+impl fmt::Debug for RedisUrl {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("RedisUrl(…)")
+    }
+}
+
+impl FromStr for RedisUrl {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const SCHEMES: [&str; 4] = ["redis", "rediss", "valkey", "valkeys"];
+        const EXPECTED: &str = "expected redis[s]://[user:password@]host[:port][/database] (not shown: it may \
+                               carry a password)";
+        let url = reqwest::Url::parse(text).map_err(|_| EXPECTED)?;
+        // The client would also accept options such as `insecure`, which skips certificate checks.
+        let has_more = url.query().is_some() || url.fragment().is_some();
+        let has_valid_form = SCHEMES.contains(&url.scheme()) && url.has_host() && !has_more;
+        let is_supported = redis::IntoConnectionInfo::into_connection_info(url.clone()).is_ok();
+        let database = url.path().trim_start_matches('/');
+        let has_database = database.is_empty() || database.parse::<u32>().is_ok();
+        if has_valid_form && is_supported && has_database { Ok(Self(url)) } else { Err(EXPECTED) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_does_not_print_a_redis_url() {
+        let url: RedisUrl = "rediss://user:canary@redis.example:6380/2".parse().unwrap();
+        assert_eq!(format!("{url:?}"), "RedisUrl(…)");
+        assert!(url.secrets().iter().any(|secret| secret == "canary"));
+    }
+
+    #[test]
+    fn an_invalid_redis_url_is_rejected_without_showing_it() {
+        for good in ["redis://localhost", "valkey://[::1]:6379/", "redis://:canary@10.0.0.1:1/15"] {
+            assert!(good.parse::<RedisUrl>().is_ok(), "{good}");
+        }
+        for wrong in [
+            "canary",
+            "redis://",
+            "http://canary",
+            "redis+unix:///canary",
+            "redis://canary/one",
+            "redis://canary/-1",
+            "redis://canary/1/2",
+            "redis://0.0.0.0/",
+            "rediss://canary/#insecure",
+            "redis://canary/?protocol=resp2",
+            "redis://canary%ff@host",
+        ] {
+            let problem = wrong.parse::<RedisUrl>().expect_err(wrong);
+            assert!(!problem.contains("canary"), "{wrong}");
+        }
+    }
+}

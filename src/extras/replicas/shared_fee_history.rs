@@ -1,0 +1,188 @@
+//! A fee history that one replica publishes for the others.
+//!
+//! Replicas share the node's reply, and each prices it by its own configuration. On the wire a record is a JSON object.
+//! Its times are readings of Redis' clock. Anything else is invalid.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use serde::{Deserialize, Serialize};
+
+use super::redis_clock::{RedisClock, whole_micros};
+use crate::fees::plausibility::Doubt;
+use crate::fees::{Block, FeeHistory, HeadReading, HeaderTime, Rewards};
+use crate::store::Timestamps;
+
+/// A fee history published by a replica.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SharedFeeHistory {
+    /// Slot that it was polled for.
+    pub(crate) slot: u64,
+    /// Reply of the node.
+    pub history: FeeHistory,
+    /// Times of the reply by the local monotonic clock.
+    pub timestamps: Timestamps,
+    /// Age of the node's newest block, as far as it tells.
+    pub head: HeadReading,
+    /// Reasons to doubt a value in the window.
+    pub doubts: Vec<Doubt>,
+}
+
+/// Outcome of merging a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, enum_map::Enum, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum AdoptOutcome {
+    /// It is now the published data.
+    Adopted,
+    /// It is not newer than the published data.
+    Duplicate,
+    /// It has expired, or its newest block is slightly lower than the published one.
+    Older,
+    /// This replica's pricing cannot compute a suggestion from it.
+    Rejected,
+    /// Its newest block or its amounts are implausible, and no own upstream confirms them.
+    Implausible,
+    /// An own upstream contradicts it.
+    Contradicted,
+    /// It is not a record, or Redis' clock was changed.
+    Invalid,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Record {
+    /// First, because the publish script reads it there.
+    slot: u64,
+    observed_us: u64,
+    /// Age of the head at the time of observation.
+    head_age_us: u64,
+    oldest_block: u64,
+    next_base_fee: Option<Amount>,
+    /// Absent: the node does not tell.
+    head: Option<RecordHead>,
+    doubts: Vec<String>,
+    blocks: Vec<RecordBlock>,
+}
+
+/// Age of the newest block of a node, as it tells.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum RecordHead {
+    Syncing,
+    Header { number: u64, unix_seconds: u64 },
+}
+
+impl RecordHead {
+    fn new(head: HeadReading) -> Option<Self> {
+        match head {
+            HeadReading::Unknown => None,
+            HeadReading::Syncing => Some(Self::Syncing),
+            HeadReading::Header(HeaderTime { number, unix_seconds, .. }) => {
+                Some(Self::Header { number, unix_seconds })
+            }
+        }
+    }
+
+    /// Returns the reading as if it was made at `received_at`.
+    fn reading(self, received_at: Instant) -> HeadReading {
+        let Self::Header { number, unix_seconds } = self else { return HeadReading::Syncing };
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        HeadReading::Header(HeaderTime::new(number, unix_seconds, received_at, now))
+    }
+}
+
+/// Base fee, gas ratio, medium and high reward, and the rewards that quotes are graded by.
+#[derive(Serialize, Deserialize)]
+struct RecordBlock(Amount, Option<f64>, Option<Amount>, Option<Amount>, [Amount; 2]);
+
+/// Wei as a decimal string.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+struct Amount(u128);
+
+impl From<Amount> for String {
+    fn from(Amount(wei): Amount) -> Self {
+        wei.to_string()
+    }
+}
+
+impl TryFrom<String> for Amount {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, &'static str> {
+        let is_digits = text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse().ok().filter(|_| is_digits).map(Self).ok_or("not an amount")
+    }
+}
+
+impl SharedFeeHistory {
+    /// Upper bound: 1,024 blocks with amounts of 128 bits.
+    pub(crate) const MAX_BYTES: usize = 256 * 1024;
+
+    /// Serialises the record. Its data seems older by up to a round trip, never younger.
+    pub(crate) fn to_json(&self, clock: &RedisClock) -> String {
+        let block = |block: &Block| {
+            let medium = block.rewards.map(|rewards| Amount(rewards.medium));
+            let high = block.rewards.and_then(|rewards| rewards.high).map(Amount);
+            let graded = block.rewards.map_or([0; 2], |rewards| rewards.graded).map(Amount);
+            RecordBlock(Amount(block.base_fee), block.gas_used_ratio, medium, high, graded)
+        };
+        let Timestamps { observed_at, head_changed_at } = self.timestamps;
+        let record = Record {
+            slot: self.slot,
+            observed_us: clock.earliest_micros_at(observed_at),
+            head_age_us: whole_micros(observed_at.saturating_duration_since(head_changed_at)),
+            oldest_block: self.history.oldest_block(),
+            next_base_fee: self.history.next_base_fee().map(Amount),
+            head: RecordHead::new(self.head),
+            doubts: self.doubts.iter().map(|doubt| doubt.name().to_owned()).collect(),
+            blocks: self.history.blocks().iter().map(block).collect(),
+        };
+        serde_json::to_string(&record).expect("a struct of numbers and strings serialises")
+    }
+
+    /// Parses a record that was received at `received_at`; `None` if it is invalid. One from the future is, because its
+    /// age is unknown: Redis' clock was changed.
+    pub(crate) fn parse(record: &[u8], received_at: Instant, clock: &RedisClock) -> Option<Self> {
+        if record.len() > Self::MAX_BYTES {
+            return None;
+        }
+        let record: Record = serde_json::from_slice(record).ok()?;
+        let Record { slot, observed_us, .. } = record;
+        if observed_us > clock.micros_at(received_at) {
+            return None;
+        }
+        let observed_at = clock.instant_at(observed_us)?;
+        let head_changed_at = observed_at.checked_sub(Duration::from_micros(record.head_age_us))?;
+        let head = record.head.map(|head| head.reading(received_at)).unwrap_or_default();
+        Some(Self {
+            slot,
+            history: record.history()?,
+            timestamps: Timestamps { observed_at, head_changed_at },
+            head,
+            doubts: record.doubts.iter().map(|name| Doubt::parse(name)).collect::<Option<_>>()?,
+        })
+    }
+}
+
+impl Record {
+    fn history(&self) -> Option<FeeHistory> {
+        let block = |RecordBlock(base_fee, ratio, medium, high, graded): &RecordBlock| {
+            let rewards = match (medium, high) {
+                (Some(medium), high) => Some(Rewards {
+                    medium: medium.0,
+                    high: high.map(|high| high.0),
+                    graded: graded.map(|Amount(reward)| reward),
+                }),
+                (None, None) => None,
+                (None, Some(_)) => return None,
+            };
+            let is_ratio = ratio.is_none_or(|ratio| (0.0..=1.0).contains(&ratio));
+            is_ratio.then_some(Block { base_fee: base_fee.0, gas_used_ratio: *ratio, rewards })
+        };
+        let blocks = self.blocks.iter().map(block).collect::<Option<_>>()?;
+        FeeHistory::new(self.oldest_block, blocks, self.next_base_fee.map(|fee| fee.0))
+    }
+}
+
+#[cfg(test)]
+mod tests;

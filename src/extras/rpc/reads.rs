@@ -1,0 +1,439 @@
+//! Reads of chain state for clients: allow-list, cache, coalescing and limits.
+//!
+//! `api::rpc` handles the JSON-RPC envelope: ids, batches and notifications. This module validates the parameters of
+//! known methods. From them it derives the chain state that a result depends on, which decides how long it is cached.
+//! A method that it does not know, but the operator allows, is forwarded each time.
+//!
+//! Identical reads at the same time share one upstream call: the first caller makes it, the others wait at the cache
+//! entry. The cache key of a result that can change contains the newest known block. So a new block makes the older
+//! result unreachable at once.
+//!
+//! Everything is bounded: concurrent calls per chain, bytes of requests and responses, bytes in the cache. Reads use
+//! the nodes of the poller, but a failed read changes nothing for polls, because a client can make reads fail.
+
+mod cache;
+mod method;
+mod params;
+mod state_scope;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use enum_map::{Enum, EnumMap};
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+use tokio::sync::Semaphore;
+
+pub use crate::nodes::{NodeResponse, ReadError};
+pub(crate) use cache::ReuseMode;
+pub use params::InvalidParams;
+
+use crate::config;
+use crate::http::client_limits::{ClientHandle, LongRequestKind};
+use crate::nodes::{Call, ChainUpstreams};
+use crate::observe::memory_budget::MemoryBudget;
+use crate::observe::metrics::{ChainOutcomeLabels, Counter, Metrics, counters};
+use crate::store;
+use cache::{CacheKey, CacheLifetime, CachedResponse, HeadVersion, ResponseCache};
+use method::{BlockHint, KnownMethod, Methods, ReadMethod};
+use state_scope::StateScope;
+
+/// Reads of all chains. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Reads {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    limits: config::Rpc,
+    memory: MemoryBudget,
+    store: store::ChainStore,
+    /// In the order of `store`.
+    chains: Vec<ChainReads>,
+}
+
+/// Reads of one chain.
+#[derive(Debug)]
+pub struct ChainReads {
+    chain: store::StoredChain,
+    upstreams: Arc<ChainUpstreams>,
+    methods: Methods,
+    in_flight: Semaphore,
+    max_in_flight_per_client: usize,
+    memory: MemoryBudget,
+    cache: ResponseCache,
+    hints: Mutex<Hints>,
+    timeout: Duration,
+    counters: EnumMap<ReadOutcome, Counter>,
+}
+
+/// Client that a call is for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Caller<'a> {
+    /// Its calls in flight are limited.
+    pub(crate) client: &'a ClientHandle,
+    /// When it needs the response.
+    pub(crate) deadline: Instant,
+}
+
+/// Blocks that results mentioned before the polls have seen them.
+#[derive(Debug, Default)]
+struct Hints {
+    /// Highest head.
+    head: u64,
+    /// Highest block of a transaction, and the digest of its last known hash.
+    transaction_block: (u64, u64),
+    /// Number of hints that were news.
+    generation: u64,
+}
+
+/// Reason why a call has no response of a node.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReadRejection {
+    /// The method is not on the chain's allow-list.
+    // One client library falls back only if the message contains the words "the method … does not exist".
+    #[error("the method requested does not exist or is not allowed")]
+    NotAllowed,
+    /// The parameters are invalid.
+    #[error(transparent)]
+    InvalidParams(#[from] InvalidParams),
+    /// The chain has the maximum number of concurrent calls.
+    #[error("too many concurrent calls; retry later")]
+    Overloaded,
+    /// The client has the maximum number of concurrent calls.
+    #[error("too many concurrent calls of this client; retry later")]
+    TooManyPerClient,
+    /// The service answers this method from the suggestion, and there is none that may be served.
+    #[error("there is no current gas suggestion for this chain")]
+    NoSuggestion,
+    /// No node answered.
+    #[error(transparent)]
+    Failed(#[from] ReadError),
+}
+
+#[derive(Debug)]
+struct SourcedResponse {
+    response: NodeResponse,
+    source: ReadOutcome,
+}
+
+/// Counts a call when it ends; as cancelled if its client disconnected before.
+struct CountOnDrop<'a> {
+    counter: &'a Counter,
+}
+
+impl Drop for CountOnDrop<'_> {
+    fn drop(&mut self) {
+        self.counter.increment();
+    }
+}
+
+#[derive(Debug, Clone, Copy, Enum, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+enum ReadOutcome {
+    /// A node responded.
+    Ok,
+    /// The response was cached, or is the service's own.
+    Cached,
+    /// The response is that of an identical call that was in flight.
+    Coalesced,
+    Rejected,
+    Overloaded,
+    BudgetExhausted,
+    Failed,
+    Cancelled,
+}
+
+impl Reads {
+    /// Creates the reads of the chains of `store` through their `upstreams`, which are in the same order. Bodies and
+    /// cached responses are charged to `memory`.
+    #[must_use]
+    pub fn new(
+        limits: &config::Rpc,
+        store: &store::ChainStore,
+        upstreams: &[Arc<ChainUpstreams>],
+        memory: &MemoryBudget,
+        metrics: &Metrics,
+    ) -> Self {
+        let cache = cache::new_cache(memory);
+        let cache_stats = cache.clone();
+        metrics.register_cache("reads", move || {
+            [cache_stats.entry_count(), cache_stats.weighted_size()]
+        });
+        let chain_reads =
+            |(chain, upstreams): (&store::StoredChain, &Arc<ChainUpstreams>)| ChainReads {
+                chain: chain.clone(),
+                upstreams: Arc::clone(upstreams),
+                methods: Methods::from_config(chain.config().rpc_methods.as_deref()),
+                in_flight: Semaphore::new(limits.max_in_flight.get()),
+                max_in_flight_per_client: limits.max_in_flight_per_client(),
+                memory: memory.clone(),
+                cache: cache.clone(),
+                hints: Mutex::default(),
+                timeout: limits.timeout,
+                counters: counters(&metrics.reads_total, |outcome| ChainOutcomeLabels {
+                    chain: chain.config().key.clone(),
+                    outcome,
+                }),
+            };
+        let chains: Vec<_> = store.chains().iter().zip(upstreams).map(chain_reads).collect();
+        let (limits, store) = (limits.clone(), store.clone());
+        Self { inner: Arc::new(Inner { limits, memory: memory.clone(), store, chains }) }
+    }
+
+    /// Returns the configured limits of a request.
+    pub(crate) fn limits(&self) -> &config::Rpc {
+        &self.inner.limits
+    }
+
+    /// Returns the budget of the bytes that requests and responses hold.
+    pub(crate) fn memory(&self) -> &MemoryBudget {
+        &self.inner.memory
+    }
+
+    /// Returns the deadline of a call that arrives now.
+    pub(crate) fn deadline(&self) -> Instant {
+        Instant::now() + self.inner.limits.timeout
+    }
+
+    /// Returns all chains, in ascending order of chain id.
+    pub(crate) fn chains(&self) -> &[ChainReads] {
+        &self.inner.chains
+    }
+
+    /// Returns the reads of the chain with this key or decimal chain id.
+    pub(crate) fn chain(&self, key_or_id: &str) -> Option<&ChainReads> {
+        self.inner.chains.get(self.inner.store.index_of(key_or_id)?)
+    }
+
+    /// Returns the keys of the chains, in ascending order of chain id.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.inner.store.chains().iter().map(|chain| chain.config().key.as_str())
+    }
+}
+
+impl ChainReads {
+    /// Returns the stored state of the chain.
+    pub(crate) fn chain(&self) -> &store::StoredChain {
+        &self.chain
+    }
+
+    /// Calls `method` with `params`. `None`: no parameters. Returns a cached response, joins an identical call in
+    /// flight, or calls the nodes. Ends by the deadline of `caller`. Dropping the future does not cancel a shared call.
+    ///
+    /// # Errors
+    ///
+    /// [`ReadRejection::NotAllowed`] and [`ReadRejection::InvalidParams`] without an upstream call;
+    /// [`ReadRejection::Overloaded`] and [`ReadRejection::TooManyPerClient`] at once.
+    pub(crate) async fn call(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+        caller: Caller<'_>,
+    ) -> Result<NodeResponse, ReadRejection> {
+        self.call_counted(self.methods.get(method), params, ReuseMode::Cached, caller).await
+    }
+
+    /// Makes a call that the service itself needs to answer a client. The chain's `rpc_methods` need not allow it.
+    ///
+    /// # Errors
+    ///
+    /// Like [`call`](Self::call).
+    pub(crate) async fn call_for_service(
+        &self,
+        method: &str,
+        params: &RawValue,
+        reuse: ReuseMode,
+        caller: Caller<'_>,
+    ) -> Result<NodeResponse, ReadRejection> {
+        let method = method::find_known(method).map(ReadMethod::Known);
+        self.call_counted(method.as_ref(), Some(params), reuse, caller).await
+    }
+
+    async fn call_counted(
+        &self,
+        method: Option<&ReadMethod>,
+        params: Option<&RawValue>,
+        reuse: ReuseMode,
+        caller: Caller<'_>,
+    ) -> Result<NodeResponse, ReadRejection> {
+        let mut count = CountOnDrop { counter: &self.counters[ReadOutcome::Cancelled] };
+        let outcome = self.find_response(method, params, reuse, caller).await;
+        count.counter = &self.counters[match &outcome {
+            Ok(found) => found.source,
+            Err(ReadRejection::NotAllowed | ReadRejection::InvalidParams(_)) => {
+                ReadOutcome::Rejected
+            }
+            Err(ReadRejection::Overloaded | ReadRejection::TooManyPerClient) => {
+                ReadOutcome::Overloaded
+            }
+            Err(ReadRejection::Failed(ReadError::BudgetExhausted(_))) => {
+                ReadOutcome::BudgetExhausted
+            }
+            Err(ReadRejection::NoSuggestion | ReadRejection::Failed(_)) => ReadOutcome::Failed,
+        }];
+        outcome.map(|found| found.response)
+    }
+
+    async fn find_response(
+        &self,
+        method: Option<&ReadMethod>,
+        params: Option<&RawValue>,
+        reuse: ReuseMode,
+        caller: Caller<'_>,
+    ) -> Result<SourcedResponse, ReadRejection> {
+        let method = method.ok_or(ReadRejection::NotAllowed)?;
+        let none = params::empty_params();
+        let params = params.unwrap_or(none);
+        let known = match method {
+            ReadMethod::Known(known) => known,
+            ReadMethod::PassThrough(method) => {
+                params::check_depth(params)?;
+                let call = Call { method, params, is_retryable: false };
+                let response = self.call_nodes(call, caller).await?;
+                return Ok(SourcedResponse { response, source: ReadOutcome::Ok });
+            }
+        };
+        let scope = known.state_scope(params)?;
+        if let Some(response) = known.own_response() {
+            return Ok(SourcedResponse { response, source: ReadOutcome::Cached });
+        }
+        if self.chain.config().answer_fee_methods
+            && let Some(amount) = known.suggested_amount
+        {
+            let current = self.chain.servable_snapshot();
+            let current = current.map_err(|_| ReadRejection::NoSuggestion)?;
+            let result = format!("\"{:#x}\"", amount(&current.snapshot));
+            let response = NodeResponse::Result(result.into());
+            return Ok(SourcedResponse { response, source: ReadOutcome::Cached });
+        }
+        let call = Call { method: known.name, params, is_retryable: true };
+        if reuse == ReuseMode::Never {
+            return Ok(SourcedResponse {
+                response: self.call_nodes(call, caller).await?,
+                source: ReadOutcome::Ok,
+            });
+        }
+        let is_cacheable = reuse == ReuseMode::Cached && known.is_cacheable(scope);
+        let policy = if is_cacheable { self.cache_policy(scope) } else { CacheLifetime::Never };
+        let key = CacheKey {
+            chain_id: self.chain.config().chain_id,
+            head_version: (policy != CacheLifetime::Immutable).then(|| self.head_version()),
+            method: known.name,
+            reuse,
+            params_digest: Sha256::digest(params.get()).into(),
+        };
+        if let Some(cached) = self.cache.get(&key).await {
+            return Ok(SourcedResponse { response: cached.response, source: ReadOutcome::Cached });
+        }
+        loop {
+            let found = self.call_or_join(key.clone(), known, call, policy, caller).await;
+            let left = caller.deadline.saturating_duration_since(Instant::now());
+            match found {
+                // Another client, which is at its limit, made the call. Try again as this client.
+                Err((ReadRejection::TooManyPerClient, ReadOutcome::Coalesced))
+                    if !left.is_zero() => {}
+                // The call had the deadline of its first caller. This caller has time left for another one.
+                Err((ReadRejection::Failed(ReadError::TimedOut), ReadOutcome::Coalesced))
+                    if left >= self.timeout / 2 => {}
+                found => return found.map_err(|(rejection, _)| rejection),
+            }
+        }
+    }
+
+    /// Makes the call, or waits for an identical one in flight.
+    async fn call_or_join(
+        &self,
+        key: CacheKey,
+        known: &KnownMethod,
+        call: Call<'_>,
+        policy: CacheLifetime,
+        caller: Caller<'_>,
+    ) -> Result<SourcedResponse, (ReadRejection, ReadOutcome)> {
+        let is_caller = AtomicBool::new(false);
+        let call_node = async {
+            is_caller.store(true, Ordering::Relaxed);
+            let requested_at = Instant::now();
+            let response = self.call_nodes(call, caller).await?;
+            if let Some(hint) = known.block_hint(&response) {
+                self.record_hint(hint);
+            }
+            Ok(CachedResponse::new(response, requested_at, policy, self.chain.config()))
+        };
+        let cached = self.cache.try_get_with(key, call_node).await;
+        let source = if is_caller.load(Ordering::Relaxed) {
+            ReadOutcome::Ok
+        } else {
+            ReadOutcome::Coalesced
+        };
+        cached
+            .map(|cached| SourcedResponse { response: cached.response, source })
+            .map_err(|rejection| (ReadRejection::clone(&rejection), source))
+    }
+
+    /// Calls the nodes, unless the client or the chain has the maximum number of calls in flight.
+    async fn call_nodes(
+        &self,
+        call: Call<'_>,
+        caller: Caller<'_>,
+    ) -> Result<NodeResponse, ReadRejection> {
+        let _permit = self.in_flight.try_acquire().map_err(|_| ReadRejection::Overloaded)?;
+        let _client_permit = caller
+            .client
+            .acquire(LongRequestKind::Read, self.max_in_flight_per_client)
+            .map_err(|_| ReadRejection::TooManyPerClient)?;
+        let response = self.upstreams.read(call, caller.deadline, &self.memory).await;
+        Ok(response?)
+    }
+
+    fn head_version(&self) -> HeadVersion {
+        (self.chain.newest_block(), self.hints().generation)
+    }
+
+    /// Makes cached results of the head unreachable if a client knows a block that the polls have not seen.
+    fn record_hint(&self, BlockHint { number, hash_digest }: BlockHint) {
+        /// Blocks further ahead of the polls are ignored: a false one would hide all later hints.
+        const MAX_BLOCKS_AHEAD: u64 = 1024;
+        let is_plausible = self.chain.newest_block().is_none_or(|newest| {
+            number > newest && number <= newest.saturating_add(MAX_BLOCKS_AHEAD)
+        });
+        if !is_plausible {
+            return;
+        }
+        let mut hints = self.hints();
+        let (highest, last_digest) = hints.transaction_block;
+        let is_news = match hash_digest {
+            Some(digest) => number > highest || (number == highest && digest != last_digest),
+            None => number > hints.head,
+        };
+        if is_news {
+            match hash_digest {
+                Some(digest) => hints.transaction_block = (number, digest),
+                None => hints.head = number,
+            }
+            hints.generation = hints.generation.saturating_add(1);
+        }
+    }
+
+    fn hints(&self) -> MutexGuard<'_, Hints> {
+        self.hints.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns how long a response that depends on `scope` can be cached.
+    fn cache_policy(&self, scope: StateScope) -> CacheLifetime {
+        match scope {
+            StateScope::Fixed => CacheLifetime::Immutable,
+            StateScope::Head => CacheLifetime::UntilNextBlock,
+            StateScope::Block(number) if self.chain.newest_block() >= Some(number) => {
+                CacheLifetime::UntilNextBlock
+            }
+            // A block above the head may be the pending one.
+            StateScope::Block(_) | StateScope::Pending => CacheLifetime::Flashblock,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

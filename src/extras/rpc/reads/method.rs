@@ -1,0 +1,208 @@
+//! Methods that may be called, and the state that a call depends on according to its parameters.
+
+use std::borrow::Cow;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::params::Param::{
+    self, Address, Block, BlockCount, Flag, Hash, LogFilter, Object, OptionalArray, OptionalObject,
+    OptionalState, State, StorageSlot, StorageSlots, Transaction, TransactionIndex,
+};
+use super::params::{self, InvalidParams};
+use super::state_scope::StateScope::{self, Fixed, Head, Pending};
+use crate::config::RpcMethod;
+use crate::nodes::NodeResponse;
+use crate::store::Snapshot;
+
+/// A method with known parameters. All known methods only read, so their responses may be shared.
+#[derive(Debug)]
+pub(crate) struct KnownMethod {
+    pub(crate) name: &'static str,
+    params: &'static [Param],
+    /// State that the result depends on, beside that which the parameters select.
+    scope: StateScope,
+    /// Block that a result mentions.
+    parse_hint: fn(&[u8]) -> Option<BlockHint>,
+    /// Result that the service gives itself. `None`: the nodes are called.
+    own_result: Option<&'static str>,
+    /// Amount in wei that answers the method if the chain has `answer_fee_methods`.
+    pub(crate) suggested_amount: Option<fn(&Snapshot) -> u128>,
+}
+
+/// Block that a result mentions, perhaps before the polls have seen it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BlockHint {
+    pub(crate) number: u64,
+    /// Digest of the hash of a transaction's block, which changes while that block is pending and when it is mined.
+    /// `None`: the block is the head.
+    pub(crate) hash_digest: Option<u64>,
+}
+
+impl KnownMethod {
+    /// Returns the state that a result with these parameters depends on.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the parameters are invalid.
+    pub(crate) fn state_scope(&self, params: &RawValue) -> Result<StateScope, InvalidParams> {
+        params::parse(params, self.params, self.scope)
+    }
+
+    /// Returns true if a response may be cached. A pending nonce may not: a wallet that sends two transactions within a
+    /// flashblock would use it for both, and the second would replace the first.
+    pub(crate) fn is_cacheable(&self, scope: StateScope) -> bool {
+        !(self.name == "eth_getTransactionCount" && scope == StateScope::Pending)
+    }
+
+    /// Returns the response that the service gives itself.
+    pub(crate) fn own_response(&self) -> Option<NodeResponse> {
+        let result = self.own_result?;
+        Some(NodeResponse::Result(Bytes::from_static(result.as_bytes())))
+    }
+
+    /// Returns the block that this result mentions.
+    pub(crate) fn block_hint(&self, response: &NodeResponse) -> Option<BlockHint> {
+        match response {
+            NodeResponse::Result(json) => (self.parse_hint)(json),
+            NodeResponse::Error(_) => None,
+        }
+    }
+}
+
+/// A method that a chain allows.
+#[derive(Debug, Clone)]
+pub(crate) enum ReadMethod {
+    Known(&'static KnownMethod),
+    /// An unknown method that the operator allows. Each call is forwarded separately.
+    PassThrough(String),
+}
+
+/// Methods that a chain allows.
+#[derive(Debug)]
+pub(crate) struct Methods(Vec<ReadMethod>);
+
+impl Methods {
+    /// Creates the allow-list of the configured methods; `None`: all known ones.
+    pub(crate) fn from_config(configured: Option<&[RpcMethod]>) -> Self {
+        let method = |name: &RpcMethod| match find_known(name.as_str()) {
+            Some(known) => ReadMethod::Known(known),
+            None => ReadMethod::PassThrough(name.as_str().to_owned()),
+        };
+        match configured {
+            Some(names) => Self(names.iter().map(method).collect()),
+            None => Self(KNOWN_METHODS.iter().map(ReadMethod::Known).collect()),
+        }
+    }
+
+    /// Returns the method with exactly this name.
+    pub(crate) fn get(&self, name: &str) -> Option<&ReadMethod> {
+        self.0.iter().find(|method| method.name() == name)
+    }
+}
+
+/// Returns the known method with exactly this name.
+pub(crate) fn find_known(name: &str) -> Option<&'static KnownMethod> {
+    KNOWN_METHODS.iter().find(|method| method.name == name)
+}
+
+impl ReadMethod {
+    fn name(&self) -> &str {
+        match self {
+            Self::Known(known) => known.name,
+            Self::PassThrough(name) => name,
+        }
+    }
+}
+
+/// A method whose result depends on nothing but the state that its parameters select.
+const fn method(name: &'static str, params: &'static [Param]) -> KnownMethod {
+    KnownMethod {
+        name,
+        params,
+        scope: Fixed,
+        parse_hint: |_| None,
+        own_result: None,
+        suggested_amount: None,
+    }
+}
+
+/// A method without parameters, whose result changes with each block.
+const fn head_method(name: &'static str) -> KnownMethod {
+    KnownMethod { scope: Head, ..method(name, &[]) }
+}
+
+/// A method of a transaction hash. The hash alone determines the result, but a pre-confirmed one can change or vanish.
+const fn transaction_method(name: &'static str) -> KnownMethod {
+    KnownMethod { scope: Pending, parse_hint: parse_transaction_hint, ..method(name, &[Hash]) }
+}
+
+const CALL: [Param; 4] = [Transaction, OptionalState, OptionalObject, OptionalObject];
+
+/// The nine methods of the network document's section 4.1, and others that clients need.
+static KNOWN_METHODS: [KnownMethod; 30] = [
+    method("eth_getBalance", &[Address, State]),
+    method("eth_getCode", &[Address, State]),
+    method("eth_getTransactionCount", &[Address, State]),
+    method("eth_getStorageAt", &[Address, StorageSlot, State]),
+    method("eth_getProof", &[Address, StorageSlots, State]),
+    method("eth_getLogs", &[LogFilter]),
+    method("eth_call", &CALL),
+    method("eth_estimateGas", &CALL),
+    method("eth_createAccessList", &CALL),
+    method("eth_simulateV1", &[Object, OptionalState]),
+    method("eth_feeHistory", &[BlockCount, Block, OptionalArray]),
+    method("eth_getBlockByNumber", &[Block, Flag]),
+    method("eth_getBlockByHash", &[Hash, Flag]),
+    method("eth_getBlockReceipts", &[State]),
+    method("eth_getBlockTransactionCountByNumber", &[Block]),
+    method("eth_getBlockTransactionCountByHash", &[Hash]),
+    method("eth_getTransactionByBlockNumberAndIndex", &[Block, TransactionIndex]),
+    method("eth_getTransactionByBlockHashAndIndex", &[Hash, TransactionIndex]),
+    transaction_method("eth_getTransactionByHash"),
+    transaction_method("eth_getTransactionReceipt"),
+    KnownMethod { parse_hint: parse_head_hint, ..head_method("eth_blockNumber") },
+    KnownMethod {
+        suggested_amount: Some(|snapshot| snapshot.prices.medium),
+        ..head_method("eth_gasPrice")
+    },
+    KnownMethod {
+        suggested_amount: Some(|snapshot| {
+            snapshot.market.suggestion.medium.max_priority_fee_per_gas
+        }),
+        ..head_method("eth_maxPriorityFeePerGas")
+    },
+    head_method("eth_blobBaseFee"),
+    head_method("eth_syncing"),
+    head_method("net_listening"),
+    method("eth_chainId", &[]),
+    method("net_version", &[]),
+    KnownMethod {
+        own_result: Some(concat!("\"gas-suggestion/", env!("CARGO_PKG_VERSION"), "\"")),
+        ..method("web3_clientVersion", &[])
+    },
+    KnownMethod { own_result: Some("[]"), ..method("eth_accounts", &[]) },
+];
+
+/// Returns the block of a transaction or a receipt.
+fn parse_transaction_hint(result: &[u8]) -> Option<BlockHint> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Mined<'a> {
+        #[serde(borrow)]
+        block_number: Option<Cow<'a, str>>,
+        #[serde(borrow)]
+        block_hash: Option<Cow<'a, str>>,
+    }
+    let mined: Mined = serde_json::from_slice(result).ok()?;
+    let number = params::parse_number(&mined.block_number?)?;
+    let hash_digest = BuildHasherDefault::<DefaultHasher>::default().hash_one(mined.block_hash);
+    Some(BlockHint { number, hash_digest: Some(hash_digest) })
+}
+
+fn parse_head_hint(result: &[u8]) -> Option<BlockHint> {
+    let number = params::parse_number(serde_json::from_slice(result).ok()?)?;
+    Some(BlockHint { number, hash_digest: None })
+}

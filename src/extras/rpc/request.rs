@@ -1,0 +1,242 @@
+//! JSON-RPC 2.0 requests, and the codes of their errors.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::reads::{ReadError, ReadRejection};
+use crate::nodes::json::{parse_string, present};
+
+/// Body split into its requests, each still raw JSON.
+#[derive(Debug)]
+pub(crate) enum RpcPayload<'a> {
+    Single(&'a RawValue),
+    /// Has at least one member.
+    Batch(Vec<&'a RawValue>),
+}
+
+/// A parsed member.
+#[derive(Debug)]
+pub(crate) enum RequestObject<'a> {
+    Call {
+        /// A string, a number or null, byte for byte.
+        id: &'a RawValue,
+        method: Cow<'a, str>,
+        /// An array or an object. `None`: absent or null, which some clients send instead.
+        params: Option<&'a RawValue>,
+    },
+    /// A call without an id. It gets no response.
+    Notification,
+}
+
+/// A JSON-RPC error of the service itself.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct RpcError {
+    code: i32,
+    message: Cow<'static, str>,
+}
+
+impl<'a> RpcPayload<'a> {
+    /// Parses `body`.
+    pub(crate) fn parse(body: &'a [u8]) -> Result<Self, RpcError> {
+        let json: &RawValue = serde_json::from_slice(body)
+            .map_err(|_| RpcError::new(RpcError::PARSE, "the body is not JSON"))?;
+        if !json.get().starts_with('[') {
+            return Ok(Self::Single(json));
+        }
+        let members: Vec<&RawValue> = serde_json::from_str(json.get())
+            .map_err(|_| RpcError::new(RpcError::PARSE, "the body is not JSON"))?;
+        if members.is_empty() {
+            return Err(RpcError::invalid_request("the batch is empty"));
+        }
+        Ok(Self::Batch(members))
+    }
+}
+
+impl<'a> RequestObject<'a> {
+    /// Longest accepted id. Every response repeats the id of its call.
+    const MAX_ID_BYTES: usize = 64;
+
+    /// Parses one member.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error and the id of the request, if that is valid.
+    pub(crate) fn parse(member: &'a RawValue) -> Result<Self, (Option<&'a RawValue>, RpcError)> {
+        #[derive(Deserialize)]
+        struct RawRequest<'a> {
+            #[serde(borrow, default, deserialize_with = "present")]
+            jsonrpc: Option<&'a RawValue>,
+            #[serde(borrow, default, deserialize_with = "present")]
+            id: Option<&'a RawValue>,
+            #[serde(borrow, default, deserialize_with = "present")]
+            method: Option<&'a RawValue>,
+            #[serde(borrow, default, deserialize_with = "present")]
+            params: Option<&'a RawValue>,
+        }
+        // A derived deserializer would also accept an array of the members in order.
+        let is_object = member.get().starts_with('{');
+        let Some(member) =
+            is_object.then(|| serde_json::from_str::<RawRequest>(member.get()).ok()).flatten()
+        else {
+            let error =
+                RpcError::invalid_request("a request must be an object without duplicate members");
+            return Err((None, error));
+        };
+        let id = match member.id {
+            Some(id) if !is_id(id) => {
+                let message = "id must be a string, a number or null, of at most 64 bytes";
+                return Err((None, RpcError::invalid_request(message)));
+            }
+            id => id,
+        };
+        let invalid_request = |message: &'static str| Err((id, RpcError::invalid_request(message)));
+        if member.jsonrpc.is_none_or(|version| parse_string(version).as_deref() != Some("2.0")) {
+            return invalid_request("jsonrpc must be \"2.0\"");
+        }
+        let Some(method) = member.method.and_then(parse_string) else {
+            return invalid_request("method must be a string");
+        };
+        let params = member.params.filter(|params| params.get() != "null");
+        if params.is_some_and(|params| !params.get().starts_with(['[', '{'])) {
+            return invalid_request("params must be an array");
+        }
+        Ok(match id {
+            Some(id) => Self::Call { id, method, params },
+            None => Self::Notification,
+        })
+    }
+}
+
+fn is_id(json: &RawValue) -> bool {
+    let json = json.get();
+    let is_scalar = json == "null"
+        || json.starts_with(|first: char| first == '"' || first == '-' || first.is_ascii_digit());
+    is_scalar && json.len() <= RequestObject::MAX_ID_BYTES
+}
+
+impl RpcError {
+    const PARSE: i32 = -32700;
+    const INVALID_REQUEST: i32 = -32600;
+    const METHOD_NOT_FOUND: i32 = -32601;
+    const INVALID_PARAMS: i32 = -32602;
+    /// EIP-1474: resource unavailable.
+    const UNAVAILABLE: i32 = -32002;
+    /// EIP-1474: limit exceeded. Clients retry later.
+    const LIMIT_EXCEEDED: i32 = -32005;
+
+    fn new(code: i32, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    fn invalid_request(message: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Self::INVALID_REQUEST, message)
+    }
+
+    /// Creates the error of a batch with more than `max_batch` calls.
+    pub(crate) fn batch_too_long(max_batch: usize, count: usize) -> Self {
+        Self::invalid_request(format!("a batch may have at most {max_batch} calls, not {count}"))
+    }
+
+    /// Converts a rejected read into an error. The messages are the service's own, never a node's.
+    pub(crate) fn from_rejection(rejection: &ReadRejection) -> Self {
+        let code = match rejection {
+            ReadRejection::NotAllowed | ReadRejection::Failed(ReadError::Unsupported) => {
+                Self::METHOD_NOT_FOUND
+            }
+            ReadRejection::InvalidParams(_) => Self::INVALID_PARAMS,
+            ReadRejection::Overloaded
+            | ReadRejection::TooManyPerClient
+            | ReadRejection::Failed(
+                ReadError::RateLimited
+                | ReadError::BudgetExhausted(_)
+                | ReadError::NoMemory
+                | ReadError::TooLarge,
+            ) => Self::LIMIT_EXCEEDED,
+            ReadRejection::NoSuggestion
+            | ReadRejection::Failed(ReadError::TimedOut | ReadError::Unavailable) => {
+                Self::UNAVAILABLE
+            }
+        };
+        Self::new(code, rejection.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Parses a member and formats the outcome: id, method and parameters; or `notification`; or id, code and message.
+    fn parse_member(member: &str) -> String {
+        let member: &RawValue = serde_json::from_str(member).unwrap();
+        let text_or_dash = |json: Option<&RawValue>| json.map_or("-", RawValue::get).to_owned();
+        match RequestObject::parse(member) {
+            Ok(RequestObject::Notification) => "notification".into(),
+            Ok(RequestObject::Call { id, method, params }) => {
+                format!("{id} {method} {}", text_or_dash(params))
+            }
+            Err((id, error)) => format!("{} {} {}", text_or_dash(id), error.code, error.message),
+        }
+    }
+
+    #[test]
+    fn ids_are_preserved_verbatim() {
+        for id in ["1", "-7", "1.50", "1e3", "\"\"", "\"a\\u0062\"", "null", "0"] {
+            let call = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#);
+            assert_eq!(parse_member(&call), format!("{id} m -"));
+        }
+        let long = format!("\"{}\"", "i".repeat(62));
+        let call = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#);
+        assert_eq!(parse_member(&call(&long)), format!("{long} m -"));
+        let longer = format!("\"{}\"", "i".repeat(63));
+        for id in ["[]", "{}", "true", &longer] {
+            let expected = "- -32600 id must be a string, a number or null, of at most 64 bytes";
+            assert_eq!(parse_member(&call(id)), expected, "{id}");
+        }
+    }
+
+    #[test]
+    fn members_parse_as_calls_notifications_or_errors() {
+        for (member, expected) in [
+            (r#"{"jsonrpc":"2.0","id":1,"method":"m","params":[ 1 ],"more":0}"#, "1 m [ 1 ]"),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{}}"#, "1 m {}"),
+            (r#"{"jsonrpc":"2.0","id":1,"method":"\u006d","params":null}"#, "1 m -"),
+            (r#"{"jsonrpc":"2.0","method":"m"}"#, "notification"),
+            (r#"{"id":1,"method":"m"}"#, "1 -32600 jsonrpc must be \"2.0\""),
+            (r#"{"jsonrpc":2.0,"id":1,"method":"m"}"#, "1 -32600 jsonrpc must be \"2.0\""),
+            (r#"{"jsonrpc":"1.0","method":"m"}"#, "- -32600 jsonrpc must be \"2.0\""),
+            (r#"{"jsonrpc":"2.0","id":1}"#, "1 -32600 method must be a string"),
+            (r#"{"jsonrpc":"2.0","id":1,"method":7}"#, "1 -32600 method must be a string"),
+            (
+                r#"{"jsonrpc":"2.0","id":1,"method":"m","params":"x"}"#,
+                "1 -32600 params must be an array",
+            ),
+        ] {
+            assert_eq!(parse_member(member), expected, "{member}");
+        }
+        for member in ["1", "null", "[]", "[\"2.0\",1,\"m\"]", "\"m\"", r#"{"id":1,"id":2}"#] {
+            let expected = "- -32600 a request must be an object without duplicate members";
+            assert_eq!(parse_member(member), expected, "{member}");
+        }
+    }
+
+    #[test]
+    fn bodies_parse_as_single_requests_or_batches() {
+        let summary = |body: &str| match RpcPayload::parse(body.as_bytes()) {
+            Ok(RpcPayload::Single(member)) => member.to_string(),
+            Ok(RpcPayload::Batch(members)) => format!("{}", members.len()),
+            Err(error) => format!("{} {}", error.code, error.message),
+        };
+        assert_eq!(summary(" {\"a\":1}\n"), "{\"a\":1}");
+        assert_eq!(summary("7"), "7");
+        assert_eq!(summary("\t[1,{},[]]"), "3");
+        assert_eq!(summary("[]"), "-32600 the batch is empty");
+        for body in ["", " ", "{", "[1", "{}{}", "[1,]", "{'a':1}", "\u{feff}{}", "nul"] {
+            assert_eq!(summary(body), "-32700 the body is not JSON", "{body}");
+        }
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        assert_eq!(summary(&deep), "1");
+        assert!(RpcPayload::parse(b"\"\xff\"").is_err());
+    }
+}

@@ -1,0 +1,38 @@
+//! The `[score]` section.
+
+use serde::{Deserialize, Serialize};
+
+use crate::fees::ScorePercentiles;
+
+/// Grading of the quotes that were served.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Score {
+    /// Reward percentiles that quotes are compared with, besides those of a chain's pricing. Polls request them too.
+    #[serde(with = "percentiles")]
+    pub percentiles: ScorePercentiles,
+}
+
+/// An array of at most two percentiles.
+mod percentiles {
+    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::ser::{Serialize, Serializer};
+
+    use crate::api::wire::percentile_numbers;
+    use crate::fees::ScorePercentiles;
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        input: D,
+    ) -> Result<ScorePercentiles, D::Error> {
+        let numbers = Vec::<serde_json::Number>::deserialize(input)?;
+        let values: Vec<f64> = numbers.iter().filter_map(serde_json::Number::as_f64).collect();
+        ScorePercentiles::new(&values).map_err(D::Error::custom)
+    }
+
+    pub(crate) fn serialize<S: Serializer>(
+        percentiles: &ScorePercentiles,
+        out: S,
+    ) -> Result<S::Ok, S::Error> {
+        percentile_numbers(percentiles.iter()).serialize(out)
+    }
+}

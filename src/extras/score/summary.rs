@@ -1,0 +1,157 @@
+//! The score of many grades.
+
+use super::grade::{Grade, TierGrade, TipOutcome};
+use crate::fees::statistics::{Share, nearest_rank};
+use crate::fees::{FAIR_PERCENTILE, Pricing, Strategy};
+
+/// How the quotes of one chain did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Score {
+    /// Number of quotes.
+    pub heads: usize,
+    /// Medium and high.
+    pub tiers: [TierScore; 2],
+    /// False if no block of the window paid a tip at the median: any tip is enough. `None`: unknown.
+    pub tips_decide: Option<bool>,
+    /// Quotes whose tip was compared.
+    pub judged: usize,
+    /// Quotes whose next block had transactions, but no usable rewards.
+    pub no_rewards: usize,
+    /// Quotes whose next block was never seen.
+    pub gap: usize,
+    /// Blocks that no quote was made at.
+    pub no_quote: usize,
+    /// Seconds since the oldest of these quotes was published.
+    pub seconds: u64,
+}
+
+/// How the quotes of one tier did. `None`: nothing could be compared.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TierScore {
+    /// By distance, in the order of [`DISTANCES`](super::DISTANCES).
+    pub covered: [Option<Share>; 3],
+    /// By requested percentile.
+    pub outbid: Vec<(f64, Option<Share>)>,
+    /// Price paid over the fair price, of the quotes that outbid the fair tip; `None` without percentile 10.
+    pub price_over_fair: Option<Quantiles<f64>>,
+    /// Amount paid above the fair tip, in wei per gas, of the same quotes.
+    pub overpaid: Option<Quantiles<u128>>,
+    /// Share of the quotes that a configured floor decided.
+    pub floor_decided: Option<Share>,
+    /// Share of blocks that the strategy should outbid; `None`: the strategy has no target.
+    pub target: Option<f64>,
+    /// Distance from the target; `None` without a target, or if no tip was compared.
+    pub calibration: Option<Calibration>,
+}
+
+/// Nearest-rank percentiles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quantiles<T> {
+    /// The median.
+    pub p50: T,
+    /// The 95th percentile.
+    pub p95: T,
+}
+
+/// Distance of a share from its target, with the ends of Wilson's 95 % interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Calibration {
+    /// The share less the target.
+    pub error: f64,
+    /// Lower end of the interval, less the target.
+    pub low: f64,
+    /// Upper end of the interval, less the target.
+    pub high: f64,
+}
+
+/// Returns the share of hits; `None` without outcomes.
+fn share_of(outcomes: impl Iterator<Item = bool>) -> Option<Share> {
+    let mut share = Share { hits: 0, total: 0 };
+    for is_hit in outcomes {
+        share.total = share.total.saturating_add(1);
+        share.hits = share.hits.saturating_add(u32::from(is_hit));
+    }
+    (share.total > 0).then_some(share)
+}
+
+/// Returns the score of these grades. `no_quote` blocks between them had none.
+pub(crate) fn summarise(
+    grades: &[Grade],
+    no_quote: usize,
+    seconds: u64,
+    pricing: &Pricing,
+    percentiles: &[f64],
+) -> Score {
+    let count = |outcome| grades.iter().filter(|grade| grade.tips == outcome).count();
+    let has_tips: Vec<bool> = grades.iter().filter_map(|grade| grade.has_tips).collect();
+    let targets = match pricing.strategy {
+        Strategy::Network => [None; 2],
+        Strategy::Calibrated => {
+            [pricing.targets.medium, pricing.targets.high].map(|target| Some(target.share()))
+        }
+    };
+    let [medium, high] = targets;
+    let tier = |choose: fn(&Grade) -> (&TierGrade, bool), target| {
+        let (of_tier, are_floors): (Vec<_>, Vec<_>) = grades.iter().map(choose).unzip();
+        let floor_decided = share_of(are_floors.into_iter());
+        TierScore { floor_decided, ..summarise_tier(&of_tier, percentiles, target) }
+    };
+    Score {
+        heads: grades.len(),
+        tiers: [
+            tier(|grade| (&grade.tiers[0], grade.is_floor[0]), medium),
+            tier(|grade| (&grade.tiers[1], grade.is_floor[1]), high),
+        ],
+        tips_decide: (!has_tips.is_empty()).then(|| has_tips.contains(&true)),
+        judged: count(TipOutcome::Judged),
+        no_rewards: count(TipOutcome::NoRewards),
+        gap: count(TipOutcome::Gap),
+        no_quote,
+        seconds,
+    }
+}
+
+fn summarise_tier(grades: &[&TierGrade], percentiles: &[f64], target: Option<f64>) -> TierScore {
+    let covered = |index: usize| {
+        share_of(grades.iter().filter_map(|grade| grade.covered.get(index).copied().flatten()))
+    };
+    let outbid = |column: usize| {
+        share_of(grades.iter().filter_map(|grade| grade.outbid.get(column).copied().flatten()))
+    };
+    let fair =
+        percentiles.iter().position(|percentile| percentile.total_cmp(&FAIR_PERCENTILE).is_eq());
+    let outbid_fair = fair.and_then(outbid);
+    let outbidding = grades.iter().filter(|grade| {
+        fair.and_then(|column| grade.outbid.get(column).copied().flatten()) == Some(true)
+    });
+    let mut overpaid: Vec<u128> = outbidding.clone().map(|grade| grade.overpaid).collect();
+    overpaid.sort_unstable();
+    let prices = outbidding.map(|grade| grade.price_over_fair);
+    let mut prices: Vec<f64> = prices.filter(|price| !price.is_nan()).collect();
+    prices.sort_unstable_by(f64::total_cmp);
+    TierScore {
+        covered: [0, 1, 2].map(covered),
+        outbid: percentiles.iter().enumerate().map(|(column, p)| (*p, outbid(column))).collect(),
+        price_over_fair: quantiles(&prices),
+        overpaid: quantiles(&overpaid),
+        floor_decided: None,
+        target,
+        calibration: target.zip(outbid_fair).map(|(target, share)| calibration(share, target)),
+    }
+}
+
+/// Returns the distance of `share` from `target` with Wilson's interval (E. B. Wilson, 1927).
+fn calibration(share: Share, target: f64) -> Calibration {
+    /// Two-sided 95 % quantile of the normal distribution.
+    const Z: f64 = 1.959_963_984_540_054;
+    let (n, p) = (f64::from(share.total), share.value());
+    let scale = 1.0 + Z * Z / n;
+    let centre = (p + Z * Z / (2.0 * n)) / scale;
+    let half = Z / scale * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt();
+    Calibration { error: p - target, low: centre - half - target, high: centre + half - target }
+}
+
+/// Returns percentiles of ascending values; `None` without values.
+fn quantiles<T: Copy>(sorted: &[T]) -> Option<Quantiles<T>> {
+    Some(Quantiles { p50: nearest_rank(sorted, 50)?, p95: nearest_rank(sorted, 95)? })
+}

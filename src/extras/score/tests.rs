@@ -1,0 +1,352 @@
+use super::*;
+use crate::fees::statistics::Share;
+use crate::fees::{
+    self, RewardPercentiles, Rewards, ScorePercentiles, Strategy, Targets, Tier, ZeroBaseFee,
+};
+
+/// Chain whose blocks have a base fee of 100 wei and tips of 10 (p10), 20 (p50) and 30 (p60) wei.
+struct Chain {
+    pricing: Pricing,
+    scorer: Scorer,
+    now: Instant,
+    oldest: u64,
+    blocks: Vec<Block>,
+}
+
+fn block(tips: Option<[u128; 3]>) -> Block {
+    let rewards =
+        tips.map(|[p10, p50, p60]| Rewards { medium: p60, high: None, graded: [p10, p50] });
+    Block { base_fee: 100, gas_used_ratio: Some(0.5), rewards }
+}
+
+const USUAL: Option<[u128; 3]> = Some([10, 20, 30]);
+
+impl Chain {
+    fn new() -> Self {
+        let score_percentiles = ScorePercentiles::new(&[10.0, 50.0]).unwrap();
+        Self::with_pricing(Pricing {
+            score_percentiles,
+            base_fee_floor: 0,
+            priority_fee_floor: 0,
+            ..Pricing::default()
+        })
+    }
+
+    /// A chain whose first 1,000 blocks were mined before the start.
+    fn with_pricing(pricing: Pricing) -> Self {
+        let now = Instant::now();
+        let scorer = Scorer::new(&pricing, now);
+        Self { pricing, scorer, now, oldest: 1, blocks: vec![block(USUAL); 1000] }
+    }
+
+    fn history(&self, count: usize) -> FeeHistory {
+        let skipped = self.blocks.len().saturating_sub(count);
+        let oldest = self.oldest + u64::try_from(skipped).unwrap();
+        FeeHistory::new(oldest, self.blocks[skipped..].to_vec(), Some(100)).unwrap()
+    }
+
+    /// Mines these blocks, 1 s apart, and publishes a quote of tip 15 and max fee 150 (medium), 35 and 170 (high) at each.
+    fn mine(&mut self, blocks: impl IntoIterator<Item = Block>) {
+        for block in blocks {
+            self.blocks.push(block);
+            self.publish(20);
+        }
+    }
+
+    fn publish(&mut self, window: usize) {
+        self.publish_quote(window, [(15, 150), (35, 170)]);
+    }
+
+    fn publish_quote(&mut self, window: usize, quote: [(u128, u128); 2]) {
+        self.now += Duration::from_secs(1);
+        let history = self.history(window);
+        let mut market = fees::price(&history, &self.pricing).unwrap();
+        let [medium, high] = quote
+            .map(|(tip, max_fee)| Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: max_fee });
+        (market.suggestion.medium, market.suggestion.high) = (medium, high);
+        self.scorer.record(&history, &market, self.now);
+    }
+
+    fn score(&self) -> Score {
+        self.scorer.score(self.now)
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "it is compared with scores")]
+fn share(hits: u32, total: u32) -> Option<Share> {
+    Some(Share { hits, total })
+}
+
+#[test]
+fn a_quote_is_graded_as_soon_as_its_block_is_mined() {
+    let mut chain = Chain::new();
+    chain.publish(20);
+    let score = chain.score();
+    assert_eq!((score.heads, score.judged, score.gap), (1, 0, 0));
+    let [medium, _] = &score.tiers;
+    assert_eq!(medium.covered, [None; 3]);
+    assert_eq!(medium.outbid, [(10.0, None), (50.0, None), (60.0, None)]);
+    assert_eq!((score.tips_decide, medium.overpaid, medium.calibration), (None, None, None));
+
+    chain.mine([block(USUAL)]);
+    let score = chain.score();
+    assert_eq!((score.heads, score.judged, score.tips_decide), (2, 1, Some(true)));
+    let [medium, high] = &score.tiers;
+    assert_eq!(medium.covered, [share(1, 1), None, None]);
+    assert_eq!(medium.outbid, [(10.0, share(1, 1)), (50.0, share(0, 1)), (60.0, share(0, 1))]);
+    assert_eq!(medium.overpaid, Some(Quantiles { p50: 5, p95: 5 }));
+    assert_eq!(medium.price_over_fair, Some(Quantiles { p50: 115.0 / 110.0, p95: 115.0 / 110.0 }));
+    assert_eq!(high.outbid[2], (60.0, share(1, 1)));
+    chain.mine(vec![block(USUAL); 24]);
+    assert_eq!(chain.score().tiers[0].covered, [share(25, 25), share(21, 21), share(1, 1)]);
+}
+
+#[test]
+fn the_max_fee_limits_the_tip_that_is_paid() {
+    let mut chain = Chain::new();
+    chain.publish_quote(20, [(15, 150), (35, 170)]);
+    // 150 less 141 leaves 9 for the tip, less than the 10th percentile; 170 less 141 leaves 29.
+    chain.mine([Block { base_fee: 141, ..block(USUAL) }]);
+    let [medium, high] = chain.score().tiers;
+    assert_eq!((medium.covered[0], medium.outbid[0].1), (share(1, 1), share(0, 1)));
+    assert_eq!((medium.overpaid, medium.price_over_fair), (None, None));
+    assert_eq!(high.overpaid, Some(Quantiles { p50: 19, p95: 19 }));
+    // Above the max fee nothing is covered, and no percentile is outbid, not even one of 0.
+    let mut chain = Chain::new();
+    chain.publish(20);
+    chain.mine([Block { base_fee: 151, ..block(Some([0, 0, 0])) }]);
+    let score = chain.score();
+    assert_eq!(score.tiers[0].covered[0], share(0, 1));
+    assert_eq!(score.tiers[0].outbid[0].1, share(0, 1));
+    assert_eq!(score.tips_decide, Some(false));
+}
+
+#[test]
+fn equal_amounts_are_enough() {
+    let mut chain = Chain::new();
+    chain.publish_quote(20, [(10, 110), (20, 100)]);
+    chain.mine([block(USUAL)]);
+    let [medium, high] = chain.score().tiers;
+    assert_eq!(medium.outbid, [(10.0, share(1, 1)), (50.0, share(0, 1)), (60.0, share(0, 1))]);
+    assert_eq!(medium.overpaid, Some(Quantiles { p50: 0, p95: 0 }));
+    assert_eq!((high.covered[0], high.outbid[0].1), (share(1, 1), share(0, 1)));
+}
+
+#[test]
+fn blocks_without_transactions_or_rewards_say_nothing_of_tips() {
+    let mut chain = Chain::new();
+    chain.publish(20);
+    chain.mine([
+        Block { gas_used_ratio: Some(0.0), ..block(Some([0, 0, 0])) },
+        block(None),
+        Block { gas_used_ratio: None, ..block(USUAL) },
+    ]);
+    let score = chain.score();
+    assert_eq!((score.heads, score.judged, score.no_rewards, score.gap), (4, 1, 1, 0));
+    assert_eq!(score.tiers[0].covered[0], share(3, 3));
+    assert_eq!(score.tiers[0].outbid[0].1, share(1, 1));
+}
+
+#[test]
+fn a_reorg_replaces_blocks_by_number_until_they_are_25_deep() {
+    let mut chain = Chain::new();
+    chain.publish(20);
+    chain.mine(vec![block(USUAL); 10]);
+    assert_eq!(chain.score().tiers[0].outbid[0].1, share(10, 10));
+    // Five blocks are replaced by dearer ones.
+    let kept = chain.blocks.len() - 5;
+    chain.blocks.truncate(kept);
+    chain.publish(20);
+    let score = chain.score();
+    assert_eq!((score.heads, score.tiers[0].outbid[0].1), (6, share(5, 5)));
+    chain.mine(vec![block(Some([16, 20, 30])); 5]);
+    let score = chain.score();
+    assert_eq!((score.heads, score.tiers[0].outbid[0].1), (11, share(5, 10)));
+    // The same as if the first five had never been there.
+    let mut fresh = Chain::new();
+    fresh.publish(20);
+    fresh.mine(vec![block(USUAL); 5]);
+    fresh.mine(vec![block(Some([16, 20, 30])); 5]);
+    assert_eq!(score, Score { seconds: score.seconds, ..fresh.score() });
+    // A grade that is final stays.
+    chain.mine(vec![block(USUAL); 40]);
+    assert_eq!(chain.scorer.totals().outbid[0][0], [5, 21]);
+    chain.blocks.truncate(1000);
+    chain.publish(20);
+    assert_eq!(chain.scorer.totals().outbid[0][0], [5, 21]);
+}
+
+#[test]
+fn counters_advance_once_when_a_head_is_25_deep() {
+    let mut chain = Chain::new();
+    chain.publish(20);
+    chain.mine(vec![block(USUAL); 24]);
+    assert_eq!(*chain.scorer.totals(), Totals::default());
+    chain.mine([block(USUAL)]);
+    let totals = *chain.scorer.totals();
+    assert_eq!(totals.covered, [[[0, 1]; 3]; 2]);
+    assert_eq!(totals.outbid, [[[0, 1], [1, 0], [1, 0], [0, 0]], [[0, 1], [0, 1], [0, 1], [0, 0]]]);
+    // Publishing at the same head again changes nothing.
+    chain.publish(20);
+    assert_eq!(*chain.scorer.totals(), totals);
+    chain.mine([block(USUAL)]);
+    assert_eq!(chain.scorer.totals().covered[0][0], [0, 2]);
+}
+
+#[test]
+fn the_quote_that_was_published_last_at_a_head_counts() {
+    let mut chain = Chain::new();
+    chain.publish_quote(20, [(1, 150), (35, 170)]);
+    chain.publish_quote(20, [(12, 150), (35, 170)]);
+    chain.mine([block(USUAL)]);
+    assert_eq!(chain.score().tiers[0].overpaid, Some(Quantiles { p50: 2, p95: 2 }));
+}
+
+#[test]
+fn heads_that_were_skipped_have_no_quote_and_unseen_blocks_are_gaps() {
+    let mut chain = Chain::new();
+    chain.publish(20);
+    // Three blocks at once: the next block of the first quote is known, two numbers have no quote.
+    chain.blocks.extend(vec![block(USUAL); 3]);
+    chain.publish(20);
+    let score = chain.score();
+    assert_eq!((score.heads, score.judged, score.no_quote, score.gap), (2, 1, 2, 0));
+    // Thirty at once, of which the reply has twenty.
+    chain.blocks.extend(vec![block(USUAL); 30]);
+    chain.publish(20);
+    let score = chain.score();
+    assert_eq!((score.heads, score.judged, score.no_quote, score.gap), (3, 1, 31, 1));
+    assert_eq!(score.tiers[0].covered, [share(1, 1), None, share(2, 2)]);
+    let totals = chain.scorer.totals();
+    assert_eq!((totals.gap, totals.no_quote), (1, 7));
+}
+
+#[test]
+fn a_very_large_jump_keeps_the_grades_and_counts_no_numbers() {
+    let mut chain = Chain::new();
+    chain.publish(20);
+    chain.mine(vec![block(USUAL); 3]);
+    chain.oldest += 1_000_000_000;
+    chain.publish(20);
+    let score = chain.score();
+    assert_eq!((score.heads, score.judged, score.no_quote, score.gap), (5, 3, 0, 1));
+    assert!(chain.scorer.open.capacity() < 1000);
+    chain.oldest = u64::MAX - 1004;
+    chain.publish(20);
+    assert_eq!(chain.score().heads, 6);
+}
+
+#[test]
+fn a_restart_begins_anew() {
+    let mut chain = Chain::new();
+    chain.publish(20);
+    chain.mine(vec![block(USUAL); 50]);
+    chain.scorer = Scorer::new(&chain.pricing, chain.now);
+    chain.publish(20);
+    assert_eq!((chain.score().heads, *chain.scorer.totals()), (1, Totals::default()));
+}
+
+#[test]
+fn a_gas_price_is_compared_in_full() {
+    let mut chain = Chain::new();
+    chain.pricing.zero_base_fee = ZeroBaseFee::Legacy;
+    chain.publish_quote(20, [(15, 15), (35, 35)]);
+    chain.mine([Block { base_fee: 0, ..block(USUAL) }]);
+    let [medium, high] = chain.score().tiers;
+    assert_eq!((medium.covered[0], medium.outbid[0].1), (share(1, 1), share(1, 1)));
+    assert_eq!(medium.price_over_fair, Some(Quantiles { p50: 1.5, p95: 1.5 }));
+    assert_eq!(high.overpaid, Some(Quantiles { p50: 25, p95: 25 }));
+}
+
+#[test]
+fn a_score_has_the_last_hour_at_least_100_and_at_most_1000_quotes() {
+    let mut chain = Chain::new();
+    chain.publish(20);
+    chain.mine(vec![block(USUAL); 1200]);
+    assert_eq!(chain.score().heads, 1000);
+    assert_eq!((chain.scorer.graded.len(), chain.scorer.graded.capacity()), (1000, 1000));
+    assert_eq!(chain.scorer.score(chain.now + WINDOW).heads, 100);
+    // The last 300 s of the hour before.
+    let later = chain.now + Duration::from_secs(3301);
+    let score = chain.scorer.score(later);
+    assert_eq!((score.heads, score.seconds), (300, 3600));
+}
+
+#[test]
+fn without_percentile_10_there_is_no_fair_price() {
+    let mut chain = Chain::with_pricing(Pricing::default());
+    chain.publish(20);
+    chain.mine([block(USUAL)]);
+    let score = chain.score();
+    let [medium, high] = &score.tiers;
+    assert_eq!(medium.outbid, [(60.0, share(0, 1))]);
+    assert_eq!(high.outbid, [(60.0, share(1, 1))]);
+    assert_eq!((medium.overpaid, medium.price_over_fair, score.tips_decide), (None, None, None));
+    assert_eq!(score.judged, 1);
+    // Tips of 30 wei are below the floor of 20 gwei.
+    assert_eq!([medium, high].map(|tier| tier.floor_decided), [share(2, 2); 2]);
+}
+
+#[test]
+fn a_fair_price_of_0_has_no_ratio() {
+    let mut chain = Chain::new();
+    chain.publish_quote(20, [(15, 15), (35, 35)]);
+    chain.mine([Block { base_fee: 0, ..block(Some([0, 20, 30])) }]);
+    let [medium, _] = chain.score().tiers;
+    assert_eq!(medium.overpaid, Some(Quantiles { p50: 15, p95: 15 }));
+    assert_eq!(medium.price_over_fair, None);
+}
+
+#[test]
+fn a_floor_decides_the_high_tier_only_if_it_decides_its_tip() {
+    let rewards = Some(Rewards { medium: 10, high: Some(50), graded: [0; 2] });
+    let blocks = vec![Block { rewards, ..block(None) }; 20];
+    let decided = |strategy, percentiles: Option<f64>, floor| {
+        let own = percentiles.map(|high| RewardPercentiles::new(10.0, Some(high)).unwrap());
+        let pricing = Pricing {
+            strategy,
+            reward_percentiles: own,
+            base_fee_floor: 0,
+            priority_fee_floor: floor,
+            ..Pricing::default()
+        };
+        let history = FeeHistory::new(1, blocks.clone(), Some(100)).unwrap();
+        let market = fees::price(&history, &pricing).unwrap();
+        let mut scorer = Scorer::new(&pricing, Instant::now());
+        scorer.record(&history, &market, Instant::now());
+        let share = |tier: &TierScore| tier.floor_decided.unwrap().hits == 1;
+        let [medium, high] = &scorer.score(Instant::now()).tiers;
+        (share(medium), share(high))
+    };
+    assert_eq!(decided(Strategy::Network, None, 9), (false, false));
+    assert_eq!(decided(Strategy::Network, None, 20), (true, true));
+    assert_eq!(decided(Strategy::Network, Some(60.0), 20), (true, false));
+    assert_eq!(decided(Strategy::Network, Some(60.0), 60), (true, true));
+    assert_eq!(decided(Strategy::Calibrated, None, 20), (true, true));
+}
+
+#[test]
+fn calibration_has_wilsons_interval() {
+    let pricing = Pricing {
+        strategy: Strategy::Calibrated,
+        targets: Targets::default(),
+        base_fee_floor: 0,
+        priority_fee_floor: 0,
+        ..Pricing::default()
+    };
+    let block = |p10| Block {
+        rewards: Some(Rewards { medium: p10, high: Some(30), graded: [0; 2] }),
+        ..block(None)
+    };
+    let mut chain = Chain::with_pricing(pricing);
+    chain.blocks = vec![block(10); 1000];
+    chain.publish(200);
+    chain.mine((0..100).map(|n| block(if n % 10 == 0 { 16 } else { 10 })));
+    let [medium, high] = chain.score().tiers;
+    assert_eq!((medium.target, high.target), (Some(0.95), Some(0.99)));
+    assert_eq!(medium.outbid, [(10.0, share(90, 100)), (60.0, share(0, 100))]);
+    // Wilson's interval of 90 of 100 is from 0.8256 to 0.9448.
+    let Calibration { error, low, high } = medium.calibration.unwrap();
+    let near = |one: f64, other: f64| (one - other).abs() < 0.000_05;
+    assert!(near(error, -0.05) && near(low, 0.8256 - 0.95) && near(high, 0.9448 - 0.95));
+}

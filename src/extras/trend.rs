@@ -1,0 +1,306 @@
+//! Prices of gas on one chain over the last hour, day and week.
+//!
+//! Each block is one sample: its base fee, the medium tip that was suggested at it, and how full it was. Samples are
+//! summarised in buckets of a minute, ten minutes and an hour. The samples of the open hour are kept, so its buckets are
+//! computed when they are needed; when it ends, they are computed for good. Nothing replaces them: what a refill reads
+//! later only fills gaps. A median is that of the blocks of a bucket: the lower one of the two in the middle if their
+//! number is even.
+//!
+//! Times are parameters, in seconds or milliseconds since 1970. If the clock was set back by up to ten minutes, new
+//! blocks get the time of the newest known one until it is reached. If it was set back further, everything from the
+//! hour of the new time on is removed, because the old clock was wrong.
+
+mod bucket;
+pub(crate) mod file;
+mod fill;
+mod level;
+mod observation;
+mod open_hour;
+pub(crate) mod refill;
+pub(crate) mod routes;
+mod saved;
+pub(crate) mod section;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+pub use bucket::{Bucket, Range, Sample};
+pub(crate) use fill::RefilledHour;
+pub use level::{Level, PriceLevel};
+pub use observation::Observation;
+pub(crate) use observation::{DatedBlock, PastSpan};
+use open_hour::OpenHour;
+pub use saved::SavedTrend;
+
+const MINUTE: u32 = 60;
+const TEN_MINUTES: u32 = 600;
+const HOUR: u32 = 3600;
+const HOURS_PER_DAY: u32 = 24;
+
+/// Longest time of the hourly buckets.
+pub const MAX_DAYS: u32 = 7;
+
+/// Time that is shown, and the width of its buckets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Period {
+    /// One hour in minutes.
+    Hour,
+    /// A day in steps of ten minutes.
+    Day,
+    /// A week in hours.
+    Week,
+}
+
+/// Buckets and samples of one chain.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FeeTrend {
+    days: u32,
+    /// Buckets of closed hours, oldest first, by the index of their period.
+    closed: [VecDeque<Bucket>; 3],
+    /// Hours that a refill may complete, oldest first: the last one of the file, and those that ended since.
+    ended: Vec<OpenHour>,
+    /// True while a refill may complete the hours that end.
+    keeps_ended: bool,
+    /// The newest ten minutes of the hour before.
+    before: OpenHour,
+    open: OpenHour,
+    /// Number of the newest block.
+    newest_block: u64,
+    /// Time of the newest sample.
+    newest_time: u32,
+    /// Number of changes so far.
+    changes: u64,
+}
+
+impl Period {
+    /// All periods.
+    pub const ALL: [Self; 3] = [Self::Hour, Self::Day, Self::Week];
+
+    /// Width of a bucket in seconds.
+    #[must_use]
+    pub fn bucket_seconds(self) -> u32 {
+        match self {
+            Self::Hour => MINUTE,
+            Self::Day => TEN_MINUTES,
+            Self::Week => HOUR,
+        }
+    }
+
+    /// Length in seconds.
+    fn seconds(self) -> u32 {
+        match self {
+            Self::Hour => HOUR,
+            Self::Day => HOURS_PER_DAY * HOUR,
+            Self::Week => MAX_DAYS * HOURS_PER_DAY * HOUR,
+        }
+    }
+
+    /// Returns the start of the first bucket of the period that ends with the bucket of `now`.
+    fn first_start(self, now: u32) -> u32 {
+        let newest = now - now % self.bucket_seconds();
+        newest.saturating_sub(self.seconds().saturating_sub(self.bucket_seconds()))
+    }
+}
+
+impl FeeTrend {
+    /// Creates a trend without blocks that keeps hourly buckets for so many days, at most [`MAX_DAYS`].
+    #[must_use]
+    pub fn new(days: u32) -> Self {
+        Self {
+            days: days.clamp(1, MAX_DAYS),
+            closed: Default::default(),
+            ended: Vec::new(),
+            keeps_ended: false,
+            before: OpenHour::default(),
+            open: OpenHour::default(),
+            newest_block: 0,
+            newest_time: 0,
+            changes: 0,
+        }
+    }
+
+    /// Most hours that are kept for a refill.
+    const MAX_ENDED: usize = 4;
+
+    /// Returns the most bytes that the trend of a chain with this block time holds.
+    #[must_use]
+    pub fn max_bytes(block_time: Duration) -> usize {
+        let blocks_per_hour = 3_600_000_u128.checked_div(block_time.as_millis());
+        let blocks_per_hour = blocks_per_hour.and_then(|count| usize::try_from(count).ok());
+        let samples = blocks_per_hour.unwrap_or(usize::MAX).clamp(1, OpenHour::MAX_SAMPLES);
+        // Those of ten minutes are kept longer.
+        let samples = OpenHour::max_capacity(samples).saturating_add(samples / 6 + 1);
+        // The hour that is closed comes to the buckets before old ones go, and may have blocks that are not kept.
+        let counts = Period::ALL.map(|period| (period.seconds() + HOUR) / period.bucket_seconds());
+        let counts = counts.into_iter().chain([HOUR / MINUTE]);
+        let counts = counts.filter_map(|count| usize::try_from(count).ok());
+        let buckets: usize = counts.map(|count| count.saturating_mul(size_of::<Bucket>())).sum();
+        samples.saturating_mul(size_of::<Sample>()).saturating_add(buckets)
+    }
+
+    /// Returns the buckets of the period up to the one of the second `now`, oldest first. Buckets without a block are
+    /// left out.
+    #[must_use]
+    pub fn buckets(&self, period: Period, now: u64) -> Vec<Bucket> {
+        let now = to_seconds(now).max(self.newest_time);
+        let width = period.bucket_seconds();
+        let first_start = period.first_start(now);
+        let closed = self.closed_of(period).iter().copied();
+        let ended = self.ended.iter().flat_map(|hour| hour.buckets(width));
+        let all = closed.chain(ended).chain(self.open.buckets(width));
+        let mut shown: Vec<Bucket> =
+            all.filter(|bucket| bucket.start(width) >= first_start).collect();
+        // Closed hours may follow the one that a refill completes.
+        shown.sort_by_key(|bucket| bucket.first);
+        shown
+    }
+
+    /// Returns true if a block of the week before the second `now` is known.
+    pub(crate) fn has_blocks(&self, now: u64) -> bool {
+        let first_start = Period::Week.first_start(to_seconds(now));
+        self.newest_time > 0 && self.newest_time >= first_start
+    }
+
+    /// Returns where the price of the newest ten minutes stands among those of the 24 hours before the second `now`;
+    /// `None`: less than an hour is known.
+    #[must_use]
+    pub fn level(&self, now: u64) -> Option<PriceLevel> {
+        let buckets = self.buckets(Period::Day, now);
+        level::level(&buckets, self.newest_prices(), to_seconds(now).max(self.newest_time))
+    }
+
+    /// Returns the prices of the blocks of the newest ten minutes, or of every second one, every fourth, and so on.
+    fn newest_prices(&self) -> Vec<u64> {
+        let since = self.newest_time.saturating_sub(TEN_MINUTES);
+        let newest = |hour: &OpenHour| -> Vec<Sample> {
+            hour.samples().filter(|sample| sample.time > since).copied().collect()
+        };
+        let (before, open) = (newest(&self.before), newest(&self.open));
+        // Each hour keeps another share of its blocks.
+        let stride = if before.is_empty() { 1 } else { self.before.stride() };
+        let stride = stride.max(self.open.stride());
+        let samples = before.into_iter().chain(open);
+        samples
+            .filter(|sample| sample.number.is_multiple_of(stride))
+            .map(|sample| sample.price())
+            .collect()
+    }
+
+    /// Number of changes since the trend was created or restored.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Appends a block, or replaces the one with its number if that is still known as a sample. Ignores an older block
+    /// that is not.
+    fn add(&mut self, mut sample: Sample) {
+        if sample.number <= self.newest_block && self.newest_time > 0 {
+            self.changes += u64::from(self.open.replace(sample));
+            return;
+        }
+        self.changes += 1;
+        sample.time = sample.time.max(self.newest_time);
+        self.newest_block = sample.number;
+        self.newest_time = sample.time;
+        if sample.time - sample.time % HOUR != self.open.start() {
+            self.close_hour(sample.time - sample.time % HOUR);
+        }
+        self.open.add(sample);
+    }
+
+    /// Computes the buckets of the open hour for good, and opens the one that starts at `next`.
+    fn close_hour(&mut self, next: u32) {
+        self.before = self.open.last_ten_minutes();
+        if self.keeps_ended {
+            let ended = std::mem::take(&mut self.open);
+            self.ended.extend(Some(ended).filter(|hour| !hour.is_empty()));
+            if self.ended.len() > Self::MAX_ENDED {
+                // Not the last one of the file, which is the oldest: most of it may be missing.
+                let complete = self.ended.remove(1);
+                self.add_closed(&complete);
+            }
+        } else {
+            let ended = std::mem::take(&mut self.open);
+            self.add_closed(&ended);
+            // The next hour takes its memory.
+            self.open = ended;
+        }
+        self.open.restart(next);
+        self.trim();
+    }
+
+    /// Computes the buckets of the hours that ended for good.
+    fn close_ended(&mut self) {
+        for ended in std::mem::take(&mut self.ended) {
+            if self.before.start() == ended.start() {
+                self.before = ended.last_ten_minutes();
+            }
+            self.add_closed(&ended);
+        }
+    }
+
+    /// Adds the buckets of an hour, except those that are known.
+    fn add_closed(&mut self, hour: &OpenHour) {
+        for (period, closed) in Period::ALL.into_iter().zip(&mut self.closed) {
+            let width = period.bucket_seconds();
+            let buckets: Vec<Bucket> = hour.buckets(width).collect();
+            // Doubling would take twice the memory for ever.
+            closed.reserve_exact(buckets.len());
+            for bucket in buckets {
+                let start = bucket.start(width);
+                if let Err(index) = closed.binary_search_by_key(&start, |known| known.start(width))
+                {
+                    closed.insert(index, bucket);
+                }
+            }
+        }
+    }
+
+    /// Removes the buckets that are too old to be shown in the open hour.
+    fn trim(&mut self) {
+        let open = self.open.start();
+        for (period, closed) in Period::ALL.into_iter().zip(&mut self.closed) {
+            let width = period.bucket_seconds();
+            let kept = match period {
+                Period::Week => self.days * HOURS_PER_DAY * HOUR,
+                Period::Hour | Period::Day => period.seconds(),
+            };
+            closed.retain(|bucket| bucket.start(width).saturating_add(kept) > open);
+        }
+    }
+
+    /// Removes everything from the hour of `time` on.
+    fn remove_from_hour(&mut self, time: u32) {
+        let start = time - time % HOUR;
+        for closed in &mut self.closed {
+            closed.retain(|bucket| bucket.first < start);
+        }
+        self.ended.retain(|hour| hour.start() < start);
+        if self.before.start() >= start {
+            self.before = OpenHour::default();
+        }
+        if self.open.start() >= start {
+            self.open.restart(start);
+        } else {
+            self.close_hour(start);
+        }
+        self.newest_time = start;
+    }
+
+    fn closed_of(&self, period: Period) -> &VecDeque<Bucket> {
+        let [minutes, ten_minutes, hours] = &self.closed;
+        match period {
+            Period::Hour => minutes,
+            Period::Day => ten_minutes,
+            Period::Week => hours,
+        }
+    }
+}
+
+/// Converts seconds since 1970, up to the year 2106.
+fn to_seconds(time: u64) -> u32 {
+    u32::try_from(time).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,257 @@
+//! `GET /v1/{chain}/fee-trend`: prices of gas over the last hour, day or week.
+
+use std::time::{Duration, SystemTime};
+
+use axum::extract::{FromRef, RawQuery, State};
+use axum::http::header::{AGE, CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use moka::sync::Cache;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::{Bucket, Period, Range};
+use crate::api::freshness::{X_NEWEST_BLOCK, X_STALE, write_last_modified, write_snapshot_headers};
+use crate::api::openapi::components::{CommonErrors, NoTrend, TrendQuery, UnknownChain};
+use crate::api::wire::{Level, Wei};
+use crate::config;
+use crate::extras::trend as fee_trend;
+use crate::http::extractors::ChainParam;
+use crate::http::parameters::{Parameters, invalid_parameter};
+use crate::http::problem::Problem;
+use crate::observe::memory_budget::MemoryBudget;
+use crate::observe::metrics::Metrics;
+use crate::store::{ChainStore, StoredChain, TrendAge, Unavailable, seconds_since_1970};
+
+/// Serialises trends, at most once per state of a chain. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct TrendSerializer {
+    store: ChainStore,
+    cache: Cache<TrendKey, Bytes>,
+}
+
+/// Cache key: everything that changes a trend.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct TrendKey {
+    chain_id: u64,
+    period: Period,
+    /// Number of changes of the trend.
+    changes: u64,
+    /// True if the trend has a level, once an hour is known.
+    is_fresh: bool,
+    /// Buckets disappear with time.
+    minute: u64,
+}
+
+/// Prices of gas over time.
+#[derive(Serialize, ToSchema)]
+#[schema(as = FeeTrend)]
+pub(crate) struct FeeTrendBody<'a> {
+    chain_name: &'a str,
+    chain_id: u64,
+    period: ShownPeriod,
+    /// Width of a bucket.
+    bucket_seconds: u32,
+    /// Where the price of the newest ten minutes stands among those of the last 24 hours; `null` before an hour is known,
+    /// and while the chain is stale. The price of ten minutes is the median over its blocks of base fee plus tip.
+    #[schema(required)]
+    level: Option<Level>,
+    /// Oldest first. Spans of time without a block are left out.
+    buckets: Vec<FeeTrendBucket>,
+}
+
+/// Period of a fee trend.
+#[derive(Serialize, ToSchema)]
+enum ShownPeriod {
+    #[serde(rename = "1h")]
+    Hour,
+    #[serde(rename = "24h")]
+    Day,
+    #[serde(rename = "7d")]
+    Week,
+}
+
+/// The blocks of one span of time.
+#[derive(Serialize, ToSchema)]
+struct FeeTrendBucket {
+    /// A multiple of the width, in UTC.
+    #[schema(format = DateTime)]
+    start: String,
+    /// Number of blocks.
+    blocks: u32,
+    base_fee_per_gas: WeiRange,
+    /// The medium tips that were suggested at the blocks.
+    max_priority_fee_per_gas: WeiRange,
+    /// Gas used divided by gas limit; `null` if unknown.
+    #[schema(required)]
+    gas_used_ratio: Option<NumberRange>,
+}
+
+/// Lowest, middle and highest amount. Of two in the middle, the lower one counts.
+#[derive(Serialize, ToSchema)]
+struct WeiRange {
+    min: Wei,
+    median: Wei,
+    max: Wei,
+}
+
+/// Lowest, middle and highest number. Of two in the middle, the lower one counts.
+#[derive(Serialize, ToSchema)]
+struct NumberRange {
+    min: f64,
+    median: f64,
+    max: f64,
+}
+
+/// Prices of gas over the last hour, day or week
+///
+/// Each block counts once, with its base fee, the medium tip that was suggested at it, and how full it was. A chain whose
+/// newest data is too old to serve still has its trend, with `X-Stale: true`.
+#[utoipa::path(
+    get,
+    path = "/v1/{chain}/fee-trend",
+    operation_id = "getFeeTrend",
+    tag = "Gas",
+    params(ChainParam, TrendQuery),
+    responses(
+        CommonErrors, UnknownChain, NoTrend,
+        (status = 200, description = "The trend.", body = FeeTrendBody,
+            headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
+    )
+)]
+pub(crate) async fn get_fee_trend(
+    State(trends): State<TrendSerializer>,
+    ChainParam(chain): ChainParam,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let parameters = Parameters::from_query(query.as_deref())?;
+    let period = parameters.optional("period", parse_period)?.unwrap_or(Period::Day);
+    let (age, body) =
+        trends.serialize(&chain, period).map_err(|reason| Problem::unavailable(&chain, reason))?;
+    let mut response = ([(CONTENT_TYPE, "application/json")], body).into_response();
+    write_headers(response.headers_mut(), &chain, &age);
+    Ok(response)
+}
+
+/// Writes the headers of the freshness of a trend. One without servable data must not be stored.
+fn write_headers(headers: &mut HeaderMap, chain: &StoredChain, trend_age: &TrendAge) {
+    if let TrendAge::Servable(current) = trend_age {
+        return write_snapshot_headers(headers, chain, current);
+    }
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(X_STALE, HeaderValue::from_static("true"));
+    if let TrendAge::Expired { newest_block, age } = trend_age {
+        headers.insert(AGE, age.as_secs().into());
+        headers.insert(X_NEWEST_BLOCK, (*newest_block).into());
+        if let Some(snapshot) = chain.newest_snapshot() {
+            write_last_modified(headers, snapshot.block.last_modified());
+        }
+    }
+}
+
+impl FromRef<TrendSerializer> for ChainStore {
+    fn from_ref(trends: &TrendSerializer) -> Self {
+        trends.store.clone()
+    }
+}
+
+impl TrendSerializer {
+    /// Maximum total size of the cached trends. One of a week takes about 60 KiB.
+    const MAX_CACHE_BYTES: usize = 16 * 1024 * 1024;
+
+    /// Creates the cache, which takes a sixteenth of `memory` at most.
+    pub(crate) fn new(store: &ChainStore, memory: &MemoryBudget, metrics: &Metrics) -> Self {
+        let weigher = |_: &TrendKey, body: &Bytes| u32::try_from(body.len()).unwrap_or(u32::MAX);
+        let max_bytes = Self::MAX_CACHE_BYTES.min(memory.total() / 16);
+        let max_bytes = u64::try_from(max_bytes).unwrap_or(u64::MAX);
+        let cache = Cache::builder().weigher(weigher).max_capacity(max_bytes).build();
+        let measured_cache = cache.clone();
+        metrics.register_cache("trends", move || {
+            [measured_cache.entry_count(), measured_cache.weighted_size()]
+        });
+        Self { store: store.clone(), cache }
+    }
+
+    fn serialize(
+        &self,
+        chain: &StoredChain,
+        period: Period,
+    ) -> Result<(TrendAge, Bytes), Unavailable> {
+        let (age, changes) = chain.trend_age()?;
+        let key = |age: &TrendAge, changes| TrendKey {
+            chain_id: chain.config().chain_id,
+            period,
+            changes,
+            is_fresh: matches!(age, TrendAge::Servable(current) if !current.is_stale()),
+            minute: seconds_since_1970() / 60,
+        };
+        if let Some(body) = self.cache.get(&key(&age, changes)) {
+            return Ok((age, body));
+        }
+        let trend = chain.read_fee_trend(period)?;
+        let level = trend.level.map(|it| it.level);
+        let body = FeeTrendBody::new(chain.config(), period, &trend.buckets, level);
+        let body = Bytes::from(serde_json::to_vec(&body).expect("strings and numbers serialise"));
+        self.cache.insert(key(&trend.age, trend.changes), body.clone());
+        Ok((trend.age, body))
+    }
+}
+
+fn parse_period(name: &str, text: &str) -> Result<Period, Problem> {
+    match text {
+        "1h" => Ok(Period::Hour),
+        "24h" => Ok(Period::Day),
+        "7d" => Ok(Period::Week),
+        _ => Err(invalid_parameter(name, "must be `1h`, `24h` or `7d`")),
+    }
+}
+
+impl<'a> FeeTrendBody<'a> {
+    pub(crate) fn new(
+        chain: &'a config::Chain,
+        period: Period,
+        buckets: &[Bucket],
+        level: Option<fee_trend::Level>,
+    ) -> Self {
+        let bucket_seconds = period.bucket_seconds();
+        Self {
+            chain_name: chain.name(),
+            chain_id: chain.chain_id,
+            period: match period {
+                Period::Hour => ShownPeriod::Hour,
+                Period::Day => ShownPeriod::Day,
+                Period::Week => ShownPeriod::Week,
+            },
+            bucket_seconds,
+            level: level.map(Level::from),
+            buckets: buckets.iter().map(|it| FeeTrendBucket::new(it, bucket_seconds)).collect(),
+        }
+    }
+}
+
+impl FeeTrendBucket {
+    fn new(bucket: &Bucket, width: u32) -> Self {
+        let start = Duration::from_secs(bucket.start(width).into());
+        let start = humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + start);
+        let ratio = bucket.gas_used_ratio();
+        Self {
+            start: start.to_string(),
+            blocks: bucket.blocks,
+            base_fee_per_gas: bucket.base_fee.into(),
+            max_priority_fee_per_gas: bucket.tip.into(),
+            gas_used_ratio: ratio.map(|Range { min, median, max }| NumberRange {
+                min,
+                median,
+                max,
+            }),
+        }
+    }
+}
+
+impl From<Range<u64>> for WeiRange {
+    fn from(range: Range<u64>) -> Self {
+        let [min, median, max] = range.values().map(|amount| Wei(amount.into()));
+        Self { min, median, max }
+    }
+}

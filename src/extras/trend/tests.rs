@@ -1,0 +1,696 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::fees::{self, Block, FeeHistory, Pricing, Rewards};
+use crate::store::BlockWindow;
+
+const GWEI: u64 = 1_000_000_000;
+/// Start of an hour and of a day.
+const START: u32 = 1_800_000_000 - 1_800_000_000 % 86_400;
+
+fn sample(number: u64, time: u32, base_fee: u64) -> Sample {
+    Sample { number, base_fee, tip: GWEI, gas_used_ratio: 0.5, time }
+}
+
+fn trend(samples: impl IntoIterator<Item = Sample>) -> FeeTrend {
+    let mut trend = FeeTrend::new(7);
+    samples.into_iter().for_each(|sample| trend.add(sample));
+    trend
+}
+
+/// Computes buckets from all blocks at once, in the most obvious way.
+fn expected(blocks: &BTreeMap<u64, Sample>, period: Period, now: u32) -> Vec<Bucket> {
+    fn range<T: Copy>(mut values: Vec<T>, compare: fn(&T, &T) -> std::cmp::Ordering) -> Range<T> {
+        values.sort_by(compare);
+        let last = values.len() - 1;
+        Range { min: values[0], median: values[last / 2], max: values[last] }
+    }
+    let (width, count) = match period {
+        Period::Hour => (60, 60),
+        Period::Day => (600, 144),
+        Period::Week => (3600, 168),
+    };
+    let newest = now / width;
+    let mut groups: BTreeMap<u32, Vec<Sample>> = BTreeMap::new();
+    for block in blocks.values() {
+        groups.entry(block.time / width).or_default().push(*block);
+    }
+    let shown = groups.into_iter().filter(|(index, _)| index + count > newest);
+    let bucket = |(_, blocks): (u32, Vec<Sample>)| {
+        let ratios: Vec<f64> =
+            blocks.iter().map(|it| it.gas_used_ratio).filter(|ratio| !ratio.is_nan()).collect();
+        Bucket {
+            first: blocks.iter().map(|block| block.time).min().unwrap(),
+            blocks: blocks.len().try_into().unwrap(),
+            base_fee: range(blocks.iter().map(|block| block.base_fee).collect(), u64::cmp),
+            tip: range(blocks.iter().map(|block| block.tip).collect(), u64::cmp),
+            gas_used_ratio: if ratios.is_empty() {
+                Range { min: f64::NAN, median: f64::NAN, max: f64::NAN }
+            } else {
+                range(ratios, f64::total_cmp)
+            },
+            price: range(blocks.iter().map(Sample::price).collect(), u64::cmp).median,
+        }
+    };
+    shown.map(bucket).collect()
+}
+
+/// Seconds to the next block, its amounts, and how many of the newest blocks a reorg replaces with it.
+type Step = (u32, u64, u64, Option<f64>, u64);
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let seconds = prop_oneof![
+        20 => 0_u32..30,
+        3 => 30_u32..900,
+        1 => 900_u32..20_000,
+        1 => 60_000_u32..800_000,
+    ];
+    let reorg = prop_oneof![8 => Just(0_u64), 1 => 1_u64..4];
+    let ratio = proptest::option::weighted(0.9, 0.0..=1.0);
+    proptest::collection::vec((seconds, any::<u64>(), 0..100_u64, ratio, reorg), 1..400)
+}
+
+proptest! {
+    #[test]
+    fn buckets_equal_those_computed_from_all_blocks(steps in steps(), later in 0_u32..4000) {
+        let mut trend = FeeTrend::new(7);
+        let mut blocks = BTreeMap::new();
+        let (mut number, mut time) = (100, START + 1234);
+        for (seconds, base_fee, tip, ratio, reorg) in steps {
+            time += seconds;
+            let gas_used_ratio = ratio.unwrap_or(f64::NAN);
+            number += 1;
+            let new = Sample { number, base_fee, tip, gas_used_ratio, time };
+            blocks.insert(number, new);
+            trend.add(new);
+            for replaced in number.saturating_sub(reorg)..number {
+                let new = Sample { number: replaced, base_fee: base_fee / 2, tip, gas_used_ratio, time };
+                trend.add(new);
+                if let Some(known) = blocks.get_mut(&replaced)
+                    && known.time / HOUR == time / HOUR
+                {
+                    *known = Sample { time: known.time, ..new };
+                }
+            }
+        }
+        let now = time + later;
+        for period in Period::ALL {
+            let known = trend.buckets(period, now.into());
+            prop_assert_eq!(known, expected(&blocks, period, now), "{:?}", period);
+        }
+    }
+}
+
+#[test]
+fn buckets_start_at_multiples_and_end_with_the_current_one() {
+    let trend = trend((0..120).map(|index| sample(index.into(), START + index * 60, index.into())));
+    let now = u64::from(START) + 119 * 60 + 59;
+    let minutes = trend.buckets(Period::Hour, now);
+    assert_eq!(minutes.len(), 60);
+    assert_eq!(minutes[0].start(60), START + 3600);
+    assert_eq!(trend.buckets(Period::Hour, now + 1).len(), 59);
+    let tens = trend.buckets(Period::Day, now);
+    assert_eq!((tens.len(), tens[0].start(600)), (12, START));
+    assert_eq!(tens[0].base_fee, Range { min: 0, median: 4, max: 9 });
+    let hours = trend.buckets(Period::Week, now);
+    assert_eq!(hours.iter().map(|hour| hour.blocks).collect::<Vec<_>>(), [60, 60]);
+    assert_eq!(trend.buckets(Period::Hour, now + 7200), []);
+    assert_eq!(FeeTrend::new(7).buckets(Period::Day, now), []);
+}
+
+#[test]
+fn hourly_buckets_are_kept_for_the_configured_days() {
+    for (days, count) in [(1, 24), (3, 72), (7, 168), (9, 168)] {
+        let mut trend = FeeTrend::new(days);
+        for hour in 0..400_u32 {
+            trend.add(sample(hour.into(), START + hour * HOUR, 1));
+        }
+        let now = u64::from(START + 399 * HOUR);
+        // The open hour comes on top until it ends.
+        assert!((count..=count + 1).contains(&trend.buckets(Period::Week, now).len()), "{days}");
+    }
+}
+
+#[test]
+fn a_fast_chain_keeps_exact_counts_and_extremes() {
+    let blocks = 3600 * 10;
+    let trend = trend((0..blocks).map(|number| {
+        // Only blocks that are not kept have the extremes.
+        let base_fee = match number {
+            17 => 1,
+            30_001 => 1_000_000,
+            number => 1000 + number % 64,
+        };
+        sample(number, START + u32::try_from(number / 10).unwrap(), base_fee)
+    }));
+    let [hour] = trend.buckets(Period::Week, START.into())[..] else { panic!("one bucket") };
+    assert_eq!(u64::from(hour.blocks), blocks);
+    assert_eq!((hour.base_fee.min, hour.base_fee.max), (1, 1_000_000));
+    // Of every sixteenth block.
+    assert_eq!(hour.base_fee.median, 1016);
+    let minutes = trend.buckets(Period::Hour, START.into());
+    assert!(minutes.len() == 60 && minutes.iter().all(|minute| minute.blocks == 600));
+    // A block that was not kept is neither counted twice nor replaced.
+    let mut replaced = trend.clone();
+    replaced.add(sample(blocks - 1, START + 3599, 5));
+    assert_eq!(replaced, trend);
+}
+
+#[test]
+fn memory_of_a_chain_is_bounded() {
+    for (milliseconds, expected) in [(12_000, 60_512), (2000, 136_952), (500, 235_072)] {
+        let mut trend = FeeTrend::new(7);
+        let mut add = |first: u64, seconds: u32, milliseconds: u64| {
+            for index in 0..u64::from(seconds) * 1000 / milliseconds {
+                let time = START + u32::try_from(first + index * milliseconds / 1000).unwrap();
+                trend.add(sample(first * 1000 + index, time, 1));
+            }
+        };
+        // A week with a block an hour, and a day with all blocks.
+        add(0, 8 * 86_400, 3_600_000);
+        add(8 * 86_400, 86_400, milliseconds);
+        let max_bytes = FeeTrend::max_bytes(Duration::from_millis(milliseconds));
+        let rings = trend.closed.iter().map(|ring| ring.capacity() * size_of::<Bucket>());
+        let hours = [&trend.open, &trend.before].map(OpenHour::allocated_bytes);
+        let bytes = rings.sum::<usize>() + hours.iter().sum::<usize>();
+        assert_eq!(max_bytes, expected, "{milliseconds}");
+        assert!((max_bytes * 4 / 5..=max_bytes).contains(&bytes), "{milliseconds}: {bytes}");
+        let buckets = trend.closed.iter().map(VecDeque::len).sum::<usize>();
+        assert!((340..=60 + 144 + 168).contains(&buckets), "{milliseconds}: {buckets}");
+    }
+}
+
+#[test]
+fn a_clock_that_is_set_back_keeps_the_order() {
+    let mut trend = trend([sample(1, START + 100, 1), sample(2, START + 200, 2)]);
+    trend.add(sample(3, START + 150, 3));
+    let minutes = trend.buckets(Period::Hour, START.into());
+    assert_eq!(minutes.iter().map(|minute| minute.blocks).collect::<Vec<_>>(), [1, 2]);
+    assert!(minutes.is_sorted_by_key(|minute| minute.first));
+
+    let seen = |trend: &mut FeeTrend, number, time: u32| record(trend, number, &[1, 1], time);
+    let mut trend = FeeTrend::new(7);
+    seen(&mut trend, 10, START);
+    // The clock is a year ahead for two blocks.
+    seen(&mut trend, 11, START + 365 * 86_400);
+    seen(&mut trend, 12, START + 365 * 86_400 + HOUR);
+    seen(&mut trend, 13, START + HOUR + 60);
+    seen(&mut trend, 14, START + HOUR + 120);
+    let hours = trend.buckets(Period::Week, u64::from(START + HOUR));
+    let shown: Vec<_> = hours.iter().map(|hour| (hour.start(HOUR), hour.blocks)).collect();
+    assert_eq!(shown.last(), Some(&(START + HOUR, 2)));
+    assert!(shown.iter().all(|(start, _)| *start <= START + HOUR), "{shown:?}");
+    // A day later everything is as if nothing had happened.
+    seen(&mut trend, 15, START + 86_400);
+    assert_eq!(trend.newest_time, START + 86_400);
+}
+
+/// Records a reply whose last block is `newest`, seen at this second. Blocks are two seconds apart.
+fn record(trend: &mut FeeTrend, newest: u64, base_fees: &[u64], time: u32) {
+    let rewards = Some(Rewards { medium: u128::from(GWEI), high: None, graded: [0; 2] });
+    let block = |base_fee: &u64| Block {
+        base_fee: (*base_fee).into(),
+        gas_used_ratio: Some(0.5),
+        rewards: rewards.map(|it| Rewards { medium: it.medium + u128::from(*base_fee), ..it }),
+    };
+    let blocks: Vec<_> = base_fees.iter().map(block).collect();
+    let oldest = newest + 1 - u64::try_from(base_fees.len()).unwrap();
+    let history = FeeHistory::new(oldest, blocks.clone(), Some(7)).unwrap();
+    let pricing = Pricing {
+        priority_fee_floor: 0,
+        base_fee_floor: 0,
+        max_base_fee: u128::MAX,
+        max_priority_fee: u128::MAX,
+        ..Pricing::default()
+    };
+    let window = |count: usize| BlockWindow {
+        newest_block: newest,
+        blocks: blocks[blocks.len().saturating_sub(count)..].to_vec(),
+        next_base_fee: Some(7),
+    };
+    trend.record(&Observation {
+        history: &history,
+        market: Some(&fees::price(&history, &pricing).unwrap()),
+        pricing: &pricing,
+        newest_time: u64::from(time) * 1000,
+        block_time: 2000,
+        known_blocks: &window,
+    });
+}
+
+#[test]
+fn every_block_of_a_reply_is_dated_and_priced() {
+    let mut trend = FeeTrend::new(7);
+    record(&mut trend, 102, &[10, 20, 40], START + 60);
+    // Times are START + 56, 58 and 60; tips are the averages of the rewards up to each block.
+    let minutes = trend.buckets(Period::Hour, START.into());
+    assert_eq!(
+        minutes.iter().map(|it| (it.first - START, it.blocks)).collect::<Vec<_>>(),
+        [(56, 2), (60, 1)]
+    );
+    assert_eq!(minutes[0].tip.values(), [GWEI + 10, GWEI + 10, GWEI + 15]);
+    assert_eq!(minutes[1].tip.values(), [GWEI + 23; 3]);
+    // The same reply again changes nothing, nor does a later poll date a block anew.
+    let before = trend.clone();
+    record(&mut trend, 102, &[10, 20, 40], START + 90);
+    assert_eq!(trend, before);
+    record(&mut trend, 104, &[20, 40, 50, 60], START + 100);
+    let samples: Vec<_> = (100..=104).map(|number| *trend.open.get(number).unwrap()).collect();
+    assert_eq!(samples.iter().map(|it| it.time - START).collect::<Vec<_>>(), [56, 58, 60, 98, 100]);
+    assert_eq!(samples[3].tip, GWEI + 110 / 3);
+}
+
+#[test]
+fn a_reorg_replaces_samples_by_number() {
+    let mut trend = FeeTrend::new(7);
+    record(&mut trend, 102, &[10, 20, 40], START + 60);
+    record(&mut trend, 102, &[10, 30, 50], START + 62);
+    let fees = |trend: &FeeTrend| -> Vec<_> {
+        (100..=104).filter_map(|number| trend.open.get(number)).map(|it| it.base_fee).collect()
+    };
+    assert_eq!(fees(&trend), [10, 30, 50]);
+    assert_eq!(trend.open.get(101).unwrap().tip, GWEI + 20);
+    // The head falls back, and the blocks above it are gone.
+    record(&mut trend, 101, &[10, 31], START + 64);
+    assert_eq!(fees(&trend), [10, 31]);
+    record(&mut trend, 102, &[31, 51], START + 66);
+    assert_eq!(fees(&trend), [10, 31, 51]);
+    assert_eq!(trend.open.get(102).unwrap().time, START + 66);
+    let blocks: u32 = trend.buckets(Period::Hour, START.into()).iter().map(|it| it.blocks).sum();
+    assert_eq!(blocks, 3);
+}
+
+/// Builds one block a minute with these base fees. The tip is 1 gwei.
+fn minutes(base_fees: impl IntoIterator<Item = u64>) -> (FeeTrend, u64) {
+    let samples = base_fees.into_iter().zip(0_u32..);
+    let samples = samples.map(|(fee, index)| sample(index.into(), START + index * 60, fee));
+    let trend = trend(samples);
+    let now = trend.newest_time;
+    (trend, now.into())
+}
+
+fn level(trend: &FeeTrend) -> Option<(Level, f64)> {
+    let PriceLevel { level, deviation } = trend.level(trend.newest_time.into())?;
+    Some((level, deviation.unwrap()))
+}
+
+#[test]
+fn the_level_is_unknown_before_an_hour() {
+    let normal = Some((Level::Normal, 0.0));
+    let (trend, now) = minutes([GWEI; 60]);
+    assert_eq!(trend.level(now), None);
+    assert_eq!(trend.level(now + 59), None);
+    let (trend, _) = minutes([GWEI; 61]);
+    assert_eq!(level(&trend), normal);
+    // A start in the middle of a bucket counts from there, and gaps do not count.
+    let late = |count: u32, gap: u32| {
+        let samples = (0..count).map(|index| {
+            let gap = if index < 20 { 0 } else { gap };
+            sample(index.into(), START + 305 + gap + index * 60, GWEI)
+        });
+        level(&super::tests::trend(samples))
+    };
+    assert_eq!([late(60, 0), late(61, 0)], [None, normal]);
+    assert_eq!([late(56, 7200), late(57, 7200)], [None, normal]);
+}
+
+#[test]
+fn the_level_compares_the_last_ten_minutes_with_the_medians_of_the_day() {
+    // Ten minutes each at 1 to 12 gwei and the tip, then the last ten: the quartiles are 5 and 11 gwei, the median is 8.
+    let with_last = |gwei_hundredths: u64| {
+        let day = (0..120).map(|index| (index / 10 + 1) * GWEI);
+        let last = [gwei_hundredths * GWEI / 100 - GWEI; 10];
+        level(&minutes(day.chain(last)).0).unwrap()
+    };
+    assert_eq!(with_last(100), (Level::Low, -0.857_143));
+    assert_eq!(with_last(399), (Level::Low, -0.43));
+    assert_eq!(with_last(800), (Level::Normal, 0.0));
+    assert_eq!(with_last(1000), (Level::Normal, 0.25));
+    assert_eq!(with_last(1101), (Level::High, 0.37625));
+    assert_eq!(with_last(100_000), (Level::High, 124.0));
+    // Blocks of more than a day ago do not count.
+    let (trend, _) = minutes((0..3000).map(|index| if index < 1500 { GWEI } else { 5 * GWEI }));
+    assert_eq!(level(&trend), Some((Level::Normal, 0.0)));
+}
+
+#[test]
+fn a_level_needs_five_percent_besides_a_percentile() {
+    let with_last = |wei: u64| level(&minutes([vec![99 * GWEI; 1400], vec![wei; 20]].concat()).0);
+    // The tip is 1 gwei, so the median of the day is 100 gwei.
+    assert_eq!(with_last(104 * GWEI - 1), Some((Level::Normal, 0.05)));
+    assert_eq!(with_last(104 * GWEI), Some((Level::High, 0.05)));
+    assert_eq!(with_last(94 * GWEI + 1), Some((Level::Normal, -0.05)));
+    assert_eq!(with_last(94 * GWEI), Some((Level::Low, -0.05)));
+}
+
+#[test]
+fn a_ten_minute_median_counts_once_however_many_blocks_it_has() {
+    // For three hours a block a minute at 1 gwei, then two hours with a block a second at 5 gwei.
+    let slow = (0..180).map(|index| sample(index.into(), START + index * 60, GWEI));
+    let fast =
+        (0..7200).map(|index| sample(180 + u64::from(index), START + 10_800 + index, 5 * GWEI));
+    assert_eq!(level(&trend(slow.chain(fast))), Some((Level::Normal, 2.0)));
+}
+
+/// Returns a number that is another one for each seed, from 0 to 2^32 - 1.
+fn noise(seed: u64) -> u64 {
+    (seed + 1)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        .rotate_left(23)
+        .wrapping_mul(0xd134_2543_de82_ef95)
+        >> 32
+}
+
+/// Builds a block every two seconds for five hours with tips up to `noise_range` above 1 gwei, on a base fee of 20 gwei.
+/// Returns the levels at every `step`th of the last `count` blocks, from which on prices rise by `rise` wei.
+fn levels_of_noise(noise_range: u64, rise: u64, count: u64, step: u64) -> Vec<Level> {
+    let mut trend = FeeTrend::new(7);
+    let mut levels = Vec::new();
+    let blocks = 10_000;
+    for number in 0..blocks {
+        let is_judged = number + count >= blocks;
+        let tip = GWEI + noise(number) % noise_range + if is_judged { rise } else { 0 };
+        let time = START + u32::try_from(number * 2).unwrap();
+        trend.add(Sample { tip, ..sample(number, time, 20 * GWEI) });
+        if is_judged && (number + count - blocks).is_multiple_of(step) {
+            levels.push(level(&trend).unwrap().0);
+        }
+    }
+    levels
+}
+
+#[test]
+fn a_flat_chain_is_always_normal() {
+    // Prices that move by 0.02 %, and by 3 %.
+    for noise_range in [4_000_000, 630_000_000] {
+        assert_eq!(levels_of_noise(noise_range, 0, 101, 1), [Level::Normal; 101], "{noise_range}");
+    }
+}
+
+#[test]
+fn a_rise_of_a_tenth_is_high_after_half_of_ten_minutes() {
+    for noise_range in [4_000_000, 630_000_000] {
+        // Prices are about 21.3 gwei.
+        let levels = levels_of_noise(noise_range, 2_140_000_000, 400, 10);
+        let first_high = levels.iter().position(|level| *level == Level::High).unwrap();
+        assert!((14..=17).contains(&first_high), "{first_high}");
+        assert!(levels[first_high..].iter().all(|level| *level == Level::High));
+        assert!(levels[..first_high].iter().all(|level| *level == Level::Normal));
+    }
+}
+
+#[test]
+fn the_last_ten_minutes_reach_into_the_hour_before() {
+    let minute = |index: u32, fee: u64| sample(index.into(), START + index * 60, fee);
+    // Of the newest ten blocks, seven are in the hour before.
+    let dear = (120..123).map(|index| minute(index, 50 * GWEI));
+    let trend = trend((0..120).map(|index| minute(index, GWEI)).chain(dear));
+    assert_eq!(level(&trend), Some((Level::Normal, 0.0)));
+    assert_eq!(level(&restored(&trend)), Some((Level::Normal, 0.0)));
+    let mut later = trend.clone();
+    (123..126).for_each(|index| later.add(minute(index, 50 * GWEI)));
+    assert_eq!(level(&later).unwrap().0, Level::High);
+}
+
+#[test]
+fn hours_that_keep_every_second_block_weigh_the_same_in_ten_minutes() {
+    // Five blocks a second: of the first hour only every eighth block is kept, of the second one all so far.
+    let fee = |time: u32| if time < START + 7200 { GWEI } else { 3 * GWEI };
+    let trend = |seconds: u32| {
+        let samples = (0..(7200 + seconds) * 5).map(|index| {
+            let time = START + index / 5;
+            sample(index.into(), time, fee(time))
+        });
+        super::tests::trend(samples)
+    };
+    assert_eq!(trend(280).level(u64::from(START) + 7480).unwrap().level, Level::Normal);
+    assert_eq!(trend(320).level(u64::from(START) + 7520).unwrap().level, Level::High);
+}
+
+#[test]
+fn a_day_without_prices_has_no_deviation() {
+    let free = |last: u64| {
+        let samples = (0..1440_u32).map(|index| Sample {
+            tip: if index < 1400 { 0 } else { last },
+            ..sample(index.into(), START + index * 60, 0)
+        });
+        let trend = trend(samples);
+        trend.level(trend.newest_time.into()).unwrap()
+    };
+    assert_eq!(free(0), PriceLevel { level: Level::Normal, deviation: Some(0.0) });
+    assert_eq!(free(7), PriceLevel { level: Level::High, deviation: None });
+}
+
+#[test]
+fn an_amount_beyond_64_bits_is_left_out() {
+    let mut trend = FeeTrend::new(7);
+    record(&mut trend, 101, &[10, u64::MAX], START);
+    // The tip is the average of the rewards, and one reward is above 64 bits.
+    assert_eq!(trend.open.get(101).map(|it| it.base_fee), Some(u64::MAX));
+    record(&mut trend, 102, &[u64::MAX, u64::MAX], START + 2);
+    assert_eq!(trend.open.get(102), None);
+    assert_eq!(trend.newest_block, 101);
+}
+
+/// Returns the trend after it was stored as JSON and restored.
+fn restored(trend: &FeeTrend) -> FeeTrend {
+    let json = serde_json::to_string(&trend.save()).unwrap();
+    FeeTrend::restore(&serde_json::from_str(&json).unwrap(), trend.days).unwrap()
+}
+
+proptest! {
+    #[test]
+    fn a_restored_trend_goes_on_as_if_it_had_not_stopped(steps in steps(), stop in 0_usize..400) {
+        let mut trend = FeeTrend::new(7);
+        let mut other = FeeTrend::new(7);
+        let (mut number, mut time) = (100, START + 1234);
+        for (index, (seconds, base_fee, tip, ratio, _)) in steps.into_iter().enumerate() {
+            time += seconds;
+            number += 1;
+            let gas_used_ratio = ratio.unwrap_or(f64::NAN);
+            let new = Sample { number, base_fee, tip, gas_used_ratio, time };
+            trend.add(new);
+            other.add(new);
+            if index == stop {
+                other = restored(&other);
+            }
+        }
+        other.changes = trend.changes;
+        prop_assert_eq!(trend, other);
+    }
+}
+
+#[test]
+fn a_fast_chain_is_restored_with_the_blocks_that_are_not_kept() {
+    let samples = (0..30_000).map(|number: u32| sample(number.into(), START + number / 10, 1));
+    let trend = trend(samples);
+    let restored = restored(&trend);
+    assert_eq!(restored.save(), trend.save());
+    assert_eq!(restored.buckets(Period::Week, START.into())[0].blocks, 30_000);
+}
+
+#[test]
+fn a_trend_that_cannot_be_is_not_restored() {
+    let (trend, _) = minutes((0..200).map(|minute| minute * GWEI));
+    let saved = serde_json::to_value(trend.save()).unwrap();
+    let restore = |saved: &serde_json::Value| {
+        let saved = serde_json::from_value::<SavedTrend>(saved.clone()).ok()?;
+        FeeTrend::restore(&saved, 7)
+    };
+    assert!(restore(&saved).is_some());
+    let bucket = serde_json::json!([START, 0, [1, 1, 1], [1, 1, 1], null, 2]);
+    for (pointer, value) in [
+        ("/newest_block", 5.into()),
+        ("/newest_time", START.into()),
+        ("/open/start", (START + 7200 + 60).into()),
+        ("/open/start", (START + 3600).into()),
+        ("/open/stride", 3.into()),
+        ("/open/stride", 0.into()),
+        ("/open/samples/3/0", 0.into()),
+        ("/open/samples/3/1", START.into()),
+        ("/open/samples/3/2", (-1).into()),
+        ("/open/samples/3/2", 1.5.into()),
+        ("/open/samples/3", serde_json::json!([1, 2, 3])),
+        ("/minutes/0/2/0", u64::MAX.into()),
+        ("/minutes/0/4/1", 7.into()),
+        ("/minutes/0/5", 0.into()),
+        ("/minutes/1/5", u64::MAX.into()),
+        ("/before/start", (START + 7200 * 2).into()),
+        ("/before/samples/3/0", 0.into()),
+        ("/ten_minutes/1", bucket.clone()),
+        ("/hours/0", bucket),
+        ("/hours/1/0", START.into()),
+        ("/hours/1/0", (START + 9 * 3600).into()),
+        ("/hours", serde_json::Value::Null),
+    ] {
+        let mut changed = saved.clone();
+        *changed.pointer_mut(pointer).unwrap() = value;
+        assert_eq!(restore(&changed), None, "{pointer}: {}", changed.pointer(pointer).unwrap());
+    }
+    let mut long = saved.clone();
+    long["open"]["samples"] = vec![saved["open"]["samples"][0].clone(); 5000].into();
+    assert_eq!(restore(&long), None);
+}
+
+/// Fills the blocks of a gap in chunks of seven, the newest first.
+fn refill(trend: &mut FeeTrend, mut refilled: RefilledHour, blocks: &[Sample]) {
+    for chunk in blocks.rchunks(7) {
+        let newest_first: Vec<Sample> = chunk.iter().rev().copied().collect();
+        trend.refill(&mut refilled, &newest_first);
+    }
+    trend.finish_refill(&refilled);
+}
+
+/// Returns consecutive blocks with the amounts of `steps`.
+fn blocks_of_steps(steps: Vec<Step>) -> Vec<Sample> {
+    let mut time = START + 1234;
+    let block = |((seconds, base_fee, tip, ratio, _), number): (Step, u64)| {
+        time += seconds;
+        Sample { number, base_fee, tip, gas_used_ratio: ratio.unwrap_or(f64::NAN), time }
+    };
+    steps.into_iter().zip(100..).map(block).collect()
+}
+
+/// Returns the hour of a block.
+fn hour(block: &Sample) -> u32 {
+    block.time / HOUR
+}
+
+proptest! {
+    #[test]
+    fn a_filled_gap_is_as_if_nothing_had_been_missing(
+        steps in steps(), stop in 0_usize..400, length in 1_usize..300,
+    ) {
+        let blocks = blocks_of_steps(steps);
+        let stop = stop % blocks.len();
+        let start = (stop + length).min(blocks.len() - 1);
+        prop_assume!(stop < start);
+        // The restart is in the last hour.
+        let end = blocks.iter().position(|block| hour(block) > hour(&blocks[start]));
+        let blocks = &blocks[..end.unwrap_or(blocks.len())];
+        let mut filled = restored(&trend(blocks[..stop].iter().copied()));
+        let newest = filled.expect_samples();
+        blocks[start..].iter().for_each(|block| filled.add(*block));
+        let earliest = newest.map_or(0, |(_, time)| time);
+        let refilled = filled.start_samples(blocks[start].number, 0, earliest);
+        refill(&mut filled, refilled, &blocks[stop..start]);
+        // A file that is written meanwhile has everything too.
+        let written = restored(&filled);
+        filled.finish_samples();
+        let all: BTreeMap<u64, Sample> = blocks.iter().map(|block| (block.number, *block)).collect();
+        let now = blocks.last().unwrap().time;
+        for period in Period::ALL {
+            let expected = expected(&all, period, now);
+            prop_assert_eq!(&filled.buckets(period, now.into()), &expected, "{:?}", period);
+            prop_assert_eq!(&written.buckets(period, now.into()), &expected, "{:?}", period);
+        }
+    }
+
+    /// Whatever a node returns as old blocks, and wherever its headers date them.
+    #[test]
+    fn a_refill_changes_no_closed_bucket_and_no_sample(
+        steps in steps(),
+        others in proptest::collection::vec((0_u64..600, 0_u32..900_000, any::<u64>()), 0..200),
+        is_after_start in any::<bool>(),
+    ) {
+        let known = blocks_of_steps(steps);
+        let mut filled = restored(&trend(known.iter().copied()));
+        let before = filled.clone();
+        let refilled = if is_after_start {
+            filled.expect_samples();
+            let newest = known.last().unwrap();
+            filled.add(Sample { number: newest.number + 300, ..*newest });
+            filled.start_samples(newest.number + 300, 0, newest.time)
+        } else {
+            let next = *filled.hours().first().unwrap();
+            filled.start_gap(&fill::Gap { from: 0, next })
+        };
+        let mut others: Vec<Sample> = others
+            .into_iter()
+            .map(|(number, time, fee)| sample(number, START + time, fee))
+            .collect();
+        others.sort_by_key(|block| block.number);
+        others.retain(|block| block.number < filled.newest_block);
+        refill(&mut filled, refilled, &others);
+        for (closed, now) in before.closed.iter().zip(&filled.closed) {
+            prop_assert!(closed.iter().all(|bucket| now.contains(bucket)));
+        }
+        for known in before.open.samples() {
+            prop_assert_eq!(filled.open.get(known.number), Some(known));
+        }
+        filled.finish_samples();
+        prop_assert_eq!(restored(&filled).save(), filled.save());
+    }
+}
+
+#[test]
+fn an_hour_that_ends_during_the_refill_is_completed() {
+    // The service starts in the last minute of an hour.
+    let blocks: Vec<_> =
+        (0..170_u32).map(|index| sample(index.into(), START + index * 60, index.into())).collect();
+    let mut filled = FeeTrend::new(7);
+    assert_eq!(filled.expect_samples(), None);
+    filled.add(blocks[119]);
+    let refilled = filled.start_samples(119, 0, 0);
+    (120..170).for_each(|index| filled.add(blocks[index]));
+    refill(&mut filled, refilled, &blocks[..119]);
+    filled.finish_samples();
+    let now = u64::from(blocks[169].time);
+    for period in Period::ALL {
+        assert_eq!(filled.buckets(period, now), trend(blocks.clone()).buckets(period, now));
+    }
+    // From now on hours are closed at once.
+    filled.add(sample(200, START + 4 * HOUR, 1));
+    assert_eq!((filled.ended.len(), filled.closed[2].len()), (0, 3));
+}
+
+#[test]
+fn a_refilled_block_gets_a_time_between_those_of_its_neighbours() {
+    let mut filled = trend([sample(10, START + 100, 1)]);
+    filled.expect_samples();
+    filled.add(sample(20, START + 200, 1));
+    let refilled = filled.start_samples(20, 0, START + 100);
+    // The clock of the node is fast, and then slow.
+    refill(&mut filled, refilled, &[sample(11, START - 500, 1), sample(19, START + 5000, 1)]);
+    let times = filled.open.samples().map(|sample| (sample.number, sample.time - START));
+    assert_eq!(times.collect::<Vec<_>>(), [(10, 100), (11, 100), (19, 200), (20, 200)]);
+}
+
+#[test]
+fn the_begin_of_the_open_hour_is_filled_at_the_next_start() {
+    let blocks: Vec<_> = (0..200_u32)
+        .map(|index| sample(100 + u64::from(index), START + index * 60, index.into()))
+        .collect();
+    // The first run began at the 185th minute.
+    let mut filled = restored(&trend(blocks[185..].iter().copied()));
+    let gap = filled.gap_before(u64::MAX, START.into()).unwrap();
+    assert_eq!((gap.from, gap.next.first), (START.into(), blocks[185].time));
+    let refilled = filled.start_gap(&gap);
+    refill(&mut filled, refilled, &blocks[..187]);
+    let now = u64::from(blocks[199].time);
+    for period in Period::ALL {
+        assert_eq!(filled.buckets(period, now), trend(blocks.clone()).buckets(period, now));
+    }
+}
+
+#[test]
+fn gaps_are_whole_hours_without_a_block() {
+    let at = |hours: &[u32]| {
+        trend((0_u64..).zip(hours).map(|(n, it)| sample(n, START + it * HOUR + 60, 1)))
+    };
+    let gaps = |hours: &[u32]| {
+        let (mut end, mut found) = (u64::MAX, Vec::new());
+        while let Some(gap) = at(hours).gap_before(end, u64::from(START) + 7200) {
+            end = gap.from;
+            found.push(((gap.from - u64::from(START)) / 3600, (gap.next.first - START) / HOUR));
+        }
+        found
+    };
+    assert_eq!(gaps(&[2, 3, 4]), []);
+    assert_eq!(gaps(&[3, 4]), [(2, 3)]);
+    assert_eq!(gaps(&[3, 5, 6, 9]), [(7, 9), (4, 5), (2, 3)]);
+    assert_eq!(gaps(&[1, 5]), [(2, 5)]);
+    assert_eq!(FeeTrend::new(7).gap_before(u64::MAX, 0), None);
+}

@@ -1,0 +1,248 @@
+//! `/verification/…`: contract verification, forwarded to a Sourcify server.
+//!
+//! A path is split into segments. Each must be in a closed list or have only plain characters, and the upstream URL is
+//! built from them. Status and body of the response are the upstream's, including 404 and 500, which describe
+//! contracts.
+
+pub(crate) mod openapi;
+pub mod proxy;
+pub(crate) mod section;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::{AUTHORIZATION, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, VARY};
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::Response;
+
+use crate::http::client_limits::ClientHandle;
+use crate::http::problem::{PassThroughError, Problem, ProblemCode};
+use crate::http::request_body::LimitedBody;
+use proxy::{Proxy, ProxyError, ProxyRequest};
+
+/// Prefix of all forwarded paths.
+const PATH_PREFIX: &str = "/verification";
+
+/// Settings of contract verification. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct VerificationState {
+    pub(crate) proxy: Proxy,
+    /// Limit of a request body in bytes.
+    pub(crate) max_body: usize,
+}
+
+/// Allowed methods of one path, and the credential headers that are forwarded to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct AllowedRoute {
+    methods: AllowedMethods,
+    credentials: &'static [HeaderName],
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum AllowedMethods {
+    Read,
+    Post,
+    ReadAndPost,
+}
+
+impl AllowedMethods {
+    fn allows(self, method: &Method) -> bool {
+        match *method {
+            Method::GET | Method::HEAD => self != Self::Post,
+            Method::POST => self != Self::Read,
+            _ => false,
+        }
+    }
+
+    /// Returns the value of the `Allow` header.
+    fn allow_header(self) -> &'static str {
+        match self {
+            Self::Read => "GET,HEAD",
+            Self::Post => "POST",
+            Self::ReadAndPost => "GET,HEAD,POST",
+        }
+    }
+}
+
+/// Forwards a request to the verification upstream if its path and method are allowed.
+pub(crate) async fn forward(
+    State(state): State<VerificationState>,
+    request: Request,
+) -> Result<Response, Problem> {
+    let VerificationState { proxy, max_body } = state;
+    let (method, uri, headers) =
+        (request.method().clone(), request.uri().clone(), request.headers().clone());
+    let relative_path = uri.path().strip_prefix(PATH_PREFIX).unwrap_or_default();
+    let segments: Vec<&str> =
+        relative_path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let route = find_route(&segments).ok_or_else(|| {
+        Problem::new(
+            ProblemCode::NotFound,
+            "this path is not forwarded to the verification service",
+        )
+    })?;
+    if !route.methods.allows(&method) {
+        let mut response = Problem::method_not_allowed(route.methods.allow_header());
+        if segments.is_empty() {
+            let detail =
+                "this is the verifier URL for forge and hardhat; the form for people is /verify";
+            let problem = Problem::new(ProblemCode::MethodNotAllowed, detail);
+            response.extensions_mut().insert(problem);
+        }
+        return Ok(response);
+    }
+    let client = ClientHandle::from_request(&request);
+    let limited_body = match method {
+        Method::POST => Some(LimitedBody::from_request(request, max_body)?),
+        _ => None,
+    };
+    let (body, status) = limited_body.unzip();
+    let proxy_request = ProxyRequest {
+        method,
+        segments: &segments,
+        query: uri.query(),
+        headers: &headers,
+        credentials: route.credentials,
+        client,
+    };
+    let response = proxy.forward(&proxy_request, body).await.map_err(|error| {
+        let status = status.unwrap_or_default();
+        status.problem().unwrap_or_else(|| match error {
+            ProxyError::Timeout if status.is_waiting_for_client() => {
+                Problem::new(ProblemCode::RequestTimeout, "the request body timed out")
+            }
+            failure => Problem::from_upstream(failure, "verification service"),
+        })
+    })?;
+    Ok(sandboxed(response.map(Body::new)))
+}
+
+/// Returns true if requests with this method and path are forwarded.
+#[cfg(test)]
+pub(crate) fn is_forwarded(method: &Method, path: &str) -> bool {
+    let relative_path = path.strip_prefix(PATH_PREFIX).unwrap_or_default();
+    let segments: Vec<_> = relative_path.split('/').filter(|segment| !segment.is_empty()).collect();
+    find_route(&segments).is_some_and(|route| route.methods.allows(method))
+}
+
+/// Returns the route of these segments. `None`: not forwarded.
+fn find_route(segments: &[&str]) -> Option<AllowedRoute> {
+    const MAX_FURTHER_SEGMENTS: usize = 8;
+    let are_plain = |further: &[&str]| {
+        (1..=MAX_FURTHER_SEGMENTS).contains(&further.len())
+            && further.iter().all(|part| is_plain(part))
+    };
+    let (methods, credentials): (_, &[HeaderName]) = match segments {
+        [] | ["verify"] | ["verify", "solc-json"] => (AllowedMethods::Post, &[]),
+        ["verify", "create2"] => (AllowedMethods::Post, &[AUTHORIZATION]),
+        [
+            "check-by-addresses"
+            | "check-all-by-addresses"
+            | "checkByAddresses"
+            | "checkAllByAddresses"
+            | "chains"
+            | "health"
+            | "version",
+        ] => (AllowedMethods::Read, &[]),
+        ["files", further @ ..] if are_plain(further) => (AllowedMethods::Read, &[]),
+        ["v2", further @ ..] if are_plain(further) => (AllowedMethods::ReadAndPost, &[]),
+        _ => return None,
+    };
+    Some(AllowedRoute { methods, credentials })
+}
+
+/// Returns true if a segment needs no decoding and cannot leave its path.
+fn is_plain(segment: &str) -> bool {
+    const MAX_SEGMENT_BYTES: usize = 128;
+    let is_segment_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
+    (1..=MAX_SEGMENT_BYTES).contains(&segment.len())
+        && segment.bytes().all(is_segment_byte)
+        && !matches!(segment, "." | "..")
+}
+
+/// Isolates the response, so that an HTML page of the upstream cannot act as a page of this service.
+fn sandboxed(mut response: Response) -> Response {
+    const SANDBOX_POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; sandbox");
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, SANDBOX_POLICY);
+    // The upstream chooses the form of the response by these headers too, whatever its own `Vary` says.
+    headers.append(VARY, HeaderValue::from_static("accept, accept-encoding"));
+    response.extensions_mut().insert(PassThroughError);
+    response
+}
+
+/// Returns the problem of a service without a verification upstream.
+pub(crate) fn switched_off(is_demo: bool) -> Problem {
+    let switch = "set verification.url to a Sourcify server";
+    Problem::switched_off(is_demo, "contract verification", switch)
+}
+
+/// Returns the problem of an unknown path. A verifier URL without its final slash is a common configuration mistake,
+/// which the tools' own messages do not show, so the detail names it.
+pub(crate) fn not_found(uri: &Uri) -> Problem {
+    const KNOWN_SEGMENTS: [&str; 6] = ["v2", "verify", "files", "chains", "health", "version"];
+    let suffix = uri.path().strip_prefix(PATH_PREFIX).unwrap_or_default();
+    let first_segment = suffix.split('/').next().unwrap_or_default();
+    if first_segment.starts_with("check") || KNOWN_SEGMENTS.contains(&first_segment) {
+        return Problem::new(
+            ProblemCode::NotFound,
+            "missing slash after /verification: the verifier URL must end with one",
+        );
+    }
+    Problem::from_status(StatusCode::NOT_FOUND)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_documented_paths_are_forwarded() {
+        let methods = |path: &str| {
+            let segments: Vec<_> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+            find_route(&segments).map(|route| route.methods)
+        };
+        for path in ["", "/verify", "/verify/solc-json", "/verify/create2", "//verify//"] {
+            assert_eq!(methods(path), Some(AllowedMethods::Post), "{path}");
+        }
+        for path in
+            ["/chains", "/checkAllByAddresses", "/files/any/2020/0xAb", "/files/a:b/c_d-e.f"]
+        {
+            assert_eq!(methods(path), Some(AllowedMethods::Read), "{path}");
+        }
+        assert_eq!(methods("/v2/verify/2020/0xAb"), Some(AllowedMethods::ReadAndPost));
+        let longest = format!("/v2/{}", "a".repeat(128));
+        assert!(methods(&longest).is_some() && methods(&format!("{longest}a")).is_none());
+        let deepest = format!("/v2{}", "/a".repeat(8));
+        assert!(methods(&deepest).is_some() && methods(&format!("{deepest}/a")).is_none());
+        for path in [
+            "/files",
+            "/v2",
+            "/Verify",
+            "/verify/other",
+            "/verify/create2/x",
+            "/session",
+            "/v1/x",
+            "/v2/..",
+            "/v2/./x",
+            "/files/a/../b",
+            "/v2/%2e%2e",
+            "/v2/a%2fb",
+            "/v2/a\\b",
+            "/v2/a;b",
+            "/v2/a@b",
+            "/v2/a b",
+            "/v2/\u{e4}",
+            "/chains/1",
+            "/v2/a?b",
+        ] {
+            assert_eq!(methods(path), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn credentials_are_forwarded_only_where_required() {
+        assert_eq!(find_route(&["verify", "create2"]).unwrap().credentials, [AUTHORIZATION]);
+        assert!(find_route(&["verify"]).unwrap().credentials.is_empty());
+        assert!(find_route(&["v2", "verify"]).unwrap().credentials.is_empty());
+    }
+}

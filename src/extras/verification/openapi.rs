@@ -1,0 +1,178 @@
+//! Documents the forwarded paths of contract verification.
+//!
+//! The verification service defines their bodies, so the document describes none.
+
+use utoipa::IntoParams;
+use utoipa::openapi::path::{OperationBuilder, Parameter, PathItemBuilder};
+use utoipa::openapi::request_body::{RequestBody, RequestBodyBuilder};
+use utoipa::openapi::schema::SchemaType;
+use utoipa::openapi::{Content, HttpMethod, ObjectBuilder, PathItem, ResponsesBuilder};
+
+use crate::api::openapi::components::{
+    CommonErrors, NotFound, PayloadTooLarge, UpstreamErrors, VerificationParameters,
+};
+use HttpMethod::{Get, Post};
+
+pub(crate) const TAG: &str = "Verification";
+pub(crate) const DESCRIPTION: &str = "Contract verification, forwarded byte for byte to a Sourcify server. \
+Its documentation describes the bodies and responses. The response has its status, also for errors. Any further \
+path of at most 8 plain segments below `/verification/v2/` and `/verification/files/` is forwarded too.";
+
+/// Method, path below `/verification`, operation id and summary of each documented route.
+const ROUTES: [(HttpMethod, &str, &str, &str); 25] = [
+    (Post, "", "verifyContract", "Verify a contract"),
+    (Post, "/", "verifyContractAtRoot", "Verify a contract"),
+    (Post, "/verify", "verifyContractByFiles", "Verify a contract"),
+    (
+        Post,
+        "/verify/solc-json",
+        "verifyContractBySolcJson",
+        "Verify a contract with the compiler's standard JSON input",
+    ),
+    (
+        Post,
+        "/verify/create2",
+        "verifyCreate2Contract",
+        "Verify a contract before CREATE2 deploys it",
+    ),
+    (Get, "/check-by-addresses", "checkVerified", "Check which contracts are fully verified"),
+    (
+        Get,
+        "/check-all-by-addresses",
+        "checkAllVerified",
+        "Check which contracts are fully or partially verified",
+    ),
+    (Get, "/checkByAddresses", "checkByAddresses", "Check which contracts are fully verified"),
+    (
+        Get,
+        "/checkAllByAddresses",
+        "checkAllByAddresses",
+        "Check which contracts are fully or partially verified",
+    ),
+    (
+        Get,
+        "/files/{chainId}/{address}",
+        "getFullMatchFiles",
+        "The sources of a fully verified contract",
+    ),
+    (Get, "/files/any/{chainId}/{address}", "getFiles", "The sources of a verified contract"),
+    (
+        Get,
+        "/files/tree/{chainId}/{address}",
+        "getFullMatchFileTree",
+        "The source URLs of a fully verified contract",
+    ),
+    (
+        Get,
+        "/files/tree/any/{chainId}/{address}",
+        "getFileTree",
+        "The source URLs of a verified contract",
+    ),
+    (
+        Get,
+        "/files/contracts/{chainId}",
+        "getVerifiedAddresses",
+        "The addresses of a chain's verified contracts",
+    ),
+    (Get, "/chains", "getVerifierChains", "The chains whose contracts can be verified"),
+    (Get, "/health", "getVerifierHealth", "Health of the verification service"),
+    (Get, "/version", "getVerifierVersion", "The version of the verification service"),
+    (
+        Post,
+        "/v2/verify/{chainId}/{address}",
+        "startVerification",
+        "Start a verification with standard JSON input",
+    ),
+    (
+        Post,
+        "/v2/verify/metadata/{chainId}/{address}",
+        "startVerificationByMetadata",
+        "Start a verification with the contract's metadata",
+    ),
+    (
+        Post,
+        "/v2/verify/etherscan/{chainId}/{address}",
+        "startVerificationByEtherscan",
+        "Start a verification with the source from Etherscan",
+    ),
+    (
+        Post,
+        "/v2/verify/similarity/{chainId}/{address}",
+        "startVerificationBySimilarity",
+        "Start a verification by similarity to a verified contract",
+    ),
+    (Get, "/v2/verify/{verificationId}", "getVerification", "The status of a verification job"),
+    (Get, "/v2/contract/{chainId}/{address}", "getVerifiedContract", "A verified contract"),
+    (
+        Get,
+        "/v2/contract/all-chains/{address}",
+        "getVerifiedContractOfAllChains",
+        "The verified contracts at an address on all chains",
+    ),
+    (Get, "/v2/contracts/{chainId}", "getVerifiedContracts", "The verified contracts of a chain"),
+];
+
+/// Returns the documented paths.
+pub(crate) fn paths() -> impl Iterator<Item = (String, PathItem)> {
+    ROUTES.into_iter().map(|(method, path, operation_id, summary)| {
+        let operation = OperationBuilder::new()
+            .tag(TAG)
+            .operation_id(Some(operation_id))
+            .summary(Some(summary))
+            .parameters(Some(path_parameters(path)))
+            .responses(responses(&method));
+        let operation =
+            if method == Post { operation.request_body(Some(any_body())) } else { operation };
+        let item = PathItemBuilder::new().operation(method, operation).build();
+        (format!("/verification{path}"), item)
+    })
+}
+
+fn path_parameters(path: &str) -> impl Iterator<Item = Parameter> {
+    let parameters = VerificationParameters::into_params(|| None).into_iter();
+    parameters.filter(|parameter| path.contains(&format!("{{{}}}", parameter.name)))
+}
+
+fn any_body() -> RequestBody {
+    let any = || Content::new(Some(ObjectBuilder::new().schema_type(SchemaType::AnyValue)));
+    RequestBodyBuilder::new()
+        .description(Some("The request body for the verification service; any body is forwarded."))
+        .content("application/json", any())
+        .content("multipart/form-data", any())
+        .build()
+}
+
+/// Returns the errors of this service. The responses of the verification service are added later.
+fn responses(method: &HttpMethod) -> ResponsesBuilder {
+    let responses = ResponsesBuilder::new()
+        .responses_from_into_responses::<CommonErrors>()
+        .responses_from_into_responses::<NotFound>()
+        .responses_from_into_responses::<UpstreamErrors>();
+    if *method == Post {
+        responses.responses_from_into_responses::<PayloadTooLarge>()
+    } else {
+        responses
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::Method;
+
+    use super::*;
+    use crate::extras::verification;
+
+    #[test]
+    fn documented_routes_are_exactly_the_forwarded_ones() {
+        for (path, item) in paths() {
+            let path = path.replace(['{', '}'], "");
+            for (method, operation) in [(Method::GET, item.get), (Method::POST, item.post)] {
+                let is_forwarded = verification::is_forwarded(&method, &path);
+                // Below `v2/` both methods are forwarded at every path, also where only one is documented.
+                if operation.is_some() || !path.starts_with("/verification/v2/") {
+                    assert_eq!(is_forwarded, operation.is_some(), "{method} {path}");
+                }
+            }
+        }
+    }
+}

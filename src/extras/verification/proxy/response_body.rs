@@ -1,0 +1,205 @@
+//! Body of an upstream's response on its way to the client.
+//!
+//! A short body is complete before any of it is sent. A longer one may still break off, which resets the client's
+//! connection, so that a part is not mistaken for the whole.
+
+use bytes::Bytes;
+use futures_util::stream::{self, StreamExt};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::Frame;
+use tokio::time::{Instant, timeout_at};
+
+use super::InFlightPermit;
+use crate::observe::memory_budget::{MemoryBudget, MemoryExhausted, ReservedBuffer};
+use crate::observe::metrics::Counter;
+
+/// Body of an upstream's response.
+pub(crate) type UpstreamBody = UnsyncBoxBody<Bytes, BodyError>;
+
+/// A body from this size on is streamed.
+pub(crate) const MAX_BUFFERED_BYTES: usize = 16 * 1024;
+
+/// No useful response is that large.
+const MAX_BYTES: usize = 256 * 1024 * 1024;
+
+/// Reason why a body ended early.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BodyError {
+    #[error("the upstream closed the connection")]
+    ConnectionLost,
+    #[error("the upstream did not finish before the deadline")]
+    Timeout,
+    #[error("the upstream's response is too large")]
+    TooLarge,
+    #[error(transparent)]
+    NoMemory(#[from] MemoryExhausted),
+}
+
+/// The part of a response that has not been received yet.
+#[derive(Debug)]
+pub(crate) struct Rest {
+    response: reqwest::Response,
+    deadline: Instant,
+    /// Bytes that may still arrive.
+    remaining: usize,
+    /// Counts a truncated body; `None`: the body has ended.
+    truncated: Option<Counter>,
+    _in_flight: InFlightPermit,
+}
+
+/// Returns the body of a response that has none. Its length is unknown, so that no `Content-Length` is derived from it.
+pub(crate) fn absent() -> UpstreamBody {
+    StreamBody::new(stream::empty()).boxed_unsync()
+}
+
+/// Returns a body that has arrived completely.
+pub(crate) fn complete(chunks: &[Bytes]) -> UpstreamBody {
+    Full::new(Bytes::from(chunks.concat())).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// Returns the body that begins with `chunks` and goes on with `rest`.
+pub(crate) fn streamed(chunks: Vec<Bytes>, rest: Rest) -> UpstreamBody {
+    let rest = stream::try_unfold(rest, async |mut rest| {
+        Ok(rest.next_chunk().await?.map(|chunk| (chunk, rest)))
+    });
+    let chunks = stream::iter(chunks).map(Ok).chain(rest);
+    StreamBody::new(chunks.map(|chunk| chunk.map(Frame::data))).boxed_unsync()
+}
+
+/// Reads the whole body of at most `max_bytes` bytes. They are charged to `memory` until their last slice is dropped.
+///
+/// # Errors
+///
+/// Returns why the body is incomplete.
+pub(crate) async fn collect(
+    mut upstream_body: UpstreamBody,
+    max_bytes: usize,
+    memory: &MemoryBudget,
+) -> Result<Bytes, BodyError> {
+    let mut body = ReservedBuffer::new(max_bytes, memory);
+    while let Some(frame) = upstream_body.frame().await {
+        // The frames contain data only.
+        let chunk = frame?.into_data().unwrap_or_default();
+        if body.len().saturating_add(chunk.len()) > max_bytes {
+            return Err(BodyError::TooLarge);
+        }
+        body.try_extend(&chunk)?;
+    }
+    Ok(body.into_bytes())
+}
+
+impl Rest {
+    pub(crate) fn new(
+        response: reqwest::Response,
+        deadline: Instant,
+        in_flight: InFlightPermit,
+        truncated: Counter,
+    ) -> Self {
+        let truncated = Some(truncated);
+        Self { response, deadline, remaining: MAX_BYTES, truncated, _in_flight: in_flight }
+    }
+
+    async fn next_chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
+        // A chunk that is there already would win against the deadline.
+        let is_overdue = Instant::now() >= self.deadline;
+        // Trailers are dropped, because no allow-list covers them.
+        let chunk = match timeout_at(self.deadline, self.response.chunk()).await {
+            Ok(Ok(Some(_))) if is_overdue => Err(BodyError::Timeout),
+            Err(_) => Err(BodyError::Timeout),
+            Ok(Err(_)) => Err(BodyError::ConnectionLost),
+            Ok(Ok(chunk)) => Ok(chunk),
+        };
+        let chunk = chunk.and_then(|chunk| {
+            let length = chunk.as_ref().map_or(0, Bytes::len);
+            self.remaining = self.remaining.checked_sub(length).ok_or(BodyError::TooLarge)?;
+            Ok(chunk)
+        });
+        match chunk {
+            Ok(Some(_)) => {}
+            Ok(None) => self.truncated = None,
+            Err(_) => _ = self.truncated.take().map(|truncated| truncated.increment()),
+        }
+        chunk
+    }
+}
+
+impl Drop for Rest {
+    /// Counts a body as truncated whose client was too slow for the deadline.
+    fn drop(&mut self) {
+        if let Some(truncated) = self.truncated.take().filter(|_| self.deadline <= Instant::now()) {
+            truncated.increment();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use tokio::sync::Semaphore;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::http::client_limits::{ClientHandle, LongRequestKind};
+
+    const MEMORY: usize = 1024 * 1024;
+
+    /// Returns the rest of a body, and its counter of truncated bodies.
+    fn rest(text: &'static str, deadline: Instant) -> (Rest, Counter) {
+        let in_flight = InFlightPermit {
+            _permit: Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap(),
+            _client_permit: ClientHandle::default().acquire(LongRequestKind::Forwarded, 1).unwrap(),
+            _cancel_body: CancellationToken::new().drop_guard(),
+        };
+        let truncated = Counter::default();
+        let response = axum::http::Response::new(text).into();
+        (Rest::new(response, deadline, in_flight, truncated.clone()), truncated)
+    }
+
+    fn later() -> Instant {
+        Instant::now() + Duration::from_mins(1)
+    }
+
+    #[tokio::test]
+    async fn a_body_is_collected_up_to_the_given_size() {
+        let memory = MemoryBudget::new(MEMORY);
+        let collect = async |max_bytes| {
+            let (rest, _) = rest("345", later());
+            collect(streamed(vec![Bytes::from("12")], rest), max_bytes, &memory).await
+        };
+        assert_eq!(collect(5).await, Ok(Bytes::from("12345")));
+        assert_eq!(collect(4).await, Err(BodyError::TooLarge));
+    }
+
+    #[tokio::test]
+    async fn a_body_above_the_limit_breaks_off_and_is_counted() {
+        for (limit, expected, count) in
+            [(5, Ok(Bytes::from("12345")), 0), (4, Err(BodyError::TooLarge), 1)]
+        {
+            let (mut rest, truncated) = rest("12345", later());
+            rest.remaining = limit;
+            let streamed = streamed(Vec::new(), rest);
+            assert_eq!(collect(streamed, MEMORY, &MemoryBudget::new(MEMORY)).await, expected);
+            assert_eq!(truncated.get(), count);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_breaks_off_at_its_deadline_even_if_more_of_it_is_there() {
+        let (rest, truncated) = rest("12345", Instant::now());
+        let memory = MemoryBudget::new(MEMORY);
+        let collected = collect(streamed(Vec::new(), rest), MEMORY, &memory).await;
+        assert_eq!((collected, truncated.get()), (Err(BodyError::Timeout), 1));
+    }
+
+    #[tokio::test]
+    async fn a_body_dropped_after_its_deadline_counts_as_truncated() {
+        for (deadline, count) in [(Instant::now(), 1), (later(), 0)] {
+            let (rest, truncated) = rest("12345", deadline);
+            drop(streamed(Vec::new(), rest));
+            assert_eq!(truncated.get(), count);
+        }
+    }
+}

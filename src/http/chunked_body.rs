@@ -1,0 +1,99 @@
+//! A body whose bytes are complete and may be shared, handed out in small frames.
+//!
+//! hyper copies a frame for each connection. A whole body would take its size again for each client that does not read.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use axum::body::Body;
+use bytes::Bytes;
+use hyper::body::{Frame, SizeHint};
+
+use crate::observe::memory_budget::Reservation;
+
+/// Body in frames of at most [`MAX_FRAME_BYTES`](Self::MAX_FRAME_BYTES).
+#[derive(Debug)]
+pub(crate) struct ChunkedBody {
+    chunks: VecDeque<Bytes>,
+    remaining: usize,
+    _reservation: Option<Reservation>,
+}
+
+/// Marks a response whose body is already charged to the memory budget, or is shared by all clients, and comes in small
+/// frames.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Charged;
+
+impl ChunkedBody {
+    pub(crate) const MAX_FRAME_BYTES: usize = 16 * 1024;
+
+    /// Creates a body of `chunks`, which holds `reservation` until it is dropped.
+    pub(crate) fn new(chunks: VecDeque<Bytes>, reservation: Option<Reservation>) -> Self {
+        let remaining = chunks.iter().map(Bytes::len).fold(0, usize::saturating_add);
+        Self { chunks, remaining, _reservation: reservation }
+    }
+}
+
+impl From<Bytes> for ChunkedBody {
+    fn from(bytes: Bytes) -> Self {
+        let chunks = if bytes.is_empty() { VecDeque::new() } else { [bytes].into() };
+        Self::new(chunks, None)
+    }
+}
+
+impl From<ChunkedBody> for Body {
+    fn from(body: ChunkedBody) -> Self {
+        Self::new(body)
+    }
+}
+
+impl hyper::body::Body for ChunkedBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let frame = self.chunks.front_mut().map(|chunk| {
+            let length = chunk.len().min(Self::MAX_FRAME_BYTES);
+            chunk.split_to(length)
+        });
+        if self.chunks.front().is_some_and(Bytes::is_empty) {
+            self.chunks.pop_front();
+        }
+        self.remaining = self.remaining.saturating_sub(frame.as_ref().map_or(0, Bytes::len));
+        Poll::Ready(frame.map(|frame| Ok(Frame::data(frame))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        u64::try_from(self.remaining).map_or_else(|_| SizeHint::default(), SizeHint::with_exact)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn bytes_are_handed_out_in_bounded_frames_that_share_them() {
+        let bytes: Bytes = (0..=250).cycle().take(100_000).collect();
+        let mut body = ChunkedBody::from(bytes.clone());
+        let mut received = 0;
+        while let Some(frame) = body.frame().await {
+            let frame = frame.unwrap().into_data().unwrap();
+            assert!((1..=ChunkedBody::MAX_FRAME_BYTES).contains(&frame.len()));
+            assert_eq!(frame.as_ptr(), bytes[received..].as_ptr());
+            received += frame.len();
+        }
+        assert_eq!(received, bytes.len());
+    }
+}

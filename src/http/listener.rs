@@ -1,0 +1,273 @@
+//! Accepts connections and serves HTTP/1.1 on them. TLS and HTTP/2 belong to the proxy in front.
+//!
+//! Nothing queues here: a connection over a limit is refused at once, or takes the place of one of a client that has
+//! more. Every connection has deadlines, and what it holds in memory is bounded.
+//!
+//! The accept loop is the service's own, because `axum::serve` has no deadlines for connections and cannot choose their
+//! threads.
+
+mod connection;
+mod metered_stream;
+mod open_connections;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::http::StatusCode;
+use enum_map::{Enum, EnumMap};
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioTimer;
+use tokio::net::TcpListener;
+use tokio::runtime::Handle;
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::MissedTickBehavior;
+use tokio_util::sync::CancellationToken;
+
+use super::client_limits::{ClientTable, ConnectedPeer, TooManyConnections};
+use crate::api::App;
+use crate::config::Limits;
+use crate::observe::memory_budget::MemoryBudget;
+use crate::observe::metrics::{
+    Counter, DeadlineLabels, ListenerOutcomeLabels, ListenerReasonLabels, Metrics, counters,
+};
+use metered_stream::ConnectionActivity;
+use open_connections::OpenConnections;
+
+/// Number of refused connections that get a response at a time. Further ones are closed without a response.
+pub(crate) const MAX_REJECTIONS: usize = 256;
+
+/// Number of connections that may be open beyond the limit while they are being closed for others.
+const MAX_CLOSING: usize = 64;
+
+/// Limit of hyper's buffers: the longest head that it reads, and what it holds of a response that the client does not
+/// read. Larger than the service's own limit of a head, so that most heads over that limit get a problem document.
+const BUFFER_BYTES: usize = 32 * 1024;
+
+/// Size of a connection's send buffer, which Linux doubles. The system's default would hold megabytes for a client that
+/// does not read.
+pub(crate) const SEND_BUFFER_BYTES: usize = 32 * 1024;
+
+/// Size of a connection's receive buffer, which Linux doubles. Its default grows to megabytes.
+pub(crate) const RECEIVE_BUFFER_BYTES: usize = 32 * 1024;
+
+/// Signals that end a listener.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shutdown {
+    /// True once every response closes its connection. Cheap to read per request.
+    is_draining: Arc<AtomicBool>,
+    /// Cancelled at the start of the drain.
+    pub(crate) draining: CancellationToken,
+    /// From now on no connection is accepted, and idle ones are closed.
+    pub(crate) closing: CancellationToken,
+}
+
+impl Shutdown {
+    /// From now on every response closes its connection.
+    pub(crate) fn start_draining(&self) {
+        self.is_draining.store(true, Ordering::Relaxed);
+        self.draining.cancel();
+    }
+
+    fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Relaxed)
+    }
+}
+
+/// A listener that does not serve yet.
+pub(crate) struct Listener {
+    app: App,
+    clients: ClientTable,
+    memory: MemoryBudget,
+    /// 0: no limit.
+    max_connections: usize,
+    /// Settings of a connection.
+    http: http1::Builder,
+    accept_counters: EnumMap<AcceptOutcome, Counter>,
+    timeout_counters: Arc<EnumMap<Timeout, Counter>>,
+    shed_counters: Arc<EnumMap<ShedReason, Counter>>,
+}
+
+/// Why a connection was closed for the sake of others.
+#[derive(Debug, Clone, Copy, Enum, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+enum ShedReason {
+    /// A client with fewer connections needed one.
+    ConnectionLimit,
+    /// The memory budget was exhausted.
+    Memory,
+}
+
+#[derive(Debug, Enum, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+enum AcceptOutcome {
+    Accepted,
+    RefusedOverloaded,
+    RefusedClientLimit,
+}
+
+/// A deadline that a connection missed.
+#[derive(Debug, Clone, Copy, Enum, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+enum Timeout {
+    /// For the headers of the next request.
+    Header,
+    /// For the client to take data.
+    Write,
+}
+
+impl Listener {
+    /// Creates a listener that serves `app` within `limits`, charges what connections hold to `memory`, and labels its
+    /// metrics with `listener`.
+    pub(crate) fn new(
+        listener: &'static str,
+        app: App,
+        clients: ClientTable,
+        limits: &Limits,
+        memory: MemoryBudget,
+        metrics: &Metrics,
+    ) -> Self {
+        let header_timeout = limits.header_timeout;
+        let mut http = http1::Builder::new();
+        // Responses are small: copying into one buffer is cheaper than a vectored write.
+        http.writev(false)
+            .max_buf_size(BUFFER_BYTES)
+            .timer(TokioTimer::new())
+            .header_read_timeout((!header_timeout.is_zero()).then_some(header_timeout));
+        Self {
+            app,
+            clients,
+            memory,
+            max_connections: limits.max_connections,
+            http,
+            accept_counters: counters(&metrics.connections_total, |outcome| {
+                ListenerOutcomeLabels { listener, outcome }
+            }),
+            timeout_counters: Arc::new(counters(&metrics.connection_timeouts_total, |deadline| {
+                DeadlineLabels { listener, deadline }
+            })),
+            shed_counters: Arc::new(counters(&metrics.connections_shed_total, |reason| {
+                ListenerReasonLabels { listener, reason }
+            })),
+        }
+    }
+
+    /// Accepts connections and hands them to `runtimes` in turn, until `shutdown`. Returns when the last request in
+    /// flight is finished. Dropping the future closes all connections.
+    pub(crate) async fn serve(
+        self,
+        listener: TcpListener,
+        runtimes: &[Handle],
+        shutdown: Shutdown,
+    ) {
+        const CLEAN_UP_INTERVAL: Duration = Duration::from_secs(1);
+        let mut clean_up = tokio::time::interval(CLEAN_UP_INTERVAL);
+        clean_up.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut accept_errors = AcceptErrors::default();
+        let mut connections = JoinSet::new();
+        let mut open = OpenConnections::default();
+        let mut rejections = JoinSet::new();
+        let threads = runtimes.iter().map(|runtime| {
+            // Checking a token takes its lock, so each thread has its own.
+            let closing = shutdown.closing.child_token();
+            (runtime, self.app.for_thread(), Shutdown { closing, ..shutdown.clone() })
+        });
+        let threads: Vec<_> = threads.collect();
+        for (runtime, app, shutdown) in threads.iter().cycle() {
+            let (stream, address) = loop {
+                // A closed connection holds memory until its thread drops it. Where the threads cannot keep up, new ones
+                // wait in the system's queue.
+                let closing = connections.len().saturating_sub(open.count());
+                let can_accept = closing < MAX_CLOSING;
+                tokio::select! {
+                    accepted = listener.accept(), if can_accept => match accepted {
+                        Ok((stream, peer)) => break (stream, peer.ip()),
+                        Err(error) => accept_errors.pause(&error).await,
+                    },
+                    _ = clean_up.tick() => self.clients.remove_idle(Instant::now()),
+                    Some(ended) = connections.join_next_with_id() => open.remove(task_id(&ended)),
+                    Some(_) = rejections.join_next() => {}
+                    () = shutdown.closing.cancelled() => {
+                        drop(listener);
+                        while connections.join_next().await.is_some() {}
+                        return;
+                    }
+                }
+            };
+            // The stream belongs to this runtime, and will belong to the one that serves it.
+            let Ok(stream) = stream.into_std() else { continue };
+            match self.admit(address, &mut open) {
+                Ok(peer) => {
+                    let activity = Arc::new(ConnectionActivity::default());
+                    let client = peer.client_key();
+                    let settings = connection::Settings {
+                        http: self.http.clone(),
+                        app: app.clone(),
+                        memory: self.memory.clone(),
+                        activity: Arc::clone(&activity),
+                        timeout_counters: Arc::clone(&self.timeout_counters),
+                        shed_counters: Arc::clone(&self.shed_counters),
+                        shutdown: shutdown.clone(),
+                    };
+                    let task = connection::serve(stream, peer, settings);
+                    open.insert(client, connections.spawn_on(task, runtime), activity);
+                }
+                Err(status) if rejections.len() < MAX_REJECTIONS => {
+                    let task = connection::reject(stream, app.clone(), status);
+                    rejections.spawn_on(task, runtime);
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Counts a connection from `address` beside the `open` ones, of which it may close one. Returns the status to
+    /// refuse it with if it is over a limit.
+    fn admit(
+        &self,
+        address: IpAddr,
+        open: &mut OpenConnections,
+    ) -> Result<ConnectedPeer, StatusCode> {
+        let peer = self.clients.connect(address).map_err(|TooManyConnections| {
+            self.accept_counters[AcceptOutcome::RefusedClientLimit].increment();
+            StatusCode::TOO_MANY_REQUESTS
+        })?;
+        if self.max_connections > 0 && open.count() >= self.max_connections {
+            if !open.shed_for(peer.client_key()) {
+                self.accept_counters[AcceptOutcome::RefusedOverloaded].increment();
+                return Err(StatusCode::SERVICE_UNAVAILABLE);
+            }
+            self.shed_counters[ShedReason::ConnectionLimit].increment();
+        }
+        self.accept_counters[AcceptOutcome::Accepted].increment();
+        Ok(peer)
+    }
+}
+
+fn task_id(ended: &Result<(Id, ()), JoinError>) -> Id {
+    match ended {
+        Ok((id, ())) => *id,
+        Err(error) => error.id(),
+    }
+}
+
+/// Errors of `accept`, such as a lack of file descriptors. They come in thousands, so one is logged per minute.
+#[derive(Debug, Default)]
+struct AcceptErrors {
+    last_logged: Option<Instant>,
+}
+
+impl AcceptErrors {
+    const PAUSE: Duration = Duration::from_millis(100);
+    const LOG_INTERVAL: Duration = Duration::from_mins(1);
+
+    /// Logs the error and waits, so that a lack of file descriptors does not cause a busy loop.
+    async fn pause(&mut self, error: &std::io::Error) {
+        if self.last_logged.is_none_or(|last| last.elapsed() > Self::LOG_INTERVAL) {
+            self.last_logged = Some(Instant::now());
+            tracing::warn!(%error, "cannot accept connections");
+        }
+        tokio::time::sleep(Self::PAUSE).await;
+    }
+}

@@ -1,0 +1,361 @@
+//! Errors as `application/problem+json` (RFC 9457). This module alone maps errors to statuses.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use opentelemetry::trace::TraceId;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::api::nearest::nearest;
+use crate::extras::verification::proxy::ProxyError;
+use crate::store::{StoredChain, Unavailable};
+
+/// Error of a request. It travels in the response's extensions until [`write_problem`] adds the request id.
+#[derive(Debug, Clone)]
+pub(crate) struct Problem {
+    code: ProblemCode,
+    detail: Cow<'static, str>,
+    /// `Retry-After` in seconds.
+    retry_after: Option<u64>,
+}
+
+/// Stable error codes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = ProblemCode)]
+pub(crate) enum ProblemCode {
+    BadRequest,
+    InvalidParameter,
+    NotFound,
+    UnknownChain,
+    MethodNotAllowed,
+    RequestTimeout,
+    PayloadTooLarge,
+    UriTooLong,
+    UnsupportedMediaType,
+    MisdirectedRequest,
+    HeadersTooLarge,
+    InternalError,
+    RateLimited,
+    NoData,
+    StaleData,
+    Overloaded,
+    NotReady,
+    UpstreamUnreachable,
+    UpstreamInvalid,
+    RegistryAbsent,
+    TooManyDelegations,
+    UpstreamTimeout,
+}
+
+impl ProblemCode {
+    fn status(self) -> StatusCode {
+        match self {
+            Self::BadRequest | Self::InvalidParameter => StatusCode::BAD_REQUEST,
+            Self::NotFound | Self::UnknownChain => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
+            Self::PayloadTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::UriTooLong => StatusCode::URI_TOO_LONG,
+            Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::MisdirectedRequest => StatusCode::MISDIRECTED_REQUEST,
+            Self::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            Self::InternalError => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::RateLimited => StatusCode::TOO_MANY_REQUESTS,
+            Self::NoData | Self::StaleData | Self::Overloaded | Self::NotReady => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
+            Self::UpstreamUnreachable
+            | Self::UpstreamInvalid
+            | Self::RegistryAbsent
+            | Self::TooManyDelegations => StatusCode::BAD_GATEWAY,
+            Self::UpstreamTimeout => StatusCode::GATEWAY_TIMEOUT,
+        }
+    }
+}
+
+impl Problem {
+    pub(crate) fn new(code: ProblemCode, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, detail: detail.into(), retry_after: None }
+    }
+
+    /// Returns the problem of the `name` of a chain that is not among the configured `keys`.
+    pub(crate) fn unknown_chain<'a>(name: &str, keys: impl IntoIterator<Item = &'a str>) -> Self {
+        let near = nearest(name, keys);
+        let hint = near.map(|key| format!(" did you mean `{key}`?")).unwrap_or_default();
+        let detail = format!("unknown chain;{hint} GET /v1/chains lists the configured chains");
+        Self::new(ProblemCode::UnknownChain, detail)
+    }
+
+    /// Returns the problem of a service that `key` of the configuration switches on; in the demo nothing does.
+    pub(crate) fn switched_off(is_demo: bool, service: &str, switch: &str) -> Self {
+        let detail = if is_demo {
+            format!("{service} is not part of the demo")
+        } else {
+            format!("{service} is off; {switch} to switch it on")
+        };
+        Self::new(ProblemCode::NotFound, detail)
+    }
+
+    /// Returns the problem of a read of a chain whose reads are off.
+    pub(crate) fn json_rpc_off(chain: &str) -> Self {
+        Self::switched_off(false, "JSON-RPC", &format!("set chains.{chain}.json_rpc = true"))
+    }
+
+    /// Returns the problem of a chain without data that may be served. `Retry-After` is one block time, within which
+    /// the next poll comes.
+    pub(crate) fn unavailable(chain: &StoredChain, reason: Unavailable) -> Self {
+        let (code, detail) = match reason {
+            Unavailable::NoData => {
+                (ProblemCode::NoData, "no data has been read for this chain yet")
+            }
+            Unavailable::Expired => {
+                (ProblemCode::StaleData, "the newest data for this chain is too old to serve")
+            }
+        };
+        let retry_after = whole_seconds(chain.config().block_time);
+        Self { retry_after: Some(retry_after), ..Self::new(code, detail) }
+    }
+
+    /// Returns the problem of a format that needs rewards, on a chain whose newest blocks have none.
+    pub(crate) fn without_rewards(chain: &StoredChain) -> Self {
+        let detail = "the newest blocks have no rewards, which this format needs";
+        Self { detail: detail.into(), ..Self::unavailable(chain, Unavailable::NoData) }
+    }
+
+    /// Returns the problem of a client that exceeded its rate limit and can retry after `wait`.
+    pub(crate) fn rate_limited(wait: Duration) -> Self {
+        let problem =
+            Self::new(ProblemCode::RateLimited, "client rate limit exceeded; retry later");
+        Self { retry_after: Some(whole_seconds(wait)), ..problem }
+    }
+
+    /// Returns the problem of a look-up over the delegation API's rate limit, which all clients share. A retry can
+    /// succeed after `wait`.
+    pub(crate) fn lookup_budget_exhausted(wait: Duration) -> Self {
+        let detail = "delegation API rate limit reached; retry later";
+        Self {
+            retry_after: Some(whole_seconds(wait)),
+            ..Self::new(ProblemCode::RateLimited, detail)
+        }
+    }
+
+    /// Returns the problem of a look-up whose chain may not be read now, because the clients' reads have used up their
+    /// budget of its nodes. A retry can succeed after `wait`.
+    pub(crate) fn read_budget_exhausted(wait: Duration) -> Self {
+        let detail = "the chain's nodes are rate limiting; retry later";
+        Self {
+            retry_after: Some(whole_seconds(wait)),
+            ..Self::new(ProblemCode::Overloaded, detail)
+        }
+    }
+
+    /// Returns the problem of a client with too many concurrent requests of this kind.
+    pub(crate) fn too_many_concurrent() -> Self {
+        let detail = "too many concurrent requests of this kind from this client";
+        Self { retry_after: Some(1), ..Self::new(ProblemCode::RateLimited, detail) }
+    }
+
+    /// Returns the problem of a service without capacity for another request of this kind.
+    pub(crate) fn overloaded() -> Self {
+        let detail = "too many concurrent requests of this kind; retry later";
+        Self { retry_after: Some(1), ..Self::new(ProblemCode::Overloaded, detail) }
+    }
+
+    /// Returns the problem of a request to the admin listener for another host.
+    pub(crate) fn misdirected() -> Self {
+        let detail =
+            "the Host header is neither an address of this listener nor in server.admin_hosts";
+        Self::new(ProblemCode::MisdirectedRequest, detail)
+    }
+
+    /// Returns the problem of a compressed request body.
+    pub(crate) fn unsupported_encoding() -> Self {
+        Self::new(
+            ProblemCode::UnsupportedMediaType,
+            "request bodies must not have a Content-Encoding",
+        )
+    }
+
+    /// Converts the error of a forwarded request. Details name the upstream as `upstream_name`, never by its address.
+    pub(crate) fn from_upstream(error: ProxyError, upstream_name: &str) -> Self {
+        let (code, detail) = match error {
+            ProxyError::Overloaded => return Self::overloaded(),
+            ProxyError::TooManyPerClient => return Self::too_many_concurrent(),
+            ProxyError::EscapesBaseUrl => {
+                return Self::from_status(StatusCode::INTERNAL_SERVER_ERROR);
+            }
+            ProxyError::InvalidQuery => {
+                let detail = "the query contains a character that must be percent-encoded";
+                return Self::new(ProblemCode::InvalidParameter, detail);
+            }
+            ProxyError::RequestBodyAborted(_) => {
+                return Self::new(ProblemCode::BadRequest, "the request body cannot be read");
+            }
+            ProxyError::Unreachable => {
+                (ProblemCode::UpstreamUnreachable, format!("cannot connect to the {upstream_name}"))
+            }
+            ProxyError::ConnectionLost => (
+                ProblemCode::UpstreamUnreachable,
+                format!("the {upstream_name} closed the connection before completing its response"),
+            ),
+            ProxyError::Timeout => (
+                ProblemCode::UpstreamTimeout,
+                format!("the {upstream_name} did not respond in time"),
+            ),
+            ProxyError::InvalidResponse => (
+                ProblemCode::UpstreamInvalid,
+                format!("the {upstream_name} returned an invalid response"),
+            ),
+        };
+        Self::new(code, detail)
+    }
+
+    /// Maps a status that the framework or the listener chose to its problem.
+    pub(crate) fn from_status(status: StatusCode) -> Self {
+        match status {
+            StatusCode::NOT_FOUND => Self::new(ProblemCode::NotFound, "no such route"),
+            StatusCode::METHOD_NOT_ALLOWED => Self::new(
+                ProblemCode::MethodNotAllowed,
+                "this route does not support the method; the Allow header lists those it does",
+            ),
+            StatusCode::REQUEST_TIMEOUT => {
+                Self::new(ProblemCode::RequestTimeout, "the request timed out")
+            }
+            StatusCode::PAYLOAD_TOO_LARGE => {
+                Self::new(ProblemCode::PayloadTooLarge, "the request body is too large")
+            }
+            StatusCode::URI_TOO_LONG => {
+                Self::new(ProblemCode::UriTooLong, "the request URI is too long")
+            }
+            StatusCode::UNSUPPORTED_MEDIA_TYPE => {
+                Self::new(ProblemCode::UnsupportedMediaType, "the Content-Type is not supported")
+            }
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
+                Self::new(ProblemCode::HeadersTooLarge, "the request headers are too large")
+            }
+            StatusCode::TOO_MANY_REQUESTS => {
+                let detail = "too many connections from this client";
+                Self { retry_after: Some(1), ..Self::new(ProblemCode::RateLimited, detail) }
+            }
+            StatusCode::SERVICE_UNAVAILABLE => {
+                let detail = "the service has reached its connection limit";
+                Self { retry_after: Some(1), ..Self::new(ProblemCode::Overloaded, detail) }
+            }
+            status if status.is_client_error() => {
+                Self::new(ProblemCode::BadRequest, "malformed request")
+            }
+            _ => {
+                Self::new(ProblemCode::InternalError, "internal error; the log has the request id")
+            }
+        }
+    }
+
+    /// Returns the response to an unsupported method. `allowed` is the value of the `Allow` header.
+    pub(crate) fn method_not_allowed(allowed: &'static str) -> Response {
+        let problem = Self::from_status(StatusCode::METHOD_NOT_ALLOWED);
+        ([(header::ALLOW, allowed)], problem).into_response()
+    }
+
+    /// Returns the detail.
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// Returns `response` as the error's response, for a route whose clients know another body than a problem.
+    pub(crate) fn with_body(&self, mut response: Response) -> Response {
+        *response.status_mut() = self.code.status();
+        response.extensions_mut().insert(PassThroughError);
+        self.write_headers(response.headers_mut());
+        response
+    }
+
+    fn write_headers(&self, headers: &mut HeaderMap) {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(seconds) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+    }
+
+    /// Serialises the body with this request id.
+    pub(crate) fn body(&self, request_id: &str, trace_id: Option<String>) -> Vec<u8> {
+        let status = self.code.status();
+        let body = ProblemBody {
+            r#type: "about:blank",
+            title: status.canonical_reason().unwrap_or_default(),
+            status: status.as_u16(),
+            detail: &self.detail,
+            code: self.code,
+            request_id,
+            trace_id,
+        };
+        serde_json::to_vec(&body).expect("a struct of strings serialises")
+    }
+}
+
+/// Rounds up to whole seconds, at least 1.
+pub(crate) fn whole_seconds(duration: Duration) -> u64 {
+    (duration.as_secs() + u64::from(duration.subsec_nanos() > 0)).max(1)
+}
+
+/// Marks a response that keeps its body although it is an error: one of an upstream, or one in the format of another
+/// service.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PassThroughError;
+
+/// Turns an error response into the problem of the request `id`: the problem that the response carries, or the one of
+/// its status if the framework made it.
+pub(crate) fn write_problem(
+    response: &mut Response,
+    request_id: &HeaderValue,
+    trace_id: Option<TraceId>,
+) {
+    if response.extensions_mut().remove::<PassThroughError>().is_some() {
+        return;
+    }
+    let status = response.status();
+    let problem =
+        response.extensions_mut().remove().unwrap_or_else(|| Problem::from_status(status));
+    *response.body_mut() = problem
+        .body(request_id.to_str().unwrap_or_default(), trace_id.map(|id| id.to_string()))
+        .into();
+    let headers = response.headers_mut();
+    headers.remove(header::CONTENT_LENGTH);
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    problem.write_headers(headers);
+    if problem.code == ProblemCode::BadRequest {
+        // After a malformed request the rest of the connection cannot be parsed.
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = self.code.status().into_response();
+        response.extensions_mut().insert(self);
+        response
+    }
+}
+
+/// Error response (RFC 9457).
+#[derive(Serialize, ToSchema)]
+#[schema(as = Problem)]
+pub(crate) struct ProblemBody<'a> {
+    r#type: &'static str,
+    /// Reason phrase of the status.
+    title: &'static str,
+    status: u16,
+    /// Description of this occurrence, for people.
+    detail: &'a str,
+    /// Stable error code, for programs.
+    code: ProblemCode,
+    /// As in `X-Request-Id`.
+    request_id: &'a str,
+    /// Id of the OpenTelemetry trace, if tracing is on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    trace_id: Option<String>,
+}

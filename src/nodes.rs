@@ -1,0 +1,363 @@
+//! Typed JSON-RPC calls to nodes: lenient on the wire, strict in the result.
+//!
+//! The caller sets one deadline around the future; dropping the future ends the call. Bodies have a size limit.
+//! Redirects are off, and URLs come from the configuration alone. The text of an [`Error`] never contains a URL.
+//!
+//! Polls and reads share the state of the nodes. A poll never waits for a read: they use separate connections, and a
+//! failed read never counts against a node in the order of the polls.
+
+pub(crate) mod body_snippet;
+pub(crate) mod chain_upstreams;
+pub(crate) mod circuit_breaker;
+pub(crate) mod fee_history;
+pub(crate) mod http_client;
+pub(crate) mod jitter;
+pub(crate) mod json;
+pub(crate) mod new_heads;
+pub(crate) mod newest_header;
+pub(crate) mod node_breaker;
+pub(crate) mod poll_deadline;
+pub(crate) mod quantity;
+pub(crate) mod read_budget;
+pub(crate) mod read_health;
+pub(crate) mod reads;
+pub(crate) mod reply;
+pub(crate) mod stateless_node_client;
+pub(crate) mod upstream_node;
+
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+pub use body_snippet::BodySnippet;
+pub use chain_upstreams::{Candidate, ChainUpstreams};
+pub use fee_history::{FeeHistoryRequest, MalformedFeeHistory};
+pub use new_heads::NewHeadsSubscription;
+pub(crate) use quantity::{QuantityError, parse as parse_quantity};
+pub use reads::{Call, ReadError};
+pub use reply::{NodeResponse, parse_reply};
+pub(crate) use stateless_node_client::StatelessNodeClient;
+pub use upstream_node::UpstreamNode;
+
+use crate::config::{self, Config, UpstreamUrl, WebSocketUrl};
+
+use crate::observe::memory_budget::{MemoryBudget, MemoryExhausted, ReservedBuffer};
+use crate::observe::redaction::Redactor;
+use crate::observe::traces::Span;
+
+/// HTTP client of all calls, with one connection pool for polls and one for reads. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct JsonRpcClient {
+    poll_http: reqwest::Client,
+    read_http: reqwest::Client,
+    /// True if the start of a reply may be logged: no RPC URL may contain a secret.
+    logs_reply_bodies: bool,
+    /// Redacts the URLs of all chains, because a node may know the URL of another.
+    redactor: Arc<Redactor>,
+}
+
+/// One node of a chain.
+#[derive(Debug, Clone)]
+pub(crate) struct NodeEndpoint {
+    url: UpstreamUrl,
+    /// Chain that the node must serve.
+    chain_id: u64,
+    /// Index in `rpc_urls`, continued in `read_urls`.
+    index: usize,
+}
+
+/// Limit of a reply's body.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BodyLimit<'a> {
+    max_bytes: usize,
+    /// Budget that the bytes are charged to, if any.
+    memory: Option<&'a MemoryBudget>,
+}
+
+impl JsonRpcClient {
+    /// Replies to polls are far smaller: a fee history of 1,024 blocks is about 100 KiB.
+    const POLL_BODY_LIMIT: BodyLimit<'static> = BodyLimit { max_bytes: 256 * 1024, memory: None };
+    /// About the size of 10,000 logs, the usual limit of providers.
+    const MAX_READ_BYTES: usize = 10 * 1024 * 1024;
+    /// A header comes with the hashes of its block's transactions: 69 bytes for each.
+    const HEADER_BODY_LIMIT: BodyLimit<'static> =
+        BodyLimit { max_bytes: 2 * 1024 * 1024, memory: None };
+    const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+    /// Creates both pools, without connections, for the nodes in `config`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the TLS backend cannot start.
+    pub fn new(config: &Config) -> Result<Self, reqwest::Error> {
+        // As many as may be in use, so that a burst reuses connections.
+        let max_idle = config.rpc.max_in_flight.get();
+        let build_client = || {
+            http_client::builder()
+                .pool_idle_timeout(Self::POOL_IDLE_TIMEOUT)
+                .pool_max_idle_per_host(max_idle)
+                .build()
+        };
+        let mut urls = config.chains.iter().flat_map(config::Chain::upstream_urls);
+        let logs_reply_bodies = !urls.any(UpstreamUrl::may_contain_secret);
+        let chains = &config.chains;
+        let urls = chains.iter().flat_map(config::Chain::upstream_urls);
+        let urls = urls.flat_map(UpstreamUrl::secrets);
+        let sockets = chains.iter().flat_map(|chain| &chain.ws_urls);
+        let redactor = Arc::new(Redactor::new(urls.chain(sockets.flat_map(WebSocketUrl::secrets))));
+        // Each client reads the system's certificates. In parallel the first poll waits only once.
+        let (poll_http, read_http) = std::thread::scope(|scope| {
+            let reads = scope.spawn(build_client);
+            (build_client(), reads.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        });
+        Ok(Self { poll_http: poll_http?, read_http: read_http?, logs_reply_bodies, redactor })
+    }
+
+    /// Calls `method` at `node` for a poll and returns the `result`.
+    async fn call_for_poll(
+        &self,
+        node: &NodeEndpoint,
+        method: &str,
+        params: &serde_json::Value,
+    ) -> Result<Box<RawValue>, Error> {
+        let parse = |body: &Bytes, status, id| parse_reply(body, status, id);
+        self.call(&self.poll_http, node, method, params, Self::POLL_BODY_LIMIT, parse).await
+    }
+
+    /// Calls `method` at `node`, whose reply may have a header, and returns the `result`.
+    async fn call_for_header(
+        &self,
+        node: &NodeEndpoint,
+        method: &str,
+        params: &serde_json::Value,
+    ) -> Result<Box<RawValue>, Error> {
+        let parse = |body: &Bytes, status, id| parse_reply(body, status, id);
+        self.call(&self.poll_http, node, method, params, Self::HEADER_BODY_LIMIT, parse).await
+    }
+
+    /// Requests the chain id over the connections of reads.
+    async fn fetch_chain_id(&self, node: &NodeEndpoint) -> Result<Box<RawValue>, Error> {
+        let parse = |body: &Bytes, status, id| parse_reply(body, status, id);
+        let params = serde_json::Value::Array(Vec::new());
+        self.call(&self.read_http, node, "eth_chainId", &params, Self::POLL_BODY_LIMIT, parse).await
+    }
+
+    /// Forwards a read and returns the node's response. Its bytes are charged to `memory`.
+    async fn forward_read(
+        &self,
+        node: &NodeEndpoint,
+        call: Call<'_>,
+        memory: &MemoryBudget,
+    ) -> Result<NodeResponse, Error> {
+        let limit = BodyLimit { max_bytes: Self::MAX_READ_BYTES, memory: Some(memory) };
+        self.call(&self.read_http, node, call.method, call.params, limit, reply::parse_read_reply)
+            .await
+    }
+
+    /// Makes one call. `parse` gets the reply's body, its status and the call's id.
+    async fn call<P: Serialize + ?Sized, T>(
+        &self,
+        http: &reqwest::Client,
+        node: &NodeEndpoint,
+        method: &str,
+        params: &P,
+        limit: BodyLimit<'_>,
+        parse: impl Fn(&Bytes, u16, u64) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+        let request = reply::Request::new(id, method, params);
+        let mut span = Span::for_rpc_call(method, node.chain_id, node.index);
+        let outcome =
+            self.send(http, node, &request, limit, |body, status| parse(body, status, id)).await;
+        match &outcome {
+            Ok(_) => span.record_success(),
+            Err(error) => span.record_failure(error.reason()),
+        }
+        outcome
+    }
+
+    async fn send<T>(
+        &self,
+        http: &reqwest::Client,
+        node: &NodeEndpoint,
+        request: &(impl Serialize + ?Sized),
+        limit: BodyLimit<'_>,
+        parse: impl Fn(&Bytes, u16) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let response = http.post(node.url.expose().clone()).json(request).send().await?;
+        let status = response.status().as_u16();
+        let retry_after = http_client::retry_after(response.headers());
+        let body = if http_client::has_content_encoding(response.headers()) {
+            Err(Error::UnexpectedEncoding)
+        } else {
+            read_body(response, limit).await
+        };
+        let (outcome, body) = match body {
+            Ok(body) => (parse(&body, status), body),
+            Err(error) => (Err(error), Bytes::new()),
+        };
+        let snippet = || BodySnippet::new(&body, self.logs_reply_bodies);
+        outcome.map_err(|error| match error {
+            // The status decides, whatever the size or encoding of the body.
+            _ if status == reply::TOO_MANY_REQUESTS => Error::RateLimited(retry_after),
+            Error::RateLimited(_) => Error::RateLimited(retry_after),
+            Error::Status(status, _) => Error::Status(status, snippet()),
+            Error::NotJson(_) => Error::NotJson(snippet()),
+            Error::Node(code, _) => Error::Node(code, self.error_message(&body)),
+            error => error,
+        })
+    }
+}
+
+impl JsonRpcClient {
+    /// Returns the beginning of the message of the error in this reply, without secrets of URLs.
+    fn error_message(&self, body: &[u8]) -> BodySnippet {
+        let message = reply::error_message(body).unwrap_or_default();
+        BodySnippet::new(self.redactor.redact_text(&message).as_bytes(), true)
+    }
+}
+
+/// Reads the whole body. A charged body is released when its last slice is dropped.
+async fn read_body(mut response: reqwest::Response, limit: BodyLimit<'_>) -> Result<Bytes, Error> {
+    // Replies to polls are not charged. There are few, and clients must not make them fail.
+    let unlimited = MemoryBudget::new(usize::MAX);
+    let mut body = ReservedBuffer::new(limit.max_bytes, limit.memory.unwrap_or(&unlimited));
+    while let Some(chunk) = response.chunk().await? {
+        if body.len().saturating_add(chunk.len()) > limit.max_bytes {
+            return Err(Error::TooLarge(limit.max_bytes));
+        }
+        body.try_extend(&chunk)?;
+    }
+    Ok(body.into_bytes())
+}
+
+/// Error of a call.
+#[derive(Debug, thiserror::Error, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub enum Error {
+    /// No complete reply before the deadline.
+    #[error("no response within {0:?}")]
+    Timeout(Duration),
+    /// No connection: refused, unknown host, or TLS failure.
+    #[error("cannot connect")]
+    Unreachable(#[source] reqwest::Error),
+    /// The connection failed during the call.
+    #[error("the connection failed")]
+    Transport(#[source] reqwest::Error),
+    /// The body exceeds the limit of this many bytes.
+    #[error("the body is larger than {} KiB", .0 / 1024)]
+    TooLarge(usize),
+    /// The memory budget is exhausted, which is not the node's fault.
+    #[error(transparent)]
+    NoMemory(#[from] MemoryExhausted),
+    /// The body is compressed, although the request did not ask for it.
+    #[error("the body has a content encoding that was not requested")]
+    UnexpectedEncoding,
+    /// An HTTP error status without a JSON-RPC body.
+    #[error("HTTP status {0}: {1}")]
+    #[strum(serialize = "http_status")]
+    Status(u16, BodySnippet),
+    /// The body is not JSON.
+    #[error("the body is not JSON: {0}")]
+    NotJson(BodySnippet),
+    /// The node limits the rate. Holds the time to wait, if the node states it.
+    #[error("the node is rate limiting")]
+    RateLimited(Option<Duration>),
+    /// The reads of clients have used up their budget of this node. Holds the time to wait. No call was sent.
+    #[error("the read budget of the node is exhausted")]
+    BudgetExhausted(Duration),
+    /// The node does not have the method.
+    #[error("the node does not support the method")]
+    Unsupported,
+    /// The node has not yet seen the requested block.
+    #[error("the node does not have the block yet")]
+    BeyondHead,
+    /// JSON, but not a valid reply to this call.
+    #[error("invalid reply: {0}")]
+    InvalidReply(&'static str),
+    /// The node's own error, with its code if it has one, and the beginning of its message without secrets of URLs.
+    #[error("the node returned error {code}: {message}", code = .0.map_or("without a code".into(), |code| code.to_string()), message = .1)]
+    #[strum(serialize = "node_error")]
+    Node(Option<i64>, BodySnippet),
+    /// The node serves another chain than the configured one.
+    #[error("the node serves chain {found}, not {expected}")]
+    WrongChain {
+        /// The configured chain id.
+        expected: u64,
+        /// The node's chain id.
+        found: u128,
+    },
+    /// A read could not verify the node's chain, or waited for another read that could not.
+    #[error("the chain of the node could not be verified")]
+    #[strum(serialize = "unverified_chain")]
+    ChainUnverified,
+    /// The fee history is malformed.
+    #[error(transparent)]
+    FeeHistory(#[from] MalformedFeeHistory),
+}
+
+impl Error {
+    /// JSON-RPC: invalid parameters.
+    const INVALID_PARAMS: i64 = -32602;
+
+    /// Label of the error, from a closed list.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::FeeHistory(malformed) => malformed.reason(),
+            error => error.into(),
+        }
+    }
+
+    /// Returns true if the node rejects the parameters.
+    pub(crate) fn is_invalid_params(&self) -> bool {
+        matches!(self, Self::Node(Some(Self::INVALID_PARAMS), _))
+    }
+}
+
+impl From<reqwest::Error> for Error {
+    fn from(error: reqwest::Error) -> Self {
+        // The URL may contain a key.
+        let error = error.without_url();
+        if error.is_connect() { Self::Unreachable(error) } else { Self::Transport(error) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nodes_error_message_is_short_and_hides_secrets_of_urls() {
+        let toml = "[chains.a]\nchain_id = 1\nrpc_urls = [\"https://node/v3/c4n4ry-0123456789\"]\n\
+                    read_urls = [\"https://reads/v3/c4n4ry-abcdef\"]";
+        let client = JsonRpcClient::new(&Config::from_toml(toml).unwrap()).unwrap();
+        let message = |json: &str| {
+            let reply = format!(r#"{{"jsonrpc":"2.0","id":1,"error":{json}}}"#);
+            client.error_message(reply.as_bytes()).to_string()
+        };
+        assert_eq!(
+            message(r#"{"code":-32000,"message":"eth_feeHistory is disabled"}"#),
+            "eth_feeHistory is disabled"
+        );
+        let redacted = message(r#"{"code":1,"message":"no project c4n4ry-0123456789 \n"}"#);
+        assert!(redacted.starts_with("no project *") && redacted.ends_with(" \\n"), "{redacted}");
+        assert!(!redacted.contains("c4n4ry"));
+        let of_reads = message(r#"{"code":1,"message":"no project c4n4ry-abcdef"}"#);
+        assert!(!of_reads.contains("c4n4ry"), "{of_reads}");
+        let toml = toml.replace("/v3/c4n4ry-0123456789", "");
+        let client = JsonRpcClient::new(&Config::from_toml(&toml).unwrap()).unwrap();
+        assert!(!client.logs_reply_bodies);
+        let long = format!(r#"{{"code":1,"message":"{}"}}"#, "long ".repeat(1000));
+        assert_eq!(message(&long).len(), 128);
+        for without in [r#""text""#, r#"{"code":1}"#, r#"{"message":1}"#, "null"] {
+            assert_eq!(message(without), "(empty)");
+        }
+    }
+}

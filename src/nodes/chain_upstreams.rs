@@ -1,0 +1,211 @@
+//! The nodes of one chain, and the order in which they are called.
+
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::circuit_breaker::Availability;
+use super::fee_history::{BlockCountEncoding, FeeHistoryRequest};
+use super::poll_deadline::PollDeadline;
+use super::read_budget::ReadBudget;
+use super::{JsonRpcClient, NodeEndpoint, UpstreamNode};
+use crate::config::{self, UpstreamUrl};
+use prometheus_client::metrics::family::Family;
+
+use crate::observe::metrics::{AttemptLabels, Counter, Metrics};
+use crate::observe::redaction::Redactor;
+
+/// All upstreams of one chain, in order of preference: those of `rpc_urls`, then those that are only in `read_urls`.
+#[derive(Debug)]
+pub struct ChainUpstreams {
+    /// The chain's key.
+    chain: String,
+    polled: Vec<UpstreamNode>,
+    /// Upstreams that are never polled.
+    read_only: Vec<UpstreamNode>,
+    /// Indices of the upstreams for reads, in order of preference.
+    for_reads: Vec<usize>,
+    poll_deadline: Mutex<PollDeadline>,
+    redactor: Arc<Redactor>,
+    read_counters: Family<AttemptLabels, Counter>,
+}
+
+impl ChainUpstreams {
+    /// Maximum time until the next poll after all upstreams failed, also on a chain with a longer block time.
+    pub const MAX_RETRY_INTERVAL: Duration = Duration::from_secs(5);
+
+    /// Creates the upstreams of each chain. No call is made yet.
+    #[must_use]
+    pub fn for_chains(
+        client: &JsonRpcClient,
+        chains: &[config::Chain],
+        metrics: &Metrics,
+    ) -> Vec<Arc<Self>> {
+        let new_upstreams = |chain| Arc::new(Self::new(client, chain, metrics));
+        chains.iter().map(new_upstreams).collect()
+    }
+
+    fn new(client: &JsonRpcClient, chain: &config::Chain, metrics: &Metrics) -> Self {
+        let upstream = |(index, url): (usize, &UpstreamUrl)| {
+            let node = NodeEndpoint { url: url.clone(), chain_id: chain.chain_id, index };
+            let budget = ReadBudget::new(NonZeroU32::new(chain.reads_per_minute));
+            UpstreamNode::new(client.clone(), node, chain.block_time, chain.max_block_age(), budget)
+        };
+        let urls = chain.upstream_urls();
+        let index_of = |url| urls.iter().position(|known| *known == url);
+        let for_reads = match chain.read_urls.as_slice() {
+            [] => (0..urls.len()).collect(),
+            read_urls => read_urls.iter().filter_map(index_of).collect(),
+        };
+        let mut all: Vec<_> = urls.iter().copied().enumerate().map(upstream).collect();
+        let read_only = all.split_off(chain.rpc_urls.len());
+        Self {
+            chain: chain.key.clone(),
+            polled: all,
+            read_only,
+            for_reads,
+            poll_deadline: Mutex::new(PollDeadline::new(chain.block_time, chain.poll_timeout())),
+            redactor: Arc::clone(&client.redactor),
+            read_counters: metrics.upstream_reads_total.clone(),
+        }
+    }
+
+    /// Upstreams of `rpc_urls`, in order of preference.
+    pub(crate) fn polled(&self) -> &[UpstreamNode] {
+        &self.polled
+    }
+
+    /// Returns the parameters of a read of a fee history as JSON, in the form that the first upstream accepts.
+    pub(crate) fn fee_history_params(&self, request: &FeeHistoryRequest) -> String {
+        let first = self.polled.first().map(UpstreamNode::block_count_encoding);
+        request.params(first.unwrap_or(BlockCountEncoding::Quantity)).to_string()
+    }
+
+    /// Upstreams of `rpc_urls`, then those of `read_urls` alone.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &UpstreamNode> {
+        self.polled.iter().chain(&self.read_only)
+    }
+
+    /// Upstreams for reads with their indices, in order of preference.
+    pub(crate) fn for_reads(&self) -> impl Iterator<Item = (usize, &UpstreamNode)> {
+        self.for_reads.iter().filter_map(|index| Some((*index, self.get(*index)?)))
+    }
+
+    /// Returns the upstream with this index in `rpc_urls`, continued in `read_urls`.
+    pub(crate) fn get(&self, index: usize) -> Option<&UpstreamNode> {
+        self.all().nth(index)
+    }
+
+    pub(crate) fn chain(&self) -> &str {
+        &self.chain
+    }
+
+    pub(crate) fn redactor(&self) -> &Redactor {
+        &self.redactor
+    }
+
+    /// Counts a read at the upstream with this index: `ok`, or the reason of the failure.
+    pub(crate) fn count_read(&self, upstream: usize, outcome: &'static str) {
+        let labels = AttemptLabels { chain: self.chain.clone(), upstream, outcome };
+        self.read_counters.get_or_create(&labels).increment();
+    }
+
+    /// Deadline of one attempt at one upstream, at present.
+    #[must_use]
+    pub fn attempt_deadline(&self) -> Duration {
+        self.poll_deadline().current()
+    }
+
+    /// Records a poll without a good reply in which an upstream timed out. The next one waits longer.
+    pub(crate) fn record_timeouts(&self) {
+        let mut deadline = self.poll_deadline();
+        if deadline.record_timeouts() {
+            let deadline = deadline.current();
+            tracing::warn!(
+                chain = self.chain,
+                ?deadline,
+                "no upstream responded in time; deadline extended"
+            );
+        }
+    }
+
+    /// Records the time that the first good reply of a poll took.
+    pub(crate) fn record_reply_time(&self, took: Duration) {
+        self.poll_deadline().record_reply(took);
+    }
+
+    fn poll_deadline(&self) -> MutexGuard<'_, PollDeadline> {
+        self.poll_deadline.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns true if the polled upstream with this index has an old head, and another one a newer block that is not
+    /// old.
+    pub(crate) fn is_behind(&self, index: usize) -> bool {
+        let Some(upstream) = self.polled.get(index).filter(|upstream| upstream.has_old_head())
+        else {
+            return false;
+        };
+        self.has_newer_block(upstream.head().header().map(|header| header.number), index)
+    }
+
+    /// Returns true if a polled upstream besides the one with this index has a block that is not old, and newer than
+    /// `number`; `None`: any block is newer.
+    pub(crate) fn has_newer_block(&self, number: Option<u64>, except: usize) -> bool {
+        self.polled.iter().enumerate().any(|(index, other)| {
+            let header = other.head().header().filter(|_| index != except && !other.has_old_head());
+            header.is_some_and(|header| number.is_none_or(|number| header.number > number))
+        })
+    }
+
+    /// Reads the newest headers that are due at `now`: of the upstream with the index `in_use`, and of those whose head
+    /// is old. The others are read when they are polled. Ends within `deadline`.
+    pub(crate) async fn read_due_heads(&self, in_use: Option<usize>, deadline: Duration) {
+        let now = Instant::now();
+        let due = self.polled.iter().enumerate().filter(|(index, upstream)| {
+            let is_watched = Some(*index) == in_use || upstream.has_old_head();
+            is_watched && upstream.is_head_due(now)
+        });
+        let reads = due.map(|(_, upstream)| upstream.read_head(deadline));
+        futures_util::future::join_all(reads).await;
+    }
+
+    /// Returns true if a head is to be read by [`read_due_heads`](Self::read_due_heads).
+    pub(crate) fn has_due_head(&self, in_use: Option<usize>) -> bool {
+        let now = Instant::now();
+        self.polled.iter().enumerate().any(|(index, upstream)| {
+            (Some(index) == in_use || upstream.has_old_head()) && upstream.is_head_due(now)
+        })
+    }
+
+    /// Upstreams to poll at `now`: healthy ones first, then degraded ones, each in order of preference. One that is
+    /// behind comes last as long as another has a newer block.
+    #[must_use]
+    pub fn poll_candidates(&self, now: Instant) -> Vec<Candidate<'_>> {
+        let availability = |(index, upstream): (usize, &UpstreamNode)| {
+            (self.is_behind(index), upstream.availability(now), index)
+        };
+        let mut candidates: Vec<_> = self.polled.iter().enumerate().map(availability).collect();
+        candidates.sort_unstable();
+        let candidate = |(_, availability, index)| {
+            let upstream = self.polled.get(index)?;
+            let is_healthy = availability == Availability::Healthy;
+            (availability != Availability::Excluded).then_some(Candidate {
+                index,
+                upstream,
+                is_healthy,
+            })
+        };
+        candidates.into_iter().filter_map(candidate).collect()
+    }
+}
+
+/// An upstream that may be polled.
+#[derive(Debug, Clone, Copy)]
+pub struct Candidate<'a> {
+    /// Index in `rpc_urls`.
+    pub index: usize,
+    /// The upstream.
+    pub upstream: &'a UpstreamNode,
+    /// True if it has not failed lately.
+    pub is_healthy: bool,
+}

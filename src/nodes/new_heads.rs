@@ -1,0 +1,320 @@
+//! Announcements of new blocks over a WebSocket (`eth_subscribe`, `newHeads`).
+//!
+//! An announcement only triggers a poll. Its block number is not trusted, and a missing announcement changes nothing.
+//!
+//! The URLs are tried in order of preference, for ever, 0.5 to 60 s apart. After a connection that announced a block
+//! the first URL is tried again, otherwise the next one.
+
+use std::convert::Infallible;
+use std::time::{Duration, Instant};
+
+use futures_util::{SinkExt, StreamExt};
+use prometheus_client::metrics::gauge::Gauge;
+use reqwest::header::{
+    CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
+};
+use reqwest::{StatusCode, Upgraded};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::watch;
+use tokio::time::{timeout, timeout_at};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::client::generate_key;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{self, Message};
+
+use super::http_client;
+use super::jitter;
+use super::quantity;
+use crate::config::{self, WebSocketUrl};
+use crate::observe::log_on_change::LogOnChange;
+use crate::observe::metrics::{ChainLabels, Counter, Metrics};
+use crate::observe::redaction::Redactor;
+
+/// Subscription to one chain's announcements.
+#[derive(Debug)]
+pub struct NewHeadsSubscription {
+    chain: String,
+    urls: Vec<WebSocketUrl>,
+    http: reqwest::Client,
+    /// The connection is closed after this time without a new block.
+    head_timeout: Duration,
+    head_sender: watch::Sender<u64>,
+    up_gauge: Gauge,
+    announcement_counter: Counter,
+    outcome_log: LogOnChange,
+    redactor: Redactor,
+}
+
+/// Reason why there are no announcements.
+#[derive(Debug, thiserror::Error)]
+enum SubscriptionError {
+    #[error("the connection failed")]
+    Http(#[source] reqwest::Error),
+    #[error("the upgrade response has HTTP status {0}, not 101")]
+    NotUpgraded(u16),
+    #[error("the upgrade response does not match the request")]
+    HandshakeMismatch,
+    #[error("the connection failed")]
+    Protocol(#[from] tungstenite::Error),
+    #[error("no response in time")]
+    SubscribeTimeout,
+    #[error("no block announced within the time limit")]
+    HeadTimeout,
+    #[error("the node closed the connection")]
+    Closed,
+    #[error("the node rejected the subscription: {0}")]
+    SubscriptionRejected(String),
+}
+
+/// Any message: the response to the subscription, or an announcement.
+#[derive(Debug, Deserialize)]
+struct SubscriptionMessage<'a> {
+    #[serde(default)]
+    id: Option<u64>,
+    #[serde(default, borrow)]
+    result: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    error: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    params: Option<HeadNotification<'a>>,
+}
+
+#[derive(Debug, Deserialize)]
+struct HeadNotification<'a> {
+    #[serde(borrow)]
+    subscription: &'a RawValue,
+    #[serde(borrow)]
+    result: BlockHeader<'a>,
+}
+
+#[derive(Debug, Deserialize)]
+struct BlockHeader<'a> {
+    #[serde(borrow)]
+    number: &'a RawValue,
+}
+
+impl SubscriptionError {
+    /// Label of the error, from a closed list.
+    fn reason(&self) -> &'static str {
+        match self {
+            Self::Http(_) | Self::Protocol(_) => "connection",
+            Self::NotUpgraded(_) | Self::HandshakeMismatch => "no_websocket",
+            Self::SubscribeTimeout | Self::HeadTimeout => "timeout",
+            Self::Closed => "closed",
+            Self::SubscriptionRejected(_) => "refused",
+        }
+    }
+}
+
+impl NewHeadsSubscription {
+    const SUBSCRIBE: &str =
+        r#"{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}"#;
+    const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
+    /// A header has about 2 KiB.
+    const MAX_MESSAGE_BYTES: usize = 256 * 1024;
+    /// Size from which the write buffer is flushed, and its limit. The service sends only a subscription and pongs.
+    const WRITE_BUFFER_BYTES: [usize; 2] = [4 * 1024, 16 * 1024];
+    const MIN_HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+    /// First and longest delay between two attempts. Jitter adds up to as much again.
+    const RECONNECT_DELAYS: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(30)];
+
+    /// Creates the subscription of `chain`. The receiver has the number of the last announced block; 0: none yet.
+    /// `None`: the chain has no WebSocket URLs.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the TLS backend cannot start.
+    pub fn new(
+        chain: &config::Chain,
+        metrics: &Metrics,
+    ) -> Result<Option<(Self, watch::Receiver<u64>)>, reqwest::Error> {
+        if chain.ws_urls.is_empty() {
+            return Ok(None);
+        }
+        let (head_sender, head_receiver) = watch::channel(0);
+        let labels = ChainLabels { chain: chain.key.clone() };
+        let listener = Self {
+            chain: chain.key.clone(),
+            urls: chain.ws_urls.clone(),
+            http: http_client::builder().http1_only().pool_max_idle_per_host(0).build()?,
+            head_timeout: chain.block_time.saturating_mul(10).max(Self::MIN_HEAD_TIMEOUT),
+            head_sender,
+            up_gauge: metrics.new_heads_up.get_or_create_owned(&labels),
+            announcement_counter: metrics.new_heads_total.get_or_create_owned(&labels),
+            outcome_log: LogOnChange::default(),
+            redactor: Redactor::new(chain.ws_urls.iter().flat_map(WebSocketUrl::secrets)),
+        };
+        Ok(Some((listener, head_receiver)))
+    }
+
+    /// Receives announcements and reconnects for ever. Dropping the future stops it.
+    pub async fn run(self) -> Infallible {
+        let [initial_delay, max_delay] = Self::RECONNECT_DELAYS;
+        let mut delay = initial_delay;
+        let mut attempts = self.urls.iter().enumerate().cycle();
+        loop {
+            let Some((index, url)) = attempts.next() else {
+                std::future::pending::<()>().await;
+                continue;
+            };
+            let started = Instant::now();
+            let mut newest = 0;
+            let Err(failure) = self.listen(url, index, &mut newest).await;
+            self.up_gauge.set(0);
+            self.log_failure(index, &failure);
+            if newest > 0 {
+                attempts = self.urls.iter().enumerate().cycle();
+            }
+            // A connection that ends early does not reset the delay.
+            if newest > 0 && started.elapsed() > max_delay {
+                delay = initial_delay;
+            }
+            tokio::time::sleep(delay + jitter::random_up_to(delay)).await;
+            delay = (delay * 2).min(max_delay);
+        }
+    }
+
+    /// Receives announcements at `url` until the connection fails. `newest` becomes the highest announced number.
+    async fn listen(
+        &self,
+        url: &WebSocketUrl,
+        index: usize,
+        newest: &mut u64,
+    ) -> Result<Infallible, SubscriptionError> {
+        let subscribe = async {
+            let mut socket = self.connect(url).await?;
+            socket.send(Message::text(Self::SUBSCRIBE)).await?;
+            let subscription = await_subscription_id(&mut socket).await?;
+            Ok::<_, SubscriptionError>((socket, subscription))
+        };
+        let subscribed = timeout(Self::SUBSCRIBE_TIMEOUT, subscribe).await;
+        let (mut socket, subscription) =
+            subscribed.map_err(|_| SubscriptionError::SubscribeTimeout)??;
+        self.up_gauge.set(1);
+        if self.outcome_log.changed_to(Ok(())) {
+            tracing::info!(
+                chain = self.chain,
+                websocket = index,
+                "block announcements established"
+            );
+        }
+        // Other messages, such as pings, do not extend the deadline: the subscription may be dead all the same.
+        let mut deadline = tokio::time::Instant::now() + self.head_timeout;
+        loop {
+            let message = timeout_at(deadline, socket.next())
+                .await
+                .map_err(|_| SubscriptionError::HeadTimeout)?;
+            let message = message.ok_or(SubscriptionError::Closed)??;
+            let Message::Text(text) = message else { continue };
+            let Some(number) = parse_new_head(&text, &subscription) else { continue };
+            self.announcement_counter.increment();
+            if number > *newest {
+                *newest = number;
+                deadline = tokio::time::Instant::now() + self.head_timeout;
+            }
+            self.head_sender.send_replace(number);
+        }
+    }
+
+    /// Connects with the settings of every other request: the same TLS, no redirects, no proxies.
+    async fn connect(
+        &self,
+        url: &WebSocketUrl,
+    ) -> Result<WebSocketStream<Upgraded>, SubscriptionError> {
+        let key = generate_key();
+        let request = self
+            .http
+            .get(url.expose())
+            .header(CONNECTION, "Upgrade")
+            .header(UPGRADE, "websocket")
+            .header(SEC_WEBSOCKET_VERSION, "13")
+            .header(SEC_WEBSOCKET_KEY, &key);
+        let http = |error: reqwest::Error| SubscriptionError::Http(error.without_url());
+        let response = request.send().await.map_err(http)?;
+        if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+            return Err(SubscriptionError::NotUpgraded(response.status().as_u16()));
+        }
+        let accept = response.headers().get(SEC_WEBSOCKET_ACCEPT);
+        if accept
+            .is_none_or(|accept| accept.as_bytes() != derive_accept_key(key.as_bytes()).as_bytes())
+        {
+            return Err(SubscriptionError::HandshakeMismatch);
+        }
+        let stream = response.upgrade().await.map_err(http)?;
+        let limits = WebSocketConfig::default()
+            .max_message_size(Some(Self::MAX_MESSAGE_BYTES))
+            .max_frame_size(Some(Self::MAX_MESSAGE_BYTES))
+            .write_buffer_size(Self::WRITE_BUFFER_BYTES[0])
+            .max_write_buffer_size(Self::WRITE_BUFFER_BYTES[1]);
+        Ok(WebSocketStream::from_raw_socket(stream, Role::Client, Some(limits)).await)
+    }
+
+    fn log_failure(&self, index: usize, failure: &SubscriptionError) {
+        let reason = failure.reason();
+        if self.outcome_log.changed_to(Err(reason)) {
+            let causes =
+                std::iter::successors(std::error::Error::source(failure), |error| error.source());
+            let error = causes.fold(failure.to_string(), |text, cause| format!("{text}: {cause}"));
+            let error = self.redactor.redact_text(&error);
+            let chain = self.chain.as_str();
+            tracing::warn!(
+                chain,
+                websocket = index,
+                reason,
+                error,
+                "block announcements lost; polling on schedule"
+            );
+        }
+    }
+}
+
+/// Waits for the subscription id, as the node writes it.
+async fn await_subscription_id(
+    socket: &mut WebSocketStream<Upgraded>,
+) -> Result<String, SubscriptionError> {
+    loop {
+        let message = socket.next().await.ok_or(SubscriptionError::Closed)??;
+        let Message::Text(text) = message else { continue };
+        let Ok(message) = serde_json::from_str::<SubscriptionMessage<'_>>(&text) else { continue };
+        match (message.result, message.error) {
+            (Some(name), None) if message.id == Some(1) => return Ok(name.get().to_owned()),
+            (_, Some(error)) => {
+                return Err(SubscriptionError::SubscriptionRejected(
+                    error.get().chars().take(200).collect(),
+                ));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns the announced block number. `None`: not an announcement.
+fn parse_new_head(text: &str, subscription: &str) -> Option<u64> {
+    let message: SubscriptionMessage<'_> = serde_json::from_str(text).ok()?;
+    let HeadNotification { subscription: name, result } = message.params?;
+    let number = u64::try_from(quantity::parse(result.number.get()).ok()?).ok()?;
+    (name.get() == subscription).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_valid_head_notifications_are_parsed() {
+        let text = r#"{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":"0x1f","result":
+            {"number":"0x1b4","hash":"0x00","logsBloom":"0x00","unknown":[{}]}}}"#;
+        assert_eq!(parse_new_head(text, "\"0x1f\""), Some(436));
+        assert_eq!(parse_new_head(text, "\"0x1e\""), None);
+        for invalid in ["", "{}", "[]", "null", "{\"params\":{}}", "{\"params\":null}", "\u{0}"] {
+            assert_eq!(parse_new_head(invalid, "\"0x1f\""), None, "{invalid}");
+        }
+        assert_eq!(parse_new_head(&text.replace("\"0x1b4\"", "7"), "\"0x1f\""), Some(7));
+        for number in ["\"\"", "\"0x\"", "null", "{}", "\"0x1ffffffffffffffff\"", "\"-1\""] {
+            let odd = text.replace("\"0x1b4\"", number);
+            assert_eq!(parse_new_head(&odd, "\"0x1f\""), None, "{odd}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The newest header of a node, which tells how old its head is, and when it is read.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::{Error, JsonRpcClient, NodeEndpoint, quantity};
+use crate::fees::{BlockAge, HeadReading, HeaderTime};
+
+/// The last reading of a node's head, and when the next one is due.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct HeadRecord {
+    reading: HeadReading,
+    /// `None`: it was never read, or a call has failed since.
+    due_at: Option<Instant>,
+}
+
+impl HeadRecord {
+    /// Time between two readings.
+    const INTERVAL: Duration = Duration::from_secs(30);
+    /// Time after which a node is asked again that returns neither a header nor whether it syncs.
+    const SILENT_INTERVAL: Duration = Duration::from_mins(10);
+
+    /// Returns the last reading.
+    pub(crate) fn reading(&self) -> HeadReading {
+        self.reading
+    }
+
+    /// Returns true if a reply must not be used without a new reading: at the first use, after an error, and while the
+    /// head is old.
+    pub(crate) fn is_required(&self, max_age: Option<Duration>) -> bool {
+        max_age.is_some()
+            && (self.due_at.is_none() || self.reading.block_age(max_age) == BlockAge::Old)
+    }
+
+    /// Returns true if a reading is due at `now`.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        self.due_at.is_none_or(|due_at| now >= due_at)
+    }
+
+    /// Makes the next reading due, after an error.
+    pub(crate) fn mark_due(&mut self) {
+        self.due_at = None;
+    }
+
+    /// Records a reading that ended at `now`. A failed one, `None`, keeps the last.
+    pub(crate) fn record(&mut self, reading: Option<HeadReading>, now: Instant) {
+        let interval = match reading {
+            Some(HeadReading::Unknown) => Self::SILENT_INTERVAL,
+            _ => Self::INTERVAL,
+        };
+        self.due_at = Some(now + interval);
+        if let Some(reading) = reading {
+            self.reading = reading;
+        }
+    }
+}
+
+/// The year 9999.
+const MAX_UNIX_SECONDS: u64 = 253_402_300_799;
+
+#[derive(Deserialize)]
+struct Header<'a> {
+    #[serde(borrow)]
+    number: &'a RawValue,
+    #[serde(borrow)]
+    timestamp: &'a RawValue,
+}
+
+impl Header<'_> {
+    /// Returns the number, and the time in seconds since 1970; `None`: they are no quantities, or too large.
+    fn values(&self) -> Option<(u64, u64)> {
+        let number = quantity::parse(self.number.get()).ok()?.try_into().ok()?;
+        let unix_seconds: u64 = quantity::parse(self.timestamp.get()).ok()?.try_into().ok()?;
+        // A time beyond it cannot be shown.
+        (unix_seconds <= MAX_UNIX_SECONDS).then_some((number, unix_seconds))
+    }
+}
+
+/// Requests the newest header of `node`. If it returns none, asks whether it syncs.
+///
+/// # Errors
+///
+/// Returns why no reply came. A node that has neither method is no error.
+pub(crate) async fn read(
+    client: &JsonRpcClient,
+    node: &NodeEndpoint,
+) -> Result<HeadReading, Error> {
+    let params = json!(["latest", false]);
+    let header = client.call_for_header(node, "eth_getBlockByNumber", &params).await;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    match header {
+        Ok(header) => {
+            let header: Option<Header<'_>> = serde_json::from_str(header.get()).unwrap_or_default();
+            if let Some((number, unix_seconds)) = header.and_then(|header| header.values()) {
+                let header = HeaderTime::new(number, unix_seconds, Instant::now(), now);
+                return Ok(HeadReading::Header(header));
+            }
+        }
+        Err(error) if is_without_header(&error) => {}
+        Err(error) => return Err(error),
+    }
+    match client.call_for_header(node, "eth_syncing", &json!([])).await {
+        Ok(progress) if progress.get().trim_start().starts_with('{') => Ok(HeadReading::Syncing),
+        Ok(_) => Ok(HeadReading::Unknown),
+        Err(error) if is_without_header(&error) => Ok(HeadReading::Unknown),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns true if the node replied, but without what was requested.
+fn is_without_header(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::Unsupported | Error::Node(..) | Error::BeyondHead | Error::InvalidReply(_)
+    ) || matches!(error, Error::TooLarge(_) | Error::Status(..))
+}

@@ -1,0 +1,62 @@
+//! Calls of a command to a node, outside of polls and reads.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::value::RawValue;
+
+use super::http_client;
+use super::{BodyLimit, Error, JsonRpcClient, NodeEndpoint, parse_reply};
+use crate::config::UpstreamUrl;
+use crate::observe::redaction::Redactor;
+
+/// Client of one node without any memory of earlier calls.
+#[derive(Debug)]
+pub(crate) struct StatelessNodeClient {
+    client: JsonRpcClient,
+    node: NodeEndpoint,
+}
+
+impl StatelessNodeClient {
+    /// A fee history of 1,024 blocks with a dozen percentiles has less than a tenth of this.
+    const BODY_LIMIT: BodyLimit<'static> = BodyLimit { max_bytes: 8 * 1024 * 1024, memory: None };
+    /// Deadline of a call. A node may have to read a thousand blocks for it.
+    const TIMEOUT: Duration = Duration::from_mins(1);
+
+    /// Creates a client of the node at `url`. The URL appears in no output.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the TLS backend cannot start.
+    pub(crate) fn new(url: UpstreamUrl) -> Result<Self, reqwest::Error> {
+        let http = http_client::builder().build()?;
+        let shows_replies = !url.may_contain_secret();
+        let client = JsonRpcClient {
+            poll_http: http.clone(),
+            read_http: http,
+            logs_reply_bodies: shows_replies,
+            redactor: Arc::new(Redactor::new(url.secrets())),
+        };
+        // Accepts any chain.
+        Ok(Self { client, node: NodeEndpoint { url, chain_id: 0, index: 0 } })
+    }
+
+    /// Calls `method` and returns the `result`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no valid reply.
+    pub(crate) async fn call(
+        &self,
+        method: &str,
+        params: &serde_json::Value,
+    ) -> Result<Box<RawValue>, Error> {
+        let Self { client, node } = self;
+        let parse = |body: &Bytes, status, id| parse_reply(body, status, id);
+        let call = client.call(&client.poll_http, node, method, params, Self::BODY_LIMIT, parse);
+        tokio::time::timeout(Self::TIMEOUT, call)
+            .await
+            .unwrap_or(Err(Error::Timeout(Self::TIMEOUT)))
+    }
+}

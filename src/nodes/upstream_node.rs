@@ -1,0 +1,407 @@
+//! One RPC node of one chain: its state, and calls to it.
+
+use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures_util::future::{Either, select};
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::circuit_breaker::{Availability, CircuitBreaker, Exclusion};
+use super::fee_history::{BlockCountEncoding, FeeHistoryRequest};
+use super::newest_header::{self, HeadRecord};
+use super::read_budget::ReadBudget;
+use super::read_health::ReadHealth;
+use super::{
+    Call, Error, JsonRpcClient, NodeEndpoint, NodeResponse, ReadError, node_breaker, quantity,
+};
+use crate::fees::{BlockAge, FeeHistory, HeadReading};
+use crate::observe::memory_budget::MemoryBudget;
+
+/// A node behind one configured URL.
+#[derive(Debug)]
+pub struct UpstreamNode {
+    client: JsonRpcClient,
+    node: NodeEndpoint,
+    state: Mutex<NodeState>,
+    block_time: Duration,
+    /// Age of the newest block above which the node is behind; `None`: its headers are not read.
+    max_block_age: Option<Duration>,
+    read_health: Mutex<ReadHealth>,
+    /// Held by the read that verifies the chain id; other reads wait for it. No poll waits for it.
+    read_check_lock: tokio::sync::Mutex<()>,
+}
+
+/// State learnt from polls.
+#[derive(Debug, Clone, Copy)]
+struct NodeState {
+    /// When a poll last verified the node's chain; `None`: must be verified before a reply is used.
+    chain_verified_at: Option<Instant>,
+    /// True if a poll has failed.
+    has_failed: bool,
+    /// Form of the block count that the node accepts.
+    block_count_encoding: BlockCountEncoding,
+    /// Age of its head.
+    head: HeadRecord,
+    breaker: CircuitBreaker,
+}
+
+impl UpstreamNode {
+    /// A load balancer may put another node behind the URL at any time.
+    const CHAIN_CHECK_INTERVAL: Duration = Duration::from_mins(10);
+
+    /// Creates the state of `node`, whose chain has this block time, and whose head is old above `max_block_age`. Reads
+    /// take their calls from `budget`. No call is made yet.
+    pub(crate) fn new(
+        client: JsonRpcClient,
+        node: NodeEndpoint,
+        block_time: Duration,
+        max_block_age: Option<Duration>,
+        budget: ReadBudget,
+    ) -> Self {
+        let state = NodeState {
+            chain_verified_at: None,
+            has_failed: false,
+            block_count_encoding: BlockCountEncoding::Quantity,
+            head: HeadRecord::default(),
+            breaker: node_breaker::new(block_time, Duration::ZERO),
+        };
+        Self {
+            client,
+            node,
+            state: Mutex::new(state),
+            block_time,
+            max_block_age,
+            read_health: Mutex::new(ReadHealth::new(block_time, budget)),
+            read_check_lock: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Records a reply that was accepted.
+    pub fn record_success(&self) {
+        self.update(|state| state.breaker.record_success());
+        self.read_health().budget.record_poll();
+    }
+
+    /// Records a failed call, which decides when the node is polled next. After a 429 reads pause for longer than polls.
+    pub fn record_failure(&self, error: &Error) {
+        let now = Instant::now();
+        self.update(|state| {
+            node_breaker::record_error(&mut state.breaker, error, self.block_time, now);
+        });
+        if let Error::RateLimited(_) = error {
+            let retry_at = self.state().breaker.excluded_until().unwrap_or(now);
+            self.read_health().budget.record_refused_poll(retry_at, now);
+        }
+    }
+
+    /// Records a valid reply whose content was rejected.
+    pub fn record_rejected_reply(&self) {
+        self.update(|state| state.breaker.record_failure(Instant::now()));
+    }
+
+    /// Form of the block count that the node accepts, as far as polls know.
+    pub(crate) fn block_count_encoding(&self) -> BlockCountEncoding {
+        self.state().block_count_encoding
+    }
+
+    /// Availability of the node for polls.
+    pub(crate) fn availability(&self, now: Instant) -> Availability {
+        self.state().breaker.availability(now)
+    }
+
+    /// Returns true if the node is excluded from polls because it served another chain.
+    pub(crate) fn serves_another_chain(&self, now: Instant) -> bool {
+        self.state().breaker.exclusion(now) == Some(Exclusion::WrongChain)
+    }
+
+    /// Requests a fee history. Requests the chain id first when due: before the first use, after an error, and every
+    /// ten minutes. Reads the newest header beside it before the first use, after an error, and while the head is old.
+    /// Ends within `deadline`.
+    ///
+    /// # Errors
+    ///
+    /// Returns why there is no valid reply. The next call verifies the chain again unless this one has.
+    pub async fn fee_history(
+        &self,
+        request: &FeeHistoryRequest,
+        deadline: Duration,
+    ) -> Result<FeeHistory, Error> {
+        let started = Instant::now();
+        let NodeState { chain_verified_at, has_failed, head, .. } = self.state();
+        let needs_head = head.is_required(self.max_block_age);
+        let fetch = async {
+            // At the start there is nothing to serve, so both calls are sent in parallel, although the second may be
+            // wasted.
+            if chain_verified_at.is_none() && !has_failed {
+                let (checked, history) =
+                    tokio::join!(self.check_chain(), self.fetch_fee_history(request));
+                return checked.and(history);
+            }
+            self.check_chain().await?;
+            self.fetch_fee_history(request).await
+        };
+        let fetch = pin!(async {
+            let outcome = tokio::time::timeout(deadline, fetch).await;
+            outcome.unwrap_or(Err(Error::Timeout(deadline)))
+        });
+        let outcome =
+            if needs_head { self.fetch_with_head(fetch, deadline / 2).await } else { fetch.await };
+        if outcome.is_err() {
+            // The verification of this very attempt stays valid. Otherwise a node that answers one call within the
+            // deadline, but not two, would never be used.
+            self.update(|state| {
+                state.chain_verified_at = state.chain_verified_at.filter(|at| *at >= started);
+                state.has_failed = true;
+                state.head.mark_due();
+            });
+            self.read_health().invalidate_chain_check_before(started);
+        }
+        outcome
+    }
+
+    /// Awaits `fetch`, and reads the newest header meanwhile. A node that does not return headers in time is used all the
+    /// same, and one without a fee history is not waited for.
+    async fn fetch_with_head(
+        &self,
+        fetch: impl Future<Output = Result<FeeHistory, Error>> + Unpin,
+        head_deadline: Duration,
+    ) -> Result<FeeHistory, Error> {
+        // Boxed, because it is needed rarely, and every poll would be larger.
+        match select(fetch, Box::pin(self.read_head(head_deadline))).await {
+            Either::Left((Ok(history), reading)) => {
+                reading.await;
+                Ok(history)
+            }
+            Either::Left((Err(error), _)) => Err(error),
+            Either::Right(((), fetch)) => fetch.await,
+        }
+    }
+
+    async fn fetch_fee_history(&self, request: &FeeHistoryRequest) -> Result<FeeHistory, Error> {
+        let encoding = self.state().block_count_encoding;
+        let outcome = self.request_fee_history(request, encoding).await;
+        if !is_params_rejected(&outcome) {
+            return outcome;
+        }
+        // Stored before it has worked, so that a timeout in between does not lose it.
+        self.update(|state| state.block_count_encoding = encoding.alternative());
+        let answer = self.request_fee_history(request, encoding.alternative()).await;
+        if !is_params_rejected(&answer) {
+            return answer;
+        }
+        self.update(|state| state.block_count_encoding = encoding);
+        self.fetch_short_fee_history(request, encoding, outcome).await
+    }
+
+    /// Requests all blocks of a chain that is younger than the window. Some nodes reject a request for more blocks
+    /// than there are. Returns the `rejection` if that is not the reason.
+    async fn fetch_short_fee_history(
+        &self,
+        request: &FeeHistoryRequest,
+        encoding: BlockCountEncoding,
+        rejection: Result<FeeHistory, Error>,
+    ) -> Result<FeeHistory, Error> {
+        let newest = self.client.call_for_poll(&self.node, "eth_blockNumber", &json!([])).await?;
+        let newest = quantity::parse(newest.get()).ok();
+        let blocks = newest.and_then(|newest| usize::try_from(newest).ok()?.checked_add(1));
+        match blocks.and_then(|blocks| request.shortened(blocks)) {
+            Some(request) => self.request_fee_history(&request, encoding).await,
+            None => rejection,
+        }
+    }
+
+    async fn request_fee_history(
+        &self,
+        request: &FeeHistoryRequest,
+        encoding: BlockCountEncoding,
+    ) -> Result<FeeHistory, Error> {
+        let params = request.params(encoding);
+        let result = self.client.call_for_poll(&self.node, "eth_feeHistory", &params).await?;
+        Ok(request.parse(&result)?)
+    }
+
+    /// Reads the newest header within `deadline`, and records what it says.
+    pub(crate) async fn read_head(&self, deadline: Duration) {
+        let read = newest_header::read(&self.client, &self.node);
+        let reading = tokio::time::timeout(deadline, read).await.ok().and_then(Result::ok);
+        self.update(|state| state.head.record(reading, Instant::now()));
+    }
+
+    /// Returns what the node last said of its newest block.
+    pub(crate) fn head(&self) -> HeadReading {
+        self.state().head.reading()
+    }
+
+    /// Returns true if the newest header is to be read again at `now`.
+    pub(crate) fn is_head_due(&self, now: Instant) -> bool {
+        self.max_block_age.is_some() && self.state().head.is_due(now)
+    }
+
+    /// Returns true if the node's newest block was old when it was last read, or if the node was syncing.
+    pub(crate) fn has_old_head(&self) -> bool {
+        self.head().block_age(self.max_block_age) == BlockAge::Old
+    }
+
+    async fn check_chain(&self) -> Result<(), Error> {
+        let verified_at = self.state().chain_verified_at;
+        if verified_at.is_some_and(|instant| instant.elapsed() < Self::CHAIN_CHECK_INTERVAL) {
+            return Ok(());
+        }
+        let chain_id = self.client.call_for_poll(&self.node, "eth_chainId", &json!([])).await?;
+        self.verify_chain_id(&chain_id)?;
+        self.update(|state| state.chain_verified_at = Some(Instant::now()));
+        Ok(())
+    }
+
+    /// Requests the chain id again after a surprising reply, unless it was requested after `since`. A node that has
+    /// become another chain's may otherwise be believed for minutes. Ends within `deadline`.
+    ///
+    /// # Errors
+    ///
+    /// Returns why the chain could not be verified. The next call then verifies it again.
+    pub async fn verify_chain_again(
+        &self,
+        since: Instant,
+        deadline: Duration,
+    ) -> Result<(), Error> {
+        if self.state().chain_verified_at.is_some_and(|at| at >= since) {
+            return Ok(());
+        }
+        self.update(|state| state.chain_verified_at = None);
+        self.read_health().invalidate_chain_check_before(since);
+        let check = tokio::time::timeout(deadline, self.check_chain());
+        check.await.unwrap_or(Err(Error::Timeout(deadline)))
+    }
+
+    fn verify_chain_id(&self, chain_id: &RawValue) -> Result<(), Error> {
+        let found = quantity::parse(chain_id.get())
+            .map_err(|_| Error::InvalidReply("the chain id is not a quantity"))?;
+        if found == u128::from(self.node.chain_id) {
+            Ok(())
+        } else {
+            Err(Error::WrongChain { expected: self.node.chain_id, found })
+        }
+    }
+
+    /// Returns the availability of the node for a read, from what polls and reads learnt. A return of `Healthy` may
+    /// claim the probe of a node whose circuit was open.
+    pub(crate) fn try_admit_read(&self, now: Instant) -> Result<Availability, ReadError> {
+        let polls = self.state().breaker;
+        let mut reads = self.read_health();
+        let of_polls = match polls.exclusion(now) {
+            Some(Exclusion::RateLimited) => return Err(ReadError::RateLimited),
+            Some(Exclusion::WrongChain) => Availability::Excluded,
+            // Only the polled method is missing.
+            Some(Exclusion::Unsupported) => Availability::Healthy,
+            None => polls.availability(now),
+        };
+        if reads.is_rate_limited(now) {
+            return Err(ReadError::RateLimited);
+        }
+        reads.budget.check(now).map_err(ReadError::BudgetExhausted)?;
+        match of_polls.max(reads.try_admit(now)) {
+            Availability::Excluded => Err(ReadError::Unavailable),
+            availability => Ok(availability),
+        }
+    }
+
+    /// Returns true if the node lately reported to a read that it lacks the method.
+    pub(crate) fn lacks_method(&self, method: &str, now: Instant) -> bool {
+        self.read_health().lacks_method(method, now)
+    }
+
+    /// Forwards `call`. Verifies the chain id first when due, as in [`fee_history`](Self::fee_history). It has no
+    /// deadline of its own. The bytes of the response are charged to `memory`.
+    ///
+    /// # Errors
+    ///
+    /// Returns why there is no valid reply. The node's own error about the call is a response.
+    pub(crate) async fn read(
+        &self,
+        call: Call<'_>,
+        memory: &MemoryBudget,
+    ) -> Result<NodeResponse, Error> {
+        self.check_chain_for_reads().await?;
+        self.take_from_budget()?;
+        let outcome = self.client.forward_read(&self.node, call, memory).await;
+        self.record_answered(&outcome);
+        match &outcome {
+            Ok(_) => self.read_health().record_success(call.method, Instant::now()),
+            Err(error) => self.read_health().record_failure(error, call.method, Instant::now()),
+        }
+        outcome
+    }
+
+    /// Records an abandoned read that the node had not answered since `since`.
+    pub(crate) fn record_read_timeout(&self, since: Instant) {
+        self.read_health().record_timeout(since, Instant::now());
+    }
+
+    async fn check_chain_for_reads(&self) -> Result<(), Error> {
+        let waiting_since = Instant::now();
+        if self.is_chain_verified_for_reads(waiting_since) {
+            return Ok(());
+        }
+        let _guard = self.read_check_lock.lock().await;
+        if self.is_chain_verified_for_reads(Instant::now()) {
+            return Ok(());
+        }
+        // Reads that waited for a failed check do not repeat it.
+        if self.read_health().has_failed_check_since(waiting_since) {
+            return Err(Error::ChainUnverified);
+        }
+        self.take_from_budget()?;
+        let chain_id = self.client.fetch_chain_id(&self.node).await;
+        self.record_answered(&chain_id);
+        let outcome = match chain_id {
+            Ok(chain_id) => self.verify_chain_id(&chain_id),
+            Err(error) => Err(error),
+        };
+        match &outcome {
+            Ok(()) => self.read_health().record_chain_verified(Instant::now()),
+            // Recorded before the next waiting read looks.
+            Err(error) => self.read_health().record_check_failure(error, Instant::now()),
+        }
+        outcome.map_err(|error| match error {
+            Error::Unreachable(_) | Error::RateLimited(_) | Error::WrongChain { .. } => error,
+            // Whatever the failure was, the call itself was not sent.
+            _ => Error::ChainUnverified,
+        })
+    }
+
+    fn take_from_budget(&self) -> Result<(), Error> {
+        self.read_health().budget.try_take(Instant::now()).map_err(Error::BudgetExhausted)
+    }
+
+    /// Counts a call that the node may have counted too.
+    fn record_answered<T>(&self, outcome: &Result<T, Error>) {
+        if !matches!(outcome, Err(Error::RateLimited(_) | Error::Unreachable(_))) {
+            self.read_health().budget.record_answered(Instant::now());
+        }
+    }
+
+    /// Returns true if a poll or a read verified the node's chain lately and since the last failure.
+    fn is_chain_verified_for_reads(&self, now: Instant) -> bool {
+        let verified_by_polls = self.state().chain_verified_at;
+        self.read_health().is_chain_verified(verified_by_polls, now, Self::CHAIN_CHECK_INTERVAL)
+    }
+
+    fn read_health(&self) -> MutexGuard<'_, ReadHealth> {
+        self.read_health.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn state(&self) -> NodeState {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn update(&self, apply: impl FnOnce(&mut NodeState)) {
+        apply(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Returns true if the node rejects the parameters.
+fn is_params_rejected(outcome: &Result<FeeHistory, Error>) -> bool {
+    outcome.as_ref().is_err_and(Error::is_invalid_params)
+}

@@ -1,0 +1,426 @@
+//! The loop of one chain: wait for a block, fetch, price, publish. With Redis, replicas share the polls by slot.
+//!
+//! A failed poll leaves the last good value, whose age grows. The loop never ends by itself; dropping its future stops
+//! it at any point.
+
+mod active_poll;
+mod agreement;
+pub(crate) mod chain_parameters;
+mod doubts;
+pub(crate) mod freshness_log;
+pub(crate) mod gauges;
+mod reporter;
+pub mod schedule;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::config;
+use crate::extras::replicas::{
+    Action, AdoptOutcome, PollCoordinator, PollOutcome, SharedFeeHistory,
+};
+use crate::fees::head_tracker::{HeadTracker, REMOTE, Report};
+use crate::fees::plausibility::{self, Continuity};
+use crate::fees::{self, FeeHistory, HeadReading, HeaderParameters, Pricing};
+use crate::nodes::{ChainUpstreams, FeeHistoryRequest, UpstreamNode};
+use crate::observe::metrics::Metrics;
+use crate::observe::traces::Span;
+use crate::store::{Accepted, Publisher};
+use active_poll::{ActivePoll, Finished, UpstreamCall, is_unsynced_genesis};
+use doubts::DoubtLog;
+use reporter::PollReporter;
+use schedule::PollSchedule;
+
+/// Polls one chain.
+#[derive(Debug)]
+pub struct Poller {
+    chain: config::Chain,
+    request: FeeHistoryRequest,
+    /// Requests all blocks that a suggestion depends on; `None`: `request` does.
+    full_request: Option<FeeHistoryRequest>,
+    upstreams: Arc<ChainUpstreams>,
+    head_tracker: HeadTracker,
+    publisher: Publisher,
+    /// Newest parameters in the chain's headers; `None`: the headers are not read.
+    header_parameters: Option<watch::Receiver<Option<HeaderParameters>>>,
+    reporter: PollReporter,
+    doubts: DoubtLog,
+    /// Index of the upstream whose reply was published last; `None`: another replica's was.
+    in_use: Option<usize>,
+    /// Reads of headers that are due. A poll does not wait for them, and they end with the poller.
+    head_reads: JoinSet<()>,
+    /// Fee history that was published last; later replies are compared with it.
+    last_history: Option<FeeHistory>,
+    /// False while an own upstream contradicts the other replicas.
+    trusts_replicas: bool,
+    /// Records of other replicas that were adopted since the last check against an own upstream.
+    unchecked_records: u32,
+}
+
+/// Source of poll times.
+#[derive(Debug)]
+pub enum PollTiming {
+    /// Learnt from earlier blocks. With `ws_urls`, also the number of the last announced block.
+    Schedule(Option<watch::Receiver<u64>>),
+    /// Slots that replicas share.
+    Coordinator(Box<PollCoordinator>),
+}
+
+impl Poller {
+    /// Creates the poller of the chain of `publisher`, with that chain's `upstreams`, and with a receiver of the
+    /// parameters in its headers if they are read.
+    #[must_use]
+    pub fn new(
+        upstreams: Arc<ChainUpstreams>,
+        publisher: Publisher,
+        header_parameters: Option<watch::Receiver<Option<HeaderParameters>>>,
+        metrics: Metrics,
+    ) -> Self {
+        let chain = publisher.chain().config().clone();
+        Self {
+            request: FeeHistoryRequest::new(&chain.pricing),
+            full_request: (chain.pricing.history_blocks() > chain.pricing.window_blocks.get())
+                .then(|| FeeHistoryRequest::for_all_blocks(&chain.pricing)),
+            upstreams,
+            head_tracker: HeadTracker::new(chain.block_time, chain.max_age),
+            reporter: PollReporter::new(metrics, &chain),
+            publisher,
+            header_parameters,
+            doubts: DoubtLog::default(),
+            in_use: None,
+            head_reads: JoinSet::new(),
+            last_history: None,
+            trusts_replicas: true,
+            unchecked_records: 0,
+            chain,
+        }
+    }
+
+    /// Polls for ever: for each block, and sooner after a failure. With a coordinator, polls the slots of this replica.
+    pub async fn run(self, timing: PollTiming) -> Infallible {
+        match timing {
+            PollTiming::Coordinator(coordinator) => self.run_coordinated(*coordinator).await,
+            PollTiming::Schedule(announced) => self.run_standalone(announced).await,
+        }
+    }
+
+    async fn run_standalone(mut self, mut announced: Option<watch::Receiver<u64>>) -> Infallible {
+        let max_polls = self.chain.max_polls_per_block.get();
+        let mut schedule = PollSchedule::new(self.chain.block_time, max_polls, Instant::now());
+        loop {
+            self.wait_for_poll(&mut schedule, &mut announced).await;
+            let sent = Instant::now();
+            let (outcome, _) = self.poll().await;
+            match self.publisher.chain().newest_block() {
+                Some(head) if outcome == PollOutcome::Accepted => schedule.record_poll(sent, head),
+                _ => schedule.record_failure(sent, ChainUpstreams::MAX_RETRY_INTERVAL),
+            }
+        }
+    }
+
+    /// Waits until a poll is due by `schedule`, or until an unknown block is announced.
+    async fn wait_for_poll(
+        &self,
+        schedule: &mut PollSchedule,
+        announced: &mut Option<watch::Receiver<u64>>,
+    ) {
+        loop {
+            let new_announcement = async {
+                let Some(announced) = announced else { return std::future::pending().await };
+                while announced.changed().await.is_ok() {
+                    if self.is_plausible_new_block(*announced.borrow_and_update()) {
+                        return;
+                    }
+                }
+                std::future::pending::<()>().await;
+            };
+            tokio::select! {
+                () = tokio::time::sleep_until(schedule.next().into()) => return,
+                () = new_announcement => schedule.record_announcement(Instant::now()),
+            }
+        }
+    }
+
+    /// Returns true if a block with this number may exist and is not known yet.
+    fn is_plausible_new_block(&self, number: u64) -> bool {
+        /// Larger gaps belong to another chain; polls catch up with smaller ones.
+        const MAX_BLOCKS_AHEAD: u64 = 128;
+        self.publisher.chain().newest_block().is_none_or(|newest| {
+            (newest.saturating_add(1)..=newest.saturating_add(MAX_BLOCKS_AHEAD)).contains(&number)
+        })
+    }
+
+    async fn run_coordinated(mut self, mut coordinator: PollCoordinator) -> Infallible {
+        loop {
+            match coordinator.next().await {
+                Action::Poll(permit) => {
+                    let (outcome, published) = self.poll().await;
+                    let published = published.and_then(|history| self.shared(history));
+                    coordinator.finish_poll(permit, outcome, published).await;
+                }
+                Action::Adopt(publication) => {
+                    let merge_outcome = self.adopt(&publication).await;
+                    self.publisher.mark_polled();
+                    coordinator.record_merge(&publication, merge_outcome);
+                }
+                // Other replicas have polled in vain, which counts as the first poll here too.
+                Action::Skip => self.publisher.mark_polled(),
+            }
+        }
+    }
+
+    /// Returns the record of a `history` that was just published, for the other replicas. The coordinator sets its slot.
+    fn shared(&self, history: FeeHistory) -> Option<SharedFeeHistory> {
+        let chain = self.publisher.chain();
+        let upstream = self.in_use.and_then(|index| self.upstreams.polled().get(index));
+        Some(SharedFeeHistory {
+            slot: 0,
+            history,
+            timestamps: chain.timestamps()?,
+            head: upstream.map(UpstreamNode::head).unwrap_or_default(),
+            doubts: chain.newest_snapshot()?.doubts.clone(),
+        })
+    }
+
+    /// Publishes what another replica polled, if it is newer and plausible.
+    fn merge_remote(&mut self, publication: &SharedFeeHistory) -> AdoptOutcome {
+        let SharedFeeHistory { history, timestamps, head: reading, doubts, .. } = publication;
+        let earlier = self.last_history.as_ref();
+        let history = &with_earlier_blocks(history.clone(), earlier, &self.chain.pricing);
+        let chain = self.publisher.chain();
+        let (head, last) = (history.newest_block(), chain.newest_block());
+        let last_observed_at = chain.timestamps().map(|last| last.observed_at);
+        if last == Some(head) && last_observed_at >= Some(timestamps.observed_at) {
+            return AdoptOutcome::Duplicate;
+        }
+        if timestamps.observed_at.elapsed() >= self.chain.max_age {
+            return AdoptOutcome::Older;
+        }
+        self.update_header_parameters();
+        let Ok(market) = fees::price(history, &self.chain.pricing) else {
+            return AdoptOutcome::Rejected;
+        };
+        if is_unsynced_genesis(history, &self.chain) {
+            return AdoptOutcome::Rejected;
+        }
+        let report = self.remote_report(history, *reading);
+        let mut round = self.head_tracker.start_round(Instant::now());
+        let is_plausible = round.check(report).is_ok();
+        let is_confirmed = round.finish().confirmed.is_some();
+        if !is_plausible && !is_confirmed {
+            let is_slightly_older = last.is_some_and(|last| {
+                (head..=head.saturating_add(HeadTracker::TOLERANCE_BLOCKS)).contains(&last)
+            }) && report.suspicious_amounts.is_none();
+            return if is_slightly_older { AdoptOutcome::Older } else { AdoptOutcome::Implausible };
+        }
+        self.reporter.record_floors(&market, &self.chain.pricing);
+        self.publisher.publish(Accepted {
+            timestamps: *timestamps,
+            head: *reading,
+            doubts: doubts.clone(),
+            ..Accepted::now(history, market)
+        });
+        self.in_use = None;
+        self.last_history = Some(history.clone());
+        self.reporter.record_merged(last.is_some_and(|last| head < last));
+        AdoptOutcome::Adopted
+    }
+
+    /// Prices what follows with the newest parameters of the chain's headers.
+    fn update_header_parameters(&mut self) {
+        if let Some(newest) = &self.header_parameters {
+            self.chain.pricing.header_parameters = *newest.borrow();
+        }
+    }
+
+    fn remote_report(&self, history: &FeeHistory, head: HeadReading) -> Report {
+        report(REMOTE, history, head, self.last_history.as_ref(), &self.chain)
+    }
+
+    /// Adopts what another replica polled. An implausible record is checked against this replica's own upstreams, and
+    /// so is every record now and then. While an own upstream contradicts the others, this replica polls for itself.
+    async fn adopt(&mut self, publication: &SharedFeeHistory) -> AdoptOutcome {
+        /// Records that are adopted between two checks.
+        const CHECK_INTERVAL: u32 = 32;
+        let is_check_due = !self.trusts_replicas
+            || self.unchecked_records >= CHECK_INTERVAL
+            || self.head_tracker.is_in_doubt();
+        if !is_check_due {
+            let outcome = self.merge_remote(publication);
+            if outcome != AdoptOutcome::Implausible {
+                self.unchecked_records += u32::from(outcome == AdoptOutcome::Adopted);
+                return outcome;
+            }
+        }
+        let remote = &publication.history;
+        let suspicious = (!is_check_due).then(|| self.remote_report(remote, publication.head));
+        let (_, own) = self.poll_recorded(CallOrder::ByPreference, suspicious).await;
+        self.unchecked_records = 0;
+        let Some(own) = own else {
+            // Without an own reply there is nothing to check against.
+            return if is_check_due {
+                self.merge_remote(publication)
+            } else {
+                AdoptOutcome::Implausible
+            };
+        };
+        let is_contradicted = match plausibility::compare(remote, &own) {
+            Continuity::Rewritten => true,
+            _ => remote.newest_block().abs_diff(own.newest_block()) > HeadTracker::TOLERANCE_BLOCKS,
+        };
+        self.trusts_replicas = !is_contradicted;
+        if is_contradicted {
+            return AdoptOutcome::Contradicted;
+        }
+        match self.merge_remote(publication) {
+            // The own reply is as new.
+            AdoptOutcome::Older | AdoptOutcome::Implausible => AdoptOutcome::Duplicate,
+            outcome => outcome,
+        }
+    }
+
+    /// Polls once and records the outcome.
+    async fn poll(&mut self) -> (PollOutcome, Option<FeeHistory>) {
+        self.poll_recorded(CallOrder::ByHealth, None).await
+    }
+
+    /// Polls once, after another replica's suspicious report if any, and records the outcome.
+    async fn poll_recorded(
+        &mut self,
+        order: CallOrder,
+        remote: Option<Report>,
+    ) -> (PollOutcome, Option<FeeHistory>) {
+        let started = Instant::now();
+        let mut span = Span::for_poll(&self.chain.key);
+        let (outcome, published) = span.instrument(self.poll_upstreams(order, remote)).await;
+        let is_success = outcome == PollOutcome::Accepted;
+        if is_success {
+            span.record_success();
+        } else {
+            span.record_failure("failed");
+        }
+        drop(span);
+        self.reporter.record_poll(is_success, started.elapsed());
+        self.publisher.mark_polled();
+        (outcome, published)
+    }
+
+    /// At the start calls all upstreams at once. Later calls the first healthy one. If it returns nothing to publish, calls all others at once; the first good
+    /// reply is published. This takes at most two attempt deadlines, however many upstreams are silent. The others are
+    /// also called if the head seems late; then a higher head wins. If none had a good reply and one timed out, the
+    /// next poll waits longer.
+    ///
+    /// With `agreement`, calls that many at once instead, and publishes what most of them agree on.
+    async fn poll_upstreams(
+        &mut self,
+        order: CallOrder,
+        remote: Option<Report>,
+    ) -> (PollOutcome, Option<FeeHistory>) {
+        let now = Instant::now();
+        self.update_header_parameters();
+        let Self {
+            chain,
+            request,
+            full_request,
+            upstreams,
+            head_tracker,
+            publisher,
+            reporter,
+            doubts,
+            last_history,
+            ..
+        } = self;
+        let mut candidates = upstreams.poll_candidates(now);
+        if order == CallOrder::ByPreference {
+            candidates.sort_by_key(|candidate| candidate.index);
+        }
+        let mut round = head_tracker.start_round(now);
+        if let Some(remote) = remote
+            && let Some(reason) = round.suspicion(remote)
+        {
+            round.add_suspicious(remote, reason);
+        }
+        let call = UpstreamCall {
+            chain,
+            request,
+            full_request: full_request.as_ref(),
+            deadline: upstreams.attempt_deadline(),
+            earlier: last_history.as_ref(),
+            limits: round.limits(),
+        };
+        let is_start = publisher.chain().newest_block().is_none();
+        let mut active_poll = ActivePoll::new(&call, round, upstreams, publisher, doubts, reporter);
+        match chain.agreement.get() {
+            1 if is_start => Box::pin(active_poll.poll_all(&candidates)).await,
+            1 => active_poll.poll_in_order(&candidates).await,
+            count => active_poll.poll_agreeing(&candidates, count).await,
+        }
+        active_poll.adapt_deadline();
+        let Finished { outcome, source, published } = active_poll.finish();
+        if let Some(published) = &published {
+            *last_history = Some(published.clone());
+            self.in_use = source;
+        }
+        self.start_head_reads();
+        (outcome, published)
+    }
+}
+
+impl Poller {
+    /// Starts to read the headers that are due, unless the last reads have not ended.
+    fn start_head_reads(&mut self) {
+        while self.head_reads.try_join_next().is_some() {}
+        let (upstreams, in_use) = (Arc::clone(&self.upstreams), self.in_use);
+        if self.head_reads.is_empty() && upstreams.has_due_head(in_use) {
+            let deadline = upstreams.attempt_deadline();
+            self.head_reads.spawn(async move { upstreams.read_due_heads(in_use, deadline).await });
+        }
+    }
+}
+
+/// Order in which a poll calls the upstreams.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CallOrder {
+    /// Healthy ones first.
+    ByHealth,
+    /// The first one first, even if it failed lately: it is asked to check what others say.
+    ByPreference,
+}
+
+/// Puts the known blocks before those of `history` if the strategy depends on more than one reply has.
+fn with_earlier_blocks(
+    history: FeeHistory,
+    earlier: Option<&FeeHistory>,
+    pricing: &Pricing,
+) -> FeeHistory {
+    match earlier {
+        Some(earlier) if pricing.history_blocks() > pricing.window_blocks.get() => {
+            history.after(earlier, pricing.history_blocks())
+        }
+        _ => history,
+    }
+}
+
+/// Returns what the head tracker checks of this reply, or record, after the `earlier` one.
+fn report(
+    upstream: usize,
+    history: &FeeHistory,
+    head: HeadReading,
+    earlier: Option<&FeeHistory>,
+    chain: &config::Chain,
+) -> Report {
+    Report {
+        upstream,
+        head: history.newest_block(),
+        base_fee: history.newest_known_base_fee(),
+        block_age: head.block_age(chain.max_block_age()),
+        suspicious_amounts: plausibility::suspicious_amounts(history, earlier, &chain.pricing),
+    }
+}
+
+#[cfg(test)]
+mod tests;

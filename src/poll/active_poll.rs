@@ -1,0 +1,423 @@
+//! One poll of one chain: calls upstreams and publishes the first good reply.
+
+use std::time::{Duration, Instant};
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+
+use super::doubts::DoubtLog;
+use super::reporter::{PollError, PollReporter};
+use super::{report, with_earlier_blocks};
+use crate::config;
+use crate::extras::replicas::PollOutcome;
+use crate::fees::head_tracker::{
+    Confirmation, Limits, PollRound, PublishDecision, RoundOutcome, SuspiciousReply,
+};
+use crate::fees::plausibility::{self, Continuity};
+use crate::fees::{self, BlockAge, FeeHistory, HeadReading, Market};
+use crate::nodes as upstream;
+use crate::nodes::{Candidate, ChainUpstreams, FeeHistoryRequest, UpstreamNode};
+use crate::store::{Accepted, Publisher};
+
+/// A fee history, its price, and what its node says of its newest block.
+#[derive(Debug, Clone)]
+pub(crate) struct PricedReply {
+    pub(crate) history: FeeHistory,
+    pub(crate) market: Market,
+    pub(crate) head: HeadReading,
+}
+
+/// The call that a poll makes at each upstream.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct UpstreamCall<'a> {
+    pub(crate) chain: &'a config::Chain,
+    pub(crate) request: &'a FeeHistoryRequest,
+    /// Requests all blocks that a suggestion depends on; `None`: `request` does.
+    pub(crate) full_request: Option<&'a FeeHistoryRequest>,
+    /// Deadline of each attempt.
+    pub(crate) deadline: Duration,
+    /// Fee history that was published last.
+    pub(crate) earlier: Option<&'a FeeHistory>,
+    /// Plausible heads.
+    pub(crate) limits: Option<Limits>,
+}
+
+/// A poll in progress.
+pub(crate) struct ActivePoll<'a> {
+    call: UpstreamCall<'a>,
+    /// When the upstreams that have not replied yet were called.
+    called_at: Instant,
+    round: PollRound<'a>,
+    upstreams: &'a ChainUpstreams,
+    publisher: &'a mut Publisher,
+    doubts: &'a mut DoubtLog,
+    pub(crate) reporter: &'a PollReporter,
+    /// Replies that are not published unless they are confirmed.
+    suspicious: Vec<(Candidate<'a>, SuspiciousReply, PricedReply)>,
+    published: Option<FeeHistory>,
+    /// Time that the first good reply took.
+    reply_time: Option<Duration>,
+    any_timed_out: bool,
+    is_success: bool,
+    /// Index of the upstream whose reply was published last.
+    source: Option<usize>,
+}
+
+/// Result of a poll.
+pub(crate) struct Finished {
+    pub(crate) outcome: PollOutcome,
+    /// Index of the upstream whose reply was published last.
+    pub(crate) source: Option<usize>,
+    /// Fee history that this poll published last.
+    pub(crate) published: Option<FeeHistory>,
+}
+
+impl UpstreamCall<'_> {
+    /// Fetches and prices a fee history. Requests the chain id again before a surprising one is believed: its head is
+    /// implausible, or its blocks are not those that were known before.
+    pub(crate) async fn send(&self, candidate: Candidate<'_>) -> Result<PricedReply, PollError> {
+        let polled_at = Instant::now();
+        let history = self.fetch_newest(candidate.upstream, polled_at).await?;
+        let surprising_since = self.surprising_since(candidate, &history, polled_at);
+        let history = self.with_all_blocks(history, candidate.upstream, polled_at).await;
+        let market = fees::price(&history, &self.chain.pricing)?;
+        if is_unsynced_genesis(&history, self.chain) {
+            return Err(PollError::Genesis);
+        }
+        if let Some(since) = surprising_since {
+            candidate.upstream.verify_chain_again(since, self.left(polled_at)).await?;
+        }
+        Ok(PricedReply { history, market, head: candidate.upstream.head() })
+    }
+
+    /// Fetches the newest blocks: at the start all that a suggestion depends on, if the node returns so many.
+    async fn fetch_newest(
+        &self,
+        upstream: &UpstreamNode,
+        polled_at: Instant,
+    ) -> Result<FeeHistory, upstream::Error> {
+        if let Some(full_request) = self.full_request.filter(|_| self.earlier.is_none()) {
+            match upstream.fee_history(full_request, self.deadline).await {
+                // The node may limit the number of blocks.
+                Err(upstream::Error::Node(..)) => {}
+                reply => return reply,
+            }
+        }
+        upstream.fee_history(self.request, self.left(polled_at)).await
+    }
+
+    /// Puts the known blocks before those of the reply. If they do not adjoin, requests all blocks that a suggestion
+    /// depends on. If that fails, the reply alone has to do.
+    async fn with_all_blocks(
+        &self,
+        reply: FeeHistory,
+        upstream: &UpstreamNode,
+        polled_at: Instant,
+    ) -> FeeHistory {
+        let pricing = &self.chain.pricing;
+        let window_blocks = pricing.window_blocks.get();
+        // A shorter reply has all blocks of a young chain.
+        let is_whole_window = reply.blocks().len() == window_blocks;
+        let history = with_earlier_blocks(reply, self.earlier, pricing);
+        let Some(full_request) = self.full_request.filter(|_| {
+            is_whole_window && self.earlier.is_some() && history.blocks().len() == window_blocks
+        }) else {
+            return history;
+        };
+        match upstream.fee_history(full_request, self.left(polled_at)).await {
+            Ok(all) if all.newest_block() >= history.newest_block() => all,
+            _ => history,
+        }
+    }
+
+    /// Returns what is left of the deadline of an attempt.
+    fn left(&self, polled_at: Instant) -> Duration {
+        self.deadline.saturating_sub(polled_at.elapsed())
+    }
+
+    /// Returns the time since which the node's chain id must have been requested to believe this reply; `None`: the
+    /// reply is not surprising.
+    fn surprising_since(
+        &self,
+        candidate: Candidate<'_>,
+        history: &FeeHistory,
+        polled_at: Instant,
+    ) -> Option<Instant> {
+        /// A load balancer may alternate between nodes that compute rewards in different ways.
+        const REWARDS_CHECK_INTERVAL: Duration = Duration::from_mins(1);
+        let head = history.newest_block();
+        if self.limits.is_some_and(|limits| !limits.contains(candidate.index, head)) {
+            return Some(polled_at);
+        }
+        match plausibility::compare(history, self.earlier?) {
+            Continuity::Same => None,
+            Continuity::OtherRewards => {
+                Some(polled_at.checked_sub(REWARDS_CHECK_INTERVAL).unwrap_or(polled_at))
+            }
+            Continuity::Changed | Continuity::Rewritten => Some(polled_at),
+        }
+    }
+}
+
+impl<'a> ActivePoll<'a> {
+    pub(crate) fn new(
+        call: &UpstreamCall<'a>,
+        round: PollRound<'a>,
+        upstreams: &'a ChainUpstreams,
+        publisher: &'a mut Publisher,
+        doubts: &'a mut DoubtLog,
+        reporter: &'a PollReporter,
+    ) -> Self {
+        Self {
+            call: *call,
+            called_at: Instant::now(),
+            round,
+            upstreams,
+            publisher,
+            doubts,
+            reporter,
+            suspicious: Vec::new(),
+            published: None,
+            reply_time: None,
+            any_timed_out: false,
+            is_success: false,
+            source: None,
+        }
+    }
+
+    /// Starts to measure the time of replies, and returns the call to make.
+    pub(crate) fn start_calls(&mut self) -> UpstreamCall<'a> {
+        self.called_at = Instant::now();
+        self.call
+    }
+
+    /// Returns true if an upstream had a good reply.
+    pub(crate) fn is_success(&self) -> bool {
+        self.is_success
+    }
+
+    /// Calls all candidates at once, because no head is known that a wrong one would contradict. Waits for those that are
+    /// preferred to the best reply, and for the others if its block is old or of unknown age. Publishes the best reply.
+    pub(crate) async fn poll_all(&mut self, candidates: &[Candidate<'a>]) {
+        let call = self.start_calls();
+        let send =
+            |candidate: Candidate<'a>| async move { (candidate, call.send(candidate).await) };
+        let mut pending: FuturesUnordered<_> = candidates.iter().copied().map(send).collect();
+        let mut unanswered: Vec<usize> = candidates.iter().map(|it| it.index).collect();
+        let mut replies: Vec<(Candidate<'a>, PricedReply)> = Vec::new();
+        let mut deadline = None;
+        loop {
+            // Preferred upstreams have the whole deadline of their call.
+            let next = match deadline {
+                None => pending.next().await,
+                Some(deadline) => {
+                    tokio::time::timeout_at(deadline, pending.next()).await.ok().flatten()
+                }
+            };
+            let Some((candidate, reply)) = next else { break };
+            unanswered.retain(|index| *index != candidate.index);
+            match reply {
+                Ok(reply) => replies.push((candidate, reply)),
+                Err(failure) => self.record(candidate, &Err(failure)),
+            }
+            let best = replies.iter().min_by_key(|(it, reply)| self.preference(it.index, reply));
+            let Some((best, reply)) = best else { continue };
+            let waits_for_preferred = unanswered.iter().any(|index| *index < best.index);
+            if waits_for_preferred {
+                continue;
+            }
+            if self.block_age(reply.head) == BlockAge::Young {
+                break;
+            }
+            deadline.get_or_insert((Instant::now() + call.deadline / 2).into());
+        }
+        drop(pending);
+        replies.sort_by_key(|(candidate, reply)| self.preference(candidate.index, reply));
+        for (candidate, reply) in replies {
+            if !self.is_success {
+                self.evaluate_reply(candidate, Ok(reply));
+            } else if self.block_age(reply.head) == BlockAge::Old && self.has_young_source() {
+                self.record(candidate, &Err(PollError::OldBlock));
+            } else {
+                self.record(candidate, &Ok(()));
+            }
+        }
+    }
+
+    /// Order of replies at the start, the best first: those whose block is not old, then those whose node does not tell,
+    /// then the newest of the old ones.
+    fn preference(&self, index: usize, reply: &PricedReply) -> (u8, Duration, usize) {
+        let age = reply.head.header().map_or(Duration::MAX, |header| header.age);
+        match self.block_age(reply.head) {
+            BlockAge::Young => (0, Duration::ZERO, index),
+            BlockAge::Unknown => (1, Duration::ZERO, index),
+            BlockAge::Old => (2, age, index),
+        }
+    }
+
+    fn block_age(&self, head: HeadReading) -> BlockAge {
+        head.block_age(self.call.chain.max_block_age())
+    }
+
+    /// Returns true if the reply that was published is not old.
+    fn has_young_source(&self) -> bool {
+        let head = self.source.and_then(|index| self.upstreams.polled().get(index));
+        head.is_some_and(|upstream| self.block_age(upstream.head()) == BlockAge::Young)
+    }
+
+    /// Calls the first candidate, then all others at once if it has no good reply or seems late.
+    pub(crate) async fn poll_in_order(&mut self, candidates: &[Candidate<'a>]) {
+        let Some((&first, others)) = candidates.split_first() else { return };
+        let call = self.call;
+        let reply = call.send(first).await;
+        self.evaluate_reply(first, reply);
+        let seeks_newer = self.is_success && self.round.should_query_others();
+        if self.is_success && !seeks_newer {
+            return;
+        }
+        let published = self.publisher.chain().newest_block();
+        // Do not wait for upstreams that failed lately only to find a higher head.
+        let others = others.iter().copied().filter(|other| other.is_healthy || !seeks_newer);
+        self.start_calls();
+        let mut replies: FuturesUnordered<_> =
+            others.map(|other| async move { (other, call.send(other).await) }).collect();
+        let mut deadline = None;
+        loop {
+            // A suspicious reply waits for the other upstreams, which may agree with it, but not for slow ones.
+            let next = match deadline {
+                None => replies.next().await,
+                Some(deadline) => {
+                    tokio::time::timeout_at(deadline, replies.next()).await.ok().flatten()
+                }
+            };
+            let Some((other, reply)) = next else { break };
+            self.evaluate_reply(other, reply);
+            if self.is_success && !seeks_newer {
+                if !self.round.is_disputed() {
+                    break;
+                }
+                let grace = Instant::now() + call.chain.block_time / 2;
+                deadline.get_or_insert(grace.into());
+            }
+        }
+        if seeks_newer && self.publisher.chain().newest_block() > published {
+            self.reporter.record_failure(first, &PollError::HeadStalled);
+        }
+    }
+
+    /// Adapts the deadline of the next polls to the replies of this one.
+    pub(crate) fn adapt_deadline(&self) {
+        match self.reply_time {
+            Some(took) => self.upstreams.record_reply_time(took),
+            None if self.any_timed_out => self.upstreams.record_timeouts(),
+            None => {}
+        }
+    }
+
+    /// Publishes a reply if it is plausible.
+    pub(crate) fn evaluate_reply(
+        &mut self,
+        candidate: Candidate<'a>,
+        reply: Result<PricedReply, PollError>,
+    ) {
+        let checked = reply.and_then(|reply| {
+            let UpstreamCall { earlier, chain, .. } = self.call;
+            let report = report(candidate.index, &reply.history, reply.head, earlier, chain);
+            match self.round.check(report) {
+                Ok(PublishDecision::Publish) => Ok(Some(reply)),
+                Ok(PublishDecision::AlreadyPublished) => Ok(None),
+                Err(reason) => {
+                    self.suspicious.push((candidate, reason, reply));
+                    Err(reason.into())
+                }
+            }
+        });
+        let (outcome, publishable) = match checked {
+            Ok(publishable) => (Ok(()), publishable),
+            Err(failure) => (Err(failure), None),
+        };
+        // The end of the poll decides about a suspicious reply.
+        if !matches!(outcome, Err(PollError::Suspicious(_))) {
+            self.record(candidate, &outcome);
+        }
+        // Last, so that the log has the recovery of the upstream before that of the chain.
+        if let Some(reply) = publishable {
+            self.publish(candidate.index, reply);
+        }
+    }
+
+    /// Records the outcome of an attempt.
+    pub(crate) fn record(&mut self, candidate: Candidate<'a>, outcome: &Result<(), PollError>) {
+        self.any_timed_out |= matches!(outcome, Err(PollError::Rpc(upstream::Error::Timeout(_))));
+        match outcome {
+            Ok(()) => {
+                self.is_success = true;
+                self.reply_time.get_or_insert_with(|| self.called_at.elapsed());
+                self.reporter.record_success(candidate);
+            }
+            Err(failure) => self.reporter.record_failure(candidate, failure),
+        }
+    }
+
+    pub(crate) fn publish(&mut self, index: usize, reply: PricedReply) {
+        let PricedReply { history, market, head } = reply;
+        let publisher = &mut *self.publisher;
+        let chain = publisher.chain().config();
+        let last = publisher.chain().newest_block();
+        let window_blocks = chain.pricing.window_blocks.get();
+        self.reporter.record_floors(&market, &chain.pricing);
+        let accepted = Accepted {
+            head,
+            is_behind: self.upstreams.has_newer_block(Some(history.newest_block()), index),
+            doubts: self.doubts.current(&history, window_blocks),
+            ..Accepted::now(&history, market)
+        };
+        publisher.publish(accepted);
+        let is_regression = last.is_some_and(|last| history.newest_block() < last);
+        self.reporter.record_published(index, is_regression);
+        let outlying = plausibility::count_outlying_rewards(history.blocks());
+        self.reporter.record_outlying_rewards(outlying);
+        self.source = Some(index);
+        self.published = Some(history);
+    }
+
+    /// Publishes a suspicious but confirmed reply, if there is one.
+    pub(crate) fn finish(mut self) -> Finished {
+        let suspicious = std::mem::take(&mut self.suspicious);
+        let has_unconfirmed = !suspicious.is_empty();
+        let RoundOutcome { confirmed, refuted } = self.round.finish();
+        for (candidate, reason, reply) in suspicious {
+            let index = candidate.index;
+            let confirmed = confirmed.filter(|it| it.upstream == index);
+            match confirmed {
+                Some(Confirmation { is_new: false, .. }) => self.reporter.record_success(candidate),
+                _ => self.reporter.record_failure(candidate, &reason.into()),
+            }
+            if refuted.contains(&index) {
+                candidate.upstream.record_rejected_reply();
+            }
+            let Some(Confirmation { is_new, is_majority, .. }) = confirmed else { continue };
+            let newest_block = reply.history.newest_block();
+            if !is_majority {
+                let window_blocks = self.call.chain.pricing.window_blocks.get();
+                self.doubts.record(reason, newest_block, window_blocks);
+            }
+            self.publish(index, reply);
+            if is_new {
+                self.reporter.log_confirmed(index, reason, newest_block);
+            }
+        }
+        let Self { published, source, is_success, .. } = self;
+        let outcome = match is_success || published.is_some() {
+            true => PollOutcome::Accepted,
+            false if has_unconfirmed => PollOutcome::Unconfirmed,
+            false => PollOutcome::Failed,
+        };
+        Finished { outcome, source, published }
+    }
+}
+
+/// Returns true if the node has nothing but the genesis block of a chain that is known to have more. Its base fee of 0 is
+/// no price.
+pub(crate) fn is_unsynced_genesis(history: &FeeHistory, chain: &config::Chain) -> bool {
+    chain.has_long_history() && history.newest_block() == 0 && history.newest_known_base_fee() == 0
+}

@@ -1,0 +1,102 @@
+//! Polls with `agreement`: several upstreams at once, of which most must agree.
+
+use futures_util::stream::{FuturesUnordered, StreamExt};
+
+use super::active_poll::{ActivePoll, PricedReply};
+use super::reporter::PollError;
+use crate::fees::head_tracker::HeadTracker;
+use crate::fees::{Market, Suggestion};
+use crate::nodes::Candidate;
+
+type Reply<'a> = (Candidate<'a>, PricedReply);
+
+impl<'a> ActivePoll<'a> {
+    /// Calls the first `count` candidates at once, and the others if some of these fail or disagree. Publishes the reply with the
+    /// median price of those that agree, if they are most of `count` and of all replies.
+    pub(crate) async fn poll_agreeing(&mut self, candidates: &[Candidate<'a>], count: usize) {
+        let (first, others) = candidates.split_at(count.min(candidates.len()));
+        let mut replies = self.fetch_all(first).await;
+        if largest_agreeing(&replies).len() <= count / 2 || replies.len() < count {
+            replies.extend(self.fetch_all(others).await);
+        }
+        replies.sort_by_key(|(candidate, _)| candidate.index);
+        let mut group = largest_agreeing(&replies);
+        if group.len() <= count.max(replies.len()) / 2 {
+            group.clear();
+        }
+        if group.len() < replies.len() {
+            self.reporter.record_disagreement();
+        }
+        let mut agreeing = Vec::new();
+        for (index, (candidate, priced)) in replies.into_iter().enumerate() {
+            if group.contains(&index) {
+                agreeing.push((candidate, priced));
+            } else {
+                self.record(candidate, &Err(PollError::Disagreement));
+            }
+        }
+        agreeing.sort_by_key(|(_, reply)| price_of(&reply.market));
+        let median = agreeing.len().saturating_sub(1) / 2;
+        if let Some(first) = agreeing.get_mut(..=median) {
+            first.reverse();
+        }
+        for (candidate, priced) in agreeing {
+            if self.is_success() {
+                self.record(candidate, &Ok(()));
+            } else {
+                self.evaluate_reply(candidate, Ok(priced));
+            }
+        }
+    }
+
+    /// Calls all these upstreams. Records the failures and returns the replies.
+    async fn fetch_all(&mut self, candidates: &[Candidate<'a>]) -> Vec<Reply<'a>> {
+        let call = self.start_calls();
+        let send =
+            |candidate: Candidate<'a>| async move { (candidate, call.send(candidate).await) };
+        let mut pending: FuturesUnordered<_> = candidates.iter().copied().map(send).collect();
+        let mut replies = Vec::new();
+        while let Some((candidate, reply)) = pending.next().await {
+            match reply {
+                Ok(priced) => replies.push((candidate, priced)),
+                Err(failure) => self.record(candidate, &Err(failure)),
+            }
+        }
+        replies
+    }
+}
+
+/// Returns the indices of the largest group of replies that agree with one of them.
+fn largest_agreeing(replies: &[Reply<'_>]) -> Vec<usize> {
+    let agreeing = |one: &Reply<'_>| -> Vec<usize> {
+        let others = replies.iter().enumerate();
+        others.filter(|(_, other)| agree(&one.1, &other.1)).map(|(index, _)| index).collect()
+    };
+    // Of equal groups the first, whose upstream is preferred.
+    replies.iter().map(agreeing).rev().max_by_key(Vec::len).unwrap_or_default()
+}
+
+/// Returns true if two replies have nearly the same head and prices.
+fn agree(one: &PricedReply, other: &PricedReply) -> bool {
+    let prices = |Suggestion { base_fee_per_gas, medium, high, .. }: Suggestion| {
+        [base_fee_per_gas, medium.max_priority_fee_per_gas, high.max_priority_fee_per_gas]
+    };
+    let (one_market, other_market) = (&one.market, &other.market);
+    let pairs = prices(one_market.suggestion).into_iter().zip(prices(other_market.suggestion));
+    one.history.newest_block().abs_diff(other.history.newest_block())
+        <= HeadTracker::TOLERANCE_BLOCKS
+        && one_market.suggestion.pricing_type == other_market.suggestion.pricing_type
+        && pairs.into_iter().all(|(one, other)| is_near(one, other))
+}
+
+/// Returns true if two amounts differ by at most a quarter of the larger one.
+fn is_near(one: u128, other: u128) -> bool {
+    one.abs_diff(other) <= one.max(other) / 4
+}
+
+fn price_of(market: &Market) -> (u128, u128) {
+    (market.suggestion.medium.max_fee_per_gas, market.suggestion.high.max_fee_per_gas)
+}
+
+#[cfg(test)]
+mod tests;

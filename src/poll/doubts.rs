@@ -1,0 +1,83 @@
+//! Doubts about values that were published although they cannot follow from the blocks before.
+
+use std::collections::BTreeMap;
+
+use crate::fees::FeeHistory;
+use crate::fees::head_tracker::SuspiciousReply;
+use crate::fees::plausibility::{self, Doubt};
+
+/// Doubts of one chain that last while the doubtful value is in the window.
+#[derive(Debug, Default)]
+pub(crate) struct DoubtLog {
+    /// Last head whose window has the value.
+    until: BTreeMap<Doubt, u64>,
+}
+
+impl DoubtLog {
+    /// Records that the only node there is has repeated a suspicious reply, which is published now with this `head`.
+    pub(crate) fn record(&mut self, reason: SuspiciousReply, head: u64, window_blocks: usize) {
+        let blocks = u64::try_from(window_blocks).unwrap_or(u64::MAX);
+        let left_window = head.saturating_add(blocks).saturating_sub(1);
+        let (doubt, until) = match reason {
+            // The replies stay suspicious until the leap has left the window.
+            SuspiciousReply::BaseFeeLeap => (Doubt::BaseFeeLeap, head),
+            SuspiciousReply::Rewritten => (Doubt::BaseFeeLeap, left_window),
+            SuspiciousReply::Regression | SuspiciousReply::Jump => (Doubt::HeadLeap, left_window),
+        };
+        let known = self.until.entry(doubt).or_insert(until);
+        *known = until.max(*known);
+    }
+
+    /// Returns the doubts about a reply whose window has so many blocks. Those that have left it are forgotten.
+    pub(crate) fn current(&mut self, history: &FeeHistory, window_blocks: usize) -> Vec<Doubt> {
+        let head = history.newest_block();
+        self.until.retain(|_, until| *until >= head);
+        let mut doubts: Vec<Doubt> = self.until.keys().copied().collect();
+        if plausibility::count_outlying_rewards(history.newest(window_blocks)) > 0 {
+            doubts.push(Doubt::RewardLeap);
+        }
+        doubts.sort_unstable();
+        doubts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fees::{Block, Rewards};
+
+    fn history(head: u64, rewards: &[u128]) -> FeeHistory {
+        let block = |medium: &u128| Block {
+            base_fee: 1,
+            gas_used_ratio: None,
+            rewards: Some(Rewards { medium: *medium, high: None, graded: [0; 2] }),
+        };
+        let oldest = head + 1 - u64::try_from(rewards.len()).unwrap();
+        FeeHistory::new(oldest, rewards.iter().map(block).collect(), None).unwrap()
+    }
+
+    #[test]
+    fn a_doubt_lasts_while_its_value_is_in_the_window() {
+        let mut doubts = DoubtLog::default();
+        let mut at = |head| doubts.current(&history(head, &[1; 4]), 4);
+        assert_eq!(at(100), []);
+        doubts.record(SuspiciousReply::Jump, 100, 4);
+        doubts.record(SuspiciousReply::BaseFeeLeap, 100, 4);
+        let mut at = |head| doubts.current(&history(head, &[1; 4]), 4);
+        assert_eq!(at(100), [Doubt::BaseFeeLeap, Doubt::HeadLeap]);
+        assert_eq!(at(101), [Doubt::HeadLeap]);
+        assert_eq!(at(103), [Doubt::HeadLeap]);
+        assert_eq!(at(104), []);
+    }
+
+    #[test]
+    fn a_reward_leaps_from_a_median_above_zero_only() {
+        let mut doubts = DoubtLog::default();
+        let mut of_rewards = |rewards: &[u128]| doubts.current(&history(9, rewards), 4);
+        assert_eq!(of_rewards(&[2, 2, 2, 2001]), [Doubt::RewardLeap]);
+        assert_eq!(of_rewards(&[2, 2, 2, 2000]), []);
+        assert_eq!(of_rewards(&[0, 0, 0, 1_000_000]), []);
+        // The block has left the window.
+        assert_eq!(of_rewards(&[2001, 2, 2, 2, 2]), []);
+    }
+}

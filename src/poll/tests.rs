@@ -1,0 +1,214 @@
+use super::*;
+use std::time::Duration;
+
+use crate::config::Config;
+use crate::fees::{Block, HeaderTime, Rewards};
+use crate::nodes::JsonRpcClient;
+use crate::observe::metrics::ChainLabels;
+use crate::store::{ChainStore, StaleReason, Timestamps};
+use active_poll::PricedReply;
+
+/// Age of the first record in the tests, so that later ones can be newer.
+const FIRST_AGE: u64 = 30;
+
+struct Harness {
+    poller: Poller,
+    metrics: Metrics,
+    header_parameters: watch::Sender<Option<HeaderParameters>>,
+    now: Instant,
+    /// Age of the newest block in the records.
+    head: HeadReading,
+}
+
+impl Harness {
+    /// Poller of a chain with a block every 10 s and a `max_age` of 1 min, without a published head.
+    fn new() -> Self {
+        let text = "[chains.a]\nchain_id = 7\nrpc_urls = [\"http://localhost\"]\n\
+                    block_time = \"10s\"\nmax_age = \"1m\"\n";
+        let config = Config::from_toml(text).unwrap();
+        let metrics = Metrics::new();
+        let client = JsonRpcClient::new(&config).unwrap();
+        let upstreams = ChainUpstreams::for_chains(&client, &config.chains, &metrics).remove(0);
+        let publisher = ChainStore::new(&config.chains).1.remove(0);
+        let (header_parameters, newest) = watch::channel(None);
+        let poller = Poller::new(upstreams, publisher, Some(newest), metrics.clone());
+        let now = Instant::now();
+        Self { poller, metrics, header_parameters, now, head: HeadReading::Unknown }
+    }
+
+    /// Poller that has published block 100, polled [`FIRST_AGE`] seconds ago.
+    fn with_block_100() -> Self {
+        let mut harness = Self::new();
+        assert_eq!(harness.merge(100, FIRST_AGE), AdoptOutcome::Adopted);
+        harness
+    }
+
+    /// Merges a record of this head, polled `age` seconds ago.
+    fn merge(&mut self, head: u64, age: u64) -> AdoptOutcome {
+        self.merge_reward(head, age, 1)
+    }
+
+    fn merge_reward(&mut self, head: u64, age: u64, medium: u128) -> AdoptOutcome {
+        let history = fee_history(head, medium);
+        let observed_at = self.now.checked_sub(Duration::from_secs(age)).unwrap();
+        let timestamps = Timestamps { observed_at, head_changed_at: observed_at };
+        self.poller.merge_remote(&SharedFeeHistory {
+            slot: 0,
+            history,
+            timestamps,
+            head: self.head,
+            doubts: Vec::new(),
+        })
+    }
+
+    /// Published head, and seconds since it was polled.
+    fn published(&self) -> Option<(u64, u64)> {
+        let chain = self.poller.publisher.chain();
+        let age = |timestamps: Timestamps| {
+            self.now.saturating_duration_since(timestamps.observed_at).as_secs()
+        };
+        chain.newest_block().zip(chain.timestamps().map(age))
+    }
+
+    /// Publishes this head as that of an own upstream.
+    fn publish_own(&mut self, head: u64) {
+        let Poller { publisher, reporter, chain, upstreams, head_tracker, doubts, .. } =
+            &mut self.poller;
+        let history = fee_history(head, 1);
+        let market = fees::price(&history, &chain.pricing).unwrap();
+        let round = head_tracker.start_round(Instant::now());
+        let request = FeeHistoryRequest::new(&chain.pricing);
+        let call = UpstreamCall {
+            chain,
+            request: &request,
+            full_request: None,
+            deadline: Duration::ZERO,
+            earlier: None,
+            limits: None,
+        };
+        let mut poll = ActivePoll::new(&call, round, upstreams, publisher, doubts, reporter);
+        poll.publish(0, PricedReply { history, market, head: HeadReading::Unknown });
+    }
+
+    fn regressions(&self) -> u64 {
+        let labels = ChainLabels { chain: "a".to_owned() };
+        self.metrics.head_regressions_total.get_or_create_owned(&labels).get()
+    }
+}
+
+/// History whose only block is `head`.
+fn fee_history(head: u64, medium: u128) -> FeeHistory {
+    let rewards = Some(Rewards { medium, high: None, graded: [0; 2] });
+    let blocks = vec![Block { base_fee: 1, gas_used_ratio: None, rewards }];
+    FeeHistory::new(head, blocks, None).unwrap()
+}
+
+#[test]
+fn newer_record_of_a_replica_is_published_with_its_own_time() {
+    let mut harness = Harness::with_block_100();
+    assert_eq!(harness.published(), Some((100, FIRST_AGE)));
+    for (head, age) in [(100, 25), (101, 20)] {
+        assert_eq!(harness.merge(head, age), AdoptOutcome::Adopted);
+        assert_eq!(harness.published(), Some((head, age)));
+    }
+    assert_eq!(harness.regressions(), 0);
+}
+
+#[test]
+fn record_that_is_not_newer_or_plausible_changes_nothing() {
+    for (head, age, expected) in [
+        // The same head, polled at the same time and before.
+        (100, FIRST_AGE, AdoptOutcome::Duplicate),
+        (100, FIRST_AGE + 5, AdoptOutcome::Duplicate),
+        // A slightly lower head, whenever it was polled.
+        (99, FIRST_AGE + 5, AdoptOutcome::Older),
+        (95, 1, AdoptOutcome::Older),
+        // A much lower one, which an own upstream may confirm.
+        (90, 1, AdoptOutcome::Implausible),
+        // Expired, although its head is higher.
+        (101, 60, AdoptOutcome::Older),
+        // Two minutes of blocks within half a minute.
+        (10_000, 1, AdoptOutcome::Implausible),
+    ] {
+        let mut harness = Harness::with_block_100();
+        assert_eq!(harness.merge(head, age), expected, "{head} {age}");
+        assert_eq!(harness.published(), Some((100, FIRST_AGE)), "{head} {age}");
+    }
+}
+
+#[test]
+fn record_of_a_node_behind_is_stale_until_a_current_one_replaces_it() {
+    let mut harness = Harness::new();
+    let stale_reason = |harness: &Harness| {
+        harness.poller.publisher.chain().servable_snapshot().unwrap().stale_reason
+    };
+    harness.head = HeadReading::Syncing;
+    assert_eq!(harness.merge(100, 3), AdoptOutcome::Adopted);
+    assert_eq!(stale_reason(&harness), Some(StaleReason::OldBlock));
+    let now = Duration::from_secs(2_000_000_000);
+    let seconds_old = |seconds: u64| {
+        HeadReading::Header(HeaderTime::new(0, 2_000_000_000 - seconds, harness.now, now))
+    };
+    let [current, two_hours_old] = [5, 7200].map(seconds_old);
+    harness.head = current;
+    assert_eq!(harness.merge(8000, 2), AdoptOutcome::Adopted);
+    assert_eq!((harness.published(), stale_reason(&harness)), (Some((8000, 2)), None));
+    // The node behind cannot win by repetition.
+    harness.head = two_hours_old;
+    for head in 101..110 {
+        assert_eq!(harness.merge(head, 1), AdoptOutcome::Implausible, "{head}");
+    }
+    assert_eq!(harness.published(), Some((8000, 2)));
+}
+
+#[test]
+fn higher_head_is_published_even_if_it_was_polled_earlier() {
+    let mut harness = Harness::with_block_100();
+    assert_eq!(harness.merge(101, FIRST_AGE + 5), AdoptOutcome::Adopted);
+    assert_eq!(harness.published(), Some((101, FIRST_AGE + 5)));
+}
+
+#[test]
+fn lower_head_of_an_own_poll_is_counted_as_a_regression() {
+    let mut harness = Harness::with_block_100();
+    for (head, regressions) in [(100, 0), (101, 0), (99, 1)] {
+        harness.publish_own(head);
+        assert_eq!(harness.regressions(), regressions, "{head}");
+    }
+}
+
+#[test]
+fn record_without_a_price_is_rejected() {
+    let mut harness = Harness::with_block_100();
+    assert_eq!(harness.merge_reward(101, 1, u128::MAX), AdoptOutcome::Rejected);
+    assert_eq!(harness.published(), Some((100, FIRST_AGE)));
+}
+
+#[test]
+fn announced_blocks_up_to_128_ahead_are_plausible() {
+    let is_plausible = |harness: &Harness, number| harness.poller.is_plausible_new_block(number);
+    for number in [0, 100, u64::MAX] {
+        assert!(is_plausible(&Harness::new(), number), "{number}");
+    }
+    let harness = Harness::with_block_100();
+    for (number, expected) in
+        [(0, false), (100, false), (101, true), (228, true), (229, false), (u64::MAX, false)]
+    {
+        assert_eq!(is_plausible(&harness, number), expected, "{number}");
+    }
+}
+
+#[test]
+fn records_are_priced_with_the_newest_header_parameters() {
+    let mut harness = Harness::with_block_100();
+    let denominator = |harness: &Harness| {
+        let current = harness.poller.publisher.chain().servable_snapshot().unwrap();
+        let denominators = current.snapshot.market.chain_parameters.denominators;
+        denominators.map(|denominators| denominators.full_block.get())
+    };
+    assert_eq!(denominator(&harness), None);
+    let header = HeaderParameters::from_extra_data(&[0, 0, 0, 0, 250, 0, 0, 0, 6]);
+    harness.header_parameters.send_replace(header);
+    assert_eq!(harness.merge(101, 20), AdoptOutcome::Adopted);
+    assert_eq!(denominator(&harness), Some(50));
+}

@@ -1,0 +1,258 @@
+//! Which room of `src` may use which: docs/architecture.md has the table. A room is a module of the crate, or one of
+//! `extras`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Rooms that a room may use. Extras may use every room of the heart, and those in [`EXTRAS`].
+const HEART: &[(&str, &[&str])] = &[
+    ("fees", &[]),
+    ("config", &["fees"]),
+    ("observe", &["config"]),
+    ("nodes", &["config", "fees", "observe"]),
+    ("store", &["fees", "config"]),
+    ("poll", &["nodes", "store", "fees", "config", "observe"]),
+    ("http", &["config", "observe"]),
+    ("api", &["store", "fees", "http", "config", "observe"]),
+];
+
+/// Other extras that an extra may use.
+const EXTRAS: &[(&str, &[&str])] = &[
+    ("extras/delegation", &["extras/rpc", "extras/verification"]),
+    ("extras/pages", &["extras/chart"]),
+    ("extras/backtest", &["extras/chart", "extras/pages"]),
+    ("extras/cost", &["extras/trend"]),
+    ("extras/alerts", &["extras/trend"]),
+];
+
+/// Rooms that may use all others: they put the service together.
+const COMPOSITION: &[&str] = &["main", "lib", "server", "cli", "extras"];
+
+/// Arrows that are still against the rules, and the number of files with each. The list only shrinks.
+const EXCEPTIONS: &[(&str, &str, usize)] = &[
+    ("api", "extras/chart", 1),
+    ("api", "extras/compat", 4),
+    ("api", "extras/delegation", 3),
+    ("api", "extras/pages", 1),
+    ("api", "extras/rpc", 1),
+    ("api", "extras/score", 2),
+    ("api", "extras/trend", 4),
+    ("api", "extras/verification", 4),
+    ("config", "api", 3),
+    ("config", "extras/compat", 2),
+    ("config", "extras/delegation", 1),
+    ("config", "extras/replicas", 1),
+    ("config", "extras/rpc", 2),
+    ("config", "extras/score", 1),
+    ("config", "extras/trend", 1),
+    ("config", "extras/verification", 1),
+    ("extras/backtest", "cli", 1),
+    ("extras/delegation", "extras/replicas", 2),
+    ("http", "api", 5),
+    ("http", "extras/delegation", 2),
+    ("http", "extras/trend", 1),
+    ("http", "extras/verification", 2),
+    ("http", "fees", 1),
+    ("http", "store", 2),
+    ("nodes", "api", 1),
+    ("observe", "nodes", 1),
+    ("poll", "extras/chart", 2),
+    ("poll", "extras/replicas", 2),
+    ("poll", "extras/score", 1),
+    ("store", "api", 1),
+    ("store", "extras/compat", 3),
+    ("store", "extras/score", 2),
+    ("store", "extras/trend", 4),
+];
+
+/// A use of one room by a file of another.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Arrow {
+    from: String,
+    to: String,
+    /// File and line.
+    place: String,
+}
+
+/// Returns the room of a path below `src` without its ending.
+fn room(path: &str) -> String {
+    let mut parts = path.split('/');
+    let first = parts.next().unwrap_or_default();
+    match (first, parts.next()) {
+        ("extras", Some(extra)) => format!("extras/{extra}"),
+        _ => first.to_owned(),
+    }
+}
+
+/// Returns the rooms that a line of code names by `crate::…`.
+fn rooms_named(line: &str) -> Vec<String> {
+    let code = line.split("//").next().unwrap_or_default();
+    let paths = code.match_indices("crate::").filter(|(at, _)| {
+        let before = code.get(..*at).and_then(|before| before.chars().next_back());
+        before.is_none_or(|character| !character.is_alphanumeric() && character != '_')
+    });
+    let is_name =
+        |character: char| character.is_alphanumeric() || character == '_' || character == ':';
+    paths
+        .map(|(at, prefix)| {
+            let rest = &code[at + prefix.len()..];
+            let path: String = rest.chars().take_while(|character| is_name(*character)).collect();
+            room(&path.replace("::", "/"))
+        })
+        .filter(|room| !room.is_empty())
+        .collect()
+}
+
+/// Returns the arrows between rooms in a file, and the lines that hide where they lead.
+fn arrows(path: &str, text: &str) -> (Vec<Arrow>, Vec<String>) {
+    let from = room(path.trim_end_matches(".rs"));
+    let (mut arrows, mut hidden) = (Vec::new(), Vec::new());
+    for (index, line) in text.lines().enumerate() {
+        let place = format!("src/{path}:{}", index + 1);
+        if line.trim_start().starts_with("//") {
+            continue;
+        }
+        if line.contains("crate::{") || line.contains("super::super") {
+            hidden.push(format!("{place}: name the room in full instead of `{}`", line.trim()));
+        }
+        let named = rooms_named(line).into_iter().filter(|to| *to != from);
+        arrows.extend(named.map(|to| Arrow { from: from.clone(), to, place: place.clone() }));
+    }
+    (arrows, hidden)
+}
+
+/// Returns why an arrow is against the rules; `None`: it is not.
+fn violation(from: &str, to: &str) -> Option<&'static str> {
+    let listed = |table: &[(&str, &[&str])]| {
+        table.iter().find(|(room, _)| *room == from).is_some_and(|(_, uses)| uses.contains(&to))
+    };
+    let is_heart = |room: &str| HEART.iter().any(|(known, _)| *known == room);
+    if COMPOSITION.contains(&from) {
+        return None;
+    }
+    match (from.starts_with("extras/"), to.starts_with("extras/") || to == "extras") {
+        (true, false) if is_heart(to) => None,
+        (true, true) if listed(EXTRAS) => None,
+        (true, _) => Some("an extra uses the heart, and no other extra but those in the table"),
+        (false, true) => Some("the heart does not know the extras"),
+        (false, false) if listed(HEART) => None,
+        (false, false) => Some("the table of arrows does not have it"),
+    }
+}
+
+/// Returns rooms that use each other, directly or by others.
+fn circle(arrows: &BTreeSet<(String, String)>) -> Option<Vec<String>> {
+    let mut rooms: BTreeSet<&String> = arrows.iter().flat_map(|(from, to)| [from, to]).collect();
+    // A room that uses no room which is left is not in a circle.
+    loop {
+        let ends: Vec<_> = rooms
+            .iter()
+            .copied()
+            .filter(|room| !arrows.iter().any(|(from, to)| from == *room && rooms.contains(to)))
+            .collect();
+        if ends.is_empty() {
+            let left: Vec<String> = rooms.into_iter().cloned().collect();
+            return (!left.is_empty()).then_some(left);
+        }
+        for room in ends {
+            rooms.remove(room);
+        }
+    }
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = entries
+        .flat_map(|path| if path.is_dir() { rust_files(&path) } else { vec![path] })
+        .filter(|path| path.extension().is_some_and(|ending| ending == "rs"))
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn rooms_use_only_the_rooms_that_the_table_allows() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let (mut all, mut hidden) = (Vec::new(), Vec::new());
+    for file in rust_files(&root) {
+        let path = file.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
+        let (found, unclear) = arrows(&path, &std::fs::read_to_string(&file).unwrap());
+        all.extend(found);
+        hidden.extend(unclear);
+    }
+    assert!(all.len() > 500, "{} arrows: the files are not read", all.len());
+    assert!(hidden.is_empty(), "{}", hidden.join("\n"));
+    let mut forbidden: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    let excepted = |from: &str, to: &str| {
+        EXCEPTIONS.iter().find(|(one, other, _)| (*one, *other) == (from, to))
+    };
+    for Arrow { from, to, place } in &all {
+        if let Some(rule) = violation(from, to) {
+            let file = place.split(':').next().unwrap();
+            forbidden.entry((from, to)).or_default().insert(file);
+            if excepted(from, to).is_none() {
+                wrong.push(format!("{place}: {from} → {to}: {rule}"));
+            }
+        }
+    }
+    for (from, to, count) in EXCEPTIONS {
+        let files = forbidden.get(&(*from, *to)).map_or(0, BTreeSet::len);
+        if files != *count {
+            wrong.push(format!(
+                "{from} → {to} is in {files} files, and {count} are excepted: correct the list"
+            ));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let pairs = all
+        .iter()
+        .filter(|arrow| excepted(&arrow.from, &arrow.to).is_none())
+        .filter(|arrow| !COMPOSITION.contains(&arrow.from.as_str()))
+        .map(|arrow| (arrow.from.clone(), arrow.to.clone()));
+    assert_eq!(circle(&pairs.collect()), None);
+}
+
+#[test]
+fn arrows_against_the_table_are_found() {
+    let found = |path: &str, line: &str| -> Vec<String> {
+        let (arrows, hidden) = arrows(path, line);
+        let wrong = arrows
+            .iter()
+            .filter_map(|it| Some(format!("{}: {}", it.to, violation(&it.from, &it.to)?)));
+        wrong.chain(hidden).collect()
+    };
+    for (path, line) in [
+        ("store/publisher.rs", "use crate::extras::score::Scorer;"),
+        ("api.rs", "    crate::extras::routes(&state)"),
+        ("fees/market.rs", "use crate::config::Chain;"),
+        ("fees.rs", "let key = crate::observe::redaction::key();"),
+        ("config.rs", "use crate::nodes::JsonRpcClient;"),
+        ("extras/score.rs", "use crate::extras::trend::FeeTrend;"),
+        ("extras/score.rs", "use crate::server::Server;"),
+        ("store.rs", "use crate::{extras, fees};"),
+        ("poll/reporter.rs", "use super::super::extras;"),
+    ] {
+        assert_eq!(found(path, line).len(), 1, "{path} {line}");
+    }
+    for (path, line) in [
+        ("server.rs", "use crate::extras::score::Scorer;"),
+        ("extras.rs", "use crate::extras::score;"),
+        ("api.rs", "use crate::store::ChainStore; // not crate::extras::score"),
+        ("api.rs", "//! crate::extras::score"),
+        ("extras/delegation/routes.rs", "use crate::extras::rpc::reads::Reads;"),
+        ("fees.rs", "use crate::fees::Market;"),
+    ] {
+        assert_eq!(found(path, line), [] as [String; 0], "{path} {line}");
+    }
+}
+
+#[test]
+fn circles_are_found() {
+    let pairs = |pairs: &[(&str, &str)]| -> BTreeSet<(String, String)> {
+        pairs.iter().map(|(from, to)| ((*from).to_owned(), (*to).to_owned())).collect()
+    };
+    assert_eq!(circle(&pairs(&[("a", "b"), ("b", "c"), ("a", "c")])), None);
+    let found = circle(&pairs(&[("a", "b"), ("b", "c"), ("c", "b"), ("c", "d")]));
+    assert!(found.unwrap().contains(&"b".to_owned()));
+}
