@@ -1,4 +1,4 @@
-//! What operators see: logs, metrics, traces, without secrets. And the memory that clients may hold.
+//! Metrics, log lines, traces and redaction, for operators. The memory that clients may hold.
 
 pub(crate) mod log_on_change;
 pub mod logging;
