@@ -275,7 +275,7 @@ impl Chain {
         let pricing = &self.pricing;
         let unknown =
             "unknown: how full blocks move the base fee (pricing.base_fee_change_denominator)";
-        let unused = ". Without it, pricing.empty_block_denominator has no effect";
+        let unused = ". Without it or a header's, pricing.empty_block_denominator has no effect";
         let unused = pricing.empty_block_denominator.map_or("", |_| unused);
         pricing.base_fee_change_denominator.is_none().then(|| format!("{unknown}{unused}"))
     }

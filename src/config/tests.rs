@@ -522,8 +522,8 @@ fn keys_without_effect_and_assumptions_are_noted() {
     assert_eq!(
         Config::from_toml(&chain_toml("a", 4711, all_set)).unwrap().notes,
         ["chains.a: there is no preset for chain id 4711; unknown: how full blocks move the base \
-          fee (pricing.base_fee_change_denominator). Without it, pricing.empty_block_denominator \
-          has no effect"]
+          fee (pricing.base_fee_change_denominator). Without it or a header's, \
+          pricing.empty_block_denominator has no effect"]
     );
     let known = format!("{all_set}\npricing.base_fee_change_denominator = 8");
     let notes = Config::from_toml(&chain_toml("a", 4711, &known)).unwrap().notes;
