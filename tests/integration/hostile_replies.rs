@@ -223,13 +223,14 @@ fn read(reply: &[u8], request: &FeeHistoryRequest, chain: &Chain) -> Result<Pric
     Ok((history, market))
 }
 
-/// Returns an error if a base fee is over eight times that of the block before, or under an eighth of it.
+/// Returns an error if a base fee is over eight times that of the block before, or under an eighth of it. After 0 any may
+/// follow.
 fn check_base_fees(history: &FeeHistory) -> Result<(), String> {
     let mined = history.blocks().iter().map(|block| block.base_fee);
     let all: Vec<_> = mined.chain(history.next_base_fee()).collect();
     let is_leap = |pair: &[u128]| {
         let (low, high) = (pair[0].min(pair[1]), pair[0].max(pair[1]));
-        high - low > 1000 && high / 8 > low
+        pair[0] > 0 && high - low > 1000 && high / 8 > low
     };
     ensure(!all.windows(2).any(is_leap), "a leap of the base fee")
 }

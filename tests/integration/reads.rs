@@ -733,10 +733,10 @@ async fn failed_read_is_retried_at_the_next_node() {
             assert_eq!(response["result"], json!([ADDRESS, "pending"]), "{reply:?}");
         }
         assert_eq!(second.reads().len(), 2, "{reply:?}");
-        // Polling is not affected and continues with the first node alone.
+        // Polling is not affected. After the start, at which both are polled, it continues with the first node alone.
         first.wait_for_poll().await;
         first.wait_for_poll().await;
-        assert_eq!(second.polls(), 0, "{reply:?}");
+        assert!(second.polls() <= 1, "{reply:?}");
     }
 }
 

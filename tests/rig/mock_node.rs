@@ -456,8 +456,7 @@ async fn respond(call: &Call, reply: Reply) -> Response {
             }
         }
         Reply::Newest(history) | Reply::NewestUpTo(_, history) => {
-            let params: Value = serde_json::from_str(call.params.get()).unwrap();
-            envelope("result", &newest_blocks(&history, &params[0]).to_string())
+            envelope("result", &newest_blocks(&history, requested_count(call)).to_string())
         }
         Reply::Slow(pause, result) => {
             tokio::time::sleep(pause).await;
@@ -501,16 +500,15 @@ fn requested_count(call: &Call) -> usize {
     params[0].as_str().map_or_else(|| usize::try_from(params[0].as_u64().unwrap()).unwrap(), hex)
 }
 
-/// Returns the newest blocks of `history`: `count` of them, a hex quantity, or all.
-fn newest_blocks(history: &Value, count: &Value) -> Value {
-    let hex = |value: &Value| {
-        usize::from_str_radix(value.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
-    };
+/// Returns the newest blocks of `history`: `count` of them, or all.
+fn newest_blocks(history: &Value, count: usize) -> Value {
     let blocks = history["gasUsedRatio"].as_array().unwrap().len();
-    let skipped = blocks.saturating_sub(hex(count));
+    let skipped = blocks.saturating_sub(count);
+    let oldest = history["oldestBlock"].as_str().unwrap().trim_start_matches("0x");
+    let oldest = usize::from_str_radix(oldest, 16).unwrap() + skipped;
     let rest = |member: &str| history[member].as_array().unwrap()[skipped..].to_vec();
     json!({
-        "oldestBlock": format!("{:#x}", hex(&history["oldestBlock"]) + skipped),
+        "oldestBlock": format!("{oldest:#x}"),
         "baseFeePerGas": rest("baseFeePerGas"),
         "gasUsedRatio": rest("gasUsedRatio"),
         "reward": rest("reward"),

@@ -223,8 +223,8 @@ async fn cors_exposes_the_delegation_source() {
         assert_eq!(response.header("access-control-allow-origin"), "https://app.example");
         let exposed = response.header("access-control-expose-headers");
         assert!(exposed.split(',').any(|name| name == "x-delegation-source"), "{exposed}");
-        let varies = response.headers.iter().filter(|(name, _)| name == "vary");
-        let varies: Vec<_> = varies.map(|(_, value)| value.as_str()).collect();
+        // In one line: some caches keep only one of several.
+        let varies: Vec<_> = response.header("vary").split(", ").collect();
         assert!(varies.contains(&"origin"), "{varies:?}");
         assert_eq!(varies.contains(&"x-api-key"), status == 200, "{varies:?}");
     }
