@@ -82,11 +82,22 @@ export interface components {
             /** Format: int64 */
             block_time_ms: number;
             status: components["schemas"]["ChainStatus"];
+            reason: components["schemas"]["ChainStatusReason"] | null;
             /**
              * Format: int64
-             * @description `null` without data that may be served.
+             * @description Newest block that was read, also while nothing is served; `null`: none yet.
              */
             newest_block: number | null;
+            /**
+             * Format: date-time
+             * @description Time of that block: its own, or that of the reply which brought it first.
+             */
+            newest_block_at: string | null;
+            /**
+             * Format: date-time
+             * @description Time of the last accepted reply.
+             */
+            observed_at: string | null;
         };
         /** @description How the chain moves its base fee. */
         ChainParameters: {
@@ -106,6 +117,11 @@ export interface components {
          * @enum {string}
          */
         ChainStatus: "fresh" | "stale" | "unavailable";
+        /**
+         * @description Reason why a chain is not fresh.
+         * @enum {string}
+         */
+        ChainStatusReason: "no_data" | "old_data" | "old_block" | "standing_head";
         /** @description A transaction without its fees. */
         ContractCall: {
             chainId: string;
@@ -160,6 +176,11 @@ export interface components {
          * @enum {string}
          */
         DenominatorSource: "configuration" | "header" | "unknown";
+        /**
+         * @description Reason to doubt a value: it cannot follow from the blocks before, and the only node there is repeats it.
+         * @enum {string}
+         */
+        Doubt: "base_fee_leap" | "reward_leap" | "head_leap" | "disagreement";
         /** @description A transaction with the fees of the medium tier. */
         Eip1559Transaction: components["schemas"]["ContractCall"] & {
             maxFeePerGas: string;
@@ -274,6 +295,8 @@ export interface components {
              *     while `level` is, and if the median is 0.
              */
             level_deviation: number | null;
+            /** @description Reasons to doubt a value of the window, as in `X-Doubt`; empty: there is none. */
+            doubts: components["schemas"]["Doubt"][];
         };
         /** @description Prices of gas over time. */
         FeeTrend: {
