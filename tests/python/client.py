@@ -55,8 +55,9 @@ for item in document["paths"].values():
                     if not isinstance(part, dict):
                         continue
                     # The client writes times in another form.
-                    if "observed_at" in part:
-                        part["observed_at"] = datetime.fromisoformat(part["observed_at"]).isoformat()
+                    for name in ("observed_at", "newest_block_at"):
+                        if part.get(name):
+                            part[name] = datetime.fromisoformat(part[name]).isoformat()
                     for bucket in part.get("buckets", []):
                         bucket["start"] = datetime.fromisoformat(bucket["start"]).isoformat()
                 answer = httpx.Response(int(status), json=example)

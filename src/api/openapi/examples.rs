@@ -111,7 +111,13 @@ fn write_chain_examples(document: &mut OpenApi, chain: &StoredChain) {
     let id = chain.config().chain_id;
     let routes = RouteTable::new(document, "");
     set_response_example(document, "/v1", json!(routes.body()));
-    set_response_example(document, "/v1/chains", json!([chains::ChainSummary::for_chain(chain)]));
+    let mut summary = json!(chains::ChainSummary::for_chain(chain));
+    for name in ["newest_block_at", "observed_at"] {
+        if let Some(time) = summary.get_mut(name).filter(|time| time.is_string()) {
+            *time = json!(OBSERVED_AT);
+        }
+    }
+    set_response_example(document, "/v1/chains", json!([summary]));
     set_request_example(
         document,
         "/rpc/{chain}",
