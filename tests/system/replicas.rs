@@ -42,7 +42,7 @@ fn redis_section(url: &str) -> String {
 /// Returns the section of a chain with a block time of 1 s, followed by `more`.
 fn chain_section(key: &str, id: u64, node: &str, more: &str) -> String {
     format!(
-        "[chains.{key}]\nchain_id = {id}\nblock_time = \"1s\"\nchain_parameters = \"off\"\nrpc_urls = [\"{node}\"]\n{more}"
+        "[chains.{key}]\nchain_id = {id}\nblock_time = \"1s\"\nchain_parameters = \"off\"\nmax_block_age = \"0s\"\nrpc_urls = [\"{node}\"]\n{more}"
     )
 }
 
