@@ -15,8 +15,8 @@ use gas_suggestion::extras::delegation::Delegations;
 use gas_suggestion::extras::rpc::reads::Reads;
 use gas_suggestion::extras::verification::proxy::Proxy;
 use gas_suggestion::fees::{
-    self, Block, FeeHistory, Market, Pricing, PricingError, PricingType, Rewards, SinglePrices,
-    Suggestion, ZeroBaseFee,
+    self, Block, ChainParameters, FeeHistory, Market, Pricing, PricingError, PricingType, Rewards,
+    SinglePrices, Suggestion, TierColumns, ZeroBaseFee,
 };
 use gas_suggestion::nodes as upstream;
 use gas_suggestion::nodes::{ChainUpstreams, FeeHistoryRequest};
@@ -92,8 +92,7 @@ fn check_history(history: &FeeHistory, result: &RawValue, pricing: &Pricing) {
         let row = rows.get(index).map(|row| elements(row)).unwrap_or_default();
         let row: Option<Vec<u128>> =
             row.get(..columns).and_then(|row| row.iter().map(|json| quantity(json)).collect());
-        let expected =
-            row.map(|row| Rewards { medium: row[0], high: row.get(1).copied(), graded: [0; 2] });
+        let expected = row.map(|row| Rewards::new(&row));
         assert_eq!(block.rewards, expected, "block {index}: missing rewards are not counted");
     }
 }
@@ -117,17 +116,17 @@ fn quantity(json: &RawValue) -> Option<u128> {
 fn check_price(history: &FeeHistory, pricing: &Pricing) {
     let blocks = history.blocks();
     let usable: Vec<Rewards> = blocks.iter().filter_map(|block| block.rewards).collect();
-    match fees::price(history, pricing) {
+    match fees::price(history, pricing, &ChainParameters::without_header(pricing)) {
         Ok(market) => {
-            check_averages(&market, blocks, &usable);
+            check_averages(&market, blocks, pricing);
             check_suggestion(&market, history, pricing);
         }
         Err(PricingError::NoRewards) => {
             assert!(usable.is_empty() && pricing.priority_fee_floor == 0);
         }
         Err(error) => {
-            let rewards = usable.iter().flat_map(|rewards| [Some(rewards.medium), rewards.high]);
-            let amounts = blocks.iter().map(|block| block.base_fee).chain(rewards.flatten());
+            let rewards = usable.iter().flat_map(Rewards::columns);
+            let amounts = blocks.iter().map(|block| block.base_fee).chain(rewards);
             let amounts =
                 amounts.chain(history.next_base_fee()).chain([pricing.priority_fee_floor]);
             // Smaller amounts stay within it, even summed over 20 blocks and multiplied by 1,000.
@@ -142,19 +141,21 @@ fn check_price(history: &FeeHistory, pricing: &Pricing) {
     }
 }
 
-fn check_averages(market: &Market, blocks: &[Block], usable: &[Rewards]) {
+fn check_averages(market: &Market, blocks: &[Block], pricing: &Pricing) {
     let is_between = |average: u128, amounts: &[u128]| {
         amounts.iter().min() <= Some(&average) && Some(&average) <= amounts.iter().max()
     };
     let base_fees: Vec<u128> = blocks.iter().map(|block| block.base_fee).collect();
     assert!(is_between(market.average_base_fee, &base_fees), "{market:?}");
     let Some(average) = market.average_reward else {
-        assert!(usable.is_empty(), "{market:?}");
+        assert!(blocks.iter().all(|block| block.rewards.is_none()), "{market:?}");
         return;
     };
-    let mediums: Vec<u128> = usable.iter().map(|rewards| rewards.medium).collect();
+    let TierColumns { medium, high } = pricing.tier_columns();
+    let column = |column| blocks.iter().filter_map(move |block| block.reward(column));
+    let mediums: Vec<u128> = column(medium).collect();
     assert!(is_between(average.medium, &mediums), "{market:?}");
-    let highs: Vec<u128> = usable.iter().filter_map(|rewards| rewards.high).collect();
+    let highs: Vec<u128> = high.into_iter().flat_map(column).collect();
     assert_eq!(average.high.is_some(), !highs.is_empty());
     assert!(average.high.is_none_or(|high| is_between(high, &highs)), "{market:?}");
     for ratio in [market.gas_used_ratio.latest, market.gas_used_ratio.average] {
@@ -438,11 +439,13 @@ impl Harness {
             if chain.key != "ronin" {
                 continue;
             }
-            let rewards = Some(Rewards { medium: 7_000_000_000, high: None, graded: [0; 2] });
+            let rewards = Some(Rewards::new(&[7_000_000_000]));
             let block = Block { base_fee: 1_000_000_000, gas_used_ratio: Some(0.5), rewards };
             let history = FeeHistory::new(981, vec![block; 20], Some(1_000_000_000));
             let history = history.expect("there are blocks");
-            let market = fees::price(&history, &chain.pricing).expect("they have a price");
+            let parameters = ChainParameters::without_header(&chain.pricing);
+            let market = fees::price(&history, &chain.pricing, &parameters);
+            let market = market.expect("they have a price");
             publisher.publish(Accepted::now(&history, market));
         }
         let snapshot = store.chain("2020").expect("it is configured").servable_snapshot();

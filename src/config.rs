@@ -186,7 +186,7 @@ impl Config {
         sections.history.check(&mut mistakes.section(&["history"]));
         let mut chains = check_chains(std::mem::take(&mut sections.chains), &mut mistakes);
         for chain in &mut chains {
-            chain.pricing.score_percentiles = sections.score.percentiles;
+            chain.pricing.further_percentiles = sections.score.percentiles;
             chain.formats = sections.compat.formats();
             chain.history_days = sections.history.days;
         }

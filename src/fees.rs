@@ -1,5 +1,5 @@
-//! The fee rules: those of the network, or another configured strategy. Pure: a fee history and a chain's pricing in, a
-//! market out.
+//! The fee rules: those of the network, or another configured strategy. Pure: a fee history, a chain's pricing and the
+//! parameters of its base fee in, a market out.
 //!
 //! All amounts are wei in `u128`. Averages and products are rounded down. An overflow rejects the history, because only
 //! a faulty node returns such numbers. The rules are section 2.3 of the network document; where it is silent, a comment
@@ -25,14 +25,14 @@ pub use chain_parameters::{
     HeaderParameters,
 };
 pub use history::{Block, FeeHistory, Rewards};
-pub use inclusion::{Inclusion, accepts, inclusion, observed_reward};
+pub use inclusion::{Inclusion, accepts, inclusion, observed_rewards};
 pub use market::{
-    FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios, Market, PricingType,
-    Suggestion, Tier, Trend,
+    AverageReward, FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios, Market,
+    PricingType, Suggestion, Tier, Trend,
 };
 pub use pricing::{
-    FAIR_PERCENTILE, InvalidPricing, Multiplier, Pricing, RewardPercentiles, ScorePercentiles,
-    Strategy, ZeroBaseFee,
+    FAIR_PERCENTILE, FurtherPercentiles, InvalidPricing, Multiplier, Pricing, RewardPercentiles,
+    Strategy, TierColumns, ZeroBaseFee,
 };
 pub use replacement::{gas_price_replacement, replacement};
 pub use single_price::SinglePrices;
@@ -63,26 +63,32 @@ impl PricingError {
     }
 }
 
-/// Computes the market of `history` by the rules of `pricing`.
+/// Computes the market of `history` by the rules of `pricing`. `chain_parameters` say how many full blocks a tier covers;
+/// no suggested fee depends on them.
 ///
 /// # Errors
 ///
 /// Returns [`PricingError`] if the history yields no suggestion.
-pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingError> {
+pub fn price(
+    history: &FeeHistory,
+    pricing: &Pricing,
+    chain_parameters: &ChainParameters,
+) -> Result<Market, PricingError> {
     let window = history.newest(pricing.window_blocks.get());
+    let columns = pricing.tier_columns();
     let average_base_fee = average(window.iter().map(|block| block.base_fee))?.unwrap_or_default();
-    let average_reward = average_rewards(window)?;
+    let average_reward = average_rewards(window, columns)?;
     let pricing_type = pricing_type(history, pricing);
-    let chain_parameters = ChainParameters::new(pricing);
     let newest_known_base_fee = history.newest_known_base_fee();
 
     let (typical_base_fee, priority_fees) = match pricing.strategy {
-        Strategy::Network => {
-            (average_base_fee, network_priority_fees(window, average_reward, pricing)?)
-        }
+        Strategy::Network => (
+            average_base_fee,
+            network_priority_fees(window, columns.medium, average_reward, pricing)?,
+        ),
         Strategy::Calibrated => (
             average_base_fee.max(newest_known_base_fee),
-            calibrated_priority_fees(history.blocks(), pricing)?,
+            calibrated_priority_fees(history.blocks(), columns, pricing)?,
         ),
     };
     let base_fee_per_gas = match pricing_type {
@@ -138,7 +144,7 @@ pub fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingE
             medium: count_covered(suggestion.medium),
             high: count_covered(suggestion.high),
         },
-        chain_parameters,
+        chain_parameters: *chain_parameters,
         suggestion,
     })
 }
@@ -164,10 +170,11 @@ struct PriorityFees {
 }
 
 /// The network's rule: average rewards. Without a usable reward all tips are the floor. The low tip is not part of the
-/// rule: it is the lowest reward of the window.
+/// rule: it is the lowest reward of the window, in the column of the medium tip.
 fn network_priority_fees(
     window: &[Block],
-    average: Option<Rewards>,
+    medium_column: usize,
+    average: Option<AverageReward>,
     pricing: &Pricing,
 ) -> Result<PriorityFees, PricingError> {
     let (medium, is_floor) = apply_floor(average.map(|reward| reward.medium), pricing)?;
@@ -177,7 +184,7 @@ fn network_priority_fees(
     } else {
         pricing.high_multiplier.apply(medium).ok_or(PricingError::Overflow)?
     };
-    let lowest = window.iter().filter_map(|block| Some(block.rewards?.medium)).min();
+    let lowest = window.iter().filter_map(|block| block.reward(medium_column)).min();
     let low = lowest.unwrap_or_default().max(pricing.priority_fee_floor).min(medium);
     Ok(PriorityFees { low, medium, high, is_floor_applied: is_floor })
 }
@@ -185,12 +192,14 @@ fn network_priority_fees(
 /// The calibrated strategy: each tier has its own target. Without a usable reward all tips are the floor.
 fn calibrated_priority_fees(
     blocks: &[Block],
+    columns: TierColumns,
     pricing: &Pricing,
 ) -> Result<PriorityFees, PricingError> {
     let Targets { medium, high } = pricing.targets;
-    let (medium, is_floor) = apply_floor(calibrated::tip(blocks, medium)?, pricing)?;
-    let high = calibrated::tip(blocks, high)?.map_or(medium, |high| high.max(medium));
-    let low = calibrated::tip(blocks, Targets::LOW)?.unwrap_or_default();
+    let tip = |target| calibrated::tip(blocks, columns, target);
+    let (medium, is_floor) = apply_floor(tip(medium)?, pricing)?;
+    let high = tip(high)?.map_or(medium, |high| high.max(medium));
+    let low = tip(Targets::LOW)?.unwrap_or_default();
     let low = low.max(pricing.priority_fee_floor).min(medium);
     Ok(PriorityFees { low, medium, high, is_floor_applied: is_floor })
 }
@@ -235,14 +244,18 @@ fn covered_blocks(
     covered
 }
 
-/// Averages each percentile over the blocks with usable rewards; `None` without any.
-fn average_rewards(blocks: &[Block]) -> Result<Option<Rewards>, PricingError> {
-    let usable = || blocks.iter().filter_map(|block| block.rewards);
-    let Some(medium) = average(usable().map(|rewards| rewards.medium))? else {
-        return Ok(None);
+/// Averages the columns of the tiers over the blocks with usable rewards; `None` without any.
+fn average_rewards(
+    blocks: &[Block],
+    columns: TierColumns,
+) -> Result<Option<AverageReward>, PricingError> {
+    let column_average = |column| average(blocks.iter().filter_map(|block| block.reward(column)));
+    let Some(medium) = column_average(columns.medium)? else { return Ok(None) };
+    let high = match columns.high {
+        Some(column) => column_average(column)?,
+        None => None,
     };
-    let high = average(usable().filter_map(|rewards| rewards.high))?;
-    Ok(Some(Rewards { medium, high, graded: [0; 2] }))
+    Ok(Some(AverageReward { medium, high }))
 }
 
 /// Returns the average, rounded down; `None` without amounts.

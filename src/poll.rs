@@ -25,7 +25,7 @@ use crate::extras::replicas::{
 };
 use crate::fees::head_tracker::{HeadTracker, REMOTE, Report};
 use crate::fees::plausibility::{self, Continuity};
-use crate::fees::{self, FeeHistory, HeadReading, HeaderParameters, Pricing};
+use crate::fees::{self, ChainParameters, FeeHistory, HeadReading, HeaderParameters, Pricing};
 use crate::nodes::{ChainUpstreams, FeeHistoryRequest, UpstreamNode};
 use crate::observe::metrics::Metrics;
 use crate::observe::traces::Span;
@@ -200,8 +200,7 @@ impl Poller {
         if timestamps.observed_at.elapsed() >= self.chain.max_age {
             return AdoptOutcome::Older;
         }
-        self.update_header_parameters();
-        let Ok(market) = fees::price(history, &self.chain.pricing) else {
+        let Ok(market) = fees::price(history, &self.chain.pricing, &self.chain_parameters()) else {
             return AdoptOutcome::Rejected;
         };
         if is_unsynced_genesis(history, &self.chain) {
@@ -230,11 +229,10 @@ impl Poller {
         AdoptOutcome::Adopted
     }
 
-    /// Prices what follows with the newest parameters of the chain's headers.
-    fn update_header_parameters(&mut self) {
-        if let Some(newest) = &self.header_parameters {
-            self.chain.pricing.header_parameters = *newest.borrow();
-        }
+    /// Returns the parameters in force, with the newest ones of the chain's headers.
+    fn chain_parameters(&self) -> ChainParameters {
+        let newest = self.header_parameters.as_ref().and_then(|newest| *newest.borrow());
+        ChainParameters::new(&self.chain.pricing, newest)
     }
 
     fn remote_report(&self, history: &FeeHistory, head: HeadReading) -> Report {
@@ -321,7 +319,7 @@ impl Poller {
         remote: Option<Report>,
     ) -> (PollOutcome, Option<FeeHistory>) {
         let now = Instant::now();
-        self.update_header_parameters();
+        let chain_parameters = self.chain_parameters();
         let Self {
             chain,
             request,
@@ -346,6 +344,7 @@ impl Poller {
         }
         let call = UpstreamCall {
             chain,
+            chain_parameters,
             request,
             full_request: full_request.as_ref(),
             deadline: upstreams.attempt_deadline(),

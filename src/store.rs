@@ -43,7 +43,7 @@ use crate::fees::{Market, SinglePrices};
 use recent_blocks::RecentBlocks;
 
 /// Number of newest blocks that a caller's fee is compared with. More blocks say less of the next one.
-pub const COMPARED_BLOCKS: usize = RecentBlocks::GRADED_BLOCKS;
+pub const COMPARED_BLOCKS: usize = 20;
 
 /// All chains. Cheap to clone.
 #[derive(Debug, Clone)]

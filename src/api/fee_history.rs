@@ -13,7 +13,6 @@ use utoipa::ToSchema;
 use super::freshness::{X_NEWEST_BLOCK, write_snapshot_headers};
 use super::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
 use super::wire::{Wei, percentile_numbers};
-use crate::fees::Rewards;
 use crate::http::client_limits::ClientHandle;
 use crate::http::extractors::{BlockCount, ChainParam};
 use crate::http::problem::Problem;
@@ -123,6 +122,12 @@ impl FromRef<HistorySerializer> for ChainStore {
 impl<'a> FeeHistoryBody<'a> {
     pub(crate) fn from_window(chain: &'a StoredChain, window: &BlockWindow) -> Self {
         let config = chain.config();
+        let pricing = &config.pricing;
+        let columns: Vec<usize> = pricing
+            .percentiles()
+            .iter()
+            .filter_map(|percentile| pricing.column(percentile))
+            .collect();
         // Block numbers, newest first.
         let block_numbers = (0..=window.newest_block).rev();
         let mut blocks: Vec<FeeHistoryBlock> = block_numbers
@@ -131,7 +136,7 @@ impl<'a> FeeHistoryBody<'a> {
                 number,
                 base_fee_per_gas: Wei(block.base_fee),
                 gas_used_ratio: block.gas_used_ratio,
-                rewards: block.rewards.map(reward_values),
+                rewards: columns.iter().map(|column| block.reward(*column).map(Wei)).collect(),
             })
             .collect();
         blocks.reverse();
@@ -143,8 +148,4 @@ impl<'a> FeeHistoryBody<'a> {
             next_base_fee_per_gas: window.next_base_fee.map(Wei),
         }
     }
-}
-
-fn reward_values(rewards: Rewards) -> Vec<Wei> {
-    [Some(rewards.medium), rewards.high].into_iter().flatten().map(Wei).collect()
 }

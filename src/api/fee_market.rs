@@ -13,7 +13,7 @@ use super::wire::{
     PricingType, Strategy, SuggestionBody, Trend, Wei, percentile_numbers,
 };
 use crate::extras::trend::PriceLevel;
-use crate::fees::{RewardPercentiles, Rewards};
+use crate::fees::{AverageReward, RewardPercentiles};
 use crate::http::extractors::ChainParam;
 use crate::http::problem::Problem;
 use crate::store::{ChainStore, ServableSnapshot, StoredChain};
@@ -200,7 +200,10 @@ impl<'a> FeeMarketBody<'a> {
 }
 
 /// Returns one entry per percentile; `None` if no block had a usable reward.
-fn per_percentile(average: Option<Rewards>, percentiles: RewardPercentiles) -> Vec<Option<Wei>> {
+fn per_percentile(
+    average: Option<AverageReward>,
+    percentiles: RewardPercentiles,
+) -> Vec<Option<Wei>> {
     let medium_reward = average.map(|rewards| Wei(rewards.medium));
     let high_reward = average.and_then(|rewards| rewards.high).map(Wei);
     if percentiles.has_high() { vec![medium_reward, high_reward] } else { vec![medium_reward] }

@@ -197,7 +197,9 @@ mod tests {
         let chain = store.chain(key).unwrap().clone();
         let block = Block { base_fee: 1, gas_used_ratio: None, rewards: None };
         let history = FeeHistory::new(1, vec![block; 3], None).unwrap();
-        let market = fees::price(&history, &chain.config().pricing).unwrap();
+        let pricing = &chain.config().pricing;
+        let parameters = fees::ChainParameters::without_header(pricing);
+        let market = fees::price(&history, pricing, &parameters).unwrap();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
         let header = HeaderTime::new(3, second, Instant::now(), now);
         publishers[0].publish(Accepted {

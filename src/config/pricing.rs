@@ -19,7 +19,7 @@ pub(crate) struct PricingSection {
     reward_percentiles: Option<RewardPercentiles>,
     /// Set from `score.percentiles`.
     #[serde(skip)]
-    score_percentiles: fees::ScorePercentiles,
+    further_percentiles: fees::FurtherPercentiles,
     #[serde(with = "units::amount")]
     base_fee_floor: u128,
     #[serde(with = "units::multiplier")]
@@ -36,8 +36,6 @@ pub(crate) struct PricingSection {
     empty_block_denominator: Option<NonZeroU64>,
     #[serde(skip)]
     is_empty_block_denominator_explicit: bool,
-    #[serde(skip)]
-    header_parameters: Option<fees::HeaderParameters>,
     check_base_fees: bool,
     #[serde(with = "units::amount")]
     max_base_fee: u128,

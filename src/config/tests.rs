@@ -390,7 +390,8 @@ fn a_denominator_is_explicit_unless_it_is_a_preset_or_built_in() {
 fn an_explicit_denominator_ignores_the_presets_other_one() {
     let denominators = |more| {
         let config = Config::from_toml(&chain_toml("a", 8453, more)).unwrap();
-        let found = fees::ChainParameters::new(&config.chains[0].pricing).denominators.unwrap();
+        let parameters = fees::ChainParameters::without_header(&config.chains[0].pricing);
+        let found = parameters.denominators.unwrap();
         (found.full_block.get(), found.empty_block.get())
     };
     assert_eq!(denominators(""), (25, 50));

@@ -11,9 +11,8 @@ pub(crate) mod palette;
 pub(crate) mod routes;
 mod svg;
 
-use serde_json::Number;
-
-use crate::fees::{Block, GasUsedRatios, PricingType, Rewards, Suggestion};
+use crate::api::wire::percentile_numbers;
+use crate::fees::{Block, GasUsedRatios, Pricing, PricingType, Suggestion};
 use crate::store::BlockWindow;
 use axes::{AmountAxis, BlockAxis};
 pub(crate) use axes::{exact_gwei, interpolate, rounded_gwei, rounded_price};
@@ -26,8 +25,8 @@ pub(crate) use svg::{Svg, TextStyle, text_width, truncated};
 pub(crate) struct ChartSpec<'a> {
     /// Display name of the chain.
     pub(crate) chain_name: &'a str,
-    /// Percentiles of a block's rewards.
-    pub(crate) percentiles: &'a [Number],
+    /// Pricing of the chain, which has the percentiles of a block's rewards.
+    pub(crate) pricing: &'a Pricing,
     /// The blocks.
     pub(crate) window: &'a BlockWindow,
     /// Current suggestion.
@@ -137,18 +136,18 @@ impl ChartSpec<'_> {
             name: "base fee".into(),
             amounts: blocks().map(|block| Some(block.base_fee)).collect(),
         };
-        let column = |reward: fn(Rewards) -> Option<u128>| {
-            move |block: &Block| block.rewards.and_then(reward)
-        };
-        let columns = [
-            (palette::FIRST_TIP, column(|rewards| Some(rewards.medium))),
-            (palette::SECOND_TIP, column(|rewards| rewards.high)),
-        ];
+        let percentiles = self.pricing.percentiles();
+        let columns = percentiles.iter().map(|percentile| self.pricing.column(percentile));
+        let numbers = percentile_numbers(percentiles.iter());
+        let colours = [palette::FIRST_TIP, palette::SECOND_TIP];
         let tips =
-            self.percentiles.iter().zip(columns).map(|(percentile, (colour, reward))| Series {
-                colour,
-                name: format!("tip at percentile {percentile}"),
-                amounts: blocks().map(reward).collect(),
+            numbers.iter().zip(columns).zip(colours).map(|((percentile, column), colour)| {
+                let reward = |block: &Block| block.reward(column?);
+                Series {
+                    colour,
+                    name: format!("tip at percentile {percentile}"),
+                    amounts: blocks().map(reward).collect(),
+                }
             });
         std::iter::once(base_fee).chain(tips).collect()
     }

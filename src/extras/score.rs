@@ -17,7 +17,7 @@ mod summary;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::fees::{Block, FeeHistory, Market, Pricing};
+use crate::fees::{Block, FeeHistory, Market, Pricing, Rewards};
 use grade::{Grade, Quote, TipOutcome, grade};
 use packed_grade::PackedGrade;
 
@@ -29,8 +29,8 @@ pub const DISTANCES: [usize; 3] = [1, 5, 25];
 /// Blocks after which a grade is final.
 const FINAL_DEPTH: usize = 25;
 
-/// Maximum number of reward percentiles: two of the pricing and two of the score.
-const MAX_PERCENTILES: usize = 4;
+/// Maximum number of reward percentiles that quotes are graded by: all that polls request.
+const MAX_PERCENTILES: usize = Rewards::MAX_COLUMNS;
 
 /// Age of the oldest quotes of a score.
 pub const WINDOW: Duration = Duration::from_hours(1);

@@ -4,7 +4,7 @@
 //! 2021), in integers, and a pure function of the newest [`BLOCKS`] blocks. So replicas and restarts agree.
 //! docs/pricing.md has the derivation and results on recorded blocks.
 
-use super::{Block, PricingError, average};
+use super::{Block, PricingError, TierColumns, average};
 
 /// Number of newest blocks that the tip depends on.
 pub(super) const BLOCKS: usize = 200;
@@ -92,16 +92,21 @@ struct BlockPrices {
     high: u128,
 }
 
-/// Returns the tip after the newest of `blocks`; `None` if none of them has both transactions and rewards.
-pub(super) fn tip(blocks: &[Block], target: Target) -> Result<Option<u128>, PricingError> {
+/// Returns the tip after the newest of `blocks`; `None` if none of them has both transactions and rewards. The columns
+/// are those of the 10th and the 60th percentile.
+pub(super) fn tip(
+    blocks: &[Block],
+    columns: TierColumns,
+    target: Target,
+) -> Result<Option<u128>, PricingError> {
     let unneeded = blocks.len().saturating_sub(BLOCKS);
     let has_transactions = |block: &&Block| block.gas_used_ratio != Some(0.0);
-    let rewards = blocks.iter().skip(unneeded).filter(has_transactions);
-    let prices: Vec<_> = rewards
-        .filter_map(|block| block.rewards)
-        .map(|rewards| BlockPrices {
-            ask: rewards.medium,
-            high: rewards.high.map_or(rewards.medium, |high| high.max(rewards.medium)),
+    let usable = blocks.iter().skip(unneeded).filter(has_transactions);
+    let prices: Vec<_> = usable
+        .filter_map(|block| {
+            let ask = block.reward(columns.medium)?;
+            let high = columns.high.and_then(|column| block.reward(column));
+            Some(BlockPrices { ask, high: high.map_or(ask, |high| high.max(ask)) })
         })
         .collect();
     replay(&prices, target.missable())

@@ -125,22 +125,28 @@ pub enum DenominatorSource {
 }
 
 impl ChainParameters {
-    /// Chooses the parameters. An explicit denominator wins, then the header's, then the preset's.
+    /// Chooses the parameters from the configured ones and those of the newest known `header`; `None`: none is known, or
+    /// the chain's headers have none. An explicit denominator wins, then the header's, then the preset's.
     #[must_use]
-    pub fn new(pricing: &Pricing) -> Self {
-        let header = pricing.header_parameters;
+    pub fn new(pricing: &Pricing, header: Option<HeaderParameters>) -> Self {
         let floor = Some(pricing.base_fee_floor).filter(|floor| *floor > 0);
         Self {
-            denominators: Denominators::new(pricing),
+            denominators: Denominators::new(pricing, header),
             minimum_base_fee: header.and_then(|header| header.minimum_base_fee()).or(floor),
         }
+    }
+
+    /// Returns the configured parameters, for callers that read no headers.
+    #[must_use]
+    pub fn without_header(pricing: &Pricing) -> Self {
+        Self::new(pricing, None)
     }
 }
 
 impl Denominators {
-    fn new(pricing: &Pricing) -> Option<Self> {
+    fn new(pricing: &Pricing, header: Option<HeaderParameters>) -> Option<Self> {
         let assumed = pricing.base_fee_change_denominator;
-        let stated = pricing.header_parameters.filter(|_| !pricing.is_denominator_explicit);
+        let stated = header.filter(|_| !pricing.is_denominator_explicit);
         let (full_block, source) = match stated {
             Some(header) => (header.base_fee_change_denominator.into(), DenominatorSource::Header),
             None => (assumed?, DenominatorSource::Configuration),
@@ -266,16 +272,15 @@ mod tests {
         const PRESET: bool = false;
         let header = HeaderParameters::from_extra_data(&jovian(250, 6, 7));
         // Denominators of a full and of an empty block, 0 for none, and whether the operator set them.
-        let choose = |(full, is_full_set), (empty, is_empty_set), header_parameters| {
-            let parameters = ChainParameters::new(&Pricing {
+        let choose = |(full, is_full_set), (empty, is_empty_set), header| {
+            let pricing = Pricing {
                 base_fee_change_denominator: denominator(full),
                 is_denominator_explicit: is_full_set,
                 empty_block_denominator: denominator(empty),
                 is_empty_block_denominator_explicit: is_empty_set,
-                header_parameters,
                 ..Pricing::default()
-            });
-            let found = parameters.denominators;
+            };
+            let found = ChainParameters::new(&pricing, header).denominators;
             found.map(|found| (found.full_block.get(), found.empty_block.get(), found.source))
         };
         let none = (0, PRESET);
@@ -297,9 +302,9 @@ mod tests {
     #[test]
     fn the_minimum_base_fee_is_the_headers_or_else_the_floor() {
         let minimum = |base_fee_floor, extra_data: &[u8]| {
-            let header_parameters = HeaderParameters::from_extra_data(extra_data);
-            let pricing = Pricing { base_fee_floor, header_parameters, ..Pricing::default() };
-            ChainParameters::new(&pricing).minimum_base_fee
+            let header = HeaderParameters::from_extra_data(extra_data);
+            let pricing = Pricing { base_fee_floor, ..Pricing::default() };
+            ChainParameters::new(&pricing, header).minimum_base_fee
         };
         assert_eq!(minimum(GWEI, &jovian(250, 6, 7)), Some(7));
         assert_eq!(minimum(GWEI, &jovian(250, 6, 0)), Some(0));
@@ -310,10 +315,10 @@ mod tests {
         let explicit = Pricing {
             base_fee_change_denominator: denominator(32),
             is_denominator_explicit: true,
-            header_parameters: HeaderParameters::from_extra_data(&jovian(250, 6, 7)),
             ..Pricing::default()
         };
-        assert_eq!(ChainParameters::new(&explicit).minimum_base_fee, Some(7));
+        let header = HeaderParameters::from_extra_data(&jovian(250, 6, 7));
+        assert_eq!(ChainParameters::new(&explicit, header).minimum_base_fee, Some(7));
     }
 
     #[test]

@@ -20,17 +20,46 @@ pub struct Block {
     pub rewards: Option<Rewards>,
 }
 
-/// Priority fees of a block's transactions in wei per gas, at the configured percentiles (the network document's
-/// `Reward[0]` and `Reward[1]`).
+/// Priority fees of a block's transactions in wei per gas: one column per requested percentile, in the order of
+/// [`Pricing::polled_percentiles`](super::Pricing::polled_percentiles). [`Pricing::column`](super::Pricing::column)
+/// finds the column of a percentile. Columns beyond the requested ones are 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rewards {
-    /// At the first percentile.
-    pub medium: u128,
-    /// At the second; `None` if only one was requested.
-    pub high: Option<u128>,
-    /// At the percentiles that quotes are graded by besides, see [`Pricing::reward_at`](super::Pricing::reward_at); 0
-    /// where there is none.
-    pub graded: [u128; 2],
+pub struct Rewards([u128; Rewards::MAX_COLUMNS]);
+
+impl Rewards {
+    /// Highest number of columns: two percentiles of the suggestion and two further ones.
+    pub const MAX_COLUMNS: usize = 4;
+
+    /// Creates the rewards from the first columns; the others are 0. Amounts beyond [`MAX_COLUMNS`](Self::MAX_COLUMNS)
+    /// are dropped.
+    #[must_use]
+    pub fn new(first_columns: &[u128]) -> Self {
+        let mut columns = [0; Self::MAX_COLUMNS];
+        for (column, amount) in columns.iter_mut().zip(first_columns) {
+            *column = *amount;
+        }
+        Self(columns)
+    }
+
+    /// Returns the reward in this column; `None` from [`MAX_COLUMNS`](Self::MAX_COLUMNS) on.
+    #[must_use]
+    pub fn get(&self, column: usize) -> Option<u128> {
+        self.0.get(column).copied()
+    }
+
+    /// Returns all columns.
+    #[must_use]
+    pub fn columns(&self) -> [u128; Self::MAX_COLUMNS] {
+        self.0
+    }
+}
+
+impl Block {
+    /// Returns the block's reward in this column; `None` if it has no usable rewards.
+    #[must_use]
+    pub fn reward(&self, column: usize) -> Option<u128> {
+        self.rewards?.get(column)
+    }
 }
 
 impl FeeHistory {

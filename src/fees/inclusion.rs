@@ -59,10 +59,14 @@ pub fn accepts(block: &Block, offered: Tier, pricing: &Pricing) -> Option<bool> 
     Some(tip.is_some_and(|tip| tip >= reward))
 }
 
-/// Returns the reward at the first percentile of a block with transactions; `None`: there is no usable one.
-#[must_use]
-pub fn observed_reward(block: &Block) -> Option<u128> {
-    block.rewards.filter(|_| !is_empty(block)).map(|rewards| rewards.medium)
+/// Returns the rewards of the blocks with transactions, at the percentile of the medium tip, in wei per gas. Blocks
+/// without usable rewards are left out.
+pub fn observed_rewards<'a>(
+    blocks: impl Iterator<Item = &'a Block>,
+    pricing: &Pricing,
+) -> impl Iterator<Item = u128> {
+    let column = pricing.tier_columns().medium;
+    blocks.filter(|block| !is_empty(block)).filter_map(move |block| block.reward(column))
 }
 
 /// Returns true if the block had no transactions. Nodes report a reward of 0 for it.
@@ -117,11 +121,11 @@ mod tests {
     }
 
     fn parameters(pricing: &Pricing) -> ChainParameters {
-        ChainParameters::new(pricing)
+        ChainParameters::without_header(pricing)
     }
 
     fn block(gas_used_ratio: Option<f64>, reward: Option<u128>) -> Block {
-        let rewards = reward.map(|medium| Rewards { medium, high: None, graded: [0; 2] });
+        let rewards = reward.map(|medium| Rewards::new(&[medium]));
         Block { base_fee: GWEI, gas_used_ratio, rewards }
     }
 
@@ -164,10 +168,13 @@ mod tests {
         assert_eq!(accepts(&empty, 0, GWEI), Some(true));
         assert_eq!(accepts(&empty, 0, GWEI - 1), Some(false));
         assert_eq!(accepts(&block(Some(0.5), None), 0, 0), None);
-        // A row without the percentile's reward says nothing.
+        // The reward at percentile 10 counts, wherever it is.
         let percentiles = RewardPercentiles::new(5.0, Some(10.0)).unwrap();
         let pricing = Pricing { reward_percentiles: Some(percentiles), ..pricing };
-        assert_eq!(super::accepts(&busy, offer(9 * GWEI, 30 * GWEI), &pricing), None);
+        let rewards = Some(Rewards::new(&[2 * GWEI, 3 * GWEI]));
+        let busy = Block { rewards, ..busy };
+        let accepts = |tip| super::accepts(&busy, offer(tip, 30 * GWEI), &pricing);
+        assert_eq!([accepts(3 * GWEI - 1), accepts(3 * GWEI)], [Some(false), Some(true)]);
     }
 
     #[test]
@@ -204,9 +211,9 @@ mod tests {
     #[test]
     fn an_empty_block_lowers_the_base_fee_by_its_own_denominator() {
         // Base: denominator 50, elasticity 3. A full block raises by 1/25, an empty one lowers by 1/50.
-        let header_parameters = HeaderParameters::from_extra_data(&[0, 0, 0, 0, 50, 0, 0, 0, 3]);
-        let pricing = Pricing { base_fee_floor: 0, header_parameters, ..Pricing::default() };
-        let parameters = parameters(&pricing);
+        let header = HeaderParameters::from_extra_data(&[0, 0, 0, 0, 50, 0, 0, 0, 3]);
+        let pricing = Pricing { base_fee_floor: 0, ..Pricing::default() };
+        let parameters = ChainParameters::new(&pricing, header);
         let fee = offer(0, 9 * GWEI);
         let blocks = inclusion(&[], 10 * GWEI, fee, &pricing, &parameters).not_before_blocks;
         assert_eq!(blocks, Some(6));
@@ -216,7 +223,7 @@ mod tests {
             empty_block_denominator: NonZeroU64::new(50),
             ..Pricing::default()
         };
-        let parameters = ChainParameters::new(&preset);
+        let parameters = ChainParameters::without_header(&preset);
         let blocks = inclusion(&[], 10 * GWEI, fee, &preset, &parameters).not_before_blocks;
         assert_eq!(blocks, Some(6));
     }
@@ -224,13 +231,13 @@ mod tests {
     #[test]
     fn a_base_fee_does_not_fall_below_the_minimum() {
         let after = |base_fee_floor, minimum: Option<u64>, next, max_fee| {
-            let header_parameters = minimum.and_then(|minimum: u64| {
+            let header = minimum.and_then(|minimum: u64| {
                 let rule = [1, 0, 0, 0, 8, 0, 0, 0, 2];
                 let extra_data = [&rule[..], &minimum.to_be_bytes()].concat();
                 HeaderParameters::from_extra_data(&extra_data)
             });
-            let pricing = Pricing { base_fee_floor, header_parameters, ..with_eighths() };
-            let parameters = parameters(&pricing);
+            let pricing = Pricing { base_fee_floor, ..with_eighths() };
+            let parameters = ChainParameters::new(&pricing, header);
             inclusion(&[], next, offer(0, max_fee), &pricing, &parameters).not_before_blocks
         };
         let seven = Some(7_000_000_000);

@@ -2,7 +2,7 @@
 
 use super::PricingError;
 use super::chain_parameters::ChainParameters;
-use super::history::{Block, Rewards};
+use super::history::Block;
 
 /// Values computed from one fee history. Amounts are wei per gas.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,8 +13,8 @@ pub struct Market {
     pub low: Tier,
     /// Average over the window's mined blocks, before floor and factor.
     pub average_base_fee: u128,
-    /// Average per percentile; `None` if no block had usable rewards.
-    pub average_reward: Option<Rewards>,
+    /// Average per percentile of the suggestion; `None` if no block had usable rewards.
+    pub average_reward: Option<AverageReward>,
     /// Base fee of the next block; `None` if the node did not return it.
     pub next_base_fee: Option<u128>,
     /// Base fee of the next block, or of the newest mined one if that is unknown.
@@ -39,6 +39,15 @@ impl Market {
     pub fn expected_price(&self) -> u128 {
         self.suggestion.medium.price_at(self.newest_known_base_fee)
     }
+}
+
+/// Average rewards of the window's blocks in wei per gas, rounded down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AverageReward {
+    /// At the percentile of the medium tip.
+    pub medium: u128,
+    /// At the percentile of the high tip; `None` if it has none of its own.
+    pub high: Option<u128>,
 }
 
 /// Suggested fees: a base fee that both tiers share, and two tiers.

@@ -1,7 +1,7 @@
 //! Checks of a fee history against the rules of the base fee and against the blocks that were known before.
 
 use super::head_tracker::SuspiciousReply;
-use super::{Block, FeeHistory, Pricing, Rewards};
+use super::{Block, FeeHistory, Pricing};
 
 /// Comparison of a fee history with an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,7 +159,8 @@ impl BaseFeeRule {
     const UNKNOWN_RULE_FACTOR: u128 = 8;
 
     fn new(pricing: &Pricing) -> Self {
-        // Not the denominator of a header: a lying node could loosen the rule with it, or tighten it for the others.
+        // Not `ChainParameters`: with the denominator of a header a lying node could loosen the rule, or tighten it for
+        // the others.
         match pricing.base_fee_change_denominator {
             Some(denominator) => {
                 let denominator = u128::from(denominator.get());
@@ -188,10 +189,10 @@ impl BaseFeeRule {
 /// Number of blocks whose medium reward is more than a thousand times the median of all blocks with a reward. Any reward
 /// may follow a median of 0.
 #[must_use]
-pub fn count_outlying_rewards(blocks: &[Block]) -> usize {
+pub fn count_outlying_rewards(blocks: &[Block], pricing: &Pricing) -> usize {
     const FACTOR: u128 = 1000;
-    let usable = blocks.iter().filter_map(|block| block.rewards);
-    let mut rewards: Vec<u128> = usable.map(|Rewards { medium, .. }| medium).collect();
+    let column = pricing.tier_columns().medium;
+    let mut rewards: Vec<u128> = blocks.iter().filter_map(|block| block.reward(column)).collect();
     rewards.sort_unstable();
     let Some(median) = rewards.get(rewards.len() / 2).filter(|median| **median > 0) else {
         return 0;

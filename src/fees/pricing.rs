@@ -1,9 +1,9 @@
 //! Constants of one chain's fee rules.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::num::{NonZeroU64, NonZeroUsize};
 
-use super::HeaderParameters;
 use super::calibrated::{self, Targets};
 use super::history::Rewards;
 
@@ -27,8 +27,8 @@ pub struct Pricing {
     pub window_blocks: NonZeroUsize,
     /// Percentiles of the rewards; `None`: those of the strategy.
     pub reward_percentiles: Option<RewardPercentiles>,
-    /// Percentiles that quotes are graded by, besides those of the suggestion.
-    pub score_percentiles: ScorePercentiles,
+    /// Further percentiles that polls request. No price depends on them.
+    pub further_percentiles: FurtherPercentiles,
     /// Minimum of the base fee of the strategy in wei.
     pub base_fee_floor: u128,
     /// Factor of the base fee of the strategy.
@@ -47,8 +47,6 @@ pub struct Pricing {
     pub empty_block_denominator: Option<NonZeroU64>,
     /// True if the operator set that denominator, so that the one of a header does not replace it.
     pub is_empty_block_denominator_explicit: bool,
-    /// Parameters in the chain's headers; `None`: unknown, or not an OP Stack chain.
-    pub header_parameters: Option<HeaderParameters>,
     /// True if a base fee that changes more than the denominator allows is suspicious.
     pub check_base_fees: bool,
     /// Highest base fee of a block in wei. A reply with a higher one is rejected.
@@ -83,9 +81,18 @@ pub struct RewardPercentiles {
     high: Option<f64>,
 }
 
-/// Up to two reward percentiles from 0 to 100, in ascending order, that served quotes are graded by.
+/// Up to two reward percentiles from 0 to 100, in ascending order, that polls request besides those of the suggestion.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct ScorePercentiles([Option<f64>; 2]);
+pub struct FurtherPercentiles([Option<f64>; 2]);
+
+/// Columns of a block's [`Rewards`] that the tips of the suggestion depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TierColumns {
+    /// Column of the medium tip.
+    pub medium: usize,
+    /// Column of the high tip, which may be the same; `None` if it has no percentile of its own.
+    pub high: Option<usize>,
+}
 
 /// An exact factor from 1 to 1000. It is a fraction, so that amounts in wei never become floating point numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +109,7 @@ pub enum InvalidPricing {
     Percentiles,
     /// There are more than two percentiles, they are not from 0 to 100, or not in ascending order.
     #[error("expected at most two percentiles from 0 to 100 in ascending order, such as [10, 50]")]
-    ScorePercentiles,
+    FurtherPercentiles,
     /// A factor is not from 1 to 1000.
     #[error("expected a factor from 1 to 1000")]
     Multiplier,
@@ -115,7 +122,7 @@ impl Default for Pricing {
             strategy: Strategy::Network,
             targets: Targets::default(),
             reward_percentiles: None,
-            score_percentiles: ScorePercentiles::default(),
+            further_percentiles: FurtherPercentiles::default(),
             base_fee_floor: GWEI,
             base_fee_multiplier: Multiplier { numerator: 2, denominator: 1 },
             priority_fee_floor: 20 * GWEI,
@@ -125,7 +132,6 @@ impl Default for Pricing {
             is_denominator_explicit: false,
             empty_block_denominator: None,
             is_empty_block_denominator_explicit: false,
-            header_parameters: None,
             check_base_fees: true,
             max_base_fee: COIN,
             max_priority_fee: COIN,
@@ -149,26 +155,41 @@ impl Pricing {
     #[must_use]
     pub fn polled_percentiles(&self) -> Vec<f64> {
         let mut all: Vec<f64> =
-            self.percentiles().iter().chain(self.score_percentiles.iter()).collect();
+            self.percentiles().iter().chain(self.further_percentiles.iter()).collect();
         all.sort_unstable_by(f64::total_cmp);
         all.dedup();
         all
     }
 
-    /// Returns the percentile that a caller's tip is compared with: 10 if polls request it, else that of the medium tip.
+    /// Returns the column of this percentile in a block's [`Rewards`]; `None` if polls do not request it.
     #[must_use]
-    pub fn inclusion_percentile(&self) -> f64 {
-        let is_polled =
-            self.polled_percentiles().iter().any(|known| known.total_cmp(&FAIR_PERCENTILE).is_eq());
-        if is_polled { FAIR_PERCENTILE } else { self.percentiles().medium }
+    pub fn column(&self, percentile: f64) -> Option<usize> {
+        // A negative zero is a zero, as where duplicates are removed.
+        let is_same = |polled: &f64| polled.partial_cmp(&percentile).is_some_and(Ordering::is_eq);
+        self.polled_percentiles().iter().position(is_same)
+    }
+
+    /// Returns the columns of [`percentiles`](Self::percentiles).
+    #[must_use]
+    pub fn tier_columns(&self) -> TierColumns {
+        let RewardPercentiles { medium, high } = self.percentiles();
+        TierColumns {
+            medium: self.column(medium).unwrap_or_default(),
+            high: high.and_then(|high| self.column(high)),
+        }
     }
 
     /// Returns the reward at this percentile; `None` if polls do not request it.
     #[must_use]
     pub fn reward_at(&self, percentile: f64, rewards: &Rewards) -> Option<u128> {
-        let own = self.percentiles().iter().zip([Some(rewards.medium), rewards.high]);
-        let graded = self.score_percentiles.iter().zip(rewards.graded.map(Some));
-        own.chain(graded).find(|(requested, _)| requested.total_cmp(&percentile).is_eq())?.1
+        rewards.get(self.column(percentile)?)
+    }
+
+    /// Returns the percentile that a caller's tip is compared with: 10 if polls request it, else that of the medium tip.
+    #[must_use]
+    pub fn inclusion_percentile(&self) -> f64 {
+        let is_polled = self.column(FAIR_PERCENTILE).is_some();
+        if is_polled { FAIR_PERCENTILE } else { self.percentiles().medium }
     }
 
     /// Returns true if the percentiles are those that the strategy needs.
@@ -215,22 +236,22 @@ impl RewardPercentiles {
     }
 }
 
-impl ScorePercentiles {
+impl FurtherPercentiles {
     /// Creates them from at most two values.
     ///
     /// # Errors
     ///
-    /// Returns [`InvalidPricing::ScorePercentiles`] unless there are at most two, from 0 to 100, in ascending order.
+    /// Returns [`InvalidPricing::FurtherPercentiles`] unless there are at most two, from 0 to 100, in ascending order.
     pub fn new(values: &[f64]) -> Result<Self, InvalidPricing> {
         // The sum turns a negative zero into zero.
         let percentiles = match *values {
             [] => [None, None],
             [one] => [Some(one + 0.0), None],
             [one, other] if one < other => [Some(one + 0.0), Some(other)],
-            _ => return Err(InvalidPricing::ScorePercentiles),
+            _ => return Err(InvalidPricing::FurtherPercentiles),
         };
         let allowed = values.iter().all(|value| (0.0..=100.0).contains(value));
-        if allowed { Ok(Self(percentiles)) } else { Err(InvalidPricing::ScorePercentiles) }
+        if allowed { Ok(Self(percentiles)) } else { Err(InvalidPricing::FurtherPercentiles) }
     }
 
     /// Returns the percentiles in ascending order.

@@ -125,7 +125,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::fees::{self, Block, FeeHistory, Pricing, Rewards, ZeroBaseFee};
+    use crate::fees::{self, Block, ChainParameters, FeeHistory, Pricing, Rewards, ZeroBaseFee};
 
     const EIGHTH: NonZeroU64 = NonZeroU64::new(8).unwrap();
 
@@ -135,10 +135,10 @@ mod tests {
 
     /// Prices one block with this base fee and this reward, before a block with the base fee `next`.
     fn market(base_fee: u128, reward: u128, next: u128, pricing: &Pricing) -> Market {
-        let rewards = Some(Rewards { medium: reward, high: None, graded: [0; 2] });
+        let rewards = Some(Rewards::new(&[reward]));
         let block = Block { base_fee, gas_used_ratio: None, rewards };
         let history = FeeHistory::new(7, vec![block], Some(next)).unwrap();
-        fees::price(&history, pricing).unwrap()
+        fees::price(&history, pricing, &ChainParameters::without_header(pricing)).unwrap()
     }
 
     fn without_floors() -> Pricing {

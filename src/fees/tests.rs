@@ -14,8 +14,13 @@ fn without_floors() -> Pricing {
     with_floors(0, 0)
 }
 
+/// Prices without a header.
+fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingError> {
+    super::price(history, pricing, &ChainParameters::without_header(pricing))
+}
+
 fn block(base_fee: u128, medium: u128) -> Block {
-    let rewards = Some(Rewards { medium, high: None, graded: [0; 2] });
+    let rewards = Some(Rewards::new(&[medium]));
     Block { base_fee, gas_used_ratio: None, rewards }
 }
 
@@ -55,7 +60,7 @@ fn averages_round_down_and_exclude_the_next_block() {
     let blocks = vec![block(10, 3), block(11, 4)];
     let market = price(&history(blocks, Some(1_000_000)), &without_floors()).unwrap();
     assert_eq!(market.average_base_fee, 10);
-    assert_eq!(market.average_reward, Some(Rewards { medium: 3, high: None, graded: [0; 2] }));
+    assert_eq!(market.average_reward, Some(AverageReward { medium: 3, high: None }));
     assert_eq!(amounts(&market.suggestion), (20, 3, 23, 3, 23));
     assert_eq!(market.next_base_fee, Some(1_000_000));
 }
@@ -67,10 +72,8 @@ fn with_two_percentiles_high_has_its_own_priority_fee() {
         priority_fee_floor: 5,
         ..Pricing::default()
     };
-    let rewards = |medium, high| Block {
-        rewards: Some(Rewards { medium, high: Some(high), graded: [0; 2] }),
-        ..block(GWEI, 0)
-    };
+    let rewards =
+        |medium, high| Block { rewards: Some(Rewards::new(&[medium, high])), ..block(GWEI, 0) };
     let priced = |blocks| amounts(&price(&history(blocks, None), &two).unwrap().suggestion);
     assert_eq!(priced(vec![rewards(7, 90), rewards(8, 101)]).1, 7);
     assert_eq!(priced(vec![rewards(7, 90), rewards(8, 101)]).3, 95);
@@ -85,7 +88,7 @@ fn blocks_without_rewards_only_affect_the_reward_average() {
     let silent = Block { rewards: None, ..block(30, 0) };
     let market = price(&history(vec![block(10, 8), silent], None), &without_floors()).unwrap();
     assert_eq!(market.average_base_fee, 20);
-    assert_eq!(market.average_reward, Some(Rewards { medium: 8, high: None, graded: [0; 2] }));
+    assert_eq!(market.average_reward, Some(AverageReward { medium: 8, high: None }));
 }
 
 #[test]
@@ -229,7 +232,7 @@ fn a_history_needs_a_block_and_64_bit_numbers() {
 
 /// A block with this gas used ratio and these rewards.
 fn block_with_ratio(gas_used_ratio: Option<f64>, medium: u128, high: u128) -> Block {
-    let rewards = Some(Rewards { medium, high: Some(high), graded: [0; 2] });
+    let rewards = Some(Rewards::new(&[medium, high]));
     Block { base_fee: 100, gas_used_ratio, rewards }
 }
 

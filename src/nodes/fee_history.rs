@@ -36,16 +36,8 @@ pub struct FeeHistoryRequest {
     block_count: usize,
     /// `None`: the latest one.
     newest_block: Option<u64>,
+    /// In the order of the columns of [`Rewards`].
     percentiles: Vec<serde_json::Number>,
-    columns: RewardColumns,
-}
-
-/// Positions of the percentiles in a row of rewards.
-#[derive(Debug, Clone, Copy)]
-struct RewardColumns {
-    medium: usize,
-    high: Option<usize>,
-    graded: [Option<usize>; 2],
 }
 
 /// Form of the block count. The specification requires a hex quantity; a few nodes accept only a JSON integer.
@@ -69,12 +61,10 @@ impl FeeHistoryRequest {
     /// Creates the request for this `pricing`.
     #[must_use]
     pub fn new(pricing: &Pricing) -> Self {
-        let percentiles = pricing.polled_percentiles();
         Self {
             block_count: pricing.window_blocks.get(),
             newest_block: None,
-            columns: RewardColumns::new(pricing, &percentiles),
-            percentiles: percentile_numbers(percentiles),
+            percentiles: percentile_numbers(pricing.polled_percentiles()),
         }
     }
 
@@ -174,39 +164,15 @@ impl FeeHistoryRequest {
         let Some(row) = row.get(..self.percentiles.len()) else {
             return Ok(None);
         };
-        let mut amounts = [None; RewardColumns::MAX];
+        let mut amounts = [0; Rewards::MAX_COLUMNS];
         for (amount, json) in amounts.iter_mut().zip(row) {
             *amount = match quantity::parse(json.get()) {
-                Ok(reward) => Some(reward),
+                Ok(reward) => reward,
                 Err(QuantityError::Malformed) => return Ok(None),
                 Err(QuantityError::TooLarge) => return Err(MalformedFeeHistory::AmountTooLarge),
             };
         }
-        let RewardColumns { medium, high, graded } = self.columns;
-        let amount = |column: Option<usize>| amounts.get(column?).copied().flatten();
-        Ok(amount(Some(medium)).map(|medium| Rewards {
-            medium,
-            high: amount(high),
-            graded: graded.map(|column| amount(column).unwrap_or_default()),
-        }))
-    }
-}
-
-impl RewardColumns {
-    /// Two percentiles of the suggestion and two of the score.
-    const MAX: usize = 4;
-
-    /// Finds the columns of `pricing` among the requested `percentiles`.
-    fn new(pricing: &Pricing, percentiles: &[f64]) -> Self {
-        let column =
-            |wanted: f64| percentiles.iter().position(|other| other.total_cmp(&wanted).is_eq());
-        let mut own = pricing.percentiles().iter().map(column);
-        let mut graded = pricing.score_percentiles.iter().map(column);
-        Self {
-            medium: own.next().flatten().unwrap_or_default(),
-            high: own.next().flatten(),
-            graded: [graded.next().flatten(), graded.next().flatten()],
-        }
+        Ok(Some(Rewards::new(&amounts)))
     }
 }
 

@@ -13,7 +13,7 @@ use crate::fees::head_tracker::{
     Confirmation, Limits, PollRound, PublishDecision, RoundOutcome, SuspiciousReply,
 };
 use crate::fees::plausibility::{self, Continuity};
-use crate::fees::{self, BlockAge, FeeHistory, HeadReading, Market};
+use crate::fees::{self, BlockAge, ChainParameters, FeeHistory, HeadReading, Market};
 use crate::nodes as upstream;
 use crate::nodes::{Candidate, ChainUpstreams, FeeHistoryRequest, UpstreamNode};
 use crate::store::{Accepted, Publisher};
@@ -30,6 +30,8 @@ pub(crate) struct PricedReply {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct UpstreamCall<'a> {
     pub(crate) chain: &'a config::Chain,
+    /// Parameters in force when the poll began.
+    pub(crate) chain_parameters: ChainParameters,
     pub(crate) request: &'a FeeHistoryRequest,
     /// Requests all blocks that a suggestion depends on; `None`: `request` does.
     pub(crate) full_request: Option<&'a FeeHistoryRequest>,
@@ -79,7 +81,7 @@ impl UpstreamCall<'_> {
         let history = self.fetch_newest(candidate.upstream, polled_at).await?;
         let surprising_since = self.surprising_since(candidate, &history, polled_at);
         let history = self.with_all_blocks(history, candidate.upstream, polled_at).await;
-        let market = fees::price(&history, &self.chain.pricing)?;
+        let market = fees::price(&history, &self.chain.pricing, &self.chain_parameters)?;
         if is_unsynced_genesis(&history, self.chain) {
             return Err(PollError::Genesis);
         }
@@ -363,18 +365,17 @@ impl<'a> ActivePoll<'a> {
         let publisher = &mut *self.publisher;
         let chain = publisher.chain().config();
         let last = publisher.chain().newest_block();
-        let window_blocks = chain.pricing.window_blocks.get();
         self.reporter.record_floors(&market, &chain.pricing);
         let accepted = Accepted {
             head,
             is_behind: self.upstreams.has_newer_block(Some(history.newest_block()), index),
-            doubts: self.doubts.current(&history, window_blocks),
+            doubts: self.doubts.current(&history, &chain.pricing),
             ..Accepted::now(&history, market)
         };
+        let outlying = plausibility::count_outlying_rewards(history.blocks(), &chain.pricing);
         publisher.publish(accepted);
         let is_regression = last.is_some_and(|last| history.newest_block() < last);
         self.reporter.record_published(index, is_regression);
-        let outlying = plausibility::count_outlying_rewards(history.blocks());
         self.reporter.record_outlying_rewards(outlying);
         self.source = Some(index);
         self.published = Some(history);

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::fees::FeeHistory;
 use crate::fees::head_tracker::SuspiciousReply;
 use crate::fees::plausibility::{self, Doubt};
+use crate::fees::{FeeHistory, Pricing};
 
 /// Doubts of one chain that last while the doubtful value is in the window.
 #[derive(Debug, Default)]
@@ -28,12 +28,13 @@ impl DoubtLog {
         *known = until.max(*known);
     }
 
-    /// Returns the doubts about a reply whose window has so many blocks. Those that have left it are forgotten.
-    pub(crate) fn current(&mut self, history: &FeeHistory, window_blocks: usize) -> Vec<Doubt> {
+    /// Returns the doubts about the window of a reply. Those that have left it are forgotten.
+    pub(crate) fn current(&mut self, history: &FeeHistory, pricing: &Pricing) -> Vec<Doubt> {
         let head = history.newest_block();
         self.until.retain(|_, until| *until >= head);
         let mut doubts: Vec<Doubt> = self.until.keys().copied().collect();
-        if plausibility::count_outlying_rewards(history.newest(window_blocks)) > 0 {
+        let window = history.newest(pricing.window_blocks.get());
+        if plausibility::count_outlying_rewards(window, pricing) > 0 {
             doubts.push(Doubt::RewardLeap);
         }
         doubts.sort_unstable();
@@ -43,6 +44,8 @@ impl DoubtLog {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroUsize;
+
     use super::*;
     use crate::fees::{Block, Rewards};
 
@@ -50,20 +53,24 @@ mod tests {
         let block = |medium: &u128| Block {
             base_fee: 1,
             gas_used_ratio: None,
-            rewards: Some(Rewards { medium: *medium, high: None, graded: [0; 2] }),
+            rewards: Some(Rewards::new(&[*medium])),
         };
         let oldest = head + 1 - u64::try_from(rewards.len()).unwrap();
         FeeHistory::new(oldest, rewards.iter().map(block).collect(), None).unwrap()
     }
 
+    fn with_window_of_4() -> Pricing {
+        Pricing { window_blocks: NonZeroUsize::new(4).unwrap(), ..Pricing::default() }
+    }
+
     #[test]
     fn a_doubt_lasts_while_its_value_is_in_the_window() {
         let mut doubts = DoubtLog::default();
-        let mut at = |head| doubts.current(&history(head, &[1; 4]), 4);
+        let mut at = |head| doubts.current(&history(head, &[1; 4]), &with_window_of_4());
         assert_eq!(at(100), []);
         doubts.record(SuspiciousReply::Jump, 100, 4);
         doubts.record(SuspiciousReply::BaseFeeLeap, 100, 4);
-        let mut at = |head| doubts.current(&history(head, &[1; 4]), 4);
+        let mut at = |head| doubts.current(&history(head, &[1; 4]), &with_window_of_4());
         assert_eq!(at(100), [Doubt::BaseFeeLeap, Doubt::HeadLeap]);
         assert_eq!(at(101), [Doubt::HeadLeap]);
         assert_eq!(at(103), [Doubt::HeadLeap]);
@@ -73,7 +80,8 @@ mod tests {
     #[test]
     fn a_reward_leaps_from_a_median_above_zero_only() {
         let mut doubts = DoubtLog::default();
-        let mut of_rewards = |rewards: &[u128]| doubts.current(&history(9, rewards), 4);
+        let mut of_rewards =
+            |rewards: &[u128]| doubts.current(&history(9, rewards), &with_window_of_4());
         assert_eq!(of_rewards(&[2, 2, 2, 2001]), [Doubt::RewardLeap]);
         assert_eq!(of_rewards(&[2, 2, 2, 2000]), []);
         assert_eq!(of_rewards(&[0, 0, 0, 1_000_000]), []);

@@ -75,11 +75,13 @@ impl Harness {
         let Poller { publisher, reporter, chain, upstreams, head_tracker, doubts, .. } =
             &mut self.poller;
         let history = fee_history(head, 1);
-        let market = fees::price(&history, &chain.pricing).unwrap();
+        let chain_parameters = ChainParameters::without_header(&chain.pricing);
+        let market = fees::price(&history, &chain.pricing, &chain_parameters).unwrap();
         let round = head_tracker.start_round(Instant::now());
         let request = FeeHistoryRequest::new(&chain.pricing);
         let call = UpstreamCall {
             chain,
+            chain_parameters,
             request: &request,
             full_request: None,
             deadline: Duration::ZERO,
@@ -98,7 +100,7 @@ impl Harness {
 
 /// History whose only block is `head`.
 fn fee_history(head: u64, medium: u128) -> FeeHistory {
-    let rewards = Some(Rewards { medium, high: None, graded: [0; 2] });
+    let rewards = Some(Rewards::new(&[medium]));
     let blocks = vec![Block { base_fee: 1, gas_used_ratio: None, rewards }];
     FeeHistory::new(head, blocks, None).unwrap()
 }

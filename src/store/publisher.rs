@@ -111,7 +111,7 @@ impl Publisher {
             prices,
             newest_block,
             blocks: &recent.newest(COMPARED_BLOCKS).blocks,
-            ranges: recent.ranges(market.newest_known_base_fee),
+            ranges: recent.ranges(market.newest_known_base_fee, &inner.config.pricing),
             block_time,
             head_age: observed_at.saturating_duration_since(head_changed_at),
         };

@@ -1,19 +1,15 @@
 //! The newest blocks of one chain, without gaps.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use crate::extras::compat::Ranges;
-use crate::fees::{self, Block, FeeHistory, Rewards};
+use crate::fees::{self, Block, FeeHistory, Pricing};
 
 /// Consecutive blocks up to the newest known one, limited in number.
 #[derive(Debug)]
 pub(super) struct RecentBlocks {
     capacity: usize,
-    blocks: VecDeque<StoredBlock>,
-    /// Blocks with an amount that [`StoredBlock`] has no room for, by number. Nearly always empty.
-    wide: BTreeMap<u64, Block>,
-    /// [`Rewards::graded`] of the newest blocks alone. Only comparisons of a caller's fee read them from here.
-    graded: VecDeque<[u128; 2]>,
+    blocks: VecDeque<Block>,
     newest_block: u64,
     next_base_fee: Option<u128>,
     /// Number of changes so far.
@@ -31,60 +27,11 @@ pub struct BlockWindow {
     pub next_base_fee: Option<u128>,
 }
 
-/// A block in a third of the memory: a service may hold a thousand of each of hundreds of chains.
-#[derive(Debug, Clone, Copy)]
-struct StoredBlock {
-    /// [`NONE`](Self::NONE): the block is in [`RecentBlocks::wide`].
-    base_fee: u64,
-    /// Medium and high reward; [`NONE`](Self::NONE): there is none.
-    rewards: [u64; 2],
-    /// NaN: unknown.
-    gas_used_ratio: f64,
-}
-
-impl StoredBlock {
-    const NONE: u64 = u64::MAX;
-
-    /// Takes the place of a block in [`RecentBlocks::wide`].
-    const WIDE: Self =
-        Self { base_fee: Self::NONE, rewards: [Self::NONE; 2], gas_used_ratio: f64::NAN };
-
-    /// Converts a block; `None`: an amount is too large.
-    fn new(block: &Block) -> Option<Self> {
-        let narrow = |wei: u128| u64::try_from(wei).ok().filter(|wei| *wei < Self::NONE);
-        let reward = |wei: Option<u128>| wei.map_or(Some(Self::NONE), narrow);
-        let [medium, high] = match block.rewards {
-            None => [None; 2],
-            Some(Rewards { medium, high, .. }) => [Some(medium), high],
-        };
-        Some(Self {
-            base_fee: narrow(block.base_fee)?,
-            rewards: [reward(medium)?, reward(high)?],
-            gas_used_ratio: block.gas_used_ratio.unwrap_or(f64::NAN),
-        })
-    }
-
-    fn block(&self) -> Block {
-        let [medium, high] =
-            self.rewards.map(|wei| Some(u128::from(wei)).filter(|_| wei != Self::NONE));
-        Block {
-            base_fee: self.base_fee.into(),
-            gas_used_ratio: Some(self.gas_used_ratio).filter(|ratio| !ratio.is_nan()),
-            rewards: medium.map(|medium| Rewards { medium, high, graded: [0; 2] }),
-        }
-    }
-}
-
 impl RecentBlocks {
-    /// Number of blocks that a caller's fee is compared with.
-    pub(super) const GRADED_BLOCKS: usize = 20;
-
     pub(super) fn new(capacity: usize) -> Self {
         Self {
             capacity,
             blocks: VecDeque::with_capacity(capacity),
-            wide: BTreeMap::new(),
-            graded: VecDeque::with_capacity(Self::GRADED_BLOCKS),
             newest_block: 0,
             next_base_fee: None,
             revision: 0,
@@ -102,47 +49,19 @@ impl RecentBlocks {
             .filter(|count| *count <= self.blocks.len());
         if let Some(count) = overlap {
             self.blocks.truncate(self.blocks.len().saturating_sub(count));
-            self.graded.truncate(self.graded.len().saturating_sub(count));
         } else {
             self.blocks.clear();
-            self.graded.clear();
         }
         let newest = history.newest(self.capacity);
-        let stored =
-            newest.iter().map(|block| StoredBlock::new(block).unwrap_or(StoredBlock::WIDE));
-        append(&mut self.blocks, stored, self.capacity);
-        self.wide.retain(|number, _| *number < history.oldest_block());
-        let newest_first = (0..=history.newest_block()).rev().zip(newest.iter().rev());
-        let wide = newest_first.filter(|(_, block)| StoredBlock::new(block).is_none());
-        self.wide.extend(wide.map(|(number, block)| {
-            let rewards = block.rewards.map(|rewards| Rewards { graded: [0; 2], ..rewards });
-            (number, Block { rewards, ..*block })
-        }));
-        let graded = history.newest(Self::GRADED_BLOCKS).iter();
-        let graded = graded.map(|block| block.rewards.map_or([0; 2], |rewards| rewards.graded));
-        append(&mut self.graded, graded, Self::GRADED_BLOCKS);
+        // Room is made first, so that the buffer does not grow.
+        let surplus = self.blocks.len().saturating_add(newest.len()).saturating_sub(self.capacity);
+        self.blocks.drain(..surplus.min(self.blocks.len()));
+        self.blocks.extend(newest);
         self.newest_block = history.newest_block();
         self.next_base_fee = history.next_base_fee();
-        let oldest = self.number_at(0);
-        self.wide.retain(|number, _| *number >= oldest);
         if self.newest(history.blocks().len()) != before {
             self.revision = self.revision.wrapping_add(1);
         }
-    }
-
-    /// Returns the number of the block at this index.
-    fn number_at(&self, index: usize) -> u64 {
-        let above = self.blocks.len().saturating_sub(index).saturating_sub(1);
-        self.newest_block.saturating_sub(u64::try_from(above).unwrap_or(u64::MAX))
-    }
-
-    /// Returns the blocks from this index on, without graded rewards.
-    fn blocks_from(&self, index: usize) -> impl Iterator<Item = Block> {
-        let numbers = self.number_at(index)..=self.newest_block;
-        self.blocks.range(index..).zip(numbers).map(|(stored, number)| match stored.base_fee {
-            StoredBlock::NONE => self.wide.get(&number).copied().unwrap_or_else(|| stored.block()),
-            _ => stored.block(),
-        })
     }
 
     /// Number of changes of the blocks.
@@ -152,59 +71,43 @@ impl RecentBlocks {
 
     /// Returns the base fees of all blocks in wei, oldest first.
     pub(super) fn base_fees(&self) -> Vec<u128> {
-        self.blocks_from(0).map(|block| block.base_fee).collect()
+        self.blocks.iter().map(|block| block.base_fee).collect()
     }
 
-    /// Returns the lowest and the highest amounts of all blocks, compared with the base fee of the next one.
-    pub(super) fn ranges(&self, next_base_fee: u128) -> Ranges {
+    /// Returns the lowest and the highest amounts of all blocks, compared with the base fee of the next one. Rewards are
+    /// those of the medium tip's percentile.
+    pub(super) fn ranges(&self, next_base_fee: u128, pricing: &Pricing) -> Ranges {
         let widen = |range: Option<[u128; 2]>, amount: u128| {
             let [lowest, highest] = range.unwrap_or([amount; 2]);
             Some([lowest.min(amount), highest.max(amount)])
         };
-        let (mut base_fee, mut reward, mut cheaper) = (None, None, 0_u32);
-        for block in self.blocks_from(0) {
+        let (mut base_fee, mut cheaper) = (None, 0_u32);
+        for block in &self.blocks {
             base_fee = widen(base_fee, block.base_fee);
             cheaper = cheaper.saturating_add(u32::from(block.base_fee < next_base_fee));
-            if let Some(amount) = fees::observed_reward(&block) {
-                reward = widen(reward, amount);
-            }
         }
         let count = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX).max(1);
         Ranges {
             base_fee: base_fee.unwrap_or([next_base_fee; 2]),
-            reward,
+            reward: fees::observed_rewards(self.blocks.iter(), pricing).fold(None, widen),
             cheaper_share: f64::from(cheaper) / f64::from(count),
         }
     }
 
     pub(super) fn newest(&self, count: usize) -> BlockWindow {
         let skipped = self.blocks.len().saturating_sub(count);
-        let without_graded = self.blocks.len().saturating_sub(self.graded.len());
-        let blocks = self.blocks_from(skipped).zip(skipped..).map(|(mut block, index)| {
-            let graded = index.checked_sub(without_graded).and_then(|index| self.graded.get(index));
-            if let Some((rewards, graded)) = block.rewards.as_mut().zip(graded) {
-                rewards.graded = *graded;
-            }
-            block
-        });
         BlockWindow {
             newest_block: self.newest_block,
-            blocks: blocks.collect(),
+            blocks: self.blocks.range(skipped..).copied().collect(),
             next_base_fee: self.next_base_fee,
         }
     }
 }
 
-/// Appends to a ring of at most `capacity` values, without a larger buffer in between.
-fn append<T>(ring: &mut VecDeque<T>, values: impl ExactSizeIterator<Item = T>, capacity: usize) {
-    let surplus = ring.len().saturating_add(values.len()).saturating_sub(capacity);
-    ring.drain(..surplus.min(ring.len()));
-    ring.extend(values);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fees::{FurtherPercentiles, Rewards};
 
     fn history(oldest_block: u64, base_fees: &[u128]) -> FeeHistory {
         let block = |&base_fee| Block { base_fee, gas_used_ratio: None, rewards: None };
@@ -253,41 +156,42 @@ mod tests {
     }
 
     #[test]
-    fn blocks_come_back_as_they_were_and_the_newest_with_all_rewards() {
-        let rewards = |medium, high| Some(Rewards { medium, high, graded: [medium + 1, 9] });
-        let block = |gas_used_ratio, rewards| Block { base_fee: 7, gas_used_ratio, rewards };
-        let mut blocks = vec![block(Some(0.25), rewards(1, None)); 30];
-        blocks.extend([block(None, None), block(Some(0.0), rewards(0, Some(u128::MAX - 1)))]);
+    fn blocks_come_back_as_they_were_with_all_rewards() {
+        let block = |base_fee, gas_used_ratio, rewards: Option<[u128; 4]>| Block {
+            base_fee,
+            gas_used_ratio,
+            rewards: rewards.map(|columns| Rewards::new(&columns)),
+        };
+        let mut blocks = vec![block(7, Some(0.25), Some([1, 2, 3, 9])); 30];
+        blocks.extend([block(7, None, None), block(u128::MAX, Some(0.0), Some([u128::MAX; 4]))]);
         let mut recent = RecentBlocks::new(31);
         recent.extend(&FeeHistory::new(1, blocks[..25].to_vec(), None).unwrap());
         recent.extend(&FeeHistory::new(13, blocks[12..].to_vec(), None).unwrap());
         assert_eq!(recent.newest(20).blocks, blocks[12..]);
         let all = recent.newest(40).blocks;
         assert_eq!((all.len(), recent.blocks.capacity()), (31, 31));
-        let older = Rewards { medium: 1, high: None, graded: [0; 2] };
-        assert_eq!(all[0], block(Some(0.25), Some(older)));
+        assert_eq!(all, blocks[1..]);
     }
 
     #[test]
-    fn amounts_beyond_64_bits_come_back_until_their_block_is_gone() {
-        let huge = u128::from(u64::MAX);
-        let mut recent = RecentBlocks::new(4);
-        recent.extend(&history(10, &[1, huge, u128::MAX, huge - 1]));
-        let base_fees = |recent: &RecentBlocks| -> Vec<_> {
-            recent.newest(4).blocks.iter().map(|block| block.base_fee).collect()
+    fn ranges_are_of_base_fees_and_of_the_rewards_of_the_medium_tip() {
+        let further_percentiles = FurtherPercentiles::new(&[10.0]).unwrap();
+        let pricing = Pricing { further_percentiles, ..Pricing::default() };
+        let block = |base_fee, gas_used_ratio, rewards: [u128; 2]| {
+            let rewards = Some(Rewards::new(&rewards));
+            Block { base_fee, gas_used_ratio: Some(gas_used_ratio), rewards }
         };
-        assert_eq!(base_fees(&recent), [1, huge, u128::MAX, huge - 1]);
-        assert_eq!(recent.ranges(huge).base_fee, [1, u128::MAX]);
-        recent.extend(&history(12, &[5, 6]));
-        assert_eq!((base_fees(&recent), recent.wide.len()), (vec![1, huge, 5, 6], 1));
-        recent.extend(&history(14, &[7, huge]));
-        assert_eq!((base_fees(&recent), recent.wide.len()), (vec![5, 6, 7, huge], 1));
-        recent.extend(&history(20, &[8]));
-        assert_eq!((base_fees(&recent), recent.wide.len()), (vec![8], 0));
-        let rewards = Some(Rewards { medium: 1, high: Some(huge), graded: [2, 3] });
-        let wide = Block { base_fee: 9, gas_used_ratio: None, rewards };
-        recent.extend(&FeeHistory::new(21, vec![wide], None).unwrap());
-        assert_eq!(recent.newest(1).blocks, [wide]);
+        let mut recent = RecentBlocks::new(4);
+        let nothing = Ranges { base_fee: [7; 2], reward: None, cheaper_share: 0.0 };
+        assert_eq!(recent.ranges(7, &pricing), nothing);
+        let silent = Block { rewards: None, ..block(5, 0.5, [0; 2]) };
+        let empty = block(u128::MAX, 0.0, [0, 0]);
+        let blocks = vec![block(9, 0.5, [1, 40]), block(6, 0.5, [2, 30]), silent, empty];
+        recent.extend(&FeeHistory::new(1, blocks, None).unwrap());
+        let found = recent.ranges(9, &pricing);
+        let expected =
+            Ranges { base_fee: [5, u128::MAX], reward: Some([30, 40]), cheaper_share: 0.5 };
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 use crate::config::Config;
 use crate::extras::trend::{Level, Observation, Period};
-use crate::fees::{self, Block, FeeHistory, Pricing, Rewards};
+use crate::fees::{self, Block, ChainParameters, FeeHistory, Pricing, Rewards};
 
 fn config(more: &str) -> config::Chain {
     let text = format!("[chains.a]\nchain_id = 7\nrpc_urls = [\"http://localhost\"]\n{more}");
@@ -19,10 +19,11 @@ fn store_with_chain(more: &str) -> (ChainStore, StoredChain, Publisher) {
 
 /// Creates a reply with one block, and its market.
 fn reply(pricing: &Pricing, number: u64, base_fee: u128) -> (FeeHistory, Market) {
-    let rewards = Some(Rewards { medium: 1, high: None, graded: [0; 2] });
+    let rewards = Some(Rewards::new(&[1]));
     let blocks = vec![Block { base_fee, gas_used_ratio: None, rewards }];
     let history = FeeHistory::new(number, blocks, None).unwrap();
-    let market = fees::price(&history, pricing).unwrap();
+    let parameters = ChainParameters::without_header(pricing);
+    let market = fees::price(&history, pricing, &parameters).unwrap();
     (history, market)
 }
 

@@ -219,7 +219,9 @@ type Priced = (FeeHistory, Market);
 fn read(reply: &[u8], request: &FeeHistoryRequest, chain: &Chain) -> Result<Priced, &'static str> {
     let result = upstream::parse_reply(reply, 200, 7).map_err(|error| error.reason())?;
     let history = request.parse(&result).map_err(|error| upstream::Error::from(error).reason())?;
-    let market = fees::price(&history, &chain.pricing).map_err(fees::PricingError::reason)?;
+    let parameters = fees::ChainParameters::without_header(&chain.pricing);
+    let market =
+        fees::price(&history, &chain.pricing, &parameters).map_err(fees::PricingError::reason)?;
     Ok((history, market))
 }
 

@@ -2,7 +2,7 @@
 
 use gas_suggestion::fees::Pricing;
 use gas_suggestion::fees::{
-    self, Block, FeeHistory, PricingError, PricingType, Rewards, SinglePrices,
+    self, Block, ChainParameters, FeeHistory, PricingError, PricingType, Rewards, SinglePrices,
 };
 use gas_suggestion::nodes::FeeHistoryRequest;
 use proptest::prelude::*;
@@ -55,11 +55,7 @@ fn amount() -> impl Strategy<Value = u128> {
 }
 
 fn block() -> impl Strategy<Value = Block> {
-    let rewards = (amount(), proptest::option::of(amount())).prop_map(|(medium, high)| Rewards {
-        medium,
-        high,
-        graded: [0; 2],
-    });
+    let rewards = [amount(), amount()].prop_map(|columns| Rewards::new(&columns));
     (amount(), proptest::option::of(0.0..=1.0), proptest::option::of(rewards))
         .prop_map(|(base_fee, gas_used_ratio, rewards)| Block { base_fee, gas_used_ratio, rewards })
 }
@@ -88,7 +84,7 @@ proptest! {
 
     #[test]
     fn price_satisfies_every_rule_or_is_rejected(history in history(), pricing in pricing()) {
-        match fees::price(&history, &pricing) {
+        match fees::price(&history, &pricing, &ChainParameters::without_header(&pricing)) {
             Ok(market) => {
                 let suggestion = market.suggestion;
                 for tier in [suggestion.medium, suggestion.high] {
@@ -122,7 +118,7 @@ proptest! {
             Err(error) => {
                 let max_amount = history.blocks().iter().flat_map(|block| {
                     let rewards = block.rewards.into_iter();
-                    rewards.flat_map(|rewards| [Some(rewards.medium), rewards.high]).flatten().chain([block.base_fee])
+                    rewards.flat_map(|rewards| rewards.columns()).chain([block.base_fee])
                 });
                 let max_amount = max_amount.chain(history.next_base_fee()).chain([pricing.priority_fee_floor]).max();
                 let max_amount = max_amount.unwrap();
@@ -206,7 +202,7 @@ fn check_result(result: &Value, pricing: &Pricing) -> Result<bool, TestCaseError
     for ratio in history.blocks().iter().filter_map(|block| block.gas_used_ratio) {
         prop_assert!((0.0..=1.0).contains(&ratio));
     }
-    let _ = fees::price(&history, pricing);
+    let _ = fees::price(&history, pricing, &ChainParameters::without_header(pricing));
     Ok(true)
 }
 

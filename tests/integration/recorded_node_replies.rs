@@ -128,7 +128,8 @@ fn outcome(result: &RawValue, pricing: &Pricing) -> String {
         Ok(history) => history,
         Err(malformed) => return format!("rejected: {malformed}"),
     };
-    let suggestion = match fees::price(&history, pricing) {
+    let parameters = fees::ChainParameters::without_header(pricing);
+    let suggestion = match fees::price(&history, pricing, &parameters) {
         Ok(market) => market.suggestion,
         Err(rejection) => return format!("rejected: {rejection}"),
     };

@@ -3,7 +3,9 @@
 use std::fmt::Write;
 
 use gas_suggestion::extras::demo::DemoRecording;
-use gas_suggestion::fees::{self, Block, FeeHistory, Pricing, Rewards, SinglePrices};
+use gas_suggestion::fees::{
+    self, Block, ChainParameters, FeeHistory, Pricing, Rewards, SinglePrices,
+};
 
 use crate::fixtures;
 
@@ -60,7 +62,7 @@ fn recorded(name: &'static str, path: &str, denominator: u64) -> Series {
 }
 
 fn rewards(medium: u128) -> Rewards {
-    Rewards { medium, high: None, graded: [0; 2] }
+    Rewards::new(&[medium])
 }
 
 /// A chain without tips whose base fee changes by up to 1 % from block to block, as on Arbitrum.
@@ -121,12 +123,13 @@ fn judge(series: &Series) -> [Tally; 3] {
         base_fee_change_denominator: series.denominator.and_then(std::num::NonZeroU64::new),
         ..Pricing::default()
     };
+    let parameters = ChainParameters::without_header(&pricing);
     let mut tallies: [Tally; 3] = Default::default();
     for mined in KNOWN_BLOCKS..series.base_fees.len() - 5 {
         let window = series.blocks[mined - WINDOW..mined].to_vec();
         let next: u128 = series.base_fees[mined].into();
         let history = FeeHistory::new(7, window, Some(next)).unwrap();
-        let market = fees::price(&history, &pricing).unwrap();
+        let market = fees::price(&history, &pricing, &parameters).unwrap();
         let known = &series.base_fees[mined.saturating_sub(REMEMBERED_BLOCKS)..mined];
         let base_fees: Vec<u128> = known.iter().copied().map(u128::from).collect();
         let SinglePrices { low, medium, high } = SinglePrices::new(&market, &base_fees);

@@ -131,5 +131,6 @@ fn price_at(
     let request = FeeHistoryRequest::for_all_blocks(pricing);
     let history = request.parse(&to_raw_value(&result).unwrap()).unwrap();
     assert_eq!(history.newest_block(), newest);
-    fees::price(&history, pricing).map(|market| market.suggestion)
+    let parameters = fees::ChainParameters::without_header(pricing);
+    fees::price(&history, pricing, &parameters).map(|market| market.suggestion)
 }

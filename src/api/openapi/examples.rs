@@ -21,7 +21,7 @@ use crate::extras::score::routes as score;
 use crate::extras::trend::routes as fee_trend;
 use crate::extras::trend::{FeeTrend, Level, MAX_DAYS, Observation, Period, PriceLevel};
 use crate::extras::verification::proxy::ProxyError;
-use crate::fees::{self, Block, FeeHistory, Rewards};
+use crate::fees::{self, Block, ChainParameters, FeeHistory, Rewards};
 use crate::http::problem::{Problem, ProblemCode};
 use crate::store::{Accepted, BlockWindow, ChainStore, ServableSnapshot, StoredChain, Unavailable};
 
@@ -49,10 +49,11 @@ const DOCUMENTS: [(&str, Document); 9] = [
 pub(crate) fn write_examples(document: &mut OpenApi, config: &Config, first: &Chain) {
     let (store, mut publishers) = ChainStore::new(std::slice::from_ref(first));
     if let Some(publisher) = publishers.first_mut() {
+        let parameters = ChainParameters::without_header(&first.pricing);
         // The first suggestion is graded by the second block.
         for oldest_block in [OLDEST_BLOCK - 1, OLDEST_BLOCK] {
             if let Some(history) = example_fee_history(first, oldest_block)
-                && let Ok(market) = fees::price(&history, &first.pricing)
+                && let Ok(market) = fees::price(&history, &first.pricing, &parameters)
             {
                 publisher.publish(Accepted::now(&history, market));
             }
@@ -70,13 +71,17 @@ pub(crate) fn write_examples(document: &mut OpenApi, config: &Config, first: &Ch
 
 /// Builds a history as long as the chain's window.
 fn example_fee_history(chain: &Chain, oldest_block: u64) -> Option<FeeHistory> {
-    let has_high = chain.pricing.percentiles().has_high();
-    let rewards =
-        Rewards { medium: 20 * GWEI, high: has_high.then_some(24 * GWEI), graded: [0; 2] };
+    let columns = chain.pricing.tier_columns();
+    let mut amounts = [0; Rewards::MAX_COLUMNS];
+    for (column, amount) in [(Some(columns.medium), 20 * GWEI), (columns.high, 24 * GWEI)] {
+        if let Some(reward) = column.and_then(|column| amounts.get_mut(column)) {
+            *reward = amount;
+        }
+    }
     let block = |gas_used_ratio| Block {
         base_fee: GWEI,
         gas_used_ratio: Some(gas_used_ratio),
-        rewards: Some(rewards),
+        rewards: Some(Rewards::new(&amounts)),
     };
     let mut blocks = vec![block(0.25); chain.pricing.window_blocks.get()];
     *blocks.last_mut()? = block(0.5);
@@ -93,10 +98,11 @@ fn example_fee_trend(chain: &Chain) -> Option<Value> {
         blocks: history.blocks().to_vec(),
         next_base_fee: history.next_base_fee(),
     };
+    let parameters = ChainParameters::without_header(&chain.pricing);
     let mut trend = FeeTrend::new(MAX_DAYS);
     trend.record(&Observation {
         history: &history,
-        market: Some(&fees::price(&history, &chain.pricing).ok()?),
+        market: Some(&fees::price(&history, &chain.pricing, &parameters).ok()?),
         pricing: &chain.pricing,
         newest_time: MILLISECONDS,
         block_time: 1000,

@@ -7,7 +7,9 @@ mod external_rules;
 mod stats;
 
 use super::recording::{HistoryAt, RecordedBlock};
-use crate::fees::{self, FeeHistory, Pricing, Rewards, Strategy, Target};
+use crate::fees::{
+    self, ChainParameters, FeeHistory, FurtherPercentiles, Pricing, Rewards, Strategy, Target,
+};
 use external_rules::EXTERNAL_RULES;
 
 /// Quote of an estimator.
@@ -87,7 +89,10 @@ pub fn all_estimators(pricing: &Pricing) -> Vec<Estimator> {
 
 impl Estimator {
     fn own(name: String, pricing: &Pricing, tier: TierChoice) -> Self {
-        let percentiles = pricing.percentiles().iter().collect();
+        // A price needs no further ones, so a recording need not have them.
+        let further_percentiles = FurtherPercentiles::default();
+        let pricing = Pricing { further_percentiles, ..*pricing };
+        let percentiles = pricing.polled_percentiles();
         let target = match (pricing.strategy, tier) {
             (Strategy::Network, _) => None,
             (Strategy::Calibrated, TierChoice::Medium) => Some(pricing.targets.medium),
@@ -99,7 +104,7 @@ impl Estimator {
             window: pricing.history_blocks(),
             min_window: pricing.window_blocks.get(),
             target,
-            rule: Rule::Own(Box::new(*pricing), tier),
+            rule: Rule::Own(Box::new(pricing), tier),
         }
     }
 
@@ -140,7 +145,7 @@ impl Estimator {
 
 /// Quotes with the code of the service.
 fn quote_own(history: HistoryAt<'_>, pricing: &Pricing, tier: TierChoice) -> Option<Quote> {
-    let columns = pricing.percentiles().iter();
+    let columns = pricing.polled_percentiles().into_iter();
     let columns: Option<Vec<_>> =
         columns.map(|percentile| history.recording().reward_column(percentile)).collect();
     let min_window = pricing.window_blocks.get();
@@ -150,13 +155,10 @@ fn quote_own(history: HistoryAt<'_>, pricing: &Pricing, tier: TierChoice) -> Opt
     let window = longest.min(history.count_blocks());
     let blocks = history.window(window)?;
     let rewards = |block: &RecordedBlock| {
-        let (medium, high) = match columns.as_deref() {
-            // Without recorded tips none is quoted. The base fee does not depend on them.
-            None => return Some(Rewards { medium: 0, high: None, graded: [0; 2] }),
-            Some(columns) => (columns.first()?, columns.get(1)),
-        };
-        let high = high.map(|column| block.reward(*column));
-        Some(Rewards { medium: block.reward(*medium)?, high: high.flatten(), graded: [0; 2] })
+        // Without recorded tips none is quoted. The base fee does not depend on them.
+        let columns = columns.as_deref().unwrap_or_default();
+        let amounts = columns.iter().map(|column| block.reward(*column));
+        Some(Rewards::new(&amounts.collect::<Option<Vec<_>>>()?))
     };
     let blocks = blocks.iter().map(|block| fees::Block {
         base_fee: block.base_fee,
@@ -165,7 +167,8 @@ fn quote_own(history: HistoryAt<'_>, pricing: &Pricing, tier: TierChoice) -> Opt
     });
     let oldest = history.oldest_in_window(window)?;
     let history_of_window = FeeHistory::new(oldest, blocks.collect(), history.next_base_fee())?;
-    let suggestion = fees::price(&history_of_window, pricing).ok()?.suggestion;
+    let parameters = ChainParameters::without_header(pricing);
+    let suggestion = fees::price(&history_of_window, pricing, &parameters).ok()?.suggestion;
     let tier = match tier {
         TierChoice::Medium => suggestion.medium,
         TierChoice::High => suggestion.high,

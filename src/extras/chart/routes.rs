@@ -18,7 +18,6 @@ use crate::api::freshness::{X_NEWEST_BLOCK, write_snapshot_headers};
 use crate::api::openapi::components::{
     CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, UnknownChain,
 };
-use crate::api::wire::percentile_numbers;
 use crate::http::chunked_body::{Charged, ChunkedBody};
 use crate::http::client_limits::{ClientHandle, LongRequestKind};
 use crate::http::extractors::{BlockCount, ChainParam};
@@ -148,7 +147,7 @@ impl RenderedChart {
         let config = chain.config();
         let spec = ChartSpec {
             chain_name: config.name(),
-            percentiles: &percentile_numbers(config.pricing.percentiles().iter()),
+            pricing: &config.pricing,
             window,
             suggestion: &current.snapshot.market.suggestion,
             is_stale: current.is_stale(),
@@ -223,7 +222,7 @@ pub(crate) async fn get_chart(
 mod tests {
     use super::*;
     use crate::config::Config;
-    use crate::fees::{self, Block, FeeHistory};
+    use crate::fees::{self, Block, ChainParameters, FeeHistory};
     use crate::store::Accepted;
 
     #[tokio::test]
@@ -240,7 +239,9 @@ mod tests {
         let mut publish = |oldest_block, base_fee| {
             let block = Block { base_fee, gas_used_ratio: None, rewards: None };
             let history = FeeHistory::new(oldest_block, vec![block; 3], None).unwrap();
-            let market = fees::price(&history, &chain.config().pricing).unwrap();
+            let pricing = &chain.config().pricing;
+            let parameters = ChainParameters::without_header(pricing);
+            let market = fees::price(&history, pricing, &parameters).unwrap();
             publishers[0].publish(Accepted::now(&history, market));
         };
         let render = async |blocks| renderer.get_or_render(chain, blocks, &client).await.unwrap().0;

@@ -3,16 +3,12 @@
 use roxmltree::{Document, Node};
 
 use super::*;
-use crate::fees::Tier;
+use crate::fees::{RewardPercentiles, Rewards, Tier};
 
 const GWEI: u128 = 1_000_000_000;
 
 fn block(base_fee: u128, medium: Option<u128>) -> Block {
-    let rewards = medium.map(|medium| Rewards {
-        medium,
-        high: Some(medium.saturating_mul(2)),
-        graded: [0; 2],
-    });
+    let rewards = medium.map(|medium| Rewards::new(&[medium, medium.saturating_mul(2)]));
     Block { base_fee, gas_used_ratio: Some(0.5), rewards }
 }
 
@@ -28,18 +24,15 @@ fn suggestion(pricing_type: PricingType, medium: u128, high: u128) -> Suggestion
 /// Draws a chain with these percentiles.
 fn render(
     name: &str,
-    percentiles: &[u64],
+    percentiles: &[u32],
     window: &BlockWindow,
     suggestion: &Suggestion,
 ) -> String {
-    let percentiles: Vec<Number> = percentiles.iter().copied().map(Number::from).collect();
-    let spec = ChartSpec {
-        chain_name: name,
-        percentiles: &percentiles,
-        window,
-        suggestion,
-        is_stale: false,
-    };
+    let mut percentiles = percentiles.iter().copied().map(f64::from);
+    let own = RewardPercentiles::new(percentiles.next().unwrap(), percentiles.next()).unwrap();
+    let pricing = Pricing { reward_percentiles: Some(own), ..Pricing::default() };
+    let spec =
+        ChartSpec { chain_name: name, pricing: &pricing, window, suggestion, is_stale: false };
     spec.render()
 }
 
@@ -197,7 +190,7 @@ fn legacy_pricing_shows_a_gas_price() {
 fn stale_chain_is_labelled() {
     let spec = ChartSpec {
         chain_name: "a",
-        percentiles: &[],
+        pricing: &Pricing::default(),
         window: &block_window(9, vec![block(0, None)]),
         suggestion: &suggestion(PricingType::Eip1559, 1, 1),
         is_stale: true,

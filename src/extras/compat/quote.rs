@@ -110,6 +110,6 @@ impl Quote<'_> {
 
     /// Rewards of the newest blocks that have some, in wei per gas, oldest first. An empty block has none.
     pub(crate) fn rewards(&self) -> Vec<u128> {
-        self.blocks.iter().filter_map(fees::observed_reward).collect()
+        fees::observed_rewards(self.blocks.iter(), &self.chain.pricing).collect()
     }
 }

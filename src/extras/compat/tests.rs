@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::config::{Chain, Config};
-use crate::fees::{self, Block, FeeHistory, Rewards, SinglePrices, Tier};
+use crate::fees::{self, Block, ChainParameters, FeeHistory, Rewards, SinglePrices, Tier};
 
 const GWEI: u128 = 1_000_000_000;
 
@@ -13,7 +13,7 @@ fn blocks(rewards: &[Option<u128>]) -> Vec<Block> {
     let block = |reward: &Option<u128>| Block {
         base_fee: GWEI,
         gas_used_ratio: Some(0.5),
-        rewards: reward.map(|gwei| Rewards { medium: gwei * GWEI, high: None, graded: [0; 2] }),
+        rewards: reward.map(|gwei| Rewards::new(&[gwei * GWEI])),
     };
     rewards.iter().map(block).collect()
 }
@@ -31,7 +31,8 @@ fn with_quote<T>(
     read: impl FnOnce(&Quote) -> T,
 ) -> T {
     let history = FeeHistory::new(100, blocks.to_vec(), Some(next_base_fee)).unwrap();
-    let market = fees::price(&history, &chain.pricing).unwrap();
+    let parameters = ChainParameters::without_header(&chain.pricing);
+    let market = fees::price(&history, &chain.pricing, &parameters).unwrap();
     let base_fees: Vec<u128> = blocks.iter().map(|block| block.base_fee).collect();
     read(&Quote {
         chain,

@@ -54,7 +54,7 @@ impl SharedChainState {
         let percentiles: Vec<_> =
             pricing.polled_percentiles().iter().map(ToString::to_string).collect();
         let prefix = format!(
-            "gas:v4:{{{}:{}ms:{}:{}}}",
+            "gas:v5:{{{}:{}ms:{}:{}}}",
             chain.chain_id,
             chain.block_time.as_millis(),
             pricing.history_blocks(),

@@ -90,9 +90,9 @@ impl RecordHead {
     }
 }
 
-/// Base fee, gas ratio, medium and high reward, and the rewards that quotes are graded by.
+/// Base fee, gas ratio, and the columns of the rewards.
 #[derive(Serialize, Deserialize)]
-struct RecordBlock(Amount, Option<f64>, Option<Amount>, Option<Amount>, [Amount; 2]);
+struct RecordBlock(Amount, Option<f64>, Option<[Amount; Rewards::MAX_COLUMNS]>);
 
 /// Wei as a decimal string.
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -121,10 +121,8 @@ impl SharedFeeHistory {
     /// Serialises the record. Its data seems older by up to a round trip, never younger.
     pub(crate) fn to_json(&self, clock: &RedisClock) -> String {
         let block = |block: &Block| {
-            let medium = block.rewards.map(|rewards| Amount(rewards.medium));
-            let high = block.rewards.and_then(|rewards| rewards.high).map(Amount);
-            let graded = block.rewards.map_or([0; 2], |rewards| rewards.graded).map(Amount);
-            RecordBlock(Amount(block.base_fee), block.gas_used_ratio, medium, high, graded)
+            let rewards = block.rewards.map(|rewards| rewards.columns().map(Amount));
+            RecordBlock(Amount(block.base_fee), block.gas_used_ratio, rewards)
         };
         let Timestamps { observed_at, head_changed_at } = self.timestamps;
         let record = Record {
@@ -166,16 +164,8 @@ impl SharedFeeHistory {
 
 impl Record {
     fn history(&self) -> Option<FeeHistory> {
-        let block = |RecordBlock(base_fee, ratio, medium, high, graded): &RecordBlock| {
-            let rewards = match (medium, high) {
-                (Some(medium), high) => Some(Rewards {
-                    medium: medium.0,
-                    high: high.map(|high| high.0),
-                    graded: graded.map(|Amount(reward)| reward),
-                }),
-                (None, None) => None,
-                (None, Some(_)) => return None,
-            };
+        let block = |RecordBlock(base_fee, ratio, rewards): &RecordBlock| {
+            let rewards = rewards.map(|columns| Rewards::new(&columns.map(|Amount(wei)| wei)));
             let is_ratio = ratio.is_none_or(|ratio| (0.0..=1.0).contains(&ratio));
             is_ratio.then_some(Block { base_fee: base_fee.0, gas_used_ratio: *ratio, rewards })
         };

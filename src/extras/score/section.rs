@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::fees::ScorePercentiles;
+use crate::fees::FurtherPercentiles;
 
 /// Grading of the quotes that were served.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -10,7 +10,7 @@ use crate::fees::ScorePercentiles;
 pub struct Score {
     /// Reward percentiles that quotes are compared with, besides those of a chain's pricing. Polls request them too.
     #[serde(with = "percentiles")]
-    pub percentiles: ScorePercentiles,
+    pub percentiles: FurtherPercentiles,
 }
 
 /// An array of at most two percentiles.
@@ -19,18 +19,18 @@ mod percentiles {
     use serde::ser::{Serialize, Serializer};
 
     use crate::api::wire::percentile_numbers;
-    use crate::fees::ScorePercentiles;
+    use crate::fees::FurtherPercentiles;
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
         input: D,
-    ) -> Result<ScorePercentiles, D::Error> {
+    ) -> Result<FurtherPercentiles, D::Error> {
         let numbers = Vec::<serde_json::Number>::deserialize(input)?;
         let values: Vec<f64> = numbers.iter().filter_map(serde_json::Number::as_f64).collect();
-        ScorePercentiles::new(&values).map_err(D::Error::custom)
+        FurtherPercentiles::new(&values).map_err(D::Error::custom)
     }
 
     pub(crate) fn serialize<S: Serializer>(
-        percentiles: &ScorePercentiles,
+        percentiles: &FurtherPercentiles,
         out: S,
     ) -> Result<S::Ok, S::Error> {
         percentile_numbers(percentiles.iter()).serialize(out)

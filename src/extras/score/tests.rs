@@ -1,7 +1,8 @@
 use super::*;
 use crate::fees::statistics::Share;
 use crate::fees::{
-    self, RewardPercentiles, Rewards, ScorePercentiles, Strategy, Targets, Tier, ZeroBaseFee,
+    self, ChainParameters, FurtherPercentiles, RewardPercentiles, Rewards, Strategy, Targets, Tier,
+    ZeroBaseFee,
 };
 
 /// Chain whose blocks have a base fee of 100 wei and tips of 10 (p10), 20 (p50) and 30 (p60) wei.
@@ -14,8 +15,7 @@ struct Chain {
 }
 
 fn block(tips: Option<[u128; 3]>) -> Block {
-    let rewards =
-        tips.map(|[p10, p50, p60]| Rewards { medium: p60, high: None, graded: [p10, p50] });
+    let rewards = tips.map(|tips| Rewards::new(&tips));
     Block { base_fee: 100, gas_used_ratio: Some(0.5), rewards }
 }
 
@@ -23,9 +23,9 @@ const USUAL: Option<[u128; 3]> = Some([10, 20, 30]);
 
 impl Chain {
     fn new() -> Self {
-        let score_percentiles = ScorePercentiles::new(&[10.0, 50.0]).unwrap();
+        let further_percentiles = FurtherPercentiles::new(&[10.0, 50.0]).unwrap();
         Self::with_pricing(Pricing {
-            score_percentiles,
+            further_percentiles,
             base_fee_floor: 0,
             priority_fee_floor: 0,
             ..Pricing::default()
@@ -60,7 +60,8 @@ impl Chain {
     fn publish_quote(&mut self, window: usize, quote: [(u128, u128); 2]) {
         self.now += Duration::from_secs(1);
         let history = self.history(window);
-        let mut market = fees::price(&history, &self.pricing).unwrap();
+        let parameters = ChainParameters::without_header(&self.pricing);
+        let mut market = fees::price(&history, &self.pricing, &parameters).unwrap();
         let [medium, high] = quote
             .map(|(tip, max_fee)| Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: max_fee });
         (market.suggestion.medium, market.suggestion.high) = (medium, high);
@@ -276,7 +277,8 @@ fn a_score_has_the_last_hour_at_least_100_and_at_most_1000_quotes() {
 fn without_percentile_10_there_is_no_fair_price() {
     let mut chain = Chain::with_pricing(Pricing::default());
     chain.publish(20);
-    chain.mine([block(USUAL)]);
+    // Percentile 60 alone.
+    chain.mine([Block { rewards: Some(Rewards::new(&[30])), ..block(USUAL) }]);
     let score = chain.score();
     let [medium, high] = &score.tiers;
     assert_eq!(medium.outbid, [(60.0, share(0, 1))]);
@@ -299,7 +301,7 @@ fn a_fair_price_of_0_has_no_ratio() {
 
 #[test]
 fn a_floor_decides_the_high_tier_only_if_it_decides_its_tip() {
-    let rewards = Some(Rewards { medium: 10, high: Some(50), graded: [0; 2] });
+    let rewards = Some(Rewards::new(&[10, 50]));
     let blocks = vec![Block { rewards, ..block(None) }; 20];
     let decided = |strategy, percentiles: Option<f64>, floor| {
         let own = percentiles.map(|high| RewardPercentiles::new(10.0, Some(high)).unwrap());
@@ -311,7 +313,8 @@ fn a_floor_decides_the_high_tier_only_if_it_decides_its_tip() {
             ..Pricing::default()
         };
         let history = FeeHistory::new(1, blocks.clone(), Some(100)).unwrap();
-        let market = fees::price(&history, &pricing).unwrap();
+        let parameters = ChainParameters::without_header(&pricing);
+        let market = fees::price(&history, &pricing, &parameters).unwrap();
         let mut scorer = Scorer::new(&pricing, Instant::now());
         scorer.record(&history, &market, Instant::now());
         let share = |tier: &TierScore| tier.floor_decided.unwrap().hits == 1;
@@ -334,10 +337,7 @@ fn calibration_has_wilsons_interval() {
         priority_fee_floor: 0,
         ..Pricing::default()
     };
-    let block = |p10| Block {
-        rewards: Some(Rewards { medium: p10, high: Some(30), graded: [0; 2] }),
-        ..block(None)
-    };
+    let block = |p10| Block { rewards: Some(Rewards::new(&[p10, 30])), ..block(None) };
     let mut chain = Chain::with_pricing(pricing);
     chain.blocks = vec![block(10); 1000];
     chain.publish(200);

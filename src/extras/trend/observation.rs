@@ -1,7 +1,7 @@
 //! From an accepted reply, or from old blocks, to samples.
 
 use super::{FeeTrend, Sample, TEN_MINUTES, to_seconds};
-use crate::fees::{self, Block, FeeHistory, Market, Pricing};
+use crate::fees::{self, Block, ChainParameters, FeeHistory, Market, Pricing};
 use crate::store::BlockWindow;
 
 /// An accepted reply, and what is needed to price its older blocks.
@@ -145,6 +145,7 @@ fn tip_at(number: u64, window: &BlockWindow, pricing: &Pricing) -> Option<u128> 
     let below = u64::try_from(blocks.len().checked_sub(1)?).ok()?;
     let next_base_fee = after.first().map(|block| block.base_fee);
     let history = FeeHistory::new(number.checked_sub(below)?, blocks.to_vec(), next_base_fee)?;
-    let market = fees::price(&history, pricing).ok()?;
+    // A tip does not depend on the parameters.
+    let market = fees::price(&history, pricing, &ChainParameters::without_header(pricing)).ok()?;
     Some(market.suggestion.medium.max_priority_fee_per_gas)
 }

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
-use crate::fees::{self, Block, FeeHistory, Pricing, Rewards};
+use crate::fees::{self, Block, ChainParameters, FeeHistory, Pricing, Rewards};
 use crate::store::BlockWindow;
 
 const GWEI: u64 = 1_000_000_000;
@@ -209,11 +209,10 @@ fn a_clock_that_is_set_back_keeps_the_order() {
 
 /// Records a reply whose last block is `newest`, seen at this second. Blocks are two seconds apart.
 fn record(trend: &mut FeeTrend, newest: u64, base_fees: &[u64], time: u32) {
-    let rewards = Some(Rewards { medium: u128::from(GWEI), high: None, graded: [0; 2] });
     let block = |base_fee: &u64| Block {
         base_fee: (*base_fee).into(),
         gas_used_ratio: Some(0.5),
-        rewards: rewards.map(|it| Rewards { medium: it.medium + u128::from(*base_fee), ..it }),
+        rewards: Some(Rewards::new(&[u128::from(GWEI) + u128::from(*base_fee)])),
     };
     let blocks: Vec<_> = base_fees.iter().map(block).collect();
     let oldest = newest + 1 - u64::try_from(base_fees.len()).unwrap();
@@ -230,9 +229,10 @@ fn record(trend: &mut FeeTrend, newest: u64, base_fees: &[u64], time: u32) {
         blocks: blocks[blocks.len().saturating_sub(count)..].to_vec(),
         next_base_fee: Some(7),
     };
+    let parameters = ChainParameters::without_header(&pricing);
     trend.record(&Observation {
         history: &history,
-        market: Some(&fees::price(&history, &pricing).unwrap()),
+        market: Some(&fees::price(&history, &pricing, &parameters).unwrap()),
         pricing: &pricing,
         newest_time: u64::from(time) * 1000,
         block_time: 2000,

@@ -1,7 +1,7 @@
 use std::num::NonZeroU64;
 
 use super::*;
-use crate::fees::HeaderParameters;
+use crate::fees::Rewards;
 
 const GWEI: u128 = 1_000_000_000;
 
@@ -48,21 +48,6 @@ fn base_fee_that_the_rule_cannot_reach_is_suspicious() {
 fn check_can_be_switched_off() {
     let pricing = Pricing { check_base_fees: false, ..Pricing::default() };
     assert_eq!(suspicious_amounts(&history(1, &[1, u128::MAX, 0]), None, &pricing), None);
-}
-
-#[test]
-fn a_header_changes_nothing() {
-    for (n, base_fees) in [(1, [100, 100, 200]), (u32::MAX, [100, 103, 106])] {
-        let [a, b, c, d] = n.to_be_bytes();
-        let pricing = Pricing {
-            base_fee_change_denominator: NonZeroU64::new(250),
-            header_parameters: HeaderParameters::from_extra_data(&[0, a, b, c, d, 0, 0, 0, 2]),
-            ..Pricing::default()
-        };
-        assert!(pricing.header_parameters.is_some());
-        let history = history(1, &base_fees.map(|amount| amount * GWEI));
-        assert_eq!(suspicious_amounts(&history, None, &pricing).is_some(), n == 1, "{n}");
-    }
 }
 
 #[test]
@@ -147,7 +132,7 @@ fn rewards_a_thousand_times_the_median_are_counted() {
         let block = |medium: &u128| Block {
             base_fee: 1,
             gas_used_ratio: None,
-            rewards: Some(Rewards { medium: *medium, high: None, graded: [0; 2] }),
+            rewards: Some(Rewards::new(&[*medium])),
         };
         FeeHistory::new(1, rewards.iter().map(block).collect(), None).unwrap()
     };
@@ -161,7 +146,7 @@ fn rewards_a_thousand_times_the_median_are_counted() {
         (vec![u128::MAX; 3], 0),
     ] {
         assert_eq!(
-            count_outlying_rewards(with_rewards(&rewards).blocks()),
+            count_outlying_rewards(with_rewards(&rewards).blocks(), &Pricing::default()),
             expected,
             "{rewards:?}"
         );

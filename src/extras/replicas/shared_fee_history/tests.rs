@@ -4,11 +4,11 @@ const NOW: u64 = 1_700_000_000_000_000;
 
 fn history() -> FeeHistory {
     let block = |base_fee, gas_used_ratio, rewards| Block { base_fee, gas_used_ratio, rewards };
-    let rewards = |medium, high| Some(Rewards { medium, high, graded: [0; 2] });
+    let rewards = |columns: &[u128]| Some(Rewards::new(columns));
     let blocks = vec![
         block(0, None, None),
-        block(u128::MAX, Some(0.1 + 0.2), rewards(1, None)),
-        block(7, Some(1.0), rewards(0, Some(u128::MAX))),
+        block(u128::MAX, Some(0.1 + 0.2), rewards(&[1])),
+        block(7, Some(1.0), rewards(&[0, u128::MAX, 2, 3])),
     ];
     FeeHistory::new(98, blocks, Some(12)).unwrap()
 }
@@ -118,7 +118,11 @@ fn malformed_record_is_invalid() {
         with("\"7\"", "\"\""),
         with("\"7\"", "\"340282366920938463463374607431768211456\""),
         with("\"head_age_us\":3000000", "\"head_age_us\":-1"),
-        with("[\"7\",1.0,\"0\",", "[\"7\",1.0,null,"),
+        with("[\"7\",1.0,[\"0\",", "[\"7\",1.0,[null,"),
+        with("[\"7\",1.0,[\"0\",", "[\"7\",1.0,["),
+        with("[\"7\",1.0,[\"0\",", "[\"7\",1.0,[\"0\",\"0\","),
+        // A block of the record's earlier form.
+        with("[\"0\",null,null]", "[\"0\",null,\"1\",null,[\"0\",\"0\"]]"),
         with("}", ""),
         format!("{good}{}", " ".repeat(SharedFeeHistory::MAX_BYTES)),
     ] {
