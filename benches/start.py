@@ -7,7 +7,7 @@ chains.
 Usage: benches/start.sh [starts] [seconds of 200 chains] [seconds per block]
 
 With a block every 0.5 s and 560 s, the 1,024 blocks that a chain remembers and the 1,000 grades of its score are full,
-and its trend has 1,000 blocks. Then the limit is 80 MB, and the processor time has none.
+and its trend has 1,000 blocks. Then the limit is 96 MB, and the processor time has none.
 """
 
 import http.client
@@ -125,7 +125,7 @@ try:
         )
         resident, share = measure_many_chains(folder)
         print(f"\n200 chains, a block every {BLOCK_TIME:g} s each: {resident / 1e6:.1f} MB resident, {100 * share:.2f} % of a core.")
-        passed &= share < 0.05 and resident < 64e6 if BLOCK_TIME >= 2 else resident < 80e6
+        passed &= share < 0.05 and resident < 64e6 if BLOCK_TIME >= 2 else resident < 96e6
 finally:
     for node in (far, recorded):
         end(node)
