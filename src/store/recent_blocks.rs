@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::extras::compat::Ranges;
-use crate::fees::{self, Block, FeeHistory, Rewards};
+use crate::fees::{Block, FeeHistory, Rewards};
 
 /// Consecutive blocks up to the newest known one, limited in number.
 #[derive(Debug)]
-pub(super) struct RecentBlocks {
+pub struct RecentBlocks {
     capacity: usize,
     blocks: VecDeque<StoredBlock>,
     /// Blocks with an amount that [`StoredBlock`] has no room for, by number. Nearly always empty.
@@ -146,38 +145,20 @@ impl RecentBlocks {
     }
 
     /// Number of changes of the blocks.
-    pub(super) fn revision(&self) -> u64 {
+    #[must_use]
+    pub fn revision(&self) -> u64 {
         self.revision
     }
 
     /// Returns the base fees of all blocks in wei, oldest first.
-    pub(super) fn base_fees(&self) -> Vec<u128> {
+    #[must_use]
+    pub fn base_fees(&self) -> Vec<u128> {
         self.blocks_from(0).map(|block| block.base_fee).collect()
     }
 
-    /// Returns the lowest and the highest amounts of all blocks, compared with the base fee of the next one.
-    pub(super) fn ranges(&self, next_base_fee: u128) -> Ranges {
-        let widen = |range: Option<[u128; 2]>, amount: u128| {
-            let [lowest, highest] = range.unwrap_or([amount; 2]);
-            Some([lowest.min(amount), highest.max(amount)])
-        };
-        let (mut base_fee, mut reward, mut cheaper) = (None, None, 0_u32);
-        for block in self.blocks_from(0) {
-            base_fee = widen(base_fee, block.base_fee);
-            cheaper = cheaper.saturating_add(u32::from(block.base_fee < next_base_fee));
-            if let Some(amount) = fees::observed_reward(&block) {
-                reward = widen(reward, amount);
-            }
-        }
-        let count = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX).max(1);
-        Ranges {
-            base_fee: base_fee.unwrap_or([next_base_fee; 2]),
-            reward,
-            cheaper_share: f64::from(cheaper) / f64::from(count),
-        }
-    }
-
-    pub(super) fn newest(&self, count: usize) -> BlockWindow {
+    /// Returns the newest `count` blocks, or fewer if fewer are known.
+    #[must_use]
+    pub fn newest(&self, count: usize) -> BlockWindow {
         let skipped = self.blocks.len().saturating_sub(count);
         let without_graded = self.blocks.len().saturating_sub(self.graded.len());
         let blocks = self.blocks_from(skipped).zip(skipped..).map(|(mut block, index)| {
@@ -277,7 +258,6 @@ mod tests {
             recent.newest(4).blocks.iter().map(|block| block.base_fee).collect()
         };
         assert_eq!(base_fees(&recent), [1, huge, u128::MAX, huge - 1]);
-        assert_eq!(recent.ranges(huge).base_fee, [1, u128::MAX]);
         recent.extend(&history(12, &[5, 6]));
         assert_eq!((base_fees(&recent), recent.wide.len()), (vec![1, huge, 5, 6], 1));
         recent.extend(&history(14, &[7, huge]));
