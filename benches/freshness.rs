@@ -60,7 +60,7 @@ fn timing(block: &str, jitter: &str) -> Result<demo::BlockTiming, BoxError> {
 
 fn node(timing: demo::BlockTiming) -> Result<(), BoxError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let node = runtime.block_on(demo::ReplayNode::bind(timing))?;
+    let node = demo::ReplayNode::bind(timing)?;
     println!("{}", node.address()?);
     thread::spawn(move || runtime.block_on(node.run()));
     wait_for_end();

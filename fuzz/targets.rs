@@ -9,20 +9,17 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::http::{HeaderName, HeaderValue, Method, Request, StatusCode, Uri, Version, header};
-use gas_suggestion::api::{self, App, ReadinessState};
+use gas_suggestion::api::App;
 use gas_suggestion::config::{Chain, Config};
-use gas_suggestion::extras::delegation::Delegations;
-use gas_suggestion::extras::rpc::reads::Reads;
-use gas_suggestion::extras::verification::proxy::Proxy;
+use gas_suggestion::extras::sections;
 use gas_suggestion::fees::{
     self, Block, ChainParameters, FeeHistory, Market, Pricing, PricingError, PricingType, Rewards,
     SinglePrices, Suggestion, TierColumns, ZeroBaseFee,
 };
 use gas_suggestion::nodes as upstream;
-use gas_suggestion::nodes::{ChainUpstreams, FeeHistoryRequest};
-use gas_suggestion::observe::memory_budget::MemoryBudget;
-use gas_suggestion::observe::metrics::Metrics;
-use gas_suggestion::store::{Accepted, ChainStore};
+use gas_suggestion::nodes::FeeHistoryRequest;
+use gas_suggestion::server;
+use gas_suggestion::store::{Accepted, Publisher};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -35,7 +32,7 @@ fn chain_with(pricing: &str) -> Chain {
     let text = format!(
         "[chains.test]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:9\"]\n[chains.test.pricing]\n{pricing}"
     );
-    let config = Config::from_toml(&text).expect("the pricing can be read");
+    let config = Config::from_toml(&text, &sections()).expect("the pricing can be read");
     config.chains.into_iter().next().expect("a configuration has a chain")
 }
 
@@ -254,7 +251,7 @@ pub fn config(data: &[u8]) {
         "https://CANARY:xCANARY@a.CANARY.b/v2.CANARY.c/CANARY?a.CANARY.b=CANARY&CANARY#CANARY",
     );
     let began = Instant::now();
-    let outcome = Config::from_toml(&text);
+    let outcome = Config::from_toml(&text, &sections());
     let elapsed = began.elapsed();
     assert!(elapsed < TIME_LIMIT, "took {elapsed:?}");
     match outcome {
@@ -273,7 +270,7 @@ fn check_config(config: &Config, secret: &str) {
     assert!(!path.contains("//") && Uri::try_from(format!("{path}/livez")).is_ok(), "{path}");
     assert!(config.notes.iter().all(|note| !note.contains(secret)));
 
-    let upstreams = format!("{:?} {:?}", config.verification, config.delegation);
+    let upstreams = format!("{config:?}");
     assert!(!upstreams.contains(secret));
     assert!(!config.chains.is_empty());
     assert!(config.chains.is_sorted_by(|one, next| one.chain_id < next.chain_id));
@@ -416,6 +413,20 @@ struct Harness {
     published: Vec<u8>,
 }
 
+/// Publishes a block. Returns the body of its suggestion.
+fn publish_block(publisher: &mut Publisher) -> Vec<u8> {
+    let chain = publisher.chain().clone();
+    let rewards = Some(Rewards::new(&[7_000_000_000]));
+    let block = Block { base_fee: 1_000_000_000, gas_used_ratio: Some(0.5), rewards };
+    let history = FeeHistory::new(981, vec![block; 20], Some(1_000_000_000));
+    let history = history.expect("there are blocks");
+    let pricing = &chain.config().pricing;
+    let parameters = ChainParameters::without_header(pricing);
+    let market = fees::price(&history, pricing, &parameters).expect("they have a price");
+    publisher.publish(Accepted::now(&history, market));
+    chain.servable_snapshot().expect("it was published").snapshot.body.to_vec()
+}
+
 impl Harness {
     const BASE_PATH: &str = "/proxy/public";
 
@@ -430,57 +441,27 @@ impl Harness {
             Self::BASE_PATH
         );
         let config = |more: &str| {
-            Config::from_toml(&format!("{more}{chains}")).expect("the configuration can be read")
+            Config::from_toml(&format!("{more}{chains}"), &sections())
+                .expect("the configuration can be read")
         };
         let (at_root, at_base_path) = (config(""), config(&at_base_path));
-        let (store, mut publishers) = ChainStore::new(&at_root.chains);
-        for publisher in &mut publishers {
-            let chain = publisher.chain().config();
-            if chain.key != "ronin" {
-                continue;
-            }
-            let rewards = Some(Rewards::new(&[7_000_000_000]));
-            let block = Block { base_fee: 1_000_000_000, gas_used_ratio: Some(0.5), rewards };
-            let history = FeeHistory::new(981, vec![block; 20], Some(1_000_000_000));
-            let history = history.expect("there are blocks");
-            let parameters = ChainParameters::without_header(&chain.pricing);
-            let market = fees::price(&history, &chain.pricing, &parameters);
-            let market = market.expect("they have a price");
-            publisher.publish(Accepted::now(&history, market));
-        }
-        let snapshot = store.chain("2020").expect("it is configured").servable_snapshot();
-        let published = snapshot.expect("it was published").snapshot.body.to_vec();
-        let client = upstream::JsonRpcClient::new(&at_root).expect("TLS is there");
-        let metrics = Metrics::new();
-        let upstreams = ChainUpstreams::for_chains(&client, &at_root.chains, &metrics);
-        let reads = Reads::new(
-            &at_root.rpc,
-            &store,
-            &upstreams,
-            &MemoryBudget::new(256 * 1024 * 1024),
-            &metrics,
-        );
         // The service is shutting down, so that streams end after their first event.
         let stop = tokio_util::sync::CancellationToken::new();
         stop.cancel();
-        let app = |config: &Config| {
-            api::public(
-                config,
-                &store,
-                &reads,
-                Proxy::for_verification(&config.verification, &metrics).expect("TLS is there"),
-                Delegations::new(&config.delegation, &reads, None, &metrics).expect("TLS is there"),
-                ReadinessState::new(store.clone(), stop.clone()),
-                &metrics,
-            )
+        let mut published = Vec::new();
+        let mut app = |config: &Config| {
+            let publish = |publishers: &mut [Publisher]| {
+                for publisher in publishers {
+                    if publisher.chain().config().key == "ronin" {
+                        published = publish_block(publisher);
+                    }
+                }
+            };
+            server::public_app(config, publish, stop.clone()).expect("TLS is there")
         };
+        let (at_root, at_base_path) = (app(&at_root), app(&at_base_path));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        Self {
-            runtime: runtime.expect("a runtime starts"),
-            at_root: app(&at_root),
-            at_base_path: app(&at_base_path),
-            published,
-        }
+        Self { runtime: runtime.expect("a runtime starts"), at_root, at_base_path, published }
     }
 }
 

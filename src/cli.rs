@@ -4,34 +4,32 @@ mod check_config;
 mod discovery;
 pub(crate) mod start_summary;
 
-use std::convert::Infallible;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use axum::http::StatusCode;
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::api;
-use crate::config::{
-    Config, ConfigErrors, DelegationSource, FILE_VARIABLE, Overrides, Redis, UpstreamUrl,
+use crate::assembly::{
+    CommandContext, CommandError, ExtraCommand, ListenerArgs, Outcome, Task, UrlArgument,
 };
-use crate::extras::backtest::command::BacktestArgs;
-use crate::extras::demo;
-use crate::nodes::http_client;
+use crate::config::{Config, FILE_VARIABLE, Overrides};
+use crate::extras::{EXTRAS, sections};
+use crate::observe::http_client;
 use crate::observe::{logging, traces};
+use crate::server;
 use crate::server::Server;
 
 /// Gas price suggestions for EVM networks, computed from `eth_feeHistory`.
 #[derive(Debug, Parser)]
 #[command(version, about)]
-pub struct Cli {
+struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
@@ -56,17 +54,6 @@ enum Command {
         #[command(flatten)]
         listeners: ListenerArgs,
     },
-    /// Run the service on recorded blocks of Ethereum and Base; needs no network
-    Demo {
-        /// Block time of the recorded chains, from 10ms to 1h
-        #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_block_time)]
-        block_time: Duration,
-        /// How early or late a block may come, in percent of the block time, from 0 to 40
-        #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=40))]
-        jitter: u8,
-        #[command(flatten)]
-        listeners: ListenerArgs,
-    },
     /// Check the configuration and exit
     CheckConfig {
         /// Print the effective configuration with the origin of each value; secrets are hidden
@@ -76,8 +63,6 @@ enum Command {
         #[arg(long)]
         online: bool,
     },
-    // Its help text is that of its arguments.
-    Backtest(Box<BacktestArgs>),
     /// Check whether a running service is ready: exit code 0 if it is, else 1
     Healthcheck,
     /// Print the OpenAPI document of this configuration
@@ -89,92 +74,77 @@ enum Command {
     },
 }
 
-/// URL of a node. An error of clap would show the value, which may contain a key.
-#[derive(Debug, Clone)]
-pub(crate) struct UrlArgument(Result<UpstreamUrl, &'static str>);
-
-impl FromStr for UrlArgument {
-    type Err = Infallible;
-
-    fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(Self(text.parse()))
+/// Reads the arguments of the process, and runs the command. Exit code 0: success; 1: failure while running; 2: invalid
+/// configuration or arguments.
+#[must_use]
+pub fn run() -> ExitCode {
+    let matches = described().get_matches();
+    match run_command(&matches) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(CommandError::Configuration(errors)) => {
+            for error in &errors.0 {
+                print_error(&error.to_string());
+            }
+            ExitCode::from(2)
+        }
+        Err(CommandError::Arguments(problem)) => {
+            print_error(&problem);
+            ExitCode::from(2)
+        }
+        Err(CommandError::Runtime(error)) => {
+            print_error(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
     }
 }
 
-impl UrlArgument {
-    /// Returns the URL of the argument `name`.
-    pub(crate) fn get(&self, name: &str) -> Result<UpstreamUrl, CommandError> {
-        let Self(url) = self;
-        url.clone().map_err(|expected| CommandError::Arguments(format!("{name}: {expected}")))
+fn extra_commands() -> impl Iterator<Item = (clap::Command, ExtraCommand)> {
+    let commands = EXTRAS.iter().filter_map(|extra| extra.command);
+    commands.map(|command| ((command.describe)(), command))
+}
+
+/// Describes all commands, those of the features included.
+fn described() -> clap::Command {
+    Cli::command().subcommands(extra_commands().map(|(described, _)| described))
+}
+
+fn run_command(matches: &ArgMatches) -> Result<(), CommandError> {
+    let from_environment = || std::env::var_os(FILE_VARIABLE).filter(|name| !name.is_empty());
+    let file = matches.get_one::<PathBuf>("config").cloned();
+    let file = file.or_else(|| from_environment().map(PathBuf::from));
+    let sections = sections();
+    let context = CommandContext { file: file.as_deref(), sections: &sections };
+    let of_extra = matches.subcommand().and_then(|(name, arguments)| {
+        let (_, command) = extra_commands().find(|(known, _)| known.get_name() == name)?;
+        Some((command, arguments))
+    });
+    let Some((command, arguments)) = of_extra else {
+        let cli = Cli::from_arg_matches(matches);
+        return cli.unwrap_or_else(|error| error.exit()).run_command(&context);
+    };
+    match (command.run)(arguments, &context)? {
+        Outcome::Print(text) => print(&text).map_err(CommandError::Runtime),
+        Outcome::Serve(config, task) => serve(*config, Some(task)).map_err(CommandError::Runtime),
     }
-}
-
-#[derive(Debug, Default, Clone, Args)]
-struct ListenerArgs {
-    /// Address of the public routes, such as 127.0.0.1:8080; port 0: a free port
-    #[arg(long, value_name = "ADDRESS")]
-    listen: Option<SocketAddr>,
-    /// Address of metrics and health checks
-    #[arg(long, value_name = "ADDRESS")]
-    admin_listen: Option<SocketAddr>,
-}
-
-/// Error of a command. It decides the exit code.
-pub(crate) enum CommandError {
-    Configuration(ConfigErrors),
-    /// The arguments are invalid.
-    Arguments(String),
-    Runtime(anyhow::Error),
 }
 
 impl Cli {
-    /// Runs the command. Exit code 0: success; 1: failure while running; 2: invalid configuration or arguments.
-    #[must_use]
-    pub fn run(self) -> ExitCode {
-        match self.try_run() {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(CommandError::Configuration(errors)) => {
-                for error in &errors.0 {
-                    print_error(&error.to_string());
-                }
-                ExitCode::from(2)
-            }
-            Err(CommandError::Arguments(problem)) => {
-                print_error(&problem);
-                ExitCode::from(2)
-            }
-            Err(CommandError::Runtime(error)) => {
-                print_error(&format!("{error:#}"));
-                ExitCode::FAILURE
-            }
-        }
-    }
-
-    fn try_run(self) -> Result<(), CommandError> {
-        let from_environment = || std::env::var_os(FILE_VARIABLE).filter(|name| !name.is_empty());
-        let file = self.global.config.or_else(|| from_environment().map(PathBuf::from));
-        let file = file.as_deref();
+    fn run_command(self, context: &CommandContext<'_>) -> Result<(), CommandError> {
         let serve_default =
             || Command::Serve { rpc_urls: Vec::new(), listeners: ListenerArgs::default() };
         let command = self.command.unwrap_or_else(serve_default);
-        let config = load(file, &command)?;
+        let config = load(context, &command)?;
         match command {
             Command::Serve { .. } => serve(config, None).map_err(CommandError::Runtime),
-            Command::Demo { block_time, jitter, .. } => {
-                serve(config, Some(demo::BlockTiming { block_time, jitter }))
-                    .map_err(CommandError::Runtime)
-            }
             Command::CheckConfig { print, online } => {
-                let effective = print.then(|| Config::print(file, &Overrides::default()));
+                let (file, sections) = (context.file, context.sections);
+                let effective = print.then(|| Config::print(file, &Overrides::default(), sections));
                 let effective = effective.transpose().map_err(CommandError::Configuration)?;
                 check_config::run(&config, effective, online).map_err(CommandError::Runtime)
             }
-            Command::Backtest(backtest) => {
-                print(&backtest.run(&config)?).map_err(CommandError::Runtime)
-            }
             Command::Healthcheck => check_health(&config).map_err(CommandError::Runtime),
             Command::OpenApi { generic } => {
-                let build = if generic { api::generic_document } else { api::document };
+                let build = if generic { server::generic_document } else { server::document };
                 let document = build(&config).context("cannot write the document");
                 document.and_then(|document| print(&document)).map_err(CommandError::Runtime)
             }
@@ -183,7 +153,7 @@ impl Cli {
 }
 
 /// Reads the configuration of `command`. Asks the nodes of `--rpc-url` for their chain ids.
-fn load(file: Option<&Path>, command: &Command) -> Result<Config, CommandError> {
+fn load(context: &CommandContext<'_>, command: &Command) -> Result<Config, CommandError> {
     let overrides = match command {
         Command::Serve { rpc_urls, listeners } => {
             let urls =
@@ -191,49 +161,23 @@ fn load(file: Option<&Path>, command: &Command) -> Result<Config, CommandError> 
             let chains = discovery::find_chains(&urls).map_err(CommandError::Runtime)?;
             Overrides { chains, ..listeners.overrides() }
         }
-        Command::Demo { listeners, .. } => listeners.overrides(),
         _ => Overrides::default(),
     };
-    Config::load(file, &overrides).map_err(CommandError::Configuration)
+    context.load(&overrides)
 }
 
-impl ListenerArgs {
-    fn overrides(&self) -> Overrides {
-        let Self { listen, admin_listen } = *self;
-        Overrides { listen, admin_listen, ..Overrides::default() }
-    }
-}
-
-/// Runs the service; with `demo`, on recorded chains with this block timing.
+/// Runs the service, and `beside` it a task.
 #[tokio::main(worker_threads = 2)]
-async fn serve(mut config: Config, demo: Option<demo::BlockTiming>) -> anyhow::Result<()> {
+async fn serve(config: Config, beside: Option<Task>) -> anyhow::Result<()> {
     let (traces, spans) = traces::init(&config.tracing)?;
     let _logs = logging::init(&config.log, spans)?;
     let mut signals = Signals::listen()?;
-    if demo.is_none() {
-        for note in &config.notes {
-            tracing::warn!("{note}");
-        }
+    for note in &config.notes {
+        tracing::warn!("{note}");
     }
-    let node = match demo {
-        Some(pace) => {
-            let node =
-                demo::ReplayNode::bind(pace).await.context("cannot start the recorded chains")?;
-            config.chains = demo::chain_configs(node.address()?, pace.block_time)?;
-            config.is_demo = true;
-            // Other replicas, and later starts, would take recorded data for live data.
-            config.redis = Redis::default();
-            config.history.remove_path();
-            // The recorded chains have no contracts.
-            config.verification.url = None;
-            config.delegation.source = DelegationSource::Off;
-            Some(node)
-        }
-        None => None,
-    };
     let mut server = Server::bind(config).await?;
-    if let Some(node) = node {
-        server.add_task(async { Ok(node.run().await?) });
+    if let Some(task) = beside {
+        server.add_task(task);
     }
     let stop = CancellationToken::new();
     let ended = tokio::select! {
@@ -303,10 +247,4 @@ fn print(text: &str) -> anyhow::Result<()> {
 /// Prints an error to stderr, if that is open.
 fn print_error(text: &str) {
     let _ = writeln!(io::stderr(), "error: {text}");
-}
-
-fn parse_block_time(text: &str) -> Result<Duration, String> {
-    let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
-    let allowed = Duration::from_millis(10)..=Duration::from_hours(1);
-    if allowed.contains(&duration) { Ok(duration) } else { Err("must be from 10ms to 1h".into()) }
 }

@@ -5,9 +5,12 @@ pub(crate) mod chain;
 pub(crate) mod error;
 pub(crate) mod layers;
 pub(crate) mod mistakes;
+pub(crate) mod nearest;
 pub(crate) mod presets;
 pub(crate) mod pricing;
 pub(crate) mod print;
+pub(crate) mod rpc_method;
+pub(crate) mod section;
 pub(crate) mod server;
 pub(crate) mod toml_text;
 pub(crate) mod tracing;
@@ -15,23 +18,19 @@ pub(crate) mod units;
 pub(crate) mod upstream_url;
 pub(crate) mod variables;
 
+use std::any::Any;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
+use std::path::Path;
 
 use serde::Deserialize;
 
-pub use crate::extras::compat::section::{Compat, FormatName};
-pub use crate::extras::delegation::section::{ApiKey, Delegation, DelegationSource};
-pub use crate::extras::replicas::section::{Redis, RedisUrl};
-pub use crate::extras::rpc::section::{Rpc, RpcMethod};
-pub use crate::extras::score::section::Score;
-pub use crate::extras::trend::section::History;
-pub use crate::extras::verification::section::Verification;
 pub(crate) use chain::parse_hex_chain_id;
 pub use chain::{Chain, ChainParameters};
 pub use error::{ConfigError, ConfigErrors};
 pub use layers::Overrides;
+pub(crate) use pricing::percentile_numbers;
+pub use rpc_method::RpcMethod;
+pub use section::SectionKind;
 pub use server::{Cors, Limits, Log, LogFormat, MemoryLimit, Server, Threads};
 pub use tracing::Tracing;
 pub use upstream_url::{UpstreamUrl, WebSocketUrl};
@@ -39,6 +38,7 @@ pub(crate) use variables::FILE_VARIABLE;
 
 use layers::Layers;
 use mistakes::Mistakes;
+use section::{AnySection, Needs, Section};
 
 const CHAINS: &str = "chains";
 
@@ -55,28 +55,14 @@ pub struct Config {
     pub log: Log,
     /// Export of spans.
     pub tracing: Tracing,
-    /// Limits of JSON-RPC requests.
-    pub rpc: Rpc,
-    /// Contract verification.
-    pub verification: Verification,
-    /// Delegation look-ups.
-    pub delegation: Delegation,
-    /// Redis that replicas share.
-    pub redis: Redis,
-    /// Grading of the quotes that were served.
-    pub score: Score,
-    /// Formats of other gas services.
-    pub compat: Compat,
-    /// Memory of prices.
-    pub history: History,
     /// Chains, in ascending order of chain id; never empty.
     pub chains: Vec<Chain>,
     /// Notes for the operator, as sentences: keys and variables without effect, and assumptions about chains.
     pub notes: Vec<String>,
-    /// The configuration file, if one was read.
-    pub file: Option<PathBuf>,
-    /// True in `gas-suggestion demo`, whose chains are recorded.
-    pub is_demo: bool,
+    /// Where the chains come from, for people: a file, or what stands for it. `None`: they are built in.
+    origin: Option<String>,
+    /// Sections of other rooms.
+    sections: Vec<Box<dyn AnySection>>,
 }
 
 /// Merged content of all layers, before checks that involve several keys.
@@ -94,55 +80,39 @@ struct Sections {
     #[serde(default)]
     tracing: Tracing,
     #[serde(default)]
-    rpc: Rpc,
-    #[serde(default)]
     chains: BTreeMap<String, Chain>,
-    #[serde(default)]
-    verification: Verification,
-    #[serde(default)]
-    delegation: Delegation,
-    #[serde(default)]
-    redis: Redis,
-    #[serde(default)]
-    score: Score,
-    #[serde(default)]
-    compat: Compat,
-    #[serde(default)]
-    history: History,
 }
 
 impl Sections {
-    /// Returns the configuration with `chains` instead of those of the sections.
-    fn into_config(self, chains: Vec<Chain>) -> Config {
+    /// Returns the configuration with `chains` instead of those of the sections, and with those of other rooms.
+    fn into_config(self, chains: Vec<Chain>, others: Vec<Box<dyn AnySection>>) -> Config {
         Config {
             server: self.server,
             limits: self.limits,
             cors: self.cors,
             log: self.log,
             tracing: self.tracing,
-            rpc: self.rpc,
-            verification: self.verification,
-            delegation: self.delegation,
-            redis: self.redis,
-            score: self.score,
-            compat: self.compat,
-            history: self.history,
             chains,
             notes: Vec::new(),
-            file: None,
-            is_demo: false,
+            origin: None,
+            sections: others,
         }
     }
 }
 
 impl Config {
-    /// Reads the built-in configuration, `file` if given, the environment, and `overrides`.
+    /// Reads the built-in configuration, `file` if given, the environment, and `overrides`. `kinds` are the sections of
+    /// other rooms.
     ///
     /// # Errors
     ///
     /// Returns every key that is unknown, malformed or invalid, with its origin.
-    pub fn load(file: Option<&Path>, overrides: &Overrides) -> Result<Self, ConfigErrors> {
-        Self::from_layers(&Layers::load(file, std::env::vars_os(), overrides)?)
+    pub fn load(
+        file: Option<&Path>,
+        overrides: &Overrides,
+        kinds: &[SectionKind],
+    ) -> Result<Self, ConfigErrors> {
+        Self::from_layers(&Layers::load(file, std::env::vars_os(), overrides, kinds)?)
     }
 
     /// Returns the effective configuration as TOML, with the origin of each value as a comment. Secrets are shown as `…`.
@@ -150,8 +120,12 @@ impl Config {
     /// # Errors
     ///
     /// As [`load`](Self::load).
-    pub fn print(file: Option<&Path>, overrides: &Overrides) -> Result<String, ConfigErrors> {
-        let layers = Layers::load(file, std::env::vars_os(), overrides)?;
+    pub fn print(
+        file: Option<&Path>,
+        overrides: &Overrides,
+        kinds: &[SectionKind],
+    ) -> Result<String, ConfigErrors> {
+        let layers = Layers::load(file, std::env::vars_os(), overrides, kinds)?;
         Ok(print::to_toml(&Self::from_layers(&layers)?, &layers))
     }
 
@@ -160,19 +134,40 @@ impl Config {
     /// # Errors
     ///
     /// As [`load`](Self::load).
-    pub fn from_toml(text: &str) -> Result<Self, ConfigErrors> {
-        Self::from_layers(&Layers::from_toml(text)?)
+    pub fn from_toml(text: &str, kinds: &[SectionKind]) -> Result<Self, ConfigErrors> {
+        Self::from_layers(&Layers::from_toml(text, kinds)?)
     }
 
-    /// Returns all keys, those of a chain below `chains.x`.
-    fn known_keys() -> &'static [String] {
-        static KEYS: LazyLock<Vec<String>> = LazyLock::new(print::known_keys);
-        &KEYS
+    /// Returns a section of another room. It has its defaults if it was not read.
+    pub(crate) fn section<T: Section>(&self) -> T {
+        let mut all = self.sections.iter().map(|section| section.to_any());
+        all.find_map(<dyn Any>::downcast_ref).cloned().unwrap_or_default()
     }
 
-    fn from_layers(layers: &Layers) -> Result<Self, ConfigErrors> {
+    /// Where the chains come from, for people.
+    #[must_use]
+    pub fn origin(&self) -> &str {
+        self.origin.as_deref().unwrap_or("built-in")
+    }
+
+    /// Takes the chains of `other`, which come from `origin`, and all sections that other rooms have. Notes about the
+    /// former ones are removed.
+    pub(crate) fn take_chains(&mut self, other: Self, origin: &str) {
+        self.chains = other.chains;
+        self.sections = other.sections;
+        self.origin = Some(origin.to_owned());
+        self.notes.clear();
+    }
+
+    /// Returns what the features take of the process.
+    pub(crate) fn needs(&self) -> Needs {
+        let needs = self.sections.iter().map(|section| section.needs(&self.chains));
+        needs.fold(Needs::default(), Needs::and)
+    }
+
+    pub(crate) fn from_layers(layers: &Layers) -> Result<Self, ConfigErrors> {
         let mut mistakes = Mistakes::new(layers);
-        let Some(mut sections) = mistakes.convert::<Sections>() else {
+        let Some((mut sections, others)) = mistakes.convert_all() else {
             mistakes.finish()?;
             return Err(ConfigError::without_key("the configuration cannot be read").into());
         };
@@ -180,41 +175,29 @@ impl Config {
         sections.cors.check(&mut mistakes.section(&["cors"]));
         sections.log.check(&mut mistakes.section(&["log"]));
         sections.tracing.check(&mut mistakes.section(&["tracing"]));
-        sections.rpc.check(&mut mistakes.section(&["rpc"]));
-        sections.verification.check(&mut mistakes.section(&["verification"]));
-        sections.delegation.check(&mut mistakes.section(&["delegation"]));
-        sections.history.check(&mut mistakes.section(&["history"]));
+        for section in &others {
+            section.check(&mut mistakes.section(&[section.name()]));
+        }
         let mut chains = check_chains(std::mem::take(&mut sections.chains), &mut mistakes);
-        for chain in &mut chains {
-            chain.pricing.further_percentiles = sections.score.percentiles;
-            chain.formats = sections.compat.formats();
-            chain.history_days = sections.history.days;
+        for section in &others {
+            chains.iter_mut().for_each(|chain| section.apply(chain));
         }
         mistakes.finish()?;
-        let is_shared = sections.redis.url.is_some();
-        let ignored_sockets = chains.iter().filter(|chain| is_shared && !chain.ws_urls.is_empty());
-        let ignored_keys = ignored_sockets.map(|chain| {
-            let key = &chain.key;
-            format!(
-                "{CHAINS}.{key}.ws_urls has no effect: with redis.url, replicas share their polls"
-            )
-        });
+        let of_sections = others.iter().flat_map(|section| section.notes(&chains, layers));
         let ignored_answers = chains.iter().filter_map(Chain::note_on_fee_methods);
-        let unused_api = sections.delegation.note_without_source(layers);
         let assumptions = chains.iter().filter_map(|chain| chain.assumptions(layers));
         let notes = layers
             .notes
             .iter()
             .cloned()
-            .chain(ignored_keys)
+            .chain(of_sections)
             .chain(ignored_answers)
-            .chain(unused_api)
             .chain(assumptions)
             .collect();
         Ok(Self {
             notes,
-            file: layers.file().map(Path::to_path_buf),
-            ..sections.into_config(chains)
+            origin: layers.file().map(|file| file.display().to_string()),
+            ..sections.into_config(chains, others)
         })
     }
 }

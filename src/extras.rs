@@ -1,7 +1,7 @@
 //! Features beside the heart: what the service does besides telling what gas costs.
 //!
-//! Each one owns its routes, its section of the configuration and its state. `tests/integration/arrows.rs` shows which
-//! room uses which.
+//! A feature is one folder, which owns its routes, its section of the configuration, its metrics and its state, one line
+//! below that names the folder, and one in [`EXTRAS`]. `tests/integration/arrows.rs` shows which room uses which.
 
 pub mod backtest;
 pub(crate) mod chart;
@@ -14,3 +14,136 @@ pub mod rpc;
 pub mod score;
 pub mod trend;
 pub mod verification;
+
+use crate::assembly::Extra;
+use crate::config::SectionKind;
+
+/// All features, in the order in which they join a service. One may use what those before it offer.
+pub const EXTRAS: &[Extra] = &[
+    rpc::EXTRA,
+    verification::EXTRA,
+    replicas::EXTRA,
+    delegation::EXTRA,
+    score::EXTRA,
+    compat::EXTRA,
+    trend::EXTRA,
+    chart::EXTRA,
+    pages::EXTRA,
+    demo::EXTRA,
+    backtest::EXTRA,
+];
+
+/// Returns the sections of the configuration that the features own.
+#[must_use]
+pub fn sections() -> Vec<SectionKind> {
+    EXTRAS.iter().flat_map(|extra| extra.sections.iter().copied()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU64;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::config::layers::Layers;
+    use crate::config::{Config, Cors, Log, Overrides, Server};
+    use crate::fees::Pricing;
+
+    const DEFAULTS: &str = include_str!("../config/default.toml");
+
+    /// Returns a chain with the keys that have no default, and `more` in its table.
+    fn chain_toml(key: &str, chain_id: u64, more: &str) -> String {
+        format!(
+            "[chains.{key}]\nchain_id = {chain_id}\nrpc_urls = [\"http://localhost:8545\"]\n{more}\n"
+        )
+    }
+
+    /// Reads the built-in configuration and these variables.
+    fn load(variables: &[(&str, &str)]) -> Config {
+        let variables = variables.iter().map(|(name, value)| (name.into(), value.into()));
+        let layers = Layers::load(None, variables, &Overrides::default(), &sections()).unwrap();
+        Config::from_layers(&layers).unwrap()
+    }
+
+    #[test]
+    fn the_built_in_file_configures_the_two_networks() {
+        let config = Config::from_toml(DEFAULTS, &sections()).unwrap();
+        let ids: Vec<_> =
+            config.chains.iter().map(|chain| (chain.key.as_str(), chain.chain_id)).collect();
+        assert_eq!(ids, [("ronin", 2020), ("ronin-testnet", 202_601)]);
+        assert_eq!(config.server, Server::default());
+        assert_eq!(config.cors, Cors::default());
+        assert_eq!(config.log, Log::default());
+        assert!(config.notes.is_empty());
+    }
+
+    #[test]
+    fn the_built_in_file_matches_the_preset_and_the_defaults() {
+        let config = load(&[]);
+        let [ronin, testnet] = config.chains.as_slice() else { panic!("two chains") };
+        assert_eq!(ronin.pricing, testnet.pricing);
+        let network = Pricing {
+            base_fee_change_denominator: NonZeroU64::new(50),
+            empty_block_denominator: NonZeroU64::new(250),
+            ..Pricing::default()
+        };
+        assert_eq!(ronin.pricing, network);
+        for chain in [ronin, testnet] {
+            let preset = chain_toml(&chain.key, chain.chain_id, "json_rpc = true");
+            let preset = Config::from_toml(&preset, &[]).unwrap().chains.remove(0);
+            let mut expected = preset.with_all_values();
+            expected.rpc_urls.clone_from(&chain.rpc_urls);
+            assert_eq!(chain.with_all_values(), expected);
+            assert_eq!(chain.poll_timeout(), chain.max_age / 3);
+            assert_eq!(chain.name(), chain.key);
+        }
+    }
+
+    #[test]
+    fn a_denominator_is_explicit_unless_it_is_a_preset_or_built_in() {
+        let is_explicit = |config: &Config| config.chains[0].pricing.is_denominator_explicit;
+        let of_file = |more| Config::from_toml(&chain_toml("a", 2020, more), &[]).unwrap();
+        assert!(is_explicit(&of_file("pricing.base_fee_change_denominator = 32")));
+        assert!(!is_explicit(&of_file("")));
+        assert!(!is_explicit(&load(&[])));
+        let variable = "GAS_CHAINS__RONIN__PRICING__BASE_FEE_CHANGE_DENOMINATOR";
+        assert!(is_explicit(&load(&[(variable, "32")])));
+    }
+
+    #[test]
+    fn an_unknown_section_is_compared_with_all() {
+        let text = format!("{}[surprise]\n", chain_toml("a", 7, ""));
+        let error = Config::from_toml(&text, &sections()).unwrap_err().to_string();
+        let expected = "surprise: unknown key; allowed: server, limits, cors, log, tracing, chains, rpc, \
+                        verification, redis, delegation, score, compat, history";
+        assert_eq!(error, expected);
+    }
+
+    #[test]
+    fn arguments_get_the_preset_of_the_chain_id_and_win_over_variables() {
+        let urls = vec!["http://localhost".parse().unwrap()];
+        let overrides = Overrides {
+            listen: Some("127.0.0.1:7".parse().unwrap()),
+            admin_listen: None,
+            chains: vec![(8453, urls.clone()), (4711, urls)],
+        };
+        let variables = [
+            ("GAS_SERVER__LISTEN", "127.0.0.1:8"),
+            ("GAS_SERVER__ADMIN_LISTEN", "127.0.0.1:9"),
+            ("GAS_CHAINS__BASE__CURRENCY", "E"),
+        ];
+        let variables = variables.map(|(name, value)| (name.into(), value.into())).into_iter();
+        let layers = Layers::load(None, variables, &overrides, &sections()).unwrap();
+        let config = Config::from_layers(&layers).unwrap();
+        assert_eq!(config.server.listen.port(), 7);
+        assert_eq!(config.server.admin_listen.port(), 9);
+        let [unknown, base] = config.chains.as_slice() else { panic!("two chains") };
+        assert_eq!((unknown.key.as_str(), unknown.preset), ("chain-4711", None));
+        assert_eq!((base.key.as_str(), base.name(), base.preset), ("base", "Base", Some("Base")));
+        assert_eq!(base.currency.as_deref(), Some("E"));
+        assert_eq!(base.flashblock_time, Some(Duration::from_millis(200)));
+        // The services of the built-in chains' network are off.
+        let shown = format!("{config:?}");
+        assert!(shown.contains("url: None") && shown.contains("source: Off"), "{shown}");
+    }
+}

@@ -8,6 +8,7 @@
 mod block_age;
 mod calibrated;
 mod chain_parameters;
+pub(crate) mod gwei;
 pub mod head_tracker;
 mod history;
 mod inclusion;

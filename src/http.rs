@@ -1,10 +1,13 @@
 //! From the socket to a handler: connections, limits, memory, bodies, the access log and problems.
 
 pub(crate) mod access_log;
+pub(crate) mod address;
+pub(crate) mod app;
 pub(crate) mod chunked_body;
 pub(crate) mod client_limits;
+pub(crate) mod conditional;
 pub(crate) mod cors;
-pub(crate) mod extractors;
+pub(crate) mod headers;
 pub(crate) mod listener;
 pub(crate) mod memory_limit;
 pub(crate) mod parameters;

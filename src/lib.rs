@@ -16,6 +16,7 @@
 //! Which room uses which is a rule, and a test holds it: docs/architecture.md.
 
 pub mod api;
+pub mod assembly;
 pub mod cli;
 pub mod config;
 pub mod extras;

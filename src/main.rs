@@ -2,14 +2,11 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use gas_suggestion::cli::Cli;
-
 /// Gives memory back to the system after a flood of clients, which the system's allocator does not.
 #[cfg(feature = "jemalloc")]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    Cli::parse().run()
+    gas_suggestion::cli::run()
 }

@@ -10,7 +10,6 @@ pub(crate) mod body_snippet;
 pub(crate) mod chain_upstreams;
 pub(crate) mod circuit_breaker;
 pub(crate) mod fee_history;
-pub(crate) mod http_client;
 pub(crate) mod jitter;
 pub(crate) mod json;
 pub(crate) mod new_heads;
@@ -46,6 +45,7 @@ pub use upstream_node::UpstreamNode;
 
 use crate::config::{self, Config, UpstreamUrl, WebSocketUrl};
 
+use crate::observe::http_client;
 use crate::observe::memory_budget::{MemoryBudget, MemoryExhausted, ReservedBuffer};
 use crate::observe::redaction::Redactor;
 use crate::observe::traces::Span;
@@ -96,7 +96,7 @@ impl JsonRpcClient {
     /// Fails if the TLS backend cannot start.
     pub fn new(config: &Config) -> Result<Self, reqwest::Error> {
         // As many as may be in use, so that a burst reuses connections.
-        let max_idle = config.rpc.max_in_flight.get();
+        let max_idle = config.needs().node_connections;
         let build_client = || {
             http_client::builder()
                 .pool_idle_timeout(Self::POOL_IDLE_TIMEOUT)
@@ -337,7 +337,7 @@ mod tests {
     fn a_nodes_error_message_is_short_and_hides_secrets_of_urls() {
         let toml = "[chains.a]\nchain_id = 1\nrpc_urls = [\"https://node/v3/c4n4ry-0123456789\"]\n\
                     read_urls = [\"https://reads/v3/c4n4ry-abcdef\"]";
-        let client = JsonRpcClient::new(&Config::from_toml(toml).unwrap()).unwrap();
+        let client = JsonRpcClient::new(&Config::from_toml(toml, &[]).unwrap()).unwrap();
         let message = |json: &str| {
             let reply = format!(r#"{{"jsonrpc":"2.0","id":1,"error":{json}}}"#);
             client.error_message(reply.as_bytes()).to_string()
@@ -352,7 +352,7 @@ mod tests {
         let of_reads = message(r#"{"code":1,"message":"no project c4n4ry-abcdef"}"#);
         assert!(!of_reads.contains("c4n4ry"), "{of_reads}");
         let toml = toml.replace("/v3/c4n4ry-0123456789", "");
-        let client = JsonRpcClient::new(&Config::from_toml(&toml).unwrap()).unwrap();
+        let client = JsonRpcClient::new(&Config::from_toml(&toml, &[]).unwrap()).unwrap();
         assert!(!client.logs_reply_bodies);
         let long = format!(r#"{{"code":1,"message":"{}"}}"#, "long ".repeat(1000));
         assert_eq!(message(&long).len(), 128);

@@ -1,5 +1,6 @@
 //! Metrics, log lines, traces and redaction, for operators. The memory that clients may hold.
 
+pub(crate) mod http_client;
 pub(crate) mod log_on_change;
 pub mod logging;
 pub mod memory_budget;

@@ -11,6 +11,7 @@ pub(crate) mod freshness_log;
 pub(crate) mod gauges;
 mod reporter;
 pub mod schedule;
+mod shared_polls;
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,9 +21,6 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::config;
-use crate::extras::replicas::{
-    Action, AdoptOutcome, PollCoordinator, PollOutcome, SharedFeeHistory,
-};
 use crate::fees::head_tracker::{HeadTracker, REMOTE, Report};
 use crate::fees::plausibility::{self, Continuity};
 use crate::fees::{self, ChainParameters, FeeHistory, HeadReading, HeaderParameters, Pricing};
@@ -34,6 +32,9 @@ use active_poll::{ActivePoll, Finished, UpstreamCall, is_unsynced_genesis};
 use doubts::DoubtLog;
 use reporter::PollReporter;
 use schedule::PollSchedule;
+pub use shared_polls::{
+    Action, AdoptOutcome, PollGrant, PollOutcome, SharedFeeHistory, SharedPolls,
+};
 
 /// Polls one chain.
 #[derive(Debug)]
@@ -66,8 +67,8 @@ pub struct Poller {
 pub enum PollTiming {
     /// Learnt from earlier blocks. With `ws_urls`, also the number of the last announced block.
     Schedule(Option<watch::Receiver<u64>>),
-    /// Slots that replicas share.
-    Coordinator(Box<PollCoordinator>),
+    /// Polls that replicas share.
+    Shared(Box<dyn SharedPolls>),
 }
 
 impl Poller {
@@ -100,10 +101,10 @@ impl Poller {
         }
     }
 
-    /// Polls for ever: for each block, and sooner after a failure. With a coordinator, polls the slots of this replica.
+    /// Polls for ever: for each block, and sooner after a failure. With shared polls, polls the slots of this replica.
     pub async fn run(self, timing: PollTiming) -> Infallible {
         match timing {
-            PollTiming::Coordinator(coordinator) => self.run_coordinated(*coordinator).await,
+            PollTiming::Shared(polls) => self.run_shared(polls).await,
             PollTiming::Schedule(announced) => self.run_standalone(announced).await,
         }
     }
@@ -154,18 +155,18 @@ impl Poller {
         })
     }
 
-    async fn run_coordinated(mut self, mut coordinator: PollCoordinator) -> Infallible {
+    async fn run_shared(mut self, mut polls: Box<dyn SharedPolls>) -> Infallible {
         loop {
-            match coordinator.next().await {
+            match polls.next().await {
                 Action::Poll(permit) => {
                     let (outcome, published) = self.poll().await;
                     let published = published.and_then(|history| self.shared(history));
-                    coordinator.finish_poll(permit, outcome, published).await;
+                    polls.finish_poll(permit, outcome, published).await;
                 }
                 Action::Adopt(publication) => {
                     let merge_outcome = self.adopt(&publication).await;
                     self.publisher.mark_polled();
-                    coordinator.record_merge(&publication, merge_outcome);
+                    polls.record_merge(&publication, merge_outcome);
                 }
                 // Other replicas have polled in vain, which counts as the first poll here too.
                 Action::Skip => self.publisher.mark_polled(),
@@ -173,7 +174,7 @@ impl Poller {
         }
     }
 
-    /// Returns the record of a `history` that was just published, for the other replicas. The coordinator sets its slot.
+    /// Returns the record of a `history` that was just published, for the other replicas. [`SharedPolls`] sets its slot.
     fn shared(&self, history: FeeHistory) -> Option<SharedFeeHistory> {
         let chain = self.publisher.chain();
         let upstream = self.in_use.and_then(|index| self.upstreams.polled().get(index));

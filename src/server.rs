@@ -9,47 +9,43 @@
 //!    accepted for `drain_delay`, so that a load balancer can react.
 //! 2. The public listener accepts no more connections and closes idle ones. Requests in flight may finish within
 //!    `shutdown_grace`; the rest are aborted.
-//! 3. The history file is written. [`Server::run`] returns, which ends the pollers and the admin listener. The exit status is 0.
+//! 3. What the features have added for the end runs: the history file is written. [`Server::run`] returns, which ends the pollers and the admin listener. The exit status is 0.
 //!
 //! A second signal stops everything at once. A task that ends by itself is a crash: the service drains without
 //! `drain_delay` and exits with status 1.
 
 use std::future::Future;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Fuse};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 use tokio::task::{JoinError, JoinSet};
+use tokio_util::sync::CancellationToken;
 
-use crate::api::{self, ReadinessState};
+use crate::api::{self, App, ReadinessState};
+use crate::assembly::{Assembly, Task};
 use crate::cli::start_summary;
 use crate::config::{Config, Limits};
-use crate::extras::delegation::Delegations;
-use crate::extras::replicas::ReplicaSync;
-use crate::extras::rpc::reads::Reads;
-use crate::extras::trend::file::HistoryFile;
-use crate::extras::trend::refill as history_refill;
-use crate::extras::trend::refill::HistoryRefill;
-use crate::extras::verification::proxy::Proxy;
+use crate::extras::EXTRAS;
 use crate::http::client_limits::ClientTable;
 use crate::http::listener::{
     Listener, MAX_REJECTIONS, RECEIVE_BUFFER_BYTES, SEND_BUFFER_BYTES, Shutdown,
 };
 use crate::http::memory_limit::MemoryShares;
 use crate::http::serving_threads::ServingThreads;
-use crate::nodes::{ChainUpstreams, JsonRpcClient, NewHeadsSubscription};
+use crate::nodes::{ChainUpstreams, NewHeadsSubscription};
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::Metrics;
 use crate::poll::chain_parameters::HeaderReader;
 use crate::poll::{PollTiming, Poller};
 use crate::poll::{freshness_log, gauges};
-use crate::store::{ChainStore, Publisher};
+use crate::store::Publisher;
 
 /// Memory of the admin listener's clients.
 const ADMIN_MEMORY_BYTES: usize = 8 * 1024 * 1024;
@@ -58,8 +54,10 @@ const ADMIN_MEMORY_BYTES: usize = 8 * 1024 * 1024;
 #[derive(Debug)]
 pub struct Server {
     config: Config,
-    public: TcpListener,
-    admin: TcpListener,
+    /// `None`: it is served.
+    public: Option<TcpListener>,
+    /// `None`: it is served.
+    admin: Option<TcpListener>,
     background: JoinSet<anyhow::Result<()>>,
 }
 
@@ -74,7 +72,7 @@ impl Server {
         let write_timeout = config.limits.write_timeout;
         let public = bind("server.listen", config.server.listen, write_timeout)?;
         let admin = bind("server.admin_listen", config.server.admin_listen, write_timeout)?;
-        Ok(Self { config, public, admin, background: JoinSet::new() })
+        Ok(Self { config, public: Some(public), admin: Some(admin), background: JoinSet::new() })
     }
 
     /// Address of the public listener. With port 0 in the configuration it has the assigned port.
@@ -83,7 +81,7 @@ impl Server {
     ///
     /// Fails if the operating system does not return the address.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
-        self.public.local_addr()
+        local_address(self.public.as_ref())
     }
 
     /// Address of the admin listener.
@@ -92,7 +90,7 @@ impl Server {
     ///
     /// Fails if the operating system does not return the address.
     pub fn admin_address(&self) -> std::io::Result<SocketAddr> {
-        self.admin.local_addr()
+        local_address(self.admin.as_ref())
     }
 
     /// Adds a task that runs beside the service. Like every task it must not end before the service does.
@@ -108,91 +106,49 @@ impl Server {
     /// Fails if a task ended unexpectedly; the service has drained by then.
     pub async fn run(mut self, stop_signal: impl Future<Output = ()>) -> anyhow::Result<()> {
         start_summary::report(&self.config, self.address()?, self.admin_address()?);
-        let client = JsonRpcClient::new(&self.config).context("cannot set up the HTTP client")?;
-        let (store, publishers) = ChainStore::new(&self.config.chains);
-        let history_file = self.open_history_file(&store).await;
-        let metrics = Metrics::new();
-        let limit = self.config.limits.memory.bytes();
-        let memory_shares = MemoryShares::new(limit, &self.config.chains);
-        let limits = self.limits(&memory_shares);
+        let assembly = Assembly::new(self.config.clone(), EXTRAS)?;
+        let mut running = self.start(assembly).await?;
+        let crash = tokio::select! {
+            () = stop_signal => None,
+            Some(ended) = self.background.join_next() => Some(task_error(ended)),
+            () = &mut running.serving => Some(anyhow!("the public listener ended unexpectedly")),
+        };
+        self.drain(running, crash.is_some()).await;
+        crash.map_or(Ok(()), Err)
+    }
+
+    /// Starts the polls and both listeners.
+    async fn start(&mut self, mut assembly: Assembly) -> anyhow::Result<Running> {
+        let limits = self.limits(assembly.memory_shares);
         tracing::info!(
-            memory_limit = limit,
-            memory_budget = memory_shares.budget,
+            memory_limit = self.config.limits.memory.bytes(),
+            memory_budget = assembly.memory_shares.budget,
             max_connections = limits.max_connections,
             "limits derived"
         );
-        let memory = MemoryBudget::new(memory_shares.budget);
         let shutdown = Shutdown::default();
-        let health = ReadinessState::new(store.clone(), shutdown.draining.clone());
-
-        let upstreams = ChainUpstreams::for_chains(&client, &self.config.chains, &metrics);
-        gauges::register(&store, &upstreams, &metrics);
-        let reads = Reads::new(&self.config.rpc, &store, &upstreams, &memory, &metrics);
-        let replicas =
-            ReplicaSync::new(&self.config.redis, &self.config.chains, &upstreams, &metrics);
-        let replicas = replicas.context("cannot set up the Redis client")?;
-        let api = &self.config.delegation.api_url;
-        let shared_budget = replicas.as_ref().map(|shared| shared.shared_budget(api));
-        let timings = match replicas {
-            Some(sync) => {
-                let (coordinators, connection) = sync.into_parts();
-                self.background.spawn(connection.map(|never| match never {}));
-                coordinators
-                    .into_iter()
-                    .map(|coordinator| PollTiming::Coordinator(Box::new(coordinator)))
-                    .collect()
-            }
-            None => self.start_new_heads(&metrics).context("cannot set up the HTTP client")?,
-        };
-        let turns = Arc::new(Semaphore::new(history_refill::MAX_CONCURRENT));
-        for ((publisher, upstreams), timing) in publishers.into_iter().zip(upstreams).zip(timings) {
-            self.start_chain(publisher, upstreams, timing, &memory, &turns, &metrics);
-        }
-        for chain in store.chains() {
-            let watch = freshness_log::watch(chain.clone());
-            self.background.spawn(watch.map(|never| match never {}));
-        }
-        // The admin listener keeps serving while the public one drains, because probes and scrapes continue.
-        let admin = api::admin(&self.config, health.clone(), &metrics);
-        let admin_limits = limits.for_admin();
-        let clients = ClientTable::new(&admin_limits, &[]);
-        // A budget of its own, so that clients cannot keep probes and scrapes out.
-        let admin_memory = MemoryBudget::new(ADMIN_MEMORY_BYTES);
-        let admin = Listener::new("admin", admin, clients, &admin_limits, admin_memory, &metrics);
-        let background = [Handle::current()];
-        self.background.spawn(async move {
-            admin.serve(self.admin, &background, Shutdown::default()).await;
-            Ok(())
-        });
-        let verification_proxy = Proxy::for_verification(&self.config.verification, &metrics);
-        let verification_proxy = verification_proxy.context("cannot set up the HTTP client")?;
-        let delegations =
-            Delegations::new(&self.config.delegation, &reads, shared_budget, &metrics);
-        let delegations = delegations.context("cannot set up the HTTP client")?;
-        let public = api::public(
-            &self.config,
-            &store,
-            &reads,
-            verification_proxy,
-            delegations,
-            health,
-            &metrics,
-        );
+        let health = ReadinessState::new(assembly.store.clone(), shutdown.draining.clone());
+        gauges::register(&assembly.store, &assembly.upstreams, &assembly.metrics);
+        self.start_polls(&mut assembly).await?;
+        let Assembly { store, memory, metrics, routes, endings, .. } = assembly;
+        self.start_admin(&limits, health.clone(), &metrics)?;
+        let public = api::public(&self.config, &store, routes, health, &memory, &metrics);
         let clients = ClientTable::new(&limits, &self.config.server.trusted_proxies);
         let public = Listener::new("public", public, clients, &limits, memory, &metrics);
         let threads = ServingThreads::start(self.config.server.threads.count());
         let threads = threads.context("cannot start the serving threads")?;
-        let mut serving =
-            pin!(public.serve(self.public, threads.runtimes(), shutdown.clone()).fuse());
+        let (listener, until) = (take(&mut self.public)?, shutdown.clone());
+        let serving =
+            async move { public.serve(listener, threads.runtimes(), until).await }.boxed().fuse();
+        Ok(Running { serving, shutdown, endings })
+    }
 
-        let crash = tokio::select! {
-            () = stop_signal => None,
-            Some(ended) = self.background.join_next() => Some(task_error(ended)),
-            () = &mut serving => Some(anyhow!("the public listener ended unexpectedly")),
-        };
+    /// Lets requests in flight finish, and ends what has to be ended. Does not wait for load balancers after a crash.
+    async fn drain(&self, running: Running, is_crash: bool) {
+        let Running { mut serving, shutdown, endings } = running;
         tracing::info!("shutting down");
         shutdown.start_draining();
-        if crash.is_none() {
+        if !is_crash {
             // The listener keeps accepting.
             let _ = tokio::time::timeout(self.config.server.drain_delay, &mut serving).await;
         }
@@ -200,14 +156,86 @@ impl Server {
         if tokio::time::timeout(self.config.server.shutdown_grace, serving).await.is_err() {
             tracing::warn!("requests aborted after the shutdown grace period");
         }
-        if let Some(file) = history_file {
-            file.save().await;
+        for ending in endings {
+            ending.await;
         }
-        crash.map_or(Ok(()), Err)
     }
 }
 
+/// The service while it serves.
+struct Running {
+    serving: Fuse<BoxFuture<'static, ()>>,
+    shutdown: Shutdown,
+    /// What runs after the last request.
+    endings: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+/// Returns the address of a listener.
+fn local_address(listener: Option<&TcpListener>) -> std::io::Result<SocketAddr> {
+    let listener = listener.ok_or_else(|| std::io::Error::other("the service runs already"))?;
+    listener.local_addr()
+}
+
+/// Takes a listener, which is served once.
+fn take(listener: &mut Option<TcpListener>) -> anyhow::Result<TcpListener> {
+    listener.take().context("the service runs already")
+}
+
 impl Server {
+    fn spawn(&mut self, task: Task) {
+        self.background.spawn(task);
+    }
+
+    /// Starts to poll all chains, after what the features do before the first poll.
+    async fn start_polls(&mut self, assembly: &mut Assembly) -> anyhow::Result<()> {
+        for preparation in std::mem::take(&mut assembly.preparations) {
+            for task in preparation.await {
+                self.spawn(task);
+            }
+        }
+        for task in std::mem::take(&mut assembly.tasks) {
+            self.spawn(task);
+        }
+        let timings = match assembly.shared_polls.take() {
+            Some(polls) => polls.into_iter().map(PollTiming::Shared).collect(),
+            None => {
+                self.start_new_heads(&assembly.metrics).context("cannot set up the HTTP client")?
+            }
+        };
+        let publishers = std::mem::take(&mut assembly.publishers).into_iter();
+        let upstreams = assembly.upstreams.iter().map(Arc::clone);
+        for ((publisher, upstreams), timing) in publishers.zip(upstreams).zip(timings) {
+            self.start_chain(publisher, upstreams, timing, &assembly.memory, &assembly.metrics);
+        }
+        for chain in assembly.store.chains() {
+            let watch = freshness_log::watch(chain.clone());
+            self.background.spawn(watch.map(|never| match never {}));
+        }
+        Ok(())
+    }
+
+    /// Starts the admin listener, which keeps serving while the public one drains, because probes and scrapes continue.
+    fn start_admin(
+        &mut self,
+        limits: &Limits,
+        health: ReadinessState,
+        metrics: &Metrics,
+    ) -> anyhow::Result<()> {
+        let admin = api::admin(&self.config, health, metrics);
+        let limits = limits.for_admin();
+        let clients = ClientTable::new(&limits, &[]);
+        // A budget of its own, so that clients cannot keep probes and scrapes out.
+        let memory = MemoryBudget::new(ADMIN_MEMORY_BYTES);
+        let admin = Listener::new("admin", admin, clients, &limits, memory, metrics);
+        let background = [Handle::current()];
+        let listener = take(&mut self.admin)?;
+        self.background.spawn(async move {
+            admin.serve(listener, &background, Shutdown::default()).await;
+            Ok(())
+        });
+        Ok(())
+    }
+
     /// Starts a subscription to block announcements for each chain with `ws_urls`. Returns the poll timing of every
     /// chain, in the order of the configuration.
     fn start_new_heads(&mut self, metrics: &Metrics) -> Result<Vec<PollTiming>, reqwest::Error> {
@@ -230,13 +258,8 @@ impl Server {
         upstreams: Arc<ChainUpstreams>,
         timing: PollTiming,
         memory: &MemoryBudget,
-        turns: &Arc<Semaphore>,
         metrics: &Metrics,
     ) {
-        if self.config.history.refill {
-            let refill = HistoryRefill::new(publisher.chain(), &upstreams, memory, turns);
-            self.background.spawn(refill.run().map(|never| match never {}));
-        }
         let header_reader = HeaderReader::new(publisher.chain(), &upstreams, memory, metrics);
         let header_parameters = header_reader.map(|(reader, parameters)| {
             self.background.spawn(reader.run().map(|never| match never {}));
@@ -246,28 +269,18 @@ impl Server {
         self.background.spawn(poller.run(timing).map(|never| match never {}));
     }
 
-    /// Reads the history file, if there is one, and starts to write it.
-    async fn open_history_file(&mut self, store: &ChainStore) -> Option<HistoryFile> {
-        let (config, store) = (self.config.history.clone(), store.clone());
-        let open = tokio::task::spawn_blocking(move || HistoryFile::open(&config, &store));
-        let file = open.await.ok().flatten()?;
-        self.background.spawn(file.clone().keep().map(|never| match never {}));
-        Some(file)
-    }
-
     /// Returns the configured limits. The number of connections fits into memory. It leaves some of the process's open
     /// files to upstream connections and the admin listener, so that a flood of clients cannot stop the polls.
-    fn limits(&self, memory: &MemoryShares) -> Limits {
+    fn limits(&self, memory: MemoryShares) -> Limits {
         const SPARE_FILES: usize = 64;
         let chains = self.config.chains.iter();
         let sockets = chains.clone().filter(|chain| !chain.ws_urls.is_empty()).count();
         let urls: usize = chains.map(|chain| chain.upstream_urls().len()).sum();
-        let read_connections = self.config.rpc.max_in_flight.get();
+        let needs = self.config.needs();
         let reserved_files = urls
-            .saturating_mul(read_connections.saturating_add(2))
+            .saturating_mul(needs.node_connections.saturating_add(2))
             .saturating_add(sockets)
-            .saturating_add(self.config.verification.max_in_flight.get())
-            .saturating_add(self.config.delegation.max_in_flight.get())
+            .saturating_add(needs.connections)
             .saturating_add(Limits::MAX_ADMIN_CONNECTIONS + MAX_REJECTIONS + SPARE_FILES);
         let mut limits = self.config.limits.clone();
         match limits.max_connections {
@@ -301,6 +314,48 @@ impl Server {
         }
         limits
     }
+}
+
+/// Returns the OpenAPI document of the public listener's routes.
+///
+/// # Errors
+///
+/// Fails if the service cannot be put together.
+pub fn document(config: &Config) -> anyhow::Result<String> {
+    let assembly = Assembly::new(config.clone(), EXTRAS)?;
+    Ok(api::document(config, &assembly.routes).to_pretty_json()?)
+}
+
+/// Returns the OpenAPI document of the public listener's routes for any chain: it does not depend on the configured
+/// chains. Its examples are of a sample chain.
+///
+/// # Errors
+///
+/// Fails if the service cannot be put together.
+pub fn generic_document(config: &Config) -> anyhow::Result<String> {
+    const SAMPLE: &str = "[chains.ethereum]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1\"]";
+    let assembly = Assembly::new(config.clone(), EXTRAS)?;
+    let sample = Config::from_toml(SAMPLE, &[])?;
+    let sample = sample.chains.first().context("the sample has a chain")?;
+    Ok(api::generic_document(config, sample, &assembly.routes).to_pretty_json()?)
+}
+
+/// Builds the routes of the public listener without listeners and polls. `publish` gets the writers of the chains, in
+/// their order. The service is shutting down once `shutdown` is cancelled. Needs no runtime.
+///
+/// # Errors
+///
+/// Fails if the service cannot be put together.
+pub fn public_app(
+    config: &Config,
+    publish: impl FnOnce(&mut [Publisher]),
+    shutdown: CancellationToken,
+) -> anyhow::Result<App> {
+    let mut assembly = Assembly::new(config.clone(), EXTRAS)?;
+    publish(&mut assembly.publishers);
+    let Assembly { store, memory, metrics, routes, .. } = assembly;
+    let health = ReadinessState::new(store.clone(), shutdown);
+    Ok(api::public(config, &store, routes, health, &memory, &metrics))
 }
 
 fn bind(key: &str, address: SocketAddr, write_timeout: Duration) -> anyhow::Result<TcpListener> {
@@ -338,3 +393,6 @@ fn task_error(ended: Result<anyhow::Result<()>, JoinError>) -> anyhow::Error {
         Err(error) => anyhow::Error::new(error).context("a task panicked"),
     }
 }
+
+#[cfg(test)]
+mod tests;

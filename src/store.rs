@@ -8,39 +8,39 @@
 //!   sees the newest snapshot, never a backlog.
 //! - A ring holds the recent blocks without gaps. A reorg replaces blocks; a gap drops all blocks below it.
 //!
-//! A scorer grades what was published by the blocks that followed. A fee trend summarises the blocks of the last days.
+//! Observers are told of each publication before it is served.
 //!
 //! A suggestion is serialised, with its entity tag, only when it changes. Ages come from the monotonic clock, so a step
 //! of the wall clock changes none. The wall clock is only displayed.
 
 mod consistent_reads;
+pub(crate) mod etag;
+mod head_times;
 mod newest_block;
+mod per_chain;
 mod publisher;
 mod recent_blocks;
+pub(crate) mod wire;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use axum::http::HeaderValue;
 use bytes::Bytes;
 use moka::Expiry;
 use moka::sync::Cache;
+use parking_lot::RwLock;
 use tokio::sync::watch;
 
-use consistent_reads::LevelCache;
-pub use consistent_reads::{TrendAge, TrendReading};
 pub use newest_block::NewestBlock;
-pub use publisher::{Accepted, Publisher};
-pub use recent_blocks::BlockWindow;
+pub use per_chain::PerChain;
+pub use publisher::{Accepted, Publication, PublishObserver, Publisher};
+pub use recent_blocks::{BlockWindow, RecentBlocks};
 
 use crate::config;
-use crate::extras::compat::Documents;
-use crate::extras::score::{Score, Scorer, Totals};
-use crate::extras::trend::FeeTrend;
 use crate::fees::plausibility::Doubt;
 use crate::fees::{Market, SinglePrices};
-use recent_blocks::RecentBlocks;
 
 /// Number of newest blocks that a caller's fee is compared with. More blocks say less of the next one.
 pub const COMPARED_BLOCKS: usize = 20;
@@ -66,9 +66,6 @@ struct Inner {
     servable: Cache<u64, Arc<Snapshot>>,
     latest: watch::Sender<LatestState>,
     recent_blocks: RwLock<RecentBlocks>,
-    scorer: Mutex<Scorer>,
-    fee_trend: Mutex<FeeTrend>,
-    level: Mutex<LevelCache>,
 }
 
 /// Newest state of one chain, however old.
@@ -100,8 +97,8 @@ pub struct Snapshot {
     pub oldest_block: u64,
     /// Number of blocks in the window.
     pub block_count: usize,
-    /// The suggestion in the formats of other gas services.
-    pub(crate) documents: Documents,
+    /// Mean time between the newest blocks, with two digits; the configured one until enough were seen.
+    pub block_time: Duration,
     /// When the reply was accepted, for display.
     pub observed_time: SystemTime,
     /// The window's last block: how old it is.
@@ -235,11 +232,7 @@ impl StoredChain {
     fn new(config: config::Chain, servable: Cache<u64, Arc<Snapshot>>) -> Self {
         let recent_blocks = RwLock::new(RecentBlocks::new(config.history_blocks.get()));
         let latest = watch::Sender::new(LatestState::default());
-        let scorer = Mutex::new(Scorer::new(&config.pricing, Instant::now()));
-        let fee_trend = Mutex::new(FeeTrend::new(config.history_days));
-        let level = Mutex::default();
-        let inner = Inner { config, servable, latest, recent_blocks, scorer, fee_trend, level };
-        Self { inner: Arc::new(inner) }
+        Self { inner: Arc::new(Inner { config, servable, latest, recent_blocks }) }
     }
 
     /// The chain's configuration.
@@ -349,26 +342,6 @@ impl StoredChain {
     #[must_use]
     pub fn timestamps(&self) -> Option<Timestamps> {
         self.inner.latest.borrow().snapshot.as_ref().map(|snapshot| snapshot.timestamps)
-    }
-
-    pub(crate) fn with_fee_trend<T>(&self, access: impl FnOnce(&mut FeeTrend) -> T) -> T {
-        access(&mut self.inner.fee_trend.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Returns how the quotes of the last hour did.
-    #[must_use]
-    pub fn score(&self) -> Score {
-        self.with_scorer(|scorer| scorer.score(Instant::now()))
-    }
-
-    /// Returns counts of all grades since the start.
-    #[must_use]
-    pub fn score_totals(&self) -> Totals {
-        self.with_scorer(|scorer| *scorer.totals())
-    }
-
-    fn with_scorer<T>(&self, read: impl FnOnce(&mut Scorer) -> T) -> T {
-        read(&mut self.inner.scorer.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Returns a receiver of the newest state. It is notified of every snapshot with a new newest block or body, of one

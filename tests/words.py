@@ -14,7 +14,7 @@ TEST_NAME_LIMIT = 70
 
 # Vendored or generated files, and files whose content is data.
 SKIPPED = re.compile(
-    r"^(LICENSE|Cargo\.lock|.*/Cargo\.lock|.*package-lock\.json|src/extras/pages/verify/noble/.*|src/extras/pages/dashboard/uplot/.*|fuzz/corpus/.*"
+    r"^(LICENSE|Cargo\.lock|.*/Cargo\.lock|.*package-lock\.json|src/extras/verification/verify/noble/.*|src/extras/pages/dashboard/uplot/.*|fuzz/corpus/.*"
     r"|tests/fixtures/.*|tests/words\.py|.*\.(gz|png|svg|json|csv))$"
 )
 

@@ -10,9 +10,11 @@ use super::freshness::write_snapshot_headers;
 use super::openapi::components::{
     CommonErrors, FeeQuery, FeesUnavailable, ReplacementQuery, UnknownChain,
 };
-use super::wire::{TierBody, percentile_numbers};
+use super::problems;
+use super::wire::TierBody;
+use crate::api::extractors::ChainParam;
+use crate::config::percentile_numbers;
 use crate::fees::{self, Block, Market, Tier};
-use crate::http::extractors::ChainParam;
 use crate::http::parameters::{Parameters, invalid_parameter, parse_wei};
 use crate::http::problem::{Problem, ProblemCode};
 use crate::store::{COMPARED_BLOCKS, StoredChain};
@@ -75,7 +77,7 @@ pub(crate) async fn get_inclusion(
     let offered = offered_fee(&Parameters::from_query(query.as_deref())?)?;
     let (current, window) = chain
         .snapshot_with_blocks(COMPARED_BLOCKS)
-        .map_err(|reason| Problem::unavailable(&chain, reason))?;
+        .map_err(|reason| problems::unavailable(&chain, reason))?;
     let market = &current.snapshot.market;
     let body = InclusionBody::new(&chain, market, &window.blocks, offered);
     let mut response = Json(body).into_response();
@@ -140,7 +142,7 @@ pub(crate) async fn get_replacement(
 ) -> Result<Response, Problem> {
     let pending = PendingFee::parse(&Parameters::from_query(query.as_deref())?)?;
     let current =
-        chain.servable_snapshot().map_err(|reason| Problem::unavailable(&chain, reason))?;
+        chain.servable_snapshot().map_err(|reason| problems::unavailable(&chain, reason))?;
     let body = ReplacementBody::new(&current.snapshot.market, pending).ok_or_else(|| {
         Problem::new(ProblemCode::InvalidParameter, "the new fee would not be below 2^128 wei")
     })?;

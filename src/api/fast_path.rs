@@ -1,27 +1,29 @@
 //! `GET` and `HEAD /v1/{chain}/gas-suggestion`, ahead of the router. Nearly all requests are for this route, and the
 //! router with its layers takes several times as long as the response itself.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::header::{
     self, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use parking_lot::RwLock;
 
-use super::etag;
 use super::freshness::Freshness;
+use super::problems;
 use super::suggestion::{self, FreshnessCounters};
-use crate::http::problem::Problem;
+use crate::http::app::FastPath;
+use crate::http::conditional::matches_tag;
 use crate::http::request_id::X_REQUEST_ID;
 use crate::observe::metrics::Metrics;
 use crate::store::{ChainStore, ServableSnapshot, Snapshot, StoredChain};
 
 /// Shortcut for the suggestion route of all chains. Each serving thread has its own.
 #[derive(Debug)]
-pub(crate) struct FastPath {
+pub(crate) struct SuggestionFastPath {
     /// Path before `{chain}`.
     prefix: String,
     store: ChainStore,
@@ -49,7 +51,7 @@ struct CachedResponse {
     body: Bytes,
 }
 
-impl FastPath {
+impl SuggestionFastPath {
     /// Prepares the shortcut for the chains of `store`, with routes below `base_path`.
     pub(crate) fn new(
         base_path: &str,
@@ -66,9 +68,10 @@ impl FastPath {
         let chains = store.chains().iter().map(fast_chain).collect();
         Self { prefix: format!("{base_path}/v1/"), store: store.clone(), chains }
     }
+}
 
-    /// Returns a shortcut that shares no cached response with this one.
-    pub(crate) fn for_thread(&self) -> Self {
+impl FastPath for SuggestionFastPath {
+    fn for_thread(&self) -> Box<dyn FastPath> {
         let fast_chain = |other: &FastChain| FastChain {
             chain: other.chain.clone(),
             freshness_counters: other.freshness_counters.clone(),
@@ -76,28 +79,26 @@ impl FastPath {
             last_response: RwLock::new(None),
         };
         let chains = self.chains.iter().map(fast_chain).collect();
-        Self { prefix: self.prefix.clone(), store: self.store.clone(), chains }
+        Box::new(Self { prefix: self.prefix.clone(), store: self.store.clone(), chains })
     }
 
-    /// Returns the response, or `None` for any other request. The router has the same route and responds the same.
-    pub(crate) fn respond<B>(&self, request: &Request<B>) -> Option<Response> {
+    // The router has the same route and responds the same.
+    fn respond(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Response> {
         // The route has no query parameters, so any is an error, which the router's layers make.
-        if !matches!(*request.method(), Method::GET | Method::HEAD)
-            || request.uri().query().is_some()
-        {
+        if !matches!(*method, Method::GET | Method::HEAD) || uri.query().is_some() {
             return None;
         }
-        let path = request.uri().path().strip_prefix(self.prefix.as_str())?;
+        let path = uri.path().strip_prefix(self.prefix.as_str())?;
         let name = path.strip_suffix("/gas-suggestion")?;
         let fast_chain = self.chains.get(self.store.index_of(name)?)?;
         let result = fast_chain.chain.servable_snapshot();
         fast_chain.freshness_counters.record(&result);
         Some(match result {
             Ok(current) => {
-                let (headers, body) = fast_chain.headers_and_body(&current);
-                conditional_response(headers, body, request.headers())
+                let (own_headers, body) = fast_chain.headers_and_body(&current);
+                conditional_response(own_headers, body, headers)
             }
-            Err(reason) => Problem::unavailable(&fast_chain.chain, reason).into_response(),
+            Err(reason) => problems::unavailable(&fast_chain.chain, reason).into_response(),
         })
     }
 }
@@ -110,8 +111,7 @@ fn conditional_response(
     request_headers: &HeaderMap,
 ) -> Response {
     let conditions = request_headers.get_all(header::IF_NONE_MATCH).iter();
-    let is_not_modified =
-        headers.get(header::ETAG).is_some_and(|tag| etag::matches(tag, conditions));
+    let is_not_modified = headers.get(header::ETAG).is_some_and(|tag| matches_tag(tag, conditions));
     let mut response = Response::new(Body::empty());
     if is_not_modified {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -127,7 +127,7 @@ impl FastChain {
     fn headers_and_body(&self, current: &ServableSnapshot) -> (HeaderMap, Bytes) {
         let snapshot = &current.snapshot;
         let freshness = Freshness::from_snapshot(&self.chain, current);
-        let last_response = self.last_response.read().unwrap_or_else(PoisonError::into_inner);
+        let last_response = self.last_response.read();
         if let Some(cached) = last_response.as_ref().filter(|last| last.is_for(snapshot, freshness))
         {
             return (cached.headers.clone(), cached.body.clone());
@@ -150,7 +150,7 @@ impl FastChain {
             headers: headers.clone(),
             body: body.clone(),
         };
-        *self.last_response.write().unwrap_or_else(PoisonError::into_inner) = Some(entry);
+        *self.last_response.write() = Some(entry);
         (headers, body)
     }
 }

@@ -3,20 +3,23 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{FromRef, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use utoipa::ToSchema;
 
-use super::freshness::{X_NEWEST_BLOCK, write_snapshot_headers};
+use super::freshness::write_snapshot_headers;
 use super::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
-use super::wire::{Wei, percentile_numbers};
+use super::problems;
+use super::wire::Wei;
+use crate::api::extractors::{BlockCount, ChainParam};
+use crate::config::percentile_numbers;
 use crate::http::client_limits::ClientHandle;
-use crate::http::extractors::{BlockCount, ChainParam};
+use crate::http::headers::X_NEWEST_BLOCK;
 use crate::http::problem::Problem;
-use crate::store::{BlockWindow, ChainStore, StoredChain};
+use crate::store::{BlockWindow, StoredChain};
 
 /// Fees per block, oldest first.
 #[derive(Serialize, ToSchema)]
@@ -70,8 +73,9 @@ pub(crate) async fn get_fee_history(
     let count = count.validate_and_charge(chain.config().history_blocks.get(), &client)?;
     // Taken before the blocks, so that requests that wait hold none.
     let permit = serializer.permit_for(count).await;
-    let (current, window) =
-        chain.snapshot_with_blocks(count).map_err(|reason| Problem::unavailable(&chain, reason))?;
+    let (current, window) = chain
+        .snapshot_with_blocks(count)
+        .map_err(|reason| problems::unavailable(&chain, reason))?;
     let mut headers = HeaderMap::new();
     write_snapshot_headers(&mut headers, &chain, &current);
     headers.insert(X_NEWEST_BLOCK, window.newest_block.into());
@@ -94,28 +98,23 @@ pub(crate) async fn get_fee_history(
 /// Serializes long fee histories one at a time, aside from the serving threads. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct HistorySerializer {
-    store: ChainStore,
     semaphore: Arc<Semaphore>,
+}
+
+impl Default for HistorySerializer {
+    fn default() -> Self {
+        Self { semaphore: Arc::new(Semaphore::new(1)) }
+    }
 }
 
 impl HistorySerializer {
     /// Blocks that take less than 2 ms.
     const MAX_INLINE_BLOCKS: usize = 4096;
 
-    pub(crate) fn new(store: &ChainStore) -> Self {
-        Self { store: store.clone(), semaphore: Arc::new(Semaphore::new(1)) }
-    }
-
     async fn permit_for(&self, blocks: usize) -> Option<OwnedSemaphorePermit> {
         let is_long = blocks > Self::MAX_INLINE_BLOCKS;
         // The semaphore is never closed.
         if is_long { Arc::clone(&self.semaphore).acquire_owned().await.ok() } else { None }
-    }
-}
-
-impl FromRef<HistorySerializer> for ChainStore {
-    fn from_ref(serializer: &HistorySerializer) -> Self {
-        serializer.store.clone()
     }
 }
 

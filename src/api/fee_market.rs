@@ -4,19 +4,22 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
+use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::freshness::{write_list_headers, write_snapshot_headers};
 use super::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
+use super::problems;
+use super::public_routes::MarketMembers;
 use super::wire::{
-    ChainParameters, FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios, Level,
-    PricingType, Strategy, SuggestionBody, Trend, Wei, percentile_numbers,
+    ChainParameters, FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios,
+    PricingType, Strategy, SuggestionBody, Trend, Wei,
 };
-use crate::extras::trend::PriceLevel;
+use crate::api::extractors::ChainParam;
+use crate::config::percentile_numbers;
 use crate::fees::{AverageReward, RewardPercentiles};
-use crate::http::extractors::ChainParam;
 use crate::http::problem::Problem;
-use crate::store::{ChainStore, ServableSnapshot, StoredChain};
+use crate::store::{ChainStore, ServableSnapshot, StoredChain, Unavailable};
 
 /// How a suggestion was calculated.
 #[derive(Serialize, ToSchema)]
@@ -51,17 +54,13 @@ pub(crate) struct FeeMarketBody<'a> {
     expected_price_per_gas: ExpectedPrices,
     floors_above_market: FloorsAboveMarket,
     chain_parameters: ChainParameters,
-    /// Where the price of the newest ten minutes stands among those of the last 24 hours; `null` before an hour is known,
-    /// and while the chain is stale.
-    #[schema(required)]
-    level: Option<Level>,
-    /// How far that price is from the median of the last 24 hours, divided by that median: 0.12 is 12 % above it. `null`
-    /// while `level` is, and if the median is 0.
-    #[schema(required)]
-    level_deviation: Option<f64>,
     /// Reasons to doubt a value of the window, as in `X-Doubt`; empty: there is none.
     #[schema(value_type = Vec<DoubtName>)]
     doubts: Vec<&'static str>,
+    /// Members of other rooms, which describe them.
+    #[serde(flatten)]
+    #[schema(ignore)]
+    others: Map<String, Value>,
 }
 
 /// Reason to doubt a value: it cannot follow from the blocks before, and the only node there is repeats it.
@@ -114,10 +113,13 @@ struct AveragingWindow {
             headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
-pub(crate) async fn get_fee_market(ChainParam(chain): ChainParam) -> Result<Response, Problem> {
-    let (current, level) =
-        chain.snapshot_with_level().map_err(|reason| Problem::unavailable(&chain, reason))?;
-    let mut response = Json(FeeMarketBody::new(&chain, &current, level)).into_response();
+pub(crate) async fn get_fee_market(
+    State(members): State<MarketMembers>,
+    ChainParam(chain): ChainParam,
+) -> Result<Response, Problem> {
+    let (current, others) = snapshot_with_members(&chain, &members)
+        .map_err(|reason| problems::unavailable(&chain, reason))?;
+    let mut response = Json(FeeMarketBody::new(&chain, &current, others)).into_response();
     write_snapshot_headers(response.headers_mut(), &chain, &current);
     Ok(response)
 }
@@ -137,15 +139,18 @@ pub(crate) async fn get_fee_market(ChainParam(chain): ChainParam) -> Result<Resp
             body = Vec<FeeMarketBody>, headers(("Cache-Control"), ("Age"), ("X-Stale"))),
     )
 )]
-pub(crate) async fn list_fee_markets(State(store): State<ChainStore>) -> Response {
-    let with_level = |chain| {
-        let (current, level) = StoredChain::snapshot_with_level(chain).ok()?;
-        Some((chain, current, level))
+pub(crate) async fn list_fee_markets(
+    State(store): State<ChainStore>,
+    State(members): State<MarketMembers>,
+) -> Response {
+    let with_members = |chain| {
+        let (current, others) = snapshot_with_members(chain, &members).ok()?;
+        Some((chain, current, others))
     };
-    let available: Vec<_> = store.chains().iter().filter_map(with_level).collect();
+    let available: Vec<_> = store.chains().iter().filter_map(with_members).collect();
     let markets: Vec<_> = available
         .iter()
-        .map(|(chain, current, level)| FeeMarketBody::new(chain, current, *level))
+        .map(|(chain, current, others)| FeeMarketBody::new(chain, current, others.clone()))
         .collect();
     let mut response = Json(markets).into_response();
     let headers = response.headers_mut();
@@ -153,11 +158,23 @@ pub(crate) async fn list_fee_markets(State(store): State<ChainStore>) -> Respons
     response
 }
 
+/// Returns the servable snapshot with the members of other rooms that belong to it.
+fn snapshot_with_members(
+    chain: &StoredChain,
+    members: &MarketMembers,
+) -> Result<(ServableSnapshot, Map<String, Value>), Unavailable> {
+    chain.read_together(|_| {
+        let current = chain.servable_snapshot()?;
+        let others = members.of(chain, &current);
+        Ok((current, others))
+    })
+}
+
 impl<'a> FeeMarketBody<'a> {
     pub(crate) fn new(
         chain: &'a StoredChain,
         current: &'a ServableSnapshot,
-        level: Option<PriceLevel>,
+        others: Map<String, Value>,
     ) -> Self {
         let config = chain.config();
         let snapshot = &current.snapshot;
@@ -192,9 +209,8 @@ impl<'a> FeeMarketBody<'a> {
             },
             floors_above_market: (&market.floors_above_market).into(),
             chain_parameters: (&market.chain_parameters).into(),
-            level: level.map(|it| it.level.into()),
-            level_deviation: level.and_then(|it| it.deviation),
             doubts: snapshot.doubts.iter().map(|doubt| doubt.name()).collect(),
+            others,
         }
     }
 }

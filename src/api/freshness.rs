@@ -7,20 +7,15 @@
 use std::time::SystemTime;
 
 use axum::body::Body;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use httpdate::HttpDate;
 use serde::Serialize;
 
-use super::etag;
 use crate::fees::plausibility::Doubt;
+use crate::http::headers::{CDN_CACHE_CONTROL, X_ACCEL_EXPIRES, X_DOUBT, X_NEWEST_BLOCK, X_STALE};
+use crate::store::etag;
 use crate::store::{ServableSnapshot, StoredChain};
-
-pub(crate) const X_NEWEST_BLOCK: HeaderName = HeaderName::from_static("x-newest-block");
-pub(crate) const X_STALE: HeaderName = HeaderName::from_static("x-stale");
-pub(crate) const X_DOUBT: HeaderName = HeaderName::from_static("x-doubt");
-const CDN_CACHE_CONTROL: HeaderName = HeaderName::from_static("cdn-cache-control");
-const X_ACCEL_EXPIRES: HeaderName = HeaderName::from_static("x-accel-expires");
 
 /// Age of a response's data and its lifetime in caches. All times are in whole seconds, rounded down, so that no cache
 /// keeps a response too long.
@@ -192,7 +187,7 @@ mod tests {
             "[chains.{key}]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:1\"]\nblock_time = \"12s\"\n\
              max_age = \"60500ms\"\nmax_block_age = \"0s\"\npricing.priority_fee_floor = \"1 gwei\""
         );
-        let config = Config::from_toml(&toml).unwrap();
+        let config = Config::from_toml(&toml, &[]).unwrap();
         let (store, mut publishers) = ChainStore::new(&config.chains);
         let chain = store.chain(key).unwrap().clone();
         let block = Block { base_fee: 1, gas_used_ratio: None, rewards: None };

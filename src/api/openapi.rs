@@ -6,8 +6,8 @@
 pub(crate) mod components;
 pub(crate) mod examples;
 pub(crate) mod schemas;
+pub(crate) mod upstream_responses;
 
-use crate::extras::verification::openapi as verification;
 use std::collections::BTreeMap;
 
 use axum::extract::State;
@@ -16,26 +16,21 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use serde_json::{Value, json};
+use utoipa::IntoParams;
 use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{Operation, Parameter, ParameterIn};
-use utoipa::openapi::schema::{AnyOfBuilder, ArrayBuilder};
-use utoipa::openapi::{
-    Components, Content, Header, ObjectBuilder, OpenApi, Ref, RefOr, Required,
-    Response as ResponseObject, Schema, Server, Type,
-};
-use utoipa::{IntoParams, OpenApi as _};
+use utoipa::openapi::{Components, Content, Header, OpenApi, Ref, RefOr, Required, Schema, Server};
 
-use super::etag;
-use super::wire::Delegation;
-use crate::config::{Chain, Config, DelegationSource};
-use crate::extras::compat::EtherscanError;
-pub(crate) use crate::extras::verification::openapi::TAG as VERIFICATION_TAG;
+use super::public_routes::PublicRoutes;
+use crate::config::{Chain, Config};
+use crate::http::problem::ProblemBody;
 use crate::http::response_body::StaticBody;
+use crate::store::etag;
 use components::{CommonErrors, CommonParameters, IfNoneMatch, PageNotModified, ResponseHeaders};
-use schemas::{Uint256, schema_ref};
+use schemas::schema_ref;
 
-const PROBLEM: &str = "application/problem+json";
+pub(crate) const PROBLEM: &str = "application/problem+json";
 
 /// Headers of every response with `Age` and `X-Stale`.
 const FRESHNESS_HEADERS: [&str; 3] = ["CDN-Cache-Control", "Last-Modified", "X-Doubt"];
@@ -52,40 +47,24 @@ is valid. Errors are `application/problem+json` (RFC 9457) with a `code` to swit
     info(description = DESCRIPTION),
     tags(
         (name = "Gas", description = "Gas suggestions and the market data behind them. All amounts are wei, as decimal strings."),
-        (name = crate::extras::compat::routes::TAG, description = "The same suggestion in the formats of other gas services, whose clients need only another URL. `[compat] formats` selects them."),
-        (name = "JSON-RPC", description = "Reads of chain state, forwarded to the chain's nodes."),
-        (name = "Delegation", description = "Delegations of a vault, and transactions that change them."),
-        (name = verification::TAG, description = verification::DESCRIPTION),
-        (name = "Pages", description = "Web pages for people. The resources that these pages load are not listed."),
         (name = "Operation", description = "Health checks and the API description. `/metrics` is on the admin listener only."),
     ),
-    components(schemas(
-        crate::http::problem::ProblemBody,
-        schemas::Address,
-        schemas::Rights,
-        schemas::Uint256,
-        schemas::RpcCall,
-    ))
+    components(schemas(ProblemBody, schemas::Address))
 )]
-struct SharedDescription;
+pub(super) struct SharedDescription;
 
-/// Builds the document of the public listener with `config`.
-pub(crate) fn document(config: &Config) -> OpenApi {
-    build_document(config, &config.chains, config.chains.first())
-}
-
-/// Builds the document without the configured chains. Its examples are of a sample chain.
-pub(crate) fn generic_document(config: &Config) -> OpenApi {
-    const SAMPLE: &str = "[chains.ethereum]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1\"]";
-    let sample = Config::from_toml(SAMPLE).ok();
-    build_document(config, &[], sample.as_ref().and_then(|sample| sample.chains.first()))
-}
-
-/// Builds a document that lists `chains` and has examples of `example_chain`.
-fn build_document(config: &Config, chains: &[Chain], example_chain: Option<&Chain>) -> OpenApi {
-    let mut document = SharedDescription::openapi().merge_from(super::described_routes(config));
-    if config.verification.url.is_some() {
-        document.paths.paths.extend(verification::paths());
+/// Builds the document of the public listener. It lists `chains` and has examples of `example_chain`.
+pub(crate) fn document(
+    config: &Config,
+    chains: &[Chain],
+    example_chain: Option<&Chain>,
+    others: &PublicRoutes,
+) -> OpenApi {
+    let mut document = super::heart_routes().into_openapi();
+    document.merge(super::probes().into_openapi());
+    document.merge(others.description.clone());
+    for change in &others.document_changes {
+        change(&mut document);
     }
     let url = match config.server.base_path.as_str() {
         "" => "/",
@@ -93,9 +72,9 @@ fn build_document(config: &Config, chains: &[Chain], example_chain: Option<&Chai
     };
     document.servers = Some(vec![Server::new(url)]);
     let mut components = document.components.take().unwrap_or_default();
-    components.headers = ResponseHeaders::into_params(|| None).into_iter().map(header).collect();
-    let source = config.delegation.source;
-    let uses_api = matches!(source, DelegationSource::Api | DelegationSource::ApiThenChain);
+    let headers = ResponseHeaders::into_params(|| None).into_iter().map(header);
+    components.headers = headers.chain(others.headers.iter().cloned()).collect();
+    add_market_members(&mut components, others);
     let mut used_tags = vec![];
     for (path, item) in &mut document.paths.paths {
         for operation in [&mut item.get, &mut item.post].into_iter().flatten() {
@@ -107,31 +86,39 @@ fn build_document(config: &Config, chains: &[Chain], example_chain: Option<&Chai
                 parameters.for_each(|parameter| apply_config(parameter, chains));
             }
             complete_responses(operation);
-            if path.starts_with("/verification") {
-                add_upstream_responses(operation, &["200", "2XX", "3XX", "4XX", "5XX"]);
-            } else if uses_api && path.starts_with("/registry/") {
-                add_upstream_responses(operation, &["4XX", "5XX"]);
+            for change in &others.operation_changes {
+                change(path, operation);
             }
             share_components(operation, &mut components);
-            if let Some(RefOr::T(body)) = &mut operation.request_body
-                && path == "/rpc/{chain}"
-            {
-                // A missing body gets the same error as any other invalid one.
-                body.required = None;
-            }
         }
     }
     document.tags.iter_mut().for_each(|tags| tags.retain(|tag| used_tags.contains(&tag.name)));
-    remove_unused(&document, &mut components);
+    remove_unused(&document, &mut components, &others.kept_schemas);
     document.components = Some(components);
     if let Some(chain) = example_chain {
-        examples::write_examples(&mut document, config, chain);
+        examples::write_examples(&mut document, chain, others);
     }
     document
 }
 
+/// Adds the members of other rooms to the schema of the fee market.
+fn add_market_members(components: &mut Components, others: &PublicRoutes) {
+    for member in others.market_members.0.iter() {
+        let mut referenced = Vec::new();
+        (member.referenced)(&mut referenced);
+        components.schemas.extend(referenced);
+        let market = components.schemas.get_mut("FeeMarket").and_then(as_object);
+        if let (Some(Schema::Object(market)), RefOr::T(Schema::Object(members))) =
+            (market, (member.schema)())
+        {
+            market.properties.extend(members.properties);
+            market.required.extend(members.required);
+        }
+    }
+}
+
 /// Converts a description of a response header. utoipa has no field for `required`.
-fn header(parameter: Parameter) -> (String, RefOr<Header>) {
+pub(crate) fn header(parameter: Parameter) -> (String, RefOr<Header>) {
     let required = parameter.required == Required::True;
     let example = json!(parameter).get("example").cloned();
     let header = HeaderBuilder::new()
@@ -156,12 +143,13 @@ fn complete_responses(operation: &mut Operation) {
         if status.starts_with(['4', '5']) {
             headers.push("Cache-Control".to_owned());
             let content = std::mem::take(&mut response.content).into_iter();
-            let own_errors = RefOr::from(schema_ref::<EtherscanError>());
+            // A route may have errors in the format of another service.
+            let problem = RefOr::from(schema_ref::<ProblemBody>());
             let with_type = |(media_type, content): (String, RefOr<Content>)| match &content {
-                RefOr::T(body) if body.schema.as_ref() == Some(&own_errors) => {
-                    (media_type, content)
+                RefOr::T(body) if body.schema.as_ref() == Some(&problem) => {
+                    (PROBLEM.to_owned(), content)
                 }
-                _ => (PROBLEM.to_owned(), content),
+                _ => (media_type, content),
             };
             response.content = content.map(with_type).collect();
         }
@@ -179,49 +167,8 @@ fn complete_responses(operation: &mut Operation) {
     }
 }
 
-/// Adds the upstream's responses to those of this service, whose status the upstream may also return: any with one of
-/// these `statuses`, and for look-ups further members, and amounts as numbers.
-fn add_upstream_responses(operation: &mut Operation, statuses: &[&str]) {
-    let any_content = || ("*/*".to_owned(), RefOr::T(Content::default()));
-    let responses = &mut operation.responses.responses;
-    for response in responses.values_mut().filter_map(as_object) {
-        if response.content.contains_key(PROBLEM) {
-            response.description += " Or the upstream's response with this status.";
-            response.headers.retain(|name, _| name == "X-Request-Id");
-            response.content.extend([any_content()]);
-        } else {
-            for content in response.content.values_mut().filter_map(as_object) {
-                content.schema = content.schema.take().map(relaxed_schema);
-            }
-        }
-    }
-    let mut response = ResponseObject::new("The upstream's response.");
-    response.headers.insert(
-        "X-Request-Id".to_owned(),
-        RefOr::Ref(Ref::new("#/components/headers/X-Request-Id")),
-    );
-    response.content.extend([any_content()]);
-    for status in statuses {
-        responses.insert((*status).to_owned(), response.clone().into());
-    }
-}
-
-fn relaxed_schema(schema: RefOr<Schema>) -> RefOr<Schema> {
-    let amount = RefOr::from(schema_ref::<Uint256>());
-    if schema == amount {
-        let number = ObjectBuilder::new().schema_type(Type::Number).minimum(Some(0));
-        AnyOfBuilder::new().item(amount).item(number).into()
-    } else if matches!(schema, RefOr::T(Schema::Array(_))) {
-        let known = schema_ref::<Delegation>();
-        let items = AnyOfBuilder::new().item(known).item(ObjectBuilder::new());
-        ArrayBuilder::new().items(items).into()
-    } else {
-        schema
-    }
-}
-
 /// Returns the object itself if it is no reference.
-fn as_object<T>(object: &mut RefOr<T>) -> Option<&mut T> {
+pub(crate) fn as_object<T>(object: &mut RefOr<T>) -> Option<&mut T> {
     match object {
         RefOr::T(object) => Some(object),
         RefOr::Ref(_) => None,
@@ -288,15 +235,17 @@ fn share<T: Clone + PartialEq>(
     }
 }
 
-/// Removes headers and schemas that nothing refers to, but not `RpcCall`, which only a description names.
-fn remove_unused(document: &OpenApi, components: &mut Components) {
+/// Removes headers and schemas that nothing refers to, but not those that only a text names.
+fn remove_unused(document: &OpenApi, components: &mut Components, kept: &[&str]) {
     loop {
         let count = components.headers.len() + components.schemas.len();
         let json = json!([document.paths, components]).to_string();
         let is_used =
             |kind: &str, name: &str| json.contains(&format!("\"#/components/{kind}/{name}\""));
         components.headers.retain(|name, _| is_used("headers", name));
-        components.schemas.retain(|name, _| name == "RpcCall" || is_used("schemas", name));
+        components
+            .schemas
+            .retain(|name, _| kept.contains(&name.as_str()) || is_used("schemas", name));
         if components.headers.len() + components.schemas.len() == count {
             return;
         }

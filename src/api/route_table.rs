@@ -5,26 +5,28 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use axum::extract::{MatchedPath, OriginalUri, Request, State};
-use axum::http::Uri;
+use axum::http::{StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
 use utoipa::ToSchema;
 use utoipa::openapi::path::{Operation, ParameterIn};
-use utoipa::openapi::{Components, OpenApi, RefOr};
+use utoipa::openapi::{OpenApi, RefOr};
 
 use super::freshness::revalidated_json;
-use super::nearest::nearest;
-use super::openapi;
 use super::openapi::components::{CommonErrors, IfNoneMatch, PageNotModified};
-use crate::extras::compat::routes as compat;
-use crate::extras::verification;
+use super::public_routes::PublicRoutes;
+use crate::config::nearest::nearest;
 use crate::http::problem::{Problem, ProblemCode};
 
 /// The routes of the public listener. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct RouteTable(Arc<[Route]>);
+pub(crate) struct RouteTable {
+    routes: Arc<[Route]>,
+    /// Say what may be meant by an unknown path.
+    hints: Arc<[fn(&Uri) -> Option<Problem>]>,
+}
 
 /// A route.
 #[derive(Debug, Clone, Serialize, ToSchema)]
@@ -47,7 +49,7 @@ pub(crate) struct RoutesBody<'a> {
 
 impl RouteTable {
     /// Creates the table of the routes that `document` describes. They lie below `base_path`.
-    pub(crate) fn new(document: &OpenApi, base_path: &str) -> Self {
+    pub(crate) fn new(document: &OpenApi, base_path: &str, others: &PublicRoutes) -> Self {
         let mut routes = Vec::new();
         for (path, item) in &document.paths.paths {
             for (method, operation) in [("GET", &item.get), ("POST", &item.post)] {
@@ -56,11 +58,11 @@ impl RouteTable {
                     method,
                     path: format!("{base_path}{path}"),
                     summary: operation.summary.clone().unwrap_or_default(),
-                    parameters: query_parameters(path, operation, document.components.as_ref()),
+                    parameters: query_parameters(path, operation, document, others),
                 });
             }
         }
-        Self(routes.into())
+        Self { routes: routes.into(), hints: others.hints.clone().into() }
     }
 
     /// Adds a route that no document describes. It takes any query parameter.
@@ -71,16 +73,17 @@ impl RouteTable {
             summary: summary.to_owned(),
             parameters: None,
         };
-        Self(self.0.iter().cloned().chain([route]).collect())
+        let routes = self.routes.iter().cloned().chain([route]).collect();
+        Self { routes, hints: Arc::clone(&self.hints) }
     }
 
     pub(crate) fn body(&self) -> RoutesBody<'_> {
-        RoutesBody { routes: &self.0 }
+        RoutesBody { routes: &self.routes }
     }
 
     /// Rejects a query with a name that no parameter of the route at the path `template` has.
-    fn check_query(&self, template: &str, query: &str) -> Result<(), Problem> {
-        let route = self.0.iter().find(|route| route.path == template);
+    pub(crate) fn check_query(&self, template: &str, query: &str) -> Result<(), Problem> {
+        let route = self.routes.iter().find(|route| route.path == template);
         let Some(known) = route.and_then(|route| route.parameters.as_ref()) else { return Ok(()) };
         let names = query.split('&').map(|pair| pair.split('=').next().unwrap_or_default());
         let unknown =
@@ -89,32 +92,29 @@ impl RouteTable {
     }
 
     /// Returns the last segment of a path that is a route's but for a slash at its end.
-    fn redirect<'a>(&self, path: &'a str) -> Option<&'a str> {
+    pub(crate) fn redirect<'a>(&self, path: &'a str) -> Option<&'a str> {
         let path = path.strip_suffix('/')?;
         let (_, name) = path.rsplit_once('/')?;
-        let is_route = self.0.iter().any(|route| is_match(&route.path, path));
+        let is_route = self.routes.iter().any(|route| is_match(&route.path, path));
         (is_route && !name.is_empty()).then_some(name)
     }
 }
 
-/// Returns the names of the operation's query parameters. `None`: the route takes any. Links to pages carry parameters
-/// of other services, requests for verification are forwarded as they are, and clients of other gas services send
-/// parameters of those.
+/// Returns the names of the operation's query parameters. `None`: the route takes any, because readers of event streams
+/// add parameters of their own, and because of its tag.
 fn query_parameters(
     path: &str,
     operation: &Operation,
-    components: Option<&Components>,
+    document: &OpenApi,
+    others: &PublicRoutes,
 ) -> Option<Vec<String>> {
-    const PAGES: &str = "Pages";
-    /// Readers of event streams add parameters of their own.
     const STREAM: &str = "/stream";
-    /// delegate.xyz's documents call two parameters of this route by other names.
-    const RENAMED: (&str, [&str; 2]) = ("/registry/v2/check/erc721", ["vault", "delegate"]);
-    let has_tag = |tag: &str| operation.tags.iter().flatten().any(|known| known == tag);
-    let takes_any = has_tag(PAGES) || has_tag(openapi::VERIFICATION_TAG) || has_tag(compat::TAG);
-    if takes_any || path.ends_with(STREAM) {
+    let mut tags = operation.tags.iter().flatten();
+    let is_lenient = tags.any(|tag| others.lenient_tags.contains(&tag.as_str()));
+    if is_lenient || path.ends_with(STREAM) {
         return None;
     }
+    let components = document.components.as_ref();
     let parameters =
         operation.parameters.iter().flatten().filter_map(|parameter| match parameter {
             RefOr::T(parameter) => Some(parameter),
@@ -128,8 +128,9 @@ fn query_parameters(
         });
     let in_query = parameters.filter(|parameter| parameter.parameter_in == ParameterIn::Query);
     let names = in_query.map(|parameter| parameter.name.clone());
-    let renamed = RENAMED.1.into_iter().filter(|_| path == RENAMED.0).map(str::to_owned);
-    Some(names.chain(renamed).collect())
+    let aliases = others.parameter_aliases.iter().filter(|(known, _)| *known == path);
+    let aliases = aliases.flat_map(|(_, names)| names.iter().map(|name| (*name).to_owned()));
+    Some(names.chain(aliases).collect())
 }
 
 /// Decodes a part of a query. A plus sign is a space; what is not UTF-8 is replaced.
@@ -183,7 +184,9 @@ pub(crate) async fn not_found(
     uri: Uri,
 ) -> Response {
     let Some(name) = table.redirect(original.path()) else {
-        return verification::not_found(&uri).into_response();
+        let hint = table.hints.iter().find_map(|hint| hint(&uri));
+        let problem = hint.unwrap_or_else(|| Problem::from_status(StatusCode::NOT_FOUND));
+        return problem.into_response();
     };
     let query = original.query().map_or(Cow::Borrowed(""), |query| format!("?{query}").into());
     Redirect::permanent(&format!("../{name}{query}")).into_response()
@@ -206,74 +209,4 @@ pub(crate) async fn not_found(
 )]
 pub(crate) async fn list_routes(State(table): State<RouteTable>) -> Response {
     revalidated_json(&table.body())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn table(base_path: &str) -> RouteTable {
-        let toml = "[chains.a]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1\"]\n\
-                    [delegation]\nsource = \"chain\"\n[verification]\nurl = \"http://127.0.0.1/\"";
-        let config = crate::config::Config::from_toml(toml).unwrap();
-        RouteTable::new(&openapi::document(&config), base_path)
-    }
-
-    #[test]
-    fn unknown_query_parameters_get_the_nearest_name() {
-        let table = table("");
-        let detail = |path: &str, query: &str| match table.check_query(path, query) {
-            Ok(()) => String::new(),
-            Err(problem) => problem.detail().to_owned(),
-        };
-        let history = "/v1/{chain}/fee-history";
-        for (path, query) in [
-            (history, ""),
-            (history, "&&="),
-            (history, "blocks=2&bl%6fcks=3&"),
-            ("/registry/v2/check/erc721", "vault=1&delegate=2&from=3&chainId=4&block=5&rights=6"),
-            ("/", "utm_source=x"),
-            ("/v1/{chain}/gas-suggestion/stream", "lastEventId=1-a&evs_preamble=2056"),
-            ("/v1/gas-suggestions/stream", "_=1"),
-            ("/verification/v2/contract/{chainId}/{address}", "fields=all"),
-            ("/unknown", "a=b"),
-        ] {
-            assert_eq!(detail(path, query), "", "{path}?{query}");
-        }
-        let not = "is not a query parameter of this route";
-        assert_eq!(detail(history, "block=2"), format!("`block` {not}; did you mean `blocks`?"));
-        assert_eq!(detail(history, "x"), format!("`x` {not}; it has `blocks`"));
-        assert_eq!(detail("/v1/chains", "_=1"), format!("`_` {not}; it has none"));
-        for name in ["chainid", "chain_id", "CHAIN-ID", "%63hainid"] {
-            let shown = decoded(name);
-            let expected = format!("`{shown}` {not}; did you mean `chainId`?");
-            assert_eq!(detail("/registry/v2/check/all", &format!("from=1&{name}=5")), expected);
-        }
-        let long = detail("/v1/chains", &"\u{e4}".repeat(4000));
-        assert_eq!(long, format!("`{}` {not}; it has none", "\u{e4}".repeat(40)));
-        assert!(!detail("/v1/chains", "%FF+%00").is_empty());
-    }
-
-    #[test]
-    fn a_trailing_slash_is_recognised_for_known_routes_only() {
-        let table = table("/base");
-        for (path, name) in [
-            ("/base/v1/", Some("v1")),
-            ("/base/v1/any/gas-suggestion/", Some("gas-suggestion")),
-            ("/base/rpc/any/", None),
-            ("/base/registry/v2/check/all/", Some("all")),
-            ("/base/registry/v2/0xAb/", Some("0xAb")),
-            ("/v1/any/gas-suggestion/", None),
-            ("/base/v1/any/gas-suggestion", None),
-            ("/base/v1/any/gas-suggestion//", None),
-            ("/base/v1//gas-suggestion/", None),
-            ("//base/v1/", None),
-            ("//evil.example/", None),
-            ("/", None),
-            ("//", None),
-            ("", None),
-        ] {
-            assert_eq!(table.redirect(path), name, "{path}");
-        }
-    }
 }

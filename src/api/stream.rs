@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{FromRef, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -31,10 +31,10 @@ use super::freshness::Freshness;
 use super::openapi::components::{CommonErrors, LastEventId, LastEventIdQuery, UnknownChain};
 use super::openapi::schemas::StreamEvent;
 use super::route_table::decoded;
+use crate::api::extractors::ChainParam;
 use crate::config::Limits;
 use crate::http::client_limits;
 use crate::http::client_limits::{ClientHandle, LongRequestKind};
-use crate::http::extractors::ChainParam;
 use crate::http::problem::Problem;
 use crate::observe::memory_budget::{MemoryBudget, Reservation};
 use crate::observe::metrics::{Counter, Metrics};
@@ -85,12 +85,6 @@ struct StreamPermit {
     inner: Arc<Inner>,
     _permits: (client_limits::ConcurrencyPermit, Option<OwnedSemaphorePermit>),
     _reservation: Reservation,
-}
-
-impl FromRef<SuggestionStreams> for ChainStore {
-    fn from_ref(streams: &SuggestionStreams) -> Self {
-        streams.store.clone()
-    }
 }
 
 impl SuggestionStreams {

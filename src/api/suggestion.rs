@@ -1,17 +1,19 @@
 //! `GET /v1/{chain}/gas-suggestion` and `GET /v1/gas-suggestions`.
 
 use axum::body::Body;
-use axum::extract::{FromRef, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use enum_map::{Enum, EnumMap};
 
-use super::freshness::{Freshness, X_NEWEST_BLOCK, write_list_headers};
+use super::freshness::{Freshness, write_list_headers};
 use super::openapi::components::{
     CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, UnknownChain,
 };
+use super::problems;
 use super::wire::SuggestionBody;
-use crate::http::extractors::ChainParam;
+use crate::api::extractors::ChainParam;
+use crate::http::headers::X_NEWEST_BLOCK;
 use crate::http::problem::Problem;
 use crate::observe::metrics::{Counter, FreshnessLabels, Metrics, counters};
 use crate::store::{ChainStore, ServableSnapshot, Snapshot, StaleReason, StoredChain, Unavailable};
@@ -20,25 +22,6 @@ use crate::store::{ChainStore, ServableSnapshot, Snapshot, StaleReason, StoredCh
 const MAX_HEADERS: usize = 16;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
-
-/// Store, and metrics for the response counters. Cheap to clone.
-#[derive(Debug, Clone)]
-pub(crate) struct SuggestionState {
-    store: ChainStore,
-    metrics: Metrics,
-}
-
-impl SuggestionState {
-    pub(crate) fn new(store: &ChainStore, metrics: &Metrics) -> Self {
-        Self { store: store.clone(), metrics: metrics.clone() }
-    }
-}
-
-impl FromRef<SuggestionState> for ChainStore {
-    fn from_ref(state: &SuggestionState) -> Self {
-        state.store.clone()
-    }
-}
 
 #[derive(Debug, Enum, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
@@ -94,12 +77,12 @@ impl FreshnessCounters {
     )
 )]
 pub(crate) async fn get_suggestion(
-    State(SuggestionState { metrics, .. }): State<SuggestionState>,
+    State(metrics): State<Metrics>,
     ChainParam(chain): ChainParam,
 ) -> Result<Response, Problem> {
     let result = chain.servable_snapshot();
     FreshnessCounters::new(&chain, &metrics).record(&result);
-    let current = result.map_err(|reason| Problem::unavailable(&chain, reason))?;
+    let current = result.map_err(|reason| problems::unavailable(&chain, reason))?;
     let headers = headers_of(&chain, &current, &current.snapshot.etag);
     Ok((headers, current.snapshot.body.clone()).into_response())
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use futures_util::future::join_all;
 
 use crate::config::{Chain, Config};
-use crate::extras::chart::rounded_gwei;
+use crate::fees::gwei::rounded_gwei;
 use crate::fees::{self, FeeHistory};
 use crate::nodes as upstream;
 use crate::nodes::{ChainUpstreams, FeeHistoryRequest, JsonRpcClient, UpstreamNode};

@@ -14,11 +14,7 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Reports a service that listens at these addresses.
 pub(crate) fn report(config: &Config, address: SocketAddr, admin: SocketAddr) {
     let dashboard = format!("http://{}{}/", reachable(address), config.server.base_path);
-    let file = match &config.file {
-        _ if config.is_demo => "recorded chains".into(),
-        Some(file) => file.display().to_string(),
-        None => "built-in".into(),
-    };
+    let file = config.origin();
     if config.log.format == LogFormat::Text && std::io::stderr().is_terminal() {
         let text = text(&config.chains, &dashboard, admin, &file);
         // A closed terminal is no reason to stop.
@@ -86,7 +82,7 @@ mod tests {
         for id in 8453..8475 {
             let _ = writeln!(toml, "[chains.c{id}]\nchain_id = {id}\nrpc_urls = [\"http://a\"]");
         }
-        let config = Config::from_toml(&toml).unwrap();
+        let config = Config::from_toml(&toml, &[]).unwrap();
         let admin = "127.0.0.1:9090".parse().unwrap();
         let text = text(&config.chains, "http://127.0.0.1:8080/gas/", admin, "my.toml");
         let lines: Vec<_> = text.lines().collect();

@@ -8,10 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::layers::Layers;
 use super::mistakes::SectionMistakes;
 use super::pricing::PricingSection;
+use super::rpc_method::RpcMethod;
 use super::upstream_url::{UpstreamUrl, WebSocketUrl};
 use super::{CHAINS, presets, units};
-use crate::extras::compat::Formats;
-use crate::extras::rpc::section::RpcMethod;
 use crate::fees::Pricing;
 
 /// One chain. `chain_id` and `rpc_urls` have no default; a preset of the chain id may have others for the rest.
@@ -79,12 +78,6 @@ pub struct Chain {
     /// Source of the parameters of the base fee beside the configuration.
     #[serde(default)]
     pub chain_parameters: ChainParameters,
-    /// Formats of other gas services in which the suggestion is served.
-    #[serde(skip)]
-    pub formats: Formats,
-    /// Days of hourly prices that are kept.
-    #[serde(skip)]
-    pub history_days: u32,
     /// Constants of the fee rules.
     #[serde(default = "PricingSection::default_pricing", with = "PricingSection")]
     pub pricing: Pricing,

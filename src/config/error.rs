@@ -4,6 +4,8 @@ use std::fmt;
 
 use figment::error::{Actual, Kind};
 
+use super::SectionKind;
+
 /// Error of an invalid configuration. Its text never contains a value that may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
@@ -69,12 +71,14 @@ pub(crate) fn is_public_key(part: &str) -> bool {
 
 /// Returns a dotted key, or only its section if a part may be a secret: the dots may belong to a URL, whose plain parts
 /// may be secret too.
-pub(crate) fn redact_key(path: &[String]) -> String {
+pub(crate) fn redact_key(path: &[String], kinds: &[SectionKind]) -> String {
     if path.iter().all(|part| !part.contains('.') && is_public_key(part)) {
         return path.join(".");
     }
+    let is_section =
+        |name: &str| SECTIONS.contains(&name) || kinds.iter().any(|kind| kind.name == name);
     match path {
-        [section, _, ..] if SECTIONS.contains(&section.as_str()) => format!("{section}.…"),
+        [section, _, ..] if is_section(section) => format!("{section}.…"),
         _ => "…".into(),
     }
 }
@@ -109,20 +113,7 @@ pub(crate) fn describe(kind: &Kind) -> String {
     }
 }
 
-const SECTIONS: [&str; 12] = [
-    "server",
-    "limits",
-    "cors",
-    "log",
-    "tracing",
-    "rpc",
-    "verification",
-    "delegation",
-    "redis",
-    "score",
-    "compat",
-    "chains",
-];
+const SECTIONS: [&str; 6] = ["server", "limits", "cors", "log", "tracing", "chains"];
 const MAX_KEY_LENGTH: usize = 40;
 const MAX_VALUE_LENGTH: usize = 24;
 const NETWORK: &str = "a network such as \"10.0.0.0/8\"";

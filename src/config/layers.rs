@@ -12,7 +12,7 @@ use super::error::{ConfigError, ConfigErrors};
 use super::toml_text::TomlText;
 use super::upstream_url::UpstreamUrl;
 use super::variables::{Variables, nest};
-use super::{CHAINS, Config, presets};
+use super::{CHAINS, SectionKind, presets, print};
 
 const DEFAULTS: &str = include_str!("../../config/default.toml");
 
@@ -35,6 +35,8 @@ pub(crate) struct Layers {
     text: TomlText,
     pub(crate) notes: Vec<String>,
     pub(crate) errors: Vec<ConfigError>,
+    /// Sections of other rooms.
+    pub(super) kinds: Vec<SectionKind>,
 }
 
 /// Where a value comes from.
@@ -83,6 +85,7 @@ impl Layers {
         file: Option<&Path>,
         environment: impl Iterator<Item = (OsString, OsString)>,
         overrides: &Overrides,
+        kinds: &[SectionKind],
     ) -> Result<Self, ConfigErrors> {
         let text = file.map_or(Ok(TomlText::default()), |path| {
             let text = std::fs::read_to_string(path).map_err(|error| {
@@ -99,7 +102,7 @@ impl Layers {
         }
         let mut defaults = TomlText::parse(DEFAULTS, "the built-in configuration")?.values;
         if has_chains || !overrides.chains.is_empty() {
-            remove_built_in_network(&mut defaults);
+            remove_built_in_network(&mut defaults, kinds);
         }
         let mut layers = Figment::from(Layer { name: BUILT_IN.into(), values: defaults })
             .merge(Layer { name: FILE.into(), values: text.values.clone() });
@@ -108,7 +111,7 @@ impl Layers {
             layers = layers.merge(argument);
         }
         let chains = chain_tables(&layers).into_keys().collect::<Vec<_>>();
-        let variables = Variables::read(environment, &chains, Config::known_keys);
+        let variables = Variables::read(environment, &chains, kinds, || print::known_keys(kinds));
         for variable in &variables.set {
             let name = format!("{VARIABLE}{}", variable.name);
             let values = nest(&variable.path, variable.value.clone());
@@ -123,15 +126,17 @@ impl Layers {
             text,
             notes: variables.hints,
             errors: variables.errors,
+            kinds: kinds.to_vec(),
         })
     }
 
     /// Reads `text` as the only layer but for the presets.
-    pub(crate) fn from_toml(text: &str) -> Result<Self, ConfigErrors> {
+    pub(crate) fn from_toml(text: &str, kinds: &[SectionKind]) -> Result<Self, ConfigErrors> {
         let text = TomlText::parse(text, "the configuration")?;
         let layers = Figment::from(Layer { name: FILE.into(), values: text.values.clone() });
         let merged = with_presets(layers);
-        Ok(Self { merged, file: None, text, notes: Vec::new(), errors: Vec::new() })
+        let (notes, errors, kinds) = (Vec::new(), Vec::new(), kinds.to_vec());
+        Ok(Self { merged, file: None, text, notes, errors, kinds })
     }
 
     /// The configuration file, if there is one.
@@ -240,11 +245,11 @@ impl Overrides {
 }
 
 /// Removes the built-in chains, and the services that belong to their network.
-fn remove_built_in_network(defaults: &mut Dict) {
+fn remove_built_in_network(defaults: &mut Dict, kinds: &[SectionKind]) {
     defaults.remove(CHAINS);
-    for (section, key) in [("verification", "url"), ("delegation", "source")] {
-        if let Some(Value::Dict(_, values)) = defaults.get_mut(section) {
-            values.remove(key);
+    for kind in kinds {
+        if let Some(Value::Dict(_, values)) = defaults.get_mut(kind.name) {
+            values.retain(|key, _| !kind.network_keys.contains(&key.as_str()));
         }
     }
 }

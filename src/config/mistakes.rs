@@ -1,14 +1,15 @@
 //! Collects every mistake of a configuration, so that one start tells all of them.
 
 use figment::error::Kind;
-use figment::value::Value;
+use figment::value::{Dict, Value};
 use serde::de::DeserializeOwned;
 
 use super::error::{ConfigError, ConfigErrors, describe, is_public_key, redact_key};
 use super::layers::{Layers, Origin};
+use super::nearest::nearest;
+use super::section::{AnySection, Section};
 use super::variables::{variable_key, variable_name};
-use super::{CHAINS, Config};
-use crate::api::nearest::nearest;
+use super::{CHAINS, Sections, print};
 
 /// Mistakes found so far, with their places.
 #[derive(Debug)]
@@ -41,16 +42,57 @@ impl<'a> Mistakes<'a> {
         Self { layers, found: Vec::new(), removed_elements: Vec::new() }
     }
 
-    /// Converts all values. Takes out each value that cannot be converted, reports it, and goes on without it. `None`: a
-    /// mistake cannot be taken out, or there are too many.
-    pub(crate) fn convert<T: DeserializeOwned>(&mut self) -> Option<T> {
+    /// Converts the values of the own sections, and those of the sections of other rooms. `None`: a mistake cannot be taken
+    /// out, or there are too many.
+    pub(super) fn convert_all(&mut self) -> Option<(Sections, Vec<Box<dyn AnySection>>)> {
         let mut values = self.layers.values();
+        let mut others = Dict::new();
+        if let Value::Dict(_, all) = &mut values {
+            let is_other = |name: &str| self.layers.kinds.iter().any(|kind| kind.name == name);
+            let names: Vec<String> = all.keys().filter(|name| is_other(name)).cloned().collect();
+            others.extend(names.into_iter().filter_map(|name| all.remove_entry(&name)));
+        }
+        let own = self.convert::<Sections>(&mut values, None)?;
+        let mut others = Value::from(others);
+        let kinds = self.layers.kinds.iter();
+        let others = kinds.map(|kind| (kind.convert)(self, &mut others)).collect::<Option<_>>()?;
+        Some((own, others))
+    }
+
+    /// Converts the table `name` of the values; one that is absent has its defaults.
+    pub(super) fn convert_section<T: Section>(
+        &mut self,
+        values: &mut Value,
+        name: &str,
+    ) -> Option<T> {
+        if values.find_ref(name).is_none() {
+            return Some(T::default());
+        }
+        match self.convert(values, Some(name)) {
+            // The whole table was taken out.
+            None if values.find_ref(name).is_none() => Some(T::default()),
+            converted => converted,
+        }
+    }
+
+    /// Converts all values, or those of a table. Takes out each value that cannot be converted, reports it, and goes on
+    /// without it. `None`: a mistake cannot be taken out, or there are too many.
+    fn convert<T: DeserializeOwned>(
+        &mut self,
+        values: &mut Value,
+        table: Option<&str>,
+    ) -> Option<T> {
         while self.found.len() < Self::MAX {
-            let error = match values.deserialize::<T>() {
+            let part = match table {
+                Some(name) => values.find_ref(name)?,
+                None => &*values,
+            };
+            let error = match part.deserialize::<T>() {
                 Ok(converted) => return Some(converted),
                 Err(error) => error,
             };
-            let mut path = error.path.clone();
+            let table = table.map(str::to_owned);
+            let mut path: Vec<String> = table.into_iter().chain(error.path.clone()).collect();
             // For an unknown or a missing key, figment's path ends at the table.
             match &error.kind {
                 Kind::UnknownField(name, _) if path.last() != Some(name) => path.push(name.clone()),
@@ -65,8 +107,8 @@ impl<'a> Mistakes<'a> {
             };
             self.add(&original, problem);
             let is_repaired = match error.kind {
-                Kind::MissingField(_) => insert_placeholder(&mut values, &path),
-                _ => self.remove(&mut values, path),
+                Kind::MissingField(_) => insert_placeholder(values, &path),
+                _ => self.remove(values, path),
             };
             if !is_repaired {
                 return None;
@@ -97,9 +139,9 @@ impl<'a> Mistakes<'a> {
     /// Returns the mistakes in the order of the file, then those of variables by name; `Ok` if there are none.
     pub(crate) fn finish(mut self) -> Result<(), ConfigErrors> {
         self.found.sort_by(|one, other| one.origin.cmp(&other.origin));
-        let file = self.layers.file();
+        let (file, kinds) = (self.layers.file(), &self.layers.kinds);
         let errors = self.found.into_iter().map(|Mistake { path, origin, problem }| ConfigError {
-            key: redact_key(&path),
+            key: redact_key(&path, kinds),
             problem,
             origin: match origin {
                 Origin::File(line) => file.map(|file| match line {
@@ -117,13 +159,16 @@ impl<'a> Mistakes<'a> {
 
     fn describe_unknown(&self, path: &[String], allowed: &[&str]) -> String {
         let Some((name, table)) = path.split_last() else { return "unknown key".into() };
-        let known = Config::known_keys();
+        let known = print::known_keys(&self.layers.kinds);
         let origin = self.layers.origin(path);
         let spell = |key: String| match origin {
             Origin::Variable(_) => variable_name(&key),
             _ => format!("`{key}`"),
         };
         let is_public = is_public_key(name);
+        let sections = self.layers.kinds.iter().map(|kind| kind.name);
+        let sections = sections.filter(|_| table.is_empty());
+        let allowed: Vec<&str> = allowed.iter().copied().chain(sections).collect();
         let near = nearest(name, allowed.iter().copied()).filter(|_| is_public);
         let sibling = near.map(|near| match &origin {
             // The key of the variable, with one part replaced.
@@ -149,7 +194,7 @@ impl<'a> Mistakes<'a> {
             })
         };
         let meant = sibling.or_else(elsewhere).map(spell);
-        let allowed = match allowed {
+        let allowed = match allowed.as_slice() {
             [] => String::new(),
             allowed => format!("; allowed: {}", allowed.join(", ")),
         };

@@ -46,8 +46,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::config::layers::{Layers, Overrides};
-    use crate::config::{Chain, ChainParameters, Config, DelegationSource};
+    use crate::config::{Chain, ChainParameters, Config};
     use crate::fees::ZeroBaseFee;
 
     fn chain_ids() -> Vec<u64> {
@@ -58,7 +57,7 @@ mod tests {
     fn two_lines(chain_id: u64) -> Chain {
         let text =
             format!("[chains.a]\nchain_id = {chain_id}\nrpc_urls = [\"http://localhost\"]\n");
-        Config::from_toml(&text).unwrap().chains.remove(0)
+        Config::from_toml(&text, &[]).unwrap().chains.remove(0)
     }
 
     #[test]
@@ -119,34 +118,6 @@ mod tests {
     }
 
     #[test]
-    fn arguments_get_the_preset_of_the_chain_id_and_win_over_variables() {
-        let urls = vec!["http://localhost".parse().unwrap()];
-        let overrides = Overrides {
-            listen: Some("127.0.0.1:7".parse().unwrap()),
-            admin_listen: None,
-            chains: vec![(8453, urls.clone()), (4711, urls)],
-        };
-        let variables = [
-            ("GAS_SERVER__LISTEN", "127.0.0.1:8"),
-            ("GAS_SERVER__ADMIN_LISTEN", "127.0.0.1:9"),
-            ("GAS_CHAINS__BASE__CURRENCY", "E"),
-        ];
-        let variables = variables.map(|(name, value)| (name.into(), value.into())).into_iter();
-        let layers = Layers::load(None, variables, &overrides).unwrap();
-        let config = Config::from_layers(&layers).unwrap();
-        assert_eq!(config.server.listen.port(), 7);
-        assert_eq!(config.server.admin_listen.port(), 9);
-        let [unknown, base] = config.chains.as_slice() else { panic!("two chains") };
-        assert_eq!((unknown.key.as_str(), unknown.preset), ("chain-4711", None));
-        assert_eq!((base.key.as_str(), base.name(), base.preset), ("base", "Base", Some("Base")));
-        assert_eq!(base.currency.as_deref(), Some("E"));
-        assert_eq!(base.flashblock_time, Some(Duration::from_millis(200)));
-        // The services of the built-in chains' network are off.
-        assert_eq!(config.verification.url, None);
-        assert_eq!(config.delegation.source, DelegationSource::Off);
-    }
-
-    #[test]
     fn a_chain_without_a_preset_has_no_floors() {
         let chain = two_lines(4711);
         assert_eq!((chain.name(), chain.preset, chain.currency.as_deref()), ("a", None, None));
@@ -159,7 +130,7 @@ mod tests {
     fn the_configuration_overrides_a_preset_key_by_key() {
         let text = "[chains.mine]\nchain_id = 2020\nrpc_urls = [\"http://localhost\"]\n\
                     name = \"Mine\"\npricing.priority_fee_floor = \"3 gwei\"\n";
-        let chain = Config::from_toml(text).unwrap().chains.remove(0);
+        let chain = Config::from_toml(text, &[]).unwrap().chains.remove(0);
         assert_eq!((chain.name(), chain.preset), ("Mine", Some("ronin")));
         assert_eq!(chain.pricing.priority_fee_floor, 3_000_000_000);
         assert_eq!(chain.pricing.base_fee_floor, 1_000_000_000);

@@ -66,12 +66,19 @@ impl PricingSection {
     }
 }
 
+/// Returns percentiles as JSON numbers: whole ones without the decimal point, which some nodes reject.
+pub(crate) fn percentile_numbers(
+    percentiles: impl IntoIterator<Item = f64>,
+) -> Vec<serde_json::Number> {
+    percentiles.into_iter().filter_map(|percentile| percentile.to_string().parse().ok()).collect()
+}
+
 /// An array of one or two percentiles.
 mod percentiles {
     use serde::de::{Deserialize, Deserializer, Error};
     use serde::ser::{Serialize, Serializer};
 
-    use crate::api::wire::percentile_numbers;
+    use super::percentile_numbers;
     use crate::fees::{InvalidPricing, RewardPercentiles};
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(

@@ -2,26 +2,28 @@
 
 use std::fmt::Write;
 
-use figment::Figment;
-use figment::providers::{Format, Toml};
 use serde::Serialize;
 use toml_edit::{DocumentMut, Item, Table, Value};
 
 use super::layers::{Layers, Origin};
-use super::{CHAINS, Chain, Config, Sections};
+use super::mistakes::Mistakes;
+use super::{CHAINS, Chain, Config, SectionKind};
 
 /// A chain with every key, from which [`known_keys`] reads the keys. No value of it is used.
 const EVERY_KEY: &str = "\
-[delegation]\napi_key = \"key\"\nsource = \"api\"\n[verification]\nurl = \"http://x\"\n\
-[redis]\nurl = \"redis://x\"\n[tracing]\notlp_endpoint = \"http://x\"\n\
+[tracing]\notlp_endpoint = \"http://x\"\n\
 [chains.x]\nname = \"x\"\nchain_id = 1\ncurrency = \"X\"\nflashblock_time = \"1s\"\n\
 rpc_urls = [\"http://x\"]\nrpc_methods = [\"x\"]\npoll_timeout = \"1s\"\nstall_after = \"1m\"\nmax_block_age = \"1m\"\n\
 pricing.reward_percentiles = [60]\npricing.base_fee_change_denominator = 8\n\
 pricing.empty_block_denominator = 8\n";
 
 /// Returns all keys, those of a chain below `chains.x`.
-pub(crate) fn known_keys() -> Vec<String> {
-    let Ok(mut sections) = Figment::from(Toml::string(EVERY_KEY)).extract::<Sections>() else {
+pub(crate) fn known_keys(kinds: &[SectionKind]) -> Vec<String> {
+    let optional_keys: String = kinds.iter().map(|kind| kind.optional_keys).collect();
+    let Ok(layers) = Layers::from_toml(&format!("{EVERY_KEY}{optional_keys}"), kinds) else {
+        return Vec::new();
+    };
+    let Some((mut sections, others)) = Mistakes::new(&layers).convert_all() else {
         return Vec::new();
     };
     let chains = std::mem::take(&mut sections.chains);
@@ -30,7 +32,7 @@ pub(crate) fn known_keys() -> Vec<String> {
         chain
     };
     let chains = chains.into_iter().map(with_key).collect();
-    let document = to_document(&sections.into_config(chains));
+    let document = to_document(&sections.into_config(chains, others));
     let mut keys = Vec::new();
     collect_keys(&document, "", &mut keys);
     keys
@@ -61,16 +63,13 @@ pub(crate) fn to_toml(config: &Config, layers: &Layers) -> String {
 
 fn to_document(config: &Config) -> DocumentMut {
     let mut document = DocumentMut::new();
+    for (name, item) in [("server", section(&config.server)), ("limits", section(&config.limits))] {
+        document.insert(name, item);
+    }
+    for other in &config.sections {
+        document.insert(other.name(), other.to_item());
+    }
     for (name, item) in [
-        ("server", section(&config.server)),
-        ("limits", section(&config.limits)),
-        ("rpc", section(&config.rpc)),
-        ("verification", section(&config.verification)),
-        ("delegation", section(&config.delegation)),
-        ("redis", section(&config.redis)),
-        ("score", section(&config.score)),
-        ("compat", section(&config.compat)),
-        ("history", section(&config.history)),
         ("cors", section(&config.cors)),
         ("log", section(&config.log)),
         ("tracing", section(&config.tracing)),
@@ -86,7 +85,7 @@ fn to_document(config: &Config) -> DocumentMut {
     document
 }
 
-fn section(values: &impl Serialize) -> Item {
+pub(super) fn section(values: &impl Serialize) -> Item {
     // Every section is a struct of strings, numbers and arrays of them, and one has another such struct.
     let mut table = toml_edit::ser::to_document(values).unwrap_or_default().as_table().clone();
     for (_, item) in table.iter_mut() {

@@ -1,7 +1,5 @@
-use std::num::NonZeroU64;
-
 use super::*;
-use crate::fees::{self, Pricing};
+use crate::fees;
 
 /// Returns a chain with the keys that have no default, and `more` in its table.
 fn chain_toml(key: &str, chain_id: u64, more: &str) -> String {
@@ -14,63 +12,13 @@ fn chain_toml(key: &str, chain_id: u64, more: &str) -> String {
 fn error_text(text: &str) -> String {
     let chain = if text.contains("[chains") { String::new() } else { chain_toml("any", 9, "") };
     let text = &format!("{text}\n{chain}");
-    Config::from_toml(text).map(|_| ()).expect_err("the configuration is wrong").to_string()
-}
-
-/// Reads the built-in configuration and these variables.
-fn load(variables: &[(&str, &str)]) -> Config {
-    let variables = variables.iter().map(|(name, value)| (name.into(), value.into()));
-    let layers = Layers::load(None, variables, &Overrides::default()).unwrap();
-    Config::from_layers(&layers).unwrap()
-}
-
-const DEFAULTS: &str = include_str!("../../config/default.toml");
-
-#[test]
-fn the_built_in_file_configures_the_two_networks() {
-    let config = Config::from_toml(DEFAULTS).unwrap();
-    let ids: Vec<_> =
-        config.chains.iter().map(|chain| (chain.key.as_str(), chain.chain_id)).collect();
-    assert_eq!(ids, [("ronin", 2020), ("ronin-testnet", 202_601)]);
-    assert_eq!(config.server, Server::default());
-    assert_eq!(config.cors, Cors::default());
-    assert_eq!(config.log, Log::default());
-    assert_eq!(config.rpc, Rpc::default());
-    let url = config.verification.url.clone().unwrap();
-    assert_eq!(url.expose().as_str(), "https://sourcify.roninchain.com/server");
-    assert_eq!(Verification { url: None, ..config.verification }, Verification::default());
-    assert_eq!(config.delegation.source, DelegationSource::Api);
-    let without_source = Delegation { source: DelegationSource::Off, ..config.delegation };
-    assert_eq!(without_source, Delegation::default());
-    assert!(config.notes.is_empty());
-}
-
-#[test]
-fn the_built_in_file_matches_the_preset_and_the_defaults() {
-    let config = load(&[]);
-    let [ronin, testnet] = config.chains.as_slice() else { panic!("two chains") };
-    assert_eq!(ronin.pricing, testnet.pricing);
-    let network = Pricing {
-        base_fee_change_denominator: NonZeroU64::new(50),
-        empty_block_denominator: NonZeroU64::new(250),
-        ..Pricing::default()
-    };
-    assert_eq!(ronin.pricing, network);
-    for chain in [ronin, testnet] {
-        let preset = chain_toml(&chain.key, chain.chain_id, "json_rpc = true");
-        let preset = Config::from_toml(&preset).unwrap().chains.remove(0);
-        let mut expected = preset.with_all_values();
-        expected.rpc_urls.clone_from(&chain.rpc_urls);
-        assert_eq!(chain.with_all_values(), expected);
-        assert_eq!(chain.poll_timeout(), chain.max_age / 3);
-        assert_eq!(chain.name(), chain.key);
-    }
+    Config::from_toml(text, &[]).map(|_| ()).expect_err("the configuration is wrong").to_string()
 }
 
 #[test]
 fn max_age_is_five_block_times_but_at_least_30_s() {
     let max_age = |more| {
-        let config = Config::from_toml(&chain_toml("a", 7, more)).unwrap();
+        let config = Config::from_toml(&chain_toml("a", 7, more), &[]).unwrap();
         (config.chains[0].max_age.as_secs(), config.chains[0].poll_timeout().as_millis())
     };
     assert_eq!(max_age(""), (30, 10_000));
@@ -82,7 +30,7 @@ fn max_age_is_five_block_times_but_at_least_30_s() {
 #[test]
 fn chains_are_sorted_by_id() {
     let text = [chain_toml("b", 9, ""), chain_toml("a", 10, ""), chain_toml("c", 1, "")].concat();
-    let config = Config::from_toml(&text).unwrap();
+    let config = Config::from_toml(&text, &[]).unwrap();
     let keys: Vec<_> = config.chains.iter().map(|chain| chain.key.as_str()).collect();
     assert_eq!(keys, ["c", "b", "a"]);
 }
@@ -90,7 +38,7 @@ fn chains_are_sorted_by_id() {
 #[test]
 fn stall_after_defaults_to_ten_block_times() {
     let stall_after = |more| {
-        let config = Config::from_toml(&chain_toml("a", 7, more)).unwrap();
+        let config = Config::from_toml(&chain_toml("a", 7, more), &[]).unwrap();
         config.chains[0].stall_after().map(|after| after.as_secs())
     };
     assert_eq!(stall_after("block_time = \"3s\""), Some(30));
@@ -102,7 +50,7 @@ fn stall_after_defaults_to_ten_block_times() {
 fn the_memory_limit_is_auto_or_a_size_of_at_least_64_mib() {
     let memory =
         |value: &str| format!("[limits]\nmemory = \"{value}\"\n{}", chain_toml("a", 1, ""));
-    let parse = |value| Config::from_toml(&memory(value)).unwrap().limits.memory;
+    let parse = |value| Config::from_toml(&memory(value), &[]).unwrap().limits.memory;
     assert_eq!(parse("auto"), MemoryLimit::Auto);
     assert_eq!(parse("64 MiB"), MemoryLimit::Bytes(64 * 1024 * 1024));
     assert_eq!(parse("2 GiB"), MemoryLimit::Bytes(2 * 1024 * 1024 * 1024));
@@ -124,30 +72,6 @@ fn an_invalid_value_is_rejected_with_key_and_allowed_values() {
         (
             "[server]\nport = 1\n",
             "server.port: unknown key; allowed: listen, admin_listen, admin_hosts, base_path, trusted_proxies, threads, drain_delay, shutdown_grace",
-        ),
-        (
-            "[verification]\nurl = \"canary\"\n",
-            "verification.url: expected an http:// or https:// URL (not shown: it may carry a key)",
-        ),
-        (
-            "[verification]\nurl = \"http://host/?key=canary\"\n",
-            "verification.url: must not have a query or a fragment",
-        ),
-        (
-            "[verification]\nurl = \"http://host/server//\"\n",
-            "verification.url: must not have consecutive slashes in its path",
-        ),
-        (
-            "[verification]\ntimeout = \"0s\"\n",
-            "verification.timeout: must be above 0s and at most 1h",
-        ),
-        (
-            "[verification]\nmax_body = \"2048 MiB\"\n",
-            "verification.max_body: must be from 1 B to 1024 MiB",
-        ),
-        (
-            "[verification]\nmax_in_flight = 100000\n",
-            "verification.max_in_flight: must be from 1 to 65536",
         ),
         (
             "[server]\nbase_path = \"/a/\"\n",
@@ -176,7 +100,7 @@ fn an_invalid_value_is_rejected_with_key_and_allowed_values() {
         ),
         (
             "[surprise]\n",
-            "surprise: unknown key; allowed: server, limits, cors, log, tracing, rpc, chains, verification, delegation, redis, score, compat, history",
+            "surprise: unknown key; allowed: server, limits, cors, log, tracing, chains",
         ),
         ("[tracing]\nsample_ratio = 1.5\n", "tracing.sample_ratio: must be from 0 to 1"),
         ("[tracing]\nsample_ratio = nan\n", "tracing.sample_ratio: must be from 0 to 1"),
@@ -212,25 +136,6 @@ fn an_invalid_value_is_rejected_with_key_and_allowed_values() {
 }
 
 #[test]
-fn an_invalid_rpc_value_is_rejected_with_key_and_allowed_values() {
-    let cases = [
-        (
-            "[rpc]\nmax_body = 262144\n",
-            "rpc.max_body: found 262144, expected a size such as \"64 KiB\" or \"1 MiB\"",
-        ),
-        ("[rpc]\nmax_body = \"33 MiB\"\n", "rpc.max_body: must be from 1 B to 32 MiB"),
-        ("[rpc]\nmax_batch = 0\n", "rpc.max_batch: found 0, expected a whole number, 1 or more"),
-        ("[rpc]\nmax_in_flight = 65537\n", "rpc.max_in_flight: must be from 1 to 65536"),
-        ("[rpc]\ntimeout = \"0s\"\n", "rpc.timeout: must be above 0s and at most 1h"),
-        ("[rpc]\ntimeout = \"9999years\"\n", "rpc.timeout: must be above 0s and at most 1h"),
-        ("[chains]\n", "chains: must name at least one chain"),
-    ];
-    for (text, expected) in cases {
-        assert_eq!(error_text(text), expected, "{text}");
-    }
-}
-
-#[test]
 fn a_base_path_is_no_probe_and_admin_hosts_are_names() {
     let text = |line: &str| format!("{}[server]\n{line}\n", chain_toml("a", 1, ""));
     for path in ["/livez", "/readyz"] {
@@ -238,7 +143,7 @@ fn a_base_path_is_no_probe_and_admin_hosts_are_names() {
             error_text(&text(&format!("base_path = \"{path}\""))),
             "server.base_path: must not be /livez or /readyz, which stay at the root"
         );
-        assert!(Config::from_toml(&text(&format!("base_path = \"{path}/a\""))).is_ok());
+        assert!(Config::from_toml(&text(&format!("base_path = \"{path}/a\"")), &[]).is_ok());
     }
     for host in ["", "b:9090", "http://a", "*", "a b"] {
         assert_eq!(
@@ -247,34 +152,7 @@ fn a_base_path_is_no_probe_and_admin_hosts_are_names() {
             "{host}"
         );
     }
-    assert!(Config::from_toml(&text("admin_hosts = [\"a.b-c_d\"]")).is_ok());
-}
-
-#[test]
-fn an_invalid_delegation_value_is_rejected_with_key_and_allowed_values() {
-    let cases = [
-        (
-            "timeout = true\n",
-            "timeout: found a boolean, expected a duration such as \"2s\" or \"250ms\"",
-        ),
-        ("api_url = \"http://host/?key=canary\"\n", "api_url: must not have a query or a fragment"),
-        (
-            "api_key = \"a canary\"\n",
-            "api_key: expected a key of ASCII characters without spaces (not shown)",
-        ),
-        ("timeout = \"0s\"\n", "timeout: must be above 0s and at most 1h"),
-        ("timeout = \"61m\"\n", "timeout: must be above 0s and at most 1h"),
-        ("cache_ttl = \"61m\"\n", "cache_ttl: must be at most 1h"),
-        ("max_in_flight = 65537\n", "max_in_flight: must be from 1 to 65536"),
-        (
-            "registry_address = \"0x0000000000000000000000000000000000000000\"\n",
-            "registry_address: must not be the zero address",
-        ),
-    ];
-    for (line, expected) in cases {
-        let text = format!("[delegation]\n{line}");
-        assert_eq!(error_text(&text), format!("delegation.{expected}"), "{line}");
-    }
+    assert!(Config::from_toml(&text("admin_hosts = [\"a.b-c_d\"]"), &[]).is_ok());
 }
 
 #[test]
@@ -376,20 +254,9 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
 }
 
 #[test]
-fn a_denominator_is_explicit_unless_it_is_a_preset_or_built_in() {
-    let is_explicit = |config: &Config| config.chains[0].pricing.is_denominator_explicit;
-    let of_file = |more| Config::from_toml(&chain_toml("a", 2020, more)).unwrap();
-    assert!(is_explicit(&of_file("pricing.base_fee_change_denominator = 32")));
-    assert!(!is_explicit(&of_file("")));
-    assert!(!is_explicit(&load(&[])));
-    let variable = "GAS_CHAINS__RONIN__PRICING__BASE_FEE_CHANGE_DENOMINATOR";
-    assert!(is_explicit(&load(&[(variable, "32")])));
-}
-
-#[test]
 fn an_explicit_denominator_ignores_the_presets_other_one() {
     let denominators = |more| {
-        let config = Config::from_toml(&chain_toml("a", 8453, more)).unwrap();
+        let config = Config::from_toml(&chain_toml("a", 8453, more), &[]).unwrap();
         let parameters = fees::ChainParameters::without_header(&config.chains[0].pricing);
         let found = parameters.denominators.unwrap();
         (found.full_block.get(), found.empty_block.get())
@@ -429,7 +296,7 @@ fn a_chain_needs_a_unique_id_urls_and_a_valid_key() {
         let expected = "chains.a.chain_id: must be from 1 to 9007199254740991";
         assert_eq!(error_text(&chain_toml("a", id, "")), expected);
     }
-    assert!(Config::from_toml(&chain_toml("a", (1 << 53) - 1, "")).is_ok());
+    assert!(Config::from_toml(&chain_toml("a", (1 << 53) - 1, ""), &[]).is_ok());
 }
 
 #[test]
@@ -505,15 +372,10 @@ fn invalid_toml_is_reported_by_line_and_column() {
 fn keys_without_effect_and_assumptions_are_noted() {
     let sockets = "ws_urls = [\"ws://localhost:8546\"]";
     let alone = chain_toml("a", 1, sockets);
-    assert_eq!(Config::from_toml(&alone).unwrap().notes, Vec::<String>::new());
-    let shared = format!("[redis]\nurl = \"redis://localhost\"\n{alone}");
-    assert_eq!(
-        Config::from_toml(&shared).unwrap().notes,
-        ["chains.a.ws_urls has no effect: with redis.url, replicas share their polls"]
-    );
+    assert_eq!(Config::from_toml(&alone, &[]).unwrap().notes, Vec::<String>::new());
     let unknown = chain_toml("a", 4711, "block_time = \"3s\"");
     assert_eq!(
-        Config::from_toml(&unknown).unwrap().notes,
+        Config::from_toml(&unknown, &[]).unwrap().notes,
         ["chains.a: there is no preset for chain id 4711; assumed: there is no minimum tip \
           (pricing.priority_fee_floor), there is no minimum base fee (pricing.base_fee_floor); \
           unknown: how full blocks move the base fee (pricing.base_fee_change_denominator)"]
@@ -521,20 +383,21 @@ fn keys_without_effect_and_assumptions_are_noted() {
     let all_set = "block_time = \"3s\"\npricing.priority_fee_floor = \"0 wei\"\n\
                    pricing.base_fee_floor = \"0 wei\"\npricing.empty_block_denominator = 8";
     assert_eq!(
-        Config::from_toml(&chain_toml("a", 4711, all_set)).unwrap().notes,
+        Config::from_toml(&chain_toml("a", 4711, all_set), &[]).unwrap().notes,
         ["chains.a: there is no preset for chain id 4711; unknown: how full blocks move the base \
           fee (pricing.base_fee_change_denominator). Without it or a header's, \
           pricing.empty_block_denominator has no effect"]
     );
     let known = format!("{all_set}\npricing.base_fee_change_denominator = 8");
-    let notes = Config::from_toml(&chain_toml("a", 4711, &known)).unwrap().notes;
+    let notes = Config::from_toml(&chain_toml("a", 4711, &known), &[]).unwrap().notes;
     assert_eq!(notes, Vec::<String>::new());
 }
 
 #[test]
 fn number_of_threads_is_auto_or_from_1_to_256() {
     let chain = chain_toml("a", 7, "");
-    let threads = |value: &str| Config::from_toml(&format!("[server]\nthreads = {value}\n{chain}"));
+    let threads =
+        |value: &str| Config::from_toml(&format!("[server]\nthreads = {value}\n{chain}"), &[]);
     assert_eq!(threads("\"auto\"").unwrap().server.threads, Threads::Auto);
     assert_eq!(threads("256").unwrap().server.threads.count().get(), 256);
     for wrong in ["0", "257", "-1", "\"all\""] {

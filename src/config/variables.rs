@@ -5,8 +5,9 @@ use std::ffi::{OsStr, OsString};
 
 use figment::value::{Dict, Value};
 
+use super::SectionKind;
 use super::error::ConfigError;
-use crate::api::nearest::nearest;
+use super::nearest::nearest;
 
 /// Prefix of the variables.
 pub(crate) const PREFIX: &str = "GAS_";
@@ -35,21 +36,19 @@ pub(crate) struct Variables {
 }
 
 /// Keys whose value is a list. A variable may have one bare value, or several with commas.
-const LISTS: [&str; 10] = [
+const LISTS: [&str; 8] = [
     "rpc_urls",
     "read_urls",
     "ws_urls",
     "rpc_methods",
     "reward_percentiles",
-    "percentiles",
     "trusted_proxies",
     "admin_hosts",
     "allowed_origins",
-    "formats",
 ];
 
 /// Keys whose value is text even if it looks like a number.
-const TEXTS: [&str; 3] = ["name", "currency", "api_key"];
+const TEXTS: [&str; 2] = ["name", "currency"];
 
 impl Variables {
     /// Reads the variables. An empty value is as if absent. No shell can export a name with a dash, so
@@ -57,7 +56,8 @@ impl Variables {
     pub(crate) fn read(
         environment: impl Iterator<Item = (OsString, OsString)>,
         chains: &[String],
-        known_keys: impl Fn() -> &'static [String],
+        kinds: &[SectionKind],
+        known_keys: impl Fn() -> Vec<String>,
     ) -> Self {
         let mut found = Self::default();
         let ours = environment.filter_map(|(name, value)| {
@@ -84,7 +84,7 @@ impl Variables {
             }
             match value.into_string() {
                 Ok(text) => {
-                    let value = parse(&path, &text);
+                    let value = parse(&path, &text, kinds);
                     found.set.push(Variable { name, path, value });
                 }
                 Err(_) => found.errors.push(ConfigError::for_variable(&name, "must be UTF-8")),
@@ -99,13 +99,17 @@ fn is_blank(value: &OsStr) -> bool {
 }
 
 /// Returns the value of a variable: of a list by its elements, else as in TOML, else as text.
-fn parse(path: &[String], text: &str) -> Value {
+fn parse(path: &[String], text: &str, kinds: &[SectionKind]) -> Value {
     let key = path.last().map_or("", String::as_str);
+    let section = kinds.iter().find(|kind| path.first().is_some_and(|name| name == kind.name));
+    let is_in = |own: &[&str], of_section: fn(&SectionKind) -> &'static [&'static str]| {
+        own.contains(&key) || section.is_some_and(|kind| of_section(kind).contains(&key))
+    };
     let parsed = || text.parse::<Value>().unwrap_or_else(|never| match never {});
-    if TEXTS.contains(&key) {
+    if is_in(&TEXTS, |kind| kind.texts) {
         return text.trim_matches('"').into();
     }
-    if LISTS.contains(&key) && !text.trim_start().starts_with('[') {
+    if is_in(&LISTS, |kind| kind.lists) && !text.trim_start().starts_with('[') {
         let elements = text.split(',').map(str::trim).filter(|element| !element.is_empty());
         let elements =
             elements.map(|element| element.parse::<Value>().unwrap_or_else(|never| match never {}));
@@ -115,7 +119,7 @@ fn parse(path: &[String], text: &str) -> Value {
 }
 
 /// Returns a sentence if the variable differs from one of ours only by its underscores, or nearly so.
-fn hint(name: &str, key: &str, known_keys: impl Fn() -> &'static [String]) -> Option<String> {
+fn hint(name: &str, key: &str, known_keys: impl Fn() -> Vec<String>) -> Option<String> {
     let section = key.split('_').next()?;
     let known = known_keys();
     let is_section = known.iter().any(|known| known.split('.').next() == Some(section));

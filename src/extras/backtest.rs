@@ -12,7 +12,7 @@
 
 mod base_fees;
 mod chart;
-pub(crate) mod command;
+mod command;
 mod csv;
 mod estimators;
 mod fee_history;
@@ -37,6 +37,11 @@ pub use recording::{HistoryAt, RecordedBlock, Recording};
 pub use recording_error::RecordingError;
 
 use std::time::Duration;
+
+use crate::assembly::Extra;
+
+pub(crate) const EXTRA: Extra =
+    Extra { command: Some(command::COMMAND), ..Extra::new("backtest", |_| Ok(())) };
 
 /// Scores of all estimators on one recording.
 #[derive(Debug)]

@@ -6,19 +6,49 @@
 
 mod axes;
 mod badge;
-pub(crate) mod badge_route;
+mod badge_route;
+mod openapi;
 pub(crate) mod palette;
-pub(crate) mod routes;
+mod routes;
 mod svg;
 
-use crate::api::wire::percentile_numbers;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::assembly::{Assembly, Extra};
+use crate::config::percentile_numbers;
+use crate::fees::gwei::{exact_gwei, rounded_gwei};
 use crate::fees::{Block, GasUsedRatios, Pricing, PricingType, Suggestion};
+use crate::observe::metrics::{Counter, metric_set};
 use crate::store::BlockWindow;
+pub(crate) use axes::interpolate;
 use axes::{AmountAxis, BlockAxis};
-pub(crate) use axes::{exact_gwei, interpolate, rounded_gwei, rounded_price};
 pub(crate) use badge::Badge;
 use palette::Colour;
+use routes::ChartRenderer;
 pub(crate) use svg::{Svg, TextStyle, text_width, truncated};
+
+pub(crate) const EXTRA: Extra = Extra::new("chart", join);
+
+metric_set! {
+    /// Metrics of charts.
+    ChartMetrics {
+        /// Charts rendered rather than served from the cache
+        charts_rendered_total: Counter,
+    }
+}
+
+/// Adds the chart of the fee history, and the badge.
+fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
+    let Assembly { store, memory, metrics, .. } = &*assembly;
+    let renderer = ChartRenderer::new(store, memory, metrics);
+    let chart = OpenApiRouter::new().routes(routes!(routes::get_chart)).with_state(renderer);
+    let badge = OpenApiRouter::new().routes(routes!(badge_route::get_badge));
+    let badge = badge.with_state(store.clone());
+    assembly.routes.add(chart);
+    assembly.routes.add(badge);
+    Ok(())
+}
 
 /// Contents of a chart.
 #[derive(Debug)]

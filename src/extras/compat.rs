@@ -1,171 +1,104 @@
 //! The suggestion in the formats of other gas services, so that their clients need only another URL.
 //!
-//! Pure: a quote in, JSON out. The store makes all documents of a chain when it publishes a suggestion, so that a
-//! request costs no calculation, and so that a document is as fresh as the suggestion.
+//! A format is a file with its bodies and its routes, and a row of [`FORMATS`]. A document is made of a [`Quote`] at the
+//! first request of a snapshot, and is as fresh as that. Prices of one number are
+//! [`SinglePrices`](crate::fees::SinglePrices). Max fees are those of the tiers. Some formats have members that the
+//! service cannot know, such as a waiting time. They hold counts over the newest blocks; see [`quote`].
 //!
-//! Prices of one number are [`SinglePrices`](crate::fees::SinglePrices). Max fees are those of the tiers. Some formats
-//! have members that the service cannot know, such as a waiting time. They hold counts over the newest blocks; see
-//! `quote`.
+//! The routes accept any query parameter, because clients send some that mean nothing here, such as `apikey`.
+//!
+//! [`Quote`]: quote::Quote
 
 mod blocknative;
+mod documents;
 mod etherscan;
 mod flat;
 mod gwei;
-pub(crate) mod head_times;
 mod metamask;
+mod openapi;
 mod polygon;
+mod query;
 mod quote;
-pub(crate) mod routes;
 mod rrelayer;
-pub(crate) mod section;
+mod safe;
+mod section;
 
-use axum::http::HeaderValue;
-use bytes::Bytes;
-use enum_map::{Enum, EnumMap};
-use serde::Serialize;
+use axum::Router;
+use serde_json::json;
+use utoipa_axum::router::OpenApiRouter;
 
-pub(crate) use blocknative::{BlockPrices, SupportedChain};
-pub(crate) use etherscan::{ErrorBody as EtherscanError, GasOracle, ProxyResult};
-pub(crate) use flat::FlatPrices;
-pub(crate) use metamask::{GasPrices, SuggestedGasFees};
-pub(crate) use polygon::GasStation;
-pub(crate) use quote::{Quote, Ranges};
-pub(crate) use rrelayer::GasEstimate;
+use crate::api::openapi::examples::set_response_example;
+use crate::assembly::{Assembly, Extra};
+use crate::config::SectionKind;
+use crate::http::problem::Problem;
+use blocknative::{CHAINS_PATH, SupportedChain};
+use documents::{Document, Documents};
+use section::Compat;
 
-use crate::api::etag::Tag;
+pub(crate) const EXTRA: Extra =
+    Extra { sections: &[SectionKind::of::<Compat>()], ..Extra::new("compat", join) };
+
+/// Description of the tag.
+const DESCRIPTION: &str = "The same suggestion in the formats of other gas services, whose clients need only another \
+                           URL. `[compat] formats` selects them.";
+
+/// Tag of the routes in the OpenAPI document.
+const TAG: &str = "Drop-in formats";
+
+/// All formats.
+static FORMATS: [Format; 7] = [
+    metamask::FORMAT,
+    etherscan::FORMAT,
+    safe::FORMAT,
+    blocknative::FORMAT,
+    rrelayer::FORMAT,
+    polygon::FORMAT,
+    flat::FORMAT,
+];
 
 /// A format of another gas service.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-pub enum Format {
-    /// MetaMask's and Infura's gas API.
-    Metamask,
-    /// Etherscan's gas oracle, and its `eth_gasPrice` by GET.
-    Etherscan,
-    /// Etherscan's members with the numbers that Safe needs.
-    Safe,
-    /// Blocknative's block prices.
-    Blocknative,
-    /// The custom gas provider of rrelayer.
-    Rrelayer,
-    /// Polygon's gas station, version 2.
-    Polygon,
-    /// One object of prices by speed.
-    Flat,
+#[derive(Debug)]
+struct Format {
+    /// Name in `compat.formats`.
+    name: &'static str,
+    routes: fn() -> OpenApiRouter<Documents>,
+    /// Routes that also exist at the root if a base path is configured.
+    root_routes: fn() -> Router<Documents>,
+    /// Paths, and the documents that are examples of their responses.
+    examples: &'static [(&'static str, &'static Document)],
 }
 
-/// A set of formats.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Formats(EnumMap<Format, bool>);
-
-impl Formats {
-    /// Returns all formats.
-    #[must_use]
-    pub fn all() -> Self {
-        Self(EnumMap::from_fn(|_| true))
-    }
-
-    /// Adds a format.
-    pub fn insert(&mut self, format: Format) {
-        self.0[format] = true;
-    }
-
-    /// Returns true if the set has the format.
-    #[must_use]
-    pub fn has(self, format: Format) -> bool {
-        self.0[format]
-    }
+fn no_root_routes() -> Router<Documents> {
+    Router::new()
 }
 
-/// A response body of a format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-pub(crate) enum Document {
-    MetamaskFees,
-    MetamaskPrices,
-    EtherscanOracle,
-    EtherscanGasPrice,
-    EtherscanBlock,
-    Safe,
-    Blocknative,
-    Rrelayer,
-    Polygon,
-    Flat,
-}
-
-impl Document {
-    fn format(self) -> Format {
-        match self {
-            Self::MetamaskFees | Self::MetamaskPrices => Format::Metamask,
-            Self::EtherscanOracle | Self::EtherscanGasPrice | Self::EtherscanBlock => {
-                Format::Etherscan
+fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
+    let compat: Compat = assembly.config.section();
+    let documents = Documents::new(&assembly.store);
+    let routes = &mut assembly.routes;
+    routes.allow_any_query(TAG);
+    routes.add_tag(TAG, DESCRIPTION);
+    let (chosen, others) = FORMATS.iter().partition::<Vec<_>, _>(|it| compat.has(it.name));
+    for format in &chosen {
+        routes.add((format.routes)().with_state(documents.clone()));
+        routes.add_at_root((format.root_routes)().with_state(documents.clone()));
+    }
+    for format in others {
+        let described = (format.routes)().into_openapi();
+        let switch = format!("add {:?} to compat.formats", format.name);
+        let problem = Problem::switched_off(&format!("the {} format", format.name), &switch);
+        routes.switch_off(described.paths.paths.keys().map(String::as_str), &problem);
+    }
+    routes.write_examples(move |document, example| {
+        for (path, body) in chosen.iter().flat_map(|format| format.examples) {
+            if let Some(body) = documents::example(example.chain, body) {
+                set_response_example(document, path, body);
             }
-            Self::Safe => Format::Safe,
-            Self::Blocknative => Format::Blocknative,
-            Self::Rrelayer => Format::Rrelayer,
-            Self::Polygon => Format::Polygon,
-            Self::Flat => Format::Flat,
         }
-    }
-
-    /// Appends the JSON text; returns false if the format demands what was not observed.
-    fn write(self, quote: &Quote, out: &mut Vec<u8>) -> bool {
-        match self {
-            Self::MetamaskFees => append(out, &SuggestedGasFees::new(quote)),
-            Self::MetamaskPrices => append(out, &GasPrices::new(quote)),
-            Self::EtherscanOracle => append(out, &GasOracle::new(quote)),
-            Self::EtherscanGasPrice => append(out, &ProxyResult::gas_price(quote)),
-            Self::EtherscanBlock => append(out, &ProxyResult::newest_block(quote)),
-            Self::Safe => append(out, &GasOracle::for_safe(quote)),
-            Self::Blocknative => match BlockPrices::new(quote) {
-                Some(prices) => append(out, &prices),
-                None => return false,
-            },
-            Self::Rrelayer => append(out, &GasEstimate::new(quote)),
-            Self::Polygon => append(out, &GasStation::new(quote)),
-            Self::Flat => append(out, &FlatPrices::new(quote)),
-        }
-        true
-    }
-}
-
-fn append(out: &mut Vec<u8>, body: &impl Serialize) {
-    serde_json::to_writer(out, body).expect("a struct of numbers and strings serialises");
-}
-
-/// The documents of one chain at one time, in one allocation.
-#[derive(Debug, Default)]
-pub(crate) struct Documents {
-    json: Bytes,
-    places: EnumMap<Document, Option<Place>>,
-}
-
-/// Place of a document in the text of all, and its strong entity tag.
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    start: usize,
-    end: usize,
-    etag: Tag,
-}
-
-impl Documents {
-    /// Writes the documents of these formats.
-    pub(crate) fn new(quote: &Quote, formats: Formats) -> Self {
-        let mut json = Vec::new();
-        let places = EnumMap::from_fn(|document: Document| {
-            let start = json.len();
-            let is_served = formats.has(document.format()) && document.write(quote, &mut json);
-            let text = json.get(start..).filter(|_| is_served)?;
-            Some(Place { start, end: json.len(), etag: Tag::for_body(text) })
-        });
-        // The text is kept for as long as the suggestion.
-        json.shrink_to_fit();
-        Self { json: json.into(), places }
-    }
-
-    /// Returns a document and its entity tag; `None`: its format is not served, or demands what was not observed.
-    pub(crate) fn get(&self, document: Document) -> Option<(Bytes, HeaderValue)> {
-        let Place { start, end, etag } = self.places[document]?;
-        Some((self.json.slice(start..end), etag.header()))
-    }
+        let chains = json!([SupportedChain::new(example.chain.config())]);
+        set_response_example(document, CHAINS_PATH, chains);
+    });
+    Ok(())
 }
 
 #[cfg(test)]

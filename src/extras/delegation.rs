@@ -9,40 +9,75 @@
 //! the contract is read, if it is the fallback. A request with a client's own key is neither cached nor coalesced: an
 //! error about the key must not reach another client. It takes no permit of the rate limit either.
 
-pub(crate) mod address;
 mod api_client;
 mod budget;
 mod coalescing;
 mod lookup;
+mod openapi;
 pub(crate) mod registry;
 mod registry_reader;
-pub(crate) mod routes;
-pub(crate) mod section;
+mod routes;
+mod section;
+mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use alloy_primitives::Address;
+use anyhow::Context;
 use bytes::Bytes;
 use enum_map::{Enum, EnumMap};
+use prometheus_client::metrics::family::Family;
 use serde_json::value::{RawValue, to_raw_value};
 
 pub(crate) use api_client::{ApiResponse, Caller, X_API_KEY};
 pub(crate) use lookup::{DelegationLookup, LookupBlock, LookupKind};
 
-use super::replicas::SharedBudget;
-use super::rpc::reads;
-use super::rpc::reads::{ChainReads, ReadError, ReadRejection, Reads};
-use super::verification::proxy::ProxyError;
-use crate::api::wire;
-use crate::config::{self, DelegationSource};
+use crate::assembly::{Assembly, Extra, SharedRateLimit, SharedRateLimits};
+use crate::config::SectionKind;
+use crate::extras::rpc::reads;
+use crate::extras::rpc::reads::{ChainReads, ReadError, ReadRejection, Reads};
+use crate::extras::verification::proxy::ProxyError;
 use crate::http::client_limits::ClientHandle;
 use crate::observe::log_on_change::LogOnChange;
-use crate::observe::metrics::{Counter, Metrics, OutcomeLabels, counters};
+use crate::observe::metrics::{Counter, Metrics, counters, labels, metric_set};
 use api_client::ApiClient;
 use coalescing::CoalescingClient;
 use registry::{CheckResult, Delegation, DelegationChange, Direction, InvalidReturnData};
 use registry_reader::RegistryReader;
+use section::{Delegation as Section, DelegationSource};
+
+pub(crate) const EXTRA: Extra =
+    Extra { sections: &[SectionKind::of::<Section>()], ..Extra::new("delegation", join) };
+
+metric_set! {
+    /// Metrics of look-ups.
+    DelegationMetrics {
+        /// Delegation look-ups by the source of the response, or by the reason for the failure
+        delegation_lookups_total: Family<OutcomeLabels, Counter>,
+        /// Requests to the delegation API without a key: shared (allowed by Redis), local (allowed by this replica alone),
+        /// or exhausted (not sent)
+        delegation_budget_total: Family<OutcomeLabels, Counter>,
+    }
+}
+
+labels! {
+    OutcomeLabels { outcome: &'static str }
+}
+
+/// Adds the look-ups and the transactions, or says which key switches them on. Chains are read through the reads that
+/// JSON-RPC offers.
+fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
+    assembly.metrics.set::<DelegationMetrics>();
+    let config: Section = assembly.config.section();
+    let reads: Reads = assembly.offered().context("delegation needs the reads of JSON-RPC")?;
+    let shared = assembly.offered::<Arc<dyn SharedRateLimits>>();
+    let shared = shared.map(|limits| limits.for_api(&config.api_url));
+    let delegations = Delegations::new(&config, &reads, shared, &assembly.metrics);
+    let delegations = delegations.context("cannot set up the HTTP client")?;
+    routes::add(&mut assembly.routes, &config, delegations);
+    Ok(())
+}
 
 /// Delegation look-ups. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -126,9 +161,9 @@ impl Delegations {
     ///
     /// Fails if the TLS backend cannot start.
     pub fn new(
-        config: &config::Delegation,
+        config: &Section,
         reads: &Reads,
-        shared_budget: Option<SharedBudget>,
+        shared_budget: Option<Arc<dyn SharedRateLimit>>,
         metrics: &Metrics,
     ) -> Result<Option<Self>, reqwest::Error> {
         let api = match config.source {
@@ -139,15 +174,14 @@ impl Delegations {
                 Some(CoalescingClient::new(api, config.cache_ttl, metrics))
             }
         };
+        let own = metrics.set::<DelegationMetrics>();
         let inner = Inner {
             api,
             falls_back: config.source == DelegationSource::ApiThenChain,
             registry: config.registry_address,
             reads: reads.clone(),
             gas_log: LogOnChange::default(),
-            counters: counters(&metrics.delegation_lookups_total, |outcome| OutcomeLabels {
-                outcome,
-            }),
+            counters: counters(&own.delegation_lookups_total, |outcome| OutcomeLabels { outcome }),
         };
         Ok(Some(Self { inner: Arc::new(inner) }))
     }

@@ -6,19 +6,22 @@ mod replay;
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use toml_edit::DocumentMut;
 
-use crate::config::{self, Config, ConfigErrors};
+use crate::assembly::{CommandContext, CommandError, Extra, ExtraCommand, ListenerArgs, Outcome};
+use crate::config::{Config, ConfigErrors, SectionKind};
 
 pub use recording::{DemoRecording, InvalidRecording};
 pub use replay::{BlockTiming, Replay};
@@ -31,8 +34,51 @@ const RECORDINGS: [(&str, &[u8]); 2] = [
     ("ethereum", include_bytes!("demo/recordings/ethereum.json.gz")),
 ];
 
-/// Returns the configuration of the recorded chains, with nodes at `address` and this `block_time`. Their quotes are
-/// graded completely.
+pub(crate) const EXTRA: Extra = Extra {
+    command: Some(ExtraCommand { describe: || DemoArgs::augment_args(command()), run }),
+    ..Extra::new("demo", |_| Ok(()))
+};
+
+/// Arguments of the command.
+#[derive(Debug, Args)]
+struct DemoArgs {
+    /// Block time of the recorded chains, from 10ms to 1h
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_block_time)]
+    block_time: Duration,
+    /// How early or late a block may come, in percent of the block time, from 0 to 40
+    #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=40))]
+    jitter: u8,
+    #[command(flatten)]
+    listeners: ListenerArgs,
+}
+
+fn command() -> Command {
+    let about = "Run the service on recorded blocks of Ethereum and Base; needs no network";
+    Command::new("demo").about(about)
+}
+
+/// Starts the recorded chains, and runs the service on them. Nothing is shared or kept: other replicas, and later
+/// starts, would take recorded data for live data.
+fn run(arguments: &ArgMatches, context: &CommandContext<'_>) -> Result<Outcome, CommandError> {
+    let arguments = DemoArgs::from_arg_matches(arguments).unwrap_or_else(|error| error.exit());
+    let DemoArgs { block_time, jitter, listeners } = arguments;
+    let mut config = context.load(&listeners.overrides())?;
+    let node = ReplayNode::bind(BlockTiming { block_time, jitter });
+    let node = node.context("cannot start the recorded chains").map_err(CommandError::Runtime)?;
+    let address = node.address().map_err(|error| CommandError::Runtime(error.into()))?;
+    let recorded = chain_configs(address, block_time, context.sections);
+    config.take_chains(recorded.map_err(CommandError::Configuration)?, "recorded chains");
+    Ok(Outcome::Serve(Box::new(config), Box::pin(async { Ok(node.run().await?) })))
+}
+
+fn parse_block_time(text: &str) -> Result<Duration, String> {
+    let duration = humantime::parse_duration(text).map_err(|error| error.to_string())?;
+    let allowed = Duration::from_millis(10)..=Duration::from_hours(1);
+    if allowed.contains(&duration) { Ok(duration) } else { Err("must be from 10ms to 1h".into()) }
+}
+
+/// Returns the configuration of the recorded chains, with nodes at `address`, this `block_time`, and these sections. Their
+/// quotes are graded completely.
 ///
 /// # Errors
 ///
@@ -40,16 +86,22 @@ const RECORDINGS: [(&str, &[u8]); 2] = [
 pub fn chain_configs(
     address: SocketAddr,
     block_time: Duration,
-) -> Result<Vec<config::Chain>, ConfigErrors> {
+    sections: &[SectionKind],
+) -> Result<Config, ConfigErrors> {
     /// Minimum `max_age` of a demo chain. With long block times it is five block times.
     const MIN_MAX_AGE: Duration = Duration::from_secs(30);
     let text = CHAINS_TOML.replace("127.0.0.1:0", &address.to_string());
-    let mut chains = Config::from_toml(&text)?.chains;
-    for chain in &mut chains {
+    let mut document: DocumentMut = text.parse().expect("the built-in file is TOML");
+    // A build without a feature does not know its section.
+    document.retain(|name, _| {
+        name == "chains" || sections.iter().any(|section| section.name() == name)
+    });
+    let mut config = Config::from_toml(&document.to_string(), sections)?;
+    for chain in &mut config.chains {
         chain.block_time = block_time;
         chain.max_age = block_time.saturating_mul(5).max(MIN_MAX_AGE);
     }
-    Ok(chains)
+    Ok(config)
 }
 
 /// Nodes of all recorded chains behind one loopback port, one path each. The chains start when this is created, so a
@@ -66,14 +118,15 @@ impl ReplayNode {
     /// # Errors
     ///
     /// Fails if no port can be bound.
-    pub async fn bind(timing: BlockTiming) -> io::Result<Self> {
+    pub fn bind(timing: BlockTiming) -> io::Result<Self> {
         let mut replays = BTreeMap::new();
         for (key, bytes) in RECORDINGS {
             let recording = DemoRecording::from_gzip(bytes).map_err(io::Error::other)?;
             replays.insert(key, Replay::start_now(recording, timing));
         }
         let replays = Arc::new(replays);
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        listener.set_nonblocking(true)?;
         Ok(Self { listener, replays })
     }
 
@@ -93,7 +146,8 @@ impl ReplayNode {
     /// Fails if the listener fails.
     pub async fn run(self) -> io::Result<()> {
         let app = Router::new().route("/{chain}", post(handle_rpc)).with_state(self.replays);
-        axum::serve(self.listener, app).await
+        let listener = tokio::net::TcpListener::from_std(self.listener)?;
+        axum::serve(listener, app).await
     }
 }
 

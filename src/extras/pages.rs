@@ -1,49 +1,46 @@
 //! The web pages and their resources, compiled into the binary.
 //!
-//! The pages load resources from this service only, which their Content-Security-Policy enforces. No script of this
-//! service builds HTML from text. Resources are compressed once, pages on each request.
+//! No script of this service builds HTML from text.
 
-use std::io::Read;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use axum::body::Body;
+use axum::Router;
 use axum::extract::{OriginalUri, State};
-use axum::http::HeaderName;
-use axum::http::header::{self, HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
-use axum::{Extension, Router};
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::read::{GzDecoder, GzEncoder};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
-use crate::api::etag;
 use crate::api::openapi::components::{CommonErrors, IfNoneMatch, PageNotModified};
-use crate::http::chunked_body::{Charged, ChunkedBody};
-use crate::http::response_body::accepts_gzip;
+use crate::api::static_files::{Asset, ContentPolicy, StaticFile, page_response, serve_files};
+use crate::assembly::{Assembly, Extra};
 
-/// A file and the path it is served at.
-struct StaticFile {
-    path: &'static str,
-    content_type: &'static str,
-    text: &'static str,
+pub(crate) const EXTRA: Extra = Extra::new("pages", join);
+
+/// Tag of pages in the OpenAPI document. Links to pages carry parameters of other services.
+const TAG: &str = "Pages";
+
+/// Page of the form for contract verification, relative to the dashboard.
+const FORM: &str = "verify";
+
+/// Adds the dashboard and the page with the document. The dashboard links to the pages that other rooms have offered.
+fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
+    let page = DashboardPage::new(assembly.routes.has_link(FORM));
+    let described = OpenApiRouter::new().routes(routes!(dashboard)).routes(routes!(docs));
+    let routes = &mut assembly.routes;
+    routes.add(described.with_state(page.clone()));
+    routes.add_undescribed(assets());
+    routes.allow_any_query(TAG);
+    let description = "Web pages for people. The resources that these pages load are not listed.";
+    routes.add_tag(TAG, description);
+    let root = format!("{}/", assembly.config.server.base_path);
+    if root != "/" {
+        let page = Router::new().route(&root, get(dashboard)).with_state(page);
+        routes.add_at_root(page);
+    }
+    Ok(())
 }
-
-impl StaticFile {
-    const fn css(path: &'static str, text: &'static str) -> Self {
-        Self { path, content_type: "text/css; charset=utf-8", text }
-    }
-
-    const fn js(path: &'static str, text: &'static str) -> Self {
-        Self { path, content_type: "text/javascript; charset=utf-8", text }
-    }
-
-    const fn svg(path: &'static str, text: &'static str) -> Self {
-        Self { path, content_type: "image/svg+xml", text }
-    }
-}
-
-const HTML: &str = "text/html; charset=utf-8";
 
 const DASHBOARD: &str = include_str!("pages/dashboard.html");
 
@@ -88,19 +85,6 @@ const DASHBOARD_ASSETS: [StaticFile; 27] = [
     StaticFile::svg("/favicon.svg", include_str!("pages/favicon.svg")),
 ];
 
-const VERIFICATION_FORM: &str = include_str!("pages/verify.html");
-
-/// Resources of the form. It hashes with noble-hashes, whose files are unchanged copies of the published ones.
-const FORM_ASSETS: [StaticFile; 7] = [
-    StaticFile::css("/verify/style.css", include_str!("pages/verify/style.css")),
-    StaticFile::js("/verify/page.js", include_str!("pages/verify/page.js")),
-    StaticFile::js("/verify/files.js", include_str!("pages/verify/files.js")),
-    StaticFile::js("/verify/submit.js", include_str!("pages/verify/submit.js")),
-    StaticFile::js("/verify/noble/sha3.js", include_str!("pages/verify/noble/sha3.js")),
-    StaticFile::js("/verify/noble/_u64.js", include_str!("pages/verify/noble/_u64.js")),
-    StaticFile::js("/verify/noble/utils.js", include_str!("pages/verify/noble/utils.js")),
-];
-
 /// The page that shows the document at `/openapi.json`.
 const DOCS: &str = include_str!("pages/docs.html");
 
@@ -108,25 +92,6 @@ const DOCS: &str = include_str!("pages/docs.html");
 const DOCS_ASSETS: [StaticFile; 2] = [
     StaticFile::js("/docs/initializer.js", include_str!("pages/docs/initializer.js")),
     StaticFile::css("/docs/style.css", include_str!("pages/docs/style.css")),
-];
-
-/// Policy of what a page may load besides scripts, styles and data of this service.
-#[derive(Clone, Copy)]
-enum ContentPolicy {
-    /// Images of this service, and in `data:` URLs.
-    OwnImages,
-    /// Also what Swagger UI builds itself: styles, and images and markup from responses.
-    SwaggerUi,
-}
-
-const PAGE_HEADERS: [(HeaderName, HeaderValue); 3] = [
-    (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
-    (
-        HeaderName::from_static("cross-origin-opener-policy"),
-        HeaderValue::from_static("same-origin"),
-    ),
-    // Browsers revalidate every time, so a new version shows at once.
-    (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
 ];
 
 /// Dashboard
@@ -175,25 +140,6 @@ impl DashboardPage {
     }
 }
 
-/// Form for contract verification
-///
-/// It uses the dashboard's palette.
-#[utoipa::path(
-    get,
-    path = "/verify",
-    operation_id = "showVerificationForm",
-    tag = "Pages",
-    params(IfNoneMatch),
-    responses(
-        CommonErrors, PageNotModified,
-        (status = 200, description = "The form.", content_type = "text/html", body = String,
-            headers(("ETag"), ("Cache-Control"), ("Content-Security-Policy"))),
-    )
-)]
-pub(crate) async fn verification_form() -> Response {
-    page_response(Bytes::from_static(VERIFICATION_FORM.as_bytes()), ContentPolicy::OwnImages)
-}
-
 /// This document as a web page
 #[utoipa::path(
     get,
@@ -221,26 +167,6 @@ pub(crate) fn assets() -> Router {
         .route("/docs/", get(to_docs))
 }
 
-/// Serves the resources of the form for contract verification.
-pub(crate) fn form_assets() -> Router {
-    let to_form = || async { Redirect::permanent("../verify") };
-    serve_files(&FORM_ASSETS, ContentPolicy::OwnImages).route("/verify/", get(to_form))
-}
-
-fn serve_files(
-    files: impl IntoIterator<Item = &'static StaticFile>,
-    content_policy: ContentPolicy,
-) -> Router {
-    files.into_iter().fold(Router::new(), |routes, file| {
-        let mut gzip = Vec::new();
-        GzEncoder::new(file.text.as_bytes(), Compression::best())
-            .read_to_end(&mut gzip)
-            .expect("memory can be read");
-        let asset = Asset::new(file.content_type, gzip.into(), content_policy);
-        routes.merge(asset.serve_at(file.path))
-    })
-}
-
 /// Serves a file of Swagger UI, which the crate has compressed.
 fn swagger_ui(name: &str, content_type: &'static str) -> Router {
     let config = utoipa_swagger_ui::Config::new([""]);
@@ -248,87 +174,4 @@ fn swagger_ui(name: &str, content_type: &'static str) -> Router {
     let file = file.filter(|file| file.gzpipped).expect("the crate has this file, compressed");
     Asset::new(content_type, file.bytes.into_owned().into(), ContentPolicy::SwaggerUi)
         .serve_at(&format!("/docs/{name}"))
-}
-
-/// A compressed resource of a page.
-struct Asset {
-    content_type: &'static str,
-    gzip: Bytes,
-    /// For clients that do not accept gzip, once there was one.
-    plain: OnceLock<Bytes>,
-    etag: HeaderValue,
-    content_policy: ContentPolicy,
-}
-
-impl Asset {
-    fn new(content_type: &'static str, gzip: Bytes, content_policy: ContentPolicy) -> Self {
-        Self {
-            content_type,
-            etag: etag::for_body(&gzip),
-            gzip,
-            plain: OnceLock::new(),
-            content_policy,
-        }
-    }
-
-    fn serve_at(self, path: &str) -> Router {
-        let asset = Arc::new(self);
-        Router::new().route(path, get(async move |request: HeaderMap| asset.response(&request)))
-    }
-
-    fn response(&self, request: &HeaderMap) -> Response {
-        let is_compressed = accepts_gzip(request);
-        let decompress = || {
-            let mut bytes = Vec::new();
-            let read = GzDecoder::new(&*self.gzip).read_to_end(&mut bytes);
-            read.expect("the resource is valid gzip");
-            bytes.into()
-        };
-        let body = if is_compressed { &self.gzip } else { self.plain.get_or_init(decompress) };
-        let mut response =
-            response(&self.etag, self.content_type, body.clone(), self.content_policy);
-        let headers = response.headers_mut();
-        headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
-        if is_compressed {
-            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-        }
-        response
-    }
-}
-
-fn page_response(html: Bytes, content_policy: ContentPolicy) -> Response {
-    response(&etag::for_body(&html), HTML, html, content_policy)
-}
-
-fn response(
-    tag: &HeaderValue,
-    content_type: &'static str,
-    body: Bytes,
-    content_policy: ContentPolicy,
-) -> Response {
-    let content_type = HeaderValue::from_static(content_type);
-    let headers =
-        [(header::CONTENT_TYPE, content_type), (header::CONTENT_LENGTH, body.len().into())];
-    let body = Body::from(ChunkedBody::from(body));
-    let mut response = (headers, Extension(Charged), body).into_response();
-    let headers = response.headers_mut();
-    headers.extend(PAGE_HEADERS);
-    headers.insert(header::CONTENT_SECURITY_POLICY, content_policy.header());
-    headers.insert(header::ETAG, tag.clone());
-    response
-}
-
-impl ContentPolicy {
-    /// Returns the `Content-Security-Policy`.
-    fn header(self) -> HeaderValue {
-        let [styles, images, types] = match self {
-            Self::OwnImages => ["", "'self' data:", "; require-trusted-types-for 'script'"],
-            Self::SwaggerUi => [" 'unsafe-inline'", "'self' data: blob:", ""],
-        };
-        let policy = format!(
-            "default-src 'none'; script-src 'self'; style-src 'self'{styles}; connect-src 'self'; \
-             img-src {images}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'{types}"
-        );
-        HeaderValue::try_from(policy).expect("letters and punctuation are a header value")
-    }
 }

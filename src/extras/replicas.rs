@@ -41,72 +41,51 @@
 
 mod chain_state;
 mod connection;
+mod metrics;
 mod poll_coordinator;
 mod redis_clock;
-pub(crate) mod section;
+mod section;
 mod shared_budget;
 mod shared_fee_history;
 
-use std::convert::Infallible;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
-pub use poll_coordinator::{Action, PollCoordinator, PollGrant, PollOutcome};
-pub use shared_budget::SharedBudget;
-pub use shared_fee_history::{AdoptOutcome, SharedFeeHistory};
+use anyhow::Context;
 
-use crate::config::{self, UpstreamUrl};
-use crate::nodes::ChainUpstreams;
-use crate::observe::metrics::Metrics;
+use crate::assembly::{Assembly, Extra, SharedRateLimits};
+use crate::config::SectionKind;
+use crate::poll::SharedPolls;
 use chain_state::SharedChainState;
-use connection::{Connector, RedisHandle};
+use connection::Connector;
+use metrics::ReplicaMetrics;
+use poll_coordinator::PollCoordinator;
+use section::Redis;
+use shared_budget::Budgets;
 
-/// Coordination of all chains, not connected yet.
-#[derive(Debug)]
-pub struct ReplicaSync {
-    connector: Connector,
-    redis: RedisHandle,
-    /// One coordinator per chain, in the order of the chains.
-    coordinators: Vec<PollCoordinator>,
-}
+pub(crate) const EXTRA: Extra =
+    Extra { sections: &[SectionKind::of::<Redis>()], ..Extra::new("replicas", join) };
 
-impl ReplicaSync {
-    /// Creates the coordination of `chains` and their `upstreams`, which are in the same order; `None` without
-    /// `redis.url`.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the Redis client cannot be created.
-    pub fn new(
-        config: &config::Redis,
-        chains: &[config::Chain],
-        upstreams: &[Arc<ChainUpstreams>],
-        metrics: &Metrics,
-    ) -> anyhow::Result<Option<Self>> {
-        let Some(url) = &config.url else { return Ok(None) };
-        let (mut connector, redis) = Connector::new(url, metrics)?;
-        let replica_id = format!("{:016x}", RandomState::new().hash_one(std::process::id()));
-        let coordinators = chains.iter().zip(upstreams).map(|(chain, upstreams)| {
-            let (redis, replica_id) = (redis.clone(), replica_id.clone());
-            let chain_state = SharedChainState::new(chain, redis, url.database(), replica_id);
-            let inbox = connector.open_inbox(chain_state.channel.clone());
-            PollCoordinator::new(chain, chain_state, Arc::clone(upstreams), inbox, metrics)
-        });
-        let coordinators = coordinators.collect();
-        Ok(Some(Self { connector, redis, coordinators }))
-    }
-
-    /// Returns the shared rate limit of the API at this URL. Redis gets only a fingerprint of the URL.
-    #[must_use]
-    pub fn shared_budget(&self, api: &UpstreamUrl) -> SharedBudget {
-        SharedBudget::new(self.redis.clone(), api)
-    }
-
-    /// Returns the coordinator of each chain, and the task that maintains the connection. The task never ends by
-    /// itself.
-    pub fn into_parts(
-        self,
-    ) -> (Vec<PollCoordinator>, impl Future<Output = Infallible> + Send + 'static) {
-        (self.coordinators, self.connector.run())
-    }
+/// Shares the polls of all chains, and offers rate limits that replicas share, if `redis.url` is set.
+fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
+    assembly.metrics.set::<ReplicaMetrics>();
+    let Redis { url: Some(url) } = assembly.config.section() else { return Ok(()) };
+    let (mut connector, redis) =
+        Connector::new(&url, &assembly.metrics).context("cannot set up the Redis client")?;
+    let replica_id = format!("{:016x}", RandomState::new().hash_one(std::process::id()));
+    let chains = assembly.config.chains.iter().zip(&assembly.upstreams);
+    let coordinators = chains.map(|(chain, upstreams)| {
+        let (redis, replica_id) = (redis.clone(), replica_id.clone());
+        let chain_state = SharedChainState::new(chain, redis, url.database(), replica_id);
+        let inbox = connector.open_inbox(chain_state.channel.clone());
+        let upstreams = Arc::clone(upstreams);
+        let coordinator =
+            PollCoordinator::new(chain, chain_state, upstreams, inbox, &assembly.metrics);
+        Box::new(coordinator) as Box<dyn SharedPolls>
+    });
+    let coordinators = coordinators.collect();
+    assembly.share_polls(coordinators);
+    assembly.offer::<Arc<dyn SharedRateLimits>>(Arc::new(Budgets::new(redis)));
+    assembly.add_task(async { match connector.run().await {} });
+    Ok(())
 }

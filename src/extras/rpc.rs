@@ -3,6 +3,7 @@
 //! JSON-RPC responses have HTTP status 200, errors included. A request with notifications only gets 204. Notifications
 //! are ignored: every allowed method is a read, which is useless without a response.
 
+mod openapi;
 pub mod reads;
 mod request;
 mod response;
@@ -14,21 +15,84 @@ use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, StreamExt};
+use prometheus_client::metrics::family::Family;
+use serde_json::json;
 use serde_json::value::RawValue;
+use utoipa::openapi::RefOr;
+use utoipa::{PartialSchema, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
+use crate::api::extractors::ChainParam;
 use crate::api::openapi::components::{
     CommonErrors, PayloadTooLarge, UnknownChain, UnsupportedMediaType,
 };
-use crate::api::openapi::schemas::{RpcRequest, RpcResponseBody};
+use crate::api::openapi::examples::{set_request_example, set_response_example};
+use crate::assembly::{Assembly, Extra};
+use crate::config::SectionKind;
 use crate::http::chunked_body::Charged;
 use crate::http::client_limits::ClientHandle;
-use crate::http::extractors::ChainParam;
 use crate::http::problem::Problem;
 use crate::http::request_body;
 use crate::observe::memory_budget::{MemoryBudget, MemoryExhausted};
+use crate::observe::metrics::{ChainOutcomeLabels, Counter, metric_set};
+use openapi::{RpcCall, RpcRequest, RpcResponseBody};
 use reads::{Caller, ChainReads, NodeResponse, Reads};
 use request::{RequestObject, RpcError, RpcPayload};
 use response::RpcResponseBuilder;
+use section::Rpc;
+
+pub(crate) const EXTRA: Extra =
+    Extra { sections: &[SectionKind::of::<Rpc>()], ..Extra::new("rpc", join) };
+
+metric_set! {
+    /// Metrics of reads.
+    ReadMetrics {
+        /// Reads of chain state for clients by outcome
+        reads_total: Family<ChainOutcomeLabels, Counter>,
+    }
+}
+
+/// Adds the route, and offers [`Reads`] to other rooms.
+fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
+    let Assembly { config, store, upstreams, memory, metrics, .. } = &*assembly;
+    let reads = Reads::new(&config.section(), store, upstreams, memory, metrics);
+    let is_on = config.chains.iter().any(|chain| chain.json_rpc);
+    let route = OpenApiRouter::new().routes(routes!(call_rpc)).with_state(reads.clone());
+    assembly.offer(reads);
+    let routes = &mut assembly.routes;
+    if !is_on {
+        // The route says which key of the chain switches it on.
+        routes.add_undescribed(route.into());
+        return Ok(());
+    }
+    routes.add(route);
+    routes.add_tag(TAG, "Reads of chain state, forwarded to the chain's nodes.");
+    routes.change_document(|document| {
+        let components = document.components.get_or_insert_default();
+        components.schemas.insert(RpcCall::name().into_owned(), RpcCall::schema());
+    });
+    routes.keep_schema("RpcCall");
+    routes.change_operations(|path, operation| {
+        if let Some(RefOr::T(body)) = &mut operation.request_body
+            && path == PATH
+        {
+            // A missing body gets the same error as any other invalid one.
+            body.required = None;
+        }
+    });
+    routes.write_examples(|document, example| {
+        let id = example.chain.config().chain_id;
+        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_chainId" });
+        set_request_example(document, PATH, call);
+        let response = json!({ "jsonrpc": "2.0", "id": 1, "result": format!("{id:#x}") });
+        set_response_example(document, PATH, response);
+    });
+    Ok(())
+}
+
+const TAG: &str = "JSON-RPC";
+const PATH: &str = "/rpc/{chain}";
 
 /// Calls of one batch that run concurrently. Limits a batch's share of the chain's concurrent calls.
 const BATCH_CONCURRENCY: usize = 16;
@@ -38,9 +102,9 @@ const BATCH_CONCURRENCY: usize = 16;
 /// Accepts one JSON-RPC 2.0 call, or a batch. The responses of a batch are in its order.
 #[utoipa::path(
     post,
-    path = "/rpc/{chain}",
+    path = PATH,
     operation_id = "callRpc",
-    tag = "JSON-RPC",
+    tag = TAG,
     params(ChainParam),
     request_body(content = RpcRequest, content_type = "application/json"),
     responses(
@@ -51,7 +115,7 @@ const BATCH_CONCURRENCY: usize = 16;
         (status = 204, description = "All calls were notifications."),
     )
 )]
-pub(crate) async fn call_rpc(
+async fn call_rpc(
     State(reads): State<Reads>,
     chain: Result<Path<String>, PathRejection>,
     request: Request,
@@ -60,7 +124,7 @@ pub(crate) async fn call_rpc(
     let chain = reads.chain(&name).ok_or_else(|| Problem::unknown_chain(&name, reads.keys()))?;
     let config = chain.chain().config();
     if !config.json_rpc {
-        return Err(Problem::json_rpc_off(&config.key));
+        return Err(json_rpc_off(&config.key));
     }
     let client = ClientHandle::from_request(&request);
     let body = request_body::read_body(request, reads.limits().max_body, reads.memory()).await?;
@@ -91,6 +155,11 @@ pub(crate) async fn call_rpc(
     };
     client.charge_response(response.size());
     Ok(response.into_response())
+}
+
+/// Returns the problem of a read of a chain whose reads are off.
+fn json_rpc_off(chain: &str) -> Problem {
+    Problem::switched_off("JSON-RPC", &format!("set chains.{chain}.json_rpc = true"))
 }
 
 /// Responds to a batch with `error` for each id: some clients fail on a single error. Members without a readable id get

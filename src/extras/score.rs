@@ -7,21 +7,51 @@
 //! A score covers the last hour: at least 100 and at most 1,000 quotes. A restart begins anew. With replicas, each
 //! replica grades what it served itself. Until a head is 25 blocks deep, a reorg replaces its blocks by number.
 
-pub(crate) mod gauges;
+mod gauges;
 mod grade;
+mod metrics;
 mod packed_grade;
-pub(crate) mod routes;
-pub(crate) mod section;
+mod routes;
+mod section;
+mod state;
 mod summary;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::assembly::{Assembly, Extra};
+use crate::config::SectionKind;
 use crate::fees::{Block, FeeHistory, Market, Pricing, Rewards};
 use grade::{Grade, Quote, TipOutcome, grade};
+use metrics::ScoreMetrics;
 use packed_grade::PackedGrade;
+use state::Scores;
 
 pub use summary::{Calibration, Quantiles, Score, TierScore};
+
+pub(crate) const EXTRA: Extra =
+    Extra { sections: &[SectionKind::of::<section::Score>()], ..Extra::new("score", join) };
+
+/// Grades what is published, and adds the route and the gauges.
+fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
+    let scores = Scores::new(&assembly.store);
+    assembly.observe(|chain| Arc::clone(scores.of(chain)));
+    let metrics = assembly.metrics.set::<ScoreMetrics>();
+    let (of_gauges, store) = (scores.clone(), assembly.store.clone());
+    assembly.metrics.on_scrape(move |_| {
+        for chain in store.chains() {
+            gauges::update(&metrics, chain, &of_gauges);
+        }
+    });
+    let routes = OpenApiRouter::new().routes(routes!(routes::get_score));
+    assembly.routes.add(routes.with_state(scores));
+    assembly.routes.write_examples(routes::write_example);
+    Ok(())
+}
 
 /// Distances in blocks at which base fees are compared.
 pub const DISTANCES: [usize; 3] = [1, 5, 25];

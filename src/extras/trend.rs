@@ -11,26 +11,43 @@
 //! hour of the new time on is removed, because the old clock was wrong.
 
 mod bucket;
-pub(crate) mod file;
+mod file;
 mod fill;
 mod level;
+mod members;
 mod observation;
 mod open_hour;
-pub(crate) mod refill;
-pub(crate) mod routes;
+mod openapi;
+mod refill;
+mod routes;
 mod saved;
-pub(crate) mod section;
+mod section;
+mod state;
+mod wire;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::assembly::{Assembly, Extra, Task};
+use crate::config::SectionKind;
+
 pub use bucket::{Bucket, Range, Sample};
+use file::HistoryFile;
 pub(crate) use fill::RefilledHour;
 pub use level::{Level, PriceLevel};
 pub use observation::Observation;
 pub(crate) use observation::{DatedBlock, PastSpan};
 use open_hour::OpenHour;
+use refill::HistoryRefill;
+use routes::TrendSerializer;
 pub use saved::SavedTrend;
+use section::History;
+pub use state::{TrendAge, TrendReading, Trends};
 
 const MINUTE: u32 = 60;
 const TEN_MINUTES: u32 = 600;
@@ -39,6 +56,46 @@ const HOURS_PER_DAY: u32 = 24;
 
 /// Longest time of the hourly buckets.
 pub const MAX_DAYS: u32 = 7;
+
+pub(crate) const EXTRA: Extra =
+    Extra { sections: &[SectionKind::of::<History>()], ..Extra::new("trend", join) };
+
+/// Summarises what is published, fills gaps from the nodes, keeps the trends in a file, and adds the route and the
+/// members of the fee market.
+fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
+    let history: History = assembly.config.section();
+    let trends = Trends::new(&assembly.store, history.days);
+    assembly.observe(|chain| Arc::clone(trends.of(chain)));
+    let file = HistoryFile::new(&history, &trends);
+    assembly.at_end(file.clone().map(|file| async move {
+        file.save().await;
+    }));
+    let (memory, upstreams) = (assembly.memory.clone(), assembly.upstreams.clone());
+    let chains = trends.clone();
+    assembly.before_polls(async move {
+        let mut tasks: Vec<Task> = Vec::new();
+        if let Some(file) = file {
+            let restored = file.clone();
+            // A failure was logged, and no polls wait for it.
+            let _ = tokio::task::spawn_blocking(move || restored.restore()).await;
+            tasks.push(Box::pin(async { match file.keep().await {} }));
+        }
+        let turns = Arc::new(Semaphore::new(refill::MAX_CONCURRENT));
+        if history.refill {
+            for (chain, upstreams) in chains.store.chains().iter().zip(&upstreams) {
+                let refill = HistoryRefill::new(chain, &chains, upstreams, &memory, &turns);
+                tasks.push(Box::pin(async { match refill.run().await {} }));
+            }
+        }
+        tasks
+    });
+    let serializer = TrendSerializer::new(&trends, &assembly.memory, &assembly.metrics);
+    let routes = OpenApiRouter::new().routes(routes!(routes::get_fee_trend));
+    assembly.routes.add(routes.with_state(serializer));
+    assembly.routes.add_market_member(members::of(&trends));
+    assembly.routes.write_examples(routes::write_example);
+    Ok(())
+}
 
 /// Time that is shown, and the width of its buckets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

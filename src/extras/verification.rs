@@ -4,30 +4,88 @@
 //! built from them. Status and body of the response are the upstream's, including 404 and 500, which describe
 //! contracts.
 
-pub(crate) mod openapi;
+mod form;
+mod openapi;
 pub mod proxy;
-pub(crate) mod section;
+mod section;
 
+use anyhow::Context;
+use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, VARY};
-use axum::http::{Method, StatusCode, Uri};
+use axum::http::{Method, Uri};
 use axum::response::Response;
+use axum::routing::any;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
+use crate::api::openapi::upstream_responses;
+use crate::assembly::{Assembly, Extra};
+use crate::config::SectionKind;
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::{PassThroughError, Problem, ProblemCode};
 use crate::http::request_body::LimitedBody;
-use proxy::{Proxy, ProxyError, ProxyRequest};
+use proxy::{Proxy, ProxyError, ProxyRequest, RequestMetrics};
+use section::Verification;
+
+pub(crate) const EXTRA: Extra =
+    Extra { sections: &[SectionKind::of::<Verification>()], ..Extra::new("verification", join) };
+
+/// Adds the forwarded paths and the form, or says which key switches them on.
+fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
+    assembly.metrics.set::<RequestMetrics>();
+    let config: Verification = assembly.config.section();
+    let proxy = Proxy::for_verification(&config, &assembly.metrics);
+    let proxy = proxy.context("cannot set up the HTTP client")?;
+    let routes = &mut assembly.routes;
+    routes.add_hint(hint);
+    routes.add_example_problems(
+        [ProxyError::Unreachable, ProxyError::InvalidResponse, ProxyError::Timeout]
+            .map(|error| error.problem(UPSTREAM)),
+    );
+    let paths = [PATH_PREFIX, "/verification/", "/verification/{*path}"];
+    let Some(proxy) = proxy else {
+        let switch = "set verification.url to a Sourcify server";
+        let problem = Problem::switched_off("contract verification", switch);
+        routes.switch_off([FORM_PATH].into_iter().chain(paths), &problem);
+        return Ok(());
+    };
+    let state = VerificationState { proxy, max_body: config.max_body };
+    // A verification compiles code, so these routes have a deadline of their own.
+    let forwarded = paths.into_iter().fold(Router::new(), |routes, path| {
+        routes.route(path, any(forward).with_state(state.clone()))
+    });
+    routes.add_untimed_undescribed(forwarded);
+    routes.add(OpenApiRouter::new().routes(routes!(form::verification_form)));
+    routes.add_undescribed(form::form_assets());
+    routes.add_link("verify");
+    routes.allow_any_query(openapi::TAG);
+    routes.add_tag(openapi::TAG, openapi::DESCRIPTION);
+    routes.change_document(|document| document.paths.paths.extend(openapi::paths()));
+    routes.change_operations(|path, operation| {
+        if path.starts_with(PATH_PREFIX) {
+            let statuses = ["200", "2XX", "3XX", "4XX", "5XX"];
+            upstream_responses::add(operation, &statuses, |schema| schema);
+        }
+    });
+    Ok(())
+}
+
+/// Name of the upstream in problems.
+const UPSTREAM: &str = "verification service";
+
+const FORM_PATH: &str = "/verify";
 
 /// Prefix of all forwarded paths.
 const PATH_PREFIX: &str = "/verification";
 
 /// Settings of contract verification. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct VerificationState {
-    pub(crate) proxy: Proxy,
+struct VerificationState {
+    proxy: Proxy,
     /// Limit of a request body in bytes.
-    pub(crate) max_body: usize,
+    max_body: usize,
 }
 
 /// Allowed methods of one path, and the credential headers that are forwarded to it.
@@ -64,7 +122,7 @@ impl AllowedMethods {
 }
 
 /// Forwards a request to the verification upstream if its path and method are allowed.
-pub(crate) async fn forward(
+async fn forward(
     State(state): State<VerificationState>,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -110,7 +168,7 @@ pub(crate) async fn forward(
             ProxyError::Timeout if status.is_waiting_for_client() => {
                 Problem::new(ProblemCode::RequestTimeout, "the request body timed out")
             }
-            failure => Problem::from_upstream(failure, "verification service"),
+            failure => failure.problem(UPSTREAM),
         })
     })?;
     Ok(sandboxed(response.map(Body::new)))
@@ -170,25 +228,17 @@ fn sandboxed(mut response: Response) -> Response {
     response
 }
 
-/// Returns the problem of a service without a verification upstream.
-pub(crate) fn switched_off(is_demo: bool) -> Problem {
-    let switch = "set verification.url to a Sourcify server";
-    Problem::switched_off(is_demo, "contract verification", switch)
-}
-
-/// Returns the problem of an unknown path. A verifier URL without its final slash is a common configuration mistake,
-/// which the tools' own messages do not show, so the detail names it.
-pub(crate) fn not_found(uri: &Uri) -> Problem {
+/// Returns the problem of an unknown path that lacks a slash. A verifier URL without its final slash is a common
+/// configuration mistake, which the tools' own messages do not show, so the detail names it.
+fn hint(uri: &Uri) -> Option<Problem> {
     const KNOWN_SEGMENTS: [&str; 6] = ["v2", "verify", "files", "chains", "health", "version"];
     let suffix = uri.path().strip_prefix(PATH_PREFIX).unwrap_or_default();
     let first_segment = suffix.split('/').next().unwrap_or_default();
-    if first_segment.starts_with("check") || KNOWN_SEGMENTS.contains(&first_segment) {
-        return Problem::new(
-            ProblemCode::NotFound,
-            "missing slash after /verification: the verifier URL must end with one",
-        );
-    }
-    Problem::from_status(StatusCode::NOT_FOUND)
+    let is_known = first_segment.starts_with("check") || KNOWN_SEGMENTS.contains(&first_segment);
+    is_known.then(|| {
+        let detail = "missing slash after /verification: the verifier URL must end with one";
+        Problem::new(ProblemCode::NotFound, detail)
+    })
 }
 
 #[cfg(test)]

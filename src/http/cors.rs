@@ -5,48 +5,58 @@ use std::time::Duration;
 use axum::http::{HeaderName, Method, header};
 use tower_http::cors::{AllowOrigin, Any, CorsLayer};
 
+use super::headers::{X_DOUBT, X_NEWEST_BLOCK, X_STALE};
 use super::request_id::X_REQUEST_ID;
-use crate::api::freshness::{X_DOUBT, X_NEWEST_BLOCK, X_STALE};
 use crate::config;
-use crate::extras::delegation::X_API_KEY;
-use crate::extras::delegation::routes::X_DELEGATION_SOURCE;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Sent by MetaMask.
 const X_CLIENT_ID: HeaderName = HeaderName::from_static("x-client-id");
 
-const ALLOWED_HEADERS: [HeaderName; 9] = [
-    header::CONTENT_TYPE,
-    header::ACCEPT,
-    header::AUTHORIZATION,
-    X_API_KEY,
-    header::IF_NONE_MATCH,
-    header::CACHE_CONTROL,
-    LAST_EVENT_ID,
-    X_REQUEST_ID,
-    X_CLIENT_ID,
-];
+/// Headers of requests and responses besides those that browsers always allow.
+#[derive(Debug, Clone)]
+pub(crate) struct CorsHeaders {
+    /// Request headers that web pages may send.
+    pub(crate) allowed: Vec<HeaderName>,
+    /// Response headers that web pages may read.
+    pub(crate) exposed: Vec<HeaderName>,
+}
 
-const EXPOSED_HEADERS: [HeaderName; 8] = [
-    header::ETAG,
-    header::AGE,
-    header::RETRY_AFTER,
-    X_NEWEST_BLOCK,
-    X_STALE,
-    X_DOUBT,
-    X_DELEGATION_SOURCE,
-    X_REQUEST_ID,
-];
+impl Default for CorsHeaders {
+    fn default() -> Self {
+        Self {
+            allowed: vec![
+                header::CONTENT_TYPE,
+                header::ACCEPT,
+                header::AUTHORIZATION,
+                header::IF_NONE_MATCH,
+                header::CACHE_CONTROL,
+                LAST_EVENT_ID,
+                X_REQUEST_ID,
+                X_CLIENT_ID,
+            ],
+            exposed: vec![
+                header::ETAG,
+                header::AGE,
+                header::RETRY_AFTER,
+                X_NEWEST_BLOCK,
+                X_STALE,
+                X_DOUBT,
+                X_REQUEST_ID,
+            ],
+        }
+    }
+}
 
 const PREFLIGHT_MAX_AGE: Duration = Duration::from_hours(24);
 
 /// Returns the layer that answers preflight requests and adds CORS headers to every response.
-pub(crate) fn layer(config: &config::Cors) -> CorsLayer {
+pub(crate) fn layer(config: &config::Cors, headers: &CorsHeaders) -> CorsLayer {
     let layer = CorsLayer::new()
         .allow_methods([Method::GET, Method::HEAD, Method::POST])
-        .allow_headers(ALLOWED_HEADERS)
-        .expose_headers(EXPOSED_HEADERS)
+        .allow_headers(headers.allowed.clone())
+        .expose_headers(headers.exposed.clone())
         .max_age(PREFLIGHT_MAX_AGE);
     if config.allows_any() {
         // Without `Vary: Origin`, caches keep one response for all origins.

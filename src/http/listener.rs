@@ -26,8 +26,8 @@ use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
 use super::client_limits::{ClientTable, ConnectedPeer, TooManyConnections};
-use crate::api::App;
 use crate::config::Limits;
+use crate::http::app::App;
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::{
     Counter, DeadlineLabels, ListenerOutcomeLabels, ListenerReasonLabels, Metrics, counters,

@@ -5,9 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::config::{Chain, MemoryLimit};
-use crate::extras::trend::FeeTrend;
-use crate::extras::trend::refill::MAX_CONCURRENT;
+use crate::config::MemoryLimit;
 
 const MIB: usize = 1024 * 1024;
 
@@ -35,17 +33,10 @@ impl MemoryShares {
     /// socket.
     const CONNECTION_BYTES: usize = 26 * 1024;
 
-    /// Shares out `limit` bytes between the process with these `chains`, connections and the budget.
-    pub(crate) fn new(limit: usize, chains: &[Chain]) -> Self {
-        let block_bytes = size_of::<crate::fees::Block>();
-        let blocks = chains.iter().map(|chain| chain.history_blocks.get());
-        let blocks = blocks.fold(0, usize::saturating_add).saturating_mul(block_bytes);
-        let trends = chains.iter().map(|chain| FeeTrend::max_bytes(chain.block_time));
-        let refills = trends.clone().max().unwrap_or_default();
-        let refills = refills.saturating_mul(chains.len().min(MAX_CONCURRENT));
-        let trends = trends.fold(refills, usize::saturating_add);
-        let chain_bytes = chains.len().saturating_mul(Self::CHAIN_BYTES);
-        let chain_bytes = chain_bytes.saturating_add(blocks).saturating_add(trends);
+    /// Shares out `limit` bytes between the process, this many chains that keep these bytes besides, connections and the
+    /// budget.
+    pub(crate) fn new(limit: usize, chains: usize, kept_bytes: usize) -> Self {
+        let chain_bytes = chains.saturating_mul(Self::CHAIN_BYTES).saturating_add(kept_bytes);
         // An eighth for what the allocator holds and cannot use.
         let reserved = (limit / 8).saturating_add(Self::PROCESS_BYTES).saturating_add(chain_bytes);
         // Many chains may leave nothing. The service then still has to serve, so they count for half of the rest at most.
@@ -223,7 +214,7 @@ mod tests {
     #[test]
     fn shares_fit_into_the_limit() {
         for limit in [64 * MIB, 512 * MIB, 1024 * MIB, 64 * 1024 * MIB] {
-            let MemoryShares { budget, max_connections } = MemoryShares::new(limit, &[]);
+            let MemoryShares { budget, max_connections } = MemoryShares::new(limit, 0, 0);
             let used = budget + max_connections * MemoryShares::CONNECTION_BYTES;
             assert!(used + MemoryShares::PROCESS_BYTES + limit / 8 <= limit, "{limit}");
             assert!(used > limit / 3, "{limit}");
@@ -231,17 +222,9 @@ mod tests {
     }
 
     #[test]
-    fn history_blocks_reduce_the_shares_by_half_at_most() {
-        let config = |blocks: usize| {
-            let text = format!(
-                "[chains.a]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:1\"]\nhistory_blocks = {blocks}"
-            );
-            crate::config::Config::from_toml(&text).unwrap()
-        };
-        let shares = |blocks| MemoryShares::new(512 * MIB, &config(blocks).chains).budget;
-        let bytes = 65_535 * size_of::<crate::fees::Block>() / 2;
-        assert!(shares(1) - shares(65_536) >= bytes - 1);
-        let many = vec![config(65_536).chains.remove(0); 1000];
-        assert_eq!(MemoryShares::new(512 * MIB, &many).budget, (512 / 8 * 7 - 32) * MIB / 4);
+    fn kept_bytes_reduce_the_shares_by_half_at_most() {
+        let budget = |kept| MemoryShares::new(512 * MIB, 1, kept).budget;
+        assert!(budget(0) - budget(7 * MIB) >= 7 * MIB / 2 - 1);
+        assert_eq!(budget(4096 * MIB), (512 / 8 * 7 - 32) * MIB / 4);
     }
 }

@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 
 use super::problem::{Problem, ProblemCode};
 use crate::config::parse_hex_chain_id;
-use crate::extras::delegation::address;
+use crate::http::address;
 
 /// Named values of a query or a body.
 #[derive(Debug)]

@@ -9,9 +9,7 @@ use opentelemetry::trace::TraceId;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::api::nearest::nearest;
-use crate::extras::verification::proxy::ProxyError;
-use crate::store::{StoredChain, Unavailable};
+use crate::config::nearest::nearest;
 
 /// Error of a request. It travels in the response's extensions until [`write_problem`] adds the request id.
 #[derive(Debug, Clone)]
@@ -90,40 +88,20 @@ impl Problem {
         Self::new(ProblemCode::UnknownChain, detail)
     }
 
-    /// Returns the problem of a service that `key` of the configuration switches on; in the demo nothing does.
-    pub(crate) fn switched_off(is_demo: bool, service: &str, switch: &str) -> Self {
-        let detail = if is_demo {
-            format!("{service} is not part of the demo")
-        } else {
-            format!("{service} is off; {switch} to switch it on")
-        };
+    /// Returns the problem of a feature that is switched off. `switch` says what switches it on.
+    pub(crate) fn switched_off(feature: &str, switch: &str) -> Self {
+        let detail = format!("{feature} is off; {switch} to switch it on");
         Self::new(ProblemCode::NotFound, detail)
     }
 
-    /// Returns the problem of a read of a chain whose reads are off.
-    pub(crate) fn json_rpc_off(chain: &str) -> Self {
-        Self::switched_off(false, "JSON-RPC", &format!("set chains.{chain}.json_rpc = true"))
+    /// Returns the problem with another detail.
+    pub(crate) fn with_detail(self, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self { detail: detail.into(), ..self }
     }
 
-    /// Returns the problem of a chain without data that may be served. `Retry-After` is one block time, within which
-    /// the next poll comes.
-    pub(crate) fn unavailable(chain: &StoredChain, reason: Unavailable) -> Self {
-        let (code, detail) = match reason {
-            Unavailable::NoData => {
-                (ProblemCode::NoData, "no data has been read for this chain yet")
-            }
-            Unavailable::Expired => {
-                (ProblemCode::StaleData, "the newest data for this chain is too old to serve")
-            }
-        };
-        let retry_after = whole_seconds(chain.config().block_time);
-        Self { retry_after: Some(retry_after), ..Self::new(code, detail) }
-    }
-
-    /// Returns the problem of a format that needs rewards, on a chain whose newest blocks have none.
-    pub(crate) fn without_rewards(chain: &StoredChain) -> Self {
-        let detail = "the newest blocks have no rewards, which this format needs";
-        Self { detail: detail.into(), ..Self::unavailable(chain, Unavailable::NoData) }
+    /// Returns the problem with the time after which a retry can succeed.
+    pub(crate) fn with_retry_after(self, wait: Duration) -> Self {
+        Self { retry_after: Some(whole_seconds(wait)), ..self }
     }
 
     /// Returns the problem of a client that exceeded its rate limit and can retry after `wait`.
@@ -131,26 +109,6 @@ impl Problem {
         let problem =
             Self::new(ProblemCode::RateLimited, "client rate limit exceeded; retry later");
         Self { retry_after: Some(whole_seconds(wait)), ..problem }
-    }
-
-    /// Returns the problem of a look-up over the delegation API's rate limit, which all clients share. A retry can
-    /// succeed after `wait`.
-    pub(crate) fn lookup_budget_exhausted(wait: Duration) -> Self {
-        let detail = "delegation API rate limit reached; retry later";
-        Self {
-            retry_after: Some(whole_seconds(wait)),
-            ..Self::new(ProblemCode::RateLimited, detail)
-        }
-    }
-
-    /// Returns the problem of a look-up whose chain may not be read now, because the clients' reads have used up their
-    /// budget of its nodes. A retry can succeed after `wait`.
-    pub(crate) fn read_budget_exhausted(wait: Duration) -> Self {
-        let detail = "the chain's nodes are rate limiting; retry later";
-        Self {
-            retry_after: Some(whole_seconds(wait)),
-            ..Self::new(ProblemCode::Overloaded, detail)
-        }
     }
 
     /// Returns the problem of a client with too many concurrent requests of this kind.
@@ -178,40 +136,6 @@ impl Problem {
             ProblemCode::UnsupportedMediaType,
             "request bodies must not have a Content-Encoding",
         )
-    }
-
-    /// Converts the error of a forwarded request. Details name the upstream as `upstream_name`, never by its address.
-    pub(crate) fn from_upstream(error: ProxyError, upstream_name: &str) -> Self {
-        let (code, detail) = match error {
-            ProxyError::Overloaded => return Self::overloaded(),
-            ProxyError::TooManyPerClient => return Self::too_many_concurrent(),
-            ProxyError::EscapesBaseUrl => {
-                return Self::from_status(StatusCode::INTERNAL_SERVER_ERROR);
-            }
-            ProxyError::InvalidQuery => {
-                let detail = "the query contains a character that must be percent-encoded";
-                return Self::new(ProblemCode::InvalidParameter, detail);
-            }
-            ProxyError::RequestBodyAborted(_) => {
-                return Self::new(ProblemCode::BadRequest, "the request body cannot be read");
-            }
-            ProxyError::Unreachable => {
-                (ProblemCode::UpstreamUnreachable, format!("cannot connect to the {upstream_name}"))
-            }
-            ProxyError::ConnectionLost => (
-                ProblemCode::UpstreamUnreachable,
-                format!("the {upstream_name} closed the connection before completing its response"),
-            ),
-            ProxyError::Timeout => (
-                ProblemCode::UpstreamTimeout,
-                format!("the {upstream_name} did not respond in time"),
-            ),
-            ProxyError::InvalidResponse => (
-                ProblemCode::UpstreamInvalid,
-                format!("the {upstream_name} returned an invalid response"),
-            ),
-        };
-        Self::new(code, detail)
     }
 
     /// Maps a status that the framework or the listener chose to its problem.

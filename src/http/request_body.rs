@@ -17,7 +17,6 @@ use sync_wrapper::SyncWrapper;
 use tower_http::timeout::TimeoutError;
 
 use super::problem::{Problem, ProblemCode};
-use crate::extras::verification::proxy::RequestBodyAborted;
 use crate::observe::memory_budget::{MemoryBudget, ReservedBuffer};
 
 /// Reads a whole body of at most `max_bytes` bytes. Received bytes are charged to `memory` until the last slice of the
@@ -63,6 +62,11 @@ pub(crate) struct UploadStatus {
     problem: Arc<OnceLock<Problem>>,
     is_waiting_for_client: Arc<AtomicBool>,
 }
+
+/// Error of a request body that ended early. Its owner knows why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the request body was aborted")]
+pub(crate) struct RequestBodyAborted;
 
 impl LimitedBody {
     /// Returns the body of `request`, limited to `max_bytes`, and the status of its upload.

@@ -23,8 +23,8 @@ use futures_util::stream::{self, StreamExt};
 use tokio::sync::Semaphore;
 
 use super::chunked_body::{Charged, ChunkedBody};
+use super::conditional::matches_tag;
 use super::problem::{PassThroughError, Problem};
-use crate::api::etag;
 use crate::observe::memory_budget::{MemoryBudget, Reservation};
 
 /// Memory budget of bodies, and the permit to compress a long one.
@@ -129,7 +129,7 @@ fn conditions(request: &Request) -> Vec<HeaderValue> {
 fn is_not_modified(parts: &Parts, conditions: &[HeaderValue]) -> bool {
     parts.status == StatusCode::OK
         && parts.extensions.get::<PassThroughError>().is_none()
-        && parts.headers.get(header::ETAG).is_some_and(|tag| etag::matches(tag, conditions.iter()))
+        && parts.headers.get(header::ETAG).is_some_and(|tag| matches_tag(tag, conditions.iter()))
 }
 
 /// Returns the response without its body and what describes that.

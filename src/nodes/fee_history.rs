@@ -27,7 +27,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::quantity::{self, QuantityError};
-use crate::api::wire::percentile_numbers;
+use crate::config::percentile_numbers;
 use crate::fees::{Block, FeeHistory, Pricing, Rewards};
 
 /// Request for blocks up to `latest`, or up to a block number, with the configured percentiles.

@@ -24,10 +24,10 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Message};
 
-use super::http_client;
 use super::jitter;
 use super::quantity;
 use crate::config::{self, WebSocketUrl};
+use crate::observe::http_client;
 use crate::observe::log_on_change::LogOnChange;
 use crate::observe::metrics::{ChainLabels, Counter, Metrics};
 use crate::observe::redaction::Redactor;

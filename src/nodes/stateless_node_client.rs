@@ -6,9 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use super::http_client;
 use super::{BodyLimit, Error, JsonRpcClient, NodeEndpoint, parse_reply};
 use crate::config::UpstreamUrl;
+use crate::observe::http_client;
 use crate::observe::redaction::Redactor;
 
 /// Client of one node without any memory of earlier calls.

@@ -9,9 +9,10 @@ mod process;
 
 use std::fmt;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use prometheus_client::encoding::EncodeLabelSet;
+use axum::http::Extensions;
+use parking_lot::{Mutex, MutexGuard};
 use prometheus_client::encoding::text::encode_registry;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -39,6 +40,7 @@ macro_rules! metrics {
         pub struct Metrics {
             registry: Arc<Mutex<Registry>>,
             scrape_callbacks: Arc<Mutex<Vec<ScrapeCallback>>>,
+            sets: Arc<Mutex<Extensions>>,
             $($(#[doc = $help])+ pub(crate) $name: $metric,)+
         }
 
@@ -54,7 +56,8 @@ macro_rules! metrics {
                     registry.register(name, concat!($($help),+).trim(), $name.clone());
                 )+
                 let registry = Arc::new(Mutex::new(registry));
-                Self { registry, scrape_callbacks: Arc::default(), $($name,)+ }
+                let (scrape_callbacks, sets) = (Arc::default(), Arc::default());
+                Self { registry, scrape_callbacks, sets, $($name,)+ }
             }
         }
     };
@@ -104,33 +107,6 @@ metrics! {
     max_fee_gwei: Family<TierLabels, FloatGauge> = Family::default(),
     /// 1 while a configured floor is more than ten times what the market pays
     floor_above_market: Family<FloorLabels, FloatGauge> = Family::default(),
-    /// Suggestions of the last hour (at least 100, at most 1,000) that the score_… gauges are computed from
-    score_heads: Family<ChainLabels, FloatGauge> = Family::default(),
-    /// Share of the suggestions whose max fee was at least the base fee of the block so many blocks later
-    score_covered_ratio: Family<DistanceLabels, FloatGauge> = Family::default(),
-    /// Share of the suggestions that paid at least the next block's reward at a percentile
-    score_outbid_ratio: Family<PercentileLabels, FloatGauge> = Family::default(),
-    /// Median and 95th percentile of the price paid in the next block over that of its 10th percentile
-    score_price_over_fair: Family<StatisticLabels, FloatGauge> = Family::default(),
-    /// Median and 95th percentile of the amount per gas in wei that was paid above the 10th percentile
-    score_overpaid_wei: Family<StatisticLabels, FloatGauge> = Family::default(),
-    /// Share of the suggestions that a configured floor decided
-    score_floor_decided_ratio: Family<TierLabels, FloatGauge> = Family::default(),
-    /// Share of blocks whose 10th percentile a tier should reach, if the strategy has targets
-    score_target_ratio: Family<TierLabels, FloatGauge> = Family::default(),
-    /// The share that was reached, less the target
-    score_calibration_error: Family<TierLabels, FloatGauge> = Family::default(),
-    /// Lower end of the 95 % interval of score_calibration_error
-    score_calibration_error_low: Family<TierLabels, FloatGauge> = Family::default(),
-    /// Upper end of the 95 % interval of score_calibration_error: below 0, the target was missed by more than chance
-    score_calibration_error_high: Family<TierLabels, FloatGauge> = Family::default(),
-    /// Suggestions by whether their max fee was at least the base fee so many blocks later; counted when 25 blocks deep
-    score_covered_total: Family<DistanceOutcomeLabels, Counter> = Family::default(),
-    /// Suggestions by whether they paid at least the next block's reward at a percentile; counted when 25 blocks deep
-    score_outbid_total: Family<PercentileOutcomeLabels, Counter> = Family::default(),
-    /// Suggestions whose tip could not be judged, by reason: no_rewards, gap (the next block was never seen), or no_quote
-    /// (blocks at which nothing was suggested); counted when 25 blocks deep
-    score_unjudged_total: Family<ChainReasonLabels, Counter> = Family::default(),
     /// 1 while a configured constant differs from what the chain's headers state
     chain_parameters_disagree: Family<ParameterLabels, FloatGauge> = Family::default(),
     /// Published newest blocks that are lower than the previous one
@@ -158,24 +134,6 @@ metrics! {
     new_heads_total: Family<ChainLabels, Counter> = Family::default(),
     /// 1 while a WebSocket of ws_urls announces new blocks
     new_heads_up: Family<ChainLabels, Gauge> = Family::default(),
-    /// Failed connection attempts to Redis and failed commands, by reason
-    redis_failures_total: Family<ReasonLabels, Counter> = Family::default(),
-    /// Poll slots of a chain: claimed (this replica polls), yielded (another replica polls), or standalone (this
-    /// replica polls without a claim: Redis is unavailable, or no other replica delivered)
-    poll_slots_total: Family<ChainOutcomeLabels, Counter> = Family::default(),
-    /// Fee histories published by other replicas, by outcome: adopted, duplicate, older than the current one, rejected
-    /// (this replica's pricing cannot compute a suggestion from it), implausible (its newest block is further ahead
-    /// than the chain can be), or invalid (no replica of this version writes such a message)
-    replica_messages_total: Family<ChainOutcomeLabels, Counter> = Family::default(),
-    /// Reads of chain state for clients by outcome
-    reads_total: Family<ChainOutcomeLabels, Counter> = Family::default(),
-    /// Requests forwarded to an upstream by outcome
-    proxied_requests_total: Family<ProxyLabels, Counter> = Family::default(),
-    /// Delegation look-ups by the source of the response, or by the reason for the failure
-    delegation_lookups_total: Family<OutcomeLabels, Counter> = Family::default(),
-    /// Requests to the delegation API without a key: shared (allowed by Redis), local (allowed by this replica alone),
-    /// or exhausted (not sent)
-    delegation_budget_total: Family<OutcomeLabels, Counter> = Family::default(),
     /// Connections by outcome: accepted, or refused and why
     connections_total: Family<ListenerOutcomeLabels, Counter> = Family::default(),
     /// Connections closed because they missed a deadline, by deadline
@@ -195,19 +153,53 @@ metrics! {
     cache_entries: Family<CacheLabels, FloatGauge> = Family::default(),
     /// Memory used by the entries of a cache
     cache_bytes: Family<CacheLabels, FloatGauge> = Family::default(),
-    /// Charts rendered rather than served from the cache
-    charts_rendered_total: Counter = Counter::default(),
 }
 
 /// Declares label sets. A field is a label.
 macro_rules! labels {
     ($($name:ident { $($label:ident: $value:ty),+ })+) => {
         $(
-            #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+            #[derive(Debug, Clone, PartialEq, Eq, Hash, prometheus_client::encoding::EncodeLabelSet)]
             pub(crate) struct $name { $(pub(crate) $label: $value,)+ }
         )+
     };
 }
+
+pub(crate) use labels;
+
+/// Metrics of another room. A server has each set once.
+pub(crate) trait MetricSet: Clone + Send + Sync + 'static {
+    /// Creates the metrics and registers them.
+    fn register(registry: &mut Registry) -> Self;
+}
+
+/// Declares a [`MetricSet`]. A field is named like its metric, and its documentation is the metric's help text.
+macro_rules! metric_set {
+    (
+        $(#[doc = $about:literal])+
+        $set:ident { $($(#[doc = $help:literal])+ $name:ident: $metric:ty,)+ }
+    ) => {
+        $(#[doc = $about])+
+        #[derive(Debug, Clone)]
+        #[expect(clippy::doc_markdown, reason = "help texts are not Markdown")]
+        pub(crate) struct $set {
+            $($(#[doc = $help])+ pub(crate) $name: $metric,)+
+        }
+
+        impl $crate::observe::metrics::MetricSet for $set {
+            fn register(registry: &mut ::prometheus_client::registry::Registry) -> Self {
+                $(
+                    let $name = <$metric>::default();
+                    let name = concat!("gas_suggestion_", stringify!($name));
+                    registry.register(name, concat!($($help),+).trim(), $name.clone());
+                )+
+                Self { $($name,)+ }
+            }
+        }
+    };
+}
+
+pub(crate) use metric_set;
 
 labels! {
     RequestLabels { listener: &'static str, route: String, method: &'static str, status: String }
@@ -220,18 +212,9 @@ labels! {
     StatusLabels { chain: String, status: &'static str }
     TierLabels { chain: String, tier: &'static str }
     FloorLabels { chain: String, floor: &'static str }
-    DistanceLabels { chain: String, tier: &'static str, blocks: usize }
-    DistanceOutcomeLabels { chain: String, tier: &'static str, blocks: usize, outcome: &'static str }
-    PercentileLabels { chain: String, tier: &'static str, percentile: String }
-    PercentileOutcomeLabels { chain: String, tier: &'static str, percentile: String, outcome: &'static str }
-    StatisticLabels { chain: String, tier: &'static str, statistic: &'static str }
-    ChainReasonLabels { chain: String, reason: &'static str }
     ParameterLabels { chain: String, parameter: &'static str }
     StateLabels { chain: String, upstream: usize, state: &'static str }
     CacheLabels { cache: &'static str }
-    ReasonLabels { reason: &'static str }
-    ProxyLabels { upstream: &'static str, outcome: &'static str }
-    OutcomeLabels { outcome: &'static str }
     ListenerOutcomeLabels { listener: &'static str, outcome: &'static str }
     ListenerReasonLabels { listener: &'static str, reason: &'static str }
     DeadlineLabels { listener: &'static str, deadline: &'static str }
@@ -269,7 +252,18 @@ impl Metrics {
 
     /// Registry of all metrics, to add some that not every server has.
     pub(crate) fn registry(&self) -> MutexGuard<'_, Registry> {
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+        self.registry.lock()
+    }
+
+    /// Returns the metrics of another room. They are registered at the first call.
+    pub(crate) fn set<T: MetricSet>(&self) -> T {
+        let mut sets = self.sets.lock();
+        if let Some(set) = sets.get::<T>() {
+            return set.clone();
+        }
+        let set = T::register(&mut self.registry());
+        sets.insert(set.clone());
+        set
     }
 
     /// Registers a callback that sets gauges on each scrape.
@@ -278,7 +272,7 @@ impl Metrics {
     }
 
     fn lock_callbacks(&self) -> MutexGuard<'_, Vec<ScrapeCallback>> {
-        self.scrape_callbacks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.scrape_callbacks.lock()
     }
 
     /// Registers gauges of a cache: its number of entries and their bytes.
@@ -313,12 +307,32 @@ mod tests {
             Ok,
             RequestAborted,
         }
+        metric_set! {
+            /// Metrics of another room.
+            Others {
+                /// Requests forwarded to an upstream by outcome
+                proxied_requests_total: Family<ProxyLabels, Counter>,
+            }
+        }
+        labels! {
+            ProxyLabels { upstream: &'static str, outcome: &'static str }
+        }
         let metrics = Metrics::new();
+        let others = metrics.set::<Others>();
         let proxied: EnumMap<Outcome, Counter> =
-            counters(&metrics.proxied_requests_total, |outcome| ProxyLabels {
+            counters(&others.proxied_requests_total, |outcome| ProxyLabels {
                 upstream: "delegation",
                 outcome,
             });
+        // A set is registered once.
+        assert_eq!(
+            metrics
+                .set::<Others>()
+                .proxied_requests_total
+                .get_or_create(&ProxyLabels { upstream: "delegation", outcome: "ok" })
+                .get(),
+            0
+        );
         proxied[Outcome::RequestAborted].increment();
         let labels = ChainLabels { chain: "a".to_owned() };
         metrics.poll_duration_seconds.get_or_create(&labels).observe(1.5);

@@ -6,9 +6,8 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use super::doubts::DoubtLog;
 use super::reporter::{PollError, PollReporter};
-use super::{report, with_earlier_blocks};
+use super::{PollOutcome, report, with_earlier_blocks};
 use crate::config;
-use crate::extras::replicas::PollOutcome;
 use crate::fees::head_tracker::{
     Confirmation, Limits, PollRound, PublishDecision, RoundOutcome, SuspiciousReply,
 };

@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use tokio::sync::watch;
 
 use crate::config;
-use crate::extras::chart::rounded_gwei;
+use crate::fees::gwei::rounded_gwei;
 use crate::fees::{Contradiction, HeaderParameters, Pricing};
 use crate::nodes::{Call, ChainUpstreams, NodeResponse};
 use crate::observe::log_on_change::LogOnChange;

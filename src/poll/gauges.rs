@@ -2,7 +2,6 @@
 //!
 //! A value that may not be served is not exported: its gauge is NaN.
 
-use crate::extras::score::gauges as score;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Instant;
@@ -23,7 +22,6 @@ pub(crate) fn register(store: &ChainStore, upstreams: &[Arc<ChainUpstreams>], me
         let (chain, upstreams) = (chain.clone(), Arc::clone(upstreams));
         metrics.on_scrape(move |metrics| {
             update_chain(metrics, &chain);
-            score::update(metrics, &chain);
             update_upstreams(metrics, &chain.config().key, &upstreams);
         });
     }

@@ -7,7 +7,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 
 use crate::config;
-use crate::extras::chart::rounded_gwei;
+use crate::fees::gwei::rounded_gwei;
 use crate::fees::head_tracker::SuspiciousReply;
 use crate::fees::{Market, Pricing, PricingError};
 use crate::nodes as upstream;

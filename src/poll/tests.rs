@@ -25,7 +25,7 @@ impl Harness {
     fn new() -> Self {
         let text = "[chains.a]\nchain_id = 7\nrpc_urls = [\"http://localhost\"]\n\
                     block_time = \"10s\"\nmax_age = \"1m\"\n";
-        let config = Config::from_toml(text).unwrap();
+        let config = Config::from_toml(text, &[]).unwrap();
         let metrics = Metrics::new();
         let client = JsonRpcClient::new(&config).unwrap();
         let upstreams = ChainUpstreams::for_chains(&client, &config.chains, &metrics).remove(0);

@@ -1,17 +1,16 @@
 //! The writer of a chain.
 
-use std::sync::{Arc, PoisonError};
+use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use axum::http::HeaderValue;
 use bytes::Bytes;
 
-use super::{COMPARED_BLOCKS, NewestBlock, Snapshot, StoredChain, Timestamps, since_1970};
-use crate::api::etag;
-use crate::api::wire::SuggestionBody;
-use crate::extras::compat::head_times::HeadTimes;
-use crate::extras::compat::{Documents, Quote};
-use crate::extras::trend::Observation;
+use super::head_times::HeadTimes;
+use super::wire::SuggestionBody;
+use super::{NewestBlock, RecentBlocks, Snapshot, StoredChain, Timestamps, etag};
+use crate::config;
 use crate::fees::plausibility::Doubt;
 use crate::fees::{FeeHistory, HeadReading, Market, SinglePrices, Suggestion};
 
@@ -20,6 +19,26 @@ use crate::fees::{FeeHistory, HeadReading, Market, SinglePrices, Suggestion};
 pub struct Publisher {
     chain: StoredChain,
     head_times: HeadTimes,
+    observers: Vec<Box<dyn PublishObserver>>,
+}
+
+/// Follows the publications of one chain.
+pub trait PublishObserver: Debug + Send + Sync {
+    /// Is told of a publication before readers see it. Readers wait meanwhile.
+    fn published(&mut self, publication: &Publication<'_>);
+}
+
+/// What was published.
+#[derive(Debug, Clone, Copy)]
+pub struct Publication<'a> {
+    /// Configuration of the chain.
+    pub chain: &'a config::Chain,
+    /// What readers will see.
+    pub snapshot: &'a Snapshot,
+    /// The reply, with the blocks before it that its price depends on.
+    pub history: &'a FeeHistory,
+    /// The recent blocks, those of the reply included.
+    pub blocks: &'a RecentBlocks,
 }
 
 /// A reply that is published, and what is known of it.
@@ -57,7 +76,7 @@ impl<'a> Accepted<'a> {
 
 impl Publisher {
     pub(super) fn new(chain: StoredChain) -> Self {
-        Self { chain, head_times: HeadTimes::default() }
+        Self { chain, head_times: HeadTimes::default(), observers: Vec::new() }
     }
 
     /// The chain that this publisher writes.
@@ -66,87 +85,32 @@ impl Publisher {
         &self.chain
     }
 
+    /// Adds an observer of what is published from now on.
+    pub fn observe(&mut self, observer: impl PublishObserver + 'static) {
+        self.observers.push(Box::new(observer));
+    }
+
     /// Publishes an accepted reply, which another replica may have received some time ago.
     pub fn publish(&mut self, accepted: Accepted<'_>) {
-        const EXPIRY_MARGIN: Duration = Duration::from_millis(100);
-        let Accepted { history, market, timestamps, head, is_behind, doubts } = accepted;
-        let Timestamps { observed_at, head_changed_at } = timestamps;
         let inner = &self.chain.inner;
-        let newest_block = history.newest_block();
         let last = inner.latest.borrow().snapshot.clone();
-        let (body, etag) = match &last {
-            Some(last) if last.market.suggestion == market.suggestion => {
-                (last.body.clone(), last.etag.clone())
-            }
-            _ => serialise(inner.config.name(), &market.suggestion),
-        };
-        let same_head = last.as_ref().filter(|last| last.newest_block == newest_block);
-        let is_changed = same_head.is_none_or(|last| last.body != body);
-        let head_changed_at = same_head
-            .map_or(head_changed_at, |last| last.timestamps.head_changed_at.min(head_changed_at));
-        let block = NewestBlock::new(
-            newest_block,
-            head,
-            is_behind,
-            inner.config.max_block_age(),
-            to_wall_clock(head_changed_at),
-            last.as_deref(),
-        );
-        // Subscribers that came while the value had expired have not received it. A repeat is harmless.
-        let was_servable = last.is_some_and(|last| {
-            last.timestamps.observed_at.elapsed().saturating_add(EXPIRY_MARGIN) < last.max_age
-        });
-        let window = history.newest(inner.config.pricing.window_blocks.get());
-        let before_window = history.blocks().len().saturating_sub(window.len());
-        let before_window = u64::try_from(before_window).unwrap_or_default();
-        self.head_times.record(newest_block, head_changed_at);
+        let history = accepted.history;
         // All are updated under one lock, so a reader never sees one of them new and another old.
-        let mut recent = inner.recent_blocks.write().unwrap_or_else(PoisonError::into_inner);
-        recent.extend(history);
-        let block_time = self.head_times.block_time().unwrap_or(inner.config.block_time);
-        let prices = SinglePrices::new(&market, &recent.base_fees());
-        let quote = Quote {
-            chain: &inner.config,
-            market: &market,
-            prices,
-            newest_block,
-            blocks: &recent.newest(COMPARED_BLOCKS).blocks,
-            ranges: recent.ranges(market.newest_known_base_fee, &inner.config.pricing),
-            block_time,
-            head_age: observed_at.saturating_duration_since(head_changed_at),
-        };
-        let documents = Documents::new(&quote, inner.config.formats);
-        let snapshot = Arc::new(Snapshot {
-            newest_block,
-            body,
-            etag,
-            market,
-            prices,
-            oldest_block: history.oldest_block().saturating_add(before_window),
-            block_count: window.len(),
-            documents,
-            observed_time: to_wall_clock(observed_at),
-            block,
-            doubts,
-            timestamps: Timestamps { observed_at, head_changed_at },
-            max_age: inner.config.max_age,
-        });
-        let now = Instant::now();
-        self.chain.with_scorer(|scorer| scorer.record(history, &snapshot.market, now));
-        let seen = Observation {
-            history,
-            market: Some(&snapshot.market),
-            pricing: &inner.config.pricing,
-            newest_time: since_1970(to_wall_clock(head_changed_at)),
-            block_time: u64::try_from(block_time.as_millis()).unwrap_or(u64::MAX),
-            known_blocks: &|count| recent.newest(count),
-        };
-        self.chain.with_fee_trend(|trend| trend.record(&seen));
-        inner.servable.insert(inner.config.chain_id, Arc::clone(&snapshot));
-        drop(recent);
+        let mut blocks = inner.recent_blocks.write();
+        blocks.extend(history);
+        let (chain, head_times) = (&inner.config, &mut self.head_times);
+        let snapshot =
+            Arc::new(Snapshot::new(accepted, last.as_deref(), head_times, &blocks, chain));
+        let is_announced = snapshot.is_news_after(last.as_deref());
+        let publication = Publication { chain, snapshot: &snapshot, history, blocks: &blocks };
+        for observer in &mut self.observers {
+            observer.published(&publication);
+        }
+        inner.servable.insert(chain.chain_id, Arc::clone(&snapshot));
+        drop(blocks);
         inner.latest.send_if_modified(|latest| {
             latest.snapshot = Some(snapshot);
-            is_changed || !was_servable
+            is_announced
         });
         self.chain.announce_state();
     }
@@ -157,6 +121,82 @@ impl Publisher {
             latest.first_poll_done = true;
             false
         });
+    }
+}
+
+impl Snapshot {
+    /// Creates the snapshot that follows `last`. Both share the body while the suggestion does not change.
+    fn new(
+        accepted: Accepted<'_>,
+        last: Option<&Self>,
+        head_times: &mut HeadTimes,
+        blocks: &RecentBlocks,
+        chain: &config::Chain,
+    ) -> Self {
+        let Accepted { history, market, timestamps, head, is_behind, doubts } = accepted;
+        let newest_block = history.newest_block();
+        let (body, etag) = match last {
+            Some(last) if last.market.suggestion == market.suggestion => {
+                (last.body.clone(), last.etag.clone())
+            }
+            _ => serialise(chain.name(), &market.suggestion),
+        };
+        let same_head = last.filter(|last| last.newest_block == newest_block);
+        let known_since = same_head.map(|last| last.timestamps.head_changed_at);
+        let head_changed_at =
+            timestamps.head_changed_at.min(known_since.unwrap_or(timestamps.head_changed_at));
+        head_times.record(newest_block, head_changed_at);
+        let first_seen = to_wall_clock(head_changed_at);
+        let max_block_age = chain.max_block_age();
+        let window = history.newest(chain.pricing.window_blocks.get());
+        let before_window = history.blocks().len().saturating_sub(window.len());
+        let before_window = u64::try_from(before_window).unwrap_or_default();
+        Self {
+            newest_block,
+            body,
+            etag,
+            prices: SinglePrices::new(&market, &blocks.base_fees()),
+            market,
+            oldest_block: history.oldest_block().saturating_add(before_window),
+            block_count: window.len(),
+            block_time: head_times.block_time().unwrap_or(chain.block_time),
+            observed_time: to_wall_clock(timestamps.observed_at),
+            block: NewestBlock::new(newest_block, head, is_behind, max_block_age, first_seen, last),
+            doubts,
+            timestamps: Timestamps { head_changed_at, ..timestamps },
+            max_age: chain.max_age,
+        }
+    }
+
+    /// Time since the reply was accepted.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        self.timestamps.observed_at.elapsed()
+    }
+
+    /// When its newest block was first seen, by the wall clock.
+    #[must_use]
+    pub fn head_changed_time(&self) -> SystemTime {
+        to_wall_clock(self.timestamps.head_changed_at)
+    }
+
+    /// Time from the first sight of its newest block to the reply.
+    #[must_use]
+    pub fn head_age_at_reply(&self) -> Duration {
+        let Timestamps { observed_at, head_changed_at } = self.timestamps;
+        observed_at.saturating_duration_since(head_changed_at)
+    }
+
+    /// Returns true if subscribers do not have what the snapshot says: it has a new head or body, or `last` had expired,
+    /// and subscribers that came meanwhile have received nothing. A repeat is harmless.
+    fn is_news_after(&self, last: Option<&Self>) -> bool {
+        const EXPIRY_MARGIN: Duration = Duration::from_millis(100);
+        last.is_none_or(|last| {
+            let age = last.timestamps.observed_at.elapsed();
+            last.newest_block != self.newest_block
+                || last.body != self.body
+                || age.saturating_add(EXPIRY_MARGIN) >= last.max_age
+        })
     }
 }
 

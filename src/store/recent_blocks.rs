@@ -2,12 +2,11 @@
 
 use std::collections::VecDeque;
 
-use crate::extras::compat::Ranges;
-use crate::fees::{self, Block, FeeHistory, Pricing};
+use crate::fees::{Block, FeeHistory};
 
 /// Consecutive blocks up to the newest known one, limited in number.
 #[derive(Debug)]
-pub(super) struct RecentBlocks {
+pub struct RecentBlocks {
     capacity: usize,
     blocks: VecDeque<Block>,
     newest_block: u64,
@@ -65,36 +64,20 @@ impl RecentBlocks {
     }
 
     /// Number of changes of the blocks.
-    pub(super) fn revision(&self) -> u64 {
+    #[must_use]
+    pub fn revision(&self) -> u64 {
         self.revision
     }
 
     /// Returns the base fees of all blocks in wei, oldest first.
-    pub(super) fn base_fees(&self) -> Vec<u128> {
+    #[must_use]
+    pub fn base_fees(&self) -> Vec<u128> {
         self.blocks.iter().map(|block| block.base_fee).collect()
     }
 
-    /// Returns the lowest and the highest amounts of all blocks, compared with the base fee of the next one. Rewards are
-    /// those of the medium tip's percentile.
-    pub(super) fn ranges(&self, next_base_fee: u128, pricing: &Pricing) -> Ranges {
-        let widen = |range: Option<[u128; 2]>, amount: u128| {
-            let [lowest, highest] = range.unwrap_or([amount; 2]);
-            Some([lowest.min(amount), highest.max(amount)])
-        };
-        let (mut base_fee, mut cheaper) = (None, 0_u32);
-        for block in &self.blocks {
-            base_fee = widen(base_fee, block.base_fee);
-            cheaper = cheaper.saturating_add(u32::from(block.base_fee < next_base_fee));
-        }
-        let count = u32::try_from(self.blocks.len()).unwrap_or(u32::MAX).max(1);
-        Ranges {
-            base_fee: base_fee.unwrap_or([next_base_fee; 2]),
-            reward: fees::observed_rewards(self.blocks.iter(), pricing).fold(None, widen),
-            cheaper_share: f64::from(cheaper) / f64::from(count),
-        }
-    }
-
-    pub(super) fn newest(&self, count: usize) -> BlockWindow {
+    /// Returns the newest `count` blocks, or fewer if fewer are known.
+    #[must_use]
+    pub fn newest(&self, count: usize) -> BlockWindow {
         let skipped = self.blocks.len().saturating_sub(count);
         BlockWindow {
             newest_block: self.newest_block,
@@ -107,7 +90,7 @@ impl RecentBlocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fees::{FurtherPercentiles, Rewards};
+    use crate::fees::Rewards;
 
     fn history(oldest_block: u64, base_fees: &[u128]) -> FeeHistory {
         let block = |&base_fee| Block { base_fee, gas_used_ratio: None, rewards: None };
@@ -171,27 +154,6 @@ mod tests {
         let all = recent.newest(40).blocks;
         assert_eq!((all.len(), recent.blocks.capacity()), (31, 31));
         assert_eq!(all, blocks[1..]);
-    }
-
-    #[test]
-    fn ranges_are_of_base_fees_and_of_the_rewards_of_the_medium_tip() {
-        let further_percentiles = FurtherPercentiles::new(&[10.0]).unwrap();
-        let pricing = Pricing { further_percentiles, ..Pricing::default() };
-        let block = |base_fee, gas_used_ratio, rewards: [u128; 2]| {
-            let rewards = Some(Rewards::new(&rewards));
-            Block { base_fee, gas_used_ratio: Some(gas_used_ratio), rewards }
-        };
-        let mut recent = RecentBlocks::new(4);
-        let nothing = Ranges { base_fee: [7; 2], reward: None, cheaper_share: 0.0 };
-        assert_eq!(recent.ranges(7, &pricing), nothing);
-        let silent = Block { rewards: None, ..block(5, 0.5, [0; 2]) };
-        let empty = block(u128::MAX, 0.0, [0, 0]);
-        let blocks = vec![block(9, 0.5, [1, 40]), block(6, 0.5, [2, 30]), silent, empty];
-        recent.extend(&FeeHistory::new(1, blocks, None).unwrap());
-        let found = recent.ranges(9, &pricing);
-        let expected =
-            Ranges { base_fee: [5, u128::MAX], reward: Some([30, 40]), cheaper_share: 0.5 };
-        assert_eq!(found, expected);
     }
 
     #[test]

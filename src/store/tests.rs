@@ -2,12 +2,11 @@ use std::time::Duration;
 
 use super::*;
 use crate::config::Config;
-use crate::extras::trend::{Level, Observation, Period};
 use crate::fees::{self, Block, ChainParameters, FeeHistory, Pricing, Rewards};
 
 fn config(more: &str) -> config::Chain {
     let text = format!("[chains.a]\nchain_id = 7\nrpc_urls = [\"http://localhost\"]\n{more}");
-    Config::from_toml(&text).unwrap().chains.remove(0)
+    Config::from_toml(&text, &[]).unwrap().chains.remove(0)
 }
 
 /// Creates a store with one chain.
@@ -171,77 +170,4 @@ fn a_stalled_head_is_stale_although_replies_keep_arriving() {
     assert!(stale.head_age >= Duration::from_millis(100));
     publish(&mut publisher, 6, GWEI);
     assert!(!chain.servable_snapshot().unwrap().is_stale());
-}
-
-/// Gives the chain two hours of blocks at 20 gwei up to eleven minutes ago. The newest is number 989.
-fn restore_two_hours(chain: &StoredChain) {
-    let mut known = FeeTrend::new(1);
-    let now = since_1970(SystemTime::now());
-    for minutes_ago in (11..=131).rev() {
-        let pricing = &chain.config().pricing;
-        let (history, market) = reply(pricing, 1000 - minutes_ago, 20 * GWEI);
-        known.record(&Observation {
-            history: &history,
-            market: Some(&market),
-            pricing,
-            newest_time: now - minutes_ago * 60_000,
-            block_time: 60_000,
-            known_blocks: &|_| unreachable!("the reply has one block"),
-        });
-    }
-    chain.with_fee_trend(|trend| *trend = known);
-}
-
-#[test]
-fn the_level_follows_the_price_and_the_trend() {
-    let (_, chain, mut publisher) = store_with_chain("");
-    let level = || chain.snapshot_with_level().unwrap().1.map(|it| it.level);
-    publish(&mut publisher, 1000, 10 * GWEI);
-    assert_eq!(level(), None);
-    restore_two_hours(&chain);
-    publish(&mut publisher, 1001, 10 * GWEI);
-    assert_eq!(level(), Some(Level::Low));
-    let trend = chain.read_fee_trend(Period::Day).unwrap();
-    assert_eq!(trend.level.unwrap().deviation, Some(-0.5));
-    // The median of the newest blocks counts, and not the newest one.
-    publish(&mut publisher, 1002, 30 * GWEI);
-    assert_eq!(level(), Some(Level::Low));
-    publish(&mut publisher, 1003, 30 * GWEI);
-    assert_eq!([level(), level()], [Some(Level::High); 2]);
-}
-
-#[test]
-fn a_stale_chain_has_no_level() {
-    let (_, chain, mut publisher) =
-        store_with_chain("block_time = \"10ms\"\nmax_age = \"10s\"\nstall_after = \"100ms\"");
-    restore_two_hours(&chain);
-    publish(&mut publisher, 1001, 10 * GWEI);
-    let levels = || {
-        let trend = chain.read_fee_trend(Period::Day).unwrap();
-        [chain.snapshot_with_level().unwrap().1, trend.level].map(|it| it.map(|it| it.level))
-    };
-    let is_stale = || chain.servable_snapshot().unwrap().is_stale();
-    let fresh = levels();
-    assert!(fresh == [Some(Level::Low); 2] || is_stale(), "{fresh:?}");
-    wait_for(|| is_stale().then_some(()));
-    assert_eq!(levels(), [None; 2]);
-    publish(&mut publisher, 1002, 10 * GWEI);
-    assert!(levels() == [Some(Level::Low); 2] || is_stale());
-}
-
-#[test]
-fn a_trend_outlives_the_suggestion() {
-    let (_, chain, mut publisher) = store_with_chain("block_time = \"10ms\"\nmax_age = \"3s\"");
-    assert_eq!(chain.read_fee_trend(Period::Week).unwrap_err(), Unavailable::NoData);
-    restore_two_hours(&chain);
-    let restored = chain.read_fee_trend(Period::Week).unwrap();
-    assert!(matches!(restored.age, TrendAge::Restored), "{:?}", restored.age);
-    let blocks = |trend: &TrendReading| trend.buckets.iter().map(|it| it.blocks).sum::<u32>();
-    assert_eq!((blocks(&restored), restored.level), (121, None));
-    publish(&mut publisher, 1001, 10 * GWEI);
-    wait_for(|| chain.servable_snapshot().is_err().then_some(()));
-    let expired = chain.read_fee_trend(Period::Week).unwrap();
-    let TrendAge::Expired { newest_block, age } = expired.age else { panic!("{:?}", expired.age) };
-    assert!(newest_block == 1001 && age >= Duration::from_secs(3), "{newest_block} {age:?}");
-    assert_eq!((blocks(&expired), expired.level), (122, None));
 }

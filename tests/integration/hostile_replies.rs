@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use gas_suggestion::config::{Chain, Config};
+use gas_suggestion::extras::sections;
 use gas_suggestion::fees::head_tracker::{HeadTracker, PublishDecision, Report};
 use gas_suggestion::fees::plausibility;
 use gas_suggestion::fees::{self, BlockAge, FeeHistory, Market, PricingType};
@@ -49,7 +50,7 @@ fn chains() -> Vec<Chain> {
             "[chains.a]\nchain_id = 7\nrpc_urls = [\"http://127.0.0.1:9\"]\nblock_time = \"2s\"\n\
              max_age = \"1h\"\nhistory_blocks = 64\n[chains.a.pricing]\n{pricing}"
         );
-        Config::from_toml(&text).unwrap().chains.remove(0)
+        Config::from_toml(&text, &sections()).unwrap().chains.remove(0)
     };
     texts.iter().map(chain).collect()
 }

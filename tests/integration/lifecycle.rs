@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use gas_suggestion::config::Config;
+use gas_suggestion::extras::sections;
 use gas_suggestion::server::Server;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -142,7 +143,7 @@ async fn run_error_with_task(
         "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n{}",
         chain(&node)
     );
-    let mut server = Server::bind(Config::from_toml(&text).unwrap()).await.unwrap();
+    let mut server = Server::bind(Config::from_toml(&text, &sections()).unwrap()).await.unwrap();
     server.add_task(task);
     let run = tokio::time::timeout(Duration::from_secs(5), server.run(std::future::pending()));
     format!("{:#}", run.await.expect("the service drains and ends").unwrap_err())

@@ -10,7 +10,7 @@ use crate::process::{FREE_PORTS, File, Process, command};
 pub(crate) async fn start(more: &str) -> Process {
     // With this block time the node has no second block while the test runs.
     let node = ReplayNode::bind(BlockTiming { block_time: Duration::from_hours(1), jitter: 0 });
-    let node = node.await.unwrap();
+    let node = node.unwrap();
     let url = format!("http://{}/base", node.address().unwrap());
     tokio::spawn(node.run());
     let file = File::new(

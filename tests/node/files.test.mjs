@@ -1,4 +1,4 @@
-// Tests of src/extras/pages/verify/files.js: recognising and checking chosen files.
+// Tests of src/extras/verification/verify/files.js: recognising and checking chosen files.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -6,7 +6,7 @@ import test from "node:test";
 
 import { getAddress, id as keccak256 } from "ethers";
 
-import { addressProblem, examine, qualifiedName } from "../../src/extras/pages/verify/files.js";
+import { addressProblem, examine, qualifiedName } from "../../src/extras/verification/verify/files.js";
 
 const fixture = new URL("../fixtures/verification/build-info.json", import.meta.url);
 const buildInfo = () => JSON.parse(readFileSync(fixture, "utf8"));

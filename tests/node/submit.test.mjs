@@ -1,9 +1,9 @@
-// Tests of src/extras/pages/verify/submit.js: the outcome of each verifier response.
+// Tests of src/extras/verification/verify/submit.js: the outcome of each verifier response.
 
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
 
-import { verify } from "../../src/extras/pages/verify/submit.js";
+import { verify } from "../../src/extras/verification/verify/submit.js";
 
 const ADDRESS = "0x5FbDB2315678afecb367f032d93F642f64180aa3";
 const ID = "00000000-0000-4000-8000-000000000001";

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use gas_suggestion::config::{Chain, Config};
 use gas_suggestion::extras::demo::DemoRecording;
+use gas_suggestion::extras::sections;
 use serde_json::{Value, json};
 
 pub(crate) fn path(relative: &str) -> PathBuf {
@@ -20,7 +21,7 @@ pub(crate) fn priced(pricing: &str) -> Chain {
     let text = format!(
         "[chains.test]\nchain_id = 4711\nrpc_urls = [\"http://127.0.0.1:9\"]\n[chains.test.pricing]\n{pricing}"
     );
-    Config::from_toml(&text).unwrap().chains.remove(0)
+    Config::from_toml(&text, &sections()).unwrap().chains.remove(0)
 }
 
 /// Floors of the network document.

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use gas_suggestion::config::Config;
+use gas_suggestion::extras::sections;
 use gas_suggestion::server::Server;
 use reqwest::{Client, Method};
 use serde_json::Value;
@@ -51,7 +52,7 @@ impl TestServer {
 
     /// Starts the service with a complete configuration.
     pub(crate) async fn with_config(text: &str) -> Self {
-        let server = Server::bind(Config::from_toml(text).unwrap()).await.unwrap();
+        let server = Server::bind(Config::from_toml(text, &sections()).unwrap()).await.unwrap();
         let (address, admin) = (server.address().unwrap(), server.admin_address().unwrap());
         let (stop, stopped) = oneshot::channel();
         let task = tokio::spawn(server.run(async {

@@ -7,6 +7,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use gas_suggestion::config::{Config, Server};
+use gas_suggestion::extras::sections;
 use serde_json::{Value, json};
 
 use crate::fixtures;
@@ -237,7 +238,7 @@ fn dockerfile_pins_its_base_images_and_the_rust_version() {
 /// Parses the `[server]` section of a configuration without chains.
 fn server(toml: &str) -> Server {
     let chain = "[chains.a]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:1\"]\n";
-    Config::from_toml(&format!("{toml}\n{chain}")).unwrap().server
+    Config::from_toml(&format!("{toml}\n{chain}"), &sections()).unwrap().server
 }
 
 /// Returns the only document of this kind.

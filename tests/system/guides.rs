@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use gas_suggestion::config::Config;
+use gas_suggestion::extras::sections;
 use serde_json::{Value, json};
 
 use crate::anvil::Anvil;
@@ -150,7 +151,7 @@ fn toml_snippets_of_the_guides_are_valid_configurations() {
         for block in blocks(guide).iter().filter(|block| block.language == "toml") {
             let chain = "\n[chains.a]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
             let chain = if block.text.contains("[chains.") { "" } else { chain };
-            let errors = Config::from_toml(&(block.text.clone() + chain)).err();
+            let errors = Config::from_toml(&(block.text.clone() + chain), &sections()).err();
             assert!(errors.is_none(), "{guide}, {}: {errors:#?}", block.heading);
             count += 1;
         }

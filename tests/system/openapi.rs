@@ -6,6 +6,7 @@ pub(crate) mod harness;
 use std::collections::BTreeSet;
 
 use gas_suggestion::config::Config;
+use gas_suggestion::extras::sections;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
@@ -26,8 +27,8 @@ const ANOTHER: &str =
     "[chains.b-2]\nchain_id = 7\nrpc_urls = [\"http://127.0.0.1:9\"]\nhistory_blocks = 5\n";
 
 fn document(configuration: &str) -> Value {
-    let config = Config::from_toml(configuration).unwrap();
-    serde_json::from_str(&gas_suggestion::api::document(&config).unwrap()).unwrap()
+    let config = Config::from_toml(configuration, &sections()).unwrap();
+    serde_json::from_str(&gas_suggestion::server::document(&config).unwrap()).unwrap()
 }
 
 fn paths(document: &Value) -> &Map<String, Value> {
@@ -161,8 +162,8 @@ async fn generated_client_parses_every_example_response() {
     ] {
         let (path, client) = (directory.join(format!("{name}.json")), directory.join(name));
         // Not as a `Value`, which sorts members: the client uses the first media type of a response.
-        let config = Config::from_toml(&configuration).unwrap();
-        std::fs::write(&path, gas_suggestion::api::document(&config).unwrap()).unwrap();
+        let config = Config::from_toml(&configuration, &sections()).unwrap();
+        std::fs::write(&path, gas_suggestion::server::document(&config).unwrap()).unwrap();
         let mut command = programs::python_tool("openapi-python-client");
         command.args(["generate", "--fail-on-warning", "--overwrite", "--config"]);
         command.arg(fixtures::path("tests/python/client.yaml"));

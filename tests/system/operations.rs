@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::net::TcpListener;
 
 use gas_suggestion::config::{Config, ConfigError};
+use gas_suggestion::extras::sections;
 
 use crate::alerts::services::start_calibrated_node;
 use crate::fixtures;
@@ -58,14 +59,16 @@ fn documented_keys() -> Vec<(String, String)> {
 fn configuration_guide_lists_exactly_the_configuration_keys() {
     // The error for an unknown key lists the allowed ones.
     let allowed_keys = |section: &str, toml: &str| {
-        let errors = Config::from_toml(&format!("{toml}\nno_such_key = 1")).unwrap_err();
+        let errors =
+            Config::from_toml(&format!("{toml}\nno_such_key = 1"), &sections()).unwrap_err();
         let is_unknown = |error: &&ConfigError| error.key.ends_with("no_such_key");
         let error = errors.0.iter().find(is_unknown).unwrap().to_string();
         let (_, allowed) = error.split_once("llowed: ").unwrap_or_else(|| panic!("{error}"));
         let keys = allowed.split(", ").map(|key| format!("{section}.{key}"));
         keys.collect::<Vec<_>>()
     };
-    let error = Config::from_toml("[no_such_section]").unwrap_err().0.remove(0).to_string();
+    let error =
+        Config::from_toml("[no_such_section]", &sections()).unwrap_err().0.remove(0).to_string();
     let (_, sections) = error.split_once("llowed: ").unwrap();
     let sections: Vec<_> = sections.split(", ").filter(|section| *section != "chains").collect();
     let section_keys =

@@ -27,7 +27,7 @@ async fn page_maps_every_verifier_response_to_an_outcome() {
 
 #[test]
 fn vendored_hash_files_match_the_published_package() {
-    let folder = fixtures::path("src/extras/pages/verify/noble");
+    let folder = fixtures::path("src/extras/verification/verify/noble");
     let names: Vec<_> =
         fs::read_dir(&folder).unwrap().map(|file| file.unwrap().file_name()).collect();
     assert_eq!(names.len(), 4, "{names:?}");

@@ -5,10 +5,7 @@
 
 use utoipa::{IntoParams, IntoResponses};
 
-use super::schemas::{
-    Address, DELEGATE, EtherscanAction, EtherscanModule, LookupBlock, OnlyNo, OnlyTrue,
-    ResponseSource, Rights, TrendPeriod, Uint256, VAULT,
-};
+use super::schemas::{OnlyNo, OnlyTrue};
 use crate::api::wire::Wei;
 use crate::http::problem::ProblemBody;
 
@@ -61,9 +58,6 @@ pub(crate) struct ResponseHeaders {
         example = "base_fee_leap"
     )]
     doubt: Option<String>,
-    /// The source of the response: delegate.xyz's API or the registry contract.
-    #[param(rename = "X-Delegation-Source", inline, nullable = false, example = "chain")]
-    delegation_source: Option<ResponseSource>,
     /// Whole seconds to wait before retrying.
     #[param(rename = "Retry-After", nullable = false, minimum = 1, example = 2)]
     retry_after: Option<u64>,
@@ -100,46 +94,6 @@ pub(crate) struct IfNoneMatch {
 }
 
 #[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-pub(crate) struct ChainIdParam {
-    /// The chain's id; its key works too.
-    chain_id: String,
-}
-
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-pub(crate) struct ApiKeyPath {
-    /// Any text; it is neither checked nor logged.
-    key: String,
-}
-
-/// Parameters that Etherscan's clients send. Others are ignored.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct EtherscanQuery {
-    #[param(inline, example = "gastracker")]
-    module: EtherscanModule,
-    /// `gasoracle` of `gastracker`, the others of `proxy`.
-    #[param(inline, example = "gasoracle")]
-    action: EtherscanAction,
-    /// The chain's id. Default: the lowest configured one.
-    #[param(nullable = false)]
-    chainid: Option<String>,
-    /// The block of `eth_getBlockByNumber`: `latest`.
-    #[param(nullable = false)]
-    tag: Option<String>,
-}
-
-/// Parameters that Blocknative's clients send. Others are ignored.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct BlocknativeQuery {
-    /// The chain's id. Default: the lowest configured one.
-    #[param(nullable = false)]
-    chainid: Option<String>,
-}
-
-#[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
 pub(crate) struct LastEventId {
     /// The id of the last event that the client received: it is not sent again.
@@ -153,55 +107,6 @@ pub(crate) struct LastEventIdQuery {
     /// The same for readers that cannot set the header, which wins. Other parameters are ignored.
     #[param(rename = "lastEventId", nullable = false)]
     id: Option<String>,
-}
-
-/// Parameters of every look-up.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct LookupQuery {
-    /// The chain id. Default: the lowest configured one.
-    #[param(rename = "chainId")]
-    chain_id: Option<u64>,
-    /// The state to read: `pending` includes pre-confirmed delegations, read from the chain.
-    #[param(inline)]
-    block: Option<LookupBlock>,
-}
-
-#[derive(IntoParams)]
-#[into_params(parameter_in = Header)]
-pub(crate) struct ApiKeyHeader {
-    /// The client's own key for delegate.xyz's API, which is forwarded to it.
-    #[param(rename = "X-API-KEY", nullable = false)]
-    key: Option<String>,
-}
-
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct CheckQuery {
-    /// The vault.
-    #[param(example = json!(VAULT))]
-    from: Address,
-    /// The hot wallet.
-    #[param(example = json!(DELEGATE))]
-    to: Address,
-    /// The rights to check; a delegation of all rights includes them.
-    rights: Option<Rights>,
-}
-
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct ContractQuery {
-    /// The contract to check.
-    #[param(example = json!(VAULT))]
-    contract: Address,
-}
-
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct TokenQuery {
-    /// The token to check.
-    #[param(rename = "tokenId", example = "1")]
-    token_id: Uint256,
 }
 
 /// The fee of a transaction.
@@ -231,38 +136,6 @@ pub(crate) struct ReplacementQuery {
     gas_price: Option<Wei>,
 }
 
-/// The time that a fee trend shows.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct TrendQuery {
-    /// One hour in minutes, a day in steps of ten minutes, or a week in hours. Default: `24h`.
-    #[param(inline, nullable = false)]
-    period: Option<TrendPeriod>,
-}
-
-/// The text on a badge.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct BadgeQuery {
-    /// Text of the left part, at most 40 characters, without control characters. Default: `gas`. Empty: only the price.
-    #[param(nullable = false, max_length = 40, pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffe\uffff]*$")]
-    label: Option<String>,
-}
-
-/// Path parameters of the verification service, which must be plain path segments.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
-pub(crate) struct VerificationParameters {
-    /// The address to look up.
-    address: Address,
-    /// The chain's id.
-    #[param(rename = "chainId", pattern = "^[1-9][0-9]{0,15}$")]
-    chain_id: String,
-    /// The id of the verification.
-    #[param(rename = "verificationId", format = "uuid")]
-    verification_id: String,
-}
-
 /// Not modified: `If-None-Match` contains the current `ETag`.
 #[derive(IntoResponses)]
 #[response(status = 304, headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale")))]
@@ -272,25 +145,6 @@ pub(crate) struct NotModified;
 #[derive(IntoResponses)]
 #[response(status = 304, headers(("ETag"), ("Cache-Control")))]
 pub(crate) struct PageNotModified;
-
-/// True if `to` may act for `from`.
-#[derive(IntoResponses)]
-#[response(
-    status = 200,
-    content_type = "application/json",
-    headers(("X-Delegation-Source"), ("Cache-Control"), ("Age"), ("Vary")),
-    example = json!(true)
-)]
-pub(crate) struct CheckResponse(bool);
-
-/// The amount of the token for which `to` may act for `from`; the registry contract's amount is a decimal string.
-#[derive(IntoResponses)]
-#[response(
-    status = 200,
-    headers(("X-Delegation-Source"), ("Cache-Control"), ("Age"), ("Vary")),
-    example = json!("1000000000000000000")
-)]
-pub(crate) struct AmountResponse(Uint256);
 
 /// Errors that every route can return. The names of examples are the codes; the values are added later.
 #[derive(IntoResponses)]
@@ -349,15 +203,6 @@ pub(crate) struct UnsupportedMediaType(ProblemBody<'static>);
     examples(("no_data" = ()), ("stale_data" = ()), ("overloaded" = ()))
 )]
 pub(crate) struct FeesUnavailable(ProblemBody<'static>);
-
-/// The chain was never read and has no restored trend, or the service is overloaded.
-#[derive(IntoResponses)]
-#[response(
-    status = 503,
-    headers(("Retry-After")),
-    examples(("no_data" = ()), ("overloaded" = ()))
-)]
-pub(crate) struct NoTrend(ProblemBody<'static>);
 
 /// Not ready for traffic.
 #[derive(IntoResponses)]

@@ -8,7 +8,8 @@ use super::Report;
 use super::measures::{Score, Share};
 use crate::extras::chart::palette;
 use crate::extras::chart::palette::Colour;
-use crate::extras::chart::{Svg, TextStyle, rounded_gwei, truncated};
+use crate::extras::chart::{Svg, TextStyle, truncated};
+use crate::fees::gwei::rounded_gwei;
 use labels::{Label, LabelText, Obstacle, Rect};
 use scales::{CostScale, ShareScale};
 

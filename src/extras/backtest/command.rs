@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::Args;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 
 use super::{Estimator, LANDING_PERCENTILE, MAX_BLOCKS, Progress, Recording, Report};
-use crate::cli::{CommandError, UrlArgument};
-use crate::config::{Chain, Config, UpstreamUrl};
+use crate::assembly::{CommandContext, CommandError, ExtraCommand, Outcome, UrlArgument};
+use crate::config::{Chain, Config, Overrides, UpstreamUrl};
 use crate::extras::backtest;
 use crate::fees::Pricing;
 
@@ -50,7 +50,7 @@ gas_used with gas_limit, or gas_used_ratio. Either may be gzipped.";
 #[derive(Debug, Args)]
 #[command(long_about = LONG_ABOUT)]
 #[command(group(clap::ArgGroup::new("source").required(true).args(["files", "rpc_url"])))]
-pub(crate) struct BacktestArgs {
+struct BacktestArgs {
     /// Recordings, gzipped or not: results of `eth_feeHistory`, or base fees as CSV
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -83,9 +83,19 @@ pub(crate) struct BacktestArgs {
     svg: Option<PathBuf>,
 }
 
+/// The command.
+pub(super) const COMMAND: ExtraCommand =
+    ExtraCommand { describe: || BacktestArgs::augment_args(Command::new("backtest")), run };
+
+fn run(arguments: &ArgMatches, context: &CommandContext<'_>) -> Result<Outcome, CommandError> {
+    let arguments = BacktestArgs::from_arg_matches(arguments).unwrap_or_else(|error| error.exit());
+    let config = context.load(&Overrides::default())?;
+    arguments.run(&config).map(Outcome::Print)
+}
+
 impl BacktestArgs {
     /// Runs the backtest and returns the text to print.
-    pub(crate) fn run(self, config: &Config) -> Result<String, CommandError> {
+    fn run(self, config: &Config) -> Result<String, CommandError> {
         let pricing = self.select_pricing(config)?;
         if self.svg.is_some() && self.files.len() > 1 {
             return Err(CommandError::Arguments(

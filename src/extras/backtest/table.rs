@@ -2,7 +2,7 @@
 
 use super::Report;
 use super::measures::{HORIZON_BLOCKS, SOON_BLOCKS, Score, Share};
-use crate::extras::chart::rounded_gwei;
+use crate::fees::gwei::rounded_gwei;
 
 /// Returns the column headings, in two lines.
 fn headings(report: &Report<'_>) -> [Vec<String>; 2] {

@@ -2,7 +2,7 @@
 
 use super::Report;
 use super::measures::Score;
-use crate::extras::chart::rounded_gwei;
+use crate::fees::gwei::rounded_gwei;
 
 /// Returns one sentence for each tier of the configured pricing.
 pub(crate) fn lines(report: &Report<'_>) -> Vec<String> {

@@ -1,4 +1,6 @@
-//! Axes of a chart, and amounts in the form of their labels.
+//! Axes of a chart.
+
+use crate::fees::gwei::exact_gwei;
 
 /// Axis of block numbers.
 #[derive(Debug, Clone, Copy)]
@@ -80,51 +82,4 @@ pub(crate) fn interpolate((start, end): (i32, i32), value: u128, max: u128) -> i
     let length = u128::from(start.abs_diff(end));
     let offset = i32::try_from(value * length / most).unwrap_or(i32::MAX);
     if start <= end { start.saturating_add(offset) } else { start.saturating_sub(offset) }
-}
-
-/// Formats wei in gwei with all digits.
-pub(crate) fn exact_gwei(wei: u128) -> String {
-    const MAX_PLAIN_CHARS: usize = 12;
-    let (whole, rest) = (wei / 1_000_000_000, wei % 1_000_000_000);
-    let text = format!("{whole}.{rest:09}");
-    let text = text.trim_end_matches('0').trim_end_matches('.');
-    if text.len() <= MAX_PLAIN_CHARS {
-        return text.into();
-    }
-    // Digits without trailing zeros, and the distance of the decimal point from the first digit.
-    let digits = wei.to_string();
-    let exponent = digits.len().saturating_sub(10);
-    let digits = digits.trim_end_matches('0');
-    match digits.split_at_checked(1) {
-        Some((first, "")) => format!("{first}e{exponent}"),
-        Some((first, rest)) => format!("{first}.{rest}e{exponent}"),
-        None => text.into(),
-    }
-}
-
-/// Formats wei in gwei with four digits.
-pub(crate) fn rounded_gwei(wei: u128) -> String {
-    const DIGITS: u32 = 4;
-    exact_gwei(rounded(wei, DIGITS))
-}
-
-/// Formats wei in gwei with three digits, and an amount below 0.001 gwei in wei. Includes the unit.
-pub(crate) fn rounded_price(wei: u128) -> String {
-    const DIGITS: u32 = 3;
-    const LEAST_GWEI: u128 = 1_000_000;
-    if wei < LEAST_GWEI {
-        return format!("{wei} wei");
-    }
-    format!("{} gwei", exact_gwei(rounded(wei, DIGITS)))
-}
-
-/// Rounds to so many digits.
-fn rounded(wei: u128, digits: u32) -> u128 {
-    let surplus = wei.checked_ilog10().unwrap_or_default().saturating_sub(digits.saturating_sub(1));
-    let unit = 10_u128.saturating_pow(surplus);
-    let rest = wei % unit;
-    let lower = wei - rest;
-    let is_nearer_to_upper = unit > 1 && rest >= unit / 2;
-    let upper = lower.checked_add(unit).filter(|_| is_nearer_to_upper);
-    upper.unwrap_or(lower)
 }

@@ -4,16 +4,19 @@ use axum::extract::RawQuery;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 
+use super::Badge;
+use super::openapi::BadgeQuery;
 use super::routes::SVG_POLICY;
-use super::{Badge, rounded_price};
-use crate::api::etag;
+use crate::api::extractors::ChainParam;
 use crate::api::freshness::write_snapshot_headers;
 use crate::api::openapi::components::{
-    BadgeQuery, CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, UnknownChain,
+    CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, UnknownChain,
 };
-use crate::http::extractors::ChainParam;
+use crate::api::problems;
+use crate::fees::gwei::rounded_price;
 use crate::http::parameters::{Parameters, invalid_parameter};
 use crate::http::problem::Problem;
+use crate::store::etag;
 
 /// Label of a badge without `label`.
 const DEFAULT_LABEL: &str = "gas";
@@ -43,7 +46,7 @@ pub(crate) async fn get_badge(
     let label = parameters.optional("label", parse_label)?;
     let label = label.as_deref().unwrap_or(DEFAULT_LABEL);
     let current =
-        chain.servable_snapshot().map_err(|reason| Problem::unavailable(&chain, reason))?;
+        chain.servable_snapshot().map_err(|reason| problems::unavailable(&chain, reason))?;
     let value = rounded_price(current.snapshot.market.expected_price());
     let svg = Badge { label, value: &value, is_stale: current.is_stale() }.render();
     let etag = etag::for_body(svg.as_bytes());

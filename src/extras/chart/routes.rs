@@ -12,18 +12,20 @@ use moka::future::Cache;
 use tokio::sync::Semaphore;
 use tokio::task::JoinError;
 
-use super::ChartSpec;
-use crate::api::etag;
-use crate::api::freshness::{X_NEWEST_BLOCK, write_snapshot_headers};
+use super::{ChartMetrics, ChartSpec};
+use crate::api::extractors::{BlockCount, ChainParam};
+use crate::api::freshness::write_snapshot_headers;
 use crate::api::openapi::components::{
     CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, UnknownChain,
 };
+use crate::api::problems;
 use crate::http::chunked_body::{Charged, ChunkedBody};
 use crate::http::client_limits::{ClientHandle, LongRequestKind};
-use crate::http::extractors::{BlockCount, ChainParam};
+use crate::http::headers::X_NEWEST_BLOCK;
 use crate::http::problem::Problem;
 use crate::observe::memory_budget::{MemoryBudget, MemoryExhausted};
 use crate::observe::metrics::{Counter, Metrics};
+use crate::store::etag;
 use crate::store::{BlockWindow, ChainStore, ServableSnapshot, StoredChain, Unavailable};
 
 /// Policy of an image of this service: it has its styles inside, and loads nothing.
@@ -82,7 +84,7 @@ impl ChartRenderer {
             [measured_cache.entry_count(), measured_cache.weighted_size()]
         });
         let render_semaphore = Arc::new(Semaphore::new(1));
-        let rendered = metrics.charts_rendered_total.clone();
+        let rendered = metrics.set::<ChartMetrics>().charts_rendered_total;
         Self { store: store.clone(), cache, memory: memory.clone(), render_semaphore, rendered }
     }
 
@@ -199,7 +201,7 @@ pub(crate) async fn get_chart(
     let count = count.validate_and_charge(chain.config().history_blocks.get(), &client)?;
     let (chart, current) =
         renderer.get_or_render(&chain, count, &client).await.map_err(|error| match &*error {
-            ChartError::Unavailable(reason) => Problem::unavailable(&chain, *reason),
+            ChartError::Unavailable(reason) => problems::unavailable(&chain, *reason),
             ChartError::TooManyPerClient => Problem::too_many_concurrent(),
             ChartError::NoMemory(_) => Problem::overloaded(),
             ChartError::Failed(error) => {
@@ -230,6 +232,7 @@ mod tests {
         let config = Config::from_toml(
             "[chains.a]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:1\"]\nblock_time = \"2s\"\n\
              pricing.priority_fee_floor = \"1 gwei\"",
+            &[],
         )
         .unwrap();
         let (store, mut publishers) = ChainStore::new(&config.chains);

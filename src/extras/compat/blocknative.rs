@@ -1,12 +1,42 @@
 //! Blocknative's block prices and list of chains.
 
+use axum::extract::{RawQuery, State};
+use axum::response::Response;
 use serde::Serialize;
 use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
+use super::documents::{Document, Documents, json};
 use super::gwei::GweiNumber;
+use super::openapi::BlocknativeQuery;
+use super::query::parameter;
 use super::quote::Quote;
+use super::{Format, TAG, no_root_routes};
+use crate::api::freshness::revalidated_json;
+use crate::api::openapi::components::{
+    CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, PageNotModified, UnknownChain,
+};
 use crate::config::Chain;
 use crate::fees::Tier;
+use crate::http::parameters::invalid_parameter;
+use crate::http::problem::Problem;
+
+/// Blocknative's block prices. It demands the share of blocks that would include each price.
+pub(crate) const FORMAT: Format = Format {
+    name: "blocknative",
+    routes: || {
+        OpenApiRouter::new().routes(routes!(blocknative_prices)).routes(routes!(blocknative_chains))
+    },
+    root_routes: no_root_routes,
+    examples: &[("/gasprices/blockprices", &PRICES)],
+};
+
+/// Path of the list of chains.
+pub(super) const CHAINS_PATH: &str = "/chains";
+
+pub(super) static PRICES: Document =
+    Document { name: "blocknative", render: |quote| json(&BlockPrices::new(quote)?) };
 
 /// Prices of the next block.
 #[derive(Serialize, ToSchema)]
@@ -111,4 +141,51 @@ impl<'a> SupportedChain<'a> {
     pub(crate) fn new(chain: &'a Chain) -> Self {
         Self { chain_id: chain.chain_id, system: &chain.key, network: chain.name() }
     }
+}
+
+/// Prices of the next block in Blocknative's format
+///
+/// Always the three tiers, whatever levels the request names.
+#[utoipa::path(
+    get,
+    path = "/gasprices/blockprices",
+    operation_id = "getBlocknativePrices",
+    tag = TAG,
+    params(BlocknativeQuery, IfNoneMatch),
+    responses(
+        CommonErrors, NotModified, UnknownChain, FeesUnavailable,
+        (status = 200, description = "The prices.", body = BlockPrices,
+            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
+    )
+)]
+async fn blocknative_prices(
+    State(documents): State<Documents>,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Problem> {
+    let query = query.unwrap_or_default();
+    let id = parameter(&query, "chainid")?;
+    for name in ["system", "network"] {
+        if id.is_none() && parameter(&query, name)?.is_some() {
+            return Err(invalid_parameter(name, "names no chain here; use `chainid`"));
+        }
+    }
+    documents.respond(documents.chain_or_lowest(id)?, &PRICES)
+}
+
+/// Configured chains in Blocknative's format
+#[utoipa::path(
+    get,
+    path = CHAINS_PATH,
+    operation_id = "getBlocknativeChains",
+    tag = TAG,
+    params(IfNoneMatch),
+    responses(
+        CommonErrors, PageNotModified,
+        (status = 200, description = "The chains, in ascending order of chain id.",
+            body = Vec<SupportedChain>, headers(("ETag"), ("Cache-Control"))),
+    )
+)]
+async fn blocknative_chains(State(documents): State<Documents>) -> Response {
+    let chains = documents.store().chains().iter().map(|chain| SupportedChain::new(chain.config()));
+    revalidated_json(&chains.collect::<Vec<_>>())
 }

@@ -1,10 +1,36 @@
 //! Etherscan's gas oracle and the two calls of its proxy module that gas reporters use.
 
+use axum::Json;
+use axum::extract::{RawQuery, State};
+use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
+use super::documents::{Document, Documents, json};
 use super::gwei::Gwei;
+use super::openapi::EtherscanQuery;
+use super::query::parameter;
 use super::quote::{Quote, Tiers};
+use super::{Format, TAG, no_root_routes};
+use crate::api::openapi::components::{CommonErrors, IfNoneMatch, NotModified};
+use crate::http::problem::{Problem, ProblemCode};
+
+/// Etherscan's gas oracle, and its `eth_gasPrice` by GET.
+pub(crate) const FORMAT: Format = Format {
+    name: "etherscan",
+    routes: || OpenApiRouter::new().routes(routes!(etherscan)),
+    root_routes: no_root_routes,
+    examples: &[("/api", &ORACLE)],
+};
+
+pub(super) static ORACLE: Document =
+    Document { name: "etherscan_oracle", render: |quote| json(&GasOracle::new(quote)) };
+pub(super) static GAS_PRICE: Document =
+    Document { name: "etherscan_gas_price", render: |quote| json(&ProxyResult::gas_price(quote)) };
+pub(super) static BLOCK: Document =
+    Document { name: "etherscan_block", render: |quote| json(&ProxyResult::newest_block(quote)) };
 
 /// Response of the gas oracle.
 #[derive(Serialize, ToSchema)]
@@ -127,4 +153,65 @@ impl<'a> ErrorBody<'a> {
     pub(crate) fn new(description: &'a str) -> Self {
         Self { status: "0", message: "NOTOK", result: description }
     }
+}
+
+#[derive(utoipa::ToSchema)]
+#[schema(as = EtherscanResponse)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "only the derived description is used")]
+enum EtherscanResponse {
+    Oracle(GasOracle),
+    Proxy(ProxyResult),
+}
+
+/// Gas oracle, gas price or newest block in Etherscan's format
+///
+/// `module=gastracker&action=gasoracle`, `module=proxy&action=eth_gasPrice` or
+/// `module=proxy&action=eth_getBlockByNumber&tag=latest`. Errors have Etherscan's body with a status of 400, 404 or 503.
+#[utoipa::path(
+    get,
+    path = "/api",
+    operation_id = "getEtherscanGas",
+    tag = TAG,
+    params(EtherscanQuery, IfNoneMatch),
+    responses(
+        CommonErrors, NotModified,
+        (status = 400, description = "A parameter is given twice.", body = ErrorBody),
+        (status = 404, description = "Unknown chain, module or action.", body = ErrorBody),
+        (status = 503, description = "No data for the chain, or only data that is too old to serve.",
+            body = ErrorBody, headers(("Retry-After"))),
+        (status = 200, description = "The oracle's or the proxy's answer.", body = EtherscanResponse,
+            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
+    )
+)]
+async fn etherscan(State(documents): State<Documents>, RawQuery(query): RawQuery) -> Response {
+    let query = query.unwrap_or_default();
+    let response = etherscan_document(&query).and_then(|document| {
+        let id = parameter(&query, "chainid")?;
+        documents.respond(documents.chain_or_lowest(id)?, document)
+    });
+    response.unwrap_or_else(|problem| etherscan_error(&problem))
+}
+
+/// Returns the document that the module, the action and the tag of the query name.
+fn etherscan_document(query: &str) -> Result<&'static Document, Problem> {
+    let value = |name| Ok::<_, Problem>(parameter(query, name)?.unwrap_or_default());
+    let call = [value("module")?, value("action")?, value("tag")?];
+    match call.each_ref().map(String::as_str) {
+        ["gastracker", "gasoracle", _] => Ok(&ORACLE),
+        ["proxy", "eth_gasPrice", _] => Ok(&GAS_PRICE),
+        ["proxy", "eth_getBlockByNumber", "latest"] => Ok(&BLOCK),
+        _ => {
+            let detail = "supported are module=gastracker with action=gasoracle, and \
+                          module=proxy with action=eth_gasPrice or \
+                          action=eth_getBlockByNumber&tag=latest";
+            Err(Problem::new(ProblemCode::NotFound, detail))
+        }
+    }
+}
+
+/// Returns the response with Etherscan's error body.
+pub(super) fn etherscan_error(problem: &Problem) -> Response {
+    let body = Json(ErrorBody::new(problem.detail())).into_response();
+    problem.with_body(body)
 }

@@ -1,10 +1,33 @@
 //! One object of prices by speed, as the oracles of bridges and relayers have it.
 
+use axum::extract::State;
+use axum::response::Response;
 use serde::Serialize;
 use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
+use super::documents::{Document, Documents, json};
 use super::gwei::GweiNumber;
+use super::openapi::ChainIdParam;
 use super::quote::Quote;
+use super::{Format, TAG, no_root_routes};
+use crate::api::extractors::ChainParam;
+use crate::api::openapi::components::{
+    CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, UnknownChain,
+};
+use crate::http::problem::Problem;
+
+/// One object of prices by speed.
+pub(crate) const FORMAT: Format = Format {
+    name: "flat",
+    routes: || OpenApiRouter::new().routes(routes!(flat)),
+    root_routes: no_root_routes,
+    examples: &[("/compat/flat/{chain_id}", &PRICES)],
+};
+
+pub(super) static PRICES: Document =
+    Document { name: "flat", render: |quote| json(&FlatPrices::new(quote)) };
 
 /// Prices per gas by speed, for transactions without a separate tip.
 #[derive(Serialize, ToSchema)]
@@ -33,4 +56,24 @@ impl FlatPrices {
             instant: prices.high,
         }
     }
+}
+
+/// Prices by speed in one object
+#[utoipa::path(
+    get,
+    path = "/compat/flat/{chain_id}",
+    operation_id = "getFlatPrices",
+    tag = TAG,
+    params(ChainIdParam, IfNoneMatch),
+    responses(
+        CommonErrors, NotModified, UnknownChain, FeesUnavailable,
+        (status = 200, description = "The prices.", body = FlatPrices,
+            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
+    )
+)]
+async fn flat(
+    State(documents): State<Documents>,
+    ChainParam(chain): ChainParam,
+) -> Result<Response, Problem> {
+    documents.respond(&chain, &PRICES)
 }

@@ -3,12 +3,55 @@
 //! Its readers disagree: Blockbook needs integers for times and strings for fees, Komodo needs every member and no null,
 //! MetaMask needs rising tips. The bodies satisfy all of them.
 
+use axum::Router;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use axum::routing::get;
 use serde::Serialize;
 use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
+use super::documents::{Document, Documents, json};
 use super::gwei::Gwei;
+use super::openapi::{ApiKeyPath, ChainIdParam};
 use super::quote::Quote;
+use super::{Format, TAG};
+use crate::api::extractors::{ChainParam, find_chain};
+use crate::api::openapi::components::{
+    CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, UnknownChain,
+};
 use crate::fees::{Tier, Trend};
+use crate::http::problem::Problem;
+
+const FEES_PATH: &str = "/networks/{chain_id}/suggestedGasFees";
+const FEES_PATH_WITH_KEY: &str = "/v3/{key}/networks/{chain_id}/suggestedGasFees";
+const PRICES_PATH: &str = "/networks/{chain_id}/gasPrices";
+
+/// MetaMask's and Infura's gas API. Its routes also exist at the root if a base path is configured: one of its readers,
+/// Komodo, replaces the whole path of its URL.
+pub(crate) const FORMAT: Format = Format {
+    name: "metamask",
+    routes: || {
+        OpenApiRouter::new()
+            .routes(routes!(metamask_fees))
+            .routes(routes!(metamask_fees_with_key))
+            .routes(routes!(metamask_prices))
+    },
+    root_routes: || {
+        Router::new()
+            .route(FEES_PATH, get(metamask_fees))
+            .route(FEES_PATH_WITH_KEY, get(metamask_fees_with_key))
+            .route(PRICES_PATH, get(metamask_prices))
+    },
+    examples: &[(FEES_PATH, &FEES), (FEES_PATH_WITH_KEY, &FEES), (PRICES_PATH, &PRICES)],
+};
+
+pub(super) static FEES: Document =
+    Document { name: "metamask_fees", render: |quote| json(&SuggestedGasFees::new(quote)) };
+pub(super) static PRICES: Document =
+    Document { name: "metamask_prices", render: |quote| json(&GasPrices::new(quote)) };
 
 /// Suggested fees as MetaMask reads them.
 #[derive(Serialize, ToSchema)]
@@ -144,4 +187,72 @@ impl GasPrices {
         let prices = quote.prices().map(Gwei);
         Self { safe: prices.low, propose: prices.medium, fast: prices.high }
     }
+}
+
+/// Suggested fees in MetaMask's format
+///
+/// Also at the root if a base path is configured.
+#[utoipa::path(
+    get,
+    path = FEES_PATH,
+    operation_id = "getMetamaskFees",
+    tag = TAG,
+    params(ChainIdParam, IfNoneMatch),
+    responses(
+        CommonErrors, NotModified, UnknownChain, FeesUnavailable,
+        (status = 200, description = "The fees.", body = SuggestedGasFees,
+            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
+    )
+)]
+async fn metamask_fees(
+    State(documents): State<Documents>,
+    ChainParam(chain): ChainParam,
+) -> Result<Response, Problem> {
+    documents.respond(&chain, &FEES)
+}
+
+/// Suggested fees in MetaMask's format, with an API key in the path
+///
+/// The key is ignored. Also at the root if a base path is configured.
+#[utoipa::path(
+    get,
+    path = FEES_PATH_WITH_KEY,
+    operation_id = "getMetamaskFeesWithKey",
+    tag = TAG,
+    params(ApiKeyPath, ChainIdParam, IfNoneMatch),
+    responses(
+        CommonErrors, NotModified, UnknownChain, FeesUnavailable,
+        (status = 200, description = "The fees.", body = SuggestedGasFees,
+            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
+    )
+)]
+async fn metamask_fees_with_key(
+    State(documents): State<Documents>,
+    path: Result<Path<(String, String)>, PathRejection>,
+) -> Result<Response, Problem> {
+    let id = path.map_or_else(|_| String::new(), |Path((_, id))| id);
+    let chain = find_chain(documents.store(), &id)?;
+    documents.respond(chain, &FEES)
+}
+
+/// Gas prices in MetaMask's format, for networks without EIP-1559
+///
+/// Also at the root if a base path is configured.
+#[utoipa::path(
+    get,
+    path = PRICES_PATH,
+    operation_id = "getMetamaskPrices",
+    tag = TAG,
+    params(ChainIdParam, IfNoneMatch),
+    responses(
+        CommonErrors, NotModified, UnknownChain, FeesUnavailable,
+        (status = 200, description = "The prices.", body = GasPrices,
+            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
+    )
+)]
+async fn metamask_prices(
+    State(documents): State<Documents>,
+    ChainParam(chain): ChainParam,
+) -> Result<Response, Problem> {
+    documents.respond(&chain, &PRICES)
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::config;
-use crate::fees::{self, Block, Market, SinglePrices, Tier};
+use crate::fees::{self, Block, Market, Pricing, SinglePrices, Tier};
+use crate::store::{COMPARED_BLOCKS, RecentBlocks, Snapshot};
 
 /// A suggestion, and what was observed of the chain when it was made.
 #[derive(Debug)]
@@ -13,7 +14,7 @@ pub(crate) struct Quote<'a> {
     pub(crate) prices: SinglePrices,
     pub(crate) newest_block: u64,
     /// The newest blocks, oldest first, at most [`COMPARED_BLOCKS`](crate::store::COMPARED_BLOCKS).
-    pub(crate) blocks: &'a [Block],
+    pub(crate) blocks: Vec<Block>,
     pub(crate) ranges: Ranges,
     /// Mean time between the newest blocks; the configured block time until enough were seen.
     pub(crate) block_time: Duration,
@@ -30,6 +31,28 @@ pub(crate) struct Ranges {
     pub(crate) reward: Option<[u128; 2]>,
     /// Share of the blocks whose base fee is below that of the next one, from 0 to 1.
     pub(crate) cheaper_share: f64,
+}
+
+impl Ranges {
+    /// Returns the lowest and the highest amounts of the blocks, compared with the base fee of the next one. Rewards are
+    /// those of the medium tip's percentile.
+    pub(super) fn of(blocks: &[Block], next_base_fee: u128, pricing: &Pricing) -> Self {
+        let widen = |range: Option<[u128; 2]>, amount: u128| {
+            let [lowest, highest] = range.unwrap_or([amount; 2]);
+            Some([lowest.min(amount), highest.max(amount)])
+        };
+        let (mut base_fee, mut cheaper) = (None, 0_u32);
+        for block in blocks {
+            base_fee = widen(base_fee, block.base_fee);
+            cheaper = cheaper.saturating_add(u32::from(block.base_fee < next_base_fee));
+        }
+        let count = u32::try_from(blocks.len()).unwrap_or(u32::MAX).max(1);
+        Self {
+            base_fee: base_fee.unwrap_or([next_base_fee; 2]),
+            reward: fees::observed_rewards(blocks.iter(), pricing).fold(None, widen),
+            cheaper_share: f64::from(cheaper) / f64::from(count),
+        }
+    }
 }
 
 /// The tiers: fees for a transaction that can wait, and the suggestion's two.
@@ -53,7 +76,27 @@ pub(crate) struct WaitTimes {
     pub(crate) longest: Duration,
 }
 
-impl Quote<'_> {
+impl<'a> Quote<'a> {
+    /// Creates the content of the documents of a snapshot, with the recent blocks that belong to it.
+    pub(crate) fn new(
+        chain: &'a config::Chain,
+        snapshot: &'a Snapshot,
+        recent: &RecentBlocks,
+    ) -> Self {
+        let market = &snapshot.market;
+        let all = recent.newest(usize::MAX).blocks;
+        Self {
+            chain,
+            market,
+            prices: snapshot.prices,
+            newest_block: snapshot.newest_block,
+            ranges: Ranges::of(&all, market.newest_known_base_fee, &chain.pricing),
+            blocks: recent.newest(COMPARED_BLOCKS).blocks,
+            block_time: snapshot.block_time,
+            head_age: snapshot.head_age_at_reply(),
+        }
+    }
+
     pub(crate) fn tiers(&self) -> Tiers<Tier> {
         let suggestion = &self.market.suggestion;
         Tiers { low: self.market.low, medium: suggestion.medium, high: suggestion.high }
@@ -89,7 +132,7 @@ impl Quote<'_> {
     /// transaction waits longest if it comes before the longest run of blocks that were not seen to accept its fees.
     pub(crate) fn wait_times(&self, tier: Tier) -> WaitTimes {
         let (mut run, mut longest) = (0_u32, 0_u32);
-        for block in self.blocks {
+        for block in &self.blocks {
             let is_accepted = fees::accepts(block, tier, &self.chain.pricing) == Some(true);
             run = if is_accepted { 0 } else { run.saturating_add(1) };
             longest = longest.max(run);

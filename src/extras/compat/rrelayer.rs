@@ -2,12 +2,35 @@
 
 use std::time::Duration;
 
+use axum::extract::State;
+use axum::response::Response;
 use serde::Serialize;
 use utoipa::ToSchema;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
+use super::documents::{Document, Documents, json};
 use super::gwei::Gwei;
+use super::openapi::ChainIdParam;
 use super::quote::Quote;
+use super::{Format, TAG, no_root_routes};
+use crate::api::extractors::ChainParam;
+use crate::api::openapi::components::{
+    CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, UnknownChain,
+};
 use crate::fees::Tier;
+use crate::http::problem::Problem;
+
+/// The custom gas provider of rrelayer.
+pub(crate) const FORMAT: Format = Format {
+    name: "rrelayer",
+    routes: || OpenApiRouter::new().routes(routes!(rrelayer)),
+    root_routes: no_root_routes,
+    examples: &[("/compat/rrelayer/{chain_id}", &FEES)],
+};
+
+pub(super) static FEES: Document =
+    Document { name: "rrelayer", render: |quote| json(&GasEstimate::new(quote)) };
 
 /// Fees by speed as rrelayer reads them.
 #[derive(Serialize, ToSchema)]
@@ -76,4 +99,24 @@ impl Speed {
 
 fn seconds_rounded_up(duration: Duration) -> u64 {
     duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0))
+}
+
+/// Fees by speed in the format of rrelayer's custom gas provider
+#[utoipa::path(
+    get,
+    path = "/compat/rrelayer/{chain_id}",
+    operation_id = "getRrelayerFees",
+    tag = TAG,
+    params(ChainIdParam, IfNoneMatch),
+    responses(
+        CommonErrors, NotModified, UnknownChain, FeesUnavailable,
+        (status = 200, description = "The fees.", body = GasEstimate,
+            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
+    )
+)]
+async fn rrelayer(
+    State(documents): State<Documents>,
+    ChainParam(chain): ChainParam,
+) -> Result<Response, Problem> {
+    documents.respond(&chain, &FEES)
 }

@@ -1,72 +1,61 @@
 //! The `[compat]` section.
 
+use std::sync::LazyLock;
+
+use serde::de::{Deserializer, Error};
+use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
-use super::{Format, Formats};
+use super::FORMATS;
+use crate::config::section::Section;
 
 /// Formats of other gas services.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Compat {
+pub(crate) struct Compat {
     /// The formats whose routes exist.
-    pub formats: Vec<FormatName>,
+    formats: Vec<FormatName>,
 }
 
 impl Default for Compat {
     fn default() -> Self {
-        Self { formats: vec![FormatName::All] }
+        Self { formats: vec![FormatName(ALL)] }
     }
+}
+
+impl Section for Compat {
+    const NAME: &'static str = "compat";
+    const LISTS: &'static [&'static str] = &["formats"];
 }
 
 impl Compat {
-    /// Returns the formats whose routes exist.
-    #[must_use]
-    pub fn formats(&self) -> Formats {
-        let mut formats = Formats::default();
-        for name in &self.formats {
-            match name.format() {
-                Some(format) => formats.insert(format),
-                None => formats = Formats::all(),
-            }
-        }
-        formats
+    /// Returns true if the routes of this format exist.
+    pub(super) fn has(&self, format: &str) -> bool {
+        self.formats.iter().any(|FormatName(name)| *name == ALL || *name == format)
     }
 }
 
-/// Name of a format, or of all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum FormatName {
-    /// All formats.
-    All,
-    /// [`Format::Metamask`].
-    Metamask,
-    /// [`Format::Etherscan`].
-    Etherscan,
-    /// [`Format::Safe`].
-    Safe,
-    /// [`Format::Blocknative`].
-    Blocknative,
-    /// [`Format::Rrelayer`].
-    Rrelayer,
-    /// [`Format::Polygon`].
-    Polygon,
-    /// [`Format::Flat`].
-    Flat,
+/// Name of all formats.
+const ALL: &str = "all";
+
+/// Names that the key takes.
+static NAMES: LazyLock<Vec<&str>> =
+    LazyLock::new(|| [ALL].into_iter().chain(FORMATS.iter().map(|format| format.name)).collect());
+
+/// Name of a format, or [`ALL`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FormatName(&'static str);
+
+impl Serialize for FormatName {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.serialize_str(self.0)
+    }
 }
 
-impl FormatName {
-    /// Returns the format; `None`: all.
-    fn format(self) -> Option<Format> {
-        Some(match self {
-            Self::All => return None,
-            Self::Metamask => Format::Metamask,
-            Self::Etherscan => Format::Etherscan,
-            Self::Safe => Format::Safe,
-            Self::Blocknative => Format::Blocknative,
-            Self::Rrelayer => Format::Rrelayer,
-            Self::Polygon => Format::Polygon,
-            Self::Flat => Format::Flat,
-        })
+impl<'de> Deserialize<'de> for FormatName {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(input)?;
+        let known = NAMES.iter().find(|known| **known == name);
+        known.map(|known| Self(known)).ok_or_else(|| D::Error::unknown_variant(&name, &NAMES))
     }
 }

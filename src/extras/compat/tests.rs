@@ -1,10 +1,16 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::quote::{Quote, Ranges};
 use super::*;
 use crate::config::{Chain, Config};
-use crate::fees::{self, Block, ChainParameters, FeeHistory, Rewards, SinglePrices, Tier};
+use crate::fees::{
+    self, Block, ChainParameters, FeeHistory, FurtherPercentiles, Pricing, Rewards, SinglePrices,
+    Tier,
+};
+use crate::store::{Accepted, ChainStore, Publisher};
 
 const GWEI: u128 = 1_000_000_000;
 
@@ -20,7 +26,7 @@ fn blocks(rewards: &[Option<u128>]) -> Vec<Block> {
 
 fn chain(more: &str) -> Chain {
     let text = format!("[chains.a]\nchain_id = 7\nrpc_urls = [\"http://127.0.0.1:9\"]\n{more}");
-    Config::from_toml(&text).unwrap().chains.remove(0)
+    Config::from_toml(&text, &[]).unwrap().chains.remove(0)
 }
 
 /// Prices the blocks, and returns what `read` returns of the quote.
@@ -39,7 +45,7 @@ fn with_quote<T>(
         market: &market,
         prices: SinglePrices::new(&market, &base_fees),
         newest_block: history.newest_block(),
-        blocks,
+        blocks: blocks.to_vec(),
         ranges: Ranges { base_fee: [1, 2], reward: Some([3, 4]), cheaper_share: 1.0 / 3.0 },
         block_time: Duration::from_millis(1500),
         head_age: Duration::from_millis(250),
@@ -51,9 +57,8 @@ fn with_tip(tip: u128) -> Tier {
     Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: GWEI + tip }
 }
 
-fn document(quote: &Quote, document: Document) -> Value {
-    let documents = Documents::new(quote, Formats::all());
-    serde_json::from_slice(&documents.get(document).unwrap().0).unwrap()
+fn document(quote: &Quote, document: &Document) -> Value {
+    serde_json::from_slice(&(document.render)(quote).unwrap()).unwrap()
 }
 
 #[test]
@@ -93,14 +98,14 @@ fn a_confidence_is_the_share_of_blocks_that_would_include_the_fees() {
     let floor = "pricing.priority_fee_floor = \"1 gwei\"";
     with_quote(&chain(floor), &blocks(&[None; 3]), GWEI, |quote| {
         assert_eq!(quote.confidence(with_tip(GWEI)), None);
-        assert!(Documents::new(quote, Formats::all()).get(Document::Blocknative).is_none());
+        assert!((blocknative::PRICES.render)(quote).is_none());
     });
 }
 
 #[test]
 fn metamask_gets_times_in_milliseconds_and_rrelayer_in_seconds_rounded_up() {
     with_quote(&chain(""), &blocks(&[Some(2); 20]), GWEI, |quote| {
-        let fees = document(quote, Document::MetamaskFees);
+        let fees = document(quote, &metamask::FEES);
         let expected = json!({
             "suggestedMaxPriorityFeePerGas": "2", "suggestedMaxFeePerGas": "4",
             "minWaitTimeEstimate": 1500, "maxWaitTimeEstimate": 1500,
@@ -111,10 +116,10 @@ fn metamask_gets_times_in_milliseconds_and_rrelayer_in_seconds_rounded_up() {
             "suggestedMaxPriorityFeePerGas": "2.88", "suggestedMaxFeePerGas": "4.88",
             "minWaitTimeEstimate": 2, "maxWaitTimeEstimate": 2,
         });
-        assert_eq!(document(quote, Document::Rrelayer)["superFast"], speed);
+        assert_eq!(document(quote, &rrelayer::FEES)["superFast"], speed);
         // A reader takes whole seconds.
-        assert_eq!(document(quote, Document::Polygon)["blockTime"].to_string(), "2");
-        assert_eq!(document(quote, Document::Blocknative)["msSinceLastBlock"], 250);
+        assert_eq!(document(quote, &polygon::FEES)["blockTime"].to_string(), "2");
+        assert_eq!(document(quote, &blocknative::PRICES)["msSinceLastBlock"], 250);
     });
 }
 
@@ -122,7 +127,7 @@ fn metamask_gets_times_in_milliseconds_and_rrelayer_in_seconds_rounded_up() {
 fn trends_compare_the_newest_rewards_with_all() {
     let trend = |rewards: &[Option<u128>]| {
         with_quote(&chain(""), &blocks(rewards), GWEI, |quote| {
-            document(quote, Document::MetamaskFees)["priorityFeeTrend"].clone()
+            document(quote, &metamask::FEES)["priorityFeeTrend"].clone()
         })
     };
     let mut rewards = vec![Some(10); 20];
@@ -139,20 +144,20 @@ fn a_price_of_one_number_covers_a_base_fee_above_the_max_fee() {
     // The average doubles to 2 gwei, and the next block already costs 5: after 2 and 5 full blocks 1.125 times as much.
     let two_lines = chain("pricing.base_fee_change_denominator = 8");
     with_quote(&two_lines, &blocks(&[Some(2); 20]), 5 * GWEI, |quote| {
-        let prices = document(quote, Document::MetamaskPrices);
+        let prices = document(quote, &metamask::PRICES);
         let expected = json!({
             "SafeGasPrice": "6.328125", "ProposeGasPrice": "6.328125", "FastGasPrice": "9.010162354",
         });
         assert_eq!(prices, expected);
-        let gas_price = document(quote, Document::EtherscanGasPrice);
+        let gas_price = document(quote, &etherscan::GAS_PRICE);
         assert_eq!(gas_price["result"], format!("{:#x}", 6_328_125_000_u64));
-        let flat = document(quote, Document::Flat);
+        let flat = document(quote, &flat::PRICES);
         for (speed, price) in
             [("slow", "6.328125"), ("average", "6.328125"), ("fast", "9.010162354")]
         {
             assert_eq!(flat[speed].to_string(), price, "{speed}");
         }
-        let levels = document(quote, Document::Blocknative);
+        let levels = document(quote, &blocknative::PRICES);
         let level = &levels["blockPrices"][0]["estimatedPrices"][0];
         assert_eq!(
             (level["price"].to_string(), levels["maxPrice"].to_string()),
@@ -170,14 +175,14 @@ fn a_legacy_chain_has_its_gas_price_everywhere() {
         block.base_fee = 0;
     }
     with_quote(&chain(""), &window, 0, |quote| {
-        let fees = document(quote, Document::MetamaskFees);
+        let fees = document(quote, &metamask::FEES);
         assert_eq!(fees["medium"]["suggestedMaxFeePerGas"], "3");
         assert_eq!(fees["estimatedBaseFee"], "0");
-        assert_eq!(document(quote, Document::MetamaskPrices)["ProposeGasPrice"], "3");
-        let gas_price = document(quote, Document::EtherscanGasPrice)["result"].clone();
+        assert_eq!(document(quote, &metamask::PRICES)["ProposeGasPrice"], "3");
+        let gas_price = document(quote, &etherscan::GAS_PRICE)["result"].clone();
         assert_eq!(gas_price, format!("{:#x}", 3 * GWEI));
-        assert_eq!(document(quote, Document::Safe)["result"]["suggestBaseFee"], "0");
-        assert_eq!(document(quote, Document::Flat)["standard"], 3);
+        assert_eq!(document(quote, &safe::ORACLE)["result"]["suggestBaseFee"], "0");
+        assert_eq!(document(quote, &flat::PRICES)["standard"], 3);
     });
 }
 
@@ -187,18 +192,73 @@ fn unknown_ratios_are_not_a_number() {
     window[3].gas_used_ratio = None;
     window[6].gas_used_ratio = Some(0.0);
     with_quote(&chain(""), &window, GWEI, |quote| {
-        let oracle = document(quote, Document::EtherscanOracle);
+        let oracle = document(quote, &etherscan::ORACLE);
         assert_eq!(oracle["result"]["gasUsedRatio"], "0.5,NaN,0.5,0.5,0");
     });
 }
 
 #[test]
-fn only_the_chosen_formats_are_written() {
-    let mut formats = Formats::default();
-    formats.insert(Format::Etherscan);
-    with_quote(&chain(""), &blocks(&[Some(3); 7]), GWEI, |quote| {
-        let documents = Documents::new(quote, formats);
-        assert!(documents.get(Document::EtherscanBlock).is_some());
-        assert!(documents.get(Document::Safe).is_none());
-    });
+fn only_the_chosen_formats_have_routes() {
+    let chosen = |formats: &str| -> Vec<&str> {
+        let text = format!(
+            "[compat]\nformats = {formats}\n[chains.a]\nchain_id = 7\nrpc_urls = [\"http://a\"]"
+        );
+        let config = Config::from_toml(&text, &[SectionKind::of::<Compat>()]).unwrap();
+        let compat: Compat = config.section();
+        FORMATS.iter().map(|format| format.name).filter(|name| compat.has(name)).collect()
+    };
+    assert_eq!(chosen("[\"etherscan\"]"), ["etherscan"]);
+    assert_eq!(chosen("[]"), [""; 0]);
+    assert_eq!(chosen("[\"flat\", \"all\"]").len(), FORMATS.len());
+}
+
+/// Creates a store with one chain, and publishes a block with this base fee.
+fn publish(publisher: &mut Publisher, number: u64, base_fee: u128) {
+    let rewards = Some(Rewards::new(&[GWEI]));
+    let block = Block { base_fee, gas_used_ratio: None, rewards };
+    let history = FeeHistory::new(number, vec![block], None).unwrap();
+    let pricing = &publisher.chain().config().pricing;
+    let parameters = ChainParameters::without_header(pricing);
+    let market = fees::price(&history, pricing, &parameters).unwrap();
+    publisher.publish(Accepted::now(&history, market));
+}
+
+#[test]
+fn a_document_is_rendered_once_per_snapshot() {
+    static RENDERED: AtomicUsize = AtomicUsize::new(0);
+    static COUNTED: Document = Document {
+        name: "counted",
+        render: |quote| {
+            RENDERED.fetch_add(1, Ordering::Relaxed);
+            documents::json(&quote.newest_block)
+        },
+    };
+    let (store, mut publishers) = ChainStore::new(&[chain("")]);
+    let documents = Documents::new(&store);
+    let chain = &store.chains()[0];
+    let body = || documents.body(chain, &COUNTED);
+    assert_eq!(body(), None);
+    publish(&mut publishers[0], 5, GWEI);
+    assert_eq!((body(), body()), (Some("5".into()), Some("5".into())));
+    assert_eq!(RENDERED.load(Ordering::Relaxed), 1);
+    publish(&mut publishers[0], 6, GWEI);
+    assert_eq!((body(), RENDERED.load(Ordering::Relaxed)), (Some("6".into()), 2));
+}
+
+#[test]
+fn ranges_are_of_base_fees_and_of_the_rewards_of_the_medium_tip() {
+    let further_percentiles = FurtherPercentiles::new(&[10.0]).unwrap();
+    let pricing = Pricing { further_percentiles, ..Pricing::default() };
+    let block = |base_fee, gas_used_ratio, rewards: [u128; 2]| {
+        let rewards = Some(Rewards::new(&rewards));
+        Block { base_fee, gas_used_ratio: Some(gas_used_ratio), rewards }
+    };
+    let nothing = Ranges { base_fee: [7; 2], reward: None, cheaper_share: 0.0 };
+    assert_eq!(Ranges::of(&[], 7, &pricing), nothing);
+    let silent = Block { rewards: None, ..block(5, 0.5, [0; 2]) };
+    let empty = block(u128::MAX, 0.0, [0, 0]);
+    let blocks = [block(9, 0.5, [1, 40]), block(6, 0.5, [2, 30]), silent, empty];
+    let found = Ranges::of(&blocks, 9, &pricing);
+    let expected = Ranges { base_fee: [5, u128::MAX], reward: Some([30, 40]), cheaper_share: 0.5 };
+    assert_eq!(found, expected);
 }

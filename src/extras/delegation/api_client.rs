@@ -1,7 +1,7 @@
 //! Client of the REST API. It respects the API's limits and checks the shape of its responses.
 
 use std::borrow::Cow;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use alloy_primitives::Address;
@@ -16,14 +16,14 @@ use super::LookupError;
 use super::budget::RateBudget;
 use super::lookup::{DelegationLookup, LookupKind};
 use super::registry::Direction;
-use crate::config::{self, DelegationSource};
-use crate::extras::replicas::SharedBudget;
+use super::section::{Delegation, DelegationSource};
+use crate::assembly::SharedRateLimit;
 use crate::extras::verification::proxy;
 use crate::extras::verification::proxy::{BodyError, Proxy, ProxyError, ProxyRequest, collect};
 use crate::http::client_limits::ClientHandle;
 use crate::nodes::circuit_breaker::{Availability, CircuitBreaker};
-use crate::nodes::http_client;
 use crate::nodes::json;
+use crate::observe::http_client;
 use crate::observe::log_on_change::LogOnChange;
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::Metrics;
@@ -89,9 +89,9 @@ impl ApiClient {
     ///
     /// Fails if the TLS backend cannot start.
     pub(crate) fn new(
-        config: &config::Delegation,
+        config: &Delegation,
         memory: &MemoryBudget,
-        shared_budget: Option<SharedBudget>,
+        shared_budget: Option<Arc<dyn SharedRateLimit>>,
         metrics: &Metrics,
     ) -> Result<Self, reqwest::Error> {
         let limits =
@@ -310,7 +310,7 @@ impl ApiResponse {
             to: Cow<'a, str>,
         }
         // The checksum is not validated, because the API wrote the address.
-        let parse = |text: &str| super::address::parse(&text.to_ascii_lowercase()).ok();
+        let parse = |text: &str| crate::http::address::parse(&text.to_ascii_lowercase()).ok();
         let is_wanted = |member: &RawValue| {
             let parties: DelegationParties = serde_json::from_str(member.get()).ok()?;
             let (from, to) = (parse(&parties.from)?, parse(&parties.to)?);

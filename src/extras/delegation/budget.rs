@@ -7,13 +7,15 @@
 //! Replicas that share Redis count their requests together there. Each replica also counts its own: a replica that
 //! loses Redis, or finds Redis empty, is still bound by its own window.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use enum_map::{Enum, EnumMap};
 
-use crate::extras::replicas::SharedBudget;
-use crate::observe::metrics::{Counter, Metrics, OutcomeLabels, counters};
+use super::{DelegationMetrics, OutcomeLabels};
+use crate::assembly::SharedRateLimit;
+use crate::observe::metrics::{Counter, Metrics, counters};
 
 /// Limit of the API.
 const REQUESTS_PER_WINDOW: usize = 25;
@@ -26,7 +28,7 @@ pub(crate) struct RateBudget {
     /// True if the chain answers when the API does not: then no request waits, or is sent without Redis.
     has_fallback: bool,
     /// `None`: this process shares the budget with no replica.
-    shared: Option<SharedBudget>,
+    shared: Option<Arc<dyn SharedRateLimit>>,
     counters: EnumMap<BudgetOutcome, Counter>,
 }
 
@@ -50,6 +52,11 @@ enum BudgetOutcome {
     Shared,
     Local,
     Exhausted,
+}
+
+/// Returns a random id of a request.
+fn random_id() -> String {
+    format!("{:016x}", RandomState::new().hash_one(()))
 }
 
 /// Permit of one request. Dropping it records how long the request still counts.
@@ -82,7 +89,7 @@ impl RateBudget {
     pub(crate) fn new(
         timeout: Duration,
         has_fallback: bool,
-        shared: Option<SharedBudget>,
+        shared: Option<Arc<dyn SharedRateLimit>>,
         metrics: &Metrics,
     ) -> Self {
         let window = SlidingWindow {
@@ -92,8 +99,8 @@ impl RateBudget {
             exhausted: None,
             max_hold: timeout + WINDOW,
         };
-        let counters =
-            counters(&metrics.delegation_budget_total, |outcome| OutcomeLabels { outcome });
+        let own = metrics.set::<DelegationMetrics>();
+        let counters = counters(&own.delegation_budget_total, |outcome| OutcomeLabels { outcome });
         Self { window: Arc::new(Mutex::new(window)), has_fallback, shared, counters }
     }
 
@@ -123,7 +130,7 @@ impl RateBudget {
             RequestPermit { budget: self.clone(), shared_id: None, usable_at, hold: Self::UNSENT };
         tokio::time::sleep_until(usable_at.into()).await;
         let Some(shared) = &self.shared else { return Ok(permit) };
-        let id = permit.shared_id.insert(SharedBudget::new_id()).clone();
+        let id = permit.shared_id.insert(random_id()).clone();
         let hold = self.lock().max_hold;
         loop {
             let wait = shared.reserve(&id, REQUESTS_PER_WINDOW, hold).await;

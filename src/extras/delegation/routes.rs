@@ -8,24 +8,37 @@ pub(crate) mod unsigned_transaction;
 
 use std::time::Instant;
 
+use alloy_primitives::Address;
+
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::header::{
     AGE, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, VARY,
 };
 use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use utoipa::openapi::schema::{AnyOfBuilder, ArrayBuilder};
+use utoipa::openapi::{ObjectBuilder, OpenApi, RefOr, Schema, Type};
+use utoipa::{IntoParams, PartialSchema, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
+use self::unsigned_transaction::UnsignedTransaction;
+use super::openapi::{
+    AmountResponse, ApiKeyHeader, CheckQuery, CheckResponse, ContractQuery, DirectionName,
+    LookupHeaders, LookupQuery, Rights, TokenQuery, Uint256,
+};
 use super::registry::{Check, CheckScope, Direction};
+use super::section::{Delegation as Section, DelegationSource};
 use super::{
     ApiResponse, Caller, DelegationLookup, Delegations, LookupBlock, LookupError, LookupKind,
-    LookupResponse, X_API_KEY,
+    LookupResponse, PreparedTransaction, X_API_KEY,
 };
-use crate::api::openapi::components::{
-    AmountResponse, ApiKeyHeader, CheckQuery, CheckResponse, CommonErrors, ContractQuery,
-    LookupQuery, TokenQuery, UpstreamErrors,
-};
-use crate::api::openapi::schemas;
-use crate::api::openapi::schemas::DirectionName;
+use crate::api::openapi::components::{CommonErrors, UpstreamErrors};
+use crate::api::openapi::examples::{ExampleChain, set_request_example, set_response_example};
+use crate::api::openapi::schemas::{self, DELEGATE, VAULT, schema_ref};
+use crate::api::openapi::{header, upstream_responses};
+use crate::api::public_routes::PublicRoutes;
 use crate::extras::rpc::reads::{ReadError, ReadRejection};
 use crate::extras::verification::proxy::ProxyError;
 use crate::http::client_limits::ClientHandle;
@@ -40,12 +53,94 @@ pub(crate) const X_DELEGATION_SOURCE: HeaderName = HeaderName::from_static("x-de
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
+/// Tag of the routes in the OpenAPI document.
+const TAG: &str = "Delegation";
+
+const LIST_PATH: &str = "/registry/v2/{address}";
+const TRANSACTIONS_PATH: &str = "/v1/{chain}/delegations/transactions";
+
+/// Adds the routes; `None`: what says which key switches them on.
+pub(super) fn add(routes: &mut PublicRoutes, config: &Section, delegations: Option<Delegations>) {
+    routes.add_example_problems(
+        [LookupError::RegistryAbsent, LookupError::TooManyDelegations].map(Problem::from),
+    );
+    routes.allow_request_header(X_API_KEY);
+    routes.expose_response_header(X_DELEGATION_SOURCE);
+    let Some(delegations) = delegations else {
+        let switch = "set delegation.source to \"api\", \"chain\" or \"api-then-chain\"";
+        let problem = Problem::switched_off("the delegation registry", switch);
+        let paths = [LIST_PATH, "/registry/v2/check/{scope}", TRANSACTIONS_PATH];
+        return routes.switch_off(paths, &problem);
+    };
+    // A look-up may query two sources in turn, so these routes have a deadline of their own.
+    let look_ups = OpenApiRouter::new()
+        .routes(routes!(list_delegations))
+        .routes(routes!(check_all))
+        .routes(routes!(check_contract))
+        .routes(routes!(check_erc721))
+        .routes(routes!(check_erc20))
+        .routes(routes!(check_erc1155));
+    routes.add_untimed(look_ups.with_state(delegations.clone()));
+    let transactions = OpenApiRouter::new().routes(routes!(transaction::prepare_transaction));
+    routes.add(transactions.with_state(delegations));
+    // delegate.xyz's documents call two parameters of this route by other names.
+    routes.allow_parameters("/registry/v2/check/erc721", &["vault", "delegate"]);
+    routes.add_tag(TAG, "Delegations of a vault, and transactions that change them.");
+    routes.describe_headers(LookupHeaders::into_params(|| None).into_iter().map(header));
+    routes.change_document(|document| {
+        let components = document.components.get_or_insert_default();
+        components.schemas.insert(Rights::name().into_owned(), Rights::schema());
+        components.schemas.insert(Uint256::name().into_owned(), Uint256::schema());
+    });
+    if config.source != DelegationSource::Chain {
+        routes.change_operations(|path, operation| {
+            if path.starts_with("/registry/") {
+                upstream_responses::add(operation, &["4XX", "5XX"], relaxed_schema);
+            }
+        });
+    }
+    let registry = config.registry_address;
+    routes.write_examples(move |document, example| write_examples(document, example, registry));
+}
+
+/// Returns the schema of the API's responses: they may have further members, and amounts as numbers.
+fn relaxed_schema(schema: RefOr<Schema>) -> RefOr<Schema> {
+    let amount = RefOr::from(schema_ref::<Uint256>());
+    if schema == amount {
+        let number = ObjectBuilder::new().schema_type(Type::Number).minimum(Some(0));
+        AnyOfBuilder::new().item(amount).item(number).into()
+    } else if matches!(schema, RefOr::T(Schema::Array(_))) {
+        let known = schema_ref::<super::wire::Delegation>();
+        let items = AnyOfBuilder::new().item(known).item(ObjectBuilder::new());
+        ArrayBuilder::new().items(items).into()
+    } else {
+        schema
+    }
+}
+
+fn write_examples(document: &mut OpenApi, example: &ExampleChain, registry: Address) {
+    let delegation = json!({
+        "type": "ALL", "from": VAULT, "to": DELEGATE, "contract": null, "tokenId": null,
+        "rights": format!("0x{}", "0".repeat(64)), "amount": null,
+    });
+    set_response_example(document, LIST_PATH, json!([delegation]));
+    let request = json!({ "from": VAULT, "to": DELEGATE, "action": "delegate_all" });
+    if let Ok((from, change)) = transaction::parse_request(request.to_string().as_bytes()) {
+        let prepared = PreparedTransaction { registry, calldata: change.calldata(), gas: 136_000 };
+        let chain_id = example.chain.config().chain_id;
+        let suggestion = &example.current.snapshot.market.suggestion;
+        let transaction = UnsignedTransaction::new(chain_id, from, &prepared, suggestion);
+        set_request_example(document, TRANSACTIONS_PATH, request);
+        set_response_example(document, TRANSACTIONS_PATH, json!(transaction));
+    }
+}
+
 /// Delegations to and from an address
 #[utoipa::path(
     get,
-    path = "/registry/v2/{address}",
+    path = LIST_PATH,
     operation_id = "getDelegations",
-    tag = "Delegation",
+    tag = TAG,
     params(
         ("address" = schemas::Address, Path, description = "The address to look up."),
         (
@@ -57,7 +152,7 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
     ),
     responses(
         CommonErrors, UpstreamErrors,
-        (status = 200, description = "The delegations.", body = Vec<crate::api::wire::Delegation>,
+        (status = 200, description = "The delegations.", body = Vec<super::wire::Delegation>,
             headers(("X-Delegation-Source"), ("Cache-Control"), ("Age"), ("Vary"))),
     )
 )]
@@ -85,7 +180,7 @@ macro_rules! check_routes {
             get,
             path = $path,
             operation_id = $id,
-            tag = "Delegation",
+            tag = TAG,
             params(CheckQuery, $($query,)* LookupQuery, ApiKeyHeader),
             responses(CommonErrors, UpstreamErrors, $result)
         )]
@@ -146,12 +241,6 @@ async fn check(
     look_up(delegations, kind, &parameters, request).await
 }
 
-/// Returns the problem of a service without delegation look-ups.
-pub(crate) fn switched_off(is_demo: bool) -> Problem {
-    let switch = "set delegation.source to \"api\", \"chain\" or \"api-then-chain\"";
-    Problem::switched_off(is_demo, "the delegation registry", switch)
-}
-
 /// Answers a look-up of this kind, with the parameters that every look-up has.
 async fn look_up(
     delegations: Delegations,
@@ -197,11 +286,17 @@ fn client_api_key(headers: &HeaderMap) -> Result<Option<HeaderValue>, Problem> {
 impl From<LookupError> for Problem {
     fn from(error: LookupError) -> Self {
         let (code, detail) = match error {
-            LookupError::BudgetExhausted(wait) => return Self::lookup_budget_exhausted(wait),
-            LookupError::Api(error) => return Self::from_upstream(error, "delegation API"),
+            LookupError::BudgetExhausted(wait) => {
+                return Self::new(
+                    ProblemCode::RateLimited,
+                    "delegation API rate limit reached; retry later",
+                )
+                .with_retry_after(wait);
+            }
+            LookupError::Api(error) => return error.problem("delegation API"),
             // A look-up returns it as a response.
             LookupError::ErrorResponse(_) => {
-                return Self::from_upstream(ProxyError::InvalidResponse, "delegation API");
+                return ProxyError::InvalidResponse.problem("delegation API");
             }
             LookupError::Chain(
                 ReadRejection::Overloaded | ReadRejection::Failed(ReadError::NoMemory),
@@ -210,7 +305,11 @@ impl From<LookupError> for Problem {
                 return Self::too_many_concurrent();
             }
             LookupError::Chain(ReadRejection::Failed(ReadError::BudgetExhausted(wait))) => {
-                return Self::read_budget_exhausted(wait);
+                return Self::new(
+                    ProblemCode::Overloaded,
+                    "the chain's nodes are rate limiting; retry later",
+                )
+                .with_retry_after(wait);
             }
             LookupError::Chain(ReadRejection::Failed(ReadError::TimedOut)) => {
                 (ProblemCode::UpstreamTimeout, "the chain's nodes did not respond in time")

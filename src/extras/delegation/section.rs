@@ -12,8 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::layers::Layers;
 use crate::config::mistakes::SectionMistakes;
-use crate::config::units;
+use crate::config::section::{Needs, Section};
 use crate::config::upstream_url::{MIN_KEY_LENGTH, UpstreamUrl, encoded_variants};
+use crate::config::{Chain, units};
 
 /// Look-ups of delegations (delegate.xyz).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -76,8 +77,27 @@ impl Delegation {
     const MAX_IN_FLIGHT: usize = 65_536;
     const MAX_TIME: Duration = Duration::from_hours(1);
 
-    /// Reports all values that are not allowed.
-    pub(crate) fn check(&self, mistakes: &mut SectionMistakes) {
+    /// Secrets for the redactor.
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        let mut secrets = self.api_url.secrets();
+        secrets.extend(self.encoded_key_variants(MIN_KEY_LENGTH));
+        secrets
+    }
+
+    /// Returns the key in the encodings in which it may appear, if it has at least `min_length` characters.
+    pub(crate) fn encoded_key_variants(&self, min_length: usize) -> Vec<String> {
+        let key = self.api_key.iter().filter_map(|ApiKey(key)| key.to_str().ok());
+        key.filter(|key| key.len() >= min_length).flat_map(encoded_variants).collect()
+    }
+}
+
+impl Section for Delegation {
+    const NAME: &'static str = "delegation";
+    const OPTIONAL_KEYS: &'static str = "[delegation]\napi_key = \"key\"\nsource = \"api\"\n";
+    const TEXTS: &'static [&'static str] = &["api_key"];
+    const NETWORK_KEYS: &'static [&'static str] = &["source"];
+
+    fn check(&self, mistakes: &mut SectionMistakes) {
         if let Err(allowed) = self.api_url.check_base_url() {
             mistakes.reject("api_url", allowed);
         }
@@ -95,26 +115,19 @@ impl Delegation {
         }
     }
 
-    /// Returns a sentence if keys are set that have no effect, because look-ups are off.
-    pub(crate) fn note_without_source(&self, layers: &Layers) -> Option<String> {
+    /// Notes keys that have no effect, because look-ups are off.
+    fn notes(&self, _: &[Chain], layers: &Layers) -> Vec<String> {
         let is_set = |key: &str| layers.is_configured(&["delegation".to_owned(), key.to_owned()]);
-        let key = ["api_url", "api_key", "registry_address"].into_iter().find(|key| is_set(key))?;
-        (self.source == DelegationSource::Off && !is_set("source")).then(|| {
+        let keys = ["api_url", "api_key", "registry_address"].into_iter().find(|key| is_set(key));
+        let is_off = self.source == DelegationSource::Off && !is_set("source");
+        let note = |key| {
             format!("delegation.{key} has no effect: set delegation.source to switch look-ups on")
-        })
+        };
+        keys.filter(|_| is_off).map(note).into_iter().collect()
     }
 
-    /// Secrets for the redactor.
-    pub(crate) fn secrets(&self) -> Vec<String> {
-        let mut secrets = self.api_url.secrets();
-        secrets.extend(self.encoded_key_variants(MIN_KEY_LENGTH));
-        secrets
-    }
-
-    /// Returns the key in the encodings in which it may appear, if it has at least `min_length` characters.
-    pub(crate) fn encoded_key_variants(&self, min_length: usize) -> Vec<String> {
-        let key = self.api_key.iter().filter_map(|ApiKey(key)| key.to_str().ok());
-        key.filter(|key| key.len() >= min_length).flat_map(encoded_variants).collect()
+    fn needs(&self, _: &[Chain]) -> Needs {
+        Needs { connections: self.max_in_flight.get(), ..Needs::default() }
     }
 }
 
@@ -156,5 +169,54 @@ fn as_text<S: Serializer>(address: &Address, out: S) -> Result<S::Ok, S::Error> 
 }
 
 fn contract<'de, D: Deserializer<'de>>(input: D) -> Result<Address, D::Error> {
-    super::address::parse(&String::deserialize(input)?).map_err(D::Error::custom)
+    crate::http::address::parse(&String::deserialize(input)?).map_err(D::Error::custom)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::config::section;
+
+    #[test]
+    fn the_built_in_values_are_the_defaults_but_for_the_source() {
+        let built_in = section::built_in::<Delegation>();
+        assert_eq!(built_in.source, DelegationSource::Api);
+        let without_source = Delegation { source: DelegationSource::Off, ..built_in };
+        assert_eq!(without_source, Delegation::default());
+    }
+
+    #[test]
+    fn an_invalid_delegation_value_is_rejected_with_key_and_allowed_values() {
+        let cases = [
+            (
+                "timeout = true\n",
+                "timeout: found a boolean, expected a duration such as \"2s\" or \"250ms\"",
+            ),
+            (
+                "api_url = \"http://host/?key=canary\"\n",
+                "api_url: must not have a query or a fragment",
+            ),
+            (
+                "api_key = \"a canary\"\n",
+                "api_key: expected a key of ASCII characters without spaces (not shown)",
+            ),
+            ("timeout = \"0s\"\n", "timeout: must be above 0s and at most 1h"),
+            ("timeout = \"61m\"\n", "timeout: must be above 0s and at most 1h"),
+            ("cache_ttl = \"61m\"\n", "cache_ttl: must be at most 1h"),
+            ("max_in_flight = 65537\n", "max_in_flight: must be from 1 to 65536"),
+            (
+                "registry_address = \"0x0000000000000000000000000000000000000000\"\n",
+                "registry_address: must not be the zero address",
+            ),
+        ];
+        for (line, expected) in cases {
+            let text = format!("[delegation]\n{line}");
+            assert_eq!(
+                section::error_of::<Delegation>(&text),
+                format!("delegation.{expected}"),
+                "{line}"
+            );
+        }
+    }
 }

@@ -19,7 +19,9 @@ fn parse_number(hex: &Value) -> u64 {
 
 #[test]
 fn recorded_and_configured_chains_match() {
-    let chains = chain_configs((Ipv4Addr::LOCALHOST, 8545).into(), Duration::from_secs(2)).unwrap();
+    let chains = chain_configs((Ipv4Addr::LOCALHOST, 8545).into(), Duration::from_secs(2), &[])
+        .unwrap()
+        .chains;
     let configured: BTreeSet<_> =
         chains.iter().map(|chain| (chain.key.as_str(), chain.chain_id)).collect();
     let recorded: BTreeSet<_> = RECORDINGS
@@ -36,7 +38,8 @@ fn recorded_and_configured_chains_match() {
 #[test]
 fn every_allowed_block_time_gives_a_valid_chain() {
     for block_time in [Duration::from_millis(10), Duration::from_secs(2), LONG_BLOCK_TIME] {
-        for chain in chain_configs((Ipv4Addr::LOCALHOST, 1).into(), block_time).unwrap() {
+        for chain in chain_configs((Ipv4Addr::LOCALHOST, 1).into(), block_time, &[]).unwrap().chains
+        {
             assert!(chain.max_age > chain.stale_after());
             assert_eq!(chain.stall_after(), Some(block_time * 10));
         }

@@ -6,8 +6,9 @@ use redis::Script;
 
 use super::connection::{CommandFailed, RedisHandle};
 use super::redis_clock::{PollSlots, RedisClock, whole_micros};
-use super::shared_fee_history::SharedFeeHistory;
+use super::shared_fee_history::{MAX_BYTES, to_json};
 use crate::config;
+use crate::poll::SharedFeeHistory;
 
 /// State of one chain in Redis.
 #[derive(Debug)]
@@ -86,7 +87,7 @@ impl SharedChainState {
         script.key(&self.claim_prefix).arg(&self.replica_id);
         script.arg(self.slots.length_us).arg(self.slots.phase_us);
         script.arg(first_slot.map(|slot| slot.to_string()).unwrap_or_default());
-        script.arg(whole_micros(claim_for) / 1000).arg(SharedFeeHistory::MAX_BYTES);
+        script.arg(whole_micros(claim_for) / 1000).arg(MAX_BYTES);
         let requested_at = Instant::now();
         let (micros, slot, claimed, record): (u64, u64, u8, Vec<u8>) =
             connection.run(&script).await?;
@@ -101,7 +102,7 @@ impl SharedChainState {
         let Some(connection) = self.redis.active().filter(|_| ttl_ms > 0) else { return };
         let mut script = self.publish_script.key(&self.record);
         script.arg(published.slot).arg(self.slots.slot_at(clock, Instant::now()));
-        script.arg(published.to_json(clock)).arg(ttl_ms).arg(&self.channel);
+        script.arg(to_json(published, clock)).arg(ttl_ms).arg(&self.channel);
         // A failure is already logged and counted.
         let _: Result<(), CommandFailed> = connection.run(&script).await;
     }

@@ -20,11 +20,12 @@ use redis::{
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::shared_fee_history::SharedFeeHistory;
-use crate::config::RedisUrl;
+use super::metrics::{ReasonLabels, ReplicaMetrics};
+use super::section::RedisUrl;
+use super::shared_fee_history::MAX_BYTES;
 use crate::nodes::jitter;
 use crate::observe::log_on_change::LogOnChange;
-use crate::observe::metrics::{Counter, Metrics, ReasonLabels};
+use crate::observe::metrics::{Counter, Metrics};
 use crate::observe::redaction::Redactor;
 
 /// Longer than a round trip to another continent. If Redis does not respond, a poll is late by this much.
@@ -156,7 +157,7 @@ fn deliver(inboxes: &Inboxes, push: PushInfo) -> Option<()> {
         return None;
     };
     let inbox = inboxes.get(str::from_utf8(&channel).ok()?)?;
-    if record.len() > SharedFeeHistory::MAX_BYTES {
+    if record.len() > MAX_BYTES {
         record = Vec::new();
     }
     inbox.send_replace(Some(Message { received_at: Instant::now(), record: record.into() }));
@@ -240,7 +241,7 @@ impl RedisReporter {
         metrics.registry().register("gas_suggestion_redis_up", help, up.clone());
         Self {
             up,
-            failure_counters: metrics.redis_failures_total.clone(),
+            failure_counters: metrics.set::<ReplicaMetrics>().redis_failures_total,
             outcome_log: LogOnChange::default(),
             redactor: Redactor::new(url.secrets()),
         }

@@ -4,21 +4,24 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use async_trait::async_trait;
 use enum_map::{Enum, EnumMap};
 use tokio::sync::watch;
 
 use super::chain_state::SharedChainState;
 use super::connection::Message;
+use super::metrics::ReplicaMetrics;
 use super::redis_clock::RedisClock;
-use super::shared_fee_history::{AdoptOutcome, SharedFeeHistory};
+use super::shared_fee_history as record;
 use crate::config;
 use crate::nodes::ChainUpstreams;
 use crate::nodes::jitter;
 use crate::observe::metrics::{ChainOutcomeLabels, Counter, Metrics, counters};
+use crate::poll::{Action, AdoptOutcome, PollGrant, PollOutcome, SharedFeeHistory, SharedPolls};
 
 /// Coordinator of one chain in one replica.
 #[derive(Debug)]
-pub struct PollCoordinator {
+pub(crate) struct PollCoordinator {
     chain_state: SharedChainState,
     upstreams: Arc<ChainUpstreams>,
     inbox: watch::Receiver<Option<Message>>,
@@ -49,37 +52,6 @@ enum SlotOutcome {
     Standalone,
 }
 
-/// Next action of a poller.
-#[derive(Debug)]
-pub enum Action {
-    /// Poll, then call [`PollCoordinator::finish_poll`].
-    Poll(PollGrant),
-    /// Adopt the result of another replica, then call [`PollCoordinator::record_merge`].
-    Adopt(SharedFeeHistory),
-    /// Other replicas polled without a result; nothing to do.
-    Skip,
-}
-
-/// Reason for a poll.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PollGrant {
-    /// This replica claimed the slot.
-    Claimed(u64),
-    /// Redis is unavailable, or other replicas publish nothing. Granted at this time.
-    Standalone(Instant),
-}
-
-/// Outcome of a poll.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PollOutcome {
-    /// An accepted reply.
-    Accepted,
-    /// No accepted reply, but one whose head may still be confirmed.
-    Unconfirmed,
-    /// No usable reply.
-    Failed,
-}
-
 /// Priority of a replica's next claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ClaimPriority {
@@ -104,96 +76,20 @@ impl PollCoordinator {
         inbox: watch::Receiver<Option<Message>>,
         metrics: &Metrics,
     ) -> Self {
+        let own = metrics.set::<ReplicaMetrics>();
         let labels = |outcome| ChainOutcomeLabels { chain: chain.key.clone(), outcome };
         Self {
             chain_state,
             upstreams,
             inbox,
-            slot_counters: counters(&metrics.poll_slots_total, labels),
-            record_counters: counters(&metrics.replica_messages_total, labels),
+            slot_counters: counters(&own.poll_slots_total, labels),
+            record_counters: counters(&own.replica_messages_total, labels),
             clock: None,
             last_slot: 0,
             next_slot: 0,
             claim_at: Instant::now(),
             priority: ClaimPriority::Normal,
             silent_slots: 0,
-        }
-    }
-
-    /// Waits for the next action. Dropping the future may lose a claimed slot or another replica's message.
-    pub async fn next(&mut self) -> Action {
-        loop {
-            let renew_at = self.clock.map(|clock| clock.requested_at + Self::MAX_CLOCK_AGE);
-            let wake_at = renew_at.map_or(self.claim_at, |at| at.min(self.claim_at));
-            // The first attempt to connect ends soon.
-            let is_connecting = self.chain_state.redis.is_connecting();
-            // Unbiased: a flood of messages must not delay polls.
-            let action = tokio::select! {
-                Ok(()) = self.inbox.changed() => self.read_message().await,
-                () = self.chain_state.redis.status_changed() => {
-                    // It may be another server with another clock.
-                    (self.clock, self.silent_slots) = (None, 0);
-                    match self.chain_state.redis.active() {
-                        Some(_) => self.claim().await,
-                        None => None,
-                    }
-                }
-                () = tokio::time::sleep_until(wake_at.into()), if !is_connecting => {
-                    self.claim().await
-                }
-            };
-            if let Some(action) = action {
-                return action;
-            }
-        }
-    }
-
-    /// Records the outcome of merging a record. An unusable one does not end its slot.
-    pub fn record_merge(&mut self, received: &SharedFeeHistory, outcome: AdoptOutcome) {
-        self.record_counters[outcome].increment();
-        match outcome {
-            AdoptOutcome::Adopted | AdoptOutcome::Duplicate => {
-                self.last_slot = self.last_slot.max(received.slot);
-            }
-            // A poll would return the same, or has returned something better.
-            AdoptOutcome::Rejected | AdoptOutcome::Contradicted => {}
-            AdoptOutcome::Older | AdoptOutcome::Implausible | AdoptOutcome::Invalid => return,
-        }
-        self.silent_slots = 0;
-        if received.slot >= self.next_slot {
-            self.yield_slot(received.slot, None);
-        }
-    }
-
-    /// Publishes the result of a poll, if any, for the slot of its grant, and schedules the next claim.
-    pub async fn finish_poll(
-        &mut self,
-        grant: PollGrant,
-        outcome: PollOutcome,
-        published: Option<SharedFeeHistory>,
-    ) {
-        let slot = self.clock.map(|clock| match grant {
-            PollGrant::Claimed(slot) => slot,
-            PollGrant::Standalone(at) => self.chain_state.slots.slot_at(&clock, at),
-        });
-        if let Some((published, (slot, clock))) = published.zip(slot.zip(self.clock)) {
-            self.last_slot = self.last_slot.max(slot);
-            let record = SharedFeeHistory { slot, ..published };
-            self.chain_state.publish(&record, &clock).await;
-        }
-        self.priority = match outcome {
-            // One replica needs several polls to confirm a head.
-            PollOutcome::Accepted | PollOutcome::Unconfirmed => ClaimPriority::Holder,
-            PollOutcome::Failed => ClaimPriority::Backoff,
-        };
-        let retry_at = (outcome != PollOutcome::Accepted)
-            .then(|| Instant::now() + ChainUpstreams::MAX_RETRY_INTERVAL);
-        match slot {
-            Some(slot) => self.schedule_claim(slot.saturating_add(1), retry_at),
-            None => self.claim_at = retry_at.map_or(self.claim_at, |at| at.min(self.claim_at)),
-        }
-        if outcome == PollOutcome::Accepted && matches!(grant, PollGrant::Claimed(_)) {
-            self.silent_slots = 0;
         }
     }
 
@@ -212,12 +108,12 @@ impl PollCoordinator {
     /// Parses a record; `None` if the result of its slot is known.
     fn parse(
         &self,
-        record: &[u8],
+        bytes: &[u8],
         received_at: Instant,
         clock: &RedisClock,
     ) -> Result<Option<SharedFeeHistory>, ()> {
         let current_slot = self.chain_state.slots.slot_at(clock, received_at);
-        match SharedFeeHistory::parse(record, received_at, clock) {
+        match record::parse(bytes, received_at, clock) {
             Some(received) if received.slot <= current_slot => {
                 Ok(Some(received).filter(|received| received.slot > self.last_slot))
             }
@@ -319,5 +215,82 @@ impl PollCoordinator {
         // A poll takes up to two attempts, however short the slots are, and its result arrives after that.
         self.silent_slots >= Self::MIN_SILENT_SLOTS
             && silent_for >= self.upstreams.attempt_deadline().saturating_mul(3)
+    }
+}
+
+#[async_trait]
+impl SharedPolls for PollCoordinator {
+    async fn next(&mut self) -> Action {
+        loop {
+            let renew_at = self.clock.map(|clock| clock.requested_at + Self::MAX_CLOCK_AGE);
+            let wake_at = renew_at.map_or(self.claim_at, |at| at.min(self.claim_at));
+            // The first attempt to connect ends soon.
+            let is_connecting = self.chain_state.redis.is_connecting();
+            // Unbiased: a flood of messages must not delay polls.
+            let action = tokio::select! {
+                Ok(()) = self.inbox.changed() => self.read_message().await,
+                () = self.chain_state.redis.status_changed() => {
+                    // It may be another server with another clock.
+                    (self.clock, self.silent_slots) = (None, 0);
+                    match self.chain_state.redis.active() {
+                        Some(_) => self.claim().await,
+                        None => None,
+                    }
+                }
+                () = tokio::time::sleep_until(wake_at.into()), if !is_connecting => {
+                    self.claim().await
+                }
+            };
+            if let Some(action) = action {
+                return action;
+            }
+        }
+    }
+
+    fn record_merge(&mut self, received: &SharedFeeHistory, outcome: AdoptOutcome) {
+        self.record_counters[outcome].increment();
+        match outcome {
+            AdoptOutcome::Adopted | AdoptOutcome::Duplicate => {
+                self.last_slot = self.last_slot.max(received.slot);
+            }
+            // A poll would return the same, or has returned something better.
+            AdoptOutcome::Rejected | AdoptOutcome::Contradicted => {}
+            AdoptOutcome::Older | AdoptOutcome::Implausible | AdoptOutcome::Invalid => return,
+        }
+        self.silent_slots = 0;
+        if received.slot >= self.next_slot {
+            self.yield_slot(received.slot, None);
+        }
+    }
+
+    async fn finish_poll(
+        &mut self,
+        grant: PollGrant,
+        outcome: PollOutcome,
+        published: Option<SharedFeeHistory>,
+    ) {
+        let slot = self.clock.map(|clock| match grant {
+            PollGrant::Claimed(slot) => slot,
+            PollGrant::Standalone(at) => self.chain_state.slots.slot_at(&clock, at),
+        });
+        if let Some((published, (slot, clock))) = published.zip(slot.zip(self.clock)) {
+            self.last_slot = self.last_slot.max(slot);
+            let record = SharedFeeHistory { slot, ..published };
+            self.chain_state.publish(&record, &clock).await;
+        }
+        self.priority = match outcome {
+            // One replica needs several polls to confirm a head.
+            PollOutcome::Accepted | PollOutcome::Unconfirmed => ClaimPriority::Holder,
+            PollOutcome::Failed => ClaimPriority::Backoff,
+        };
+        let retry_at = (outcome != PollOutcome::Accepted)
+            .then(|| Instant::now() + ChainUpstreams::MAX_RETRY_INTERVAL);
+        match slot {
+            Some(slot) => self.schedule_claim(slot.saturating_add(1), retry_at),
+            None => self.claim_at = retry_at.map_or(self.claim_at, |at| at.min(self.claim_at)),
+        }
+        if outcome == PollOutcome::Accepted && matches!(grant, PollGrant::Claimed(_)) {
+            self.silent_slots = 0;
+        }
     }
 }

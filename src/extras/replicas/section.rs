@@ -6,20 +6,39 @@ use std::str::FromStr;
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
+use crate::config::Chain;
+use crate::config::layers::Layers;
+use crate::config::section::Section;
 use crate::config::upstream_url::{masked, optional, url_secrets};
 
 /// Redis that replicas share.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Redis {
+pub(crate) struct Redis {
     /// URL of a Redis or Valkey server; `None`, also written `""`: this process shares nothing.
     #[serde(with = "optional")]
-    pub url: Option<RedisUrl>,
+    pub(crate) url: Option<RedisUrl>,
+}
+
+impl Section for Redis {
+    const NAME: &'static str = "redis";
+    const OPTIONAL_KEYS: &'static str = "[redis]\nurl = \"redis://x\"\n";
+
+    fn notes(&self, chains: &[Chain], _: &Layers) -> Vec<String> {
+        let ignored = chains.iter().filter(|chain| self.url.is_some() && !chain.ws_urls.is_empty());
+        let note = |chain: &Chain| {
+            let key = &chain.key;
+            format!(
+                "chains.{key}.ws_urls has no effect: with redis.url, replicas share their polls"
+            )
+        };
+        ignored.map(note).collect()
+    }
 }
 
 /// URL of a Redis or Valkey server. It may contain a password, so it has no `Display` and its `Debug` is redacted.
 #[derive(Clone, PartialEq, Eq)]
-pub struct RedisUrl(reqwest::Url);
+pub(crate) struct RedisUrl(reqwest::Url);
 
 impl RedisUrl {
     /// Returns the URL, for the code that connects to it.
@@ -71,6 +90,7 @@ impl FromStr for RedisUrl {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Config, SectionKind};
 
     #[test]
     fn debug_does_not_print_a_redis_url() {
@@ -100,5 +120,15 @@ mod tests {
             let problem = wrong.parse::<RedisUrl>().expect_err(wrong);
             assert!(!problem.contains("canary"), "{wrong}");
         }
+    }
+
+    #[test]
+    fn sockets_without_effect_are_noted() {
+        let text = "[redis]\nurl = \"redis://localhost\"\n[chains.a]\nchain_id = 1\n\
+                    rpc_urls = [\"http://localhost\"]\nws_urls = [\"ws://localhost:8546\"]";
+        assert_eq!(
+            Config::from_toml(text, &[SectionKind::of::<Redis>()]).unwrap().notes,
+            ["chains.a.ws_urls has no effect: with redis.url, replicas share their polls"]
+        );
     }
 }

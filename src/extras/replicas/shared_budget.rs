@@ -1,50 +1,63 @@
 //! Rate limit of an API that replicas share through Redis, as a sliding window (`reserve.lua`).
 
-use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use redis::Script;
 
 use super::connection::{CommandFailed, RESERVE_SCRIPT, RedisHandle};
+use crate::assembly::{SharedRateLimit, SharedRateLimits};
 use crate::config::UpstreamUrl;
 
-/// Requests of all replicas that use the same API. Cheap to clone.
-#[derive(Debug, Clone)]
-pub struct SharedBudget {
+/// Makes the shared rate limits.
+#[derive(Debug)]
+pub(crate) struct Budgets {
+    redis: RedisHandle,
+}
+
+impl Budgets {
+    pub(crate) fn new(redis: RedisHandle) -> Self {
+        Self { redis }
+    }
+}
+
+impl SharedRateLimits for Budgets {
+    /// Redis gets only a fingerprint of the URL.
+    fn for_api(&self, api: &UpstreamUrl) -> Arc<dyn SharedRateLimit> {
+        Arc::new(SharedBudget::new(self.redis.clone(), api))
+    }
+}
+
+/// Requests of all replicas that use the same API.
+#[derive(Debug)]
+struct SharedBudget {
     redis: RedisHandle,
     keys: [String; 2],
     script: Script,
 }
 
-impl SharedBudget {
-    /// Budget of the API at this URL. Redis gets only a fingerprint of the URL.
-    pub(crate) fn new(redis: RedisHandle, api: &UpstreamUrl) -> Self {
-        let api = api.fingerprint();
-        let keys = ["requests", "pause"].map(|key| format!("gas:v1:{{delegation:{api}}}:{key}"));
-        Self { redis, keys, script: Script::new(RESERVE_SCRIPT) }
-    }
-
-    /// Returns a random id of a request.
-    #[must_use]
-    pub fn new_id() -> String {
-        format!("{:016x}", RandomState::new().hash_one(()))
-    }
-
-    /// Counts request `id` for `hold` if fewer than `limit` requests count. Returns the longest time until that is so;
-    /// zero if the request counts now; `None` if Redis did not answer.
-    pub async fn reserve(&self, id: &str, limit: usize, hold: Duration) -> Option<Duration> {
+#[async_trait]
+impl SharedRateLimit for SharedBudget {
+    async fn reserve(&self, id: &str, limit: usize, hold: Duration) -> Option<Duration> {
         self.run("reserve", id, limit, hold).await.ok().map(Duration::from_millis)
     }
 
-    /// Counts request `id` for `hold` from now on, if it still counts. A failure is only logged: the request then
-    /// counts for as long as it was reserved.
-    pub async fn set_hold(&self, id: &str, hold: Duration) {
+    // A failure is only logged: the request then counts for as long as it was reserved.
+    async fn set_hold(&self, id: &str, hold: Duration) {
         let _ = self.run("hold", id, 0, hold).await;
     }
 
-    /// Grants no permit for `duration`.
-    pub async fn start_cool_down(&self, duration: Duration) {
+    async fn start_cool_down(&self, duration: Duration) {
         let _ = self.run("pause", "", 0, duration).await;
+    }
+}
+
+impl SharedBudget {
+    fn new(redis: RedisHandle, api: &UpstreamUrl) -> Self {
+        let api = api.fingerprint();
+        let keys = ["requests", "pause"].map(|key| format!("gas:v1:{{delegation:{api}}}:{key}"));
+        Self { redis, keys, script: Script::new(RESERVE_SCRIPT) }
     }
 
     /// Runs the script. Returns the milliseconds until a permit is free.

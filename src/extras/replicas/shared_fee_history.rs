@@ -10,42 +10,11 @@ use serde::{Deserialize, Serialize};
 use super::redis_clock::{RedisClock, whole_micros};
 use crate::fees::plausibility::Doubt;
 use crate::fees::{Block, FeeHistory, HeadReading, HeaderTime, Rewards};
+use crate::poll::SharedFeeHistory;
 use crate::store::Timestamps;
 
-/// A fee history published by a replica.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SharedFeeHistory {
-    /// Slot that it was polled for.
-    pub(crate) slot: u64,
-    /// Reply of the node.
-    pub history: FeeHistory,
-    /// Times of the reply by the local monotonic clock.
-    pub timestamps: Timestamps,
-    /// Age of the node's newest block, as far as it tells.
-    pub head: HeadReading,
-    /// Reasons to doubt a value in the window.
-    pub doubts: Vec<Doubt>,
-}
-
-/// Outcome of merging a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, enum_map::Enum, strum::IntoStaticStr)]
-#[strum(serialize_all = "snake_case")]
-pub enum AdoptOutcome {
-    /// It is now the published data.
-    Adopted,
-    /// It is not newer than the published data.
-    Duplicate,
-    /// It has expired, or its newest block is slightly lower than the published one.
-    Older,
-    /// This replica's pricing cannot compute a suggestion from it.
-    Rejected,
-    /// Its newest block or its amounts are implausible, and no own upstream confirms them.
-    Implausible,
-    /// An own upstream contradicts it.
-    Contradicted,
-    /// It is not a record, or Redis' clock was changed.
-    Invalid,
-}
+/// Upper bound of a record: 1,024 blocks with amounts of 128 bits.
+pub(crate) const MAX_BYTES: usize = 256 * 1024;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -114,52 +83,51 @@ impl TryFrom<String> for Amount {
     }
 }
 
-impl SharedFeeHistory {
-    /// Upper bound: 1,024 blocks with amounts of 128 bits.
-    pub(crate) const MAX_BYTES: usize = 256 * 1024;
+/// Serialises the record. Its data seems older by up to a round trip, never younger.
+pub(crate) fn to_json(published: &SharedFeeHistory, clock: &RedisClock) -> String {
+    let block = |block: &Block| {
+        let rewards = block.rewards.map(|rewards| rewards.columns().map(Amount));
+        RecordBlock(Amount(block.base_fee), block.gas_used_ratio, rewards)
+    };
+    let Timestamps { observed_at, head_changed_at } = published.timestamps;
+    let record = Record {
+        slot: published.slot,
+        observed_us: clock.earliest_micros_at(observed_at),
+        head_age_us: whole_micros(observed_at.saturating_duration_since(head_changed_at)),
+        oldest_block: published.history.oldest_block(),
+        next_base_fee: published.history.next_base_fee().map(Amount),
+        head: RecordHead::new(published.head),
+        doubts: published.doubts.iter().map(|doubt| doubt.name().to_owned()).collect(),
+        blocks: published.history.blocks().iter().map(block).collect(),
+    };
+    serde_json::to_string(&record).expect("a struct of numbers and strings serialises")
+}
 
-    /// Serialises the record. Its data seems older by up to a round trip, never younger.
-    pub(crate) fn to_json(&self, clock: &RedisClock) -> String {
-        let block = |block: &Block| {
-            let rewards = block.rewards.map(|rewards| rewards.columns().map(Amount));
-            RecordBlock(Amount(block.base_fee), block.gas_used_ratio, rewards)
-        };
-        let Timestamps { observed_at, head_changed_at } = self.timestamps;
-        let record = Record {
-            slot: self.slot,
-            observed_us: clock.earliest_micros_at(observed_at),
-            head_age_us: whole_micros(observed_at.saturating_duration_since(head_changed_at)),
-            oldest_block: self.history.oldest_block(),
-            next_base_fee: self.history.next_base_fee().map(Amount),
-            head: RecordHead::new(self.head),
-            doubts: self.doubts.iter().map(|doubt| doubt.name().to_owned()).collect(),
-            blocks: self.history.blocks().iter().map(block).collect(),
-        };
-        serde_json::to_string(&record).expect("a struct of numbers and strings serialises")
+/// Parses a record that was received at `received_at`; `None` if it is invalid. One from the future is, because its
+/// age is unknown: Redis' clock was changed.
+pub(crate) fn parse(
+    record: &[u8],
+    received_at: Instant,
+    clock: &RedisClock,
+) -> Option<SharedFeeHistory> {
+    if record.len() > MAX_BYTES {
+        return None;
     }
-
-    /// Parses a record that was received at `received_at`; `None` if it is invalid. One from the future is, because its
-    /// age is unknown: Redis' clock was changed.
-    pub(crate) fn parse(record: &[u8], received_at: Instant, clock: &RedisClock) -> Option<Self> {
-        if record.len() > Self::MAX_BYTES {
-            return None;
-        }
-        let record: Record = serde_json::from_slice(record).ok()?;
-        let Record { slot, observed_us, .. } = record;
-        if observed_us > clock.micros_at(received_at) {
-            return None;
-        }
-        let observed_at = clock.instant_at(observed_us)?;
-        let head_changed_at = observed_at.checked_sub(Duration::from_micros(record.head_age_us))?;
-        let head = record.head.map(|head| head.reading(received_at)).unwrap_or_default();
-        Some(Self {
-            slot,
-            history: record.history()?,
-            timestamps: Timestamps { observed_at, head_changed_at },
-            head,
-            doubts: record.doubts.iter().map(|name| Doubt::parse(name)).collect::<Option<_>>()?,
-        })
+    let record: Record = serde_json::from_slice(record).ok()?;
+    let Record { slot, observed_us, .. } = record;
+    if observed_us > clock.micros_at(received_at) {
+        return None;
     }
+    let observed_at = clock.instant_at(observed_us)?;
+    let head_changed_at = observed_at.checked_sub(Duration::from_micros(record.head_age_us))?;
+    let head = record.head.map(|head| head.reading(received_at)).unwrap_or_default();
+    Some(SharedFeeHistory {
+        slot,
+        history: record.history()?,
+        timestamps: Timestamps { observed_at, head_changed_at },
+        head,
+        doubts: record.doubts.iter().map(|name| Doubt::parse(name)).collect::<Option<_>>()?,
+    })
 }
 
 impl Record {

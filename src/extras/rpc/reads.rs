@@ -29,7 +29,8 @@ pub use crate::nodes::{NodeResponse, ReadError};
 pub(crate) use cache::ReuseMode;
 pub use params::InvalidParams;
 
-use crate::config;
+use crate::extras::rpc::ReadMetrics;
+use crate::extras::rpc::section::Rpc;
 use crate::http::client_limits::{ClientHandle, LongRequestKind};
 use crate::nodes::{Call, ChainUpstreams};
 use crate::observe::memory_budget::MemoryBudget;
@@ -47,7 +48,7 @@ pub struct Reads {
 
 #[derive(Debug)]
 struct Inner {
-    limits: config::Rpc,
+    limits: Rpc,
     memory: MemoryBudget,
     store: store::ChainStore,
     /// In the order of `store`.
@@ -151,7 +152,7 @@ impl Reads {
     /// cached responses are charged to `memory`.
     #[must_use]
     pub fn new(
-        limits: &config::Rpc,
+        limits: &Rpc,
         store: &store::ChainStore,
         upstreams: &[Arc<ChainUpstreams>],
         memory: &MemoryBudget,
@@ -162,6 +163,7 @@ impl Reads {
         metrics.register_cache("reads", move || {
             [cache_stats.entry_count(), cache_stats.weighted_size()]
         });
+        let own = metrics.set::<ReadMetrics>();
         let chain_reads =
             |(chain, upstreams): (&store::StoredChain, &Arc<ChainUpstreams>)| ChainReads {
                 chain: chain.clone(),
@@ -173,7 +175,7 @@ impl Reads {
                 cache: cache.clone(),
                 hints: Mutex::default(),
                 timeout: limits.timeout,
-                counters: counters(&metrics.reads_total, |outcome| ChainOutcomeLabels {
+                counters: counters(&own.reads_total, |outcome| ChainOutcomeLabels {
                     chain: chain.config().key.clone(),
                     outcome,
                 }),
@@ -184,7 +186,7 @@ impl Reads {
     }
 
     /// Returns the configured limits of a request.
-    pub(crate) fn limits(&self) -> &config::Rpc {
+    pub(crate) fn limits(&self) -> &Rpc {
         &self.inner.limits
     }
 

@@ -1,15 +1,13 @@
-//! The `[rpc]` section and the names of JSON-RPC methods.
+//! The `[rpc]` section.
 
 use std::num::NonZeroUsize;
-use std::str::FromStr;
 use std::time::Duration;
 
-use serde::de::{Deserializer, Error};
-use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
 use crate::config::mistakes::SectionMistakes;
-use crate::config::units;
+use crate::config::section::{Needs, Section};
+use crate::config::{Chain, units};
 
 /// Limits of requests to `/rpc/{chain}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,9 +48,12 @@ impl Rpc {
     pub fn max_in_flight_per_client(&self) -> usize {
         (self.max_in_flight.get() / 4).max(1)
     }
+}
 
-    /// Reports all values that are not allowed.
-    pub(crate) fn check(&self, mistakes: &mut SectionMistakes) {
+impl Section for Rpc {
+    const NAME: &'static str = "rpc";
+
+    fn check(&self, mistakes: &mut SectionMistakes) {
         if !(1..=Self::MAX_BODY).contains(&self.max_body) {
             mistakes.reject("max_body", "must be from 1 B to 32 MiB");
         }
@@ -65,42 +66,41 @@ impl Rpc {
             mistakes.reject("timeout", "must be above 0s and at most 1h");
         }
     }
-}
 
-/// Exact name of a JSON-RPC method.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RpcMethod(String);
-
-impl RpcMethod {
-    const MAX_BYTES: usize = 64;
-
-    /// Returns the name.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
+    fn needs(&self, _: &[Chain]) -> Needs {
+        Needs { node_connections: self.max_in_flight.get(), ..Needs::default() }
     }
 }
 
-impl FromStr for RpcMethod {
-    type Err = &'static str;
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        let is_name = (1..=Self::MAX_BYTES).contains(&text.len()) && text.bytes().all(is_name_byte);
-        is_name
-            .then(|| Self(text.to_owned()))
-            .ok_or("expected the name of a method, such as \"eth_call\"")
+    use crate::config::section;
+
+    #[test]
+    fn the_built_in_values_are_the_defaults() {
+        assert_eq!(section::built_in::<Rpc>(), Rpc::default());
     }
-}
 
-impl Serialize for RpcMethod {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        out.serialize_str(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for RpcMethod {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        String::deserialize(input)?.parse().map_err(D::Error::custom)
+    #[test]
+    fn an_invalid_rpc_value_is_rejected_with_key_and_allowed_values() {
+        let cases = [
+            (
+                "[rpc]\nmax_body = 262144\n",
+                "rpc.max_body: found 262144, expected a size such as \"64 KiB\" or \"1 MiB\"",
+            ),
+            ("[rpc]\nmax_body = \"33 MiB\"\n", "rpc.max_body: must be from 1 B to 32 MiB"),
+            (
+                "[rpc]\nmax_batch = 0\n",
+                "rpc.max_batch: found 0, expected a whole number, 1 or more",
+            ),
+            ("[rpc]\nmax_in_flight = 65537\n", "rpc.max_in_flight: must be from 1 to 65536"),
+            ("[rpc]\ntimeout = \"0s\"\n", "rpc.timeout: must be above 0s and at most 1h"),
+            ("[rpc]\ntimeout = \"9999years\"\n", "rpc.timeout: must be above 0s and at most 1h"),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(section::error_of::<Rpc>(text), expected, "{text}");
+        }
     }
 }

@@ -1,30 +1,32 @@
 //! Gauges and counters of the score.
 
+use super::metrics::{
+    ChainReasonLabels, DistanceLabels, DistanceOutcomeLabels, PercentileLabels,
+    PercentileOutcomeLabels, ScoreMetrics, StatisticLabels,
+};
+use super::state::Scores;
 use super::{DISTANCES, TierScore, Totals};
 use crate::fees::FAIR_PERCENTILE;
 use crate::fees::statistics::Share;
-use crate::observe::metrics::{
-    ChainLabels, ChainReasonLabels, DistanceLabels, DistanceOutcomeLabels, Metrics,
-    PercentileLabels, PercentileOutcomeLabels, StatisticLabels, TierLabels, to_f64,
-};
+use crate::observe::metrics::{ChainLabels, TierLabels, to_f64};
 use crate::store::StoredChain;
 
 const TIERS: [&str; 2] = ["medium", "high"];
 const OUTCOMES: [&str; 2] = ["miss", "hit"];
 
 /// Updates the score of `chain`. What is unknown is NaN.
-pub(crate) fn update(metrics: &Metrics, chain: &StoredChain) {
+pub(super) fn update(metrics: &ScoreMetrics, chain: &StoredChain, scores: &Scores) {
     let key = &chain.config().key;
-    let score = chain.score();
+    let score = scores.score(chain);
     let labels = ChainLabels { chain: key.clone() };
     metrics.score_heads.get_or_create(&labels).set(to_f64(score.heads));
     for (tier, of_tier) in TIERS.into_iter().zip(&score.tiers) {
         update_tier(metrics, key, tier, of_tier);
     }
-    count(metrics, key, &chain.config().pricing.polled_percentiles(), &chain.score_totals());
+    count(metrics, key, &chain.config().pricing.polled_percentiles(), &scores.totals(chain));
 }
 
-fn update_tier(metrics: &Metrics, key: &str, tier: &'static str, score: &TierScore) {
+fn update_tier(metrics: &ScoreMetrics, key: &str, tier: &'static str, score: &TierScore) {
     let value = |share: Option<Share>| share.map_or(f64::NAN, Share::value);
     let chain = || key.to_owned();
     let labels = TierLabels { chain: chain(), tier };
@@ -64,7 +66,7 @@ fn update_tier(metrics: &Metrics, key: &str, tier: &'static str, score: &TierSco
     }
 }
 
-fn count(metrics: &Metrics, key: &str, percentiles: &[f64], totals: &Totals) {
+fn count(metrics: &ScoreMetrics, key: &str, percentiles: &[f64], totals: &Totals) {
     let chain = || key.to_owned();
     for (tier, (covered, outbid)) in
         TIERS.into_iter().zip(totals.covered.iter().zip(&totals.outbid))

@@ -1,22 +1,29 @@
 //! `GET /v1/{chain}/score`: how the suggestions that were served did.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use axum::Json;
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde::ser::Serializer;
+use serde_json::json;
 use utoipa::ToSchema;
+use utoipa::openapi::OpenApi;
 
-use super::{DISTANCES, Quantiles, TierScore};
+use super::state::Scores;
+use super::{DISTANCES, Quantiles, Scorer, TierScore};
+use crate::api::extractors::ChainParam;
 use crate::api::freshness::write_snapshot_headers;
 use crate::api::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
+use crate::api::openapi::examples::{ExampleChain, set_response_example};
+use crate::api::problems;
 use crate::api::wire::{Strategy, Wei};
 use crate::config;
 use crate::extras::score;
 use crate::fees::FAIR_PERCENTILE;
 use crate::fees::statistics::Share;
-use crate::http::extractors::ChainParam;
 use crate::http::problem::Problem;
 
 /// Percentiles that every score shows.
@@ -146,13 +153,29 @@ impl Serialize for SharesByNumber {
             headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
-pub(crate) async fn get_score(ChainParam(chain): ChainParam) -> Result<Response, Problem> {
-    let (current, score) =
-        chain.snapshot_with_score().map_err(|reason| Problem::unavailable(&chain, reason))?;
+pub(super) async fn get_score(
+    State(scores): State<Scores>,
+    ChainParam(chain): ChainParam,
+) -> Result<Response, Problem> {
+    let read = chain.read_together(|_| Ok((chain.servable_snapshot()?, scores.score(&chain))));
+    let (current, score) = read.map_err(|reason| problems::unavailable(&chain, reason))?;
     let body = ScoreBody::new(chain.config(), current.snapshot.newest_block, &score);
     let mut response = Json(body).into_response();
     write_snapshot_headers(response.headers_mut(), &chain, &current);
     Ok(response)
+}
+
+/// Writes the score of the example's replies.
+pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
+    let chain = example.chain.config();
+    let now = Instant::now();
+    let mut scorer = Scorer::new(&chain.pricing, now);
+    for (history, market) in example.replies {
+        scorer.record(history, market, now);
+    }
+    let newest_block = example.current.snapshot.newest_block;
+    let body = json!(ScoreBody::new(chain, newest_block, &scorer.score(now)));
+    set_response_example(document, "/v1/{chain}/score", body);
 }
 
 impl<'a> ScoreBody<'a> {

@@ -2,15 +2,26 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::Chain;
+use crate::config::section::Section;
 use crate::fees::FurtherPercentiles;
 
 /// Grading of the quotes that were served.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Score {
+pub(crate) struct Score {
     /// Reward percentiles that quotes are compared with, besides those of a chain's pricing. Polls request them too.
     #[serde(with = "percentiles")]
-    pub percentiles: FurtherPercentiles,
+    pub(crate) percentiles: FurtherPercentiles,
+}
+
+impl Section for Score {
+    const NAME: &'static str = "score";
+    const LISTS: &'static [&'static str] = &["percentiles"];
+
+    fn apply(&self, chain: &mut Chain) {
+        chain.pricing.further_percentiles = self.percentiles;
+    }
 }
 
 /// An array of at most two percentiles.
@@ -18,7 +29,7 @@ mod percentiles {
     use serde::de::{Deserialize, Deserializer, Error};
     use serde::ser::{Serialize, Serializer};
 
-    use crate::api::wire::percentile_numbers;
+    use crate::config::percentile_numbers;
     use crate::fees::FurtherPercentiles;
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(

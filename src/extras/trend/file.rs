@@ -10,15 +10,15 @@ use std::convert::Infallible;
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-use super::{FeeTrend, SavedTrend};
-use crate::config;
+use super::section::History;
+use super::{FeeTrend, SavedTrend, Trends};
 use crate::observe::log_on_change::LogOnChange;
-use crate::store::ChainStore;
 
 /// Time between two writes.
 const INTERVAL: Duration = Duration::from_mins(1);
@@ -41,9 +41,9 @@ pub(crate) struct HistoryFile {
 #[derive(Debug)]
 struct Inner {
     path: PathBuf,
-    store: ChainStore,
-    /// Number of changes that the file has. Locked while it is written.
-    written: Mutex<u64>,
+    trends: Trends,
+    /// Number of changes that the file has; `None`: it was not read, or cannot be used. Locked while it is written.
+    written: Mutex<Option<u64>>,
     log: LogOnChange,
 }
 
@@ -92,19 +92,25 @@ enum Unusable {
 }
 
 impl HistoryFile {
-    /// Returns the file of the configuration if it has one, after reading it into `store`. Blocks the thread.
-    pub(crate) fn open(config: &config::History, store: &ChainStore) -> Option<Self> {
+    /// Returns the file of the configuration, if it has one. It is neither read nor written yet.
+    pub(crate) fn new(config: &History, trends: &Trends) -> Option<Self> {
         let path = config.path()?;
         // A link is kept, and the file that it names is replaced.
         let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+        let (trends, written) = (trends.clone(), Mutex::new(None));
+        let inner = Inner { path, trends, written, log: LogOnChange::default() };
+        Some(Self { inner: Arc::new(inner) })
+    }
+
+    /// Reads the file into the trends. Nothing is written before. Blocks the thread.
+    pub(crate) fn restore(&self) {
+        let Inner { path, trends, written, .. } = &*self.inner;
         let shown = path.display().to_string();
-        match read(&path)
-            .and_then(|content| content.map(|it| restore(&it, store, config.days)).transpose())
-        {
+        match read(path).and_then(|content| content.map(|it| restore(&it, trends)).transpose()) {
             Ok(None) => tracing::info!(path = shown, "history file does not exist yet"),
             Ok(Some(chains)) => tracing::info!(path = shown, chains, "fee trend restored"),
             Err(reason) => {
-                let renamed = set_aside(&path, &reason);
+                let renamed = set_aside(path, &reason);
                 let reason = reason.to_string();
                 let renamed_to = match renamed {
                     Ok(renamed) => renamed.display().to_string(),
@@ -113,7 +119,7 @@ impl HistoryFile {
                         let message =
                             "history file cannot be used or renamed: the fee trend is not kept";
                         tracing::warn!(path = shown, reason, error, "{message}");
-                        return None;
+                        return;
                     }
                 };
                 let message =
@@ -121,10 +127,7 @@ impl HistoryFile {
                 tracing::warn!(path = shown, reason, renamed_to, "{message}");
             }
         }
-        let written = Mutex::new(count_changes(store));
-        let log = LogOnChange::default();
-        let inner = Inner { path, store: store.clone(), written, log };
-        Some(Self { inner: Arc::new(inner) })
+        *written.lock() = Some(count_changes(trends));
     }
 
     /// Writes the file for ever. Dropping the future ends it.
@@ -142,16 +145,17 @@ impl HistoryFile {
     }
 
     fn save_blocking(&self) -> bool {
-        let Inner { path, store, written, log } = &*self.inner;
-        let mut written = written.lock().unwrap_or_else(PoisonError::into_inner);
-        let changes = count_changes(store);
-        if *written == changes {
+        let Inner { path, trends, written, log } = &*self.inner;
+        let mut written = written.lock();
+        let changes = count_changes(trends);
+        // A file that cannot be used is not written.
+        if written.is_none_or(|written| written == changes) {
             return false;
         }
         let shown = path.display().to_string();
-        match write(path, store) {
+        match write(path, trends) {
             Ok(()) => {
-                *written = changes;
+                *written = Some(changes);
                 if log.changed_to(Ok(())) {
                     tracing::info!(path = shown, "history file written");
                 }
@@ -168,8 +172,9 @@ impl HistoryFile {
 }
 
 /// Returns a number that is another one after a trend has changed.
-fn count_changes(store: &ChainStore) -> u64 {
-    let changes = store.chains().iter().map(|chain| chain.with_fee_trend(|trend| trend.changes()));
+fn count_changes(trends: &Trends) -> u64 {
+    let chains = trends.store.chains().iter();
+    let changes = chains.map(|chain| trends.with(chain, |trend| trend.changes()));
     changes.fold(0, u64::wrapping_add)
 }
 
@@ -196,16 +201,16 @@ fn read(path: &Path) -> Result<Option<Content>, Unusable> {
     serde_json::from_slice(&bytes).map(Some).map_err(|_| Unusable::Damaged)
 }
 
-/// Puts the trends of configured chains into `store`. Returns their number.
-fn restore(content: &Content, store: &ChainStore, days: u32) -> Result<usize, Unusable> {
-    let mut trends = Vec::new();
+/// Restores the trends of configured chains. Returns their number.
+fn restore(content: &Content, trends: &Trends) -> Result<usize, Unusable> {
+    let mut restored = Vec::new();
     for saved in &content.chains {
-        let trend = FeeTrend::restore(&saved.trend, days).ok_or(Unusable::Damaged)?;
-        trends.extend(store.chain(&saved.chain_id.to_string()).zip(Some(trend)));
+        let trend = FeeTrend::restore(&saved.trend, trends.days).ok_or(Unusable::Damaged)?;
+        restored.extend(trends.store.chain(&saved.chain_id.to_string()).zip(Some(trend)));
     }
-    let count = trends.len();
-    for (chain, trend) in trends {
-        chain.with_fee_trend(|known| *known = trend);
+    let count = restored.len();
+    for (chain, trend) in restored {
+        trends.with(chain, |known| *known = trend);
     }
     Ok(count)
 }
@@ -228,10 +233,10 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 }
 
 /// Replaces the file by one with the current trends. Fails without a change of the file.
-fn write(path: &Path, store: &ChainStore) -> io::Result<()> {
+fn write(path: &Path, trends: &Trends) -> io::Result<()> {
     let temporary = with_suffix(path, ".tmp");
     let written =
-        write_temporary(&temporary, store).and_then(|()| std::fs::rename(&temporary, path));
+        write_temporary(&temporary, trends).and_then(|()| std::fs::rename(&temporary, path));
     if written.is_err() {
         let _ = std::fs::remove_file(&temporary);
         return written;
@@ -241,13 +246,13 @@ fn write(path: &Path, store: &ChainStore) -> io::Result<()> {
     File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-fn write_temporary(path: &Path, store: &ChainStore) -> io::Result<()> {
+fn write_temporary(path: &Path, trends: &Trends) -> io::Result<()> {
     let mut out = Limited { out: BufWriter::new(File::create(path)?), left: MAX_BYTES };
     write!(out, "{{\"format\":\"{FORMAT}\",\"version\":{VERSION},\"chains\":[")?;
-    for (index, chain) in store.chains().iter().enumerate() {
+    for (index, chain) in trends.store.chains().iter().enumerate() {
         let separator = if index == 0 { "\n" } else { ",\n" };
         out.write_all(separator.as_bytes())?;
-        let trend = chain.with_fee_trend(|trend| trend.save());
+        let trend = trends.with(chain, |trend| trend.save());
         serde_json::to_writer(&mut out, &SavedChain { chain_id: chain.config().chain_id, trend })?;
     }
     out.write_all(b"]}\n")?;

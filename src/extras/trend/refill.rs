@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::{DatedBlock, FeeTrend, PastSpan, RefilledHour};
+use super::{DatedBlock, FeeTrend, PastSpan, RefilledHour, Trends};
 use crate::fees::FeeHistory;
 use crate::fees::plausibility::{self, KnownBlock};
 use crate::nodes::{ChainUpstreams, FeeHistoryRequest};
@@ -53,6 +53,7 @@ const DAY: u64 = 24 * HOUR;
 #[derive(Debug)]
 pub(crate) struct HistoryRefill {
     chain: StoredChain,
+    trends: Trends,
     blocks: PastBlocks,
     pause: Duration,
     /// Newest block before the first poll, and its time in seconds since 1970.
@@ -76,6 +77,7 @@ impl HistoryRefill {
     /// are charged to `memory`.
     pub(crate) fn new(
         chain: &StoredChain,
+        trends: &Trends,
         upstreams: &Arc<ChainUpstreams>,
         memory: &MemoryBudget,
         turns: &Arc<Semaphore>,
@@ -91,15 +93,16 @@ impl HistoryRefill {
             retry_wait: RETRY_WAIT.max(pause),
             rejected: Vec::new(),
         };
-        let newest_known = chain.with_fee_trend(FeeTrend::expect_samples);
-        Self { chain: chain.clone(), blocks, pause, newest_known, turns: Arc::clone(turns) }
+        let newest_known = trends.with(chain, FeeTrend::expect_samples);
+        let (chain, trends, turns) = (chain.clone(), trends.clone(), Arc::clone(turns));
+        Self { chain, trends, blocks, pause, newest_known, turns }
     }
 
     /// Fills the trend once, then waits for ever. Dropping the future ends it.
     pub(crate) async fn run(mut self) -> Infallible {
         let key = self.chain.config().key.clone();
         let outcome = self.fill().await;
-        let oldest = self.chain.with_fee_trend(|trend| trend.oldest_hour());
+        let oldest = self.trends.with(&self.chain, |trend| trend.oldest_hour());
         let now = seconds_since_1970();
         let hours = oldest.map_or(0, |oldest| now.saturating_sub(oldest.into()) / HOUR);
         match outcome {
@@ -122,7 +125,7 @@ impl HistoryRefill {
         let turns = Arc::clone(&self.turns);
         let _turn = turns.acquire().await;
         let filled = self.fill_up_to(oldest_polled).await;
-        self.chain.with_fee_trend(FeeTrend::finish_samples);
+        self.trends.with(&self.chain, FeeTrend::finish_samples);
         let (head, oldest_wanted) = filled?;
         self.fill_missing_hours(head, oldest_wanted).await
     }
@@ -134,7 +137,7 @@ impl HistoryRefill {
         oldest_polled: Option<KnownBlock>,
     ) -> Result<(DatedBlock, u64), RefillError> {
         let head = self.head().await?;
-        let days = u64::from(self.chain.config().history_days);
+        let days = u64::from(self.trends.days);
         let oldest_wanted = (head.time - head.time % HOUR + HOUR).saturating_sub(days * DAY);
         let above = oldest_polled.ok_or(RefillError::NoHead)?;
         let newest_known = self.newest_known;
@@ -143,7 +146,7 @@ impl HistoryRefill {
         }
         let time = self.blocks.time(above.number).await?.ok_or(RefillError::NoHistory)?;
         let earliest = newest_known.map_or(0, |(_, time)| time);
-        let (refilled, base_fee) = self.chain.with_fee_trend(|trend| {
+        let (refilled, base_fee) = self.trends.with(&self.chain, |trend| {
             let refilled = trend.start_samples(above.number, oldest_wanted, earliest);
             (refilled, newest_known.and_then(|(number, _)| trend.base_fee(number)))
         });
@@ -169,7 +172,7 @@ impl HistoryRefill {
         let block_time = self.chain.config().block_time;
         let mut end = u64::MAX;
         loop {
-            let gap = self.chain.with_fee_trend(|trend| trend.gap_before(end, oldest_wanted));
+            let gap = self.trends.with(&self.chain, |trend| trend.gap_before(end, oldest_wanted));
             let Some(gap) = gap else { return Ok(()) };
             end = gap.from;
             let known_from = u64::from(gap.next.first);
@@ -184,7 +187,7 @@ impl HistoryRefill {
                 highest_base_fee: gap.next.base_fee.max.into(),
             };
             let floor = Floor { number: FIRST_BLOCK, time: gap.from, known: None };
-            let refilled = self.chain.with_fee_trend(|trend| trend.start_gap(&gap));
+            let refilled = self.trends.with(&self.chain, |trend| trend.start_gap(&gap));
             self.walk(above, first.time, floor, refilled).await?;
         }
     }
@@ -199,7 +202,7 @@ impl HistoryRefill {
     ) -> Result<(), RefillError> {
         let walked = self.walk_down(above, time, floor, &mut refilled).await;
         // A failure loses nothing that was read.
-        self.chain.with_fee_trend(|trend| trend.finish_refill(&refilled));
+        self.trends.with(&self.chain, |trend| trend.finish_refill(&refilled));
         walked
     }
 
@@ -254,7 +257,7 @@ impl HistoryRefill {
                 above: DatedBlock { number: above.number, time },
             };
             let samples = span.samples(pricing);
-            chain.with_fee_trend(|trend| trend.refill(refilled, &samples));
+            self.trends.with(&chain, |trend| trend.refill(refilled, &samples));
             let base_fee = history.base_fee(number).ok_or(RefillError::NoHistory)?;
             above = KnownBlock { number, lowest_base_fee: base_fee, highest_base_fee: base_fee };
             time = first_time;

@@ -9,25 +9,32 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use moka::sync::Cache;
 use serde::Serialize;
+use serde_json::json;
 use utoipa::ToSchema;
+use utoipa::openapi::OpenApi;
 
-use super::{Bucket, Period, Range};
-use crate::api::freshness::{X_NEWEST_BLOCK, X_STALE, write_last_modified, write_snapshot_headers};
-use crate::api::openapi::components::{CommonErrors, NoTrend, TrendQuery, UnknownChain};
-use crate::api::wire::{Level, Wei};
+use super::openapi::{NoTrend, TrendQuery};
+use super::wire::Level;
+use super::{Bucket, FeeTrend, MAX_DAYS, Observation, Period, Range, TrendAge, Trends};
+use crate::api::extractors::ChainParam;
+use crate::api::freshness::{write_last_modified, write_snapshot_headers};
+use crate::api::openapi::components::{CommonErrors, UnknownChain};
+use crate::api::openapi::examples::{ExampleChain, set_response_example};
+use crate::api::problems;
+use crate::api::wire::Wei;
 use crate::config;
 use crate::extras::trend as fee_trend;
-use crate::http::extractors::ChainParam;
+use crate::http::headers::{X_NEWEST_BLOCK, X_STALE};
 use crate::http::parameters::{Parameters, invalid_parameter};
 use crate::http::problem::Problem;
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::Metrics;
-use crate::store::{ChainStore, StoredChain, TrendAge, Unavailable, seconds_since_1970};
+use crate::store::{BlockWindow, ChainStore, StoredChain, Unavailable, seconds_since_1970};
 
 /// Serialises trends, at most once per state of a chain. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct TrendSerializer {
-    store: ChainStore,
+    trends: Trends,
     cache: Cache<TrendKey, Bytes>,
 }
 
@@ -120,7 +127,7 @@ struct NumberRange {
             headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
-pub(crate) async fn get_fee_trend(
+pub(super) async fn get_fee_trend(
     State(trends): State<TrendSerializer>,
     ChainParam(chain): ChainParam,
     RawQuery(query): RawQuery,
@@ -128,7 +135,7 @@ pub(crate) async fn get_fee_trend(
     let parameters = Parameters::from_query(query.as_deref())?;
     let period = parameters.optional("period", parse_period)?.unwrap_or(Period::Day);
     let (age, body) =
-        trends.serialize(&chain, period).map_err(|reason| Problem::unavailable(&chain, reason))?;
+        trends.serialize(&chain, period).map_err(|reason| problems::unavailable(&chain, reason))?;
     let mut response = ([(CONTENT_TYPE, "application/json")], body).into_response();
     write_headers(response.headers_mut(), &chain, &age);
     Ok(response)
@@ -152,7 +159,7 @@ fn write_headers(headers: &mut HeaderMap, chain: &StoredChain, trend_age: &Trend
 
 impl FromRef<TrendSerializer> for ChainStore {
     fn from_ref(trends: &TrendSerializer) -> Self {
-        trends.store.clone()
+        trends.trends.store.clone()
     }
 }
 
@@ -161,7 +168,7 @@ impl TrendSerializer {
     const MAX_CACHE_BYTES: usize = 16 * 1024 * 1024;
 
     /// Creates the cache, which takes a sixteenth of `memory` at most.
-    pub(crate) fn new(store: &ChainStore, memory: &MemoryBudget, metrics: &Metrics) -> Self {
+    pub(crate) fn new(trends: &Trends, memory: &MemoryBudget, metrics: &Metrics) -> Self {
         let weigher = |_: &TrendKey, body: &Bytes| u32::try_from(body.len()).unwrap_or(u32::MAX);
         let max_bytes = Self::MAX_CACHE_BYTES.min(memory.total() / 16);
         let max_bytes = u64::try_from(max_bytes).unwrap_or(u64::MAX);
@@ -170,7 +177,7 @@ impl TrendSerializer {
         metrics.register_cache("trends", move || {
             [measured_cache.entry_count(), measured_cache.weighted_size()]
         });
-        Self { store: store.clone(), cache }
+        Self { trends: trends.clone(), cache }
     }
 
     fn serialize(
@@ -178,7 +185,7 @@ impl TrendSerializer {
         chain: &StoredChain,
         period: Period,
     ) -> Result<(TrendAge, Bytes), Unavailable> {
-        let (age, changes) = chain.trend_age()?;
+        let (age, changes) = self.trends.age(chain)?;
         let key = |age: &TrendAge, changes| TrendKey {
             chain_id: chain.config().chain_id,
             period,
@@ -189,13 +196,39 @@ impl TrendSerializer {
         if let Some(body) = self.cache.get(&key(&age, changes)) {
             return Ok((age, body));
         }
-        let trend = chain.read_fee_trend(period)?;
+        let trend = self.trends.read(chain, period)?;
         let level = trend.level.map(|it| it.level);
         let body = FeeTrendBody::new(chain.config(), period, &trend.buckets, level);
         let body = Bytes::from(serde_json::to_vec(&body).expect("strings and numbers serialise"));
         self.cache.insert(key(&trend.age, trend.changes), body.clone());
         Ok((trend.age, body))
     }
+}
+
+/// Writes the trend of the example's newest reply at a fixed time.
+pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
+    /// 2026-11-20T17:35:00Z
+    const MILLISECONDS: u64 = 1_795_196_100_000;
+    let chain = example.chain.config();
+    let Some((history, market)) = example.replies.last() else { return };
+    let window = |_| BlockWindow {
+        newest_block: history.newest_block(),
+        blocks: history.blocks().to_vec(),
+        next_base_fee: history.next_base_fee(),
+    };
+    let mut trend = FeeTrend::new(MAX_DAYS);
+    trend.record(&Observation {
+        history,
+        market: Some(market),
+        pricing: &chain.pricing,
+        newest_time: MILLISECONDS,
+        block_time: 1000,
+        known_blocks: &window,
+    });
+    let buckets = trend.buckets(Period::Day, MILLISECONDS / 1000);
+    let level = Some(fee_trend::Level::Normal);
+    let body = json!(FeeTrendBody::new(chain, Period::Day, &buckets, level));
+    set_response_example(document, "/v1/{chain}/fee-trend", body);
 }
 
 fn parse_period(name: &str, text: &str) -> Result<Period, Problem> {

@@ -4,17 +4,20 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::MAX_DAYS;
+use super::refill::MAX_CONCURRENT;
+use super::{FeeTrend, MAX_DAYS};
+use crate::config::Chain;
 use crate::config::mistakes::SectionMistakes;
+use crate::config::section::{Needs, Section};
 
 /// Memory of prices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct History {
+pub(crate) struct History {
     /// Days of hourly prices that are kept.
-    pub days: u32,
+    pub(crate) days: u32,
     /// True if blocks from before the start are read from the nodes.
-    pub refill: bool,
+    pub(crate) refill: bool,
     /// File that keeps the prices over restarts; empty: none.
     path: PathBuf,
 }
@@ -28,22 +31,27 @@ impl Default for History {
 impl History {
     /// Returns the file that keeps the prices over restarts, if one is configured.
     #[must_use]
-    pub fn path(&self) -> Option<&Path> {
+    pub(crate) fn path(&self) -> Option<&Path> {
         Some(self.path.as_path()).filter(|path| !path.as_os_str().is_empty())
     }
+}
 
-    /// Configures no file.
-    pub(crate) fn remove_path(&mut self) {
-        self.path = PathBuf::new();
-    }
+impl Section for History {
+    const NAME: &'static str = "history";
 
-    /// Reports all values that are not allowed.
-    pub(crate) fn check(&self, mistakes: &mut SectionMistakes) {
+    fn check(&self, mistakes: &mut SectionMistakes) {
         if !(1..=MAX_DAYS).contains(&self.days) {
             mistakes.reject("days", format!("must be from 1 to {MAX_DAYS}"));
         }
         if self.path().is_some_and(|path| path.file_name().is_none()) {
             mistakes.reject("path", "must be the path of a file");
         }
+    }
+
+    fn needs(&self, chains: &[Chain]) -> Needs {
+        let trends = chains.iter().map(|chain| FeeTrend::max_bytes(chain.block_time));
+        let refills = trends.clone().max().unwrap_or_default();
+        let refills = refills.saturating_mul(chains.len().min(MAX_CONCURRENT));
+        Needs { bytes: trends.fold(refills, usize::saturating_add), ..Needs::default() }
     }
 }

@@ -8,15 +8,29 @@ use utoipa::openapi::request_body::{RequestBody, RequestBodyBuilder};
 use utoipa::openapi::schema::SchemaType;
 use utoipa::openapi::{Content, HttpMethod, ObjectBuilder, PathItem, ResponsesBuilder};
 
-use crate::api::openapi::components::{
-    CommonErrors, NotFound, PayloadTooLarge, UpstreamErrors, VerificationParameters,
-};
+use crate::api::openapi::components::{CommonErrors, NotFound, PayloadTooLarge, UpstreamErrors};
+use crate::api::openapi::schemas::Address;
 use HttpMethod::{Get, Post};
 
 pub(crate) const TAG: &str = "Verification";
 pub(crate) const DESCRIPTION: &str = "Contract verification, forwarded byte for byte to a Sourcify server. \
 Its documentation describes the bodies and responses. The response has its status, also for errors. Any further \
 path of at most 8 plain segments below `/verification/v2/` and `/verification/files/` is forwarded too.";
+
+/// Path parameters of the verification service, which must be plain path segments.
+#[derive(IntoParams)]
+#[expect(dead_code, reason = "only the derived description is used")]
+#[into_params(parameter_in = Path)]
+struct VerificationParameters {
+    /// The address to look up.
+    address: Address,
+    /// The chain's id.
+    #[param(rename = "chainId", pattern = "^[1-9][0-9]{0,15}$")]
+    chain_id: String,
+    /// The id of the verification.
+    #[param(rename = "verificationId", format = "uuid")]
+    verification_id: String,
+}
 
 /// Method, path below `/verification`, operation id and summary of each documented route.
 const ROUTES: [(HttpMethod, &str, &str, &str); 25] = [

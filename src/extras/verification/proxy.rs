@@ -32,13 +32,17 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use cancellable_body::CancellableBody;
 use proxy_metrics::ProxyMetrics;
+pub(crate) use proxy_metrics::RequestMetrics;
 pub(crate) use response_body::{BodyError, UpstreamBody, collect};
 use response_body::{MAX_BUFFERED_BYTES, Rest};
 
-use crate::config::{UpstreamUrl, Verification};
+use super::section::Verification;
+use crate::config::UpstreamUrl;
 use crate::http::client_limits;
 use crate::http::client_limits::{ClientHandle, LongRequestKind};
-use crate::nodes::http_client;
+use crate::http::problem::{Problem, ProblemCode};
+use crate::http::request_body::RequestBodyAborted;
+use crate::observe::http_client;
 use crate::observe::metrics::Metrics;
 use crate::observe::traces::Span;
 
@@ -149,12 +153,41 @@ pub(crate) enum ProxyError {
     InvalidResponse,
 }
 
-/// Error of a request body that ended early. Its owner knows why.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the request body was aborted")]
-pub(crate) struct RequestBodyAborted;
-
 impl ProxyError {
+    /// Returns the problem of a forwarded request. Details name the upstream as `upstream_name`, never by its address.
+    pub(crate) fn problem(self, upstream_name: &str) -> Problem {
+        let (code, detail) = match self {
+            Self::Overloaded => return Problem::overloaded(),
+            Self::TooManyPerClient => return Problem::too_many_concurrent(),
+            Self::EscapesBaseUrl => {
+                return Problem::from_status(StatusCode::INTERNAL_SERVER_ERROR);
+            }
+            Self::InvalidQuery => {
+                let detail = "the query contains a character that must be percent-encoded";
+                return Problem::new(ProblemCode::InvalidParameter, detail);
+            }
+            Self::RequestBodyAborted(_) => {
+                return Problem::new(ProblemCode::BadRequest, "the request body cannot be read");
+            }
+            Self::Unreachable => {
+                (ProblemCode::UpstreamUnreachable, format!("cannot connect to the {upstream_name}"))
+            }
+            Self::ConnectionLost => (
+                ProblemCode::UpstreamUnreachable,
+                format!("the {upstream_name} closed the connection before completing its response"),
+            ),
+            Self::Timeout => (
+                ProblemCode::UpstreamTimeout,
+                format!("the {upstream_name} did not respond in time"),
+            ),
+            Self::InvalidResponse => (
+                ProblemCode::UpstreamInvalid,
+                format!("the {upstream_name} returned an invalid response"),
+            ),
+        };
+        Problem::new(code, detail)
+    }
+
     /// Label of the error, from a closed list.
     fn reason(self) -> &'static str {
         self.into()

@@ -6,8 +6,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::config::mistakes::SectionMistakes;
-use crate::config::units;
+use crate::config::section::{Needs, Section};
 use crate::config::upstream_url::{UpstreamUrl, optional};
+use crate::config::{Chain, units};
 
 /// Source code verification of contracts (Sourcify), and its limits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,9 +42,14 @@ impl Verification {
     const MAX_BODY: usize = 1024 * 1024 * 1024;
     const MAX_IN_FLIGHT: usize = 65_536;
     const MAX_TIMEOUT: Duration = Duration::from_hours(1);
+}
 
-    /// Reports all values that are not allowed.
-    pub(crate) fn check(&self, mistakes: &mut SectionMistakes) {
+impl Section for Verification {
+    const NAME: &'static str = "verification";
+    const OPTIONAL_KEYS: &'static str = "[verification]\nurl = \"http://x\"\n";
+    const NETWORK_KEYS: &'static [&'static str] = &["url"];
+
+    fn check(&self, mistakes: &mut SectionMistakes) {
         if let Some(Err(allowed)) = self.url.as_ref().map(UpstreamUrl::check_base_url) {
             mistakes.reject("url", allowed);
         }
@@ -55,6 +61,58 @@ impl Verification {
         }
         if self.max_in_flight.get() > Self::MAX_IN_FLIGHT {
             mistakes.reject("max_in_flight", "must be from 1 to 65536");
+        }
+    }
+
+    fn needs(&self, _: &[Chain]) -> Needs {
+        Needs { connections: self.max_in_flight.get(), ..Needs::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::config::section;
+
+    #[test]
+    fn the_built_in_values_are_the_defaults_but_for_the_url() {
+        let built_in = section::built_in::<Verification>();
+        let url = built_in.url.clone().unwrap();
+        assert_eq!(url.expose().as_str(), "https://sourcify.roninchain.com/server");
+        assert_eq!(Verification { url: None, ..built_in }, Verification::default());
+    }
+
+    #[test]
+    fn a_url_has_no_query() {
+        let cases = [
+            (
+                "[verification]\nurl = \"canary\"\n",
+                "verification.url: expected an http:// or https:// URL (not shown: it may carry a key)",
+            ),
+            (
+                "[verification]\nurl = \"http://host/?key=canary\"\n",
+                "verification.url: must not have a query or a fragment",
+            ),
+            (
+                "[verification]\nurl = \"http://host/server//\"\n",
+                "verification.url: must not have consecutive slashes in its path",
+            ),
+            (
+                "[verification]\ntimeout = \"0s\"\n",
+                "verification.timeout: must be above 0s and at most 1h",
+            ),
+            (
+                "[verification]\nmax_body = \"2048 MiB\"\n",
+                "verification.max_body: must be from 1 B to 1024 MiB",
+            ),
+            (
+                "[verification]\nmax_in_flight = 100000\n",
+                "verification.max_in_flight: must be from 1 to 65536",
+            ),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(section::error_of::<Verification>(text), expected, "{text}");
         }
     }
 }

@@ -24,7 +24,7 @@ use tokio::time::timeout;
 
 use super::metered_stream::{ConnectionActivity, MeteredStream};
 use super::{BUFFER_BYTES, ShedReason, Shutdown, Timeout};
-use crate::api::App;
+use crate::http::app::App;
 use crate::http::client_limits::ConnectedPeer;
 use crate::http::serving_threads;
 use crate::observe::memory_budget::MemoryBudget;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use opentelemetry_http::{HttpClient, HttpError, Request, Response};
 use tokio::runtime::Handle;
 
-use crate::nodes::http_client;
+use crate::observe::http_client;
 use crate::observe::log_on_change::LogOnChange;
 
 /// Sends from the runtime in which it was created, because the exporter runs on its own thread.

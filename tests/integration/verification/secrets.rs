@@ -1,6 +1,7 @@
 //! Tests that secrets in the upstream URL do not appear in responses, metrics, logs and errors.
 
 use gas_suggestion::config::Config;
+use gas_suggestion::extras::sections;
 
 use super::fault_list::faults;
 use super::{exchange, get, healthy, post, post_chunked};
@@ -85,15 +86,15 @@ async fn upstream_url_secret_is_sent_to_the_upstream_only() {
 #[test]
 fn configuration_and_its_errors_redact_a_secret_url() {
     let host = format!("127.0.0.1:{}", free_port());
-    let parsed = Config::from_toml(&config(&host, "")).unwrap();
+    let parsed = Config::from_toml(&config(&host, ""), &sections()).unwrap();
     assert_clean("Debug", &format!("{parsed:?} {parsed:#?}"));
     for more in ["timeout2 = \"1s\"", "max_in_flight = 0", "max_in_flight = \"canary\""] {
-        let error = Config::from_toml(&config(&host, more)).unwrap_err();
+        let error = Config::from_toml(&config(&host, more), &sections()).unwrap_err();
         assert_clean("an error", &format!("{error:?} {error}").replace("found \"canary\"", ""));
     }
     for query in ["?canary", "#canary"] {
         let text = config(&host, "").replace("/canary\"", &format!("/canary{query}\""));
-        let error = Config::from_toml(&text).unwrap_err();
+        let error = Config::from_toml(&text, &sections()).unwrap_err();
         assert_clean("an error", &format!("{error:?} {error}"));
     }
 }

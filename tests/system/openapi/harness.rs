@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use gas_suggestion::config::Config;
+use gas_suggestion::extras::sections;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -45,8 +46,8 @@ impl Upstream {
     async fn start() -> Self {
         const PREFIX: &str = "/verification";
         let unreachable = "http://127.0.0.1:9";
-        let config = Config::from_toml(&config(unreachable, unreachable)).unwrap();
-        let document = gas_suggestion::api::document(&config).unwrap();
+        let config = Config::from_toml(&config(unreachable, unreachable), &sections()).unwrap();
+        let document = gas_suggestion::server::document(&config).unwrap();
         let document: Value = serde_json::from_str(&document).unwrap();
         let mut routes = Router::new();
         for (path, item) in document["paths"].as_object().unwrap() {

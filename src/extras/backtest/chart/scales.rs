@@ -2,7 +2,8 @@
 
 use super::labels::Rect;
 use crate::extras::backtest::measures::Share;
-use crate::extras::chart::{exact_gwei, interpolate};
+use crate::extras::chart::interpolate;
+use crate::fees::gwei::exact_gwei;
 
 const DOUBLING: u64 = 1000;
 

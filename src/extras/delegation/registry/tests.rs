@@ -2,7 +2,7 @@ use alloy_primitives::{address, hex, uint};
 use proptest::prelude::*;
 
 use super::*;
-use crate::api::wire;
+use crate::extras::delegation::wire;
 
 const VAULT: Address = address!("0x00000000000000000000000000000000000000a1");
 const HOT_WALLET: Address = address!("0x00000000000000000000000000000000000000b2");

@@ -13,18 +13,19 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use super::JSON;
 use super::unsigned_transaction::UnsignedTransaction;
+use super::{JSON, TAG, TRANSACTIONS_PATH};
+use crate::api::extractors::ChainParam;
 use crate::api::freshness::write_uncached_snapshot_headers;
 use crate::api::openapi::components::{
     CommonErrors, FeesUnavailable, PayloadTooLarge, UnknownChain, UnsupportedMediaType,
     UpstreamErrors,
 };
-use crate::api::openapi::schemas::TransactionRequest;
+use crate::api::problems;
 use crate::extras::delegation::Delegations;
+use crate::extras::delegation::openapi::TransactionRequest;
 use crate::extras::delegation::registry::{DelegationChange, DelegationScope};
 use crate::http::client_limits::ClientHandle;
-use crate::http::extractors::ChainParam;
 use crate::http::parameters::{
     Parameters, invalid_parameter, parse_address, parse_number, parse_rights,
 };
@@ -40,9 +41,9 @@ const MAX_BODY_BYTES: usize = 16 * 1024;
 /// Nothing is signed or sent. The fees are those of the current medium tier.
 #[utoipa::path(
     post,
-    path = "/v1/{chain}/delegations/transactions",
+    path = TRANSACTIONS_PATH,
     operation_id = "prepareDelegation",
-    tag = "Delegation",
+    tag = TAG,
     params(ChainParam),
     request_body(content = TransactionRequest, content_type = "application/json"),
     responses(
@@ -63,7 +64,7 @@ pub(crate) async fn prepare_transaction(
     let client = ClientHandle::from_request(&request);
     let body = request_body::read_body(request, MAX_BODY_BYTES, reads.memory()).await?;
     let (from, change) = parse_request(&body)?;
-    let unavailable = |reason| Problem::unavailable(chain.chain(), reason);
+    let unavailable = |reason| problems::unavailable(chain.chain(), reason);
     // Without fees no call to the chain is needed.
     chain.chain().servable_snapshot().map_err(unavailable)?;
     let prepared = delegations.prepare(chain, from, &change, &client).await?;

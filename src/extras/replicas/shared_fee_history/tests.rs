@@ -30,7 +30,7 @@ fn result(observed_at: Instant) -> SharedFeeHistory {
 }
 
 fn parse(record: &str, received_at: Instant, clock: &RedisClock) -> Option<SharedFeeHistory> {
-    SharedFeeHistory::parse(record.as_bytes(), received_at, clock)
+    super::parse(record.as_bytes(), received_at, clock)
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn record_round_trips_history_and_times() {
     let now = Instant::now();
     let clock = RedisClock::new(NOW, now, Duration::ZERO);
     let result = result(now);
-    assert_eq!(parse(&result.to_json(&clock), now, &clock), Some(result));
+    assert_eq!(parse(&to_json(&result, &clock), now, &clock), Some(result));
 }
 
 #[test]
@@ -47,12 +47,12 @@ fn header_keeps_its_number_and_time() {
     let clock = RedisClock::new(NOW, now, Duration::ZERO);
     let sent = HeaderTime::new(100, 1_700_000_000, now, Duration::from_secs(1_700_000_000));
     let shared = SharedFeeHistory { head: HeadReading::Header(sent), ..result(now) };
-    let received = parse(&shared.to_json(&clock), now, &clock).unwrap().head.header().unwrap();
+    let received = parse(&to_json(&shared, &clock), now, &clock).unwrap().head.header().unwrap();
     assert_eq!((received.number, received.unix_seconds), (100, 1_700_000_000));
     // The age counts by the clock of the replica that receives it.
     assert!(received.age > Duration::from_hours(24 * 365));
     let unknown = SharedFeeHistory { head: HeadReading::Unknown, ..result(now) };
-    assert_eq!(parse(&unknown.to_json(&clock), now, &clock), Some(unknown));
+    assert_eq!(parse(&to_json(&unknown, &clock), now, &clock), Some(unknown));
 }
 
 #[test]
@@ -62,13 +62,13 @@ fn round_trips_and_delays_never_reduce_the_age() {
     // Redis read its clock at the end of the round trip of one replica, and at the beginning of that of the other.
     let sender_clock = RedisClock::new(NOW + 80_000, now, round_trip);
     let own_clock = RedisClock::new(NOW, now, round_trip);
-    let record = result(now).to_json(&sender_clock);
+    let record = to_json(&result(now), &sender_clock);
     for delay in [0, 1, 25] {
         let received_at = now + Duration::from_secs(delay);
         let received = parse(&record, received_at, &own_clock).unwrap();
         assert_eq!(received.timestamps.observed_at, now, "{delay}");
     }
-    let record = result(now).to_json(&own_clock);
+    let record = to_json(&result(now), &own_clock);
     let received = parse(&record, now, &sender_clock).unwrap();
     assert_eq!(now - received.timestamps.observed_at, 2 * round_trip);
 }
@@ -78,11 +78,11 @@ fn record_from_the_future_is_invalid_until_the_new_clock_is_read() {
     let now = Instant::now();
     let [old, new] =
         [NOW, NOW + 3_600_000_000].map(|micros| RedisClock::new(micros, now, Duration::ZERO));
-    let record = result(now).to_json(&new);
+    let record = to_json(&result(now), &new);
     assert_eq!(parse(&record, now, &old), None);
     assert!(parse(&record, now, &new).is_some());
     // A record from before the clock was set forward seems too old, if the local clock can tell its time.
-    let before = parse(&result(now).to_json(&old), now, &new);
+    let before = parse(&to_json(&result(now), &old), now, &new);
     assert!(before.is_none_or(|before| before.timestamps.observed_at < seconds_before(now, 60)));
 }
 
@@ -90,7 +90,7 @@ fn record_from_the_future_is_invalid_until_the_new_clock_is_read() {
 fn malformed_record_is_invalid() {
     let now = Instant::now();
     let clock = RedisClock::new(NOW, now, Duration::ZERO);
-    let good = result(now).to_json(&clock);
+    let good = to_json(&result(now), &clock);
     let with = |from: &str, to: &str| {
         assert!(good.contains(from), "{from} in {good}");
         good.replacen(from, to, 1)
@@ -124,7 +124,7 @@ fn malformed_record_is_invalid() {
         // A block of the record's earlier form.
         with("[\"0\",null,null]", "[\"0\",null,\"1\",null,[\"0\",\"0\"]]"),
         with("}", ""),
-        format!("{good}{}", " ".repeat(SharedFeeHistory::MAX_BYTES)),
+        format!("{good}{}", " ".repeat(MAX_BYTES)),
     ] {
         assert_eq!(parse(&wrong, now, &clock), None, "{wrong:.200}");
     }

@@ -323,11 +323,11 @@ fn responses_give_block_hints() {
     assert_eq!(hint("eth_gasPrice", r#""0x11""#), None);
 }
 
-fn chain(flashblock_time: &str) -> config::Chain {
+fn chain(flashblock_time: &str) -> crate::config::Chain {
     let text = format!(
         "[chains.test]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:9\"]\nblock_time = \"2s\"\n{flashblock_time}"
     );
-    Config::from_toml(&text).unwrap().chains.remove(0)
+    Config::from_toml(&text, &[]).unwrap().chains.remove(0)
 }
 
 #[test]

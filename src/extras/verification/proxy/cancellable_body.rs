@@ -9,7 +9,7 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use super::RequestBodyAborted;
+use crate::http::request_body::RequestBodyAborted;
 
 /// A body that ends with its request. Otherwise a client that continues to send after the response would keep the
 /// upstream connection open.

@@ -2,10 +2,23 @@
 
 use axum::http::Response;
 use enum_map::{Enum, EnumMap};
+use prometheus_client::metrics::family::Family;
 
 use super::{ProxyError, UpstreamBody};
 use crate::observe::log_on_change::LogOnChange;
-use crate::observe::metrics::{Counter, Metrics, ProxyLabels, counters};
+use crate::observe::metrics::{Counter, Metrics, counters, labels, metric_set};
+
+metric_set! {
+    /// Metrics of forwarded requests.
+    RequestMetrics {
+        /// Requests forwarded to an upstream by outcome
+        proxied_requests_total: Family<ProxyLabels, Counter>,
+    }
+}
+
+labels! {
+    ProxyLabels { upstream: &'static str, outcome: &'static str }
+}
 
 #[derive(Debug)]
 pub(crate) struct ProxyMetrics {
@@ -49,10 +62,10 @@ impl ProxyMetrics {
         Self {
             name,
             log_on_change: LogOnChange::default(),
-            counters: counters(&metrics.proxied_requests_total, |outcome| ProxyLabels {
-                upstream: name,
-                outcome,
-            }),
+            counters: counters(
+                &metrics.set::<RequestMetrics>().proxied_requests_total,
+                |outcome| ProxyLabels { upstream: name, outcome },
+            ),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Strong entity tags and `If-None-Match`.
+//! Strong entity tags.
 
 use axum::http::HeaderValue;
 use sha2::{Digest, Sha256};
@@ -24,22 +24,4 @@ impl Tag {
 /// Returns the tag of `body` as a header.
 pub(crate) fn for_body(body: &[u8]) -> HeaderValue {
     Tag::for_body(body).header()
-}
-
-/// Returns true if one of the values of `If-None-Match` contains `tag`, as a strong or a weak tag (RFC 9110, section
-/// 13.1.2). Malformed entries are ignored.
-pub(crate) fn matches<'a>(
-    tag: &HeaderValue,
-    mut conditions: impl Iterator<Item = &'a HeaderValue>,
-) -> bool {
-    // Splitting at commas is safe: another server's tag may contain a comma, but no part of it has the quotes of a
-    // whole tag.
-    let is_same_tag = |entry: &[u8]| {
-        let entry = entry.trim_ascii();
-        entry.strip_prefix(b"W/").unwrap_or(entry) == tag.as_bytes()
-    };
-    conditions.any(|condition| {
-        let condition = condition.as_bytes();
-        condition == b"*" || condition.split(|byte| *byte == b',').any(is_same_tag)
-    })
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// Times of the newest heads, oldest first.
 #[derive(Debug, Default)]
-pub(crate) struct HeadTimes {
+pub(super) struct HeadTimes {
     seen: VecDeque<(u64, Instant)>,
 }
 
@@ -16,7 +16,7 @@ impl HeadTimes {
     const MIN_BLOCKS: u64 = 10;
 
     /// Records when the head `number` was first seen. A reorg to a lower head removes the heads from there on.
-    pub(crate) fn record(&mut self, number: u64, first_seen: Instant) {
+    pub(super) fn record(&mut self, number: u64, first_seen: Instant) {
         while self.seen.back().is_some_and(|(known, _)| *known > number) {
             self.seen.pop_back();
         }
@@ -31,7 +31,7 @@ impl HeadTimes {
 
     /// Returns the mean time between the newest blocks with two significant digits, because the polls measure it no more
     /// precisely; `None`: too few blocks were seen.
-    pub(crate) fn block_time(&self) -> Option<Duration> {
+    pub(super) fn block_time(&self) -> Option<Duration> {
         let ((oldest, first), (newest, last)) = self.seen.front().zip(self.seen.back())?;
         let blocks = newest.checked_sub(*oldest).filter(|blocks| *blocks >= Self::MIN_BLOCKS)?;
         let elapsed = last.saturating_duration_since(*first).as_millis();

@@ -1,12 +1,13 @@
 //! `App` holds what a listener needs to answer a request: the layers, the fast path and the routes.
 
 use std::convert::Infallible;
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::HttpBody;
-use axum::http::{Request, StatusCode};
+use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -15,17 +16,17 @@ use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::CorsLayer;
 use tower_http::timeout::RequestBodyTimeoutLayer;
 
-use super::fast_path::FastPath;
+use super::access_log;
+use super::access_log::{AccessLog, RequestContext};
+use super::client_limits::ConnectedPeer;
+use super::cors;
+use super::cors::CorsHeaders;
+use super::problem::Problem;
+use super::request_checks::{AdminHosts, RequestChecks};
+use super::response_body;
+use super::response_body::BodyLimits;
+use super::vary;
 use crate::config::{self, Config};
-use crate::http::access_log;
-use crate::http::access_log::{AccessLog, RequestContext};
-use crate::http::client_limits::ConnectedPeer;
-use crate::http::cors;
-use crate::http::problem::Problem;
-use crate::http::request_checks::{AdminHosts, RequestChecks};
-use crate::http::response_body;
-use crate::http::response_body::BodyLimits;
-use crate::http::vary;
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::Metrics;
 
@@ -40,7 +41,7 @@ pub struct App {
 struct Inner {
     access_log: AccessLog,
     /// `None`: no web page of another origin may read responses.
-    cors: Option<config::Cors>,
+    cors: Option<(config::Cors, CorsHeaders)>,
     request_checks: RequestChecks,
     routes: Router,
 }
@@ -50,15 +51,34 @@ struct Inner {
 #[derive(Debug)]
 struct PerThread {
     cors: Option<CorsLayer>,
-    fast_path: Option<FastPath>,
+    fast_path: Option<Box<dyn FastPath>>,
+}
+
+/// Answers requests for one route before the router.
+pub(crate) trait FastPath: Debug + Send + Sync {
+    /// Returns the response, or `None` for any other request.
+    fn respond(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Response>;
+
+    /// Returns one for another thread, which shares no cached response with this one.
+    fn for_thread(&self) -> Box<dyn FastPath>;
+}
+
+/// Who may send requests to a listener.
+#[derive(Debug)]
+pub(crate) enum Audience {
+    /// Anybody, with web pages of the configured origins.
+    Public(CorsHeaders),
+    /// Requests for these hosts.
+    Admin(AdminHosts),
 }
 
 impl App {
+    /// Puts the layers around the routes of a listener.
     pub(crate) fn new(
         listener: &'static str,
         routes: Router,
-        fast_path: Option<FastPath>,
-        admin_hosts: Option<AdminHosts>,
+        fast_path: Option<Box<dyn FastPath>>,
+        audience: Audience,
         config: &Config,
         memory: &MemoryBudget,
         metrics: &Metrics,
@@ -72,8 +92,11 @@ impl App {
             .layer(RequestBodyTimeoutLayer::new(body_timeout));
         let base_path = &config.server.base_path;
         let rate_limited = metrics.requests_rate_limited_total.clone();
-        let cors = admin_hosts.is_none().then(|| config.cors.clone());
-        let cors_layer = cors.as_ref().map(cors::layer);
+        let (cors, admin_hosts) = match audience {
+            Audience::Public(headers) => (Some((config.cors.clone(), headers)), None),
+            Audience::Admin(hosts) => (None, Some(hosts)),
+        };
+        let cors_layer = cors.as_ref().map(|(config, headers)| cors::layer(config, headers));
         Self {
             inner: Arc::new(Inner {
                 access_log: AccessLog::new(listener, base_path, fast_path.is_some(), metrics),
@@ -87,8 +110,9 @@ impl App {
 
     /// Returns the same routes for another serving thread.
     pub(crate) fn for_thread(&self) -> Self {
-        let fast_path = self.per_thread.fast_path.as_ref().map(FastPath::for_thread);
-        let cors = self.inner.cors.as_ref().map(cors::layer);
+        let fast_path = self.per_thread.fast_path.as_ref().map(|it| it.for_thread());
+        let cors = self.inner.cors.as_ref();
+        let cors = cors.map(|(config, headers)| cors::layer(config, headers));
         let per_thread = PerThread { cors, fast_path };
         Self { inner: Arc::clone(&self.inner), per_thread: Arc::new(per_thread) }
     }
@@ -144,7 +168,8 @@ impl App {
             Err(problem) => return Ok(problem.into_response()),
         };
         if let Some(fast_path) = &self.per_thread.fast_path
-            && let Some(response) = fast_path.respond(&request)
+            && let Some(response) =
+                fast_path.respond(request.method(), request.uri(), request.headers())
         {
             context.set_suggestion_route();
             return Ok(response);

@@ -7,8 +7,8 @@ use axum::http::request::Parts;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::client_limits::ClientHandle;
-use super::problem::{Problem, ProblemCode};
+use crate::http::client_limits::ClientHandle;
+use crate::http::problem::{Problem, ProblemCode};
 use crate::store::{ChainStore, StoredChain};
 
 /// The `{chain}` of a path, by key or id.

@@ -1,0 +1,230 @@
+//! What other rooms add to the public listener.
+
+use std::fmt;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::{HeaderName, Uri};
+use axum::routing::any;
+use serde_json::{Map, Value};
+use utoipa::openapi::header::Header;
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::tag::Tag;
+use utoipa::openapi::{OpenApi, RefOr, Schema};
+use utoipa_axum::router::OpenApiRouter;
+
+use super::openapi::examples::ExampleChain;
+use crate::http::cors::CorsHeaders;
+use crate::http::problem::Problem;
+use crate::store::{ServableSnapshot, StoredChain};
+
+type Change<T> = Box<dyn Fn(&mut T) + Send + Sync>;
+type OperationChange = Box<dyn Fn(&str, &mut Operation) + Send + Sync>;
+type WriteExamples = Box<dyn Fn(&mut OpenApi, &ExampleChain) + Send + Sync>;
+
+/// Routes of other rooms, with all that belongs to them.
+#[derive(Default)]
+pub(crate) struct PublicRoutes {
+    pub(super) timed: Router,
+    pub(super) untimed: Router,
+    pub(super) undescribed: Router,
+    pub(super) at_root: Router,
+    /// Descriptions of `timed` and `untimed`.
+    pub(super) description: OpenApi,
+    pub(super) document_changes: Vec<Change<OpenApi>>,
+    pub(super) operation_changes: Vec<OperationChange>,
+    pub(super) examples: Vec<WriteExamples>,
+    pub(super) example_problems: Vec<Problem>,
+    pub(super) headers: Vec<(String, RefOr<Header>)>,
+    /// Schemas that are kept although only a text names them.
+    pub(super) kept_schemas: Vec<&'static str>,
+    /// Tags of operations that take any query parameter.
+    pub(super) lenient_tags: Vec<&'static str>,
+    /// Paths, and query parameters that their routes take besides those of the document.
+    pub(super) parameter_aliases: Vec<(&'static str, &'static [&'static str])>,
+    /// Say what may be meant by an unknown path.
+    pub(super) hints: Vec<fn(&Uri) -> Option<Problem>>,
+    pub(super) market_members: MarketMembers,
+    pub(super) cors_headers: CorsHeaders,
+    /// Pages, relative to the dashboard.
+    links: Vec<&'static str>,
+}
+
+/// Members of the fee market that belong to other rooms. Cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct MarketMembers(pub(super) Arc<Vec<MarketMember>>);
+
+/// Some members of the fee market.
+pub(crate) struct MarketMember {
+    /// An object whose properties become those of the fee market.
+    pub(crate) schema: fn() -> RefOr<Schema>,
+    /// The schemas that it refers to.
+    pub(crate) referenced: fn(&mut Vec<(String, RefOr<Schema>)>),
+    /// Returns the members of a snapshot that may be served. Nothing is published meanwhile.
+    pub(crate) members:
+        Box<dyn Fn(&StoredChain, &ServableSnapshot) -> Map<String, Value> + Send + Sync>,
+    /// Members of an example.
+    pub(crate) example: Map<String, Value>,
+}
+
+impl PublicRoutes {
+    /// Adds routes with the configured deadline of requests.
+    pub(crate) fn add(&mut self, routes: OpenApiRouter) {
+        let (routes, description) = routes.split_for_parts();
+        self.timed = std::mem::take(&mut self.timed).merge(routes);
+        self.description.merge(description);
+    }
+
+    /// Adds routes with deadlines of their own.
+    pub(crate) fn add_untimed(&mut self, routes: OpenApiRouter) {
+        let (routes, description) = routes.split_for_parts();
+        self.untimed = std::mem::take(&mut self.untimed).merge(routes);
+        self.description.merge(description);
+    }
+
+    /// Adds routes that the document does not describe.
+    pub(crate) fn add_undescribed(&mut self, routes: Router) {
+        self.undescribed = std::mem::take(&mut self.undescribed).merge(routes);
+    }
+
+    /// Adds undescribed routes with deadlines of their own.
+    pub(crate) fn add_untimed_undescribed(&mut self, routes: Router) {
+        self.untimed = std::mem::take(&mut self.untimed).merge(routes);
+    }
+
+    /// Adds routes that also exist at the root if there is a base path. Without one they are left out.
+    pub(crate) fn add_at_root(&mut self, routes: Router) {
+        self.at_root = std::mem::take(&mut self.at_root).merge(routes);
+    }
+
+    /// Answers requests for these paths with a problem that says how to switch the feature on.
+    pub(crate) fn switch_off<'a>(
+        &mut self,
+        paths: impl IntoIterator<Item = &'a str>,
+        problem: &Problem,
+    ) {
+        for path in paths {
+            let problem = problem.clone();
+            let answer = any(async move || problem);
+            self.add_undescribed(Router::new().route(path, answer));
+        }
+    }
+
+    /// Describes a tag.
+    pub(crate) fn add_tag(&mut self, name: &'static str, description: &'static str) {
+        self.change_document(move |document| {
+            let mut tag = Tag::new(name);
+            tag.description = Some(description.to_owned());
+            document.tags.get_or_insert_default().push(tag);
+        });
+    }
+
+    /// Changes the document before it is completed: adds paths without a handler of their own.
+    pub(crate) fn change_document(
+        &mut self,
+        change: impl Fn(&mut OpenApi) + Send + Sync + 'static,
+    ) {
+        self.document_changes.push(Box::new(change));
+    }
+
+    /// Changes each operation, by its path, after it is completed.
+    pub(crate) fn change_operations(
+        &mut self,
+        change: impl Fn(&str, &mut Operation) + Send + Sync + 'static,
+    ) {
+        self.operation_changes.push(Box::new(change));
+    }
+
+    /// Adds writers of examples.
+    pub(crate) fn write_examples(
+        &mut self,
+        write: impl Fn(&mut OpenApi, &ExampleChain) + Send + Sync + 'static,
+    ) {
+        self.examples.push(Box::new(write));
+    }
+
+    /// Adds examples of errors. Each has a code that no other one has.
+    pub(crate) fn add_example_problems(&mut self, problems: impl IntoIterator<Item = Problem>) {
+        self.example_problems.extend(problems);
+    }
+
+    /// Adds descriptions of response headers.
+    pub(crate) fn describe_headers(
+        &mut self,
+        headers: impl IntoIterator<Item = (String, RefOr<Header>)>,
+    ) {
+        self.headers.extend(headers);
+    }
+
+    /// Keeps a schema that only a text names.
+    pub(crate) fn keep_schema(&mut self, name: &'static str) {
+        self.kept_schemas.push(name);
+    }
+
+    /// Lets the operations with this tag take any query parameter.
+    pub(crate) fn allow_any_query(&mut self, tag: &'static str) {
+        self.lenient_tags.push(tag);
+    }
+
+    /// Lets the route at this path take query parameters that the document does not name.
+    pub(crate) fn allow_parameters(&mut self, path: &'static str, names: &'static [&'static str]) {
+        self.parameter_aliases.push((path, names));
+    }
+
+    /// Adds a hint for unknown paths.
+    pub(crate) fn add_hint(&mut self, hint: fn(&Uri) -> Option<Problem>) {
+        self.hints.push(hint);
+    }
+
+    /// Lets web pages send this request header.
+    pub(crate) fn allow_request_header(&mut self, name: HeaderName) {
+        self.cors_headers.allowed.push(name);
+    }
+
+    /// Lets web pages read this response header.
+    pub(crate) fn expose_response_header(&mut self, name: HeaderName) {
+        self.cors_headers.exposed.push(name);
+    }
+
+    /// Adds members to the fee market.
+    pub(crate) fn add_market_member(&mut self, member: MarketMember) {
+        // Nobody else has the members before the routes are complete.
+        if let Some(members) = Arc::get_mut(&mut self.market_members.0) {
+            members.push(member);
+        }
+    }
+
+    /// Offers a page, by its path relative to the dashboard.
+    pub(crate) fn add_link(&mut self, page: &'static str) {
+        self.links.push(page);
+    }
+
+    /// Returns true if this page was offered.
+    pub(crate) fn has_link(&self, page: &str) -> bool {
+        self.links.contains(&page)
+    }
+}
+
+impl MarketMembers {
+    /// Returns the members of a snapshot.
+    pub(crate) fn of(&self, chain: &StoredChain, current: &ServableSnapshot) -> Map<String, Value> {
+        self.0.iter().flat_map(|member| (member.members)(chain, current)).collect()
+    }
+
+    /// Returns the members of an example.
+    pub(crate) fn example(&self) -> Map<String, Value> {
+        self.0.iter().flat_map(|member| member.example.clone()).collect()
+    }
+}
+
+impl fmt::Debug for MarketMembers {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("MarketMembers")
+    }
+}
+
+impl fmt::Debug for PublicRoutes {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("PublicRoutes")
+    }
+}

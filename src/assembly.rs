@@ -1,0 +1,174 @@
+//! The service while it is put together: what a feature beside the heart can add to it.
+//!
+//! A feature is an [`Extra`]. Its `join` is called once per start, before anything runs, in the order of
+//! `extras::EXTRAS`. It reads its section of the configuration, observes what is published, adds routes and tasks, and
+//! may offer things to the extras after it. It neither connects nor reads files: that is for tasks, and for what runs
+//! [before the polls](Assembly::before_polls).
+
+mod command;
+mod offers;
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use anyhow::Context;
+use axum::http::Extensions;
+
+pub(crate) use command::{
+    CommandContext, CommandError, ExtraCommand, ListenerArgs, Outcome, UrlArgument,
+};
+pub use offers::{SharedRateLimit, SharedRateLimits};
+
+use crate::api::public_routes::PublicRoutes;
+use crate::config::{Config, SectionKind};
+use crate::http::memory_limit::MemoryShares;
+use crate::nodes::{ChainUpstreams, JsonRpcClient};
+use crate::observe::memory_budget::MemoryBudget;
+use crate::observe::metrics::Metrics;
+use crate::poll::SharedPolls;
+use crate::store::{ChainStore, PublishObserver, Publisher, StoredChain};
+
+/// A task that runs beside the service. It never ends by itself, unless with an error.
+pub type Task = Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send>>;
+
+/// What runs before the first poll. It returns tasks to run beside the service.
+type Preparation = Pin<Box<dyn Future<Output = Vec<Task>> + Send>>;
+
+/// What runs after the last request.
+type Ending = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A feature beside the heart.
+#[derive(Debug, Clone, Copy)]
+pub struct Extra {
+    /// Name of its folder.
+    pub name: &'static str,
+    /// Its sections of the configuration.
+    pub(crate) sections: &'static [SectionKind],
+    /// Its command, if it has one.
+    pub(crate) command: Option<ExtraCommand>,
+    /// Adds the feature to a service.
+    pub(crate) join: fn(&mut Assembly) -> anyhow::Result<()>,
+}
+
+/// The service while it is put together.
+pub(crate) struct Assembly {
+    pub(crate) config: Config,
+    pub(crate) store: ChainStore,
+    /// Nodes of each chain, in the order of the chains.
+    pub(crate) upstreams: Vec<Arc<ChainUpstreams>>,
+    /// Memory that clients may hold.
+    pub(crate) memory: MemoryBudget,
+    pub(crate) metrics: Metrics,
+    pub(crate) routes: PublicRoutes,
+    pub(crate) memory_shares: MemoryShares,
+    pub(crate) publishers: Vec<Publisher>,
+    pub(crate) shared_polls: Option<Vec<Box<dyn SharedPolls>>>,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) preparations: Vec<Preparation>,
+    pub(crate) endings: Vec<Ending>,
+    offers: Extensions,
+}
+
+impl Extra {
+    /// Creates a feature without a section and a command.
+    pub(crate) const fn new(
+        name: &'static str,
+        join: fn(&mut Assembly) -> anyhow::Result<()>,
+    ) -> Self {
+        Self { name, sections: &[], command: None, join }
+    }
+}
+
+impl Assembly {
+    /// Puts the parts of the heart together, and lets the extras join.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the TLS backend or the client of another service cannot be set up.
+    pub(crate) fn new(config: Config, extras: &[Extra]) -> anyhow::Result<Self> {
+        let client = JsonRpcClient::new(&config).context("cannot set up the HTTP client")?;
+        let (store, publishers) = ChainStore::new(&config.chains);
+        let metrics = Metrics::new();
+        let block_bytes = size_of::<crate::fees::Block>();
+        let blocks = config.chains.iter().map(|chain| chain.history_blocks.get());
+        let blocks = blocks.fold(0, usize::saturating_add).saturating_mul(block_bytes);
+        let kept = blocks.saturating_add(config.needs().bytes);
+        let limit = config.limits.memory.bytes();
+        let memory_shares = MemoryShares::new(limit, config.chains.len(), kept);
+        let upstreams = ChainUpstreams::for_chains(&client, &config.chains, &metrics);
+        let mut assembly = Self {
+            store,
+            upstreams,
+            memory: MemoryBudget::new(memory_shares.budget),
+            metrics,
+            routes: PublicRoutes::default(),
+            memory_shares,
+            publishers,
+            shared_polls: None,
+            tasks: Vec::new(),
+            preparations: Vec::new(),
+            endings: Vec::new(),
+            offers: Extensions::new(),
+            config,
+        };
+        for extra in extras {
+            (extra.join)(&mut assembly)?;
+        }
+        Ok(assembly)
+    }
+
+    /// Adds an observer to each chain.
+    pub(crate) fn observe<O: PublishObserver + 'static>(
+        &mut self,
+        observer: impl Fn(&StoredChain) -> O,
+    ) {
+        for publisher in &mut self.publishers {
+            let of_chain = observer(publisher.chain());
+            publisher.observe(of_chain);
+        }
+    }
+
+    /// Shares the polls of all chains, in their order.
+    pub(crate) fn share_polls(&mut self, polls: Vec<Box<dyn SharedPolls>>) {
+        self.shared_polls = Some(polls);
+    }
+
+    /// Adds a task that runs beside the service.
+    pub(crate) fn add_task(
+        &mut self,
+        task: impl Future<Output = anyhow::Result<()>> + Send + 'static,
+    ) {
+        self.tasks.push(Box::pin(task));
+    }
+
+    /// Adds what runs before the first poll.
+    pub(crate) fn before_polls(
+        &mut self,
+        preparation: impl Future<Output = Vec<Task>> + Send + 'static,
+    ) {
+        self.preparations.push(Box::pin(preparation));
+    }
+
+    /// Adds what runs after the last request, if there is something.
+    pub(crate) fn at_end(&mut self, ending: Option<impl Future<Output = ()> + Send + 'static>) {
+        self.endings.extend(ending.map(|ending| Box::pin(ending) as Ending));
+    }
+
+    /// Offers a value to the extras after this one. There is one of each type.
+    pub(crate) fn offer<T: Clone + Send + Sync + 'static>(&mut self, value: T) {
+        self.offers.insert(value);
+    }
+
+    /// Returns what an extra before this one has offered.
+    pub(crate) fn offered<T: Clone + Send + Sync + 'static>(&self) -> Option<T> {
+        self.offers.get().cloned()
+    }
+}
+
+impl fmt::Debug for Assembly {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Assembly")
+    }
+}

@@ -1,0 +1,91 @@
+//! Commands of extras, and the arguments that commands have in common.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::str::FromStr;
+
+use clap::{ArgMatches, Args, Command};
+
+use super::Task;
+use crate::config::{Config, ConfigErrors, Overrides, SectionKind, UpstreamUrl};
+
+/// A command of an extra.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ExtraCommand {
+    /// Describes the command and its arguments.
+    pub(crate) describe: fn() -> Command,
+    /// Runs the command with its arguments.
+    pub(crate) run: fn(&ArgMatches, &CommandContext<'_>) -> Result<Outcome, CommandError>,
+}
+
+/// What a command runs with.
+#[derive(Debug)]
+pub(crate) struct CommandContext<'a> {
+    /// The configuration file, if one is named.
+    pub(crate) file: Option<&'a Path>,
+    /// Sections of all extras.
+    pub(crate) sections: &'a [SectionKind],
+}
+
+/// What the program does when a command has run.
+pub(crate) enum Outcome {
+    /// Prints this text.
+    Print(String),
+    /// Runs the service, and this task beside it.
+    Serve(Box<Config>, Task),
+}
+
+/// Error of a command. It decides the exit code.
+pub(crate) enum CommandError {
+    Configuration(ConfigErrors),
+    /// The arguments are invalid.
+    Arguments(String),
+    Runtime(anyhow::Error),
+}
+
+impl CommandContext<'_> {
+    /// Reads the configuration.
+    pub(crate) fn load(&self, overrides: &Overrides) -> Result<Config, CommandError> {
+        Config::load(self.file, overrides, self.sections).map_err(CommandError::Configuration)
+    }
+}
+
+/// URL of a node. An error of clap would show the value, which may contain a key.
+#[derive(Debug, Clone)]
+pub(crate) struct UrlArgument(Result<UpstreamUrl, &'static str>);
+
+impl FromStr for UrlArgument {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Infallible> {
+        Ok(Self(text.parse()))
+    }
+}
+
+impl UrlArgument {
+    /// Returns the URL of the argument `name`.
+    pub(crate) fn get(&self, name: &str) -> Result<UpstreamUrl, CommandError> {
+        let Self(url) = self;
+        url.clone().map_err(|expected| CommandError::Arguments(format!("{name}: {expected}")))
+    }
+}
+
+/// Addresses of the listeners.
+#[derive(Debug, Default, Clone, Args)]
+pub(crate) struct ListenerArgs {
+    /// Address of the public routes, such as 127.0.0.1:8080; port 0: a free port
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+    /// Address of metrics and health checks
+    #[arg(long, value_name = "ADDRESS")]
+    admin_listen: Option<SocketAddr>,
+}
+
+impl ListenerArgs {
+    /// Returns the values for the configuration.
+    pub(crate) fn overrides(&self) -> Overrides {
+        let Self { listen, admin_listen } = *self;
+        Overrides { listen, admin_listen, ..Overrides::default() }
+    }
+}

@@ -1,0 +1,29 @@
+//! What extras offer each other, as far as they do not know each other.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::config::UpstreamUrl;
+
+/// Makes rate limits that several processes share.
+pub trait SharedRateLimits: Debug + Send + Sync {
+    /// Returns the rate limit of the API at this URL.
+    fn for_api(&self, api: &UpstreamUrl) -> Arc<dyn SharedRateLimit>;
+}
+
+/// Rate limit of an API that several processes share.
+#[async_trait]
+pub trait SharedRateLimit: Debug + Send + Sync {
+    /// Counts request `id` for `hold` if fewer than `limit` requests count. Returns the longest time until that is so;
+    /// zero if the request counts now; `None` if nobody answered.
+    async fn reserve(&self, id: &str, limit: usize, hold: Duration) -> Option<Duration>;
+
+    /// Counts request `id` for `hold` from now on, if it still counts.
+    async fn set_hold(&self, id: &str, hold: Duration);
+
+    /// Grants no permit for `duration`.
+    async fn start_cool_down(&self, duration: Duration);
+}

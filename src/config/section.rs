@@ -1,0 +1,177 @@
+//! Sections of the configuration that belong to other rooms.
+//!
+//! `config` reads and checks them together with its own, and knows nothing of their keys. [`Config::section`] returns
+//! one by its type.
+//!
+//! [`Config::section`]: super::Config::section
+
+use std::any::Any;
+use std::fmt::Debug;
+
+use figment::value::Value;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use toml_edit::Item;
+
+use super::Chain;
+use super::layers::Layers;
+use super::mistakes::{Mistakes, SectionMistakes};
+use super::print;
+
+/// A section: a table of the configuration with defaults for all keys.
+pub(crate) trait Section:
+    Any + Clone + Debug + Default + DeserializeOwned + Serialize + Send + Sync
+{
+    /// Name of the table.
+    const NAME: &'static str;
+    /// A value for each key that may be absent, as TOML.
+    const OPTIONAL_KEYS: &'static str = "";
+    /// Keys whose value is a list.
+    const LISTS: &'static [&'static str] = &[];
+    /// Keys whose value is text even if it looks like a number.
+    const TEXTS: &'static [&'static str] = &[];
+    /// Keys whose built-in value belongs to the built-in chains.
+    const NETWORK_KEYS: &'static [&'static str] = &[];
+
+    /// Reports all values that are not allowed.
+    fn check(&self, _mistakes: &mut SectionMistakes) {}
+
+    /// Changes what follows from the section in a chain.
+    fn apply(&self, _chain: &mut Chain) {}
+
+    /// Returns notes for the operator, as sentences.
+    fn notes(&self, _chains: &[Chain], _layers: &Layers) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Returns what the feature takes of the process.
+    fn needs(&self, _chains: &[Chain]) -> Needs {
+        Needs::default()
+    }
+}
+
+/// What a feature takes of the process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Needs {
+    /// Bytes that it may hold besides the clients' budget.
+    pub(crate) bytes: usize,
+    /// Connections to services that are not nodes.
+    pub(crate) connections: usize,
+    /// Connections to each URL of a node.
+    pub(crate) node_connections: usize,
+}
+
+impl Needs {
+    /// Returns the sum of both. Each URL of a node has one set of connections for all features.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            bytes: self.bytes.saturating_add(other.bytes),
+            connections: self.connections.saturating_add(other.connections),
+            node_connections: self.node_connections.max(other.node_connections),
+        }
+    }
+}
+
+/// How a section is read.
+#[derive(Debug, Clone, Copy)]
+pub struct SectionKind {
+    pub(super) name: &'static str,
+    pub(super) optional_keys: &'static str,
+    pub(super) lists: &'static [&'static str],
+    pub(super) texts: &'static [&'static str],
+    pub(super) network_keys: &'static [&'static str],
+    /// Converts the table at this path of the values.
+    pub(super) convert: fn(&mut Mistakes<'_>, &mut Value) -> Option<Box<dyn AnySection>>,
+}
+
+impl SectionKind {
+    /// Name of the table.
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub(crate) const fn of<T: Section>() -> Self {
+        Self {
+            name: T::NAME,
+            optional_keys: T::OPTIONAL_KEYS,
+            lists: T::LISTS,
+            texts: T::TEXTS,
+            network_keys: T::NETWORK_KEYS,
+            convert: |mistakes, values| {
+                Some(Box::new(mistakes.convert_section::<T>(values, T::NAME)?))
+            },
+        }
+    }
+}
+
+/// A section of any type.
+pub(super) trait AnySection: Debug + Send + Sync {
+    fn name(&self) -> &'static str;
+    fn check(&self, mistakes: &mut SectionMistakes);
+    fn apply(&self, chain: &mut Chain);
+    fn notes(&self, chains: &[Chain], layers: &Layers) -> Vec<String>;
+    fn needs(&self, chains: &[Chain]) -> Needs;
+    fn to_item(&self) -> Item;
+    fn to_any(&self) -> &dyn Any;
+    fn to_box(&self) -> Box<dyn AnySection>;
+}
+
+impl<T: Section> AnySection for T {
+    fn name(&self) -> &'static str {
+        T::NAME
+    }
+
+    fn check(&self, mistakes: &mut SectionMistakes) {
+        Section::check(self, mistakes);
+    }
+
+    fn apply(&self, chain: &mut Chain) {
+        Section::apply(self, chain);
+    }
+
+    fn notes(&self, chains: &[Chain], layers: &Layers) -> Vec<String> {
+        Section::notes(self, chains, layers)
+    }
+
+    fn needs(&self, chains: &[Chain]) -> Needs {
+        Section::needs(self, chains)
+    }
+
+    fn to_item(&self) -> Item {
+        print::section(self)
+    }
+
+    fn to_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn to_box(&self) -> Box<dyn AnySection> {
+        Box::new(self.clone())
+    }
+}
+
+impl Clone for Box<dyn AnySection> {
+    fn clone(&self) -> Self {
+        (**self).to_box()
+    }
+}
+
+/// Returns the section of the built-in configuration.
+#[cfg(test)]
+pub(crate) fn built_in<T: Section>() -> T {
+    let built_in: toml_edit::DocumentMut =
+        include_str!("../../config/default.toml").parse().unwrap();
+    let mut only = toml_edit::DocumentMut::new();
+    only.insert(T::NAME, built_in[T::NAME].clone());
+    only.insert("chains", built_in["chains"].clone());
+    let config = super::Config::from_toml(&only.to_string(), &[SectionKind::of::<T>()]);
+    config.unwrap().section()
+}
+
+/// Returns the error of a text with the section.
+#[cfg(test)]
+pub(crate) fn error_of<T: Section>(text: &str) -> String {
+    let chain = "[chains.any]\nchain_id = 9\nrpc_urls = [\"http://localhost:8545\"]";
+    let config = super::Config::from_toml(&format!("{text}\n{chain}"), &[SectionKind::of::<T>()]);
+    config.map(|_| ()).expect_err("the section is wrong").to_string()
+}

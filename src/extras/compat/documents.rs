@@ -1,0 +1,162 @@
+//! Bodies of the formats, rendered at the first request of a snapshot and kept beside it.
+
+use std::sync::Arc;
+
+use axum::extract::FromRef;
+use axum::http::HeaderValue;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use serde::Serialize;
+
+use super::quote::Quote;
+use crate::api::extractors::find_chain;
+use crate::api::problems;
+use crate::api::suggestion;
+use crate::http::problem::Problem;
+use crate::store::{
+    ChainStore, PerChain, RecentBlocks, ServableSnapshot, Snapshot, StoredChain, Unavailable, etag,
+};
+
+/// A response body of a format.
+#[derive(Debug)]
+pub(crate) struct Document {
+    /// Name, once among all documents.
+    pub(super) name: &'static str,
+    /// Returns the JSON text; `None`: the format demands what was not observed.
+    pub(super) render: fn(&Quote<'_>) -> Option<Vec<u8>>,
+}
+
+/// Serialises a body.
+pub(super) fn json(body: &impl Serialize) -> Option<Vec<u8>> {
+    Some(serde_json::to_vec(body).expect("a struct of numbers and strings serialises"))
+}
+
+/// The documents of all chains. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Documents {
+    store: ChainStore,
+    chains: PerChain<Mutex<Option<Rendered>>>,
+}
+
+/// The documents of one snapshot that were asked for.
+#[derive(Debug)]
+struct Rendered {
+    snapshot: Arc<Snapshot>,
+    /// By name.
+    bodies: Vec<(&'static str, Option<Body>)>,
+}
+
+/// A body and its strong entity tag.
+#[derive(Debug, Clone)]
+struct Body {
+    json: Bytes,
+    etag: HeaderValue,
+}
+
+impl FromRef<Documents> for ChainStore {
+    fn from_ref(documents: &Documents) -> Self {
+        documents.store.clone()
+    }
+}
+
+impl Documents {
+    pub(super) fn new(store: &ChainStore) -> Self {
+        Self { store: store.clone(), chains: PerChain::new(store, |_| Mutex::new(None)) }
+    }
+
+    pub(super) fn store(&self) -> &ChainStore {
+        &self.store
+    }
+
+    /// Returns the chain with this id, or the one with the lowest id.
+    pub(super) fn chain_or_lowest(&self, id: Option<String>) -> Result<&StoredChain, Problem> {
+        match (id, self.store.chains()) {
+            (None, [lowest, ..]) => Ok(lowest),
+            (id, _) => find_chain(&self.store, &id.unwrap_or_default()),
+        }
+    }
+
+    /// Builds the response with a document.
+    pub(super) fn respond(
+        &self,
+        chain: &StoredChain,
+        document: &Document,
+    ) -> Result<Response, Problem> {
+        let (current, body) =
+            self.read(chain, document).map_err(|reason| problems::unavailable(chain, reason))?;
+        let Body { json, etag } = body.ok_or_else(|| without_rewards(chain))?;
+        let headers = suggestion::headers_of(chain, &current, &etag);
+        Ok((headers, json).into_response())
+    }
+
+    /// Returns the text of a document, if there is one.
+    #[cfg(test)]
+    pub(super) fn body(&self, chain: &StoredChain, document: &Document) -> Option<String> {
+        let (_, body) = self.read(chain, document).ok()?;
+        Some(String::from_utf8_lossy(&body?.json).into_owned())
+    }
+
+    /// Returns the snapshot that may be served, and its document; `None`: the format demands what was not observed.
+    fn read(
+        &self,
+        chain: &StoredChain,
+        document: &Document,
+    ) -> Result<(ServableSnapshot, Option<Body>), Unavailable> {
+        let rendered = self.chains.of(chain);
+        let current = chain.servable_snapshot()?;
+        if let Some(known) = find(rendered.lock().as_ref(), &current.snapshot, document) {
+            return Ok((current, known));
+        }
+        chain.read_together(|blocks| {
+            let current = chain.servable_snapshot()?;
+            let mut rendered = rendered.lock();
+            if let Some(known) = find(rendered.as_ref(), &current.snapshot, document) {
+                return Ok((current, known));
+            }
+            let body = render(chain, &current.snapshot, blocks, document);
+            match rendered.as_mut().filter(|it| Arc::ptr_eq(&it.snapshot, &current.snapshot)) {
+                Some(rendered) => rendered.bodies.push((document.name, body.clone())),
+                None => {
+                    let bodies = vec![(document.name, body.clone())];
+                    *rendered = Some(Rendered { snapshot: Arc::clone(&current.snapshot), bodies });
+                }
+            }
+            Ok((current, body))
+        })
+    }
+}
+
+/// Returns the document of the snapshot, if it was rendered.
+fn find(
+    rendered: Option<&Rendered>,
+    snapshot: &Arc<Snapshot>,
+    document: &Document,
+) -> Option<Option<Body>> {
+    let rendered = rendered.filter(|rendered| Arc::ptr_eq(&rendered.snapshot, snapshot))?;
+    let (_, body) = rendered.bodies.iter().find(|(name, _)| *name == document.name)?;
+    Some(body.clone())
+}
+
+fn render(
+    chain: &StoredChain,
+    snapshot: &Snapshot,
+    blocks: &RecentBlocks,
+    document: &Document,
+) -> Option<Body> {
+    let json = (document.render)(&Quote::new(chain.config(), snapshot, blocks))?;
+    Some(Body { etag: etag::for_body(&json), json: json.into() })
+}
+
+/// Returns the problem of a format that needs rewards, on a chain whose newest blocks have none.
+fn without_rewards(chain: &StoredChain) -> Problem {
+    let detail = "the newest blocks have no rewards, which this format needs";
+    problems::unavailable(chain, Unavailable::NoData).with_detail(detail)
+}
+
+/// Returns the JSON of a document, for an example.
+pub(super) fn example(chain: &StoredChain, document: &Document) -> Option<serde_json::Value> {
+    let current = chain.servable_snapshot().ok()?;
+    let body = chain.read_together(|blocks| render(chain, &current.snapshot, blocks, document))?;
+    serde_json::from_slice(&body.json).ok()
+}

@@ -1,0 +1,48 @@
+//! Etherscan's members with the numbers that Safe needs.
+
+use axum::extract::State;
+use axum::response::Response;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::documents::{Document, Documents, json};
+use super::etherscan::{ErrorBody, GasOracle, etherscan_error};
+use super::openapi::ChainIdParam;
+use super::{Format, TAG, no_root_routes};
+use crate::api::extractors::ChainParam;
+use crate::api::openapi::components::{CommonErrors, IfNoneMatch, NotModified};
+use crate::http::problem::Problem;
+
+/// The high tier for Safe.
+pub(crate) const FORMAT: Format = Format {
+    name: "safe",
+    routes: || OpenApiRouter::new().routes(routes!(safe)),
+    root_routes: no_root_routes,
+    examples: &[("/compat/safe/{chain_id}", &ORACLE)],
+};
+
+pub(super) static ORACLE: Document =
+    Document { name: "safe", render: |quote| json(&GasOracle::for_safe(quote)) };
+
+/// High tier in Etherscan's format, for Safe
+///
+/// Safe computes from it exactly the fees of the high tier.
+#[utoipa::path(
+    get,
+    path = "/compat/safe/{chain_id}",
+    operation_id = "getSafeOracle",
+    tag = TAG,
+    params(ChainIdParam, IfNoneMatch),
+    responses(
+        CommonErrors, NotModified,
+        (status = 404, description = "Unknown chain.", body = ErrorBody),
+        (status = 503, description = "No data for the chain, or only data that is too old to serve.",
+            body = ErrorBody, headers(("Retry-After"))),
+        (status = 200, description = "The oracle's answer.", body = GasOracle,
+            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
+    )
+)]
+async fn safe(State(documents): State<Documents>, chain: Result<ChainParam, Problem>) -> Response {
+    let response = chain.and_then(|ChainParam(chain)| documents.respond(&chain, &ORACLE));
+    response.unwrap_or_else(|problem| etherscan_error(&problem))
+}

@@ -1,0 +1,63 @@
+//! Delegations in the format of the REST API.
+
+use alloy_primitives::U256;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::registry;
+
+/// An existing delegation in the format of the REST API: addresses with checksum, rights as hex bytes, amounts and
+/// token ids as decimal strings; `null` if the type has none.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Delegation {
+    r#type: DelegationType,
+    /// The vault.
+    #[schema(pattern = "^0x[0-9a-fA-F]{40}$")]
+    from: String,
+    /// The hot wallet.
+    #[schema(pattern = "^0x[0-9a-fA-F]{40}$")]
+    to: String,
+    #[schema(required, pattern = "^0x[0-9a-fA-F]{40}$")]
+    contract: Option<String>,
+    #[schema(required, pattern = "^[0-9]+$")]
+    token_id: Option<String>,
+    #[schema(pattern = "^0x[0-9a-fA-F]{64}$")]
+    rights: String,
+    #[schema(required, pattern = "^[0-9]+$")]
+    amount: Option<String>,
+}
+
+/// Kind of delegation.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "UPPERCASE")]
+enum DelegationType {
+    None,
+    All,
+    Contract,
+    Erc721,
+    Erc20,
+    Erc1155,
+}
+
+impl From<&registry::Delegation> for Delegation {
+    fn from(delegation: &registry::Delegation) -> Self {
+        let decimal = |number: Option<U256>| number.map(|number| number.to_string());
+        Self {
+            r#type: match delegation.kind {
+                registry::DelegationType::None => DelegationType::None,
+                registry::DelegationType::All => DelegationType::All,
+                registry::DelegationType::Contract => DelegationType::Contract,
+                registry::DelegationType::Erc721 => DelegationType::Erc721,
+                registry::DelegationType::Erc20 => DelegationType::Erc20,
+                registry::DelegationType::Erc1155 => DelegationType::Erc1155,
+            },
+            from: delegation.from.to_string(),
+            to: delegation.to.to_string(),
+            contract: delegation.contract.map(|contract| contract.to_string()),
+            token_id: decimal(delegation.token_id),
+            rights: delegation.rights.to_string(),
+            amount: decimal(delegation.amount),
+        }
+    }
+}

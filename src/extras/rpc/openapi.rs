@@ -1,0 +1,72 @@
+//! Descriptions of the bodies of JSON-RPC.
+
+#![expect(dead_code, reason = "only the derived descriptions are used")]
+
+use serde_json::Value;
+use utoipa::ToSchema;
+use utoipa::openapi::schema::{ArrayBuilder, SchemaType};
+use utoipa::openapi::{Object, ObjectBuilder, Schema, Type};
+
+#[derive(ToSchema)]
+enum JsonRpcVersion {
+    #[schema(rename = "2.0")]
+    V2,
+}
+
+/// An `RpcCall` or a list of them. Any other body gets status 200 with a JSON-RPC error, so this schema allows it.
+#[derive(ToSchema)]
+pub(crate) struct RpcRequest(Value);
+
+/// A JSON-RPC 2.0 call. Without `id` it is a notification, which is ignored.
+#[derive(ToSchema)]
+pub(crate) struct RpcCall {
+    #[schema(inline)]
+    jsonrpc: JsonRpcVersion,
+    #[schema(schema_with = rpc_id, required = false)]
+    id: Value,
+    method: String,
+    #[schema(schema_with = rpc_params, required = false)]
+    params: Value,
+}
+
+/// A response for a call, or a list of them for a batch.
+#[derive(ToSchema)]
+#[serde(untagged)]
+pub(crate) enum RpcResponseBody {
+    Single(RpcOutcome),
+    Batch(Vec<RpcOutcome>),
+}
+
+/// The outcome of a call: `result` or `error`.
+#[derive(ToSchema)]
+pub(crate) struct RpcOutcome {
+    #[schema(inline)]
+    jsonrpc: JsonRpcVersion,
+    #[schema(schema_with = rpc_id)]
+    id: Value,
+    #[schema(required = false)]
+    result: Value,
+    #[schema(inline, nullable = false)]
+    error: Option<RpcError>,
+}
+
+#[derive(ToSchema)]
+struct RpcError {
+    code: i64,
+    message: String,
+    #[schema(required = false)]
+    data: Value,
+}
+
+fn rpc_id() -> Object {
+    let types = SchemaType::from_iter([Type::String, Type::Number, Type::Null]);
+    ObjectBuilder::new().schema_type(types).description(Some("The id of the call.")).build()
+}
+
+fn rpc_params() -> Schema {
+    let types = SchemaType::from_iter([Type::Array, Type::Object, Type::Null]);
+    ArrayBuilder::new()
+        .schema_type(types)
+        .items(ObjectBuilder::new().schema_type(SchemaType::AnyValue))
+        .into()
+}

@@ -1,0 +1,60 @@
+//! The scorers of all chains.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::FromRef;
+use parking_lot::Mutex;
+
+use super::{Score, Scorer, Totals};
+use crate::store::{ChainStore, PerChain, Publication, PublishObserver, StoredChain};
+
+/// Scorers of all chains. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Scores {
+    store: ChainStore,
+    chains: PerChain<Arc<ChainScorer>>,
+}
+
+/// Scorer of one chain.
+#[derive(Debug)]
+pub(crate) struct ChainScorer(Mutex<Scorer>);
+
+impl FromRef<Scores> for ChainStore {
+    fn from_ref(scores: &Scores) -> Self {
+        scores.store.clone()
+    }
+}
+
+impl Scores {
+    /// Creates scorers without quotes.
+    pub(super) fn new(store: &ChainStore) -> Self {
+        let scorer = |chain: &StoredChain| {
+            let scorer = Scorer::new(&chain.config().pricing, Instant::now());
+            Arc::new(ChainScorer(Mutex::new(scorer)))
+        };
+        Self { store: store.clone(), chains: PerChain::new(store, scorer) }
+    }
+
+    pub(super) fn of(&self, chain: &StoredChain) -> &Arc<ChainScorer> {
+        self.chains.of(chain)
+    }
+
+    /// Returns how the quotes of the last hour did.
+    pub(super) fn score(&self, chain: &StoredChain) -> Score {
+        self.of(chain).0.lock().score(Instant::now())
+    }
+
+    /// Returns counts of all grades since the start.
+    pub(super) fn totals(&self, chain: &StoredChain) -> Totals {
+        *self.of(chain).0.lock().totals()
+    }
+}
+
+/// Grades what is published.
+impl PublishObserver for Arc<ChainScorer> {
+    fn published(&mut self, publication: &Publication<'_>) {
+        let market = &publication.snapshot.market;
+        self.0.lock().record(publication.history, market, Instant::now());
+    }
+}

@@ -1,0 +1,184 @@
+//! The fee trends of all chains, and reads that belong to one publication.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::{Bucket, FeeTrend, Observation, Period, PriceLevel};
+use crate::store::{
+    ChainStore, PerChain, Publication, PublishObserver, ServableSnapshot, StoredChain, Unavailable,
+    seconds_since_1970, since_1970,
+};
+
+/// Fee trends of all chains. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Trends {
+    pub(super) store: ChainStore,
+    /// Days of hourly prices that are kept.
+    pub(super) days: u32,
+    chains: PerChain<Arc<ChainTrend>>,
+}
+
+/// Fee trend of one chain.
+#[derive(Debug)]
+pub(crate) struct ChainTrend {
+    trend: Mutex<FeeTrend>,
+    level: Mutex<LevelCache>,
+}
+
+/// The newest level of a chain, and what it was computed from.
+#[derive(Debug, Default)]
+struct LevelCache {
+    key: Option<LevelKey>,
+    level: Option<PriceLevel>,
+}
+
+/// Everything that changes a level.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct LevelKey {
+    /// Number of changes of the fee trend.
+    changes: u64,
+    /// Minutes since 1970. Old prices stop counting with time.
+    minute: u64,
+}
+
+/// Fee trend of a chain, and how new it is.
+#[derive(Debug)]
+pub struct TrendReading {
+    /// Age of the trend.
+    pub age: TrendAge,
+    /// Number of changes of the trend.
+    pub changes: u64,
+    /// Its buckets, oldest first.
+    pub buckets: Vec<Bucket>,
+    /// Where the price stands; `None`: less than an hour is known, or the chain is stale.
+    pub level: Option<PriceLevel>,
+}
+
+/// Age of a fee trend. What is past stays true, so a trend outlives the suggestion.
+#[derive(Debug, Clone)]
+pub enum TrendAge {
+    /// The trend belongs to a suggestion that may be served.
+    Servable(ServableSnapshot),
+    /// The suggestion is too old to serve.
+    Expired {
+        /// Number of the newest block.
+        newest_block: u64,
+        /// Time since the last reply was accepted.
+        age: Duration,
+    },
+    /// The trend was restored from the history file, and no reply was accepted since.
+    Restored,
+}
+
+impl Trends {
+    /// Creates empty trends of the chains of `store`, with hourly buckets for so many days.
+    #[must_use]
+    pub fn new(store: &ChainStore, days: u32) -> Self {
+        let trend = |_: &StoredChain| {
+            let trend = Mutex::new(FeeTrend::new(days));
+            Arc::new(ChainTrend { trend, level: Mutex::default() })
+        };
+        Self { store: store.clone(), days, chains: PerChain::new(store, trend) }
+    }
+
+    /// Returns the trend of a chain of the store.
+    pub(crate) fn of(&self, chain: &StoredChain) -> &Arc<ChainTrend> {
+        self.chains.of(chain)
+    }
+
+    /// Calls `access` with the trend of a chain of the store.
+    pub(crate) fn with<T>(
+        &self,
+        chain: &StoredChain,
+        access: impl FnOnce(&mut FeeTrend) -> T,
+    ) -> T {
+        self.of(chain).with(access)
+    }
+
+    /// Returns the age of the fee trend and the number of its changes.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Unavailable::NoData`] if no reply was ever accepted, and no trend was restored.
+    pub(crate) fn age(&self, chain: &StoredChain) -> Result<(TrendAge, u64), Unavailable> {
+        chain.read_together(|_| {
+            Ok((self.current_age(chain)?, self.with(chain, |trend| trend.changes())))
+        })
+    }
+
+    /// Returns the fee trend.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Unavailable::NoData`] if no reply was ever accepted, and no trend was restored.
+    pub fn read(&self, chain: &StoredChain, period: Period) -> Result<TrendReading, Unavailable> {
+        let (age, level, trend) = chain.read_together(|_| {
+            let age = self.current_age(chain)?;
+            let level = match &age {
+                TrendAge::Servable(current) => self.of(chain).level(current),
+                TrendAge::Expired { .. } | TrendAge::Restored => None,
+            };
+            Ok((age, level, self.with(chain, |trend| trend.clone())))
+        })?;
+        let buckets = trend.buckets(period, seconds_since_1970());
+        Ok(TrendReading { age, changes: trend.changes(), buckets, level })
+    }
+
+    fn current_age(&self, chain: &StoredChain) -> Result<TrendAge, Unavailable> {
+        match (chain.servable_snapshot(), chain.newest_snapshot()) {
+            (Ok(current), _) => Ok(TrendAge::Servable(current)),
+            (Err(_), Some(newest)) => {
+                Ok(TrendAge::Expired { newest_block: newest.newest_block, age: newest.age() })
+            }
+            (Err(reason), None) => {
+                let is_restored = self.with(chain, |trend| trend.has_blocks(seconds_since_1970()));
+                is_restored.then_some(TrendAge::Restored).ok_or(reason)
+            }
+        }
+    }
+}
+
+impl ChainTrend {
+    fn with<T>(&self, access: impl FnOnce(&mut FeeTrend) -> T) -> T {
+        access(&mut self.trend.lock())
+    }
+
+    /// Returns where the price of this snapshot stands among those of the last 24 hours; `None`: less than an hour is
+    /// known, or the chain is stale. It is computed at most once per change and minute, because it sorts the blocks of
+    /// the open hour.
+    pub(crate) fn level(&self, current: &ServableSnapshot) -> Option<PriceLevel> {
+        if current.is_stale() {
+            return None;
+        }
+        let mut cache = self.level.lock();
+        let now = seconds_since_1970();
+        self.with(|trend| {
+            let key = LevelKey { changes: trend.changes(), minute: now / 60 };
+            if cache.key != Some(key) {
+                *cache = LevelCache { key: Some(key), level: trend.level(now) };
+            }
+            cache.level
+        })
+    }
+}
+
+/// Records what is published.
+impl PublishObserver for Arc<ChainTrend> {
+    fn published(&mut self, publication: &Publication<'_>) {
+        let Publication { chain, snapshot, history, blocks } = *publication;
+        let seen = Observation {
+            history,
+            market: Some(&snapshot.market),
+            pricing: &chain.pricing,
+            newest_time: since_1970(snapshot.head_changed_time()),
+            block_time: u64::try_from(snapshot.block_time.as_millis()).unwrap_or(u64::MAX),
+            known_blocks: &|count| blocks.newest(count),
+        };
+        self.with(|trend| trend.record(&seen));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+use std::time::{Duration, Instant, SystemTime};
+
+use super::*;
+use crate::config::Config;
+use crate::extras::trend::Level;
+use crate::fees::{self, Block, ChainParameters, FeeHistory, Market, Pricing, Rewards};
+use crate::store::{Accepted, Publisher};
+
+const GWEI: u128 = 1_000_000_000;
+
+/// Creates trends of one chain, which observe its publisher.
+fn trends_with_chain(more: &str) -> (Trends, StoredChain, Publisher) {
+    let text = format!("[chains.a]\nchain_id = 7\nrpc_urls = [\"http://localhost\"]\n{more}");
+    let (store, mut publishers) = ChainStore::new(&Config::from_toml(&text, &[]).unwrap().chains);
+    let (chain, trends) = (store.chains()[0].clone(), Trends::new(&store, 7));
+    let mut publisher = publishers.remove(0);
+    publisher.observe(Arc::clone(trends.of(&chain)));
+    (trends, chain, publisher)
+}
+
+/// Creates a reply with one block, and its market.
+fn reply(pricing: &Pricing, number: u64, base_fee: u128) -> (FeeHistory, Market) {
+    let rewards = Some(Rewards::new(&[1]));
+    let blocks = vec![Block { base_fee, gas_used_ratio: None, rewards }];
+    let history = FeeHistory::new(number, blocks, None).unwrap();
+    let parameters = ChainParameters::without_header(pricing);
+    let market = fees::price(&history, pricing, &parameters).unwrap();
+    (history, market)
+}
+
+/// Publishes `newest_block` with this base fee as the only block.
+fn publish(publisher: &mut Publisher, newest_block: u64, base_fee: u128) {
+    let (history, market) = reply(&publisher.chain().config().pricing, newest_block, base_fee);
+    publisher.publish(Accepted::now(&history, market));
+}
+
+fn level_of(trends: &Trends, chain: &StoredChain) -> Option<PriceLevel> {
+    trends.of(chain).level(&chain.servable_snapshot().unwrap())
+}
+
+fn wait_for<T>(mut found: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "nothing happened within 10 s");
+        std::thread::yield_now();
+    }
+}
+
+/// Gives the chain two hours of blocks at 20 gwei up to eleven minutes ago. The newest is number 989.
+fn restore_two_hours(trends: &Trends, chain: &StoredChain) {
+    let mut known = FeeTrend::new(1);
+    let now = since_1970(SystemTime::now());
+    for minutes_ago in (11..=131).rev() {
+        let pricing = &chain.config().pricing;
+        let (history, market) = reply(pricing, 1000 - minutes_ago, 20 * GWEI);
+        known.record(&Observation {
+            history: &history,
+            market: Some(&market),
+            pricing,
+            newest_time: now - minutes_ago * 60_000,
+            block_time: 60_000,
+            known_blocks: &|_| unreachable!("the reply has one block"),
+        });
+    }
+    trends.with(chain, |trend| *trend = known);
+}
+
+#[test]
+fn the_level_follows_the_price_and_the_trend() {
+    let (trends, chain, mut publisher) = trends_with_chain("");
+    let level = || level_of(&trends, &chain).map(|it| it.level);
+    publish(&mut publisher, 1000, 10 * GWEI);
+    assert_eq!(level(), None);
+    restore_two_hours(&trends, &chain);
+    publish(&mut publisher, 1001, 10 * GWEI);
+    assert_eq!(level(), Some(Level::Low));
+    let trend = trends.read(&chain, Period::Day).unwrap();
+    assert_eq!(trend.level.unwrap().deviation, Some(-0.5));
+    // The median of the newest blocks counts, and not the newest one.
+    publish(&mut publisher, 1002, 30 * GWEI);
+    assert_eq!(level(), Some(Level::Low));
+    publish(&mut publisher, 1003, 30 * GWEI);
+    assert_eq!([level(), level()], [Some(Level::High); 2]);
+}
+
+#[test]
+fn a_stale_chain_has_no_level() {
+    let (trends, chain, mut publisher) =
+        trends_with_chain("block_time = \"10ms\"\nmax_age = \"10s\"\nstall_after = \"100ms\"");
+    restore_two_hours(&trends, &chain);
+    publish(&mut publisher, 1001, 10 * GWEI);
+    let levels = || {
+        let trend = trends.read(&chain, Period::Day).unwrap();
+        [level_of(&trends, &chain), trend.level].map(|it| it.map(|it| it.level))
+    };
+    let is_stale = || chain.servable_snapshot().unwrap().is_stale();
+    let fresh = levels();
+    assert!(fresh == [Some(Level::Low); 2] || is_stale(), "{fresh:?}");
+    wait_for(|| is_stale().then_some(()));
+    assert_eq!(levels(), [None; 2]);
+    publish(&mut publisher, 1002, 10 * GWEI);
+    assert!(levels() == [Some(Level::Low); 2] || is_stale());
+}
+
+#[test]
+fn a_trend_outlives_the_suggestion() {
+    let (trends, chain, mut publisher) =
+        trends_with_chain("block_time = \"10ms\"\nmax_age = \"3s\"");
+    assert_eq!(trends.read(&chain, Period::Week).unwrap_err(), Unavailable::NoData);
+    restore_two_hours(&trends, &chain);
+    let restored = trends.read(&chain, Period::Week).unwrap();
+    assert!(matches!(restored.age, TrendAge::Restored), "{:?}", restored.age);
+    let blocks = |trend: &TrendReading| trend.buckets.iter().map(|it| it.blocks).sum::<u32>();
+    assert_eq!((blocks(&restored), restored.level), (121, None));
+    publish(&mut publisher, 1001, 10 * GWEI);
+    wait_for(|| chain.servable_snapshot().is_err().then_some(()));
+    let expired = trends.read(&chain, Period::Week).unwrap();
+    let TrendAge::Expired { newest_block, age } = expired.age else { panic!("{:?}", expired.age) };
+    assert!(newest_block == 1001 && age >= Duration::from_secs(3), "{newest_block} {age:?}");
+    assert_eq!((blocks(&expired), expired.level), (122, None));
+}

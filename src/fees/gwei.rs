@@ -1,0 +1,99 @@
+//! Amounts in gwei, for people.
+
+/// Formats wei in gwei with all digits.
+pub(crate) fn exact_gwei(wei: u128) -> String {
+    const MAX_PLAIN_CHARS: usize = 12;
+    let (whole, rest) = (wei / 1_000_000_000, wei % 1_000_000_000);
+    let text = format!("{whole}.{rest:09}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text.len() <= MAX_PLAIN_CHARS {
+        return text.into();
+    }
+    // Digits without trailing zeros, and the distance of the decimal point from the first digit.
+    let digits = wei.to_string();
+    let exponent = digits.len().saturating_sub(10);
+    let digits = digits.trim_end_matches('0');
+    match digits.split_at_checked(1) {
+        Some((first, "")) => format!("{first}e{exponent}"),
+        Some((first, rest)) => format!("{first}.{rest}e{exponent}"),
+        None => text.into(),
+    }
+}
+
+/// Formats wei in gwei with four digits.
+pub(crate) fn rounded_gwei(wei: u128) -> String {
+    const DIGITS: u32 = 4;
+    exact_gwei(rounded(wei, DIGITS))
+}
+
+/// Formats wei in gwei with three digits, and an amount below 0.001 gwei in wei. Includes the unit.
+pub(crate) fn rounded_price(wei: u128) -> String {
+    const DIGITS: u32 = 3;
+    const LEAST_GWEI: u128 = 1_000_000;
+    if wei < LEAST_GWEI {
+        return format!("{wei} wei");
+    }
+    format!("{} gwei", exact_gwei(rounded(wei, DIGITS)))
+}
+
+/// Rounds to so many digits.
+fn rounded(wei: u128, digits: u32) -> u128 {
+    let surplus = wei.checked_ilog10().unwrap_or_default().saturating_sub(digits.saturating_sub(1));
+    let unit = 10_u128.saturating_pow(surplus);
+    let rest = wei % unit;
+    let lower = wei - rest;
+    let is_nearer_to_upper = unit > 1 && rest >= unit / 2;
+    let upper = lower.checked_add(unit).filter(|_| is_nearer_to_upper);
+    upper.unwrap_or(lower)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GWEI: u128 = 1_000_000_000;
+
+    #[test]
+    fn amounts_have_four_digits_and_axis_ticks_all_digits() {
+        for (wei, rounded) in [
+            (0, "0"),
+            (1, "0.000000001"),
+            (9999, "0.000009999"),
+            (12_345, "0.00001235"),
+            (12_344, "0.00001234"),
+            (99_995, "0.0001"),
+            (GWEI, "1"),
+            (7_558_738_771, "7.559"),
+            (123_456 * GWEI, "123500"),
+            (10_u128.pow(20), "100000000000"),
+            (10_u128.pow(30), "1e21"),
+            (u128::MAX, "3.402e29"),
+        ] {
+            assert_eq!(rounded_gwei(wei), rounded, "{wei}");
+        }
+        for (wei, exact) in
+            [(1_234_567_891, "1.234567891"), (1_500_000_000, "1.5"), (20 * GWEI, "20")]
+        {
+            assert_eq!(exact_gwei(wei), exact);
+        }
+    }
+
+    #[test]
+    fn a_price_has_three_digits_and_a_unit() {
+        for (wei, expected) in [
+            (0, "0 wei"),
+            (1, "1 wei"),
+            (999_999, "999999 wei"),
+            (1_000_000, "0.001 gwei"),
+            (1_234_567, "0.00123 gwei"),
+            (999_500_000, "1 gwei"),
+            (3_405_000_000, "3.41 gwei"),
+            (3_404_999_999, "3.4 gwei"),
+            (21_990_000_000, "22 gwei"),
+            (123_456_000_000_000, "123000 gwei"),
+            (u128::MAX, "3.4e29 gwei"),
+        ] {
+            assert_eq!(rounded_price(wei), expected, "{wei}");
+        }
+    }
+}
