@@ -1,6 +1,6 @@
 //! The HTTP interface of the heart: what gas costs, and how the service is.
 //!
-//! Handlers read only the [`ChainStore`], so a fee request never causes an upstream call. [`PublicRoutes`] joins these
+//! Handlers read only the [`ChainStore`], so a fee request never causes an upstream call. `PublicRoutes` joins these
 //! routes with those of other rooms. Router and OpenAPI document come from one list, so a route is a handler and a line.
 //!
 //! `fast_path` serves `GET /v1/{chain}/gas-suggestion` before the router, with the functions that the routed handler

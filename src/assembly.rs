@@ -3,7 +3,7 @@
 //! A feature is an [`Extra`]. Its `join` is called once per start, before anything runs, in the order of
 //! `extras::EXTRAS`. It reads its section of the configuration, observes what is published, adds routes and tasks, and
 //! may offer things to the extras after it. It neither connects nor reads files: that is for tasks, and for what runs
-//! [before the polls](Assembly::before_polls).
+//! before the polls.
 
 mod command;
 mod offers;
@@ -49,7 +49,15 @@ pub struct Extra {
     /// Its command, if it has one.
     pub(crate) command: Option<ExtraCommand>,
     /// Adds the feature to a service.
-    pub(crate) join: fn(&mut Assembly) -> anyhow::Result<()>,
+    pub(crate) join: Join,
+}
+
+/// How a feature is added.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Join {
+    Always(fn(&mut Assembly)),
+    /// It needs a client of another service, which may fail.
+    Fallible(fn(&mut Assembly) -> anyhow::Result<()>),
 }
 
 /// The service while it is put together.
@@ -73,10 +81,7 @@ pub(crate) struct Assembly {
 
 impl Extra {
     /// Creates a feature without a section and a command.
-    pub(crate) const fn new(
-        name: &'static str,
-        join: fn(&mut Assembly) -> anyhow::Result<()>,
-    ) -> Self {
+    pub(crate) const fn new(name: &'static str, join: Join) -> Self {
         Self { name, sections: &[], command: None, join }
     }
 }
@@ -114,7 +119,10 @@ impl Assembly {
             config,
         };
         for extra in extras {
-            (extra.join)(&mut assembly)?;
+            match extra.join {
+                Join::Always(join) => join(&mut assembly),
+                Join::Fallible(join) => join(&mut assembly)?,
+            }
         }
         Ok(assembly)
     }
@@ -153,7 +161,9 @@ impl Assembly {
 
     /// Adds what runs after the last request, if there is something.
     pub(crate) fn at_end(&mut self, ending: Option<impl Future<Output = ()> + Send + 'static>) {
-        self.endings.extend(ending.map(|ending| Box::pin(ending) as Ending));
+        if let Some(ending) = ending {
+            self.endings.push(Box::pin(ending));
+        }
     }
 
     /// Offers a value to the extras after this one. There is one of each type.

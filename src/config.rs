@@ -180,7 +180,9 @@ impl Config {
         }
         let mut chains = check_chains(std::mem::take(&mut sections.chains), &mut mistakes);
         for section in &others {
-            chains.iter_mut().for_each(|chain| section.apply(chain));
+            for chain in &mut chains {
+                section.apply(chain);
+            }
         }
         mistakes.finish()?;
         let of_sections = others.iter().flat_map(|section| section.notes(&chains, layers));

@@ -18,6 +18,12 @@ use crate::http::cors::CorsHeaders;
 use crate::http::problem::Problem;
 use crate::store::{ServableSnapshot, StoredChain};
 
+/// Says what may be meant by an unknown path; `None`: nothing that it knows.
+pub(super) type Hint = fn(&Uri) -> Option<Problem>;
+
+/// Returns members of a snapshot that may be served.
+type MembersOf = Box<dyn Fn(&StoredChain, &ServableSnapshot) -> Map<String, Value> + Send + Sync>;
+
 type Change<T> = Box<dyn Fn(&mut T) + Send + Sync>;
 type OperationChange = Box<dyn Fn(&str, &mut Operation) + Send + Sync>;
 type WriteExamples = Box<dyn Fn(&mut OpenApi, &ExampleChain) + Send + Sync>;
@@ -43,7 +49,7 @@ pub(crate) struct PublicRoutes {
     /// Paths, and query parameters that their routes take besides those of the document.
     pub(super) parameter_aliases: Vec<(&'static str, &'static [&'static str])>,
     /// Say what may be meant by an unknown path.
-    pub(super) hints: Vec<fn(&Uri) -> Option<Problem>>,
+    pub(super) hints: Vec<Hint>,
     pub(super) market_members: MarketMembers,
     pub(super) cors_headers: CorsHeaders,
     /// Pages, relative to the dashboard.
@@ -61,8 +67,7 @@ pub(crate) struct MarketMember {
     /// The schemas that it refers to.
     pub(crate) referenced: fn(&mut Vec<(String, RefOr<Schema>)>),
     /// Returns the members of a snapshot that may be served. Nothing is published meanwhile.
-    pub(crate) members:
-        Box<dyn Fn(&StoredChain, &ServableSnapshot) -> Map<String, Value> + Send + Sync>,
+    pub(crate) members: MembersOf,
     /// Members of an example.
     pub(crate) example: Map<String, Value>,
 }
@@ -172,7 +177,7 @@ impl PublicRoutes {
     }
 
     /// Adds a hint for unknown paths.
-    pub(crate) fn add_hint(&mut self, hint: fn(&Uri) -> Option<Problem>) {
+    pub(crate) fn add_hint(&mut self, hint: Hint) {
         self.hints.push(hint);
     }
 

@@ -16,7 +16,7 @@ use utoipa::openapi::{OpenApi, RefOr};
 
 use super::freshness::revalidated_json;
 use super::openapi::components::{CommonErrors, IfNoneMatch, PageNotModified};
-use super::public_routes::PublicRoutes;
+use super::public_routes::{Hint, PublicRoutes};
 use crate::config::nearest::nearest;
 use crate::http::problem::{Problem, ProblemCode};
 
@@ -25,7 +25,7 @@ use crate::http::problem::{Problem, ProblemCode};
 pub(crate) struct RouteTable {
     routes: Arc<[Route]>,
     /// Say what may be meant by an unknown path.
-    hints: Arc<[fn(&Uri) -> Option<Problem>]>,
+    hints: Arc<[Hint]>,
 }
 
 /// A route.

@@ -16,7 +16,7 @@ pub(crate) fn report(config: &Config, address: SocketAddr, admin: SocketAddr) {
     let dashboard = format!("http://{}{}/", reachable(address), config.server.base_path);
     let file = config.origin();
     if config.log.format == LogFormat::Text && std::io::stderr().is_terminal() {
-        let text = text(&config.chains, &dashboard, admin, &file);
+        let text = text(&config.chains, &dashboard, admin, file);
         // A closed terminal is no reason to stop.
         let _ = std::io::stderr().write_all(text.as_bytes());
         return;

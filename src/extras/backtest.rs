@@ -38,10 +38,10 @@ pub use recording_error::RecordingError;
 
 use std::time::Duration;
 
-use crate::assembly::Extra;
+use crate::assembly::{Extra, Join};
 
 pub(crate) const EXTRA: Extra =
-    Extra { command: Some(command::COMMAND), ..Extra::new("backtest", |_| Ok(())) };
+    Extra { command: Some(command::COMMAND), ..Extra::new("backtest", Join::Always(|_| {})) };
 
 /// Scores of all estimators on one recording.
 #[derive(Debug)]

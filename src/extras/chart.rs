@@ -15,7 +15,7 @@ mod svg;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::assembly::{Assembly, Extra};
+use crate::assembly::{Assembly, Extra, Join};
 use crate::config::percentile_numbers;
 use crate::fees::gwei::{exact_gwei, rounded_gwei};
 use crate::fees::{Block, GasUsedRatios, Pricing, PricingType, Suggestion};
@@ -28,7 +28,7 @@ use palette::Colour;
 use routes::ChartRenderer;
 pub(crate) use svg::{Svg, TextStyle, text_width, truncated};
 
-pub(crate) const EXTRA: Extra = Extra::new("chart", join);
+pub(crate) const EXTRA: Extra = Extra::new("chart", Join::Always(join));
 
 metric_set! {
     /// Metrics of charts.
@@ -39,7 +39,7 @@ metric_set! {
 }
 
 /// Adds the chart of the fee history, and the badge.
-fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
+fn join(assembly: &mut Assembly) {
     let Assembly { store, memory, metrics, .. } = &*assembly;
     let renderer = ChartRenderer::new(store, memory, metrics);
     let chart = OpenApiRouter::new().routes(routes!(routes::get_chart)).with_state(renderer);
@@ -47,7 +47,6 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let badge = badge.with_state(store.clone());
     assembly.routes.add(chart);
     assembly.routes.add(badge);
-    Ok(())
 }
 
 /// Contents of a chart.

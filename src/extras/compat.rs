@@ -1,13 +1,11 @@
 //! The suggestion in the formats of other gas services, so that their clients need only another URL.
 //!
-//! A format is a file with its bodies and its routes, and a row of [`FORMATS`]. A document is made of a [`Quote`] at the
+//! A format is a file with its bodies and its routes, and a row of `FORMATS`. A document is made of a `Quote` at the
 //! first request of a snapshot, and is as fresh as that. Prices of one number are
 //! [`SinglePrices`](crate::fees::SinglePrices). Max fees are those of the tiers. Some formats have members that the
-//! service cannot know, such as a waiting time. They hold counts over the newest blocks; see [`quote`].
+//! service cannot know, such as a waiting time. They hold counts over the newest blocks; see `quote`.
 //!
 //! The routes accept any query parameter, because clients send some that mean nothing here, such as `apikey`.
-//!
-//! [`Quote`]: quote::Quote
 
 mod blocknative;
 mod documents;
@@ -28,7 +26,7 @@ use serde_json::json;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::api::openapi::examples::set_response_example;
-use crate::assembly::{Assembly, Extra};
+use crate::assembly::{Assembly, Extra, Join};
 use crate::config::SectionKind;
 use crate::http::problem::Problem;
 use blocknative::{CHAINS_PATH, SupportedChain};
@@ -36,7 +34,7 @@ use documents::{Document, Documents};
 use section::Compat;
 
 pub(crate) const EXTRA: Extra =
-    Extra { sections: &[SectionKind::of::<Compat>()], ..Extra::new("compat", join) };
+    Extra { sections: &[SectionKind::of::<Compat>()], ..Extra::new("compat", Join::Always(join)) };
 
 /// Description of the tag.
 const DESCRIPTION: &str = "The same suggestion in the formats of other gas services, whose clients need only another \
@@ -72,7 +70,7 @@ fn no_root_routes() -> Router<Documents> {
     Router::new()
 }
 
-fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
+fn join(assembly: &mut Assembly) {
     let compat: Compat = assembly.config.section();
     let documents = Documents::new(&assembly.store);
     let routes = &mut assembly.routes;
@@ -98,7 +96,6 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
         let chains = json!([SupportedChain::new(example.chain.config())]);
         set_response_example(document, CHAINS_PATH, chains);
     });
-    Ok(())
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ use serde_json::value::{RawValue, to_raw_value};
 pub(crate) use api_client::{ApiResponse, Caller, X_API_KEY};
 pub(crate) use lookup::{DelegationLookup, LookupBlock, LookupKind};
 
-use crate::assembly::{Assembly, Extra, SharedRateLimit, SharedRateLimits};
+use crate::assembly::{Assembly, Extra, Join, SharedRateLimit, SharedRateLimits};
 use crate::config::SectionKind;
 use crate::extras::rpc::reads;
 use crate::extras::rpc::reads::{ChainReads, ReadError, ReadRejection, Reads};
@@ -47,8 +47,10 @@ use registry::{CheckResult, Delegation, DelegationChange, Direction, InvalidRetu
 use registry_reader::RegistryReader;
 use section::{Delegation as Section, DelegationSource};
 
-pub(crate) const EXTRA: Extra =
-    Extra { sections: &[SectionKind::of::<Section>()], ..Extra::new("delegation", join) };
+pub(crate) const EXTRA: Extra = Extra {
+    sections: &[SectionKind::of::<Section>()],
+    ..Extra::new("delegation", Join::Fallible(join))
+};
 
 metric_set! {
     /// Metrics of look-ups.

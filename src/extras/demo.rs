@@ -20,7 +20,9 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use serde_json::{Value, json};
 use toml_edit::DocumentMut;
 
-use crate::assembly::{CommandContext, CommandError, Extra, ExtraCommand, ListenerArgs, Outcome};
+use crate::assembly::{
+    CommandContext, CommandError, Extra, ExtraCommand, Join, ListenerArgs, Outcome,
+};
 use crate::config::{Config, ConfigErrors, SectionKind};
 
 pub use recording::{DemoRecording, InvalidRecording};
@@ -36,7 +38,7 @@ const RECORDINGS: [(&str, &[u8]); 2] = [
 
 pub(crate) const EXTRA: Extra = Extra {
     command: Some(ExtraCommand { describe: || DemoArgs::augment_args(command()), run }),
-    ..Extra::new("demo", |_| Ok(()))
+    ..Extra::new("demo", Join::Always(|_| {}))
 };
 
 /// Arguments of the command.
@@ -83,6 +85,10 @@ fn parse_block_time(text: &str) -> Result<Duration, String> {
 /// # Errors
 ///
 /// Fails if a chain cannot have that block time.
+///
+/// # Panics
+///
+/// Panics if the built-in file is not TOML.
 pub fn chain_configs(
     address: SocketAddr,
     block_time: Duration,

@@ -14,9 +14,9 @@ use utoipa_axum::routes;
 
 use crate::api::openapi::components::{CommonErrors, IfNoneMatch, PageNotModified};
 use crate::api::static_files::{Asset, ContentPolicy, StaticFile, page_response, serve_files};
-use crate::assembly::{Assembly, Extra};
+use crate::assembly::{Assembly, Extra, Join};
 
-pub(crate) const EXTRA: Extra = Extra::new("pages", join);
+pub(crate) const EXTRA: Extra = Extra::new("pages", Join::Always(join));
 
 /// Tag of pages in the OpenAPI document. Links to pages carry parameters of other services.
 const TAG: &str = "Pages";
@@ -25,7 +25,7 @@ const TAG: &str = "Pages";
 const FORM: &str = "verify";
 
 /// Adds the dashboard and the page with the document. The dashboard links to the pages that other rooms have offered.
-fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
+fn join(assembly: &mut Assembly) {
     let page = DashboardPage::new(assembly.routes.has_link(FORM));
     let described = OpenApiRouter::new().routes(routes!(dashboard)).routes(routes!(docs));
     let routes = &mut assembly.routes;
@@ -39,7 +39,6 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
         let page = Router::new().route(&root, get(dashboard)).with_state(page);
         routes.add_at_root(page);
     }
-    Ok(())
 }
 
 const DASHBOARD: &str = include_str!("pages/dashboard.html");

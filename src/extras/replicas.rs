@@ -53,7 +53,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
-use crate::assembly::{Assembly, Extra, SharedRateLimits};
+use crate::assembly::{Assembly, Extra, Join, SharedRateLimits};
 use crate::config::SectionKind;
 use crate::poll::SharedPolls;
 use chain_state::SharedChainState;
@@ -63,8 +63,10 @@ use poll_coordinator::PollCoordinator;
 use section::Redis;
 use shared_budget::Budgets;
 
-pub(crate) const EXTRA: Extra =
-    Extra { sections: &[SectionKind::of::<Redis>()], ..Extra::new("replicas", join) };
+pub(crate) const EXTRA: Extra = Extra {
+    sections: &[SectionKind::of::<Redis>()],
+    ..Extra::new("replicas", Join::Fallible(join))
+};
 
 /// Shares the polls of all chains, and offers rate limits that replicas share, if `redis.url` is set.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
@@ -81,7 +83,8 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
         let upstreams = Arc::clone(upstreams);
         let coordinator =
             PollCoordinator::new(chain, chain_state, upstreams, inbox, &assembly.metrics);
-        Box::new(coordinator) as Box<dyn SharedPolls>
+        let coordinator: Box<dyn SharedPolls> = Box::new(coordinator);
+        coordinator
     });
     let coordinators = coordinators.collect();
     assembly.share_polls(coordinators);

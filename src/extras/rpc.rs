@@ -28,7 +28,7 @@ use crate::api::openapi::components::{
     CommonErrors, PayloadTooLarge, UnknownChain, UnsupportedMediaType,
 };
 use crate::api::openapi::examples::{set_request_example, set_response_example};
-use crate::assembly::{Assembly, Extra};
+use crate::assembly::{Assembly, Extra, Join};
 use crate::config::SectionKind;
 use crate::http::chunked_body::Charged;
 use crate::http::client_limits::ClientHandle;
@@ -43,7 +43,7 @@ use response::RpcResponseBuilder;
 use section::Rpc;
 
 pub(crate) const EXTRA: Extra =
-    Extra { sections: &[SectionKind::of::<Rpc>()], ..Extra::new("rpc", join) };
+    Extra { sections: &[SectionKind::of::<Rpc>()], ..Extra::new("rpc", Join::Always(join)) };
 
 metric_set! {
     /// Metrics of reads.
@@ -54,7 +54,7 @@ metric_set! {
 }
 
 /// Adds the route, and offers [`Reads`] to other rooms.
-fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
+fn join(assembly: &mut Assembly) {
     let Assembly { config, store, upstreams, memory, metrics, .. } = &*assembly;
     let reads = Reads::new(&config.section(), store, upstreams, memory, metrics);
     let is_on = config.chains.iter().any(|chain| chain.json_rpc);
@@ -64,7 +64,7 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     if !is_on {
         // The route says which key of the chain switches it on.
         routes.add_undescribed(route.into());
-        return Ok(());
+        return;
     }
     routes.add(route);
     routes.add_tag(TAG, "Reads of chain state, forwarded to the chain's nodes.");
@@ -88,7 +88,6 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
         let response = json!({ "jsonrpc": "2.0", "id": 1, "result": format!("{id:#x}") });
         set_response_example(document, PATH, response);
     });
-    Ok(())
 }
 
 const TAG: &str = "JSON-RPC";

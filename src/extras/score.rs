@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::assembly::{Assembly, Extra};
+use crate::assembly::{Assembly, Extra, Join};
 use crate::config::SectionKind;
 use crate::fees::{Block, FeeHistory, Market, Pricing, Rewards};
 use grade::{Grade, Quote, TipOutcome, grade};
@@ -33,11 +33,13 @@ use state::Scores;
 
 pub use summary::{Calibration, Quantiles, Score, TierScore};
 
-pub(crate) const EXTRA: Extra =
-    Extra { sections: &[SectionKind::of::<section::Score>()], ..Extra::new("score", join) };
+pub(crate) const EXTRA: Extra = Extra {
+    sections: &[SectionKind::of::<section::Score>()],
+    ..Extra::new("score", Join::Always(join))
+};
 
 /// Grades what is published, and adds the route and the gauges.
-fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
+fn join(assembly: &mut Assembly) {
     let scores = Scores::new(&assembly.store);
     assembly.observe(|chain| Arc::clone(scores.of(chain)));
     let metrics = assembly.metrics.set::<ScoreMetrics>();
@@ -50,7 +52,6 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let routes = OpenApiRouter::new().routes(routes!(routes::get_score));
     assembly.routes.add(routes.with_state(scores));
     assembly.routes.write_examples(routes::write_example);
-    Ok(())
 }
 
 /// Distances in blocks at which base fees are compared.

@@ -33,7 +33,7 @@ use tokio::sync::Semaphore;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::assembly::{Assembly, Extra, Task};
+use crate::assembly::{Assembly, Extra, Join, Task};
 use crate::config::SectionKind;
 
 pub use bucket::{Bucket, Range, Sample};
@@ -58,11 +58,11 @@ const HOURS_PER_DAY: u32 = 24;
 pub const MAX_DAYS: u32 = 7;
 
 pub(crate) const EXTRA: Extra =
-    Extra { sections: &[SectionKind::of::<History>()], ..Extra::new("trend", join) };
+    Extra { sections: &[SectionKind::of::<History>()], ..Extra::new("trend", Join::Always(join)) };
 
 /// Summarises what is published, fills gaps from the nodes, keeps the trends in a file, and adds the route and the
 /// members of the fee market.
-fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
+fn join(assembly: &mut Assembly) {
     let history: History = assembly.config.section();
     let trends = Trends::new(&assembly.store, history.days);
     assembly.observe(|chain| Arc::clone(trends.of(chain)));
@@ -94,7 +94,6 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     assembly.routes.add(routes.with_state(serializer));
     assembly.routes.add_market_member(members::of(&trends));
     assembly.routes.write_examples(routes::write_example);
-    Ok(())
 }
 
 /// Time that is shown, and the width of its buckets.

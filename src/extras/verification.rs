@@ -21,7 +21,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::openapi::upstream_responses;
-use crate::assembly::{Assembly, Extra};
+use crate::assembly::{Assembly, Extra, Join};
 use crate::config::SectionKind;
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::{PassThroughError, Problem, ProblemCode};
@@ -29,8 +29,10 @@ use crate::http::request_body::LimitedBody;
 use proxy::{Proxy, ProxyError, ProxyRequest, RequestMetrics};
 use section::Verification;
 
-pub(crate) const EXTRA: Extra =
-    Extra { sections: &[SectionKind::of::<Verification>()], ..Extra::new("verification", join) };
+pub(crate) const EXTRA: Extra = Extra {
+    sections: &[SectionKind::of::<Verification>()],
+    ..Extra::new("verification", Join::Fallible(join))
+};
 
 /// Adds the forwarded paths and the form, or says which key switches them on.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {

@@ -181,9 +181,8 @@ macro_rules! metric_set {
     ) => {
         $(#[doc = $about])+
         #[derive(Debug, Clone)]
-        #[expect(clippy::doc_markdown, reason = "help texts are not Markdown")]
         pub(crate) struct $set {
-            $($(#[doc = $help])+ pub(crate) $name: $metric,)+
+            $(pub(crate) $name: $metric,)+
         }
 
         impl $crate::observe::metrics::MetricSet for $set {

@@ -36,7 +36,7 @@ pub(crate) const FORMAT: Format = Format {
 pub(super) const CHAINS_PATH: &str = "/chains";
 
 pub(super) static PRICES: Document =
-    Document { name: "blocknative", render: |quote| json(&BlockPrices::new(quote)?) };
+    Document { name: "blocknative", render: |quote| Some(json(&BlockPrices::new(quote)?)) };
 
 /// Prices of the next block.
 #[derive(Serialize, ToSchema)]

@@ -28,8 +28,8 @@ pub(crate) struct Document {
 }
 
 /// Serialises a body.
-pub(super) fn json(body: &impl Serialize) -> Option<Vec<u8>> {
-    Some(serde_json::to_vec(body).expect("a struct of numbers and strings serialises"))
+pub(super) fn json(body: &impl Serialize) -> Vec<u8> {
+    serde_json::to_vec(body).expect("a struct of numbers and strings serialises")
 }
 
 /// The documents of all chains. Cheap to clone.
@@ -44,7 +44,7 @@ pub(crate) struct Documents {
 struct Rendered {
     snapshot: Arc<Snapshot>,
     /// By name.
-    bodies: Vec<(&'static str, Option<Body>)>,
+    bodies: Vec<(&'static str, Result<Body, NotObserved>)>,
 }
 
 /// A body and its strong entity tag.
@@ -53,6 +53,10 @@ struct Body {
     json: Bytes,
     etag: HeaderValue,
 }
+
+/// The format demands what was not observed.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NotObserved;
 
 impl FromRef<Documents> for ChainStore {
     fn from_ref(documents: &Documents) -> Self {
@@ -85,7 +89,7 @@ impl Documents {
     ) -> Result<Response, Problem> {
         let (current, body) =
             self.read(chain, document).map_err(|reason| problems::unavailable(chain, reason))?;
-        let Body { json, etag } = body.ok_or_else(|| without_rewards(chain))?;
+        let Body { json, etag } = body.map_err(|_| without_rewards(chain))?;
         let headers = suggestion::headers_of(chain, &current, &etag);
         Ok((headers, json).into_response())
     }
@@ -94,15 +98,15 @@ impl Documents {
     #[cfg(test)]
     pub(super) fn body(&self, chain: &StoredChain, document: &Document) -> Option<String> {
         let (_, body) = self.read(chain, document).ok()?;
-        Some(String::from_utf8_lossy(&body?.json).into_owned())
+        Some(String::from_utf8_lossy(&body.ok()?.json).into_owned())
     }
 
-    /// Returns the snapshot that may be served, and its document; `None`: the format demands what was not observed.
+    /// Returns the snapshot that may be served, and its document.
     fn read(
         &self,
         chain: &StoredChain,
         document: &Document,
-    ) -> Result<(ServableSnapshot, Option<Body>), Unavailable> {
+    ) -> Result<(ServableSnapshot, Result<Body, NotObserved>), Unavailable> {
         let rendered = self.chains.of(chain);
         let current = chain.servable_snapshot()?;
         if let Some(known) = find(rendered.lock().as_ref(), &current.snapshot, document) {
@@ -115,12 +119,13 @@ impl Documents {
                 return Ok((current, known));
             }
             let body = render(chain, &current.snapshot, blocks, document);
-            match rendered.as_mut().filter(|it| Arc::ptr_eq(&it.snapshot, &current.snapshot)) {
-                Some(rendered) => rendered.bodies.push((document.name, body.clone())),
-                None => {
-                    let bodies = vec![(document.name, body.clone())];
-                    *rendered = Some(Rendered { snapshot: Arc::clone(&current.snapshot), bodies });
-                }
+            let of_snapshot = |known: &Rendered| Arc::ptr_eq(&known.snapshot, &current.snapshot);
+            if !rendered.as_ref().is_some_and(of_snapshot) {
+                let snapshot = Arc::clone(&current.snapshot);
+                *rendered = Some(Rendered { snapshot, bodies: Vec::new() });
+            }
+            if let Some(rendered) = rendered.as_mut() {
+                rendered.bodies.push((document.name, body.clone()));
             }
             Ok((current, body))
         })
@@ -132,7 +137,7 @@ fn find(
     rendered: Option<&Rendered>,
     snapshot: &Arc<Snapshot>,
     document: &Document,
-) -> Option<Option<Body>> {
+) -> Option<Result<Body, NotObserved>> {
     let rendered = rendered.filter(|rendered| Arc::ptr_eq(&rendered.snapshot, snapshot))?;
     let (_, body) = rendered.bodies.iter().find(|(name, _)| *name == document.name)?;
     Some(body.clone())
@@ -143,9 +148,10 @@ fn render(
     snapshot: &Snapshot,
     blocks: &RecentBlocks,
     document: &Document,
-) -> Option<Body> {
-    let json = (document.render)(&Quote::new(chain.config(), snapshot, blocks))?;
-    Some(Body { etag: etag::for_body(&json), json: json.into() })
+) -> Result<Body, NotObserved> {
+    let json = (document.render)(&Quote::new(chain.config(), snapshot, blocks));
+    let json = json.ok_or(NotObserved)?;
+    Ok(Body { etag: etag::for_body(&json), json: json.into() })
 }
 
 /// Returns the problem of a format that needs rewards, on a chain whose newest blocks have none.
@@ -157,6 +163,6 @@ fn without_rewards(chain: &StoredChain) -> Problem {
 /// Returns the JSON of a document, for an example.
 pub(super) fn example(chain: &StoredChain, document: &Document) -> Option<serde_json::Value> {
     let current = chain.servable_snapshot().ok()?;
-    let body = chain.read_together(|blocks| render(chain, &current.snapshot, blocks, document))?;
-    serde_json::from_slice(&body.json).ok()
+    let body = chain.read_together(|blocks| render(chain, &current.snapshot, blocks, document));
+    serde_json::from_slice(&body.ok()?.json).ok()
 }

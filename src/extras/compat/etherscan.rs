@@ -26,11 +26,15 @@ pub(crate) const FORMAT: Format = Format {
 };
 
 pub(super) static ORACLE: Document =
-    Document { name: "etherscan_oracle", render: |quote| json(&GasOracle::new(quote)) };
-pub(super) static GAS_PRICE: Document =
-    Document { name: "etherscan_gas_price", render: |quote| json(&ProxyResult::gas_price(quote)) };
-pub(super) static BLOCK: Document =
-    Document { name: "etherscan_block", render: |quote| json(&ProxyResult::newest_block(quote)) };
+    Document { name: "etherscan_oracle", render: |quote| Some(json(&GasOracle::new(quote))) };
+pub(super) static GAS_PRICE: Document = Document {
+    name: "etherscan_gas_price",
+    render: |quote| Some(json(&ProxyResult::gas_price(quote))),
+};
+pub(super) static BLOCK: Document = Document {
+    name: "etherscan_block",
+    render: |quote| Some(json(&ProxyResult::newest_block(quote))),
+};
 
 /// Response of the gas oracle.
 #[derive(Serialize, ToSchema)]

@@ -27,7 +27,7 @@ pub(crate) const FORMAT: Format = Format {
 };
 
 pub(super) static PRICES: Document =
-    Document { name: "flat", render: |quote| json(&FlatPrices::new(quote)) };
+    Document { name: "flat", render: |quote| Some(json(&FlatPrices::new(quote))) };
 
 /// Prices per gas by speed, for transactions without a separate tip.
 #[derive(Serialize, ToSchema)]

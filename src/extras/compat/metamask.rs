@@ -49,9 +49,9 @@ pub(crate) const FORMAT: Format = Format {
 };
 
 pub(super) static FEES: Document =
-    Document { name: "metamask_fees", render: |quote| json(&SuggestedGasFees::new(quote)) };
+    Document { name: "metamask_fees", render: |quote| Some(json(&SuggestedGasFees::new(quote))) };
 pub(super) static PRICES: Document =
-    Document { name: "metamask_prices", render: |quote| json(&GasPrices::new(quote)) };
+    Document { name: "metamask_prices", render: |quote| Some(json(&GasPrices::new(quote))) };
 
 /// Suggested fees as MetaMask reads them.
 #[derive(Serialize, ToSchema)]

@@ -31,7 +31,7 @@ pub(crate) const FORMAT: Format = Format {
 };
 
 pub(super) static FEES: Document =
-    Document { name: "polygon", render: |quote| json(&GasStation::new(quote)) };
+    Document { name: "polygon", render: |quote| Some(json(&GasStation::new(quote))) };
 
 /// Fees by speed as Polygon's gas station has them.
 #[derive(Serialize, ToSchema)]

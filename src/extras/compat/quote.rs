@@ -13,7 +13,7 @@ pub(crate) struct Quote<'a> {
     pub(crate) market: &'a Market,
     pub(crate) prices: SinglePrices,
     pub(crate) newest_block: u64,
-    /// The newest blocks, oldest first, at most [`COMPARED_BLOCKS`](crate::store::COMPARED_BLOCKS).
+    /// The newest blocks, oldest first, at most [`COMPARED_BLOCKS`].
     pub(crate) blocks: Vec<Block>,
     pub(crate) ranges: Ranges,
     /// Mean time between the newest blocks; the configured block time until enough were seen.

@@ -30,7 +30,7 @@ pub(crate) const FORMAT: Format = Format {
 };
 
 pub(super) static FEES: Document =
-    Document { name: "rrelayer", render: |quote| json(&GasEstimate::new(quote)) };
+    Document { name: "rrelayer", render: |quote| Some(json(&GasEstimate::new(quote))) };
 
 /// Fees by speed as rrelayer reads them.
 #[derive(Serialize, ToSchema)]

@@ -230,7 +230,7 @@ fn a_document_is_rendered_once_per_snapshot() {
         name: "counted",
         render: |quote| {
             RENDERED.fetch_add(1, Ordering::Relaxed);
-            documents::json(&quote.newest_block)
+            Some(documents::json(&quote.newest_block))
         },
     };
     let (store, mut publishers) = ChainStore::new(&[chain("")]);
