@@ -33,10 +33,10 @@ use crate::store::{ChainStore, PublishObserver, Publisher, StoredChain};
 /// A task that runs beside the service. It never ends by itself, unless with an error.
 pub type Task = Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send>>;
 
-/// What runs before the first poll. It returns tasks to run beside the service.
+/// A future that runs before the first poll. It returns tasks that run beside the service.
 type Preparation = Pin<Box<dyn Future<Output = Vec<Task>> + Send>>;
 
-/// What runs after the last request.
+/// A future that runs after the last request.
 type Ending = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A feature beside the heart.

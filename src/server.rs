@@ -166,7 +166,7 @@ impl Server {
 struct Running {
     serving: Fuse<BoxFuture<'static, ()>>,
     shutdown: Shutdown,
-    /// What runs after the last request.
+    /// Futures that run after the last request.
     endings: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 

@@ -8,7 +8,7 @@
 //!   sees the newest snapshot, never a backlog.
 //! - A ring holds the recent blocks without gaps. A reorg replaces blocks; a gap drops all blocks below it.
 //!
-//! Observers are told of each publication before it is served.
+//! Each observer of a chain gets a publication before readers see it.
 //!
 //! A suggestion is serialised, with its entity tag, only when it changes. Ages come from the monotonic clock, so a step
 //! of the wall clock changes none. The wall clock is only displayed.

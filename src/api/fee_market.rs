@@ -165,7 +165,7 @@ fn snapshot_with_members(
 ) -> Result<(ServableSnapshot, Map<String, Value>), Unavailable> {
     chain.read_together(|_| {
         let current = chain.servable_snapshot()?;
-        let others = members.of(chain, &current);
+        let others = members.for_snapshot(chain, &current);
         Ok((current, others))
     })
 }

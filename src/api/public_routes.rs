@@ -1,4 +1,4 @@
-//! What other rooms add to the public listener.
+//! Routes and other parts of the public listener that other rooms add.
 
 use std::fmt;
 use std::sync::Arc;
@@ -193,7 +193,7 @@ impl PublicRoutes {
 
     /// Adds members to the fee market.
     pub(crate) fn add_market_member(&mut self, member: MarketMember) {
-        // Nobody else has the members before the routes are complete.
+        // There is no other handle of the members before the routes are complete.
         if let Some(members) = Arc::get_mut(&mut self.market_members.0) {
             members.push(member);
         }
@@ -212,7 +212,11 @@ impl PublicRoutes {
 
 impl MarketMembers {
     /// Returns the members of a snapshot.
-    pub(crate) fn of(&self, chain: &StoredChain, current: &ServableSnapshot) -> Map<String, Value> {
+    pub(crate) fn for_snapshot(
+        &self,
+        chain: &StoredChain,
+        current: &ServableSnapshot,
+    ) -> Map<String, Value> {
         self.0.iter().flat_map(|member| (member.members)(chain, current)).collect()
     }
 

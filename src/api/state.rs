@@ -1,4 +1,4 @@
-//! What the handlers of this room share.
+//! State that the handlers of this room share.
 
 use std::sync::Arc;
 

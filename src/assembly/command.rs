@@ -19,7 +19,7 @@ pub(crate) struct ExtraCommand {
     pub(crate) run: fn(&ArgMatches, &CommandContext<'_>) -> Result<Outcome, CommandError>,
 }
 
-/// What a command runs with.
+/// Surroundings of a command.
 #[derive(Debug)]
 pub(crate) struct CommandContext<'a> {
     /// The configuration file, if one is named.
@@ -28,7 +28,7 @@ pub(crate) struct CommandContext<'a> {
     pub(crate) sections: &'a [SectionKind],
 }
 
-/// What the program does when a command has run.
+/// The next step of the program after a command.
 pub(crate) enum Outcome {
     /// Prints this text.
     Print(String),

@@ -1,4 +1,4 @@
-//! What extras offer each other, as far as they do not know each other.
+//! Traits of the values that extras offer each other.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub trait SharedRateLimits: Debug + Send + Sync {
 #[async_trait]
 pub trait SharedRateLimit: Debug + Send + Sync {
     /// Counts request `id` for `hold` if fewer than `limit` requests count. Returns the longest time until that is so;
-    /// zero if the request counts now; `None` if nobody answered.
+    /// zero if the request counts now; `None` if there is no answer.
     async fn reserve(&self, id: &str, limit: usize, hold: Duration) -> Option<Duration>;
 
     /// Counts request `id` for `hold` from now on, if it still counts.

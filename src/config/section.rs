@@ -50,7 +50,7 @@ pub(crate) trait Section:
     }
 }
 
-/// What a feature takes of the process.
+/// Resources of the process that a feature takes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Needs {
     /// Bytes that it may hold besides the clients' budget.
@@ -90,7 +90,7 @@ impl SectionKind {
         self.name
     }
 
-    pub(crate) const fn of<T: Section>() -> Self {
+    pub(crate) const fn new<T: Section>() -> Self {
         Self {
             name: T::NAME,
             optional_keys: T::OPTIONAL_KEYS,
@@ -164,7 +164,7 @@ pub(crate) fn built_in<T: Section>() -> T {
     let mut only = toml_edit::DocumentMut::new();
     only.insert(T::NAME, built_in[T::NAME].clone());
     only.insert("chains", built_in["chains"].clone());
-    let config = super::Config::from_toml(&only.to_string(), &[SectionKind::of::<T>()]);
+    let config = super::Config::from_toml(&only.to_string(), &[SectionKind::new::<T>()]);
     config.unwrap().section()
 }
 
@@ -172,6 +172,6 @@ pub(crate) fn built_in<T: Section>() -> T {
 #[cfg(test)]
 pub(crate) fn error_of<T: Section>(text: &str) -> String {
     let chain = "[chains.any]\nchain_id = 9\nrpc_urls = [\"http://localhost:8545\"]";
-    let config = super::Config::from_toml(&format!("{text}\n{chain}"), &[SectionKind::of::<T>()]);
+    let config = super::Config::from_toml(&format!("{text}\n{chain}"), &[SectionKind::new::<T>()]);
     config.map(|_| ()).expect_err("the section is wrong").to_string()
 }

@@ -34,7 +34,7 @@ use documents::{Document, Documents};
 use section::Compat;
 
 pub(crate) const EXTRA: Extra =
-    Extra { sections: &[SectionKind::of::<Compat>()], ..Extra::new("compat", Join::Always(join)) };
+    Extra { sections: &[SectionKind::new::<Compat>()], ..Extra::new("compat", Join::Always(join)) };
 
 /// Description of the tag.
 const DESCRIPTION: &str = "The same suggestion in the formats of other gas services, whose clients need only another \

@@ -48,7 +48,7 @@ use registry_reader::RegistryReader;
 use section::{Delegation as Section, DelegationSource};
 
 pub(crate) const EXTRA: Extra = Extra {
-    sections: &[SectionKind::of::<Section>()],
+    sections: &[SectionKind::new::<Section>()],
     ..Extra::new("delegation", Join::Fallible(join))
 };
 

@@ -64,7 +64,7 @@ use section::Redis;
 use shared_budget::Budgets;
 
 pub(crate) const EXTRA: Extra = Extra {
-    sections: &[SectionKind::of::<Redis>()],
+    sections: &[SectionKind::new::<Redis>()],
     ..Extra::new("replicas", Join::Fallible(join))
 };
 

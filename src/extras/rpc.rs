@@ -43,7 +43,7 @@ use response::RpcResponseBuilder;
 use section::Rpc;
 
 pub(crate) const EXTRA: Extra =
-    Extra { sections: &[SectionKind::of::<Rpc>()], ..Extra::new("rpc", Join::Always(join)) };
+    Extra { sections: &[SectionKind::new::<Rpc>()], ..Extra::new("rpc", Join::Always(join)) };
 
 metric_set! {
     /// Metrics of reads.

@@ -34,14 +34,14 @@ use state::Scores;
 pub use summary::{Calibration, Quantiles, Score, TierScore};
 
 pub(crate) const EXTRA: Extra = Extra {
-    sections: &[SectionKind::of::<section::Score>()],
+    sections: &[SectionKind::new::<section::Score>()],
     ..Extra::new("score", Join::Always(join))
 };
 
 /// Grades what is published, and adds the route and the gauges.
 fn join(assembly: &mut Assembly) {
     let scores = Scores::new(&assembly.store);
-    assembly.observe(|chain| Arc::clone(scores.of(chain)));
+    assembly.observe(|chain| Arc::clone(scores.scorer(chain)));
     let metrics = assembly.metrics.set::<ScoreMetrics>();
     let (of_gauges, store) = (scores.clone(), assembly.store.clone());
     assembly.metrics.on_scrape(move |_| {

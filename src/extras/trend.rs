@@ -58,14 +58,14 @@ const HOURS_PER_DAY: u32 = 24;
 pub const MAX_DAYS: u32 = 7;
 
 pub(crate) const EXTRA: Extra =
-    Extra { sections: &[SectionKind::of::<History>()], ..Extra::new("trend", Join::Always(join)) };
+    Extra { sections: &[SectionKind::new::<History>()], ..Extra::new("trend", Join::Always(join)) };
 
 /// Summarises what is published, fills gaps from the nodes, keeps the trends in a file, and adds the route and the
 /// members of the fee market.
 fn join(assembly: &mut Assembly) {
     let history: History = assembly.config.section();
     let trends = Trends::new(&assembly.store, history.days);
-    assembly.observe(|chain| Arc::clone(trends.of(chain)));
+    assembly.observe(|chain| Arc::clone(trends.trend(chain)));
     let file = HistoryFile::new(&history, &trends);
     assembly.at_end(file.clone().map(|file| async move {
         file.save().await;
@@ -92,7 +92,7 @@ fn join(assembly: &mut Assembly) {
     let serializer = TrendSerializer::new(&trends, &assembly.memory, &assembly.metrics);
     let routes = OpenApiRouter::new().routes(routes!(routes::get_fee_trend));
     assembly.routes.add(routes.with_state(serializer));
-    assembly.routes.add_market_member(members::of(&trends));
+    assembly.routes.add_market_member(members::for_trends(&trends));
     assembly.routes.write_examples(routes::write_example);
 }
 

@@ -30,7 +30,7 @@ use proxy::{Proxy, ProxyError, ProxyRequest, RequestMetrics};
 use section::Verification;
 
 pub(crate) const EXTRA: Extra = Extra {
-    sections: &[SectionKind::of::<Verification>()],
+    sections: &[SectionKind::new::<Verification>()],
     ..Extra::new("verification", Join::Fallible(join))
 };
 

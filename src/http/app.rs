@@ -63,10 +63,10 @@ pub(crate) trait FastPath: Debug + Send + Sync {
     fn for_thread(&self) -> Box<dyn FastPath>;
 }
 
-/// Who may send requests to a listener.
+/// The senders whose requests a listener accepts.
 #[derive(Debug)]
 pub(crate) enum Audience {
-    /// Anybody, with web pages of the configured origins.
+    /// All senders, with web pages of the configured origins.
     Public(CorsHeaders),
     /// Requests for these hosts.
     Admin(AdminHosts),

@@ -28,7 +28,7 @@ impl<T> PerChain<T> {
     ///
     /// Panics for a chain of another store.
     #[must_use]
-    pub fn of(&self, chain: &StoredChain) -> &T {
+    pub fn get(&self, chain: &StoredChain) -> &T {
         self.0.get(&chain.config().chain_id).expect("the chain belongs to the same store")
     }
 }

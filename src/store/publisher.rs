@@ -24,16 +24,16 @@ pub struct Publisher {
 
 /// Follows the publications of one chain.
 pub trait PublishObserver: Debug + Send + Sync {
-    /// Is told of a publication before readers see it. Readers wait meanwhile.
+    /// Takes a publication before readers see it. Readers wait meanwhile.
     fn published(&mut self, publication: &Publication<'_>);
 }
 
-/// What was published.
+/// A snapshot that is published, and what it was made of.
 #[derive(Debug, Clone, Copy)]
 pub struct Publication<'a> {
     /// Configuration of the chain.
     pub chain: &'a config::Chain,
-    /// What readers will see.
+    /// The snapshot that readers will get.
     pub snapshot: &'a Snapshot,
     /// The reply, with the blocks before it that its price depends on.
     pub history: &'a FeeHistory,

@@ -76,6 +76,7 @@ mod rpc_bodies;
 mod score;
 mod single_prices;
 mod stream;
+mod switched_off;
 #[expect(unreachable_pub, reason = "the library of the fuzz targets exports them")]
 #[path = "../../fuzz/targets.rs"]
 mod targets;

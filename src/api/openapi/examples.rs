@@ -30,7 +30,7 @@ const OBSERVED_AT: &str = "2026-11-20T17:31:34.123Z";
 pub(crate) struct ExampleChain<'a> {
     /// The chain, after both replies were published.
     pub(crate) chain: &'a StoredChain,
-    /// What may be served.
+    /// The snapshot that may be served.
     pub(crate) current: &'a ServableSnapshot,
     /// The two replies, and their markets. The second one grades the suggestion of the first.
     pub(crate) replies: &'a [(FeeHistory, fees::Market)],

@@ -107,7 +107,7 @@ impl Documents {
         chain: &StoredChain,
         document: &Document,
     ) -> Result<(ServableSnapshot, Result<Body, NotObserved>), Unavailable> {
-        let rendered = self.chains.of(chain);
+        let rendered = self.chains.get(chain);
         let current = chain.servable_snapshot()?;
         if let Some(known) = find(rendered.lock().as_ref(), &current.snapshot, document) {
             return Ok((current, known));

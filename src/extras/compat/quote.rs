@@ -36,7 +36,7 @@ pub(crate) struct Ranges {
 impl Ranges {
     /// Returns the lowest and the highest amounts of the blocks, compared with the base fee of the next one. Rewards are
     /// those of the medium tip's percentile.
-    pub(super) fn of(blocks: &[Block], next_base_fee: u128, pricing: &Pricing) -> Self {
+    pub(super) fn new(blocks: &[Block], next_base_fee: u128, pricing: &Pricing) -> Self {
         let widen = |range: Option<[u128; 2]>, amount: u128| {
             let [lowest, highest] = range.unwrap_or([amount; 2]);
             Some([lowest.min(amount), highest.max(amount)])
@@ -90,7 +90,7 @@ impl<'a> Quote<'a> {
             market,
             prices: snapshot.prices,
             newest_block: snapshot.newest_block,
-            ranges: Ranges::of(&all, market.newest_known_base_fee, &chain.pricing),
+            ranges: Ranges::new(&all, market.newest_known_base_fee, &chain.pricing),
             blocks: recent.newest(COMPARED_BLOCKS).blocks,
             block_time: snapshot.block_time,
             head_age: snapshot.head_age_at_reply(),

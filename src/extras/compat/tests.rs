@@ -203,7 +203,7 @@ fn only_the_chosen_formats_have_routes() {
         let text = format!(
             "[compat]\nformats = {formats}\n[chains.a]\nchain_id = 7\nrpc_urls = [\"http://a\"]"
         );
-        let config = Config::from_toml(&text, &[SectionKind::of::<Compat>()]).unwrap();
+        let config = Config::from_toml(&text, &[SectionKind::new::<Compat>()]).unwrap();
         let compat: Compat = config.section();
         FORMATS.iter().map(|format| format.name).filter(|name| compat.has(name)).collect()
     };
@@ -254,11 +254,11 @@ fn ranges_are_of_base_fees_and_of_the_rewards_of_the_medium_tip() {
         Block { base_fee, gas_used_ratio: Some(gas_used_ratio), rewards }
     };
     let nothing = Ranges { base_fee: [7; 2], reward: None, cheaper_share: 0.0 };
-    assert_eq!(Ranges::of(&[], 7, &pricing), nothing);
+    assert_eq!(Ranges::new(&[], 7, &pricing), nothing);
     let silent = Block { rewards: None, ..block(5, 0.5, [0; 2]) };
     let empty = block(u128::MAX, 0.0, [0, 0]);
     let blocks = [block(9, 0.5, [1, 40]), block(6, 0.5, [2, 30]), silent, empty];
-    let found = Ranges::of(&blocks, 9, &pricing);
+    let found = Ranges::new(&blocks, 9, &pricing);
     let expected = Ranges { base_fee: [5, u128::MAX], reward: Some([30, 40]), cheaper_share: 0.5 };
     assert_eq!(found, expected);
 }

@@ -127,7 +127,7 @@ mod tests {
         let text = "[redis]\nurl = \"redis://localhost\"\n[chains.a]\nchain_id = 1\n\
                     rpc_urls = [\"http://localhost\"]\nws_urls = [\"ws://localhost:8546\"]";
         assert_eq!(
-            Config::from_toml(text, &[SectionKind::of::<Redis>()]).unwrap().notes,
+            Config::from_toml(text, &[SectionKind::new::<Redis>()]).unwrap().notes,
             ["chains.a.ws_urls has no effect: with redis.url, replicas share their polls"]
         );
     }

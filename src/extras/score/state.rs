@@ -36,18 +36,18 @@ impl Scores {
         Self { store: store.clone(), chains: PerChain::new(store, scorer) }
     }
 
-    pub(super) fn of(&self, chain: &StoredChain) -> &Arc<ChainScorer> {
-        self.chains.of(chain)
+    pub(super) fn scorer(&self, chain: &StoredChain) -> &Arc<ChainScorer> {
+        self.chains.get(chain)
     }
 
     /// Returns how the quotes of the last hour did.
     pub(super) fn score(&self, chain: &StoredChain) -> Score {
-        self.of(chain).0.lock().score(Instant::now())
+        self.scorer(chain).0.lock().score(Instant::now())
     }
 
     /// Returns counts of all grades since the start.
     pub(super) fn totals(&self, chain: &StoredChain) -> Totals {
-        *self.of(chain).0.lock().totals()
+        *self.scorer(chain).0.lock().totals()
     }
 }
 

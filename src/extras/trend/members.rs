@@ -22,13 +22,13 @@ struct LevelMembers {
 }
 
 /// Returns the members of the trends.
-pub(super) fn of(trends: &Trends) -> MarketMember {
+pub(super) fn for_trends(trends: &Trends) -> MarketMember {
     let trends = trends.clone();
     let normal = PriceLevel { level: super::Level::Normal, deviation: Some(0.0) };
     MarketMember {
         schema: LevelMembers::schema,
         referenced: LevelMembers::schemas,
-        members: Box::new(move |chain, current| members(trends.of(chain).level(current))),
+        members: Box::new(move |chain, current| members(trends.trend(chain).level(current))),
         example: members(Some(normal)),
     }
 }

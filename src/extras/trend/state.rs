@@ -84,8 +84,8 @@ impl Trends {
     }
 
     /// Returns the trend of a chain of the store.
-    pub(crate) fn of(&self, chain: &StoredChain) -> &Arc<ChainTrend> {
-        self.chains.of(chain)
+    pub(crate) fn trend(&self, chain: &StoredChain) -> &Arc<ChainTrend> {
+        self.chains.get(chain)
     }
 
     /// Calls `access` with the trend of a chain of the store.
@@ -94,7 +94,7 @@ impl Trends {
         chain: &StoredChain,
         access: impl FnOnce(&mut FeeTrend) -> T,
     ) -> T {
-        self.of(chain).with(access)
+        self.trend(chain).with(access)
     }
 
     /// Returns the age of the fee trend and the number of its changes.
@@ -117,7 +117,7 @@ impl Trends {
         let (age, level, trend) = chain.read_together(|_| {
             let age = self.current_age(chain)?;
             let level = match &age {
-                TrendAge::Servable(current) => self.of(chain).level(current),
+                TrendAge::Servable(current) => self.trend(chain).level(current),
                 TrendAge::Expired { .. } | TrendAge::Restored => None,
             };
             Ok((age, level, self.with(chain, |trend| trend.clone())))

@@ -14,7 +14,7 @@ fn trends_with_chain(more: &str) -> (Trends, StoredChain, Publisher) {
     let (store, mut publishers) = ChainStore::new(&Config::from_toml(&text, &[]).unwrap().chains);
     let (chain, trends) = (store.chains()[0].clone(), Trends::new(&store, 7));
     let mut publisher = publishers.remove(0);
-    publisher.observe(Arc::clone(trends.of(&chain)));
+    publisher.observe(Arc::clone(trends.trend(&chain)));
     (trends, chain, publisher)
 }
 
@@ -35,7 +35,7 @@ fn publish(publisher: &mut Publisher, newest_block: u64, base_fee: u128) {
 }
 
 fn level_of(trends: &Trends, chain: &StoredChain) -> Option<PriceLevel> {
-    trends.of(chain).level(&chain.servable_snapshot().unwrap())
+    trends.trend(chain).level(&chain.servable_snapshot().unwrap())
 }
 
 fn wait_for<T>(mut found: impl FnMut() -> Option<T>) -> T {
