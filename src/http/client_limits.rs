@@ -9,14 +9,15 @@
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderName, Request};
 use governor::clock::{Clock, DefaultClock};
 use governor::{DefaultDirectRateLimiter, InsufficientCapacity, Quota, RateLimiter};
 use ipnet::IpNet;
+use parking_lot::Mutex;
 
 use crate::config::Limits;
 
@@ -122,7 +123,7 @@ impl ClientTable {
         if self.is_trusted(address) {
             return Ok(ConnectedPeer { clients: self.clone(), address, client: None });
         }
-        let mut table = self.table();
+        let mut table = self.inner.table.lock();
         let client = self.get_or_insert(&mut table, address);
         let max_connections = self.inner.max_connections;
         if max_connections > 0 && client.connections.load(Ordering::Relaxed) >= max_connections {
@@ -139,8 +140,8 @@ impl ClientTable {
             .quota
             .map(|quota| quota.replenish_interval().saturating_mul(quota.burst_size().get()));
         let refill_time = refill_time.unwrap_or_default();
-        self.table().retain(|_, client| {
-            let idle_for = now.saturating_duration_since(*client.lock_last_active());
+        self.inner.table.lock().retain(|_, client| {
+            let idle_for = now.saturating_duration_since(*client.last_active.lock());
             let Client { connections, forwarded_requests, streams, reads, charts, .. } = &**client;
             let counts = [connections, forwarded_requests, streams, reads, charts];
             let is_active = counts.iter().any(|count| count.load(Ordering::Relaxed) > 0);
@@ -179,17 +180,9 @@ impl ClientTable {
     fn is_trusted(&self, address: IpAddr) -> bool {
         self.inner.trusted_proxies.iter().any(|network| network.contains(&address))
     }
-
-    fn table(&self) -> MutexGuard<'_, HashMap<IpAddr, Arc<Client>>> {
-        self.inner.table.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Client {
-    fn lock_last_active(&self) -> MutexGuard<'_, Instant> {
-        self.last_active.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn counter(&self, kind: LongRequestKind) -> &AtomicUsize {
         match kind {
             LongRequestKind::Forwarded => &self.forwarded_requests,
@@ -265,9 +258,9 @@ impl ConnectedPeer {
             return ClientHandle(Some(Arc::clone(client)));
         }
         let address = self.clients.forwarded_for(headers).unwrap_or(self.address);
-        let mut table = self.clients.table();
+        let mut table = self.clients.inner.table.lock();
         let client = self.clients.get_or_insert(&mut table, address);
-        *client.lock_last_active() = Instant::now();
+        *client.last_active.lock() = Instant::now();
         ClientHandle(Some(client))
     }
 }
@@ -328,7 +321,7 @@ impl ClientHandle {
 impl Drop for ConcurrencyPermit {
     fn drop(&mut self) {
         if let Some(client) = &self.0 {
-            *client.lock_last_active() = Instant::now();
+            *client.last_active.lock() = Instant::now();
             client.counter(self.1).fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -337,7 +330,7 @@ impl Drop for ConcurrencyPermit {
 impl Drop for ConnectedPeer {
     fn drop(&mut self) {
         if let Some(client) = &self.client {
-            *client.lock_last_active() = Instant::now();
+            *client.last_active.lock() = Instant::now();
             client.connections.fetch_sub(1, Ordering::Relaxed);
         }
     }

@@ -1,8 +1,11 @@
 //! The nodes of one chain, and the order in which they are called.
 
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use prometheus_client::metrics::family::Family;
 
 use super::circuit_breaker::Availability;
 use super::fee_history::{BlockCountEncoding, FeeHistoryRequest};
@@ -10,8 +13,6 @@ use super::poll_deadline::PollDeadline;
 use super::read_budget::ReadBudget;
 use super::{JsonRpcClient, NodeEndpoint, UpstreamNode};
 use crate::config::{self, UpstreamUrl};
-use prometheus_client::metrics::family::Family;
-
 use crate::observe::metrics::{AttemptLabels, Counter, Metrics};
 use crate::observe::redaction::Redactor;
 
@@ -113,12 +114,12 @@ impl ChainUpstreams {
     /// Deadline of one attempt at one upstream, at present.
     #[must_use]
     pub fn attempt_deadline(&self) -> Duration {
-        self.poll_deadline().current()
+        self.poll_deadline.lock().current()
     }
 
     /// Records a poll without a good reply in which an upstream timed out. The next one waits longer.
     pub(crate) fn record_timeouts(&self) {
-        let mut deadline = self.poll_deadline();
+        let mut deadline = self.poll_deadline.lock();
         if deadline.record_timeouts() {
             let deadline = deadline.current();
             tracing::warn!(
@@ -131,11 +132,7 @@ impl ChainUpstreams {
 
     /// Records the time that the first good reply of a poll took.
     pub(crate) fn record_reply_time(&self, took: Duration) {
-        self.poll_deadline().record_reply(took);
-    }
-
-    fn poll_deadline(&self) -> MutexGuard<'_, PollDeadline> {
-        self.poll_deadline.lock().unwrap_or_else(PoisonError::into_inner)
+        self.poll_deadline.lock().record_reply(took);
     }
 
     /// Returns true if the polled upstream with this index has an old head, and another one a newer block that is not

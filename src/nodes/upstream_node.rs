@@ -1,10 +1,10 @@
 //! One RPC node of one chain: its state, and calls to it.
 
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::future::{Either, select};
+use parking_lot::Mutex;
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -81,7 +81,7 @@ impl UpstreamNode {
     /// Records a reply that was accepted.
     pub fn record_success(&self) {
         self.update(|state| state.breaker.record_success());
-        self.read_health().budget.record_poll();
+        self.read_health.lock().budget.record_poll();
     }
 
     /// Records a failed call, which decides when the node is polled next. After a 429 reads pause for longer than polls.
@@ -92,7 +92,7 @@ impl UpstreamNode {
         });
         if let Error::RateLimited(_) = error {
             let retry_at = self.state().breaker.excluded_until().unwrap_or(now);
-            self.read_health().budget.record_refused_poll(retry_at, now);
+            self.read_health.lock().budget.record_refused_poll(retry_at, now);
         }
     }
 
@@ -156,7 +156,7 @@ impl UpstreamNode {
                 state.has_failed = true;
                 state.head.mark_due();
             });
-            self.read_health().invalidate_chain_check_before(started);
+            self.read_health.lock().invalidate_chain_check_before(started);
         }
         outcome
     }
@@ -270,7 +270,7 @@ impl UpstreamNode {
             return Ok(());
         }
         self.update(|state| state.chain_verified_at = None);
-        self.read_health().invalidate_chain_check_before(since);
+        self.read_health.lock().invalidate_chain_check_before(since);
         let check = tokio::time::timeout(deadline, self.check_chain());
         check.await.unwrap_or(Err(Error::Timeout(deadline)))
     }
@@ -289,7 +289,7 @@ impl UpstreamNode {
     /// claim the probe of a node whose circuit was open.
     pub(crate) fn try_admit_read(&self, now: Instant) -> Result<Availability, ReadError> {
         let polls = self.state().breaker;
-        let mut reads = self.read_health();
+        let mut reads = self.read_health.lock();
         let of_polls = match polls.exclusion(now) {
             Some(Exclusion::RateLimited) => return Err(ReadError::RateLimited),
             Some(Exclusion::WrongChain) => Availability::Excluded,
@@ -309,7 +309,7 @@ impl UpstreamNode {
 
     /// Returns true if the node lately reported to a read that it lacks the method.
     pub(crate) fn lacks_method(&self, method: &str, now: Instant) -> bool {
-        self.read_health().lacks_method(method, now)
+        self.read_health.lock().lacks_method(method, now)
     }
 
     /// Forwards `call`. Verifies the chain id first when due, as in [`fee_history`](Self::fee_history). It has no
@@ -327,16 +327,17 @@ impl UpstreamNode {
         self.take_from_budget()?;
         let outcome = self.client.forward_read(&self.node, call, memory).await;
         self.record_answered(&outcome);
+        let mut reads = self.read_health.lock();
         match &outcome {
-            Ok(_) => self.read_health().record_success(call.method, Instant::now()),
-            Err(error) => self.read_health().record_failure(error, call.method, Instant::now()),
+            Ok(_) => reads.record_success(call.method, Instant::now()),
+            Err(error) => reads.record_failure(error, call.method, Instant::now()),
         }
         outcome
     }
 
     /// Records an abandoned read that the node had not answered since `since`.
     pub(crate) fn record_read_timeout(&self, since: Instant) {
-        self.read_health().record_timeout(since, Instant::now());
+        self.read_health.lock().record_timeout(since, Instant::now());
     }
 
     async fn check_chain_for_reads(&self) -> Result<(), Error> {
@@ -349,7 +350,7 @@ impl UpstreamNode {
             return Ok(());
         }
         // Reads that waited for a failed check do not repeat it.
-        if self.read_health().has_failed_check_since(waiting_since) {
+        if self.read_health.lock().has_failed_check_since(waiting_since) {
             return Err(Error::ChainUnverified);
         }
         self.take_from_budget()?;
@@ -360,9 +361,9 @@ impl UpstreamNode {
             Err(error) => Err(error),
         };
         match &outcome {
-            Ok(()) => self.read_health().record_chain_verified(Instant::now()),
+            Ok(()) => self.read_health.lock().record_chain_verified(Instant::now()),
             // Recorded before the next waiting read looks.
-            Err(error) => self.read_health().record_check_failure(error, Instant::now()),
+            Err(error) => self.read_health.lock().record_check_failure(error, Instant::now()),
         }
         outcome.map_err(|error| match error {
             Error::Unreachable(_) | Error::RateLimited(_) | Error::WrongChain { .. } => error,
@@ -372,32 +373,28 @@ impl UpstreamNode {
     }
 
     fn take_from_budget(&self) -> Result<(), Error> {
-        self.read_health().budget.try_take(Instant::now()).map_err(Error::BudgetExhausted)
+        self.read_health.lock().budget.try_take(Instant::now()).map_err(Error::BudgetExhausted)
     }
 
     /// Counts a call that the node may have counted too.
     fn record_answered<T>(&self, outcome: &Result<T, Error>) {
         if !matches!(outcome, Err(Error::RateLimited(_) | Error::Unreachable(_))) {
-            self.read_health().budget.record_answered(Instant::now());
+            self.read_health.lock().budget.record_answered(Instant::now());
         }
     }
 
     /// Returns true if a poll or a read verified the node's chain lately and since the last failure.
     fn is_chain_verified_for_reads(&self, now: Instant) -> bool {
-        let verified_by_polls = self.state().chain_verified_at;
-        self.read_health().is_chain_verified(verified_by_polls, now, Self::CHAIN_CHECK_INTERVAL)
-    }
-
-    fn read_health(&self) -> MutexGuard<'_, ReadHealth> {
-        self.read_health.lock().unwrap_or_else(PoisonError::into_inner)
+        let by_polls = self.state().chain_verified_at;
+        self.read_health.lock().is_chain_verified(by_polls, now, Self::CHAIN_CHECK_INTERVAL)
     }
 
     fn state(&self) -> NodeState {
-        *self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.state.lock()
     }
 
     fn update(&self, apply: impl FnOnce(&mut NodeState)) {
-        apply(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+        apply(&mut self.state.lock());
     }
 }
 

@@ -1,6 +1,6 @@
 //! Logs a state only when it changes.
 
-use std::sync::{Mutex, PoisonError};
+use parking_lot::Mutex;
 
 /// Last logged state: success, or the kind of failure.
 #[derive(Debug, Default)]
@@ -11,7 +11,6 @@ pub(crate) struct LogOnChange {
 impl LogOnChange {
     /// Records `outcome`; returns true if it differs from the last one and should be logged.
     pub(crate) fn changed_to(&self, outcome: Result<(), &'static str>) -> bool {
-        let mut last_outcome = self.last_outcome.lock().unwrap_or_else(PoisonError::into_inner);
-        last_outcome.replace(outcome) != Some(outcome)
+        self.last_outcome.lock().replace(outcome) != Some(outcome)
     }
 }

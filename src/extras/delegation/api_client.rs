@@ -1,7 +1,7 @@
 //! Client of the REST API. It respects the API's limits and checks the shape of its responses.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use alloy_primitives::Address;
@@ -9,6 +9,7 @@ use axum::http::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Method, Response, StatusCode};
 use bytes::Bytes;
 use http_body_util::Empty;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -122,8 +123,8 @@ impl ApiClient {
     ///
     /// Fails like a request that times out.
     pub(crate) fn admit_request(&self) -> Result<(), LookupError> {
-        let admit = |mut breaker: MutexGuard<'_, CircuitBreaker>| breaker.try_admit(Instant::now());
-        match self.breaker().map(admit) {
+        let admit = |breaker: &Mutex<CircuitBreaker>| breaker.lock().try_admit(Instant::now());
+        match self.circuit_breaker.as_ref().map(admit) {
             None | Some(Availability::Healthy) => Ok(()),
             Some(_) => Err(LookupError::Api(ProxyError::Timeout)),
         }
@@ -142,7 +143,8 @@ impl ApiClient {
         const SLOW_FAILURE: Duration = Duration::from_secs(1);
         let started_at = Instant::now();
         let result = self.send_once(lookup, caller).await;
-        let Some(mut breaker) = self.breaker() else { return result };
+        let Some(breaker) = &self.circuit_breaker else { return result };
+        let mut breaker = breaker.lock();
         match &result {
             Ok(_)
             | Err(LookupError::Api(ProxyError::InvalidResponse) | LookupError::ErrorResponse(_)) => {
@@ -160,11 +162,6 @@ impl ApiClient {
             }
         }
         result
-    }
-
-    fn breaker(&self) -> Option<MutexGuard<'_, CircuitBreaker>> {
-        let breaker = self.circuit_breaker.as_ref()?;
-        Some(breaker.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     async fn send_once(

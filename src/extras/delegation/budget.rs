@@ -8,10 +8,11 @@
 //! loses Redis, or finds Redis empty, is still bound by its own window.
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use enum_map::{Enum, EnumMap};
+use parking_lot::Mutex;
 
 use super::{DelegationMetrics, OutcomeLabels};
 use crate::assembly::SharedRateLimit;
@@ -125,13 +126,13 @@ impl RateBudget {
         let max_wait = if self.has_fallback { Duration::ZERO } else { Self::MAX_WAIT };
         let now = Instant::now();
         let deadline = now + max_wait;
-        let usable_at = self.lock().acquire(now, deadline)?;
+        let usable_at = self.window.lock().acquire(now, deadline)?;
         let mut permit =
             RequestPermit { budget: self.clone(), shared_id: None, usable_at, hold: Self::UNSENT };
         tokio::time::sleep_until(usable_at.into()).await;
         let Some(shared) = &self.shared else { return Ok(permit) };
         let id = permit.shared_id.insert(random_id()).clone();
-        let hold = self.lock().max_hold;
+        let hold = self.window.lock().max_hold;
         loop {
             let wait = shared.reserve(&id, REQUESTS_PER_WINDOW, hold).await;
             let now = Instant::now();
@@ -141,7 +142,7 @@ impl RateBudget {
                 Some(wait) => {
                     permit.shared_id = None;
                     let retry_at = now + wait.min(Self::MAX_EXHAUSTED);
-                    self.lock().exhausted = Some((retry_at, now + wait));
+                    self.window.lock().exhausted = Some((retry_at, now + wait));
                     return Err(wait);
                 }
                 None if self.has_fallback => return Err(WINDOW),
@@ -160,15 +161,11 @@ impl RateBudget {
 
     /// Stops the requests of all replicas for `duration`, after a 429.
     pub(crate) fn start_cool_down(&self, duration: Duration) {
-        let mut window = self.lock();
+        let mut window = self.window.lock();
         window.paused_until = window.paused_until.max(Instant::now() + duration);
         if let Some(shared) = self.shared.clone() {
             tokio::spawn(async move { shared.start_cool_down(duration).await });
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, SlidingWindow> {
-        self.window.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -207,7 +204,7 @@ impl SlidingWindow {
 impl Drop for RequestPermit {
     fn drop(&mut self) {
         let hold = self.hold;
-        self.budget.lock().release((Instant::now() + hold).max(self.usable_at));
+        self.budget.window.lock().release((Instant::now() + hold).max(self.usable_at));
         let shared = self.budget.shared.clone().zip(self.shared_id.take());
         if let (Some((shared, id)), Ok(runtime)) = (shared, tokio::runtime::Handle::try_current()) {
             runtime.spawn(async move { shared.set_hold(&id, hold).await });
@@ -249,7 +246,7 @@ mod tests {
             permit.hold = if is_answered { RateBudget::ENDED } else { RateBudget::UNANSWERED };
             drop(permit);
         }
-        let mut window = budget.lock();
+        let mut window = budget.window.lock();
         let now = Instant::now();
         let Err(wait) = window.acquire(now, now) else { panic!("one too many") };
         assert!(wait <= WINDOW && wait > WINDOW / 2, "{wait:?}");
@@ -264,7 +261,7 @@ mod tests {
     #[test]
     fn requests_wait_for_different_permits() {
         let budget = budget();
-        let mut window = budget.lock();
+        let mut window = budget.window.lock();
         let now = Instant::now();
         let [first, second, third] =
             [100, 200, 300].map(|millis| now + Duration::from_millis(millis));

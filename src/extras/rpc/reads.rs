@@ -16,11 +16,12 @@ mod method;
 mod params;
 mod state_scope;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use enum_map::{Enum, EnumMap};
+use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
@@ -391,7 +392,7 @@ impl ChainReads {
     }
 
     fn head_version(&self) -> HeadVersion {
-        (self.chain.newest_block(), self.hints().generation)
+        (self.chain.newest_block(), self.hints.lock().generation)
     }
 
     /// Makes cached results of the head unreachable if a client knows a block that the polls have not seen.
@@ -404,7 +405,7 @@ impl ChainReads {
         if !is_plausible {
             return;
         }
-        let mut hints = self.hints();
+        let mut hints = self.hints.lock();
         let (highest, last_digest) = hints.transaction_block;
         let is_news = match hash_digest {
             Some(digest) => number > highest || (number == highest && digest != last_digest),
@@ -417,10 +418,6 @@ impl ChainReads {
             }
             hints.generation = hints.generation.saturating_add(1);
         }
-    }
-
-    fn hints(&self) -> MutexGuard<'_, Hints> {
-        self.hints.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns how long a response that depends on `scope` can be cached.
