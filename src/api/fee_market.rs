@@ -17,7 +17,7 @@ use super::wire::{
 };
 use crate::api::extractors::ChainParam;
 use crate::config::percentile_numbers;
-use crate::fees::{AverageReward, RewardPercentiles};
+use crate::fees::{self, AverageReward, RewardPercentiles};
 use crate::http::problem::Problem;
 use crate::store::{ChainStore, ServableSnapshot, StoredChain, Unavailable};
 
@@ -27,7 +27,9 @@ use crate::store::{ChainStore, ServableSnapshot, StoredChain, Unavailable};
 pub(crate) struct FeeMarketBody<'a> {
     chain_name: &'a str,
     chain_id: u64,
-    r#type: PricingType,
+    #[serde(with = "PricingType")]
+    #[schema(value_type = PricingType)]
+    r#type: fees::PricingType,
     newest_block: u64,
     /// Time at which the data was read from a node.
     #[schema(format = DateTime)]
@@ -41,18 +43,30 @@ pub(crate) struct FeeMarketBody<'a> {
     next_base_fee_per_gas: Option<Wei>,
     /// One per percentile; `null` if no block had a usable reward.
     average_reward_per_gas: Vec<Option<Wei>>,
-    floors_applied: FloorsApplied,
-    gas_used_ratio: GasUsedRatios,
-    base_fee_trend: Trend,
+    #[serde(with = "FloorsApplied")]
+    #[schema(value_type = FloorsApplied)]
+    floors_applied: fees::FloorsApplied,
+    #[serde(with = "GasUsedRatios")]
+    #[schema(value_type = GasUsedRatios)]
+    gas_used_ratio: fees::GasUsedRatios,
+    #[serde(with = "Trend")]
+    #[schema(value_type = Trend)]
+    base_fee_trend: fees::Trend,
     suggestion: SuggestionBody<'a>,
-    covers_full_blocks: FullBlocksCovered,
-    strategy: Strategy,
+    #[serde(with = "FullBlocksCovered")]
+    #[schema(value_type = FullBlocksCovered)]
+    covers_full_blocks: fees::FullBlocksCovered,
+    #[serde(with = "Strategy")]
+    #[schema(value_type = Strategy)]
+    strategy: fees::Strategy,
     /// Symbol of the coin that pays for gas; `null` if it is not configured.
     #[schema(required)]
     currency: Option<&'a str>,
     /// Price per gas of a transaction in the next block: its base fee and the tip, at most the max fee.
     expected_price_per_gas: ExpectedPrices,
-    floors_above_market: FloorsAboveMarket,
+    #[serde(with = "FloorsAboveMarket")]
+    #[schema(value_type = FloorsAboveMarket)]
+    floors_above_market: fees::FloorsAboveMarket,
     chain_parameters: ChainParameters,
     /// Reasons to doubt a value of the window, as in `X-Doubt`; empty: there is none.
     #[schema(value_type = Vec<DoubtName>)]
@@ -183,7 +197,7 @@ impl<'a> FeeMarketBody<'a> {
         Self {
             chain_name: config.name(),
             chain_id: config.chain_id,
-            r#type: market.suggestion.pricing_type.into(),
+            r#type: market.suggestion.pricing_type,
             newest_block: snapshot.newest_block,
             observed_at: humantime::format_rfc3339_millis(snapshot.observed_time).to_string(),
             stale: current.is_stale(),
@@ -195,19 +209,19 @@ impl<'a> FeeMarketBody<'a> {
             average_base_fee_per_gas: Wei(market.average_base_fee),
             next_base_fee_per_gas: market.next_base_fee.map(Wei),
             average_reward_per_gas: per_percentile(market.average_reward, percentiles),
-            floors_applied: (&market.floors_applied).into(),
-            gas_used_ratio: (&market.gas_used_ratio).into(),
-            base_fee_trend: market.base_fee_trend.into(),
+            floors_applied: market.floors_applied,
+            gas_used_ratio: market.gas_used_ratio,
+            base_fee_trend: market.base_fee_trend,
             suggestion: SuggestionBody::new(config.name(), &market.suggestion),
-            covers_full_blocks: (&market.covers_full_blocks).into(),
-            strategy: config.pricing.strategy.into(),
+            covers_full_blocks: market.covers_full_blocks,
+            strategy: config.pricing.strategy,
             currency: config.currency.as_deref(),
             expected_price_per_gas: ExpectedPrices {
                 low: Wei(market.low.price_at(market.newest_known_base_fee)),
                 medium: Wei(market.expected_price()),
                 high: Wei(market.suggestion.high.price_at(market.newest_known_base_fee)),
             },
-            floors_above_market: (&market.floors_above_market).into(),
+            floors_above_market: market.floors_above_market,
             chain_parameters: (&market.chain_parameters).into(),
             doubts: snapshot.doubts.iter().map(|doubt| doubt.name()).collect(),
             others,

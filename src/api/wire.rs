@@ -8,7 +8,7 @@ pub(crate) use crate::store::wire::{PricingType, SuggestionBody, TierBody, Wei};
 
 /// Rule that computes the suggestion.
 #[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
+#[serde(remote = "fees::Strategy", rename_all = "lowercase")]
 pub(crate) enum Strategy {
     /// The network's own rule.
     Network,
@@ -16,17 +16,9 @@ pub(crate) enum Strategy {
     Calibrated,
 }
 
-impl From<fees::Strategy> for Strategy {
-    fn from(strategy: fees::Strategy) -> Self {
-        match strategy {
-            fees::Strategy::Network => Self::Network,
-            fees::Strategy::Calibrated => Self::Calibrated,
-        }
-    }
-}
-
 /// Configured floors that raised the suggestion.
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(remote = "fees::FloorsApplied")]
 pub(crate) struct FloorsApplied {
     /// The base fee of the strategy was below its floor.
     base_fee: bool,
@@ -34,14 +26,9 @@ pub(crate) struct FloorsApplied {
     priority_fee: bool,
 }
 
-impl From<&fees::FloorsApplied> for FloorsApplied {
-    fn from(floors: &fees::FloorsApplied) -> Self {
-        Self { base_fee: floors.base_fee, priority_fee: floors.priority_fee }
-    }
-}
-
 /// Configured floors of more than ten times what the market pays.
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(remote = "fees::FloorsAboveMarket")]
 pub(crate) struct FloorsAboveMarket {
     /// The average base fee is less than a tenth of its floor.
     base_fee: bool,
@@ -49,14 +36,9 @@ pub(crate) struct FloorsAboveMarket {
     priority_fee: bool,
 }
 
-impl From<&fees::FloorsAboveMarket> for FloorsAboveMarket {
-    fn from(floors: &fees::FloorsAboveMarket) -> Self {
-        Self { base_fee: floors.base_fee, priority_fee: floors.priority_fee }
-    }
-}
-
 /// Gas used divided by gas limit, from 0 to 1; `None` if the node returned no credible ratio.
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(remote = "fees::GasUsedRatios")]
 #[schema(as = GasUsedRatio)]
 pub(crate) struct GasUsedRatios {
     /// Ratio of the newest block.
@@ -67,15 +49,9 @@ pub(crate) struct GasUsedRatios {
     average: Option<f64>,
 }
 
-impl From<&fees::GasUsedRatios> for GasUsedRatios {
-    fn from(ratios: &fees::GasUsedRatios) -> Self {
-        Self { latest: ratios.latest, average: ratios.average }
-    }
-}
-
 /// The next base fee compared with the window's average.
 #[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
+#[serde(remote = "fees::Trend", rename_all = "lowercase")]
 pub(crate) enum Trend {
     /// More than 5 % above it.
     Rising,
@@ -85,19 +61,10 @@ pub(crate) enum Trend {
     Falling,
 }
 
-impl From<fees::Trend> for Trend {
-    fn from(trend: fees::Trend) -> Self {
-        match trend {
-            fees::Trend::Rising => Self::Rising,
-            fees::Trend::Stable => Self::Stable,
-            fees::Trend::Falling => Self::Falling,
-        }
-    }
-}
-
 /// Number of coming blocks, all of them full, that a tier's max fee covers; `null` if the source of `chain_parameters` is
 /// `unknown`.
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(remote = "fees::FullBlocksCovered")]
 #[schema(as = CoveredBlocks)]
 pub(crate) struct FullBlocksCovered {
     /// With medium's max fee.
@@ -106,12 +73,6 @@ pub(crate) struct FullBlocksCovered {
     /// With high's max fee.
     #[schema(required, maximum = 100)]
     high: Option<u8>,
-}
-
-impl From<&fees::FullBlocksCovered> for FullBlocksCovered {
-    fn from(covered: &fees::FullBlocksCovered) -> Self {
-        Self { medium: covered.medium, high: covered.high }
-    }
 }
 
 /// How the chain moves its base fee.

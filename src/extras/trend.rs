@@ -23,13 +23,14 @@ mod routes;
 mod saved;
 mod section;
 mod state;
-mod wire;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
 use tokio::sync::Semaphore;
+use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -96,14 +97,18 @@ fn join(assembly: &mut Assembly) {
     assembly.routes.write_examples(routes::write_example);
 }
 
-/// Time that is shown, and the width of its buckets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// Period of a fee trend.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, ToSchema)]
+#[schema(as = ShownPeriod)]
 pub enum Period {
     /// One hour in minutes.
+    #[serde(rename = "1h")]
     Hour,
     /// A day in steps of ten minutes.
+    #[serde(rename = "24h")]
     Day,
     /// A week in hours.
+    #[serde(rename = "7d")]
     Week,
 }
 

@@ -33,7 +33,9 @@ impl ToSchema for Wei {}
 #[schema(as = GasSuggestion)]
 pub(crate) struct SuggestionBody<'a> {
     chain_name: &'a str,
-    r#type: PricingType,
+    #[serde(with = "PricingType")]
+    #[schema(value_type = PricingType)]
+    r#type: fees::PricingType,
     /// Base fee that both tiers cover: the average of the window or the floor, times the multiplier. It is 0 under legacy
     /// pricing. The base fees of single blocks are in the fee history.
     base_fee_per_gas: Wei,
@@ -57,7 +59,7 @@ impl<'a> SuggestionBody<'a> {
     pub(crate) fn new(chain_name: &'a str, suggestion: &Suggestion) -> Self {
         Self {
             chain_name,
-            r#type: suggestion.pricing_type.into(),
+            r#type: suggestion.pricing_type,
             base_fee_per_gas: Wei(suggestion.base_fee_per_gas),
             medium: (&suggestion.medium).into(),
             high: (&suggestion.high).into(),
@@ -76,6 +78,7 @@ impl From<&Tier> for TierBody {
 
 /// Fee mechanism of the chain.
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(remote = "fees::PricingType")]
 pub(crate) enum PricingType {
     /// A base fee and a tip.
     #[serde(rename = "eip-1559")]
@@ -83,13 +86,4 @@ pub(crate) enum PricingType {
     /// One gas price.
     #[serde(rename = "legacy")]
     Legacy,
-}
-
-impl From<fees::PricingType> for PricingType {
-    fn from(pricing_type: fees::PricingType) -> Self {
-        match pricing_type {
-            fees::PricingType::Eip1559 => Self::Eip1559,
-            fees::PricingType::Legacy => Self::Legacy,
-        }
-    }
 }

@@ -11,7 +11,9 @@ use super::registry;
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Delegation {
-    r#type: DelegationType,
+    #[serde(with = "DelegationType")]
+    #[schema(value_type = DelegationType)]
+    r#type: registry::DelegationType,
     /// The vault.
     #[schema(pattern = "^0x[0-9a-fA-F]{40}$")]
     from: String,
@@ -30,7 +32,7 @@ pub(crate) struct Delegation {
 
 /// Kind of delegation.
 #[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "UPPERCASE")]
+#[serde(remote = "registry::DelegationType", rename_all = "UPPERCASE")]
 enum DelegationType {
     None,
     All,
@@ -44,14 +46,7 @@ impl From<&registry::Delegation> for Delegation {
     fn from(delegation: &registry::Delegation) -> Self {
         let decimal = |number: Option<U256>| number.map(|number| number.to_string());
         Self {
-            r#type: match delegation.kind {
-                registry::DelegationType::None => DelegationType::None,
-                registry::DelegationType::All => DelegationType::All,
-                registry::DelegationType::Contract => DelegationType::Contract,
-                registry::DelegationType::Erc721 => DelegationType::Erc721,
-                registry::DelegationType::Erc20 => DelegationType::Erc20,
-                registry::DelegationType::Erc1155 => DelegationType::Erc1155,
-            },
+            r#type: delegation.kind,
             from: delegation.from.to_string(),
             to: delegation.to.to_string(),
             contract: delegation.contract.map(|contract| contract.to_string()),

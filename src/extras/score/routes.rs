@@ -22,8 +22,8 @@ use crate::api::problems;
 use crate::api::wire::{Strategy, Wei};
 use crate::config;
 use crate::extras::score;
-use crate::fees::FAIR_PERCENTILE;
 use crate::fees::statistics::Share;
+use crate::fees::{self, FAIR_PERCENTILE};
 use crate::http::problem::Problem;
 
 /// Percentiles that every score shows.
@@ -37,7 +37,9 @@ pub(crate) struct ScoreBody<'a> {
     chain_id: u64,
     newest_block: u64,
     window: ScoreWindow,
-    strategy: Strategy,
+    #[serde(with = "Strategy")]
+    #[schema(value_type = Strategy)]
+    strategy: fees::Strategy,
     /// False if no block of the window paid a tip at the median, so that any tip is enough. `null` if percentile 50 is
     /// not polled.
     #[schema(required)]
@@ -190,7 +192,7 @@ impl<'a> ScoreBody<'a> {
                 spans_seconds: score.seconds,
                 heads: score.heads,
             },
-            strategy: chain.pricing.strategy.into(),
+            strategy: chain.pricing.strategy,
             tips_decide: score.tips_decide,
             tiers: TierScores {
                 medium: TierScoreBody::new(score, medium),

@@ -1,11 +1,15 @@
 //! Comparison of the price of the last ten minutes with those of the last day.
 
+use serde::Serialize;
+use utoipa::ToSchema;
+
 use super::bucket::Bucket;
 use super::{HOUR, TEN_MINUTES};
 use crate::fees::statistics::nearest_rank;
 
-/// Where the price stands among those of the last 24 hours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Where a price stands among those of the last 24 hours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Level {
     /// Below the 25th percentile, and at least 5 % below the median.
     Low,

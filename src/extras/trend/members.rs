@@ -4,8 +4,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::{PartialSchema, ToSchema};
 
-use super::wire::Level;
-use super::{PriceLevel, Trends};
+use super::{Level, PriceLevel, Trends};
 use crate::api::public_routes::MarketMember;
 
 /// The members.
@@ -24,7 +23,7 @@ struct LevelMembers {
 /// Returns the members of the trends.
 pub(super) fn for_trends(trends: &Trends) -> MarketMember {
     let trends = trends.clone();
-    let normal = PriceLevel { level: super::Level::Normal, deviation: Some(0.0) };
+    let normal = PriceLevel { level: Level::Normal, deviation: Some(0.0) };
     MarketMember {
         schema: LevelMembers::schema,
         referenced: LevelMembers::schemas,
@@ -35,7 +34,7 @@ pub(super) fn for_trends(trends: &Trends) -> MarketMember {
 
 fn members(level: Option<PriceLevel>) -> Map<String, Value> {
     let members = LevelMembers {
-        level: level.map(|it| it.level.into()),
+        level: level.map(|it| it.level),
         level_deviation: level.and_then(|it| it.deviation),
     };
     match serde_json::to_value(members) {

@@ -14,8 +14,7 @@ use utoipa::ToSchema;
 use utoipa::openapi::OpenApi;
 
 use super::openapi::{NoTrend, TrendQuery};
-use super::wire::Level;
-use super::{Bucket, FeeTrend, MAX_DAYS, Observation, Period, Range, TrendAge, Trends};
+use super::{Bucket, FeeTrend, Level, MAX_DAYS, Observation, Period, Range, TrendAge, Trends};
 use crate::api::extractors::ChainParam;
 use crate::api::freshness::{write_last_modified, write_snapshot_headers};
 use crate::api::openapi::components::{CommonErrors, UnknownChain};
@@ -23,7 +22,6 @@ use crate::api::openapi::examples::{ExampleChain, set_response_example};
 use crate::api::problems;
 use crate::api::wire::Wei;
 use crate::config;
-use crate::extras::trend as fee_trend;
 use crate::http::headers::{X_NEWEST_BLOCK, X_STALE};
 use crate::http::parameters::{Parameters, invalid_parameter};
 use crate::http::problem::Problem;
@@ -57,7 +55,7 @@ struct TrendKey {
 pub(crate) struct FeeTrendBody<'a> {
     chain_name: &'a str,
     chain_id: u64,
-    period: ShownPeriod,
+    period: Period,
     /// Width of a bucket.
     bucket_seconds: u32,
     /// Where the price of the newest ten minutes stands among those of the last 24 hours; `null` before an hour is known,
@@ -66,17 +64,6 @@ pub(crate) struct FeeTrendBody<'a> {
     level: Option<Level>,
     /// Oldest first. Spans of time without a block are left out.
     buckets: Vec<FeeTrendBucket>,
-}
-
-/// Period of a fee trend.
-#[derive(Serialize, ToSchema)]
-enum ShownPeriod {
-    #[serde(rename = "1h")]
-    Hour,
-    #[serde(rename = "24h")]
-    Day,
-    #[serde(rename = "7d")]
-    Week,
 }
 
 /// The blocks of one span of time.
@@ -226,7 +213,7 @@ pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
         known_blocks: &window,
     });
     let buckets = trend.buckets(Period::Day, MILLISECONDS / 1000);
-    let level = Some(fee_trend::Level::Normal);
+    let level = Some(Level::Normal);
     let body = json!(FeeTrendBody::new(chain, Period::Day, &buckets, level));
     set_response_example(document, "/v1/{chain}/fee-trend", body);
 }
@@ -245,19 +232,15 @@ impl<'a> FeeTrendBody<'a> {
         chain: &'a config::Chain,
         period: Period,
         buckets: &[Bucket],
-        level: Option<fee_trend::Level>,
+        level: Option<Level>,
     ) -> Self {
         let bucket_seconds = period.bucket_seconds();
         Self {
             chain_name: chain.name(),
             chain_id: chain.chain_id,
-            period: match period {
-                Period::Hour => ShownPeriod::Hour,
-                Period::Day => ShownPeriod::Day,
-                Period::Week => ShownPeriod::Week,
-            },
+            period,
             bucket_seconds,
-            level: level.map(Level::from),
+            level,
             buckets: buckets.iter().map(|it| FeeTrendBucket::new(it, bucket_seconds)).collect(),
         }
     }
