@@ -10,12 +10,12 @@ pub(crate) mod presets;
 pub(crate) mod pricing;
 pub(crate) mod print;
 pub(crate) mod rpc_method;
+pub(crate) mod secret_url;
 pub(crate) mod section;
 pub(crate) mod server;
 pub(crate) mod toml_text;
 pub(crate) mod tracing;
 pub(crate) mod units;
-pub(crate) mod upstream_url;
 pub(crate) mod variables;
 
 use std::any::Any;
@@ -30,10 +30,10 @@ pub use error::{ConfigError, ConfigErrors};
 pub use layers::Overrides;
 pub(crate) use pricing::percentile_numbers;
 pub use rpc_method::RpcMethod;
+pub use secret_url::{UpstreamUrl, WebSocketUrl};
 pub use section::SectionKind;
 pub use server::{Cors, Limits, Log, LogFormat, MemoryLimit, Server, Threads};
 pub use tracing::Tracing;
-pub use upstream_url::{UpstreamUrl, WebSocketUrl};
 pub(crate) use variables::FILE_VARIABLE;
 
 use layers::Layers;

@@ -9,7 +9,7 @@ use super::layers::Layers;
 use super::mistakes::SectionMistakes;
 use super::pricing::PricingSection;
 use super::rpc_method::RpcMethod;
-use super::upstream_url::{UpstreamUrl, WebSocketUrl};
+use super::secret_url::{UpstreamUrl, WebSocketUrl};
 use super::{CHAINS, presets, units};
 use crate::fees::Pricing;
 

@@ -9,8 +9,8 @@ use figment::value::{Dict, Map, Value};
 use figment::{Figment, Metadata, Profile, Provider};
 
 use super::error::{ConfigError, ConfigErrors};
+use super::secret_url::UpstreamUrl;
 use super::toml_text::TomlText;
-use super::upstream_url::UpstreamUrl;
 use super::variables::{Variables, nest};
 use super::{CHAINS, SectionKind, presets, print};
 

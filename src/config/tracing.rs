@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::mistakes::SectionMistakes;
-use super::upstream_url::{UpstreamUrl, optional};
+use super::secret_url::{UpstreamUrl, optional};
 
 /// Export of spans.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

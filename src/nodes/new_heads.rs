@@ -226,7 +226,7 @@ impl NewHeadsSubscription {
         let key = generate_key();
         let request = self
             .http
-            .get(url.expose())
+            .get(url.upgrade_url())
             .header(CONNECTION, "Upgrade")
             .header(UPGRADE, "websocket")
             .header(SEC_WEBSOCKET_VERSION, "13")

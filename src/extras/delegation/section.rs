@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::layers::Layers;
 use crate::config::mistakes::SectionMistakes;
+use crate::config::secret_url::{MIN_KEY_LENGTH, UpstreamUrl, encoded_variants};
 use crate::config::section::{Needs, Section};
-use crate::config::upstream_url::{MIN_KEY_LENGTH, UpstreamUrl, encoded_variants};
 use crate::config::{Chain, units};
 
 /// Look-ups of delegations (delegate.xyz).

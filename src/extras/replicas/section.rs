@@ -1,15 +1,11 @@
 //! The `[redis]` section.
 
-use std::fmt;
-use std::str::FromStr;
-
-use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
 use crate::config::Chain;
 use crate::config::layers::Layers;
+use crate::config::secret_url::{SecretUrl, UrlScheme, optional};
 use crate::config::section::Section;
-use crate::config::upstream_url::{masked, optional, url_secrets};
 
 /// Redis that replicas share.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -36,54 +32,33 @@ impl Section for Redis {
     }
 }
 
-/// URL of a Redis or Valkey server. It may contain a password, so it has no `Display` and its `Debug` is redacted.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct RedisUrl(reqwest::Url);
+/// URL of a Redis or Valkey server.
+pub(crate) type RedisUrl = SecretUrl<RedisScheme>;
 
-impl RedisUrl {
-    /// Returns the URL, for the code that connects to it.
-    pub(crate) fn expose(&self) -> &reqwest::Url {
-        &self.0
-    }
+/// `redis`, `valkey`, and both with TLS.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum RedisScheme {}
 
-    /// Returns the number of the database. Default: 0.
-    pub(crate) fn database(&self) -> u32 {
-        self.0.path().trim_start_matches('/').parse().unwrap_or_default()
-    }
+impl UrlScheme for RedisScheme {
+    const NAME: &'static str = "RedisUrl";
+    const SCHEMES: &'static [&'static str] = &["redis", "rediss", "valkey", "valkeys"];
+    const EXPECTED: &'static str = "expected redis[s]://[user:password@]host[:port][/database] (not shown: it may \
+                                    carry a password)";
 
-    /// Secrets for the redactor.
-    pub(crate) fn secrets(&self) -> Vec<String> {
-        url_secrets(&self.0)
-    }
-}
-
-impl Serialize for RedisUrl {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        masked(&self.0).serialize(out)
-    }
-}
-
-impl fmt::Debug for RedisUrl {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("RedisUrl(…)")
-    }
-}
-
-impl FromStr for RedisUrl {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const SCHEMES: [&str; 4] = ["redis", "rediss", "valkey", "valkeys"];
-        const EXPECTED: &str = "expected redis[s]://[user:password@]host[:port][/database] (not shown: it may \
-                               carry a password)";
-        let url = reqwest::Url::parse(text).map_err(|_| EXPECTED)?;
+    fn accepts(url: &reqwest::Url) -> bool {
         // The client would also accept options such as `insecure`, which skips certificate checks.
         let has_more = url.query().is_some() || url.fragment().is_some();
-        let has_valid_form = SCHEMES.contains(&url.scheme()) && url.has_host() && !has_more;
         let is_supported = redis::IntoConnectionInfo::into_connection_info(url.clone()).is_ok();
         let database = url.path().trim_start_matches('/');
         let has_database = database.is_empty() || database.parse::<u32>().is_ok();
-        if has_valid_form && is_supported && has_database { Ok(Self(url)) } else { Err(EXPECTED) }
+        !has_more && is_supported && has_database
+    }
+}
+
+impl RedisUrl {
+    /// Returns the number of the database. Default: 0.
+    pub(crate) fn database(&self) -> u32 {
+        self.expose().path().trim_start_matches('/').parse().unwrap_or_default()
     }
 }
 

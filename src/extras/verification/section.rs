@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::config::mistakes::SectionMistakes;
+use crate::config::secret_url::{UpstreamUrl, optional};
 use crate::config::section::{Needs, Section};
-use crate::config::upstream_url::{UpstreamUrl, optional};
 use crate::config::{Chain, units};
 
 /// Source code verification of contracts (Sourcify), and its limits.

@@ -1,6 +1,7 @@
 //! URLs that must not be printed.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::str::FromStr;
 
 use alloy_primitives::hex;
@@ -11,20 +12,119 @@ use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
-/// URL of a node or another upstream. It may contain a key, so it has no `Display` and its `Debug` is redacted.
+/// A URL that may contain a key or a password, so it has no `Display` and its `Debug` is redacted.
 #[derive(Clone, PartialEq, Eq)]
-pub struct UpstreamUrl(reqwest::Url);
+pub struct SecretUrl<S>(reqwest::Url, PhantomData<S>);
 
-impl UpstreamUrl {
+/// URL of a node or another upstream.
+pub type UpstreamUrl = SecretUrl<HttpScheme>;
+
+/// URL of a node's WebSocket.
+pub type WebSocketUrl = SecretUrl<WebSocketScheme>;
+
+/// Kind of [`SecretUrl`].
+pub trait UrlScheme: Sized {
+    /// Name of the URL's type in its `Debug`.
+    const NAME: &'static str;
+    /// Schemes of a URL.
+    const SCHEMES: &'static [&'static str];
+    /// Error of a text that is no such URL. It does not show the text.
+    const EXPECTED: &'static str;
+
+    /// Returns true if a URL with one of the schemes and a host is also valid otherwise.
+    fn accepts(_: &reqwest::Url) -> bool {
+        true
+    }
+
+    /// Returns the secrets of a URL for the redactor.
+    fn secrets(SecretUrl(url, _): &SecretUrl<Self>) -> Vec<String> {
+        url_secrets(url)
+    }
+}
+
+/// `http` and `https`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum HttpScheme {}
+
+impl UrlScheme for HttpScheme {
+    const NAME: &'static str = "UpstreamUrl";
+    const SCHEMES: &'static [&'static str] = &["http", "https"];
+    const EXPECTED: &'static str =
+        "expected an http:// or https:// URL (not shown: it may carry a key)";
+}
+
+/// `ws` and `wss`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WebSocketScheme {}
+
+impl UrlScheme for WebSocketScheme {
+    const NAME: &'static str = "WebSocketUrl";
+    const SCHEMES: &'static [&'static str] = &["ws", "wss"];
+    const EXPECTED: &'static str = "expected a ws:// or wss:// URL (not shown: it may carry a key)";
+
+    fn secrets(url: &WebSocketUrl) -> Vec<String> {
+        [url_secrets(&url.0), url_secrets(&url.upgrade_url())].concat()
+    }
+}
+
+impl<S: UrlScheme> SecretUrl<S> {
     /// Returns the URL, for the code that connects to it.
     #[must_use]
     pub fn expose(&self) -> &reqwest::Url {
         &self.0
     }
 
+    /// Secrets for the redactor.
+    pub(crate) fn secrets(&self) -> Vec<String> {
+        S::secrets(self)
+    }
+}
+
+impl<S: UrlScheme> fmt::Debug for SecretUrl<S> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}(…)", S::NAME)
+    }
+}
+
+impl<S: UrlScheme> FromStr for SecretUrl<S> {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_valid = |url: &reqwest::Url| {
+            S::SCHEMES.contains(&url.scheme()) && url.has_host() && S::accepts(url)
+        };
+        let url = reqwest::Url::parse(text).ok().filter(is_valid);
+        url.map(|url| Self(url, PhantomData)).ok_or(S::EXPECTED)
+    }
+}
+
+impl<'de, S: UrlScheme> Deserialize<'de> for SecretUrl<S> {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        String::deserialize(input)?.parse().map_err(D::Error::custom)
+    }
+}
+
+impl<S: UrlScheme> Serialize for SecretUrl<S> {
+    fn serialize<O: Serializer>(&self, out: O) -> Result<O::Ok, O::Error> {
+        masked(&self.0).serialize(out)
+    }
+}
+
+impl WebSocketUrl {
+    /// Returns the URL of the upgrade request: `http` for `ws`, `https` for `wss`.
+    pub(crate) fn upgrade_url(&self) -> reqwest::Url {
+        let mut url = self.0.clone();
+        let scheme = if url.scheme() == "wss" { "https" } else { "http" };
+        // Cannot fail, because the URL standard allows changes between these schemes.
+        let _ = url.set_scheme(scheme);
+        url
+    }
+}
+
+impl UpstreamUrl {
     /// Rejects URLs that cannot be the base of requests.
     pub(crate) fn check_base_url(&self) -> Result<(), &'static str> {
-        let Self(url) = self;
+        let Self(url, _) = self;
         if url.query().is_some() || url.fragment().is_some() {
             return Err("must not have a query or a fragment");
         }
@@ -37,7 +137,7 @@ impl UpstreamUrl {
     /// Returns true if the URL has more than scheme, host, port and plain words in its path.
     #[must_use]
     pub fn may_contain_secret(&self) -> bool {
-        let Self(url) = self;
+        let Self(url, _) = self;
         let has_user = !url.username().is_empty() || url.password().is_some();
         let mut segments = url.path_segments().into_iter().flatten();
         let has_key = segments.any(|segment| !looks_public(segment));
@@ -49,11 +149,6 @@ impl UpstreamUrl {
         const FINGERPRINT_BYTES: usize = 12;
         let digest = Sha256::digest(self.0.as_str());
         hex::encode(digest.get(..FINGERPRINT_BYTES).unwrap_or_default())
-    }
-
-    /// Secrets for the redactor.
-    pub(crate) fn secrets(&self) -> Vec<String> {
-        url_secrets(&self.0)
     }
 }
 
@@ -169,86 +264,6 @@ pub(crate) fn encoded_variants(part: &str) -> Vec<String> {
     [part.to_owned(), plain, form_encoded, decoded_form].into_iter().chain(encoded).collect()
 }
 
-impl fmt::Debug for UpstreamUrl {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("UpstreamUrl(…)")
-    }
-}
-
-impl FromStr for UpstreamUrl {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        reqwest::Url::parse(text)
-            .ok()
-            .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
-            .map(Self)
-            .ok_or("expected an http:// or https:// URL (not shown: it may carry a key)")
-    }
-}
-
-impl<'de> Deserialize<'de> for UpstreamUrl {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        String::deserialize(input)?.parse().map_err(D::Error::custom)
-    }
-}
-
-impl Serialize for UpstreamUrl {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        masked(&self.0).serialize(out)
-    }
-}
-
-/// URL of a node's WebSocket. It may contain a key, so it has no `Display` and its `Debug` is redacted.
-#[derive(Clone, PartialEq, Eq)]
-pub struct WebSocketUrl(reqwest::Url);
-
-impl WebSocketUrl {
-    /// Returns the URL of the upgrade request, for the code that connects to it: `http` for `ws`, `https` for `wss`.
-    pub(crate) fn expose(&self) -> reqwest::Url {
-        let mut url = self.0.clone();
-        let scheme = if url.scheme() == "wss" { "https" } else { "http" };
-        // Cannot fail, because the URL standard allows changes between these schemes.
-        let _ = url.set_scheme(scheme);
-        url
-    }
-
-    /// Secrets for the redactor.
-    pub(crate) fn secrets(&self) -> Vec<String> {
-        [url_secrets(&self.0), url_secrets(&self.expose())].concat()
-    }
-}
-
-impl Serialize for WebSocketUrl {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        masked(&self.0).serialize(out)
-    }
-}
-
-impl fmt::Debug for WebSocketUrl {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("WebSocketUrl(…)")
-    }
-}
-
-impl FromStr for WebSocketUrl {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        reqwest::Url::parse(text)
-            .ok()
-            .filter(|url| matches!(url.scheme(), "ws" | "wss") && url.has_host())
-            .map(Self)
-            .ok_or("expected a ws:// or wss:// URL (not shown: it may carry a key)")
-    }
-}
-
-impl<'de> Deserialize<'de> for WebSocketUrl {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        String::deserialize(input)?.parse().map_err(D::Error::custom)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -263,12 +278,12 @@ mod tests {
     }
 
     #[test]
-    fn a_websocket_url_is_exposed_as_its_http_equivalent() {
+    fn a_websocket_is_opened_at_the_http_equivalent_of_its_url() {
         let url: WebSocketUrl = "wss://canary:word@node.example:8546/v2/key?a=b".parse().unwrap();
-        assert_eq!(url.expose().as_str(), "https://canary:word@node.example:8546/v2/key?a=b");
+        assert_eq!(url.upgrade_url().as_str(), "https://canary:word@node.example:8546/v2/key?a=b");
         assert_eq!(format!("{url:?}"), "WebSocketUrl(…)");
         let plain: WebSocketUrl = "ws://node".parse().unwrap();
-        assert_eq!(plain.expose().as_str(), "http://node/");
+        assert_eq!(plain.upgrade_url().as_str(), "http://node/");
         assert!(plain.secrets().contains(&"ws://node/".into()));
         for wrong in ["http://canary", "canary", "ws://", "unix:/canary"] {
             assert!(!wrong.parse::<WebSocketUrl>().unwrap_err().contains("canary"));
