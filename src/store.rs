@@ -56,11 +56,11 @@ pub struct ChainStore {
 /// State of one chain. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct StoredChain {
-    inner: Arc<Inner>,
+    record: Arc<ChainRecord>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct ChainRecord {
     config: config::Chain,
     /// Snapshots that may be served, by chain id.
     servable: Cache<u64, Arc<Snapshot>>,
@@ -224,7 +224,7 @@ impl ChainStore {
     /// Returns true if the first poll of every chain has ended.
     #[must_use]
     pub fn all_first_polls_done(&self) -> bool {
-        self.chains.iter().all(|chain| chain.inner.latest.borrow().first_poll_done)
+        self.chains.iter().all(|chain| chain.record.latest.borrow().first_poll_done)
     }
 }
 
@@ -232,13 +232,13 @@ impl StoredChain {
     fn new(config: config::Chain, servable: Cache<u64, Arc<Snapshot>>) -> Self {
         let recent_blocks = RwLock::new(RecentBlocks::new(config.history_blocks.get()));
         let latest = watch::Sender::new(LatestState::default());
-        Self { inner: Arc::new(Inner { config, servable, latest, recent_blocks }) }
+        Self { record: Arc::new(ChainRecord { config, servable, latest, recent_blocks }) }
     }
 
     /// The chain's configuration.
     #[must_use]
     pub fn config(&self) -> &config::Chain {
-        &self.inner.config
+        &self.record.config
     }
 
     /// Returns the snapshot that may be served now.
@@ -253,7 +253,7 @@ impl StoredChain {
     fn find_servable(&self) -> Option<ServableSnapshot> {
         // Taken before the look-up, so that a value which the cache still has is not older than `max_age`.
         let now = Instant::now();
-        let snapshot = self.inner.servable.get(&self.config().chain_id)?;
+        let snapshot = self.record.servable.get(&self.config().chain_id)?;
         let age = now.saturating_duration_since(snapshot.timestamps.observed_at);
         let head_age = now.saturating_duration_since(snapshot.timestamps.head_changed_at);
         let stale_reason = self.stale_reason(&snapshot, age, head_age, now);
@@ -317,7 +317,7 @@ impl StoredChain {
 
     /// Notifies subscribers if the state has changed since it was announced last.
     pub(crate) fn announce_state(&self) {
-        self.inner.latest.send_if_modified(|latest| {
+        self.record.latest.send_if_modified(|latest| {
             // Looked up under the lock, so that an older state never replaces a newer one.
             let servable = self.find_servable();
             let servable = servable.ok_or_else(|| Unavailable::new(latest.snapshot.is_some()));
@@ -329,19 +329,19 @@ impl StoredChain {
     /// Newest snapshot, however old; `None`: no reply was ever accepted.
     #[must_use]
     pub fn newest_snapshot(&self) -> Option<Arc<Snapshot>> {
-        self.inner.latest.borrow().snapshot.clone()
+        self.record.latest.borrow().snapshot.clone()
     }
 
     /// Newest block ever published, however old.
     #[must_use]
     pub fn newest_block(&self) -> Option<u64> {
-        self.inner.latest.borrow().snapshot.as_ref().map(|snapshot| snapshot.newest_block)
+        self.record.latest.borrow().snapshot.as_ref().map(|snapshot| snapshot.newest_block)
     }
 
     /// Times of the newest data; `None`: none yet.
     #[must_use]
     pub fn timestamps(&self) -> Option<Timestamps> {
-        self.inner.latest.borrow().snapshot.as_ref().map(|snapshot| snapshot.timestamps)
+        self.record.latest.borrow().snapshot.as_ref().map(|snapshot| snapshot.timestamps)
     }
 
     /// Returns a receiver of the newest state. It is notified of every snapshot with a new newest block or body, of one
@@ -349,11 +349,11 @@ impl StoredChain {
     /// replace the newest without a notification. A slow reader sees only the newest.
     #[must_use]
     pub fn subscribe(&self) -> watch::Receiver<LatestState> {
-        self.inner.latest.subscribe()
+        self.record.latest.subscribe()
     }
 
     fn has_data(&self) -> bool {
-        self.inner.latest.borrow().snapshot.is_some()
+        self.record.latest.borrow().snapshot.is_some()
     }
 }
 

@@ -61,15 +61,16 @@ const MAX_EVENT_ID_BYTES: usize = 64;
 #[derive(Debug, Clone)]
 pub(crate) struct SuggestionStreams {
     store: ChainStore,
-    inner: Arc<Inner>,
+    open: Arc<OpenStreams>,
     /// Budget that open streams are charged to.
     memory: MemoryBudget,
     /// The streams end when this is cancelled.
     shutdown: CancellationToken,
 }
 
+/// Limits of open streams, and their counts.
 #[derive(Debug)]
-struct Inner {
+struct OpenStreams {
     /// `None`: no limit besides the number of connections.
     permits: Option<Arc<Semaphore>>,
     /// Streams per client: as many as it may have connections, which are unknown for clients behind a proxy.
@@ -82,7 +83,7 @@ struct Inner {
 
 /// Permit of one subscriber. Dropping it releases its slots and decrements the gauge of open streams.
 struct StreamPermit {
-    inner: Arc<Inner>,
+    open: Arc<OpenStreams>,
     _permits: (client_limits::ConcurrencyPermit, Option<OwnedSemaphorePermit>),
     _reservation: Reservation,
 }
@@ -97,7 +98,7 @@ impl SuggestionStreams {
     ) -> Self {
         let max_streams = limits.max_streams;
         let semaphore = || Arc::new(Semaphore::new(max_streams.min(Semaphore::MAX_PERMITS)));
-        let inner = Inner {
+        let open = OpenStreams {
             permits: (max_streams > 0).then(semaphore),
             max_per_client: match limits.max_connections_per_client {
                 0 => usize::MAX,
@@ -108,26 +109,26 @@ impl SuggestionStreams {
             rejected: metrics.streams_refused_total.clone(),
             events: metrics.stream_events_total.clone(),
         };
-        Self { store: store.clone(), inner: Arc::new(inner), memory: memory.clone(), shutdown }
+        Self { store: store.clone(), open: Arc::new(open), memory: memory.clone(), shutdown }
     }
 
     fn acquire(&self, client: &ClientHandle, chains: usize) -> Result<StreamPermit, Problem> {
         /// A stream holds 0.35 KiB per chain (measured).
         const BYTES_PER_CHAIN: usize = 512;
-        let max_per_client = self.inner.max_per_client;
+        let max_per_client = self.open.max_per_client;
         let client_permit = client.acquire(LongRequestKind::Stream, max_per_client);
         let client_permit = client_permit.map_err(|_| Problem::too_many_concurrent());
         let stream_permit =
-            self.inner.permits.as_ref().map(|permits| Arc::clone(permits).try_acquire_owned());
+            self.open.permits.as_ref().map(|permits| Arc::clone(permits).try_acquire_owned());
         let stream_permit = stream_permit.transpose().map_err(|_| Problem::overloaded());
         let bytes = chains.saturating_mul(BYTES_PER_CHAIN);
         let reservation = self.memory.try_charge(bytes).map_err(|_| Problem::overloaded());
         let (permits, reservation) = client_permit
             .and_then(|of_client| Ok(((of_client, stream_permit?), reservation?)))
-            .inspect_err(|_| self.inner.rejected.increment())?;
-        self.inner.open_gauge.inc();
-        let inner = Arc::clone(&self.inner);
-        Ok(StreamPermit { inner, _permits: permits, _reservation: reservation })
+            .inspect_err(|_| self.open.rejected.increment())?;
+        self.open.open_gauge.inc();
+        let open = Arc::clone(&self.open);
+        Ok(StreamPermit { open, _permits: permits, _reservation: reservation })
     }
 
     /// Builds the response to `client` from `events` of this many chains, which end at shutdown.
@@ -163,14 +164,14 @@ impl SuggestionStreams {
     fn retry_delay(&self) -> Duration {
         const MIN_RETRY_MS: u64 = 2000;
         const RETRY_SPREAD_MS: u64 = 3000;
-        let sequence = self.inner.opened_total.fetch_add(1, Ordering::Relaxed);
+        let sequence = self.open.opened_total.fetch_add(1, Ordering::Relaxed);
         Duration::from_millis(MIN_RETRY_MS + sequence % RETRY_SPREAD_MS)
     }
 }
 
 impl Drop for StreamPermit {
     fn drop(&mut self) {
-        self.inner.open_gauge.dec();
+        self.open.open_gauge.dec();
     }
 }
 
@@ -202,7 +203,7 @@ impl<S: Stream<Item = String> + Unpin> EventStream<S> {
     }
 
     fn counted(&self, event: String) -> String {
-        self.permit.inner.events.increment();
+        self.permit.open.events.increment();
         event
     }
 }

@@ -27,7 +27,7 @@ mod recording_error;
 mod table;
 mod verdict;
 
-pub use estimators::{Estimator, Quote, all_estimators};
+pub use estimators::{Estimator, EstimatorQuote, all_estimators};
 pub use file::read_recording;
 pub use json::document;
 pub use measures::{Evaluator, LANDING_PERCENTILE, RecordingTooShort, Score, Share};

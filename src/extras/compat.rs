@@ -1,13 +1,14 @@
 //! The suggestion in the formats of other gas services, so that their clients need only another URL.
 //!
-//! A format is a file with its bodies and its routes, and a row of `FORMATS`. A document is made of a `Quote` at the
-//! first request of a snapshot, and is as fresh as that. Prices of one number are
+//! A format is a file with its bodies and its routes, and a row of `FORMATS`. A document is made of a `DocumentContent`
+//! at the first request of a snapshot, and is as fresh as that. Prices of one number are
 //! [`SinglePrices`](crate::fees::SinglePrices). Max fees are those of the tiers. Some formats have members that the
-//! service cannot know, such as a waiting time. They hold counts over the newest blocks; see `quote`.
+//! service cannot know, such as a waiting time. They hold counts over the newest blocks; see `content`.
 //!
 //! The routes accept any query parameter, because clients send some that mean nothing here, such as `apikey`.
 
 mod blocknative;
+mod content;
 mod documents;
 mod etherscan;
 mod flat;
@@ -16,7 +17,6 @@ mod metamask;
 mod openapi;
 mod polygon;
 mod query;
-mod quote;
 mod rrelayer;
 mod safe;
 mod section;

@@ -45,10 +45,10 @@ use api_client::ApiClient;
 use coalescing::CoalescingClient;
 use registry::{CheckResult, Delegation, DelegationChange, Direction, InvalidReturnData};
 use registry_reader::RegistryReader;
-use section::{Delegation as Section, DelegationSource};
+use section::{DelegationSection, DelegationSource};
 
 pub(crate) const EXTRA: Extra = Extra {
-    sections: &[SectionKind::new::<Section>()],
+    sections: &[SectionKind::new::<DelegationSection>()],
     ..Extra::new("delegation", Join::Fallible(join))
 };
 
@@ -71,7 +71,7 @@ labels! {
 /// JSON-RPC offers.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     assembly.metrics.set::<DelegationMetrics>();
-    let config: Section = assembly.config.section();
+    let config: DelegationSection = assembly.config.section();
     let reads: Reads = assembly.offered().context("delegation needs the reads of JSON-RPC")?;
     let shared = assembly.offered::<Arc<dyn SharedRateLimits>>();
     let shared = shared.map(|limits| limits.for_api(&config.api_url));
@@ -84,11 +84,11 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
 /// Delegation look-ups. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Delegations {
-    inner: Arc<Inner>,
+    sources: Arc<LookupSources>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct LookupSources {
     /// `None`: look-ups read the contract only.
     api: Option<CoalescingClient>,
     /// True if the contract is read when the API does not respond.
@@ -163,7 +163,7 @@ impl Delegations {
     ///
     /// Fails if the TLS backend cannot start.
     pub fn new(
-        config: &Section,
+        config: &DelegationSection,
         reads: &Reads,
         shared_budget: Option<Arc<dyn SharedRateLimit>>,
         metrics: &Metrics,
@@ -177,7 +177,7 @@ impl Delegations {
             }
         };
         let own = metrics.set::<DelegationMetrics>();
-        let inner = Inner {
+        let sources = LookupSources {
             api,
             falls_back: config.source == DelegationSource::ApiThenChain,
             registry: config.registry_address,
@@ -185,12 +185,12 @@ impl Delegations {
             gas_log: LogOnChange::default(),
             counters: counters(&own.delegation_lookups_total, |outcome| OutcomeLabels { outcome }),
         };
-        Ok(Some(Self { inner: Arc::new(inner) }))
+        Ok(Some(Self { sources: Arc::new(sources) }))
     }
 
     /// Returns the reads through which chains are called.
     pub(crate) fn reads(&self) -> &Reads {
-        &self.inner.reads
+        &self.sources.reads
     }
 
     /// Answers `lookup` about a configured chain. Pending state is always read from the chain. Takes at most the wait
@@ -215,7 +215,7 @@ impl Delegations {
             }
             Err(error) => (Err(error), LookupOutcome::Failed),
         };
-        self.inner.counters[outcome].increment();
+        self.sources.counters[outcome].increment();
         result
     }
 
@@ -239,7 +239,7 @@ impl Delegations {
         lookup: &DelegationLookup,
         caller: &Caller,
     ) -> Result<(LookupResponse, LookupOutcome), LookupError> {
-        let Inner { api, falls_back, .. } = &*self.inner;
+        let LookupSources { api, falls_back, .. } = &*self.sources;
         let api = api.as_ref().filter(|_| lookup.block == LookupBlock::Latest);
         if let Some(api) = api {
             match self.query_api(api, lookup, caller).await {
@@ -269,7 +269,7 @@ impl Delegations {
         let (response, outcome) = client.send(lookup, caller).await?;
         let response = match lookup.kind {
             LookupKind::List { address, direction: Some(direction) } => {
-                response.filtered(direction, address, self.inner.reads.memory())?
+                response.filtered(direction, address, self.sources.reads.memory())?
             }
             LookupKind::List { direction: None, .. } | LookupKind::Check(_) => response,
         };
@@ -282,7 +282,7 @@ impl Delegations {
         lookup: &DelegationLookup,
         client: &ClientHandle,
     ) -> Result<Bytes, LookupError> {
-        let reads = &self.inner.reads;
+        let reads = &self.sources.reads;
         let chain = reads.chain(&lookup.chain_id.to_string());
         let chain = chain.ok_or(LookupError::Chain(ReadError::Unavailable.into()))?;
         let registry = self.registry(chain, client);
@@ -316,7 +316,7 @@ impl Delegations {
         chain: &'a ChainReads,
         client: &'a ClientHandle,
     ) -> RegistryReader<'a> {
-        let Inner { registry: address, reads, gas_log, .. } = &*self.inner;
+        let LookupSources { registry: address, reads, gas_log, .. } = &*self.sources;
         RegistryReader {
             address: *address,
             chain,
@@ -328,7 +328,7 @@ impl Delegations {
 }
 
 fn delegations_json(delegations: &[Delegation]) -> serde_json::Result<Box<RawValue>> {
-    to_raw_value(&delegations.iter().map(wire::Delegation::from).collect::<Vec<_>>())
+    to_raw_value(&delegations.iter().map(wire::DelegationBody::from).collect::<Vec<_>>())
 }
 
 impl From<InvalidReturnData> for LookupError {

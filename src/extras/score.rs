@@ -26,7 +26,7 @@ use utoipa_axum::routes;
 use crate::assembly::{Assembly, Extra, Join};
 use crate::config::SectionKind;
 use crate::fees::{Block, FeeHistory, Market, Pricing, Rewards};
-use grade::{Grade, Quote, TipOutcome, grade};
+use grade::{Grade, ServedQuote, TipOutcome, grade};
 use metrics::ScoreMetrics;
 use packed_grade::PackedGrade;
 use state::Scores;
@@ -34,7 +34,7 @@ use state::Scores;
 pub use summary::{Calibration, Quantiles, Score, TierScore};
 
 pub(crate) const EXTRA: Extra = Extra {
-    sections: &[SectionKind::new::<section::Score>()],
+    sections: &[SectionKind::new::<section::ScoreSection>()],
     ..Extra::new("score", Join::Always(join))
 };
 
@@ -97,7 +97,7 @@ struct OpenHead {
     /// The block as it was seen last; `None`: never seen, or removed by a reorg.
     mined: Option<Block>,
     /// The quote that was published last while this was the newest block, and seconds since the start.
-    quote: Option<(Quote, u32)>,
+    quote: Option<(ServedQuote, u32)>,
 }
 
 /// A head with a quote.
@@ -157,7 +157,7 @@ impl Scorer {
                 head.mined = Some(*block);
             }
         }
-        let quote = Quote::new(market, &self.pricing);
+        let quote = ServedQuote::new(market, &self.pricing);
         if let Some(head) = self.open_head_mut(history.newest_block()) {
             head.quote = Some((quote, published_after));
         }

@@ -33,12 +33,12 @@ use crate::observe::metrics::Metrics;
 /// Routes of one listener with their layers. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct App {
-    inner: Arc<Inner>,
+    layers: Arc<AppLayers>,
     per_thread: Arc<PerThread>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct AppLayers {
     access_log: AccessLog,
     /// `None`: no web page of another origin may read responses.
     cors: Option<(config::Cors, CorsHeaders)>,
@@ -98,7 +98,7 @@ impl App {
         };
         let cors_layer = cors.as_ref().map(|(config, headers)| cors::layer(config, headers));
         Self {
-            inner: Arc::new(Inner {
+            layers: Arc::new(AppLayers {
                 access_log: AccessLog::new(listener, base_path, fast_path.is_some(), metrics),
                 cors,
                 request_checks: RequestChecks::new(base_path, admin_hosts, rate_limited),
@@ -111,10 +111,10 @@ impl App {
     /// Returns the same routes for another serving thread.
     pub(crate) fn for_thread(&self) -> Self {
         let fast_path = self.per_thread.fast_path.as_ref().map(|it| it.for_thread());
-        let cors = self.inner.cors.as_ref();
+        let cors = self.layers.cors.as_ref();
         let cors = cors.map(|(config, headers)| cors::layer(config, headers));
         let per_thread = PerThread { cors, fast_path };
-        Self { inner: Arc::clone(&self.inner), per_thread: Arc::new(per_thread) }
+        Self { layers: Arc::clone(&self.layers), per_thread: Arc::new(per_thread) }
     }
 
     /// Handles a request without a connection, so no per-client limit applies. Needs a Tokio runtime with time.
@@ -136,7 +136,7 @@ impl App {
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
-        let access_log = &self.inner.access_log;
+        let access_log = &self.layers.access_log;
         let context = access_log.start(&request);
         let mut admit = service_fn(|request| self.admit(request, peer, &context));
         let Ok(mut response) = match &self.per_thread.cors {
@@ -160,7 +160,7 @@ impl App {
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
         let admitted = peer.map_err(Problem::from_status).and_then(|peer| {
-            self.inner.request_checks.check(&request, peer)?;
+            self.layers.request_checks.check(&request, peer)?;
             Ok(peer)
         });
         let peer = match admitted {
@@ -177,7 +177,7 @@ impl App {
         // The handler charges the client: a batch costs one unit per call, and long requests have a limit of their own.
         let client = peer.client_for(request.headers());
         request.extensions_mut().insert(client);
-        context.span.instrument(self.inner.routes.clone().call(request)).await
+        context.span.instrument(self.layers.routes.clone().call(request)).await
     }
 }
 

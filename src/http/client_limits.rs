@@ -26,11 +26,11 @@ const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// All clients of one listener. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientTable {
-    inner: Arc<Inner>,
+    limits: Arc<ClientLimits>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct ClientLimits {
     /// Connections per client; 0: no limit.
     max_connections: usize,
     quota: Option<Quota>,
@@ -108,7 +108,7 @@ impl ClientTable {
         let quota =
             per_second.zip(burst).map(|(rate, burst)| Quota::per_second(rate).allow_burst(burst));
         Self {
-            inner: Arc::new(Inner {
+            limits: Arc::new(ClientLimits {
                 max_connections: limits.max_connections_per_client,
                 quota,
                 trusted_proxies: trusted_proxies.iter().copied().map(canonical_network).collect(),
@@ -123,9 +123,9 @@ impl ClientTable {
         if self.is_trusted(address) {
             return Ok(ConnectedPeer { clients: self.clone(), address, client: None });
         }
-        let mut table = self.inner.table.lock();
+        let mut table = self.limits.table.lock();
         let client = self.get_or_insert(&mut table, address);
-        let max_connections = self.inner.max_connections;
+        let max_connections = self.limits.max_connections;
         if max_connections > 0 && client.connections.load(Ordering::Relaxed) >= max_connections {
             return Err(TooManyConnections);
         }
@@ -136,11 +136,11 @@ impl ClientTable {
     /// Removes clients without connections and long requests whose rate limit has refilled.
     pub(crate) fn remove_idle(&self, now: Instant) {
         let refill_time = self
-            .inner
+            .limits
             .quota
             .map(|quota| quota.replenish_interval().saturating_mul(quota.burst_size().get()));
         let refill_time = refill_time.unwrap_or_default();
-        self.inner.table.lock().retain(|_, client| {
+        self.limits.table.lock().retain(|_, client| {
             let idle_for = now.saturating_duration_since(*client.last_active.lock());
             let Client { connections, forwarded_requests, streams, reads, charts, .. } = &**client;
             let counts = [connections, forwarded_requests, streams, reads, charts];
@@ -160,7 +160,7 @@ impl ClientTable {
                 burst: quota.burst_size(),
                 debt: AtomicU32::new(0),
             };
-            let rate_limit = self.inner.quota.map(rate_limiter);
+            let rate_limit = self.limits.quota.map(rate_limiter);
             let last_active = Mutex::new(Instant::now());
             let [connections, forwarded_requests, streams, reads, charts] =
                 [const { AtomicUsize::new(0) }; 5];
@@ -178,7 +178,7 @@ impl ClientTable {
     }
 
     fn is_trusted(&self, address: IpAddr) -> bool {
-        self.inner.trusted_proxies.iter().any(|network| network.contains(&address))
+        self.limits.trusted_proxies.iter().any(|network| network.contains(&address))
     }
 }
 
@@ -242,7 +242,7 @@ impl ConnectedPeer {
     pub(crate) fn check_rate(&self, headers: &HeaderMap) -> Result<(), Duration> {
         match &self.client {
             Some(client) => client.check_rate(ONE_REQUEST),
-            None if self.clients.inner.quota.is_none() => Ok(()),
+            None if self.clients.limits.quota.is_none() => Ok(()),
             None => self.client_for(headers).check_rate(1),
         }
     }
@@ -258,7 +258,7 @@ impl ConnectedPeer {
             return ClientHandle(Some(Arc::clone(client)));
         }
         let address = self.clients.forwarded_for(headers).unwrap_or(self.address);
-        let mut table = self.clients.inner.table.lock();
+        let mut table = self.clients.limits.table.lock();
         let client = self.clients.get_or_insert(&mut table, address);
         *client.last_active.lock() = Instant::now();
         ClientHandle(Some(client))

@@ -14,7 +14,7 @@ impl StoredChain {
     /// Calls `read` with the recent blocks. Nothing is published meanwhile, so all that it reads of the chain, and of what
     /// observers keep, belongs to the same blocks. It must not wait.
     pub fn read_together<T>(&self, read: impl FnOnce(&RecentBlocks) -> T) -> T {
-        read(&self.inner.recent_blocks.read())
+        read(&self.record.recent_blocks.read())
     }
 
     /// Returns the servable snapshot and the revision of the recent blocks.

@@ -92,13 +92,13 @@ impl Publisher {
 
     /// Publishes an accepted reply, which another replica may have received some time ago.
     pub fn publish(&mut self, accepted: Accepted<'_>) {
-        let inner = &self.chain.inner;
-        let last = inner.latest.borrow().snapshot.clone();
+        let record = &self.chain.record;
+        let last = record.latest.borrow().snapshot.clone();
         let history = accepted.history;
         // All are updated under one lock, so a reader never sees one of them new and another old.
-        let mut blocks = inner.recent_blocks.write();
+        let mut blocks = record.recent_blocks.write();
         blocks.extend(history);
-        let (chain, head_times) = (&inner.config, &mut self.head_times);
+        let (chain, head_times) = (&record.config, &mut self.head_times);
         let snapshot =
             Arc::new(Snapshot::new(accepted, last.as_deref(), head_times, &blocks, chain));
         let is_announced = snapshot.is_news_after(last.as_deref());
@@ -106,9 +106,9 @@ impl Publisher {
         for observer in &mut self.observers {
             observer.published(&publication);
         }
-        inner.servable.insert(chain.chain_id, Arc::clone(&snapshot));
+        record.servable.insert(chain.chain_id, Arc::clone(&snapshot));
         drop(blocks);
-        inner.latest.send_if_modified(|latest| {
+        record.latest.send_if_modified(|latest| {
             latest.snapshot = Some(snapshot);
             is_announced
         });
@@ -117,7 +117,7 @@ impl Publisher {
 
     /// Records that a poll has ended, whether it published anything or not.
     pub fn mark_polled(&self) {
-        self.chain.inner.latest.send_if_modified(|latest| {
+        self.chain.record.latest.send_if_modified(|latest| {
             latest.first_poll_done = true;
             false
         });

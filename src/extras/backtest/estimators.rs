@@ -14,14 +14,14 @@ use external_rules::EXTERNAL_RULES;
 
 /// Quote of an estimator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Quote {
+pub struct EstimatorQuote {
     /// The tip; `None` if no tips are recorded.
     pub tip: Option<u128>,
     /// Base fee that the max fee allows; `None`: the estimator quotes only a tip.
     pub base_fee: Option<u128>,
 }
 
-impl Quote {
+impl EstimatorQuote {
     /// Returns the max fee; without the tip if no tips are recorded.
     #[must_use]
     pub fn max_fee(&self) -> Option<u128> {
@@ -123,7 +123,7 @@ impl Estimator {
 
     /// Quotes from the history up to its head; `None` if the estimator has no quote there.
     #[must_use]
-    pub fn quote(&self, history: HistoryAt<'_>) -> Option<Quote> {
+    pub fn quote(&self, history: HistoryAt<'_>) -> Option<EstimatorQuote> {
         let recording = history.recording();
         let is_recorded = |percentile: &f64| recording.reward_column(*percentile).is_some();
         if recording.has_tips() && !self.percentiles.iter().all(is_recorded) {
@@ -137,14 +137,18 @@ impl Estimator {
                     Some(base_fee) => Some(base_fee(history)?),
                     None => None,
                 };
-                Some(Quote { tip, base_fee })
+                Some(EstimatorQuote { tip, base_fee })
             }
         }
     }
 }
 
 /// Quotes with the code of the service.
-fn quote_own(history: HistoryAt<'_>, pricing: &Pricing, tier: TierChoice) -> Option<Quote> {
+fn quote_own(
+    history: HistoryAt<'_>,
+    pricing: &Pricing,
+    tier: TierChoice,
+) -> Option<EstimatorQuote> {
     let columns = pricing.polled_percentiles().into_iter();
     let columns: Option<Vec<_>> =
         columns.map(|percentile| history.recording().reward_column(percentile)).collect();
@@ -175,7 +179,7 @@ fn quote_own(history: HistoryAt<'_>, pricing: &Pricing, tier: TierChoice) -> Opt
     };
     let tip = tier.max_priority_fee_per_gas;
     let base_fee = tier.max_fee_per_gas.checked_sub(tip);
-    Some(Quote { tip: columns.is_some().then_some(tip), base_fee })
+    Some(EstimatorQuote { tip: columns.is_some().then_some(tip), base_fee })
 }
 
 /// Returns `amount` times a fraction, rounded down.

@@ -5,7 +5,7 @@
 //! too short for that, the first head is the first at which every estimator has a quote.
 
 use super::base_fees;
-use super::estimators::{Estimator, Quote};
+use super::estimators::{Estimator, EstimatorQuote};
 use super::recording::{RecordedBlock, Recording};
 use crate::fees::statistics::nearest_rank;
 use crate::fees::{FAIR_PERCENTILE, Target};
@@ -174,7 +174,7 @@ impl<'a> Evaluator<'a> {
         tally.score(estimator.name.clone())
     }
 
-    fn evaluate(&self, quote: Quote, head: usize, tally: &mut ScoreTally) {
+    fn evaluate(&self, quote: EstimatorQuote, head: usize, tally: &mut ScoreTally) {
         let after = |blocks: usize| self.recording.blocks.get(head.saturating_add(blocks));
         let (Some(next), Some(soon), Some(horizon)) =
             (after(1), after(SOON_BLOCKS), after(HORIZON_BLOCKS))

@@ -7,11 +7,11 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::content::DocumentContent;
 use super::documents::{Document, Documents, json};
 use super::gwei::GweiNumber;
 use super::openapi::BlocknativeQuery;
 use super::query::parameter;
-use super::quote::Quote;
 use super::{Format, TAG, no_root_routes};
 use crate::api::freshness::revalidated_json;
 use crate::api::openapi::components::{
@@ -36,7 +36,7 @@ pub(crate) const FORMAT: Format = Format {
 pub(super) const CHAINS_PATH: &str = "/chains";
 
 pub(super) static PRICES: Document =
-    Document { name: "blocknative", render: |quote| Some(json(&BlockPrices::new(quote)?)) };
+    Document { name: "blocknative", render: |content| Some(json(&BlockPrices::new(content)?)) };
 
 /// Prices of the next block.
 #[derive(Serialize, ToSchema)]
@@ -90,35 +90,35 @@ struct EstimatedPrice {
 
 impl<'a> BlockPrices<'a> {
     /// Returns the prices; `None`: no block had rewards, so there is nothing to count.
-    pub(crate) fn new(quote: &Quote<'a>) -> Option<Self> {
-        let tiers = quote.tiers();
-        let prices = quote.prices();
+    pub(crate) fn new(content: &DocumentContent<'a>) -> Option<Self> {
+        let tiers = content.tiers();
+        let prices = content.prices();
         let levels = [
-            level(quote, tiers.high, prices.high)?,
-            level(quote, tiers.medium, prices.medium)?,
-            level(quote, tiers.low, prices.low)?,
+            level(content, tiers.high, prices.high)?,
+            level(content, tiers.medium, prices.medium)?,
+            level(content, tiers.low, prices.low)?,
         ];
         let [highest, ..] = &levels;
         Some(Self {
-            system: &quote.chain.key,
-            network: quote.chain.name(),
+            system: &content.chain.key,
+            network: content.chain.name(),
             unit: "gwei",
             max_price: highest.price,
-            current_block_number: quote.newest_block,
-            ms_since_last_block: u32::try_from(quote.head_age.as_millis()).unwrap_or(u32::MAX),
+            current_block_number: content.newest_block,
+            ms_since_last_block: u32::try_from(content.head_age.as_millis()).unwrap_or(u32::MAX),
             blocks: [BlockPrice {
-                block_number: quote.newest_block.saturating_add(1),
+                block_number: content.newest_block.saturating_add(1),
                 estimated_transaction_count: 0,
-                base_fee_per_gas: GweiNumber(quote.next_base_fee()),
+                base_fee_per_gas: GweiNumber(content.next_base_fee()),
                 estimated_prices: levels,
             }],
         })
     }
 }
 
-fn level(quote: &Quote, fees: Tier, price: u128) -> Option<EstimatedPrice> {
+fn level(content: &DocumentContent, fees: Tier, price: u128) -> Option<EstimatedPrice> {
     Some(EstimatedPrice {
-        confidence: quote.confidence(fees)?,
+        confidence: content.confidence(fees)?,
         price: GweiNumber(price),
         max_priority_fee_per_gas: GweiNumber(fees.max_priority_fee_per_gas),
         max_fee_per_gas: GweiNumber(fees.max_fee_per_gas),

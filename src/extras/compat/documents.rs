@@ -9,7 +9,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use super::quote::Quote;
+use super::content::DocumentContent;
 use crate::api::extractors::find_chain;
 use crate::api::problems;
 use crate::api::suggestion;
@@ -24,7 +24,7 @@ pub(crate) struct Document {
     /// Name, once among all documents.
     pub(super) name: &'static str,
     /// Returns the JSON text; `None`: the format demands what was not observed.
-    pub(super) render: fn(&Quote<'_>) -> Option<Vec<u8>>,
+    pub(super) render: fn(&DocumentContent<'_>) -> Option<Vec<u8>>,
 }
 
 /// Serialises a body.
@@ -149,7 +149,7 @@ fn render(
     blocks: &RecentBlocks,
     document: &Document,
 ) -> Result<Body, NotObserved> {
-    let json = (document.render)(&Quote::new(chain.config(), snapshot, blocks));
+    let json = (document.render)(&DocumentContent::new(chain.config(), snapshot, blocks));
     let json = json.ok_or(NotObserved)?;
     Ok(Body { etag: etag::for_body(&json), json: json.into() })
 }

@@ -8,11 +8,11 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::content::{DocumentContent, Tiers};
 use super::documents::{Document, Documents, json};
 use super::gwei::Gwei;
 use super::openapi::EtherscanQuery;
 use super::query::parameter;
-use super::quote::{Quote, Tiers};
 use super::{Format, TAG, no_root_routes};
 use crate::api::openapi::components::{CommonErrors, IfNoneMatch, NotModified};
 use crate::http::problem::{Problem, ProblemCode};
@@ -26,14 +26,14 @@ pub(crate) const FORMAT: Format = Format {
 };
 
 pub(super) static ORACLE: Document =
-    Document { name: "etherscan_oracle", render: |quote| Some(json(&GasOracle::new(quote))) };
+    Document { name: "etherscan_oracle", render: |content| Some(json(&GasOracle::new(content))) };
 pub(super) static GAS_PRICE: Document = Document {
     name: "etherscan_gas_price",
-    render: |quote| Some(json(&ProxyResult::gas_price(quote))),
+    render: |content| Some(json(&ProxyResult::gas_price(content))),
 };
 pub(super) static BLOCK: Document = Document {
     name: "etherscan_block",
-    render: |quote| Some(json(&ProxyResult::newest_block(quote))),
+    render: |content| Some(json(&ProxyResult::newest_block(content))),
 };
 
 /// Response of the gas oracle.
@@ -64,28 +64,28 @@ struct OracleResult {
 
 impl GasOracle {
     /// Etherscan's meaning: prices of one number, and the base fee of the next block.
-    pub(crate) fn new(quote: &Quote) -> Self {
-        Self::with_prices(quote, quote.prices(), quote.next_base_fee())
+    pub(crate) fn new(content: &DocumentContent) -> Self {
+        Self::with_prices(content, content.prices(), content.next_base_fee())
     }
 
     /// Safe's meaning. Safe offers `FastGasPrice` as max fee, and the difference from `suggestBaseFee` as tip. So that its
     /// transaction has the fees of the high tier, the prices are the max fees over the suggested base fee.
-    pub(crate) fn for_safe(quote: &Quote) -> Self {
-        let max_fees = quote.tiers().map(|tier| tier.max_fee_per_gas);
-        Self::with_prices(quote, max_fees, quote.market.suggestion.base_fee_per_gas)
+    pub(crate) fn for_safe(content: &DocumentContent) -> Self {
+        let max_fees = content.tiers().map(|tier| tier.max_fee_per_gas);
+        Self::with_prices(content, max_fees, content.market.suggestion.base_fee_per_gas)
     }
 
-    fn with_prices(quote: &Quote, prices: Tiers<u128>, base_fee: u128) -> Self {
+    fn with_prices(content: &DocumentContent, prices: Tiers<u128>, base_fee: u128) -> Self {
         const RATIOS: usize = 5;
-        let skipped = quote.blocks.len().saturating_sub(RATIOS);
-        let newest = quote.blocks.iter().skip(skipped);
+        let skipped = content.blocks.len().saturating_sub(RATIOS);
+        let newest = content.blocks.iter().skip(skipped);
         let ratios = newest.map(|block| block.gas_used_ratio.unwrap_or(f64::NAN).to_string());
         let prices = prices.map(Gwei);
         Self {
             status: "1",
             message: "OK",
             result: OracleResult {
-                last_block: quote.newest_block.to_string(),
+                last_block: content.newest_block.to_string(),
                 safe_gas_price: prices.low,
                 propose_gas_price: prices.medium,
                 fast_gas_price: prices.high,
@@ -127,16 +127,16 @@ struct NewestBlock {
 
 impl ProxyResult {
     /// Answer to `eth_gasPrice`.
-    pub(crate) fn gas_price(quote: &Quote) -> Self {
-        let gas_price = format!("{:#x}", quote.prices().medium);
+    pub(crate) fn gas_price(content: &DocumentContent) -> Self {
+        let gas_price = format!("{:#x}", content.prices().medium);
         Self { jsonrpc: "2.0", id: 73, result: ProxyValue::GasPrice(gas_price) }
     }
 
     /// Answer to `eth_getBlockByNumber` with the tag `latest`.
-    pub(crate) fn newest_block(quote: &Quote) -> Self {
+    pub(crate) fn newest_block(content: &DocumentContent) -> Self {
         let block = NewestBlock {
-            number: format!("{:#x}", quote.newest_block),
-            base_fee_per_gas: format!("{:#x}", quote.newest_base_fee()),
+            number: format!("{:#x}", content.newest_block),
+            base_fee_per_gas: format!("{:#x}", content.newest_base_fee()),
         };
         Self { jsonrpc: "2.0", id: 1, result: ProxyValue::Block(block) }
     }

@@ -7,10 +7,10 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::content::DocumentContent;
 use super::documents::{Document, Documents, json};
 use super::gwei::GweiNumber;
 use super::openapi::ChainIdParam;
-use super::quote::Quote;
 use super::{Format, TAG, no_root_routes};
 use crate::api::extractors::ChainParam;
 use crate::api::openapi::components::{
@@ -27,7 +27,7 @@ pub(crate) const FORMAT: Format = Format {
 };
 
 pub(super) static PRICES: Document =
-    Document { name: "flat", render: |quote| Some(json(&FlatPrices::new(quote))) };
+    Document { name: "flat", render: |content| Some(json(&FlatPrices::new(content))) };
 
 /// Prices per gas by speed, for transactions without a separate tip.
 #[derive(Serialize, ToSchema)]
@@ -46,8 +46,8 @@ pub(crate) struct FlatPrices {
 }
 
 impl FlatPrices {
-    pub(crate) fn new(quote: &Quote) -> Self {
-        let prices = quote.prices().map(GweiNumber);
+    pub(crate) fn new(content: &DocumentContent) -> Self {
+        let prices = content.prices().map(GweiNumber);
         Self {
             slow: prices.low,
             standard: prices.medium,

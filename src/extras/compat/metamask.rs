@@ -13,10 +13,10 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::content::DocumentContent;
 use super::documents::{Document, Documents, json};
 use super::gwei::Gwei;
 use super::openapi::{ApiKeyPath, ChainIdParam};
-use super::quote::Quote;
 use super::{Format, TAG};
 use crate::api::extractors::{ChainParam, find_chain};
 use crate::api::openapi::components::{
@@ -48,19 +48,21 @@ pub(crate) const FORMAT: Format = Format {
     examples: &[(FEES_PATH, &FEES), (FEES_PATH_WITH_KEY, &FEES), (PRICES_PATH, &PRICES)],
 };
 
-pub(super) static FEES: Document =
-    Document { name: "metamask_fees", render: |quote| Some(json(&SuggestedGasFees::new(quote))) };
+pub(super) static FEES: Document = Document {
+    name: "metamask_fees",
+    render: |content| Some(json(&SuggestedGasFees::new(content))),
+};
 pub(super) static PRICES: Document =
-    Document { name: "metamask_prices", render: |quote| Some(json(&GasPrices::new(quote))) };
+    Document { name: "metamask_prices", render: |content| Some(json(&GasPrices::new(content))) };
 
 /// Suggested fees as MetaMask reads them.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = MetamaskFees)]
 pub(crate) struct SuggestedGasFees {
-    low: Level,
-    medium: Level,
-    high: Level,
+    low: SuggestedTier,
+    medium: SuggestedTier,
+    high: SuggestedTier,
     /// Base fee of the next block.
     estimated_base_fee: Gwei,
     /// Share of the blocks in the fee history whose base fee is below that of the next one.
@@ -86,7 +88,7 @@ pub(crate) struct SuggestedGasFees {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = MetamaskLevel)]
-struct Level {
+struct SuggestedTier {
     /// The tip.
     suggested_max_priority_fee_per_gas: Gwei,
     suggested_max_fee_per_gas: Gwei,
@@ -107,9 +109,9 @@ enum Direction {
 }
 
 impl SuggestedGasFees {
-    pub(crate) fn new(quote: &Quote) -> Self {
-        let levels = quote.tiers().map(|tier| Level::new(quote, tier));
-        let rewards = quote.rewards();
+    pub(crate) fn new(content: &DocumentContent) -> Self {
+        let levels = content.tiers().map(|tier| SuggestedTier::new(content, tier));
+        let rewards = content.rewards();
         let latest = rewards.iter().min().zip(rewards.iter().max());
         let latest = latest.map(|(lowest, highest)| [*lowest, *highest]);
         let range = |range: Option<[u128; 2]>| range.into_iter().flatten().map(Gwei).collect();
@@ -117,13 +119,13 @@ impl SuggestedGasFees {
             low: levels.low,
             medium: levels.medium,
             high: levels.high,
-            estimated_base_fee: Gwei(quote.next_base_fee()),
-            network_congestion: rounded(quote.ranges.cheaper_share),
+            estimated_base_fee: Gwei(content.next_base_fee()),
+            network_congestion: rounded(content.ranges.cheaper_share),
             latest_priority_fee_range: range(latest),
-            historical_priority_fee_range: range(quote.ranges.reward),
-            historical_base_fee_range: quote.ranges.base_fee.map(Gwei),
+            historical_priority_fee_range: range(content.ranges.reward),
+            historical_base_fee_range: content.ranges.base_fee.map(Gwei),
             priority_fee_trend: reward_trend(&rewards).into(),
-            base_fee_trend: quote.market.base_fee_trend.into(),
+            base_fee_trend: content.market.base_fee_trend.into(),
             version: "0.0.1",
         }
     }
@@ -135,9 +137,9 @@ fn rounded(share: f64) -> f64 {
     (share * STEPS).round() / STEPS
 }
 
-impl Level {
-    fn new(quote: &Quote, tier: Tier) -> Self {
-        let waits = quote.wait_times(tier);
+impl SuggestedTier {
+    fn new(content: &DocumentContent, tier: Tier) -> Self {
+        let waits = content.wait_times(tier);
         let milliseconds = |wait: std::time::Duration| u32::try_from(wait.as_millis());
         Self {
             suggested_max_priority_fee_per_gas: Gwei(tier.max_priority_fee_per_gas),
@@ -183,8 +185,8 @@ pub(crate) struct GasPrices {
 }
 
 impl GasPrices {
-    pub(crate) fn new(quote: &Quote) -> Self {
-        let prices = quote.prices().map(Gwei);
+    pub(crate) fn new(content: &DocumentContent) -> Self {
+        let prices = content.prices().map(Gwei);
         Self { safe: prices.low, propose: prices.medium, fast: prices.high }
     }
 }

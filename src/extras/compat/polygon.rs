@@ -10,10 +10,10 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::content::DocumentContent;
 use super::documents::{Document, Documents, json};
 use super::gwei::GweiNumber;
 use super::openapi::ChainIdParam;
-use super::quote::Quote;
 use super::{Format, TAG, no_root_routes};
 use crate::api::extractors::ChainParam;
 use crate::api::openapi::components::{
@@ -31,7 +31,7 @@ pub(crate) const FORMAT: Format = Format {
 };
 
 pub(super) static FEES: Document =
-    Document { name: "polygon", render: |quote| Some(json(&GasStation::new(quote))) };
+    Document { name: "polygon", render: |content| Some(json(&GasStation::new(content))) };
 
 /// Fees by speed as Polygon's gas station has them.
 #[derive(Serialize, ToSchema)]
@@ -64,15 +64,15 @@ struct Fees {
 }
 
 impl GasStation {
-    pub(crate) fn new(quote: &Quote) -> Self {
-        let fees = quote.tiers().map(Fees::from);
+    pub(crate) fn new(content: &DocumentContent) -> Self {
+        let fees = content.tiers().map(Fees::from);
         Self {
             safe_low: fees.low,
             standard: fees.medium,
             fast: fees.high,
-            estimated_base_fee: GweiNumber(quote.next_base_fee()),
-            block_time: seconds(quote.block_time),
-            block_number: quote.newest_block,
+            estimated_base_fee: GweiNumber(content.next_base_fee()),
+            block_time: seconds(content.block_time),
+            block_number: content.newest_block,
         }
     }
 }

@@ -9,10 +9,10 @@ use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::content::DocumentContent;
 use super::documents::{Document, Documents, json};
 use super::gwei::Gwei;
 use super::openapi::ChainIdParam;
-use super::quote::Quote;
 use super::{Format, TAG, no_root_routes};
 use crate::api::extractors::ChainParam;
 use crate::api::openapi::components::{
@@ -30,7 +30,7 @@ pub(crate) const FORMAT: Format = Format {
 };
 
 pub(super) static FEES: Document =
-    Document { name: "rrelayer", render: |quote| Some(json(&GasEstimate::new(quote))) };
+    Document { name: "rrelayer", render: |content| Some(json(&GasEstimate::new(content))) };
 
 /// Fees by speed as rrelayer reads them.
 #[derive(Serialize, ToSchema)]
@@ -65,29 +65,29 @@ struct Speed {
 }
 
 impl GasEstimate {
-    pub(crate) fn new(quote: &Quote) -> Self {
-        let tiers = quote.tiers();
-        let speeds = tiers.map(|tier| Speed::new(quote, tier));
+    pub(crate) fn new(content: &DocumentContent) -> Self {
+        let tiers = content.tiers();
+        let speeds = tiers.map(|tier| Speed::new(content, tier));
         Self {
             slow: speeds.low,
             medium: speeds.medium,
             fast: speeds.high,
-            super_fast: Speed::new(quote, super_fast(quote, tiers.high)),
+            super_fast: Speed::new(content, super_fast(content, tiers.high)),
         }
     }
 }
 
 /// Returns the high tier with a higher tip over the same base fee.
-fn super_fast(quote: &Quote, high: Tier) -> Tier {
+fn super_fast(content: &DocumentContent, high: Tier) -> Tier {
     let tip = high.max_priority_fee_per_gas;
-    let tip = quote.chain.pricing.high_multiplier.apply(tip).unwrap_or(tip).max(tip);
-    let max_fee_per_gas = quote.market.suggestion.base_fee_per_gas.saturating_add(tip);
+    let tip = content.chain.pricing.high_multiplier.apply(tip).unwrap_or(tip).max(tip);
+    let max_fee_per_gas = content.market.suggestion.base_fee_per_gas.saturating_add(tip);
     Tier { max_priority_fee_per_gas: tip, max_fee_per_gas }
 }
 
 impl Speed {
-    fn new(quote: &Quote, tier: Tier) -> Self {
-        let waits = quote.has_outcomes().then(|| quote.wait_times(tier));
+    fn new(content: &DocumentContent, tier: Tier) -> Self {
+        let waits = content.has_outcomes().then(|| content.wait_times(tier));
         Self {
             suggested_max_priority_fee_per_gas: Gwei(tier.max_priority_fee_per_gas),
             suggested_max_fee_per_gas: Gwei(tier.max_fee_per_gas),

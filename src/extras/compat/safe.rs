@@ -22,7 +22,7 @@ pub(crate) const FORMAT: Format = Format {
 };
 
 pub(super) static ORACLE: Document =
-    Document { name: "safe", render: |quote| Some(json(&GasOracle::for_safe(quote))) };
+    Document { name: "safe", render: |content| Some(json(&GasOracle::for_safe(content))) };
 
 /// High tier in Etherscan's format, for Safe
 ///

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::quote::{Quote, Ranges};
+use super::content::{DocumentContent, Ranges};
 use super::*;
 use crate::config::{Chain, Config};
 use crate::fees::{
@@ -29,18 +29,18 @@ fn chain(more: &str) -> Chain {
     Config::from_toml(&text, &[]).unwrap().chains.remove(0)
 }
 
-/// Prices the blocks, and returns what `read` returns of the quote.
-fn with_quote<T>(
+/// Prices the blocks, and returns what `read` returns of the content.
+fn with_content<T>(
     chain: &Chain,
     blocks: &[Block],
     next_base_fee: u128,
-    read: impl FnOnce(&Quote) -> T,
+    read: impl FnOnce(&DocumentContent) -> T,
 ) -> T {
     let history = FeeHistory::new(100, blocks.to_vec(), Some(next_base_fee)).unwrap();
     let parameters = ChainParameters::without_header(&chain.pricing);
     let market = fees::price(&history, &chain.pricing, &parameters).unwrap();
     let base_fees: Vec<u128> = blocks.iter().map(|block| block.base_fee).collect();
-    read(&Quote {
+    read(&DocumentContent {
         chain,
         market: &market,
         prices: SinglePrices::new(&market, &base_fees),
@@ -57,16 +57,16 @@ fn with_tip(tip: u128) -> Tier {
     Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: GWEI + tip }
 }
 
-fn document(quote: &Quote, document: &Document) -> Value {
-    serde_json::from_slice(&(document.render)(quote).unwrap()).unwrap()
+fn document(content: &DocumentContent, document: &Document) -> Value {
+    serde_json::from_slice(&(document.render)(content).unwrap()).unwrap()
 }
 
 #[test]
 fn the_longest_wait_follows_the_longest_run_of_refusing_blocks() {
     let rewards = [Some(1), Some(5), Some(5), None, Some(1), Some(9), Some(2)];
     let blocks_longest = |tip: u128| {
-        with_quote(&chain(""), &blocks(&rewards), GWEI, |quote| {
-            let waits = quote.wait_times(with_tip(tip * GWEI));
+        with_content(&chain(""), &blocks(&rewards), GWEI, |content| {
+            let waits = content.wait_times(with_tip(tip * GWEI));
             assert_eq!(waits.shortest, Duration::from_millis(1500));
             waits.longest.as_millis() / 1500
         })
@@ -75,8 +75,8 @@ fn the_longest_wait_follows_the_longest_run_of_refusing_blocks() {
     for (tip, expected) in [(0, 8), (1, 4), (2, 4), (4, 4), (5, 2), (9, 2), (100, 2)] {
         assert_eq!(blocks_longest(tip), expected, "{tip}");
     }
-    let all_known = with_quote(&chain(""), &blocks(&[Some(1); 3]), GWEI, |quote| {
-        [GWEI, GWEI - 1].map(|tip| quote.wait_times(with_tip(tip)).longest)
+    let all_known = with_content(&chain(""), &blocks(&[Some(1); 3]), GWEI, |content| {
+        [GWEI, GWEI - 1].map(|tip| content.wait_times(with_tip(tip)).longest)
     });
     assert_eq!(all_known, [Duration::from_millis(1500), Duration::from_secs(6)]);
 }
@@ -84,28 +84,28 @@ fn the_longest_wait_follows_the_longest_run_of_refusing_blocks() {
 #[test]
 fn a_confidence_is_the_share_of_blocks_that_would_include_the_fees() {
     let rewards = [Some(1), Some(2), Some(3), None];
-    with_quote(&chain(""), &blocks(&rewards), GWEI, |quote| {
-        let confidences = [0, 1, 2, 3, 9].map(|tip| quote.confidence(with_tip(tip * GWEI)));
+    with_content(&chain(""), &blocks(&rewards), GWEI, |content| {
+        let confidences = [0, 1, 2, 3, 9].map(|tip| content.confidence(with_tip(tip * GWEI)));
         assert_eq!(confidences, [Some(1), Some(33), Some(66), Some(99), Some(99)]);
         // The max fee leaves less than the tip, or does not cover the base fee.
         let with_max_fee = |max_fee_per_gas| {
             let fees = Tier { max_fee_per_gas, ..with_tip(9 * GWEI) };
-            (quote.confidence(fees), quote.wait_times(fees).longest.as_millis() / 1500)
+            (content.confidence(fees), content.wait_times(fees).longest.as_millis() / 1500)
         };
         assert_eq!(with_max_fee(3 * GWEI), (Some(66), 3));
         assert_eq!(with_max_fee(GWEI - 1), (Some(1), 5));
     });
     let floor = "pricing.priority_fee_floor = \"1 gwei\"";
-    with_quote(&chain(floor), &blocks(&[None; 3]), GWEI, |quote| {
-        assert_eq!(quote.confidence(with_tip(GWEI)), None);
-        assert!((blocknative::PRICES.render)(quote).is_none());
+    with_content(&chain(floor), &blocks(&[None; 3]), GWEI, |content| {
+        assert_eq!(content.confidence(with_tip(GWEI)), None);
+        assert!((blocknative::PRICES.render)(content).is_none());
     });
 }
 
 #[test]
 fn metamask_gets_times_in_milliseconds_and_rrelayer_in_seconds_rounded_up() {
-    with_quote(&chain(""), &blocks(&[Some(2); 20]), GWEI, |quote| {
-        let fees = document(quote, &metamask::FEES);
+    with_content(&chain(""), &blocks(&[Some(2); 20]), GWEI, |content| {
+        let fees = document(content, &metamask::FEES);
         let expected = json!({
             "suggestedMaxPriorityFeePerGas": "2", "suggestedMaxFeePerGas": "4",
             "minWaitTimeEstimate": 1500, "maxWaitTimeEstimate": 1500,
@@ -116,18 +116,18 @@ fn metamask_gets_times_in_milliseconds_and_rrelayer_in_seconds_rounded_up() {
             "suggestedMaxPriorityFeePerGas": "2.88", "suggestedMaxFeePerGas": "4.88",
             "minWaitTimeEstimate": 2, "maxWaitTimeEstimate": 2,
         });
-        assert_eq!(document(quote, &rrelayer::FEES)["superFast"], speed);
+        assert_eq!(document(content, &rrelayer::FEES)["superFast"], speed);
         // A reader takes whole seconds.
-        assert_eq!(document(quote, &polygon::FEES)["blockTime"].to_string(), "2");
-        assert_eq!(document(quote, &blocknative::PRICES)["msSinceLastBlock"], 250);
+        assert_eq!(document(content, &polygon::FEES)["blockTime"].to_string(), "2");
+        assert_eq!(document(content, &blocknative::PRICES)["msSinceLastBlock"], 250);
     });
 }
 
 #[test]
 fn trends_compare_the_newest_rewards_with_all() {
     let trend = |rewards: &[Option<u128>]| {
-        with_quote(&chain(""), &blocks(rewards), GWEI, |quote| {
-            document(quote, &metamask::FEES)["priorityFeeTrend"].clone()
+        with_content(&chain(""), &blocks(rewards), GWEI, |content| {
+            document(content, &metamask::FEES)["priorityFeeTrend"].clone()
         })
     };
     let mut rewards = vec![Some(10); 20];
@@ -143,21 +143,21 @@ fn trends_compare_the_newest_rewards_with_all() {
 fn a_price_of_one_number_covers_a_base_fee_above_the_max_fee() {
     // The average doubles to 2 gwei, and the next block already costs 5: after 2 and 5 full blocks 1.125 times as much.
     let two_lines = chain("pricing.base_fee_change_denominator = 8");
-    with_quote(&two_lines, &blocks(&[Some(2); 20]), 5 * GWEI, |quote| {
-        let prices = document(quote, &metamask::PRICES);
+    with_content(&two_lines, &blocks(&[Some(2); 20]), 5 * GWEI, |content| {
+        let prices = document(content, &metamask::PRICES);
         let expected = json!({
             "SafeGasPrice": "6.328125", "ProposeGasPrice": "6.328125", "FastGasPrice": "9.010162354",
         });
         assert_eq!(prices, expected);
-        let gas_price = document(quote, &etherscan::GAS_PRICE);
+        let gas_price = document(content, &etherscan::GAS_PRICE);
         assert_eq!(gas_price["result"], format!("{:#x}", 6_328_125_000_u64));
-        let flat = document(quote, &flat::PRICES);
+        let flat = document(content, &flat::PRICES);
         for (speed, price) in
             [("slow", "6.328125"), ("average", "6.328125"), ("fast", "9.010162354")]
         {
             assert_eq!(flat[speed].to_string(), price, "{speed}");
         }
-        let levels = document(quote, &blocknative::PRICES);
+        let levels = document(content, &blocknative::PRICES);
         let level = &levels["blockPrices"][0]["estimatedPrices"][0];
         assert_eq!(
             (level["price"].to_string(), levels["maxPrice"].to_string()),
@@ -174,15 +174,15 @@ fn a_legacy_chain_has_its_gas_price_everywhere() {
     for block in &mut window {
         block.base_fee = 0;
     }
-    with_quote(&chain(""), &window, 0, |quote| {
-        let fees = document(quote, &metamask::FEES);
+    with_content(&chain(""), &window, 0, |content| {
+        let fees = document(content, &metamask::FEES);
         assert_eq!(fees["medium"]["suggestedMaxFeePerGas"], "3");
         assert_eq!(fees["estimatedBaseFee"], "0");
-        assert_eq!(document(quote, &metamask::PRICES)["ProposeGasPrice"], "3");
-        let gas_price = document(quote, &etherscan::GAS_PRICE)["result"].clone();
+        assert_eq!(document(content, &metamask::PRICES)["ProposeGasPrice"], "3");
+        let gas_price = document(content, &etherscan::GAS_PRICE)["result"].clone();
         assert_eq!(gas_price, format!("{:#x}", 3 * GWEI));
-        assert_eq!(document(quote, &safe::ORACLE)["result"]["suggestBaseFee"], "0");
-        assert_eq!(document(quote, &flat::PRICES)["standard"], 3);
+        assert_eq!(document(content, &safe::ORACLE)["result"]["suggestBaseFee"], "0");
+        assert_eq!(document(content, &flat::PRICES)["standard"], 3);
     });
 }
 
@@ -191,8 +191,8 @@ fn unknown_ratios_are_not_a_number() {
     let mut window = blocks(&[Some(3); 7]);
     window[3].gas_used_ratio = None;
     window[6].gas_used_ratio = Some(0.0);
-    with_quote(&chain(""), &window, GWEI, |quote| {
-        let oracle = document(quote, &etherscan::ORACLE);
+    with_content(&chain(""), &window, GWEI, |content| {
+        let oracle = document(content, &etherscan::ORACLE);
         assert_eq!(oracle["result"]["gasUsedRatio"], "0.5,NaN,0.5,0.5,0");
     });
 }
@@ -228,9 +228,9 @@ fn a_document_is_rendered_once_per_snapshot() {
     static RENDERED: AtomicUsize = AtomicUsize::new(0);
     static COUNTED: Document = Document {
         name: "counted",
-        render: |quote| {
+        render: |content| {
             RENDERED.fetch_add(1, Ordering::Relaxed);
-            Some(documents::json(&quote.newest_block))
+            Some(documents::json(&content.newest_block))
         },
     };
     let (store, mut publishers) = ChainStore::new(&[chain("")]);

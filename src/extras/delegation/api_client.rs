@@ -17,7 +17,7 @@ use super::LookupError;
 use super::budget::RateBudget;
 use super::lookup::{DelegationLookup, LookupKind};
 use super::registry::Direction;
-use super::section::{Delegation, DelegationSource};
+use super::section::{DelegationSection, DelegationSource};
 use crate::assembly::SharedRateLimit;
 use crate::extras::verification::proxy;
 use crate::extras::verification::proxy::{BodyError, Proxy, ProxyError, ProxyRequest, collect};
@@ -90,7 +90,7 @@ impl ApiClient {
     ///
     /// Fails if the TLS backend cannot start.
     pub(crate) fn new(
-        config: &Delegation,
+        config: &DelegationSection,
         memory: &MemoryBudget,
         shared_budget: Option<Arc<dyn SharedRateLimit>>,
         metrics: &Metrics,

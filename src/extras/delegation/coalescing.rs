@@ -126,14 +126,16 @@ mod tests {
 
     use super::*;
     use crate::extras::delegation::lookup::{LookupBlock, LookupKind};
-    use crate::extras::delegation::section::Delegation;
+    use crate::extras::delegation::section::DelegationSection;
     use crate::http::client_limits::ClientHandle;
     use crate::observe::memory_budget::MemoryBudget;
 
     #[test]
     fn request_during_shutdown_fails_at_once() {
-        let config =
-            Delegation { api_url: "http://127.0.0.1:9".parse().unwrap(), ..Delegation::default() };
+        let config = DelegationSection {
+            api_url: "http://127.0.0.1:9".parse().unwrap(),
+            ..DelegationSection::default()
+        };
         let api = ApiClient::new(&config, &MemoryBudget::new(0), None, &Metrics::new()).unwrap();
         let client = CoalescingClient::new(api, Duration::ZERO, &Metrics::new());
         let kind = LookupKind::List { address: Address::ZERO, direction: None };

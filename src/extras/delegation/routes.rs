@@ -29,7 +29,7 @@ use super::openapi::{
     LookupHeaders, LookupQuery, Rights, TokenQuery, Uint256,
 };
 use super::registry::{Check, CheckScope, Direction};
-use super::section::{Delegation as Section, DelegationSource};
+use super::section::{DelegationSection, DelegationSource};
 use super::{
     ApiResponse, Caller, DelegationLookup, Delegations, LookupBlock, LookupError, LookupKind,
     LookupResponse, PreparedTransaction, X_API_KEY,
@@ -60,7 +60,11 @@ const LIST_PATH: &str = "/registry/v2/{address}";
 const TRANSACTIONS_PATH: &str = "/v1/{chain}/delegations/transactions";
 
 /// Adds the routes; `None`: what says which key switches them on.
-pub(super) fn add(routes: &mut PublicRoutes, config: &Section, delegations: Option<Delegations>) {
+pub(super) fn add(
+    routes: &mut PublicRoutes,
+    config: &DelegationSection,
+    delegations: Option<Delegations>,
+) {
     routes.add_example_problems(
         [LookupError::RegistryAbsent, LookupError::TooManyDelegations].map(Problem::from),
     );
@@ -110,7 +114,7 @@ fn relaxed_schema(schema: RefOr<Schema>) -> RefOr<Schema> {
         let number = ObjectBuilder::new().schema_type(Type::Number).minimum(Some(0));
         AnyOfBuilder::new().item(amount).item(number).into()
     } else if matches!(schema, RefOr::T(Schema::Array(_))) {
-        let known = schema_ref::<super::wire::Delegation>();
+        let known = schema_ref::<super::wire::DelegationBody>();
         let items = AnyOfBuilder::new().item(known).item(ObjectBuilder::new());
         ArrayBuilder::new().items(items).into()
     } else {
@@ -152,7 +156,7 @@ fn write_examples(document: &mut OpenApi, example: &ExampleChain, registry: Addr
     ),
     responses(
         CommonErrors, UpstreamErrors,
-        (status = 200, description = "The delegations.", body = Vec<super::wire::Delegation>,
+        (status = 200, description = "The delegations.", body = Vec<super::wire::DelegationBody>,
             headers(("X-Delegation-Source"), ("Cache-Control"), ("Age"), ("Vary"))),
     )
 )]

@@ -19,7 +19,7 @@ use crate::config::{Chain, units};
 /// Look-ups of delegations (delegate.xyz).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Delegation {
+pub struct DelegationSection {
     /// Source of look-ups.
     pub source: DelegationSource,
     /// Base URL of the REST API, which has `/registry/v2/…`.
@@ -59,7 +59,7 @@ pub enum DelegationSource {
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey(HeaderValue);
 
-impl Default for Delegation {
+impl Default for DelegationSection {
     fn default() -> Self {
         Self {
             source: DelegationSource::Off,
@@ -73,7 +73,7 @@ impl Default for Delegation {
     }
 }
 
-impl Delegation {
+impl DelegationSection {
     const MAX_IN_FLIGHT: usize = 65_536;
     const MAX_TIME: Duration = Duration::from_hours(1);
 
@@ -91,7 +91,7 @@ impl Delegation {
     }
 }
 
-impl Section for Delegation {
+impl Section for DelegationSection {
     const NAME: &'static str = "delegation";
     const OPTIONAL_KEYS: &'static str = "[delegation]\napi_key = \"key\"\nsource = \"api\"\n";
     const TEXTS: &'static [&'static str] = &["api_key"];
@@ -180,10 +180,10 @@ mod tests {
 
     #[test]
     fn the_built_in_values_are_the_defaults_but_for_the_source() {
-        let built_in = section::built_in::<Delegation>();
+        let built_in = section::built_in::<DelegationSection>();
         assert_eq!(built_in.source, DelegationSource::Api);
-        let without_source = Delegation { source: DelegationSource::Off, ..built_in };
-        assert_eq!(without_source, Delegation::default());
+        let without_source = DelegationSection { source: DelegationSource::Off, ..built_in };
+        assert_eq!(without_source, DelegationSection::default());
     }
 
     #[test]
@@ -213,7 +213,7 @@ mod tests {
         for (line, expected) in cases {
             let text = format!("[delegation]\n{line}");
             assert_eq!(
-                section::error_of::<Delegation>(&text),
+                section::error_of::<DelegationSection>(&text),
                 format!("delegation.{expected}"),
                 "{line}"
             );

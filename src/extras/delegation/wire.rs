@@ -10,7 +10,8 @@ use super::registry;
 /// token ids as decimal strings; `null` if the type has none.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Delegation {
+#[schema(as = Delegation)]
+pub(crate) struct DelegationBody {
     #[serde(with = "DelegationType")]
     #[schema(value_type = DelegationType)]
     r#type: registry::DelegationType,
@@ -42,7 +43,7 @@ enum DelegationType {
     Erc1155,
 }
 
-impl From<&registry::Delegation> for Delegation {
+impl From<&registry::Delegation> for DelegationBody {
     fn from(delegation: &registry::Delegation) -> Self {
         let decimal = |number: Option<U256>| number.map(|number| number.to_string());
         Self {

@@ -44,11 +44,11 @@ use state_scope::StateScope;
 /// Reads of all chains. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Reads {
-    inner: Arc<Inner>,
+    all: Arc<AllChains>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct AllChains {
     limits: Rpc,
     memory: MemoryBudget,
     store: store::ChainStore,
@@ -183,37 +183,37 @@ impl Reads {
             };
         let chains: Vec<_> = store.chains().iter().zip(upstreams).map(chain_reads).collect();
         let (limits, store) = (limits.clone(), store.clone());
-        Self { inner: Arc::new(Inner { limits, memory: memory.clone(), store, chains }) }
+        Self { all: Arc::new(AllChains { limits, memory: memory.clone(), store, chains }) }
     }
 
     /// Returns the configured limits of a request.
     pub(crate) fn limits(&self) -> &Rpc {
-        &self.inner.limits
+        &self.all.limits
     }
 
     /// Returns the budget of the bytes that requests and responses hold.
     pub(crate) fn memory(&self) -> &MemoryBudget {
-        &self.inner.memory
+        &self.all.memory
     }
 
     /// Returns the deadline of a call that arrives now.
     pub(crate) fn deadline(&self) -> Instant {
-        Instant::now() + self.inner.limits.timeout
+        Instant::now() + self.all.limits.timeout
     }
 
     /// Returns all chains, in ascending order of chain id.
     pub(crate) fn chains(&self) -> &[ChainReads] {
-        &self.inner.chains
+        &self.all.chains
     }
 
     /// Returns the reads of the chain with this key or decimal chain id.
     pub(crate) fn chain(&self, key_or_id: &str) -> Option<&ChainReads> {
-        self.inner.chains.get(self.inner.store.index_of(key_or_id)?)
+        self.all.chains.get(self.all.store.index_of(key_or_id)?)
     }
 
     /// Returns the keys of the chains, in ascending order of chain id.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
-        self.inner.store.chains().iter().map(|chain| chain.config().key.as_str())
+        self.all.store.chains().iter().map(|chain| chain.config().key.as_str())
     }
 }
 

@@ -8,14 +8,14 @@ const MEDIAN: f64 = 50.0;
 
 /// Fees that were served.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Quote {
+pub(crate) struct ServedQuote {
     /// Medium and high.
     tiers: [Tier; 2],
     /// True if a configured floor decided the tip or the base fee. By tier.
     is_floor: [bool; 2],
 }
 
-impl Quote {
+impl ServedQuote {
     pub(crate) fn new(market: &Market, pricing: &Pricing) -> Self {
         let floors = market.floors_applied;
         let (medium, high) = (market.suggestion.medium, market.suggestion.high);
@@ -75,7 +75,7 @@ pub(crate) enum TipOutcome {
 
 /// Grades `quote` by the blocks at distances after its head.
 pub(crate) fn grade<'a>(
-    quote: &Quote,
+    quote: &ServedQuote,
     after: impl Fn(usize) -> Option<&'a Block>,
     is_newest: bool,
     pricing: &Pricing,

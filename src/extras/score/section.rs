@@ -9,13 +9,13 @@ use crate::fees::FurtherPercentiles;
 /// Grading of the quotes that were served.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Score {
+pub(crate) struct ScoreSection {
     /// Reward percentiles that quotes are compared with, besides those of a chain's pricing. Polls request them too.
     #[serde(with = "percentiles")]
     pub(crate) percentiles: FurtherPercentiles,
 }
 
-impl Section for Score {
+impl Section for ScoreSection {
     const NAME: &'static str = "score";
     const LISTS: &'static [&'static str] = &["percentiles"];
 

@@ -35,11 +35,11 @@ const VERSION: u32 = 2;
 /// Reader and writer of the file. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct HistoryFile {
-    inner: Arc<Inner>,
+    state: Arc<FileState>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct FileState {
     path: PathBuf,
     trends: Trends,
     /// Number of changes that the file has; `None`: it was not read, or cannot be used. Locked while it is written.
@@ -60,7 +60,7 @@ struct Content {
 
 /// Members that every version has.
 #[derive(Debug, Deserialize)]
-struct Header {
+struct FileHeader {
     #[serde(default)]
     format: String,
     #[serde(default)]
@@ -98,13 +98,13 @@ impl HistoryFile {
         // A link is kept, and the file that it names is replaced.
         let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
         let (trends, written) = (trends.clone(), Mutex::new(None));
-        let inner = Inner { path, trends, written, log: LogOnChange::default() };
-        Some(Self { inner: Arc::new(inner) })
+        let state = FileState { path, trends, written, log: LogOnChange::default() };
+        Some(Self { state: Arc::new(state) })
     }
 
     /// Reads the file into the trends. Nothing is written before. Blocks the thread.
     pub(crate) fn restore(&self) {
-        let Inner { path, trends, written, .. } = &*self.inner;
+        let FileState { path, trends, written, .. } = &*self.state;
         let shown = path.display().to_string();
         match read(path).and_then(|content| content.map(|it| restore(&it, trends)).transpose()) {
             Ok(None) => tracing::info!(path = shown, "history file does not exist yet"),
@@ -145,7 +145,7 @@ impl HistoryFile {
     }
 
     fn save_blocking(&self) -> bool {
-        let Inner { path, trends, written, log } = &*self.inner;
+        let FileState { path, trends, written, log } = &*self.state;
         let mut written = written.lock();
         let changes = count_changes(trends);
         // A file that cannot be used is not written.
@@ -191,7 +191,7 @@ fn read(path: &Path) -> Result<Option<Content>, Unusable> {
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > MAX_BYTES {
         return Err(Unusable::TooLarge);
     }
-    let header: Header = serde_json::from_slice(&bytes).map_err(|_| Unusable::Damaged)?;
+    let header: FileHeader = serde_json::from_slice(&bytes).map_err(|_| Unusable::Damaged)?;
     if header.format != FORMAT {
         return Err(Unusable::Foreign);
     }

@@ -49,11 +49,11 @@ use crate::observe::traces::Span;
 /// Proxy to one upstream. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Proxy {
-    inner: Arc<Inner>,
+    upstream: Arc<ProxyUpstream>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct ProxyUpstream {
     http: reqwest::Client,
     url: UpstreamUrl,
     timeout: Duration,
@@ -220,8 +220,9 @@ impl Proxy {
         let proxy_metrics = ProxyMetrics::new(name, metrics);
         let permits = Arc::new(Semaphore::new(max_in_flight.get()));
         let max_per_client = (max_in_flight.get() / 4).max(1);
-        let inner = Inner { http, url, timeout, permits, max_per_client, metrics: proxy_metrics };
-        Ok(Self { inner: Arc::new(inner) })
+        let upstream =
+            ProxyUpstream { http, url, timeout, permits, max_per_client, metrics: proxy_metrics };
+        Ok(Self { upstream: Arc::new(upstream) })
     }
 
     /// Creates the proxy to the verification service; `None` if none is configured.
@@ -257,9 +258,10 @@ impl Proxy {
         let body = body.map(|body| CancellableBody::new(body, cancel_body.clone()));
         let body = body.map(reqwest::Body::wrap);
         // If the client disconnects, this future is dropped and the guard counts it.
-        let outcome_guard = self.inner.metrics.start_request();
+        let proxy_metrics = &self.upstream.metrics;
+        let outcome_guard = proxy_metrics.start_request();
         let mut span =
-            Span::for_upstream_request(&proxy_request.method, self.inner.metrics.upstream_name());
+            Span::for_upstream_request(&proxy_request.method, proxy_metrics.upstream_name());
         let result = self.try_forward(proxy_request, body, cancel_body.drop_guard()).await;
         match &result {
             Ok(answer) => span.record_status(answer.status()),
@@ -275,19 +277,19 @@ impl Proxy {
         body: Option<reqwest::Body>,
         cancel_body: DropGuard,
     ) -> Result<Response<UpstreamBody>, ProxyError> {
-        let inner = &*self.inner;
-        let url = target_url(&inner.url, proxy_request)?;
-        let permit = Arc::clone(&inner.permits).try_acquire_owned();
+        let upstream = &*self.upstream;
+        let url = target_url(&upstream.url, proxy_request)?;
+        let permit = Arc::clone(&upstream.permits).try_acquire_owned();
         let permit = permit.map_err(|_| ProxyError::Overloaded)?;
         let client_permit =
-            proxy_request.client.acquire(LongRequestKind::Forwarded, inner.max_per_client);
+            proxy_request.client.acquire(LongRequestKind::Forwarded, upstream.max_per_client);
         let in_flight = InFlightPermit {
             _permit: permit,
             _client_permit: client_permit.map_err(|_| ProxyError::TooManyPerClient)?,
             _cancel_body: cancel_body,
         };
         let allowed = REQUEST_HEADERS.iter().chain(proxy_request.credentials);
-        let request = inner.http.request(proxy_request.method.clone(), url);
+        let request = upstream.http.request(proxy_request.method.clone(), url);
         let mut request = request.headers(filter_headers(proxy_request.headers, allowed));
         if let Some(body) = body {
             if body.size_hint().exact() == Some(0) {
@@ -297,11 +299,11 @@ impl Proxy {
             }
             request = request.body(body);
         }
-        let deadline = Instant::now() + inner.timeout;
+        let deadline = Instant::now() + upstream.timeout;
         let mut response = self.with_deadline(deadline, request.send()).await?;
         let status = response.status();
         if status.is_informational() {
-            inner.metrics.log_failure(ProxyError::InvalidResponse, None);
+            upstream.metrics.log_failure(ProxyError::InvalidResponse, None);
             return Err(ProxyError::InvalidResponse);
         }
         let mut headers = filter_headers(response.headers(), &RESPONSE_HEADERS);
@@ -327,7 +329,7 @@ impl Proxy {
             headers.extend(filter_headers(response.headers(), [&header::CONTENT_LENGTH]));
         }
         let upstream_body = upstream_body.unwrap_or_else(|| {
-            let truncated = inner.metrics.truncated();
+            let truncated = upstream.metrics.truncated();
             response_body::streamed(chunks, Rest::new(response, deadline, in_flight, truncated))
         });
         let mut response = Response::new(upstream_body);
@@ -342,7 +344,7 @@ impl Proxy {
         deadline: Instant,
         step: impl Future<Output = Result<T, reqwest::Error>>,
     ) -> Result<T, ProxyError> {
-        let proxy_metrics = &self.inner.metrics;
+        let proxy_metrics = &self.upstream.metrics;
         let error = match timeout_at(deadline, step).await {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(error)) => error,

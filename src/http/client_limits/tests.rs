@@ -122,12 +122,12 @@ fn idle_clients_are_removed_once_their_rate_limit_has_refilled() {
     // At five hundred requests a second, a thousand refill in two seconds.
     let now = Instant::now();
     clients.remove_idle(now + Duration::from_millis(1900));
-    assert_eq!(clients.inner.table.lock().len(), 256);
+    assert_eq!(clients.limits.table.lock().len(), 256);
     clients.remove_idle(now + Duration::from_secs(3));
-    assert_eq!(clients.inner.table.lock().len(), 1);
+    assert_eq!(clients.limits.table.lock().len(), 1);
     drop(peer);
     clients.remove_idle(Instant::now() + Duration::from_secs(3));
-    assert_eq!(clients.inner.table.lock().len(), 0);
+    assert_eq!(clients.limits.table.lock().len(), 0);
 }
 
 #[test]

@@ -149,8 +149,8 @@ fn both_configured_percentiles_are_used() {
     let all = all_estimators(&pricing);
     let [medium, high, ..] = all.as_slice() else { panic!("two tiers") };
     let at = |estimator: &Estimator| estimator.quote(recording.history_at(2).unwrap()).unwrap();
-    assert_eq!(at(medium), Quote { tip: Some(3), base_fee: Some(22) });
-    assert_eq!(at(high), Quote { tip: Some(8), base_fee: Some(22) });
+    assert_eq!(at(medium), EstimatorQuote { tip: Some(3), base_fee: Some(22) });
+    assert_eq!(at(high), EstimatorQuote { tip: Some(8), base_fee: Some(22) });
 }
 
 #[test]

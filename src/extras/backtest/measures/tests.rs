@@ -28,7 +28,7 @@ fn score_one(recording: &Recording, tip: Option<u128>, base_fee: Option<u128>) -
         shows_next_base_fee: true,
     };
     let mut tally = ScoreTally::default();
-    evaluator.evaluate(Quote { tip, base_fee }, 0, &mut tally);
+    evaluator.evaluate(EstimatorQuote { tip, base_fee }, 0, &mut tally);
     tally.score("q".into())
 }
 

@@ -171,7 +171,7 @@ fn listed_delegation_has_the_members_of_its_type() {
             [word(0xb2), word(0xa1), hex::encode(claim_rights()), word(0xc3), word(7)].concat();
         let returned = [&word(32), &word(1), &word(kind), &words, amount].concat();
         let listed = Delegation::decode_list(&hex::decode(returned).unwrap()).unwrap();
-        let json: Vec<_> = listed.iter().map(wire::Delegation::from).collect();
+        let json: Vec<_> = listed.iter().map(wire::DelegationBody::from).collect();
         serde_json::to_string(&json).unwrap()
     };
     let expected = |kind: &str, contract: &str, token_id: &str, amount: &str| {

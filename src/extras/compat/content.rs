@@ -8,7 +8,7 @@ use crate::store::{COMPARED_BLOCKS, RecentBlocks, Snapshot};
 
 /// A suggestion, and what was observed of the chain when it was made.
 #[derive(Debug)]
-pub(crate) struct Quote<'a> {
+pub(crate) struct DocumentContent<'a> {
     pub(crate) chain: &'a config::Chain,
     pub(crate) market: &'a Market,
     pub(crate) prices: SinglePrices,
@@ -18,7 +18,7 @@ pub(crate) struct Quote<'a> {
     pub(crate) ranges: Ranges,
     /// Mean time between the newest blocks; the configured block time until enough were seen.
     pub(crate) block_time: Duration,
-    /// Time from the first sight of the newest block to the reply that the quote was made of.
+    /// Time from the first sight of the newest block to the reply that the content was made of.
     pub(crate) head_age: Duration,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct WaitTimes {
     pub(crate) longest: Duration,
 }
 
-impl<'a> Quote<'a> {
+impl<'a> DocumentContent<'a> {
     /// Creates the content of the documents of a snapshot, with the recent blocks that belong to it.
     pub(crate) fn new(
         chain: &'a config::Chain,
