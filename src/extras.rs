@@ -5,15 +5,20 @@
 
 pub mod backtest;
 pub(crate) mod chart;
-pub mod compat;
-pub mod delegation;
+pub(crate) mod compat;
+pub(crate) mod delegation;
 pub mod demo;
 pub(crate) mod pages;
-pub mod replicas;
-pub mod rpc;
-pub mod score;
-pub mod trend;
-pub mod verification;
+pub(crate) mod replicas;
+pub(crate) mod rpc;
+pub(crate) mod score;
+pub(crate) mod trend;
+pub(crate) mod verification;
+
+// Parts that features share. They are no features themselves.
+pub(crate) mod proxy;
+pub(crate) mod reads;
+pub(crate) mod svg;
 
 use crate::assembly::Extra;
 use crate::config::SectionKind;

@@ -8,25 +8,22 @@ mod axes;
 mod badge;
 mod badge_route;
 mod openapi;
-pub(crate) mod palette;
 mod routes;
-mod svg;
 
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::assembly::{Assembly, Extra, Join};
 use crate::config::percentile_numbers;
+use crate::extras::svg::palette::{self, Colour};
+use crate::extras::svg::{Svg, TextStyle, interpolate, text_width, truncated};
 use crate::fees::gwei::{exact_gwei, rounded_gwei};
 use crate::fees::{Block, GasUsedRatios, Pricing, PricingType, Suggestion};
 use crate::observe::metrics::{Counter, metric_set};
 use crate::store::BlockWindow;
-pub(crate) use axes::interpolate;
 use axes::{AmountAxis, BlockAxis};
 pub(crate) use badge::Badge;
-use palette::Colour;
 use routes::ChartRenderer;
-pub(crate) use svg::{Svg, TextStyle, text_width, truncated};
 
 pub(crate) const EXTRA: Extra = Extra::new("chart", Join::Always(join));
 

@@ -35,9 +35,9 @@ pub(crate) use lookup::{DelegationLookup, LookupBlock, LookupKind};
 
 use crate::assembly::{Assembly, Extra, Join, SharedRateLimit, SharedRateLimits};
 use crate::config::SectionKind;
-use crate::extras::rpc::reads;
-use crate::extras::rpc::reads::{ChainReads, ReadError, ReadRejection, Reads};
-use crate::extras::verification::proxy::ProxyError;
+use crate::extras::proxy::ProxyError;
+use crate::extras::reads;
+use crate::extras::reads::{ChainReads, ReadError, ReadRejection, Reads};
 use crate::http::client_limits::ClientHandle;
 use crate::observe::log_on_change::LogOnChange;
 use crate::observe::metrics::{Counter, Metrics, counters, labels, metric_set};
@@ -67,12 +67,12 @@ labels! {
     OutcomeLabels { outcome: &'static str }
 }
 
-/// Adds the look-ups and the transactions, or says which key switches them on. Chains are read through the reads that
-/// JSON-RPC offers.
+/// Adds the look-ups and the transactions, or says which key switches them on. Chains are read through the reads that all
+/// features share.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     assembly.metrics.set::<DelegationMetrics>();
     let config: DelegationSection = assembly.config.section();
-    let reads: Reads = assembly.offered().context("delegation needs the reads of JSON-RPC")?;
+    let reads = Reads::shared(assembly);
     let shared = assembly.offered::<Arc<dyn SharedRateLimits>>();
     let shared = shared.map(|limits| limits.for_api(&config.api_url));
     let delegations = Delegations::new(&config, &reads, shared, &assembly.metrics);
@@ -83,7 +83,7 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
 
 /// Delegation look-ups. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Delegations {
+pub(crate) struct Delegations {
     sources: Arc<LookupSources>,
 }
 
@@ -162,7 +162,7 @@ impl Delegations {
     /// # Errors
     ///
     /// Fails if the TLS backend cannot start.
-    pub fn new(
+    pub(crate) fn new(
         config: &DelegationSection,
         reads: &Reads,
         shared_budget: Option<Arc<dyn SharedRateLimit>>,

@@ -4,10 +4,9 @@
 //! are ignored: every allowed method is a read, which is useless without a response.
 
 mod openapi;
-pub mod reads;
 mod request;
 mod response;
-pub(crate) mod section;
+mod section;
 
 use axum::Extension;
 use axum::extract::rejection::PathRejection;
@@ -15,7 +14,6 @@ use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, StreamExt};
-use prometheus_client::metrics::family::Family;
 use serde_json::json;
 use serde_json::value::RawValue;
 use utoipa::openapi::RefOr;
@@ -30,14 +28,13 @@ use crate::api::openapi::components::{
 use crate::api::openapi::examples::{set_request_example, set_response_example};
 use crate::assembly::{Assembly, Extra, Join};
 use crate::config::SectionKind;
+use crate::extras::reads::{Caller, ChainReads, NodeResponse, Reads};
 use crate::http::chunked_body::Charged;
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::Problem;
 use crate::http::request_body;
 use crate::observe::memory_budget::{MemoryBudget, MemoryExhausted};
-use crate::observe::metrics::{ChainOutcomeLabels, Counter, metric_set};
 use openapi::{RpcCall, RpcRequest, RpcResponseBody};
-use reads::{Caller, ChainReads, NodeResponse, Reads};
 use request::{RequestObject, RpcError, RpcPayload};
 use response::RpcResponseBuilder;
 use section::Rpc;
@@ -45,21 +42,26 @@ use section::Rpc;
 pub(crate) const EXTRA: Extra =
     Extra { sections: &[SectionKind::new::<Rpc>()], ..Extra::new("rpc", Join::Always(join)) };
 
-metric_set! {
-    /// Metrics of reads.
-    ReadMetrics {
-        /// Reads of chain state for clients by outcome
-        reads_total: Family<ChainOutcomeLabels, Counter>,
-    }
+/// State of the route. Cheap to clone.
+#[derive(Debug, Clone)]
+struct RpcState {
+    reads: Reads,
+    /// Largest request body in bytes.
+    max_body: usize,
+    /// Most calls of a batch.
+    max_batch: usize,
 }
 
 /// Adds the route, and offers [`Reads`] to other rooms.
 fn join(assembly: &mut Assembly) {
-    let Assembly { config, store, upstreams, memory, metrics, .. } = &*assembly;
-    let reads = Reads::new(&config.section(), store, upstreams, memory, metrics);
-    let is_on = config.chains.iter().any(|chain| chain.json_rpc);
-    let route = OpenApiRouter::new().routes(routes!(call_rpc)).with_state(reads.clone());
-    assembly.offer(reads);
+    let config: Rpc = assembly.config.section();
+    let is_on = assembly.config.chains.iter().any(|chain| chain.json_rpc);
+    let state = RpcState {
+        reads: Reads::offer(assembly, config.limits()),
+        max_body: config.max_body,
+        max_batch: config.max_batch.get(),
+    };
+    let route = OpenApiRouter::new().routes(routes!(call_rpc)).with_state(state);
     let routes = &mut assembly.routes;
     if !is_on {
         // The route says which key of the chain switches it on.
@@ -115,7 +117,7 @@ const BATCH_CONCURRENCY: usize = 16;
     )
 )]
 async fn call_rpc(
-    State(reads): State<Reads>,
+    State(RpcState { reads, max_body, max_batch }): State<RpcState>,
     chain: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -126,7 +128,7 @@ async fn call_rpc(
         return Err(json_rpc_off(&config.key));
     }
     let client = ClientHandle::from_request(&request);
-    let body = request_body::read_body(request, reads.limits().max_body, reads.memory()).await?;
+    let body = request_body::read_body(request, max_body, reads.memory()).await?;
     // One deadline for the whole batch, because the client waits for all of it.
     let caller = Caller { client: &client, deadline: reads.deadline() };
     let response = match RpcPayload::parse(&body) {
@@ -135,7 +137,6 @@ async fn call_rpc(
         Ok(RpcPayload::Batch(members)) => {
             // The first call is already paid for by the request.
             client.check_rate(members.len().saturating_sub(1)).map_err(Problem::rate_limited)?;
-            let max_batch = reads.limits().max_batch.get();
             if members.len() > max_batch {
                 let error = RpcError::batch_too_long(max_batch, members.len());
                 let rejected = reject_batch(&members, &error, reads.memory());

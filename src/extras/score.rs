@@ -31,7 +31,7 @@ use metrics::ScoreMetrics;
 use packed_grade::PackedGrade;
 use state::Scores;
 
-pub use summary::{Calibration, Quantiles, Score, TierScore};
+pub(crate) use summary::{Quantiles, Score, TierScore};
 
 pub(crate) const EXTRA: Extra = Extra {
     sections: &[SectionKind::new::<section::ScoreSection>()],
@@ -55,7 +55,7 @@ fn join(assembly: &mut Assembly) {
 }
 
 /// Distances in blocks at which base fees are compared.
-pub const DISTANCES: [usize; 3] = [1, 5, 25];
+pub(crate) const DISTANCES: [usize; 3] = [1, 5, 25];
 
 /// Blocks after which a grade is final.
 const FINAL_DEPTH: usize = 25;
@@ -64,7 +64,7 @@ const FINAL_DEPTH: usize = 25;
 const MAX_PERCENTILES: usize = Rewards::MAX_COLUMNS;
 
 /// Age of the oldest quotes of a score.
-pub const WINDOW: Duration = Duration::from_hours(1);
+pub(crate) const WINDOW: Duration = Duration::from_hours(1);
 const MIN_QUOTES: usize = 100;
 const MAX_QUOTES: usize = 1000;
 
@@ -73,7 +73,7 @@ const MAX_JUMP: u64 = 1000;
 
 /// Quotes of one chain, and the blocks that followed.
 #[derive(Debug)]
-pub struct Scorer {
+pub(crate) struct Scorer {
     pricing: Pricing,
     /// Reward percentiles that polls request.
     percentiles: Vec<f64>,
@@ -112,7 +112,7 @@ struct GradedHead {
 
 /// Counts over final grades since the start. The outer index of tiers: medium, high. The inner one: misses, hits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Totals {
+pub(crate) struct Totals {
     /// By tier and distance, in the order of [`DISTANCES`].
     pub covered: [[[u64; 2]; 3]; 2],
     /// By tier and percentile, in the order of [`Pricing::polled_percentiles`].
@@ -128,7 +128,7 @@ pub struct Totals {
 impl Scorer {
     /// Creates a score without quotes.
     #[must_use]
-    pub fn new(pricing: &Pricing, now: Instant) -> Self {
+    pub(crate) fn new(pricing: &Pricing, now: Instant) -> Self {
         Self {
             pricing: *pricing,
             percentiles: pricing.polled_percentiles(),
@@ -144,12 +144,12 @@ impl Scorer {
 
     /// Counts since the start.
     #[must_use]
-    pub fn totals(&self) -> &Totals {
+    pub(crate) fn totals(&self) -> &Totals {
         &self.totals
     }
 
     /// Records the blocks of a published history, and the quote that was made from it.
-    pub fn record(&mut self, history: &FeeHistory, market: &Market, now: Instant) {
+    pub(crate) fn record(&mut self, history: &FeeHistory, market: &Market, now: Instant) {
         let published_after = self.seconds_since_start(now);
         self.move_to(history.newest_block());
         for (number, block) in (history.oldest_block()..).zip(history.blocks()) {
@@ -235,7 +235,7 @@ impl Scorer {
 
     /// Returns the score at `now`.
     #[must_use]
-    pub fn score(&self, now: Instant) -> Score {
+    pub(crate) fn score(&self, now: Instant) -> Score {
         let now = self.seconds_since_start(now);
         let known =
             usize::try_from(self.newest.saturating_sub(self.oldest_open)).unwrap_or_default();

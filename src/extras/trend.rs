@@ -37,18 +37,18 @@ use utoipa_axum::routes;
 use crate::assembly::{Assembly, Extra, Join, Task};
 use crate::config::SectionKind;
 
-pub use bucket::{Bucket, Range, Sample};
+pub(crate) use bucket::{Bucket, Range, Sample};
 use file::HistoryFile;
 pub(crate) use fill::RefilledHour;
-pub use level::{Level, PriceLevel};
-pub use observation::Observation;
+pub(crate) use level::{Level, PriceLevel};
+pub(crate) use observation::Observation;
 pub(crate) use observation::{DatedBlock, PastSpan};
 use open_hour::OpenHour;
 use refill::HistoryRefill;
 use routes::TrendSerializer;
-pub use saved::SavedTrend;
+pub(crate) use saved::SavedTrend;
 use section::History;
-pub use state::{TrendAge, TrendReading, Trends};
+pub(crate) use state::{TrendAge, Trends};
 
 const MINUTE: u32 = 60;
 const TEN_MINUTES: u32 = 600;
@@ -56,7 +56,7 @@ const HOUR: u32 = 3600;
 const HOURS_PER_DAY: u32 = 24;
 
 /// Longest time of the hourly buckets.
-pub const MAX_DAYS: u32 = 7;
+pub(crate) const MAX_DAYS: u32 = 7;
 
 pub(crate) const EXTRA: Extra =
     Extra { sections: &[SectionKind::new::<History>()], ..Extra::new("trend", Join::Always(join)) };
@@ -100,7 +100,7 @@ fn join(assembly: &mut Assembly) {
 /// Period of a fee trend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, ToSchema)]
 #[schema(as = ShownPeriod)]
-pub enum Period {
+pub(crate) enum Period {
     /// One hour in minutes.
     #[serde(rename = "1h")]
     Hour,
@@ -114,7 +114,7 @@ pub enum Period {
 
 /// Buckets and samples of one chain.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FeeTrend {
+pub(crate) struct FeeTrend {
     days: u32,
     /// Buckets of closed hours, oldest first, by the index of their period.
     closed: [VecDeque<Bucket>; 3],
@@ -135,11 +135,11 @@ pub struct FeeTrend {
 
 impl Period {
     /// All periods.
-    pub const ALL: [Self; 3] = [Self::Hour, Self::Day, Self::Week];
+    pub(crate) const ALL: [Self; 3] = [Self::Hour, Self::Day, Self::Week];
 
     /// Width of a bucket in seconds.
     #[must_use]
-    pub fn bucket_seconds(self) -> u32 {
+    pub(crate) fn bucket_seconds(self) -> u32 {
         match self {
             Self::Hour => MINUTE,
             Self::Day => TEN_MINUTES,
@@ -166,7 +166,7 @@ impl Period {
 impl FeeTrend {
     /// Creates a trend without blocks that keeps hourly buckets for so many days, at most [`MAX_DAYS`].
     #[must_use]
-    pub fn new(days: u32) -> Self {
+    pub(crate) fn new(days: u32) -> Self {
         Self {
             days: days.clamp(1, MAX_DAYS),
             closed: Default::default(),
@@ -185,7 +185,7 @@ impl FeeTrend {
 
     /// Returns the most bytes that the trend of a chain with this block time holds.
     #[must_use]
-    pub fn max_bytes(block_time: Duration) -> usize {
+    pub(crate) fn max_bytes(block_time: Duration) -> usize {
         let blocks_per_hour = 3_600_000_u128.checked_div(block_time.as_millis());
         let blocks_per_hour = blocks_per_hour.and_then(|count| usize::try_from(count).ok());
         let samples = blocks_per_hour.unwrap_or(usize::MAX).clamp(1, OpenHour::MAX_SAMPLES);
@@ -202,7 +202,7 @@ impl FeeTrend {
     /// Returns the buckets of the period up to the one of the second `now`, oldest first. Buckets without a block are
     /// left out.
     #[must_use]
-    pub fn buckets(&self, period: Period, now: u64) -> Vec<Bucket> {
+    pub(crate) fn buckets(&self, period: Period, now: u64) -> Vec<Bucket> {
         let now = to_seconds(now).max(self.newest_time);
         let width = period.bucket_seconds();
         let first_start = period.first_start(now);
@@ -225,7 +225,7 @@ impl FeeTrend {
     /// Returns where the price of the newest ten minutes stands among those of the 24 hours before the second `now`;
     /// `None`: less than an hour is known.
     #[must_use]
-    pub fn level(&self, now: u64) -> Option<PriceLevel> {
+    pub(crate) fn level(&self, now: u64) -> Option<PriceLevel> {
         let buckets = self.buckets(Period::Day, now);
         level::level(&buckets, self.newest_prices(), to_seconds(now).max(self.newest_time))
     }

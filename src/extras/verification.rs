@@ -6,7 +6,6 @@
 
 mod form;
 mod openapi;
-pub mod proxy;
 mod section;
 
 use anyhow::Context;
@@ -23,10 +22,10 @@ use utoipa_axum::routes;
 use crate::api::openapi::upstream_responses;
 use crate::assembly::{Assembly, Extra, Join};
 use crate::config::SectionKind;
+use crate::extras::proxy::{Proxy, ProxyError, ProxyLimits, ProxyRequest, RequestMetrics};
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::{PassThroughError, Problem, ProblemCode};
 use crate::http::request_body::LimitedBody;
-use proxy::{Proxy, ProxyError, ProxyRequest, RequestMetrics};
 use section::Verification;
 
 pub(crate) const EXTRA: Extra = Extra {
@@ -37,9 +36,10 @@ pub(crate) const EXTRA: Extra = Extra {
 /// Adds the forwarded paths and the form, or says which key switches them on.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     assembly.metrics.set::<RequestMetrics>();
-    let config: Verification = assembly.config.section();
-    let proxy = Proxy::for_verification(&config, &assembly.metrics);
-    let proxy = proxy.context("cannot set up the HTTP client")?;
+    let Verification { url, timeout, max_body, max_in_flight } = assembly.config.section();
+    let limits = ProxyLimits { timeout, max_in_flight };
+    let to = |url| Proxy::new("verification", url, limits, &assembly.metrics);
+    let proxy = url.map(to).transpose().context("cannot set up the HTTP client")?;
     let routes = &mut assembly.routes;
     routes.add_hint(hint);
     routes.add_example_problems(
@@ -53,7 +53,7 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
         routes.switch_off([FORM_PATH].into_iter().chain(paths), &problem);
         return Ok(());
     };
-    let state = VerificationState { proxy, max_body: config.max_body };
+    let state = VerificationState { proxy, max_body };
     // A verification compiles code, so these routes have a deadline of their own.
     let forwarded = paths.into_iter().fold(Router::new(), |routes, path| {
         routes.route(path, any(forward).with_state(state.clone()))

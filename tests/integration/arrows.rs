@@ -17,13 +17,15 @@ const HEART: &[(&str, &[&str])] = &[
     ("assembly", &["api", "config", "fees", "http", "nodes", "observe", "poll", "store"]),
 ];
 
-/// Other extras that an extra may use.
+/// Other extras, and parts that several share, that an extra may use.
 const EXTRAS: &[(&str, &[&str])] = &[
-    ("extras/delegation", &["extras/rpc", "extras/verification"]),
-    ("extras/pages", &["extras/chart"]),
-    ("extras/backtest", &["extras/chart", "extras/pages"]),
-    ("extras/cost", &["extras/trend"]),
     ("extras/alerts", &["extras/trend"]),
+    ("extras/backtest", &["extras/svg"]),
+    ("extras/chart", &["extras/svg"]),
+    ("extras/cost", &["extras/trend"]),
+    ("extras/delegation", &["extras/proxy", "extras/reads"]),
+    ("extras/rpc", &["extras/reads"]),
+    ("extras/verification", &["extras/proxy"]),
 ];
 
 /// Rooms that may use all others: they put the service together.
@@ -187,7 +189,7 @@ fn arrows_against_the_table_are_found() {
         ("extras.rs", "use crate::extras::score;"),
         ("api.rs", "use crate::store::ChainStore; // not crate::extras::score"),
         ("api.rs", "//! crate::extras::score"),
-        ("extras/delegation/routes.rs", "use crate::extras::rpc::reads::Reads;"),
+        ("extras/delegation/routes.rs", "use crate::extras::reads::Reads;"),
         ("fees.rs", "use crate::fees::Market;"),
     ] {
         assert_eq!(found(path, line), [] as [String; 0], "{path} {line}");

@@ -6,9 +6,9 @@ mod scales;
 
 use super::Report;
 use super::measures::{Score, Share};
-use crate::extras::chart::palette;
-use crate::extras::chart::palette::Colour;
-use crate::extras::chart::{Svg, TextStyle, truncated};
+use crate::extras::svg::palette;
+use crate::extras::svg::palette::Colour;
+use crate::extras::svg::{Svg, TextStyle, truncated};
 use crate::fees::gwei::rounded_gwei;
 use labels::{Label, LabelText, Obstacle, Rect};
 use scales::{CostScale, ShareScale};

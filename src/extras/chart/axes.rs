@@ -73,13 +73,3 @@ fn round_step(span: u128, max_steps: usize) -> u128 {
     let mut steps = decades.flat_map(|unit| [1, 2, 5].map(|times| unit.saturating_mul(times)));
     steps.find(|step| span / step <= most).unwrap_or(u128::MAX)
 }
-
-/// Maps `value` from 0 to `max` onto the range `start` to `end`.
-pub(crate) fn interpolate((start, end): (i32, i32), value: u128, max: u128) -> i32 {
-    // With 64 bits the product cannot overflow, and no chart needs more precision.
-    let surplus = (u128::BITS - max.leading_zeros()).saturating_sub(64);
-    let (value, most) = (value.min(max) >> surplus, (max >> surplus).max(1));
-    let length = u128::from(start.abs_diff(end));
-    let offset = i32::try_from(value * length / most).unwrap_or(i32::MAX);
-    if start <= end { start.saturating_add(offset) } else { start.saturating_sub(offset) }
-}

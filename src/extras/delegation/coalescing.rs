@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 use super::api_client::{ApiClient, ApiResponse, Caller};
 use super::lookup::DelegationLookup;
 use super::{LookupError, LookupOutcome};
-use crate::extras::verification::proxy::ProxyError;
+use crate::extras::proxy::ProxyError;
 use crate::observe::metrics::Metrics;
 
 /// The API behind a cache, with one request in flight per look-up.

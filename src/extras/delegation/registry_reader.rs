@@ -14,8 +14,8 @@ use super::registry::{
     Check, CheckResult, Delegation, DelegationChange, DelegationType, Direction,
 };
 use super::{LookupError, PreparedTransaction};
-use crate::extras::rpc::reads;
-use crate::extras::rpc::reads::{ChainReads, NodeResponse, ReadError, ReadRejection, ReuseMode};
+use crate::extras::reads;
+use crate::extras::reads::{ChainReads, NodeResponse, ReadError, ReadRejection, ReuseMode};
 use crate::nodes::json;
 use crate::nodes::parse_quantity;
 use crate::observe::log_on_change::LogOnChange;

@@ -39,8 +39,8 @@ use crate::api::openapi::examples::{ExampleChain, set_request_example, set_respo
 use crate::api::openapi::schemas::{self, DELEGATE, VAULT, schema_ref};
 use crate::api::openapi::{header, upstream_responses};
 use crate::api::public_routes::PublicRoutes;
-use crate::extras::rpc::reads::{ReadError, ReadRejection};
-use crate::extras::verification::proxy::ProxyError;
+use crate::extras::proxy::ProxyError;
+use crate::extras::reads::{ReadError, ReadRejection};
 use crate::http::client_limits::ClientHandle;
 use crate::http::parameters::{
     Parameters, invalid_parameter, parse_address, parse_chain_id, parse_number, parse_rights,

@@ -19,7 +19,7 @@ use crate::config::{Chain, units};
 /// Look-ups of delegations (delegate.xyz).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct DelegationSection {
+pub(crate) struct DelegationSection {
     /// Source of look-ups.
     pub source: DelegationSource,
     /// Base URL of the REST API, which has `/registry/v2/…`.
@@ -44,7 +44,7 @@ pub struct DelegationSection {
 /// Source of delegation look-ups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum DelegationSource {
+pub(crate) enum DelegationSource {
     /// The REST API.
     Api,
     /// The registry contract.
@@ -57,7 +57,7 @@ pub enum DelegationSource {
 
 /// A key that must not be printed: its `Debug` is blank.
 #[derive(Clone, PartialEq, Eq)]
-pub struct ApiKey(HeaderValue);
+pub(crate) struct ApiKey(HeaderValue);
 
 impl Default for DelegationSection {
     fn default() -> Self {

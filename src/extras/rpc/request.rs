@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::reads::{ReadError, ReadRejection};
+use crate::extras::reads::{ReadError, ReadRejection};
 use crate::nodes::json::{parse_string, present};
 
 /// Body split into its requests, each still raw JSON.

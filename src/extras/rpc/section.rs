@@ -8,33 +8,29 @@ use serde::{Deserialize, Serialize};
 use crate::config::mistakes::SectionMistakes;
 use crate::config::section::{Needs, Section};
 use crate::config::{Chain, units};
+use crate::extras::reads::ReadLimits;
 
 /// Limits of requests to `/rpc/{chain}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Rpc {
+pub(crate) struct Rpc {
     /// Largest request body in bytes.
     #[serde(with = "units::size")]
-    pub max_body: usize,
+    pub(crate) max_body: usize,
     /// Maximum number of calls in a batch.
-    pub max_batch: NonZeroUsize,
+    pub(crate) max_batch: NonZeroUsize,
     /// Time from a call's arrival to its response, over all nodes tried.
     #[serde(with = "units::duration")]
-    pub timeout: Duration,
-    /// Concurrent calls to a chain's nodes. Further ones are refused at once. See also
-    /// [`max_in_flight_per_client`](Self::max_in_flight_per_client).
-    pub max_in_flight: NonZeroUsize,
+    pub(crate) timeout: Duration,
+    /// Concurrent calls to a chain's nodes. Further ones are refused at once. A client may have a quarter of them.
+    pub(crate) max_in_flight: NonZeroUsize,
 }
 
 impl Default for Rpc {
     fn default() -> Self {
-        let count = |count| NonZeroUsize::new(count).expect("not 0");
-        Self {
-            max_body: 256 * 1024,
-            max_batch: count(100),
-            timeout: Duration::from_secs(10),
-            max_in_flight: count(256),
-        }
+        let ReadLimits { timeout, max_in_flight } = ReadLimits::default();
+        let max_batch = NonZeroUsize::new(100).expect("100 is not 0");
+        Self { max_body: 256 * 1024, max_batch, timeout, max_in_flight }
     }
 }
 
@@ -43,10 +39,9 @@ impl Rpc {
     const MAX_COUNT: usize = 65_536;
     const MAX_TIMEOUT: Duration = Duration::from_hours(1);
 
-    /// Concurrent calls of one client to the nodes of all chains: a quarter of the calls to one chain's nodes.
-    #[must_use]
-    pub fn max_in_flight_per_client(&self) -> usize {
-        (self.max_in_flight.get() / 4).max(1)
+    /// Returns the limits of the reads.
+    pub(crate) fn limits(&self) -> ReadLimits {
+        ReadLimits { timeout: self.timeout, max_in_flight: self.max_in_flight }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::fees::{FAIR_PERCENTILE, Pricing, Strategy};
 
 /// How the quotes of one chain did.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Score {
+pub(crate) struct Score {
     /// Number of quotes.
     pub heads: usize,
     /// Medium and high.
@@ -27,7 +27,7 @@ pub struct Score {
 
 /// How the quotes of one tier did. `None`: nothing could be compared.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TierScore {
+pub(crate) struct TierScore {
     /// By distance, in the order of [`DISTANCES`](super::DISTANCES).
     pub covered: [Option<Share>; 3],
     /// By requested percentile.
@@ -46,7 +46,7 @@ pub struct TierScore {
 
 /// Nearest-rank percentiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Quantiles<T> {
+pub(crate) struct Quantiles<T> {
     /// The median.
     pub p50: T,
     /// The 95th percentile.
@@ -55,7 +55,7 @@ pub struct Quantiles<T> {
 
 /// Distance of a share from its target, with the ends of Wilson's 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Calibration {
+pub(crate) struct Calibration {
     /// The share less the target.
     pub error: f64,
     /// Lower end of the interval, less the target.

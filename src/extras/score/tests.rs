@@ -1,4 +1,5 @@
 use super::*;
+use crate::extras::score::summary::Calibration;
 use crate::fees::statistics::Share;
 use crate::fees::{
     self, ChainParameters, FurtherPercentiles, RewardPercentiles, Rewards, Strategy, Targets, Tier,

@@ -5,7 +5,7 @@ use crate::fees::statistics::nearest_rank;
 
 /// One block. Amounts are wei per gas.
 #[derive(Debug, Clone, Copy)]
-pub struct Sample {
+pub(crate) struct Sample {
     /// Block number.
     pub number: u64,
     /// Base fee.
@@ -20,7 +20,7 @@ pub struct Sample {
 
 /// Blocks of one span of time. Amounts are wei per gas.
 #[derive(Debug, Clone, Copy)]
-pub struct Bucket {
+pub(crate) struct Bucket {
     /// Time of the first block in seconds since 1970.
     pub first: u32,
     /// Number of blocks.
@@ -37,7 +37,7 @@ pub struct Bucket {
 
 /// Lowest, middle and highest value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Range<T> {
+pub(crate) struct Range<T> {
     /// Lowest value.
     pub min: T,
     /// Middle value; the lower one of two.
@@ -73,13 +73,13 @@ impl Sample {
 impl Bucket {
     /// Start in seconds since 1970, of a bucket of this width.
     #[must_use]
-    pub fn start(&self, width: u32) -> u32 {
+    pub(crate) fn start(&self, width: u32) -> u32 {
         self.first - self.first % width.max(1)
     }
 
     /// Ratios of gas used to gas limit; `None`: none is known.
     #[must_use]
-    pub fn gas_used_ratio(&self) -> Option<Range<f64>> {
+    pub(crate) fn gas_used_ratio(&self) -> Option<Range<f64>> {
         Some(self.gas_used_ratio).filter(|range| !range.median.is_nan())
     }
 

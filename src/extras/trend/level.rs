@@ -10,7 +10,7 @@ use crate::fees::statistics::nearest_rank;
 /// Where a price stands among those of the last 24 hours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Level {
+pub(crate) enum Level {
     /// Below the 25th percentile, and at least 5 % below the median.
     Low,
     /// Neither low nor high.
@@ -21,7 +21,7 @@ pub enum Level {
 
 /// A level, and how far the price is from that of the day.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct PriceLevel {
+pub(crate) struct PriceLevel {
     /// The level.
     pub level: Level,
     /// Difference of the price and the median of the day, divided by that median; `None`: the median is 0, and the price

@@ -5,7 +5,7 @@ use crate::fees::{self, Block, ChainParameters, FeeHistory, Market, Pricing};
 use crate::store::BlockWindow;
 
 /// An accepted reply, and what is needed to price its older blocks.
-pub struct Observation<'a> {
+pub(crate) struct Observation<'a> {
     /// The reply.
     pub history: &'a FeeHistory,
     /// The market that was published at its newest block; `None`: its tip is computed.
@@ -48,7 +48,7 @@ impl FeeTrend {
     /// Records the blocks of a reply that are new, or that a reorg has changed. The tip at a block that was not the newest
     /// one of a reply is computed from the blocks up to it. A block for which that is not possible is left out, and so is
     /// one with an amount beyond 64 bits.
-    pub fn record(&mut self, seen: &Observation<'_>) {
+    pub(crate) fn record(&mut self, seen: &Observation<'_>) {
         let newest = seen.history.newest_block();
         let newest_time = to_seconds(seen.newest_time / 1000);
         if newest_time.saturating_add(TEN_MINUTES) < self.newest_time {

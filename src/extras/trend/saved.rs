@@ -11,7 +11,7 @@ use super::{FeeTrend, HOUR, Period};
 /// A trend as it is stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SavedTrend {
+pub(crate) struct SavedTrend {
     newest_block: u64,
     newest_time: u32,
     minutes: Vec<SavedBucket>,
@@ -92,7 +92,7 @@ pub(crate) fn restore_buckets(
 impl FeeTrend {
     /// Returns everything that [`restore`](Self::restore) needs.
     #[must_use]
-    pub fn save(&self) -> SavedTrend {
+    pub(crate) fn save(&self) -> SavedTrend {
         if !self.ended.is_empty() {
             let mut trend = self.clone();
             trend.finish_samples();
@@ -113,7 +113,7 @@ impl FeeTrend {
 
     /// Restores a trend, with hourly buckets for so many days. `None`: no trend can be like this.
     #[must_use]
-    pub fn restore(saved: &SavedTrend, days: u32) -> Option<Self> {
+    pub(crate) fn restore(saved: &SavedTrend, days: u32) -> Option<Self> {
         let open = OpenHour::restore(&saved.open)?;
         let before = OpenHour::restore(&saved.before)?;
         let closed = |period: Period, saved: &[SavedBucket]| -> Option<VecDeque<Bucket>> {

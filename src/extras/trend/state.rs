@@ -13,7 +13,7 @@ use crate::store::{
 
 /// Fee trends of all chains. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Trends {
+pub(crate) struct Trends {
     pub(super) store: ChainStore,
     /// Days of hourly prices that are kept.
     pub(super) days: u32,
@@ -45,7 +45,7 @@ struct LevelKey {
 
 /// Fee trend of a chain, and how new it is.
 #[derive(Debug)]
-pub struct TrendReading {
+pub(crate) struct TrendReading {
     /// Age of the trend.
     pub age: TrendAge,
     /// Number of changes of the trend.
@@ -58,7 +58,7 @@ pub struct TrendReading {
 
 /// Age of a fee trend. What is past stays true, so a trend outlives the suggestion.
 #[derive(Debug, Clone)]
-pub enum TrendAge {
+pub(crate) enum TrendAge {
     /// The trend belongs to a suggestion that may be served.
     Servable(ServableSnapshot),
     /// The suggestion is too old to serve.
@@ -75,7 +75,7 @@ pub enum TrendAge {
 impl Trends {
     /// Creates empty trends of the chains of `store`, with hourly buckets for so many days.
     #[must_use]
-    pub fn new(store: &ChainStore, days: u32) -> Self {
+    pub(crate) fn new(store: &ChainStore, days: u32) -> Self {
         let trend = |_: &StoredChain| {
             let trend = Mutex::new(FeeTrend::new(days));
             Arc::new(ChainTrend { trend, level: Mutex::default() })
@@ -113,7 +113,11 @@ impl Trends {
     /// # Errors
     ///
     /// Returns [`Unavailable::NoData`] if no reply was ever accepted, and no trend was restored.
-    pub fn read(&self, chain: &StoredChain, period: Period) -> Result<TrendReading, Unavailable> {
+    pub(crate) fn read(
+        &self,
+        chain: &StoredChain,
+        period: Period,
+    ) -> Result<TrendReading, Unavailable> {
         let (age, level, trend) = chain.read_together(|_| {
             let age = self.current_age(chain)?;
             let level = match &age {

@@ -13,7 +13,7 @@ use crate::config::{Chain, units};
 /// Source code verification of contracts (Sourcify), and its limits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Verification {
+pub(crate) struct Verification {
     /// Base URL of the verification service; `None`, written `""`: none.
     #[serde(with = "optional")]
     pub url: Option<UpstreamUrl>,

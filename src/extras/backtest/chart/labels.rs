@@ -1,6 +1,6 @@
 //! Places labels beside their points, so that they cover neither each other nor what is drawn.
 
-use crate::extras::chart::text_width;
+use crate::extras::svg::text_width;
 
 pub(crate) const TEXT_SIZE: i32 = 11;
 pub(crate) const LINE_HEIGHT: i32 = 13;

@@ -2,7 +2,7 @@
 
 use super::labels::Rect;
 use crate::extras::backtest::measures::Share;
-use crate::extras::chart::interpolate;
+use crate::extras::svg::interpolate;
 use crate::fees::gwei::exact_gwei;
 
 const DOUBLING: u64 = 1000;

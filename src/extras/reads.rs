@@ -16,26 +16,27 @@ mod method;
 mod params;
 mod state_scope;
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use enum_map::{Enum, EnumMap};
 use parking_lot::Mutex;
+use prometheus_client::metrics::family::Family;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
-pub use crate::nodes::{NodeResponse, ReadError};
+pub(crate) use crate::nodes::{NodeResponse, ReadError};
 pub(crate) use cache::ReuseMode;
-pub use params::InvalidParams;
+pub(crate) use params::InvalidParams;
 
-use crate::extras::rpc::ReadMetrics;
-use crate::extras::rpc::section::Rpc;
+use crate::assembly::Assembly;
 use crate::http::client_limits::{ClientHandle, LongRequestKind};
 use crate::nodes::{Call, ChainUpstreams};
 use crate::observe::memory_budget::MemoryBudget;
-use crate::observe::metrics::{ChainOutcomeLabels, Counter, Metrics, counters};
+use crate::observe::metrics::{ChainOutcomeLabels, Counter, Metrics, counters, metric_set};
 use crate::store;
 use cache::{CacheKey, CacheLifetime, CachedResponse, HeadVersion, ResponseCache};
 use method::{BlockHint, KnownMethod, Methods, ReadMethod};
@@ -43,13 +44,13 @@ use state_scope::StateScope;
 
 /// Reads of all chains. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Reads {
+pub(crate) struct Reads {
     all: Arc<AllChains>,
 }
 
 #[derive(Debug)]
 struct AllChains {
-    limits: Rpc,
+    limits: ReadLimits,
     memory: MemoryBudget,
     store: store::ChainStore,
     /// In the order of `store`.
@@ -58,7 +59,7 @@ struct AllChains {
 
 /// Reads of one chain.
 #[derive(Debug)]
-pub struct ChainReads {
+pub(crate) struct ChainReads {
     chain: store::StoredChain,
     upstreams: Arc<ChainUpstreams>,
     methods: Methods,
@@ -69,6 +70,39 @@ pub struct ChainReads {
     hints: Mutex<Hints>,
     timeout: Duration,
     counters: EnumMap<ReadOutcome, Counter>,
+}
+
+metric_set! {
+    /// Metrics of reads.
+    ReadMetrics {
+        /// Reads of chain state for clients by outcome
+        reads_total: Family<ChainOutcomeLabels, Counter>,
+    }
+}
+
+/// Limits of reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReadLimits {
+    /// Time from a call's arrival to its response, over all nodes tried.
+    pub timeout: Duration,
+    /// Concurrent calls to a chain's nodes. Further ones are refused at once. See also
+    /// [`max_in_flight_per_client`](Self::max_in_flight_per_client).
+    pub max_in_flight: NonZeroUsize,
+}
+
+impl Default for ReadLimits {
+    fn default() -> Self {
+        let max_in_flight = NonZeroUsize::new(256).expect("256 is not 0");
+        Self { timeout: Duration::from_secs(10), max_in_flight }
+    }
+}
+
+impl ReadLimits {
+    /// Concurrent calls of one client to the nodes of all chains: a quarter of the calls to one chain's nodes.
+    #[must_use]
+    pub(crate) fn max_in_flight_per_client(self) -> usize {
+        (self.max_in_flight.get() / 4).max(1)
+    }
 }
 
 /// Client that a call is for.
@@ -93,7 +127,7 @@ struct Hints {
 
 /// Reason why a call has no response of a node.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ReadRejection {
+pub(crate) enum ReadRejection {
     /// The method is not on the chain's allow-list.
     // One client library falls back only if the message contains the words "the method … does not exist".
     #[error("the method requested does not exist or is not allowed")]
@@ -149,11 +183,24 @@ enum ReadOutcome {
 }
 
 impl Reads {
+    /// Returns the reads that another feature has offered, or offers some with default limits.
+    pub(crate) fn shared(assembly: &mut Assembly) -> Self {
+        assembly.offered().unwrap_or_else(|| Self::offer(assembly, ReadLimits::default()))
+    }
+
+    /// Creates the reads of a service, and offers them to the features that join later.
+    pub(crate) fn offer(assembly: &mut Assembly, limits: ReadLimits) -> Self {
+        let Assembly { store, upstreams, memory, metrics, .. } = &*assembly;
+        let reads = Self::new(limits, store, upstreams, memory, metrics);
+        assembly.offer(reads.clone());
+        reads
+    }
+
     /// Creates the reads of the chains of `store` through their `upstreams`, which are in the same order. Bodies and
     /// cached responses are charged to `memory`.
     #[must_use]
-    pub fn new(
-        limits: &Rpc,
+    pub(crate) fn new(
+        limits: ReadLimits,
         store: &store::ChainStore,
         upstreams: &[Arc<ChainUpstreams>],
         memory: &MemoryBudget,
@@ -182,13 +229,13 @@ impl Reads {
                 }),
             };
         let chains: Vec<_> = store.chains().iter().zip(upstreams).map(chain_reads).collect();
-        let (limits, store) = (limits.clone(), store.clone());
+        let store = store.clone();
         Self { all: Arc::new(AllChains { limits, memory: memory.clone(), store, chains }) }
     }
 
     /// Returns the configured limits of a request.
-    pub(crate) fn limits(&self) -> &Rpc {
-        &self.all.limits
+    pub(crate) fn limits(&self) -> ReadLimits {
+        self.all.limits
     }
 
     /// Returns the budget of the bytes that requests and responses hold.

@@ -15,7 +15,7 @@ use crate::nodes::json::{nesting_depth, parse_string};
 /// Parameter error. Its text does not contain the value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct InvalidParams(String);
+pub(crate) struct InvalidParams(String);
 
 /// Parameters of a call without any.
 pub(crate) fn empty_params<'a>() -> &'a RawValue {

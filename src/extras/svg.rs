@@ -1,8 +1,10 @@
 //! Writer of an SVG document. The caller chooses the unit of coordinates and lengths.
 
+pub(crate) mod palette;
+
 use std::fmt::{Arguments, Write};
 
-use super::palette::{self, Colour};
+use palette::Colour;
 
 /// An SVG document that is being written.
 #[derive(Debug)]
@@ -112,4 +114,14 @@ pub(crate) fn truncated(text: &str, size: i32, max_width: i32) -> String {
 
 pub(crate) fn escape_xml(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+/// Maps `value` from 0 to `max` onto the range `start` to `end`.
+pub(crate) fn interpolate((start, end): (i32, i32), value: u128, max: u128) -> i32 {
+    // With 64 bits the product cannot overflow, and no chart needs more precision.
+    let surplus = (u128::BITS - max.leading_zeros()).saturating_sub(64);
+    let (value, most) = (value.min(max) >> surplus, (max >> surplus).max(1));
+    let length = u128::from(start.abs_diff(end));
+    let offset = i32::try_from(value * length / most).unwrap_or(i32::MAX);
+    if start <= end { start.saturating_add(offset) } else { start.saturating_sub(offset) }
 }

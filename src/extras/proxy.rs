@@ -36,7 +36,6 @@ pub(crate) use proxy_metrics::RequestMetrics;
 pub(crate) use response_body::{BodyError, UpstreamBody, collect};
 use response_body::{MAX_BUFFERED_BYTES, Rest};
 
-use super::section::Verification;
 use crate::config::UpstreamUrl;
 use crate::http::client_limits;
 use crate::http::client_limits::{ClientHandle, LongRequestKind};
@@ -48,7 +47,7 @@ use crate::observe::traces::Span;
 
 /// Proxy to one upstream. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Proxy {
+pub(crate) struct Proxy {
     upstream: Arc<ProxyUpstream>,
 }
 
@@ -223,20 +222,6 @@ impl Proxy {
         let upstream =
             ProxyUpstream { http, url, timeout, permits, max_per_client, metrics: proxy_metrics };
         Ok(Self { upstream: Arc::new(upstream) })
-    }
-
-    /// Creates the proxy to the verification service; `None` if none is configured.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the TLS backend cannot start.
-    pub fn for_verification(
-        config: &Verification,
-        metrics: &Metrics,
-    ) -> Result<Option<Self>, reqwest::Error> {
-        let limits = ProxyLimits { timeout: config.timeout, max_in_flight: config.max_in_flight };
-        let to = |url: &UpstreamUrl| Self::new("verification", url.clone(), limits, metrics);
-        config.url.as_ref().map(to).transpose()
     }
 
     /// Sends one request and returns the upstream's response once status, headers and the first bytes have arrived. The
