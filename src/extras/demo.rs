@@ -37,11 +37,11 @@ const RECORDINGS: [(&str, &[u8]); 2] = [
 ];
 
 pub(crate) const EXTRA: Extra = Extra {
-    command: Some(ExtraCommand { describe: || DemoArgs::augment_args(command()), run }),
+    command: Some(ExtraCommand { describe: || DemoArgs::augment_args(Command::new("demo")), run }),
     ..Extra::new("demo", Join::Always(|_| {}))
 };
 
-/// Arguments of the command.
+/// Run the service on recorded blocks of Ethereum and Base; needs no network
 #[derive(Debug, Args)]
 struct DemoArgs {
     /// Block time of the recorded chains, from 10ms to 1h
@@ -52,11 +52,6 @@ struct DemoArgs {
     jitter: u8,
     #[command(flatten)]
     listeners: ListenerArgs,
-}
-
-fn command() -> Command {
-    let about = "Run the service on recorded blocks of Ethereum and Base; needs no network";
-    Command::new("demo").about(about)
 }
 
 /// Starts the recorded chains, and runs the service on them. Nothing is shared or kept: other replicas, and later

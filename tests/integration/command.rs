@@ -233,6 +233,23 @@ fn invalid_arguments_exit_with_2() {
 }
 
 #[test]
+fn help_says_what_each_command_does() {
+    let (_, help, _) = output(&["--help"], &[]);
+    let purposes = [
+        ("serve", "Run the service (the default)"),
+        ("check-config", "Check the configuration and exit"),
+        ("healthcheck", "Check whether a running service is ready: exit code 0 if it is, else 1"),
+        ("openapi", "Print the OpenAPI document of this configuration"),
+        ("demo", "Run the service on recorded blocks of Ethereum and Base; needs no network"),
+        ("backtest", "Score fee estimators on recorded fee history"),
+    ];
+    for (command, purpose) in purposes {
+        let line = format!("  {command:<14}{purpose}\n");
+        assert!(help.contains(&line), "{line}{help}");
+    }
+}
+
+#[test]
 fn taken_port_exits_with_1_and_names_the_address() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
