@@ -25,12 +25,12 @@ use crate::config::SectionKind;
 
 /// All features, in the order in which they join a service. One may use what those before it offer.
 pub const EXTRAS: &[Extra] = &[
+    compat::EXTRA,
     rpc::EXTRA,
-    verification::EXTRA,
     replicas::EXTRA,
     delegation::EXTRA,
+    verification::EXTRA,
     score::EXTRA,
-    compat::EXTRA,
     trend::EXTRA,
     chart::EXTRA,
     pages::EXTRA,
@@ -119,8 +119,8 @@ mod tests {
     fn an_unknown_section_is_compared_with_all() {
         let text = format!("{}[surprise]\n", chain_toml("a", 7, ""));
         let error = Config::from_toml(&text, &sections()).unwrap_err().to_string();
-        let expected = "surprise: unknown key; allowed: server, limits, cors, log, tracing, chains, rpc, \
-                        verification, redis, delegation, score, compat, history";
+        let expected = "surprise: unknown key; allowed: server, limits, cors, log, tracing, chains, compat, \
+                        rpc, redis, delegation, verification, score, history";
         assert_eq!(error, expected);
     }
 

@@ -66,6 +66,10 @@ pub(crate) fn document(
     for change in &others.document_changes {
         change(&mut document);
     }
+    // Features come before it.
+    if let Some(tags) = &mut document.tags {
+        tags.sort_by_key(|tag| tag.name == "Operation");
+    }
     let url = match config.server.base_path.as_str() {
         "" => "/",
         path => path,

@@ -135,8 +135,8 @@ fn configuration_error_names_the_environment_variable() {
         (
             "GAS_SURPRISE__KEY",
             "1",
-            "surprise: unknown key; allowed: server, limits, cors, log, tracing, chains, rpc, \
-             verification, redis, delegation, score, compat, history",
+            "surprise: unknown key; allowed: server, limits, cors, log, tracing, chains, compat, \
+             rpc, redis, delegation, verification, score, history",
         ),
         (
             "GAS_SERVER__LISTEN",

@@ -208,32 +208,42 @@ fn lookups_document_upstream_responses_where_the_api_is_used() {
 #[test]
 fn only_these_routes_are_not_in_the_document() {
     // `routes!` adds a route to the router and to the document, `.route` to the router only.
-    let text = |path| String::from_utf8(fixtures::read(path)).unwrap();
-    let (api, pages) = (text("src/api.rs"), text("src/extras/pages.rs"));
-    let undocumented = [&api, &pages].into_iter().flat_map(|text| text.split(".route(").skip(1));
-    let undocumented =
-        undocumented.map(|rest| rest.split_once(',').unwrap().0.trim_matches('"').to_owned());
+    let mut undocumented = BTreeSet::new();
+    let mut folders = vec![fixtures::path("src")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|ending| ending == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                let code = text.split("#[cfg(test)]").next().unwrap();
+                let routes = code.split(".route(").skip(1);
+                let name =
+                    |rest: &str| rest.split_once(',').unwrap().0.trim_matches('"').to_owned();
+                undocumented.extend(routes.map(name));
+            }
+        }
+    }
     let expected = [
-        // Disabled features.
-        "/registry/v2/check/{scope}",
-        "/registry/v2/{address}",
-        "/v1/{chain}/delegations/transactions",
-        "/verify",
-        // The document lists the forwarded paths one by one.
-        "/verification",
-        "/verification/",
-        "/verification/{*path}",
-        // The dashboard below a base path.
-        "&format!(\"{path}/\")",
-        // Redirects, and resources of the pages.
+        // The node of `demo`.
+        "/{chain}",
+        // Disabled features, files of pages, and the paths of the verification service, which the document lists one by
+        // one.
+        "path",
+        // MetaMask's paths are described beside their handlers.
+        "FEES_PATH",
+        "FEES_PATH_WITH_KEY",
+        "PRICES_PATH",
+        // The dashboard, and redirects.
+        "&root",
         "/docs/",
         "/verify/",
-        "path",
         // The admin listener.
         "/",
         "/metrics",
     ];
-    assert_eq!(undocumented.collect::<BTreeSet<_>>(), expected.map(str::to_owned).into());
+    assert_eq!(undocumented, expected.map(str::to_owned).into());
     let document = document(CHAIN);
     let is_forwarded = |path: &&String| path.starts_with("/verification/") && path.len() > 14;
     // The tests of `verification` check that these paths are forwarded.
