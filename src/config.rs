@@ -150,11 +150,11 @@ impl Config {
         self.origin.as_deref().unwrap_or("built-in")
     }
 
-    /// Takes the chains of `other`, which come from `origin`, and all sections that other rooms have. Notes about the
-    /// former ones are removed.
-    pub(crate) fn take_chains(&mut self, other: Self, origin: &str) {
+    /// Takes the recorded chains of `other`, which come from `origin`. The sections of other rooms share and keep nothing
+    /// from now on. Notes about the former chains are removed.
+    pub(crate) fn take_recorded_chains(&mut self, other: Self, origin: &str) {
         self.chains = other.chains;
-        self.sections = other.sections;
+        self.sections = self.sections.iter().map(|section| section.for_recorded_chains()).collect();
         self.origin = Some(origin.to_owned());
         self.notes.clear();
     }

@@ -44,6 +44,11 @@ pub(crate) trait Section:
         Vec::new()
     }
 
+    /// Returns the section for a service of recorded chains: what it would share or keep is taken for live data.
+    fn for_recorded_chains(self) -> Self {
+        self
+    }
+
     /// Returns what the feature takes of the process.
     fn needs(&self, _chains: &[Chain]) -> Needs {
         Needs::default()
@@ -110,6 +115,7 @@ pub(super) trait AnySection: Debug + Send + Sync {
     fn check(&self, mistakes: &mut SectionMistakes);
     fn apply(&self, chain: &mut Chain);
     fn notes(&self, chains: &[Chain], layers: &Layers) -> Vec<String>;
+    fn for_recorded_chains(&self) -> Box<dyn AnySection>;
     fn needs(&self, chains: &[Chain]) -> Needs;
     fn to_item(&self) -> Item;
     fn to_any(&self) -> &dyn Any;
@@ -131,6 +137,10 @@ impl<T: Section> AnySection for T {
 
     fn notes(&self, chains: &[Chain], layers: &Layers) -> Vec<String> {
         Section::notes(self, chains, layers)
+    }
+
+    fn for_recorded_chains(&self) -> Box<dyn AnySection> {
+        Box::new(Section::for_recorded_chains(self.clone()))
     }
 
     fn needs(&self, chains: &[Chain]) -> Needs {

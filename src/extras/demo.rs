@@ -64,7 +64,7 @@ fn run(arguments: &ArgMatches, context: &CommandContext<'_>) -> Result<Outcome, 
     let node = node.context("cannot start the recorded chains").map_err(CommandError::Runtime)?;
     let address = node.address().map_err(|error| CommandError::Runtime(error.into()))?;
     let recorded = chain_configs(address, block_time, context.sections);
-    config.take_chains(recorded.map_err(CommandError::Configuration)?, "recorded chains");
+    config.take_recorded_chains(recorded.map_err(CommandError::Configuration)?, "recorded chains");
     Ok(Outcome::Serve(Box::new(config), Box::pin(async { Ok(node.run().await?) })))
 }
 

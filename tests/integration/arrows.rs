@@ -19,10 +19,8 @@ const HEART: &[(&str, &[&str])] = &[
 
 /// Other extras, and parts that several share, that an extra may use.
 const EXTRAS: &[(&str, &[&str])] = &[
-    ("extras/alerts", &["extras/trend"]),
     ("extras/backtest", &["extras/svg"]),
     ("extras/chart", &["extras/svg"]),
-    ("extras/cost", &["extras/trend"]),
     ("extras/delegation", &["extras/proxy", "extras/reads"]),
     ("extras/rpc", &["extras/reads"]),
     ("extras/verification", &["extras/proxy"]),
@@ -78,7 +76,11 @@ fn arrows(path: &str, text: &str) -> (Vec<Arrow>, Vec<String>) {
         if line.trim_start().starts_with("//") {
             continue;
         }
-        if line.contains("crate::{") || line.contains("super::super") {
+        // `super` of a room's first file is the crate, or `extras`.
+        let is_first = path.split('/').count() <= usize::from(path.starts_with("extras/")) + 1;
+        let leaves_room = is_first && !line.starts_with(' ') && line.contains("super::");
+        let hides = ["crate::{", "crate::*", "crate as", "super::super"];
+        if leaves_room || hides.iter().any(|hidden| line.contains(hidden)) {
             hidden.push(format!("{place}: name the room in full instead of `{}`", line.trim()));
         }
         let named = rooms_named(line).into_iter().filter(|to| *to != from);
@@ -181,6 +183,10 @@ fn arrows_against_the_table_are_found() {
         ("extras/score.rs", "use crate::server::Server;"),
         ("store.rs", "use crate::{extras, fees};"),
         ("poll/reporter.rs", "use super::super::extras;"),
+        ("fees.rs", "use super::config::Chain;"),
+        ("extras/score.rs", "use super::trend::FeeTrend;"),
+        ("store.rs", "use crate as root;"),
+        ("store.rs", "use crate::*;"),
     ] {
         assert_eq!(found(path, line).len(), 1, "{path} {line}");
     }

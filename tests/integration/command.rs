@@ -48,6 +48,26 @@ async fn demo_serves_the_exact_first_window_of_the_recording() {
 }
 
 #[tokio::test]
+async fn demo_keeps_the_sections_of_the_configuration_and_shares_nothing() {
+    let variables = [
+        ("GAS_COMPAT__FORMATS", "etherscan"),
+        ("GAS_RPC__MAX_BATCH", "2"),
+        ("GAS_REDIS__URL", "redis://127.0.0.1:1"),
+        ("GAS_VERIFICATION__URL", "http://127.0.0.1:1"),
+        ("GAS_DELEGATION__SOURCE", "chain"),
+    ];
+    let service = Process::start(&["demo", "--block-time", "1h"], &variables);
+    service.wait_for("/v1/1/gas-suggestion", |response| response.status == 200).await;
+    for path in
+        ["/compat/safe/1", "/verify", "/registry/v2/0x0000000000000000000000000000000000000000"]
+    {
+        assert_eq!(service.get(path).await.status, 404, "{path}");
+    }
+    let routes = service.get("/v1").await.body;
+    assert!(routes.contains("\"/api\"") && !routes.contains("/compat/safe"), "{routes}");
+}
+
+#[tokio::test]
 async fn demo_has_a_day_of_history_and_writes_none() {
     let file = File::new("history", "of another service");
     let variables = [("GAS_HISTORY__REFILL", "true"), ("GAS_HISTORY__PATH", file.path())];

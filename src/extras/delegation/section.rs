@@ -97,6 +97,10 @@ impl Section for DelegationSection {
     const TEXTS: &'static [&'static str] = &["api_key"];
     const NETWORK_KEYS: &'static [&'static str] = &["source"];
 
+    fn for_recorded_chains(self) -> Self {
+        Self { source: DelegationSource::Off, ..self }
+    }
+
     fn check(&self, mistakes: &mut SectionMistakes) {
         if let Err(allowed) = self.api_url.check_base_url() {
             mistakes.reject("api_url", allowed);
