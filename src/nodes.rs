@@ -95,8 +95,10 @@ impl JsonRpcClient {
     ///
     /// Fails if the TLS backend cannot start.
     pub fn new(config: &Config) -> Result<Self, reqwest::Error> {
-        // As many as may be in use, so that a burst reuses connections.
-        let max_idle = config.needs().node_connections;
+        // As many as may be in use, so that a burst reuses connections. A chain polls each node once at a time, and reads
+        // its newest header beside.
+        const POLLS: usize = 2;
+        let max_idle = config.needs().node_connections.max(POLLS);
         let build_client = || {
             http_client::builder()
                 .pool_idle_timeout(Self::POOL_IDLE_TIMEOUT)

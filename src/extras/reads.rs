@@ -1,6 +1,6 @@
 //! Reads of chain state for clients: allow-list, cache, coalescing and limits.
 //!
-//! `api::rpc` handles the JSON-RPC envelope: ids, batches and notifications. This module validates the parameters of
+//! `extras::rpc` handles the JSON-RPC envelope: ids, batches and notifications. This module validates the parameters of
 //! known methods. From them it derives the chain state that a result depends on, which decides how long it is cached.
 //! A method that it does not know, but the operator allows, is forwarded each time.
 //!
