@@ -14,25 +14,20 @@ use crate::nodes::{ChainUpstreams, FeeHistoryRequest, JsonRpcClient, UpstreamNod
 use crate::observe::metrics::Metrics;
 
 /// Prints the result of a check that the configuration has passed: what is configured, or the `effective`
-/// configuration. `notes` are those about files. With `online`, asks every node.
+/// configuration. With `online`, asks every node.
 ///
 /// # Errors
 ///
 /// Fails if a node fails.
-pub(super) fn run(
-    config: &Config,
-    notes: &[String],
-    effective: Option<String>,
-    online: bool,
-) -> anyhow::Result<()> {
+pub(super) fn run(config: &Config, effective: Option<String>, online: bool) -> anyhow::Result<()> {
     match effective {
         Some(effective) => super::print(effective.trim_end())?,
-        None => super::print(&summary(config, notes))?,
+        None => super::print(&summary(config))?,
     }
     if online { check_nodes(config) } else { Ok(()) }
 }
 
-fn summary(config: &Config, notes: &[String]) -> String {
+fn summary(config: &Config) -> String {
     let mut text = String::from("The configuration is valid. Chains:");
     for chain in &config.chains {
         let urls = match chain.rpc_urls.len() {
@@ -50,7 +45,7 @@ fn summary(config: &Config, notes: &[String]) -> String {
         // Writing to a string cannot fail.
         let _ = write!(text, "\n  {} (id {}, {preset}, {urls}{reads})", chain.key, chain.chain_id);
     }
-    for note in config.notes.iter().chain(notes) {
+    for note in &config.notes {
         let _ = write!(text, "\nNote: {note}");
     }
     text

@@ -55,9 +55,7 @@ impl FeeTrend {
             self.remove_from_hour(newest_time);
         }
         if newest < self.newest_block {
-            if self.open.remove_above(newest) {
-                self.unsaved.add_from(Some(newest_time));
-            }
+            self.open.remove_above(newest);
             self.newest_block = newest;
         }
         let mut window = None;

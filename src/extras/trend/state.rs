@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::unsaved::wide_buckets;
 use super::{Bucket, FeeTrend, Observation, Period, PriceLevel};
 use crate::store::{
     ChainStore, PerChain, Publication, PublishObserver, ServableSnapshot, StoredChain, Unavailable,
@@ -16,7 +15,7 @@ use crate::store::{
 #[derive(Debug, Clone)]
 pub(crate) struct Trends {
     pub(super) store: ChainStore,
-    /// Days of hourly prices that are kept, those in the database included.
+    /// Days of hourly prices that are kept.
     pub(super) days: u32,
     chains: PerChain<Arc<ChainTrend>>,
 }
@@ -69,7 +68,7 @@ pub(crate) enum TrendAge {
         /// Time since the last reply was accepted.
         age: Duration,
     },
-    /// The trend was restored from the database, and no reply was accepted since.
+    /// The trend was restored from the history file, and no reply was accepted since.
     Restored,
 }
 
@@ -109,7 +108,7 @@ impl Trends {
         })
     }
 
-    /// Returns the fee trend. `older` are hours of a period that is longer than those in memory.
+    /// Returns the fee trend.
     ///
     /// # Errors
     ///
@@ -118,7 +117,6 @@ impl Trends {
         &self,
         chain: &StoredChain,
         period: Period,
-        older: Vec<Bucket>,
     ) -> Result<TrendReading, Unavailable> {
         let (age, level, trend) = chain.read_together(|_| {
             let age = self.current_age(chain)?;
@@ -128,15 +126,7 @@ impl Trends {
             };
             Ok((age, level, self.with(chain, |trend| trend.clone())))
         })?;
-        let now = seconds_since_1970();
-        let buckets = if Period::IN_MEMORY.contains(&period) {
-            trend.buckets(period, now)
-        } else {
-            let known = trend.buckets(Period::Week, now);
-            let first = known.first().map_or(u32::MAX, |hour| hour.first);
-            let older = older.into_iter().filter(|hour| hour.first < first);
-            wide_buckets(&older.chain(known).collect::<Vec<_>>(), period, now)
-        };
+        let buckets = trend.buckets(period, seconds_since_1970());
         Ok(TrendReading { age, changes: trend.changes(), buckets, level })
     }
 
