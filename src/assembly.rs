@@ -37,7 +37,7 @@ pub type Task = Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send>>;
 type Preparation = Pin<Box<dyn Future<Output = Vec<Task>> + Send>>;
 
 /// A future that runs after the last request.
-type Ending = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub(crate) type Ending = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A feature beside the heart.
 #[derive(Debug, Clone, Copy)]

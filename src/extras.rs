@@ -1,7 +1,7 @@
 //! Features beside the heart: what the service does besides telling what gas costs.
 //!
-//! A feature is one folder, which owns its routes, its section of the configuration, its metrics and its state, one line
-//! below that names the folder, and one in [`EXTRAS`]. `tests/integration/arrows.rs` shows which room uses which.
+//! A feature is one room, a folder and the file beside it, which owns its routes, its section of the configuration, its
+//! metrics and its state. One line below names the room, and one in [`EXTRAS`]. `tests/integration/arrows.rs` shows which room uses which.
 
 pub mod backtest;
 pub(crate) mod chart;

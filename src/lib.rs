@@ -11,7 +11,7 @@
 //! [`config`] defines the chains. Each chain has a poller in [`poll`] that fetches the recent fee history from its
 //! [`nodes`], prices it with [`fees`], and publishes the result in the [`store`], the only source of [`api`] for fees.
 //! [`http`] has all between a socket and a handler, [`observe`] what operators see. [`extras`] are the features beside
-//! this heart. [`server`] builds and runs all of them, [`cli`] is the command line.
+//! this heart, which [`assembly`] lets join. [`server`] builds and runs all of them, [`cli`] is the command line.
 //!
 //! Which room uses which is a rule, and a test holds it: docs/architecture.md.
 

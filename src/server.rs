@@ -9,14 +9,14 @@
 //!    accepted for `drain_delay`, so that a load balancer can react.
 //! 2. The public listener accepts no more connections and closes idle ones. Requests in flight may finish within
 //!    `shutdown_grace`; the rest are aborted.
-//! 3. What the features have added for the end runs: the history file is written. [`Server::run`] returns, which ends the pollers and the admin listener. The exit status is 0.
+//! 3. The endings of the features run: the history file is written. [`Server::run`] returns, which ends the pollers and
+//!    the admin listener. The exit status is 0.
 //!
 //! A second signal stops everything at once. A task that ends by itself is a crash: the service drains without
 //! `drain_delay` and exits with status 1.
 
 use std::future::Future;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{self, App, ReadinessState};
-use crate::assembly::{Assembly, Task};
+use crate::assembly::{Assembly, Ending};
 use crate::cli::start_summary;
 use crate::config::{Config, Limits};
 use crate::extras::EXTRAS;
@@ -160,41 +160,16 @@ impl Server {
             ending.await;
         }
     }
-}
-
-/// The service while it serves.
-struct Running {
-    serving: Fuse<BoxFuture<'static, ()>>,
-    shutdown: Shutdown,
-    /// Futures that run after the last request.
-    endings: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
-}
-
-/// Returns the address of a listener.
-fn local_address(listener: Option<&TcpListener>) -> std::io::Result<SocketAddr> {
-    let listener = listener.ok_or_else(|| std::io::Error::other("the service runs already"))?;
-    listener.local_addr()
-}
-
-/// Takes a listener, which is served once.
-fn take(listener: &mut Option<TcpListener>) -> anyhow::Result<TcpListener> {
-    listener.take().context("the service runs already")
-}
-
-impl Server {
-    fn spawn(&mut self, task: Task) {
-        self.background.spawn(task);
-    }
 
     /// Starts to poll all chains, after what the features do before the first poll.
     async fn start_polls(&mut self, assembly: &mut Assembly) -> anyhow::Result<()> {
         for preparation in std::mem::take(&mut assembly.preparations) {
             for task in preparation.await {
-                self.spawn(task);
+                self.background.spawn(task);
             }
         }
         for task in std::mem::take(&mut assembly.tasks) {
-            self.spawn(task);
+            self.background.spawn(task);
         }
         let timings = match assembly.shared_polls.take() {
             Some(polls) => polls.into_iter().map(PollTiming::Shared).collect(),
@@ -314,6 +289,25 @@ impl Server {
         }
         limits
     }
+}
+
+/// The service while it serves.
+struct Running {
+    serving: Fuse<BoxFuture<'static, ()>>,
+    shutdown: Shutdown,
+    /// Futures that run after the last request.
+    endings: Vec<Ending>,
+}
+
+/// Returns the address of a listener.
+fn local_address(listener: Option<&TcpListener>) -> std::io::Result<SocketAddr> {
+    let listener = listener.ok_or_else(|| std::io::Error::other("the service runs already"))?;
+    listener.local_addr()
+}
+
+/// Takes a listener, which is served once.
+fn take(listener: &mut Option<TcpListener>) -> anyhow::Result<TcpListener> {
+    listener.take().context("the service runs already")
 }
 
 /// Returns the OpenAPI document of the public listener's routes.

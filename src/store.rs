@@ -461,4 +461,4 @@ impl Expiry<u64, Arc<Snapshot>> for MaxAgeExpiry {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

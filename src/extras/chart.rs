@@ -1,4 +1,5 @@
-//! A chain's recent fees as an SVG image, and a price as a badge. Pure: blocks and a suggestion in, a document out.
+//! A chain's recent fees as an SVG image, and a price as a badge. Rendering is pure: blocks and a suggestion in, a
+//! document out.
 //!
 //! The upper panel shows the base fee, the tips of each block and the current max fees in gwei per gas. The lower panel
 //! shows how full the blocks were. Coordinates are integers in quarters of a pixel; amounts are mapped onto them as wei

@@ -44,7 +44,7 @@ const DESCRIPTION: &str = "The same suggestion in the formats of other gas servi
 const TAG: &str = "Drop-in formats";
 
 /// All formats.
-static FORMATS: [Format; 7] = [
+static FORMATS: &[Format] = &[
     metamask::FORMAT,
     etherscan::FORMAT,
     safe::FORMAT,

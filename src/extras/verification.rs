@@ -36,7 +36,8 @@ pub(crate) const EXTRA: Extra = Extra {
 /// Adds the forwarded paths and the form, or says which key switches them on.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     assembly.metrics.set::<RequestMetrics>();
-    let Verification { url, timeout, max_body, max_in_flight } = assembly.config.section();
+    let config: Verification = assembly.config.section();
+    let Verification { url, timeout, max_body, max_in_flight, is_recorded } = config;
     let limits = ProxyLimits { timeout, max_in_flight };
     let to = |url| Proxy::new("verification", url, limits, &assembly.metrics);
     let proxy = url.map(to).transpose().context("cannot set up the HTTP client")?;
@@ -48,8 +49,13 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     );
     let paths = [PATH_PREFIX, "/verification/", "/verification/{*path}"];
     let Some(proxy) = proxy else {
-        let switch = "set verification.url to a Sourcify server";
-        let problem = Problem::switched_off("contract verification", switch);
+        let problem = if is_recorded {
+            let detail = "contract verification is not part of the demo";
+            Problem::new(ProblemCode::NotFound, detail)
+        } else {
+            let switch = "set verification.url to a Sourcify server";
+            Problem::switched_off("contract verification", switch)
+        };
         routes.switch_off([FORM_PATH].into_iter().chain(paths), &problem);
         return Ok(());
     };

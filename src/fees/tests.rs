@@ -1,5 +1,4 @@
 use std::num::NonZeroU64;
-use std::path::{Path, PathBuf};
 
 use super::*;
 
@@ -359,49 +358,6 @@ fn percentiles_and_factors_are_checked() {
     for (numerator, denominator) in [(0, 0), (1, 0), (9, 10), (10_001, 10), (u128::MAX, 1)] {
         let rejected = Err(InvalidPricing::Multiplier);
         assert_eq!(Multiplier::new(numerator, denominator), rejected, "{numerator}/{denominator}");
-    }
-}
-
-/// The source files at and below `path`, without tests.
-fn sources(path: &Path) -> Vec<PathBuf> {
-    if path.is_dir() {
-        let entries = std::fs::read_dir(path).unwrap();
-        return entries.flat_map(|entry| sources(&entry.unwrap().path())).collect();
-    }
-    if path.ends_with("tests.rs") { Vec::new() } else { vec![path.to_owned()] }
-}
-
-#[test]
-fn fee_rules_and_registry_are_pure() {
-    // Crates, modules and clocks. No other name contains one of these.
-    const FORBIDDEN: &[&str] = &[
-        "config",
-        "wire",
-        "serde",
-        "utoipa",
-        "tokio",
-        "axum",
-        "moka",
-        "tracing",
-        "Instant::now",
-        "SystemTime",
-        "elapsed()",
-        "std::fs",
-        "std::net",
-        "std::env",
-    ];
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let files: Vec<_> = ["fees.rs", "fees", "extras/delegation/registry.rs"]
-        .iter()
-        .flat_map(|path| sources(&root.join(path)))
-        .collect();
-    assert!(files.iter().any(|file| file.ends_with("fees/head_tracker.rs")), "{files:?}");
-    for file in files {
-        let text = std::fs::read_to_string(&file).unwrap();
-        for line in text.lines().filter(|line| !line.trim_start().starts_with("//")) {
-            let found = FORBIDDEN.iter().find(|name| line.contains(**name));
-            assert_eq!(found, None, "{}: {line}", file.display());
-        }
     }
 }
 

@@ -21,6 +21,22 @@ fn every_problem_code_has_an_example() {
     assert_eq!(examples.keys().map(|name| serde_json::json!(name)).collect::<Vec<_>>(), codes);
 }
 
+#[test]
+fn kept_blocks_and_needs_of_features_reduce_the_memory_of_clients() {
+    let budget = |blocks: usize, block_time: &str| {
+        let toml = format!(
+            "[limits]\nmemory = \"512 MiB\"\n[chains.a]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:1\"]\n\
+             history_blocks = {blocks}\nblock_time = \"{block_time}\""
+        );
+        let config = Config::from_toml(&toml, &sections()).unwrap();
+        Assembly::new(config, EXTRAS).unwrap().memory_shares.budget
+    };
+    let bytes = 65_535 * size_of::<crate::fees::Block>() / 2;
+    assert!(budget(1, "12s") - budget(65_536, "12s") >= bytes - 1);
+    // A fast chain has more samples of its prices.
+    assert!(budget(1, "12s") - budget(1, "1s") > 50_000);
+}
+
 fn table(base_path: &str) -> RouteTable {
     let toml = "[chains.a]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1\"]\n\
                 [delegation]\nsource = \"chain\"\n[verification]\nurl = \"http://127.0.0.1/\"";

@@ -17,7 +17,7 @@ fn store_with_chain(more: &str) -> (ChainStore, StoredChain, Publisher) {
 }
 
 /// Creates a reply with one block, and its market.
-fn reply(pricing: &Pricing, number: u64, base_fee: u128) -> (FeeHistory, Market) {
+pub(crate) fn reply(pricing: &Pricing, number: u64, base_fee: u128) -> (FeeHistory, Market) {
     let rewards = Some(Rewards::new(&[1]));
     let blocks = vec![Block { base_fee, gas_used_ratio: None, rewards }];
     let history = FeeHistory::new(number, blocks, None).unwrap();
@@ -27,7 +27,7 @@ fn reply(pricing: &Pricing, number: u64, base_fee: u128) -> (FeeHistory, Market)
 }
 
 /// Publishes `newest_block` with this base fee as the only block.
-fn publish(publisher: &mut Publisher, newest_block: u64, base_fee: u128) {
+pub(crate) fn publish(publisher: &mut Publisher, newest_block: u64, base_fee: u128) {
     let (history, market) = reply(&publisher.chain().config().pricing, newest_block, base_fee);
     publisher.publish(Accepted::now(&history, market));
 }

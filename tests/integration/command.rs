@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use crate::http_client;
 use crate::process::{FREE_PORTS, File, Process, output};
 use crate::test_server::Response;
 
@@ -58,11 +59,22 @@ async fn demo_keeps_the_sections_of_the_configuration_and_shares_nothing() {
     ];
     let service = Process::start(&["demo", "--block-time", "1h"], &variables);
     service.wait_for("/v1/1/gas-suggestion", |response| response.status == 200).await;
-    for path in
-        ["/compat/safe/1", "/verify", "/registry/v2/0x0000000000000000000000000000000000000000"]
-    {
-        assert_eq!(service.get(path).await.status, 404, "{path}");
+    let address = "0x0000000000000000000000000000000000000000";
+    for (path, detail) in [
+        ("/compat/safe/1", "add \"safe\" to compat.formats"),
+        ("/verify", "contract verification is not part of the demo"),
+        (&format!("/registry/v2/{address}"), "the delegation registry is not part of the demo"),
+    ] {
+        let response = service.get(path).await;
+        let body = response.json();
+        let shown = body["detail"].as_str().unwrap();
+        assert!(response.status == 404 && shown.contains(detail), "{shown}");
     }
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_chainId" });
+    let url = format!("http://{}/rpc/1", service.address);
+    let batch = http_client::new().post(url).json(&json!([call, call, call])).send().await.unwrap();
+    let batch = batch.text().await.unwrap();
+    assert!(batch.contains("error") && !batch.contains("result"), "{batch}");
     let routes = service.get("/v1").await.body;
     assert!(routes.contains("\"/api\"") && !routes.contains("/compat/safe"), "{routes}");
 }

@@ -71,8 +71,13 @@ pub(super) fn add(
     routes.allow_request_header(X_API_KEY);
     routes.expose_response_header(X_DELEGATION_SOURCE);
     let Some(delegations) = delegations else {
-        let switch = "set delegation.source to \"api\", \"chain\" or \"api-then-chain\"";
-        let problem = Problem::switched_off("the delegation registry", switch);
+        let problem = if config.is_recorded {
+            let detail = "the delegation registry is not part of the demo";
+            Problem::new(ProblemCode::NotFound, detail)
+        } else {
+            let switch = "set delegation.source to \"api\", \"chain\" or \"api-then-chain\"";
+            Problem::switched_off("the delegation registry", switch)
+        };
         let paths = [LIST_PATH, "/registry/v2/check/{scope}", TRANSACTIONS_PATH];
         return routes.switch_off(paths, &problem);
     };

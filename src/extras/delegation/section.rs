@@ -39,6 +39,9 @@ pub(crate) struct DelegationSection {
     /// The registry contract, on every chain.
     #[serde(deserialize_with = "contract", serialize_with = "as_text")]
     pub registry_address: Address,
+    /// True for a service of recorded chains, where no key switches them on.
+    #[serde(skip)]
+    pub is_recorded: bool,
 }
 
 /// Source of delegation look-ups.
@@ -69,6 +72,7 @@ impl Default for DelegationSection {
             cache_ttl: Duration::from_secs(5),
             max_in_flight: NonZeroUsize::new(128).expect("not 0"),
             registry_address: address!("0x00000000000000447e69651d841bD8D104Bed493"),
+            is_recorded: false,
         }
     }
 }
@@ -98,7 +102,7 @@ impl Section for DelegationSection {
     const NETWORK_KEYS: &'static [&'static str] = &["source"];
 
     fn for_recorded_chains(self) -> Self {
-        Self { source: DelegationSource::Off, ..self }
+        Self { source: DelegationSource::Off, is_recorded: true, ..self }
     }
 
     fn check(&self, mistakes: &mut SectionMistakes) {

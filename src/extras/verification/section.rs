@@ -25,6 +25,9 @@ pub(crate) struct Verification {
     pub max_body: usize,
     /// Concurrent requests. Further ones are refused at once.
     pub max_in_flight: NonZeroUsize,
+    /// True for a service of recorded chains, where no key switches it on.
+    #[serde(skip)]
+    pub is_recorded: bool,
 }
 
 impl Default for Verification {
@@ -34,6 +37,7 @@ impl Default for Verification {
             timeout: Duration::from_mins(3),
             max_body: 32 * 1024 * 1024,
             max_in_flight: NonZeroUsize::new(128).expect("not 0"),
+            is_recorded: false,
         }
     }
 }
@@ -50,7 +54,7 @@ impl Section for Verification {
     const NETWORK_KEYS: &'static [&'static str] = &["url"];
 
     fn for_recorded_chains(self) -> Self {
-        Self { url: None, ..self }
+        Self { url: None, is_recorded: true, ..self }
     }
 
     fn check(&self, mistakes: &mut SectionMistakes) {

@@ -3,8 +3,8 @@ use std::time::{Duration, Instant, SystemTime};
 use super::*;
 use crate::config::Config;
 use crate::extras::trend::Level;
-use crate::fees::{self, Block, ChainParameters, FeeHistory, Market, Pricing, Rewards};
-use crate::store::{Accepted, Publisher};
+use crate::store::Publisher;
+use crate::store::tests::{publish, reply};
 
 const GWEI: u128 = 1_000_000_000;
 
@@ -16,22 +16,6 @@ fn trends_with_chain(more: &str) -> (Trends, StoredChain, Publisher) {
     let mut publisher = publishers.remove(0);
     publisher.observe(Arc::clone(trends.trend(&chain)));
     (trends, chain, publisher)
-}
-
-/// Creates a reply with one block, and its market.
-fn reply(pricing: &Pricing, number: u64, base_fee: u128) -> (FeeHistory, Market) {
-    let rewards = Some(Rewards::new(&[1]));
-    let blocks = vec![Block { base_fee, gas_used_ratio: None, rewards }];
-    let history = FeeHistory::new(number, blocks, None).unwrap();
-    let parameters = ChainParameters::without_header(pricing);
-    let market = fees::price(&history, pricing, &parameters).unwrap();
-    (history, market)
-}
-
-/// Publishes `newest_block` with this base fee as the only block.
-fn publish(publisher: &mut Publisher, newest_block: u64, base_fee: u128) {
-    let (history, market) = reply(&publisher.chain().config().pricing, newest_block, base_fee);
-    publisher.publish(Accepted::now(&history, market));
 }
 
 fn level_of(trends: &Trends, chain: &StoredChain) -> Option<PriceLevel> {
