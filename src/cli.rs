@@ -140,7 +140,9 @@ impl Cli {
                 let (file, sections) = (context.file, context.sections);
                 let effective = print.then(|| Config::print(file, &Overrides::default(), sections));
                 let effective = effective.transpose().map_err(CommandError::Configuration)?;
-                check_config::run(&config, effective, online).map_err(CommandError::Runtime)
+                let files = config.check_files();
+                let notes = files.map_err(|all| CommandError::Arguments(all.join("\n")))?;
+                check_config::run(&config, &notes, effective, online).map_err(CommandError::Runtime)
             }
             Command::Healthcheck => check_health(&config).map_err(CommandError::Runtime),
             Command::OpenApi { generic } => {

@@ -150,6 +150,24 @@ impl Config {
         self.origin.as_deref().unwrap_or("built-in")
     }
 
+    /// Looks at the files that the sections name. Returns notes, as sentences.
+    ///
+    /// # Errors
+    ///
+    /// Returns sentences about the files that the service cannot use, each with its key.
+    pub(crate) fn check_files(&self) -> Result<Vec<String>, Vec<String>> {
+        let (mut notes, mut mistakes) = (Vec::new(), Vec::new());
+        for section in &self.sections {
+            match section.check_files() {
+                Ok(note) => notes.extend(note),
+                Err((key, problem)) => {
+                    mistakes.push(format!("{}.{key}: {problem}", section.name()));
+                }
+            }
+        }
+        if mistakes.is_empty() { Ok(notes) } else { Err(mistakes) }
+    }
+
     /// Takes the recorded chains of `other`, which come from `origin`. The sections of other rooms share and keep nothing
     /// from now on. Notes about the former chains are removed.
     pub(crate) fn take_recorded_chains(&mut self, other: Self, origin: &str) {

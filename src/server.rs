@@ -9,7 +9,7 @@
 //!    accepted for `drain_delay`, so that a load balancer can react.
 //! 2. The public listener accepts no more connections and closes idle ones. Requests in flight may finish within
 //!    `shutdown_grace`; the rest are aborted.
-//! 3. The endings of the features run: the history file is written. [`Server::run`] returns, which ends the pollers and
+//! 3. The endings of the features run: the history database is written. [`Server::run`] returns, which ends the pollers and
 //!    the admin listener. The exit status is 0.
 //!
 //! A second signal stops everything at once. A task that ends by itself is a crash: the service drains without

@@ -107,7 +107,7 @@ chroot "$root" dpkg --remove gas-suggestion
 [ -e "$root/etc/gas-suggestion/config.toml" ] || fail "the removal deleted the configuration"
 # As after a run.
 mkdir -p "$root/var/lib/private/gas-suggestion"
-touch "$root/var/lib/private/gas-suggestion/history.json" "$root/etc/gas-suggestion/environment"
+touch "$root/var/lib/private/gas-suggestion/history.redb" "$root/etc/gas-suggestion/environment"
 ln -s private/gas-suggestion "$root/var/lib/gas-suggestion"
 chroot "$root" dpkg --purge gas-suggestion
 files >"$work/purged"

@@ -14,20 +14,25 @@ use crate::nodes::{ChainUpstreams, FeeHistoryRequest, JsonRpcClient, UpstreamNod
 use crate::observe::metrics::Metrics;
 
 /// Prints the result of a check that the configuration has passed: what is configured, or the `effective`
-/// configuration. With `online`, asks every node.
+/// configuration. `notes` are those about files. With `online`, asks every node.
 ///
 /// # Errors
 ///
 /// Fails if a node fails.
-pub(super) fn run(config: &Config, effective: Option<String>, online: bool) -> anyhow::Result<()> {
+pub(super) fn run(
+    config: &Config,
+    notes: &[String],
+    effective: Option<String>,
+    online: bool,
+) -> anyhow::Result<()> {
     match effective {
         Some(effective) => super::print(effective.trim_end())?,
-        None => super::print(&summary(config))?,
+        None => super::print(&summary(config, notes))?,
     }
     if online { check_nodes(config) } else { Ok(()) }
 }
 
-fn summary(config: &Config) -> String {
+fn summary(config: &Config, notes: &[String]) -> String {
     let mut text = String::from("The configuration is valid. Chains:");
     for chain in &config.chains {
         let urls = match chain.rpc_urls.len() {
@@ -45,7 +50,7 @@ fn summary(config: &Config) -> String {
         // Writing to a string cannot fail.
         let _ = write!(text, "\n  {} (id {}, {preset}, {urls}{reads})", chain.key, chain.chain_id);
     }
-    for note in &config.notes {
+    for note in config.notes.iter().chain(notes) {
         let _ = write!(text, "\nNote: {note}");
     }
     text

@@ -53,6 +53,15 @@ pub(crate) trait Section:
     fn needs(&self, _chains: &[Chain]) -> Needs {
         Needs::default()
     }
+
+    /// Looks at the files that the section names. Returns a note for the operator, as a sentence.
+    ///
+    /// # Errors
+    ///
+    /// Returns a key, and a sentence about its file, if the service cannot use it.
+    fn check_files(&self) -> Result<Option<String>, (&'static str, String)> {
+        Ok(None)
+    }
 }
 
 /// Resources of the process that a feature takes.
@@ -117,6 +126,7 @@ pub(super) trait AnySection: Debug + Send + Sync {
     fn notes(&self, chains: &[Chain], layers: &Layers) -> Vec<String>;
     fn for_recorded_chains(&self) -> Box<dyn AnySection>;
     fn needs(&self, chains: &[Chain]) -> Needs;
+    fn check_files(&self) -> Result<Option<String>, (&'static str, String)>;
     fn to_item(&self) -> Item;
     fn to_any(&self) -> &dyn Any;
     fn to_box(&self) -> Box<dyn AnySection>;
@@ -145,6 +155,10 @@ impl<T: Section> AnySection for T {
 
     fn needs(&self, chains: &[Chain]) -> Needs {
         Section::needs(self, chains)
+    }
+
+    fn check_files(&self) -> Result<Option<String>, (&'static str, String)> {
+        Section::check_files(self)
     }
 
     fn to_item(&self) -> Item {

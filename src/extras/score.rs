@@ -10,7 +10,6 @@
 mod gauges;
 mod grade;
 mod metrics;
-mod packed_grade;
 mod routes;
 mod section;
 mod state;
@@ -28,7 +27,6 @@ use crate::config::SectionKind;
 use crate::fees::{Block, FeeHistory, Market, Pricing, Rewards};
 use grade::{Grade, ServedQuote, TipOutcome, grade};
 use metrics::ScoreMetrics;
-use packed_grade::PackedGrade;
 use state::Scores;
 
 pub(crate) use summary::{Quantiles, Score, TierScore};
@@ -103,7 +101,7 @@ struct OpenHead {
 /// A head with a quote.
 #[derive(Debug, Clone, Copy)]
 struct GradedHead {
-    grade: PackedGrade,
+    grade: Grade,
     /// Seconds since the start.
     published_after: u32,
     /// Numbers without a quote right before this one.
@@ -207,7 +205,6 @@ impl Scorer {
             if self.graded.len() >= MAX_QUOTES {
                 self.graded.pop_front();
             }
-            let grade = PackedGrade::from(&grade);
             self.graded.push_back(GradedHead { grade, published_after, skipped_before });
         } else {
             self.totals.no_quote = self.totals.no_quote.saturating_add(1);
@@ -245,7 +242,7 @@ impl Scorer {
         });
         let skipped = |count: u16| (0..count).map(|_| None);
         let final_grades = self.graded.iter().rev().flat_map(|head| {
-            let quote = Some((Grade::from(&head.grade), head.published_after));
+            let quote = Some((head.grade, head.published_after));
             std::iter::once(quote).chain(skipped(head.skipped_before))
         });
         // Numbers without a quote count if there is an older quote in the window.

@@ -11,7 +11,7 @@
 //! hour of the new time on is removed, because the old clock was wrong.
 
 mod bucket;
-mod file;
+mod database;
 mod fill;
 mod level;
 mod members;
@@ -20,9 +20,9 @@ mod open_hour;
 mod openapi;
 mod refill;
 mod routes;
-mod saved;
 mod section;
 mod state;
+mod unsaved;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ use crate::assembly::{Assembly, Extra, Join, Task};
 use crate::config::SectionKind;
 
 pub(crate) use bucket::{Bucket, Range, Sample};
-use file::HistoryFile;
+use database::HistoryDatabase;
 pub(crate) use fill::RefilledHour;
 pub(crate) use level::{Level, PriceLevel};
 pub(crate) use observation::Observation;
@@ -46,40 +46,38 @@ pub(crate) use observation::{DatedBlock, PastSpan};
 use open_hour::OpenHour;
 use refill::HistoryRefill;
 use routes::TrendSerializer;
-pub(crate) use saved::SavedTrend;
 use section::History;
 pub(crate) use state::{TrendAge, Trends};
+use unsaved::Unsaved;
 
 const MINUTE: u32 = 60;
 const TEN_MINUTES: u32 = 600;
 const HOUR: u32 = 3600;
 const HOURS_PER_DAY: u32 = 24;
 
-/// Longest time of the hourly buckets.
-pub(crate) const MAX_DAYS: u32 = 7;
+/// Days of the hourly buckets that are in memory.
+pub(crate) const DAYS_IN_MEMORY: u32 = 7;
 
 pub(crate) const EXTRA: Extra =
     Extra { sections: &[SectionKind::new::<History>()], ..Extra::new("trend", Join::Always(join)) };
 
-/// Summarises what is published, fills gaps from the nodes, keeps the trends in a file, and adds the route and the
+/// Summarises what is published, fills gaps from the nodes, keeps the trends in a database, and adds the route and the
 /// members of the fee market.
 fn join(assembly: &mut Assembly) {
     let history: History = assembly.config.section();
     let trends = Trends::new(&assembly.store, history.days);
     assembly.observe(|chain| Arc::clone(trends.trend(chain)));
-    let file = HistoryFile::new(&history, &trends);
-    assembly.at_end(file.clone().map(|file| async move {
-        file.save().await;
-    }));
+    let database = HistoryDatabase::new(&history, &trends);
+    assembly.at_end(database.clone().map(HistoryDatabase::close));
     let (memory, upstreams) = (assembly.memory.clone(), assembly.upstreams.clone());
-    let chains = trends.clone();
+    let (chains, opened) = (trends.clone(), database.clone());
     assembly.before_polls(async move {
         let mut tasks: Vec<Task> = Vec::new();
-        if let Some(file) = file {
-            let restored = file.clone();
+        if let Some(database) = opened {
+            let restored = database.clone();
             // A failure was logged, and no polls wait for it.
             let _ = tokio::task::spawn_blocking(move || restored.restore()).await;
-            tasks.push(Box::pin(async { match file.keep().await {} }));
+            tasks.push(Box::pin(async { match database.keep().await {} }));
         }
         let turns = Arc::new(Semaphore::new(refill::MAX_CONCURRENT));
         if history.refill {
@@ -90,7 +88,7 @@ fn join(assembly: &mut Assembly) {
         }
         tasks
     });
-    let serializer = TrendSerializer::new(&trends, &assembly.memory, &assembly.metrics);
+    let serializer = TrendSerializer::new(&trends, database, &assembly.memory, &assembly.metrics);
     let routes = OpenApiRouter::new().routes(routes!(routes::get_fee_trend));
     assembly.routes.add(routes.with_state(serializer));
     assembly.routes.add_market_member(members::for_trends(&trends));
@@ -110,6 +108,12 @@ pub(crate) enum Period {
     /// A week in hours.
     #[serde(rename = "7d")]
     Week,
+    /// Thirty days in steps of six hours.
+    #[serde(rename = "30d")]
+    Month,
+    /// 365 days.
+    #[serde(rename = "1y")]
+    Year,
 }
 
 /// Buckets and samples of one chain.
@@ -122,6 +126,7 @@ pub(crate) struct FeeTrend {
     ended: Vec<OpenHour>,
     /// True while a refill may complete the hours that end.
     keeps_ended: bool,
+    unsaved: Unsaved,
     /// The newest ten minutes of the hour before.
     before: OpenHour,
     open: OpenHour,
@@ -135,7 +140,26 @@ pub(crate) struct FeeTrend {
 
 impl Period {
     /// All periods.
-    pub(crate) const ALL: [Self; 3] = [Self::Hour, Self::Day, Self::Week];
+    pub(crate) const ALL: [Self; 5] = [Self::Hour, Self::Day, Self::Week, Self::Month, Self::Year];
+
+    /// Periods whose buckets are in memory. Those of longer ones are made up of hours in the database.
+    pub(crate) const IN_MEMORY: [Self; 3] = [Self::Hour, Self::Day, Self::Week];
+
+    /// Name as a parameter.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Hour => "1h",
+            Self::Day => "24h",
+            Self::Week => "7d",
+            Self::Month => "30d",
+            Self::Year => "1y",
+        }
+    }
+
+    /// Days that it spans, at least one.
+    pub(crate) fn days(self) -> u32 {
+        self.seconds().div_ceil(HOURS_PER_DAY * HOUR)
+    }
 
     /// Width of a bucket in seconds.
     #[must_use]
@@ -144,6 +168,8 @@ impl Period {
             Self::Hour => MINUTE,
             Self::Day => TEN_MINUTES,
             Self::Week => HOUR,
+            Self::Month => 6 * HOUR,
+            Self::Year => HOURS_PER_DAY * HOUR,
         }
     }
 
@@ -152,7 +178,9 @@ impl Period {
         match self {
             Self::Hour => HOUR,
             Self::Day => HOURS_PER_DAY * HOUR,
-            Self::Week => MAX_DAYS * HOURS_PER_DAY * HOUR,
+            Self::Week => DAYS_IN_MEMORY * HOURS_PER_DAY * HOUR,
+            Self::Month => 30 * HOURS_PER_DAY * HOUR,
+            Self::Year => 365 * HOURS_PER_DAY * HOUR,
         }
     }
 
@@ -164,14 +192,16 @@ impl Period {
 }
 
 impl FeeTrend {
-    /// Creates a trend without blocks that keeps hourly buckets for so many days, at most [`MAX_DAYS`].
+    /// Creates a trend without blocks that keeps hourly buckets for so many days, at most
+    /// [`DAYS_IN_MEMORY`].
     #[must_use]
     pub(crate) fn new(days: u32) -> Self {
         Self {
-            days: days.clamp(1, MAX_DAYS),
+            days: days.clamp(1, DAYS_IN_MEMORY),
             closed: Default::default(),
             ended: Vec::new(),
             keeps_ended: false,
+            unsaved: Unsaved::NONE,
             before: OpenHour::default(),
             open: OpenHour::default(),
             newest_block: 0,
@@ -192,15 +222,16 @@ impl FeeTrend {
         // Those of ten minutes are kept longer.
         let samples = OpenHour::max_capacity(samples).saturating_add(samples / 6 + 1);
         // The hour that is closed comes to the buckets before old ones go, and may have blocks that are not kept.
-        let counts = Period::ALL.map(|period| (period.seconds() + HOUR) / period.bucket_seconds());
+        let counts =
+            Period::IN_MEMORY.map(|period| (period.seconds() + HOUR) / period.bucket_seconds());
         let counts = counts.into_iter().chain([HOUR / MINUTE]);
         let counts = counts.filter_map(|count| usize::try_from(count).ok());
         let buckets: usize = counts.map(|count| count.saturating_mul(size_of::<Bucket>())).sum();
         samples.saturating_mul(size_of::<Sample>()).saturating_add(buckets)
     }
 
-    /// Returns the buckets of the period up to the one of the second `now`, oldest first. Buckets without a block are
-    /// left out.
+    /// Returns the buckets of a period in memory up to the one of the second `now`, oldest first. Buckets without a block
+    /// are left out.
     #[must_use]
     pub(crate) fn buckets(&self, period: Period, now: u64) -> Vec<Bucket> {
         let now = to_seconds(now).max(self.newest_time);
@@ -230,21 +261,11 @@ impl FeeTrend {
         level::level(&buckets, self.newest_prices(), to_seconds(now).max(self.newest_time))
     }
 
-    /// Returns the prices of the blocks of the newest ten minutes, or of every second one, every fourth, and so on.
+    /// Returns the prices of the blocks of the newest ten minutes.
     fn newest_prices(&self) -> Vec<u64> {
         let since = self.newest_time.saturating_sub(TEN_MINUTES);
-        let newest = |hour: &OpenHour| -> Vec<Sample> {
-            hour.samples().filter(|sample| sample.time > since).copied().collect()
-        };
-        let (before, open) = (newest(&self.before), newest(&self.open));
-        // Each hour keeps another share of its blocks.
-        let stride = if before.is_empty() { 1 } else { self.before.stride() };
-        let stride = stride.max(self.open.stride());
-        let samples = before.into_iter().chain(open);
-        samples
-            .filter(|sample| sample.number.is_multiple_of(stride))
-            .map(|sample| sample.price())
-            .collect()
+        let samples = self.before.samples().iter().chain(self.open.samples());
+        samples.filter(|sample| sample.time > since).map(Sample::price).collect()
     }
 
     /// Number of changes since the trend was created or restored.
@@ -256,7 +277,9 @@ impl FeeTrend {
     /// that is not.
     fn add(&mut self, mut sample: Sample) {
         if sample.number <= self.newest_block && self.newest_time > 0 {
-            self.changes += u64::from(self.open.replace(sample));
+            let replaced = self.open.replace(sample);
+            self.changes += u64::from(replaced.is_some());
+            self.unsaved.add_from(replaced);
             return;
         }
         self.changes += 1;
@@ -266,7 +289,8 @@ impl FeeTrend {
         if sample.time - sample.time % HOUR != self.open.start() {
             self.close_hour(sample.time - sample.time % HOUR);
         }
-        self.open.add(sample);
+        let added = self.open.add(sample);
+        self.unsaved.add_from(added);
     }
 
     /// Computes the buckets of the open hour for good, and opens the one that starts at `next`.
@@ -302,17 +326,38 @@ impl FeeTrend {
 
     /// Adds the buckets of an hour, except those that are known.
     fn add_closed(&mut self, hour: &OpenHour) {
-        for (period, closed) in Period::ALL.into_iter().zip(&mut self.closed) {
-            let width = period.bucket_seconds();
-            let buckets: Vec<Bucket> = hour.buckets(width).collect();
-            // Doubling would take twice the memory for ever.
-            closed.reserve_exact(buckets.len());
+        for period in Period::IN_MEMORY {
+            let buckets: Vec<Bucket> = hour.buckets(period.bucket_seconds()).collect();
             for bucket in buckets {
-                let start = bucket.start(width);
-                if let Err(index) = closed.binary_search_by_key(&start, |known| known.start(width))
-                {
-                    closed.insert(index, bucket);
+                self.add_bucket(period, bucket, false);
+            }
+        }
+    }
+
+    /// Adds a closed bucket. One of the same span is kept, unless this one `replaces` it.
+    fn add_bucket(&mut self, period: Period, bucket: Bucket, replaces: bool) {
+        let width = period.bucket_seconds();
+        let start = bucket.start(width);
+        let [minutes, ten_minutes, hours] = &mut self.closed;
+        let closed = match period {
+            Period::Hour => minutes,
+            Period::Day => ten_minutes,
+            Period::Week | Period::Month | Period::Year => hours,
+        };
+        match closed.binary_search_by_key(&start, |known| known.start(width)) {
+            Ok(index) if replaces => {
+                if let Some(known) = closed.get_mut(index) {
+                    *known = bucket;
                 }
+            }
+            Ok(_) => {}
+            Err(index) => {
+                if closed.len() == closed.capacity() {
+                    // Doubling would take twice the memory for ever.
+                    closed.reserve_exact(usize::try_from(HOUR.div_ceil(width)).unwrap_or(1));
+                }
+                closed.insert(index, bucket);
+                self.unsaved.add_closed();
             }
         }
     }
@@ -320,11 +365,11 @@ impl FeeTrend {
     /// Removes the buckets that are too old to be shown in the open hour.
     fn trim(&mut self) {
         let open = self.open.start();
-        for (period, closed) in Period::ALL.into_iter().zip(&mut self.closed) {
+        for (period, closed) in Period::IN_MEMORY.into_iter().zip(&mut self.closed) {
             let width = period.bucket_seconds();
             let kept = match period {
                 Period::Week => self.days * HOURS_PER_DAY * HOUR,
-                Period::Hour | Period::Day => period.seconds(),
+                _ => period.seconds(),
             };
             closed.retain(|bucket| bucket.start(width).saturating_add(kept) > open);
         }
@@ -346,6 +391,7 @@ impl FeeTrend {
             self.close_hour(start);
         }
         self.newest_time = start;
+        self.unsaved.remove_from(start);
     }
 
     fn closed_of(&self, period: Period) -> &VecDeque<Bucket> {
@@ -353,7 +399,7 @@ impl FeeTrend {
         match period {
             Period::Hour => minutes,
             Period::Day => ten_minutes,
-            Period::Week => hours,
+            Period::Week | Period::Month | Period::Year => hours,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+use crate::history_rows::Rows;
 use crate::http_client;
 use crate::logged_process::LoggedProcess;
 use crate::raw_client::TIMEOUT;
@@ -286,7 +287,7 @@ async fn check_trend(
     assert_eq!(service.get("/v1/fee-markets").await.json()[0]["level"], level);
 }
 
-/// A new directory for a history file. Removed when dropped.
+/// A new directory for a history database. Removed when dropped.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -330,38 +331,36 @@ async fn a_node_with_a_limit_and_little_history_is_read_as_far_as_it_goes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_gap_after_a_restart_is_read() {
     let directory = Directory::new("gap");
-    let path = directory.0.join("history.json");
+    let path = directory.0.join("history.redb");
     let node = ArchiveNode::start(1024, 10_000, 0).await;
-    // Two days are known, up to nine hours ago.
+    // A week is known, up to nine hours ago.
     let open = hours_ago(9);
     let (before, after): (Vec<_>, Vec<_>) =
-        node.blocks_from(hours_ago(48), 0).into_iter().partition(|block| block.0 < open);
+        node.blocks_from(hours_ago(168), 0).into_iter().partition(|block| block.0 < open);
     let NodeState { head, head_time, .. } = node.state();
     let number = |time: u64| head - (head_time - time) / SPACING;
-    let buckets = |width: u64| -> Vec<Value> {
-        let groups = expected(&before, width).into_iter();
-        let rows = groups.map(|(start, blocks, base_fees, tips)| {
+    let mut saved = Rows::default();
+    for width in [600, 3600] {
+        for (start, blocks, base_fees, tips) in expected(&before, width) {
             let first = before.iter().map(|block| block.0).find(|time| *time >= start).unwrap();
-            json!([first, blocks, base_fees, tips, [0.5, 0.5, 0.5], base_fees[1] + tips[1]])
-        });
-        rows.filter(|row| width == 3600 || row[0].as_u64().unwrap() + 86_400 > open).collect()
-    };
+            if width == 3600 || first + 86_400 > open {
+                let key = (7, u32::try_from(width).unwrap(), u32::try_from(start).unwrap());
+                let (first, count) =
+                    (u32::try_from(first).unwrap(), u32::try_from(blocks).unwrap());
+                let ratios = [0.5_f64.to_bits(); 3];
+                let row = (first, count, base_fees, tips, ratios, base_fees[1] + tips[1]);
+                saved.buckets.insert(key, row);
+            }
+        }
+    }
     // The last known hour ended in its middle.
     let (time, base_fee, tip) = after[0];
-    let saved = json!({
-        "format": "gas-suggestion fee trend", "version": 2,
-        "chains": [{ "chain_id": 7, "trend": {
-            "newest_block": number(time), "newest_time": time,
-            "minutes": [], "ten_minutes": buckets(600), "hours": buckets(3600),
-            "before": { "start": 0, "stride": 1, "samples": [], "dropped": [] },
-            "open": { "start": open, "stride": 1,
-                      "samples": [[number(time), time, base_fee, tip, 0.5]], "dropped": [] },
-        } }],
-    });
-    std::fs::write(&path, saved.to_string()).unwrap();
-    let history = format!("days = 2\npath = \"{}\"", path.display());
+    let row = (u32::try_from(time).unwrap(), base_fee, tip, 0.5_f64.to_bits());
+    saved.blocks.insert((7, number(time)), row);
+    saved.write(&path);
+    let history = format!("path = \"{}\"", path.display());
     let service = TestServer::start(&node.config(&history)).await;
-    check_trend(&service, &node, hours_ago(47), false).await;
+    check_trend(&service, &node, 0, false).await;
     // What the file has is not read again.
     let first = number(time) - WINDOW;
     let ranges = node.state().ranges;
@@ -372,33 +371,28 @@ async fn the_gap_after_a_restart_is_read() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_of_a_short_run_does_not_keep_the_day_before_from_being_read() {
     let directory = Directory::new("short");
-    let path = directory.0.join("history.json");
+    let path = directory.0.join("history.redb");
     let node = ArchiveNode::start(1024, 10_000, 0).await;
-    let history = format!("days = 2\npath = \"{}\"", path.display());
+    let history = format!("path = \"{}\"", path.display());
     let short = TestServer::start(&node.config(&format!("{history}\nrefill = false"))).await;
     short.wait_for("/v1/a/fee-trend", |response| response.status == 200).await;
     short.stop().await.unwrap();
     assert!(path.exists());
     let service = TestServer::start(&node.config(&history)).await;
-    check_trend(&service, &node, hours_ago(47), true).await;
+    check_trend(&service, &node, 0, true).await;
     service.stop().await.unwrap();
 }
 
-/// Starts the program with a log of this chain, and waits until its refill has ended and its history file is written.
-async fn start_process(config: &str, is_written: bool) -> LoggedProcess {
+/// Starts the program with a log of this chain, and waits until its refill has ended.
+async fn start_process(config: &str) -> LoggedProcess {
     let config = format!(
         "[log]\nformat = \"json\"\n[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\n\
          drain_delay = \"0s\"\n{config}"
     );
     let start = move || LoggedProcess::start("refill", &config);
     let process = tokio::task::spawn_blocking(start).await.unwrap();
-    let mut messages = vec!["from fee history"];
-    messages.extend(is_written.then_some("history file written"));
-    wait_until("the refill has not ended", async || {
-        let log = process.log();
-        messages.iter().all(|message| log.contains(message))
-    })
-    .await;
+    wait_until("the refill has not ended", async || process.log().contains("from fee history"))
+        .await;
     process
 }
 
@@ -407,36 +401,27 @@ async fn get_trend(process: &LoggedProcess, period: &str) -> Value {
     wait_for(&http_client::new(), &url, |response| response.status == 200).await.json()
 }
 
-fn read_trend(path: &Path) -> Value {
-    let saved: Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
-    saved["chains"][0]["trend"].clone()
-}
-
-/// Fails if a closed bucket or a sample of `before` is not in `after` as it was, unless it is too old.
-fn check_kept(before: &Value, after: &Value, round: usize) {
-    let number = |value: &Value| value.as_u64().unwrap();
-    let open = |trend: &Value| number(&trend["open"]["start"]);
-    for (width, kept_seconds, name) in
-        [(60, 3600, "minutes"), (600, 86_400, "ten_minutes"), (3600, 7 * 86_400, "hours")]
-    {
-        let is_kept = |bucket: &&Value| {
-            let first = number(&bucket[0]);
-            first - first % width + kept_seconds > open(after)
+/// Fails if a bucket or a block of `before` is not in `after` as it was, unless it is too old.
+fn check_kept(before: &Rows, after: &Rows, round: usize) {
+    let newest_time = |rows: &Rows| rows.blocks.values().map(|block| block.0).max().unwrap();
+    let open = newest_time(after) / 3600 * 3600;
+    for (key, bucket) in &before.buckets {
+        let (_, width, start) = *key;
+        let kept = match width {
+            60 => 3600,
+            600 => 86_400,
+            _ => 7 * 86_400,
         };
-        let known = after[name].as_array().unwrap();
-        let expected: Vec<_> = before[name].as_array().unwrap().iter().filter(is_kept).collect();
-        let same = expected.iter().filter(|bucket| known.contains(bucket)).count();
-        assert_eq!(same, expected.len(), "{name} in round {round}");
+        assert!(
+            start + kept <= open || after.buckets.get(key) == Some(bucket),
+            "{key:?} in round {round}"
+        );
     }
-    let samples = before["open"]["samples"].as_array().unwrap();
-    if open(before) == open(after) {
-        let known = after["open"]["samples"].as_array().unwrap();
-        assert!(samples.iter().all(|sample| known.contains(sample)), "round {round}");
-    } else {
-        // The hour has ended since.
-        let hours = after["hours"].as_array().unwrap();
-        let ended = hours.iter().find(|hour| number(&hour[0]) >= open(before));
-        assert!(number(&ended.unwrap()[1]) >= samples.len() as u64, "round {round}");
+    for (key, block) in &before.blocks {
+        // The blocks of an hour make place for its buckets.
+        let hour = (7, 3600, block.0 / 3600 * 3600);
+        let is_kept = after.blocks.get(key) == Some(block) || after.buckets.contains_key(&hour);
+        assert!(is_kept, "{key:?} in round {round}");
     }
 }
 
@@ -444,43 +429,47 @@ fn check_kept(before: &Value, after: &Value, round: usize) {
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_restarts_on_a_node_without_history_change_no_bucket() {
     let directory = Directory::new("restarts");
-    let path = directory.0.join("history.json");
+    let path = directory.0.join("history.redb");
     let node = ArchiveNode::start(1024, 10_000, 0).await;
     let config = node.config(&format!("path = \"{}\"", path.display()));
-    let process = start_process(&config, false).await;
+    let process = start_process(&config).await;
     assert!(process.log().contains("fee trend filled from fee history"), "{}", process.log());
     tokio::task::spawn_blocking(move || process.stop()).await.unwrap();
-    let first = read_trend(&path);
-    assert!(first["hours"].as_array().unwrap().len() >= 166, "{first}");
-    assert!(first["ten_minutes"].as_array().unwrap().len() >= 120, "{first}");
+    let first = Rows::read(&path);
+    let counts = [3600, 600].map(|width| first.wide(width).len());
+    assert!(counts[0] >= 166 && counts[1] >= 120, "{counts:?}");
     // From now on the node has what a poll requests, and nothing else.
     node.change(|state| (state.max_blocks, state.history, state.headers) = (20, 19, 20));
     let mut before = first.clone();
+    let mut gaps = 0;
     for round in 0..10 {
-        // A restart with and without a gap.
         let blocks = if round % 3 == 0 { 300 } else { 3 };
         node.change(|state| (state.head, state.head_time) = (state.head + blocks, seconds()));
         let is_kill = round % 2 == 0;
-        let process = start_process(&config, is_kill).await;
+        let process = start_process(&config).await;
+        // A kill before the end of a minute loses its blocks.
+        let missing = node.state().head - before.newest_block(7).unwrap();
+        gaps += usize::from(missing > WINDOW);
         let has_failed = process.log().contains("fee trend not filled further");
-        assert_eq!(has_failed, blocks == 300, "{}", process.log());
+        assert_eq!(has_failed, missing > WINDOW, "{}", process.log());
         let [day, week] = [get_trend(&process, "24h").await, get_trend(&process, "7d").await];
         if is_kill {
             drop(process);
         } else {
             tokio::task::spawn_blocking(move || process.stop()).await.unwrap();
         }
-        let after = read_trend(&path);
+        let after = Rows::read(&path);
         check_kept(&before, &after, round);
         check_kept(&first, &after, round);
-        for (trend, name) in [(day, "ten_minutes"), (week, "hours")] {
-            let closed = before[name].as_array().unwrap().len();
+        for (trend, width) in [(day, 600), (week, 3600)] {
+            let closed = before.wide(width).len();
             let shown = trend["buckets"].as_array().unwrap().len();
-            assert!(shown + 2 >= closed, "round {round}: {shown} of {closed} {name}");
+            assert!(shown + 2 >= closed, "round {round}: {shown} of {closed} of {width} s");
         }
         before = after;
     }
-    assert!(before["newest_block"].as_u64().unwrap() >= 51_200, "{before}");
+    assert!((4..10).contains(&gaps), "{gaps}");
+    assert!(before.newest_block(7) >= Some(51_200), "{:?}", before.newest_block(7));
 }
 
 /// Lies about old blocks: the reported one first.
@@ -499,7 +488,7 @@ async fn old_blocks_of_a_lying_node_are_not_shown() {
         let liar = ArchiveNode::start_liar(1024, 10_000, 0, lie).await;
         let config =
             liar.config("days = 7").replace("check_base_fees = false", "check_base_fees = true");
-        let process = start_process(&config, false).await;
+        let process = start_process(&config).await;
         let trend = get_trend(&process, "7d").await;
         let log = tokio::task::spawn_blocking(move || process.stop()).await.unwrap();
         assert!(log.contains("old blocks of an upstream contradict known ones"), "{name}: {log}");

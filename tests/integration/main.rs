@@ -31,8 +31,9 @@ mod fixtures;
 mod floors;
 mod freshness_log;
 mod gauges;
-mod history_file;
+mod history_database;
 mod history_refill;
+mod history_rows;
 mod hostile_replies;
 mod http;
 #[path = "../rig/http_client.rs"]

@@ -1,5 +1,7 @@
 //! One block, and a summary of several.
 
+use std::cmp::Ordering;
+
 use super::TEN_MINUTES;
 use crate::fees::statistics::nearest_rank;
 
@@ -35,6 +37,8 @@ pub(crate) struct Bucket {
     pub(crate) price: u64,
 }
 
+const UNKNOWN_RATIO: Range<f64> = Range { min: f64::NAN, median: f64::NAN, max: f64::NAN };
+
 /// Lowest, middle and highest value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Range<T> {
@@ -47,13 +51,36 @@ pub(crate) struct Range<T> {
 }
 
 impl<T: Copy> Range<T> {
-    fn single(value: T) -> Self {
-        Self { min: value, median: value, max: value }
-    }
-
     /// Returns the values as an array.
     pub(crate) fn values(self) -> [T; 3] {
         [self.min, self.median, self.max]
+    }
+}
+
+impl<T: Copy + PartialOrd> Range<T> {
+    /// Returns the range of ascending values; `None` without values.
+    fn from_sorted(values: &[T]) -> Option<Self> {
+        let (first, last) = (values.first()?, values.last()?);
+        Some(Self { min: *first, median: nearest_rank(values, 50)?, max: *last })
+    }
+
+    /// Returns the range of the blocks of several buckets, each with its number of blocks. The median is that of their
+    /// medians, weighted by blocks. `None` without buckets.
+    fn merged(mut ranges: Vec<(Self, u32)>) -> Option<Self> {
+        let least = |one: T, other: T| if other < one { other } else { one };
+        let greatest = |one: T, other: T| if other > one { other } else { one };
+        let min = ranges.iter().map(|(range, _)| range.min).reduce(least)?;
+        let max = ranges.iter().map(|(range, _)| range.max).reduce(greatest)?;
+        ranges.sort_by(|(one, _), (other, _)| {
+            one.median.partial_cmp(&other.median).unwrap_or(Ordering::Equal)
+        });
+        let total: u64 = ranges.iter().map(|(_, blocks)| u64::from(*blocks)).sum();
+        let mut below = 0;
+        let middle = ranges.iter().find(|(_, blocks)| {
+            below += u64::from(*blocks);
+            below >= total.div_ceil(2)
+        });
+        Some(Self { min, median: middle?.0.median, max })
     }
 }
 
@@ -91,54 +118,43 @@ impl Bucket {
         now.min(start.saturating_add(TEN_MINUTES)).saturating_sub(from)
     }
 
-    pub(crate) fn single(sample: &Sample) -> Self {
-        Self {
-            first: sample.time,
-            blocks: 1,
-            base_fee: Range::single(sample.base_fee),
-            tip: Range::single(sample.tip),
-            gas_used_ratio: Range::single(sample.gas_used_ratio),
-            price: sample.price(),
-        }
-    }
-
-    /// Adds other blocks. The medians stay; see [`set_medians`](Self::set_medians).
-    pub(crate) fn add(&mut self, other: &Self) {
-        fn widen<T: Copy>(
-            range: &mut Range<T>,
-            other: Range<T>,
-            min: impl Fn(T, T) -> T,
-            max: impl Fn(T, T) -> T,
-        ) {
-            range.min = min(range.min, other.min);
-            range.max = max(range.max, other.max);
-        }
-        self.first = self.first.min(other.first);
-        self.blocks = self.blocks.saturating_add(other.blocks);
-        widen(&mut self.base_fee, other.base_fee, u64::min, u64::max);
-        widen(&mut self.tip, other.tip, u64::min, u64::max);
-        // Both functions ignore NaN.
-        widen(&mut self.gas_used_ratio, other.gas_used_ratio, f64::min, f64::max);
-        if self.gas_used_ratio.median.is_nan() {
-            self.gas_used_ratio.median = other.gas_used_ratio.median;
-        }
-    }
-
-    /// Sets the medians to those of `samples`, where they have any.
-    pub(crate) fn set_medians(&mut self, samples: &[Sample]) {
-        let median = |amount: fn(&Sample) -> u64| {
+    /// Summarises samples in ascending order of time; `None`: there are none.
+    pub(crate) fn from_samples(samples: &[Sample]) -> Option<Self> {
+        let amounts = |amount: fn(&Sample) -> u64| {
             let mut amounts: Vec<u64> = samples.iter().map(amount).collect();
             amounts.sort_unstable();
-            nearest_rank(&amounts, 50)
+            amounts
         };
-        self.base_fee.median = median(|sample| sample.base_fee).unwrap_or(self.base_fee.median);
-        self.tip.median = median(|sample| sample.tip).unwrap_or(self.tip.median);
-        self.price = median(Sample::price).unwrap_or(self.price);
         let ratios = samples.iter().map(|sample| sample.gas_used_ratio);
         let mut ratios: Vec<f64> = ratios.filter(|ratio| !ratio.is_nan()).collect();
         ratios.sort_unstable_by(f64::total_cmp);
-        let ratio = &mut self.gas_used_ratio.median;
-        *ratio = nearest_rank(&ratios, 50).unwrap_or(*ratio);
+        Some(Self {
+            first: samples.first()?.time,
+            blocks: u32::try_from(samples.len()).unwrap_or(u32::MAX),
+            base_fee: Range::from_sorted(&amounts(|sample| sample.base_fee))?,
+            tip: Range::from_sorted(&amounts(|sample| sample.tip))?,
+            gas_used_ratio: Range::from_sorted(&ratios).unwrap_or(UNKNOWN_RATIO),
+            price: nearest_rank(&amounts(Sample::price), 50)?,
+        })
+    }
+
+    /// Summarises buckets, the oldest first. The medians are those of their medians, weighted by blocks. `None`: there are
+    /// no buckets.
+    pub(crate) fn merged(buckets: &[Self]) -> Option<Self> {
+        let amounts = |amount: fn(&Self) -> Range<u64>| {
+            buckets.iter().map(|bucket| (amount(bucket), bucket.blocks)).collect()
+        };
+        let prices = amounts(|it| Range { min: it.price, median: it.price, max: it.price });
+        let ratios = buckets.iter();
+        let ratios = ratios.filter_map(|bucket| Some((bucket.gas_used_ratio()?, bucket.blocks)));
+        Some(Self {
+            first: buckets.first()?.first,
+            blocks: buckets.iter().fold(0, |sum, bucket| bucket.blocks.saturating_add(sum)),
+            base_fee: Range::merged(amounts(|bucket| bucket.base_fee))?,
+            tip: Range::merged(amounts(|bucket| bucket.tip))?,
+            gas_used_ratio: Range::merged(ratios.collect()).unwrap_or(UNKNOWN_RATIO),
+            price: Range::merged(prices)?.median,
+        })
     }
 }
 

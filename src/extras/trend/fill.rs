@@ -62,10 +62,7 @@ impl FeeTrend {
     pub(crate) fn start_gap(&self, gap: &Gap) -> RefilledHour {
         let mut hours = self.ended.iter().chain([&self.open]);
         let next = hours.find(|hour| hour.start() == gap.next.start(HOUR));
-        // Blocks between two that are kept may have been counted.
-        let first = next.and_then(|hour| {
-            hour.samples().next().map(|sample| sample.number.saturating_sub(hour.stride() - 1))
-        });
+        let first = next.and_then(|hour| hour.samples().first()).map(|sample| sample.number);
         RefilledHour {
             hour: OpenHour::default(),
             from: to_seconds(gap.from),
@@ -94,7 +91,10 @@ impl FeeTrend {
             let start = time - time % HOUR;
             let sample = Sample { time, ..*sample };
             match self.hour_with_samples(start) {
-                Some(hour) if sample.number < refilled.unknown_below => hour.add(sample),
+                Some(hour) if sample.number < refilled.unknown_below => {
+                    let added = hour.add(sample);
+                    self.unsaved.add_from(added);
+                }
                 Some(_) => {}
                 None => {
                     if refilled.hour.start() != start {

@@ -55,7 +55,9 @@ impl FeeTrend {
             self.remove_from_hour(newest_time);
         }
         if newest < self.newest_block {
-            self.open.remove_above(newest);
+            if self.open.remove_above(newest) {
+                self.unsaved.add_from(Some(newest_time));
+            }
             self.newest_block = newest;
         }
         let mut window = None;

@@ -10,7 +10,8 @@ use crate::http::problem::ProblemBody;
 #[derive(IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct TrendQuery {
-    /// One hour in minutes, a day in steps of ten minutes, or a week in hours. Default: `24h`.
+    /// One hour in minutes, a day in steps of ten minutes, a week in hours, 30 days in steps of six hours, or a year in
+    /// days. Longer ones than a week need `history.path`, and all of them as many `history.days`. Default: `24h`.
     #[param(inline, nullable = false)]
     period: Option<TrendPeriod>,
 }
@@ -23,6 +24,10 @@ pub(crate) enum TrendPeriod {
     Day,
     #[schema(rename = "7d")]
     Week,
+    #[schema(rename = "30d")]
+    Month,
+    #[schema(rename = "1y")]
+    Year,
 }
 
 /// The chain was never read and has no restored trend, or the service is overloaded.

@@ -2,7 +2,7 @@
 //!
 //! One task per chain starts with the first data. It walks over the blocks by `eth_feeHistory`, from new to old, and
 //! dates them by headers: the first block of each call exactly, and those up to the next known block evenly. First comes
-//! the gap between the history file and the first poll, or everything before the poll without a file. Then come missing
+//! the gap between the database and the first poll, or everything before the poll without a database. Then come missing
 //! hours, the newest first, as far as the node has them. The tip at each block is computed from the blocks up to it, as
 //! it would have been suggested.
 //!
@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::{DatedBlock, FeeTrend, PastSpan, RefilledHour, Trends};
+use super::{DAYS_IN_MEMORY, DatedBlock, FeeTrend, PastSpan, RefilledHour, Trends};
 use crate::fees::FeeHistory;
 use crate::fees::plausibility::{self, KnownBlock};
 use crate::nodes::{ChainUpstreams, FeeHistoryRequest};
@@ -137,7 +137,7 @@ impl HistoryRefill {
         oldest_polled: Option<KnownBlock>,
     ) -> Result<(DatedBlock, u64), RefillError> {
         let head = self.head().await?;
-        let days = u64::from(self.trends.days);
+        let days = u64::from(self.trends.days.min(DAYS_IN_MEMORY));
         let oldest_wanted = (head.time - head.time % HOUR + HOUR).saturating_sub(days * DAY);
         let above = oldest_polled.ok_or(RefillError::NoHead)?;
         let newest_known = self.newest_known;

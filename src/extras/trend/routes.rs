@@ -1,5 +1,6 @@
-//! `GET /v1/{chain}/fee-trend`: prices of gas over the last hour, day or week.
+//! `GET /v1/{chain}/fee-trend`: prices of gas over the last hour, day, week, month or year.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use axum::extract::{FromRef, RawQuery, State};
@@ -10,11 +11,16 @@ use bytes::Bytes;
 use moka::sync::Cache;
 use serde::Serialize;
 use serde_json::json;
+use tokio::sync::Semaphore;
 use utoipa::ToSchema;
 use utoipa::openapi::OpenApi;
 
+use super::database::HistoryDatabase;
 use super::openapi::{NoTrend, TrendQuery};
-use super::{Bucket, FeeTrend, Level, MAX_DAYS, Observation, Period, Range, TrendAge, Trends};
+use super::{
+    Bucket, DAYS_IN_MEMORY, FeeTrend, Level, Observation, Period, Range, TrendAge, Trends,
+    to_seconds,
+};
 use crate::api::extractors::ChainParam;
 use crate::api::freshness::{write_last_modified, write_snapshot_headers};
 use crate::api::openapi::components::{CommonErrors, UnknownChain};
@@ -24,15 +30,18 @@ use crate::api::wire::Wei;
 use crate::config;
 use crate::http::headers::{X_NEWEST_BLOCK, X_STALE};
 use crate::http::parameters::{Parameters, invalid_parameter};
-use crate::http::problem::Problem;
+use crate::http::problem::{Problem, ProblemCode};
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::Metrics;
-use crate::store::{BlockWindow, ChainStore, StoredChain, Unavailable, seconds_since_1970};
+use crate::store::{BlockWindow, ChainStore, StoredChain, seconds_since_1970};
 
 /// Serialises trends, at most once per state of a chain. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct TrendSerializer {
     trends: Trends,
+    database: Option<HistoryDatabase>,
+    /// One read of the database at a time.
+    reader: Arc<Semaphore>,
     cache: Cache<TrendKey, Bytes>,
 }
 
@@ -98,10 +107,11 @@ struct NumberRange {
     max: f64,
 }
 
-/// Prices of gas over the last hour, day or week
+/// Prices of gas over the last hour, day, week, month or year
 ///
 /// Each block counts once, with its base fee, the medium tip that was suggested at it, and how full it was. A chain whose
-/// newest data is too old to serve still has its trend, with `X-Stale: true`.
+/// newest data is too old to serve still has its trend, with `X-Stale: true`. The medians of buckets wider than an hour are
+/// those of the hours' medians, weighted by blocks.
 #[utoipa::path(
     get,
     path = "/v1/{chain}/fee-trend",
@@ -121,8 +131,8 @@ pub(super) async fn get_fee_trend(
 ) -> Result<Response, Problem> {
     let parameters = Parameters::from_query(query.as_deref())?;
     let period = parameters.optional("period", parse_period)?.unwrap_or(Period::Day);
-    let (age, body) =
-        trends.serialize(&chain, period).map_err(|reason| problems::unavailable(&chain, reason))?;
+    trends.check_period(period)?;
+    let (age, body) = trends.serialize(&chain, period).await?;
     let mut response = ([(CONTENT_TYPE, "application/json")], body).into_response();
     write_headers(response.headers_mut(), &chain, &age);
     Ok(response)
@@ -155,7 +165,12 @@ impl TrendSerializer {
     const MAX_CACHE_BYTES: usize = 16 * 1024 * 1024;
 
     /// Creates the cache, which takes a sixteenth of `memory` at most.
-    pub(crate) fn new(trends: &Trends, memory: &MemoryBudget, metrics: &Metrics) -> Self {
+    pub(crate) fn new(
+        trends: &Trends,
+        database: Option<HistoryDatabase>,
+        memory: &MemoryBudget,
+        metrics: &Metrics,
+    ) -> Self {
         let weigher = |_: &TrendKey, body: &Bytes| u32::try_from(body.len()).unwrap_or(u32::MAX);
         let max_bytes = Self::MAX_CACHE_BYTES.min(memory.total() / 16);
         let max_bytes = u64::try_from(max_bytes).unwrap_or(u64::MAX);
@@ -164,15 +179,36 @@ impl TrendSerializer {
         metrics.register_cache("trends", move || {
             [measured_cache.entry_count(), measured_cache.weighted_size()]
         });
-        Self { trends: trends.clone(), cache }
+        let reader = Arc::new(Semaphore::new(1));
+        Self { trends: trends.clone(), database, reader, cache }
     }
 
-    fn serialize(
+    /// Returns an error if so long a period is not kept.
+    fn check_period(&self, period: Period) -> Result<(), Problem> {
+        let (days, wanted) = (self.trends.days, period.days());
+        let is_in_memory = wanted <= DAYS_IN_MEMORY;
+        if !is_in_memory && self.database.is_none() {
+            let detail = format!("`{}` needs a database; set history.path", period.name());
+            return Err(invalid_parameter("period", &detail));
+        }
+        if wanted > days {
+            let detail = format!(
+                "`{}` is longer than the {days} days that are kept; set history.days to {wanted} or more",
+                period.name()
+            );
+            return Err(invalid_parameter("period", &detail));
+        }
+        Ok(())
+    }
+
+    /// Dropping the future leaves a read of the database to itself.
+    async fn serialize(
         &self,
         chain: &StoredChain,
         period: Period,
-    ) -> Result<(TrendAge, Bytes), Unavailable> {
-        let (age, changes) = self.trends.age(chain)?;
+    ) -> Result<(TrendAge, Bytes), Problem> {
+        let unavailable = |reason| problems::unavailable(chain, reason);
+        let (age, changes) = self.trends.age(chain).map_err(unavailable)?;
         let key = |age: &TrendAge, changes| TrendKey {
             chain_id: chain.config().chain_id,
             period,
@@ -183,12 +219,41 @@ impl TrendSerializer {
         if let Some(body) = self.cache.get(&key(&age, changes)) {
             return Ok((age, body));
         }
-        let trend = self.trends.read(chain, period)?;
+        let older = if period.days() > DAYS_IN_MEMORY {
+            self.read_hours(chain, period).await?
+        } else {
+            Vec::new()
+        };
+        let trend = self.trends.read(chain, period, older).map_err(unavailable)?;
         let level = trend.level.map(|it| it.level);
         let body = FeeTrendBody::new(chain.config(), period, &trend.buckets, level);
         let body = Bytes::from(serde_json::to_vec(&body).expect("strings and numbers serialise"));
         self.cache.insert(key(&trend.age, trend.changes), body.clone());
         Ok((trend.age, body))
+    }
+}
+
+impl TrendSerializer {
+    /// Returns the hours of a period that the database has.
+    async fn read_hours(
+        &self,
+        chain: &StoredChain,
+        period: Period,
+    ) -> Result<Vec<Bucket>, Problem> {
+        // The read keeps its turn even if the request is dropped. The semaphore is never closed.
+        let turn = Arc::clone(&self.reader).acquire_owned().await;
+        let now = seconds_since_1970();
+        let from = period.first_start(to_seconds(now));
+        let (database, read_chain) = (self.database.clone(), chain.clone());
+        let read = move || {
+            let _turn = turn;
+            database?.hours(&read_chain, from, u32::MAX)
+        };
+        let hours = tokio::task::spawn_blocking(read).await.ok().flatten();
+        hours.ok_or_else(|| {
+            let detail = "the history database cannot be read now; the log says why";
+            Problem::new(ProblemCode::NotReady, detail).with_retry_after(Duration::from_mins(1))
+        })
     }
 }
 
@@ -203,7 +268,7 @@ pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
         blocks: history.blocks().to_vec(),
         next_base_fee: history.next_base_fee(),
     };
-    let mut trend = FeeTrend::new(MAX_DAYS);
+    let mut trend = FeeTrend::new(DAYS_IN_MEMORY);
     trend.record(&Observation {
         history,
         market: Some(market),
@@ -219,12 +284,8 @@ pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
 }
 
 fn parse_period(name: &str, text: &str) -> Result<Period, Problem> {
-    match text {
-        "1h" => Ok(Period::Hour),
-        "24h" => Ok(Period::Day),
-        "7d" => Ok(Period::Week),
-        _ => Err(invalid_parameter(name, "must be `1h`, `24h` or `7d`")),
-    }
+    let period = Period::ALL.into_iter().find(|period| period.name() == text);
+    period.ok_or_else(|| invalid_parameter(name, "must be `1h`, `24h`, `7d`, `30d` or `1y`"))
 }
 
 impl<'a> FeeTrendBody<'a> {

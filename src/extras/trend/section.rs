@@ -5,31 +5,40 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::refill::MAX_CONCURRENT;
-use super::{FeeTrend, MAX_DAYS};
+use super::{DAYS_IN_MEMORY, FeeTrend, database};
 use crate::config::Chain;
 use crate::config::mistakes::SectionMistakes;
 use crate::config::section::{Needs, Section};
+
+/// Longest time that hourly prices are kept, in days.
+const MAX_DAYS: u32 = 400;
 
 /// Memory of prices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct History {
-    /// Days of hourly prices that are kept.
+    /// Days of hourly prices that are kept: in memory, and from a week on in the database.
     pub(crate) days: u32,
     /// True if blocks from before the start are read from the nodes.
     pub(crate) refill: bool,
-    /// File that keeps the prices over restarts; empty: none.
+    /// Database file that keeps the prices over restarts; empty: none.
     path: PathBuf,
 }
 
 impl Default for History {
     fn default() -> Self {
-        Self { days: MAX_DAYS, refill: true, path: PathBuf::new() }
+        Self { days: DAYS_IN_MEMORY, refill: true, path: PathBuf::new() }
     }
 }
 
 impl History {
-    /// Returns the file that keeps the prices over restarts, if one is configured.
+    /// Creates a section with this database file.
+    #[cfg(test)]
+    pub(crate) fn with_path(path: &Path, days: u32) -> Self {
+        Self { days, path: path.to_path_buf(), ..Self::default() }
+    }
+
+    /// Returns the database file that keeps the prices over restarts, if one is configured.
     #[must_use]
     pub(crate) fn path(&self) -> Option<&Path> {
         Some(self.path.as_path()).filter(|path| !path.as_os_str().is_empty())
@@ -50,6 +59,12 @@ impl Section for History {
         if self.path().is_some_and(|path| path.file_name().is_none()) {
             mistakes.reject("path", "must be the path of a file");
         }
+    }
+
+    fn check_files(&self) -> Result<Option<String>, (&'static str, String)> {
+        let Some(path) = self.path() else { return Ok(None) };
+        let note = database::check_file(path).map_err(|reason| ("path", reason.to_string()))?;
+        Ok(note.map(|note| format!("history.path: {note}")))
     }
 
     fn needs(&self, chains: &[Chain]) -> Needs {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::unsaved::wide_buckets;
 use super::{Bucket, FeeTrend, Observation, Period, PriceLevel};
 use crate::store::{
     ChainStore, PerChain, Publication, PublishObserver, ServableSnapshot, StoredChain, Unavailable,
@@ -15,7 +16,7 @@ use crate::store::{
 #[derive(Debug, Clone)]
 pub(crate) struct Trends {
     pub(super) store: ChainStore,
-    /// Days of hourly prices that are kept.
+    /// Days of hourly prices that are kept, those in the database included.
     pub(super) days: u32,
     chains: PerChain<Arc<ChainTrend>>,
 }
@@ -68,7 +69,7 @@ pub(crate) enum TrendAge {
         /// Time since the last reply was accepted.
         age: Duration,
     },
-    /// The trend was restored from the history file, and no reply was accepted since.
+    /// The trend was restored from the database, and no reply was accepted since.
     Restored,
 }
 
@@ -108,7 +109,7 @@ impl Trends {
         })
     }
 
-    /// Returns the fee trend.
+    /// Returns the fee trend. `older` are hours of a period that is longer than those in memory.
     ///
     /// # Errors
     ///
@@ -117,6 +118,7 @@ impl Trends {
         &self,
         chain: &StoredChain,
         period: Period,
+        older: Vec<Bucket>,
     ) -> Result<TrendReading, Unavailable> {
         let (age, level, trend) = chain.read_together(|_| {
             let age = self.current_age(chain)?;
@@ -126,7 +128,15 @@ impl Trends {
             };
             Ok((age, level, self.with(chain, |trend| trend.clone())))
         })?;
-        let buckets = trend.buckets(period, seconds_since_1970());
+        let now = seconds_since_1970();
+        let buckets = if Period::IN_MEMORY.contains(&period) {
+            trend.buckets(period, now)
+        } else {
+            let known = trend.buckets(Period::Week, now);
+            let first = known.first().map_or(u32::MAX, |hour| hour.first);
+            let older = older.into_iter().filter(|hour| hour.first < first);
+            wide_buckets(&older.chain(known).collect::<Vec<_>>(), period, now)
+        };
         Ok(TrendReading { age, changes: trend.changes(), buckets, level })
     }
 

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use super::unsaved::wide_buckets;
 use super::*;
 use crate::fees::{self, Block, ChainParameters, FeeHistory, Pricing, Rewards};
 use crate::store::BlockWindow;
@@ -31,6 +32,7 @@ fn expected(blocks: &BTreeMap<u64, Sample>, period: Period, now: u32) -> Vec<Buc
         Period::Hour => (60, 60),
         Period::Day => (600, 144),
         Period::Week => (3600, 168),
+        Period::Month | Period::Year => unreachable!("made of hours"),
     };
     let newest = now / width;
     let mut groups: BTreeMap<u32, Vec<Sample>> = BTreeMap::new();
@@ -96,7 +98,7 @@ proptest! {
             }
         }
         let now = time + later;
-        for period in Period::ALL {
+        for period in Period::IN_MEMORY {
             let known = trend.buckets(period, now.into());
             prop_assert_eq!(known, expected(&blocks, period, now), "{:?}", period);
         }
@@ -134,33 +136,25 @@ fn hourly_buckets_are_kept_for_the_configured_days() {
 }
 
 #[test]
-fn a_fast_chain_keeps_exact_counts_and_extremes() {
-    let blocks = 3600 * 10;
-    let trend = trend((0..blocks).map(|number| {
-        // Only blocks that are not kept have the extremes.
-        let base_fee = match number {
-            17 => 1,
-            30_001 => 1_000_000,
-            number => 1000 + number % 64,
-        };
-        sample(number, START + u32::try_from(number / 10).unwrap(), base_fee)
-    }));
-    let [hour] = trend.buckets(Period::Week, START.into())[..] else { panic!("one bucket") };
-    assert_eq!(u64::from(hour.blocks), blocks);
-    assert_eq!((hour.base_fee.min, hour.base_fee.max), (1, 1_000_000));
-    // Of every sixteenth block.
-    assert_eq!(hour.base_fee.median, 1016);
-    let minutes = trend.buckets(Period::Hour, START.into());
+fn a_fast_chain_keeps_every_block_up_to_a_limit() {
+    let trend = |blocks: u64, per_second: u64| {
+        trend((0..blocks).map(|number| {
+            let time = START + u32::try_from(number / per_second).unwrap();
+            sample(number, time, 1000 + number % 65)
+        }))
+    };
+    let ten_a_second = trend(36_000, 10);
+    let [hour] = ten_a_second.buckets(Period::Week, START.into())[..] else { panic!("one bucket") };
+    assert_eq!((hour.blocks, hour.base_fee.median), (36_000, 1032));
+    let minutes = ten_a_second.buckets(Period::Hour, START.into());
     assert!(minutes.len() == 60 && minutes.iter().all(|minute| minute.blocks == 600));
-    // A block that was not kept is neither counted twice nor replaced.
-    let mut replaced = trend.clone();
-    replaced.add(sample(blocks - 1, START + 3599, 5));
-    assert_eq!(replaced, trend);
+    let twenty_a_second = trend(72_000, 20);
+    assert_eq!(twenty_a_second.buckets(Period::Week, START.into())[0].blocks, 40_000);
 }
 
 #[test]
 fn memory_of_a_chain_is_bounded() {
-    for (milliseconds, expected) in [(12_000, 60_512), (2000, 136_952), (500, 235_072)] {
+    for (milliseconds, expected) in [(12_000, 60_512), (2000, 136_952), (500, 415_952)] {
         let mut trend = FeeTrend::new(7);
         let mut add = |first: u64, seconds: u32, milliseconds: u64| {
             for index in 0..u64::from(seconds) * 1000 / milliseconds {
@@ -415,8 +409,8 @@ fn the_last_ten_minutes_reach_into_the_hour_before() {
 }
 
 #[test]
-fn hours_that_keep_every_second_block_weigh_the_same_in_ten_minutes() {
-    // Five blocks a second: of the first hour only every eighth block is kept, of the second one all so far.
+fn ten_minutes_over_two_hours_weigh_each_block_the_same() {
+    // Five blocks a second.
     let fee = |time: u32| if time < START + 7200 { GWEI } else { 3 * GWEI };
     let trend = |seconds: u32| {
         let samples = (0..(7200 + seconds) * 5).map(|index| {
@@ -454,10 +448,19 @@ fn an_amount_beyond_64_bits_is_left_out() {
     assert_eq!(trend.newest_block, 101);
 }
 
-/// Returns the trend after it was stored as JSON and restored.
+/// Returns a trend that is restored from what is written of this one.
 fn restored(trend: &FeeTrend) -> FeeTrend {
-    let json = serde_json::to_string(&trend.save()).unwrap();
-    FeeTrend::restore(&serde_json::from_str(&json).unwrap(), trend.days).unwrap()
+    let rows = trend.clone().take_unsaved(u64::MAX, 7).unwrap_or_default();
+    let mut restored = FeeTrend::new(trend.days);
+    restored.merge(&rows.closed, &rows.samples);
+    restored
+}
+
+/// Everything that readers see.
+fn shown(trend: &FeeTrend) -> (Vec<Vec<Bucket>>, Option<PriceLevel>) {
+    let now = u64::from(trend.newest_time);
+    let buckets = Period::IN_MEMORY.map(|period| trend.buckets(period, now));
+    (buckets.into(), trend.level(now))
 }
 
 proptest! {
@@ -465,73 +468,80 @@ proptest! {
     fn a_restored_trend_goes_on_as_if_it_had_not_stopped(steps in steps(), stop in 0_usize..400) {
         let mut trend = FeeTrend::new(7);
         let mut other = FeeTrend::new(7);
-        let (mut number, mut time) = (100, START + 1234);
-        for (index, (seconds, base_fee, tip, ratio, _)) in steps.into_iter().enumerate() {
-            time += seconds;
-            number += 1;
-            let gas_used_ratio = ratio.unwrap_or(f64::NAN);
-            let new = Sample { number, base_fee, tip, gas_used_ratio, time };
-            trend.add(new);
-            other.add(new);
+        for (index, sample) in blocks_of_steps(steps).into_iter().enumerate() {
+            trend.add(sample);
+            other.add(sample);
             if index == stop {
                 other = restored(&other);
             }
         }
-        other.changes = trend.changes;
-        prop_assert_eq!(trend, other);
+        prop_assert_eq!(shown(&trend), shown(&other));
+    }
+
+    /// Written once a minute, the database has each block and each closed bucket in the end.
+    #[test]
+    fn all_writes_together_have_all(steps in steps()) {
+        let (mut trend, mut samples, mut closed) = (FeeTrend::new(7), BTreeMap::new(), BTreeMap::new());
+        let mut write = |trend: &mut FeeTrend, end: u64| {
+            let Some(rows) = trend.take_unsaved(end, 400) else { return };
+            samples.retain(|_, known: &mut Sample| known.time >= rows.samples_needed_from);
+            samples.extend(rows.samples.iter().map(|sample| (sample.number, *sample)));
+            for (width, bucket) in rows.closed {
+                closed.entry((width, bucket.start(width))).or_insert(bucket);
+            }
+        };
+        for sample in blocks_of_steps(steps) {
+            trend.add(sample);
+            write(&mut trend, u64::from(sample.time - sample.time % MINUTE));
+        }
+        write(&mut trend, u64::MAX);
+        let mut restored = FeeTrend::new(7);
+        let closed: Vec<_> = closed.into_iter().map(|((width, _), it)| (width, it)).collect();
+        restored.merge(&closed, &samples.into_values().collect::<Vec<_>>());
+        prop_assert_eq!(shown(&trend), shown(&restored));
+        prop_assert_eq!(trend.take_unsaved(u64::MAX, 7), None);
     }
 }
 
 #[test]
-fn a_fast_chain_is_restored_with_the_blocks_that_are_not_kept() {
-    let samples = (0..30_000).map(|number: u32| sample(number.into(), START + number / 10, 1));
-    let trend = trend(samples);
-    let restored = restored(&trend);
-    assert_eq!(restored.save(), trend.save());
-    assert_eq!(restored.buckets(Period::Week, START.into())[0].blocks, 30_000);
-}
-
-#[test]
-fn a_trend_that_cannot_be_is_not_restored() {
-    let (trend, _) = minutes((0..200).map(|minute| minute * GWEI));
-    let saved = serde_json::to_value(trend.save()).unwrap();
-    let restore = |saved: &serde_json::Value| {
-        let saved = serde_json::from_value::<SavedTrend>(saved.clone()).ok()?;
-        FeeTrend::restore(&saved, 7)
+fn a_bucket_that_another_instance_wrote_replaces_the_own_one() {
+    let blocks: Vec<_> =
+        (0..200_u32).map(|index| sample(index.into(), START + index * 60, 7)).collect();
+    let rows = trend(blocks[..150].iter().copied()).take_unsaved(u64::MAX, 7).unwrap();
+    // This instance has seen other base fees since the 90th minute.
+    let mut own = trend(blocks[90..].iter().map(|block| Sample { base_fee: 9, ..*block }));
+    own.merge(&rows.closed, &rows.samples);
+    let fees = |period| {
+        let buckets = own.buckets(period, u64::from(blocks[199].time));
+        buckets.iter().map(|bucket| bucket.base_fee.median).collect::<Vec<_>>()
     };
-    assert!(restore(&saved).is_some());
-    let bucket = serde_json::json!([START, 0, [1, 1, 1], [1, 1, 1], null, 2]);
-    for (pointer, value) in [
-        ("/newest_block", 5.into()),
-        ("/newest_time", START.into()),
-        ("/open/start", (START + 7200 + 60).into()),
-        ("/open/start", (START + 3600).into()),
-        ("/open/stride", 3.into()),
-        ("/open/stride", 0.into()),
-        ("/open/samples/3/0", 0.into()),
-        ("/open/samples/3/1", START.into()),
-        ("/open/samples/3/2", (-1).into()),
-        ("/open/samples/3/2", 1.5.into()),
-        ("/open/samples/3", serde_json::json!([1, 2, 3])),
-        ("/minutes/0/2/0", u64::MAX.into()),
-        ("/minutes/0/4/1", 7.into()),
-        ("/minutes/0/5", 0.into()),
-        ("/minutes/1/5", u64::MAX.into()),
-        ("/before/start", (START + 7200 * 2).into()),
-        ("/before/samples/3/0", 0.into()),
-        ("/ten_minutes/1", bucket.clone()),
-        ("/hours/0", bucket),
-        ("/hours/1/0", START.into()),
-        ("/hours/1/0", (START + 9 * 3600).into()),
-        ("/hours", serde_json::Value::Null),
-    ] {
-        let mut changed = saved.clone();
-        *changed.pointer_mut(pointer).unwrap() = value;
-        assert_eq!(restore(&changed), None, "{pointer}: {}", changed.pointer(pointer).unwrap());
-    }
-    let mut long = saved.clone();
-    long["open"]["samples"] = vec![saved["open"]["samples"][0].clone(); 5000].into();
-    assert_eq!(restore(&long), None);
+    assert_eq!(fees(Period::Week), [7, 7, 9, 9]);
+    assert_eq!(own.buckets(Period::Week, u64::from(blocks[199].time))[1].blocks, 60);
+    let unsaved = own.take_unsaved(u64::MAX, 7).unwrap();
+    assert!(unsaved.closed.len() > 60 && unsaved.samples.len() == 30, "{unsaved:?}");
+}
+
+#[test]
+fn wide_buckets_are_made_of_hours() {
+    let hours: Vec<Bucket> = (0..60_u64)
+        .map(|hour| {
+            let time = START + u32::try_from(hour).unwrap() * HOUR;
+            let count = if hour == 3 { 10 } else { 1 };
+            let samples: Vec<_> = (0..count).map(|n| sample(n, time + 60, 100 + hour)).collect();
+            Bucket::from_samples(&samples).unwrap()
+        })
+        .collect();
+    let now = u64::from(START + 60 * HOUR);
+    let six = wide_buckets(&hours, Period::Month, now);
+    assert_eq!(six.iter().map(|bucket| bucket.blocks).collect::<Vec<_>>()[..2], [15, 6]);
+    let first = six[0].base_fee;
+    // Ten of the fifteen blocks are those of the fourth hour.
+    assert_eq!((six.len(), first.min, first.median, first.max), (10, 100, 103, 105));
+    let days = wide_buckets(&hours, Period::Year, now);
+    let starts = days.iter().map(|bucket| (bucket.start(86_400) - START) / 86_400);
+    assert_eq!(starts.collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(days[0].gas_used_ratio().map(Range::values), Some([0.5; 3]));
+    assert_eq!(wide_buckets(&hours[..1], Period::Month, now + 31 * 86_400), []);
 }
 
 /// Fills the blocks of a gap in chunks of seven, the newest first.
@@ -581,7 +591,7 @@ proptest! {
         filled.finish_samples();
         let all: BTreeMap<u64, Sample> = blocks.iter().map(|block| (block.number, *block)).collect();
         let now = blocks.last().unwrap().time;
-        for period in Period::ALL {
+        for period in Period::IN_MEMORY {
             let expected = expected(&all, period, now);
             prop_assert_eq!(&filled.buckets(period, now.into()), &expected, "{:?}", period);
             prop_assert_eq!(&written.buckets(period, now.into()), &expected, "{:?}", period);
@@ -621,7 +631,7 @@ proptest! {
             prop_assert_eq!(filled.open.get(known.number), Some(known));
         }
         filled.finish_samples();
-        prop_assert_eq!(restored(&filled).save(), filled.save());
+        prop_assert_eq!(shown(&restored(&filled)), shown(&filled));
     }
 }
 
@@ -638,7 +648,7 @@ fn an_hour_that_ends_during_the_refill_is_completed() {
     refill(&mut filled, refilled, &blocks[..119]);
     filled.finish_samples();
     let now = u64::from(blocks[169].time);
-    for period in Period::ALL {
+    for period in Period::IN_MEMORY {
         assert_eq!(filled.buckets(period, now), trend(blocks.clone()).buckets(period, now));
     }
     // From now on hours are closed at once.
@@ -654,7 +664,7 @@ fn a_refilled_block_gets_a_time_between_those_of_its_neighbours() {
     let refilled = filled.start_samples(20, 0, START + 100);
     // The clock of the node is fast, and then slow.
     refill(&mut filled, refilled, &[sample(11, START - 500, 1), sample(19, START + 5000, 1)]);
-    let times = filled.open.samples().map(|sample| (sample.number, sample.time - START));
+    let times = filled.open.samples().iter().map(|sample| (sample.number, sample.time - START));
     assert_eq!(times.collect::<Vec<_>>(), [(10, 100), (11, 100), (19, 200), (20, 200)]);
 }
 
@@ -670,7 +680,7 @@ fn the_begin_of_the_open_hour_is_filled_at_the_next_start() {
     let refilled = filled.start_gap(&gap);
     refill(&mut filled, refilled, &blocks[..187]);
     let now = u64::from(blocks[199].time);
-    for period in Period::ALL {
+    for period in Period::IN_MEMORY {
         assert_eq!(filled.buckets(period, now), trend(blocks.clone()).buckets(period, now));
     }
 }

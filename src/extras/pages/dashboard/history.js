@@ -14,6 +14,8 @@ const RETRY_MS = 10_000;
 const MIN_BUCKETS = 6;
 const BLOCKS = "blocks";
 const DEFAULT_TREND = "24h";
+const NOT_AVAILABLE = "Not available right now.";
+const NOT_KEPT = "This service keeps fewer days.";
 
 export class History {
     #trendAskedAt = -Infinity;
@@ -71,7 +73,8 @@ export class History {
         if (!this.#isCurrent(live)) return;
         if (!this.#isOpened && trend?.buckets.length >= MIN_BUCKETS) this.period.select(DEFAULT_TREND);
         this.#isOpened = true;
-        if (this.period.value === period) this.#show(trend && trendPoints(trend, period), period);
+        const missing = trend === null ? NOT_KEPT : NOT_AVAILABLE;
+        if (this.period.value === period) this.#show(trend && trendPoints(trend, period), period, missing);
         if (this.heatMap.isOpen) this.#requestHeatMap();
     }
 
@@ -99,9 +102,9 @@ export class History {
         return live !== undefined && live === this.#live && !live.isStopped;
     }
 
-    #show(points, period) {
+    #show(points, period, missing = NOT_AVAILABLE) {
         this.node.hidden = false;
         if (points) this.chart.show(points, period);
-        else this.chart.showMissing(period);
+        else this.chart.showMissing(period, missing);
     }
 }

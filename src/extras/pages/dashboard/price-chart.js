@@ -81,13 +81,13 @@ export class PriceChart {
         this.#draw();
     }
 
-    /** Shows that there are no points, unless the chart has some of this period. */
-    showMissing(period) {
+    /** Shows why there are no points, unless the chart has some of this period. */
+    showMissing(period, reason) {
         if (this.points && this.period === period) return;
         this.plot?.destroy();
         this.plot = this.points = this.index = undefined;
         this.#showAround(false);
-        setText(this.readout, "Not available right now.");
+        setText(this.readout, reason);
     }
 
     #showAround(isShown) {

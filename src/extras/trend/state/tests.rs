@@ -61,7 +61,7 @@ fn the_level_follows_the_price_and_the_trend() {
     restore_two_hours(&trends, &chain);
     publish(&mut publisher, 1001, 10 * GWEI);
     assert_eq!(level(), Some(Level::Low));
-    let trend = trends.read(&chain, Period::Day).unwrap();
+    let trend = trends.read(&chain, Period::Day, Vec::new()).unwrap();
     assert_eq!(trend.level.unwrap().deviation, Some(-0.5));
     // The median of the newest blocks counts, and not the newest one.
     publish(&mut publisher, 1002, 30 * GWEI);
@@ -77,7 +77,7 @@ fn a_stale_chain_has_no_level() {
     restore_two_hours(&trends, &chain);
     publish(&mut publisher, 1001, 10 * GWEI);
     let levels = || {
-        let trend = trends.read(&chain, Period::Day).unwrap();
+        let trend = trends.read(&chain, Period::Day, Vec::new()).unwrap();
         [level_of(&trends, &chain), trend.level].map(|it| it.map(|it| it.level))
     };
     let is_stale = || chain.servable_snapshot().unwrap().is_stale();
@@ -93,15 +93,15 @@ fn a_stale_chain_has_no_level() {
 fn a_trend_outlives_the_suggestion() {
     let (trends, chain, mut publisher) =
         trends_with_chain("block_time = \"10ms\"\nmax_age = \"3s\"");
-    assert_eq!(trends.read(&chain, Period::Week).unwrap_err(), Unavailable::NoData);
+    assert_eq!(trends.read(&chain, Period::Week, Vec::new()).unwrap_err(), Unavailable::NoData);
     restore_two_hours(&trends, &chain);
-    let restored = trends.read(&chain, Period::Week).unwrap();
+    let restored = trends.read(&chain, Period::Week, Vec::new()).unwrap();
     assert!(matches!(restored.age, TrendAge::Restored), "{:?}", restored.age);
     let blocks = |trend: &TrendReading| trend.buckets.iter().map(|it| it.blocks).sum::<u32>();
     assert_eq!((blocks(&restored), restored.level), (121, None));
     publish(&mut publisher, 1001, 10 * GWEI);
     wait_for(|| chain.servable_snapshot().is_err().then_some(()));
-    let expired = trends.read(&chain, Period::Week).unwrap();
+    let expired = trends.read(&chain, Period::Week, Vec::new()).unwrap();
     let TrendAge::Expired { newest_block, age } = expired.age else { panic!("{:?}", expired.age) };
     assert!(newest_block == 1001 && age >= Duration::from_secs(3), "{newest_block} {age:?}");
     assert_eq!((blocks(&expired), expired.level), (122, None));

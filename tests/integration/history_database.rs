@@ -1,0 +1,299 @@
+//! `[history] path`: the fee trend survives restarts, also kills, and no file stops the service.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
+use crate::history_rows::Rows;
+use crate::http_client;
+use crate::mock_node::{MockNode, Reply, dead_url, fee_history};
+use crate::process::{File, Process};
+use crate::test_server::{Response, TestServer, wait_for};
+
+const HOUR: u32 = 3600;
+
+/// A new directory. Removed when dropped.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Self {
+        let name = format!("gas-suggestion-{}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join("history.redb")
+    }
+
+    /// Returns the names of its files, in order.
+    fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.0).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn config(node: &MockNode, path: &Path) -> String {
+    format!(
+        "[history]\nrefill = false\ndays = 400\npath = \"{}\"\n[chains.a]\nchain_id = 7\n\
+         block_time = \"20ms\"\nstall_after = \"0s\"\nrpc_urls = [\"{}\"]\n",
+        path.display(),
+        node.url()
+    )
+}
+
+/// Seconds since 1970.
+fn now() -> u32 {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    u32::try_from(now.as_secs()).unwrap()
+}
+
+/// Number of blocks in all buckets.
+fn blocks(trend: &Value) -> u64 {
+    trend["buckets"].as_array().unwrap().iter().map(|it| it["blocks"].as_u64().unwrap()).sum()
+}
+
+fn medians(trend: &Value) -> Vec<&str> {
+    let buckets = trend["buckets"].as_array().unwrap().iter();
+    buckets.map(|it| it["base_fee_per_gas"]["median"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn a_graceful_restart_loses_nothing() {
+    let directory = Directory::new("graceful");
+    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let config = config(&node, &directory.file());
+    let service = TestServer::start(&config).await;
+    service.wait_for("/v1/a/fee-trend", |response| response.status == 200).await;
+    node.set_reply(Reply::Result(fee_history(1001, 5, 40)));
+    let is_next = |response: &Response| response.header("x-newest-block") == "1001";
+    let before = service.wait_for("/v1/a/fee-trend?period=7d", is_next).await.json();
+    service.stop().await.unwrap();
+    assert_eq!(directory.names(), ["history.redb"]);
+    assert_eq!(Rows::read(&directory.file()).newest_block(7), Some(1001));
+
+    let service = TestServer::start(&config).await;
+    let after = service
+        .wait_for("/v1/a/fee-trend?period=7d", |response| response.status == 200)
+        .await
+        .json();
+    assert_eq!(after, before);
+    assert_eq!(blocks(&after), 21);
+    node.set_reply(Reply::Result(fee_history(1003, 5, 40)));
+    service
+        .wait_for("/v1/a/fee-trend?period=7d", |response| {
+            response.header("x-newest-block") == "1003" && blocks(&response.json()) == 23
+        })
+        .await;
+    service.stop().await.unwrap();
+}
+
+/// Returns a history of so many hours up to the last full one, of one base fee each, and 4,000 blocks in that one.
+fn history(hours: u32) -> Rows {
+    let open = now() / HOUR * HOUR - HOUR;
+    let mut rows = Rows::default();
+    for hour in 1..=hours {
+        let start = open - (hours + 1 - hour) * HOUR;
+        let fee = u64::from(hour);
+        let ratios = [0.1_f64, 0.2, 0.3].map(f64::to_bits);
+        rows.buckets.insert((7, HOUR, start), (start, 1800, [fee; 3], [7, 8, 9], ratios, fee + 8));
+    }
+    for index in 0..4000 {
+        let row = (open + index * 9 / 10, 170, 8, f64::NAN.to_bits());
+        rows.blocks.insert((7, index.into()), row);
+    }
+    rows
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kill_loses_nothing_older_than_the_open_minute() {
+    const KILLS: u32 = 40;
+    let directory = Directory::new("kill");
+    let path = directory.file();
+    let saved = history(160);
+    saved.write(&path);
+    let node = MockNode::start(7, Reply::Result(fee_history(5000, 3, 40))).await;
+    let file = File::new("history", &config(&node, &path));
+    for round in 0..KILLS {
+        let arguments = ["--config".to_owned(), file.path().to_owned()];
+        // It opens, repairs and writes the file in the first hundredths of a second.
+        let run = move || {
+            let process = Process::start(&[&arguments[0], &arguments[1]], &[]);
+            std::thread::park_timeout(Duration::from_micros(500) * round);
+            drop(process);
+        };
+        tokio::task::spawn_blocking(run).await.unwrap();
+        let after = Rows::read(&path);
+        assert!(after.buckets.len() >= 160, "round {round}: {} buckets", after.buckets.len());
+        assert!(saved.buckets.iter().all(|(key, row)| after.buckets.get(key) == Some(row)));
+    }
+    let service = TestServer::start(&config(&node, &path)).await;
+    let trend = service
+        .wait_for("/v1/a/fee-trend?period=7d", |response| response.status == 200)
+        .await
+        .json();
+    let expected = (1..=160).map(|hour: u64| hour.to_string()).chain(["170".to_owned()]);
+    assert_eq!(medians(&trend)[..161], expected.collect::<Vec<_>>());
+    assert_eq!(trend["buckets"][160]["blocks"], 4000);
+    assert_eq!(trend["level"], "high", "3 gwei after 170 wei");
+    assert_eq!(service.get("/v1/a/fee-market").await.json()["level"], "high");
+    service.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_restored_trend_is_served_although_no_node_responds() {
+    let directory = Directory::new("restored");
+    history(160).write(&directory.file());
+    let chain = |key: &str, id: u64| {
+        format!("[chains.{key}]\nchain_id = {id}\nrpc_urls = [\"{}\"]\n", dead_url())
+    };
+    let service = TestServer::start(&format!(
+        "[history]\npath = \"{}\"\n{}{}",
+        directory.file().display(),
+        chain("a", 7),
+        chain("b", 8)
+    ))
+    .await;
+    for (period, buckets) in [("7d", 161..=161), ("24h", 6..=7), ("1h", 0..=60)] {
+        let response = service.get(&format!("/v1/a/fee-trend?period={period}")).await;
+        assert_eq!((response.status, response.header("x-stale")), (200, "true"), "{response:?}");
+        assert_eq!(response.header("cache-control"), "no-store");
+        assert_eq!(["age", "x-newest-block"].map(|name| response.header(name)), [""; 2]);
+        let body = response.json();
+        assert_eq!(body["level"], Value::Null);
+        assert!(buckets.contains(&body["buckets"].as_array().unwrap().len()), "{body}");
+    }
+    assert_eq!(service.get("/v1/a/fee-market").await.json()["code"], "no_data");
+    let unread = service.get("/v1/b/fee-trend").await;
+    assert_eq!((unread.status, &unread.json()["code"]), (503, &json!("no_data")));
+    service.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_month_and_a_year_are_read_from_the_database() {
+    let directory = Directory::new("year");
+    history(390 * 24).write(&directory.file());
+    let node = MockNode::start(7, Reply::Result(fee_history(5000, 3, 40))).await;
+    let config = config(&node, &directory.file());
+    let service = TestServer::start(&config).await;
+    service.wait_for("/v1/a/gas-suggestion", |response| response.status == 200).await;
+    for (period, width, count) in [("30d", 6 * HOUR, 120), ("1y", 24 * HOUR, 365)] {
+        let response = service.get(&format!("/v1/a/fee-trend?period={period}")).await;
+        assert_eq!((response.status, response.header("x-newest-block")), (200, "5000"));
+        let trend = response.json();
+        assert_eq!((&trend["period"], &trend["bucket_seconds"]), (&json!(period), &json!(width)));
+        let buckets = trend["buckets"].as_array().unwrap();
+        assert!((count - 1..=count).contains(&buckets.len()), "{period}: {}", buckets.len());
+        let full = &buckets[1];
+        assert_eq!(full["blocks"], 1800 * (width / HOUR));
+        let number = |name: &str| -> u64 {
+            full["base_fee_per_gas"][name].as_str().unwrap().parse().unwrap()
+        };
+        let hours = u64::from(width / HOUR);
+        assert_eq!(number("max") - number("min"), hours - 1);
+        assert_eq!(number("median") - number("min"), (hours - 1) / 2);
+    }
+    service.stop().await.unwrap();
+
+    let shorter = config.replace("days = 400", "days = 30");
+    let service = TestServer::start(&shorter).await;
+    service.wait_for("/v1/a/fee-trend?period=30d", |response| response.status == 200).await;
+    let detail = |response: Response| {
+        let body = response.json();
+        (response.status, body["detail"].as_str().unwrap().to_owned())
+    };
+    let (status, text) = detail(service.get("/v1/a/fee-trend?period=1y").await);
+    assert!(status == 400 && text.contains("history.days to 365"), "{text}");
+    service.stop().await.unwrap();
+
+    let without = shorter.replace("path = ", "# ");
+    let service = TestServer::start(&without).await;
+    let (status, text) = detail(service.get("/v1/a/fee-trend?period=30d").await);
+    assert!(status == 400 && text.contains("history.path"), "{text}");
+    service.stop().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_cannot_be_used_is_one_warning_and_is_not_changed() {
+    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let directory = Directory::new("unusable");
+    let at = |name: &str| directory.0.join(name);
+    std::fs::write(at("foreign"), "{\"chains\":[]}").unwrap();
+    std::os::unix::fs::symlink(at("target"), at("link")).unwrap();
+    let before = directory.names();
+    for (path, reason) in [
+        (at("none/history.redb"), "No such file or directory"),
+        (directory.0.clone(), "it is not a regular file"),
+        ("/dev/null".into(), "it is not a regular file"),
+        (at("foreign"), "it is not a database of this service"),
+        (at("link"), "it is a symbolic link, which is not followed"),
+    ] {
+        let log = serve_and_stop(&node, &path).await;
+        let warnings: Vec<_> =
+            log.lines().filter(|line| line.contains("history database")).collect();
+        let [warning] = &warnings[..] else { panic!("{path:?}: {log}") };
+        assert!(warning.contains("\"WARN\"") && warning.contains(reason), "{warning}");
+        assert!(warning.contains(&*path.to_string_lossy()), "{warning}");
+        assert_eq!(directory.names(), before);
+    }
+    assert_eq!(std::fs::read(at("foreign")).unwrap(), b"{\"chains\":[]}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_file_is_renamed_and_a_new_one_begins() {
+    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let directory = Directory::new("damaged");
+    history(160).write(&directory.file());
+    let whole = std::fs::read(directory.file()).unwrap();
+    std::fs::write(directory.file(), &whole[..whole.len() / 2]).unwrap();
+    let log = serve_and_stop(&node, &directory.file()).await;
+    let names = directory.names();
+    let [written, renamed] = &names[..] else { panic!("{names:?}") };
+    assert_eq!(written, "history.redb");
+    assert!(renamed.starts_with("history.redb.damaged-"), "{renamed}");
+    assert_eq!(std::fs::read(directory.0.join(renamed)).unwrap(), whole[..whole.len() / 2]);
+    let is_warning = |line: &&str| line.contains("\"WARN\"") && line.contains("history database");
+    let warning = log.lines().find(is_warning).unwrap();
+    assert!(
+        warning.contains("history database is damaged") && warning.contains(renamed),
+        "{warning}"
+    );
+    assert_eq!(Rows::read(&directory.file()).newest_block(7), Some(1000));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_instance_says_that_the_file_is_in_use() {
+    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let directory = Directory::new("two");
+    let first = TestServer::start(&config(&node, &directory.file())).await;
+    first.wait_for("/v1/a/fee-trend", |response| response.status == 200).await;
+    let log = serve_and_stop(&node, &directory.file()).await;
+    let is_warning = |line: &&str| line.contains("\"WARN\"") && line.contains("history database");
+    let warning = log.lines().find(is_warning).unwrap();
+    assert!(warning.contains("another instance uses it"), "{warning}");
+    first.stop().await.unwrap();
+    assert_eq!(Rows::read(&directory.file()).newest_block(7), Some(1000));
+}
+
+/// Runs the service with this database until it has a trend. Returns the log.
+async fn serve_and_stop(node: &MockNode, path: &Path) -> String {
+    let json = "[log]\nformat = \"json\"\n[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n";
+    let config = format!("{json}{}", config(node, path));
+    let start = move || crate::logged_process::LoggedProcess::start("history", &config);
+    let process = tokio::task::spawn_blocking(start).await.unwrap();
+    let url = format!("http://{}/v1/a/fee-trend", process.addresses[0]);
+    let is_served = |response: &Response| response.status == 200;
+    wait_for(&http_client::new(), &url, is_served).await;
+    tokio::task::spawn_blocking(move || process.stop()).await.unwrap()
+}

@@ -1,0 +1,75 @@
+//! The rows of a history database.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+
+/// Chain id, width in seconds, start in seconds since 1970.
+pub(crate) type BucketKey = (u64, u32, u32);
+/// First time, number of blocks, base fees, tips, bits of the ratios, median price.
+pub(crate) type BucketRow = (u32, u32, [u64; 3], [u64; 3], [u64; 3], u64);
+/// Time, base fee, tip, bits of the ratio, by chain id and block number.
+pub(crate) type BlockRow = (u32, u64, u64, u64);
+
+const BUCKETS: TableDefinition<'_, BucketKey, BucketRow> = TableDefinition::new("buckets");
+const BLOCKS: TableDefinition<'_, (u64, u64), BlockRow> = TableDefinition::new("blocks");
+
+/// Content of a database.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Rows {
+    pub(crate) buckets: BTreeMap<BucketKey, BucketRow>,
+    pub(crate) blocks: BTreeMap<(u64, u64), BlockRow>,
+}
+
+impl Rows {
+    /// Reads a file that no service uses.
+    pub(crate) fn read(path: &Path) -> Self {
+        let database = Database::open(path).unwrap();
+        let transaction = database.begin_read().unwrap();
+        let mut rows = Self::default();
+        // A kill before the first write leaves no table.
+        if let Ok(buckets) = transaction.open_table(BUCKETS) {
+            for row in buckets.iter().unwrap() {
+                let (key, value) = row.unwrap();
+                rows.buckets.insert(key.value(), value.value());
+            }
+        }
+        if let Ok(blocks) = transaction.open_table(BLOCKS) {
+            for row in blocks.iter().unwrap() {
+                let (key, value) = row.unwrap();
+                rows.blocks.insert(key.value(), value.value());
+            }
+        }
+        rows
+    }
+
+    /// Creates a file.
+    pub(crate) fn write(&self, path: &Path) {
+        let database = Database::create(path).unwrap();
+        let transaction = database.begin_write().unwrap();
+        {
+            let mut buckets = transaction.open_table(BUCKETS).unwrap();
+            for (key, row) in &self.buckets {
+                buckets.insert(key, row).unwrap();
+            }
+            let mut blocks = transaction.open_table(BLOCKS).unwrap();
+            for (key, row) in &self.blocks {
+                blocks.insert(key, row).unwrap();
+            }
+        }
+        transaction.commit().unwrap();
+    }
+
+    /// The newest block of a chain.
+    pub(crate) fn newest_block(&self, chain_id: u64) -> Option<u64> {
+        let blocks = self.blocks.range((chain_id, 0)..=(chain_id, u64::MAX));
+        blocks.last().map(|((_, number), _)| *number)
+    }
+
+    /// The buckets of a width.
+    pub(crate) fn wide(&self, width: u32) -> Vec<BucketRow> {
+        let buckets = self.buckets.iter().filter(|((_, known, _), _)| *known == width);
+        buckets.map(|(_, row)| *row).collect()
+    }
+}
