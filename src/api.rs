@@ -29,7 +29,6 @@ pub(crate) mod wire;
 
 use axum::Router;
 use axum::http::StatusCode;
-use axum::middleware;
 use axum::routing::{any, get};
 use tower_http::timeout::TimeoutLayer;
 use utoipa::OpenApi as _;
@@ -108,8 +107,7 @@ pub(crate) fn public(
         .fallback_service(any(route_table::not_found).with_state(table.clone()))
         .layer(timeout_layer(config));
     let probes = Router::from(probes().with_state(health));
-    let check_query = middleware::from_fn_with_state(table, route_table::check_query);
-    let routes = timed.merge(others.untimed).merge(probes.clone()).route_layer(check_query);
+    let routes = timed.merge(others.untimed).merge(probes.clone());
     let base_path = &config.server.base_path;
     let routes = match base_path.as_str() {
         "" => routes,

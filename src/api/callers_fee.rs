@@ -1,29 +1,56 @@
 //! `GET /v1/{chain}/inclusion` and `GET /v1/{chain}/replacement`: what a caller asks of its own fee.
 
 use axum::Json;
-use axum::extract::RawQuery;
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
-use utoipa::ToSchema;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 
 use super::freshness::write_snapshot_headers;
-use super::openapi::components::{
-    CommonErrors, FeeQuery, FeesUnavailable, ReplacementQuery, UnknownChain,
-};
+use super::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
 use super::problems;
-use super::wire::TierBody;
+use super::wire::{TierBody, Wei};
 use crate::api::extractors::ChainParam;
 use crate::config::percentile_numbers;
 use crate::fees::{self, Block, Market, Tier};
-use crate::http::parameters::{Parameters, invalid_parameter, parse_wei};
 use crate::http::problem::{Problem, ProblemCode};
+use crate::http::query::{ValidQuery, invalid_parameter};
 use crate::store::{COMPARED_BLOCKS, StoredChain};
 
-/// Returns the fee of the query. Its tip is not above its max fee.
-fn offered_fee(parameters: &Parameters) -> Result<Tier, Problem> {
+/// The fee of a transaction.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct FeeQuery {
+    /// The max fee in wei, tip included.
+    #[param(example = "22000000000")]
+    max_fee_per_gas: Wei,
+    /// The tip in wei.
+    #[param(example = "1500000000")]
+    max_priority_fee_per_gas: Wei,
+}
+
+/// The fee of a pending transaction: the gas price alone, or the other two.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ReplacementQuery {
+    /// The max fee in wei, tip included.
+    #[param(nullable = false, example = "22000000000")]
+    max_fee_per_gas: Option<Wei>,
+    /// The tip in wei.
+    #[param(nullable = false, example = "1500000000")]
+    max_priority_fee_per_gas: Option<Wei>,
+    /// The gas price in wei, of a transaction without a tip.
+    #[param(nullable = false)]
+    gas_price: Option<Wei>,
+}
+
+/// Returns the fee with these amounts. Its tip is not above its max fee.
+fn offered_fee(max_fee: Option<Wei>, tip: Option<Wei>) -> Result<Tier, Problem> {
+    let required = |name, amount: Option<Wei>| {
+        amount.map(|Wei(wei)| wei).ok_or_else(|| invalid_parameter(name, "is required"))
+    };
     let name = "max_priority_fee_per_gas";
-    let max_fee_per_gas = parameters.required("max_fee_per_gas", parse_wei)?;
-    let max_priority_fee_per_gas = parameters.required(name, parse_wei)?;
+    let max_fee_per_gas = required("max_fee_per_gas", max_fee)?;
+    let max_priority_fee_per_gas = required(name, tip)?;
     if max_priority_fee_per_gas > max_fee_per_gas {
         return Err(invalid_parameter(name, "must not be above `max_fee_per_gas`"));
     }
@@ -72,9 +99,9 @@ pub(crate) struct InclusionBody {
 )]
 pub(crate) async fn get_inclusion(
     ChainParam(chain): ChainParam,
-    RawQuery(query): RawQuery,
+    ValidQuery(query): ValidQuery<FeeQuery>,
 ) -> Result<Response, Problem> {
-    let offered = offered_fee(&Parameters::from_query(query.as_deref())?)?;
+    let offered = offered_fee(Some(query.max_fee_per_gas), Some(query.max_priority_fee_per_gas))?;
     let (current, window) = chain
         .snapshot_with_blocks(COMPARED_BLOCKS)
         .map_err(|reason| problems::unavailable(&chain, reason))?;
@@ -138,9 +165,9 @@ pub(crate) struct ReplacementBody {
 )]
 pub(crate) async fn get_replacement(
     ChainParam(chain): ChainParam,
-    RawQuery(query): RawQuery,
+    ValidQuery(query): ValidQuery<ReplacementQuery>,
 ) -> Result<Response, Problem> {
-    let pending = PendingFee::parse(&Parameters::from_query(query.as_deref())?)?;
+    let pending = PendingFee::new(&query)?;
     let current =
         chain.servable_snapshot().map_err(|reason| problems::unavailable(&chain, reason))?;
     let body = ReplacementBody::new(&current.snapshot.market, pending).ok_or_else(|| {
@@ -159,16 +186,14 @@ pub(crate) enum PendingFee {
 }
 
 impl PendingFee {
-    /// Parses the gas price, if it was given alone, or the other two.
-    fn parse(parameters: &Parameters) -> Result<Self, Problem> {
-        let name = "gas_price";
-        let Some(price) = parameters.optional(name, parse_wei)? else {
-            return offered_fee(parameters).map(Self::Capped);
-        };
-        if ["max_fee_per_gas", "max_priority_fee_per_gas"].iter().any(|name| parameters.has(name)) {
-            return Err(invalid_parameter(name, "must be given without the other two"));
+    /// Returns the gas price, if it was given alone, or the other two.
+    fn new(query: &ReplacementQuery) -> Result<Self, Problem> {
+        let (max_fee, tip) = (query.max_fee_per_gas, query.max_priority_fee_per_gas);
+        match query.gas_price {
+            None => offered_fee(max_fee, tip).map(Self::Capped),
+            Some(Wei(price)) if max_fee.is_none() && tip.is_none() => Ok(Self::GasPrice(price)),
+            Some(_) => Err(invalid_parameter("gas_price", "must be given without the other two")),
         }
-        Ok(Self::GasPrice(price))
     }
 }
 

@@ -1,14 +1,15 @@
-//! Extractors for path and query parameters.
+//! Parameters that several routes have.
 
 use std::convert::Infallible;
 
-use axum::extract::{FromRef, FromRequestParts, Path, Query};
+use axum::extract::{FromRef, FromRequestParts, Path};
 use axum::http::request::Parts;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use crate::http::client_limits::ClientHandle;
-use crate::http::problem::{Problem, ProblemCode};
+use crate::http::problem::Problem;
+use crate::http::query::invalid_parameter;
 use crate::store::{ChainStore, StoredChain};
 
 /// The `{chain}` of a path, by key or id.
@@ -53,55 +54,34 @@ impl<S: Send + Sync> FromRequestParts<S> for ClientHandle {
     }
 }
 
-/// The `blocks` query parameter.
-#[derive(Debug, IntoParams)]
-#[into_params(names("blocks"), parameter_in = Query)]
-pub(crate) struct BlockCount(
+/// How many blocks a client wants.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct BlocksQuery {
     /// Number of blocks, at most the chain's `history_blocks`.
-    #[param(value_type = Option<u64>, minimum = 1, default = 20)]
-    Option<String>,
-);
+    #[param(minimum = 1, default = 20)]
+    blocks: Option<u64>,
+}
 
-impl BlockCount {
-    /// Returns the count, from 1 to `max`. Default: 20, or `max` if that is less.
-    fn validate(self, max: usize) -> Result<usize, Problem> {
-        const DEFAULT_BLOCKS: usize = 20;
-        let Some(text) = self.0 else {
-            return Ok(DEFAULT_BLOCKS.min(max));
-        };
-        // `parse` would accept a sign.
-        let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-        let count = text.parse().ok().filter(|count| is_number && (1..=max).contains(count));
-        count.ok_or_else(|| {
-            let detail = format!("`blocks` must be one whole number from 1 to {max}");
-            Problem::new(ProblemCode::InvalidParameter, detail)
-        })
-    }
-
-    /// Like [`validate`](Self::validate), and charges `client` a further request for each 32 blocks, which take as long as
-    /// a suggestion if they are compressed.
+impl BlocksQuery {
+    /// Returns the count, from 1 to `max`, and charges `client` a further request for each 32 blocks, which take as long as a
+    /// suggestion if they are compressed. Default: 20, or `max` if that is less.
     pub(crate) fn validate_and_charge(
-        self,
+        &self,
         max: usize,
         client: &ClientHandle,
     ) -> Result<usize, Problem> {
+        const DEFAULT_BLOCKS: usize = 20;
         const BLOCKS_PER_REQUEST: usize = 32;
-        let count = self.validate(max)?;
+        let count = match self.blocks {
+            None => DEFAULT_BLOCKS.min(max),
+            Some(count) => {
+                usize::try_from(count).ok().filter(|count| (1..=max).contains(count)).ok_or_else(
+                    || invalid_parameter("blocks", format_args!("must be from 1 to {max}")),
+                )?
+            }
+        };
         client.check_rate(count / BLOCKS_PER_REQUEST).map_err(Problem::rate_limited)?;
         Ok(count)
-    }
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for BlockCount {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
-        #[derive(Deserialize)]
-        struct BlockCountQuery {
-            blocks: Option<String>,
-        }
-        // An unreadable query, for example with two counts, becomes an empty count, which is invalid.
-        let query = Query::<BlockCountQuery>::from_request_parts(parts, state).await;
-        Ok(Self(query.map_or_else(|_| Some(String::new()), |Query(parameters)| parameters.blocks)))
     }
 }

@@ -14,11 +14,12 @@ use super::freshness::write_snapshot_headers;
 use super::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
 use super::problems;
 use super::wire::Wei;
-use crate::api::extractors::{BlockCount, ChainParam};
+use crate::api::extractors::{BlocksQuery, ChainParam};
 use crate::config::percentile_numbers;
 use crate::http::client_limits::ClientHandle;
 use crate::http::headers::X_NEWEST_BLOCK;
 use crate::http::problem::Problem;
+use crate::http::query::ValidQuery;
 use crate::store::{BlockWindow, StoredChain};
 
 /// Fees per block, oldest first.
@@ -57,7 +58,7 @@ struct FeeHistoryBlock {
     path = "/v1/{chain}/fee-history",
     operation_id = "getFeeHistory",
     tag = "Gas",
-    params(ChainParam, BlockCount),
+    params(ChainParam, BlocksQuery),
     responses(
         CommonErrors, UnknownChain, FeesUnavailable,
         (status = 200, description = "The available blocks, oldest first.", body = FeeHistoryBody,
@@ -67,10 +68,10 @@ struct FeeHistoryBlock {
 pub(crate) async fn get_fee_history(
     State(serializer): State<HistorySerializer>,
     ChainParam(chain): ChainParam,
-    count: BlockCount,
+    ValidQuery(query): ValidQuery<BlocksQuery>,
     client: ClientHandle,
 ) -> Result<Response, Problem> {
-    let count = count.validate_and_charge(chain.config().history_blocks.get(), &client)?;
+    let count = query.validate_and_charge(chain.config().history_blocks.get(), &client)?;
     // Taken before the blocks, so that requests that wait hold none.
     let permit = serializer.permit_for(count).await;
     let (current, window) = chain

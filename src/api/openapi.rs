@@ -24,6 +24,7 @@ use utoipa::openapi::{Components, Content, Header, OpenApi, Ref, RefOr, Required
 
 use super::public_routes::PublicRoutes;
 use crate::config::{Chain, Config};
+use crate::http::address::AddressText;
 use crate::http::problem::ProblemBody;
 use crate::http::response_body::StaticBody;
 use crate::store::etag;
@@ -49,7 +50,7 @@ is valid. Errors are `application/problem+json` (RFC 9457) with a `code` to swit
         (name = "Gas", description = "Gas suggestions and the market data behind them. All amounts are wei, as decimal strings."),
         (name = "Operation", description = "Health checks and the API description. `/metrics` is on the admin listener only."),
     ),
-    components(schemas(ProblemBody, schemas::Address))
+    components(schemas(ProblemBody, AddressText))
 )]
 pub(super) struct SharedDescription;
 

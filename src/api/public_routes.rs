@@ -44,10 +44,6 @@ pub(crate) struct PublicRoutes {
     pub(super) headers: Vec<(String, RefOr<Header>)>,
     /// Schemas that are kept although only a text names them.
     pub(super) kept_schemas: Vec<&'static str>,
-    /// Tags of operations that take any query parameter.
-    pub(super) lenient_tags: Vec<&'static str>,
-    /// Paths, and query parameters that their routes take besides those of the document.
-    pub(super) parameter_aliases: Vec<(&'static str, &'static [&'static str])>,
     /// Say what may be meant by an unknown path.
     pub(super) hints: Vec<Hint>,
     pub(super) market_members: MarketMembers,
@@ -164,16 +160,6 @@ impl PublicRoutes {
     /// Keeps a schema that only a text names.
     pub(crate) fn keep_schema(&mut self, name: &'static str) {
         self.kept_schemas.push(name);
-    }
-
-    /// Lets the operations with this tag take any query parameter.
-    pub(crate) fn allow_any_query(&mut self, tag: &'static str) {
-        self.lenient_tags.push(tag);
-    }
-
-    /// Lets the route at this path take query parameters that the document does not name.
-    pub(crate) fn allow_parameters(&mut self, path: &'static str, names: &'static [&'static str]) {
-        self.parameter_aliases.push((path, names));
     }
 
     /// Adds a hint for unknown paths.

@@ -8,7 +8,6 @@
 mod axes;
 mod badge;
 mod badge_route;
-mod openapi;
 mod routes;
 
 use utoipa_axum::router::OpenApiRouter;

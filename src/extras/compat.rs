@@ -16,7 +16,6 @@ mod gwei;
 mod metamask;
 mod openapi;
 mod polygon;
-mod query;
 mod rrelayer;
 mod safe;
 mod section;
@@ -74,7 +73,6 @@ fn join(assembly: &mut Assembly) {
     let compat: Compat = assembly.config.section();
     let documents = Documents::new(&assembly.store);
     let routes = &mut assembly.routes;
-    routes.allow_any_query(TAG);
     routes.add_tag(TAG, DESCRIPTION);
     let (chosen, others) = FORMATS.iter().partition::<Vec<_>, _>(|it| compat.has(it.name));
     for format in &chosen {

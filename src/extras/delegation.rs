@@ -14,6 +14,7 @@ mod budget;
 mod coalescing;
 mod lookup;
 mod openapi;
+mod parameters;
 pub(crate) mod registry;
 mod registry_reader;
 mod routes;

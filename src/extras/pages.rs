@@ -31,7 +31,6 @@ fn join(assembly: &mut Assembly) {
     let routes = &mut assembly.routes;
     routes.add(described.with_state(page.clone()));
     routes.add_undescribed(assets());
-    routes.allow_any_query(TAG);
     let description = "Web pages for people. The resources that these pages load are not listed.";
     routes.add_tag(TAG, description);
     let root = format!("{}/", assembly.config.server.base_path);

@@ -28,7 +28,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 use utoipa::ToSchema;
 use utoipa_axum::router::OpenApiRouter;
@@ -96,7 +96,7 @@ fn join(assembly: &mut Assembly) {
 }
 
 /// Period of a fee trend.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[schema(as = ShownPeriod)]
 pub(crate) enum Period {
     /// One hour in minutes.
@@ -139,9 +139,6 @@ pub(crate) struct FeeTrend {
 }
 
 impl Period {
-    /// All periods.
-    pub(crate) const ALL: [Self; 5] = [Self::Hour, Self::Day, Self::Week, Self::Month, Self::Year];
-
     /// Periods whose buckets are in memory. Those of longer ones are made up of hours in the database.
     pub(crate) const IN_MEMORY: [Self; 3] = [Self::Hour, Self::Day, Self::Week];
 

@@ -68,7 +68,6 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     routes.add(OpenApiRouter::new().routes(routes!(form::verification_form)));
     routes.add_undescribed(form::form_assets());
     routes.add_link("verify");
-    routes.allow_any_query(openapi::TAG);
     routes.add_tag(openapi::TAG, openapi::DESCRIPTION);
     routes.change_document(|document| document.paths.paths.extend(openapi::paths()));
     routes.change_operations(|path, operation| {

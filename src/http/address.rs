@@ -1,6 +1,30 @@
 //! Parses addresses as people and programs write them.
 
+use std::borrow::Cow;
+
 use alloy_primitives::Address;
+use serde::Deserialize;
+use utoipa::ToSchema;
+
+/// An address. Mixed case must be a valid checksum (EIP-55).
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(try_from = "Cow<'_, str>")]
+#[schema(
+    as = Address,
+    value_type = String,
+    pattern = "^0x[0-9a-fA-F]{40}$",
+    format = "address",
+    examples("0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266")
+)]
+pub(crate) struct AddressText(pub(crate) Address);
+
+impl TryFrom<Cow<'_, str>> for AddressText {
+    type Error = AddressError;
+
+    fn try_from(text: Cow<'_, str>) -> Result<Self, AddressError> {
+        parse(&text).map(Self)
+    }
+}
 
 /// Reason why a text is not an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

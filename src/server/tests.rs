@@ -2,7 +2,7 @@ use utoipa::PartialSchema;
 use utoipa::openapi::{RefOr, Schema};
 
 use super::*;
-use crate::api::route_table::{RouteTable, decoded};
+use crate::api::route_table::RouteTable;
 use crate::extras::sections;
 use crate::http::problem::ProblemCode;
 
@@ -44,41 +44,6 @@ fn table(base_path: &str) -> RouteTable {
     let assembly = Assembly::new(config.clone(), EXTRAS).unwrap();
     let document = api::document(&config, &assembly.routes);
     RouteTable::new(&document, base_path, &assembly.routes)
-}
-
-#[test]
-fn unknown_query_parameters_get_the_nearest_name() {
-    let table = table("");
-    let detail = |path: &str, query: &str| match table.check_query(path, query) {
-        Ok(()) => String::new(),
-        Err(problem) => problem.detail().to_owned(),
-    };
-    let history = "/v1/{chain}/fee-history";
-    for (path, query) in [
-        (history, ""),
-        (history, "&&="),
-        (history, "blocks=2&bl%6fcks=3&"),
-        ("/registry/v2/check/erc721", "vault=1&delegate=2&from=3&chainId=4&block=5&rights=6"),
-        ("/", "utm_source=x"),
-        ("/v1/{chain}/gas-suggestion/stream", "lastEventId=1-a&evs_preamble=2056"),
-        ("/v1/gas-suggestions/stream", "_=1"),
-        ("/verification/v2/contract/{chainId}/{address}", "fields=all"),
-        ("/unknown", "a=b"),
-    ] {
-        assert_eq!(detail(path, query), "", "{path}?{query}");
-    }
-    let not = "is not a query parameter of this route";
-    assert_eq!(detail(history, "block=2"), format!("`block` {not}; did you mean `blocks`?"));
-    assert_eq!(detail(history, "x"), format!("`x` {not}; it has `blocks`"));
-    assert_eq!(detail("/v1/chains", "_=1"), format!("`_` {not}; it has none"));
-    for name in ["chainid", "chain_id", "CHAIN-ID", "%63hainid"] {
-        let shown = decoded(name);
-        let expected = format!("`{shown}` {not}; did you mean `chainId`?");
-        assert_eq!(detail("/registry/v2/check/all", &format!("from=1&{name}=5")), expected);
-    }
-    let long = detail("/v1/chains", &"\u{e4}".repeat(4000));
-    assert_eq!(long, format!("`{}` {not}; it has none", "\u{e4}".repeat(40)));
-    assert!(!detail("/v1/chains", "%FF+%00").is_empty());
 }
 
 #[test]

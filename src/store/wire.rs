@@ -1,15 +1,29 @@
 //! JSON form of a suggestion. Amounts are wei as decimal strings, because most JSON parsers would round a number.
 
-use serde::Serialize;
+use std::borrow::Cow;
+
 use serde::ser::Serializer;
+use serde::{Deserialize, Serialize};
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::fees::{self, Suggestion, Tier};
 
 /// An amount in wei, serialised as a decimal string.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "Cow<'_, str>")]
 pub(crate) struct Wei(pub(crate) u128);
+
+impl TryFrom<Cow<'_, str>> for Wei {
+    type Error = &'static str;
+
+    fn try_from(text: Cow<'_, str>) -> Result<Self, &'static str> {
+        // `parse` would accept a sign.
+        let is_decimal = text.bytes().all(|byte| byte.is_ascii_digit());
+        let amount = is_decimal.then(|| text.parse().ok()).flatten();
+        amount.map(Self).ok_or("must be an amount in wei: a whole number below 2^128")
+    }
+}
 
 impl Serialize for Wei {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {

@@ -68,7 +68,7 @@ async fn every_request_except_probes_is_logged() {
         access_log(&log),
         [
             line(SUGGESTION, 200, "first"),
-            line("/v1/nowhere/fee-market", 400, "second"),
+            line("/v1/nowhere/fee-market", 404, "second"),
             line("/%22quoted%22", 404, "third"),
         ]
     );

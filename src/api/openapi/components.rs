@@ -6,7 +6,6 @@
 use utoipa::{IntoParams, IntoResponses};
 
 use super::schemas::{OnlyNo, OnlyTrue};
-use crate::api::wire::Wei;
 use crate::http::problem::ProblemBody;
 
 /// Response headers. Those of type `Option` are not in every response that lists them.
@@ -107,33 +106,6 @@ pub(crate) struct LastEventIdQuery {
     /// The same for readers that cannot set the header, which wins. Other parameters are ignored.
     #[param(rename = "lastEventId", nullable = false)]
     id: Option<String>,
-}
-
-/// The fee of a transaction.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct FeeQuery {
-    /// The max fee in wei, tip included.
-    #[param(example = "22000000000")]
-    max_fee_per_gas: Wei,
-    /// The tip in wei.
-    #[param(example = "1500000000")]
-    max_priority_fee_per_gas: Wei,
-}
-
-/// The fee of a pending transaction: the gas price alone, or the other two.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct ReplacementQuery {
-    /// The max fee in wei, tip included.
-    #[param(nullable = false, example = "22000000000")]
-    max_fee_per_gas: Option<Wei>,
-    /// The tip in wei.
-    #[param(nullable = false, example = "1500000000")]
-    max_priority_fee_per_gas: Option<Wei>,
-    /// The gas price in wei, of a transaction without a tip.
-    #[param(nullable = false)]
-    gas_price: Option<Wei>,
 }
 
 /// Not modified: `If-None-Match` contains the current `ETag`.

@@ -12,11 +12,6 @@ use crate::api::wire::SuggestionBody;
 pub(crate) const VAULT: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 pub(crate) const DELEGATE: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 
-/// An address. Mixed case must be a valid checksum (EIP-55).
-#[derive(ToSchema)]
-#[schema(pattern = "^0x[0-9a-fA-F]{40}$", format = "address", examples(json!(VAULT)))]
-pub(crate) struct Address(String);
-
 #[derive(ToSchema)]
 pub(crate) enum OnlyTrue {
     #[schema(rename = "true")]

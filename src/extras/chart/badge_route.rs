@@ -1,11 +1,13 @@
 //! `GET /v1/{chain}/badge.svg`: the expected medium price as a small image for READMEs and pages.
 
-use axum::extract::RawQuery;
+use std::borrow::Cow;
+
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::Badge;
-use super::openapi::BadgeQuery;
 use super::routes::SVG_POLICY;
 use crate::api::extractors::ChainParam;
 use crate::api::freshness::write_snapshot_headers;
@@ -14,13 +16,31 @@ use crate::api::openapi::components::{
 };
 use crate::api::problems;
 use crate::fees::gwei::rounded_price;
-use crate::http::parameters::{Parameters, invalid_parameter};
 use crate::http::problem::Problem;
+use crate::http::query::ValidQuery;
 use crate::store::etag;
 
 /// Label of a badge without `label`.
 const DEFAULT_LABEL: &str = "gas";
 const MAX_LABEL_CHARACTERS: usize = 40;
+
+/// The text on a badge.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct BadgeQuery {
+    /// Text of the left part, at most 40 characters, without control characters. Default: `gas`. Empty: only the price.
+    #[param(
+        value_type = String,
+        required = false,
+        max_length = 40,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f\ufffe\uffff]*$"
+    )]
+    label: Option<Label>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "Cow<'_, str>")]
+struct Label(String);
 
 /// Price of gas as a badge
 ///
@@ -40,11 +60,9 @@ const MAX_LABEL_CHARACTERS: usize = 40;
 )]
 pub(crate) async fn get_badge(
     ChainParam(chain): ChainParam,
-    RawQuery(query): RawQuery,
+    ValidQuery(query): ValidQuery<BadgeQuery>,
 ) -> Result<Response, Problem> {
-    let parameters = Parameters::from_query(query.as_deref())?;
-    let label = parameters.optional("label", parse_label)?;
-    let label = label.as_deref().unwrap_or(DEFAULT_LABEL);
+    let label = query.label.as_ref().map_or(DEFAULT_LABEL, |Label(text)| text);
     let current =
         chain.servable_snapshot().map_err(|reason| problems::unavailable(&chain, reason))?;
     let value = rounded_price(current.snapshot.market.expected_price());
@@ -59,15 +77,19 @@ pub(crate) async fn get_badge(
     Ok(response)
 }
 
-/// Accepts at most [`MAX_LABEL_CHARACTERS`] characters that XML allows in a line. Spaces are joined.
-fn parse_label(name: &str, text: &str) -> Result<String, Problem> {
-    let is_allowed =
-        |character: char| !character.is_control() && !matches!(character, '\u{fffe}' | '\u{ffff}');
-    if text.chars().count() > MAX_LABEL_CHARACTERS || !text.chars().all(is_allowed) {
-        let requirement = format!(
-            "must have at most {MAX_LABEL_CHARACTERS} characters, without control characters"
-        );
-        return Err(invalid_parameter(name, requirement));
+impl TryFrom<Cow<'_, str>> for Label {
+    type Error = String;
+
+    /// Accepts at most [`MAX_LABEL_CHARACTERS`] characters that XML allows in a line. Spaces are joined.
+    fn try_from(text: Cow<'_, str>) -> Result<Self, String> {
+        let is_allowed = |character: char| {
+            !character.is_control() && !matches!(character, '\u{fffe}' | '\u{ffff}')
+        };
+        if text.chars().count() > MAX_LABEL_CHARACTERS || !text.chars().all(is_allowed) {
+            return Err(format!(
+                "must have at most {MAX_LABEL_CHARACTERS} characters, without control characters"
+            ));
+        }
+        Ok(Self(text.split_whitespace().collect::<Vec<_>>().join(" ")))
     }
-    Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
 }

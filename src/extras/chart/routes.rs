@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinError;
 
 use super::{ChartMetrics, ChartSpec};
-use crate::api::extractors::{BlockCount, ChainParam};
+use crate::api::extractors::{BlocksQuery, ChainParam};
 use crate::api::freshness::write_snapshot_headers;
 use crate::api::openapi::components::{
     CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, UnknownChain,
@@ -23,6 +23,7 @@ use crate::http::chunked_body::{Charged, ChunkedBody};
 use crate::http::client_limits::{ClientHandle, LongRequestKind};
 use crate::http::headers::X_NEWEST_BLOCK;
 use crate::http::problem::Problem;
+use crate::http::query::ValidQuery;
 use crate::observe::memory_budget::{MemoryBudget, MemoryExhausted};
 use crate::observe::metrics::{Counter, Metrics};
 use crate::store::etag;
@@ -177,7 +178,7 @@ enum ChartError {
     operation_id = "getFeeHistoryChart",
     tag = "Gas",
     params(
-        ChainParam, BlockCount, IfNoneMatch,
+        ChainParam, BlocksQuery, IfNoneMatch,
         (
             "of" = Option<String>,
             Query,
@@ -195,10 +196,10 @@ enum ChartError {
 pub(crate) async fn get_chart(
     State(renderer): State<ChartRenderer>,
     ChainParam(chain): ChainParam,
-    count: BlockCount,
+    ValidQuery(query): ValidQuery<BlocksQuery>,
     client: ClientHandle,
 ) -> Result<Response, Problem> {
-    let count = count.validate_and_charge(chain.config().history_blocks.get(), &client)?;
+    let count = query.validate_and_charge(chain.config().history_blocks.get(), &client)?;
     let (chart, current) =
         renderer.get_or_render(&chain, count, &client).await.map_err(|error| match &*error {
             ChartError::Unavailable(reason) => problems::unavailable(&chain, *reason),

@@ -1,17 +1,15 @@
 //! Blocknative's block prices and list of chains.
 
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use axum::response::Response;
-use serde::Serialize;
-use utoipa::ToSchema;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::content::DocumentContent;
 use super::documents::{Document, Documents, json};
 use super::gwei::GweiNumber;
-use super::openapi::BlocknativeQuery;
-use super::query::parameter;
 use super::{Format, TAG, no_root_routes};
 use crate::api::freshness::revalidated_json;
 use crate::api::openapi::components::{
@@ -19,8 +17,8 @@ use crate::api::openapi::components::{
 };
 use crate::config::Chain;
 use crate::fees::Tier;
-use crate::http::parameters::invalid_parameter;
 use crate::http::problem::Problem;
+use crate::http::query::{LenientQuery, invalid_parameter};
 
 /// Blocknative's block prices. It demands the share of blocks that would include each price.
 pub(crate) const FORMAT: Format = Format {
@@ -143,6 +141,19 @@ impl<'a> SupportedChain<'a> {
     }
 }
 
+/// Parameters that Blocknative's clients send. Others are ignored.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct BlocknativeQuery {
+    /// The chain's id. Default: the lowest configured one.
+    #[param(nullable = false)]
+    chainid: Option<String>,
+    #[param(ignore)]
+    system: Option<String>,
+    #[param(ignore)]
+    network: Option<String>,
+}
+
 /// Prices of the next block in Blocknative's format
 ///
 /// Always the three tiers, whatever levels the request names.
@@ -160,16 +171,16 @@ impl<'a> SupportedChain<'a> {
 )]
 async fn blocknative_prices(
     State(documents): State<Documents>,
-    RawQuery(query): RawQuery,
+    LenientQuery(query): LenientQuery<BlocknativeQuery>,
 ) -> Result<Response, Problem> {
-    let query = query.unwrap_or_default();
-    let id = parameter(&query, "chainid")?;
-    for name in ["system", "network"] {
-        if id.is_none() && parameter(&query, name)?.is_some() {
-            return Err(invalid_parameter(name, "names no chain here; use `chainid`"));
+    if query.chainid.is_none() {
+        for (name, value) in [("system", query.system), ("network", query.network)] {
+            if value.is_some() {
+                return Err(invalid_parameter(name, "names no chain here; use `chainid`"));
+            }
         }
     }
-    documents.respond(documents.chain_or_lowest(id)?, &PRICES)
+    documents.respond(documents.chain_or_lowest(query.chainid)?, &PRICES)
 }
 
 /// Configured chains in Blocknative's format

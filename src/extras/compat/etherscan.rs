@@ -1,21 +1,21 @@
 //! Etherscan's gas oracle and the two calls of its proxy module that gas reporters use.
 
 use axum::Json;
-use axum::extract::{RawQuery, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
-use utoipa::ToSchema;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::content::{DocumentContent, Tiers};
 use super::documents::{Document, Documents, json};
 use super::gwei::Gwei;
-use super::openapi::EtherscanQuery;
-use super::query::parameter;
+use super::openapi::{EtherscanAction, EtherscanModule};
 use super::{Format, TAG, no_root_routes};
 use crate::api::openapi::components::{CommonErrors, IfNoneMatch, NotModified};
 use crate::http::problem::{Problem, ProblemCode};
+use crate::http::query::LenientQuery;
 
 /// Etherscan's gas oracle, and its `eth_gasPrice` by GET.
 pub(crate) const FORMAT: Format = Format {
@@ -168,6 +168,23 @@ enum EtherscanResponse {
     Proxy(ProxyResult),
 }
 
+/// Parameters that Etherscan's clients send. Others are ignored.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct EtherscanQuery {
+    #[param(value_type = EtherscanModule, required = true, inline, example = "gastracker")]
+    module: Option<String>,
+    /// `gasoracle` of `gastracker`, the others of `proxy`.
+    #[param(value_type = EtherscanAction, required = true, inline, example = "gasoracle")]
+    action: Option<String>,
+    /// The chain's id. Default: the lowest configured one.
+    #[param(nullable = false)]
+    chainid: Option<String>,
+    /// The block of `eth_getBlockByNumber`: `latest`.
+    #[param(nullable = false)]
+    tag: Option<String>,
+}
+
 /// Gas oracle, gas price or newest block in Etherscan's format
 ///
 /// `module=gastracker&action=gasoracle`, `module=proxy&action=eth_gasPrice` or
@@ -188,20 +205,21 @@ enum EtherscanResponse {
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
-async fn etherscan(State(documents): State<Documents>, RawQuery(query): RawQuery) -> Response {
-    let query = query.unwrap_or_default();
-    let response = etherscan_document(&query).and_then(|document| {
-        let id = parameter(&query, "chainid")?;
-        documents.respond(documents.chain_or_lowest(id)?, document)
+async fn etherscan(
+    State(documents): State<Documents>,
+    query: Result<LenientQuery<EtherscanQuery>, Problem>,
+) -> Response {
+    let response = query.and_then(|LenientQuery(query)| {
+        let document = etherscan_document(&query)?;
+        documents.respond(documents.chain_or_lowest(query.chainid)?, document)
     });
     response.unwrap_or_else(|problem| etherscan_error(&problem))
 }
 
 /// Returns the document that the module, the action and the tag of the query name.
-fn etherscan_document(query: &str) -> Result<&'static Document, Problem> {
-    let value = |name| Ok::<_, Problem>(parameter(query, name)?.unwrap_or_default());
-    let call = [value("module")?, value("action")?, value("tag")?];
-    match call.each_ref().map(String::as_str) {
+fn etherscan_document(query: &EtherscanQuery) -> Result<&'static Document, Problem> {
+    let call = [&query.module, &query.action, &query.tag];
+    match call.map(|value| value.as_deref().unwrap_or_default()) {
         ["gastracker", "gasoracle", _] => Ok(&ORACLE),
         ["proxy", "eth_gasPrice", _] => Ok(&GAS_PRICE),
         ["proxy", "eth_getBlockByNumber", "latest"] => Ok(&BLOCK),

@@ -18,32 +18,6 @@ pub(crate) struct ApiKeyPath {
     key: String,
 }
 
-/// Parameters that Etherscan's clients send. Others are ignored.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct EtherscanQuery {
-    #[param(inline, example = "gastracker")]
-    module: EtherscanModule,
-    /// `gasoracle` of `gastracker`, the others of `proxy`.
-    #[param(inline, example = "gasoracle")]
-    action: EtherscanAction,
-    /// The chain's id. Default: the lowest configured one.
-    #[param(nullable = false)]
-    chainid: Option<String>,
-    /// The block of `eth_getBlockByNumber`: `latest`.
-    #[param(nullable = false)]
-    tag: Option<String>,
-}
-
-/// Parameters that Blocknative's clients send. Others are ignored.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct BlocknativeQuery {
-    /// The chain's id. Default: the lowest configured one.
-    #[param(nullable = false)]
-    chainid: Option<String>,
-}
-
 #[derive(ToSchema)]
 #[schema(rename_all = "lowercase")]
 pub(crate) enum EtherscanModule {

@@ -1,6 +1,8 @@
 //! Parameters of a look-up, and its request to the REST API.
 
 use alloy_primitives::Address;
+use serde::Deserialize;
+use utoipa::ToSchema;
 
 use super::registry::{Check, Direction};
 
@@ -22,7 +24,8 @@ pub(crate) enum LookupKind {
 }
 
 /// Block whose state a look-up reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum LookupBlock {
     Latest,
     /// Including pre-confirmed transactions. Only a node can answer this, not the API.

@@ -1,4 +1,4 @@
-//! Descriptions of the parameters and bodies of look-ups and transactions.
+//! Descriptions of headers and bodies of look-ups and transactions that have no type of their own.
 
 #![expect(dead_code, reason = "only the derived descriptions are used")]
 
@@ -9,19 +9,9 @@ use utoipa::openapi::{
 };
 use utoipa::{IntoParams, IntoResponses, PartialSchema, ToSchema};
 
-use crate::api::openapi::schemas::{Address, DELEGATE, VAULT, schema_ref};
-
-/// Parameters of every look-up.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct LookupQuery {
-    /// The chain id. Default: the lowest configured one.
-    #[param(rename = "chainId")]
-    chain_id: Option<u64>,
-    /// The state to read: `pending` includes pre-confirmed delegations, read from the chain.
-    #[param(inline)]
-    block: Option<LookupBlock>,
-}
+use super::parameters::{Rights, Uint256};
+use crate::api::openapi::schemas::schema_ref;
+use crate::http::address::AddressText;
 
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
@@ -29,63 +19,6 @@ pub(crate) struct ApiKeyHeader {
     /// The client's own key for delegate.xyz's API, which is forwarded to it.
     #[param(rename = "X-API-KEY", nullable = false)]
     key: Option<String>,
-}
-
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct CheckQuery {
-    /// The vault.
-    #[param(example = json!(VAULT))]
-    from: Address,
-    /// The hot wallet.
-    #[param(example = json!(DELEGATE))]
-    to: Address,
-    /// The rights to check; a delegation of all rights includes them.
-    rights: Option<Rights>,
-}
-
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct ContractQuery {
-    /// The contract to check.
-    #[param(example = json!(VAULT))]
-    contract: Address,
-}
-
-#[derive(IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct TokenQuery {
-    /// The token to check.
-    #[param(rename = "tokenId", example = "1")]
-    token_id: Uint256,
-}
-
-/// The rights: 32 bytes in hex, or a string of at most 31 bytes. Empty: all rights.
-#[derive(ToSchema)]
-#[schema(
-    pattern = "^(0x[0-9a-fA-F]{64}|(?!0x)[^\\u0000-\\u001f\\u007f-\\u009f]{0,31})$",
-    format = "rights",
-    examples("claim")
-)]
-pub(crate) struct Rights(String);
-
-/// A number from 0 to 2^256 - 1, as a decimal string.
-#[derive(ToSchema)]
-#[schema(pattern = "^[0-9]+$", format = "uint256", examples("1000000000000000000"))]
-pub(crate) struct Uint256(String);
-
-#[derive(ToSchema)]
-#[schema(rename_all = "lowercase")]
-pub(crate) enum DirectionName {
-    Incoming,
-    Outgoing,
-}
-
-#[derive(ToSchema)]
-#[schema(rename_all = "lowercase")]
-pub(crate) enum LookupBlock {
-    Latest,
-    Pending,
 }
 
 #[derive(ToSchema)]
@@ -157,12 +90,12 @@ fn transaction_variant((action, members, enable): (&str, &[&str], Option<bool>))
         |minimum| OneOfBuilder::new().item(schema_ref::<Uint256>()).item(safe_integer(minimum));
     let mut schema = ObjectBuilder::new()
         .additional_properties(Some(AdditionalProperties::<Schema>::FreeForm(false)))
-        .property("from", schema_ref::<Address>())
-        .property("to", schema_ref::<Address>())
+        .property("from", schema_ref::<AddressText>())
+        .property("to", schema_ref::<AddressText>())
         .property("action", string().enum_values(Some([action])))
         .property("rights", schema_ref::<Rights>());
     if members.contains(&"contract") {
-        schema = schema.property("contract", schema_ref::<Address>());
+        schema = schema.property("contract", schema_ref::<AddressText>());
     }
     if members.contains(&"token_id") {
         schema = schema.property("token_id", number(0));

@@ -24,11 +24,12 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use self::unsigned_transaction::UnsignedTransaction;
-use super::openapi::{
-    AmountResponse, ApiKeyHeader, CheckQuery, CheckResponse, ContractQuery, DirectionName,
-    LookupHeaders, LookupQuery, Rights, TokenQuery, Uint256,
+use super::openapi::{AmountResponse, ApiKeyHeader, CheckResponse, LookupHeaders};
+use super::parameters::{
+    ChainId, CheckQuery, ContractQuery, ListQuery, LookupQuery, RenamedCheckQuery, Rights,
+    TokenQuery, Uint256,
 };
-use super::registry::{Check, CheckScope, Direction};
+use super::registry::{Check, CheckScope};
 use super::section::{DelegationSection, DelegationSource};
 use super::{
     ApiResponse, Caller, DelegationLookup, Delegations, LookupBlock, LookupError, LookupKind,
@@ -36,16 +37,15 @@ use super::{
 };
 use crate::api::openapi::components::{CommonErrors, UpstreamErrors};
 use crate::api::openapi::examples::{ExampleChain, set_request_example, set_response_example};
-use crate::api::openapi::schemas::{self, DELEGATE, VAULT, schema_ref};
+use crate::api::openapi::schemas::{DELEGATE, VAULT, schema_ref};
 use crate::api::openapi::{header, upstream_responses};
 use crate::api::public_routes::PublicRoutes;
 use crate::extras::proxy::ProxyError;
 use crate::extras::reads::{ReadError, ReadRejection};
+use crate::http::address::{self, AddressText};
 use crate::http::client_limits::ClientHandle;
-use crate::http::parameters::{
-    Parameters, invalid_parameter, parse_address, parse_chain_id, parse_number, parse_rights,
-};
 use crate::http::problem::{PassThroughError, Problem, ProblemCode, whole_seconds};
+use crate::http::query::{StrictQuery, invalid_parameter};
 
 /// Response header: the source of the response, `api` or `chain`.
 pub(crate) const X_DELEGATION_SOURCE: HeaderName = HeaderName::from_static("x-delegation-source");
@@ -92,8 +92,6 @@ pub(super) fn add(
     routes.add_untimed(look_ups.with_state(delegations.clone()));
     let transactions = OpenApiRouter::new().routes(routes!(transaction::prepare_transaction));
     routes.add(transactions.with_state(delegations));
-    // delegate.xyz's documents call two parameters of this route by other names.
-    routes.allow_parameters("/registry/v2/check/erc721", &["vault", "delegate"]);
     routes.add_tag(TAG, "Delegations of a vault, and transactions that change them.");
     routes.describe_headers(LookupHeaders::into_params(|| None).into_iter().map(header));
     routes.change_document(|document| {
@@ -151,13 +149,8 @@ fn write_examples(document: &mut OpenApi, example: &ExampleChain, registry: Addr
     operation_id = "getDelegations",
     tag = TAG,
     params(
-        ("address" = schemas::Address, Path, description = "The address to look up."),
-        (
-            "direction" = inline(Option<DirectionName>),
-            Query,
-            description = "Delegations to the address (`incoming`) or from it (`outgoing`). Default: both.",
-        ),
-        LookupQuery, ApiKeyHeader
+        ("address" = AddressText, Path, description = "The address to look up."),
+        ListQuery, LookupQuery, ApiKeyHeader
     ),
     responses(
         CommonErrors, UpstreamErrors,
@@ -168,22 +161,19 @@ fn write_examples(document: &mut OpenApi, example: &ExampleChain, registry: Addr
 pub(crate) async fn list_delegations(
     State(delegations): State<Delegations>,
     path: Result<Path<String>, PathRejection>,
+    StrictQuery((query, lookup)): StrictQuery<(ListQuery, LookupQuery)>,
     request: Request,
 ) -> Result<Response, Problem> {
     let address = path.map_or_else(|_| String::new(), |Path(address)| address);
-    let address = parse_address("address", &address)?;
-    let parameters = Parameters::from_query(request.uri().query())?;
-    let direction = parameters.optional("direction", |name, text| match text {
-        "incoming" => Ok(Direction::Incoming),
-        "outgoing" => Ok(Direction::Outgoing),
-        _ => Err(invalid_parameter(name, "must be incoming or outgoing")),
-    })?;
-    look_up(delegations, LookupKind::List { address, direction }, &parameters, request).await
+    let address =
+        address::parse(&address).map_err(|reason| invalid_parameter("address", reason))?;
+    let kind = LookupKind::List { address, direction: query.direction.map(Into::into) };
+    look_up(delegations, kind, lookup, request).await
 }
 
 /// Defines the handlers of the checks, with their documentation.
 macro_rules! check_routes {
-    ($($(#[$doc:meta])* $name:ident, $path:literal, $id:literal, $scope:ident($($query:ident),*) -> $result:ident;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident, $path:literal, $id:literal, $check:ident, [$($query:ident $value:ident),*] $scope:expr => $result:ident;)*) => {$(
         $(#[$doc])*
         #[utoipa::path(
             get,
@@ -195,69 +185,44 @@ macro_rules! check_routes {
         )]
         pub(crate) async fn $name(
             State(delegations): State<Delegations>,
+            StrictQuery((check, $($value,)* lookup)): StrictQuery<($check, $($query,)* LookupQuery)>,
             request: Request,
         ) -> Result<Response, Problem> {
-            check(delegations, ScopeName::$scope, request).await
+            let rights = check.rights.unwrap_or_default().0;
+            let check = Check { to: check.to.0, from: check.from.0, rights, scope: $scope };
+            look_up(delegations, LookupKind::Check(check), lookup, request).await
         }
     )*};
 }
 
 check_routes! {
     /// Check whether an address may act for another in everything
-    check_all, "/registry/v2/check/all", "checkAll", All() -> CheckResponse;
+    check_all, "/registry/v2/check/all", "checkAll", CheckQuery,
+    [] CheckScope::All => CheckResponse;
     /// Check whether an address may act for another at a contract
-    check_contract, "/registry/v2/check/contract", "checkContract", Contract(ContractQuery) -> CheckResponse;
+    check_contract, "/registry/v2/check/contract", "checkContract", CheckQuery,
+    [ContractQuery at] CheckScope::Contract { contract: at.contract.0 } => CheckResponse;
     /// Check whether an address may act for another with a token of a contract
-    check_erc721, "/registry/v2/check/erc721", "checkErc721", Erc721(ContractQuery, TokenQuery) -> CheckResponse;
+    check_erc721, "/registry/v2/check/erc721", "checkErc721", RenamedCheckQuery,
+    [ContractQuery at, TokenQuery token]
+    CheckScope::Erc721 { contract: at.contract.0, token_id: token.token_id.0 } => CheckResponse;
     /// The amount of a token up to which an address may act for another
-    check_erc20, "/registry/v2/check/erc20", "checkErc20", Erc20(ContractQuery) -> AmountResponse;
+    check_erc20, "/registry/v2/check/erc20", "checkErc20", CheckQuery,
+    [ContractQuery at] CheckScope::Erc20 { contract: at.contract.0 } => AmountResponse;
     /// The amount of an ERC-1155 token up to which an address may act for another
-    check_erc1155, "/registry/v2/check/erc1155", "checkErc1155", Erc1155(ContractQuery, TokenQuery) -> AmountResponse;
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ScopeName {
-    All,
-    Contract,
-    Erc721,
-    Erc20,
-    Erc1155,
-}
-
-/// Checks whether one address may act for another.
-async fn check(
-    delegations: Delegations,
-    scope: ScopeName,
-    request: Request,
-) -> Result<Response, Problem> {
-    let parameters = Parameters::from_query(request.uri().query())?;
-    let contract = || parameters.required("contract", parse_address);
-    let token_id = || parameters.required("tokenId", parse_number);
-    // delegate.xyz documents other names for this check.
-    let [from, to] =
-        if scope == ScopeName::Erc721 { [Some("vault"), Some("delegate")] } else { [None, None] };
-    let scope = match scope {
-        ScopeName::All => CheckScope::All,
-        ScopeName::Contract => CheckScope::Contract { contract: contract()? },
-        ScopeName::Erc721 => CheckScope::Erc721 { contract: contract()?, token_id: token_id()? },
-        ScopeName::Erc20 => CheckScope::Erc20 { contract: contract()? },
-        ScopeName::Erc1155 => CheckScope::Erc1155 { contract: contract()?, token_id: token_id()? },
-    };
-    let from = parameters.required_as("from", from, parse_address)?;
-    let to = parameters.required_as("to", to, parse_address)?;
-    let rights = parameters.optional("rights", parse_rights)?.unwrap_or_default();
-    let kind = LookupKind::Check(Check { to, from, rights, scope });
-    look_up(delegations, kind, &parameters, request).await
+    check_erc1155, "/registry/v2/check/erc1155", "checkErc1155", CheckQuery,
+    [ContractQuery at, TokenQuery token]
+    CheckScope::Erc1155 { contract: at.contract.0, token_id: token.token_id.0 } => AmountResponse;
 }
 
 /// Answers a look-up of this kind, with the parameters that every look-up has.
 async fn look_up(
     delegations: Delegations,
     kind: LookupKind,
-    parameters: &Parameters,
+    lookup: LookupQuery,
     request: Request,
 ) -> Result<Response, Problem> {
-    let requested_id = parameters.optional("chainId", parse_chain_id)?;
+    let requested_id = lookup.chain_id.map(|ChainId(id)| id);
     let mut chain_ids =
         delegations.reads().chains().iter().map(|chain| chain.chain().config().chain_id);
     let chain_id = chain_ids.find(|id| requested_id.is_none_or(|requested| requested == *id));
@@ -265,12 +230,7 @@ async fn look_up(
         let requirement = "must be the id of a configured chain; GET /v1/chains lists them";
         invalid_parameter("chainId", requirement)
     })?;
-    let block = parameters.optional("block", |name, text| match text {
-        "latest" => Ok(LookupBlock::Latest),
-        "pending" => Ok(LookupBlock::Pending),
-        _ => Err(invalid_parameter(name, "must be latest or pending")),
-    })?;
-    let block = block.unwrap_or(LookupBlock::Latest);
+    let block = lookup.block.unwrap_or(LookupBlock::Latest);
     let caller = Caller {
         key: client_api_key(request.headers())?,
         client: ClientHandle::from_request(&request),

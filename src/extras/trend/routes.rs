@@ -3,20 +3,20 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use axum::extract::{FromRef, RawQuery, State};
+use axum::extract::{FromRef, State};
 use axum::http::header::{AGE, CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use moka::sync::Cache;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::Semaphore;
-use utoipa::ToSchema;
 use utoipa::openapi::OpenApi;
+use utoipa::{IntoParams, ToSchema};
 
 use super::database::HistoryDatabase;
-use super::openapi::{NoTrend, TrendQuery};
+use super::openapi::NoTrend;
 use super::{
     Bucket, DAYS_IN_MEMORY, FeeTrend, Level, Observation, Period, Range, TrendAge, Trends,
     to_seconds,
@@ -29,8 +29,8 @@ use crate::api::problems;
 use crate::api::wire::Wei;
 use crate::config;
 use crate::http::headers::{X_NEWEST_BLOCK, X_STALE};
-use crate::http::parameters::{Parameters, invalid_parameter};
 use crate::http::problem::{Problem, ProblemCode};
+use crate::http::query::{ValidQuery, invalid_parameter};
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::Metrics;
 use crate::store::{BlockWindow, ChainStore, StoredChain, seconds_since_1970};
@@ -56,6 +56,16 @@ struct TrendKey {
     is_fresh: bool,
     /// Buckets disappear with time.
     minute: u64,
+}
+
+/// The time that a fee trend shows.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct TrendQuery {
+    /// One hour in minutes, a day in steps of ten minutes, a week in hours, 30 days in steps of six hours, or a year in
+    /// days. Longer ones than a week need `history.path`, and all of them as many `history.days`. Default: `24h`.
+    #[param(inline, nullable = false)]
+    period: Option<Period>,
 }
 
 /// Prices of gas over time.
@@ -127,10 +137,9 @@ struct NumberRange {
 pub(super) async fn get_fee_trend(
     State(trends): State<TrendSerializer>,
     ChainParam(chain): ChainParam,
-    RawQuery(query): RawQuery,
+    ValidQuery(query): ValidQuery<TrendQuery>,
 ) -> Result<Response, Problem> {
-    let parameters = Parameters::from_query(query.as_deref())?;
-    let period = parameters.optional("period", parse_period)?.unwrap_or(Period::Day);
+    let period = query.period.unwrap_or(Period::Day);
     trends.check_period(period)?;
     let (age, body) = trends.serialize(&chain, period).await?;
     let mut response = ([(CONTENT_TYPE, "application/json")], body).into_response();
@@ -281,11 +290,6 @@ pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
     let level = Some(Level::Normal);
     let body = json!(FeeTrendBody::new(chain, Period::Day, &buckets, level));
     set_response_example(document, "/v1/{chain}/fee-trend", body);
-}
-
-fn parse_period(name: &str, text: &str) -> Result<Period, Problem> {
-    let period = Period::ALL.into_iter().find(|period| period.name() == text);
-    period.ok_or_else(|| invalid_parameter(name, "must be `1h`, `24h`, `7d`, `30d` or `1y`"))
 }
 
 impl<'a> FeeTrendBody<'a> {

@@ -9,7 +9,7 @@ use utoipa::openapi::schema::SchemaType;
 use utoipa::openapi::{Content, HttpMethod, ObjectBuilder, PathItem, ResponsesBuilder};
 
 use crate::api::openapi::components::{CommonErrors, NotFound, PayloadTooLarge, UpstreamErrors};
-use crate::api::openapi::schemas::Address;
+use crate::http::address::AddressText;
 use HttpMethod::{Get, Post};
 
 pub(crate) const TAG: &str = "Verification";
@@ -23,7 +23,7 @@ path of at most 8 plain segments below `/verification/v2/` and `/verification/fi
 #[into_params(parameter_in = Path)]
 struct VerificationParameters {
     /// The address to look up.
-    address: Address,
+    address: AddressText,
     /// The chain's id.
     #[param(rename = "chainId", pattern = "^[1-9][0-9]{0,15}$")]
     chain_id: String,

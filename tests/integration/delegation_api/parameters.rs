@@ -119,8 +119,7 @@ async fn missing_parameters_are_refused_by_name() {
             assert_refused(&harness.get(&target(scope, &some)).await, name, &path);
         }
         let path = format!("/registry/v2/check/{scope}");
-        let first = if scope == "all" { "from" } else { "contract" };
-        assert_refused(&harness.get(&path).await, first, &path);
+        assert_refused(&harness.get(&path).await, "from", &path);
     }
     assert_eq!((api.request_count(), harness.reads()), (0, 0));
 }
@@ -275,9 +274,9 @@ async fn erc721_check_accepts_the_names_vault_and_delegate() {
     assert_eq!((response.text(), api.request_count()), ("true", 1));
     let with_key = harness.get_with(&target("erc721", &renamed), "X-API-KEY: mine\r\n").await;
     assert_eq!((with_key.text(), api.last_target()), ("true", expected));
-    for name in ["vault", "delegate"] {
+    for name in ["from", "to"] {
         let mut both = all.clone();
-        both.push((name, VAULT));
+        both.push((other_names(name), VAULT));
         let path = target("erc721", &both);
         assert_refused(&harness.get(&path).await, name, &path);
     }

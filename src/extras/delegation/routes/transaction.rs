@@ -1,15 +1,12 @@
 //! `POST /v1/{chain}/delegations/transactions`: an unsigned transaction that delegates rights or revokes them. Nothing
 //! is signed or sent.
 
-use std::borrow::Cow;
-use std::fmt::{Display, Formatter};
-
 use alloy_primitives::{Address, U256};
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::header::{CONTENT_TYPE, HeaderMap};
 use axum::response::{IntoResponse, Response};
-use serde::de::{MapAccess, Visitor};
+use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -24,12 +21,12 @@ use crate::api::openapi::components::{
 use crate::api::problems;
 use crate::extras::delegation::Delegations;
 use crate::extras::delegation::openapi::TransactionRequest;
+use crate::extras::delegation::parameters::{Rights, Uint256};
 use crate::extras::delegation::registry::{DelegationChange, DelegationScope};
+use crate::http::address::AddressText;
 use crate::http::client_limits::ClientHandle;
-use crate::http::parameters::{
-    Parameters, invalid_parameter, parse_address, parse_number, parse_rights,
-};
 use crate::http::problem::{Problem, ProblemCode};
+use crate::http::query::invalid_parameter;
 use crate::http::request_body;
 use crate::nodes::json;
 
@@ -80,128 +77,143 @@ pub(crate) async fn prepare_transaction(
     Ok((headers, body).into_response())
 }
 
+/// A change of a delegation as clients send it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RequestBody {
+    from: AddressText,
+    to: AddressText,
+    action: Action,
+    #[serde(default, deserialize_with = "not_null")]
+    contract: Option<AddressText>,
+    #[serde(default, deserialize_with = "not_null")]
+    token_id: Option<Number>,
+    #[serde(default, deserialize_with = "not_null")]
+    amount: Option<Number>,
+    #[serde(default)]
+    rights: Rights,
+    #[serde(default, deserialize_with = "not_null")]
+    enable: Option<bool>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Action {
+    DelegateAll,
+    DelegateContract,
+    DelegateErc721,
+    DelegateErc20,
+    DelegateErc1155,
+}
+
+/// A string of decimal digits, or an integer that no JSON implementation rounds.
+#[derive(Debug)]
+struct Number(U256);
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
+        let json = <&RawValue>::deserialize(input)?;
+        if let Some(text) = json::parse_string(json) {
+            return Uint256::try_from(text)
+                .map(|Uint256(number)| Self(number))
+                .map_err(D::Error::custom);
+        }
+        // 1.0 is an integer to JSON Schema and to clients that write all numbers as floats.
+        let (digits, fraction) = json.get().split_once('.').unwrap_or((json.get(), ""));
+        let is_whole = fraction.bytes().all(|digit| digit == b'0');
+        let number: Option<u64> =
+            digits.parse().ok().filter(|number| is_whole && *number <= MAX_SAFE_INTEGER);
+        number.map(|number| Self(U256::from(number))).ok_or_else(|| {
+            D::Error::custom("must be a string of decimal digits, or an integer up to 2^53 - 1")
+        })
+    }
+}
+
+/// Rejects `null`: the client has probably forgotten a value.
+fn not_null<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    input: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(input).map(Some)
+}
+
 /// Parses the body into the vault and the change. A member that does not apply to the action is rejected: a client that
 /// names a token means to delegate no more than that.
 pub(crate) fn parse_request(body: &[u8]) -> Result<(Address, DelegationChange), Problem> {
-    let members = parse_members(body)?;
-    let from = members.required("from", parse_address)?;
-    let to = members.required("to", parse_address)?;
-    let rights = members.optional("rights", parse_rights)?.unwrap_or_default();
-    let is_enabled = members.optional("enable", |_, text| Ok(text == "true"))?;
-    let enable = is_enabled.unwrap_or(true);
-    let contract = || members.required("contract", parse_address);
-    let token_id = || members.required("token_id", parse_number);
-    let amount = || parse_amount(&members, is_enabled);
-    let scope = members.required("action", |name, action| match action {
-        "delegate_all" => Ok(DelegationScope::All { enable }),
-        "delegate_contract" => Ok(DelegationScope::Contract { contract: contract()?, enable }),
-        "delegate_erc721" => {
-            Ok(DelegationScope::Erc721 { contract: contract()?, token_id: token_id()?, enable })
-        }
-        "delegate_erc20" => {
-            Ok(DelegationScope::Erc20 { contract: contract()?, amount: amount()? })
-        }
-        "delegate_erc1155" => {
-            let (contract, token_id) = (contract()?, token_id()?);
-            Ok(DelegationScope::Erc1155 { contract, token_id, amount: amount()? })
-        }
-        _ => Err(invalid_parameter(
-            name,
-            "must be delegate_all, delegate_contract, delegate_erc721, delegate_erc20 or delegate_erc1155",
-        )),
-    })?;
-    let used: &[&str] = match scope {
-        DelegationScope::All { .. } => &[],
-        DelegationScope::Contract { .. } => &["contract"],
-        DelegationScope::Erc721 { .. } => &["contract", "token_id"],
-        DelegationScope::Erc20 { .. } => &["contract", "amount"],
-        DelegationScope::Erc1155 { .. } => &["contract", "token_id", "amount"],
+    let body = parse_body(body)?;
+    let enable = body.enable.unwrap_or(true);
+    let used: &[&str] = match body.action {
+        Action::DelegateAll => &[],
+        Action::DelegateContract => &["contract"],
+        Action::DelegateErc721 => &["contract", "token_id"],
+        Action::DelegateErc20 => &["contract", "amount"],
+        Action::DelegateErc1155 => &["contract", "token_id", "amount"],
     };
-    let mut unused = ["contract", "token_id", "amount"].into_iter();
-    match unused.find(|name| members.has(name) && !used.contains(name)) {
-        Some(name) => Err(invalid_parameter(name, "does not apply to this action; remove it")),
-        None => Ok((from, DelegationChange { to, rights, scope })),
+    let given = [
+        ("contract", body.contract.is_some()),
+        ("token_id", body.token_id.is_some()),
+        ("amount", body.amount.is_some()),
+    ];
+    if let Some((name, _)) = given.iter().find(|(name, is_given)| *is_given && !used.contains(name))
+    {
+        return Err(invalid_parameter(name, "does not apply to this action; remove it"));
     }
+    let contract = || required("contract", body.contract.as_ref().map(|text| text.0));
+    let token_id = || required("token_id", body.token_id.as_ref().map(|number| number.0));
+    let amount = || granted_amount(&body);
+    let scope = match body.action {
+        Action::DelegateAll => DelegationScope::All { enable },
+        Action::DelegateContract => DelegationScope::Contract { contract: contract()?, enable },
+        Action::DelegateErc721 => {
+            DelegationScope::Erc721 { contract: contract()?, token_id: token_id()?, enable }
+        }
+        Action::DelegateErc20 => {
+            DelegationScope::Erc20 { contract: contract()?, amount: amount()? }
+        }
+        Action::DelegateErc1155 => {
+            let (contract, token_id) = (contract()?, token_id()?);
+            DelegationScope::Erc1155 { contract, token_id, amount: amount()? }
+        }
+    };
+    Ok((body.from.0, DelegationChange { to: body.to.0, rights: body.rights.0, scope }))
+}
+
+fn required<T>(name: &str, value: Option<T>) -> Result<T, Problem> {
+    value.ok_or_else(|| invalid_parameter(name, "is required"))
 }
 
 /// Returns the amount, or 0 to revoke: with `enable` false or an `amount` of 0.
-fn parse_amount(members: &Parameters, is_enabled: Option<bool>) -> Result<U256, Problem> {
-    let amount = members.optional("amount", parse_number)?;
-    match (is_enabled, amount) {
+fn granted_amount(body: &RequestBody) -> Result<U256, Problem> {
+    match (body.enable, &body.amount) {
         (Some(false), _) => Ok(U256::ZERO),
         (_, None) => Err(invalid_parameter("amount", "is required")),
-        (Some(true), Some(U256::ZERO)) => {
+        (Some(true), Some(Number(U256::ZERO))) => {
             Err(invalid_parameter("amount", "must be above 0 if `enable` is true; 0 revokes"))
         }
-        (_, Some(amount)) => Ok(amount),
+        (_, Some(Number(amount))) => Ok(*amount),
     }
 }
 
-/// Parses the JSON object into the texts of its members.
-fn parse_members(body: &[u8]) -> Result<Parameters, Problem> {
-    const NAMES: [&str; 8] =
-        ["from", "to", "action", "contract", "token_id", "amount", "rights", "enable"];
-    let invalid = |reason: &dyn Display| {
-        // The reason may quote a name of any length.
-        let reason: String = reason.to_string().chars().take(160).collect();
-        let detail = format!("the body must be a JSON object with known members only: {reason}");
+fn parse_body(body: &[u8]) -> Result<RequestBody, Problem> {
+    const OBJECT: &str = "the body must be a JSON object with known members only";
+    let invalid = |detail: &str| {
+        // It may quote a name of any length.
+        let detail: String = detail.chars().take(240).collect();
         Problem::new(ProblemCode::InvalidParameter, detail)
     };
-    let body = serde_json::from_slice(body);
-    let BodyMembers(members) = body.map_err(|error| invalid(&error))?;
-    let parse = |(name, json): (String, &RawValue)| {
-        if NAMES.contains(&&*name) {
-            member_text(&name, json).map(|text| (name, text))
-        } else {
-            Err(invalid(&format_args!("unknown field `{name}`")))
-        }
-    };
-    members.into_iter().map(parse).collect::<Result<_, _>>().map(Parameters)
-}
-
-/// Members of a JSON object in their order, duplicates included.
-struct BodyMembers<'a>(Vec<(String, &'a RawValue)>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for BodyMembers<'a> {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        struct MembersVisitor;
-        impl<'de> Visitor<'de> for MembersVisitor {
-            type Value = Vec<(String, &'de RawValue)>;
-
-            fn expecting(&self, out: &mut Formatter<'_>) -> std::fmt::Result {
-                out.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                std::iter::from_fn(|| map.next_entry().transpose()).collect()
-            }
-        }
-        input.deserialize_map(MembersVisitor).map(Self)
+    // An array would be read as the members in their order.
+    if !body.trim_ascii_start().starts_with(b"{") {
+        return Err(invalid(OBJECT));
     }
-}
-
-/// Returns the text of a string, a flag, or an integer that no JSON implementation rounds. A null is rejected: the
-/// client has probably forgotten a value.
-fn member_text(name: &str, json: &RawValue) -> Result<String, Problem> {
-    const MAX_SAFE_INTEGER: u64 = (1 << 53) - 1;
-    let text = json::parse_string(json).map(Cow::into_owned);
-    let (text, requirement) = match name {
-        "enable" => {
-            let flag = serde_json::from_str(json.get()).ok();
-            (flag.map(|flag: bool| flag.to_string()), "must be true or false")
+    let mut input = serde_json::Deserializer::from_slice(body);
+    let parsed = serde_path_to_error::deserialize(&mut input).map_err(|error| {
+        match (error.path().to_string(), error.inner()) {
+            (path, reason) if path == "." => invalid(&format!("{OBJECT}: {reason}")),
+            (path, reason) => invalid(&format!("`{path}`: {reason}")),
         }
-        "token_id" | "amount" => {
-            // 1.0 is an integer to JSON Schema and to clients that write all numbers as floats.
-            let (digits, fraction) = json.get().split_once('.').unwrap_or((json.get(), ""));
-            let is_whole = fraction.bytes().all(|digit| digit == b'0');
-            let number: Option<u64> =
-                digits.parse().ok().filter(|number| is_whole && *number <= MAX_SAFE_INTEGER);
-            let requirement = "must be a string of decimal digits, or an integer up to 2^53 - 1";
-            (text.or(number.map(|number| number.to_string())), requirement)
-        }
-        _ => (text, "must be a string"),
-    };
-    text.ok_or_else(|| invalid_parameter(name, requirement))
+    })?;
+    input.end().map_err(|error| invalid(&format!("{OBJECT}: {error}")))?;
+    Ok(parsed)
 }
 
 #[cfg(test)]
@@ -256,9 +268,15 @@ mod tests {
         let parse_all_scope =
             |more: &str| parse_scope(&format!("\"action\":\"delegate_all\",{more}"));
         for (result, expected) in [
-            (parse_scope("\"rights\":\"\""), "`action` is required"),
-            (parse_scope("\"action\":\"approve\""), "`action` must be delegate_all,"),
-            (parse_scope("\"action\":7"), "`action` must be a string"),
+            (
+                parse_scope("\"rights\":\"\""),
+                "the body must be a JSON object with known members only: missing field `action`",
+            ),
+            (
+                parse_scope("\"action\":\"approve\""),
+                "`action`: unknown variant `approve`, expected one of `delegate_all`,",
+            ),
+            (parse_scope("\"action\":7"), "`action`: "),
             (parse_scope("\"action\":\"delegate_contract\""), "`contract` is required"),
             (parse_contract_scope("delegate_erc721", ""), "`token_id` is required"),
             (parse_contract_scope("delegate_erc20", ""), "`amount` is required"),
@@ -266,7 +284,8 @@ mod tests {
                 parse_contract_scope("delegate_erc1155", ",\"token_id\":\"1\""),
                 "`amount` is required",
             ),
-            (parse_all_scope("\"contract\":\"x\""), "`contract` does not apply to this action"),
+            (parse_all_scope("\"contract\":\"x\""), "`contract`: must be an address"),
+            (parse_contract_scope("delegate_all", ""), "`contract` does not apply to this action"),
             (parse_all_scope("\"token_id\":\"1\""), "`token_id` does not apply to this action"),
             (parse_all_scope("\"amount\":\"1\""), "`amount` does not apply to this action"),
             (
@@ -289,32 +308,41 @@ mod tests {
                 parse_contract_scope("delegate_erc20", ",\"amount\":0,\"enable\":true"),
                 "`amount` must be above 0 if",
             ),
-            (parse_contract_scope("delegate_erc20", ",\"amount\":-1"), "`amount` must be a string"),
+            (
+                parse_contract_scope("delegate_erc20", ",\"amount\":-1"),
+                "`amount`: must be a string",
+            ),
             (
                 parse_contract_scope("delegate_erc20", ",\"amount\":1.5"),
-                "`amount` must be a string",
+                "`amount`: must be a string",
             ),
             (
                 parse_contract_scope("delegate_erc20", ",\"amount\":1e3"),
-                "`amount` must be a string",
+                "`amount`: must be a string",
             ),
             (
                 parse_contract_scope("delegate_erc20", ",\"amount\":9007199254740992"),
-                "`amount` must be a string",
+                "`amount`: must be a string",
             ),
             (
                 parse_contract_scope("delegate_erc20", ",\"amount\":\"0x1\""),
-                "`amount` must be a decimal",
+                "`amount`: must be a decimal",
             ),
-            (parse_all_scope("\"enable\":\"true\""), "`enable` must be true or false"),
-            (parse_all_scope("\"enable\":null"), "`enable` must be true or false"),
-            (parse_all_scope("\"rights\":null"), "`rights` must be a string"),
-            (parse_all_scope("\"contract\":null"), "`contract` must be a string"),
-            (parse_all_scope("\"rights\":\"0x12\""), "`rights` must have 64 hex digits after 0x"),
-            (parse_all_scope("\"from\":\"x\""), "`from` must be given once"),
+            (
+                parse_all_scope("\"enable\":\"true\""),
+                "`enable`: invalid type: string \"true\", expected a boolean",
+            ),
+            (parse_all_scope("\"enable\":null"), "`enable`: invalid type: null"),
+            (parse_all_scope("\"rights\":null"), "`rights`: invalid type: null"),
+            (parse_all_scope("\"contract\":null"), "`contract`: invalid type: null"),
+            (parse_all_scope("\"rights\":\"0x12\""), "`rights`: must have 64 hex digits after 0x"),
+            (
+                parse_all_scope("\"from\":\"x\""),
+                "the body must be a JSON object with known members only: duplicate field `from`",
+            ),
             (
                 parse_all_scope("\"tokenId\":\"1\""),
-                "the body must be a JSON object with known members only: unknown field `tokenId`",
+                "`tokenId`: unknown field `tokenId`, expected one of",
             ),
         ] {
             let detail = result.expect_err(expected);

@@ -1,0 +1,281 @@
+//! Queries: the type of a route's parameters is their parser and their description.
+//!
+//! Names that the route does not have are ignored, because proxies, cache busters and polyfills add some. A name close to
+//! one that it has is an error, because without the parameter the client would get the answer to another question.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::fmt::Display;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use percent_encoding::percent_decode_str;
+use serde::de::value::StrDeserializer;
+use serde::de::{
+    self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor,
+};
+use serde::forward_to_deserialize_any;
+
+use super::problem::{Problem, ProblemCode};
+use crate::config::nearest::{is_close, nearest};
+
+/// The parameters of a query: a struct, or a tuple of structs. Every error names the parameter.
+#[derive(Debug)]
+pub(crate) struct ValidQuery<T>(pub(crate) T);
+
+impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for ValidQuery<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let query = QueryReader::new(parts.uri.query());
+        let parameters = query.read()?;
+        query.reject_close_names()?;
+        Ok(Self(parameters))
+    }
+}
+
+/// Like [`ValidQuery`], but a name that the route does not have is an error.
+#[derive(Debug)]
+pub(crate) struct StrictQuery<T>(pub(crate) T);
+
+impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for StrictQuery<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let query = QueryReader::new(parts.uri.query());
+        let parameters = query.read()?;
+        query.reject_unknown_names()?;
+        Ok(Self(parameters))
+    }
+}
+
+/// Like [`ValidQuery`], but other names are ignored, however close. Those of the type may be written in any case, and with
+/// underscores.
+#[derive(Debug)]
+pub(crate) struct LenientQuery<T>(pub(crate) T);
+
+impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for LenientQuery<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let mut query = QueryReader::new(parts.uri.query());
+        for (name, _) in &mut query.pairs {
+            *name = name.replace('_', "").to_ascii_lowercase();
+        }
+        query.read().map(Self)
+    }
+}
+
+/// Returns the problem of an invalid parameter `name`.
+pub(crate) fn invalid_parameter(name: &str, requirement: impl Display) -> Problem {
+    Problem::new(ProblemCode::InvalidParameter, format!("`{name}` {requirement}"))
+}
+
+/// Decodes a part of a query. A plus sign is a space; what is not UTF-8 is replaced.
+pub(crate) fn decoded(text: &str) -> String {
+    let with_spaces = text.replace('+', " ");
+    percent_decode_str(&with_spaces).decode_utf8_lossy().into_owned()
+}
+
+/// Names and values of a query.
+struct QueryReader {
+    /// `None`: the value is not UTF-8.
+    pairs: Vec<(String, Option<String>)>,
+    /// Names of the parameters that were read.
+    known: RefCell<Vec<&'static str>>,
+}
+
+impl QueryReader {
+    fn new(query: Option<&str>) -> Self {
+        let pairs = query.unwrap_or_default().split('&');
+        let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        let pairs = pairs.filter(|(name, _)| !name.is_empty());
+        let pairs = pairs.map(|(name, value)| {
+            let value = value.replace('+', " ");
+            let value = percent_decode_str(&value).decode_utf8().map(Cow::into_owned).ok();
+            (decoded(name), value)
+        });
+        Self { pairs: pairs.collect(), known: RefCell::default() }
+    }
+
+    fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+        T::deserialize(self)
+            .map_err(|QueryError(detail)| Problem::new(ProblemCode::InvalidParameter, detail))
+    }
+
+    fn reject_close_names(&self) -> Result<(), Problem> {
+        let known = self.known.borrow();
+        for name in self.unknown_names(&known) {
+            if let Some(close) = known.iter().find(|known| is_close(name, known)) {
+                return Err(unknown_name(name, &format!("did you mean `{close}`?")));
+            }
+        }
+        Ok(())
+    }
+
+    fn reject_unknown_names(&self) -> Result<(), Problem> {
+        let known = self.known.borrow();
+        let Some(name) = self.unknown_names(&known).next() else { return Ok(()) };
+        let hint = match nearest(name, known.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("it has `{}`", known.join("`, `")),
+        };
+        Err(unknown_name(name, &hint))
+    }
+
+    fn unknown_names(&self, known: &[&'static str]) -> impl Iterator<Item = &str> {
+        let names = self.pairs.iter().map(|(name, _)| name.as_str());
+        names.filter(|name| !known.contains(name))
+    }
+}
+
+fn unknown_name(name: &str, hint: &str) -> Problem {
+    const MAX_NAME_CHARACTERS: usize = 40;
+    let shown: String = name.chars().take(MAX_NAME_CHARACTERS).collect();
+    invalid_parameter(&shown, format_args!("is not a query parameter of this route; {hint}"))
+}
+
+impl<'de> Deserializer<'de> for &'de QueryReader {
+    type Error = QueryError;
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, QueryError> {
+        self.known.borrow_mut().extend(fields);
+        visitor.visit_map(PairAccess { pairs: self.pairs.iter(), known: fields, value: None })
+    }
+
+    fn deserialize_tuple<V: Visitor<'de>>(
+        self,
+        _: usize,
+        visitor: V,
+    ) -> Result<V::Value, QueryError> {
+        visitor.visit_seq(SameQuery(self))
+    }
+
+    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, QueryError> {
+        Err(de::Error::custom("parameters are a struct"))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit
+        unit_struct newtype_struct seq tuple_struct map enum identifier ignored_any
+    }
+}
+
+/// The query, as often as it is asked for.
+struct SameQuery<'de>(&'de QueryReader);
+
+impl<'de> SeqAccess<'de> for SameQuery<'de> {
+    type Error = QueryError;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, QueryError> {
+        seed.deserialize(self.0).map(Some)
+    }
+}
+
+/// The pairs of known names.
+struct PairAccess<'de> {
+    pairs: std::slice::Iter<'de, (String, Option<String>)>,
+    known: &'static [&'static str],
+    value: Option<&'de (String, Option<String>)>,
+}
+
+impl<'de> MapAccess<'de> for PairAccess<'de> {
+    type Error = QueryError;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, QueryError> {
+        self.value = self.pairs.find(|(name, _)| self.known.contains(&name.as_str()));
+        let name = self.value.map(|(name, _)| StrDeserializer::new(name));
+        name.map(|name| seed.deserialize(name)).transpose()
+    }
+
+    fn next_value_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<T::Value, QueryError> {
+        let Some((name, text)) = self.value.take() else {
+            return Err(de::Error::custom("a value without a name"));
+        };
+        let value = match text {
+            Some(text) => seed.deserialize(TextDeserializer(text)),
+            None => Err(QueryError("must be UTF-8".to_owned())),
+        };
+        value.map_err(|QueryError(requirement)| QueryError(format!("`{name}` {requirement}")))
+    }
+}
+
+/// One value.
+struct TextDeserializer<'de>(&'de str);
+
+impl<'de> Deserializer<'de> for TextDeserializer<'de> {
+    type Error = QueryError;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, QueryError> {
+        visitor.visit_borrowed_str(self.0)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, QueryError> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, QueryError> {
+        // `parse` would accept a sign.
+        let is_number = self.0.bytes().all(|byte| byte.is_ascii_digit());
+        let number = is_number.then(|| self.0.parse().ok()).flatten();
+        visitor.visit_u64(number.ok_or_else(|| QueryError("must be a whole number".to_owned()))?)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, QueryError> {
+        visitor.visit_enum(StrDeserializer::new(self.0))
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u128 f32 f64 char str string bytes byte_buf unit unit_struct
+        newtype_struct seq tuple tuple_struct map struct identifier ignored_any
+    }
+}
+
+/// Why a query has no value of the type.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct QueryError(String);
+
+impl de::Error for QueryError {
+    fn custom<T: Display>(message: T) -> Self {
+        Self(message.to_string())
+    }
+
+    fn missing_field(name: &'static str) -> Self {
+        Self(format!("`{name}` is required"))
+    }
+
+    fn duplicate_field(name: &'static str) -> Self {
+        Self(format!("`{name}` must be given once"))
+    }
+
+    fn unknown_variant(_: &str, expected: &'static [&'static str]) -> Self {
+        let (last, others) = expected.split_last().unwrap_or((&"", &[]));
+        match others {
+            [] => Self(format!("must be `{last}`")),
+            others => Self(format!("must be `{}` or `{last}`", others.join("`, `"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+use serde::Deserialize;
+
+use super::*;
+
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Sample {
+    amount: u64,
+    #[serde(alias = "label")]
+    name: Option<String>,
+    unit_of: Option<Unit>,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Unit {
+    Wei,
+    Gwei,
+    Ether,
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct Other {
+    block: Option<u64>,
+}
+
+async fn parse<T>(query: &str) -> Result<T::Value, String>
+where
+    T: FromRequestParts<(), Rejection = Problem> + Inner,
+{
+    let uri = format!("/path?{query}");
+    let request = axum::http::Request::builder().uri(uri).body(()).unwrap();
+    let (mut parts, ()) = request.into_parts();
+    let parsed = T::from_request_parts(&mut parts, &()).await;
+    parsed.map(Inner::value).map_err(|problem| problem.detail().to_owned())
+}
+
+trait Inner {
+    type Value;
+    fn value(self) -> Self::Value;
+}
+
+impl<T> Inner for ValidQuery<T> {
+    type Value = T;
+    fn value(self) -> T {
+        self.0
+    }
+}
+
+impl<T> Inner for StrictQuery<T> {
+    type Value = T;
+    fn value(self) -> T {
+        self.0
+    }
+}
+
+impl<T> Inner for LenientQuery<T> {
+    type Value = T;
+    fn value(self) -> T {
+        self.0
+    }
+}
+
+fn sample(amount: u64, name: &str) -> Sample {
+    Sample { amount, name: Some(name.to_owned()), unit_of: None }
+}
+
+#[tokio::test]
+async fn names_and_values_are_decoded_and_strange_names_ignored() {
+    let valid = parse::<ValidQuery<Sample>>;
+    assert_eq!(valid("amount=7&name=a+b%2b%C3%A4").await, Ok(sample(7, "a b+\u{e4}")));
+    assert_eq!(valid("&&=&%6eame=&a%6Dount=007&_=1&_=2&%ff=%ff&utm").await, Ok(sample(7, "")));
+    assert_eq!(valid("amount=7&label=x").await, Ok(sample(7, "x")));
+    let gwei = Sample { amount: 7, name: None, unit_of: Some(Unit::Gwei) };
+    assert_eq!(valid("unitOf=gwei&amount=7").await, Ok(gwei));
+    let others = "a=1&".repeat(2000);
+    assert_eq!(valid(&format!("{others}amount=7&name=x&{others}")).await, Ok(sample(7, "x")));
+}
+
+#[tokio::test]
+async fn errors_name_the_parameter() {
+    for (query, expected) in [
+        ("", "`amount` is required"),
+        ("amount=1&amount=1", "`amount` must be given once"),
+        ("amount=1&name=x&label=x", "`name` must be given once"),
+        ("amount=%ff", "`amount` must be UTF-8"),
+        ("amount", "`amount` must be a whole number"),
+        ("amount=%2B1", "`amount` must be a whole number"),
+        ("amount=18446744073709551616", "`amount` must be a whole number"),
+        ("amount=1&unitOf=Wei", "`unitOf` must be `wei`, `gwei` or `ether`"),
+    ] {
+        assert_eq!(parse::<ValidQuery<Sample>>(query).await.unwrap_err(), expected, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn close_names_are_errors() {
+    let not = "is not a query parameter of this route; did you mean";
+    for (name, close) in [
+        ("amuont", "amount"),
+        ("AMOUNT", "amount"),
+        ("a_mount", "amount"),
+        ("nam", "name"),
+        ("lable", "label"),
+        ("unit_of", "unitOf"),
+    ] {
+        let error = parse::<ValidQuery<Sample>>(&format!("amount=1&{name}=2")).await.unwrap_err();
+        assert_eq!(error, format!("`{name}` {not} `{close}`?"));
+    }
+}
+
+#[tokio::test]
+async fn a_strict_query_has_no_other_names() {
+    let strict = parse::<StrictQuery<(Sample, Other)>>;
+    let both = (sample(7, "x"), Other { block: Some(5) });
+    assert_eq!(strict("block=5&amount=7&name=x").await, Ok(both));
+    let not = "is not a query parameter of this route;";
+    assert_eq!(
+        strict("amount=7&blok=5").await.unwrap_err(),
+        format!("`blok` {not} did you mean `block`?")
+    );
+    let known = "it has `amount`, `label`, `name`, `unitOf`, `block`";
+    assert_eq!(strict("amount=7&_=5").await.unwrap_err(), format!("`_` {not} {known}"));
+    let long = strict(&("amount=7&".to_owned() + &"%C3%A4".repeat(1000))).await.unwrap_err();
+    assert_eq!(long, format!("`{}` {not} {known}", "\u{e4}".repeat(40)));
+}
+
+#[tokio::test]
+async fn a_lenient_query_takes_names_in_any_case() {
+    let lenient = parse::<LenientQuery<Other>>;
+    for query in ["block=5", "BLOCK=5", "b_lock=5", "blok=1&block=5&blocks=1"] {
+        assert_eq!(lenient(query).await, Ok(Other { block: Some(5) }), "{query}");
+    }
+    assert_eq!(lenient("blok=1").await, Ok(Other { block: None }));
+    assert_eq!(lenient("block=1&Block=1").await.unwrap_err(), "`block` must be given once");
+}
