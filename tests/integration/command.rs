@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use crate::fixtures;
 use crate::http_client;
 use crate::process::{FREE_PORTS, File, Process, output};
 use crate::test_server::Response;
@@ -315,4 +316,14 @@ async fn api_key_in_an_rpc_url_is_never_logged() {
     log.push_str(&rest);
     let leaks: Vec<_> = log.lines().filter(|line| line.contains("canary")).collect();
     assert!(leaks.is_empty(), "{leaks:#?}");
+}
+
+#[test]
+fn the_committed_openapi_document_is_current() {
+    let (_, printed, _) = output(&["openapi", "--generic"], &[]);
+    let committed = std::fs::read_to_string(fixtures::path("docs/openapi.json")).unwrap();
+    assert!(
+        printed == committed,
+        "docs/openapi.json is out of date; update it: cargo run -- openapi --generic > docs/openapi.json"
+    );
 }
