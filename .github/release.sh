@@ -36,8 +36,6 @@ for target in "$@"; do
     # Read by Cargo, and by the build of the allocator.
     name=${target//-/_}
     export "CARGO_TARGET_${name^^}_LINKER=${target%%-*}-linux-gnu-gcc" "CC_$name=${target%%-*}-linux-gnu-gcc"
-    # A second run of this crate's build script in one folder adds compressed copies of its files to the binary.
-    cargo clean --quiet --profile dist --target "$target" --package utoipa-swagger-ui
     RUSTFLAGS="-C target-feature=+crt-static" cargo build --locked --profile dist --features jemalloc --target "$target"
     folder=gas-suggestion-$version-${target%%-*}
     mkdir "dist/$folder"

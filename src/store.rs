@@ -230,7 +230,10 @@ impl ChainStore {
 
 impl StoredChain {
     fn new(config: config::Chain, servable: Cache<u64, Arc<Snapshot>>) -> Self {
-        let recent_blocks = RwLock::new(RecentBlocks::new(config.history_blocks.get()));
+        let recent_blocks = RwLock::new(RecentBlocks::new(
+            config.history_blocks.get(),
+            config.pricing.polled_percentiles().len(),
+        ));
         let latest = watch::Sender::new(LatestState::default());
         Self { record: Arc::new(ChainRecord { config, servable, latest, recent_blocks }) }
     }

@@ -77,6 +77,24 @@ pub(crate) fn serve_files(
     })
 }
 
+/// A file that is compressed already, and the path it is served at.
+pub(crate) struct CompressedFile {
+    pub(crate) path: &'static str,
+    pub(crate) content_type: &'static str,
+    pub(crate) gzip: &'static [u8],
+}
+
+/// Serves compressed files.
+pub(crate) fn serve_compressed(
+    files: &'static [CompressedFile],
+    content_policy: ContentPolicy,
+) -> Router {
+    files.iter().fold(Router::new(), |routes, file| {
+        let asset = Asset::new(file.content_type, Bytes::from_static(file.gzip), content_policy);
+        routes.merge(asset.serve_at(file.path))
+    })
+}
+
 /// A compressed resource of a page.
 pub(crate) struct Asset {
     content_type: &'static str,

@@ -2,8 +2,6 @@
 //!
 //! No script of this service builds HTML from text.
 
-use std::sync::Arc;
-
 use axum::Router;
 use axum::extract::{OriginalUri, State};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -13,7 +11,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::openapi::components::{CommonErrors, IfNoneMatch, PageNotModified};
-use crate::api::static_files::{Asset, ContentPolicy, StaticFile, page_response, serve_files};
+use crate::api::static_files::{
+    CompressedFile, ContentPolicy, StaticFile, page_response, serve_compressed, serve_files,
+};
 use crate::assembly::{Assembly, Extra, Join};
 
 pub(crate) const EXTRA: Extra = Extra::new("pages", Join::Always(join));
@@ -86,10 +86,24 @@ const DASHBOARD_ASSETS: [StaticFile; 27] = [
 /// The page that shows the document at `/openapi.json`.
 const DOCS: &str = include_str!("pages/docs.html");
 
-/// The page's own resources. Swagger UI, which the script starts, comes from the crate `utoipa-swagger-ui`.
+/// The page's own resources.
 const DOCS_ASSETS: [StaticFile; 2] = [
     StaticFile::js("/docs/initializer.js", include_str!("pages/docs/initializer.js")),
     StaticFile::css("/docs/style.css", include_str!("pages/docs/style.css")),
+];
+
+/// Swagger UI 5.32.6, which the page's script starts.
+const SWAGGER_UI: [CompressedFile; 2] = [
+    CompressedFile {
+        path: "/docs/swagger-ui.css",
+        content_type: "text/css; charset=utf-8",
+        gzip: include_bytes!("pages/docs/swagger-ui/swagger-ui.css.gz"),
+    },
+    CompressedFile {
+        path: "/docs/swagger-ui-bundle.js",
+        content_type: "text/javascript; charset=utf-8",
+        gzip: include_bytes!("pages/docs/swagger-ui/swagger-ui-bundle.js.gz"),
+    },
 ];
 
 /// Dashboard
@@ -160,16 +174,6 @@ pub(crate) fn assets() -> Router {
     let to_docs = || async { Redirect::permanent("../docs") };
     serve_files(&DASHBOARD_ASSETS, ContentPolicy::OwnImages)
         .merge(serve_files(&DOCS_ASSETS, ContentPolicy::SwaggerUi))
-        .merge(swagger_ui("swagger-ui.css", "text/css; charset=utf-8"))
-        .merge(swagger_ui("swagger-ui-bundle.js", "text/javascript; charset=utf-8"))
+        .merge(serve_compressed(&SWAGGER_UI, ContentPolicy::SwaggerUi))
         .route("/docs/", get(to_docs))
-}
-
-/// Serves a file of Swagger UI, which the crate has compressed.
-fn swagger_ui(name: &str, content_type: &'static str) -> Router {
-    let config = utoipa_swagger_ui::Config::new([""]);
-    let file = utoipa_swagger_ui::serve(name, Arc::new(config)).ok().flatten();
-    let file = file.filter(|file| file.gzpipped).expect("the crate has this file, compressed");
-    Asset::new(content_type, file.bytes.into_owned().into(), ContentPolicy::SwaggerUi)
-        .serve_at(&format!("/docs/{name}"))
 }

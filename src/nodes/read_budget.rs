@@ -1,8 +1,7 @@
 //! Budget of the calls that clients cause at one node, so that they leave the provider's quota to the polls.
 //!
-//! The configured limit is exact: a quarter of it may be sent at once, and the rest evenly, so no 60 s have more calls
-//! than the limit. A second limit is learnt from polls that the node refused with a 429: half the calls per minute that
-//! it answered before. It grows by a tenth each minute.
+//! The limit is exact: a quarter of it may be sent at once, and the rest evenly, so no 60 s have more calls than the limit.
+//! After a poll that the node refused with a 429 no call is sent until a poll succeeds.
 //!
 //! Pure: instants in, waits out. Its size is fixed.
 
@@ -15,42 +14,20 @@ const MINUTE: Duration = Duration::from_mins(1);
 #[derive(Debug)]
 pub(crate) struct ReadBudget {
     /// Calls per minute; `None`: no limit.
-    configured: Option<NonZeroU32>,
-    /// Limit learnt from a refused poll, and the time from which it grows.
-    learnt: Option<(NonZeroU32, Instant)>,
+    limit: Option<NonZeroU32>,
     /// Time at which all calls so far would have been sent, had they been spread evenly.
     even_end: Option<Instant>,
     /// After a refused poll no call is sent until then, or until a poll succeeds.
     paused_until: Option<Instant>,
-    answered: AnsweredCalls,
-}
-
-/// Number of calls that the node answered lately.
-#[derive(Debug, Default)]
-struct AnsweredCalls {
-    /// Begin of the minute that is counted; `None`: no call so far.
-    since: Option<Instant>,
-    this_minute: u32,
-    last_minute: u32,
 }
 
 impl ReadBudget {
-    /// Lowest learnt limit. Fewer calls than this are not taken for the reason why a poll was refused.
-    const MIN_LEARNT: NonZeroU32 = NonZeroU32::new(30).expect("not 0");
-    /// A learnt limit that has grown to this is forgotten.
-    const MAX_LEARNT: u32 = 100_000;
     /// Share of a limit that may be sent at once, as a divisor.
     const BURST_DIVISOR: u32 = 4;
 
-    /// Creates an unused budget of `configured` calls per minute; `None`: no limit.
-    pub(crate) fn new(configured: Option<NonZeroU32>) -> Self {
-        Self {
-            configured,
-            learnt: None,
-            even_end: None,
-            paused_until: None,
-            answered: AnsweredCalls::default(),
-        }
+    /// Creates an unused budget of `limit` calls per minute; `None`: no limit.
+    pub(crate) fn new(limit: Option<NonZeroU32>) -> Self {
+        Self { limit, even_end: None, paused_until: None }
     }
 
     /// Checks whether a call may be sent at `now`, without taking it from the budget.
@@ -60,7 +37,7 @@ impl ReadBudget {
     /// Returns the time until a call may be sent.
     pub(crate) fn check(&self, now: Instant) -> Result<(), Duration> {
         let paused_for = self.paused_until.map_or(Duration::ZERO, |until| remaining(until, now));
-        let Some(limit) = self.limit(now) else { return wait(paused_for) };
+        let Some(limit) = self.limit else { return wait(paused_for) };
         let burst = (limit.get() / Self::BURST_DIVISOR).max(1);
         let max_ahead = interval(limit).saturating_mul(burst.saturating_sub(1));
         let ahead = self.even_end.map_or(Duration::ZERO, |end| remaining(end, now));
@@ -74,74 +51,23 @@ impl ReadBudget {
     /// Like [`check`](Self::check). Nothing is taken then.
     pub(crate) fn try_take(&mut self, now: Instant) -> Result<(), Duration> {
         self.check(now)?;
-        if let Some(limit) = self.limit(now) {
+        if let Some(limit) = self.limit {
             let end = self.even_end.map_or(now, |end| end.max(now));
             self.even_end = Some(end + interval(limit));
         }
         Ok(())
     }
 
-    /// Records a call that the node answered, or may have.
-    pub(crate) fn record_answered(&mut self, now: Instant) {
-        self.answered.advance(now);
-        self.answered.this_minute = self.answered.this_minute.saturating_add(1);
-    }
-
     /// Records a poll that the node refused because of its rate limit. Polls pause until `retry_at`. Calls of clients
     /// pause until a poll succeeds, or for another minute if the node is not polled.
-    pub(crate) fn record_refused_poll(&mut self, retry_at: Instant, now: Instant) {
-        let is_paused = self.paused_until.is_some_and(|until| now < until);
+    pub(crate) fn record_refused_poll(&mut self, retry_at: Instant) {
         self.paused_until = Some(retry_at + MINUTE);
-        if is_paused {
-            return;
-        }
-        self.answered.advance(now);
-        let answered = self.answered.this_minute.max(self.answered.last_minute);
-        if answered >= Self::MIN_LEARNT.get() {
-            let half = NonZeroU32::new(answered / 2).unwrap_or(Self::MIN_LEARNT);
-            self.learnt = Some((half.max(Self::MIN_LEARNT), retry_at));
-        }
     }
 
     /// Records a poll that the node answered.
     pub(crate) fn record_poll(&mut self) {
         self.paused_until = None;
     }
-
-    /// Returns the limit in calls per minute; `None`: no limit.
-    fn limit(&self, now: Instant) -> Option<NonZeroU32> {
-        let learnt = self.learnt.and_then(|(limit, since)| grown(limit, remaining(now, since)));
-        match (self.configured, learnt) {
-            (Some(configured), Some(learnt)) => Some(configured.min(learnt)),
-            (configured, learnt) => configured.or(learnt),
-        }
-    }
-}
-
-impl AnsweredCalls {
-    /// Begins a new minute if the last one is over.
-    fn advance(&mut self, now: Instant) {
-        let since = *self.since.get_or_insert(now);
-        let elapsed = remaining(now, since);
-        if elapsed >= MINUTE {
-            let is_next = elapsed < 2 * MINUTE;
-            self.last_minute = if is_next { self.this_minute } else { 0 };
-            self.this_minute = 0;
-            self.since = Some(now);
-        }
-    }
-}
-
-/// Returns `limit` increased by a tenth for each minute of `elapsed`; `None` once it is too high to matter.
-fn grown(limit: NonZeroU32, elapsed: Duration) -> Option<NonZeroU32> {
-    let mut limit = limit;
-    for _ in 0..elapsed.as_secs() / MINUTE.as_secs() {
-        limit = limit.saturating_add((limit.get() / 10).max(1));
-        if limit.get() >= ReadBudget::MAX_LEARNT {
-            return None;
-        }
-    }
-    Some(limit)
 }
 
 /// Returns the time per call at which the burst and the calls of 60 s after it are `limit` together.
@@ -206,43 +132,11 @@ mod tests {
     #[test]
     fn calls_pause_after_a_refused_poll_until_a_poll_succeeds() {
         let (mut budget, now) = budget(0);
-        budget.record_refused_poll(now + 10 * SECOND, now);
+        budget.record_refused_poll(now + 10 * SECOND);
         assert_eq!(budget.try_take(now + 20 * SECOND), Err(50 * SECOND));
         assert_eq!(budget.try_take(now + 70 * SECOND), Ok(()));
-        budget.record_refused_poll(now + 80 * SECOND, now + 75 * SECOND);
+        budget.record_refused_poll(now + 80 * SECOND);
         budget.record_poll();
-        // Few calls are not the reason why the poll was refused.
         assert_eq!(take_all(&mut budget, now + 81 * SECOND), 10_000);
-    }
-
-    #[test]
-    fn a_refused_poll_halves_the_calls_that_the_node_answered() {
-        let (mut budget, now) = budget(0);
-        (0..240).for_each(|_| budget.record_answered(now));
-        let retry_at = now + 90 * SECOND;
-        budget.record_refused_poll(retry_at, now + 70 * SECOND);
-        // A second poll that is refused before another succeeds changes no limit.
-        budget.record_refused_poll(retry_at, now + 75 * SECOND);
-        budget.record_poll();
-        assert_eq!(take_all(&mut budget, retry_at), 120 / 4);
-        // By now the limit is 120 + 12 + 13 per minute.
-        let later = retry_at + 2 * MINUTE;
-        assert_eq!(take_all(&mut budget, later), 145 / 4);
-        // It is forgotten in the end.
-        assert_eq!(take_all(&mut budget, retry_at + 100 * MINUTE), 10_000);
-    }
-
-    #[test]
-    fn a_learnt_limit_never_exceeds_the_configured_one() {
-        let (mut budget, now) = budget(40);
-        (0..240).for_each(|_| budget.record_answered(now));
-        budget.record_refused_poll(now + SECOND, now);
-        budget.record_poll();
-        assert_eq!(take_all(&mut budget, now + SECOND), 10);
-        (0..50).for_each(|_| budget.record_answered(now + 185 * SECOND));
-        budget.record_refused_poll(now + 200 * SECOND, now + 190 * SECOND);
-        budget.record_poll();
-        // 25 is less than the lowest learnt limit.
-        assert_eq!(take_all(&mut budget, now + 200 * SECOND), 30 / 4);
     }
 }

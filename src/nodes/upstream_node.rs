@@ -92,7 +92,7 @@ impl UpstreamNode {
         });
         if let Error::RateLimited(_) = error {
             let retry_at = self.state().breaker.excluded_until().unwrap_or(now);
-            self.read_health.lock().budget.record_refused_poll(retry_at, now);
+            self.read_health.lock().budget.record_refused_poll(retry_at);
         }
     }
 
@@ -326,7 +326,6 @@ impl UpstreamNode {
         self.check_chain_for_reads().await?;
         self.take_from_budget()?;
         let outcome = self.client.forward_read(&self.node, call, memory).await;
-        self.record_answered(&outcome);
         let mut reads = self.read_health.lock();
         match &outcome {
             Ok(_) => reads.record_success(call.method, Instant::now()),
@@ -354,9 +353,7 @@ impl UpstreamNode {
             return Err(Error::ChainUnverified);
         }
         self.take_from_budget()?;
-        let chain_id = self.client.fetch_chain_id(&self.node).await;
-        self.record_answered(&chain_id);
-        let outcome = match chain_id {
+        let outcome = match self.client.fetch_chain_id(&self.node).await {
             Ok(chain_id) => self.verify_chain_id(&chain_id),
             Err(error) => Err(error),
         };
@@ -374,13 +371,6 @@ impl UpstreamNode {
 
     fn take_from_budget(&self) -> Result<(), Error> {
         self.read_health.lock().budget.try_take(Instant::now()).map_err(Error::BudgetExhausted)
-    }
-
-    /// Counts a call that the node may have counted too.
-    fn record_answered<T>(&self, outcome: &Result<T, Error>) {
-        if !matches!(outcome, Err(Error::RateLimited(_) | Error::Unreachable(_))) {
-            self.read_health.lock().budget.record_answered(Instant::now());
-        }
     }
 
     /// Returns true if a poll or a read verified the node's chain lately and since the last failure.

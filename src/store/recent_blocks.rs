@@ -2,17 +2,30 @@
 
 use std::collections::VecDeque;
 
-use crate::fees::{Block, FeeHistory};
+use crate::fees::{Block, FeeHistory, Rewards};
 
 /// Consecutive blocks up to the newest known one, limited in number.
 #[derive(Debug)]
 pub struct RecentBlocks {
     capacity: usize,
-    blocks: VecDeque<Block>,
+    /// Rewards of each block that are requested.
+    columns: usize,
+    blocks: VecDeque<StoredBlock>,
+    /// As many as columns for each block; 0 where the block has none.
+    rewards: VecDeque<u128>,
     newest_block: u64,
     next_base_fee: Option<u128>,
     /// Number of changes so far.
     revision: u64,
+}
+
+/// A block without its rewards.
+#[derive(Debug, Clone, Copy)]
+struct StoredBlock {
+    base_fee: u128,
+    /// NaN: unknown.
+    gas_used_ratio: f64,
+    has_rewards: bool,
 }
 
 /// The last blocks of a chain, oldest first.
@@ -27,10 +40,13 @@ pub struct BlockWindow {
 }
 
 impl RecentBlocks {
-    pub(super) fn new(capacity: usize) -> Self {
+    pub(super) fn new(capacity: usize, columns: usize) -> Self {
+        let columns = columns.min(Rewards::MAX_COLUMNS);
         Self {
             capacity,
+            columns,
             blocks: VecDeque::with_capacity(capacity),
+            rewards: VecDeque::with_capacity(capacity.saturating_mul(columns)),
             newest_block: 0,
             next_base_fee: None,
             revision: 0,
@@ -51,11 +67,22 @@ impl RecentBlocks {
         } else {
             self.blocks.clear();
         }
+        self.rewards.truncate(self.blocks.len().saturating_mul(self.columns));
         let newest = history.newest(self.capacity);
         // Room is made first, so that the buffer does not grow.
         let surplus = self.blocks.len().saturating_add(newest.len()).saturating_sub(self.capacity);
-        self.blocks.drain(..surplus.min(self.blocks.len()));
-        self.blocks.extend(newest);
+        let surplus = surplus.min(self.blocks.len());
+        self.blocks.drain(..surplus);
+        self.rewards.drain(..surplus.saturating_mul(self.columns));
+        for block in newest {
+            self.blocks.push_back(StoredBlock {
+                base_fee: block.base_fee,
+                gas_used_ratio: block.gas_used_ratio.unwrap_or(f64::NAN),
+                has_rewards: block.rewards.is_some(),
+            });
+            let rewards = block.rewards.map(|rewards| rewards.columns()).unwrap_or_default();
+            self.rewards.extend(rewards.iter().take(self.columns));
+        }
         self.newest_block = history.newest_block();
         self.next_base_fee = history.next_base_fee();
         if self.newest(history.blocks().len()) != before {
@@ -79,9 +106,21 @@ impl RecentBlocks {
     #[must_use]
     pub fn newest(&self, count: usize) -> BlockWindow {
         let skipped = self.blocks.len().saturating_sub(count);
+        let mut rewards = self.rewards.range(self.columns.saturating_mul(skipped)..);
+        let restored = |block: &StoredBlock| {
+            let mut columns = [0; Rewards::MAX_COLUMNS];
+            for (column, reward) in columns.iter_mut().zip(rewards.by_ref().take(self.columns)) {
+                *column = *reward;
+            }
+            Block {
+                base_fee: block.base_fee,
+                gas_used_ratio: Some(block.gas_used_ratio).filter(|ratio| !ratio.is_nan()),
+                rewards: block.has_rewards.then(|| Rewards::new(&columns)),
+            }
+        };
         BlockWindow {
             newest_block: self.newest_block,
-            blocks: self.blocks.range(skipped..).copied().collect(),
+            blocks: self.blocks.range(skipped..).map(restored).collect(),
             next_base_fee: self.next_base_fee,
         }
     }
@@ -90,7 +129,6 @@ impl RecentBlocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fees::Rewards;
 
     fn history(oldest_block: u64, base_fees: &[u128]) -> FeeHistory {
         let block = |&base_fee| Block { base_fee, gas_used_ratio: None, rewards: None };
@@ -98,7 +136,7 @@ mod tests {
     }
 
     fn blocks_after(capacity: usize, histories: &[FeeHistory]) -> (u64, Vec<u128>) {
-        let mut recent = RecentBlocks::new(capacity);
+        let mut recent = RecentBlocks::new(capacity, 1);
         for history in histories {
             recent.extend(history);
         }
@@ -147,18 +185,18 @@ mod tests {
         };
         let mut blocks = vec![block(7, Some(0.25), Some([1, 2, 3, 9])); 30];
         blocks.extend([block(7, None, None), block(u128::MAX, Some(0.0), Some([u128::MAX; 4]))]);
-        let mut recent = RecentBlocks::new(31);
+        let mut recent = RecentBlocks::new(31, 4);
         recent.extend(&FeeHistory::new(1, blocks[..25].to_vec(), None).unwrap());
         recent.extend(&FeeHistory::new(13, blocks[12..].to_vec(), None).unwrap());
         assert_eq!(recent.newest(20).blocks, blocks[12..]);
         let all = recent.newest(40).blocks;
-        assert_eq!((all.len(), recent.blocks.capacity()), (31, 31));
+        assert_eq!((all.len(), recent.blocks.capacity(), recent.rewards.capacity()), (31, 31, 124));
         assert_eq!(all, blocks[1..]);
     }
 
     #[test]
     fn a_window_holds_the_newest_blocks() {
-        let mut recent = RecentBlocks::new(8);
+        let mut recent = RecentBlocks::new(8, 1);
         recent.extend(&history(u64::MAX - 2, &[1, 2, 3]));
         assert_eq!(recent.newest(2).newest_block, u64::MAX);
         assert_eq!(recent.newest(2).blocks.len(), 2);

@@ -48,8 +48,8 @@ pub(crate) struct Grade {
 /// Comparison of one tier. `None`: it could not be compared.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct TierGrade {
-    /// In wei per gas; meaningful if the tier outbid the fair tip.
-    pub(crate) overpaid: u128,
+    /// In wei per gas, at most 2^64 - 1; meaningful if the tier outbid the fair tip.
+    pub(crate) overpaid: u64,
     /// Meaningful if the tier outbid the fair tip; NaN if the fair price is 0.
     pub(crate) price_over_fair: f64,
     /// By distance, in the order of [`DISTANCES`].
@@ -102,7 +102,7 @@ pub(crate) fn grade<'a>(
         let base_fee = judged.map_or(0, |block| block.base_fee);
         let price = |tip: Option<u128>| to_f64(base_fee.saturating_add(tip.unwrap_or_default()));
         TierGrade {
-            overpaid: overpaid.unwrap_or_default(),
+            overpaid: u64::try_from(overpaid.unwrap_or_default()).unwrap_or(u64::MAX),
             price_over_fair: match overpaid {
                 Some(_) if price(fair) > 0.0 => price(paid) / price(fair),
                 _ => f64::NAN,

@@ -124,7 +124,7 @@ fn summarise_tier(grades: &[&TierGrade], percentiles: &[f64], target: Option<f64
     let outbidding = grades.iter().filter(|grade| {
         fair.and_then(|column| grade.outbid.get(column).copied().flatten()) == Some(true)
     });
-    let mut overpaid: Vec<u128> = outbidding.clone().map(|grade| grade.overpaid).collect();
+    let mut overpaid: Vec<u128> = outbidding.clone().map(|grade| grade.overpaid.into()).collect();
     overpaid.sort_unstable();
     let prices = outbidding.map(|grade| grade.price_over_fair);
     let mut prices: Vec<f64> = prices.filter(|price| !price.is_nan()).collect();
