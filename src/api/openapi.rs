@@ -91,7 +91,8 @@ pub(crate) fn document(
                 parameters.for_each(|parameter| apply_config(parameter, chains));
             }
             complete_responses(operation);
-            for change in &others.operation_changes {
+            let limits = others.operation_limits.iter().filter(|_| !chains.is_empty());
+            for change in others.operation_changes.iter().chain(limits) {
                 change(path, operation);
             }
             share_components(operation, &mut components);

@@ -39,6 +39,7 @@ pub(crate) struct PublicRoutes {
     pub(super) description: OpenApi,
     pub(super) document_changes: Vec<Change<OpenApi>>,
     pub(super) operation_changes: Vec<OperationChange>,
+    pub(super) operation_limits: Vec<OperationChange>,
     pub(super) examples: Vec<WriteExamples>,
     pub(super) example_problems: Vec<Problem>,
     pub(super) headers: Vec<(String, RefOr<Header>)>,
@@ -134,6 +135,14 @@ impl PublicRoutes {
         change: impl Fn(&str, &mut Operation) + Send + Sync + 'static,
     ) {
         self.operation_changes.push(Box::new(change));
+    }
+
+    /// Limits each operation, by its path, to what the configuration allows. The generic document has no such limits.
+    pub(crate) fn limit_operations(
+        &mut self,
+        limit: impl Fn(&str, &mut Operation) + Send + Sync + 'static,
+    ) {
+        self.operation_limits.push(Box::new(limit));
     }
 
     /// Adds writers of examples.

@@ -90,6 +90,12 @@ fn join(assembly: &mut Assembly) {
     });
     let serializer = TrendSerializer::new(&trends, database, &assembly.memory, &assembly.metrics);
     let routes = OpenApiRouter::new().routes(routes!(routes::get_fee_trend));
+    let periods = serializer.periods();
+    assembly.routes.limit_operations(move |path, operation| {
+        if path == "/v1/{chain}/fee-trend" {
+            routes::limit_periods(operation, &periods);
+        }
+    });
     assembly.routes.add(routes.with_state(serializer));
     assembly.routes.add_market_member(members::for_trends(&trends));
     assembly.routes.write_examples(routes::write_example);
@@ -139,6 +145,8 @@ pub(crate) struct FeeTrend {
 }
 
 impl Period {
+    const ALL: [Self; 5] = [Self::Hour, Self::Day, Self::Week, Self::Month, Self::Year];
+
     /// Periods whose buckets are in memory. Those of longer ones are made up of hours in the database.
     pub(crate) const IN_MEMORY: [Self; 3] = [Self::Hour, Self::Day, Self::Week];
 

@@ -7,7 +7,7 @@ use crate::mock_node::{MockNode, Reply, fee_history};
 use crate::test_server::{Response, TestServer};
 
 async fn start(node: &MockNode) -> TestServer {
-    let chain = "[chains.a]\nchain_id = 7\nblock_time = \"20ms\"\nmax_age = \"3s\"\n";
+    let chain = "[chains.a]\nchain_id = 7\nblock_time = \"500ms\"\nmax_age = \"3s\"\n";
     TestServer::start(&format!("{chain}rpc_urls = [\"{}\"]\n", node.url())).await
 }
 

@@ -12,7 +12,8 @@ use moka::sync::Cache;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::Semaphore;
-use utoipa::openapi::OpenApi;
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::{OpenApi, RefOr, Schema};
 use utoipa::{IntoParams, ToSchema};
 
 use super::database::HistoryDatabase;
@@ -210,6 +211,11 @@ impl TrendSerializer {
         Ok(())
     }
 
+    /// Returns the periods that are kept.
+    pub(super) fn periods(&self) -> Vec<Period> {
+        Period::ALL.into_iter().filter(|period| self.check_period(*period).is_ok()).collect()
+    }
+
     /// Dropping the future leaves a read of the database to itself.
     async fn serialize(
         &self,
@@ -263,6 +269,18 @@ impl TrendSerializer {
             let detail = "the history database cannot be read now; the log says why";
             Problem::new(ProblemCode::NotReady, detail).with_retry_after(Duration::from_mins(1))
         })
+    }
+}
+
+/// Limits the parameter of the route to these periods.
+pub(super) fn limit_periods(operation: &mut Operation, periods: &[Period]) {
+    for parameter in operation.parameters.iter_mut().flatten() {
+        if let RefOr::T(parameter) = parameter
+            && parameter.name == "period"
+            && let Some(RefOr::T(Schema::Object(schema))) = &mut parameter.schema
+        {
+            schema.enum_values = Some(periods.iter().map(|period| json!(period)).collect());
+        }
     }
 }
 
