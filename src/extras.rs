@@ -18,7 +18,6 @@ pub(crate) mod verification;
 // Parts that features share. They are no features themselves.
 pub(crate) mod proxy;
 pub(crate) mod reads;
-pub(crate) mod svg;
 
 use crate::assembly::Extra;
 use crate::config::SectionKind;

@@ -11,7 +11,6 @@
 //! [`all_estimators`].
 
 mod base_fees;
-mod chart;
 mod command;
 mod csv;
 mod estimators;
@@ -21,6 +20,7 @@ mod json;
 mod measures;
 mod node;
 mod notes;
+mod page;
 mod progress;
 mod recording;
 mod recording_error;
@@ -89,10 +89,13 @@ impl<'a> Report<'a> {
         table::render(self)
     }
 
-    /// Draws the report as an SVG document.
-    #[must_use]
-    pub fn chart(&self) -> String {
-        chart::render(self)
+    /// Renders the report as an HTML page with a chart, which needs no other file and no network.
+    ///
+    /// # Errors
+    ///
+    /// Fails only if JSON serialisation fails.
+    pub fn page(&self, landing_percentile: f64) -> serde_json::Result<String> {
+        page::render(self, landing_percentile)
     }
 
     /// Returns the time that this many blocks take, such as `60s`; `None` if the block time is unknown.

@@ -9,14 +9,13 @@ mod axes;
 mod badge;
 mod badge_route;
 mod routes;
+mod svg;
 
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::assembly::{Assembly, Extra, Join};
 use crate::config::percentile_numbers;
-use crate::extras::svg::palette::{self, Colour};
-use crate::extras::svg::{Svg, TextStyle, interpolate, text_width, truncated};
 use crate::fees::gwei::{exact_gwei, rounded_gwei};
 use crate::fees::{Block, GasUsedRatios, Pricing, PricingType, Suggestion};
 use crate::observe::metrics::{Counter, metric_set};
@@ -24,6 +23,8 @@ use crate::store::BlockWindow;
 use axes::{AmountAxis, BlockAxis};
 pub(crate) use badge::Badge;
 use routes::ChartRenderer;
+use svg::palette::{self, Colour};
+use svg::{Svg, TextStyle, interpolate, text_width, truncated};
 
 pub(crate) const EXTRA: Extra = Extra::new("chart", Join::Always(join));
 

@@ -2,12 +2,12 @@
 
 mod external_estimators;
 mod files;
+mod html;
 mod network;
 mod pages;
 
 use std::process::Command;
 
-use roxmltree::Document;
 use serde_json::Value;
 
 use crate::fixtures;
@@ -257,100 +257,4 @@ fn landing_percentile_sets_the_tip_needed_for_inclusion() {
     );
     // The recording has no rewards at this percentile.
     assert_eq!(included("90"), [Value::Null, Value::Null]);
-}
-
-#[test]
-fn file_names_are_escaped_in_table_and_chart() {
-    let folder = std::env::temp_dir().join(format!("{}-names", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let name = folder.join("<a>&\u{1}\u{1b}[31m\u{ffff}");
-    std::fs::copy(fixtures::path(BASE), &name).unwrap();
-    let chart = File::new("names", "");
-    let table = run(&["--svg", chart.path(), name.to_str().unwrap()]);
-    std::fs::remove_dir_all(&folder).unwrap();
-    assert!(table.contains("/<a>&??[31m?: blocks 36964626"), "{table}");
-    let text = chart.text();
-    let document = Document::parse(&text).unwrap();
-    let title = document.descendants().find(|node| node.has_tag_name("title")).unwrap();
-    assert!(title.text().unwrap().contains("/<a>&??[31m?: blocks 36964626"));
-}
-
-#[test]
-fn svg_chart_shows_the_same_numbers() {
-    let chart = File::new("chart", "");
-    run(&["--svg", chart.path(), &path(POLYGON)]);
-    let text = chart.text();
-    let document = Document::parse(&text).unwrap();
-    assert_eq!(document.root_element().tag_name().name(), "svg");
-    let facts = document.descendants().find(|node| node.has_tag_name("desc")).unwrap();
-    let facts = facts.text().unwrap();
-    let alloy = "alloy: included in the next block 78.9 %, overpaid 3.164 gwei.";
-    assert!(facts.contains(alloy), "{facts}");
-    let never = "Not shown, because they have no max fee or are never included: \
-         web3.py fallback; Rundler; geth tip oracle";
-    assert!(texts(&document).any(|text| text == never));
-
-    run(&["--svg", chart.path(), &path(AUGUST)]);
-    let facts = "alloy: covers the base fee after 25 blocks 99.6 %, max fee / base fee 2.023.";
-    assert!(chart.text().contains(facts));
-    let files = [path(BASE), path(POLYGON)];
-    let (code, stderr) = run_failing(&["--svg", chart.path(), &files[0], &files[1]]);
-    assert_eq!(
-        (code, stderr.as_str()),
-        (Some(2), "error: --svg takes a single recording; pass one file\n")
-    );
-    let (code, stderr) = run_failing(&["--svg", "/none/chart.svg", &files[0]]);
-    assert_eq!(code, Some(1));
-    assert!(stderr.starts_with("error: cannot write /none/chart.svg: No such file"), "{stderr}");
-}
-
-fn texts<'a>(document: &'a Document<'_>) -> impl Iterator<Item = &'a str> {
-    let texts = document.descendants().filter(|node| node.has_tag_name("text"));
-    texts.filter_map(|node| node.text())
-}
-
-#[test]
-fn chart_labels_every_estimator_without_overlap() {
-    let chart = File::new("labels", "");
-    for file in [ETHEREUM, BASE, POLYGON, AUGUST] {
-        run(&["--svg", chart.path(), &path(file)]);
-        let text = chart.text();
-        let document = Document::parse(&text).unwrap();
-        let number = |node: &roxmltree::Node<'_, '_>, name: &str| -> i32 {
-            node.attribute(name).unwrap().parse().unwrap()
-        };
-        let areas = document.descendants().filter(|node| node.has_tag_name("rect"));
-        let areas = areas.map(|node| {
-            let [x, y, width, height] =
-                ["x", "y", "width", "height"].map(|name| number(&node, name));
-            (x, y, x + width, y + height)
-        });
-        // The first is the background.
-        let areas: Vec<_> = areas.collect();
-        let (image, areas) = areas.split_first().unwrap();
-        let dots: Vec<_> = document
-            .descendants()
-            .filter(|node| node.has_tag_name("circle"))
-            .map(|node| (number(&node, "cx"), number(&node, "cy")))
-            .collect();
-        assert_eq!(areas.len(), dots.len(), "{file}");
-        for (index, one) in areas.iter().enumerate() {
-            assert!(one.0 >= 0 && one.1 >= 0 && one.2 <= image.2 && one.3 <= image.3, "{one:?}");
-            let overlaps = |other: &(i32, i32, i32, i32)| {
-                one.0 < other.2 && other.0 < one.2 && one.1 < other.3 && other.1 < one.3
-            };
-            assert!(!areas[index + 1..].iter().any(overlaps), "{file}: {one:?}");
-            let dot = |(x, y): &(i32, i32)| (x - 4, y - 4, x + 4, y + 4);
-            assert!(!dots.iter().map(dot).any(|dot| overlaps(&dot)), "{file}: {one:?}");
-        }
-        let texts: Vec<_> = texts(&document).collect();
-        let rows = run_json(&[&path(file)])["estimators"].take();
-        for row in rows.as_array().unwrap() {
-            let name = row["name"].as_str().unwrap().replace(" without floors", "");
-            let name = name.replace(" FeeHistory p60", "");
-            let (system, tier) = name.split_once(", ").unwrap_or((&name, ""));
-            let shows = |text: &&str| text.contains(system) && text.contains(tier);
-            assert!(texts.iter().any(shows), "{file}: {name}");
-        }
-    }
 }

@@ -78,9 +78,9 @@ struct BacktestArgs {
     /// Print JSON instead of a table: amounts are wei as decimal strings, shares are from 0 to 1
     #[arg(long)]
     json: bool,
-    /// Also write a chart to this file; requires a single recording
+    /// Also write a web page with a chart to this file; requires a single recording
     #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
+    html: Option<PathBuf>,
 }
 
 /// The command.
@@ -97,9 +97,9 @@ impl BacktestArgs {
     /// Runs the backtest and returns the text to print.
     fn run(self, config: &Config) -> Result<String, CommandError> {
         let pricing = self.select_pricing(config)?;
-        if self.svg.is_some() && self.files.len() > 1 {
+        if self.html.is_some() && self.files.len() > 1 {
             return Err(CommandError::Arguments(
-                "--svg takes a single recording; pass one file".into(),
+                "--html takes a single recording; pass one file".into(),
             ));
         }
         if self.percentiles.as_deref().is_some_and(|all| !all.is_sorted_by(|one, next| one < next))
@@ -179,8 +179,9 @@ impl BacktestArgs {
             reports.push(report.with_context(|| recording.name.clone())?);
         }
         drop(progress);
-        if let (Some(path), Some(report)) = (&self.svg, reports.first()) {
-            std::fs::write(path, report.chart())
+        if let (Some(path), Some(report)) = (&self.html, reports.first()) {
+            let page = report.page(self.landing_percentile).context("cannot write the page")?;
+            std::fs::write(path, page)
                 .with_context(|| format!("cannot write {}", path.display()))?;
         }
         if self.json {

@@ -37,7 +37,7 @@ pub fn read_recording(
     Ok(Recording { name: display_name, oldest_block, percentiles, blocks: part.blocks })
 }
 
-/// Returns the file name without characters that a terminal or an image cannot show.
+/// Returns the file name without characters that a terminal or a web page cannot show.
 fn printable_name(path: &Path) -> String {
     let is_text =
         |character: char| !character.is_control() && !matches!(character, '\u{fffe}' | '\u{ffff}');

@@ -70,14 +70,6 @@ pub struct Score {
     pub max_fee_permille: Option<u128>,
 }
 
-impl Share {
-    /// Compares the shares exactly.
-    pub(crate) fn cmp_value(self, other: Self) -> std::cmp::Ordering {
-        let cross = |hits: u32, total: u32| u64::from(hits) * u64::from(total);
-        cross(self.hits, other.total).cmp(&cross(other.hits, self.total))
-    }
-}
-
 /// Scores estimators on one recording.
 #[derive(Debug, Clone)]
 pub struct Evaluator<'a> {

@@ -35,7 +35,7 @@ fn headings(report: &Report<'_>) -> [Vec<String>; 2] {
 }
 
 /// Shown for an unknown value.
-const UNKNOWN: &str = "–";
+pub(crate) const UNKNOWN: &str = "–";
 
 pub(crate) fn render(report: &Report<'_>) -> String {
     let mut rows = Vec::from(headings(report));
@@ -58,9 +58,7 @@ fn cells(score: &Score) -> Vec<String> {
         share.map_or(UNKNOWN.into(), |share| format!("{:.2}", share.value() * 100.0))
     };
     let gwei = |wei: Option<u128>| wei.map_or(UNKNOWN.into(), rounded_gwei);
-    let multiple = |permille: Option<u128>| {
-        permille.map_or(UNKNOWN.into(), |number| format!("{}.{:03}", number / 1000, number % 1000))
-    };
+    let multiple = |permille: Option<u128>| permille.map_or(UNKNOWN.into(), multiple);
     vec![
         score.name.clone(),
         percent(score.included_next),
@@ -78,6 +76,11 @@ fn cells(score: &Score) -> Vec<String> {
         gwei(score.pinball_loss),
         multiple(score.max_fee_permille),
     ]
+}
+
+/// Formats thousandths.
+pub(crate) fn multiple(permille: u128) -> String {
+    format!("{}.{:03}", permille / 1000, permille % 1000)
 }
 
 /// Aligns the first column to the left, the others to the right.

@@ -1,6 +1,6 @@
 //! A price as a small badge: a label on the left, the value on the right.
 
-use crate::extras::svg::escape_xml;
+use super::svg::escape_xml;
 
 /// Colours with enough contrast to white text, on light and dark pages.
 const LABEL_COLOUR: &str = "#555555";

@@ -1,0 +1,147 @@
+//! The page that `--html` writes: its document and its table, and the chart in Chromium.
+
+use std::path::Path;
+
+use roxmltree::Document;
+use serde_json::{Value, json};
+
+use super::{AUGUST, BASE, ETHEREUM, POLYGON, path, run, run_failing};
+use crate::fixtures;
+use crate::process::File;
+use crate::programs;
+
+/// Returns the text of the page between `start` and the next `end`.
+fn between<'a>(page: &'a str, start: &str, end: &str) -> &'a str {
+    let (_, rest) = page.split_once(start).unwrap_or_else(|| panic!("no {start}"));
+    rest.split_once(end).unwrap().0
+}
+
+/// Writes the page of a recording and returns it.
+fn page(recording: &str) -> String {
+    let page = File::new("page", "");
+    run(&["--html", page.path(), recording]);
+    page.text()
+}
+
+/// Returns the cells of the table's rows below its heading.
+fn rows(page: &str) -> Vec<[String; 3]> {
+    let body = format!("<tbody>{}</tbody>", between(page, "<tbody>", "</tbody>"));
+    let body = Document::parse(&body).unwrap();
+    let rows = body.root_element().children().filter(roxmltree::Node::is_element);
+    rows.map(|row| {
+        let cells: Vec<_> = row.children().map(|cell| cell.text().unwrap().to_owned()).collect();
+        cells.try_into().unwrap()
+    })
+    .collect()
+}
+
+#[test]
+fn page_has_the_document_that_json_prints() {
+    for recording in [ETHEREUM, AUGUST] {
+        let page = page(&path(recording));
+        let document =
+            between(&page, "<script type=\"application/json\" id=\"document\">", "</script>");
+        let document: Value = serde_json::from_str(document).unwrap();
+        let printed: Value = serde_json::from_str(&run(&["--json", &path(recording)])).unwrap();
+        assert_eq!(document, printed, "{recording}");
+    }
+}
+
+#[test]
+fn table_of_the_page_has_every_estimator_with_its_numbers() {
+    for recording in [ETHEREUM, BASE, POLYGON, AUGUST] {
+        let text = run(&[&path(recording)]);
+        let has_tips = recording != AUGUST;
+        // Columns of the text: next and overpaid p50, or base fee +25 and max fee / base fee.
+        let [share, cost] = if has_tips { [0, 8] } else { [4, 13] };
+        let rows = rows(&page(&path(recording)));
+        // Title, empty line and two lines of headings.
+        let lines: Vec<_> = text.lines().skip(4).take_while(|line| !line.is_empty()).collect();
+        assert_eq!(rows.len(), lines.len(), "{recording}");
+        for ([name, shown_share, shown_cost], line) in rows.iter().zip(lines) {
+            let cells: Vec<_> =
+                line.strip_prefix(name.as_str()).unwrap().split_whitespace().collect();
+            assert_eq!(shown_share.trim_end_matches(" %"), cells[share], "{recording}: {name}");
+            assert_eq!(shown_cost, cells[cost], "{recording}: {name}");
+        }
+    }
+}
+
+#[test]
+fn axes_are_inclusion_and_overpayment_or_else_coverage_and_max_fee() {
+    for (recording, names, alloy) in [
+        (POLYGON, ["Included in the next block", "Overpaid in gwei, median"], ["78.88 %", "3.164"]),
+        (
+            AUGUST,
+            ["Covers the base fee after 25 blocks", "Max fee / base fee, median"],
+            ["99.58 %", "2.023"],
+        ),
+    ] {
+        let page = page(&path(recording));
+        let [share, cost] = names;
+        let heading = format!("<th scope=\"col\">{share}</th><th scope=\"col\">{cost}</th>");
+        assert!(page.contains(&heading), "{recording}");
+        let rows = rows(&page);
+        let [_, shown @ ..] = rows.iter().find(|[name, ..]| name == "alloy").unwrap();
+        assert_eq!(*shown, alloy, "{recording}");
+    }
+}
+
+#[test]
+fn page_has_the_title_the_verdict_and_the_notes_of_the_text() {
+    for recording in [POLYGON, AUGUST] {
+        let (text, page) = (run(&[&path(recording)]), page(&path(recording)));
+        let title = text.lines().next().unwrap();
+        assert!(page.contains(&format!("<title>{title}</title>")), "{title}");
+        assert!(page.contains(&format!("<p class=\"title\">{title}</p>")), "{title}");
+        let below = text.lines().skip_while(|line| !line.starts_with("Amounts in gwei.")).skip(1);
+        let below: Vec<_> = below.filter(|line| !line.is_empty()).collect();
+        assert!(below.len() > 2, "{text}");
+        for line in below {
+            assert!(page.contains(&format!("<p>{line}</p>")), "{line}");
+        }
+    }
+}
+
+#[test]
+fn file_names_are_escaped_in_text_and_page() {
+    let folder = std::env::temp_dir().join(format!("{}-names", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let name = folder.join("<a>&\u{1}\u{1b}[31m\u{ffff}");
+    std::fs::copy(fixtures::path(BASE), &name).unwrap();
+    let page = File::new("names", "");
+    let text = run(&["--html", page.path(), name.to_str().unwrap()]);
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(text.contains("/<a>&??[31m?: blocks 36964626"), "{text}");
+    let page = page.text();
+    let title = between(&page, "<title>", "</title>");
+    assert!(title.contains("/&lt;a&gt;&amp;??[31m?: blocks 36964626"), "{title}");
+    assert!(!page.contains("<a>"));
+}
+
+#[test]
+fn page_takes_one_recording_and_a_folder_that_exists() {
+    let page = File::new("page", "");
+    let files = [path(BASE), path(POLYGON)];
+    let (code, stderr) = run_failing(&["--html", page.path(), &files[0], &files[1]]);
+    let expected = "error: --html takes a single recording; pass one file\n";
+    assert_eq!((code, stderr.as_str()), (Some(2), expected));
+    assert_eq!(page.text(), "");
+    let (code, stderr) = run_failing(&["--html", "/none/page.html", &files[0]]);
+    assert_eq!(code, Some(1));
+    assert!(stderr.starts_with("error: cannot write /none/page.html: No such file"), "{stderr}");
+}
+
+#[tokio::test]
+async fn chart_shows_every_estimator_in_chromium() {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let recordings = [ETHEREUM, BASE, POLYGON, AUGUST].map(path);
+    let harness = json!({
+        "binary": env!("CARGO_BIN_EXE_gas-suggestion"),
+        "recordings": recordings,
+        "shots": target.join("backtest"),
+    });
+    let mut command = programs::node_js(&["playwright-core", "axe-core"]);
+    command.arg(programs::script_path("backtest.mjs")).arg(harness.to_string());
+    println!("{}", programs::expect_success(command).await);
+}
