@@ -72,7 +72,8 @@ fn row(score: &Score, columns: &Columns) -> String {
 }
 
 fn paragraphs(lines: &[String]) -> String {
-    lines.iter().map(|line| format!("<p>{}</p>\n", escape_html(line))).collect()
+    let paragraphs = lines.iter().map(|line| format!("<p>{}</p>", escape_html(line)));
+    paragraphs.collect::<Vec<_>>().join("\n")
 }
 
 /// Escapes text that stands between tags.
