@@ -25,6 +25,8 @@ def free_port():
 class Instance:
     """The service with its history at `path`. Without a node it serves what the file has."""
 
+    running = []
+
     def __init__(self, folder, path, node="127.0.0.1:1"):
         self.port = free_port()
         config = os.path.join(folder, f"{self.port}.toml")
@@ -41,6 +43,7 @@ class Instance:
             )
         with open(self.log_path, "w") as log:
             self.process = subprocess.Popen([SERVICE, "--config", config], stderr=log, stdout=log)
+        Instance.running.append(self)
 
     def get(self, path):
         """Returns status and body; `None`: no connection."""
@@ -77,11 +80,14 @@ class Instance:
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         code = self.process.wait(timeout=30)
+        Instance.running.remove(self)
         assert code == 0, f"status {code}: {self.log()}"
 
     def kill(self):
         self.process.kill()
         self.process.wait()
+        if self in Instance.running:
+            Instance.running.remove(self)
 
 
 def kept(folder, path):
@@ -140,7 +146,7 @@ def kill_while_writing(folder, node):
 def fill_the_disk(folder, node):
     disk = os.path.join(folder, "disk")
     os.mkdir(disk)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", disk], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", disk], check=True)
     try:
         path = os.path.join(disk, "history.redb")
         first = Instance(folder, path, node)
@@ -150,13 +156,12 @@ def fill_the_disk(folder, node):
         _, blocks, _ = kept(folder, path)
         second = Instance(folder, path, node)
         second.wait_for("/v1/c0/fee-trend?period=1h")
-        with open(os.path.join(disk, "ballast"), "wb") as ballast:
-            try:
-                while True:
-                    ballast.write(b"x" * 4096)
-                    ballast.flush()
-            except OSError:
+        ballast = os.open(os.path.join(disk, "ballast"), os.O_CREAT | os.O_WRONLY)
+        try:
+            while os.write(ballast, b"x" * 4096):
                 pass
+        except OSError:
+            os.close(ballast)
         # Two writes fail, or succeed in the space that the file has.
         time.sleep(125)
         assert second.get("/v1/c0/gas-suggestion")[0] == 200, "prices are served"
@@ -169,6 +174,8 @@ def fill_the_disk(folder, node):
         assert now_blocks > blocks, f"{now_blocks} of {blocks} blocks"
         print(f"full disk: {lines}; with space again: {lines_after}; {blocks} blocks before, {now_blocks} after")
     finally:
+        for instance in list(Instance.running):
+            instance.kill()
         subprocess.run(["umount", disk], check=True)
 
 
