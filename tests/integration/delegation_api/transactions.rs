@@ -13,8 +13,7 @@ const MAX_UINT256: &str =
     "115792089237316195423570985008687907853269984665640564039457584007913129639935";
 
 async fn start() -> (MockDelegateApi, Harness) {
-    let api = MockDelegateApi::start().await;
-    let harness = Harness::start(&api.url(), "api-then-chain", "api_key = \"k\"").await;
+    let (api, harness) = Harness::with_api("api-then-chain", "api_key = \"k\"").await;
     // With known fees, only the request itself can be refused.
     let ready = |response: &crate::test_server::Response| response.status == 200;
     harness.service.wait_for("/v1/2020/gas-suggestion", ready).await;
