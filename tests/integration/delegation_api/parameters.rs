@@ -11,36 +11,10 @@ const SCOPES: [&str; 5] = ["all", "contract", "erc721", "erc20", "erc1155"];
 
 /// Returns invalid addresses, as they appear in a path or query.
 fn invalid_addresses() -> Vec<String> {
-    let digits = VAULT.strip_prefix("0x").unwrap();
-    vec![
-        "0x".into(),
-        "0".into(),
-        "null".into(),
-        "vitalik.eth".into(),
-        VAULT[..41].into(),
-        format!("{VAULT}0"),
-        digits.into(),
-        format!("0X{digits}"),
-        format!("00{digits}"),
-        // Mixed case with a wrong checksum.
-        VAULT.replace("5aAe", "5Aae"),
-        format!("0x{}", digits.replace('e', "E")),
-        format!("0xg{}", &digits[1..]),
-        format!("0x{}", "\u{ff10}".repeat(40).as_str()).replace('\u{ff10}', "%EF%BC%90"),
-        format!("{VAULT}%00"),
-        format!("%20{VAULT}"),
-        format!("{VAULT}%0d%0aX-A:%20b"),
-        "%2e%2e".into(),
-        "%2e%2e%2fcheck%2fall".into(),
-        format!("..%2f{VAULT}"),
-        "%ff%fe".into(),
-        "%c0%ae".into(),
-        "%".into(),
-        "%zz".into(),
-        "%3Cscript%3E".into(),
-        format!("{VAULT},{HOT}"),
-        "a".repeat(5000),
-    ]
+    let mut invalid: Vec<String> =
+        fixtures::json("tests/fixtures/delegation/invalid-addresses.json");
+    invalid.push("a".repeat(5000));
+    invalid
 }
 
 /// Asserts that the request was refused with the name of the parameter.
