@@ -146,11 +146,8 @@ async fn genesis_block_with_a_base_fee_of_0_is_no_price_of_a_known_chain() {
     };
     for (chain_id, expected) in [(1, "no_data"), (137, "no_data"), (31_337, "")] {
         let node = MockNode::start(chain_id, Reply::Result(genesis())).await;
-        let toml = format!(
-            "[chains.a]\nchain_id = {chain_id}\nrpc_urls = [{:?}]\nblock_time = \"100ms\"\n\
-             pricing.priority_fee_floor = \"1 gwei\"\n",
-            node.url()
-        );
+        let toml =
+            node.chain("a", "block_time = \"100ms\"\npricing.priority_fee_floor = \"1 gwei\"");
         let service = TestServer::start(&toml).await;
         service.wait_for(SUGGESTION, |_| node.polls() > 3).await;
         let response = service.get(SUGGESTION).await;

@@ -33,12 +33,8 @@ fn blocks(recording: &DemoRecording, count: usize, dearer_from: usize) -> Reply 
 }
 
 async fn start_service(node: &MockNode) -> TestServer {
-    TestServer::start(&format!(
-        "[chains.a]\nchain_id = 7\nrpc_urls = [\"{}\"]\nblock_time = \"10ms\"\n\
-         pricing.strategy = \"calibrated\"\n",
-        node.url()
-    ))
-    .await
+    TestServer::start(&node.chain("a", "block_time = \"10ms\"\npricing.strategy = \"calibrated\""))
+        .await
 }
 
 /// Waits for the suggestion at the block with this index, and returns it.

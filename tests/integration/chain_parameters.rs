@@ -131,12 +131,7 @@ async fn headers_are_read_again_after_100_blocks_and_change_the_market() {
 #[tokio::test]
 async fn a_contradiction_is_logged_once_for_each_value_of_the_headers() {
     let node = node(2020, header_of(250, 6, GWEI)).await;
-    let config = format!(
-        "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n\
-         [log]\nformat = \"json\"\n{}",
-        chain(2020, &[&node], "")
-    );
-    let service = LoggedProcess::start("chain-parameters", &config);
+    let service = LoggedProcess::start("chain-parameters", &chain(2020, &[&node], ""));
     let [public, admin] = service.addresses;
     let mut client = RawClient::connect(admin).await;
     let mut wait_for_gauge = async |parameter, value: &str| {

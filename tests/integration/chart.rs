@@ -10,10 +10,10 @@ use crate::test_server::{self, TestServer};
 const CHART: &str = "/v1/a/fee-history.svg";
 
 fn chain(node: &MockNode) -> String {
-    format!(
-        "[chains.a]\nname = \"Chain <A> & co\"\nchain_id = 7\nrpc_urls = [\"{}\"]\n\
-         block_time = \"50ms\"\nstall_after = \"0s\"\nhistory_blocks = 30\n",
-        node.url()
+    node.chain(
+        "a",
+        "name = \"Chain <A> & co\"\nblock_time = \"50ms\"\nstall_after = \"0s\"\n\
+         history_blocks = 30",
     )
 }
 

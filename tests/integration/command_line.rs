@@ -86,8 +86,7 @@ async fn check_config_asks_every_node() {
     assert!(second.starts_with("chains.a.rpc_urls[1]: FAILED: cannot connect"), "{second}");
     assert_eq!(third, format!("chains.a.read_urls[0]: {found}"));
     assert_eq!((code, stderr.as_str()), (Some(1), "error: 2 of 4 nodes cannot be used\n"));
-    let one =
-        File::new("one", &format!("[chains.a]\nchain_id = 4711\nrpc_urls = [{:?}]\n", good.url()));
+    let one = File::new("one", &good.chain("a", ""));
     let (code, _, stderr) = run(&["check-config", "--online", "--config", one.path()]).await;
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
 }

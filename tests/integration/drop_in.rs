@@ -8,6 +8,7 @@ use std::sync::Arc;
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use crate::fixtures;
 use crate::http_client;
 use crate::logged_process::LoggedProcess;
 use crate::mock_node::{MockNode, Reply, fee_history, read_chain, wait_until_polled};
@@ -166,7 +167,7 @@ async fn a_request_without_a_chain_gets_the_one_with_the_lowest_id() {
     let [high, low] = [node().await, node().await];
     low.set_chain_id(5);
     low.set_reply(Reply::Result(fee_history(500, 3, 7)));
-    let other = format!("[chains.other]\nchain_id = 5\nrpc_urls = [\"{}\"]\n", low.url());
+    let other = low.chain("other", "");
     let service = TestServer::start(&format!("{}{other}", read_chain(&[&high], ""))).await;
     service.wait_for("/v1/other/gas-suggestion", |response| response.status == 200).await;
     let oracle = service.get("/api?module=gastracker&action=gasoracle").await.json();
@@ -265,9 +266,7 @@ async fn a_chain_without_rewards_has_all_documents_but_blocknatives() {
 #[tokio::test]
 async fn a_key_in_the_path_is_not_logged() {
     let node = node().await;
-    let server = "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\n";
-    let config = format!("{server}[log]\nformat = \"json\"\n{}", read_chain(&[&node], ""));
-    let service = LoggedProcess::start("path-key", &config);
+    let service = LoggedProcess::start("path-key", &read_chain(&[&node], ""));
     let path = "/v3/f00dcafe/networks/2020/suggestedGasFees";
     let url = format!("http://{}{path}", service.addresses[0]);
     wait_for(&http_client::new(), &url, |response| response.status == 200).await;
@@ -325,7 +324,8 @@ async fn a_price_without_tips_covers_the_rises_of_past_blocks() {
         "gasUsedRatio": vec![0.5; BLOCKS],
         "reward": vec![["0x0"]; BLOCKS],
     });
-    let reply = |mined| Reply::Newest(Arc::new(recordings::window(&history, mined)));
+    let reply =
+        |mined| Reply::Newest(Arc::new(fixtures::window(&history, mined, recordings::WINDOW)));
     let node = MockNode::start(2020, reply(20)).await;
     let more = "answer_fee_methods = true\nblock_time = \"10ms\"\n\
                 pricing.base_fee_floor = \"0 wei\"\npricing.priority_fee_floor = \"0 wei\"\n";

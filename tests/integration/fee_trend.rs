@@ -32,18 +32,18 @@ async fn replay(path: &str) {
     let recording = DemoRecording::from_gzip(&fixtures::read(path)).unwrap();
     let count = recording.gas_used_ratio.len();
     let history = fixtures::recorded_history(&recording, count, &[60.0]);
-    let node = MockNode::start(7, Reply::Newest(Arc::new(window(&history, WINDOW)))).await;
+    let node =
+        MockNode::start(7, Reply::Newest(Arc::new(fixtures::window(&history, WINDOW, WINDOW))))
+            .await;
     let started = seconds();
-    let service = TestServer::start(&format!(
-        "[chains.a]\nchain_id = 7\nrpc_urls = [\"{}\"]\nblock_time = \"10ms\"\n\
-         pricing.check_base_fees = false\n",
-        node.url()
-    ))
+    let service = TestServer::start(
+        &node.chain("a", "block_time = \"10ms\"\npricing.check_base_fees = false"),
+    )
     .await;
     let mut served = BTreeMap::new();
     let (mut mined, mut step) = (WINDOW, 1);
     while mined <= count {
-        node.set_reply(Reply::Newest(Arc::new(window(&history, mined))));
+        node.set_reply(Reply::Newest(Arc::new(fixtures::window(&history, mined, WINDOW))));
         let newest = recording.oldest_block + mined as u64 - 1;
         read_head(&service, newest, &mut served).await;
         if mined.is_multiple_of(50) || mined + step > count {
@@ -53,20 +53,6 @@ async fn replay(path: &str) {
         step = step % 4 + 1;
     }
     assert!(served.len() > count - 4, "{} of {count} blocks", served.len());
-}
-
-/// Returns the newest blocks of the first `mined` ones.
-fn window(history: &Value, mined: usize) -> Value {
-    let oldest = mined - WINDOW;
-    let first = history["oldestBlock"].as_str().unwrap();
-    let first = usize::from_str_radix(&first[2..], 16).unwrap();
-    let part = |name: &str, end: usize| json!(history[name].as_array().unwrap()[oldest..end]);
-    json!({
-        "oldestBlock": format!("{:#x}", first + oldest),
-        "baseFeePerGas": part("baseFeePerGas", mined + 1),
-        "gasUsedRatio": part("gasUsedRatio", mined),
-        "reward": part("reward", mined),
-    })
 }
 
 fn wei(amount: &Value) -> u128 {
@@ -147,10 +133,7 @@ async fn compare(service: &TestServer, served: &BTreeMap<u64, Facts>, started: u
 #[tokio::test]
 async fn a_trend_outlives_the_suggestion() {
     let node = MockNode::start(7, Reply::Error(-32000)).await;
-    let chain = format!(
-        "[chains.a]\nchain_id = 7\nblock_time = \"20ms\"\nmax_age = \"3s\"\nrpc_urls = [\"{}\"]\n",
-        node.url()
-    );
+    let chain = node.chain("a", "block_time = \"20ms\"\nmax_age = \"3s\"");
     let service = TestServer::start(&chain).await;
     let unavailable = service.get("/v1/a/fee-trend").await;
     assert_eq!((unavailable.status, &unavailable.json()["code"]), (503, &json!("no_data")));

@@ -25,15 +25,16 @@ fn read_until(service: &mut Process, message: &str) -> Vec<String> {
     }
 }
 
+fn config(node: &MockNode, more: &str) -> String {
+    let times = "block_time = \"500ms\"\nmax_age = \"3s\"\nchain_parameters = \"off\"";
+    let chain = node.chain("a", &format!("{times}\n{more}"));
+    format!("[log]\nfilter = \"info,gas_suggestion::requests=warn\"\n{chain}")
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outage_has_a_line_for_each_change_of_the_chain() {
     let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
-    let text = format!(
-        "[log]\nfilter = \"info,gas_suggestion::requests=warn\"\n[chains.a]\nchain_id = 7\n\
-         rpc_urls = [\"{}\"]\nblock_time = \"500ms\"\nmax_age = \"3s\"\nstall_after = \"0s\"\n\
-         chain_parameters = \"off\"\n",
-        node.url()
-    );
+    let text = config(&node, "stall_after = \"0s\"");
     let file = File::new("outage", &text);
     let start = move || Process::spawn(command(&["--config", file.path()], &FREE_PORTS));
     let mut service = tokio::task::spawn_blocking(start).await.unwrap();
@@ -68,12 +69,7 @@ async fn an_outage_has_a_line_for_each_change_of_the_chain() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chain_that_is_never_read_is_reported_once() {
     let node = MockNode::start(7, Reply::Raw(502, String::new())).await;
-    let text = format!(
-        "[log]\nfilter = \"info,gas_suggestion::requests=warn\"\n[chains.a]\nchain_id = 7\n\
-         chain_parameters = \"off\"\n\
-         rpc_urls = [\"{}\"]\nblock_time = \"500ms\"\nmax_age = \"3s\"\n",
-        node.url()
-    );
+    let text = config(&node, "");
     let file = File::new("unread", &text);
     let start = move || {
         let mut service = Process::spawn(command(&["--config", file.path()], &FREE_PORTS));

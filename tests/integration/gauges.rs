@@ -83,11 +83,7 @@ async fn fees_are_exported_in_wei_and_gwei_until_they_expire() {
 #[tokio::test]
 async fn requests_are_counted_by_route_and_suggestions_by_freshness() {
     let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
-    let service = TestServer::with_server(
-        "base_path = \"/below\"",
-        &format!("[chains.a]\nchain_id = 7\nrpc_urls = [\"{}\"]\n", node.url()),
-    )
-    .await;
+    let service = TestServer::with_server("base_path = \"/below\"", &node.chain("a", "")).await;
     service.wait_for("/readyz", |response| response.status == 200).await;
     let client = http_client::new();
     let url = service.url("/below/v1/a/gas-suggestion");

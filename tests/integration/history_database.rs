@@ -288,8 +288,7 @@ async fn a_second_instance_says_that_the_file_is_in_use() {
 
 /// Runs the service with this database until it has a trend. Returns the log.
 async fn serve_and_stop(node: &MockNode, path: &Path) -> String {
-    let json = "[log]\nformat = \"json\"\n[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n";
-    let config = format!("{json}{}", config(node, path));
+    let config = config(node, path);
     let start = move || crate::logged_process::LoggedProcess::start("history", &config);
     let process = tokio::task::spawn_blocking(start).await.unwrap();
     let url = format!("http://{}/v1/a/fee-trend", process.addresses[0]);

@@ -1,23 +1,17 @@
 //! The fee trend of the running service is filled with blocks from before its start.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
-use axum::Router;
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
-use axum::routing::post;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
 
+use crate::fixtures;
 use crate::history_rows::Rows;
 use crate::http_client;
 use crate::logged_process::LoggedProcess;
+use crate::mock_node::{Call, MockNode, Reply};
 use crate::raw_client::TIMEOUT;
 use crate::test_server::{TestServer, wait_for, wait_until};
 
@@ -29,22 +23,17 @@ const SPACING: u64 = 100;
 
 /// A node with a chain of blocks that are computed from their numbers.
 struct ArchiveNode {
-    url: String,
-    shared: Arc<Shared>,
-    task: JoinHandle<()>,
+    node: MockNode,
+    state: Arc<Mutex<NodeState>>,
 }
 
 /// Base fee that a node returns for a block of this depth below its head, instead of the right one.
 type Lie = fn(u64, u64) -> u64;
 
 /// Blocks that the node has, and the calls that it got.
-struct Shared {
-    lie: Lie,
-    state: Mutex<NodeState>,
-}
-
 #[derive(Clone)]
 struct NodeState {
+    lie: Lie,
     head: u64,
     head_time: u64,
     /// Blocks that one call may request.
@@ -67,30 +56,29 @@ impl ArchiveNode {
     async fn start_liar(max_blocks: u64, history: u64, refusals: usize, lie: Lie) -> Self {
         let (head, head_time, headers) = (50_000, seconds() - 3, 20_000);
         let ranges = Vec::new();
-        let state = NodeState { head, head_time, max_blocks, history, headers, refusals, ranges };
-        let shared = Arc::new(Shared { lie, state: Mutex::new(state) });
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let router = Router::new().route("/", post(answer)).with_state(Arc::clone(&shared));
-        let task = tokio::spawn(async { axum::serve(listener, router).await.unwrap() });
-        Self { url, shared, task }
+        let state =
+            NodeState { lie, head, head_time, max_blocks, history, headers, refusals, ranges };
+        let state = Arc::new(Mutex::new(state));
+        let shared = Arc::clone(&state);
+        let node =
+            MockNode::scripted(7, move |call| answer(&mut shared.lock().unwrap(), call)).await;
+        Self { node, state }
     }
 
     fn state(&self) -> NodeState {
-        self.shared.state.lock().unwrap().clone()
+        self.state.lock().unwrap().clone()
     }
 
     fn change(&self, change: impl FnOnce(&mut NodeState)) {
-        change(&mut self.shared.state.lock().unwrap());
+        change(&mut self.state.lock().unwrap());
     }
 
     fn config(&self, history: &str) -> String {
-        format!(
-            "[history]\n{history}\n[chains.a]\nchain_id = 7\nblock_time = \"{SPACING}s\"\n\
-             max_age = \"1day\"\nstall_after = \"0s\"\n\
-             rpc_urls = [\"{}\"]\npricing.check_base_fees = false\n",
-            self.url
-        )
+        let more = format!(
+            "block_time = \"{SPACING}s\"\nmax_age = \"1day\"\nstall_after = \"0s\"\n\
+             pricing.check_base_fees = false"
+        );
+        format!("[history]\n{history}\n{}", self.node.chain("a", &more))
     }
 
     /// Returns all blocks from this second on: time, base fee, tip. The blocks of the first poll have the time at which it
@@ -110,12 +98,6 @@ impl ArchiveNode {
     }
 }
 
-impl Drop for ArchiveNode {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
 fn base_fee(number: u64) -> u64 {
     1_000_000_000 + number * number % 7919
 }
@@ -132,21 +114,18 @@ fn quantity(value: &Value) -> u64 {
     u64::from_str_radix(value.as_str().unwrap().strip_prefix("0x").unwrap(), 16).unwrap()
 }
 
-async fn answer(State(shared): State<Arc<Shared>>, body: String) -> Response {
-    let call: Value = serde_json::from_str(&body).unwrap();
-    let (id, params) = (&call["id"], &call["params"]);
-    let refused = json!({ "code": -32000, "message": "no such history" });
-    let NodeState { head, head_time, .. } = *shared.state.lock().unwrap();
-    let result = match call["method"].as_str().unwrap() {
-        "eth_chainId" => Ok(json!("0x7")),
+fn answer(state: &mut NodeState, call: &Call) -> Reply {
+    let NodeState { head, head_time, .. } = *state;
+    let params = call.params();
+    match call.method.as_str() {
+        "eth_chainId" => Reply::Result(json!("0x7")),
         "eth_getBlockByNumber" => {
             assert_eq!(params[1], false);
             let newest = params[0] == "latest";
             let number = if newest { head } else { quantity(&params[0]) };
             // Older headers are gone.
-            let headers = shared.state.lock().unwrap().headers;
-            Ok(match head.checked_sub(number) {
-                Some(depth) if depth < headers => json!({
+            Reply::Result(match head.checked_sub(number) {
+                Some(depth) if depth < state.headers => json!({
                     "timestamp": format!("{:#x}", head_time - depth * SPACING),
                     "extraData": "0x",
                 }),
@@ -157,10 +136,9 @@ async fn answer(State(shared): State<Arc<Shared>>, body: String) -> Response {
             let is_poll = params[1] == "latest";
             let newest = if is_poll { head } else { quantity(&params[1]) };
             let oldest = newest + 1 - quantity(&params[0]);
-            let mut state = shared.state.lock().unwrap();
             if !is_poll && state.refusals > 0 {
                 state.refusals -= 1;
-                return (StatusCode::TOO_MANY_REQUESTS, [("retry-after", "0")]).into_response();
+                return Reply::Raw(429, String::new()).with_header("retry-after", "0");
             }
             if !is_poll {
                 state.ranges.push((oldest, newest));
@@ -168,27 +146,19 @@ async fn answer(State(shared): State<Arc<Shared>>, body: String) -> Response {
             let is_available = newest <= head
                 && (is_poll || oldest >= head - state.history)
                 && newest + 1 - oldest <= state.max_blocks;
-            is_available.then(|| history(oldest, newest, head, shared.lie)).ok_or(refused)
+            if is_available {
+                Reply::Result(history(oldest, newest, head, state.lie))
+            } else {
+                Reply::Error(-32000)
+            }
         }
         other => panic!("unexpected {other}"),
-    };
-    let (member, value) = match result {
-        Ok(result) => ("result", result),
-        Err(error) => ("error", error),
-    };
-    json!({ "jsonrpc": "2.0", "id": id, member: value }).to_string().into_response()
+    }
 }
 
 fn history(oldest: u64, newest: u64, head: u64, lie: Lie) -> Value {
-    let hex = |value: u64| format!("{value:#x}");
-    let numbers = || oldest..=newest;
-    let base_fee = |number: u64| lie(head.saturating_sub(number), base_fee(number));
-    json!({
-        "oldestBlock": hex(oldest),
-        "baseFeePerGas": numbers().chain([newest + 1]).map(|it| hex(base_fee(it))).collect::<Vec<_>>(),
-        "gasUsedRatio": numbers().map(|_| 0.5).collect::<Vec<_>>(),
-        "reward": numbers().map(|it| [hex(reward(it))]).collect::<Vec<_>>(),
-    })
+    let base_fee = |number: u64| lie(head.saturating_sub(number), base_fee(number)).into();
+    fixtures::computed_history(oldest..=newest, base_fee, |number| vec![reward(number).into()])
 }
 
 /// Summarises blocks as the contract says: start, number of blocks, base fees, tips.
@@ -385,10 +355,7 @@ async fn a_file_of_a_short_run_does_not_keep_the_day_before_from_being_read() {
 
 /// Starts the program with a log of this chain, and waits until its refill has ended.
 async fn start_process(config: &str) -> LoggedProcess {
-    let config = format!(
-        "[log]\nformat = \"json\"\n[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\n\
-         drain_delay = \"0s\"\n{config}"
-    );
+    let config = config.to_owned();
     let start = move || LoggedProcess::start("refill", &config);
     let process = tokio::task::spawn_blocking(start).await.unwrap();
     wait_until("the refill has not ended", async || process.log().contains("from fee history"))
@@ -510,9 +477,12 @@ async fn a_lying_node_is_replaced_by_the_next_one() {
         let liar = ArchiveNode::start_liar(1024, 10_000, 0, lie).await;
         let config =
             honest.config("days = 7").replace("check_base_fees = false", "check_base_fees = true");
-        let service =
-            TestServer::start(&format!("{config}read_urls = [{:?}, {:?}]\n", liar.url, honest.url))
-                .await;
+        let service = TestServer::start(&format!(
+            "{config}read_urls = [{:?}, {:?}]\n",
+            liar.node.url(),
+            honest.node.url()
+        ))
+        .await;
         check_trend(&service, &honest, 0, false).await;
         assert!(!liar.state().ranges.is_empty(), "{name}");
     }

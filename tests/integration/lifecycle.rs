@@ -15,10 +15,7 @@ use crate::test_server::TestServer;
 const SUGGESTION: &str = "/v1/a/gas-suggestion";
 
 fn chain(node: &MockNode) -> String {
-    format!(
-        "[chains.a]\nchain_id = 7\njson_rpc = true\nrpc_urls = [\"{}\"]\nblock_time = \"50ms\"\n",
-        node.url()
-    )
+    node.chain("a", "json_rpc = true\nblock_time = \"50ms\"")
 }
 
 /// Waits until the service's only serving thread has read what was sent before: it looks for readable connections each

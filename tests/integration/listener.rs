@@ -26,7 +26,7 @@ const NO_RATE: &str = "requests_per_second_per_client = 0\n";
 async fn start(limits: &str, server: &str) -> (MockNode, TestServer) {
     let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
     let more = format!("{server}\n[limits]\n{limits}");
-    let chain = format!("[chains.a]\nchain_id = 7\nrpc_urls = [\"{}\"]\n", node.url());
+    let chain = node.chain("a", "");
     let service = TestServer::with_server(&more, &chain).await;
     service.wait_for_admin("/readyz", |response| response.status == 200).await;
     (node, service)
@@ -361,8 +361,8 @@ async fn service_survives_running_out_of_file_descriptors() {
         "few-files",
         &format!(
             "[limits]\nmax_connections = 2\nrequests_per_second_per_client = 0\n\
-             [chains.a]\nchain_id = 7\nrpc_urls = [\"{}\"]\nblock_time = \"50ms\"\n",
-            node.url()
+             {}",
+            node.chain("a", "block_time = \"50ms\"")
         ),
     );
     bare.args(["--config", file.path()]);

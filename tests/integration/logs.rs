@@ -38,11 +38,7 @@ fn access_log(log: &str) -> Vec<Value> {
 #[tokio::test]
 async fn every_request_except_probes_is_logged() {
     let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
-    let config = format!(
-        "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n\
-         [log]\nformat = \"json\"\n[chains.a]\nchain_id = 7\nrpc_urls = [\"{}\"]\n",
-        node.url()
-    );
+    let config = node.chain("a", "");
     let service = logged_process::LoggedProcess::start("each-request", &config);
     let [public, admin] = service.addresses;
     let mut client = RawClient::connect(public).await;
@@ -79,10 +75,9 @@ async fn every_request_except_probes_is_logged() {
 async fn log_lines_have_a_bounded_method_and_path() {
     let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
     let config = format!(
-        "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n\
-         [limits]\nrequests_per_second_per_client = 1\nrequest_burst_per_client = 1\n\
-         [log]\nformat = \"json\"\n[chains.a]\nchain_id = 7\nrpc_urls = [\"{}\"]\n",
-        node.url()
+        "[limits]\nrequests_per_second_per_client = 1\nrequest_burst_per_client = 1\n\
+         {}",
+        node.chain("a", "")
     );
     let service = logged_process::LoggedProcess::start("bounded", &config);
     let mut client = RawClient::connect(service.addresses[0]).await;
@@ -108,11 +103,7 @@ async fn unread_log_pipe_drops_and_counts_lines_without_blocking() {
     let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
     let file = File::new(
         "unread",
-        &format!(
-            "[limits]\nrequests_per_second_per_client = 0\n\
-             [chains.a]\nchain_id = 7\nrpc_urls = [\"{}\"]\n",
-            node.url()
-        ),
+        &format!("[limits]\nrequests_per_second_per_client = 0\n{}", node.chain("a", "")),
     );
     // The test stops reading the log from this pipe once the service listens.
     let service = process::Process::start(&["--config", file.path()], &[]);

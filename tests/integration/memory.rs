@@ -20,7 +20,7 @@ const LONG_DOCUMENT: &str =
 /// Starts a service with these `[limits]`.
 async fn start(limits: &str) -> (MockNode, TestServer) {
     let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
-    let chain = format!("[chains.a]\nchain_id = 7\nrpc_urls = [\"{}\"]\n", node.url());
+    let chain = node.chain("a", "");
     let service =
         TestServer::with_server(&format!("{LONG_DOCUMENT}[limits]\n{limits}"), &chain).await;
     service.wait_for_admin("/readyz", |response| response.status == 200).await;

@@ -1,14 +1,12 @@
 //! Tests of `POST /rpc/{chain}` with mock nodes.
 
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use axum::{Json, Router};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 
+use crate::fixtures;
 use crate::http_client;
 use crate::mock_node::{MockNode, Read, Reply, fee_history, read_chain, wait_until_polled};
 use crate::process::{self, Process};
@@ -18,6 +16,46 @@ use crate::test_server::{Response, TestServer};
 const ADDRESS: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
 const HASH: &str = "0xe670ec64341771606e55d6b4ca35a1a6b75ee3d5145a99d05921026d1527331a";
 const SUGGESTION: &str = "/v1/ronin/gas-suggestion";
+
+/// Starts a node with this reply to reads, and a service that has polled it, with `more` lines for the chain.
+async fn start(reply: Reply, more: &str) -> (MockNode, TestServer) {
+    start_with("", reply, more).await
+}
+
+/// Like [`start`], with further lines for `[server]` or further sections.
+async fn start_with(server: &str, reply: Reply, more: &str) -> (MockNode, TestServer) {
+    let node = MockNode::for_reads(reply).await;
+    let service = TestServer::with_server(server, &read_chain(&[&node], more)).await;
+    wait_until_polled(&service).await;
+    (node, service)
+}
+
+/// Like [`start`], with two nodes.
+async fn start_two(first: Reply, second: Reply, more: &str) -> (MockNode, MockNode, TestServer) {
+    let nodes = (MockNode::for_reads(first).await, MockNode::for_reads(second).await);
+    let service = TestServer::start(&read_chain(&[&nodes.0, &nodes.1], more)).await;
+    wait_until_polled(&service).await;
+    (nodes.0, nodes.1, service)
+}
+
+/// Returns the read of a slot that is unique to `id`.
+fn slot(id: usize, tag: &str) -> String {
+    call(id, "eth_getStorageAt", &json!([ADDRESS, format!("{id:#x}"), tag]))
+}
+
+fn batch(calls: impl IntoIterator<Item = String>) -> String {
+    format!("[{}]", calls.into_iter().collect::<Vec<_>>().join(","))
+}
+
+async fn wait_for_block(service: &TestServer, number: &str) -> Response {
+    service.wait_for(SUGGESTION, |response| response.header("x-newest-block") == number).await
+}
+
+/// Lets the node answer once `count` reads are pending.
+async fn release_at(node: &MockNode, count: usize) {
+    node.wait_for_pending(count).await;
+    node.release_reads();
+}
 
 async fn post(service: &TestServer, body: impl Into<String>) -> Response {
     let request = http_client::new().post(service.url("/rpc/ronin")).body(body.into());
@@ -42,8 +80,7 @@ async fn error(service: &TestServer, body: impl Into<String>) -> Value {
 #[tokio::test]
 async fn params_and_results_are_passed_through_byte_for_byte() {
     let result = r#"{ "b":1, "a":1.0e2,"b":123456789012345678901234567890, "t":"A\/", "n":null }"#;
-    let node = MockNode::for_reads(Reply::RawResult(result.into())).await;
-    let service = TestServer::start(&read_chain(&[&node], "")).await;
+    let (node, service) = start(Reply::RawResult(result.into()), "").await;
     let params =
         format!("[ {{\"to\":\"{ADDRESS}\",\"gas\":1.0, \"data\":\"\\u0030x\"}},\t\"pending\" ]");
     let body = format!(
@@ -67,79 +104,21 @@ async fn params_and_results_are_passed_through_byte_for_byte() {
 
 #[tokio::test]
 async fn batch_responses_keep_the_order_of_valid_and_invalid_calls() {
-    let node = MockNode::for_reads(Reply::Echo).await;
-    let service = TestServer::start(&read_chain(&[&node], "")).await;
-    let invalid = |id: &str, message: &str| {
-        format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":-32600,"message":"{message}"}}}}"#)
-    };
-    let failed = |id: &str, code: i32, message: &str| {
-        format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{code},"message":"{message}"}}}}"#)
-    };
-    let not_allowed =
-        |id| failed(id, -32601, "the method requested does not exist or is not allowed");
-    let not_a_request = invalid("null", "a request must be an object without duplicate members");
-    let healthy = |id: &str, slot: &str| {
-        let params = format!("[\"{ADDRESS}\",\"{slot}\",\"latest\"]");
-        (
-            format!(
-                r#"{{"jsonrpc":"2.0","id":{id},"method":"eth_getStorageAt","params":{params}}}"#
-            ),
-            format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{params}}}"#),
-        )
-    };
-    let call_text = |id: &str, method: &str, params: &str| {
-        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
-    };
-    let members: [(String, String); 20] = [
-        healthy("1", "0x0"),
-        healthy("\"two\"", "0x1"),
-        ("1".into(), not_a_request.clone()),
-        (call_text("3", "eth_sendRawTransaction", "[\"0x00\"]"), not_allowed("3")),
-        healthy("null", "0x2"),
-        ("[]".into(), not_a_request.clone()),
-        (
-            call_text("4", "eth_getBalance", "[\"0x12\",\"latest\"]"),
-            failed("4", -32602, "params[0] must be an address: 0x and 40 hex digits"),
-        ),
-        (r#"{"jsonrpc":"2.0","method":"eth_blockNumber"}"#.into(), String::new()),
-        ("null".into(), not_a_request.clone()),
-        (
-            r#"{"id":5,"method":"eth_blockNumber"}"#.into(),
-            invalid("5", r#"jsonrpc must be \"2.0\""#),
-        ),
-        healthy("1", "0x3"),
-        (call_text("6", "ETH_CALL", "[]"), not_allowed("6")),
-        (call_text("7", "eth_getBalance", "\"x\""), invalid("7", "params must be an array")),
-        (call_text("8", "eth_getBalance", "{}"), failed("8", -32602, "params must be an array")),
-        (
-            call_text("[9]", "eth_blockNumber", "[]"),
-            invalid("null", "id must be a string, a number or null, of at most 64 bytes"),
-        ),
-        (r#"{"jsonrpc":"2.0","id":10}"#.into(), invalid("10", "method must be a string")),
-        (r#"{"foo":"boo"}"#.into(), invalid("null", r#"jsonrpc must be \"2.0\""#)),
-        (
-            r#"{"jsonrpc":"2.0","id":11,"id":12,"method":"eth_chainId"}"#.into(),
-            not_a_request.clone(),
-        ),
-        (
-            call_text("13", "eth_getTransactionReceipt", &format!("[\"{HASH}\",\"pending\"]")),
-            failed("13", -32602, "params must have 1 member, not 2"),
-        ),
-        healthy("-0.5", "0x4"),
-    ];
-    let body = members.iter().map(|(member, _)| member.as_str()).collect::<Vec<_>>().join(",");
-    let responses = members.iter().map(|(_, response)| response.as_str());
-    let expected = responses.filter(|response| !response.is_empty()).collect::<Vec<_>>().join(",");
-    let response = post(&service, format!("[{body}]")).await;
+    let (node, service) = start(Reply::Echo, "").await;
+    let members = fixtures::pairs(include_str!("../fixtures/batch.txt"));
+    let (calls, mut expected): (Vec<_>, Vec<_>) = members.into_iter().unzip();
+    assert_eq!(calls.len(), 20);
+    // A notification has no response.
+    expected.retain(|response| !response.is_empty());
+    let response = post(&service, format!("[{}]", calls.join(","))).await;
     assert_eq!(response.status, 200);
-    assert_eq!(response.body, format!("[{expected}]"));
+    assert_eq!(response.body, format!("[{}]", expected.join(",")));
     assert_eq!(node.reads().len(), 5);
 }
 
 #[tokio::test]
 async fn invalid_bodies_get_json_rpc_errors() {
-    let node = MockNode::for_reads(Reply::Echo).await;
-    let service = TestServer::start(&read_chain(&[&node], "")).await;
+    let (node, service) = start(Reply::Echo, "").await;
     for (body, code) in [
         ("", -32700),
         ("{", -32700),
@@ -169,44 +148,12 @@ async fn invalid_bodies_get_json_rpc_errors() {
 
 #[tokio::test]
 async fn methods_that_are_not_allowed_cause_no_upstream_call() {
-    let node = MockNode::for_reads(Reply::Echo).await;
-    let service = TestServer::start(&read_chain(&[&node], "")).await;
-    wait_until_polled(&service).await;
+    let (node, service) = start(Reply::Echo, "").await;
     let checks = node.chain_checks();
-    let families = ["debug", "admin", "personal", "miner", "txpool", "trace", "anvil", "evm"];
-    let mut names: Vec<String> = [
-        "eth_sendRawTransaction",
-        "eth_sendTransaction",
-        "eth_sign",
-        "eth_subscribe",
-        "eth_unsubscribe",
-        "eth_newFilter",
-        "eth_getFilterChanges",
-        "net_peerCount",
-        "rpc_modules",
-    ]
-    .map(Into::into)
-    .into();
-    for family in families {
-        names.extend(
-            ["traceCall", "addPeer", "unlockAccount", "call"]
-                .map(|name| format!("{family}_{name}")),
-        );
-    }
-    for odd in [
-        "ETH_CALL",
-        "Eth_call",
-        "eth_Call",
-        "eth_call ",
-        " eth_call",
-        "eth__call",
-        "eth_call\\u0000",
-        "eth\\u002dcall",
-        "еth_call",
-        "eth_getbalance",
-        "",
-    ] {
-        names.push(odd.into());
+    let mut names: Vec<String> = fixtures::json("tests/fixtures/methods-not-allowed.json");
+    for family in ["debug", "admin", "personal", "miner", "txpool", "trace", "anvil", "evm"] {
+        let methods = ["traceCall", "addPeer", "unlockAccount", "call"];
+        names.extend(methods.map(|name| format!("{family}_{name}")));
     }
     for name in &names {
         let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{name}","params":[]}}"#);
@@ -259,8 +206,7 @@ async fn client_version_and_accounts_need_no_node() {
 
 #[tokio::test]
 async fn block_and_proof_reads_are_forwarded_as_sent() {
-    let node = MockNode::for_reads(Reply::Echo).await;
-    let service = TestServer::start(&read_chain(&[&node], "")).await;
+    let (node, service) = start(Reply::Echo, "").await;
     let slot = "0".repeat(63) + "7";
     for (method, params) in [
         ("eth_getBlockByHash", json!([HASH, true])),
@@ -296,16 +242,10 @@ async fn post_all(service: &TestServer, bodies: impl IntoIterator<Item = String>
 
 #[tokio::test]
 async fn thousand_concurrent_identical_reads_make_one_upstream_call() {
-    let node = MockNode::for_reads(Reply::RawResult("\"0x7\"".into())).await;
-    let service = TestServer::start(&read_chain(&[&node], "")).await;
-    wait_until_polled(&service).await;
+    let (node, service) = start(Reply::RawResult("\"0x7\"".into()), "").await;
     node.hold_reads();
     let reads = post_all(&service, (0..1000).map(|id| balance(id, "latest")));
-    let open_gate = async {
-        node.wait_for_pending(1).await;
-        node.release_reads();
-    };
-    let (responses, ()) = tokio::join!(reads, open_gate);
+    let (responses, ()) = tokio::join!(reads, release_at(&node, 1));
     for (id, response) in responses.iter().enumerate() {
         assert_eq!(*response, json!({ "jsonrpc": "2.0", "id": id, "result": "0x7" }));
     }
@@ -320,18 +260,11 @@ async fn thousand_concurrent_identical_reads_make_one_upstream_call() {
 
 #[tokio::test]
 async fn uncacheable_reads_share_the_call_in_flight() {
-    let node = MockNode::for_reads(Reply::RawResult("\"0x7\"".into())).await;
-    let service = TestServer::start(&read_chain(&[&node], "")).await;
-    wait_until_polled(&service).await;
+    let (node, service) = start(Reply::RawResult("\"0x7\"".into()), "").await;
     node.hold_reads();
     // Without flashblocks, pending state is not cached.
-    let batch: Vec<_> = (0..16).map(|id| balance(id, "pending")).collect();
-    let reads = post(&service, format!("[{}]", batch.join(",")));
-    let open_gate = async {
-        node.wait_for_pending(1).await;
-        node.release_reads();
-    };
-    let (response, ()) = tokio::join!(reads, open_gate);
+    let reads = post(&service, batch((0..16).map(|id| balance(id, "pending"))));
+    let (response, ()) = tokio::join!(reads, release_at(&node, 1));
     assert_eq!(response.json().as_array().unwrap().len(), 16);
     assert_eq!(node.reads().len(), 1);
     post(&service, balance(1, "pending")).await;
@@ -340,13 +273,10 @@ async fn uncacheable_reads_share_the_call_in_flight() {
 
 #[tokio::test]
 async fn thousand_distinct_reads_respect_the_limit_of_one_client() {
-    let node = MockNode::for_reads(Reply::Echo).await;
     let rpc = "[rpc]\nmax_in_flight = 32\n";
-    let service = TestServer::with_server(rpc, &read_chain(&[&node], "")).await;
-    wait_until_polled(&service).await;
+    let (node, service) = start_with(rpc, Reply::Echo, "").await;
     node.hold_reads();
-    let slot =
-        |id: usize| call(id, "eth_getStorageAt", &json!([ADDRESS, format!("{id:#x}"), "latest"]));
+    let slot = |id: usize| slot(id, "latest");
     let overloaded = "gas_suggestion_reads_total{chain=\"ronin\",outcome=\"overloaded\"}";
     let reads = post_all(&service, (0..1000).map(slot));
     let open_gate = async {
@@ -382,14 +312,12 @@ async fn thousand_distinct_reads_respect_the_limit_of_one_client() {
 
 #[tokio::test]
 async fn each_client_gets_a_quarter_of_the_calls_in_flight() {
-    let node = MockNode::for_reads(Reply::Echo).await;
     let options = "trusted_proxies = [\"127.0.0.1/32\"]\n[rpc]\nmax_in_flight = 8\n";
-    let service = TestServer::with_server(options, &read_chain(&[&node], "")).await;
-    wait_until_polled(&service).await;
+    let (node, service) = start_with(options, Reply::Echo, "").await;
     node.hold_reads();
-    let send = async |client: usize, slot: usize| {
-        let body = call(1, "eth_getStorageAt", &json!([ADDRESS, format!("{slot:#x}"), "latest"]));
-        let request = http_client::new().post(service.url("/rpc/ronin")).body(body);
+    let send = async |client: usize, number: usize| {
+        let request =
+            http_client::new().post(service.url("/rpc/ronin")).body(slot(number, "latest"));
         let request = request.header("X-Forwarded-For", format!("192.0.2.{client}"));
         Response::read(request.send().await.unwrap()).await.json()
     };
@@ -421,9 +349,8 @@ async fn each_client_gets_a_quarter_of_the_calls_in_flight() {
 #[tokio::test]
 async fn large_responses_are_charged_to_the_clients_rate_limit() {
     let result = format!("\"{}\"", "7".repeat(20 * 64 * 1024));
-    let node = MockNode::for_reads(Reply::RawResult(result)).await;
     let more = "[limits]\nrequests_per_second_per_client = 1\nrequest_burst_per_client = 30\n";
-    let service = TestServer::with_server(more, &read_chain(&[&node], "")).await;
+    let (_node, service) = start_with(more, Reply::RawResult(result), "").await;
     // Of its burst, the first response leaves nine requests, and the second none.
     for _ in 0..2 {
         assert_eq!(post(&service, balance(1, "latest")).await.status, 200);
@@ -436,14 +363,9 @@ async fn large_responses_are_charged_to_the_clients_rate_limit() {
 
 #[tokio::test]
 async fn batch_is_limited_to_its_share_of_concurrent_calls() {
-    let node = MockNode::for_reads(Reply::Echo).await;
-    let service = TestServer::start(&read_chain(&[&node], "block_time = \"200ms\"")).await;
-    wait_until_polled(&service).await;
+    let (node, service) = start(Reply::Echo, "block_time = \"200ms\"").await;
     node.hold_reads();
-    let slot =
-        |id: usize| call(id, "eth_getStorageAt", &json!([ADDRESS, format!("{id:#x}"), "pending"]));
-    let batch: Vec<_> = (0..100).map(slot).collect();
-    let response = post(&service, format!("[{}]", batch.join(",")));
+    let response = post(&service, batch((0..100).map(|id| slot(id, "pending"))));
     let open_gate = async {
         node.wait_for_pending(16).await;
         // Two poll intervals leave enough time for further calls to arrive, if there were any.
@@ -463,13 +385,9 @@ async fn batch_is_limited_to_its_share_of_concurrent_calls() {
 
 #[tokio::test]
 async fn latest_state_is_cached_until_the_next_polled_block() {
-    let node = MockNode::for_reads(Reply::RawResult("\"0x1\"".into())).await;
-    let text = read_chain(&[&node], "block_time = \"1s\"");
-    let service = TestServer::start(&text).await;
-    wait_until_polled(&service).await;
-    let newest = |block: &'static str| {
-        service.wait_for(SUGGESTION, move |response| response.header("x-newest-block") == block)
-    };
+    let reply = Reply::RawResult("\"0x1\"".into());
+    let (node, service) = start(reply, "block_time = \"1s\"").await;
+    let newest = |block| wait_for_block(&service, block);
     node.set_newest_block(1001);
     newest("1001").await;
     assert_eq!(post(&service, balance(1, "latest")).await.json()["result"], "0x1");
@@ -487,9 +405,7 @@ async fn latest_state_is_cached_until_the_next_polled_block() {
 
 #[tokio::test]
 async fn result_that_mentions_a_new_block_expires_latest_state_once() {
-    let node = MockNode::for_reads(Reply::Echo).await;
-    let service = TestServer::start(&read_chain(&[&node], "")).await;
-    wait_until_polled(&service).await;
+    let (node, service) = start(Reply::Echo, "").await;
     let receipt = |block: u64, hash: &str| {
         let mined = json!({ "blockNumber": format!("{block:#x}"), "blockHash": hash });
         let reply = Reply::RawResult(mined.to_string());
@@ -524,9 +440,8 @@ async fn result_that_mentions_a_new_block_expires_latest_state_once() {
 
 #[tokio::test]
 async fn pending_state_and_receipts_are_cached_for_one_flashblock() {
-    let node = MockNode::for_reads(Reply::RawResult("\"0x1\"".into())).await;
-    let service = TestServer::start(&read_chain(&[&node], "flashblock_time = \"300ms\"")).await;
-    wait_until_polled(&service).await;
+    let (node, service) =
+        start(Reply::RawResult("\"0x1\"".into()), "flashblock_time = \"300ms\"").await;
     for body in [
         balance(1, "pending"),
         call(1, "eth_getTransactionReceipt", &json!([HASH])),
@@ -556,9 +471,8 @@ async fn pending_state_and_receipts_are_cached_for_one_flashblock() {
 
 #[tokio::test]
 async fn pending_nonce_is_never_cached() {
-    let node = MockNode::for_reads(Reply::RawResult("\"0x1\"".into())).await;
-    let service = TestServer::start(&read_chain(&[&node], "flashblock_time = \"1h\"")).await;
-    wait_until_polled(&service).await;
+    let (node, service) =
+        start(Reply::RawResult("\"0x1\"".into()), "flashblock_time = \"1h\"").await;
     let nonce = |tag: &str| call(1, "eth_getTransactionCount", &json!([ADDRESS, tag]));
     for tag in ["pending", "latest"] {
         post(&service, nonce(tag)).await;
@@ -569,9 +483,7 @@ async fn pending_nonce_is_never_cached() {
 
 #[tokio::test]
 async fn missing_results_are_never_cached() {
-    let node = MockNode::for_reads(Reply::RawResult("null".into())).await;
-    let service = TestServer::start(&read_chain(&[&node], "flashblock_time = \"1h\"")).await;
-    wait_until_polled(&service).await;
+    let (node, service) = start(Reply::RawResult("null".into()), "flashblock_time = \"1h\"").await;
     for (reads, (method, params)) in [
         ("eth_getTransactionReceipt", json!([HASH])),
         ("eth_getTransactionByHash", json!([HASH])),
@@ -591,9 +503,8 @@ async fn missing_results_are_never_cached() {
 
 #[tokio::test]
 async fn immutable_state_is_cached_across_blocks() {
-    let node = MockNode::for_reads(Reply::RawResult("{\"number\":\"0x384\"}".into())).await;
-    let service = TestServer::start(&read_chain(&[&node], "block_time = \"500ms\"")).await;
-    wait_until_polled(&service).await;
+    let (node, service) =
+        start(Reply::RawResult("{\"number\":\"0x384\"}".into()), "block_time = \"500ms\"").await;
     let at = |block: Value| call(1, "eth_getBalance", &json!([ADDRESS, block]));
     let fixed = [
         at(json!(HASH)),
@@ -611,7 +522,7 @@ async fn immutable_state_is_cached_across_blocks() {
     }
     node.set_read_reply(Reply::RawResult("\"new\"".into()));
     node.set_newest_block(1001);
-    service.wait_for(SUGGESTION, |response| response.header("x-newest-block") == "1001").await;
+    wait_for_block(&service, "1001").await;
     for body in &fixed {
         assert_eq!(
             post(&service, body.clone()).await.json()["result"]["number"],
@@ -626,8 +537,7 @@ async fn immutable_state_is_cached_across_blocks() {
 
 #[tokio::test]
 async fn missing_results_by_hash_are_not_cached() {
-    let node = MockNode::for_reads(Reply::RawResult("null".into())).await;
-    let service = TestServer::start(&read_chain(&[&node], "")).await;
+    let (node, service) = start(Reply::RawResult("null".into()), "").await;
     let logs = call(1, "eth_getLogs", &json!([{ "blockHash": HASH }]));
     for reply in [
         Reply::RawResult("null".into()),
@@ -648,7 +558,8 @@ async fn node_errors_are_passed_on_with_secrets_redacted() {
     let node = MockNode::for_reads(Reply::RawError(String::new())).await;
     let other = "https://user:canarypass@other.example/v2/canary-key-1?k=canary%20q";
     let text = format!(
-        "{}\n[chains.other]\nchain_id = 7\njson_rpc = true\nblock_time = \"1h\"\nmax_age = \"1day\"\nrpc_urls = [\"{other}\"]\n",
+        "{}\n[chains.other]\nchain_id = 7\njson_rpc = true\nblock_time = \"1h\"\nmax_age = \"1day\"\n\
+         rpc_urls = [\"{other}\"]\n",
         read_chain(&[&node], "")
     );
     let service = TestServer::start(&text).await;
@@ -683,8 +594,7 @@ fn rate_limited() -> Value {
 
 #[tokio::test]
 async fn upstream_failures_get_the_services_own_errors() {
-    let node = MockNode::for_reads(Reply::Echo).await;
-    let service = TestServer::start(&read_chain(&[&node], "")).await;
+    let (node, service) = start(Reply::Echo, "").await;
     let raw = |status, body: &str| Reply::Raw(status, body.into());
     for reply in [
         raw(200, "<html>canary</html>"),
@@ -723,11 +633,8 @@ async fn failed_read_is_retried_at_the_next_node() {
         Reply::RawError("{\"code\":-32601,\"message\":\"no such method\"}".into()),
         Reply::RawError("{\"code\":-32016,\"message\":\"over rate limit\"}".into()),
     ] {
-        let (first, second) =
-            (MockNode::for_reads(reply.clone()).await, MockNode::for_reads(Reply::Echo).await);
-        let service =
-            TestServer::start(&read_chain(&[&first, &second], "block_time = \"500ms\"")).await;
-        wait_until_polled(&service).await;
+        let (first, second, service) =
+            start_two(reply.clone(), Reply::Echo, "block_time = \"500ms\"").await;
         for _ in 0..2 {
             let response = post(&service, balance(1, "pending")).await.json();
             assert_eq!(response["result"], json!([ADDRESS, "pending"]), "{reply:?}");
@@ -742,11 +649,13 @@ async fn failed_read_is_retried_at_the_next_node() {
 
 #[tokio::test]
 async fn too_many_results_error_is_not_treated_as_a_rate_limit() {
-    let node = MockNode::for_reads(Reply::RawError(
-        "{\"code\":-32005,\"message\":\"query returned more than 10000 results\"}".into(),
-    ))
+    let (node, service) = start(
+        Reply::RawError(
+            "{\"code\":-32005,\"message\":\"query returned more than 10000 results\"}".into(),
+        ),
+        "",
+    )
     .await;
-    let service = TestServer::start(&read_chain(&[&node], "")).await;
     for _ in 0..2 {
         let error = error(&service, call(1, "eth_getLogs", &json!([{}]))).await;
         assert_eq!(error["message"], "query returned more than 10000 results");
@@ -757,10 +666,8 @@ async fn too_many_results_error_is_not_treated_as_a_rate_limit() {
 #[tokio::test]
 async fn unsupported_method_does_not_affect_other_methods() {
     let method_not_found = || Reply::RawError("{\"code\":-32601,\"message\":\"canary\"}".into());
-    let (node, other) =
-        (MockNode::for_reads(method_not_found()).await, MockNode::for_reads(Reply::Echo).await);
-    let service = TestServer::start(&read_chain(&[&node, &other], "block_time = \"500ms\"")).await;
-    wait_until_polled(&service).await;
+    let (node, other, service) =
+        start_two(method_not_found(), Reply::Echo, "block_time = \"500ms\"").await;
     let simulate = || call(1, "eth_simulateV1", &json!([{}, "pending"]));
     for _ in 0..2 {
         assert_eq!(post(&service, simulate()).await.json()["result"][1], "pending");
@@ -773,8 +680,7 @@ async fn unsupported_method_does_not_affect_other_methods() {
     node.wait_for_poll().await;
 
     // If no node supports the method, the next call is sent anyway: the error may have been specific to one call.
-    let node = MockNode::for_reads(method_not_found()).await;
-    let service = TestServer::start(&read_chain(&[&node], "")).await;
+    let (node, service) = start(method_not_found(), "").await;
     let unsupported =
         json!({ "code": -32601, "message": "the upstreams do not support the method" });
     assert_eq!(error(&service, simulate()).await, unsupported);
@@ -799,9 +705,7 @@ async fn node_of_another_chain_gets_no_read() {
 
 #[tokio::test]
 async fn chain_id_is_verified_again_after_failures() {
-    let node = MockNode::for_reads(Reply::Echo).await;
-    let service = TestServer::start(&read_chain(&[&node], "")).await;
-    wait_until_polled(&service).await;
+    let (node, service) = start(Reply::Echo, "").await;
     post(&service, balance(1, "pending")).await;
     assert_eq!(node.chain_checks(), 1);
     node.set_read_reply(Reply::Raw(500, String::new()));
@@ -822,9 +726,7 @@ async fn unsupported_method_is_reported_only_if_every_node_lacks_it() {
         (Reply::Raw(502, String::new()), unavailable()),
         (Reply::Raw(429, String::new()), rate_limited()),
     ] {
-        let (node, other) =
-            (MockNode::for_reads(first).await, MockNode::for_reads(method_not_found.clone()).await);
-        let service = TestServer::start(&read_chain(&[&node, &other], "")).await;
+        let (_node, _other, service) = start_two(first, method_not_found.clone(), "").await;
         for _ in 0..2 {
             assert_eq!(error(&service, balance(1, "pending")).await, expected);
         }
@@ -833,10 +735,7 @@ async fn unsupported_method_is_reported_only_if_every_node_lacks_it() {
 
 #[tokio::test]
 async fn clients_with_short_timeouts_eventually_reach_the_next_node() {
-    let (silent, healthy) =
-        (MockNode::for_reads(Reply::Echo).await, MockNode::for_reads(Reply::Echo).await);
-    let service = TestServer::start(&read_chain(&[&silent, &healthy], "")).await;
-    wait_until_polled(&service).await;
+    let (silent, healthy, service) = start_two(Reply::Echo, Reply::Echo, "").await;
     silent.hold_reads();
     let client = http_client::builder().timeout(Duration::from_millis(700)).build().unwrap();
     let since = Instant::now();
@@ -852,24 +751,16 @@ async fn clients_with_short_timeouts_eventually_reach_the_next_node() {
 
 #[tokio::test]
 async fn silent_reads_time_out_and_do_not_delay_polls() {
-    let node = MockNode::for_reads(Reply::Echo).await;
     let rpc = "[rpc]\ntimeout = \"5s\"\nmax_in_flight = 16\n";
-    let service =
-        TestServer::with_server(rpc, &read_chain(&[&node], "block_time = \"200ms\"")).await;
-    wait_until_polled(&service).await;
+    let (node, service) = start_with(rpc, Reply::Echo, "block_time = \"200ms\"").await;
     node.hold_reads();
     let started = Instant::now();
-    let slots = (0..4)
-        .map(|id| call(id, "eth_getStorageAt", &json!([ADDRESS, format!("{id:#x}"), "pending"])));
-    let reads = post_all(&service, slots);
+    let reads = post_all(&service, (0..4).map(|id| slot(id, "pending")));
     let watching = async {
         node.wait_for_pending(4).await;
         for block in 1001..1005 {
             node.set_newest_block(block);
-            let newest = block.to_string();
-            let response = service
-                .wait_for(SUGGESTION, |response| response.header("x-newest-block") == newest)
-                .await;
+            let response = wait_for_block(&service, &block.to_string()).await;
             assert_eq!((response.status, response.header("x-stale")), (200, ""));
         }
         assert!(started.elapsed() < Duration::from_secs(5), "the reads are still under way");
@@ -888,10 +779,7 @@ async fn silent_reads_time_out_and_do_not_delay_polls() {
 
 #[tokio::test]
 async fn silent_node_leaves_time_for_the_next_one() {
-    let (silent, healthy) =
-        (MockNode::for_reads(Reply::Echo).await, MockNode::for_reads(Reply::Echo).await);
-    let service = TestServer::start(&read_chain(&[&silent, &healthy], "")).await;
-    wait_until_polled(&service).await;
+    let (silent, healthy, service) = start_two(Reply::Echo, Reply::Echo, "").await;
     silent.hold_reads();
     assert_eq!(post(&service, balance(1, "pending")).await.json()["result"][1], "pending");
     // The responsive node is tried first from then on.
@@ -901,10 +789,7 @@ async fn silent_node_leaves_time_for_the_next_one() {
 
 #[tokio::test]
 async fn slow_node_can_still_respond_while_the_next_is_called() {
-    let (slow, silent) =
-        (MockNode::for_reads(Reply::Echo).await, MockNode::for_reads(Reply::Echo).await);
-    let service = TestServer::start(&read_chain(&[&slow, &silent], "")).await;
-    wait_until_polled(&service).await;
+    let (slow, silent, service) = start_two(Reply::Echo, Reply::Echo, "").await;
     slow.hold_reads();
     silent.hold_reads();
     let read = post(&service, balance(1, "pending"));
@@ -918,11 +803,8 @@ async fn slow_node_can_still_respond_while_the_next_is_called() {
 
 #[tokio::test]
 async fn coalesced_read_keeps_its_own_timeout() {
-    let node = MockNode::for_reads(Reply::Echo).await;
     let rpc = "[rpc]\ntimeout = \"2s\"\n";
-    let service =
-        TestServer::with_server(rpc, &read_chain(&[&node], "block_time = \"500ms\"")).await;
-    wait_until_polled(&service).await;
+    let (node, service) = start_with(rpc, Reply::Echo, "block_time = \"500ms\"").await;
     node.hold_reads();
     let first = post(&service, balance(1, "pending"));
     let second = async {
@@ -943,20 +825,14 @@ async fn coalesced_read_keeps_its_own_timeout() {
 
 #[tokio::test]
 async fn concurrent_reads_share_one_chain_id_check() {
-    let node = MockNode::for_reads(Reply::Raw(500, String::new())).await;
-    let service = TestServer::start(&read_chain(&[&node], "")).await;
-    wait_until_polled(&service).await;
+    let (node, service) = start(Reply::Raw(500, String::new()), "").await;
     for _ in 0..3 {
         post(&service, balance(1, "pending")).await;
     }
     node.set_chain_id(1);
     let checks = node.chain_checks();
-    let slot =
-        |id: usize| call(id, "eth_getStorageAt", &json!([ADDRESS, format!("{id:#x}"), "pending"]));
-    let batch: Vec<_> = (0..16).map(slot).collect();
-    for response in
-        post(&service, format!("[{}]", batch.join(","))).await.json().as_array().unwrap()
-    {
+    let response = post(&service, batch((0..16).map(|id| slot(id, "pending")))).await;
+    for response in response.json().as_array().unwrap() {
         assert_eq!(response["error"], unavailable());
     }
     assert_eq!((node.chain_checks() - checks, node.reads().len()), (1, 3));
@@ -964,15 +840,9 @@ async fn concurrent_reads_share_one_chain_id_check() {
 
 #[tokio::test]
 async fn shared_call_continues_after_a_client_disconnects() {
-    let node = MockNode::for_reads(Reply::RawResult("\"0x7\"".into())).await;
-    let service = TestServer::start(&read_chain(&[&node], "")).await;
-    wait_until_polled(&service).await;
+    let (node, service) = start(Reply::RawResult("\"0x7\"".into()), "").await;
     node.hold_reads();
-    let body = balance(1, "latest");
-    let request = format!(
-        "POST /rpc/ronin HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    );
+    let request = request(&balance(1, "latest"));
     let mut first = RawClient::connect(service.address()).await;
     first.send(&request).await;
     node.wait_for_pending(1).await;
@@ -990,11 +860,7 @@ async fn shared_call_continues_after_a_client_disconnects() {
 #[tokio::test]
 async fn too_large_response_is_rejected_without_penalising_the_node() {
     let too_large = format!("\"{}\"", "x".repeat(10 * 1024 * 1024));
-    let (node, other) = (
-        MockNode::for_reads(Reply::RawResult(too_large)).await,
-        MockNode::for_reads(Reply::Echo).await,
-    );
-    let service = TestServer::start(&read_chain(&[&node, &other], "")).await;
+    let (node, other, service) = start_two(Reply::RawResult(too_large), Reply::Echo, "").await;
     let rejection = json!({ "code": -32005, "message": "the response is too large; request less" });
     assert_eq!(error(&service, balance(1, "pending")).await, rejection);
     let large = format!("\"{}\"", "x".repeat(9 * 1024 * 1024));
@@ -1006,14 +872,14 @@ async fn too_large_response_is_rejected_without_penalising_the_node() {
 
 #[tokio::test]
 async fn request_limits_are_enforced() {
-    let node = MockNode::for_reads(Reply::Echo).await;
     let more = "[rpc]\nmax_body = \"1 KiB\"\nmax_batch = 3\n[limits]\nbody_timeout = \"300ms\"\n";
-    let service = TestServer::with_server(more, &read_chain(&[&node], "")).await;
-    let members = |count: usize| {
-        let members = (0..count)
-            .map(|id| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"eth_chainId\"}}"));
-        format!("[{}]", members.collect::<Vec<_>>().join(","))
-    };
+    let (node, service) = start_with(more, Reply::Echo, "").await;
+    let members =
+        |count: usize| {
+            batch((0..count).map(|id| {
+                format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"eth_chainId\"}}")
+            }))
+        };
     assert_eq!(post(&service, members(3)).await.json().as_array().unwrap().len(), 3);
     let too_long = json!({ "code": -32600, "message": "a batch may have at most 3 calls, not 4" });
     let rejected = |id: Value| json!({ "jsonrpc": "2.0", "id": id, "error": too_long });
@@ -1069,10 +935,7 @@ async fn request_limits_are_enforced() {
 #[tokio::test]
 async fn each_call_of_a_batch_counts_against_the_rate_limit() {
     let node = MockNode::for_reads(Reply::Echo).await;
-    let batch = |count: usize| {
-        let members: Vec<_> = (0..count).map(|id| balance(id, "latest")).collect();
-        format!("[{}]", members.join(","))
-    };
+    let batch = |count: usize| batch((0..count).map(|id| balance(id, "latest")));
     // The errors of a batch over the maximum cost as much.
     for max_batch in [100, 4] {
         let more = format!(
@@ -1173,8 +1036,7 @@ async fn unread_responses_are_limited_by_the_memory_budget() {
     let large = format!("\"NaN Infinity {}\"", "x".repeat(8 * MIB));
     let node = MockNode::for_reads(Reply::RawResult(large.clone())).await;
     let service = start_process("full", &node, "").await;
-    let slot =
-        |id: usize| call(id, "eth_getStorageAt", &json!([ADDRESS, format!("{id:#x}"), "pending"]));
+    let slot = |id: usize| slot(id, "pending");
     let mut readers = Vec::new();
     let mut rejected = 0;
     for id in 0..60 {
@@ -1210,32 +1072,15 @@ async fn unread_responses_are_limited_by_the_memory_budget() {
 
 #[tokio::test]
 async fn node_that_does_not_report_its_chain_gets_no_read() {
-    let methods = Arc::new(Mutex::new(Vec::new()));
-    let handler = {
-        let methods = Arc::clone(&methods);
-        async move |Json(call): Json<Value>| {
-            let method = call["method"].as_str().unwrap().to_owned();
-            let (member, value) = match method.as_str() {
-                "eth_chainId" => ("error", json!({ "code": -32000, "message": "canary" })),
-                "eth_feeHistory" => ("result", fee_history(1000, 3, 30)),
-                _ => ("result", json!("0x1")),
-            };
-            methods.lock().unwrap().push(method);
-            Json(json!({ "jsonrpc": "2.0", "id": call["id"], member: value }))
-        }
-    };
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let unknown = format!("http://{}", listener.local_addr().unwrap());
-    let app = Router::new().fallback(handler);
-    let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-    let service = TestServer::start(&format!(
-        "[chains.ronin]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [\"{unknown}\"]\n"
-    ))
+    let node = MockNode::scripted(2020, |call| match call.method.as_str() {
+        "eth_chainId" => Reply::Error(-32000),
+        "eth_feeHistory" => Reply::Result(fee_history(1000, 3, 30)),
+        _ => Reply::Result(json!("0x1")),
+    })
     .await;
+    let service = TestServer::start(&read_chain(&[&node], "")).await;
     assert_eq!(error(&service, balance(1, "latest")).await, unavailable());
     let counter = "gas_suggestion_upstream_reads_total{chain=\"ronin\",upstream=\"0\",outcome=\"unverified_chain\"}";
     assert_eq!(service.count(counter).await, 1);
-    let methods = methods.lock().unwrap();
-    assert!(!methods.iter().any(|method| method == "eth_getBalance"), "{methods:?}");
-    task.abort();
+    assert_eq!((node.calls("eth_getBalance"), node.chain_checks() > 0), (0, true));
 }

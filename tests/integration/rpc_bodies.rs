@@ -11,10 +11,7 @@ const SMUGGLED: &str = "GET /v1/chains HTTP/1.1\r\nHost: a\r\nX-Request-Id: smug
 
 async fn start() -> (MockNode, TestServer) {
     let node = MockNode::for_reads(Reply::RawResult("\"2020\"".into())).await;
-    let text = format!(
-        "[chains.ronin]\nchain_id = 2020\njson_rpc = true\nblock_time = \"1h\"\nmax_age = \"1day\"\nrpc_urls = [{:?}]\n",
-        node.url()
-    );
+    let text = node.chain("ronin", "json_rpc = true\nblock_time = \"1h\"\nmax_age = \"1day\"");
     let more = "[limits]\nrequests_per_second_per_client = 0\nbody_timeout = \"500ms\"\n";
     let service = TestServer::with_server(more, &text).await;
     (node, service)

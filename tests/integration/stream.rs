@@ -19,19 +19,20 @@ const STREAM: &str = "/v1/a/gas-suggestion/stream";
 const SUGGESTION: &str = "/v1/a/gas-suggestion";
 
 /// Returns the configuration of a chain that is polled every 50 ms.
-fn chain(key: &str, chain_id: u64, node: &MockNode) -> String {
-    format!(
-        "[chains.{key}]\nchain_id = {chain_id}\nrpc_urls = [\"{}\"]\nblock_time = \"50ms\"\n\
-         stall_after = \"0s\"\n",
-        node.url()
-    )
+fn chain(key: &str, node: &MockNode) -> String {
+    node.chain(key, "block_time = \"50ms\"\nstall_after = \"0s\"")
 }
 
-/// Starts a node with this newest block and a service that has polled it.
-async fn start(newest_block: u64) -> (MockNode, TestServer) {
-    let node = MockNode::start(7, Reply::Result(fee_history(newest_block, 3, 40))).await;
-    let service = TestServer::start(&chain("a", 7, &node)).await;
-    service.wait_for(SUGGESTION, |response| response.status == 200).await;
+/// Starts a node at block 1000 and a service that has polled it.
+async fn start() -> (MockNode, TestServer) {
+    start_with("", "").await
+}
+
+/// Like [`start`], with further lines for `[server]` or further sections, and for the chain.
+async fn start_with(server: &str, more: &str) -> (MockNode, TestServer) {
+    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let service = TestServer::with_server(server, &(chain("a", &node) + more)).await;
+    wait_for_block(&service, "1000").await;
     (node, service)
 }
 
@@ -159,7 +160,7 @@ async fn wait_for_streams(service: &TestServer, count: usize) {
 
 #[tokio::test]
 async fn subscriber_receives_the_value_and_each_change_only() {
-    let (node, service) = start(1000).await;
+    let (node, service) = start().await;
     let mut subscriber = Subscriber::open(&service, STREAM, &[]).await;
     let headers = subscriber.response.headers();
     assert_eq!(headers["content-type"], "text/event-stream");
@@ -189,7 +190,7 @@ async fn subscriber_receives_the_value_and_each_change_only() {
 
 #[tokio::test]
 async fn current_last_event_id_suppresses_the_first_event() {
-    let (node, service) = start(1000).await;
+    let (node, service) = start().await;
     let known = current(&service).await;
     let mut subscriber = Subscriber::open(&service, STREAM, &[("last-event-id", &known.id)]).await;
     wait_for_polls(&node, 3).await;
@@ -207,7 +208,7 @@ async fn current_last_event_id_suppresses_the_first_event() {
 #[tokio::test]
 async fn stream_of_a_chain_without_data_opens_and_waits() {
     let node = MockNode::start(7, Reply::Error(-32000)).await;
-    let service = TestServer::start(&chain("a", 7, &node)).await;
+    let service = TestServer::start(&chain("a", &node)).await;
     service.wait_for(SUGGESTION, |response| response.body.contains("no_data")).await;
     let mut subscriber = Subscriber::open(&service, "/v1/7/gas-suggestion/stream", &[]).await;
     assert!(subscriber.no_event_pending().await, "{subscriber:?}");
@@ -219,8 +220,7 @@ async fn stream_of_a_chain_without_data_opens_and_waits() {
 
 #[tokio::test]
 async fn expired_value_is_withheld_until_a_node_confirms_it() {
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
-    let service = TestServer::start(&(chain("a", 7, &node) + "max_age = \"2100ms\"\n")).await;
+    let (node, service) = start_with("", "max_age = \"2100ms\"\n").await;
     let mut early = Subscriber::open(&service, STREAM, &[]).await;
     let first = early.next().await;
     node.set_reply(Reply::Error(-32000));
@@ -247,9 +247,7 @@ async fn listed_status(service: &TestServer) -> Value {
 
 #[tokio::test]
 async fn each_change_of_the_status_is_an_event_that_no_publication_causes() {
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
-    let service = TestServer::start(&(chain("a", 7, &node) + "max_age = \"3s\"\n")).await;
-    wait_for_block(&service, "1000").await;
+    let (node, service) = start_with("", "max_age = \"3s\"\n").await;
     let mut one = Subscriber::open(&service, STREAM, &[]).await;
     let mut all = Subscriber::open(&service, "/v1/gas-suggestions/stream", &[]).await;
     one.next().await;
@@ -281,10 +279,7 @@ async fn each_change_of_the_status_is_an_event_that_no_publication_causes() {
 #[tokio::test]
 async fn a_head_that_stands_is_told_and_its_end_too() {
     let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
-    let text = format!(
-        "[chains.a]\nchain_id = 7\nrpc_urls = [\"{}\"]\nblock_time = \"50ms\"\nstall_after = \"3s\"\n",
-        node.url()
-    );
+    let text = node.chain("a", "block_time = \"50ms\"\nstall_after = \"3s\"");
     let service = TestServer::start(&text).await;
     let mut subscriber = Subscriber::open(&service, STREAM, &[]).await;
     subscriber.next().await;
@@ -311,7 +306,7 @@ async fn a_head_that_stands_is_told_and_its_end_too() {
 
 #[tokio::test]
 async fn the_query_stands_for_the_last_event_id_and_the_header_wins() {
-    let (node, service) = start(1000).await;
+    let (node, service) = start().await;
     let known = current(&service).await;
     let all = "/v1/gas-suggestions/stream";
     for (path, query) in [
@@ -353,7 +348,7 @@ async fn one_stream_carries_all_chains() {
         MockNode::start(8, Reply::Result(fee_history(2000, 3, 40))).await,
     ];
     let [a, b] = &nodes;
-    let service = TestServer::start(&(chain("a", 7, a) + &chain("b", 8, b))).await;
+    let service = TestServer::start(&(chain("a", a) + &chain("b", b))).await;
     service.wait_for("/v1/b/gas-suggestion", |response| response.status == 200).await;
     service.wait_for(SUGGESTION, |response| response.status == 200).await;
     let mut all = Subscriber::open(&service, "/v1/gas-suggestions/stream", &[]).await;
@@ -383,10 +378,8 @@ async fn one_stream_carries_all_chains() {
 
 #[tokio::test]
 async fn max_streams_is_enforced_and_a_closed_stream_frees_a_permit() {
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
     let limits = "[limits]\nrequests_per_second_per_client = 0\nmax_streams = 2\n";
-    let service = TestServer::with_server(limits, &chain("a", 7, &node)).await;
-    wait_for_block(&service, "1000").await;
+    let (_node, service) = start_with(limits, "").await;
     let first = Subscriber::open(&service, STREAM, &[]).await;
     let _second = Subscriber::open(&service, "/v1/gas-suggestions/stream", &[]).await;
     wait_for_streams(&service, 2).await;
@@ -409,10 +402,8 @@ async fn max_streams_is_enforced_and_a_closed_stream_frees_a_permit() {
 
 #[tokio::test]
 async fn proxied_client_streams_are_capped_by_its_connection_limit() {
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
     let more = "trusted_proxies = [\"127.0.0.1/32\"]\n[limits]\nmax_connections_per_client = 2\n";
-    let service = TestServer::with_server(more, &chain("a", 7, &node)).await;
-    wait_for_block(&service, "1000").await;
+    let (_node, service) = start_with(more, "").await;
     let client_headers = [("x-forwarded-for", "192.0.2.1")];
     let first = Subscriber::open(&service, STREAM, &client_headers).await;
     let _second = Subscriber::open(&service, "/v1/gas-suggestions/stream", &client_headers).await;
@@ -428,9 +419,7 @@ async fn proxied_client_streams_are_capped_by_its_connection_limit() {
 
 #[tokio::test]
 async fn stream_that_starts_with_stale_data_sets_x_stale() {
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
-    let service = TestServer::start(&chain("a", 7, &node)).await;
-    wait_for_block(&service, "1000").await;
+    let (node, service) = start().await;
     let fresh = Subscriber::open(&service, STREAM, &[]).await;
     assert!(!fresh.response.headers().contains_key("x-stale"));
     node.set_reply(Reply::Error(-32000));
@@ -447,28 +436,24 @@ async fn service_starts_with_any_write_timeout() {
     for time in ["0s", "1ms", "25days", "1000years"] {
         let limits = format!("[limits]\nwrite_timeout = \"{time}\"\n");
         let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
-        let service = TestServer::with_server(&limits, &chain("a", 7, &node)).await;
+        let service = TestServer::with_server(&limits, &chain("a", &node)).await;
         wait_for_block(&service, "1000").await;
     }
 }
 
 #[tokio::test]
 async fn max_streams_zero_disables_the_limit() {
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
     let limits = "[limits]\nrequests_per_second_per_client = 0\nmax_streams = 0\n";
-    let service = TestServer::with_server(limits, &chain("a", 7, &node)).await;
-    wait_for_block(&service, "1000").await;
+    let (_node, service) = start_with(limits, "").await;
     let mut subscriber = Subscriber::open(&service, STREAM, &[]).await;
     assert_eq!(subscriber.next().await, current(&service).await);
 }
 
 #[tokio::test]
 async fn streams_outlive_request_timeouts() {
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
     let limits = "[limits]\nrequest_timeout = \"100ms\"\n\
                   header_timeout = \"100ms\"\nwrite_timeout = \"100ms\"\nbody_timeout = \"100ms\"\n";
-    let service = TestServer::with_server(limits, &chain("a", 7, &node)).await;
-    wait_for_block(&service, "1000").await;
+    let (node, service) = start_with(limits, "").await;
     let mut subscriber = Subscriber::open(&service, STREAM, &[]).await;
     subscriber.next().await;
     // 40 polls of 50 ms without an event outlast every timeout.
@@ -479,7 +464,7 @@ async fn streams_outlive_request_timeouts() {
 
 #[tokio::test]
 async fn shutdown_ends_streams_cleanly() {
-    let (_node, service) = start(1000).await;
+    let (_node, service) = start().await;
     let mut subscriber = Subscriber::open(&service, STREAM, &[]).await;
     let mut all_chains = Subscriber::open(&service, "/v1/gas-suggestions/stream", &[]).await;
     subscriber.next().await;
@@ -498,7 +483,7 @@ async fn subscriber_during_drain_gets_one_value_then_the_end() {
     let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
     let text = format!(
         "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"20s\"\n{}",
-        chain("a", 7, &node)
+        chain("a", &node)
     );
     let service = TestServer::with_config(&text).await;
     wait_for_block(&service, "1000").await;
@@ -517,7 +502,7 @@ async fn subscriber_during_drain_gets_one_value_then_the_end() {
 
 #[tokio::test]
 async fn idle_stream_sends_keep_alive_comments() {
-    let (node, service) = start(1000).await;
+    let (node, service) = start().await;
     let mut subscriber = Subscriber::open(&service, STREAM, &[]).await;
     subscriber.next().await;
     let began = Instant::now();
@@ -531,7 +516,7 @@ async fn idle_stream_sends_keep_alive_comments() {
 #[tokio::test]
 async fn the_first_event_of_a_waiting_stream_has_the_retry_in_its_block() {
     let node = MockNode::start(7, Reply::Error(-32000)).await;
-    let service = TestServer::start(&chain("a", 7, &node)).await;
+    let service = TestServer::start(&chain("a", &node)).await;
     let mut waiting = RawClient::connect_from(Ipv4Addr::LOCALHOST, service.address()).await;
     waiting.send(get(STREAM, "").replace("HTTP/1.1", "HTTP/1.0")).await;
     let mut received = waiting.read_bytes_until(b"\nretry: ", 1).await;
@@ -550,7 +535,7 @@ async fn the_first_event_of_a_waiting_stream_has_the_retry_in_its_block() {
 
 #[tokio::test]
 async fn stream_routes_handle_errors_head_and_preflight() {
-    let (_node, service) = start(1000).await;
+    let (_node, service) = start().await;
     let unknown = service.get("/v1/none/gas-suggestion/stream").await;
     assert_eq!((unknown.status, &unknown.json()["code"]), (404, &"unknown_chain".into()));
     for path in [STREAM, "/v1/gas-suggestions/stream"] {
@@ -573,7 +558,7 @@ async fn stream_routes_handle_errors_head_and_preflight() {
 
 #[tokio::test]
 async fn http_1_0_client_gets_an_unchunked_stream() {
-    let (node, service) = start(1000).await;
+    let (node, service) = start().await;
     let mut connection = RawClient::connect_from(Ipv4Addr::LOCALHOST, service.address()).await;
     connection.send(get(STREAM, "").replace("HTTP/1.1", "HTTP/1.0")).await;
     let beginning = connection.read_bytes_until(b"\n\n", 1).await;

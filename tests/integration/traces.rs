@@ -17,7 +17,7 @@ const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
 
 fn chain(node: &MockNode) -> String {
-    format!("[chains.a]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [\"{}\"]\n", node.url())
+    node.chain("a", "json_rpc = true")
 }
 
 /// Starts the service with this chain and the environment variables `more`.
@@ -119,10 +119,8 @@ async fn failures_mark_spans_and_trace_ids_reach_problems_and_logs() {
         MockCollector::start().await,
     );
     let config = format!(
-        "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n\
-         [log]\nformat = \"json\"\n[tracing]\notlp_endpoint = \"{}\"\n\
-         [verification]\nurl = \"http://127.0.0.1:9\"\n\
-         [delegation]\nsource = \"api\"\napi_url = \"http://127.0.0.1:9\"\n{}",
+        "[tracing]\notlp_endpoint = \"{}\"\n[verification]\nurl = \"http://127.0.0.1:9\"\n[delegation]\n\
+         source = \"api\"\napi_url = \"http://127.0.0.1:9\"\n{}",
         collector.url(),
         chain(&node)
     );

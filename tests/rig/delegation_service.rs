@@ -1,6 +1,7 @@
 //! The service with a mock delegation API, for tests of delegation look-ups.
 
 use crate::http_message::Message;
+use crate::mock_delegate_api::MockDelegateApi;
 use crate::mock_node::{MockNode, Reply};
 use crate::raw_client::{ConnectionEnd, exchange};
 use crate::test_server::TestServer;
@@ -19,6 +20,13 @@ impl Harness {
     /// Starts the service with this API and source, and `more` lines in `[delegation]`.
     pub(crate) async fn start(api_url: &str, source: &str, more: &str) -> Self {
         Self::with_server("", api_url, source, more).await
+    }
+
+    /// Starts a delegation API too, as the service's.
+    pub(crate) async fn with_api(source: &str, more: &str) -> (MockDelegateApi, Self) {
+        let api = MockDelegateApi::start().await;
+        let harness = Self::start(&api.url(), source, more).await;
+        (api, harness)
     }
 
     /// Like [`start`](Self::start), with the lines `server` in `[server]` or in sections after it.

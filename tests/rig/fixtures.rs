@@ -1,10 +1,13 @@
 //! Recorded data, and configurations for tests.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use gas_suggestion::config::{Chain, Config};
 use gas_suggestion::extras::demo::DemoRecording;
 use gas_suggestion::extras::sections;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 pub(crate) fn path(relative: &str) -> PathBuf {
@@ -14,6 +17,50 @@ pub(crate) fn path(relative: &str) -> PathBuf {
 pub(crate) fn read(relative: &str) -> Vec<u8> {
     let path = path(relative);
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Reads a JSON file.
+pub(crate) fn json<T: DeserializeOwned>(relative: &str) -> T {
+    serde_json::from_slice(&read(relative)).unwrap_or_else(|error| panic!("{relative}: {error}"))
+}
+
+/// Returns the lines of a text in pairs, of which the second begins with `=>`.
+pub(crate) fn pairs(text: &str) -> Vec<(&str, &str)> {
+    let lines: Vec<_> = text.lines().collect();
+    lines
+        .chunks(2)
+        .map(|pair| (pair[0], pair[1].strip_prefix("=>").unwrap().trim_start()))
+        .collect()
+}
+
+/// Bytes in a JSON file: a text whose characters are bytes, bytes and how often they are repeated, or several of these.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Bytes {
+    Text(String),
+    Repeated(Box<Bytes>, usize),
+    Parts(Vec<Bytes>),
+}
+
+impl From<Bytes> for Vec<u8> {
+    fn from(bytes: Bytes) -> Self {
+        match bytes {
+            Bytes::Text(text) => {
+                text.chars().map(|byte| u8::try_from(byte).expect("a byte")).collect()
+            }
+            Bytes::Repeated(bytes, count) => Self::from(*bytes).repeat(count),
+            Bytes::Parts(parts) => parts.into_iter().flat_map(Self::from).collect(),
+        }
+    }
+}
+
+/// Compares `text` with the snapshot of this name. `INSTA_UPDATE=always` writes the snapshot instead.
+pub(crate) fn assert_snapshot(name: &str, text: &str) {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path(path("tests/fixtures/snapshots"));
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!(name, text));
 }
 
 /// Builds a chain with this `[pricing]`, an unreachable RPC URL and no preset.
@@ -48,4 +95,47 @@ pub(crate) fn recorded_history(
         "gasUsedRatio": recording.gas_used_ratio[..count],
         "reward": recording.reward[..count].iter().map(row).collect::<Vec<_>>(),
     })
+}
+
+/// Returns the newest `blocks` of the first `mined` blocks of a fee history.
+pub(crate) fn window(history: &Value, mined: usize, blocks: usize) -> Value {
+    let oldest = mined - blocks;
+    let first = usize::from_str_radix(&history["oldestBlock"].as_str().unwrap()[2..], 16).unwrap();
+    let part = |name: &str, end: usize| json!(history[name].as_array().unwrap()[oldest..end]);
+    json!({
+        "oldestBlock": format!("{:#x}", first + oldest),
+        "baseFeePerGas": part("baseFeePerGas", mined + 1),
+        "gasUsedRatio": part("gasUsedRatio", mined),
+        "reward": part("reward", mined),
+    })
+}
+
+/// Builds the fee history of these blocks, half full, from the base fee and the rewards of each in wei.
+pub(crate) fn computed_history(
+    numbers: RangeInclusive<u64>,
+    base_fee: impl Fn(u64) -> u128,
+    rewards: impl Fn(u64) -> Vec<u128>,
+) -> Value {
+    let hex = |number: u128| format!("{number:#x}");
+    let all = || numbers.clone();
+    json!({
+        "oldestBlock": hex((*numbers.start()).into()),
+        "baseFeePerGas": all().chain([numbers.end() + 1]).map(|it| hex(base_fee(it))).collect::<Vec<_>>(),
+        "gasUsedRatio": all().map(|_| 0.5).collect::<Vec<_>>(),
+        "reward": all().map(|it| rewards(it).into_iter().map(hex).collect()).collect::<Vec<Vec<_>>>(),
+    })
+}
+
+/// Builds the body of a suggestion from the amounts of its base fee and its tips in wei.
+pub(crate) fn suggestion(name: &str, kind: &str, base: u128, [medium, high]: [u128; 2]) -> String {
+    let tier = |tip: u128| {
+        let max_fee = base + tip;
+        format!("{{\"max_priority_fee_per_gas\":\"{tip}\",\"max_fee_per_gas\":\"{max_fee}\"}}")
+    };
+    format!(
+        "{{\"chain_name\":\"{name}\",\"type\":\"{kind}\",\"base_fee_per_gas\":\"{base}\",\
+         \"medium\":{},\"high\":{}}}",
+        tier(medium),
+        tier(high)
+    )
 }

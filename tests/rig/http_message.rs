@@ -126,6 +126,16 @@ impl Message {
         names
     }
 
+    /// Returns the headers, one a line, by name, with `…` for the values of those that vary.
+    pub(crate) fn header_text(&self, varying: &[&str]) -> String {
+        let mut headers: Vec<_> = self.headers.iter().collect();
+        headers.sort_by_key(|(name, _)| name);
+        let shown =
+            |value, name: &String| if varying.contains(&name.as_str()) { "…" } else { value };
+        let lines = headers.iter().map(|(name, value)| format!("{name}: {}", shown(value, name)));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
     pub(crate) fn status(&self) -> u16 {
         self.start_line[9..12].parse().expect("a status line")
     }

@@ -1,10 +1,11 @@
 //! The service as a process whose complete output a test can read.
 
 use std::io::Read;
+use std::net::SocketAddr;
 use std::process::{Child, Stdio};
 use std::time::Instant;
 
-use crate::process::{File, command};
+use crate::process::{FREE_PORTS, File, command};
 use crate::raw_client::TIMEOUT;
 
 /// A running command whose log goes to a file, because a pipe could fill up. Killed when dropped.
@@ -13,30 +14,38 @@ pub(crate) struct LoggedProcess {
     child: Child,
     log: File,
     /// Public and admin address.
-    pub(crate) addresses: [std::net::SocketAddr; 2],
+    pub(crate) addresses: [SocketAddr; 2],
     _config: File,
 }
 
 impl LoggedProcess {
-    /// Starts the service with this configuration, which must set JSON logs. `name` must be unique in the test process.
+    /// Starts the service with this configuration, on free ports and with JSON logs. `name` must be unique in the test
+    /// process.
     pub(crate) fn start(name: &str, config: &str) -> Self {
+        let variables = [&FREE_PORTS[..3], &[("GAS_SERVER__DRAIN_DELAY", "0s")]].concat();
+        Self::with_variables(name, config, &variables)
+    }
+
+    /// Like [`start`](Self::start), with these variables alone.
+    pub(crate) fn with_variables(name: &str, config: &str, variables: &[(&str, &str)]) -> Self {
         let (config, log) = (File::new(name, config), File::new(&format!("{name}-log"), ""));
-        let mut command = command(&["--config", config.path()], &[]);
+        let mut command = command(&["--config", config.path()], variables);
         let to_log = std::fs::File::create(log.path()).unwrap();
         let child = command.stdout(Stdio::piped()).stderr(to_log).spawn().unwrap();
+        let nowhere = SocketAddr::from(([0; 4], 0));
+        let mut process = Self { child, log, addresses: [nowhere; 2], _config: config };
         let deadline = Instant::now() + TIMEOUT;
-        let addresses = loop {
-            let text = log.text();
-            let is_listening = |line: &&str| line.contains("\"listening\"") && line.ends_with('\n');
-            if let Some(line) = text.split_inclusive('\n').find(is_listening) {
-                let entry: serde_json::Value = serde_json::from_str(line).unwrap();
-                break ["address", "admin"]
-                    .map(|key| entry[key].as_str().unwrap().parse().unwrap());
+        loop {
+            let text = process.log();
+            let is_listening = |line: &&str| line.contains("listening") && line.ends_with('\n');
+            let line = text.split_inclusive('\n').find(is_listening).unwrap_or_default();
+            if let [public, admin, ..] = addresses(line)[..] {
+                process.addresses = [public, admin];
+                return process;
             }
             assert!(Instant::now() < deadline, "the service does not listen: {text}");
             std::thread::yield_now();
-        };
-        Self { child, log, addresses, _config: config }
+        }
     }
 
     /// Returns the log so far.
@@ -67,6 +76,13 @@ impl Drop for LoggedProcess {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Returns the socket addresses in a line.
+fn addresses(line: &str) -> Vec<SocketAddr> {
+    let is_part = |character: char| character.is_ascii_digit() || ".:".contains(character);
+    let words = line.split(|character| !is_part(character));
+    words.filter_map(|word| word.parse().ok()).collect()
 }
 
 /// Fails if `text`, described by `what`, contains one of the `secrets`, which are in lower case.

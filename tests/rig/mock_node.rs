@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{Method, StatusCode};
+use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -17,6 +17,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
+use crate::fixtures;
 use crate::raw_client::TIMEOUT;
 use crate::test_server::TestServer;
 
@@ -49,9 +50,11 @@ struct NodeState {
     syncing_reply: Reply,
     /// Replies to the next reads. The last one is repeated. `None`: reads are unexpected.
     read_replies: Option<VecDeque<Reply>>,
+    /// True if `poll_reply` is the reply to every call.
+    is_scripted: bool,
     /// Requests of any kind until the node returns 429. `None`: no limit.
     quota: Option<usize>,
-    /// Calls of polls and checks of the chain id.
+    /// Calls of polls and checks of the chain id; all calls of a scripted node.
     polls: Vec<Call>,
     /// Number of requests of the newest header.
     header_reads: usize,
@@ -89,28 +92,42 @@ pub(crate) enum Reply {
     Redirect(String),
     /// No response; the connection stays open.
     NoResponse,
-    /// A result computed for each call.
-    Computed(ComputeResult),
+    /// A reply computed for each call.
+    Script(Script),
+    /// A result once the semaphore has a permit.
+    OnceReleased(Arc<Semaphore>, Value),
+    /// A reply with a further header.
+    WithHeader(&'static str, &'static str, Box<Reply>),
     /// The parameters as the result.
     Echo,
     /// A reply per method. Any other method fails the test.
     PerMethod(Vec<(&'static str, Reply)>),
 }
 
-/// Function from the number of reward columns to a result.
+/// Function from a call to its reply.
 #[derive(Clone)]
-pub(crate) struct ComputeResult(Arc<dyn Fn(usize) -> Value + Send + Sync>);
+pub(crate) struct Script(Arc<dyn Fn(&Call) -> Reply + Send + Sync>);
 
 impl Reply {
+    pub(crate) fn script(script: impl Fn(&Call) -> Self + Send + Sync + 'static) -> Self {
+        Self::Script(Script(Arc::new(script)))
+    }
+
     /// Builds a reply whose result is computed for each call from its number of reward columns.
     pub(crate) fn computed(compute: impl Fn(usize) -> Value + Send + Sync + 'static) -> Self {
-        Self::Computed(ComputeResult(Arc::new(compute)))
+        Self::script(move |call| {
+            Self::Result(compute(call.params()[2].as_array().map_or(0, Vec::len)))
+        })
+    }
+
+    pub(crate) fn with_header(self, name: &'static str, value: &'static str) -> Self {
+        Self::WithHeader(name, value, Box::new(self))
     }
 }
 
-impl fmt::Debug for ComputeResult {
+impl fmt::Debug for Script {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("ComputeResult")
+        out.write_str("Script")
     }
 }
 
@@ -121,13 +138,20 @@ pub(crate) struct Read {
     pub(crate) params: String,
 }
 
+/// A received call.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Call {
+pub(crate) struct Call {
     jsonrpc: String,
     id: u64,
-    method: String,
+    pub(crate) method: String,
     params: Box<RawValue>,
+}
+
+impl Call {
+    pub(crate) fn params(&self) -> Value {
+        serde_json::from_str(self.params.get()).unwrap()
+    }
 }
 
 impl MockNode {
@@ -151,6 +175,17 @@ impl MockNode {
         Self::bind(Some(2020), json!([60]), polls, Some(VecDeque::from([reply]))).await
     }
 
+    /// Starts a node of `chain_id` that replies to each call with what `script` returns. It accepts all calls, and counts
+    /// them as [`calls`](Self::calls).
+    pub(crate) async fn scripted(
+        chain_id: u64,
+        script: impl Fn(&Call) -> Reply + Send + Sync + 'static,
+    ) -> Self {
+        let node = Self::bind(Some(chain_id), json!([]), Reply::script(script), None).await;
+        node.state().is_scripted = true;
+        node
+    }
+
     async fn bind(
         chain_id: Option<u64>,
         percentiles: Value,
@@ -166,6 +201,7 @@ impl MockNode {
             header_reply: Reply::computed(|_| young_header()),
             syncing_reply: Reply::Error(-32601),
             read_replies,
+            is_scripted: false,
             quota: None,
             polls: Vec::new(),
             header_reads: 0,
@@ -187,6 +223,12 @@ impl MockNode {
 
     pub(crate) fn url(&self) -> String {
         format!("http://{}/rpc", self.address)
+    }
+
+    /// Returns the configuration of the chain `key` at this node, with `more` lines.
+    pub(crate) fn chain(&self, key: &str, more: &str) -> String {
+        let id = self.state().chain_id.expect("a node of one chain");
+        format!("[chains.{key}]\nchain_id = {id}\nrpc_urls = [{:?}]\n{more}\n", self.url())
     }
 
     /// Sets the reply to polls.
@@ -319,7 +361,11 @@ impl NodeState {
 
     /// Checks a call and records it. Returns the reply to a poll; `None`: the call is a read.
     fn receive(&mut self, call: &Call, path_chain_id: Option<u64>) -> Option<Reply> {
-        let params: Value = serde_json::from_str(call.params.get()).unwrap();
+        if self.is_scripted {
+            self.polls.push(call.clone());
+            return Some(self.poll_reply.clone());
+        }
+        let params = call.params();
         if call.method == "eth_getBlockByNumber" && params == json!(["latest", false]) {
             self.header_reads += 1;
             return Some(self.header_reply.clone());
@@ -428,6 +474,7 @@ async fn respond(call: &Call, reply: Reply) -> Response {
     let error =
         |code: i64| envelope("error", &json!({ "code": code, "message": "no" }).to_string());
     let reply = match reply {
+        Reply::Script(Script(script)) => script(call),
         Reply::PerMethod(replies) => {
             let found = replies.into_iter().find(|(name, _)| *name == call.method);
             found.unwrap_or_else(|| panic!("no reply to {}", call.method)).1
@@ -448,8 +495,7 @@ async fn respond(call: &Call, reply: Reply) -> Response {
             envelope("result", &result.to_string())
         }
         Reply::YoungChain(blocks) => {
-            let params: Value = serde_json::from_str(call.params.get()).unwrap();
-            if params[0] == json!(format!("{blocks:#x}")) {
+            if call.params()[0] == json!(format!("{blocks:#x}")) {
                 envelope("result", &short_fee_history(blocks).to_string())
             } else {
                 error(-32602)
@@ -466,12 +512,17 @@ async fn respond(call: &Call, reply: Reply) -> Response {
             (StatusCode::TEMPORARY_REDIRECT, [("location", url)]).into_response()
         }
         Reply::NoResponse => std::future::pending().await,
-        Reply::Computed(ComputeResult(compute)) => {
-            let params: Value = serde_json::from_str(call.params.get()).unwrap();
-            envelope("result", &compute(params[2].as_array().map_or(0, Vec::len)).to_string())
+        Reply::OnceReleased(permits, result) => {
+            let _permit = permits.acquire().await.unwrap();
+            envelope("result", &result.to_string())
+        }
+        Reply::WithHeader(name, value, reply) => {
+            let mut response = Box::pin(respond(call, *reply)).await;
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
+            response
         }
         Reply::Echo => envelope("result", call.params.get()),
-        Reply::PerMethod(_) => unreachable!("a reply per method cannot be nested"),
+        Reply::PerMethod(_) | Reply::Script(_) => unreachable!("such replies are not nested"),
     }
 }
 
@@ -495,7 +546,7 @@ fn short_fee_history(blocks: u64) -> Value {
 
 /// Returns the number of blocks that a call requests, in either form.
 fn requested_count(call: &Call) -> usize {
-    let params: Value = serde_json::from_str(call.params.get()).unwrap();
+    let params = call.params();
     let hex = |text: &str| usize::from_str_radix(text.trim_start_matches("0x"), 16).unwrap();
     params[0].as_str().map_or_else(|| usize::try_from(params[0].as_u64().unwrap()).unwrap(), hex)
 }
@@ -517,13 +568,9 @@ fn newest_blocks(history: &Value, count: usize) -> Value {
 
 /// Builds 20 equal blocks up to `newest` with this base fee and reward in gwei. The next base fee is the same.
 pub(crate) fn fee_history(newest: u64, base_fee_gwei: u64, reward_gwei: u64) -> Value {
-    let wei = |gwei: u64| format!("{:#x}", gwei * 1_000_000_000);
-    json!({
-        "oldestBlock": format!("{:#x}", newest - 19),
-        "baseFeePerGas": vec![wei(base_fee_gwei); 21],
-        "gasUsedRatio": vec![0.5; 20],
-        "reward": vec![vec![wei(reward_gwei)]; 20],
-    })
+    let wei = |gwei: u64| u128::from(gwei) * 1_000_000_000;
+    let rewards = |_| vec![wei(reward_gwei)];
+    fixtures::computed_history(newest - 19..=newest, |_| wei(base_fee_gwei), rewards)
 }
 
 /// Returns a header that was mined now.
@@ -547,7 +594,8 @@ pub(crate) fn read_chain(nodes: &[&MockNode], more: &str) -> String {
         if is_set("block_time =") { "" } else { "block_time = \"1h\"\nmax_age = \"1day\"\n" };
     let flashblocks = if is_set("flashblock_time =") { "" } else { "flashblock_time = \"0s\"\n" };
     format!(
-        "[chains.ronin]\nchain_id = 2020\njson_rpc = true\nchain_parameters = \"off\"\nrpc_urls = {urls:?}\n{block_time}{flashblocks}{more}\n"
+        "[chains.ronin]\nchain_id = 2020\njson_rpc = true\nchain_parameters = \"off\"\n\
+         rpc_urls = {urls:?}\n{block_time}{flashblocks}{more}\n"
     )
 }
 

@@ -4,13 +4,16 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use serde::{Deserialize, Deserializer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
+use crate::fixtures::Bytes;
 use crate::http_message::{Kind, Message};
 use crate::raw_client::TIMEOUT;
+
 /// An upstream on a free loopback port. Stopped when dropped.
 #[derive(Debug)]
 pub(crate) struct MockUpstream {
@@ -28,7 +31,7 @@ struct Shared {
 }
 
 /// A step of the script of a connection. After the last step, the upstream reads until the peer closes.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
 pub(crate) enum Step {
     /// Reads the request headers.
     ReadHeaders,
@@ -37,15 +40,19 @@ pub(crate) enum Step {
     /// Waits for [`MockUpstream::release`].
     Wait,
     /// Writes these bytes.
-    Write(Vec<u8>),
-    /// Writes one byte per interval.
-    Drip(Duration, Vec<u8>),
+    Write(#[serde(deserialize_with = "bytes")] Vec<u8>),
+    /// Writes one byte per interval, in milliseconds.
+    Drip(u64, #[serde(deserialize_with = "bytes")] Vec<u8>),
     /// Writes these bytes every 2 ms until the write fails.
-    WriteForever(Vec<u8>),
+    WriteForever(#[serde(deserialize_with = "bytes")] Vec<u8>),
     /// Closes the connection, even with unread data.
     Close,
     /// Resets the connection.
     Reset,
+}
+
+fn bytes<'a, D: Deserializer<'a>>(text: D) -> Result<Vec<u8>, D::Error> {
+    Ok(Bytes::deserialize(text)?.into())
 }
 
 /// Data received on a connection so far.
@@ -203,7 +210,7 @@ impl ScriptedConnection {
                     true
                 }
                 Step::Write(bytes) => self.stream.write_all(&bytes).await.is_ok(),
-                Step::Drip(pause, bytes) => self.drip(pause, &bytes).await,
+                Step::Drip(pause, bytes) => self.drip(Duration::from_millis(pause), &bytes).await,
                 Step::WriteForever(bytes) => self.repeat(&bytes).await,
                 Step::Close => return,
                 Step::Reset => return self.stream.set_zero_linger().unwrap(),

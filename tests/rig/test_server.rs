@@ -174,6 +174,27 @@ impl Response {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
+    /// Returns the status, the headers and a line per member of the body. The values of headers and members that vary are
+    /// shown as `…`.
+    pub(crate) fn text(&self, varying: &[&str]) -> String {
+        let varying = [&["date", "x-request-id"], varying].concat();
+        let show = |name: &str, value: &str| {
+            if varying.contains(&name) { format!("{name}: …") } else { value.to_owned() }
+        };
+        let mut headers: Vec<_> = self.headers.iter().collect();
+        headers.sort_by_key(|(name, _)| name.as_str());
+        let headers = headers.into_iter().map(|(name, value)| {
+            show(name.as_str(), &format!("{name}: {}", value.to_str().unwrap()))
+        });
+        let body = self.body.replace(",\"", ",\n\"");
+        let members = body.lines().map(|line| {
+            let name = line.rsplit_once("\":").map_or("", |(name, _)| name);
+            show(name.rsplit('"').next().unwrap(), line)
+        });
+        let lines = [self.status.to_string()].into_iter().chain(headers).chain(members);
+        lines.collect::<Vec<_>>().join("\n")
+    }
+
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }

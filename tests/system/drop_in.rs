@@ -40,7 +40,7 @@ fn window() -> Value {
 impl Setup {
     async fn start() -> Self {
         let polled = MockNode::start(2020, Reply::Result(window())).await;
-        let chain = format!("[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"{}\"]\n", polled.url());
+        let chain = polled.chain("ronin", "");
         let service = TestServer::start(&chain).await;
         service.wait_for("/v1/ronin/gas-suggestion", |response| response.status == 200).await;
         let node = Anvil::start(0, &["--gas-price", "7000000000"]);

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::http_client;
+use crate::http_message::{Kind, Message};
 
 /// A proxy on a free loopback port. It stops when it is dropped.
 #[derive(Debug)]
@@ -344,24 +345,15 @@ impl Connection {
     /// Reads the next call. `None`: the peer has closed the connection or does not speak HTTP.
     async fn read_call(&mut self, buffer: &mut Vec<u8>) -> Option<Call> {
         loop {
-            if let Some(end) = find(buffer, b"\r\n\r\n") {
-                let head = String::from_utf8(buffer[..end].to_vec()).ok()?;
-                let mut lines = head.lines();
-                let path = lines.next()?.strip_prefix("POST ")?.strip_suffix(" HTTP/1.1")?;
-                let length = lines.find_map(|line| {
-                    let (name, value) = line.split_once(": ")?;
-                    name.eq_ignore_ascii_case("content-length").then_some(value)
-                });
-                let length: usize = length?.parse().ok()?;
-                let start = end + 4;
-                let end = start + length;
-                if buffer.len() >= end {
-                    let json = serde_json::from_slice(&buffer[start..end]).unwrap_or_default();
-                    buffer.drain(..end);
-                    return Some(Call { path: path.into(), json });
-                }
-            } else if !buffer.is_empty() && !buffer.starts_with(b"P") {
+            // A client that begins with another byte speaks TLS.
+            if !buffer.is_empty() && !buffer.starts_with(b"P") {
                 return None;
+            }
+            if let Some((request, length)) = Message::parse_first(Kind::Request, buffer) {
+                buffer.drain(..length);
+                let path = request.start_line.strip_prefix("POST ")?.strip_suffix(" HTTP/1.1")?;
+                let json = serde_json::from_slice(&request.body).unwrap_or_default();
+                return Some(Call { path: path.into(), json });
             }
             if self.stream.read_buf(buffer).await.ok()? == 0 {
                 return None;
@@ -455,10 +447,6 @@ fn head(reply: &Reply, declared: usize) -> Vec<u8> {
         head.extend([name, ": ", value, "\r\n"]);
     }
     (head + "\r\n").into_bytes()
-}
-
-fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    haystack.windows(needle.len()).position(|window| window == needle)
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {

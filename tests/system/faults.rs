@@ -267,45 +267,44 @@ async fn check_failover(
     harness.finish().await;
 }
 
+fn scenario(row: u8, name: &str, expectation: Expectation) -> Scenario {
+    Scenario { row, name: name.into(), settings: ChainSettings::default(), expectation }
+}
+
+fn rejected(row: u8, name: &str, reason: &'static str, fault: Fault) -> Scenario {
+    let (scope, onset, gap, rest) = (Scope::FeeHistory, None, None, Duration::ZERO);
+    let rejected = Rejected { reason, fault, scope, onset, gap, rest };
+    scenario(row, name, Expectation::Rejected(rejected))
+}
+
+/// Builds a scenario in which the service rejects the reply and pauses calls to the node: at least `gap` between calls,
+/// and at most `rest` after the fault.
+fn backed_off(
+    row: u8,
+    name: &str,
+    reason: &'static str,
+    fault: Fault,
+    [gap, rest]: [Duration; 2],
+) -> Scenario {
+    let (scope, gap) = (Scope::FeeHistory, Some(("eth_feeHistory", gap)));
+    let rejected = Rejected { reason, fault, scope, onset: None, gap, rest };
+    scenario(row, name, Expectation::Rejected(rejected))
+}
+
+fn accepted(row: u8, name: &str, fault: Fault, window: fn(u64) -> Window) -> Scenario {
+    scenario(row, name, Expectation::Accepted { fault, window, market: |_| {} })
+}
+
+fn failed_over(row: u8, name: &str, reason: &'static str, fault: Fault) -> Scenario {
+    let expectation = Expectation::FailedOver { reason, fault, scope: Scope::FeeHistory };
+    scenario(row, &format!("{name}, with a second URL"), expectation)
+}
+
+fn custom_check(row: u8, name: &str, check: CustomCheck) -> Scenario {
+    scenario(row, name, Expectation::Custom(check))
+}
+
 impl Scenario {
-    fn new(row: u8, name: &str, expectation: Expectation) -> Self {
-        Self { row, name: name.into(), settings: ChainSettings::default(), expectation }
-    }
-
-    fn rejected(row: u8, name: &str, reason: &'static str, fault: Fault) -> Self {
-        let (scope, onset, gap, rest) = (Scope::FeeHistory, None, None, Duration::ZERO);
-        let rejected = Rejected { reason, fault, scope, onset, gap, rest };
-        Self::new(row, name, Expectation::Rejected(rejected))
-    }
-
-    /// Builds a scenario in which the service rejects the reply and pauses calls to the node: at least `gap` between
-    /// calls, and at most `rest` after the fault.
-    fn backed_off(
-        row: u8,
-        name: &str,
-        reason: &'static str,
-        fault: Fault,
-        [gap, rest]: [Duration; 2],
-    ) -> Self {
-        let (scope, onset) = (Scope::FeeHistory, None);
-        let gap = Some(("eth_feeHistory", gap));
-        let rejected = Rejected { reason, fault, scope, onset, gap, rest };
-        Self::new(row, name, Expectation::Rejected(rejected))
-    }
-
-    fn accepted(row: u8, name: &str, fault: Fault, window: fn(u64) -> Window) -> Self {
-        Self::new(row, name, Expectation::Accepted { fault, window, market: |_| {} })
-    }
-
-    fn failed_over(row: u8, name: &str, reason: &'static str, fault: Fault) -> Self {
-        let name = format!("{name}, with a second URL");
-        Self::new(row, &name, Expectation::FailedOver { reason, fault, scope: Scope::FeeHistory })
-    }
-
-    fn custom_check(row: u8, name: &str, check: CustomCheck) -> Self {
-        Self::new(row, name, Expectation::Custom(check))
-    }
-
     /// Sets the check of `/fee-market` during the fault.
     fn with_market(mut self, check: fn(&Value)) -> Self {
         let Expectation::Accepted { market, .. } = &mut self.expectation else {
@@ -358,24 +357,30 @@ fn scenarios() -> Vec<Scenario> {
     tables.into_iter().flatten().collect()
 }
 
-/// Returns a fault that replaces a member of the result, or removes it if `value` is `None`.
-fn member(name: &'static str, value: Option<Value>) -> Fault {
-    Fault::result(move |result| {
-        let members = result.as_object_mut().unwrap();
-        match &value {
-            Some(value) => drop(members.insert(name.into(), value.clone())),
-            None => drop(members.remove(name)),
-        }
-    })
+/// Returns a fault that replaces a member of the result.
+fn set(name: &'static str, value: impl Into<Value>) -> Fault {
+    let value = value.into();
+    Fault::result(move |result| result[name] = value.clone())
+}
+
+/// Returns a fault that removes a member of the result.
+fn unset(name: &'static str) -> Fault {
+    Fault::result(move |result| drop(result.as_object_mut().unwrap().remove(name)))
 }
 
 /// Returns a fault that replaces elements of an array in the result.
-fn elements(name: &'static str, indices: &'static [usize], value: Value) -> Fault {
+fn elements(name: &'static str, indices: &'static [usize], value: impl Into<Value>) -> Fault {
+    let value = value.into();
     Fault::result(move |result| {
         for index in indices {
             result[name][*index] = value.clone();
         }
     })
+}
+
+/// Returns a fault that replaces the elements at index 4 and 19.
+fn two(name: &'static str, value: impl Into<Value>) -> Fault {
+    elements(name, &[4, 19], value)
 }
 
 fn no_tips(newest: u64) -> Window {
@@ -397,7 +402,10 @@ fn without_two_tips_in_both_columns(newest: u64) -> Window {
     Window { high_tips: Some(high_tips), ..without_two_tips(newest) }
 }
 
-const TWO_BLOCKS: &[usize] = &[4, 19];
+const BASE: &str = "baseFeePerGas";
+const NULL: Value = Value::Null;
+const FEES: &[&str] = &[BASE, "reward"];
+const ALL: &[&str] = &["oldestBlock", BASE, "reward"];
 
 fn rewards() -> Vec<Scenario> {
     let has_no_reward = |market: &Value| {
@@ -407,74 +415,40 @@ fn rewards() -> Vec<Scenario> {
     let is_average = |market: &Value| {
         assert_eq!(market["floors_applied"], json!({ "base_fee": false, "priority_fee": false }));
     };
-    let zeros = || member("reward", Some(json!(vec![["0x0"]; 20])));
+    let in_both = without_two_tips_in_both_columns;
+    let zeros = || set("reward", json!(vec![["0x0"]; 20]));
     let none = |newest| Window { tips: vec![0; 20], ..Window::ending_with(newest) };
+    let no_floor =
+        |newest| Window { tips: vec![0; 20], tip_floor: 0, ..Window::ending_with(newest) };
     vec![
-        Scenario::accepted(1, "no reward", member("reward", None), no_tips)
+        accepted(1, "no reward", unset("reward"), no_tips).with_market(has_no_reward),
+        accepted(1, "a null reward", set("reward", NULL), no_tips).with_market(has_no_reward),
+        accepted(1, "an empty reward", set("reward", json!([])), no_tips)
             .with_market(has_no_reward),
-        Scenario::accepted(1, "a null reward", member("reward", Some(Value::Null)), no_tips)
-            .with_market(has_no_reward),
-        Scenario::accepted(1, "an empty reward", member("reward", Some(json!([]))), no_tips)
-            .with_market(has_no_reward),
-        Scenario::rejected(1, "no reward and no floor", "no_rewards", member("reward", None))
+        rejected(1, "no reward and no floor", "no_rewards", unset("reward"))
             .with_config(NO_TIP_FLOOR),
-        Scenario::failed_over(1, "no reward and no floor", "no_rewards", member("reward", None))
+        failed_over(1, "no reward and no floor", "no_rewards", unset("reward"))
             .with_config(NO_TIP_FLOOR),
-        Scenario::accepted(
-            2,
-            "null rows",
-            elements("reward", TWO_BLOCKS, Value::Null),
-            without_two_tips,
-        )
-        .with_market(is_average),
-        Scenario::accepted(
-            2,
-            "rows with a null",
-            elements("reward", TWO_BLOCKS, json!([null])),
-            without_two_tips,
-        )
-        .with_market(is_average),
-        Scenario::accepted(
-            2,
-            "rows with a null at the second percentile",
-            elements("reward", TWO_BLOCKS, json!(["0x1", null])),
-            without_two_tips_in_both_columns,
-        )
-        .with_two_percentiles(),
-        Scenario::accepted(
-            3,
-            "empty rows",
-            elements("reward", TWO_BLOCKS, json!([])),
-            without_two_tips,
-        ),
-        Scenario::accepted(
-            3,
-            "nothing but empty rows",
-            member("reward", Some(json!(vec![json!([]); 20]))),
-            no_tips,
-        )
-        .with_market(has_no_reward),
-        Scenario::accepted(
-            3,
-            "rows with one of two percentiles",
-            elements("reward", TWO_BLOCKS, json!(["0x1"])),
-            without_two_tips_in_both_columns,
-        )
-        .with_two_percentiles(),
-        Scenario::accepted(4, "nothing but zeros", zeros(), none).with_market(|market| {
+        accepted(2, "null rows", two("reward", NULL), without_two_tips).with_market(is_average),
+        accepted(2, "rows with a null", two("reward", json!([null])), without_two_tips)
+            .with_market(is_average),
+        accepted(2, "rows with a second null", two("reward", json!(["0x1", null])), in_both)
+            .with_two_percentiles(),
+        accepted(3, "empty rows", two("reward", json!([])), without_two_tips),
+        accepted(3, "nothing but empty rows", set("reward", json!(vec![json!([]); 20])), no_tips)
+            .with_market(has_no_reward),
+        accepted(3, "rows with one of two percentiles", two("reward", json!(["0x1"])), in_both)
+            .with_two_percentiles(),
+        accepted(4, "nothing but zeros", zeros(), none).with_market(|market| {
             assert_eq!(market["average_reward_per_gas"], json!(["0"]));
             assert_eq!(market["floors_applied"]["priority_fee"], true);
         }),
-        Scenario::accepted(4, "nothing but zeros and no floor", zeros(), |newest| Window {
-            tips: vec![0; 20],
-            tip_floor: 0,
-            ..Window::ending_with(newest)
-        })
-        .with_config(NO_TIP_FLOOR)
-        .with_market(|market| {
-            assert_eq!(market["average_reward_per_gas"], json!(["0"]));
-            assert_eq!(market["floors_applied"]["priority_fee"], false);
-        }),
+        accepted(4, "nothing but zeros and no floor", zeros(), no_floor)
+            .with_config(NO_TIP_FLOOR)
+            .with_market(|market| {
+                assert_eq!(market["average_reward_per_gas"], json!(["0"]));
+                assert_eq!(market["floors_applied"]["priority_fee"], false);
+            }),
     ]
 }
 
@@ -491,68 +465,46 @@ fn blocks() -> Vec<Scenario> {
             *result = longer_history(newest_of(result), blocks, columns);
         })
     };
+    let no_next = Fault::result(|result| drop(result[BASE].as_array_mut().unwrap().pop()));
+    let misspelt = Fault::result(|result| {
+        let oldest = result["oldestBlock"].take();
+        result["oldestblock"] = oldest.clone();
+        result["oldest_block"] = oldest;
+        drop(result.as_object_mut().unwrap().remove("oldestBlock"));
+    });
+    let hash = set("oldestBlock", format!("0x{}", "a7".repeat(32)));
+    let last_number = set("oldestBlock", quantity(u64::MAX.into()));
     let has_twenty = |market: &Value| assert_eq!(market["window"]["blocks"], 20);
     vec![
-        Scenario::accepted(5, "3 blocks of 20", window_of(3, 1), |newest| last(3, newest))
+        accepted(5, "3 blocks of 20", window_of(3, 1), |newest| last(3, newest))
             .with_market(|market| assert_eq!(market["window"]["blocks"], 3)),
-        Scenario::accepted(5, "1 block of 20", window_of(1, 1), |newest| last(1, newest))
+        accepted(5, "1 block of 20", window_of(1, 1), |newest| last(1, newest))
             .with_market(|market| assert_eq!(market["window"]["blocks"], 1)),
-        Scenario::accepted(
-            6,
-            "as many base fees as blocks",
-            Fault::result(|result| drop(result["baseFeePerGas"].as_array_mut().unwrap().pop())),
-            Window::ending_with,
-        )
-        .with_market(|market| {
-            assert_eq!(market["next_base_fee_per_gas"], Value::Null);
-            assert_eq!(market["window"]["blocks"], 20);
-        }),
-        Scenario::accepted(36, "61 blocks", window_of(61, 1), Window::ending_with)
+        accepted(6, "as many base fees as blocks", no_next, Window::ending_with).with_market(
+            |market| {
+                assert_eq!(market["next_base_fee_per_gas"], NULL);
+                assert_eq!(market["window"]["blocks"], 20);
+            },
+        ),
+        accepted(36, "61 blocks", window_of(61, 1), Window::ending_with).with_market(has_twenty),
+        accepted(36, "3 columns", window_of(20, 3), Window::ending_with).with_market(has_twenty),
+        accepted(36, "61 blocks of 3 columns", window_of(61, 3), Window::with_two_percentiles)
+            .with_two_percentiles()
             .with_market(has_twenty),
-        Scenario::accepted(36, "3 columns", window_of(20, 3), Window::ending_with)
-            .with_market(has_twenty),
-        Scenario::accepted(
-            36,
-            "61 blocks of 3 columns",
-            window_of(61, 3),
-            Window::with_two_percentiles,
-        )
-        .with_two_percentiles()
-        .with_market(has_twenty),
-        Scenario::rejected(13, "no oldest block", "bad_oldest_block", member("oldestBlock", None)),
-        Scenario::failed_over(
+        rejected(13, "no oldest block", "bad_oldest_block", unset("oldestBlock")),
+        failed_over(13, "no oldest block", "bad_oldest_block", unset("oldestBlock")),
+        rejected(13, "a misspelt oldest block", "bad_oldest_block", misspelt),
+        rejected(13, "a hash as the oldest block", "bad_oldest_block", hash),
+        rejected(
             13,
-            "no oldest block",
+            "an oldest block with no number for the newest",
             "bad_oldest_block",
-            member("oldestBlock", None),
+            last_number,
         ),
-        Scenario::rejected(
-            13,
-            "a misspelt oldest block",
-            "bad_oldest_block",
-            Fault::result(|result| {
-                let oldest = result["oldestBlock"].take();
-                result["oldestblock"] = oldest.clone();
-                result["oldest_block"] = oldest;
-                drop(result.as_object_mut().unwrap().remove("oldestBlock"));
-            }),
-        ),
-        Scenario::rejected(
-            13,
-            "a hash as the oldest block",
-            "bad_oldest_block",
-            member("oldestBlock", Some(format!("0x{}", "a7".repeat(32)).into())),
-        ),
-        Scenario::rejected(
-            13,
-            "an oldest block that leaves no number for the newest",
-            "bad_oldest_block",
-            member("oldestBlock", Some(quantity(u64::MAX.into()))),
-        ),
-        Scenario::accepted(
+        accepted(
             19,
             "a reorg at one height",
-            Fault::result(|result| *result = doubled(result)),
+            each(FEES, |amount| quantity(2 * amount)),
             |newest| {
                 let double = |amounts: &[u128]| amounts.iter().map(|amount| 2 * amount).collect();
                 let Window { base_fees, tips, .. } = Window::ending_with(newest);
@@ -564,162 +516,85 @@ fn blocks() -> Vec<Scenario> {
     ]
 }
 
-/// Doubles all fees of a result.
-fn doubled(result: &Value) -> Value {
-    let double = |quantity: &Value| {
-        let digits = quantity.as_str().unwrap().strip_prefix("0x").unwrap();
-        chain_model::quantity(2 * u128::from_str_radix(digits, 16).unwrap())
-    };
-    let convert_all =
-        |array: &Value| array.as_array().unwrap().iter().map(double).collect::<Value>();
-    let mut result = result.clone();
-    result["baseFeePerGas"] = convert_all(&result["baseFeePerGas"]);
-    result["reward"] = result["reward"].as_array().unwrap().iter().map(convert_all).collect();
-    result
+/// Converts a quantity, or those of an array.
+fn convert(value: &Value, conversion: fn(u128) -> Value) -> Value {
+    match value {
+        Value::Array(all) => all.iter().map(|value| convert(value, conversion)).collect(),
+        value => {
+            let digits = value.as_str().unwrap().strip_prefix("0x").unwrap();
+            conversion(u128::from_str_radix(digits, 16).unwrap())
+        }
+    }
+}
+
+/// Returns a fault that converts the quantities of these members.
+fn each(members: &'static [&'static str], conversion: fn(u128) -> Value) -> Fault {
+    Fault::result(move |result| {
+        for member in members {
+            result[*member] = convert(&result[*member], conversion);
+        }
+    })
 }
 
 fn base_fees() -> Vec<Scenario> {
-    let all = |amount: Value| member("baseFeePerGas", Some(json!(vec![amount; 21])));
-    let too_large = || Value::from(format!("0x1{}", "0".repeat(32)));
-    let large_amount = 10_u128.pow(21);
+    const LARGE: u128 = 10_u128.pow(21);
+
+    let all = |amount: Value| set(BASE, json!(vec![amount; 21]));
+    let legacy = |newest| Window { is_legacy: true, ..Window::ending_with(newest) };
+    let free = |newest| Window { base_fees: vec![0; 20], ..Window::ending_with(newest) };
+    let large = Fault::result(|result| {
+        result[BASE] = json!(vec![quantity(LARGE); 21]);
+        result["reward"] = json!(vec![[quantity(3 * LARGE)]; 20]);
+    });
+    let over_64_bits = |newest| Window {
+        base_fees: vec![LARGE; 20],
+        tips: vec![3 * LARGE; 20],
+        ..Window::ending_with(newest)
+    };
+    let too_large = format!("0x1{}", "0".repeat(32));
+    let reward = elements("reward", &[7], json!([too_large]));
+    let base_fee = elements(BASE, &[7], too_large);
+    let leap = elements(BASE, &[7], quantity(10_u128.pow(15)));
     vec![
-        Scenario::rejected(
-            7,
-            "no base fee",
-            "no_base_fees",
-            member("baseFeePerGas", Some(json!([]))),
-        ),
-        Scenario::failed_over(
-            7,
-            "no base fee",
-            "no_base_fees",
-            member("baseFeePerGas", Some(json!([]))),
-        ),
-        Scenario::rejected(
-            7,
-            "null base fees",
-            "no_base_fees",
-            member("baseFeePerGas", Some(Value::Null)),
-        ),
-        Scenario::rejected(7, "missing base fees", "no_base_fees", member("baseFeePerGas", None)),
-        Scenario::rejected(
-            8,
-            "a null among the base fees",
-            "bad_base_fee",
-            elements("baseFeePerGas", TWO_BLOCKS, Value::Null),
-        ),
-        Scenario::rejected(
-            8,
-            "a null as the next base fee",
-            "bad_base_fee",
-            elements("baseFeePerGas", &[20], Value::Null),
-        ),
-        Scenario::failed_over(
-            8,
-            "a null among the base fees",
-            "bad_base_fee",
-            elements("baseFeePerGas", TWO_BLOCKS, Value::Null),
-        ),
-        Scenario::accepted(9, "a base fee of 0", all(json!("0x0")), |newest| Window {
-            is_legacy: true,
-            ..Window::ending_with(newest)
-        })
-        .with_config("pricing.check_base_fees = false"),
-        Scenario::accepted(
-            9,
-            "a base fee of 0 where it is really 0",
-            all(json!("0x0")),
-            |newest| Window { base_fees: vec![0; 20], ..Window::ending_with(newest) },
-        )
-        .with_config("pricing.zero_base_fee = \"eip-1559\"\npricing.check_base_fees = false"),
-        Scenario::accepted(
-            10,
-            "amounts over 64 bits",
-            Fault::result(move |result| {
-                result["baseFeePerGas"] = json!(vec![quantity(large_amount); 21]);
-                result["reward"] = json!(vec![[quantity(3 * large_amount)]; 20]);
-            }),
-            |newest| Window {
-                base_fees: vec![10_u128.pow(21); 20],
-                tips: vec![3 * 10_u128.pow(21); 20],
-                ..Window::ending_with(newest)
-            },
-        )
-        .with_config(
+        rejected(7, "no base fee", "no_base_fees", set(BASE, json!([]))),
+        failed_over(7, "no base fee", "no_base_fees", set(BASE, json!([]))),
+        rejected(7, "null base fees", "no_base_fees", set(BASE, NULL)),
+        rejected(7, "missing base fees", "no_base_fees", unset(BASE)),
+        rejected(8, "a null among the base fees", "bad_base_fee", two(BASE, NULL)),
+        rejected(8, "a null as the next base fee", "bad_base_fee", elements(BASE, &[20], NULL)),
+        failed_over(8, "a null among the base fees", "bad_base_fee", two(BASE, NULL)),
+        accepted(9, "a base fee of 0", all(json!("0x0")), legacy)
+            .with_config("pricing.check_base_fees = false"),
+        accepted(9, "a base fee of 0 where it is really 0", all(json!("0x0")), free)
+            .with_config("pricing.zero_base_fee = \"eip-1559\"\npricing.check_base_fees = false"),
+        accepted(10, "amounts over 64 bits", large, over_64_bits).with_config(
             "pricing.check_base_fees = false\npricing.max_base_fee = \"1000000000000 gwei\"\n\
              pricing.max_priority_fee = \"10000000000000 gwei\"",
         ),
-        Scenario::rejected(
-            10,
-            "a base fee over 128 bits",
-            "amount_too_large",
-            elements("baseFeePerGas", &[7], too_large()),
-        ),
-        Scenario::rejected(
-            10,
-            "a reward over 128 bits",
-            "amount_too_large",
-            elements("reward", &[7], json!([too_large()])),
-        ),
-        Scenario::rejected(10, "a sum over 128 bits", "overflow", all(quantity(u128::MAX / 2))),
-        Scenario::rejected(10, "an absurd base fee", "above_maximum", all(quantity(1 << 100))),
-        Scenario::failed_over(10, "an absurd base fee", "above_maximum", all(quantity(1 << 100))),
-        Scenario::failed_over(
-            10,
-            "a base fee of one block times ten",
-            "base_fee_leap",
-            elements("baseFeePerGas", &[7], quantity(10_u128.pow(15))),
-        ),
-        Scenario::failed_over(10, "a sum over 128 bits", "overflow", all(quantity(u128::MAX / 2))),
+        rejected(10, "a base fee over 128 bits", "amount_too_large", base_fee),
+        rejected(10, "a reward over 128 bits", "amount_too_large", reward),
+        rejected(10, "a sum over 128 bits", "overflow", all(quantity(u128::MAX / 2))),
+        rejected(10, "an absurd base fee", "above_maximum", all(quantity(1 << 100))),
+        failed_over(10, "an absurd base fee", "above_maximum", all(quantity(1 << 100))),
+        failed_over(10, "a base fee of one block times ten", "base_fee_leap", leap),
+        failed_over(10, "a sum over 128 bits", "overflow", all(quantity(u128::MAX / 2))),
     ]
 }
 
 fn number_formats() -> Vec<Scenario> {
-    let each = |spell: fn(u128) -> Value| {
-        Fault::result(move |result| {
-            let read = |quantity: &Value| {
-                let digits = quantity.as_str().unwrap().strip_prefix("0x").unwrap();
-                spell(u128::from_str_radix(digits, 16).unwrap())
-            };
-            let convert_all =
-                |array: &Value| array.as_array().unwrap().iter().map(read).collect::<Value>();
-            result["oldestBlock"] = read(&result["oldestBlock"]);
-            result["baseFeePerGas"] = convert_all(&result["baseFeePerGas"]);
-            result["reward"] =
-                result["reward"].as_array().unwrap().iter().map(convert_all).collect();
-        })
-    };
+    let zeros = each(ALL, |number| format!("0x0000{number:x}").into());
+    let integers = each(ALL, |number| u64::try_from(number).unwrap().into());
     let mut scenarios = vec![
-        Scenario::accepted(
-            11,
-            "leading zeros",
-            each(|number| format!("0x0000{number:x}").into()),
-            Window::ending_with,
-        ),
-        Scenario::accepted(
-            11,
-            "JSON integers",
-            each(|number| u64::try_from(number).unwrap().into()),
-            Window::ending_with,
-        ),
+        accepted(11, "leading zeros", zeros, Window::ending_with),
+        accepted(11, "JSON integers", integers, Window::ending_with),
     ];
     for spelling in ["0x", "1000", "-0x5", "0x-5"] {
         let name = |what| format!("{spelling:?} as {what}");
-        let element = |name| elements(name, TWO_BLOCKS, spelling.into());
+        let oldest = set("oldestBlock", spelling);
         scenarios.extend([
-            Scenario::accepted(
-                12,
-                &name("a reward"),
-                elements("reward", TWO_BLOCKS, json!([spelling])),
-                without_two_tips,
-            ),
-            Scenario::rejected(12, &name("a base fee"), "bad_base_fee", element("baseFeePerGas")),
-            Scenario::rejected(
-                12,
-                &name("the oldest block"),
-                "bad_oldest_block",
-                member("oldestBlock", Some(spelling.into())),
-            ),
+            accepted(12, &name("a reward"), two("reward", json!([spelling])), without_two_tips),
+            rejected(12, &name("a base fee"), "bad_base_fee", two(BASE, spelling)),
+            rejected(12, &name("the oldest block"), "bad_oldest_block", oldest),
         ]);
     }
     let no_ratio = |market: &Value| {
@@ -733,24 +608,17 @@ fn number_formats() -> Vec<Scenario> {
         Reply::new(200, reply.to_string().replace("\"bare\"", "NaN"))
     });
     let ratio = |name, value| {
-        Scenario::accepted(14, name, elements("gasUsedRatio", &[19], value), Window::ending_with)
+        accepted(14, name, elements("gasUsedRatio", &[19], value), Window::ending_with)
             .with_market(some_ratios)
     };
     scenarios.extend([
-        Scenario::accepted(14, "no ratios", member("gasUsedRatio", None), Window::ending_with)
+        accepted(14, "no ratios", unset("gasUsedRatio"), Window::ending_with).with_market(no_ratio),
+        accepted(14, "null ratios", set("gasUsedRatio", NULL), Window::ending_with)
             .with_market(no_ratio),
-        Scenario::accepted(
-            14,
-            "null ratios",
-            member("gasUsedRatio", Some(Value::Null)),
-            Window::ending_with,
-        )
-        .with_market(no_ratio),
-        ratio("a null as a ratio", Value::Null),
+        ratio("a null as a ratio", NULL),
         ratio("a ratio above 1", json!(1.6)),
         ratio("a negative ratio", json!(-0.5)),
-        Scenario::accepted(14, "a bare NaN as a ratio", nan, Window::ending_with)
-            .with_market(some_ratios),
+        accepted(14, "a bare NaN as a ratio", nan, Window::ending_with).with_market(some_ratios),
     ]);
     scenarios
 }
@@ -778,114 +646,51 @@ const SECOND: Duration = Duration::from_secs(1);
 fn error_responses() -> Vec<Scenario> {
     let html =
         format!("<html>no {{path}} at {{path}} or /V2/CANARY-PATH or {}</html>", unpleasant_text());
+    let unknown = || error(-32601, "the method eth_feeHistory does not exist");
+    let fast = |settings: &mut ChainSettings| settings.block = Duration::from_millis(20);
+    // The pause is four block times at first and doubles each time.
+    let pauses = [Duration::from_millis(80), Duration::from_secs(12)];
+    let text = change_envelope(|reply| *reply = json!({ "id": reply["id"], "error": "slow down" }));
+    let error_too =
+        change_envelope(|reply| reply["error"] = json!({ "code": -32000, "message": "no" }));
+    let with_500 = Fault::rewrite(|_, reply| Reply::new(500, reply.to_string()));
+    let with_404 =
+        Fault::rewrite(|call, _| Reply { status: 404, ..Reply::error(call, -32000, "no") });
     vec![
-        Scenario::backed_off(
-            16,
-            "an unknown method",
-            "unsupported",
-            error(-32601, "the method eth_feeHistory does not exist"),
-            // The pause is four block times at first and doubles each time.
-            [Duration::from_millis(80), Duration::from_secs(12)],
-        )
-        .with_settings(|settings| settings.block = Duration::from_millis(20)),
-        Scenario::failed_over(
-            16,
-            "an unknown method",
-            "unsupported",
-            error(-32601, "no such method"),
-        )
-        .with_settings(|settings| settings.block = Duration::from_millis(20)),
-        Scenario::rejected(
-            20,
-            "beyond head",
-            "beyond_head",
-            error(-32000, "request beyond head block"),
-        ),
-        Scenario::rejected(21, "an error with HTTP 200", "node_error", error(-32000, "no {path}")),
-        Scenario::failed_over(
-            21,
-            "an error with HTTP 200",
-            "node_error",
-            error(-32603, "internal"),
-        ),
-        Scenario::rejected(
-            21,
-            "an error that is a text",
-            "node_error",
-            change_envelope(|reply| *reply = json!({ "id": reply["id"], "error": "slow down" })),
-        ),
-        Scenario::rejected(
-            22,
-            "an error and a result",
-            "node_error",
-            change_envelope(|reply| reply["error"] = json!({ "code": -32000, "message": "no" })),
-        ),
-        Scenario::accepted(
-            22,
-            "a result with HTTP 500",
-            Fault::rewrite(|_, reply| Reply::new(500, reply.to_string())),
-            Window::ending_with,
-        ),
-        Scenario::rejected(
-            22,
-            "an error with HTTP 404",
-            "node_error",
-            Fault::rewrite(|call, _| Reply { status: 404, ..Reply::error(call, -32000, "no") }),
-        ),
-        Scenario::rejected(24, "a web page", "not_json", fixed_reply(200, &html)),
-        Scenario::rejected(24, "a web page for all calls", "not_json", fixed_reply(200, &html))
+        backed_off(16, "an unknown method", "unsupported", unknown(), pauses).with_settings(fast),
+        failed_over(16, "an unknown method", "unsupported", unknown()).with_settings(fast),
+        rejected(20, "beyond head", "beyond_head", error(-32000, "request beyond head block")),
+        rejected(21, "an error with HTTP 200", "node_error", error(-32000, "no {path}")),
+        failed_over(21, "an error with HTTP 200", "node_error", error(-32603, "internal")),
+        rejected(21, "an error that is a text", "node_error", text),
+        rejected(22, "an error and a result", "node_error", error_too),
+        accepted(22, "a result with HTTP 500", with_500, Window::ending_with),
+        rejected(22, "an error with HTTP 404", "node_error", with_404),
+        rejected(24, "a web page", "not_json", fixed_reply(200, &html)),
+        rejected(24, "a web page for all calls", "not_json", fixed_reply(200, &html))
             .with_scope(Scope::All),
-        Scenario::rejected(24, "nothing", "not_json", fixed_reply(200, "")),
-        Scenario::rejected(
-            24,
-            "a text",
-            "not_json",
-            fixed_reply(200, "\u{1b}[31mmaintenance {path}"),
-        ),
-        Scenario::rejected(24, "a gateway's web page", "http_status", fixed_reply(502, &html)),
-        Scenario::failed_over(24, "a gateway's web page", "http_status", fixed_reply(502, &html)),
-        Scenario::rejected(24, "JSON of another kind", "invalid_reply", fixed_reply(200, "[{}]")),
+        rejected(24, "nothing", "not_json", fixed_reply(200, "")),
+        rejected(24, "a text", "not_json", fixed_reply(200, "\u{1b}[31mmaintenance {path}")),
+        rejected(24, "a gateway's web page", "http_status", fixed_reply(502, &html)),
+        failed_over(24, "a gateway's web page", "http_status", fixed_reply(502, &html)),
+        rejected(24, "JSON of another kind", "invalid_reply", fixed_reply(200, "[{}]")),
     ]
 }
 
 fn ids() -> Vec<Scenario> {
+    let other = || change_envelope(|reply| reply["id"] = 0.into());
+    let text = change_envelope(|reply| reply["id"] = reply["id"].to_string().into());
+    let none = change_envelope(|reply| drop(reply.as_object_mut().unwrap().remove("id")));
+    let null = change_envelope(|reply| reply["id"] = NULL);
+    let error =
+        change_envelope(|reply| *reply = json!({ "id": null, "error": { "code": -32000 } }));
     vec![
-        Scenario::rejected(
-            30,
-            "another id",
-            "invalid_reply",
-            change_envelope(|reply| reply["id"] = 0.into()),
-        ),
-        Scenario::rejected(
-            30,
-            "an id of another type",
-            "invalid_reply",
-            change_envelope(|reply| reply["id"] = reply["id"].to_string().into()),
-        ),
-        Scenario::rejected(
-            30,
-            "no id",
-            "invalid_reply",
-            change_envelope(|reply| drop(reply.as_object_mut().unwrap().remove("id"))),
-        ),
-        Scenario::rejected(
-            30,
-            "a null id with a result",
-            "invalid_reply",
-            change_envelope(|reply| reply["id"] = Value::Null),
-        ),
-        Scenario::rejected(
-            30,
-            "a null id with an error",
-            "node_error",
-            change_envelope(|reply| *reply = json!({ "id": null, "error": { "code": -32000 } })),
-        ),
-        Scenario::failed_over(
-            30,
-            "another id",
-            "invalid_reply",
-            change_envelope(|reply| reply["id"] = 0.into()),
-        ),
+        rejected(30, "another id", "invalid_reply", other()),
+        rejected(30, "an id of another type", "invalid_reply", text),
+        rejected(30, "no id", "invalid_reply", none),
+        rejected(30, "a null id with a result", "invalid_reply", null),
+        rejected(30, "a null id with an error", "node_error", error),
+        failed_over(30, "another id", "invalid_reply", other()),
     ]
 }
 
@@ -902,14 +707,14 @@ fn rate_limits() -> Vec<Scenario> {
         })
     };
     let mut scenarios = vec![
-        Scenario::backed_off(
+        backed_off(
             23,
             "429 with seconds",
             "rate_limited",
             too_many(|| Some("1".into())),
             [SECOND, SECOND * 11 / 10],
         ),
-        Scenario::backed_off(
+        backed_off(
             23,
             "429 with a date",
             "rate_limited",
@@ -920,9 +725,9 @@ fn rate_limits() -> Vec<Scenario> {
             // HTTP dates have whole seconds, so the pause may be one second shorter.
             [SECOND, SECOND * 22 / 10],
         ),
-        Scenario::backed_off(23, "429 without a time", "rate_limited", too_many(|| None), doubling),
-        Scenario::failed_over(23, "429", "rate_limited", too_many(|| Some("1".into()))),
-        Scenario::backed_off(
+        backed_off(23, "429 without a time", "rate_limited", too_many(|| None), doubling),
+        failed_over(23, "429", "rate_limited", too_many(|| Some("1".into()))),
+        backed_off(
             24,
             "a web page with 429",
             "rate_limited",
@@ -933,55 +738,39 @@ fn rate_limits() -> Vec<Scenario> {
     for code in [-32005, -32007, -32016, -32029] {
         let name = format!("the rate limit {code}");
         let limit = error(code, "over the limit");
-        scenarios.push(Scenario::backed_off(21, &name, "rate_limited", limit, doubling));
+        scenarios.push(backed_off(21, &name, "rate_limited", limit, doubling));
     }
     scenarios
 }
 
 fn transport() -> Vec<Scenario> {
-    let rejected = Scenario::rejected;
     let ten_blocks = SECOND;
+    let delay = |millis| Fault::Delay(Duration::from_millis(millis));
     vec![
         rejected(25, "half of a gzip", "unexpected_encoding", Fault::Gzip(Gzip::Truncated)),
         rejected(25, "invalid gzip", "unexpected_encoding", Fault::Gzip(Gzip::Plain)),
-        rejected(
-            25,
-            "gzip that was not requested",
-            "unexpected_encoding",
-            Fault::Gzip(Gzip::Whole),
-        ),
-        Scenario::failed_over(25, "invalid gzip", "unexpected_encoding", Fault::Gzip(Gzip::Plain)),
+        rejected(25, "unrequested gzip", "unexpected_encoding", Fault::Gzip(Gzip::Whole)),
+        failed_over(25, "invalid gzip", "unexpected_encoding", Fault::Gzip(Gzip::Plain)),
         rejected(25, "a body that ends early", "transport", Fault::Truncate(100)),
         rejected(25, "an endless body", "transport", Fault::Truncate(0)),
         rejected(25, "a declared length that is too short", "not_json", Fault::CutLength(10)),
         rejected(26, "300 KB", "too_large", Fault::Bloat(Bloat::Giant(300_000))),
-        Scenario::accepted(26, "200 KB", Fault::Bloat(Bloat::Giant(200_000)), Window::ending_with),
+        accepted(26, "200 KB", Fault::Bloat(Bloat::Giant(200_000)), Window::ending_with),
         rejected(26, "an endless body", "too_large", Fault::Bloat(Bloat::Endless)),
         rejected(26, "a bomb", "unexpected_encoding", Fault::Bloat(Bloat::Bomb)),
         rejected(26, "a bomb without a name", "not_json", Fault::Bloat(Bloat::UndeclaredBomb)),
-        Scenario::failed_over(26, "an endless body", "too_large", Fault::Bloat(Bloat::Endless)),
+        failed_over(26, "an endless body", "too_large", Fault::Bloat(Bloat::Endless)),
         rejected(27, "a byte a second", "timeout", Fault::Drip(1, SECOND)),
         rejected(27, "a reply after the timeout", "timeout", Fault::Delay(SECOND * 2)),
-        Scenario::failed_over(27, "a byte a second", "timeout", Fault::Drip(1, SECOND)),
-        Scenario::accepted(
-            27,
-            "a reply within the timeout",
-            Fault::Delay(Duration::from_millis(100)),
-            Window::ending_with,
-        ),
-        Scenario::accepted(
-            27,
-            "a reply after half a block time, and no faster node",
-            Fault::Delay(Duration::from_millis(700)),
-            Window::ending_with,
-        ),
+        failed_over(27, "a byte a second", "timeout", Fault::Drip(1, SECOND)),
+        accepted(27, "a reply within the timeout", delay(100), Window::ending_with),
+        accepted(27, "a late reply, and no faster node", delay(700), Window::ending_with),
         rejected(28, "connection refused", "unreachable", Fault::Refuse).with_scope(Scope::All),
         rejected(28, "resets", "transport", Fault::Reset).with_scope(Scope::All),
         rejected(28, "silence", "timeout", Fault::Blackhole).with_scope(Scope::All),
-        Scenario::failed_over(28, "connection refused", "unreachable", Fault::Refuse)
-            .with_scope(Scope::All),
-        Scenario::failed_over(28, "resets", "transport", Fault::Reset).with_scope(Scope::All),
-        Scenario::failed_over(28, "silence", "timeout", Fault::Blackhole).with_scope(Scope::All),
+        failed_over(28, "connection refused", "unreachable", Fault::Refuse).with_scope(Scope::All),
+        failed_over(28, "resets", "transport", Fault::Reset).with_scope(Scope::All),
+        failed_over(28, "silence", "timeout", Fault::Blackhole).with_scope(Scope::All),
         wrong_chain_id("another chain", "wrong_chain", "0x8", Some(("eth_chainId", ten_blocks))),
         wrong_chain_id("an invalid chain id", "invalid_reply", "seven", None),
     ]
@@ -997,9 +786,5 @@ fn wrong_chain_id(
     let fault = Fault::result(move |result| *result = chain_id.into());
     let (scope, onset) = (Scope::ChainId, Some((Fault::Reset, "transport")));
     let rest = gap.map_or(Duration::ZERO, |(_, gap)| gap);
-    Scenario::new(
-        29,
-        name,
-        Expectation::Rejected(Rejected { reason, fault, scope, onset, gap, rest }),
-    )
+    scenario(29, name, Expectation::Rejected(Rejected { reason, fault, scope, onset, gap, rest }))
 }

@@ -36,7 +36,6 @@ mod http_client;
 #[path = "../rig/http_message.rs"]
 mod http_message;
 mod integrations;
-#[expect(dead_code, reason = "tests/integration uses the rest")]
 #[path = "../rig/logged_process.rs"]
 mod logged_process;
 #[expect(dead_code, reason = "tests/integration uses the rest")]
@@ -74,6 +73,7 @@ mod score;
 mod smuggling;
 mod stream_readers;
 mod test_contract;
+#[expect(dead_code, reason = "tests/integration uses the rest")]
 #[path = "../rig/test_server.rs"]
 mod test_server;
 mod verification_clients;

@@ -311,8 +311,7 @@ async fn polling_continues_and_the_websocket_is_retried_after_any_failure() {
         let node = MockNode::start(2020, Reply::Result(fee_history(1000, 3, 40))).await;
         let node_socket = MockWebSocketNode::start(behaviour).await;
         let config = format!(
-            "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n\
-             [log]\nformat = \"json\"\nfilter = \"debug\"\n{}",
+            "[log]\nfilter = \"debug\"\n{}",
             chain(&node.url(), &[node_socket.url()], "100ms")
         );
         let process = LoggedProcess::start(&format!("new-heads-{behaviour:?}"), &config);
@@ -320,7 +319,10 @@ async fn polling_continues_and_the_websocket_is_retried_after_any_failure() {
         let client = http_client::new();
         let newest = async || {
             let response = client.get(&url).send().await.unwrap();
-            response.headers().get("x-newest-block").map(|number| number.to_str().unwrap().to_owned())
+            response
+                .headers()
+                .get("x-newest-block")
+                .map(|number| number.to_str().unwrap().to_owned())
         };
         for number in 1000..1010 {
             node.set_reply(Reply::Result(fee_history(number, 3, 40)));
@@ -383,11 +385,7 @@ async fn subscription_without_announcements_is_replaced_by_the_next_url() {
 async fn unread_pongs_do_not_accumulate_in_memory() {
     let node = MockNode::start(2020, Reply::Result(fee_history(1000, 3, 40))).await;
     let node_socket = MockWebSocketNode::start(Behaviour::Flooding).await;
-    let config = format!(
-        "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n\
-         [log]\nformat = \"json\"\n{}",
-        chain(&node.url(), &[node_socket.url()], "1s")
-    );
+    let config = chain(&node.url(), &[node_socket.url()], "1s");
     let process = LoggedProcess::start("new-heads-deaf", &config);
     // The node closes the connection after its last ping, unless the service ended it earlier.
     wait_until("another connection", async || node_socket.connections() > 1).await;

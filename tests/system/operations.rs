@@ -115,8 +115,7 @@ async fn exported_metrics(service: &TestServer) -> (BTreeSet<String>, String) {
 #[tokio::test]
 async fn operate_guide_lists_exactly_the_exported_metrics() {
     let node = MockNode::for_reads(Reply::RawResult("\"0x7\"".into())).await;
-    let chain =
-        format!("[chains.a]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [\"{}\"]\n", node.url());
+    let chain = node.chain("a", "json_rpc = true");
     // Redis is unreachable, so the failure metrics are exported too.
     let redis = format!(
         "[redis]\nurl = \"redis://127.0.0.1:{}\"\n[verification]\nurl = \"http://127.0.0.1:9\"\n\
@@ -151,8 +150,7 @@ async fn operate_guide_lists_exactly_the_exported_metrics() {
 #[tokio::test]
 async fn redis_metrics_are_exported_only_by_replicas_that_use_redis() {
     let node = MockNode::for_reads(Reply::RawResult("\"0x7\"".into())).await;
-    let chain =
-        format!("[chains.a]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [\"{}\"]\n", node.url());
+    let chain = node.chain("a", "json_rpc = true");
     let service = TestServer::start(&chain).await;
     service.wait_for("/readyz", |response| response.status == 200).await;
     let (names, _) = exported_metrics(&service).await;
@@ -194,15 +192,15 @@ async fn documented_redis_acl_is_sufficient_and_minimal() {
     }
     let keys = redis.keys("gas:v5:{7:").into_iter().map(|key| String::from_utf8(key).unwrap());
     let record = keys.into_iter().find(|key| key.ends_with(":record")).unwrap();
-    let is_foreign = || redis.command(&["GET", &record]).into_bytes() == b"foreign";
+    let is_foreign = || redis.read::<Vec<u8>>(&["GET", &record]) == b"foreign";
     redis.command(&["SET", &record, "foreign"]);
     let is_counted = |text: &str| text.contains(invalid) && !text.contains(&format!("{invalid}0"));
     let metrics = service.wait_for_admin("/metrics", |response| is_counted(&response.body)).await;
     service.wait_for_admin("/metrics", |_| !is_foreign()).await;
 
     assert!(!metrics.body.contains("gas_suggestion_redis_failures_total{"), "{}", metrics.body);
-    assert_eq!(redis.command(&["ACL", "LOG"]).into_list(), []);
-    let used = String::from_utf8(redis.command(&["INFO", "commandstats"]).into_bytes()).unwrap();
+    assert_eq!(redis.read::<Vec<redis::Value>>(&["ACL", "LOG"]), []);
+    let used: String = redis.read(&["INFO", "commandstats"]);
     for command in acl_rules.iter().filter_map(|rule| rule.strip_prefix('+')) {
         assert!(used.contains(&format!("cmdstat_{command}:")), "{command} is not used: {used}");
     }

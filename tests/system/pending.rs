@@ -197,24 +197,6 @@ fn nothing_stored() -> Outcome {
 }
 
 #[tokio::test]
-async fn pending_balance_includes_a_queued_transfer() {
-    let network = Network::start().await;
-    network.queue_transfer().await;
-    let balance = network.read_pending_and_latest("eth_getBalance", json!([RECIPIENT])).await;
-    assert_eq!(balance, [text(ETHER), text("0x0")]);
-}
-
-#[tokio::test]
-async fn pending_nonce_counts_queued_transactions() {
-    let network = Network::start().await;
-    network.queue_transfer().await;
-    network.queue_transfer().await;
-    let count =
-        network.read_pending_and_latest("eth_getTransactionCount", json!([network.sender])).await;
-    assert_eq!(count, [text("0x2"), text("0x0")]);
-}
-
-#[tokio::test]
 async fn pending_nonce_is_never_served_from_the_cache() {
     // A flashblock is as long as a block here, so cacheable responses stay cached during the test.
     let network = Network::with_flashblocks("2s").await;
@@ -232,23 +214,6 @@ async fn pending_code_includes_a_queued_contract() {
     let contract = network.queue_contract().await;
     let code = network.read_pending_and_latest("eth_getCode", json!([contract])).await;
     assert_eq!(code, [text(test_contract::RUNTIME), text("0x")]);
-}
-
-#[tokio::test]
-async fn pending_storage_includes_a_queued_write() {
-    let network = Network::start().await;
-    let (contract, _) = network.contract_with_queued_write().await;
-    let storage =
-        network.read_pending_and_latest("eth_getStorageAt", json!([contract, "0x0"])).await;
-    assert_eq!(storage, [word(42), word(0)]);
-}
-
-#[tokio::test]
-async fn pending_call_sees_queued_state() {
-    let network = Network::start().await;
-    let (contract, _) = network.contract_with_queued_write().await;
-    let call = json!([{ "to": contract, "data": test_contract::STORED }]);
-    assert_eq!(network.read_pending_and_latest("eth_call", call).await, [word(42), word(0)]);
 }
 
 #[tokio::test]
@@ -403,27 +368,29 @@ async fn pending_balance_is_updated_within_a_flashblock() {
 }
 
 #[tokio::test]
-async fn pending_state_becomes_latest_once_the_block_is_polled() {
+async fn pending_state_includes_the_queue_and_is_latest_once_it_is_polled() {
     let network = Network::start().await;
     let contract = network.deploy_contract().await;
     network.mine().await;
     network.queue(json!({ "to": contract, "data": test_contract::store(42) })).await;
     network.queue_transfer().await;
+    let words = || [word(42), word(0)];
+    let stored = json!([{ "to": contract, "data": test_contract::STORED }]);
     let reads = [
-        ("eth_getBalance", json!([RECIPIENT])),
-        ("eth_getTransactionCount", json!([network.sender])),
-        ("eth_getStorageAt", json!([contract, "0x0"])),
-        ("eth_call", json!([{ "to": contract, "data": test_contract::STORED }])),
-        ("eth_estimateGas", json!([{ "to": contract, "data": test_contract::spend() }])),
+        ("eth_getBalance", json!([RECIPIENT]), [text(ETHER), text("0x0")]),
+        ("eth_getTransactionCount", json!([network.sender]), [text("0x3"), text("0x1")]),
+        ("eth_getStorageAt", json!([contract, "0x0"]), words()),
+        ("eth_call", stored, words()),
     ];
-    let mut pending = Vec::new();
-    for (method, params) in &reads {
-        let [queued, mined] = network.read_pending_and_latest(method, params.clone()).await;
-        assert_ne!(queued, mined, "{method}");
-        pending.push(queued);
+    for (method, params, expected) in &reads {
+        let found = network.read_pending_and_latest(method, params.clone()).await;
+        assert_eq!(found, *expected, "{method}");
     }
+    let spend = json!([{ "to": contract, "data": test_contract::spend() }]);
+    let [gas, _] = network.read_pending_and_latest("eth_estimateGas", spend.clone()).await;
     network.mine().await;
-    for ((method, params), queued) in reads.iter().zip(pending) {
-        assert_eq!(network.read_at("latest", method, params).await, queued, "{method}");
+    for (method, params, [queued, _]) in reads {
+        assert_eq!(network.read_at("latest", method, &params).await, queued, "{method}");
     }
+    assert_eq!(network.read_at("latest", "eth_estimateGas", &spend).await, gas);
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::{Value, json};
 
 use crate::anvil::Anvil;
+use crate::fixtures;
 use crate::process::{Process, command};
 use crate::test_server::{Response, TestServer};
 
@@ -54,13 +55,7 @@ fn expected_body(history: &Value, percentiles: usize) -> String {
     let medium = tips(0).max(20 * GWEI);
     let high = if percentiles == 2 { tips(1).max(20 * GWEI) } else { medium * 12 / 10 };
     assert_eq!(rows.len(), blocks);
-    format!(
-        "{{\"chain_name\":\"ronin\",\"type\":\"eip-1559\",\"base_fee_per_gas\":\"{base}\",\
-         \"medium\":{{\"max_priority_fee_per_gas\":\"{medium}\",\"max_fee_per_gas\":\"{}\"}},\
-         \"high\":{{\"max_priority_fee_per_gas\":\"{high}\",\"max_fee_per_gas\":\"{}\"}}}}",
-        base + medium,
-        base + high,
-    )
+    fixtures::suggestion("ronin", "eip-1559", base, [medium, high])
 }
 
 /// Sends transfers with known priority fees for a few blocks. Compares each new suggestion with one that is calculated

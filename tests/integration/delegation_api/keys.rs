@@ -34,8 +34,7 @@ async fn send_sixty(harness: &Harness, headers: &'static str) -> Vec<Message> {
 
 #[tokio::test]
 async fn configured_key_is_sent_and_lifts_the_limit() {
-    let api = MockDelegateApi::start().await;
-    let harness = Harness::start(&api.url(), "api", "api_key = \"ours\"").await;
+    let (api, harness) = Harness::with_api("api", "api_key = \"ours\"").await;
     for response in send_sixty(&harness, "").await {
         assert_eq!((response.status(), source(&response)), (200, "api"), "{response:#?}");
     }
@@ -46,8 +45,7 @@ async fn configured_key_is_sent_and_lifts_the_limit() {
 
 #[tokio::test]
 async fn empty_keys_are_not_sent() {
-    let api = MockDelegateApi::start().await;
-    let harness = Harness::start(&api.url(), "api", "api_key = \"\"").await;
+    let (api, harness) = Harness::with_api("api", "api_key = \"\"").await;
     for headers in ["", "X-API-KEY:\r\n", "X-API-KEY:   \r\n", "X-API-KEY:\r\nX-API-KEY:\r\n"] {
         let response = harness.get_with(&check(api.request_count()), headers).await;
         assert_eq!((response.status(), response.header("age")), (200, "0"), "{headers:?}");
@@ -80,8 +78,7 @@ async fn client_key_replaces_the_configured_key() {
 
 #[tokio::test]
 async fn other_client_headers_are_not_forwarded() {
-    let api = MockDelegateApi::start().await;
-    let harness = Harness::start(&api.url(), "api", "").await;
+    let (api, harness) = Harness::with_api("api", "").await;
     let headers = "Cookie: a=b\r\nAuthorization: Bearer x\r\nX-Forwarded-For: 192.0.2.1\r\n\
         Forwarded: for=192.0.2.1\r\nOrigin: http://a.example\r\nReferer: http://a.example/\r\n\
         User-Agent: test\r\nAccept: text/html\r\nAccept-Encoding: gzip\r\nRange: bytes=0-1\r\n\
@@ -94,8 +91,7 @@ async fn other_client_headers_are_not_forwarded() {
 
 #[tokio::test]
 async fn duplicate_keys_are_refused() {
-    let api = MockDelegateApi::start().await;
-    let harness = Harness::start(&api.url(), "api-then-chain", "api_key = \"ours\"").await;
+    let (api, harness) = Harness::with_api("api-then-chain", "api_key = \"ours\"").await;
     for headers in ["X-API-KEY: a\r\nX-API-KEY: b\r\n", "X-API-KEY: a\r\nx-api-key: a\r\n"] {
         for path in [check(1), format!("/registry/v2/{VAULT}")] {
             let response = harness.get_with(&path, headers).await;
@@ -108,8 +104,7 @@ async fn duplicate_keys_are_refused() {
 
 #[tokio::test]
 async fn client_keys_do_not_use_the_shared_rate_budget() {
-    let api = MockDelegateApi::start().await;
-    let harness = Harness::start(&api.url(), "api", "").await;
+    let (api, harness) = Harness::with_api("api", "").await;
     for response in send_sixty(&harness, CLIENT_KEY_HEADER).await {
         assert_eq!(response.status(), 200, "{response:#?}");
     }
@@ -136,8 +131,7 @@ async fn client_keys_do_not_use_the_shared_rate_budget() {
 
 #[tokio::test]
 async fn responses_to_client_keys_are_not_cached() {
-    let api = MockDelegateApi::start().await;
-    let harness = Harness::start(&api.url(), "api", "cache_ttl = \"1h\"").await;
+    let (api, harness) = Harness::with_api("api", "cache_ttl = \"1h\"").await;
     let look_up = async |headers: &str| {
         let response = harness.get_with(&check(1), headers).await;
         assert_eq!(response.header("vary"), "x-api-key");
@@ -162,8 +156,7 @@ async fn responses_to_client_keys_are_not_cached() {
 
 #[tokio::test]
 async fn look_ups_with_client_keys_are_not_coalesced() {
-    let api = MockDelegateApi::start().await;
-    let harness = Harness::start(&api.url(), "api", "").await;
+    let (api, harness) = Harness::with_api("api", "").await;
     api.hold("check/all");
     let mut connections = Vec::new();
     for (number, headers) in ["", CLIENT_KEY_HEADER, CLIENT_KEY_HEADER, "X-API-KEY: other\r\n", ""]

@@ -1,6 +1,9 @@
 //! Invalid parameters are refused without a request to an upstream.
 
+use std::collections::BTreeMap;
+
 use crate::delegation_service::{CONTRACT, HOT, Harness, VAULT};
+use crate::fixtures;
 use crate::http_message::Message;
 use crate::mock_delegate_api::MockDelegateApi;
 
@@ -8,36 +11,10 @@ const SCOPES: [&str; 5] = ["all", "contract", "erc721", "erc20", "erc1155"];
 
 /// Returns invalid addresses, as they appear in a path or query.
 fn invalid_addresses() -> Vec<String> {
-    let digits = VAULT.strip_prefix("0x").unwrap();
-    vec![
-        "0x".into(),
-        "0".into(),
-        "null".into(),
-        "vitalik.eth".into(),
-        VAULT[..41].into(),
-        format!("{VAULT}0"),
-        digits.into(),
-        format!("0X{digits}"),
-        format!("00{digits}"),
-        // Mixed case with a wrong checksum.
-        VAULT.replace("5aAe", "5Aae"),
-        format!("0x{}", digits.replace('e', "E")),
-        format!("0xg{}", &digits[1..]),
-        format!("0x{}", "\u{ff10}".repeat(40).as_str()).replace('\u{ff10}', "%EF%BC%90"),
-        format!("{VAULT}%00"),
-        format!("%20{VAULT}"),
-        format!("{VAULT}%0d%0aX-A:%20b"),
-        "%2e%2e".into(),
-        "%2e%2e%2fcheck%2fall".into(),
-        format!("..%2f{VAULT}"),
-        "%ff%fe".into(),
-        "%c0%ae".into(),
-        "%".into(),
-        "%zz".into(),
-        "%3Cscript%3E".into(),
-        format!("{VAULT},{HOT}"),
-        "a".repeat(5000),
-    ]
+    let mut invalid: Vec<String> =
+        fixtures::json("tests/fixtures/delegation/invalid-addresses.json");
+    invalid.push("a".repeat(5000));
+    invalid
 }
 
 /// Asserts that the request was refused with the name of the parameter.
@@ -52,13 +29,12 @@ fn assert_refused(response: &Message, name: &str, request: &str) {
 }
 
 async fn start() -> (MockDelegateApi, Harness) {
-    let api = MockDelegateApi::start().await;
-    let harness = Harness::start(&api.url(), "api-then-chain", "api_key = \"k\"").await;
+    let (api, harness) = Harness::with_api("api-then-chain", "api_key = \"k\"").await;
     (api, harness)
 }
 
 /// Returns the parameters of a check of this scope.
-fn parameters(scope: &str) -> Vec<(&'static str, &'static str)> {
+fn parameters<'a>(scope: &str) -> Vec<(&'a str, &'a str)> {
     let mut parameters = vec![("from", VAULT), ("to", HOT)];
     if scope != "all" {
         parameters.push(("contract", CONTRACT));
@@ -124,86 +100,31 @@ async fn missing_parameters_are_refused_by_name() {
     assert_eq!((api.request_count(), harness.reads()), (0, 0));
 }
 
-/// Returns invalid values of the parameters that every check has.
-fn invalid_values() -> Vec<(&'static str, String)> {
-    let mut invalid = Vec::new();
-    for chain_id in [
-        "",
-        "1",
-        "0",
-        "20200",
-        "-2020",
-        "%2B2020",
-        "+2020",
-        "2020.0",
-        "2e3",
-        "0x7e6",
-        "0x",
-        "0x+7e4",
-        "a-chain",
-        "2020%20",
-        "%ff",
-        "\u{661}",
-        "18446744073709553636",
-        "115792089237316195423570985008687907853269984665640564039457584007913129639936",
-    ] {
-        invalid.push(("chainId", chain_id.replace('\u{661}', "%D9%A1")));
-    }
-    invalid.push(("chainId", "9".repeat(1000)));
-    for rights in ["0x", "0xclaim", "0x12", "%00", "a%0ab", "%ff%ff", "%ed%a0%80"] {
-        invalid.push(("rights", rights.into()));
-    }
-    for rights in [
-        format!("0x{}", "0".repeat(63)),
-        format!("0x{}", "0".repeat(65)),
-        format!("0x{}g", "0".repeat(63)),
-        "a".repeat(32),
-        "%C3%A4".repeat(16),
-        "a".repeat(1000),
-        "0".repeat(64),
-    ] {
-        invalid.push(("rights", rights));
-    }
-    for block in
-        ["", "Latest", "earliest", "safe", "finalized", "0x1", "1", "pending,latest", "%ff"]
-    {
-        invalid.push(("block", block.into()));
-    }
-    invalid
-}
-
 #[tokio::test]
 async fn invalid_values_are_refused_by_name() {
     let (api, harness) = start().await;
-    for (name, value) in invalid_values() {
-        for scope in SCOPES {
-            let mut parameters = parameters(scope);
-            parameters.push((name, &value));
-            let path = target(scope, &parameters);
-            assert_refused(&harness.get(&path).await, name, &path);
-        }
-        if name != "rights" {
-            let path = format!("/registry/v2/{VAULT}?{name}={value}");
-            assert_refused(&harness.get(&path).await, name, &path);
-        }
+    let mut invalid: BTreeMap<String, Vec<String>> =
+        fixtures::json("tests/fixtures/delegation/invalid-values.json");
+    for (name, digit) in [("chainId", "9"), ("rights", "a"), ("tokenId", "1")] {
+        invalid.get_mut(name).unwrap().push(digit.repeat(1000));
     }
-    let directions = ["", "both", "Incoming", "INCOMING", "incoming,outgoing", "in", "%69", "%ff"];
-    for direction in directions {
-        let path = format!("/registry/v2/{VAULT}?direction={direction}");
-        assert_refused(&harness.get(&path).await, "direction", &path);
-    }
-    for scope in ["erc721", "erc1155"] {
-        let too_large =
-            "115792089237316195423570985008687907853269984665640564039457584007913129639936";
-        let long = "1".repeat(1000);
-        for token_id in [
-            "", "-1", "%2B1", "1.0", "1e3", "0x7", "%207", "1_000", "%D9%A1", "%ff", too_large,
-            &long,
-        ] {
-            let mut parameters = parameters(scope);
-            parameters.last_mut().unwrap().1 = token_id;
-            let path = target(scope, &parameters);
-            assert_refused(&harness.get(&path).await, "tokenId", &path);
+    for (name, values) in &invalid {
+        for value in values {
+            for scope in SCOPES {
+                let mut parameters = parameters(scope);
+                match name.as_str() {
+                    "direction" => continue,
+                    "tokenId" if !parameters.iter().any(|(one, _)| one == name) => continue,
+                    "tokenId" => parameters.last_mut().unwrap().1 = value,
+                    _ => parameters.push((name, value)),
+                }
+                let path = target(scope, &parameters);
+                assert_refused(&harness.get(&path).await, name, &path);
+            }
+            if !["rights", "tokenId"].contains(&name.as_str()) {
+                let path = format!("/registry/v2/{VAULT}?{name}={value}");
+                assert_refused(&harness.get(&path).await, name, &path);
+            }
         }
     }
     assert_eq!((api.request_count(), harness.reads()), (0, 0));

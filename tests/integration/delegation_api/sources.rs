@@ -2,7 +2,6 @@
 
 use crate::delegation_service::{CONTRACT, HOT, Harness, NO_DELEGATIONS, VAULT, check, source};
 use crate::http_message::post;
-use crate::mock_delegate_api::MockDelegateApi;
 use crate::mock_node::Reply;
 
 fn routes() -> Vec<String> {
@@ -22,8 +21,7 @@ fn routes() -> Vec<String> {
 
 #[tokio::test]
 async fn disabled_look_ups_reach_no_upstream() {
-    let api = MockDelegateApi::start().await;
-    let harness = Harness::start(&api.url(), "off", "api_key = \"ours\"").await;
+    let (api, harness) = Harness::with_api("off", "api_key = \"ours\"").await;
     let body = format!("{{\"from\":\"{VAULT}\",\"to\":\"{HOT}\",\"action\":\"delegate_all\"}}");
     let mut requests: Vec<Vec<u8>> = Vec::new();
     for path in
@@ -48,8 +46,7 @@ async fn disabled_look_ups_reach_no_upstream() {
 
 #[tokio::test]
 async fn chain_source_never_calls_the_api() {
-    let api = MockDelegateApi::start().await;
-    let harness = Harness::start(&api.url(), "chain", "api_key = \"ours\"").await;
+    let (api, harness) = Harness::with_api("chain", "api_key = \"ours\"").await;
     for headers in ["", "X-API-KEY: mine\r\n"] {
         for path in routes() {
             let response = harness.get_with(&path, headers).await;
@@ -71,8 +68,7 @@ async fn chain_source_never_calls_the_api() {
 #[tokio::test]
 async fn pending_state_is_read_from_the_chain() {
     for configured_source in ["api", "api-then-chain"] {
-        let api = MockDelegateApi::start().await;
-        let harness = Harness::start(&api.url(), configured_source, "").await;
+        let (api, harness) = Harness::with_api(configured_source, "").await;
         for headers in ["", "X-API-KEY: mine\r\n"] {
             let response = harness.get_with(&format!("{}&block=pending", check(1)), headers).await;
             assert_eq!(

@@ -15,7 +15,7 @@ use crate::single_prices::expected_bound;
 use crate::test_server::TestServer;
 
 /// Blocks of the first window.
-const WINDOW: usize = 20;
+pub(super) const WINDOW: usize = 20;
 
 /// Every how many heads the counts are compared with `/inclusion`.
 const COUNTED_EVERY: usize = 25;
@@ -43,34 +43,22 @@ fn recording(path: &str) -> DemoRecording {
 async fn replay(recording: DemoRecording) {
     let count = recording.gas_used_ratio.len();
     let history = fixtures::recorded_history(&recording, count, &[60.0]);
-    let node = MockNode::start(7, Reply::Newest(Arc::new(window(&history, WINDOW)))).await;
-    let service = TestServer::start(&format!(
-        "[chains.a]\nchain_id = 7\nrpc_urls = [\"{}\"]\nblock_time = \"10ms\"\n\
-         pricing.base_fee_change_denominator = 8\npricing.check_base_fees = false\n",
-        node.url()
+    let node =
+        MockNode::start(7, Reply::Newest(Arc::new(fixtures::window(&history, WINDOW, WINDOW))))
+            .await;
+    let service = TestServer::start(&node.chain(
+        "a",
+        "block_time = \"10ms\"\n\
+         pricing.base_fee_change_denominator = 8\npricing.check_base_fees = false",
     ))
     .await;
     for mined in WINDOW..=count {
-        node.set_reply(Reply::Newest(Arc::new(window(&history, mined))));
+        node.set_reply(Reply::Newest(Arc::new(fixtures::window(&history, mined, WINDOW))));
         let head = Head::read(&service, &recording, mined).await;
         assert!(head.prices.is_sorted(), "{}: {:?}", head.number, head.prices);
         head.check().await;
     }
     assert_eq!(count - WINDOW + 1, 1005);
-}
-
-/// Returns the newest blocks of the first `mined` ones.
-pub(super) fn window(history: &Value, mined: usize) -> Value {
-    let oldest = mined - WINDOW;
-    let first = history["oldestBlock"].as_str().unwrap();
-    let first = usize::from_str_radix(&first[2..], 16).unwrap();
-    let part = |name: &str, end: usize| json!(history[name].as_array().unwrap()[oldest..end]);
-    json!({
-        "oldestBlock": format!("{:#x}", first + oldest),
-        "baseFeePerGas": part("baseFeePerGas", mined + 1),
-        "gasUsedRatio": part("gasUsedRatio", mined),
-        "reward": part("reward", mined),
-    })
 }
 
 /// The service at one head, and what it served there.

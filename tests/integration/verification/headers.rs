@@ -1,83 +1,45 @@
 //! Tests of forwarded headers in both directions, and of responses without a body.
 
+use std::fmt::Write;
+
 use super::{Harness, get, healthy, post};
-use crate::http_message::{Message, chunked};
+use crate::fixtures;
+use crate::http_message::chunked;
 use crate::mock_upstream::{respond_with, response};
 
 /// Headers of the client. Most of those that must not be forwarded contain "canary".
-const CLIENT_HEADERS: &str = "Content-Type: application/json; charset=utf-8\r\n\
-     Content-Encoding: gzip\r\n\
-     Accept: application/json\r\n\
-     Accept: text/plain\r\n\
-     Accept-Encoding: gzip, br\r\n\
-     Authorization: Bearer canary\r\n\
-     Proxy-Authorization: Basic canary\r\n\
-     X-API-KEY: canary\r\n\
-     Cookie: session=canary\r\n\
-     Origin: https://canary.example\r\n\
-     Referer: https://canary.example/\r\n\
-     User-Agent: canary/1.0\r\n\
-     X-Forwarded-For: 10.9.8.7\r\n\
-     X-Forwarded-Host: canary.example\r\n\
-     X-Forwarded-Proto: canary\r\n\
-     Forwarded: for=canary\r\n\
-     X-Real-IP: 10.9.8.7\r\n\
-     X-Original-URL: /canary\r\n\
-     X-Rewrite-URL: /canary\r\n\
-     X-HTTP-Method-Override: DELETE\r\n\
-     X-Request-Id: canary-1\r\n\
-     TE: trailers\r\n\
-     Trailer: X-Canary\r\n\
-     Upgrade: canary\r\n\
-     Keep-Alive: timeout=9\r\n\
-     If-None-Match: \"canary\"\r\n\
-     Range: bytes=0-1\r\n\
-     Via: 1.1 canary\r\n\
-     X-Hop: canary\r\n\
-     Connection: X-Hop, Keep-Alive, TE, Upgrade\r\n";
+const CLIENT_HEADERS: &str = include_str!("../../fixtures/upstream-faults/client-headers.txt");
 
-fn values<'a>(message: &'a Message, name: &str) -> Vec<&'a str> {
-    let values = message.headers.iter().filter(|(one, _)| one == name);
-    values.map(|(_, value)| value.as_str()).collect()
+/// Returns the headers of a fixture as they are sent.
+fn sent(headers: &str) -> String {
+    headers.replace('\n', "\r\n")
 }
 
 #[tokio::test]
 async fn only_listed_request_headers_are_forwarded() {
     let harness = Harness::start(healthy()).await;
+    let mut forwarded = String::new();
     for (number, path) in
         ["/", "/verify", "/verify/solc-json", "/v2/verify/1/0xA", "/verify/create2"]
             .iter()
             .enumerate()
     {
-        let response =
-            harness.request(post(&format!("/verification{path}"), CLIENT_HEADERS, b"{}")).await;
+        let response = harness
+            .request(post(&format!("/verification{path}"), &sent(CLIENT_HEADERS), b"{}"))
+            .await;
         assert_eq!(response.status(), 200, "{response:#?}");
         let request = harness.upstream.request(number).await;
-        let mut expected = vec![
-            "accept",
-            "accept",
-            "accept-encoding",
-            "content-encoding",
-            "content-length",
-            "content-type",
-            "host",
-            "user-agent",
-        ];
         let mut head =
             String::from_utf8(harness.upstream.connections()[number].bytes.clone()).unwrap();
         if *path == "/verify/create2" {
-            expected.insert(3, "authorization");
-            assert_eq!(request.header("authorization"), "Bearer canary");
             head = head.replace("Bearer canary", "");
         }
-        assert_eq!(request.header_names(), expected, "{path}");
+        writeln!(forwarded, "{path}\n{}", request.header_text(&["host", "user-agent"])).unwrap();
         assert!(!head.contains("canary"), "{head}");
-        assert_eq!(values(&request, "accept"), ["application/json", "text/plain"]);
-        assert_eq!(request.header("accept-encoding"), "gzip, br");
-        assert_eq!(request.header("content-type"), "application/json; charset=utf-8");
         assert_eq!(request.header("host"), harness.upstream.address().to_string());
         assert!(request.header("user-agent").starts_with("gas-suggestion/"));
     }
+    fixtures::assert_snapshot("verification-request-headers", &forwarded);
 }
 
 #[tokio::test]
@@ -92,41 +54,7 @@ async fn request_headers_named_in_connection_are_not_forwarded() {
 }
 
 /// Headers of the upstream's response. Most of those that must not be returned contain "canary".
-const UPSTREAM_HEADERS: &str = "Content-Type: application/json\r\n\
-     Content-Encoding: identity\r\n\
-     Deprecation: true\r\n\
-     Warning: 299 - \"v1 is deprecated\"\r\n\
-     Warning: 199 - \"another\"\r\n\
-     Retry-After: 7\r\n\
-     Cache-Control: private, max-age=5\r\n\
-     ETag: W/\"x\"\r\n\
-     Set-Cookie: session=canary\r\n\
-     Set-Cookie: other=canary\r\n\
-     Access-Control-Allow-Origin: https://canary.example\r\n\
-     Access-Control-Allow-Credentials: true\r\n\
-     Access-Control-Allow-Methods: CANARY\r\n\
-     Access-Control-Allow-Headers: X-Canary\r\n\
-     Access-Control-Expose-Headers: X-Canary\r\n\
-     Access-Control-Max-Age: 1\r\n\
-     Location: https://canary.example/\r\n\
-     Server: canary/1.0\r\n\
-     X-Powered-By: canary\r\n\
-     Strict-Transport-Security: max-age=1\r\n\
-     Content-Security-Policy: canary\r\n\
-     Alt-Svc: h3=\"canary:443\"\r\n\
-     Refresh: 0; url=https://canary.example/\r\n\
-     Link: <https://canary.example/>; rel=preload\r\n\
-     Content-Disposition: attachment; filename=canary\r\n\
-     X-Request-Id: canary\r\n\
-     WWW-Authenticate: Basic realm=canary\r\n\
-     Clear-Site-Data: \"canary\"\r\n\
-     Vary: Origin\r\n\
-     Vary: cookie, Accept\r\n\
-     Via: 1.1 canary\r\n\
-     X-Hop: canary\r\n\
-     Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n\
-     Connection: X-Hop, keep-alive\r\n\
-     Keep-Alive: timeout=9\r\n";
+const UPSTREAM_HEADERS: &str = include_str!("../../fixtures/upstream-faults/upstream-headers.txt");
 
 #[tokio::test]
 async fn only_listed_response_headers_come_back_beside_our_own() {
@@ -141,44 +69,16 @@ async fn only_listed_response_headers_come_back_beside_our_own() {
         "500 Internal Server Error",
         "503 Service Unavailable",
     ] {
-        harness.upstream.set_script(respond_with(response(status, UPSTREAM_HEADERS, "{}")));
+        harness.upstream.set_script(respond_with(response(status, &sent(UPSTREAM_HEADERS), "{}")));
         let request =
             "GET /verification/chains HTTP/1.1\r\nHost: a\r\nOrigin: https://app.example\r\n\r\n";
         let response = harness.request(request).await;
         assert_eq!((response.status().to_string().as_str(), response.text()), (&status[..3], "{}"));
-        assert_eq!(
-            response.header_names(),
-            [
-                "access-control-allow-origin",
-                "access-control-expose-headers",
-                "cache-control",
-                "content-encoding",
-                "content-length",
-                "content-security-policy",
-                "content-type",
-                "date",
-                "deprecation",
-                "etag",
-                "retry-after",
-                "vary",
-                "warning",
-                "warning",
-                "x-content-type-options",
-                "x-request-id",
-            ],
-            "{status}"
+        fixtures::assert_snapshot(
+            "verification-response-headers",
+            &response.header_text(&["date", "x-request-id"]),
         );
         assert!(!format!("{response:?}").contains("canary"), "{response:#?}");
-        assert_eq!(response.header("access-control-allow-origin"), "*");
-        assert_eq!(
-            values(&response, "warning"),
-            ["299 - \"v1 is deprecated\"", "199 - \"another\""]
-        );
-        assert_eq!(response.header("deprecation"), "true");
-        assert_eq!(response.header("retry-after"), "7");
-        assert_eq!(response.header("vary"), "Origin, cookie, Accept, accept-encoding");
-        assert_eq!(response.header("cache-control"), "private, max-age=5");
-        assert_eq!(response.header("etag"), "W/\"x\"");
     }
 }
 

@@ -83,7 +83,7 @@ async fn one_client_gets_a_quarter_of_the_permits() {
 #[tokio::test]
 async fn verification_may_outlast_the_request_timeout() {
     let body = response("200 OK", "Content-Type: application/json\r\n", "{}");
-    let script = vec![Step::ReadRequest, Step::Drip(Duration::from_millis(10), body)];
+    let script = vec![Step::ReadRequest, Step::Drip(10, body)];
     let harness = Harness::with_settings("", "request_timeout = \"200ms\"", script).await;
     let sent_at = Instant::now();
     assert_eq!(harness.request(post("/verification", "", b"{}")).await.status(), 200);

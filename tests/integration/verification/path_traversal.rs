@@ -1,109 +1,20 @@
 //! Tests of path traversal and request forgery: the service requests only allowed upstream paths and contacts no other
 //! server.
 
+use serde::Deserialize;
+
 use super::{Harness, exchange, healthy};
+use crate::fixtures;
 use crate::mock_upstream::MockUpstream;
 use crate::pages::policy;
 
-/// Request targets; `{other}` is the address of a listener that must stay unused.
-const TARGETS: &[&str] = &[
-    "/verification/..",
-    "/verification/../admin",
-    "/verification/../../admin",
-    "/verification/v2/../../admin",
-    "/verification/v2/../..//admin",
-    "/verification/v2/./chains",
-    "/verification/v2/.",
-    "/verification/v2/verify/..",
-    "/verification/files/../../../etc/passwd",
-    "/verification/%2e%2e/admin",
-    "/verification/v2/%2e%2e/%2e%2e/admin",
-    "/verification/v2/%2E%2E/admin",
-    "/verification/v2/.%2e/admin",
-    "/verification/v2/..%2f..%2fadmin",
-    "/verification/v2/..%2Fadmin",
-    "/verification/v2/..%5cadmin",
-    "/verification/v2/..%5C..%5Cadmin",
-    "/verification/v2/..\\..\\admin",
-    "/verification/v2\\admin",
-    "/verification/v2/%252e%252e/admin",
-    "/verification/v2/..;/admin",
-    "/verification/v2/a;jsessionid=1",
-    "/verification/v2/..%00/admin",
-    "/verification/v2/%00",
-    "/verification/v2/a%0d%0aX-Canary:%201",
-    "/verification/v2/a%20HTTP/1.1%0d%0aHost:%20{other}",
-    "/verification/v2/%c0%ae%c0%ae/admin",
-    "/verification/v2/%uff0e%uff0e/admin",
-    "/verification/v2/\u{ff0e}\u{ff0e}/admin",
-    "/verification/v2/\u{e4}",
-    "/verification/v2/a\tb",
-    "/verification/v2/a b",
-    "/verification/v2/a@{other}",
-    "/verification/@{other}/",
-    "/verification/v2/a#b",
-    "/verification/v2/a%23b",
-    "/verification/v2/a%3fb",
-    "/verification/v2/%2f%2f{other}/",
-    "/verification/http:%2f%2f169.254.169.254/latest/meta-data",
-    "/verification/http://{other}/",
-    "/verification/v2/http:%2f%2f{other}%2f",
-    "/verification/v2/http:/{other}/",
-    "/verification/v2/http://{other}/",
-    "/verification/files/http://{other}/",
-    "/verification//{other}/",
-    "/verification///{other}/admin",
-    "/verification/\\\\{other}\\admin",
-    "/verification?url=http://{other}/",
-    "/verification/chains?url=http://{other}/",
-    "/verification/chains?../../admin",
-    "/verification/chains?a=b#@{other}/",
-    "/verification/chains/../admin",
-    "/verification/chains/x",
-    "/verification/admin",
-    "/verification/session/clear",
-    "/verification/VERIFY",
-    "/verification/v1/verify",
-    "/verification/verify/create2/x",
-    "/verification/v2",
-    "/verification/files",
-    "/verification/v2/1/2/3/4/5/6/7/8/9",
-    "/Verification/chains",
-    "/VERIFICATION/chains",
-    "/x/../verification/chains",
-    "/./verification/chains",
-    "/%76erification/chains",
-    "/verification%2fchains",
-    "/verification%2f..%2fchains",
-    "//{other}/verification/chains",
-    "//{other}/",
-    "http://{other}/verification/chains",
-    "http://{other}/verification/v2/../../admin",
-    "HTTP://{other}/",
-    "https://{other}/verification/chains",
-    "http://user:password@{other}/verification/chains",
-    "http://{other}@localhost/verification/chains",
-    "ftp://{other}/verification/chains",
-    "{other}",
-    "*",
-    "verification/chains",
-];
-
-/// Headers that some servers use for routing.
-const HEADERS: &[&str] = &[
-    "Host: {other}\r\n",
-    "Host: a\r\nX-Forwarded-Host: {other}\r\n",
-    "Host: a\r\nX-Forwarded-Server: {other}\r\nX-Forwarded-Proto: https\r\n",
-    "Host: a\r\nX-Forwarded-Prefix: /../admin\r\nX-Forwarded-Path: /admin\r\n",
-    "Host: a\r\nForwarded: host={other};proto=http\r\n",
-    "Host: a\r\nX-Original-URL: /admin\r\n",
-    "Host: a\r\nX-Rewrite-URL: http://{other}/admin\r\n",
-    "Host: a\r\nX-Host: {other}\r\nX-HTTP-Host-Override: {other}\r\n",
-    "Host: a\r\nDestination: http://{other}/\r\n",
-    "Host: a\r\nReferer: http://{other}/\r\nOrigin: http://{other}\r\n",
-    "Host: a\r\nX-HTTP-Method-Override: DELETE\r\nX-Method-Override: PUT\r\n",
-    "Host: a\r\nProxy: http://{other}/\r\nProxy-Connection: keep-alive\r\n",
-];
+/// Requests; `{other}` is the address of a listener that must stay unused.
+#[derive(Deserialize)]
+struct Requests {
+    targets: Vec<String>,
+    /// Headers that some servers use for routing.
+    headers: Vec<String>,
+}
 
 /// Returns true if the request line is one that the proxy may send.
 fn is_allowed(first: &str) -> bool {
@@ -135,7 +46,7 @@ async fn only_allowed_upstream_paths_are_requested() {
     let other_address = other.address().to_string();
     let too_long = ["a".repeat(129), "a/".repeat(3000), "a".repeat(20_000)];
     let too_long = too_long.map(|segment| format!("/verification/v2/{segment}"));
-    let mut targets: Vec<_> = TARGETS.iter().map(|target| (*target).to_owned()).collect();
+    let Requests { mut targets, headers } = fixtures::json("tests/fixtures/path-traversal.json");
     targets.extend(too_long);
     assert!(targets.len() > 40);
     let mut requests = Vec::new();
@@ -146,7 +57,7 @@ async fn only_allowed_upstream_paths_are_requested() {
             ));
         }
     }
-    for headers in HEADERS {
+    for headers in &headers {
         for target in [
             "/verification/chains",
             "/verification/v2/../admin",

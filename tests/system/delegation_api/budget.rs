@@ -8,7 +8,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::delegation_service::{Harness, address, check, source};
 use crate::http_message::{Message, get};
-use crate::mock_delegate_api::{MockDelegateApi, ReceivedRequest};
+use crate::mock_delegate_api::ReceivedRequest;
 use crate::mock_upstream::{MockUpstream, Step};
 use crate::raw_client::{RawClient, exchange, free_port};
 
@@ -90,8 +90,7 @@ fn check_refusal(done: &FinishedLookUp, requests: &[ReceivedRequest]) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn api_limit_holds_under_load_and_retry_after_is_accurate() {
-    let api = MockDelegateApi::start().await;
-    let harness = Harness::start(&api.url(), "api", "").await;
+    let (api, harness) = Harness::with_api("api", "").await;
     api.set_response("check/all", "true");
     let started = Instant::now();
     let done = load(harness.service.address()).await;
@@ -147,8 +146,7 @@ async fn api_limit_holds_under_load_and_retry_after_is_accurate() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn chain_serves_every_look_up_beyond_the_api_limit() {
-    let api = MockDelegateApi::start().await;
-    let harness = Harness::start(&api.url(), "api-then-chain", "").await;
+    let (api, harness) = Harness::with_api("api-then-chain", "").await;
     // The chain returns true.
     api.set_response("check/all", "false");
     let done = load(harness.service.address()).await;
@@ -178,8 +176,7 @@ async fn chain_serves_every_look_up_beyond_the_api_limit() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_requests_do_not_exceed_the_api_limit() {
-    let api = MockDelegateApi::start().await;
-    let harness = Harness::start(&api.url(), "api", "").await;
+    let (api, harness) = Harness::with_api("api", "").await;
     // The first 25 requests take 2 s to reach the API, later ones no time.
     api.set_delay(Duration::from_secs(2));
     let service = harness.service.address();
@@ -210,8 +207,7 @@ async fn slow_requests_do_not_exceed_the_api_limit() {
 
 #[tokio::test]
 async fn look_ups_beyond_the_limit_are_refused_at_once() {
-    let api = MockDelegateApi::start().await;
-    let harness = Harness::start(&api.url(), "api", "").await;
+    let (api, harness) = Harness::with_api("api", "").await;
     for number in 0..25 {
         assert_eq!(harness.get(&check(1000 + number)).await.status(), 200);
     }
@@ -258,8 +254,7 @@ async fn unsent_requests_keep_their_slots_free_and_failed_ones_use_them() {
 
 #[tokio::test]
 async fn retry_after_holds_while_requests_are_in_flight() {
-    let api = MockDelegateApi::start().await;
-    let harness = Harness::start(&api.url(), "api", "timeout = \"3s\"").await;
+    let (api, harness) = Harness::with_api("api", "timeout = \"3s\"").await;
     api.hold("check/all");
     let service = harness.service.address();
     let mut in_flight = JoinSet::new();

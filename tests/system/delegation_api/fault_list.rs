@@ -1,9 +1,9 @@
 //! Faults of an API, with the expected response of the service.
 
-use std::time::Duration;
+use serde::Deserialize;
 
 use crate::delegation_service::{CONTRACT, HOT, NO_DELEGATIONS, TRUE, address};
-use crate::http_message::chunked;
+use crate::fixtures::{self, Bytes};
 use crate::mock_upstream::{Step, respond_with, response};
 
 /// A script for the API, and its expected effect.
@@ -28,7 +28,7 @@ pub(super) enum ExpectedResponse {
     Forwarded(u16, &'static str, String),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(super) enum LookUpKind {
     All,
     Contract,
@@ -71,94 +71,51 @@ impl LookUpKind {
     }
 }
 
+/// The fixture.
+#[derive(Deserialize)]
+struct Tables {
+    late_responses: Vec<(String, Vec<Step>)>,
+    broken_connections: Vec<(String, Vec<Step>)>,
+    invalid_lists: Vec<(String, Vec<Step>)>,
+    /// JSON of types that do not fit the look-up.
+    wrong_types: Vec<(LookUpKind, Vec<String>)>,
+    /// Status, whether the chain can help, and body.
+    api_errors: Vec<(String, bool, String)>,
+    /// The look-up, the body and its bytes on the wire.
+    unusual_responses: Vec<(String, LookUpKind, Bytes, Vec<Step>)>,
+}
+
+fn tables() -> Tables {
+    fixtures::json("tests/fixtures/upstream-faults/delegation.json")
+}
+
 const JSON: &str = "Content-Type: application/json\r\n";
 const HTML: &str = "<html>\r\n<h1>It works!</h1>\r\n</html>";
 
-fn fault(
-    name: impl Into<String>,
-    expected: ExpectedResponse,
-    script: impl Into<Vec<Step>>,
-) -> Fault {
-    let (name, script) = (name.into(), script.into());
-    Fault { name, kind: LookUpKind::All, script, expected, falls_back: true }
-}
+impl Fault {
+    fn new(name: String, expected: ExpectedResponse, script: Vec<Step>) -> Self {
+        Self { name, kind: LookUpKind::All, script, expected, falls_back: true }
+    }
 
-fn write_bytes(text: impl Into<Vec<u8>>) -> Step {
-    Step::Write(text.into())
+    fn invalid(name: String, kind: LookUpKind, bytes: Vec<u8>) -> Self {
+        Self { kind, ..Self::new(name, ExpectedResponse::Invalid, respond_with(bytes)) }
+    }
 }
 
 /// Responses that do not complete before the timeout.
 pub(super) fn late_responses() -> Vec<Fault> {
-    use Step::{Drip, ReadRequest, Wait, WriteForever};
-    let slowly = |text: &str| Drip(Duration::from_millis(100), text.as_bytes().to_vec());
-    let body = write_bytes("HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n");
-    let long = [b"HTTP/1.1 200 OK\r\nContent-Length: 50000\r\n\r\n".to_vec(), vec![b' '; 40_000]];
-    [
-        ("no response", vec![ReadRequest]),
-        ("request not read", vec![Wait]),
-        ("slow headers", vec![ReadRequest, slowly("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n")]),
-        ("slow body", vec![ReadRequest, body.clone(), slowly(&" ".repeat(40))]),
-        ("stalled body", vec![ReadRequest, body]),
-        ("stalled long body", vec![ReadRequest, write_bytes(long.concat())]),
-        (
-            "endless body",
-            vec![
-                ReadRequest,
-                write_bytes("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
-                WriteForever(b"1\r\n \r\n".to_vec()),
-            ],
-        ),
-    ]
-    .map(|(name, script)| fault(name, ExpectedResponse::Timeout, script))
-    .into()
+    let fault = |(name, script)| Fault::new(name, ExpectedResponse::Timeout, script);
+    tables().late_responses.into_iter().map(fault).collect()
 }
 
 /// Connections that end before the response is complete.
 pub(super) fn broken_connections() -> Vec<Fault> {
-    use Step::{Close, ReadRequest, Reset};
-    let long = [b"HTTP/1.1 200 OK\r\nContent-Length: 50000\r\n\r\n".to_vec(), vec![b' '; 40_000]];
-    let chunks = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\ntrue\r\n";
-    [
-        ("closed at once", vec![Close]),
-        ("closed before the response", vec![ReadRequest, Close]),
-        ("reset before the response", vec![ReadRequest, Reset]),
-        ("closed in the status line", vec![ReadRequest, write_bytes("HTTP/1.1 20"), Close]),
-        (
-            "closed in the headers",
-            vec![ReadRequest, write_bytes("HTTP/1.1 200 OK\r\nContent-Ty"), Close],
-        ),
-        (
-            "closed in the body",
-            vec![
-                ReadRequest,
-                write_bytes("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\ntrue"),
-                Close,
-            ],
-        ),
-        (
-            "reset in the body",
-            vec![
-                ReadRequest,
-                write_bytes("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\ntrue"),
-                Reset,
-            ],
-        ),
-        ("closed in a long body", vec![ReadRequest, write_bytes(long.concat()), Close]),
-        // The body is complete except for the last chunk.
-        ("closed before the last chunk", vec![ReadRequest, write_bytes(chunks), Close]),
-        (
-            "TLS alert instead of HTTP",
-            vec![ReadRequest, write_bytes("\x15\x03\x01\x00\x02\x02\x28"), Close],
-        ),
-    ]
-    .map(|(name, script)| fault(name, ExpectedResponse::Unreachable, script))
-    .into()
+    let fault = |(name, script)| Fault::new(name, ExpectedResponse::Unreachable, script);
+    tables().broken_connections.into_iter().map(fault).collect()
 }
 
 /// Responses that no delegation API gives.
 pub(super) fn invalid_responses(redirect_target: &str) -> Vec<Fault> {
-    let invalid =
-        |name: String, bytes: Vec<u8>| fault(name, ExpectedResponse::Invalid, respond_with(bytes));
     let mut faults = Vec::new();
     for status in ["200 OK", "400 Bad Request", "404 Not Found", "500 Oops", "503 Busy"] {
         for (body, content_type) in
@@ -166,116 +123,24 @@ pub(super) fn invalid_responses(redirect_target: &str) -> Vec<Fault> {
         {
             let headers = format!("Content-Type: {content_type}\r\n");
             let name = format!("{status} with {} bytes of {content_type}", body.len());
-            faults.push(invalid(name, response(status, &headers, body)));
+            faults.push(Fault::invalid(name, LookUpKind::All, response(status, &headers, body)));
         }
     }
-    faults.extend(wrong_types());
-    let large = format!("[{}{{}}]", "{}, ".repeat(300_000));
-    for (name, bytes) in [
-        ("too large", response("200 OK", JSON, &large)),
-        (
-            "too large, in chunks",
-            [
-                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec(),
-                chunked(large.as_bytes(), 60_000),
-            ]
-            .concat(),
-        ),
-        ("oversized error", response("400 Bad Request", JSON, format!("\"{large}\""))),
-        ("compressed", response("200 OK", &format!("{JSON}Content-Encoding: gzip\r\n"), "[]")),
-        (
-            "compressed twice",
-            response("200 OK", &format!("{JSON}Content-Encoding: br, gzip\r\n"), "[]"),
-        ),
-        ("204", b"HTTP/1.1 204 No Content\r\n\r\n".to_vec()),
-        ("304", b"HTTP/1.1 304 Not Modified\r\n\r\n".to_vec()),
-        (
-            "101",
-            b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"
-                .to_vec(),
-        ),
-    ] {
-        faults.push(Fault { kind: LookUpKind::List, ..invalid(name.into(), bytes) });
+    for (kind, bodies) in tables().wrong_types {
+        faults.extend(bodies.into_iter().map(|body| {
+            let name = format!("{body:?} for {kind:?}");
+            Fault::invalid(name, kind, response("200 OK", JSON, body))
+        }));
+    }
+    for (name, script) in tables().invalid_lists {
+        let fault = Fault::new(name, ExpectedResponse::Invalid, script);
+        faults.push(Fault { kind: LookUpKind::List, ..fault });
     }
     for status in ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"] {
         for body in ["", "[]", "{}"] {
             let headers = format!("{JSON}Location: {redirect_target}/registry/v2/x\r\n");
             let name = format!("{status} with {body:?}");
-            faults.push(Fault {
-                kind: LookUpKind::List,
-                ..invalid(name, response(status, &headers, body))
-            });
-        }
-    }
-    faults
-}
-
-/// JSON of a type that does not fit the look-up.
-fn wrong_types() -> Vec<Fault> {
-    let mut faults = Vec::new();
-    for (kind, bodies) in [
-        (
-            LookUpKind::All,
-            &[
-                "null",
-                "0",
-                "1",
-                "\"true\"",
-                "\"false\"",
-                "[]",
-                "{}",
-                "[true]",
-                "{\"result\":true}",
-                "True",
-                "TRUE",
-                "truefalse",
-                "true true",
-                "tru",
-                "\u{feff}true",
-                "true\0",
-            ][..],
-        ),
-        (LookUpKind::Contract, &["null", "1", "0", "\"true\"", "\"0\"", "[]", "{}", "-1"][..]),
-        (
-            LookUpKind::Amount,
-            &[
-                "null", "-1", "-0", "true", "false", "\"\"", "\"-1\"", "\"0x10\"", "\"1.5\"",
-                "\"x\"", "[1]", "{}", "01", "+1", ".5", "1 2", "NaN", "Infinity", "\" 1\"",
-                "\"1 \"",
-            ][..],
-        ),
-        (
-            LookUpKind::List,
-            &[
-                "null",
-                "true",
-                "0",
-                "\"[]\"",
-                "{}",
-                "{\"delegations\":[]}",
-                "[1]",
-                "[null]",
-                "[\"x\"]",
-                "[[]]",
-                "[{},[]]",
-                "[{},null]",
-                "[{}",
-                "[{},]",
-                "[{}{}]",
-                "[{}]]",
-                "{\"error\":\"no\"}",
-                "[{\"a\":}]",
-            ][..],
-        ),
-    ] {
-        for body in bodies {
-            let name = format!("{body:?} for {kind:?}");
-            let fault = fault(
-                name,
-                ExpectedResponse::Invalid,
-                respond_with(response("200 OK", JSON, body)),
-            );
-            faults.push(Fault { kind, ..fault });
+            faults.push(Fault::invalid(name, LookUpKind::List, response(status, &headers, body)));
         }
     }
     faults
@@ -284,33 +149,12 @@ fn wrong_types() -> Vec<Fault> {
 /// Errors that the API reports.
 pub(super) fn api_errors() -> Vec<Fault> {
     let mut faults = Vec::new();
-    for (status, falls_back, body) in [
-        ("400 Bad Request", false, "{\"error\":\"Invalid rights\",  \"n\":1.50}\n"),
-        ("400 Bad Request", true, "{\"error\":\"Chain 2020 is not supported\"}"),
-        ("400 Bad Request", true, "{\"message\":\"unsupported chainId\"}"),
-        ("404 Not Found", true, "{\"error\":\"unknown CHAIN\"}"),
-        ("422 Unprocessable", false, "[\"a\", \"b\"]"),
-        ("401 Unauthorized", false, "{\"error\":\"Invalid API key\"}"),
-        ("403 Forbidden", false, "\"no\""),
-        ("404 Not Found", false, "{\"error\":\"not found\"}"),
-        ("418 I'm a teapot", false, "null"),
-        ("500 Oops", true, "{\"error\":\"internal\"}"),
-        ("502 Bad Gateway", true, "{\"error\":\"internal\"}"),
-        ("503 Busy", true, "{\"error\":\"later\"}"),
-        ("504 Late", true, "true"),
-    ] {
-        for (retry_after, forwarded_retry_after) in [("", ""), ("Retry-After: 7\r\n", "7")] {
-            let bytes = response(status, &format!("{JSON}{retry_after}"), body);
-            let expected = ExpectedResponse::Forwarded(
-                status[..3].parse().unwrap(),
-                forwarded_retry_after,
-                body.into(),
-            );
-            let fault = fault(
-                format!("{status}: {body} {forwarded_retry_after}"),
-                expected,
-                respond_with(bytes),
-            );
+    for (status, falls_back, body) in tables().api_errors {
+        for (header, retry_after) in [("", ""), ("Retry-After: 7\r\n", "7")] {
+            let code = status[..3].parse().unwrap();
+            let expected = ExpectedResponse::Forwarded(code, retry_after, body.clone());
+            let script = respond_with(response(&status, &format!("{JSON}{header}"), &body));
+            let fault = Fault::new(format!("{status}: {body} {retry_after}"), expected, script);
             faults.push(Fault { falls_back, ..fault });
         }
     }
@@ -319,41 +163,10 @@ pub(super) fn api_errors() -> Vec<Fault> {
 
 /// Unusual responses that are valid.
 pub(super) fn unusual_responses() -> Vec<Fault> {
-    let forwarded = |name: &str, kind: LookUpKind, body: &str, bytes: Vec<u8>| Fault {
-        kind,
-        falls_back: false,
-        ..fault(name, ExpectedResponse::Forwarded(200, "", body.into()), respond_with(bytes))
+    let fault = |(name, kind, body, script): (_, _, Bytes, _)| {
+        let body = String::from_utf8(body.into()).unwrap();
+        let expected = ExpectedResponse::Forwarded(200, "", body);
+        Fault { kind, falls_back: false, ..Fault::new(name, expected, script) }
     };
-    let large = format!("[{}{{}}]", "{}, ".repeat(250_000));
-    let chunks = [
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec(),
-        chunked(b"[{\"a\":1}]", 1),
-    ];
-    vec![
-        forwarded(
-            "other content type",
-            LookUpKind::All,
-            "true",
-            response("200 OK", "Content-Type: text/html\r\n", "true"),
-        ),
-        forwarded("no content type", LookUpKind::All, "true", response("200 OK", "", "true")),
-        forwarded(
-            "identity encoding",
-            LookUpKind::All,
-            "true",
-            response("200 OK", "Content-Encoding: identity\r\n", "true"),
-        ),
-        forwarded("large", LookUpKind::List, &large, response("200 OK", JSON, &large)),
-        forwarded("byte by byte", LookUpKind::List, "[{\"a\":1}]", chunks.concat()),
-        forwarded(
-            "after early hints",
-            LookUpKind::Amount,
-            "1",
-            [
-                b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n".to_vec(),
-                response("200 OK", JSON, "1"),
-            ]
-            .concat(),
-        ),
-    ]
+    tables().unusual_responses.into_iter().map(fault).collect()
 }

@@ -44,8 +44,7 @@ async fn send_concurrently(
 
 #[tokio::test]
 async fn concurrent_identical_look_ups_are_coalesced() {
-    let api = MockDelegateApi::start().await;
-    let harness = Harness::start(&api.url(), "api", "cache_ttl = \"0s\"").await;
+    let (api, harness) = Harness::with_api("api", "cache_ttl = \"0s\"").await;
     api.set_response("check/all", "true");
     api.hold("check/all");
     let [upper, lower] = [HOT.to_owned(), HOT.to_lowercase()];
@@ -62,8 +61,7 @@ async fn concurrent_identical_look_ups_are_coalesced() {
 
 #[tokio::test]
 async fn concurrent_list_directions_are_coalesced() {
-    let api = MockDelegateApi::start().await;
-    let harness = Harness::start(&api.url(), "api", "cache_ttl = \"0s\"").await;
+    let (api, harness) = Harness::with_api("api", "cache_ttl = \"0s\"").await;
     let to = format!("{{\"from\":\"{HOT}\",\"to\":\"{VAULT}\"}}");
     let from = format!("{{\"from\":\"{VAULT}\",\"to\":\"{HOT}\"}}");
     api.set_response(VAULT, format!("[{to},{from}]"));
@@ -82,8 +80,7 @@ async fn concurrent_list_directions_are_coalesced() {
 
 #[tokio::test]
 async fn coalesced_look_ups_share_an_error() {
-    let api = MockDelegateApi::start().await;
-    let harness = Harness::start(&api.url(), "api", "").await;
+    let (api, harness) = Harness::with_api("api", "").await;
     api.set_response_with("check/all", 500, &[], "{\"error\":\"no\"}");
     api.hold("check/all");
     let paths = vec![check(1); 10];
@@ -95,8 +92,7 @@ async fn coalesced_look_ups_share_an_error() {
 #[tokio::test]
 async fn retry_after_of_the_api_is_honoured() {
     for (configured_source, code) in [("api", 429), ("api-then-chain", 200)] {
-        let api = MockDelegateApi::start().await;
-        let harness = Harness::start(&api.url(), configured_source, "").await;
+        let (api, harness) = Harness::with_api(configured_source, "").await;
         let body_text = "{\"error\":\"Too many requests\", \"limit\":25}";
         api.set_response_with("check/all", 429, &[("retry-after", "2")], body_text);
         let started = Instant::now();
@@ -148,8 +144,7 @@ async fn api_429_without_retry_after_pauses_for_one_window() {
         (429, &[("content-type", "text/html")][..], "<h1>429</h1>"),
         (429, &[("retry-after", "in a while")][..], "{}"),
     ] {
-        let api = MockDelegateApi::start().await;
-        let harness = Harness::start(&api.url(), "api", "").await;
+        let (api, harness) = Harness::with_api("api", "").await;
         api.set_response_with("check/all", status, headers, body_text);
         let response = harness.get(&check(1)).await;
         if body_text.starts_with('<') {
@@ -168,8 +163,7 @@ async fn api_429_without_retry_after_pauses_for_one_window() {
 
 #[tokio::test]
 async fn coalesced_request_survives_its_first_client() {
-    let api = MockDelegateApi::start().await;
-    let harness = Harness::start(&api.url(), "api", "").await;
+    let (api, harness) = Harness::with_api("api", "").await;
     api.set_response("check/all", "true");
     api.hold("check/all");
     let mut first = RawClient::connect(harness.service.address()).await;
@@ -200,8 +194,7 @@ async fn coalesced_request_survives_its_first_client() {
 
 #[tokio::test]
 async fn coalesced_look_ups_keep_the_first_deadline() {
-    let api = MockDelegateApi::start().await;
-    let harness = Harness::start(&api.url(), "api", "timeout = \"1s\"").await;
+    let (api, harness) = Harness::with_api("api", "timeout = \"1s\"").await;
     api.hold("check/all");
     let mut leaving = RawClient::connect(harness.service.address()).await;
     leaving.send(get(&check(1), "")).await;

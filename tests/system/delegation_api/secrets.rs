@@ -24,12 +24,9 @@ const OWN_ECHO: &str = "the client's own key";
 
 fn config(api: &str, node: &str, source: &str, key: &str) -> String {
     format!(
-        "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\n\
-         drain_delay = \"0s\"\nshutdown_grace = \"0s\"\n\
-         [limits]\nrequests_per_second_per_client = 0\n\
-         [log]\nfilter = \"trace\"\nformat = \"json\"\n\
-         [delegation]\nsource = \"{source}\"\n{key}timeout = \"200ms\"\ncache_ttl = \"0s\"\n\
-         api_url = \"http://canary-user:canary-password@{api}/canary-Path/canary\"\n\
+        "[server]\nshutdown_grace = \"0s\"\n[limits]\nrequests_per_second_per_client = 0\n[log]\n\
+         filter = \"trace\"\n[delegation]\nsource = \"{source}\"\n{key}timeout = \"200ms\"\n\
+         cache_ttl = \"0s\"\napi_url = \"http://canary-user:canary-password@{api}/canary-Path/canary\"\n\
          [chains.a]\nchain_id = 2020\nrpc_urls = [{node:?}]\nblock_time = \"1h\"\nmax_age = \"1day\"\n"
     )
 }

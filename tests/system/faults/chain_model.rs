@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::Value;
+
+use crate::fixtures;
 
 pub(super) const GWEI: u128 = 1_000_000_000;
 
@@ -56,14 +58,8 @@ pub(super) fn history(newest: u64, columns: usize) -> Value {
 
 /// Returns the result for any number of blocks and reward columns.
 pub(super) fn longer_history(newest: u64, blocks: u64, columns: u64) -> Value {
-    let oldest = newest + 1 - blocks;
-    let row = |number| (0..columns).map(|column| quantity(tip(number, column))).collect();
-    json!({
-        "oldestBlock": quantity(oldest.into()),
-        "baseFeePerGas": (oldest..=newest + 1).map(|n| quantity(base_fee(n))).collect::<Value>(),
-        "gasUsedRatio": (0..blocks).map(|_| 0.5).collect::<Vec<_>>(),
-        "reward": (oldest..=newest).map(row).collect::<Vec<Value>>(),
-    })
+    let tips = |number| (0..columns).map(|column| tip(number, column)).collect();
+    fixtures::computed_history(newest + 1 - blocks..=newest, base_fee, tips)
 }
 
 /// Returns the newest block of a result with [`WINDOW`] blocks.
@@ -110,13 +106,7 @@ impl Window {
             None => medium * 12 / 10,
         };
         let kind = if self.is_legacy { "legacy" } else { "eip-1559" };
-        format!(
-            "{{\"chain_name\":\"{name}\",\"type\":\"{kind}\",\"base_fee_per_gas\":\"{base}\",\
-             \"medium\":{{\"max_priority_fee_per_gas\":\"{medium}\",\"max_fee_per_gas\":\"{}\"}},\
-             \"high\":{{\"max_priority_fee_per_gas\":\"{high}\",\"max_fee_per_gas\":\"{}\"}}}}",
-            base + medium,
-            base + high,
-        )
+        fixtures::suggestion(name, kind, base, [medium, high])
     }
 }
 

@@ -9,89 +9,46 @@ use super::chain_model::{self, Window, newest_of, whole_blocks};
 use super::harness::{
     ChainSettings, Harness, MAX_AGE, SLACK, SUGGESTION, Suggestion, TestRun, Urls,
 };
-use super::{Rejected, SECOND, Scenario, check_rejected, fixed_reply};
+use super::{Rejected, SECOND, Scenario, check_rejected, custom_check, fixed_reply};
 use crate::fault_proxy::{Fault, Reply, Scope};
 use crate::wall_clock::WallClock;
 
 const FEE_HISTORY: &str = "eth_feeHistory";
 
+/// Builds a scenario that this function checks, with further arguments.
+macro_rules! check {
+    ($row:literal, $name:literal, $check:ident $(, $argument:expr)*) => {
+        custom_check($row, $name, |run, settings| Box::pin($check(run, settings $(, $argument)*)))
+    };
+}
+
 pub(super) fn scenarios() -> Vec<Scenario> {
+    const LAG: Shift = |call| call % 2 * -3;
+    const JUMP: Shift = |call| if call % 4 == 3 { 1_000_000 } else { 0 };
     vec![
         // The longest scenario starts first.
-        Scenario::custom_check(23, "429 for a day", |run, settings| {
-            Box::pin(rate_limited_for_a_day(run, settings))
-        }),
-        Scenario::custom_check(15, "only integer counts", |run, settings| {
-            Box::pin(integer_counts(run, settings))
-        }),
-        Scenario::custom_check(17, "every second reply lags", |run, settings| {
-            Box::pin(single_wrong_heads(run, settings, "head_behind", |call| call % 2 * -3))
-        }),
-        Scenario::custom_check(17, "a reset", |run, settings| {
-            Box::pin(permanent_jump(run, settings, -10_000))
-        }),
-        Scenario::custom_check(17, "a reset at two URLs", |run, settings| {
-            Box::pin(reset_at_both_upstreams(run, settings))
-        }),
-        Scenario::custom_check(17, "erratic lower heads", |run, settings| {
-            Box::pin(erratic_heads(run, settings, "head_behind", -1000))
-        }),
-        Scenario::custom_check(18, "every fourth reply is far ahead", |run, settings| {
-            Box::pin(single_wrong_heads(run, settings, "head_ahead", |call| {
-                if call % 4 == 3 { 1_000_000 } else { 0 }
-            }))
-        }),
-        Scenario::custom_check(18, "far ahead for good", |run, settings| {
-            Box::pin(permanent_jump(run, settings, 1_000_000))
-        }),
-        Scenario::custom_check(18, "erratic higher heads", |run, settings| {
-            Box::pin(erratic_heads(run, settings, "head_ahead", 1_000_000))
-        }),
-        Scenario::custom_check(20, "beyond head, with a second URL", |run, settings| {
-            Box::pin(beyond_head(run, settings))
-        }),
-        Scenario::custom_check(28, "a host that does not resolve", |run, settings| {
-            Box::pin(first_upstream_unreachable(
-                run,
-                ChainSettings { urls: Urls::AfterUnresolvableHost, ..settings },
-            ))
-        }),
-        Scenario::custom_check(28, "https at a plain port", |run, settings| {
-            Box::pin(first_upstream_unreachable(
-                run,
-                ChainSettings { urls: Urls::AfterPlainPort, ..settings },
-            ))
-        }),
-        Scenario::custom_check(28, "dead pooled connections", |run, settings| {
-            Box::pin(dead_pool(run, settings))
-        }),
-        Scenario::custom_check(31, "a silent subscription", |run, settings| {
-            Box::pin(silent_subscription(run, settings))
-        }),
-        Scenario::custom_check(32, "five times as many blocks", |run, settings| {
-            Box::pin(fast(run, settings))
-        }),
-        Scenario::custom_check(32, "a fifth of the blocks", |run, settings| {
-            Box::pin(slow(run, settings))
-        }),
-        Scenario::custom_check(33, "a wall clock that steps", |run, settings| {
-            Box::pin(clock_steps(run, settings))
-        }),
-        Scenario::custom_check(34, "hundreds of clients", |run, settings| {
-            Box::pin(stampede(run, settings))
-        }),
-        Scenario::custom_check(35, "a permanent redirect", |run, settings| {
-            Box::pin(redirect(run, settings, 301))
-        }),
-        Scenario::custom_check(35, "a redirect of the call", |run, settings| {
-            Box::pin(redirect(run, settings, 307))
-        }),
-        Scenario::custom_check(37, "a stalled head", |run, settings| {
-            Box::pin(stalled_head(run, settings))
-        }),
-        Scenario::custom_check(37, "a stalled head, with a second URL", |run, settings| {
-            Box::pin(one_of_two_heads_stalled(run, settings))
-        }),
+        check!(23, "429 for a day", rate_limited_for_a_day),
+        check!(15, "only integer counts", integer_counts),
+        check!(17, "every second reply lags", single_wrong_heads, "head_behind", LAG),
+        check!(17, "a reset", permanent_jump, -10_000),
+        check!(17, "a reset at two URLs", reset_at_both_upstreams),
+        check!(17, "erratic lower heads", erratic_heads, "head_behind", -1000),
+        check!(18, "every fourth reply is far ahead", single_wrong_heads, "head_ahead", JUMP),
+        check!(18, "far ahead for good", permanent_jump, 1_000_000),
+        check!(18, "erratic higher heads", erratic_heads, "head_ahead", 1_000_000),
+        check!(20, "beyond head, with a second URL", beyond_head),
+        check!(28, "a host that does not resolve", unreachable, Urls::AfterUnresolvableHost),
+        check!(28, "https at a plain port", unreachable, Urls::AfterPlainPort),
+        check!(28, "dead pooled connections", dead_pool),
+        check!(31, "a silent subscription", silent_subscription),
+        check!(32, "five times as many blocks", fast),
+        check!(32, "a fifth of the blocks", slow),
+        check!(33, "a wall clock that steps", clock_steps),
+        check!(34, "hundreds of clients", stampede),
+        check!(35, "a permanent redirect", redirect, 301),
+        check!(35, "a redirect of the call", redirect, 307),
+        check!(37, "a stalled head", stalled_head),
+        check!(37, "a stalled head, with a second URL", one_of_two_heads_stalled),
     ]
 }
 
@@ -163,8 +120,11 @@ fn shift_window(result: &mut serde_json::Value, blocks: i64) {
     *result = chain_model::history(newest_of(result).checked_add_signed(blocks).unwrap(), 1);
 }
 
+/// Blocks by which the head of a reply is moved, from the number of earlier calls.
+type Shift = fn(i64) -> i64;
+
 /// Returns a fault that moves the head by `shift(n)` blocks, where n is the number of earlier calls.
-fn shifted_heads(shift: fn(i64) -> i64) -> Fault {
+fn shifted_heads(shift: Shift) -> Fault {
     let calls = AtomicI64::new(0);
     Fault::result(move |result| shift_window(result, shift(calls.fetch_add(1, Ordering::Relaxed))))
 }
@@ -174,7 +134,7 @@ async fn single_wrong_heads(
     run: TestRun,
     settings: ChainSettings,
     reason: &'static str,
-    shift: fn(i64) -> i64,
+    shift: Shift,
 ) {
     let harness =
         Harness::start(&run, settings, &[(shifted_heads(shift), Scope::FeeHistory)]).await;
@@ -318,7 +278,8 @@ async fn beyond_head(run: TestRun, settings: ChainSettings) {
 }
 
 /// Checks that the second URL provides the data while the first is unreachable.
-async fn first_upstream_unreachable(run: TestRun, settings: ChainSettings) {
+async fn unreachable(run: TestRun, settings: ChainSettings, urls: Urls) {
+    let settings = ChainSettings { urls, ..settings };
     let connection_refused = || (Fault::Refuse, Scope::All);
     let harness =
         Harness::start(&run, settings.clone(), &[connection_refused(), connection_refused()]).await;

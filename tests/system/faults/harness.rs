@@ -1,9 +1,6 @@
 //! The service as a process with ten chains: `a` with injected faults, and nine healthy chains.
 
 use std::fmt::Write;
-use std::io::Read;
-use std::net::SocketAddr;
-use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -15,8 +12,8 @@ use tokio::task::JoinHandle;
 use super::chain_model::{self, ChainModel, Window, whole_blocks};
 use crate::fault_proxy::{Fault, FaultProxy, Scope};
 use crate::http_client;
+use crate::logged_process::LoggedProcess;
 use crate::mock_node::{self, MockNode};
-use crate::process::{File, command};
 use crate::test_server::Response;
 
 /// The route of the faulty chain's suggestion.
@@ -130,7 +127,6 @@ pub(super) struct Harness {
     run: TestRun,
     monitor: HealthyChainsMonitor,
     _node: MockNode,
-    _file: File,
 }
 
 impl Harness {
@@ -153,9 +149,7 @@ impl Harness {
             proxy.switch(fault.clone(), *scope).await;
         }
         let config = configuration(run, &settings, &percentiles, &proxies);
-        let file = File::new(&format!("faults-{}", run.number), &config);
-        let log = File::new(&format!("faults-{}-log", run.number), "");
-        let process = ServiceProcess::start(&file, &settings.variables, log);
+        let process = ServiceProcess::start(&format!("faults-{}", run.number), &config, &settings);
         let monitor = HealthyChainsMonitor::start(&process, &run.healthy).await;
         Self {
             model,
@@ -165,7 +159,6 @@ impl Harness {
             run: run.clone(),
             monitor,
             _node: node,
-            _file: file,
         }
     }
 
@@ -224,7 +217,7 @@ impl Harness {
 
     /// Returns the number of attempts at the faulty chain by upstream and outcome.
     pub(super) async fn counts(&self) -> Vec<(usize, String, u64)> {
-        let metrics = self.process.get_at(self.process.admin, "/metrics").await.body;
+        let metrics = self.process.get_at(1, "/metrics").await.body;
         let mut counts = Vec::new();
         for line in metrics.lines() {
             let start = "gas_suggestion_upstream_attempts_total{chain=\"a\",upstream=\"";
@@ -351,11 +344,11 @@ impl Harness {
     /// stayed low, and that the output has no panic, secret, escape sequence or long excerpt.
     pub(super) async fn finish(self) -> String {
         self.enter_phase("end");
-        self.process.get_at(self.process.admin, "/metrics").await;
+        self.process.get_at(1, "/metrics").await;
         self.monitor.finish();
-        let memory = self.process.peak_memory();
+        let memory = self.process.process.peak_memory() / 1024;
         assert!(memory < MAX_MEMORY_KIB, "{memory} KiB of memory");
-        let output = self.process.stop();
+        let output = self.process.process.stop();
         assert_no_secret(&output);
         assert!(output.contains("TRACE"), "the log is not at trace level: {output}");
         assert!(!output.contains("hyper_util"), "the log contains connection details: {output}");
@@ -481,64 +474,28 @@ impl Suggestion {
     }
 }
 
-/// A process; killed when dropped, also by a test that ends before the service listens.
-#[derive(Debug)]
-struct KilledOnDrop(Child);
-
-/// A running service; killed when dropped.
+/// A running service, and a client whose headers have secrets.
 #[derive(Debug)]
 pub(super) struct ServiceProcess {
-    child: KilledOnDrop,
-    address: SocketAddr,
-    admin: SocketAddr,
+    process: LoggedProcess,
     client: Client,
-    /// A file, because a pipe that is not read in time would block the process.
-    log: File,
-    reader: Option<std::thread::JoinHandle<String>>,
 }
 
 impl ServiceProcess {
-    fn start(file: &File, variables: &[(&str, String)], log: File) -> Self {
-        let mut command = command(&["--config", file.path()], &[("GAS_HISTORY__REFILL", "false")]);
-        command.envs(variables.iter().map(|(name, value)| (name, value)));
-        let to_log = std::fs::File::create(log.path()).unwrap();
-        let mut child = command.stdout(Stdio::piped()).stderr(to_log).spawn().unwrap();
-        let mut out = child.stdout.take().unwrap();
-        let child = KilledOnDrop(child);
-        let reader = std::thread::spawn(move || {
-            let mut all = Vec::new();
-            out.read_to_end(&mut all).unwrap();
-            String::from_utf8_lossy(&all).into_owned()
-        });
-        let is_expected = |line: &&str| line.contains("listening") && line.ends_with('\n');
-        let deadline = Instant::now() + TIMEOUT;
-        let addresses = loop {
-            let text = log.text();
-            if let Some(line) = text.split_inclusive('\n').find(is_expected) {
-                break addresses(line);
-            }
-            assert!(Instant::now() < deadline, "the service does not listen: {text}");
-            std::thread::yield_now();
-        };
+    fn start(name: &str, config: &str, settings: &ChainSettings) -> Self {
+        let variables = settings.variables.iter().map(|(name, value)| (*name, value.as_str()));
+        let variables: Vec<_> = variables.chain([("GAS_HISTORY__REFILL", "false")]).collect();
+        let process = LoggedProcess::with_variables(name, config, &variables);
         let mut headers = HeaderMap::new();
         headers.insert("x-api-key", HeaderValue::from_static("canary-x-api-key"));
         headers.insert("authorization", HeaderValue::from_static("Bearer canary-authorization"));
         headers.insert("cookie", HeaderValue::from_static("session=canary-cookie"));
         let client = http_client::builder().default_headers(headers).build().unwrap();
-        let [address, admin, ..] = addresses[..] else { panic!("{addresses:?}") };
-        Self { child, address, admin, client, log, reader: Some(reader) }
-    }
-
-    /// Returns the peak resident memory of the process in KiB.
-    fn peak_memory(&self) -> u64 {
-        let status =
-            std::fs::read_to_string(format!("/proc/{}/status", self.child.0.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-        line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+        Self { process, client }
     }
 
     pub(super) fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.address)
+        format!("http://{}{path}", self.process.addresses[0])
     }
 
     pub(super) fn client(&self) -> &Client {
@@ -546,28 +503,12 @@ impl ServiceProcess {
     }
 
     pub(super) async fn get(&self, path: &str) -> Response {
-        self.get_at(self.address, path).await
+        self.get_at(0, path).await
     }
 
-    async fn get_at(&self, address: SocketAddr, path: &str) -> Response {
-        get(&self.client, &format!("http://{address}{path}")).await
-    }
-
-    /// Stops the process with SIGTERM and returns all its output.
-    fn stop(mut self) -> String {
-        let id = self.child.0.id().to_string();
-        assert!(std::process::Command::new("kill").arg(&id).status().unwrap().success());
-        let code = self.child.0.wait().unwrap().code();
-        let output = self.reader.take().unwrap().join().unwrap() + &self.log.text();
-        assert_eq!(code, Some(0), "{output}");
-        output
-    }
-}
-
-impl Drop for KilledOnDrop {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+    /// Sends a request to the public listener (0) or the admin listener (1).
+    async fn get_at(&self, listener: usize, path: &str) -> Response {
+        get(&self.client, &format!("http://{}{path}", self.process.addresses[listener])).await
     }
 }
 
@@ -576,13 +517,6 @@ async fn get(client: &Client, url: &str) -> Response {
     let response = Response::read(client.get(url).send().await.unwrap()).await;
     assert_no_secret(&format!("{:?} {}", response.headers, response.body));
     response
-}
-
-/// Returns the socket addresses in a line.
-fn addresses(line: &str) -> Vec<SocketAddr> {
-    let is_part = |character: char| character.is_ascii_digit() || ".:".contains(character);
-    let words = line.split(|character| !is_part(character));
-    words.filter_map(|word| word.parse().ok()).collect()
 }
 
 /// Reads the nine healthy chains in the background.

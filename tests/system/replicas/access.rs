@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use redis::Value;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
 use super::mock_clock_node::{Behaviour, MockClockNode, PricingSettings};
 use super::monitor::{MAX_GAP, Monitor};
-use super::redis::{Authority, Redis, Reply};
+use super::redis::{Authority, Redis};
 use super::replica::Replica;
 use super::{
     BLOCK_TIME, CHAIN_ID, Harness, READ_INTERVAL, REJOIN_TIMEOUT, chain_section, redis_section,
@@ -103,7 +104,8 @@ async fn redis_never_contains_the_urls_of_nodes() {
     let output = || {
         let mut output: Vec<_> = redis.messages().into_iter().flat_map(<[_; 2]>::from).collect();
         for key in redis.keys("") {
-            if let Reply::Bytes(value) = redis.try_command(&[b"GET", key.as_slice()]).unwrap() {
+            if let Value::BulkString(value) = redis.try_command(&[b"GET", key.as_slice()]).unwrap()
+            {
                 output.push(value);
             }
             output.push(key);

@@ -6,9 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use redis::Value;
+
 use super::mock_clock_node::MockClockNode;
 use super::monitor::MAX_GAP;
-use super::redis::{Redis, Reply};
+use super::redis::Redis;
 use super::replica::Replica;
 use super::{CHAIN_ID, Counts, Harness, chain_section, redis_section};
 
@@ -264,18 +266,13 @@ fn data_lost_by_redis_is_shared_again() {
                 );
                 // Each repetition writes 6.4 MB, more than the 4 MiB left by `maxmemory`.
                 for index in 0..64 {
-                    redis
-                        .try_command(&["SET", &format!("junk-{index}"), &"x".repeat(100_000)])
-                        .unwrap();
+                    redis.command(&["SET", &format!("junk-{index}"), &"x".repeat(100_000)]);
                 }
             })
         },
         Scenario::once("a connection broken", |redis| {
-            let clients =
-                String::from_utf8(redis.command(&["CLIENT", "LIST"]).into_bytes()).unwrap();
-            let Reply::Integer(own_id) = redis.command(&["CLIENT", "ID"]) else {
-                panic!("no number")
-            };
+            let clients: String = redis.read(&["CLIENT", "LIST"]);
+            let own_id: u64 = redis.read(&["CLIENT", "ID"]);
             let mut ids = clients.lines().map(|line| {
                 line.split(' ').find_map(|field| field.strip_prefix("id=")).unwrap().to_owned()
             });
@@ -310,7 +307,7 @@ fn publish_changed(redis: &Redis, replacement: impl Fn(&[u8]) -> Option<Vec<u8>>
 fn replace_values(redis: &Redis, replacement: impl Fn(&[u8]) -> Option<Vec<u8>>) {
     for key in redis.keys(PREFIX) {
         // The key may expire at any moment, and may have another type.
-        let Ok(Reply::Bytes(value)) = redis.try_command(&[b"GET", key.as_slice()]) else {
+        let Ok(Value::BulkString(value)) = redis.try_command(&[b"GET", key.as_slice()]) else {
             continue;
         };
         if let Some(invalid) = replacement(&value) {

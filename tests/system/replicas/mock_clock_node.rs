@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+use crate::fixtures;
+
 const GWEI: u128 = 1_000_000_000;
 
 /// A mock node on a free loopback port. Its head advances by one block per block time. Dropping it stops it, and
@@ -241,7 +243,9 @@ impl NodeState {
         }
         let params = &call["params"];
         match call["method"].as_str() {
-            Some("eth_chainId") if *params == json!([]) => Ok(quantity(self.chain_id.into())),
+            Some("eth_chainId") if *params == json!([]) => {
+                Ok(json!(format!("{:#x}", self.chain_id)))
+            }
             Some("eth_feeHistory") => {
                 let [count, tag, percentiles] = params.as_array().map_or(&[][..], Vec::as_slice)
                 else {
@@ -342,13 +346,7 @@ impl PricingSettings {
             Some(percentile) => average(&|number| tip(number, *percentile)),
             None => medium * 12 / 10,
         };
-        format!(
-            "{{\"chain_name\":\"{name}\",\"type\":\"eip-1559\",\"base_fee_per_gas\":\"{base}\",\
-             \"medium\":{{\"max_priority_fee_per_gas\":\"{medium}\",\"max_fee_per_gas\":\"{}\"}},\
-             \"high\":{{\"max_priority_fee_per_gas\":\"{high}\",\"max_fee_per_gas\":\"{}\"}}}}",
-            base + medium,
-            base + high,
-        )
+        fixtures::suggestion(name, "eip-1559", base, [medium, high])
     }
 }
 
@@ -362,17 +360,7 @@ fn tip(number: u64, percentile: u64) -> u128 {
     u128::from(100 + percentile) * GWEI + 1000 * u128::from(number)
 }
 
-fn quantity(number: u128) -> Value {
-    format!("{number:#x}").into()
-}
-
 fn history(newest: u64, PricingSettings { window, percentiles }: &PricingSettings) -> Value {
-    let oldest = newest + 1 - window;
-    let row = |number| percentiles.iter().map(|p| quantity(tip(number, *p))).collect();
-    json!({
-        "oldestBlock": quantity(oldest.into()),
-        "baseFeePerGas": (oldest..=newest + 1).map(|n| quantity(base_fee(n))).collect::<Value>(),
-        "gasUsedRatio": (0..*window).map(|_| 0.5).collect::<Vec<_>>(),
-        "reward": (oldest..=newest).map(row).collect::<Vec<Value>>(),
-    })
+    let tips = |number| percentiles.iter().map(|percentile| tip(number, *percentile)).collect();
+    fixtures::computed_history(newest + 1 - window..=newest, base_fee, tips)
 }

@@ -1,6 +1,8 @@
 //! Tests of the Lua script that publishes records.
 
-use super::redis::{Redis, Reply};
+use redis::Value;
+
+use super::redis::Redis;
 
 const SCRIPT: &str = include_str!("../../../src/extras/replicas/publish.lua");
 
@@ -11,7 +13,7 @@ const CURRENT: u64 = 1_000_000;
 fn publish(redis: &Redis, slot: u64, record: &str) -> String {
     let (slot, current) = (slot.to_string(), CURRENT.to_string());
     redis.command(&["EVAL", SCRIPT, "1", "record", &slot, &current, record, "60000", "channel"]);
-    String::from_utf8(redis.command(&["GET", "record"]).into_bytes()).unwrap()
+    redis.read(&["GET", "record"])
 }
 
 fn record(slot: u64, name: &str) -> String {
@@ -32,7 +34,7 @@ fn record_of_an_earlier_or_the_same_slot_is_not_stored() {
         let record = record(slot, name);
         assert_eq!(publish(&redis, slot, &record) == record, is_stored, "{record}");
     }
-    assert_ne!(redis.command(&["PTTL", "record"]), Reply::Integer(-1));
+    assert_ne!(redis.command(&["PTTL", "record"]), Value::Int(-1));
 }
 
 #[test]
@@ -46,5 +48,5 @@ fn invalid_records_and_future_slots_are_overwritten() {
     redis.command(&["DEL", "record"]);
     redis.command(&["RPUSH", "record", "a list"]);
     assert_eq!(publish(&redis, CURRENT - 1, &valid), valid);
-    assert_ne!(redis.command(&["PTTL", "record"]), Reply::Integer(-1));
+    assert_ne!(redis.command(&["PTTL", "record"]), Value::Int(-1));
 }

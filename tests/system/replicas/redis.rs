@@ -1,19 +1,19 @@
 //! A real `redis-server` that a test can kill, freeze, start again and send commands to.
 
 use std::collections::BTreeMap;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
+
+use redis::{Client, Connection, ConnectionLike, FromRedisValue, RedisResult, Value};
 
 use super::controlled_process::ControlledProcess;
 use crate::raw_client::{TIMEOUT, free_port};
 use crate::wall_clock::WallClock;
 
 /// A Redis server on its own loopback ports, without persistence. Dropping it kills the process.
-#[derive(Debug)]
 pub(crate) struct Redis {
     port: u16,
     tls_port: Option<u16>,
@@ -24,7 +24,7 @@ pub(crate) struct Redis {
     password: Mutex<Option<String>>,
     process: ControlledProcess,
     /// The test's own connection, reused while it works.
-    client: Mutex<Option<Client>>,
+    client: Mutex<Option<Connection>>,
     messages: Arc<Mutex<BTreeMap<Vec<u8>, Vec<u8>>>>,
 }
 
@@ -100,7 +100,7 @@ impl Redis {
             .expect("redis-server is needed (Debian: apt-get install redis-server)");
         self.process.set(child);
         let deadline = Instant::now() + TIMEOUT;
-        while self.try_command(&["PING"]).ok() != Some(Reply::Text("PONG".into())) {
+        while self.try_command(&["PING"]) != Ok(Value::SimpleString("PONG".into())) {
             let log = || std::fs::read_to_string(self.folder.join("log"));
             assert!(
                 !self.process.has_exited() && Instant::now() < deadline,
@@ -132,26 +132,27 @@ impl Redis {
 
     /// Returns the server's time in microseconds.
     pub(crate) fn time_micros(&self) -> u128 {
-        let time = self.command(&["TIME"]).into_list().into_iter().map(Reply::into_bytes);
-        let [seconds, micros] = time.collect::<Vec<_>>().try_into().unwrap();
-        let number = |text| String::from_utf8(text).unwrap().parse::<u128>().unwrap();
-        number(seconds) * 1_000_000 + number(micros)
+        let (seconds, micros): (u128, u128) = self.read(&["TIME"]);
+        seconds * 1_000_000 + micros
     }
 
     /// Subscribes to all channels with this prefix; see [`messages`](Self::messages).
     pub(crate) fn subscribe(&self, prefix: &str) {
-        let mut client = self.connect().unwrap();
-        client.stream.get_ref().set_read_timeout(None).unwrap();
-        client.send(&["PSUBSCRIBE", &format!("{prefix}*")]).unwrap();
-        let messages = Arc::clone(&self.messages);
+        let mut connection = self.connect().unwrap();
+        connection.set_read_timeout(None).unwrap();
+        let (pattern, messages) = (format!("{prefix}*"), Arc::clone(&self.messages));
+        let (subscribed, is_subscribed) = mpsc::channel();
         // The thread ends when the server closes the connection.
         std::thread::spawn(move || {
-            while let Ok(message) = client.next() {
-                let mut parts = message.into_list().into_iter().skip(2).map(Reply::into_bytes);
-                let (channel, text) = (parts.next().unwrap(), parts.next().unwrap());
-                messages.lock().unwrap().insert(channel, text);
+            let mut subscription = connection.as_pubsub();
+            subscription.psubscribe(pattern).unwrap();
+            subscribed.send(()).unwrap();
+            while let Ok(message) = subscription.get_message() {
+                let channel = message.get_channel_name().as_bytes().to_vec();
+                messages.lock().unwrap().insert(channel, message.get_payload_bytes().to_vec());
             }
         });
+        is_subscribed.recv().unwrap();
     }
 
     /// Returns the last message of each subscribed channel.
@@ -180,49 +181,56 @@ impl Redis {
     }
 
     /// Sends a command and returns the reply, which must not be an error.
-    pub(crate) fn command(&self, arguments: &[impl AsRef<[u8]>]) -> Reply {
+    pub(crate) fn command(&self, arguments: &[impl AsRef<[u8]>]) -> Value {
+        self.read(arguments)
+    }
+
+    /// Like [`command`](Self::command), with the reply as this type.
+    pub(crate) fn read<T: FromRedisValue>(&self, arguments: &[impl AsRef<[u8]>]) -> T {
         let command_line: Vec<_> =
             arguments.iter().map(|word| String::from_utf8_lossy(word.as_ref())).collect();
-        match self.try_command(arguments) {
-            Ok(Reply::Error(error)) => panic!("{command_line:?}: {error}"),
-            Ok(reply) => reply,
-            Err(error) => panic!("{command_line:?}: {error}"),
-        }
+        self.try_command(arguments).unwrap_or_else(|error| panic!("{command_line:?}: {error}"))
     }
 
     /// Sends a command and returns the reply, which may be an error.
-    pub(crate) fn try_command(&self, arguments: &[impl AsRef<[u8]>]) -> io::Result<Reply> {
+    pub(crate) fn try_command<T: FromRedisValue>(
+        &self,
+        arguments: &[impl AsRef<[u8]>],
+    ) -> RedisResult<T> {
         let mut client = self.client.lock().unwrap();
-        let connection = client.take().map_or_else(|| self.connect(), Ok);
-        let mut connection = connection?;
-        let reply = connection.send(arguments)?;
-        *client = Some(connection);
-        Ok(reply)
+        let mut connection = client.take().map_or_else(|| self.connect(), Ok)?;
+        let mut command = redis::Cmd::new();
+        for word in arguments {
+            command.arg(word.as_ref());
+        }
+        let reply = command.query(&mut connection);
+        *client = Some(connection).filter(Connection::is_open);
+        reply
     }
 
-    fn connect(&self) -> io::Result<Client> {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
-        Client::connect(address, self.password.lock().unwrap().as_deref())
+    fn connect(&self) -> RedisResult<Connection> {
+        /// Timeout of a command.
+        const TIMEOUT: Option<Duration> = Some(Duration::from_secs(5));
+        let credentials = self.password.lock().unwrap().as_ref().map(|word| format!(":{word}@"));
+        let url = format!("redis://{}127.0.0.1:{}", credentials.unwrap_or_default(), self.port);
+        let connection = Client::open(url)?.get_connection_with_timeout(TIMEOUT.unwrap())?;
+        connection.set_read_timeout(TIMEOUT)?;
+        Ok(connection)
     }
 
     /// Returns all keys with this prefix in database 0.
     pub(crate) fn keys(&self, prefix: &str) -> Vec<Vec<u8>> {
-        self.command(&["KEYS", &format!("{prefix}*")])
-            .into_list()
-            .into_iter()
-            .map(Reply::into_bytes)
-            .collect()
+        self.read(&["KEYS", &format!("{prefix}*")])
     }
 
     /// Returns the channels with this prefix that have subscribers.
     pub(crate) fn channels(&self, prefix: &str) -> Vec<Vec<u8>> {
-        let channels = self.command(&["PUBSUB", "CHANNELS", &format!("{prefix}*")]).into_list();
-        channels.into_iter().map(Reply::into_bytes).collect()
+        self.read(&["PUBSUB", "CHANNELS", &format!("{prefix}*")])
     }
 
     /// Returns a number from `INFO`.
     pub(crate) fn info(&self, name: &str) -> u64 {
-        let info = String::from_utf8(self.command(&["INFO"]).into_bytes()).unwrap();
+        let info: String = self.read(&["INFO"]);
         let mut lines = info.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         lines.next().unwrap_or_else(|| panic!("{name} in {info}")).parse().unwrap()
     }
@@ -238,97 +246,16 @@ fn server_environment(clock: &WallClock) -> Vec<(&'static str, String)> {
     clock.environment().into_iter().map(with_allocator).collect()
 }
 
+impl fmt::Debug for Redis {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Redis at port {}", self.port)
+    }
+}
+
 impl Drop for Redis {
     fn drop(&mut self) {
         self.process.kill_if_running();
         let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
-/// A RESP2 reply.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Reply {
-    Text(String),
-    Error(String),
-    Integer(i64),
-    Bytes(Vec<u8>),
-    Nil,
-    List(Vec<Reply>),
-}
-
-impl Reply {
-    pub(crate) fn into_bytes(self) -> Vec<u8> {
-        match self {
-            Self::Bytes(bytes) => bytes,
-            other => panic!("not bytes: {other:?}"),
-        }
-    }
-
-    pub(crate) fn into_list(self) -> Vec<Self> {
-        match self {
-            Self::List(items) => items,
-            other => panic!("not a list: {other:?}"),
-        }
-    }
-}
-
-/// A connection that implements the parts of RESP2 that the tests need.
-#[derive(Debug)]
-struct Client {
-    stream: BufReader<TcpStream>,
-}
-
-impl Client {
-    /// Timeout of a command.
-    const TIMEOUT: Duration = Duration::from_secs(5);
-
-    fn connect(address: SocketAddr, password: Option<&str>) -> io::Result<Self> {
-        let stream = TcpStream::connect_timeout(&address, Self::TIMEOUT)?;
-        stream.set_read_timeout(Some(Self::TIMEOUT))?;
-        stream.set_nodelay(true)?;
-        let mut client = Self { stream: BufReader::new(stream) };
-        if let Some(password) = password {
-            let reply = client.send(&["AUTH", password])?;
-            assert_eq!(reply, Reply::Text("OK".into()));
-        }
-        Ok(client)
-    }
-
-    fn send(&mut self, arguments: &[impl AsRef<[u8]>]) -> io::Result<Reply> {
-        let mut bytes = format!("*{}\r\n", arguments.len()).into_bytes();
-        for word in arguments.iter().map(AsRef::as_ref) {
-            bytes.extend(format!("${}\r\n", word.len()).as_bytes());
-            bytes.extend(word);
-            bytes.extend(b"\r\n");
-        }
-        self.stream.get_mut().write_all(&bytes)?;
-        self.next()
-    }
-
-    fn next(&mut self) -> io::Result<Reply> {
-        let mut line = String::new();
-        if self.stream.read_line(&mut line)? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        let line = line.strip_suffix("\r\n").expect("a whole line");
-        let (kind, rest) = line.split_at(1);
-        Ok(match kind {
-            "+" => Reply::Text(rest.to_owned()),
-            "-" => Reply::Error(rest.to_owned()),
-            ":" => Reply::Integer(rest.parse().expect("a number")),
-            "$" | "*" if rest == "-1" => Reply::Nil,
-            "$" => {
-                let mut bytes = vec![0; rest.parse::<usize>().expect("a length") + 2];
-                self.stream.read_exact(&mut bytes)?;
-                bytes.truncate(bytes.len() - 2);
-                Reply::Bytes(bytes)
-            }
-            "*" => {
-                let count: usize = rest.parse().expect("a length");
-                Reply::List((0..count).map(|_| self.next()).collect::<io::Result<_>>()?)
-            }
-            _ => panic!("not RESP: {line}"),
-        })
     }
 }
 
