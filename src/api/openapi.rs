@@ -76,6 +76,8 @@ pub(crate) fn document(
         path => path,
     };
     document.servers = Some(vec![Server::new(url)]);
+    // No route asks for credentials.
+    document.security = Some(Vec::new());
     let mut components = document.components.take().unwrap_or_default();
     let headers = ResponseHeaders::into_params(|| None).into_iter().map(header);
     components.headers = headers.chain(others.headers.iter().cloned()).collect();

@@ -112,7 +112,7 @@ const BATCH_CONCURRENCY: usize = 16;
         CommonErrors, PayloadTooLarge, UnsupportedMediaType, UnknownChain,
         (status = 200,
             description = "A JSON-RPC response, also for errors; for a batch a list of responses.",
-            body = inline(RpcResponseBody)),
+            body = RpcResponseBody),
         (status = 204, description = "All calls were notifications."),
     )
 )]

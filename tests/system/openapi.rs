@@ -126,7 +126,7 @@ fn disabled_routes_are_omitted() {
     };
     let prefixes = ["/verif", "/registry/", "/v1/{chain}/delegations/", "/v1/", "/rpc/"];
     let (counts, tags) = paths_and_tags(CHAIN, &prefixes);
-    assert_eq!(counts, [26, 6, 1, 15, 1]);
+    assert_eq!(counts, [25, 6, 1, 15, 1]);
     assert_eq!(
         tags,
         ["Gas", "Drop-in formats", "JSON-RPC", "Delegation", "Verification", "Pages", "Operation"]
@@ -255,7 +255,7 @@ fn only_these_routes_are_not_in_the_document() {
     let is_forwarded = |path: &&String| path.starts_with("/verification/") && path.len() > 14;
     // The tests of `verification` check that these paths are forwarded.
     assert_eq!(paths(&document).keys().filter(is_forwarded).count(), 23);
-    assert_eq!(paths(&document).len(), 64);
+    assert_eq!(paths(&document).len(), 63);
 }
 
 /// Sends the operation's request with the document's example body and the required parameters.

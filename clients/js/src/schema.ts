@@ -574,6 +574,8 @@ export interface components {
         Routes: {
             routes: components["schemas"]["Route"][];
         };
+        /** @description A response in a batch. */
+        RpcBatchOutcome: components["schemas"]["RpcOutcome"];
         /** @description A JSON-RPC 2.0 call. Without `id` it is a notification, which is ignored. */
         RpcCall: {
             /** @enum {string} */
@@ -599,6 +601,8 @@ export interface components {
         };
         /** @description An `RpcCall` or a list of them. Any other body gets status 200 with a JSON-RPC error, so this schema allows it. */
         RpcRequest: unknown;
+        /** @description A response for a call, or a list of them for a batch. */
+        RpcResponse: components["schemas"]["RpcOutcome"] | components["schemas"]["RpcBatchOutcome"][];
         /** @description Fees by speed as rrelayer reads them. */
         RrelayerFees: {
             /** @description For a transaction that can wait. */

@@ -3,9 +3,11 @@
 #![expect(dead_code, reason = "only the derived descriptions are used")]
 
 use serde_json::Value;
-use utoipa::ToSchema;
-use utoipa::openapi::schema::{ArrayBuilder, SchemaType};
-use utoipa::openapi::{Object, ObjectBuilder, Schema, Type};
+use utoipa::openapi::schema::{AllOfBuilder, ArrayBuilder, SchemaType};
+use utoipa::openapi::{Object, ObjectBuilder, RefOr, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::api::openapi::schemas::schema_ref;
 
 #[derive(ToSchema)]
 enum JsonRpcVersion {
@@ -32,9 +34,22 @@ pub(crate) struct RpcCall {
 /// A response for a call, or a list of them for a batch.
 #[derive(ToSchema)]
 #[serde(untagged)]
+#[schema(as = RpcResponse)]
 pub(crate) enum RpcResponseBody {
     Single(RpcOutcome),
-    Batch(Vec<RpcOutcome>),
+    Batch(Vec<RpcBatchOutcome>),
+}
+
+/// An outcome in a batch. It has a name of its own, because some generators cannot tell a type from a list of it.
+pub(crate) struct RpcBatchOutcome;
+
+impl ToSchema for RpcBatchOutcome {}
+
+impl PartialSchema for RpcBatchOutcome {
+    fn schema() -> RefOr<Schema> {
+        let outcome = AllOfBuilder::new().item(schema_ref::<RpcOutcome>());
+        outcome.description(Some("A response in a batch.")).into()
+    }
 }
 
 /// The outcome of a call: `result` or `error`.

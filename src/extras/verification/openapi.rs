@@ -33,9 +33,8 @@ struct VerificationParameters {
 }
 
 /// Method, path below `/verification`, operation id and summary of each documented route.
-const ROUTES: [(HttpMethod, &str, &str, &str); 25] = [
+const ROUTES: [(HttpMethod, &str, &str, &str); 24] = [
     (Post, "", "verifyContract", "Verify a contract"),
-    (Post, "/", "verifyContractAtRoot", "Verify a contract"),
     (Post, "/verify", "verifyContractByFiles", "Verify a contract"),
     (
         Post,
