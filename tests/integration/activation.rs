@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -46,7 +46,7 @@ async fn each_block_around_the_activation_has_its_own_price_without_a_warning() 
     let header_head = head.clone();
     let node = MockNode::start(2020, Reply::computed(move |_| history(head()))).await;
     node.set_header_reply(Reply::computed(move |_| {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+        let now = fixtures::seconds();
         json!({"number": format!("{:#x}", header_head()), "timestamp": format!("{now:#x}")})
     }));
     let config =

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 
+use crate::fixtures;
 use crate::mock_node::{MockNode, Reply, fee_history};
 use crate::test_server::TestServer;
 
@@ -44,7 +45,7 @@ impl View {
 
 /// Header of a block that is so many seconds old.
 fn header(number: u64, age: u64) -> Value {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let now = fixtures::seconds();
     json!({"number": format!("{number:#x}"), "timestamp": format!("{:#x}", now - age)})
 }
 

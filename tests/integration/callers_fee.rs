@@ -1,13 +1,10 @@
 //! `/inclusion` and `/replacement` on the recorded blocks of Base, against values computed here from `/fee-history` and
 //! `/fee-market`.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::fixtures::wei;
 use crate::recorded_base;
-
-fn wei(amount: &Value) -> u128 {
-    amount.as_str().unwrap().parse().unwrap()
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fee_is_compared_with_the_newest_blocks() {

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use gas_suggestion::extras::demo::DemoRecording;
 use serde_json::{Value, json};
 
-use crate::fixtures;
+use crate::fixtures::{self, seconds, wei};
 use crate::mock_node::{MockNode, Reply, fee_history};
 use crate::test_server::TestServer;
 
@@ -53,14 +53,6 @@ async fn replay(path: &str) {
         step = step % 4 + 1;
     }
     assert!(served.len() > count - 4, "{} of {count} blocks", served.len());
-}
-
-fn wei(amount: &Value) -> u128 {
-    amount.as_str().unwrap().parse().unwrap()
-}
-
-fn seconds() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs()
 }
 
 /// Waits for the head `newest`, and adds what is served of it and of the blocks since the last head.

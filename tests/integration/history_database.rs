@@ -1,48 +1,17 @@
 //! `[history] path`: the fee trend survives restarts, also kills, and no file stops the service.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-use crate::history_rows::Rows;
+use crate::history_rows::{Directory, Rows};
 use crate::http_client;
 use crate::mock_node::{MockNode, Reply, dead_url, fee_history};
 use crate::process::{File, Process};
 use crate::test_server::{Response, TestServer, wait_for};
 
 const HOUR: u32 = 3600;
-
-/// A new directory. Removed when dropped.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Self {
-        let name = format!("gas-suggestion-{}-{name}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-
-    fn file(&self) -> PathBuf {
-        self.0.join("history.redb")
-    }
-
-    /// Returns the names of its files, in order.
-    fn names(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(&self.0).unwrap();
-        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        let mut names: Vec<_> = names.collect();
-        names.sort();
-        names
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
 
 fn config(node: &MockNode, path: &Path) -> String {
     format!(

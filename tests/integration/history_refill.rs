@@ -1,14 +1,13 @@
 //! The fee trend of the running service is filled with blocks from before its start.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 
-use crate::fixtures;
-use crate::history_rows::Rows;
+use crate::fixtures::{self, seconds};
+use crate::history_rows::{Directory, Rows};
 use crate::http_client;
 use crate::logged_process::LoggedProcess;
 use crate::mock_node::{Call, MockNode, Reply};
@@ -104,10 +103,6 @@ fn base_fee(number: u64) -> u64 {
 
 fn reward(number: u64) -> u64 {
     2_000_000_000 + number * 31 % 1009
-}
-
-fn seconds() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs()
 }
 
 fn quantity(value: &Value) -> u64 {
@@ -257,24 +252,6 @@ async fn check_trend(
     assert_eq!(service.get("/v1/fee-markets").await.json()[0]["level"], level);
 }
 
-/// A new directory for a history database. Removed when dropped.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Self {
-        let name = format!("gas-suggestion-{}-refill-{name}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// Returns the start of the hour of so many hours ago.
 fn hours_ago(hours: u64) -> u64 {
     (seconds() - hours * 3600) / 3600 * 3600
@@ -301,7 +278,7 @@ async fn a_node_with_a_limit_and_little_history_is_read_as_far_as_it_goes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_gap_after_a_restart_is_read() {
     let directory = Directory::new("gap");
-    let path = directory.0.join("history.redb");
+    let path = directory.file();
     let node = ArchiveNode::start(1024, 10_000, 0).await;
     // A week is known, up to nine hours ago.
     let open = hours_ago(9);
@@ -341,7 +318,7 @@ async fn the_gap_after_a_restart_is_read() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_of_a_short_run_does_not_keep_the_day_before_from_being_read() {
     let directory = Directory::new("short");
-    let path = directory.0.join("history.redb");
+    let path = directory.file();
     let node = ArchiveNode::start(1024, 10_000, 0).await;
     let history = format!("path = \"{}\"", path.display());
     let short = TestServer::start(&node.config(&format!("{history}\nrefill = false"))).await;
@@ -396,7 +373,7 @@ fn check_kept(before: &Rows, after: &Rows, round: usize) {
 #[tokio::test(flavor = "multi_thread")]
 async fn ten_restarts_on_a_node_without_history_change_no_bucket() {
     let directory = Directory::new("restarts");
-    let path = directory.0.join("history.redb");
+    let path = directory.file();
     let node = ArchiveNode::start(1024, 10_000, 0).await;
     let config = node.config(&format!("path = \"{}\"", path.display()));
     let process = start_process(&config).await;

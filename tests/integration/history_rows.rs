@@ -1,7 +1,7 @@
 //! The rows of a history database.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 
@@ -71,5 +71,36 @@ impl Rows {
     pub(crate) fn wide(&self, width: u32) -> Vec<BucketRow> {
         let buckets = self.buckets.iter().filter(|((_, known, _), _)| *known == width);
         buckets.map(|(_, row)| *row).collect()
+    }
+}
+
+/// A new directory for a history database. Removed when dropped.
+pub(crate) struct Directory(pub(crate) PathBuf);
+
+impl Directory {
+    pub(crate) fn new(name: &str) -> Self {
+        let name = format!("gas-suggestion-{}-{name}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn file(&self) -> PathBuf {
+        self.0.join("history.redb")
+    }
+
+    /// Returns the names of its files, in order.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.0).unwrap();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use gas_suggestion::config::{Chain, Config};
 use gas_suggestion::extras::demo::DemoRecording;
@@ -61,6 +62,16 @@ pub(crate) fn assert_snapshot(name: &str, text: &str) {
     settings.set_prepend_module_to_snapshot(false);
     settings.set_omit_expression(true);
     settings.bind(|| insta::assert_snapshot!(name, text));
+}
+
+/// Reads a decimal string.
+pub(crate) fn wei(amount: &Value) -> u128 {
+    amount.as_str().unwrap().parse().unwrap()
+}
+
+/// Returns the seconds since 1970.
+pub(crate) fn seconds() -> u64 {
+    SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs()
 }
 
 /// Builds a chain with this `[pricing]`, an unreachable RPC URL and no preset.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -175,8 +175,8 @@ impl MockNode {
         Self::bind(Some(2020), json!([60]), polls, Some(VecDeque::from([reply]))).await
     }
 
-    /// Starts a node of `chain_id` that replies to each call with what `script` returns. It accepts all calls, and counts
-    /// them as [`calls`](Self::calls).
+    /// Starts a node of `chain_id` that replies to each call with what `script` returns. It accepts all calls, which
+    /// [`calls`](Self::calls) counts.
     pub(crate) async fn scripted(
         chain_id: u64,
         script: impl Fn(&Call) -> Reply + Send + Sync + 'static,
@@ -575,7 +575,7 @@ pub(crate) fn fee_history(newest: u64, base_fee_gwei: u64, reward_gwei: u64) -> 
 
 /// Returns a header that was mined now.
 fn young_header() -> Value {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let now = fixtures::seconds();
     json!({"number": "0x0", "timestamp": format!("{now:#x}"), "extraData": "0x"})
 }
 

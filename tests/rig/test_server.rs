@@ -174,8 +174,8 @@ impl Response {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// Returns the status, the headers and a line per member of the body. The values of headers and members that vary are
-    /// shown as `…`.
+    /// Returns the status, the headers and a line per member of the body, with `…` for the values of headers and members
+    /// that vary.
     pub(crate) fn text(&self, varying: &[&str]) -> String {
         let varying = [&["date", "x-request-id"], varying].concat();
         let show = |name: &str, value: &str| {

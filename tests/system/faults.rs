@@ -153,9 +153,7 @@ async fn check_rejected(run: &TestRun, settings: ChainSettings, rejected: &Rejec
     harness.read().await.assert_no_data();
     harness.check_reported_status("unavailable", Value::Null).await;
 
-    harness.enter_phase("recovery after the start");
-    harness.clear_faults().await;
-    harness.wait_until_fresh(Window::ending_with, *rest).await;
+    harness.recover("recovery after the start", *rest).await;
 
     harness.enter_phase("steady state");
     if let Some((onset, reason)) = onset {
@@ -177,9 +175,7 @@ async fn check_rejected(run: &TestRun, settings: ChainSettings, rejected: &Rejec
         }
     }
 
-    harness.enter_phase("recovery");
-    harness.clear_faults().await;
-    harness.wait_until_fresh(Window::ending_with, *rest).await;
+    harness.recover("recovery", *rest).await;
     harness.finish().await;
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::consumers::{
     ThreeLevels, blockbook, foundry, komodo, rrelayer, safe, status, tokenbridge,
 };
-use crate::fixtures;
+use crate::fixtures::{self, wei};
 use crate::mock_node::{MockNode, Reply};
 use crate::single_prices::expected_bound;
 use crate::test_server::TestServer;
@@ -76,10 +76,6 @@ struct Head<'a> {
     high: [u128; 2],
     /// Prices of one number of low, medium and high.
     prices: [u128; 3],
-}
-
-fn wei(amount: &Value) -> u128 {
-    amount.as_str().unwrap().parse().unwrap()
 }
 
 /// Converts gwei as text, exactly.

@@ -92,34 +92,8 @@ async fn each_fault_fires_its_alerts_until_it_is_over() {
     let is_only_stale =
         |firing: &[String]| firing.contains(&stale) && !firing.contains(&unavailable);
     prometheus.wait_for_alerts(is_only_stale, exceed_limits).await;
-    let expected = [
-        "GasSuggestionChainHalted chain=halted instance=faulty",
-        "GasSuggestionChainParametersDisagree chain=misled parameter=base_fee_change_denominator",
-        "GasSuggestionChainPollsFailing chain=silent instance=healthy",
-        "GasSuggestionChainPollsFailing chain=unread instance=faulty",
-        "GasSuggestionChainStale chain=silent instance=healthy",
-        "GasSuggestionChainUnavailable chain=silent instance=healthy",
-        "GasSuggestionChainUnavailable chain=unread instance=faulty",
-        "GasSuggestionClientsRateLimited instance=strict",
-        "GasSuggestionConnectionsRefused instance=crowded listener=public outcome=refused_overloaded",
-        "GasSuggestionDelegationBudgetExhausted instance=forwarding",
-        "GasSuggestionErrorBudgetBurnsFast",
-        "GasSuggestionErrorBudgetBurnsSlowly",
-        "GasSuggestionFloorAboveMarket chain=misled floor=priority_fee",
-        "GasSuggestionFreshnessBudgetBurnsFast chain=silent",
-        "GasSuggestionFreshnessBudgetBurnsSlowly chain=silent",
-        "GasSuggestionProxyFailing instance=forwarding upstream=verification",
-        "GasSuggestionReadsFailing chain=failing instance=forwarding",
-        "GasSuggestionReadsRefused chain=busy instance=forwarding",
-        "GasSuggestionStreamsRefused instance=full",
-        "GasSuggestionUpstreamFailing chain=silent instance=healthy upstream=0",
-        "GasSuggestionUpstreamFailing chain=unread instance=faulty upstream=0",
-        "GasSuggestionUpstreamFailing chain=unread instance=faulty upstream=1",
-        "GasSuggestionUpstreamRateLimited chain=limited instance=faulty upstream=0",
-        "GasSuggestionUpstreamWrongChain chain=misled instance=faulty upstream=0",
-        "GasSuggestionUpstreamsDisagree chain=divided instance=faulty",
-    ]
-    .map(str::to_owned);
+    let expected = include_str!("../../fixtures/alerts-of-faults.txt").lines();
+    let expected: Vec<_> = expected.map(str::to_owned).collect();
     // Alerts may resolve and fire again while the service backs off from nodes. No other alert may fire.
     let seen = RefCell::new(BTreeSet::new());
     let have_all_fired = |firing: &[String]| {

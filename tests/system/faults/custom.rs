@@ -54,9 +54,7 @@ pub(super) fn scenarios() -> Vec<Scenario> {
 
 async fn rate_limited_for_a_day(run: TestRun, settings: ChainSettings) {
     let max_pause = Duration::from_mins(1);
-    let harness = Harness::start(&run, settings, &[]).await;
-    harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
-    harness.enter_phase("steady state");
+    let harness = Harness::start_fresh(&run, settings).await;
     let calls = harness.proxies[0].call_times(FEE_HISTORY).len();
     let fault = Fault::rewrite(|_, _| Reply::new(429, "").with("retry-after", "86400"));
     harness.inject(&fault, Scope::FeeHistory).await;
@@ -95,9 +93,7 @@ async fn integer_counts(run: TestRun, settings: ChainSettings) {
         harness.inject(&quantities, Scope::FeeHistory).await;
         harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
         harness.wait_for_attempt(0, "ok", Suggestion::assert_fresh).await;
-        harness.enter_phase("recovery");
-        harness.clear_faults().await;
-        harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+        harness.recover("recovery", Duration::ZERO).await;
     }
     // The service remembers the format that the node accepts.
     assert_eq!(harness.proxies[0].hex_count_calls(), 1);
@@ -157,9 +153,7 @@ async fn single_wrong_heads(
                 })
                 .await;
         }
-        harness.enter_phase("recovery");
-        harness.clear_faults().await;
-        harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+        harness.recover("recovery", Duration::ZERO).await;
     }
     harness.check_outcomes(&["ok", reason]).await;
     harness.finish().await;
@@ -210,10 +204,7 @@ async fn permanent_jump(run: TestRun, settings: ChainSettings, blocks: i64) {
 async fn reset_at_both_upstreams(run: TestRun, settings: ChainSettings) {
     let settings = ChainSettings { urls: Urls::Two, ..settings };
     let fault = Fault::result(move |result| shift_window(result, -10_000));
-    let harness = Harness::start(&run, settings, &[]).await;
-    harness.enter_phase("start");
-    harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
-    harness.enter_phase("steady state");
+    let harness = Harness::start_fresh(&run, settings).await;
     for proxy in &harness.proxies {
         proxy.switch(fault.clone(), Scope::FeeHistory).await;
     }
@@ -225,9 +216,7 @@ async fn reset_at_both_upstreams(run: TestRun, settings: ChainSettings) {
     // The proxies are not switched at the same time, so one poll may have seen different heads.
     let behind = [harness.count(0, "head_behind").await, harness.count(1, "head_behind").await];
     assert!(behind[0] <= 2 && behind[1] == 1, "{behind:?}");
-    harness.enter_phase("recovery");
-    harness.clear_faults().await;
-    harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+    harness.recover("recovery", Duration::ZERO).await;
     harness.finish().await;
 }
 
@@ -238,17 +227,12 @@ async fn erratic_heads(run: TestRun, settings: ChainSettings, reason: &'static s
         let call = calls.fetch_add(1, Ordering::Relaxed);
         shift_window(result, step * (call % 50 + 1));
     });
-    let harness = Harness::start(&run, settings, &[]).await;
-    harness.enter_phase("start");
-    harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
-    harness.enter_phase("steady state");
+    let harness = Harness::start_fresh(&run, settings).await;
     harness.inject(&fault, Scope::FeeHistory).await;
     harness.wait_for_attempt(0, reason, Suggestion::assert_fresh).await;
     let last = harness.read().await.served.unwrap();
     harness.check_expiry(&last).await;
-    harness.enter_phase("recovery");
-    harness.clear_faults().await;
-    harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+    harness.recover("recovery", Duration::ZERO).await;
     harness.check_outcomes(&["ok", reason]).await;
     harness.finish().await;
 }
@@ -292,9 +276,7 @@ async fn unreachable(run: TestRun, settings: ChainSettings, urls: Urls) {
         harness.wait_for_attempt(upstream, "unreachable", Suggestion::assert_no_data).await;
     }
     for phase in ["recovery after the start", "recovery"] {
-        harness.enter_phase(phase);
-        harness.clear_faults().await;
-        harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+        harness.recover(phase, Duration::ZERO).await;
         harness.check_stays_fresh(&settings).await;
         if phase == "recovery" {
             break;
@@ -336,10 +318,7 @@ async fn silent_subscription(run: TestRun, settings: ChainSettings) {
     let address = silent.local_addr().unwrap();
     let more = format!("ws_urls = [\"ws://{address}/canary-path?key=canary-query\"]");
     let settings = ChainSettings { more, ..settings };
-    let harness = Harness::start(&run, settings.clone(), &[]).await;
-    harness.enter_phase("start");
-    harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
-    harness.enter_phase("steady state");
+    let harness = Harness::start_fresh(&run, settings.clone()).await;
     harness.check_stays_fresh(&settings).await;
     let (connection, _) = silent.accept().expect("a connection attempt");
     drop((connection, silent));
@@ -410,9 +389,7 @@ async fn clock_steps(run: TestRun, settings: ChainSettings) {
         clock.step(offset);
         harness.wait_for_attempt(0, "unreachable", Suggestion::assert_no_data).await;
     }
-    harness.enter_phase("recovery after the start");
-    harness.clear_faults().await;
-    harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+    harness.recover("recovery after the start", Duration::ZERO).await;
 
     harness.enter_phase("steady state");
     for (offset, seconds) in [("-1h", -3600), ("+1h", 3600), ("+0", 0), ("+1d", 86_400)] {
@@ -434,9 +411,7 @@ async fn clock_steps(run: TestRun, settings: ChainSettings) {
         clock.step(offset);
         let last = harness.read().await.served.unwrap();
         harness.check_expiry(&last).await;
-        harness.enter_phase("recovery");
-        harness.clear_faults().await;
-        harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+        harness.recover("recovery", Duration::ZERO).await;
     }
     harness.finish().await;
 }
@@ -471,9 +446,7 @@ async fn stampede(run: TestRun, settings: ChainSettings) {
         let calls = harness.proxies[0].call_count() - before;
         let polls = whole_blocks(started.elapsed(), settings.block) + 2;
         assert!(calls as u64 <= polls, "{calls} calls in the time of {polls} polls");
-        harness.enter_phase("recovery");
-        harness.clear_faults().await;
-        harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+        harness.recover("recovery", Duration::ZERO).await;
     }
     harness.finish().await;
 }
@@ -534,9 +507,7 @@ async fn stalled_head(run: TestRun, settings: ChainSettings) {
                 Instant::now() >= until
             })
             .await;
-        harness.enter_phase("recovery");
-        harness.clear_faults().await;
-        harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+        harness.recover("recovery", Duration::ZERO).await;
     }
     harness.check_outcomes(&["ok", "head_ahead"]).await;
     harness.finish().await;
@@ -563,9 +534,7 @@ async fn one_of_two_heads_stalled(run: TestRun, settings: ChainSettings) {
             })
             .await;
         harness.check_stays_fresh(&settings).await;
-        harness.enter_phase("recovery");
-        harness.clear_faults().await;
-        harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+        harness.recover("recovery", Duration::ZERO).await;
     }
     harness.finish().await;
 }

@@ -340,6 +340,22 @@ impl Harness {
         .await;
     }
 
+    /// Starts without a fault and enters the steady state.
+    pub(super) async fn start_fresh(run: &TestRun, settings: ChainSettings) -> Self {
+        let harness = Self::start(run, settings, &[]).await;
+        harness.enter_phase("start");
+        harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
+        harness.enter_phase("steady state");
+        harness
+    }
+
+    /// Enters this phase, ends all faults, and waits until the suggestion is that of the newest blocks.
+    pub(super) async fn recover(&self, phase: &'static str, rest: Duration) {
+        self.enter_phase(phase);
+        self.clear_faults().await;
+        self.wait_until_fresh(Window::ending_with, rest).await;
+    }
+
     /// Stops the service and returns all its output. Checks that the nine healthy chains were unaffected, that memory
     /// stayed low, and that the output has no panic, secret, escape sequence or long excerpt.
     pub(super) async fn finish(self) -> String {
