@@ -79,7 +79,7 @@ fn document_states_version_chains_and_history_length() {
     assert_eq!(parameters["query.chainId"]["schema"]["enum"], json!([7, 2020]));
     assert_eq!(parameters["query.blocks"]["schema"]["maximum"], 1024);
     let periods = |history: &str| {
-        let document = document(&format!("[history]\n{history}\n{CHAIN}"));
+        let document = self::document(&format!("[history]\n{history}\n{CHAIN}"));
         document["components"]["parameters"]["query.period"]["schema"]["enum"].clone()
     };
     assert_eq!(periods(""), json!(["1h", "24h", "7d"]));
