@@ -166,6 +166,7 @@ def fill_the_disk(folder, node):
         time.sleep(125)
         assert second.get("/v1/c0/gas-suggestion")[0] == 200, "prices are served"
         lines = second.history_lines()
+        assert sum(line.startswith("WARN") for line in lines) == 1, lines
         os.remove(os.path.join(disk, "ballast"))
         time.sleep(62)
         second.stop()

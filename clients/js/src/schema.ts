@@ -585,6 +585,12 @@ export interface components {
             method: string;
             params?: unknown[] | Record<string, never> | null;
         };
+        RpcError: {
+            /** Format: int64 */
+            code: number;
+            message: string;
+            data?: unknown;
+        };
         /** @description The outcome of a call: `result` or `error`. */
         RpcOutcome: {
             /** @enum {string} */
@@ -592,12 +598,7 @@ export interface components {
             /** @description The id of the call. */
             id: string | number | null;
             result?: unknown;
-            error?: {
-                /** Format: int64 */
-                code: number;
-                message: string;
-                data?: unknown;
-            };
+            error?: components["schemas"]["RpcError"];
         };
         /** @description An `RpcCall` or a list of them. Any other body gets status 200 with a JSON-RPC error, so this schema allows it. */
         RpcRequest: unknown;

@@ -61,12 +61,12 @@ pub(crate) struct RpcOutcome {
     id: Value,
     #[schema(required = false)]
     result: Value,
-    #[schema(inline, nullable = false)]
+    #[schema(nullable = false)]
     error: Option<RpcError>,
 }
 
 #[derive(ToSchema)]
-struct RpcError {
+pub(crate) struct RpcError {
     code: i64,
     message: String,
     #[schema(required = false)]

@@ -67,7 +67,9 @@ struct State {
     open: Mutex<Option<Arc<Database>>>,
     /// Held by the one that opens or writes.
     writing: Mutex<()>,
-    log: LogOnChange,
+    opened: LogOnChange,
+    /// Apart from that: a full disk can be opened every minute.
+    written: LogOnChange,
 }
 
 /// Reason why the database cannot be used.
@@ -124,8 +126,11 @@ impl HistoryDatabase {
             days: config.days,
             open: Mutex::default(),
             writing: Mutex::default(),
-            log: LogOnChange::default(),
+            opened: LogOnChange::default(),
+            written: LogOnChange::default(),
         };
+        // Only a failure is news.
+        state.written.changed_to(Ok(()));
         Some(Self { state: Arc::new(state) })
     }
 
@@ -179,7 +184,7 @@ impl HistoryDatabase {
 
     /// Writes what is not in the database, up to the second `end`. Opens it if it is not open. Blocks the thread.
     fn save(&self, end: u64) {
-        let State { path, trends, days, open, writing, log } = &*self.state;
+        let State { path, trends, days, open, writing, written, .. } = &*self.state;
         let _writing = writing.lock();
         let is_open = open.lock().is_some();
         if !is_open && !self.open_or_log() {
@@ -195,7 +200,7 @@ impl HistoryDatabase {
             return;
         }
         let Err(error) = write(&database, &rows) else {
-            if log.changed_to(Ok(())) {
+            if written.changed_to(Ok(())) {
                 tracing::info!(path = %path.display(), "history database written");
             }
             return;
@@ -206,7 +211,7 @@ impl HistoryDatabase {
         // After a failure it has to be opened anew.
         open.lock().take();
         drop(database);
-        if log.changed_to(Err("write")) {
+        if written.changed_to(Err("write")) {
             let (path, error) = (path.display(), error.to_string());
             let message = "history database cannot be written; the next try is in a minute";
             tracing::warn!(%path, error, "{message}");
@@ -215,7 +220,7 @@ impl HistoryDatabase {
 
     /// Opens the database, and adds its content to the trends. Logs it if something changed. Returns true if it is open.
     fn open_or_log(&self) -> bool {
-        let State { path, trends, days, open, log, .. } = &*self.state;
+        let State { path, trends, days, open, opened: log, .. } = &*self.state;
         let opened = match open_file(path) {
             Err(reason @ Unusable::Damaged) => match set_aside(path) {
                 Ok(renamed) => {

@@ -51,9 +51,8 @@ impl Upstream {
         let document: Value = serde_json::from_str(&document).unwrap();
         let mut routes = Router::new();
         for (path, item) in document["paths"].as_object().unwrap() {
-            let Some(route_path) = path.strip_prefix(PREFIX).filter(|rest| !rest.is_empty()) else {
-                continue;
-            };
+            let Some(rest) = path.strip_prefix(PREFIX) else { continue };
+            let route_path = if rest.is_empty() { "/" } else { rest };
             let route = if item["get"].is_null() { post(respond) } else { get(respond) };
             // Like Express, the upstream responds with 404 to any other method.
             routes = routes.route(route_path, route.fallback(async || StatusCode::NOT_FOUND));
