@@ -85,8 +85,39 @@ step cargo clippy --locked --all-targets -- -D warnings
 step cargo clippy --locked --test system -- -D warnings
 step cargo doc --locked --no-deps --document-private-items
 export RUST_BACKTRACE=0
-RUST_TEST_THREADS=8 step cargo test --locked
-# Tests that depend on time have runs of their own, not beside compilers and browsers.
-RUST_TEST_THREADS=4 step cargo test --locked --test system -- --skip replicas:: --skip delegation_api::
-RUST_TEST_THREADS=3 step cargo test --locked --test system -- replicas:: --skip delegation_api::
-RUST_TEST_THREADS=4 step cargo test --locked --test system -- delegation_api::
+# At most three tests of each run may fail beside others, if they pass alone afterwards: a busy machine can delay them.
+# They are named at the end.
+delayed=()
+run_tests() { # number of threads, arguments of `cargo test`, --, filters
+    local threads=$1 log=target/tests.log test arguments=() failed
+    shift
+    while [ "$1" != -- ]; do
+        arguments+=("$1")
+        shift
+    done
+    shift
+    printf '\n== cargo test %s\n' "${arguments[*]} $*"
+    if RUST_TEST_THREADS=$threads cargo test --locked --no-fail-fast "${arguments[@]}" -- "$@" 2>&1 | tee "$log"; then
+        return
+    fi
+    mapfile -t failed < <(awk '
+        /^failures:$/ { names = "" }
+        /^    [a-z_0-9:]+$/ { names = names $1 "\n" }
+        /^test result: FAILED/ { all = all names }
+        END { printf "%s", all }' "$log")
+    if [ "${#failed[@]}" = 0 ] || [ "${#failed[@]}" -gt 3 ]; then
+        return 1
+    fi
+    for test in "${failed[@]}"; do
+        step cargo test --locked "${arguments[@]}" -- --exact "$test"
+    done
+    delayed+=("${failed[@]}")
+}
+run_tests 8 --
+# Tests that depend on time have a run of their own, not beside compilers and browsers.
+run_tests 3 --test system -- --skip replicas:: --skip delegation_api::
+run_tests 3 --test system -- replicas:: --skip delegation_api::
+run_tests 2 --test system -- delegation_api::
+if [ "${#delayed[@]}" -gt 0 ]; then
+    printf '\nPassed alone, after failing beside other tests: %s\n' "${delayed[*]}"
+fi
