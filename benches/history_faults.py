@@ -1,5 +1,6 @@
 """See history_faults.sh. What was kept is what `/fee-trend` serves after a start without a node."""
 
+import calendar
 import http.client
 import json
 import os
@@ -90,6 +91,14 @@ class Instance:
             Instance.running.remove(self)
 
 
+def fill(folder, path, node):
+    """Writes a database with some blocks of every chain."""
+    instance = Instance(folder, path, node)
+    for number in range(CHAINS):
+        instance.wait_for(f"/v1/c{number}/fee-trend?period=1h")
+    instance.stop()
+
+
 def kept(folder, path):
     """Returns the closed buckets and the number of blocks that the file has, of all chains."""
     instance = Instance(folder, path)
@@ -108,19 +117,16 @@ def kept(folder, path):
 
 
 def parse(start):
-    return time.mktime(time.strptime(start, "%Y-%m-%dT%H:%M:%SZ")) - time.timezone
+    return calendar.timegm(time.strptime(start, "%Y-%m-%dT%H:%M:%SZ"))
 
 
 def kill_while_writing(folder, node):
     """Kills the service at its start, or while it writes its last blocks at a shutdown."""
     path = os.path.join(folder, "kills.redb")
-    first = Instance(folder, path, node)
-    for number in range(CHAINS):
-        first.wait_for(f"/v1/c{number}/fee-trend?period=1h")
-    first.stop()
+    fill(folder, path, node)
     buckets, blocks, _ = kept(folder, path)
     assert blocks >= CHAINS * 20, blocks
-    repaired = ended = 0
+    ended = 0
     for round_ in range(KILLS):
         instance = Instance(folder, path, node)
         if round_ % 4 == 0:
@@ -139,7 +145,6 @@ def kill_while_writing(folder, node):
         assert now_blocks >= blocks, f"round {round_}: {now_blocks} of {blocks} blocks"
         assert all(not line.startswith(("WARN", "ERROR")) for line in lines), lines
         buckets, blocks = now_kept, now_blocks
-        repaired += 1
     print(f"{KILLS} kills, {ended} of them after the end: nothing was lost; {blocks} blocks of {CHAINS} chains are kept")
 
 
@@ -149,10 +154,7 @@ def fill_the_disk(folder, node):
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", disk], check=True)
     try:
         path = os.path.join(disk, "history.redb")
-        first = Instance(folder, path, node)
-        for number in range(CHAINS):
-            first.wait_for(f"/v1/c{number}/fee-trend?period=1h")
-        first.stop()
+        fill(folder, path, node)
         _, blocks, _ = kept(folder, path)
         second = Instance(folder, path, node)
         second.wait_for("/v1/c0/fee-trend?period=1h")
@@ -200,10 +202,7 @@ def start_twice(folder, node):
 
 def open_bad_files(folder, node):
     good = os.path.join(folder, "good.redb")
-    instance = Instance(folder, good, node)
-    for number in range(CHAINS):
-        instance.wait_for(f"/v1/c{number}/fee-trend?period=1h")
-    instance.stop()
+    fill(folder, good, node)
     whole = open(good, "rb").read()
     bad = {"truncated": whole[: len(whole) // 2], "one byte short": whole[:-1], "foreign": b'{"a":1}', "empty": b""}
     for name, content in bad.items():

@@ -44,17 +44,12 @@ pub(crate) struct ReplacementQuery {
 }
 
 /// Returns the fee with these amounts. Its tip is not above its max fee.
-fn offered_fee(max_fee: Option<Wei>, tip: Option<Wei>) -> Result<Tier, Problem> {
-    let required = |name, amount: Option<Wei>| {
-        amount.map(|Wei(wei)| wei).ok_or_else(|| invalid_parameter(name, "is required"))
-    };
-    let name = "max_priority_fee_per_gas";
-    let max_fee_per_gas = required("max_fee_per_gas", max_fee)?;
-    let max_priority_fee_per_gas = required(name, tip)?;
-    if max_priority_fee_per_gas > max_fee_per_gas {
-        return Err(invalid_parameter(name, "must not be above `max_fee_per_gas`"));
+fn offered_fee(Wei(max_fee): Wei, Wei(tip): Wei) -> Result<Tier, Problem> {
+    if tip > max_fee {
+        let requirement = "must not be above `max_fee_per_gas`";
+        return Err(invalid_parameter("max_priority_fee_per_gas", requirement));
     }
-    Ok(Tier { max_priority_fee_per_gas, max_fee_per_gas })
+    Ok(Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: max_fee })
 }
 
 /// How a fee compares with the newest blocks.
@@ -101,7 +96,7 @@ pub(crate) async fn get_inclusion(
     ChainParam(chain): ChainParam,
     ValidQuery(query): ValidQuery<FeeQuery>,
 ) -> Result<Response, Problem> {
-    let offered = offered_fee(Some(query.max_fee_per_gas), Some(query.max_priority_fee_per_gas))?;
+    let offered = offered_fee(query.max_fee_per_gas, query.max_priority_fee_per_gas)?;
     let (current, window) = chain
         .snapshot_with_blocks(COMPARED_BLOCKS)
         .map_err(|reason| problems::unavailable(&chain, reason))?;
@@ -188,11 +183,15 @@ pub(crate) enum PendingFee {
 impl PendingFee {
     /// Returns the gas price, if it was given alone, or the other two.
     fn new(query: &ReplacementQuery) -> Result<Self, Problem> {
-        let (max_fee, tip) = (query.max_fee_per_gas, query.max_priority_fee_per_gas);
-        match query.gas_price {
-            None => offered_fee(max_fee, tip).map(Self::Capped),
-            Some(Wei(price)) if max_fee.is_none() && tip.is_none() => Ok(Self::GasPrice(price)),
-            Some(_) => Err(invalid_parameter("gas_price", "must be given without the other two")),
+        let required = |name| Err(invalid_parameter(name, "is required"));
+        match (query.gas_price, query.max_fee_per_gas, query.max_priority_fee_per_gas) {
+            (Some(Wei(price)), None, None) => Ok(Self::GasPrice(price)),
+            (Some(_), ..) => {
+                Err(invalid_parameter("gas_price", "must be given without the other two"))
+            }
+            (None, Some(max_fee), Some(tip)) => offered_fee(max_fee, tip).map(Self::Capped),
+            (None, None, _) => required("max_fee_per_gas"),
+            (None, Some(_), None) => required("max_priority_fee_per_gas"),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! sizes (`"64 KiB"`).
 
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
@@ -148,9 +149,13 @@ fn parse_size(text: &str) -> Option<usize> {
         "GiB" => 1024 * 1024 * 1024,
         _ => return None,
     };
-    // `parse` would accept a sign.
-    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then(|| number.parse::<usize>().ok()?.checked_mul(bytes))?
+    parse_digits::<usize>(number)?.checked_mul(bytes)
+}
+
+/// Parses decimal digits without a sign, which `parse` would accept.
+pub(crate) fn parse_digits<T: FromStr>(text: &str) -> Option<T> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number { text.parse().ok() } else { None }
 }
 
 /// Parses `"1.25"` into (125, 2): the digits, and the number of decimals, at most `max_scale`.

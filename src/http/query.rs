@@ -3,7 +3,6 @@
 //! Names that the route does not have are ignored, because proxies, cache busters and polyfills add some. A name close to
 //! one that it has is an error, because without the parameter the client would get the answer to another question.
 
-use std::borrow::Cow;
 use std::cell::RefCell;
 use std::fmt::Display;
 
@@ -18,6 +17,7 @@ use serde::forward_to_deserialize_any;
 
 use super::problem::{Problem, ProblemCode};
 use crate::config::nearest::{is_close, nearest};
+use crate::config::units::parse_digits;
 
 /// The parameters of a query: a struct, or a tuple of structs. Every error names the parameter.
 #[derive(Debug)]
@@ -73,8 +73,11 @@ pub(crate) fn invalid_parameter(name: &str, requirement: impl Display) -> Proble
 
 /// Decodes a part of a query. A plus sign is a space; what is not UTF-8 is replaced.
 pub(crate) fn decoded(text: &str) -> String {
-    let with_spaces = text.replace('+', " ");
-    percent_decode_str(&with_spaces).decode_utf8_lossy().into_owned()
+    String::from_utf8_lossy(&decoded_bytes(text)).into_owned()
+}
+
+fn decoded_bytes(text: &str) -> Vec<u8> {
+    percent_decode_str(&text.replace('+', " ")).collect()
 }
 
 /// Names and values of a query.
@@ -90,11 +93,8 @@ impl QueryReader {
         let pairs = query.unwrap_or_default().split('&');
         let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
         let pairs = pairs.filter(|(name, _)| !name.is_empty());
-        let pairs = pairs.map(|(name, value)| {
-            let value = value.replace('+', " ");
-            let value = percent_decode_str(&value).decode_utf8().map(Cow::into_owned).ok();
-            (decoded(name), value)
-        });
+        let pairs = pairs
+            .map(|(name, value)| (decoded(name), String::from_utf8(decoded_bytes(value)).ok()));
         Self { pairs: pairs.collect(), known: RefCell::default() }
     }
 
@@ -229,9 +229,7 @@ impl<'de> Deserializer<'de> for TextDeserializer<'de> {
     }
 
     fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, QueryError> {
-        // `parse` would accept a sign.
-        let is_number = self.0.bytes().all(|byte| byte.is_ascii_digit());
-        let number = is_number.then(|| self.0.parse().ok()).flatten();
+        let number = parse_digits(self.0);
         visitor.visit_u64(number.ok_or_else(|| QueryError("must be a whole number".to_owned()))?)
     }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
+use crate::config::units::parse_digits;
 use crate::fees::{self, Suggestion, Tier};
 
 /// An amount in wei, serialised as a decimal string.
@@ -18,9 +19,7 @@ impl TryFrom<Cow<'_, str>> for Wei {
     type Error = &'static str;
 
     fn try_from(text: Cow<'_, str>) -> Result<Self, &'static str> {
-        // `parse` would accept a sign.
-        let is_decimal = text.bytes().all(|byte| byte.is_ascii_digit());
-        let amount = is_decimal.then(|| text.parse().ok()).flatten();
+        let amount = parse_digits(&text);
         amount.map(Self).ok_or("must be an amount in wei: a whole number below 2^128")
     }
 }

@@ -5,6 +5,7 @@
 
 use super::recording::{RecordedBlock, Recording};
 use super::recording_error::RecordingError;
+use crate::config::units::parse_digits;
 
 const NUMBER: &str = "number";
 const BASE_FEE: &str = "base_fee_per_gas_wei";
@@ -106,10 +107,8 @@ fn parse_integer<T: std::str::FromStr>(
     line_number: usize,
     name: &str,
 ) -> Result<T, RecordingError> {
-    // `parse` would accept a sign.
-    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-    let parsed = if is_number { text.parse().ok() } else { None };
-    parsed.ok_or_else(|| unexpected_value(text, line_number, name, "a whole number that fits"))
+    parse_digits(text)
+        .ok_or_else(|| unexpected_value(text, line_number, name, "a whole number that fits"))
 }
 
 fn unexpected_value(found: &str, line_number: usize, name: &str, expected: &str) -> RecordingError {

@@ -10,6 +10,7 @@ use super::lookup::LookupBlock;
 use super::registry::Direction;
 use crate::api::openapi::schemas::{DELEGATE, VAULT};
 use crate::config::parse_hex_chain_id;
+use crate::config::units::parse_digits;
 use crate::http::address::AddressText;
 
 /// Parameters of every look-up.
@@ -98,10 +99,7 @@ impl TryFrom<Cow<'_, str>> for ChainId {
     type Error = &'static str;
 
     fn try_from(text: Cow<'_, str>) -> Result<Self, &'static str> {
-        // `parse` would accept a sign.
-        let is_decimal = text.bytes().all(|byte| byte.is_ascii_digit());
-        let decimal = is_decimal.then(|| text.parse().ok()).flatten();
-        let id = decimal.or_else(|| parse_hex_chain_id(&text));
+        let id = parse_digits(&text).or_else(|| parse_hex_chain_id(&text));
         id.map(Self).ok_or("must be a chain id, decimal or 0x and hex digits")
     }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde::{Deserialize, Serialize};
 
 use super::redis_clock::{RedisClock, whole_micros};
+use crate::config::units::parse_digits;
 use crate::fees::plausibility::Doubt;
 use crate::fees::{Block, FeeHistory, HeadReading, HeaderTime, Rewards};
 use crate::poll::SharedFeeHistory;
@@ -78,8 +79,7 @@ impl TryFrom<String> for Amount {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, &'static str> {
-        let is_digits = text.bytes().all(|byte| byte.is_ascii_digit());
-        text.parse().ok().filter(|_| is_digits).map(Self).ok_or("not an amount")
+        parse_digits(&text).map(Self).ok_or("not an amount")
     }
 }
 

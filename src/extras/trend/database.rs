@@ -8,20 +8,21 @@
 //! added then. A file that is no database is not changed, a damaged one is renamed, a link is not followed. No failure
 //! stops the service.
 
+mod file;
+
 use std::convert::Infallible;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use parking_lot::Mutex;
-use redb::backends::FileBackend;
 use redb::{
-    Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, ReadableTable,
-    StorageError, TableDefinition, TableError, TableHandle, WriteTransaction,
+    Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableError,
+    TableHandle, WriteTransaction,
 };
+
+pub(super) use file::check_file;
+use file::{Unusable, open_file, set_aside};
 
 use super::bucket::{Bucket, Range, Sample};
 use super::section::History;
@@ -32,9 +33,6 @@ use crate::store::{StoredChain, seconds_since_1970};
 
 /// Shortest time between two writes.
 const INTERVAL: Duration = Duration::from_mins(1);
-
-/// Memory for pages of the file.
-const CACHE_BYTES: usize = 2 * 1024 * 1024;
 
 /// Chain id, width in seconds, start in seconds since 1970.
 type BucketKey = (u64, u32, u32);
@@ -47,9 +45,6 @@ type SampleKey = (u64, u64);
 /// Time, base fee, tip, bits of the ratio.
 type SampleRow = (u32, u64, u64, u64);
 const SAMPLES: TableDefinition<'_, SampleKey, SampleRow> = TableDefinition::new("blocks");
-
-/// First bytes of a file of `redb`.
-const MAGIC: [u8; 9] = *b"redb\x1A\x0A\xA9\x0D\x0A";
 
 /// Reader and writer of the database. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -70,51 +65,7 @@ struct State {
     opened: LogOnChange,
     /// Apart from that: a full disk can be opened every minute.
     written: LogOnChange,
-}
-
-/// Reason why the database cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum Unusable {
-    #[error("{0}")]
-    Io(#[from] io::Error),
-    #[error("it is a symbolic link, which is not followed")]
-    Link,
-    #[error("it is not a regular file")]
-    NotAFile,
-    #[error("another instance uses it")]
-    InUse,
-    #[error("it is not a database of this service")]
-    Foreign,
-    #[error("it is damaged")]
-    Damaged,
-    #[error("{0}")]
-    Database(String),
-}
-
-impl Unusable {
-    /// Returns a name of the kind.
-    fn kind(&self) -> &'static str {
-        match self {
-            Self::Io(_) => "io",
-            Self::Link => "link",
-            Self::NotAFile => "not_a_file",
-            Self::InUse => "in_use",
-            Self::Foreign => "foreign",
-            Self::Damaged => "damaged",
-            Self::Database(_) => "database",
-        }
-    }
-}
-
-impl From<redb::Error> for Unusable {
-    fn from(error: redb::Error) -> Self {
-        match error {
-            redb::Error::Io(error) => Self::Io(error),
-            redb::Error::Corrupted(_) => Self::Damaged,
-            redb::Error::TableTypeMismatch { .. } => Self::Foreign,
-            error => Self::Database(error.to_string()),
-        }
-    }
+    read: LogOnChange,
 }
 
 impl HistoryDatabase {
@@ -128,6 +79,7 @@ impl HistoryDatabase {
             writing: Mutex::default(),
             opened: LogOnChange::default(),
             written: LogOnChange::default(),
+            read: LogOnChange::default(),
         };
         // Only a failure is news.
         state.written.changed_to(Ok(()));
@@ -162,9 +114,9 @@ impl HistoryDatabase {
         .await;
     }
 
-    /// Returns the hourly buckets of a chain that start in these seconds, the oldest first; `None`: the database is not
-    /// open, or cannot be read. Blocks the thread.
-    pub(crate) fn hours(&self, chain: &StoredChain, from: u32, end: u32) -> Option<Vec<Bucket>> {
+    /// Returns the hourly buckets of a chain that start at this second or later, the oldest first; `None`: the database is
+    /// not open, or cannot be read. Blocks the thread.
+    pub(crate) fn hours(&self, chain: &StoredChain, from: u32) -> Option<Vec<Bucket>> {
         let database = self.state.open.lock().clone()?;
         let id = chain.config().chain_id;
         let read = || -> Result<Vec<Bucket>, redb::Error> {
@@ -173,13 +125,18 @@ impl HistoryDatabase {
                 Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
                 buckets => buckets?,
             };
-            let rows = buckets.range((id, HOUR, from)..(id, HOUR, end))?;
+            let rows = buckets.range((id, HOUR, from)..=(id, HOUR, u32::MAX))?;
             rows.map(|row| Ok(to_bucket(row?.1.value()))).collect()
         };
-        let path = self.state.path.display();
-        read()
-            .inspect_err(|error| tracing::warn!(%path, %error, "history database cannot be read"))
-            .ok()
+        let hours = read();
+        // Clients can ask as often as they like.
+        if self.state.read.changed_to(hours.as_ref().map(|_| ()).map_err(|_| "read"))
+            && let Err(error) = &hours
+        {
+            let path = self.state.path.display();
+            tracing::warn!(%path, %error, "history database cannot be read");
+        }
+        hours.ok()
     }
 
     /// Writes what is not in the database, up to the second `end`. Opens it if it is not open. Blocks the thread.
@@ -259,110 +216,12 @@ impl HistoryDatabase {
     }
 }
 
-/// Opens the database, or creates one. Never follows a link, and changes nothing but a database.
-fn open_file(path: &Path) -> Result<Database, Unusable> {
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-        .open(path);
-    let file = file.map_err(|error| match error.raw_os_error() {
-        Some(libc::ELOOP) => Unusable::Link,
-        Some(libc::EISDIR) => Unusable::NotAFile,
-        _ => Unusable::Io(error),
-    })?;
-    if !file.metadata()?.is_file() {
-        return Err(Unusable::NotAFile);
-    }
-    let mut builder = Builder::new();
-    builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true);
-    let backend = FileBackend::new(file.try_clone()?);
-    backend.and_then(|backend| builder.create_with_backend(backend)).map_err(|error| {
-        match (error, first_bytes(file)) {
-            (DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch, _) => {
-                Unusable::InUse
-            }
-            (DatabaseError::Storage(StorageError::Io(error)), Some(MAGIC) | None) => {
-                Unusable::Io(error)
-            }
-            // Without the first bytes: a crash while it was created.
-            (DatabaseError::Storage(_), Some(MAGIC | [0, 0, 0, 0, 0, 0, 0, 0, 0])) => {
-                Unusable::Damaged
-            }
-            (_, Some(_)) => Unusable::Foreign,
-            (error, None) => Unusable::Database(error.to_string()),
-        }
-    })
-}
-
-/// Looks at a file without a change of it. Returns a sentence for the operator, if there is something to say.
-///
-/// # Errors
-///
-/// Fails if the service cannot use it.
-pub(super) fn check_file(path: &Path) -> Result<Option<&'static str>, Unusable> {
-    let metadata = match std::fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        metadata => metadata?,
-    };
-    if metadata.is_symlink() {
-        return Err(Unusable::Link);
-    }
-    if !metadata.is_file() {
-        return Err(Unusable::NotAFile);
-    }
-    let file = File::open(path)?;
-    let backend = FileBackend::new(file.try_clone()?);
-    let builder = Builder::new();
-    match backend.and_then(|backend| builder.open_read_only_with_backend(backend)) {
-        Ok(database) => {
-            check_tables(&database.begin_read().map_err(redb::Error::from)?)?;
-            Ok(None)
-        }
-        Err(DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch) => {
-            Ok(Some("an instance uses the database"))
-        }
-        Err(_) => match first_bytes(file) {
-            Some(MAGIC) => {
-                Ok(Some("the database was not closed; it is repaired or renamed at the start"))
-            }
-            None => Ok(None),
-            Some(_) => Err(Unusable::Foreign),
-        },
-    }
-}
-
 /// Fails if the database has tables of another program.
 fn check_tables(transaction: &ReadTransaction) -> Result<(), Unusable> {
     let tables = transaction.list_tables().map_err(redb::Error::from)?;
     let names: Vec<String> = tables.map(|table| table.name().to_owned()).collect();
     let is_own = |name: &String| [BUCKETS.name(), SAMPLES.name()].contains(&name.as_str());
     if names.iter().all(is_own) { Ok(()) } else { Err(Unusable::Foreign) }
-}
-
-/// Returns the first bytes of a file; `None`: it is empty, or cannot be read. A shorter file has other bytes than a
-/// database.
-fn first_bytes(mut file: File) -> Option<[u8; 9]> {
-    let mut bytes = Vec::new();
-    file.rewind().ok()?;
-    file.take(9).read_to_end(&mut bytes).ok()?;
-    if bytes.is_empty() {
-        return None;
-    }
-    bytes.resize(9, 0xFF);
-    bytes.try_into().ok()
-}
-
-/// Renames a damaged file. Returns its new name.
-fn set_aside(path: &Path) -> io::Result<PathBuf> {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let mut renamed = path.as_os_str().to_owned();
-    renamed.push(format!(".damaged-{}", now.as_secs()));
-    let renamed = PathBuf::from(renamed);
-    std::fs::rename(path, &renamed)?;
-    Ok(renamed)
 }
 
 /// Adds the content of the database to the trends of configured chains. Returns the number of chains that it has.

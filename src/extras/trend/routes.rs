@@ -262,7 +262,7 @@ impl TrendSerializer {
         let (database, read_chain) = (self.database.clone(), chain.clone());
         let read = move || {
             let _turn = turn;
-            database?.hours(&read_chain, from, u32::MAX)
+            database?.hours(&read_chain, from)
         };
         let hours = tokio::task::spawn_blocking(read).await.ok().flatten();
         hours.ok_or_else(|| {

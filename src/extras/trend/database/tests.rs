@@ -1,4 +1,4 @@
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::config::Config;
@@ -82,7 +82,7 @@ impl Instance {
     }
 
     fn hours(&self) -> Vec<Bucket> {
-        self.database.hours(&self.chain, 0, u32::MAX).unwrap()
+        self.database.hours(&self.chain, 0).unwrap()
     }
 }
 

@@ -1,0 +1,150 @@
+//! The file of the database: what can be opened, and what is left alone.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Seek};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use redb::backends::FileBackend;
+use redb::{Builder, Database, DatabaseError, ReadableDatabase, StorageError};
+
+/// Memory for pages of the file.
+const CACHE_BYTES: usize = 2 * 1024 * 1024;
+
+/// First bytes of a file of `redb`.
+const MAGIC: [u8; 9] = *b"redb\x1A\x0A\xA9\x0D\x0A";
+
+/// Reason why the database cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Unusable {
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("it is a symbolic link, which is not followed")]
+    Link,
+    #[error("it is not a regular file")]
+    NotAFile,
+    #[error("another instance uses it")]
+    InUse,
+    #[error("it is not a database of this service")]
+    Foreign,
+    #[error("it is damaged")]
+    Damaged,
+    #[error("{0}")]
+    Database(String),
+}
+
+impl Unusable {
+    /// Returns a name of the kind.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Io(_) => "io",
+            Self::Link => "link",
+            Self::NotAFile => "not_a_file",
+            Self::InUse => "in_use",
+            Self::Foreign => "foreign",
+            Self::Damaged => "damaged",
+            Self::Database(_) => "database",
+        }
+    }
+}
+
+impl From<redb::Error> for Unusable {
+    fn from(error: redb::Error) -> Self {
+        match error {
+            redb::Error::Io(error) => Self::Io(error),
+            redb::Error::Corrupted(_) => Self::Damaged,
+            redb::Error::TableTypeMismatch { .. } => Self::Foreign,
+            error => Self::Database(error.to_string()),
+        }
+    }
+}
+
+/// Opens a regular file. Never follows a link.
+fn open_regular(path: &Path, options: &mut OpenOptions) -> Result<File, Unusable> {
+    let file = options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
+    let file = file.map_err(|error| match error.raw_os_error() {
+        Some(libc::ELOOP) => Unusable::Link,
+        Some(libc::EISDIR) => Unusable::NotAFile,
+        _ => Unusable::Io(error),
+    })?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(Unusable::NotAFile) }
+}
+
+/// Opens the database, or creates one. Never follows a link, and changes nothing but a database.
+pub(super) fn open_file(path: &Path) -> Result<Database, Unusable> {
+    let file =
+        open_regular(path, OpenOptions::new().read(true).write(true).create(true).truncate(false))?;
+    let mut builder = Builder::new();
+    builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true);
+    let backend = FileBackend::new(file.try_clone()?);
+    backend.and_then(|backend| builder.create_with_backend(backend)).map_err(|error| {
+        match (error, first_bytes(file)) {
+            (DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch, _) => {
+                Unusable::InUse
+            }
+            (DatabaseError::Storage(StorageError::Io(error)), Some(MAGIC) | None) => {
+                Unusable::Io(error)
+            }
+            // Without the first bytes: a crash while it was created.
+            (DatabaseError::Storage(_), Some(MAGIC | [0, 0, 0, 0, 0, 0, 0, 0, 0])) => {
+                Unusable::Damaged
+            }
+            (_, Some(_)) => Unusable::Foreign,
+            (error, None) => Unusable::Database(error.to_string()),
+        }
+    })
+}
+
+/// Looks at a file without a change of it. Returns a sentence for the operator, if there is something to say.
+///
+/// # Errors
+///
+/// Fails if the service cannot use it.
+pub(crate) fn check_file(path: &Path) -> Result<Option<&'static str>, Unusable> {
+    let file = match open_regular(path, OpenOptions::new().read(true)) {
+        Err(Unusable::Io(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    let backend = FileBackend::new(file.try_clone()?);
+    let builder = Builder::new();
+    match backend.and_then(|backend| builder.open_read_only_with_backend(backend)) {
+        Ok(database) => {
+            super::check_tables(&database.begin_read().map_err(redb::Error::from)?)?;
+            Ok(None)
+        }
+        Err(DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch) => {
+            Ok(Some("an instance uses the database"))
+        }
+        Err(_) => match first_bytes(file) {
+            Some(MAGIC) => {
+                Ok(Some("the database was not closed; it is repaired or renamed at the start"))
+            }
+            None => Ok(None),
+            Some(_) => Err(Unusable::Foreign),
+        },
+    }
+}
+
+/// Returns the first bytes of a file; `None`: it is empty, or cannot be read. A shorter file has other bytes than a
+/// database.
+fn first_bytes(mut file: File) -> Option<[u8; 9]> {
+    let mut bytes = Vec::new();
+    file.rewind().ok()?;
+    file.take(9).read_to_end(&mut bytes).ok()?;
+    if bytes.is_empty() {
+        return None;
+    }
+    bytes.resize(9, 0xFF);
+    bytes.try_into().ok()
+}
+
+/// Renames a damaged file. Returns its new name.
+pub(super) fn set_aside(path: &Path) -> io::Result<PathBuf> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let mut renamed = path.as_os_str().to_owned();
+    renamed.push(format!(".damaged-{}", now.as_secs()));
+    let renamed = PathBuf::from(renamed);
+    std::fs::rename(path, &renamed)?;
+    Ok(renamed)
+}
