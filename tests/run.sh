@@ -14,7 +14,7 @@ missing() {
 }
 
 step() {
-    printf '\n== %s\n' "$*"
+    printf '\n== %s (%d s)\n' "$*" "$SECONDS"
     "$@"
 }
 
@@ -76,13 +76,14 @@ step target/python/bin/pip install --quiet --disable-pip-version-check --require
 
 # A clean clone builds faster without what later builds and debuggers need.
 export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=false
+# The tests start some hundred services. This is for the crate alone: see Cargo.toml.
+export CARGO_PROFILE_DEV_OPT_LEVEL=1
 export RUSTDOCFLAGS="${RUSTDOCFLAGS:-} -D warnings"
 
 step python3 tests/words.py --self-test
 step python3 tests/words.py
 step cargo fmt --check
-step cargo clippy --locked --all-targets -- -D warnings
-step cargo clippy --locked --test system -- -D warnings
+step cargo clippy --locked --all-targets --test system -- -D warnings
 step cargo doc --locked --no-deps --document-private-items
 export RUST_BACKTRACE=0
 # At most three tests of each run may fail beside others, if they pass alone afterwards: a busy machine can delay them.
@@ -96,7 +97,7 @@ run_tests() { # number of threads, arguments of `cargo test`, --, filters
         shift
     done
     shift
-    printf '\n== cargo test %s\n' "${arguments[*]} $*"
+    printf '\n== cargo test %s (%d s)\n' "${arguments[*]} $*" "$SECONDS"
     if RUST_TEST_THREADS=$threads cargo test --locked --no-fail-fast "${arguments[@]}" -- "$@" 2>&1 | tee "$log"; then
         return
     fi

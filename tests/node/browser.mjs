@@ -10,7 +10,7 @@ import { setTimeout } from "node:timers/promises";
 import { chromium } from "playwright-core";
 
 // Timeout for every awaited event.
-export const DEADLINE_MS = 20_000;
+export const DEADLINE_MS = 60_000;
 
 // Starts a browser with these additional arguments.
 export async function launch(...more) {

@@ -30,7 +30,7 @@ const KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
 const RECIPIENT = "0x00000000000000000000000000000000c0ffee00";
 const GWEI = 1_000_000_000n;
 // Timeout for every awaited event.
-const DEADLINE_MS = 20_000;
+const DEADLINE_MS = 60_000;
 
 function checked(claim) {
     console.log(`${client}: ${claim}`);

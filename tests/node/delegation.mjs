@@ -14,14 +14,11 @@ import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 
 import * as ethers from "ethers";
-import { createWalletClient, defineChain, http, transactionType } from "viem";
-
-import { compile } from "./compile.mjs";
 
 // Key of anvil's first default account.
 const KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
 // Timeout for every awaited event.
-const DEADLINE_MS = 20_000;
+const DEADLINE_MS = 60_000;
 
 const FEES = { "0x2": ["maxFeePerGas", "maxPriorityFeePerGas"], "0x0": ["gasPrice"] };
 const quantities = (tx) => ["chainId", "value", "gas", ...FEES[tx.type]];
@@ -80,7 +77,9 @@ const commands = {
         return (await wallet.sendTransaction({ ...others, gasLimit })).hash;
     }),
 
-    "viem-send": send((tx, _, node) => {
+    "viem-send": send(async (tx, _, node) => {
+        // Here, because each command is a process of its own, and its start takes as long as its imports.
+        const { createWalletClient, defineChain, http, transactionType } = await import("viem");
         const { from: account, to, data, type } = tx;
         const amounts = Object.fromEntries(quantities(tx).map((name) => [name, BigInt(tx[name])]));
         const chain = defineChain({
@@ -94,6 +93,7 @@ const commands = {
     }),
 
     async "deploy-claim"(node) {
+        const { compile } = await import("./compile.mjs");
         const provider = connect(node);
         const example = new URL("../../docs/examples/Claim.sol", import.meta.url);
         const { abi, creation } = compile(fileURLToPath(example)).Claim;

@@ -17,7 +17,7 @@ import { after, before, describe, test } from "node:test";
 import { chromium } from "playwright-core";
 
 const settings = JSON.parse(process.argv[2]);
-const DEADLINE_MS = 20_000;
+const DEADLINE_MS = 60_000;
 const SUGGESTION = "/v1/ronin/gas-suggestion";
 const ETHERS = new URL("node_modules/ethers/dist/ethers.js", import.meta.url);
 

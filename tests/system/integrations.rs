@@ -228,6 +228,9 @@ impl Drop for Program {
     }
 }
 
+/// Time between blocks that are mined while a program waits.
+const BLOCK_TIME: Duration = Duration::from_millis(500);
+
 /// Starts a node that mines on request only and whose blocks have room for one transfer.
 fn node(arguments: &[&str]) -> Anvil {
     Anvil::start(0, &[&["--no-mining", "--gas-limit", "30000"], arguments].concat())
@@ -321,7 +324,17 @@ async fn send(node: &Anvil, mut program: Program) -> (Value, String) {
     let transactions = block["transactions"].as_array().unwrap();
     assert_eq!(transactions.len(), 1, "{block:#}");
     assert_eq!(transactions[0]["from"], SENDER, "a rival was first: {block:#}");
-    let (has_succeeded, stdout, stderr) = program.wait().await;
+    // ethers looks for its receipt at each new block only, and may have looked just before this one.
+    let more_blocks = async {
+        loop {
+            tokio::time::sleep(BLOCK_TIME).await;
+            mine(node).await;
+        }
+    };
+    let (has_succeeded, stdout, stderr) = tokio::select! {
+        ended = program.wait() => ended,
+        () = more_blocks => unreachable!("it goes on for ever"),
+    };
     let hash = transactions[0]["hash"].as_str().unwrap();
     let expected = format!("{hash} is in block {}", head + 1);
     assert!(has_succeeded && stdout == expected, "{expected}, but: {stdout}\n{stderr}");

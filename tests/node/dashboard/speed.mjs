@@ -1,15 +1,12 @@
-// How fast the dashboard is, and how little it needs.
+// How little the dashboard needs, and how fast it is. The times are printed only: other programs use the same processors.
+// `benches/dashboard.sh` shows them for the release.
 
 import assert from "node:assert/strict";
 
 import { until } from "../browser.mjs";
 import { chainConfig } from "./page.mjs";
 
-// Measurements of which the best counts, because other programs use the same processors.
-const TRIES = 3;
-const MAX_FIRST_PRICE_MS = 1000;
 const MAX_BYTES = 150_000;
-const MAX_CORE_SHARE = 0.05;
 const IDLE_SECONDS = 6;
 
 // Opens the page in a new context. Returns the milliseconds until it shows a price, and the bytes transferred.
@@ -41,21 +38,16 @@ async function measureFirstPrice(browser, url) {
 }
 
 export default {
-    "the first price is there within a second, with less than 150 kB": async ({ browser, demo }) => {
+    "the first price needs less than 150 kB": async ({ browser, demo }) => {
         const service = await demo();
         for (const hash of ["", "#ethereum"]) {
-            const tries = [];
-            while (tries.length < TRIES && !tries.some(({ at }) => at < MAX_FIRST_PRICE_MS)) {
-                tries.push(await measureFirstPrice(browser, `${service.url}/${hash}`));
-            }
-            const { at, bytes } = tries.at(-1);
+            const { at, bytes } = await measureFirstPrice(browser, `${service.url}/${hash}`);
             console.log(`# first price of "/${hash}" after ${Math.round(at)} ms, ${(bytes / 1000).toFixed(0)} kB`);
             assert(bytes > 20_000 && bytes < MAX_BYTES, `${bytes} bytes`);
-            assert(at < MAX_FIRST_PRICE_MS, `${at} ms`);
         }
     },
 
-    "forty chains need one stream, no request per chain, and under 5 % of a core": async ({ browser, nodes, open, start }) => {
+    "forty chains need one stream, and no request per chain": async ({ browser, nodes, open, start }) => {
         const chains = Object.fromEntries(Array.from({ length: 40 }, (_, index) =>
             [`busy-${index}`, { ...nodes.chain(2000 + index), more: 'block_time = "2s"\nmax_age = "1h"' }]));
         const service = await start({ config: chainConfig(nodes, chains) });
@@ -75,20 +67,16 @@ export default {
                     const renderers = processInfo.filter(({ type }) => type === "renderer");
                     return { at: performance.now() / 1000, busy: renderers.reduce((sum, { cpuTime }) => sum + cpuTime, 0) };
                 };
-                const shares = [];
-                while (shares.length < TRIES && !shares.some((share) => share < MAX_CORE_SHARE)) {
-                    const [first, asked] = [await measure(), requests.length];
-                    await until(() => performance.now() / 1000 - first.at, (seconds) => seconds >= IDLE_SECONDS);
-                    const last = await measure();
-                    shares.push((last.busy - first.busy) / (last.at - first.at));
-                    const paths = requests.slice(asked).map((request) => new URL(request.url()).pathname);
-                    assert.deepEqual(new Set(paths), new Set(["/v1/chains", "/v1/fee-markets"]));
-                    assert(paths.length <= IDLE_SECONDS + 2, `${paths.length} requests in ${IDLE_SECONDS} s`);
-                }
-                console.log(`# 40 chains: the page uses ${shares.map((share) => (share * 100).toFixed(1))} % of a core`);
+                const [first, asked] = [await measure(), requests.length];
+                await until(() => performance.now() / 1000 - first.at, (seconds) => seconds >= IDLE_SECONDS);
+                const last = await measure();
+                const paths = requests.slice(asked).map((request) => new URL(request.url()).pathname);
+                assert.deepEqual(new Set(paths), new Set(["/v1/chains", "/v1/fee-markets"]));
+                assert(paths.length <= last.at - first.at + 2, `${paths.length} requests in ${last.at - first.at} s`);
+                const share = (last.busy - first.busy) / (last.at - first.at);
+                console.log(`# 40 chains: the page uses ${(share * 100).toFixed(1)} % of a core`);
                 assert.equal(requests.filter((request) => request.url().endsWith("/stream")).length, 1);
                 assert.equal(await service.streams(), 1);
-                assert(Math.min(...shares) < MAX_CORE_SHARE, `${shares} of a core`);
             });
         } finally {
             clearInterval(ticking);

@@ -35,7 +35,7 @@ pub(super) struct Prometheus {
 impl Prometheus {
     /// Scrape and rule evaluation interval.
     const INTERVAL: Duration = Duration::from_millis(400);
-    const DEADLINE: Duration = Duration::from_secs(90);
+    const DEADLINE: Duration = Duration::from_mins(3);
 
     pub(super) async fn start(rules: &str) -> Self {
         let port = free_port();
