@@ -56,12 +56,12 @@ fi
 # Installs exactly the packages of the lock files, without their install scripts. npm skips Foundry if there is no build
 # for this machine.
 install_packages() { # folder
-    step npm ci --prefix "$1" --ignore-scripts --no-audit --no-fund
+    npm ci --prefix "$1" --ignore-scripts --no-audit --no-fund
 }
-install_packages tests/node
-install_packages tests/node/hardhat-2
-install_packages clients/js
-[ -n "${HARDHAT_3:-}" ] || install_packages tests/node/hardhat-3
+install_python_packages() {
+    [ -x target/python/bin/pip ] || python3 -m venv target/python
+    target/python/bin/pip install --quiet --disable-pip-version-check --requirement tests/python/requirements.txt
+}
 
 # Debian has venv in a separate package without a command, so the check imports it.
 if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
@@ -71,8 +71,16 @@ if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv
 fi
-[ -x target/python/bin/pip ] || step python3 -m venv target/python
-step target/python/bin/pip install --quiet --disable-pip-version-check --requirement tests/python/requirements.txt
+folders=(tests/node tests/node/hardhat-2 clients/js)
+[ -n "${HARDHAT_3:-}" ] || folders+=(tests/node/hardhat-3)
+printf '\n== packages of %s, and tests/python/requirements.txt (%d s)\n' "${folders[*]}" "$SECONDS"
+installs=()
+for folder in "${folders[@]}"; do
+    install_packages "$folder" &
+    installs+=($!)
+done
+install_python_packages &
+installs+=($!)
 
 # A clean clone builds faster without what later builds and debuggers need.
 export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=false
@@ -85,6 +93,10 @@ step python3 tests/words.py
 step cargo fmt --check
 step cargo clippy --locked --all-targets --test system -- -D warnings
 step cargo doc --locked --no-deps --document-private-items
+# The packages are needed from here on.
+for install in "${installs[@]}"; do
+    wait "$install"
+done
 export RUST_BACKTRACE=0
 # At most three tests of each run may fail beside others, if they pass alone afterwards: a busy machine can delay them.
 # They are named at the end.
