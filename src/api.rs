@@ -114,7 +114,7 @@ pub(crate) fn public(
         path => Router::new().nest(path, routes).merge(others.at_root).merge(probes),
     };
     let fast_path = SuggestionFastPath::new(base_path, store, config.cors.allows_any(), metrics);
-    let audience = Audience::Public(others.cors_headers);
+    let audience = Audience::Public(others.exposed_headers);
     App::new("public", routes, Some(Box::new(fast_path)), audience, config, memory, metrics)
 }
 

@@ -75,12 +75,13 @@ enum Command {
 }
 
 /// Reads the arguments of the process, and runs the command. Exit code 0: success; 1: failure while running; 2: invalid
-/// configuration or arguments.
+/// configuration or arguments; 129: ended by SIGHUP, so that a supervisor that restarts on failure does.
 #[must_use]
 pub fn run() -> ExitCode {
     let matches = described().get_matches();
     match run_command(&matches) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(CommandError::HungUp) => ExitCode::from(HUNG_UP),
         Err(CommandError::Configuration(errors)) => {
             for error in &errors.0 {
                 print_error(&error.to_string());
@@ -97,6 +98,9 @@ pub fn run() -> ExitCode {
         }
     }
 }
+
+/// Exit code of a process that a SIGHUP ends: 128 and the number of the signal.
+const HUNG_UP: u8 = 129;
 
 fn extra_commands() -> impl Iterator<Item = (clap::Command, ExtraCommand)> {
     let commands = EXTRAS.iter().filter_map(|extra| extra.command);
@@ -124,7 +128,7 @@ fn run_command(matches: &ArgMatches) -> Result<(), CommandError> {
     };
     match (command.run)(arguments, &context)? {
         Outcome::Print(text) => print(&text).map_err(CommandError::Runtime),
-        Outcome::Serve(config, task) => serve(*config, Some(task)).map_err(CommandError::Runtime),
+        Outcome::Serve(config, task) => serve(*config, Some(task)),
     }
 }
 
@@ -135,7 +139,7 @@ impl Cli {
         let command = self.command.unwrap_or_else(serve_default);
         let config = load(context, &command)?;
         match command {
-            Command::Serve { .. } => serve(config, None).map_err(CommandError::Runtime),
+            Command::Serve { .. } => serve(config, None),
             Command::CheckConfig { print, online } => {
                 let (file, sections) = (context.file, context.sections);
                 let effective = print.then(|| Config::print(file, &Overrides::default(), sections));
@@ -169,8 +173,16 @@ fn load(context: &CommandContext<'_>, command: &Command) -> Result<Config, Comma
 }
 
 /// Runs the service, and `beside` it a task.
+fn serve(config: Config, beside: Option<Task>) -> Result<(), CommandError> {
+    match run_server(config, beside).map_err(CommandError::Runtime)? {
+        Some(StopSignal::Hangup) => Err(CommandError::HungUp),
+        Some(StopSignal::Terminate | StopSignal::Interrupt) | None => Ok(()),
+    }
+}
+
+/// Runs the service until it ends. Returns the signal that ended it.
 #[tokio::main(worker_threads = 2)]
-async fn serve(config: Config, beside: Option<Task>) -> anyhow::Result<()> {
+async fn run_server(config: Config, beside: Option<Task>) -> anyhow::Result<Option<StopSignal>> {
     let (traces, spans) = traces::init(&config.tracing)?;
     let _logs = logging::init(&config.log, spans)?;
     let mut signals = Signals::listen()?;
@@ -182,13 +194,18 @@ async fn serve(config: Config, beside: Option<Task>) -> anyhow::Result<()> {
         server.add_task(task);
     }
     let stop = CancellationToken::new();
+    let mut first = None;
     let ended = tokio::select! {
         ended = server.run(stop.clone().cancelled_owned()) => ended,
         // The first signal lets requests in flight finish; a second one stops at once.
-        () = async { signals.next().await; stop.cancel(); signals.next().await } => Ok(()),
+        () = async {
+            first = Some(signals.next().await);
+            stop.cancel();
+            signals.next().await;
+        } => Ok(()),
     };
     traces.shutdown().await;
-    ended
+    ended.map(|()| first)
 }
 
 /// Checks whether the service with this configuration on this machine is ready.
@@ -217,24 +234,49 @@ async fn check_health(config: &Config) -> anyhow::Result<()> {
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    hangup: Signal,
+    /// `None`: it was ignored when the process started, as by `nohup`, and stays so.
+    hangup: Option<Signal>,
+}
+
+/// A signal that stops the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StopSignal {
+    Terminate,
+    Interrupt,
+    Hangup,
 }
 
 impl Signals {
     fn listen() -> anyhow::Result<Self> {
         let terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
         let interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-        let hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
+        let hangup = (!is_hangup_ignored()).then(|| signal(SignalKind::hangup()));
+        let hangup = hangup.transpose().context("cannot listen for SIGHUP")?;
         Ok(Self { terminate, interrupt, hangup })
     }
 
-    async fn next(&mut self) {
+    async fn next(&mut self) -> StopSignal {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-            _ = self.hangup.recv() => {}
+            _ = self.terminate.recv() => StopSignal::Terminate,
+            _ = self.interrupt.recv() => StopSignal::Interrupt,
+            _ = hangup => StopSignal::Hangup,
         }
     }
+}
+
+/// Returns true if the process ignores SIGHUP. Only Linux says so without unsafe code.
+fn is_hangup_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    // Bit 0 is signal 1, which is SIGHUP.
+    mask.is_some_and(|mask| mask & 1 == 1)
 }
 
 /// Prints a line to stdout. A reader that closes early is not an error.

@@ -9,6 +9,7 @@
 pub(crate) mod body_snippet;
 pub(crate) mod chain_upstreams;
 pub(crate) mod circuit_breaker;
+pub(crate) mod content_encoding;
 pub(crate) mod fee_history;
 pub(crate) mod jitter;
 pub(crate) mod json;
@@ -16,6 +17,7 @@ pub(crate) mod new_heads;
 pub(crate) mod newest_header;
 pub(crate) mod node_breaker;
 pub(crate) mod poll_deadline;
+pub(crate) mod pooled_client;
 pub(crate) mod quantity;
 pub(crate) mod read_budget;
 pub(crate) mod read_health;
@@ -35,11 +37,13 @@ use serde_json::value::RawValue;
 
 pub use body_snippet::BodySnippet;
 pub use chain_upstreams::{Candidate, ChainUpstreams};
+use content_encoding::ContentEncoding;
 pub use fee_history::{FeeHistoryRequest, MalformedFeeHistory};
 pub use new_heads::NewHeadsSubscription;
+use pooled_client::PooledClient;
 pub(crate) use quantity::{QuantityError, parse as parse_quantity};
 pub use reads::{Call, ReadError};
-pub use reply::{NodeResponse, parse_reply};
+pub use reply::{HttpStatus, NodeResponse, parse_reply};
 pub(crate) use stateless_node_client::StatelessNodeClient;
 pub use upstream_node::UpstreamNode;
 
@@ -53,8 +57,8 @@ use crate::observe::traces::Span;
 /// HTTP client of all calls, with one connection pool for polls and one for reads. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct JsonRpcClient {
-    poll_http: reqwest::Client,
-    read_http: reqwest::Client,
+    poll_http: PooledClient,
+    read_http: PooledClient,
     /// True if the start of a reply may be logged: no RPC URL may contain a secret.
     logs_reply_bodies: bool,
     /// Redacts the URLs of all chains, because a node may know the URL of another.
@@ -100,10 +104,9 @@ impl JsonRpcClient {
         const POLLS: usize = 2;
         let max_idle = config.needs().node_connections.max(POLLS);
         let build_client = || {
-            http_client::builder()
-                .pool_idle_timeout(Self::POOL_IDLE_TIMEOUT)
-                .pool_max_idle_per_host(max_idle)
-                .build()
+            PooledClient::new(http_client::builder, |builder| {
+                builder.pool_idle_timeout(Self::POOL_IDLE_TIMEOUT).pool_max_idle_per_host(max_idle)
+            })
         };
         let mut urls = config.chains.iter().flat_map(config::Chain::upstream_urls);
         let logs_reply_bodies = !urls.any(UpstreamUrl::may_contain_secret);
@@ -127,7 +130,7 @@ impl JsonRpcClient {
         method: &str,
         params: &serde_json::Value,
     ) -> Result<Box<RawValue>, Error> {
-        let parse = |body: &Bytes, status, id| parse_reply(body, status, id);
+        let parse = |body: &Bytes, status: HttpStatus, id| parse_reply(body, status, id);
         self.call(&self.poll_http, node, method, params, Self::POLL_BODY_LIMIT, parse).await
     }
 
@@ -138,13 +141,13 @@ impl JsonRpcClient {
         method: &str,
         params: &serde_json::Value,
     ) -> Result<Box<RawValue>, Error> {
-        let parse = |body: &Bytes, status, id| parse_reply(body, status, id);
+        let parse = |body: &Bytes, status: HttpStatus, id| parse_reply(body, status, id);
         self.call(&self.poll_http, node, method, params, Self::HEADER_BODY_LIMIT, parse).await
     }
 
     /// Requests the chain id over the connections of reads.
     async fn fetch_chain_id(&self, node: &NodeEndpoint) -> Result<Box<RawValue>, Error> {
-        let parse = |body: &Bytes, status, id| parse_reply(body, status, id);
+        let parse = |body: &Bytes, status: HttpStatus, id| parse_reply(body, status, id);
         let params = serde_json::Value::Array(Vec::new());
         self.call(&self.read_http, node, "eth_chainId", &params, Self::POLL_BODY_LIMIT, parse).await
     }
@@ -164,12 +167,12 @@ impl JsonRpcClient {
     /// Makes one call. `parse` gets the reply's body, its status and the call's id.
     async fn call<P: Serialize + ?Sized, T>(
         &self,
-        http: &reqwest::Client,
+        http: &PooledClient,
         node: &NodeEndpoint,
         method: &str,
         params: &P,
         limit: BodyLimit<'_>,
-        parse: impl Fn(&Bytes, u16, u64) -> Result<T, Error>,
+        parse: impl Fn(&Bytes, HttpStatus, u64) -> Result<T, Error>,
     ) -> Result<T, Error> {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let id = NEXT_ID.fetch_add(1, Ordering::Relaxed);
@@ -186,20 +189,19 @@ impl JsonRpcClient {
 
     async fn send<T>(
         &self,
-        http: &reqwest::Client,
+        http: &PooledClient,
         node: &NodeEndpoint,
         request: &(impl Serialize + ?Sized),
         limit: BodyLimit<'_>,
-        parse: impl Fn(&Bytes, u16) -> Result<T, Error>,
+        parse: impl Fn(&Bytes, HttpStatus) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let response = http.post(node.url.expose().clone()).json(request).send().await?;
-        let status = response.status().as_u16();
+        let response = http.post(node.url.expose(), request).await?;
+        let code = response.status().as_u16();
         let retry_after = http_client::retry_after(response.headers());
-        let body = if http_client::has_content_encoding(response.headers()) {
-            Err(Error::UnexpectedEncoding)
-        } else {
-            read_body(response, limit).await
-        };
+        let status = HttpStatus { code, asks_to_wait: retry_after.is_some() };
+        let encoding = ContentEncoding::from_headers(response.headers());
+        let body = read_body(response, limit).await;
+        let body = body.and_then(|body| encoding.decode(body, limit));
         let (outcome, body) = match body {
             Ok(body) => (parse(&body, status), body),
             Err(error) => (Err(error), Bytes::new()),
@@ -207,9 +209,10 @@ impl JsonRpcClient {
         let snippet = || BodySnippet::new(&body, self.logs_reply_bodies);
         outcome.map_err(|error| match error {
             // The status decides, whatever the size or encoding of the body.
-            _ if status == reply::TOO_MANY_REQUESTS => Error::RateLimited(retry_after),
+            _ if status.is_rate_limit() => Error::RateLimited(retry_after),
             Error::RateLimited(_) => Error::RateLimited(retry_after),
             Error::Status(status, _) => Error::Status(status, snippet()),
+            Error::NotJson(_) if encoding == ContentEncoding::Unknown => Error::UnexpectedEncoding,
             Error::NotJson(_) => Error::NotJson(snippet()),
             Error::Node(code, _) => Error::Node(code, self.error_message(&body)),
             error => error,
@@ -258,8 +261,8 @@ pub enum Error {
     /// The memory budget is exhausted, which is not the node's fault.
     #[error(transparent)]
     NoMemory(#[from] MemoryExhausted),
-    /// The body is compressed, although the request did not ask for it.
-    #[error("the body has a content encoding that was not requested")]
+    /// The body is compressed in another way than `gzip` or `deflate`, or is not what it says.
+    #[error("the body has a content encoding that cannot be decoded")]
     UnexpectedEncoding,
     /// An HTTP error status without a JSON-RPC body.
     #[error("HTTP status {0}: {1}")]
@@ -358,7 +361,8 @@ mod tests {
         assert!(!client.logs_reply_bodies);
         let long = format!(r#"{{"code":1,"message":"{}"}}"#, "long ".repeat(1000));
         assert_eq!(message(&long).len(), 128);
-        for without in [r#""text""#, r#"{"code":1}"#, r#"{"message":1}"#, "null"] {
+        assert_eq!(message(r#""slow down""#), "slow down");
+        for without in [r#"{"code":1}"#, r#"{"message":1}"#, "null"] {
             assert_eq!(message(without), "(empty)");
         }
     }

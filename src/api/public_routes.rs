@@ -14,7 +14,7 @@ use utoipa::openapi::{OpenApi, RefOr, Schema};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::openapi::examples::ExampleChain;
-use crate::http::cors::CorsHeaders;
+use crate::http::cors::ExposedHeaders;
 use crate::http::problem::Problem;
 use crate::store::{ServableSnapshot, StoredChain};
 
@@ -48,7 +48,7 @@ pub(crate) struct PublicRoutes {
     /// Say what may be meant by an unknown path.
     pub(super) hints: Vec<Hint>,
     pub(super) market_members: MarketMembers,
-    pub(super) cors_headers: CorsHeaders,
+    pub(super) exposed_headers: ExposedHeaders,
     /// Pages, relative to the dashboard.
     links: Vec<&'static str>,
 }
@@ -176,14 +176,9 @@ impl PublicRoutes {
         self.hints.push(hint);
     }
 
-    /// Lets web pages send this request header.
-    pub(crate) fn allow_request_header(&mut self, name: HeaderName) {
-        self.cors_headers.allowed.push(name);
-    }
-
     /// Lets web pages read this response header.
     pub(crate) fn expose_response_header(&mut self, name: HeaderName) {
-        self.cors_headers.exposed.push(name);
+        self.exposed_headers.add(name);
     }
 
     /// Adds members to the fee market.

@@ -42,6 +42,8 @@ pub(crate) enum CommandError {
     /// The arguments are invalid.
     Arguments(String),
     Runtime(anyhow::Error),
+    /// The service ran until a SIGHUP.
+    HungUp,
 }
 
 impl CommandContext<'_> {

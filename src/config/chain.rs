@@ -1,6 +1,6 @@
 //! The `[chains.*]` sections: which chains are polled, at which nodes, how often, and how long data may be served.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -43,9 +43,10 @@ pub struct Chain {
     /// URLs of nodes for clients' reads, in order of preference; empty: `rpc_urls`.
     #[serde(default)]
     pub read_urls: Vec<UpstreamUrl>,
-    /// Calls of clients' reads to each upstream in any minute; 0: no limit.
+    /// Calls of clients' reads to each upstream in any minute; 0: no limit; `None`: see
+    /// [`reads_per_minute_of`](Self::reads_per_minute_of).
     #[serde(default)]
-    pub reads_per_minute: u32,
+    pub reads_per_minute: Option<u32>,
     /// WebSocket URLs of nodes that announce new blocks, in order of preference.
     #[serde(default)]
     pub ws_urls: Vec<WebSocketUrl>,
@@ -126,6 +127,8 @@ impl Chain {
     const MAX_WINDOW_BLOCKS: usize = 1024;
     const MAX_HISTORY_BLOCKS: usize = 65_536;
     const MAX_READS_PER_MINUTE: usize = 1_000_000;
+    /// Default of `reads_per_minute` for a provider's URL.
+    const READS_PER_MINUTE: u32 = 600;
     const MAX_CURRENCY_LENGTH: usize = 12;
     const MAX_POLLS_PER_BLOCK: usize = 10;
     /// Chain ids are JSON numbers in responses, and most JSON parsers round larger ones.
@@ -214,11 +217,26 @@ impl Chain {
         }
     }
 
+    /// Returns how many calls clients may cause at this URL in any minute; `None`: no limit, by default for an own node.
+    /// Providers count polls and reads together, so without a limit reads could use up what polls need.
+    pub(crate) fn reads_per_minute_of(&self, url: &UpstreamUrl) -> Option<NonZeroU32> {
+        let default = if url.is_private() { 0 } else { Self::READS_PER_MINUTE };
+        NonZeroU32::new(self.reads_per_minute.unwrap_or(default))
+    }
+
     /// Returns a sentence if `answer_fee_methods` has no effect.
     pub(crate) fn note_on_fee_methods(&self) -> Option<String> {
-        const METHODS: [&str; 2] = ["eth_gasPrice", "eth_maxPriorityFeePerGas"];
+        const METHODS: [&str; 6] = [
+            "eth_gasPrice",
+            "eth_maxPriorityFeePerGas",
+            "eth_baseFee",
+            "pimlico_getUserOperationGasPrice",
+            "zd_getUserOperationGasPrice",
+            "rundler_maxPriorityFeePerGas",
+        ];
         let key = &self.key;
-        let is_answered = |method: &RpcMethod| METHODS.contains(&method.as_str());
+        let is_answered =
+            |method: &RpcMethod| method.is_added() || METHODS.contains(&method.as_str());
         let reason = if !self.json_rpc {
             "json_rpc is false"
         } else if self.rpc_methods.as_ref().is_some_and(|list| !list.iter().any(is_answered)) {
@@ -294,6 +312,12 @@ impl Chain {
         if self.rpc_urls.is_empty() {
             mistakes.reject("rpc_urls", "must name at least one http:// or https:// URL");
         }
+        let methods = self.rpc_methods.as_deref().unwrap_or_default();
+        if methods.iter().any(RpcMethod::is_added) && !methods.iter().all(RpcMethod::is_added) {
+            let allowed =
+                "must have a + before each method, which adds to the allowed ones, or before none";
+            mistakes.reject("rpc_methods", allowed);
+        }
         let urls = self.rpc_urls.len();
         if self.agreement.get() > urls {
             let allowed = format!("must be from 1 to {urls}, the number of rpc_urls");
@@ -331,7 +355,8 @@ impl Chain {
             let allowed = format!("must be 0s (never) or at least {least}");
             mistakes.reject_with("max_block_age", &["block_time"], allowed);
         }
-        let reads_per_minute = usize::try_from(self.reads_per_minute).unwrap_or(usize::MAX);
+        let reads_per_minute = self.reads_per_minute.unwrap_or_default();
+        let reads_per_minute = usize::try_from(reads_per_minute).unwrap_or(usize::MAX);
         for (key, value, least, most) in [
             ("max_polls_per_block", self.max_polls_per_block.get(), 1, Self::MAX_POLLS_PER_BLOCK),
             ("reads_per_minute", reads_per_minute, 0, Self::MAX_READS_PER_MINUTE),

@@ -13,7 +13,7 @@ use super::{CHAINS, Chain, Config, SectionKind};
 const EVERY_KEY: &str = "\
 [tracing]\notlp_endpoint = \"http://x\"\n\
 [chains.x]\nname = \"x\"\nchain_id = 1\ncurrency = \"X\"\nflashblock_time = \"1s\"\n\
-rpc_urls = [\"http://x\"]\nrpc_methods = [\"x\"]\npoll_timeout = \"1s\"\nstall_after = \"1m\"\nmax_block_age = \"1m\"\n\
+rpc_urls = [\"http://x\"]\nrpc_methods = [\"x\"]\nreads_per_minute = 1\npoll_timeout = \"1s\"\nstall_after = \"1m\"\nmax_block_age = \"1m\"\n\
 pricing.reward_percentiles = [60]\npricing.base_fee_change_denominator = 8\n\
 pricing.empty_block_denominator = 8\n";
 

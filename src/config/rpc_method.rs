@@ -6,7 +6,7 @@ use serde::de::{Deserializer, Error};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
-/// Exact name of a JSON-RPC method.
+/// Exact name of a JSON-RPC method; with a `+` before it, the method is added to the allowed ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RpcMethod(String);
 
@@ -16,7 +16,13 @@ impl RpcMethod {
     /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        self.0.strip_prefix('+').unwrap_or(&self.0)
+    }
+
+    /// Returns true if the method is added to the allowed ones instead of being one of those in their place.
+    #[must_use]
+    pub fn is_added(&self) -> bool {
+        self.0.starts_with('+')
     }
 }
 
@@ -25,10 +31,11 @@ impl FromStr for RpcMethod {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        let is_name = (1..=Self::MAX_BYTES).contains(&text.len()) && text.bytes().all(is_name_byte);
+        let name = text.strip_prefix('+').unwrap_or(text);
+        let is_name = (1..=Self::MAX_BYTES).contains(&name.len()) && name.bytes().all(is_name_byte);
         is_name
             .then(|| Self(text.to_owned()))
-            .ok_or("expected the name of a method, such as \"eth_call\"")
+            .ok_or("expected the name of a method, such as \"eth_call\" or \"+eth_call\"")
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::net::IpAddr;
 use std::str::FromStr;
 
 use alloy_primitives::hex;
@@ -144,6 +145,24 @@ impl UpstreamUrl {
         has_user || has_key || url.query().is_some() || url.fragment().is_some()
     }
 
+    /// Returns true if the host is a loopback or private address, or a name that only a local network resolves.
+    pub(crate) fn is_private(&self) -> bool {
+        const SUFFIXES: [&str; 3] = [".localhost", ".local", ".internal"];
+        let host = self.0.host_str().unwrap_or_default().trim_end_matches('.');
+        let literal = host.trim_start_matches('[').trim_end_matches(']');
+        match literal.parse::<IpAddr>().map(|address| address.to_canonical()) {
+            Ok(IpAddr::V4(address)) => {
+                address.is_loopback() || address.is_private() || address.is_link_local()
+            }
+            Ok(IpAddr::V6(address)) => {
+                address.is_loopback()
+                    || address.is_unique_local()
+                    || address.is_unicast_link_local()
+            }
+            Err(_) => !host.contains('.') || SUFFIXES.iter().any(|suffix| host.ends_with(suffix)),
+        }
+    }
+
     /// Fingerprint of the URL, for parties that must not learn it.
     pub(crate) fn fingerprint(&self) -> String {
         const FINGERPRINT_BYTES: usize = 12;
@@ -274,6 +293,42 @@ mod tests {
         assert_eq!(format!("{url:?}"), "UpstreamUrl(…)");
         for wrong in ["ftp://canary", "canary", "http://", "unix:/canary"] {
             assert!(!wrong.parse::<UpstreamUrl>().unwrap_err().contains("canary"));
+        }
+    }
+
+    #[test]
+    fn hosts_of_local_networks_are_private() {
+        for host in [
+            "localhost",
+            "node",
+            "geth.localhost",
+            "node.local",
+            "rpc.cluster.internal",
+            "node.local.",
+            "127.0.0.1",
+            "10.1.2.3",
+            "172.16.0.1",
+            "192.168.0.1",
+            "169.254.1.1",
+            "[::1]",
+            "[fd00::1]",
+            "[fe80::1]",
+            "[::ffff:10.0.0.1]",
+        ] {
+            let url: UpstreamUrl = format!("http://{host}:8545/key").parse().unwrap();
+            assert!(url.is_private(), "{host}");
+        }
+        for host in [
+            "node.example",
+            "localhost.example",
+            "mylocal.example.localdomain",
+            "192.0.2.1",
+            "172.32.0.1",
+            "[2001:db8::1]",
+            "[::ffff:192.0.2.1]",
+        ] {
+            let url: UpstreamUrl = format!("https://{host}/key").parse().unwrap();
+            assert!(!url.is_private(), "{host}");
         }
     }
 

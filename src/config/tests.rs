@@ -83,7 +83,7 @@ fn an_invalid_value_is_rejected_with_key_and_allowed_values() {
         ),
         (
             "[cors]\nallowed_origins = [\"https://a.example/\"]\n",
-            "cors.allowed_origins: must be [\"*\"] or origins such as \"https://app.example\", no path",
+            "cors.allowed_origins: must be [\"*\"] or origins such as \"https://app.example\" or \"https://*.example.com\", no path",
         ),
         ("[log]\nformat = \"xml\"\n", "log.format: found \"xml\", expected one of: text, json"),
         (
@@ -160,7 +160,7 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
     let cases = [
         (
             "rpc_methods = [\"eth_call\", \"eth call\"]",
-            "rpc_methods.1: expected the name of a method, such as \"eth_call\"",
+            "rpc_methods.1: expected the name of a method, such as \"eth_call\" or \"+eth_call\"",
         ),
         (
             "blocktime = \"2s\"",

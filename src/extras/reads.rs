@@ -37,7 +37,7 @@ use crate::http::client_limits::{ClientHandle, LongRequestKind};
 use crate::nodes::{Call, ChainUpstreams};
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::{ChainOutcomeLabels, Counter, Metrics, counters, metric_set};
-use crate::store;
+use crate::store::{self, StaleReason};
 use cache::{CacheKey, CacheLifetime, CachedResponse, HeadVersion, ResponseCache};
 use method::{BlockHint, KnownMethod, Methods, ReadMethod};
 use state_scope::StateScope;
@@ -141,7 +141,8 @@ pub(crate) enum ReadRejection {
     /// The client has the maximum number of concurrent calls.
     #[error("too many concurrent calls of this client; retry later")]
     TooManyPerClient,
-    /// The service answers this method from the suggestion, and there is none that may be served.
+    /// The service answers this method from the suggestion, there is no current one, and the nodes do not have the
+    /// method.
     #[error("there is no current gas suggestion for this chain")]
     NoSuggestion,
     /// No node answered.
@@ -216,7 +217,10 @@ impl Reads {
             |(chain, upstreams): (&store::StoredChain, &Arc<ChainUpstreams>)| ChainReads {
                 chain: chain.clone(),
                 upstreams: Arc::clone(upstreams),
-                methods: Methods::from_config(chain.config().rpc_methods.as_deref()),
+                methods: Methods::from_config(
+                    chain.config().rpc_methods.as_deref(),
+                    chain.config().answer_fee_methods,
+                ),
                 in_flight: Semaphore::new(limits.max_in_flight.get()),
                 max_in_flight_per_client: limits.max_in_flight_per_client(),
                 memory: memory.clone(),
@@ -350,12 +354,7 @@ impl ChainReads {
         if let Some(response) = known.own_response() {
             return Ok(SourcedResponse { response, source: ReadOutcome::Cached });
         }
-        if self.chain.config().answer_fee_methods
-            && let Some(amount) = known.suggested_amount
-        {
-            let current = self.chain.servable_snapshot();
-            let current = current.map_err(|_| ReadRejection::NoSuggestion)?;
-            let result = format!("\"{:#x}\"", amount(&current.snapshot));
+        if let Some(result) = self.suggested_result(known) {
             let response = NodeResponse::Result(result.into());
             return Ok(SourcedResponse { response, source: ReadOutcome::Cached });
         }
@@ -388,8 +387,28 @@ impl ChainReads {
                 // The call had the deadline of its first caller. This caller has time left for another one.
                 Err((ReadRejection::Failed(ReadError::TimedOut), ReadOutcome::Coalesced))
                     if left >= self.timeout / 2 => {}
+                Err((ReadRejection::Failed(ReadError::Unsupported), _)) if self.answers(known) => {
+                    return Err(ReadRejection::NoSuggestion);
+                }
                 found => return found.map_err(|(rejection, _)| rejection),
             }
+        }
+    }
+
+    /// Returns true if the suggestion answers this method while there is a current one.
+    fn answers(&self, method: &KnownMethod) -> bool {
+        self.chain.config().answer_fee_methods && method.suggested.is_some()
+    }
+
+    /// Returns the result that the suggestion gives, as JSON. `None`: the nodes are called, also because the data is old,
+    /// so that no client is worse off than at the node.
+    fn suggested_result(&self, method: &KnownMethod) -> Option<String> {
+        let suggested = method.suggested.filter(|_| self.answers(method))?;
+        let current = self.chain.servable_snapshot().ok()?;
+        match current.stale_reason {
+            Some(StaleReason::OldData | StaleReason::OldBlock) => None,
+            // A halted chain's price is right.
+            Some(StaleReason::StandingHead) | None => Some(suggested(&current.snapshot)),
         }
     }
 

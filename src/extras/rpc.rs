@@ -8,11 +8,12 @@ mod request;
 mod response;
 mod section;
 
-use axum::Extension;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::{Extension, Router};
 use futures_util::stream::{self, StreamExt};
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -61,8 +62,11 @@ fn join(assembly: &mut Assembly) {
         max_body: config.max_body,
         max_batch: config.max_batch.get(),
     };
+    // ethers does not follow a redirect, so a slash at the end is the same route.
+    let with_slash = Router::new().route(PATH_WITH_SLASH, post(call_rpc)).with_state(state.clone());
     let route = OpenApiRouter::new().routes(routes!(call_rpc)).with_state(state);
     let routes = &mut assembly.routes;
+    routes.add_undescribed(with_slash);
     if !is_on {
         // The route says which key of the chain switches it on.
         routes.add_undescribed(route.into());
@@ -94,6 +98,7 @@ fn join(assembly: &mut Assembly) {
 
 const TAG: &str = "JSON-RPC";
 const PATH: &str = "/rpc/{chain}";
+const PATH_WITH_SLASH: &str = "/rpc/{chain}/";
 
 /// Calls of one batch that run concurrently. Limits a batch's share of the chain's concurrent calls.
 const BATCH_CONCURRENCY: usize = 16;

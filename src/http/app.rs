@@ -20,7 +20,7 @@ use super::access_log;
 use super::access_log::{AccessLog, RequestContext};
 use super::client_limits::ConnectedPeer;
 use super::cors;
-use super::cors::CorsHeaders;
+use super::cors::ExposedHeaders;
 use super::problem::Problem;
 use super::request_checks::{AdminHosts, RequestChecks};
 use super::response_body;
@@ -41,7 +41,7 @@ pub struct App {
 struct AppLayers {
     access_log: AccessLog,
     /// `None`: no web page of another origin may read responses.
-    cors: Option<(config::Cors, CorsHeaders)>,
+    cors: Option<(config::Cors, ExposedHeaders)>,
     request_checks: RequestChecks,
     routes: Router,
 }
@@ -67,7 +67,7 @@ pub(crate) trait FastPath: Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) enum Audience {
     /// All senders, with web pages of the configured origins.
-    Public(CorsHeaders),
+    Public(ExposedHeaders),
     /// Requests for these hosts.
     Admin(AdminHosts),
 }
@@ -138,16 +138,48 @@ impl App {
     {
         let access_log = &self.layers.access_log;
         let context = access_log.start(&request);
-        let mut admit = service_fn(|request| self.admit(request, peer, &context));
         let Ok(mut response) = match &self.per_thread.cors {
-            Some(cors) => cors.layer(admit).call(request).await,
-            None => admit.call(request).await,
+            _ if *request.method() == Method::OPTIONS => {
+                Ok(self.answer_options(request, peer, &context).await)
+            }
+            Some(cors) => {
+                let admit = service_fn(|request| self.admit(request, peer, &context));
+                cors.layer(admit).call(request).await
+            }
+            None => self.admit(request, peer, &context).await,
         };
         // The fast path has no reason of its own to vary.
         if !context.is_suggestion_route() {
             vary::join_lines(response.headers_mut());
         }
         access_log.finish(context, response)
+    }
+
+    /// Answers OPTIONS by what the routes say of the path: it is known if they refuse the method.
+    async fn answer_options<B>(
+        &self,
+        mut request: Request<B>,
+        peer: Result<&ConnectedPeer, StatusCode>,
+        context: &RequestContext,
+    ) -> Response
+    where
+        B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    {
+        let headers = request.headers().clone();
+        let cors = self.per_thread.cors.as_ref();
+        let preflight = cors.filter(|_| cors::is_preflight(&headers));
+        // Health checks of load balancers ask by OPTIONS, and mean the state.
+        if preflight.is_none() && self.layers.request_checks.is_probe(request.uri()) {
+            *request.method_mut() = Method::GET;
+        }
+        let Ok(answer) = self.admit(request, peer, context).await;
+        match (preflight, cors) {
+            (Some(cors), _) => cors::answer_preflight(cors, headers, answer).await,
+            (None, Some(cors)) => {
+                cors::add_headers(cors, headers, cors::answer_options(answer)).await
+            }
+            (None, None) => cors::answer_options(answer),
+        }
     }
 
     async fn admit<B>(

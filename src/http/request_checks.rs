@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use axum::http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Version, header,
+    HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, Version, header,
 };
 
 use super::client_limits::ConnectedPeer;
@@ -72,7 +72,7 @@ impl RequestChecks {
             return Err(Problem::new(ProblemCode::BadRequest, "CONNECT is not supported"));
         }
         let uri = request.uri();
-        if self.exempt_paths.iter().any(|probe| probe == uri.path()) {
+        if self.is_probe(uri) {
             return Ok(());
         }
         if let Err(wait) = peer.check_rate(request.headers()) {
@@ -87,6 +87,13 @@ impl RequestChecks {
             return Err(Problem::from_status(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE));
         }
         Ok(())
+    }
+}
+
+impl RequestChecks {
+    /// Returns true if the path is that of a probe.
+    pub(crate) fn is_probe(&self, uri: &Uri) -> bool {
+        self.exempt_paths.iter().any(|probe| probe == uri.path())
     }
 }
 

@@ -1,6 +1,5 @@
 //! The nodes of one chain, and the order in which they are called.
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -49,8 +48,8 @@ impl ChainUpstreams {
     fn new(client: &JsonRpcClient, chain: &config::Chain, metrics: &Metrics) -> Self {
         let upstream = |(index, url): (usize, &UpstreamUrl)| {
             let node = NodeEndpoint { url: url.clone(), chain_id: chain.chain_id, index };
-            let budget = ReadBudget::new(NonZeroU32::new(chain.reads_per_minute));
-            UpstreamNode::new(client.clone(), node, chain.block_time, chain.max_block_age(), budget)
+            let budget = ReadBudget::new(chain.reads_per_minute_of(url));
+            UpstreamNode::new(client.clone(), node, chain, budget)
         };
         let urls = chain.upstream_urls();
         let index_of = |url| urls.iter().position(|known| *known == url);

@@ -7,8 +7,8 @@ use super::circuit_breaker::{CircuitBreaker, Exclusion, add_jitter};
 
 const MAX_OPEN: Duration = Duration::from_secs(30);
 
-/// Longest `Retry-After` that is honoured.
-const MAX_COOL_DOWN: Duration = Duration::from_mins(1);
+/// Longest `Retry-After` that reads honour. Polls go on earlier, because data without polls becomes too old to serve.
+pub(crate) const MAX_COOL_DOWN: Duration = Duration::from_mins(5);
 /// Pause after a 429 without `Retry-After`. Most limits count per second.
 const MIN_COOL_DOWN: Duration = Duration::from_secs(1);
 const MAX_DOUBLED_COOL_DOWN: Duration = Duration::from_secs(16);
@@ -25,11 +25,13 @@ pub(crate) fn new(block_time: Duration, probe_interval: Duration) -> CircuitBrea
     CircuitBreaker::new(block_time.min(MAX_OPEN), MAX_OPEN, probe_interval)
 }
 
-/// Records a failed call of the polled method on a chain with this block time.
+/// Records a failed call of the polled method on a chain with this block time. A rate limit pauses calls for `max_pause`
+/// at most.
 pub(crate) fn record_error(
     breaker: &mut CircuitBreaker,
     error: &Error,
     block_time: Duration,
+    max_pause: Duration,
     now: Instant,
 ) {
     match error {
@@ -40,11 +42,12 @@ pub(crate) fn record_error(
         | Error::BudgetExhausted(_) => {}
         Error::Timeout(_) => breaker.record_timeout(now),
         Error::RateLimited(Some(wait)) => {
-            let wait = add_jitter((*wait).min(MAX_COOL_DOWN));
+            let wait = add_jitter(*wait.min(&MAX_COOL_DOWN)).min(max_pause);
             breaker.exclude(Exclusion::RateLimited, wait, now);
         }
         Error::RateLimited(None) => {
-            let (min, max) = (add_jitter(MIN_COOL_DOWN), add_jitter(MAX_DOUBLED_COOL_DOWN));
+            let [min, max] = [MIN_COOL_DOWN, MAX_DOUBLED_COOL_DOWN]
+                .map(|pause| add_jitter(pause).min(max_pause));
             breaker.exclude_longer(Exclusion::RateLimited, min, max, now);
         }
         Error::WrongChain { .. } => {
@@ -65,11 +68,12 @@ mod tests {
     use crate::nodes::circuit_breaker::Availability;
 
     const BLOCK: Duration = Duration::from_secs(2);
+    const MAX_PAUSE: Duration = Duration::from_secs(40);
 
     /// Returns for how long a node is not called after this many of these errors.
     fn excluded_for(error: &Error, times: u32) -> Duration {
         let (mut breaker, now) = (new(BLOCK, Duration::ZERO), Instant::now());
-        (0..times).for_each(|_| record_error(&mut breaker, error, BLOCK, now));
+        (0..times).for_each(|_| record_error(&mut breaker, error, BLOCK, MAX_PAUSE, now));
         let step = Duration::from_millis(100);
         let is_called =
             |steps: &u32| breaker.availability(now + step * *steps) != Availability::Excluded;
@@ -77,8 +81,8 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_is_honoured_up_to_one_minute() {
-        for (seconds, kept) in [(1, 1000..1200), (20, 20_000..22_100), (86_400, 60_000..66_100)] {
+    fn retry_after_is_honoured_up_to_the_longest_pause() {
+        for (seconds, kept) in [(1, 1000..1200), (20, 20_000..22_100), (86_400, 40_000..40_101)] {
             let error = Error::RateLimited(Some(Duration::from_secs(seconds)));
             let millis = excluded_for(&error, 1).as_millis();
             assert!(kept.contains(&millis), "{seconds} s asked for, {millis} ms kept");
@@ -106,9 +110,9 @@ mod tests {
     #[test]
     fn a_block_beyond_the_head_has_no_effect() {
         let (mut breaker, now) = (new(BLOCK, Duration::ZERO), Instant::now());
-        record_error(&mut breaker, &Error::BeyondHead, BLOCK, now);
+        record_error(&mut breaker, &Error::BeyondHead, BLOCK, MAX_PAUSE, now);
         assert_eq!(breaker.availability(now), Availability::Healthy);
-        record_error(&mut breaker, &Error::Timeout(BLOCK), BLOCK, now);
+        record_error(&mut breaker, &Error::Timeout(BLOCK), BLOCK, MAX_PAUSE, now);
         assert_eq!(breaker.availability(now + Duration::from_secs(29)), Availability::Degraded);
     }
 }

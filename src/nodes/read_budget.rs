@@ -1,7 +1,7 @@
 //! Budget of the calls that clients cause at one node, so that they leave the provider's quota to the polls.
 //!
 //! The limit is exact: a quarter of it may be sent at once, and the rest evenly, so no 60 s have more calls than the limit.
-//! After a poll that the node refused with a 429 no call is sent until a poll succeeds.
+//! After a poll that the node refused with a 429 no call is sent before the time that it names, and until a poll succeeds.
 //!
 //! Pure: instants in, waits out. Its size is fixed.
 
@@ -17,8 +17,8 @@ pub(crate) struct ReadBudget {
     limit: Option<NonZeroU32>,
     /// Time at which all calls so far would have been sent, had they been spread evenly.
     even_end: Option<Instant>,
-    /// After a refused poll no call is sent until then, or until a poll succeeds.
-    paused_until: Option<Instant>,
+    /// After a refused poll no call is sent until the first of these times, and until a poll succeeds or the second one.
+    refused: Option<[Instant; 2]>,
 }
 
 impl ReadBudget {
@@ -27,7 +27,7 @@ impl ReadBudget {
 
     /// Creates an unused budget of `limit` calls per minute; `None`: no limit.
     pub(crate) fn new(limit: Option<NonZeroU32>) -> Self {
-        Self { limit, even_end: None, paused_until: None }
+        Self { limit, even_end: None, refused: None }
     }
 
     /// Checks whether a call may be sent at `now`, without taking it from the budget.
@@ -36,7 +36,7 @@ impl ReadBudget {
     ///
     /// Returns the time until a call may be sent.
     pub(crate) fn check(&self, now: Instant) -> Result<(), Duration> {
-        let paused_for = self.paused_until.map_or(Duration::ZERO, |until| remaining(until, now));
+        let paused_for = self.refused.map_or(Duration::ZERO, |[_, until]| remaining(until, now));
         let Some(limit) = self.limit else { return wait(paused_for) };
         let burst = (limit.get() / Self::BURST_DIVISOR).max(1);
         let max_ahead = interval(limit).saturating_mul(burst.saturating_sub(1));
@@ -58,15 +58,15 @@ impl ReadBudget {
         Ok(())
     }
 
-    /// Records a poll that the node refused because of its rate limit. Polls pause until `retry_at`. Calls of clients
-    /// pause until a poll succeeds, or for another minute if the node is not polled.
+    /// Records a poll that the node refused because of its rate limit, and that it wants to be repeated at `retry_at`.
+    /// Calls of clients pause until then and until a poll succeeds, or for another minute if the node is not polled.
     pub(crate) fn record_refused_poll(&mut self, retry_at: Instant) {
-        self.paused_until = Some(retry_at + MINUTE);
+        self.refused = Some([retry_at, retry_at + MINUTE]);
     }
 
     /// Records a poll that the node answered.
     pub(crate) fn record_poll(&mut self) {
-        self.paused_until = None;
+        self.refused = self.refused.map(|[retry_at, _]| [retry_at; 2]);
     }
 }
 
@@ -137,6 +137,7 @@ mod tests {
         assert_eq!(budget.try_take(now + 70 * SECOND), Ok(()));
         budget.record_refused_poll(now + 80 * SECOND);
         budget.record_poll();
+        assert_eq!(budget.try_take(now + 75 * SECOND), Err(5 * SECOND));
         assert_eq!(take_all(&mut budget, now + 81 * SECOND), 10_000);
     }
 }

@@ -142,7 +142,8 @@ impl ReadHealth {
             }
         }
         self.last_failure = Some(now);
-        node_breaker::record_error(&mut self.breaker, error, self.block_time, now);
+        let max_pause = node_breaker::MAX_COOL_DOWN;
+        node_breaker::record_error(&mut self.breaker, error, self.block_time, max_pause, now);
     }
 
     /// Records an abandoned call that the node had not answered since `since`. It counts only if the node has answered

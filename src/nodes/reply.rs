@@ -9,7 +9,33 @@ use super::{BodySnippet, Error};
 use crate::observe::memory_budget::Reservation;
 
 /// HTTP status of a node that limits the rate.
-pub(crate) const TOO_MANY_REQUESTS: u16 = 429;
+const TOO_MANY_REQUESTS: u16 = 429;
+
+/// Status of a reply, with what its headers say of a retry.
+#[derive(Debug, Clone, Copy)]
+pub struct HttpStatus {
+    /// The status code.
+    pub code: u16,
+    /// True if there is a `Retry-After`.
+    pub asks_to_wait: bool,
+}
+
+impl HttpStatus {
+    /// Returns true if the status says by itself that the node limits the rate.
+    pub(crate) fn is_rate_limit(self) -> bool {
+        self.code == TOO_MANY_REQUESTS
+    }
+
+    fn is_success(self) -> bool {
+        (200..300).contains(&self.code)
+    }
+}
+
+impl From<u16> for HttpStatus {
+    fn from(code: u16) -> Self {
+        Self { code, asks_to_wait: false }
+    }
+}
 
 /// A call.
 #[derive(Debug, Serialize)]
@@ -59,15 +85,21 @@ pub enum NodeResponse {
     Error(Bytes),
 }
 
-/// Parses the `result` of the reply to the call `id`. It must not be null.
+/// Parses the `result` of the reply to the call `id` of a poll. It must not be null.
 ///
 /// The body takes precedence over the HTTP `status`: nodes send JSON-RPC errors with any status, and results with error
-/// statuses. An error beside a result takes precedence.
+/// statuses. An error beside a result takes precedence. The text of an error may say that the node limits the rate: no
+/// client chooses what polls ask.
 ///
 /// # Errors
 ///
 /// Returns the node's error, or why the body is not a valid reply.
-pub fn parse_reply(body: &[u8], status: u16, id: u64) -> Result<Box<RawValue>, Error> {
+pub fn parse_reply(
+    body: &[u8],
+    status: impl Into<HttpStatus>,
+    id: u64,
+) -> Result<Box<RawValue>, Error> {
+    let status = status.into();
     let parse = |body: &[u8]| match parse_content(body, status, id)? {
         ReplyContent::Result(result) if result.get() == "null" => {
             Err(Error::InvalidReply("no result"))
@@ -79,7 +111,44 @@ pub fn parse_reply(body: &[u8], status: u16, id: u64) -> Result<Box<RawValue>, E
         Some(json) => parse(&json),
         None => Err(error),
     });
-    apply_status(status, outcome)
+    apply_status(status, outcome).map_err(|error| match error {
+        Error::Status(..) | Error::Node(..) if is_limit_by_status(status, body) => {
+            Error::RateLimited(None)
+        }
+        error => error,
+    })
+}
+
+/// Returns true if a body that is no reply, or its status, says that the node limits the rate.
+fn is_limit_by_status(status: HttpStatus, body: &[u8]) -> bool {
+    const PAYMENT_REQUIRED: u16 = 402;
+    const FORBIDDEN: u16 = 403;
+    const UNAVAILABLE: u16 = 503;
+    match status.code {
+        PAYMENT_REQUIRED | FORBIDDEN => names_rate_limit(&String::from_utf8_lossy(body)),
+        UNAVAILABLE => status.asks_to_wait,
+        _ => false,
+    }
+}
+
+/// Returns true if a text says that the node limits the rate.
+fn names_rate_limit(text: &str) -> bool {
+    const PHRASES: [&str; 12] = [
+        "rate limit",
+        "rate-limit",
+        "ratelimit",
+        "too many requests",
+        "request limit",
+        "request count",
+        "per second",
+        "capacity",
+        "quota",
+        "daily limit",
+        "monthly limit",
+        "credits",
+    ];
+    let text = text.to_ascii_lowercase();
+    PHRASES.iter().any(|phrase| text.contains(phrase))
 }
 
 /// Parses `body` as the reply to call `id`, including null results and errors of the call.
@@ -87,7 +156,12 @@ pub fn parse_reply(body: &[u8], status: u16, id: u64) -> Result<Box<RawValue>, E
 /// # Errors
 ///
 /// Error that concerns the node rather than the call, such as a rate limit, a missing method or an invalid body.
-pub(crate) fn parse_read_reply(body: &Bytes, status: u16, id: u64) -> Result<NodeResponse, Error> {
+pub(crate) fn parse_read_reply(
+    body: &Bytes,
+    status: impl Into<HttpStatus>,
+    id: u64,
+) -> Result<NodeResponse, Error> {
+    let status = status.into();
     let parse = |body: &Bytes| {
         let extract = |json: &RawValue| {
             let json = json.get().as_bytes();
@@ -134,12 +208,8 @@ impl AsRef<[u8]> for RewrittenReply {
 }
 
 /// A 429 takes precedence over any body.
-fn apply_status<T>(status: u16, outcome: Result<T, Error>) -> Result<T, Error> {
-    if status == TOO_MANY_REQUESTS {
-        outcome.map_err(|_| Error::RateLimited(None))
-    } else {
-        outcome
-    }
+fn apply_status<T>(status: HttpStatus, outcome: Result<T, Error>) -> Result<T, Error> {
+    if status.is_rate_limit() { outcome.map_err(|_| Error::RateLimited(None)) } else { outcome }
 }
 
 /// Returns the message of the error in a reply.
@@ -148,21 +218,21 @@ pub(crate) fn error_message(body: &[u8]) -> Option<String> {
     serde_json::from_str(NodeError::parse(reply.error?).message?.get()).ok()
 }
 
-fn parse_content(body: &[u8], status: u16, id: u64) -> Result<ReplyContent<'_>, Error> {
+fn parse_content(body: &[u8], status: HttpStatus, id: u64) -> Result<ReplyContent<'_>, Error> {
     let reply: RawReply = match serde_json::from_slice(body) {
         // A derived deserializer would also accept an array of the members in order.
         Ok(reply) if body.trim_ascii_start().starts_with(b"{") => reply,
         Ok(_) => return Err(Error::InvalidReply("not a JSON-RPC reply")),
-        Err(_) if !(200..300).contains(&status) => {
-            return Err(Error::Status(status, BodySnippet::default()));
+        Err(_) if !status.is_success() => {
+            return Err(Error::Status(status.code, BodySnippet::default()));
         }
         Err(error) if error.is_data() => return Err(Error::InvalidReply("not a JSON-RPC reply")),
         Err(_) => return Err(Error::NotJson(BodySnippet::default())),
     };
-    if reply.result.is_none() && reply.error.is_none() && !(200..300).contains(&status) {
-        return Err(Error::Status(status, BodySnippet::default()));
+    if reply.result.is_none() && reply.error.is_none() && !status.is_success() {
+        return Err(Error::Status(status.code, BodySnippet::default()));
     }
-    let has_matching_id = reply.id.is_some_and(|given| given.get() == id.to_string());
+    let has_matching_id = reply.id.is_some_and(|given| is_same_id(given.get(), id));
     if let Some(error) = reply.error {
         // An error may have a null id if the node could not parse the request.
         if reply.id.is_some() && !has_matching_id {
@@ -176,6 +246,13 @@ fn parse_content(body: &[u8], status: u16, id: u64) -> Result<ReplyContent<'_>, 
     reply.result.map(ReplyContent::Result).ok_or(Error::InvalidReply("no result"))
 }
 
+/// Returns true if `given` is the id of the call as a number, also as `1.0`, or as a string, as some nodes write it. Over
+/// HTTP/1.1 it cannot belong to another call.
+fn is_same_id(given: &str, id: u64) -> bool {
+    let text = given.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(given);
+    text.strip_suffix(".0").unwrap_or(text) == id.to_string()
+}
+
 impl<'a> NodeError<'a> {
     /// Codes of rate limits: EIP-1474, three providers, and HTTP.
     const RATE_LIMIT_CODES: [i64; 5] = [-32005, -32007, -32016, -32029, 429];
@@ -184,48 +261,43 @@ impl<'a> NodeError<'a> {
     const METHOD_NOT_FOUND: i64 = -32601;
 
     fn parse(error: &'a RawValue) -> Self {
-        let is_object = error.get().starts_with('{');
-        is_object.then(|| serde_json::from_str(error.get()).ok()).flatten().unwrap_or_default()
+        match error.get().as_bytes().first() {
+            Some(b'{') => serde_json::from_str(error.get()).unwrap_or_default(),
+            Some(b'"') => Self { code: None, message: Some(error) },
+            _ => Self::default(),
+        }
     }
 
     fn code(&self) -> Option<i64> {
-        self.code.and_then(|code| code.get().parse().ok())
+        self.code?.get().trim_matches('"').parse().ok()
+    }
+
+    /// Returns the message in JSON.
+    fn message(&self) -> &str {
+        self.message.map_or("", RawValue::get)
     }
 
     /// Returns true if the error is valid JSON-RPC.
     fn is_well_formed(&self) -> bool {
-        self.code().is_some() && self.message.is_some_and(|text| text.get().starts_with('"'))
+        let code = self.code.and_then(|code| code.get().parse::<i64>().ok());
+        code.is_some() && self.message().starts_with('"')
     }
 
     /// Returns true if the error is a rate limit. Some nodes use the same codes for too many results or slow calls, so
     /// the message decides: a client must not be able to make the service pause a node.
     fn is_rate_limit(&self) -> bool {
-        const RATE_LIMIT_PHRASES: [&str; 9] = [
-            "rate limit",
-            "rate-limit",
-            "ratelimit",
-            "too many requests",
-            "request limit",
-            "request count",
-            "per second",
-            "capacity",
-            "quota",
-        ];
         let has_rate_limit_code =
             self.code().is_some_and(|code| Self::RATE_LIMIT_CODES.contains(&code));
-        let message = self.message.map(|message| message.get().to_ascii_lowercase());
-        has_rate_limit_code
-            && message.is_some_and(|text| RATE_LIMIT_PHRASES.iter().any(|word| text.contains(word)))
+        has_rate_limit_code && names_rate_limit(self.message())
     }
 
     fn classify(&self) -> Error {
-        let code = self.code();
-        let message = self.message.map(|message| message.get().to_ascii_lowercase());
-        match code {
+        match self.code() {
             Some(code) if Self::RATE_LIMIT_CODES.contains(&code) => Error::RateLimited(None),
+            _ if names_rate_limit(self.message()) => Error::RateLimited(None),
             Some(code) if Self::UNSUPPORTED_CODES.contains(&code) => Error::Unsupported,
             // geth and Hiero return this message for a block that does not exist yet. It has no code of its own.
-            _ if message.is_some_and(|text| text.contains("beyond head")) => Error::BeyondHead,
+            _ if self.message().to_ascii_lowercase().contains("beyond head") => Error::BeyondHead,
             code => Error::Node(code, BodySnippet::default()),
         }
     }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use super::{BodyLimit, Error, JsonRpcClient, NodeEndpoint, parse_reply};
+use super::pooled_client::PooledClient;
+use super::{BodyLimit, Error, HttpStatus, JsonRpcClient, NodeEndpoint, parse_reply};
 use crate::config::UpstreamUrl;
 use crate::observe::http_client;
 use crate::observe::redaction::Redactor;
@@ -30,7 +31,7 @@ impl StatelessNodeClient {
     ///
     /// Fails if the TLS backend cannot start.
     pub(crate) fn new(url: UpstreamUrl) -> Result<Self, reqwest::Error> {
-        let http = http_client::builder().build()?;
+        let http = PooledClient::new(http_client::builder, |builder| builder)?;
         let shows_replies = !url.may_contain_secret();
         let client = JsonRpcClient {
             poll_http: http.clone(),
@@ -53,7 +54,7 @@ impl StatelessNodeClient {
         params: &serde_json::Value,
     ) -> Result<Box<RawValue>, Error> {
         let Self { client, node } = self;
-        let parse = |body: &Bytes, status, id| parse_reply(body, status, id);
+        let parse = |body: &Bytes, status: HttpStatus, id| parse_reply(body, status, id);
         let call = client.call(&client.poll_http, node, method, params, Self::BODY_LIMIT, parse);
         tokio::time::timeout(Self::TIMEOUT, call)
             .await

@@ -16,8 +16,12 @@ use super::read_health::ReadHealth;
 use super::{
     Call, Error, JsonRpcClient, NodeEndpoint, NodeResponse, ReadError, node_breaker, quantity,
 };
+use crate::config;
 use crate::fees::{BlockAge, FeeHistory, HeadReading};
 use crate::observe::memory_budget::MemoryBudget;
+
+/// Polls of a node that limits the rate go on at least as often in `max_age`, so that its data does not expire meanwhile.
+const POLLS_PER_MAX_AGE: u32 = 3;
 
 /// A node behind one configured URL.
 #[derive(Debug)]
@@ -26,6 +30,8 @@ pub struct UpstreamNode {
     node: NodeEndpoint,
     state: Mutex<NodeState>,
     block_time: Duration,
+    /// Longest pause of polls after a 429.
+    max_pause: Duration,
     /// Age of the newest block above which the node is behind; `None`: its headers are not read.
     max_block_age: Option<Duration>,
     read_health: Mutex<ReadHealth>,
@@ -51,15 +57,14 @@ impl UpstreamNode {
     /// A load balancer may put another node behind the URL at any time.
     const CHAIN_CHECK_INTERVAL: Duration = Duration::from_mins(10);
 
-    /// Creates the state of `node`, whose chain has this block time, and whose head is old above `max_block_age`. Reads
-    /// take their calls from `budget`. No call is made yet.
+    /// Creates the state of a node of `chain`. Reads take their calls from `budget`. No call is made yet.
     pub(crate) fn new(
         client: JsonRpcClient,
         node: NodeEndpoint,
-        block_time: Duration,
-        max_block_age: Option<Duration>,
+        chain: &config::Chain,
         budget: ReadBudget,
     ) -> Self {
+        let block_time = chain.block_time;
         let state = NodeState {
             chain_verified_at: None,
             has_failed: false,
@@ -72,7 +77,8 @@ impl UpstreamNode {
             node,
             state: Mutex::new(state),
             block_time,
-            max_block_age,
+            max_pause: chain.max_age / POLLS_PER_MAX_AGE,
+            max_block_age: chain.max_block_age(),
             read_health: Mutex::new(ReadHealth::new(block_time, budget)),
             read_check_lock: tokio::sync::Mutex::default(),
         }
@@ -88,10 +94,13 @@ impl UpstreamNode {
     pub fn record_failure(&self, error: &Error) {
         let now = Instant::now();
         self.update(|state| {
-            node_breaker::record_error(&mut state.breaker, error, self.block_time, now);
+            let pause = self.max_pause;
+            node_breaker::record_error(&mut state.breaker, error, self.block_time, pause, now);
         });
-        if let Error::RateLimited(_) = error {
-            let retry_at = self.state().breaker.excluded_until().unwrap_or(now);
+        if let Error::RateLimited(wait) = error {
+            let wait = wait.unwrap_or_default().min(node_breaker::MAX_COOL_DOWN);
+            let next_poll = self.state().breaker.excluded_until().unwrap_or(now);
+            let retry_at = next_poll.max(now + wait);
             self.read_health.lock().budget.record_refused_poll(retry_at);
         }
     }

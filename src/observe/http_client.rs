@@ -4,6 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use reqwest::header::{CONTENT_ENCODING, HeaderMap, RETRY_AFTER};
 
+/// Longest time to connect, which the addresses of a name share: one that drops packets leaves time for the others.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
 /// Returns a client builder without redirects and without proxies from the environment.
 pub(crate) fn builder() -> reqwest::ClientBuilder {
     // All TLS of the process uses it. It stays the first one that was installed.
@@ -11,6 +14,7 @@ pub(crate) fn builder() -> reqwest::ClientBuilder {
     reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .no_proxy()
+        .connect_timeout(CONNECT_TIMEOUT)
         .user_agent(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")))
 }
 

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::fixtures;
 use crate::http_client;
-use crate::process::{FREE_PORTS, File, Process, output};
+use crate::process::{FREE_PORTS, File, Process, command, in_shell, output};
 use crate::test_server::Response;
 
 #[tokio::test]
@@ -97,13 +97,23 @@ async fn demo_has_a_day_of_history_and_writes_none() {
 }
 
 #[test]
-fn sigterm_sigint_and_sighup_exit_with_0() {
-    for signal in ["-TERM", "-INT", "-HUP"] {
+fn signals_drain_and_a_hangup_exits_with_129() {
+    for (signal, expected) in [("-TERM", 0), ("-INT", 0), ("-HUP", 129)] {
         let service = Process::start(&["demo"], &[]);
         let (code, log) = service.stop_with(signal);
-        assert_eq!(code, Some(0), "{signal}: {log}");
+        assert_eq!(code, Some(expected), "{signal}: {log}");
         assert!(log.contains("\"message\":\"shutting down\""), "{log}");
     }
+}
+
+#[tokio::test]
+async fn an_ignored_hangup_stays_ignored() {
+    // As `nohup` does.
+    let service = Process::spawn(in_shell("trap '' HUP", &command(&["demo"], &FREE_PORTS)));
+    service.signal("-HUP");
+    assert_eq!(service.get("/livez").await.status, 200);
+    let (code, log) = service.stop_with("-TERM");
+    assert_eq!(code, Some(0), "{log}");
 }
 
 #[tokio::test]

@@ -303,6 +303,21 @@ async fn fee_methods_are_answered_from_the_suggestion_if_configured() {
     let answers = call(&service, batch).await;
     let gwei = |amount: u64| json!(format!("{:#x}", amount * 1_000_000_000));
     assert_eq!((&answers[0]["result"], &answers[1]["result"]), (&gwei(21), &gwei(20)));
+    assert_eq!(call(&service, request("eth_baseFee")).await["result"], gwei(1));
+    assert_eq!(call(&service, request("rundler_maxPriorityFeePerGas")).await["result"], gwei(20));
+    let market = service.get("/v1/ronin/fee-market").await.json();
+    let hex =
+        |amount: &Value| json!(format!("{:#x}", amount.as_str().unwrap().parse::<u128>().unwrap()));
+    for method in ["pimlico_getUserOperationGasPrice", "zd_getUserOperationGasPrice"] {
+        let prices = call(&service, request(method)).await;
+        for (name, tier) in [("standard", "medium"), ("fast", "high")] {
+            let [fees, tier] = [&prices["result"][name], &market["suggestion"][tier]];
+            assert_eq!(fees["maxFeePerGas"], hex(&tier["max_fee_per_gas"]), "{method}");
+            assert_eq!(fees["maxPriorityFeePerGas"], hex(&tier["max_priority_fee_per_gas"]));
+        }
+        assert!(prices["result"]["slow"]["maxFeePerGas"].is_string(), "{prices}");
+        assert_eq!(call(&forwarding, request(method)).await["error"]["code"], -32601);
+    }
     assert_eq!(call(&service, request("eth_blobBaseFee")).await["result"], "0x7");
     let mut wrong = request("eth_gasPrice");
     wrong["params"] = json!(["latest"]);
@@ -367,15 +382,19 @@ async fn a_price_without_tips_covers_the_rises_of_past_blocks() {
 }
 
 #[tokio::test]
-async fn without_current_data_fee_methods_are_errors() {
+async fn without_current_data_fee_methods_are_those_of_the_node() {
     let node = node().await;
     node.set_reply(Reply::Error(-32000));
     node.set_read_reply(Reply::Result(json!("0x7")));
     let service = TestServer::start(&read_chain(&[&node], "answer_fee_methods = true\n")).await;
-    let answer = call(&service, request("eth_gasPrice")).await;
+    for method in ["eth_gasPrice", "eth_maxPriorityFeePerGas", "eth_baseFee", "eth_blobBaseFee"] {
+        assert_eq!(call(&service, request(method)).await["result"], "0x7", "{method}");
+    }
+    // A method that the node does not have.
+    node.set_read_reply(Reply::Error(-32601));
+    let answer = call(&service, request("pimlico_getUserOperationGasPrice")).await;
     let error = json!({
         "code": -32002, "message": "there is no current gas suggestion for this chain",
     });
     assert_eq!(answer["error"], error);
-    assert_eq!(call(&service, request("eth_blobBaseFee")).await["result"], "0x7");
 }

@@ -338,16 +338,81 @@ async fn cors_allows_any_origin_by_default() {
 }
 
 #[tokio::test]
+async fn options_depends_on_the_question() {
+    let Harness { service, .. } = &Harness::start().await;
+    let plain = [("origin", "https://app.example")];
+    for (path, status, allow) in [
+        (SUGGESTION, 204, "GET,HEAD,OPTIONS"),
+        ("/v1/ronin/fee-history?blocks=x", 204, "GET,HEAD,OPTIONS"),
+        ("/v1/gas-suggestions/stream", 204, "GET,HEAD,OPTIONS"),
+        ("/", 204, "GET,HEAD,OPTIONS"),
+        ("/livez", 200, ""),
+        ("/readyz", 200, ""),
+        ("/none", 404, ""),
+    ] {
+        for headers in [&[][..], &plain] {
+            let response = service.send(Method::OPTIONS, path, headers).await;
+            assert_eq!((response.status, response.header("allow")), (status, allow), "{path}");
+            assert_eq!(response.header("access-control-allow-origin"), "*", "{path}");
+            assert_eq!(response.header("access-control-allow-methods"), "", "{path}");
+        }
+    }
+    // Tracing libraries and older libraries add names of their own.
+    let names =
+        "baggage,sentry-trace,traceparent,x-datadog-origin,pragma,x-requested-with,anything";
+    let preflight = [
+        ("origin", "https://app.example"),
+        ("access-control-request-method", "GET"),
+        ("access-control-request-headers", names),
+    ];
+    for (path, status, allowed) in [(SUGGESTION, 200, names), ("/none", 404, "")] {
+        let response = service.send(Method::OPTIONS, path, &preflight).await;
+        assert_eq!(response.status, status, "{path}");
+        assert_eq!(response.header("access-control-allow-headers"), allowed, "{path}");
+        assert_eq!(response.header("access-control-allow-origin"), "*", "{path}");
+    }
+    for (path, status) in [("/livez", 200), ("/readyz", 200), ("/metrics", 204), ("/none", 404)] {
+        let url = service.admin_url(path);
+        let response = http_client::new().request(Method::OPTIONS, url).send().await.unwrap();
+        assert_eq!(response.status(), status, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn readiness_asked_by_options_is_that_of_get() {
+    let chain = "[chains.a]\nchain_id = 7\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
+    let service = TestServer::start(chain).await;
+    let response = service.send(Method::OPTIONS, "/readyz", &[]).await;
+    assert_eq!((response.status, &response.json()["code"]), (503, &json!("not_ready")));
+    service.stop().await.unwrap();
+}
+
+#[tokio::test]
 async fn cors_allows_only_the_configured_origins() {
-    let cors = "[cors]\nallowed_origins = [\"https://app.example\"]\n";
+    let cors = "[cors]\nallowed_origins = [\"https://app.example\", \"https://*.example.com\", \
+                \"capacitor://localhost\"]\n";
     let Harness { service, .. } = &Harness::with_server(cors).await;
     let allowed = async |origin: &str| {
         let response = service.send(Method::GET, SUGGESTION, &[("origin", origin)]).await;
         assert_eq!((response.status, response.header("vary")), (200, "origin"));
         response.header("access-control-allow-origin").to_owned()
     };
-    assert_eq!(allowed("https://app.example").await, "https://app.example");
-    assert_eq!(allowed("https://other.example").await, "");
+    for origin in ["https://app.example", "https://a-1.example.com", "capacitor://localhost"] {
+        assert_eq!(allowed(origin).await, origin);
+    }
+    for origin in [
+        "https://other.example",
+        "https://example.com",
+        "https://a.b.example.com",
+        "https://a.example.com.evil",
+        "http://a.example.com",
+        "https://a.example.com:8443",
+        "https://evil/.example.com",
+        "capacitor://localhost.evil",
+        "null",
+    ] {
+        assert_eq!(allowed(origin).await, "", "{origin}");
+    }
 }
 
 #[tokio::test]

@@ -299,7 +299,7 @@ async fn first_poll_sends_its_two_calls_concurrently() {
 #[tokio::test]
 async fn unusable_reply_of_a_node_is_counted_by_its_reason() {
     let unsupported = MockNode::start(7, Reply::Error(-32601)).await;
-    // The body is valid, but the service did not ask for a compressed one.
+    // The body is valid, but not compressed.
     let compressed =
         Reply::Result(fee_history(1000, 3, 40)).with_header("content-encoding", "gzip");
     let compressed = MockNode::start(8, compressed).await;

@@ -51,17 +51,22 @@ pub(crate) fn command(arguments: &[&str], variables: &[(&str, &str)]) -> Command
 
 /// Wraps `command` so that it can open at most `limit` files.
 pub(crate) fn with_open_files(command: &Command, limit: usize) -> Command {
-    let mut limited = Command::new("sh");
+    in_shell(&format!("ulimit -n {limit}"), command)
+}
+
+/// Wraps `command` so that a shell runs `preparation` before, and then becomes the program.
+pub(crate) fn in_shell(preparation: &str, command: &Command) -> Command {
+    let mut shell = Command::new("sh");
     let program = command.get_program();
-    limited.arg("-c").arg(format!("ulimit -n {limit} && exec \"$0\" \"$@\"")).arg(program);
-    limited.args(command.get_args());
+    shell.arg("-c").arg(format!("{preparation} && exec \"$0\" \"$@\"")).arg(program);
+    shell.args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {
-            Some(value) => limited.env(name, value),
-            None => limited.env_remove(name),
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
         };
     }
-    limited
+    shell
 }
 
 pub(crate) fn output(

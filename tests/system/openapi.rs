@@ -242,6 +242,9 @@ fn only_these_routes_are_not_in_the_document() {
         "FEES_PATH",
         "FEES_PATH_WITH_KEY",
         "PRICES_PATH",
+        // Other spellings of a described path.
+        "PATH_WITH_SLASH",
+        "/v2/api",
         // The dashboard, and redirects.
         "&root",
         "/docs/",

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
+use axum::routing::get;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
@@ -20,7 +21,8 @@ use crate::http::query::LenientQuery;
 /// Etherscan's gas oracle, and its `eth_gasPrice` by GET.
 pub(crate) const FORMAT: Format = Format {
     name: "etherscan",
-    routes: || OpenApiRouter::new().routes(routes!(etherscan)),
+    // The second path is that of the second version of Etherscan's API.
+    routes: || OpenApiRouter::new().routes(routes!(etherscan)).route("/v2/api", get(etherscan)),
     root_routes: no_root_routes,
     examples: &[("/api", &ORACLE)],
 };

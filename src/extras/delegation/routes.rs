@@ -68,7 +68,6 @@ pub(super) fn add(
     routes.add_example_problems(
         [LookupError::RegistryAbsent, LookupError::TooManyDelegations].map(Problem::from),
     );
-    routes.allow_request_header(X_API_KEY);
     routes.expose_response_header(X_DELEGATION_SOURCE);
     let Some(delegations) = delegations else {
         let problem = if config.is_recorded {

@@ -160,6 +160,8 @@ impl fmt::Debug for ApiKey {
 
 fn optional_key<'de, D: Deserializer<'de>>(input: D) -> Result<Option<ApiKey>, D::Error> {
     let text = String::deserialize(input)?;
+    // Files of secrets end with a line end.
+    let text = text.trim();
     if text.is_empty() {
         return Ok(None);
     }

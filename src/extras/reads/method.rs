@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 use bytes::Bytes;
 use serde::Deserialize;
+use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::params::Param::{
@@ -14,6 +15,7 @@ use super::params::Param::{
 use super::params::{self, InvalidParams};
 use super::state_scope::StateScope::{self, Fixed, Head, Pending};
 use crate::config::RpcMethod;
+use crate::fees::Tier;
 use crate::nodes::NodeResponse;
 use crate::store::Snapshot;
 
@@ -28,8 +30,10 @@ pub(crate) struct KnownMethod {
     parse_hint: fn(&[u8]) -> Option<BlockHint>,
     /// Result that the service gives itself. `None`: the nodes are called.
     own_result: Option<&'static str>,
-    /// Amount in wei that answers the method if the chain has `answer_fee_methods`.
-    pub(crate) suggested_amount: Option<fn(&Snapshot) -> u128>,
+    /// Result as JSON that answers the method if the chain has `answer_fee_methods`.
+    pub(crate) suggested: Option<fn(&Snapshot) -> String>,
+    /// True if only bundlers have the method, so no node is asked for it by default.
+    is_of_bundlers: bool,
 }
 
 /// Block that a result mentions, perhaps before the polls have seen it.
@@ -85,15 +89,21 @@ pub(crate) enum ReadMethod {
 pub(crate) struct Methods(Vec<ReadMethod>);
 
 impl Methods {
-    /// Creates the allow-list of the configured methods; `None`: all known ones.
-    pub(crate) fn from_config(configured: Option<&[RpcMethod]>) -> Self {
+    /// Creates the allow-list of the configured methods; `None`, and if they are added: all known ones, those of bundlers
+    /// only if the suggestion answers them.
+    pub(crate) fn from_config(configured: Option<&[RpcMethod]>, answers_fees: bool) -> Self {
         let method = |name: &RpcMethod| match find_known(name.as_str()) {
             Some(known) => ReadMethod::Known(known),
             None => ReadMethod::PassThrough(name.as_str().to_owned()),
         };
+        let is_default = |known: &&KnownMethod| answers_fees || !known.is_of_bundlers;
+        let defaults = KNOWN_METHODS.iter().filter(is_default).map(ReadMethod::Known);
         match configured {
-            Some(names) => Self(names.iter().map(method).collect()),
-            None => Self(KNOWN_METHODS.iter().map(ReadMethod::Known).collect()),
+            None => Self(defaults.collect()),
+            Some([first, more @ ..]) if first.is_added() => {
+                Self(defaults.chain([first].into_iter().chain(more).map(method)).collect())
+            }
+            Some(methods) => Self(methods.iter().map(method).collect()),
         }
     }
 
@@ -125,7 +135,8 @@ const fn method(name: &'static str, params: &'static [Param]) -> KnownMethod {
         scope: Fixed,
         parse_hint: |_| None,
         own_result: None,
-        suggested_amount: None,
+        suggested: None,
+        is_of_bundlers: false,
     }
 }
 
@@ -139,15 +150,42 @@ const fn transaction_method(name: &'static str) -> KnownMethod {
     KnownMethod { scope: Pending, parse_hint: parse_transaction_hint, ..method(name, &[Hash]) }
 }
 
+/// A method of bundlers, which no node has.
+const fn bundler_method(name: &'static str, suggested: fn(&Snapshot) -> String) -> KnownMethod {
+    KnownMethod { suggested: Some(suggested), is_of_bundlers: true, ..head_method(name) }
+}
+
+/// Returns an amount as a hex quantity in JSON.
+fn quantity(amount: u128) -> String {
+    format!("\"{amount:#x}\"")
+}
+
+fn medium_tip(snapshot: &Snapshot) -> String {
+    quantity(snapshot.market.suggestion.medium.max_priority_fee_per_gas)
+}
+
+/// Returns the three prices of a user operation as Pimlico's and ZeroDev's bundlers do.
+fn user_operation_prices(snapshot: &Snapshot) -> String {
+    let market = &snapshot.market;
+    let price = |tier: Tier| {
+        let [max_fee, tip] =
+            [tier.max_fee_per_gas, tier.max_priority_fee_per_gas].map(|fee| format!("{fee:#x}"));
+        json!({ "maxFeePerGas": max_fee, "maxPriorityFeePerGas": tip })
+    };
+    let [slow, standard, fast] =
+        [market.low, market.suggestion.medium, market.suggestion.high].map(price);
+    json!({ "slow": slow, "standard": standard, "fast": fast }).to_string()
+}
+
 const CALL: [Param; 4] = [Transaction, OptionalState, OptionalObject, OptionalObject];
 
 /// The nine methods of the network document's section 4.1, and others that clients need.
-static KNOWN_METHODS: [KnownMethod; 30] = [
-    method("eth_getBalance", &[Address, State]),
-    method("eth_getCode", &[Address, State]),
-    method("eth_getTransactionCount", &[Address, State]),
-    method("eth_getStorageAt", &[Address, StorageSlot, State]),
-    method("eth_getProof", &[Address, StorageSlots, State]),
+static KNOWN_METHODS: [KnownMethod; 39] = [
+    method("eth_getBalance", &[Address, OptionalState]),
+    method("eth_getCode", &[Address, OptionalState]),
+    method("eth_getTransactionCount", &[Address, OptionalState]),
+    method("eth_getStorageAt", &[Address, StorageSlot, OptionalState]),
+    method("eth_getProof", &[Address, StorageSlots, OptionalState]),
     method("eth_getLogs", &[LogFilter]),
     method("eth_call", &CALL),
     method("eth_estimateGas", &CALL),
@@ -165,16 +203,23 @@ static KNOWN_METHODS: [KnownMethod; 30] = [
     transaction_method("eth_getTransactionReceipt"),
     KnownMethod { parse_hint: parse_head_hint, ..head_method("eth_blockNumber") },
     KnownMethod {
-        suggested_amount: Some(|snapshot| snapshot.prices.medium),
+        suggested: Some(|snapshot| quantity(snapshot.prices.medium)),
         ..head_method("eth_gasPrice")
     },
+    KnownMethod { suggested: Some(medium_tip), ..head_method("eth_maxPriorityFeePerGas") },
     KnownMethod {
-        suggested_amount: Some(|snapshot| {
-            snapshot.market.suggestion.medium.max_priority_fee_per_gas
-        }),
-        ..head_method("eth_maxPriorityFeePerGas")
+        suggested: Some(|snapshot| quantity(snapshot.market.newest_known_base_fee)),
+        ..head_method("eth_baseFee")
     },
     head_method("eth_blobBaseFee"),
+    head_method("eth_config"),
+    head_method("eth_capabilities"),
+    method("linea_estimateGas", &[Transaction, OptionalState]),
+    KnownMethod { scope: Head, ..method("zks_estimateFee", &[Transaction]) },
+    head_method("zks_gasPerPubdata"),
+    bundler_method("pimlico_getUserOperationGasPrice", user_operation_prices),
+    bundler_method("zd_getUserOperationGasPrice", user_operation_prices),
+    bundler_method("rundler_maxPriorityFeePerGas", medium_tip),
     head_method("eth_syncing"),
     head_method("net_listening"),
     method("eth_chainId", &[]),

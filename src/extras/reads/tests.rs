@@ -18,7 +18,7 @@ const HASH: &str = "\"0xe670ec64341771606e55d6b4ca35a1a6b75ee3d5145a99d05921026d
 fn scope_of_call(method: &str, params: &str) -> Result<StateScope, String> {
     let params = params.replace('@', ADDRESS).replace('#', HASH);
     let params: &RawValue = serde_json::from_str(&params).unwrap();
-    let methods = Methods::from_config(None);
+    let methods = Methods::from_config(None, true);
     let Some(ReadMethod::Known(known)) = methods.get(method) else { panic!("{method} is known") };
     known.state_scope(params).map_err(|invalid| invalid.to_string())
 }
@@ -99,6 +99,13 @@ fn without_a_named_block_the_scope_is_pending() {
         ("eth_estimateGas", "[{}]"),
         ("eth_createAccessList", "[{}]"),
         ("eth_simulateV1", "[{}]"),
+        ("eth_getBalance", "[@]"),
+        ("eth_getBalance", "[@,null]"),
+        ("eth_getCode", "[@]"),
+        ("eth_getTransactionCount", "[@]"),
+        ("eth_getStorageAt", "[@,\"0x0\"]"),
+        ("eth_getProof", "[@,[]]"),
+        ("linea_estimateGas", "[{}]"),
         ("eth_getLogs", "[{}]"),
         (
             "eth_getLogs",
@@ -134,9 +141,8 @@ fn expected_count(count: &str, found: usize) -> String {
 #[test]
 fn invalid_params_are_rejected_with_what_is_allowed() {
     for (method, params, expected) in [
-        ("eth_getBalance", "[]", expected_count("2", 0)),
-        ("eth_getBalance", "[@]", expected_count("2", 1)),
-        ("eth_getBalance", "[@,\"latest\",1]", expected_count("2", 3)),
+        ("eth_getBalance", "[]", expected_count("1 to 2", 0)),
+        ("eth_getBalance", "[@,\"latest\",1]", expected_count("1 to 2", 3)),
         ("eth_getBalance", "{}", "params must be an array".into()),
         (
             "eth_getBalance",
@@ -154,7 +160,6 @@ fn invalid_params_are_rejected_with_what_is_allowed() {
             expected_address(0),
         ),
         ("eth_getBalance", "[null,\"latest\"]", expected_address(0)),
-        ("eth_getBalance", "[@,null]", expected_tag("[1]")),
         ("eth_getBalance", "[@,\"Pending\"]", expected_tag("[1]")),
         ("eth_getBalance", "[@,\"\"]", expected_tag("[1]")),
         ("eth_getBalance", "[@,\"0x\"]", expected_tag("[1]")),
@@ -170,7 +175,7 @@ fn invalid_params_are_rejected_with_what_is_allowed() {
             "[@,{\"blockNumber\":\"0x1\",\"blockNumber\":\"pending\"}]",
             expected_tag("[1]"),
         ),
-        ("eth_getStorageAt", "[@,\"0x0\"]", expected_count("3", 2)),
+        ("eth_getStorageAt", "[@]", expected_count("2 to 3", 1)),
         (
             "eth_getStorageAt",
             "[@,0,\"latest\"]",
@@ -233,6 +238,9 @@ fn invalid_filters_and_block_tags_are_rejected() {
         ("eth_feeHistory", "[-1,\"latest\",[]]", "params[0] must be a number of blocks".into()),
         ("eth_feeHistory", "[1,\"latest\",60]", "params[2] must be an array".into()),
         ("eth_chainId", "[1]", expected_count("0", 1)),
+        ("eth_baseFee", "[\"latest\"]", expected_count("0", 1)),
+        ("pimlico_getUserOperationGasPrice", "[1]", expected_count("0", 1)),
+        ("zks_estimateFee", "[]", expected_count("1", 0)),
         ("web3_clientVersion", "[1]", expected_count("0", 1)),
         ("eth_accounts", "[1]", expected_count("0", 1)),
         ("eth_syncing", "[1]", expected_count("0", 1)),
@@ -287,26 +295,41 @@ fn storage_slots_are_accepted_in_the_unambiguous_forms_of_nodes() {
 
 #[test]
 fn methods_match_by_exact_name_and_are_configurable() {
-    let usual = Methods::from_config(None);
-    for name in ["eth_call", "eth_getLogs", "net_version"] {
+    let usual = Methods::from_config(None, false);
+    for name in ["eth_call", "eth_getLogs", "net_version", "eth_baseFee", "eth_config"] {
         assert!(matches!(usual.get(name), Some(ReadMethod::Known(known)) if known.name == name));
     }
-    for name in ["ETH_CALL", "eth_Call", "eth_call ", "", "eth_sendRawTransaction", "eth_subscribe"]
-    {
+    const OF_BUNDLERS: [&str; 3] = [
+        "pimlico_getUserOperationGasPrice",
+        "zd_getUserOperationGasPrice",
+        "rundler_maxPriorityFeePerGas",
+    ];
+    let unknown =
+        ["ETH_CALL", "eth_Call", "eth_call ", "", "eth_sendRawTransaction", "eth_subscribe"];
+    for name in unknown.iter().chain(&OF_BUNDLERS) {
         assert!(usual.get(name).is_none(), "{name}");
     }
+    let with_fees = Methods::from_config(None, true);
+    assert!(OF_BUNDLERS.iter().all(|name| with_fees.get(name).is_some()));
     let names = ["eth_call", "debug_traceCall"].map(|name| name.parse().unwrap());
-    let own = Methods::from_config(Some(&names));
+    let own = Methods::from_config(Some(&names), true);
     assert!(matches!(own.get("eth_call"), Some(ReadMethod::Known(_))));
     assert!(matches!(own.get("debug_traceCall"), Some(ReadMethod::PassThrough(_))));
     assert!(own.get("eth_getBalance").is_none());
-    assert!(Methods::from_config(Some(&[])).get("eth_call").is_none());
+    assert!(own.get(OF_BUNDLERS[0]).is_none());
+    assert!(Methods::from_config(Some(&[]), false).get("eth_call").is_none());
+    let added = ["+eth_sendRawTransaction", "+debug_traceCall"].map(|name| name.parse().unwrap());
+    let more = Methods::from_config(Some(&added), false);
+    for name in ["eth_call", "eth_sendRawTransaction", "debug_traceCall"] {
+        assert!(more.get(name).is_some(), "{name}");
+    }
+    assert!(more.get("+debug_traceCall").is_none() && more.get("eth_subscribe").is_none());
 }
 
 #[test]
 fn responses_give_block_hints() {
     let hint = |method: &str, response: &'static str| {
-        let methods = Methods::from_config(None);
+        let methods = Methods::from_config(None, true);
         let Some(ReadMethod::Known(known)) = methods.get(method) else {
             panic!("{method} is known")
         };

@@ -12,10 +12,20 @@ fn only_a_result_with_the_calls_id_is_accepted() {
         parse_reason(r#"{"jsonrpc":"2.0","id":7,"result":{"a":1}}"#),
         Ok(r#"{"a":1}"#.into())
     );
-    assert_eq!(parse_reason(r#"{"id":7,"result":1,"error":null}"#), Ok("1".into()));
+    for body in [
+        r#"{"id":7,"result":1,"error":null}"#,
+        r#"{"id":"7","result":1}"#,
+        r#"{"id":7.0,"result":1}"#,
+        r#"{"id":"7.0","result":1}"#,
+    ] {
+        assert_eq!(parse_reason(body), Ok("1".into()), "{body}");
+    }
     for body in [
         r#"{"id":8,"result":1}"#,
-        r#"{"id":"7","result":1}"#,
+        r#"{"id":"8","result":1}"#,
+        r#"{"id":"0x7","result":1}"#,
+        r#"{"id":7.5,"result":1}"#,
+        r#"{"id":["7"],"result":1}"#,
         r#"{"id":null,"result":1}"#,
         r#"{"result":1}"#,
         r#"{"id":7}"#,
@@ -55,6 +65,47 @@ fn known_errors_are_classified() {
     for body in [r#"{"id":7,"error":{"code":1}}"#, r#"{"id":0,"result":1}"#, "{}", "<html>"] {
         let error = parse_reply(body.as_bytes(), 429, 7).unwrap_err();
         assert_eq!(error.reason(), "rate_limited", "{body}");
+    }
+}
+
+#[test]
+fn a_poll_knows_a_rate_limit_in_words() {
+    let in_words = [
+        r#"{"code":15,"message":"You reached Public endpoint rate limit"}"#,
+        r#"{"code":-32000,"message":"429 Too Many Requests: {}"}"#,
+        r#"{"code":-32097,"message":"Rate limit exceeded"}"#,
+        r#"{"code":-32603,"message":"Too Many Requests"}"#,
+        r#"{"code":"429","message":"slower"}"#,
+        r#"{"code":-32000,"message":"monthly quota of the plan reached"}"#,
+        r#"{"message":"exceeded 25 requests per second"}"#,
+        r#""request limit reached""#,
+    ];
+    for error in in_words {
+        let body = format!(r#"{{"id":7,"error":{error}}}"#);
+        assert_eq!(parse_reason(&body), Err("rate_limited"), "{error}");
+        // A client chooses the parameters of a read, and nodes repeat them.
+        let of_read = parse_read_reply(&Bytes::from(body), 200, 7);
+        let is_limit = of_read.is_err_and(|error| matches!(error, Error::RateLimited(_)));
+        assert!(!is_limit, "{error}");
+    }
+    let reason = |body: &str, code, asks_to_wait| {
+        let status = HttpStatus { code, asks_to_wait };
+        parse_reply(body.as_bytes(), status, 7).unwrap_err().reason()
+    };
+    let error = r#"{"id":7,"error":{"code":-32000,"message":"busy"}}"#;
+    for (body, code, asks_to_wait, expected) in [
+        ("Daily limit exceeded", 403, false, "rate_limited"),
+        (r#"{"message":"no credits left"}"#, 402, false, "rate_limited"),
+        ("Forbidden", 403, false, "http_status"),
+        ("Payment required", 402, false, "http_status"),
+        ("Daily limit exceeded", 404, false, "http_status"),
+        ("overloaded", 503, true, "rate_limited"),
+        (error, 503, true, "rate_limited"),
+        ("overloaded", 503, false, "http_status"),
+        ("overloaded", 502, true, "http_status"),
+        (error, 200, true, "node_error"),
+    ] {
+        assert_eq!(reason(body, code, asks_to_wait), expected, "{code} {body}");
     }
 }
 
