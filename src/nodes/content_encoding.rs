@@ -53,19 +53,19 @@ impl ContentEncoding {
 
 fn read_all(mut decoder: impl Read, limit: BodyLimit<'_>) -> Result<Bytes, Error> {
     let unlimited = MemoryBudget::new(usize::MAX);
-    let mut decoded = ReservedBuffer::new(limit.max_bytes, limit.memory.unwrap_or(&unlimited));
+    let mut body = ReservedBuffer::new(limit.max_bytes, limit.memory.unwrap_or(&unlimited));
     let mut chunk = [0; 8 * 1024];
     loop {
         let length = match decoder.read(&mut chunk) {
-            Ok(0) => return Ok(decoded.into_bytes()),
+            Ok(0) => return Ok(body.into_bytes()),
             Ok(length) => length,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(_) => return Err(Error::UnexpectedEncoding),
         };
-        if decoded.len().saturating_add(length) > limit.max_bytes {
+        if body.len().saturating_add(length) > limit.max_bytes {
             return Err(Error::TooLarge(limit.max_bytes));
         }
-        decoded.try_extend(chunk.get(..length).unwrap_or_default())?;
+        body.try_extend(chunk.get(..length).unwrap_or_default())?;
     }
 }
 

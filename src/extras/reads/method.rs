@@ -164,7 +164,7 @@ fn medium_tip(snapshot: &Snapshot) -> String {
     quantity(snapshot.market.suggestion.medium.max_priority_fee_per_gas)
 }
 
-/// Returns the three prices of a user operation as Pimlico's and ZeroDev's bundlers do.
+/// Returns the three prices of a user operation as bundlers do.
 fn user_operation_prices(snapshot: &Snapshot) -> String {
     let market = &snapshot.market;
     let price = |tier: Tier| {

@@ -295,15 +295,15 @@ fn storage_slots_are_accepted_in_the_unambiguous_forms_of_nodes() {
 
 #[test]
 fn methods_match_by_exact_name_and_are_configurable() {
-    let usual = Methods::from_config(None, false);
-    for name in ["eth_call", "eth_getLogs", "net_version", "eth_baseFee", "eth_config"] {
-        assert!(matches!(usual.get(name), Some(ReadMethod::Known(known)) if known.name == name));
-    }
     const OF_BUNDLERS: [&str; 3] = [
         "pimlico_getUserOperationGasPrice",
         "zd_getUserOperationGasPrice",
         "rundler_maxPriorityFeePerGas",
     ];
+    let usual = Methods::from_config(None, false);
+    for name in ["eth_call", "eth_getLogs", "net_version", "eth_baseFee", "eth_config"] {
+        assert!(matches!(usual.get(name), Some(ReadMethod::Known(known)) if known.name == name));
+    }
     let unknown =
         ["ETH_CALL", "eth_Call", "eth_call ", "", "eth_sendRawTransaction", "eth_subscribe"];
     for name in unknown.iter().chain(&OF_BUNDLERS) {
