@@ -43,8 +43,7 @@ pub struct Chain {
     /// URLs of nodes for clients' reads, in order of preference; empty: `rpc_urls`.
     #[serde(default)]
     pub read_urls: Vec<UpstreamUrl>,
-    /// Calls of clients' reads to each upstream in any minute; 0: no limit; `None`: see
-    /// [`reads_per_minute_of`](Self::reads_per_minute_of).
+    /// Calls of clients' reads to each upstream in any minute; 0: no limit; `None`: it depends on the URL.
     #[serde(default)]
     pub reads_per_minute: Option<u32>,
     /// WebSocket URLs of nodes that announce new blocks, in order of preference.
