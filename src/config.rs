@@ -6,6 +6,7 @@ pub(crate) mod error;
 pub(crate) mod layers;
 pub(crate) mod mistakes;
 pub(crate) mod nearest;
+pub(crate) mod origin;
 pub(crate) mod presets;
 pub(crate) mod pricing;
 pub(crate) mod print;

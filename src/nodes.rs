@@ -83,6 +83,23 @@ pub(crate) struct BodyLimit<'a> {
     memory: Option<&'a MemoryBudget>,
 }
 
+impl BodyLimit<'_> {
+    /// Returns an empty body.
+    fn buffer(self) -> ReservedBuffer {
+        // Replies to polls are not charged. There are few, and clients must not make them fail.
+        let unlimited = MemoryBudget::new(usize::MAX);
+        ReservedBuffer::new(self.max_bytes, self.memory.unwrap_or(&unlimited))
+    }
+
+    /// Appends a chunk to a body, unless that is too large then.
+    fn append(self, body: &mut ReservedBuffer, chunk: &[u8]) -> Result<(), Error> {
+        if body.len().saturating_add(chunk.len()) > self.max_bytes {
+            return Err(Error::TooLarge(self.max_bytes));
+        }
+        Ok(body.try_extend(chunk)?)
+    }
+}
+
 impl JsonRpcClient {
     /// Replies to polls are far smaller: a fee history of 1,024 blocks is about 100 KiB.
     const POLL_BODY_LIMIT: BodyLimit<'static> = BodyLimit { max_bytes: 256 * 1024, memory: None };
@@ -230,14 +247,9 @@ impl JsonRpcClient {
 
 /// Reads the whole body. A charged body is released when its last slice is dropped.
 async fn read_body(mut response: reqwest::Response, limit: BodyLimit<'_>) -> Result<Bytes, Error> {
-    // Replies to polls are not charged. There are few, and clients must not make them fail.
-    let unlimited = MemoryBudget::new(usize::MAX);
-    let mut body = ReservedBuffer::new(limit.max_bytes, limit.memory.unwrap_or(&unlimited));
+    let mut body = limit.buffer();
     while let Some(chunk) = response.chunk().await? {
-        if body.len().saturating_add(chunk.len()) > limit.max_bytes {
-            return Err(Error::TooLarge(limit.max_bytes));
-        }
-        body.try_extend(&chunk)?;
+        limit.append(&mut body, &chunk)?;
     }
     Ok(body.into_bytes())
 }

@@ -74,6 +74,8 @@ fi
 folders=(tests/node tests/node/hardhat-2 clients/js)
 [ -n "${HARDHAT_3:-}" ] || folders+=(tests/node/hardhat-3)
 printf '\n== packages of %s, and tests/python/requirements.txt (%d s)\n' "${folders[*]}" "$SECONDS"
+# Stops those that still run when a check fails.
+trap 'jobs -p | xargs -r kill 2>/dev/null || true' EXIT
 installs=()
 for folder in "${folders[@]}"; do
     install_packages "$folder" &

@@ -7,7 +7,6 @@ use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
 use reqwest::header::{CONTENT_ENCODING, HeaderMap};
 
 use super::{BodyLimit, Error};
-use crate::observe::memory_budget::{MemoryBudget, ReservedBuffer};
 
 /// How a body is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,8 +51,7 @@ impl ContentEncoding {
 }
 
 fn read_all(mut decoder: impl Read, limit: BodyLimit<'_>) -> Result<Bytes, Error> {
-    let unlimited = MemoryBudget::new(usize::MAX);
-    let mut body = ReservedBuffer::new(limit.max_bytes, limit.memory.unwrap_or(&unlimited));
+    let mut body = limit.buffer();
     let mut chunk = [0; 8 * 1024];
     loop {
         let length = match decoder.read(&mut chunk) {
@@ -62,10 +60,7 @@ fn read_all(mut decoder: impl Read, limit: BodyLimit<'_>) -> Result<Bytes, Error
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(_) => return Err(Error::UnexpectedEncoding),
         };
-        if body.len().saturating_add(length) > limit.max_bytes {
-            return Err(Error::TooLarge(limit.max_bytes));
-        }
-        body.try_extend(chunk.get(..length).unwrap_or_default())?;
+        limit.append(&mut body, chunk.get(..length).unwrap_or_default())?;
     }
 }
 

@@ -379,6 +379,28 @@ async fn options_depends_on_the_question() {
 }
 
 #[tokio::test]
+async fn options_lists_exactly_the_documented_methods() {
+    let Harness { service, .. } = &Harness::start().await;
+    let document = service.get("/openapi.json").await.json();
+    let mut compared = 0;
+    for (path, item) in document["paths"].as_object().unwrap() {
+        // Probes have the status of GET, and the verification service decides which methods its second version has.
+        if ["/livez", "/readyz"].contains(&path.as_str()) || path.starts_with("/verification/v2/") {
+            continue;
+        }
+        let methods = [("get", "GET,HEAD"), ("post", "POST")];
+        let methods = methods.iter().filter(|(name, _)| item.get(*name).is_some());
+        let expected: Vec<_> = methods.map(|(_, allowed)| *allowed).chain(["OPTIONS"]).collect();
+        let filled = path.replace("{chain}", "ronin").replace(['{', '}'], "");
+        let response = service.send(Method::OPTIONS, &filled, &[]).await;
+        let found = (response.status, response.header("allow"));
+        assert_eq!(found, (204, expected.join(",").as_str()), "{path}");
+        compared += 1;
+    }
+    assert!(compared > 20, "{compared} paths");
+}
+
+#[tokio::test]
 async fn readiness_asked_by_options_is_that_of_get() {
     let chain = "[chains.a]\nchain_id = 7\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
     let service = TestServer::start(chain).await;
