@@ -97,6 +97,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
     use std::sync::mpsc;
+    use std::time::Duration;
 
     use super::*;
     use crate::observe::http_client;
@@ -139,6 +140,11 @@ mod tests {
         (url, ended)
     }
 
+    /// Returns the answers of the next connection that ends.
+    fn next(ended: &mpsc::Receiver<usize>) -> usize {
+        ended.recv_timeout(Duration::from_secs(20)).expect("a connection ends")
+    }
+
     async fn post(client: &PooledClient, url: &Url) -> Result<String, reqwest::Error> {
         client.post(url, &serde_json::json!({})).await?.text().await
     }
@@ -149,7 +155,7 @@ mod tests {
         let client = PooledClient::new(http_client::builder, |builder| builder).unwrap();
         assert_eq!(post(&client, &url).await.unwrap(), "{}");
         assert_eq!(post(&client, &url).await.unwrap(), "{}");
-        assert_eq!(ended.recv().unwrap(), 1);
+        assert_eq!(next(&ended), 1);
         assert_eq!(post(&client, &url).await.unwrap(), "{}");
         assert!(ended.try_recv().is_err(), "the second connection was not kept");
     }
@@ -159,7 +165,7 @@ mod tests {
         let (url, ended) = node(&[0, 0]);
         let client = PooledClient::new(http_client::builder, |builder| builder).unwrap();
         assert!(post(&client, &url).await.is_err());
-        assert_eq!(ended.recv().unwrap(), 0);
+        assert_eq!(next(&ended), 0);
         assert!(ended.try_recv().is_err(), "the request was sent again");
     }
 
@@ -169,7 +175,7 @@ mod tests {
         let client = PooledClient::new(http_client::builder, |builder| builder).unwrap();
         assert_eq!(post(&client, &url).await.unwrap(), "{}");
         assert!(post(&client, &url).await.is_err());
-        assert_eq!([ended.recv().unwrap(), ended.recv().unwrap()], [1, 0]);
+        assert_eq!([next(&ended), next(&ended)], [1, 0]);
         assert!(ended.try_recv().is_err(), "the request was sent a third time");
     }
 }
