@@ -287,7 +287,10 @@ fn check_config(config: &Config, secret: &str) {
         assert!(chain.chain_id > 0 && !chain.name().trim().is_empty());
         assert!(!chain.rpc_urls.is_empty());
         for url in &chain.rpc_urls {
-            assert!(matches!(url.expose().scheme(), "http" | "https") && url.expose().has_host());
+            assert!(
+                matches!(url.url().expose().scheme(), "http" | "https")
+                    && url.url().expose().has_host()
+            );
         }
         assert!(!format!("{:?}", chain.rpc_urls).contains(secret));
 

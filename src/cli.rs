@@ -160,16 +160,23 @@ impl Cli {
 
 /// Reads the configuration of `command`. Asks the nodes of `--rpc-url` for their chain ids.
 fn load(context: &CommandContext<'_>, command: &Command) -> Result<Config, CommandError> {
+    let mut notes = Vec::new();
     let overrides = match command {
-        Command::Serve { rpc_urls, listeners } => {
+        Command::Serve { rpc_urls, listeners } if !rpc_urls.is_empty() => {
             let urls =
                 rpc_urls.iter().map(|url| url.get("--rpc-url")).collect::<Result<Vec<_>, _>>()?;
-            let chains = discovery::find_chains(&urls).map_err(CommandError::Runtime)?;
-            Overrides { chains, ..listeners.overrides() }
+            let upstream = Config::upstream(context.file, &urls, context.sections);
+            let upstream = upstream.map_err(CommandError::Configuration)?;
+            let found = discovery::find_chains(&urls, &upstream).map_err(CommandError::Runtime)?;
+            notes = found.notes;
+            Overrides { chains: found.chains, ..listeners.overrides() }
         }
+        Command::Serve { listeners, .. } => listeners.overrides(),
         _ => Overrides::default(),
     };
-    context.load(&overrides)
+    let mut config = context.load(&overrides)?;
+    config.notes.extend(notes);
+    Ok(config)
 }
 
 /// Runs the service, and `beside` it a task.
@@ -220,8 +227,8 @@ async fn check_health(config: &Config) -> anyhow::Result<()> {
             SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
         });
     }
-    let http =
-        http_client::builder().timeout(TIMEOUT).build().context("cannot set up the HTTP client")?;
+    let http = http_client::direct_builder().and_then(|http| http.timeout(TIMEOUT).build());
+    let http = http.context("cannot set up the HTTP client")?;
     let response = http.get(format!("http://{address}/readyz")).send().await;
     let response = response.with_context(|| format!("no response from {address}"))?;
     match response.status() {

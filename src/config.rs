@@ -6,6 +6,7 @@ pub(crate) mod error;
 pub(crate) mod layers;
 pub(crate) mod mistakes;
 pub(crate) mod nearest;
+pub(crate) mod node_url;
 pub(crate) mod origin;
 pub(crate) mod presets;
 pub(crate) mod pricing;
@@ -17,6 +18,7 @@ pub(crate) mod server;
 pub(crate) mod toml_text;
 pub(crate) mod tracing;
 pub(crate) mod units;
+pub(crate) mod upstream;
 pub(crate) mod variables;
 
 use std::any::Any;
@@ -29,12 +31,14 @@ pub(crate) use chain::parse_hex_chain_id;
 pub use chain::{Chain, ChainParameters};
 pub use error::{ConfigError, ConfigErrors};
 pub use layers::Overrides;
+pub use node_url::NodeUrl;
 pub(crate) use pricing::percentile_numbers;
 pub use rpc_method::RpcMethod;
-pub use secret_url::{UpstreamUrl, WebSocketUrl};
+pub use secret_url::{UpstreamUrl, WebSocketScheme, WebSocketUrl};
 pub use section::SectionKind;
 pub use server::{Cors, Limits, Log, LogFormat, MemoryLimit, Server, Threads};
 pub use tracing::Tracing;
+pub use upstream::{ForwardProxy, ProxyUrl, Upstream};
 pub(crate) use variables::FILE_VARIABLE;
 
 use layers::Layers;
@@ -50,6 +54,8 @@ pub struct Config {
     pub server: Server,
     /// Limits per client.
     pub limits: Limits,
+    /// Way of requests to nodes and other upstreams.
+    pub upstream: Upstream,
     /// Web pages that may read responses.
     pub cors: Cors,
     /// Log filter and format.
@@ -75,6 +81,8 @@ struct Sections {
     #[serde(default)]
     limits: Limits,
     #[serde(default)]
+    upstream: Upstream,
+    #[serde(default)]
     cors: Cors,
     #[serde(default)]
     log: Log,
@@ -90,6 +98,7 @@ impl Sections {
         Config {
             server: self.server,
             limits: self.limits,
+            upstream: self.upstream,
             cors: self.cors,
             log: self.log,
             tracing: self.tracing,
@@ -137,6 +146,25 @@ impl Config {
     /// As [`load`](Self::load).
     pub fn from_toml(text: &str, kinds: &[SectionKind]) -> Result<Self, ConfigErrors> {
         Self::from_layers(&Layers::from_toml(text, kinds)?)
+    }
+
+    /// Reads the `[upstream]` section alone, for calls to nodes at `urls` that decide about the rest.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a layer cannot be read, the file has chains of its own, or the section is invalid.
+    pub(crate) fn upstream(
+        file: Option<&Path>,
+        urls: &[UpstreamUrl],
+        kinds: &[SectionKind],
+    ) -> Result<Upstream, ConfigErrors> {
+        // The chain ids are not known yet.
+        let overrides = Overrides { chains: vec![(0, urls.to_vec())], ..Overrides::default() };
+        let layers = Layers::load(file, std::env::vars_os(), &overrides, kinds)?;
+        let mut mistakes = Mistakes::new(&layers);
+        let upstream = mistakes.convert_section(&mut layers.values(), "upstream");
+        mistakes.finish()?;
+        Ok(upstream.unwrap_or_default())
     }
 
     /// Returns a section of another room. It has its defaults if it was not read.

@@ -47,7 +47,7 @@ pub use reply::{HttpStatus, NodeResponse, parse_reply};
 pub(crate) use stateless_node_client::StatelessNodeClient;
 pub use upstream_node::UpstreamNode;
 
-use crate::config::{self, Config, UpstreamUrl, WebSocketUrl};
+use crate::config::{self, Config, NodeUrl};
 
 use crate::observe::http_client;
 use crate::observe::memory_budget::{MemoryBudget, MemoryExhausted, ReservedBuffer};
@@ -68,7 +68,7 @@ pub struct JsonRpcClient {
 /// One node of a chain.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeEndpoint {
-    url: UpstreamUrl,
+    url: NodeUrl,
     /// Chain that the node must serve.
     chain_id: u64,
     /// Index in `rpc_urls`, continued in `read_urls`.
@@ -121,17 +121,17 @@ impl JsonRpcClient {
         const POLLS: usize = 2;
         let max_idle = config.needs().node_connections.max(POLLS);
         let build_client = || {
-            PooledClient::new(http_client::builder, |builder| {
+            PooledClient::new(&config.upstream, |builder| {
                 builder.pool_idle_timeout(Self::POOL_IDLE_TIMEOUT).pool_max_idle_per_host(max_idle)
             })
         };
         let mut urls = config.chains.iter().flat_map(config::Chain::upstream_urls);
-        let logs_reply_bodies = !urls.any(UpstreamUrl::may_contain_secret);
+        let logs_reply_bodies = !urls.any(NodeUrl::may_contain_secret);
         let chains = &config.chains;
         let urls = chains.iter().flat_map(config::Chain::upstream_urls);
-        let urls = urls.flat_map(UpstreamUrl::secrets);
         let sockets = chains.iter().flat_map(|chain| &chain.ws_urls);
-        let redactor = Arc::new(Redactor::new(urls.chain(sockets.flat_map(WebSocketUrl::secrets))));
+        let secrets = urls.flat_map(NodeUrl::secrets).chain(sockets.flat_map(NodeUrl::secrets));
+        let redactor = Arc::new(Redactor::new(secrets.chain(config.upstream.secrets())));
         // Each client reads the system's certificates. In parallel the first poll waits only once.
         let (poll_http, read_http) = std::thread::scope(|scope| {
             let reads = scope.spawn(build_client);
@@ -212,7 +212,7 @@ impl JsonRpcClient {
         limit: BodyLimit<'_>,
         parse: impl Fn(&Bytes, HttpStatus) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let response = http.post(node.url.expose(), request).await?;
+        let response = http.post(node.url.url().expose(), node.url.headers(), request).await?;
         let code = response.status().as_u16();
         let retry_after = http_client::retry_after(response.headers());
         let status = HttpStatus { code, asks_to_wait: retry_after.is_some() };

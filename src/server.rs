@@ -216,11 +216,12 @@ impl Server {
     fn start_new_heads(&mut self, metrics: &Metrics) -> Result<Vec<PollTiming>, reqwest::Error> {
         let mut timings = Vec::new();
         for chain in &self.config.chains {
-            let announced =
-                NewHeadsSubscription::new(chain, metrics)?.map(|(listener, announced)| {
+            let announced = NewHeadsSubscription::new(chain, &self.config.upstream, metrics)?.map(
+                |(listener, announced)| {
                     self.background.spawn(listener.run().map(|never| match never {}));
                     announced
-                });
+                },
+            );
             timings.push(PollTiming::Schedule(announced));
         }
         Ok(timings)

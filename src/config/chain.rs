@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::layers::Layers;
 use super::mistakes::SectionMistakes;
+use super::node_url::NodeUrl;
 use super::pricing::PricingSection;
 use super::rpc_method::RpcMethod;
-use super::secret_url::{UpstreamUrl, WebSocketUrl};
+use super::secret_url::{UpstreamUrl, WebSocketScheme};
 use super::{CHAINS, presets, units};
 use crate::fees::Pricing;
 
@@ -36,19 +37,19 @@ pub struct Chain {
     #[serde(default, with = "units::optional_duration")]
     pub flashblock_time: Option<Duration>,
     /// RPC URLs of nodes, in order of preference.
-    pub rpc_urls: Vec<UpstreamUrl>,
+    pub rpc_urls: Vec<NodeUrl>,
     /// Number of upstreams that each poll calls, of which most must agree; 1: the first that works.
     #[serde(default = "default_agreement")]
     pub agreement: NonZeroUsize,
     /// URLs of nodes for clients' reads, in order of preference; empty: `rpc_urls`.
     #[serde(default)]
-    pub read_urls: Vec<UpstreamUrl>,
+    pub read_urls: Vec<NodeUrl>,
     /// Calls of clients' reads to each upstream in any minute; 0: no limit; `None`: it depends on the URL.
     #[serde(default)]
     pub reads_per_minute: Option<u32>,
     /// WebSocket URLs of nodes that announce new blocks, in order of preference.
     #[serde(default)]
-    pub ws_urls: Vec<WebSocketUrl>,
+    pub ws_urls: Vec<NodeUrl<WebSocketScheme>>,
     /// Maximum number of polls per block time, not counting those after a failure.
     #[serde(default = "default_max_polls_per_block")]
     pub max_polls_per_block: NonZeroUsize,
@@ -150,7 +151,7 @@ impl Chain {
 
     /// All URLs of nodes: `rpc_urls`, then those that are only in `read_urls`, each once.
     #[must_use]
-    pub fn upstream_urls(&self) -> Vec<&UpstreamUrl> {
+    pub fn upstream_urls(&self) -> Vec<&NodeUrl> {
         let mut urls: Vec<_> = self.rpc_urls.iter().collect();
         for url in &self.read_urls {
             if !urls.contains(&url) {

@@ -113,7 +113,7 @@ pub(crate) fn describe(kind: &Kind) -> String {
     }
 }
 
-const SECTIONS: [&str; 6] = ["server", "limits", "cors", "log", "tracing", "chains"];
+const SECTIONS: [&str; 7] = ["server", "limits", "upstream", "cors", "log", "tracing", "chains"];
 const MAX_KEY_LENGTH: usize = 40;
 const MAX_VALUE_LENGTH: usize = 24;
 const NETWORK: &str = "a network such as \"10.0.0.0/8\"";

@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use super::error::{ConfigError, ConfigErrors, describe, is_public_key, redact_key};
 use super::layers::{Layers, Origin};
 use super::nearest::nearest;
-use super::section::{AnySection, Section};
+use super::section::AnySection;
 use super::variables::{variable_key, variable_name};
 use super::{CHAINS, Sections, print};
 
@@ -60,7 +60,7 @@ impl<'a> Mistakes<'a> {
     }
 
     /// Converts the table `name` of the values; one that is absent has its defaults.
-    pub(super) fn convert_section<T: Section>(
+    pub(super) fn convert_section<T: DeserializeOwned + Default>(
         &mut self,
         values: &mut Value,
         name: &str,

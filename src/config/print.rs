@@ -70,6 +70,7 @@ fn to_document(config: &Config) -> DocumentMut {
         document.insert(other.name(), other.to_item());
     }
     for (name, item) in [
+        ("upstream", section(&config.upstream)),
         ("cors", section(&config.cors)),
         ("log", section(&config.log)),
         ("tracing", section(&config.tracing)),

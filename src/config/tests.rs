@@ -100,7 +100,7 @@ fn an_invalid_value_is_rejected_with_key_and_allowed_values() {
         ),
         (
             "[surprise]\n",
-            "surprise: unknown key; allowed: server, limits, cors, log, tracing, chains",
+            "surprise: unknown key; allowed: server, limits, upstream, cors, log, tracing, chains",
         ),
         ("[tracing]\nsample_ratio = 1.5\n", "tracing.sample_ratio: must be from 0 to 1"),
         ("[tracing]\nsample_ratio = nan\n", "tracing.sample_ratio: must be from 0 to 1"),
@@ -309,6 +309,10 @@ fn no_configuration_error_shows_a_url() {
         "[[\"https://node.example/canary\"]]",
         "{ \"https://node.example/canary\" = 1 }",
         "[\"canary\"]",
+        "[{ url = \"https://node.example\", headers = \"canary\" }]",
+        "[{ url = \"https://node.example\", headers = { A = [\"canary\"] } }]",
+        "[{ url = \"https://node.example/canary\", heders = { A = \"canary\" } }]",
+        "[{ url = \"https://node.example\", headers = { \"https://canary\" = \"A B\", A = \"\" } }]",
     ] {
         let refused = error_text(&with_urls(urls));
         assert!(!refused.contains("canary"), "{refused}");

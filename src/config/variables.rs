@@ -109,7 +109,11 @@ fn parse(path: &[String], text: &str, kinds: &[SectionKind]) -> Value {
     if is_in(&TEXTS, |kind| kind.texts) {
         return text.trim_matches('"').into();
     }
-    if is_in(&LISTS, |kind| kind.lists) && !text.trim_start().starts_with('[') {
+    let is_list = is_in(&LISTS, |kind| kind.lists);
+    if is_list && text.trim_start().starts_with('{') {
+        return vec![parsed()].into();
+    }
+    if is_list && !text.trim_start().starts_with('[') {
         let elements = text.split(',').map(str::trim).filter(|element| !element.is_empty());
         let elements =
             elements.map(|element| element.parse::<Value>().unwrap_or_else(|never| match never {}));

@@ -35,7 +35,7 @@ pub(crate) use api_client::{ApiResponse, Caller, X_API_KEY};
 pub(crate) use lookup::{DelegationLookup, LookupBlock, LookupKind};
 
 use crate::assembly::{Assembly, Extra, Join, SharedRateLimit, SharedRateLimits};
-use crate::config::SectionKind;
+use crate::config::{SectionKind, Upstream};
 use crate::extras::proxy::ProxyError;
 use crate::extras::reads;
 use crate::extras::reads::{ChainReads, ReadError, ReadRejection, Reads};
@@ -76,7 +76,8 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let reads = Reads::shared(assembly);
     let shared = assembly.offered::<Arc<dyn SharedRateLimits>>();
     let shared = shared.map(|limits| limits.for_api(&config.api_url));
-    let delegations = Delegations::new(&config, &reads, shared, &assembly.metrics);
+    let upstream = &assembly.config.upstream;
+    let delegations = Delegations::new(&config, upstream, &reads, shared, &assembly.metrics);
     let delegations = delegations.context("cannot set up the HTTP client")?;
     routes::add(&mut assembly.routes, &config, delegations);
     Ok(())
@@ -165,6 +166,7 @@ impl Delegations {
     /// Fails if the TLS backend cannot start.
     pub(crate) fn new(
         config: &DelegationSection,
+        upstream: &Upstream,
         reads: &Reads,
         shared_budget: Option<Arc<dyn SharedRateLimit>>,
         metrics: &Metrics,
@@ -173,7 +175,7 @@ impl Delegations {
             DelegationSource::Off => return Ok(None),
             DelegationSource::Chain => None,
             DelegationSource::Api | DelegationSource::ApiThenChain => {
-                let api = ApiClient::new(config, reads.memory(), shared_budget, metrics)?;
+                let api = ApiClient::new(config, upstream, reads.memory(), shared_budget, metrics)?;
                 Some(CoalescingClient::new(api, config.cache_ttl, metrics))
             }
         };

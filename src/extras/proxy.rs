@@ -36,7 +36,7 @@ pub(crate) use proxy_metrics::RequestMetrics;
 pub(crate) use response_body::{BodyError, UpstreamBody, collect};
 use response_body::{MAX_BUFFERED_BYTES, Rest};
 
-use crate::config::UpstreamUrl;
+use crate::config::{self, UpstreamUrl};
 use crate::http::client_limits;
 use crate::http::client_limits::{ClientHandle, LongRequestKind};
 use crate::http::problem::{Problem, ProblemCode};
@@ -205,6 +205,7 @@ impl Proxy {
     pub(crate) fn new(
         name: &'static str,
         url: UpstreamUrl,
+        upstream: &config::Upstream,
         limits: ProxyLimits,
         metrics: &Metrics,
     ) -> Result<Self, reqwest::Error> {
@@ -212,7 +213,7 @@ impl Proxy {
         let connect_timeout = Self::CONNECT_TIMEOUT.min(timeout);
         // Connections are not reused: requests are rare, and one that is sent while the upstream closes an idle
         // connection could not be sent again.
-        let http = http_client::builder()
+        let http = http_client::builder(upstream)?
             .connect_timeout(connect_timeout)
             .pool_max_idle_per_host(0)
             .build()?;

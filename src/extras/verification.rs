@@ -39,7 +39,8 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let config: Verification = assembly.config.section();
     let Verification { url, timeout, max_body, max_in_flight, is_recorded } = config;
     let limits = ProxyLimits { timeout, max_in_flight };
-    let to = |url| Proxy::new("verification", url, limits, &assembly.metrics);
+    let to =
+        |url| Proxy::new("verification", url, &assembly.config.upstream, limits, &assembly.metrics);
     let proxy = url.map(to).transpose().context("cannot set up the HTTP client")?;
     let routes = &mut assembly.routes;
     routes.add_hint(hint);

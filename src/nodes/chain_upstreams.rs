@@ -11,7 +11,7 @@ use super::fee_history::{BlockCountEncoding, FeeHistoryRequest};
 use super::poll_deadline::PollDeadline;
 use super::read_budget::ReadBudget;
 use super::{JsonRpcClient, NodeEndpoint, UpstreamNode};
-use crate::config::{self, UpstreamUrl};
+use crate::config::{self, NodeUrl};
 use crate::observe::metrics::{AttemptLabels, Counter, Metrics};
 use crate::observe::redaction::Redactor;
 
@@ -46,9 +46,9 @@ impl ChainUpstreams {
     }
 
     fn new(client: &JsonRpcClient, chain: &config::Chain, metrics: &Metrics) -> Self {
-        let upstream = |(index, url): (usize, &UpstreamUrl)| {
+        let upstream = |(index, url): (usize, &NodeUrl)| {
             let node = NodeEndpoint { url: url.clone(), chain_id: chain.chain_id, index };
-            let budget = ReadBudget::new(chain.reads_per_minute_of(url));
+            let budget = ReadBudget::new(chain.reads_per_minute_of(url.url()));
             UpstreamNode::new(client.clone(), node, chain, budget)
         };
         let urls = chain.upstream_urls();

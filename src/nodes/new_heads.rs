@@ -26,7 +26,7 @@ use tokio_tungstenite::tungstenite::{self, Message};
 
 use super::jitter;
 use super::quantity;
-use crate::config::{self, WebSocketUrl};
+use crate::config::{self, NodeUrl, Upstream, WebSocketScheme};
 use crate::observe::http_client;
 use crate::observe::log_on_change::LogOnChange;
 use crate::observe::metrics::{ChainLabels, Counter, Metrics};
@@ -36,7 +36,7 @@ use crate::observe::redaction::Redactor;
 #[derive(Debug)]
 pub struct NewHeadsSubscription {
     chain: String,
-    urls: Vec<WebSocketUrl>,
+    urls: Vec<NodeUrl<WebSocketScheme>>,
     http: reqwest::Client,
     /// The connection is closed after this time without a new block.
     head_timeout: Duration,
@@ -128,6 +128,7 @@ impl NewHeadsSubscription {
     /// Fails if the TLS backend cannot start.
     pub fn new(
         chain: &config::Chain,
+        upstream: &Upstream,
         metrics: &Metrics,
     ) -> Result<Option<(Self, watch::Receiver<u64>)>, reqwest::Error> {
         if chain.ws_urls.is_empty() {
@@ -135,16 +136,17 @@ impl NewHeadsSubscription {
         }
         let (head_sender, head_receiver) = watch::channel(0);
         let labels = ChainLabels { chain: chain.key.clone() };
+        let secrets = chain.ws_urls.iter().flat_map(NodeUrl::secrets);
         let listener = Self {
             chain: chain.key.clone(),
             urls: chain.ws_urls.clone(),
-            http: http_client::builder().http1_only().pool_max_idle_per_host(0).build()?,
+            http: http_client::builder(upstream)?.http1_only().pool_max_idle_per_host(0).build()?,
             head_timeout: chain.block_time.saturating_mul(10).max(Self::MIN_HEAD_TIMEOUT),
             head_sender,
             up_gauge: metrics.new_heads_up.get_or_create_owned(&labels),
             announcement_counter: metrics.new_heads_total.get_or_create_owned(&labels),
             outcome_log: LogOnChange::default(),
-            redactor: Redactor::new(chain.ws_urls.iter().flat_map(WebSocketUrl::secrets)),
+            redactor: Redactor::new(secrets.chain(upstream.secrets())),
         };
         Ok(Some((listener, head_receiver)))
     }
@@ -179,7 +181,7 @@ impl NewHeadsSubscription {
     /// Receives announcements at `url` until the connection fails. `newest` becomes the highest announced number.
     async fn listen(
         &self,
-        url: &WebSocketUrl,
+        url: &NodeUrl<WebSocketScheme>,
         index: usize,
         newest: &mut u64,
     ) -> Result<Infallible, SubscriptionError> {
@@ -218,15 +220,16 @@ impl NewHeadsSubscription {
         }
     }
 
-    /// Connects with the settings of every other request: the same TLS, no redirects, no proxies.
+    /// Connects with the settings of every other request: the same TLS, proxy and no redirects.
     async fn connect(
         &self,
-        url: &WebSocketUrl,
+        url: &NodeUrl<WebSocketScheme>,
     ) -> Result<WebSocketStream<Upgraded>, SubscriptionError> {
         let key = generate_key();
         let request = self
             .http
-            .get(url.upgrade_url())
+            .get(url.url().upgrade_url())
+            .headers(url.headers().clone())
             .header(CONNECTION, "Upgrade")
             .header(UPGRADE, "websocket")
             .header(SEC_WEBSOCKET_VERSION, "13")

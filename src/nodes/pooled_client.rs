@@ -4,11 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
+use reqwest::header::HeaderMap;
 use reqwest::{ClientBuilder, Response, Url};
 use serde::Serialize;
 use tokio::sync::OnceCell;
 use tower::Service;
 use tower::layer::layer_fn;
+
+use crate::config::Upstream;
+use crate::observe::http_client;
 
 /// A client with a pool of connections. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -16,7 +20,7 @@ pub(super) struct PooledClient {
     http: reqwest::Client,
     /// Number of connections that were opened or are being opened.
     opened: Arc<AtomicU64>,
-    builder: fn() -> ClientBuilder,
+    upstream: Arc<Upstream>,
     /// Client that keeps no connection. Created when it is first needed, because each client reads the certificates of
     /// the system.
     fresh: Arc<OnceCell<reqwest::Client>>,
@@ -29,18 +33,18 @@ impl PooledClient {
     ///
     /// Fails if the TLS backend cannot start.
     pub(super) fn new(
-        builder: fn() -> ClientBuilder,
+        upstream: &Upstream,
         set_pool: impl FnOnce(ClientBuilder) -> ClientBuilder,
     ) -> Result<Self, reqwest::Error> {
         let opened = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&opened);
         let layer =
             layer_fn(move |connector| CountingConnector { connector, opened: Arc::clone(&count) });
-        let http = set_pool(builder()).connector_layer(layer).build()?;
-        Ok(Self { http, opened, builder, fresh: Arc::default() })
+        let http = set_pool(http_client::builder(upstream)?).connector_layer(layer).build()?;
+        Ok(Self { http, opened, upstream: Arc::new(upstream.clone()), fresh: Arc::default() })
     }
 
-    /// Posts a body as JSON. If it went over a kept connection that ended without a byte of response, it is sent once
+    /// Posts a body as JSON, with `headers` besides the usual ones. If it went over a kept connection that ended without a byte of response, it is sent once
     /// more over a new one: routers and load balancers forget idle connections, which says nothing about the node.
     ///
     /// # Errors
@@ -49,22 +53,25 @@ impl PooledClient {
     pub(super) async fn post(
         &self,
         url: &Url,
+        headers: &HeaderMap,
         body: &(impl Serialize + ?Sized),
     ) -> Result<Response, reqwest::Error> {
         let opened = self.opened.load(Ordering::Relaxed);
-        let error = match self.http.post(url.clone()).json(body).send().await {
+        let request = |http: &reqwest::Client| http.post(url.clone()).headers(headers.clone());
+        let error = match request(&self.http).json(body).send().await {
             Err(error) if self.opened.load(Ordering::Relaxed) == opened => error,
             outcome => return outcome,
         };
         match self.fresh().await {
-            Some(fresh) => fresh.post(url.clone()).json(body).send().await,
+            Some(fresh) => request(fresh).json(body).send().await,
             None => Err(error),
         }
     }
 
     async fn fresh(&self) -> Option<&reqwest::Client> {
-        let builder = self.builder;
-        let create = move || builder().pool_max_idle_per_host(0).build().ok();
+        let upstream = Arc::clone(&self.upstream);
+        let create =
+            move || http_client::builder(&upstream).ok()?.pool_max_idle_per_host(0).build().ok();
         let created = async || tokio::task::spawn_blocking(create).await.ok().flatten().ok_or(());
         self.fresh.get_or_try_init(created).await.ok()
     }
@@ -100,7 +107,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::observe::http_client;
 
     /// Reads one request. Returns false at the end of the connection.
     fn read_request(connection: &mut TcpStream) -> bool {
@@ -146,13 +152,13 @@ mod tests {
     }
 
     async fn post(client: &PooledClient, url: &Url) -> Result<String, reqwest::Error> {
-        client.post(url, &serde_json::json!({})).await?.text().await
+        client.post(url, &HeaderMap::new(), &serde_json::json!({})).await?.text().await
     }
 
     #[tokio::test]
     async fn a_kept_connection_that_was_dead_costs_no_request() {
         let (url, ended) = node(&[1, 1, 1]);
-        let client = PooledClient::new(http_client::builder, |builder| builder).unwrap();
+        let client = PooledClient::new(&Upstream::default(), |builder| builder).unwrap();
         assert_eq!(post(&client, &url).await.unwrap(), "{}");
         assert_eq!(post(&client, &url).await.unwrap(), "{}");
         assert_eq!(next(&ended), 1);
@@ -163,7 +169,7 @@ mod tests {
     #[tokio::test]
     async fn a_new_connection_that_ends_is_a_failure() {
         let (url, ended) = node(&[0, 0]);
-        let client = PooledClient::new(http_client::builder, |builder| builder).unwrap();
+        let client = PooledClient::new(&Upstream::default(), |builder| builder).unwrap();
         assert!(post(&client, &url).await.is_err());
         assert_eq!(next(&ended), 0);
         assert!(ended.try_recv().is_err(), "the request was sent again");
@@ -172,7 +178,7 @@ mod tests {
     #[tokio::test]
     async fn a_request_is_repeated_once() {
         let (url, ended) = node(&[1, 0, 0]);
-        let client = PooledClient::new(http_client::builder, |builder| builder).unwrap();
+        let client = PooledClient::new(&Upstream::default(), |builder| builder).unwrap();
         assert_eq!(post(&client, &url).await.unwrap(), "{}");
         assert!(post(&client, &url).await.is_err());
         assert_eq!([next(&ended), next(&ended)], [1, 0]);

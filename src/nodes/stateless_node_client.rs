@@ -8,8 +8,7 @@ use serde_json::value::RawValue;
 
 use super::pooled_client::PooledClient;
 use super::{BodyLimit, Error, HttpStatus, JsonRpcClient, NodeEndpoint, parse_reply};
-use crate::config::UpstreamUrl;
-use crate::observe::http_client;
+use crate::config::{Upstream, UpstreamUrl};
 use crate::observe::redaction::Redactor;
 
 /// Client of one node without any memory of earlier calls.
@@ -25,22 +24,22 @@ impl StatelessNodeClient {
     /// Deadline of a call. A node may have to read a thousand blocks for it.
     const TIMEOUT: Duration = Duration::from_mins(1);
 
-    /// Creates a client of the node at `url`. The URL appears in no output.
+    /// Creates a client of the node at `url`, called as `upstream` says. The URL appears in no output.
     ///
     /// # Errors
     ///
     /// Fails if the TLS backend cannot start.
-    pub(crate) fn new(url: UpstreamUrl) -> Result<Self, reqwest::Error> {
-        let http = PooledClient::new(http_client::builder, |builder| builder)?;
+    pub(crate) fn new(url: UpstreamUrl, upstream: &Upstream) -> Result<Self, reqwest::Error> {
+        let http = PooledClient::new(upstream, |builder| builder)?;
         let shows_replies = !url.may_contain_secret();
         let client = JsonRpcClient {
             poll_http: http.clone(),
             read_http: http,
             logs_reply_bodies: shows_replies,
-            redactor: Arc::new(Redactor::new(url.secrets())),
+            redactor: Arc::new(Redactor::new(url.secrets().into_iter().chain(upstream.secrets()))),
         };
         // Accepts any chain.
-        Ok(Self { client, node: NodeEndpoint { url, chain_id: 0, index: 0 } })
+        Ok(Self { client, node: NodeEndpoint { url: url.into(), chain_id: 0, index: 0 } })
     }
 
     /// Calls `method` and returns the `result`.

@@ -1,21 +1,64 @@
 //! Settings shared by every outgoing HTTP client.
 
+mod trusted;
+
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::{CONTENT_ENCODING, HeaderMap, RETRY_AFTER};
+use reqwest::{Certificate, Proxy};
+use rustls::crypto::{CryptoProvider, ring};
+
+use crate::config::{ForwardProxy, Upstream};
 
 /// Longest time to connect, which the addresses of a name share: one that drops packets leaves time for the others.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Returns a client builder without redirects and without proxies from the environment.
-pub(crate) fn builder() -> reqwest::ClientBuilder {
+/// Returns a builder of clients for upstreams: without redirects, through the configured proxy, with the configured
+/// certificates.
+///
+/// # Errors
+///
+/// Fails if the URL of the proxy is invalid.
+pub(crate) fn builder(upstream: &Upstream) -> Result<reqwest::ClientBuilder, reqwest::Error> {
     // All TLS of the process uses it. It stays the first one that was installed.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder()
+    let _ = ring::default_provider().install_default();
+    let builder = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
-        .no_proxy()
         .connect_timeout(CONNECT_TIMEOUT)
-        .user_agent(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")))
+        .user_agent(concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")));
+    let builder = match &upstream.proxy {
+        ForwardProxy::Off => builder.no_proxy(),
+        // The library reads it.
+        ForwardProxy::Environment => builder,
+        ForwardProxy::Url(url) => builder.no_proxy().proxy(Proxy::all(url.expose().clone())?),
+    };
+    Ok(with_certificates(builder, upstream))
+}
+
+fn with_certificates(
+    builder: reqwest::ClientBuilder,
+    upstream: &Upstream,
+) -> reqwest::ClientBuilder {
+    let trusted = upstream.ca_file.certificates();
+    let provider = CryptoProvider::get_default().filter(|_| !trusted.is_empty());
+    match provider.map(|provider| trusted::tls_config(&Arc::clone(provider), trusted)) {
+        None => builder,
+        Some(Ok(tls)) => builder.tls_backend_preconfigured(tls),
+        // The configuration checks each certificate. Building the client fails with the same error.
+        Some(Err(_)) => builder.tls_certs_merge(
+            trusted.iter().filter_map(|certificate| Certificate::from_der(certificate).ok()),
+        ),
+    }
+}
+
+/// Returns a builder of clients for services beside the upstreams, which are called directly.
+///
+/// # Errors
+///
+/// As [`builder`].
+pub(crate) fn direct_builder() -> Result<reqwest::ClientBuilder, reqwest::Error> {
+    builder(&Upstream::default())
 }
 
 /// Returns true if a body is compressed although the request did not ask for it.

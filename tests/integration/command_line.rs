@@ -1,7 +1,9 @@
 //! `serve --rpc-url`, `--listen` and `check-config --online`.
 
+use std::io::{BufRead, BufReader};
+
 use crate::mock_node::{MockNode, Reply, dead_url, fee_history};
-use crate::process::{File, Process, command, output};
+use crate::process::{FREE_PORTS, File, Process, command, output};
 
 /// Replies of a node of chain `id`.
 async fn node(id: u64) -> MockNode {
@@ -44,6 +46,35 @@ async fn nodes_on_the_command_line_are_grouped_by_their_chain_ids() {
         assert_eq!(suggestion["medium"]["max_priority_fee_per_gas"], "40000000000");
         assert_eq!(suggestion["chain_name"], name);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_node_on_the_command_line_is_named_and_left_out() {
+    let node = node(4711).await;
+    // It accepts connections, and never answers.
+    let silent = tokio::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let silent = format!("http://{}/c4n4ry", silent.local_addr().unwrap());
+    let mut command =
+        command(&["serve", "--rpc-url", &silent, "--rpc-url", &node.url()], &FREE_PORTS);
+    let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let lines = tokio::task::spawn_blocking(move || {
+        let mut is_over = false;
+        let lines = lines.map(|line| line.unwrap());
+        let until_listening = lines
+            .take_while(|line| !std::mem::replace(&mut is_over, line.contains("\"listening\"")));
+        until_listening.collect::<Vec<_>>()
+    });
+    let all = lines.await.unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let expected =
+        "waiting for the chain id (eth_chainId) of the node of --rpc-url number 1, at most 15 s";
+    assert_eq!(all[0], expected);
+    let note = "cannot read the chain id from the node of --rpc-url number 1: no valid response within 3 s; \
+                the service runs without it";
+    assert!(all.iter().any(|line| line.contains(note)), "{all:?}");
+    assert!(all.last().unwrap().contains("\"listening\"") && !all.join("").contains("c4n4ry"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

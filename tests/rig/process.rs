@@ -114,6 +114,10 @@ impl Process {
                 0,
                 "the process ended before it listened"
             );
+            // Before the log, `--rpc-url` says in plain words what it waits for.
+            if line.starts_with("waiting for the chain id ") {
+                continue;
+            }
             let entry: Value = serde_json::from_str(&line).unwrap();
             if entry["message"] == "listening" {
                 break ["address", "admin"]

@@ -63,6 +63,7 @@ mod programs;
 #[expect(dead_code, reason = "tests/integration uses the rest")]
 #[path = "../rig/raw_client.rs"]
 mod raw_client;
+mod reach_nodes;
 mod real_node;
 mod reference_pricing;
 mod registry;

@@ -8,7 +8,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 
 use super::{Estimator, LANDING_PERCENTILE, MAX_BLOCKS, Progress, Recording, Report};
 use crate::assembly::{CommandContext, CommandError, ExtraCommand, Outcome, UrlArgument};
-use crate::config::{Chain, Config, Overrides, UpstreamUrl};
+use crate::config::{Chain, Config, Overrides, Upstream, UpstreamUrl};
 use crate::extras::backtest;
 use crate::fees::Pricing;
 
@@ -109,7 +109,8 @@ impl BacktestArgs {
         }
         let url = self.rpc_url.as_ref().map(|url| url.get("--rpc-url")).transpose()?;
         let estimators = backtest::all_estimators(pricing);
-        let recordings = self.load_recordings(url, &estimators).map_err(CommandError::Runtime)?;
+        let recordings = self.load_recordings(url, &config.upstream, &estimators);
+        let recordings = recordings.map_err(CommandError::Runtime)?;
         let chain = config.chains.iter().find(|chain| self.chain.as_ref() == Some(&chain.key));
         let block_time = self.block_time.or(chain.map(|chain| chain.block_time));
         self.report(&recordings, &estimators, block_time).map_err(CommandError::Runtime)
@@ -142,6 +143,7 @@ impl BacktestArgs {
     fn load_recordings(
         &self,
         url: Option<UpstreamUrl>,
+        upstream: &Upstream,
         estimators: &[Estimator],
     ) -> anyhow::Result<Vec<Recording>> {
         let Some(url) = url else {
@@ -155,6 +157,7 @@ impl BacktestArgs {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let fetched = backtest::fetch_recording(
             url,
+            upstream,
             self.blocks,
             estimators,
             self.landing_percentile,

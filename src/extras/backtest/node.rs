@@ -9,8 +9,8 @@ use super::fee_history::{self, FeeHistoryPart};
 use super::measures::REALISED_PERCENTILE;
 use super::recording::Recording;
 use super::recording_error::RecordingError;
-use crate::config::UpstreamUrl;
 use crate::config::percentile_numbers;
+use crate::config::{Upstream, UpstreamUrl};
 use crate::nodes::{Error, StatelessNodeClient};
 
 /// Maximum number of blocks: about a day and a half with a block every two seconds.
@@ -78,12 +78,13 @@ fn needed_percentiles(estimators: &[Estimator], landing_percentile: f64) -> Vec<
 /// Returns [`FetchError`]; never a part of the blocks.
 pub async fn fetch_recording(
     url: UpstreamUrl,
+    upstream: &Upstream,
     count: usize,
     estimators: &[Estimator],
     landing_percentile: f64,
     mut advance: impl FnMut(usize),
 ) -> Result<Recording, FetchError> {
-    let node = StatelessNodeClient::new(url).map_err(FetchError::Http)?;
+    let node = StatelessNodeClient::new(url, upstream).map_err(FetchError::Http)?;
     let percentiles = needed_percentiles(estimators, landing_percentile);
     let mut client = NodeClient { node, percentiles, sends_integer_count: false };
     // Newest part first.

@@ -19,6 +19,7 @@ use super::lookup::{DelegationLookup, LookupKind};
 use super::registry::Direction;
 use super::section::{DelegationSection, DelegationSource};
 use crate::assembly::SharedRateLimit;
+use crate::config::Upstream;
 use crate::extras::proxy;
 use crate::extras::proxy::{BodyError, Proxy, ProxyError, ProxyRequest, collect};
 use crate::http::client_limits::ClientHandle;
@@ -91,6 +92,7 @@ impl ApiClient {
     /// Fails if the TLS backend cannot start.
     pub(crate) fn new(
         config: &DelegationSection,
+        upstream: &Upstream,
         memory: &MemoryBudget,
         shared_budget: Option<Arc<dyn SharedRateLimit>>,
         metrics: &Metrics,
@@ -105,7 +107,7 @@ impl ApiClient {
             || CircuitBreaker::new(Self::SKIPPED_FOR, Self::SKIPPED_FOR, config.timeout);
         let key_variants = || config.encoded_key_variants(Self::MIN_DETECTABLE_KEY_BYTES);
         Ok(Self {
-            proxy: Proxy::new("delegation", config.api_url.clone(), limits, metrics)?,
+            proxy: Proxy::new("delegation", config.api_url.clone(), upstream, limits, metrics)?,
             budget: api_key.is_none().then(new_budget),
             key_detector: api_key.is_some().then(|| Redactor::new(key_variants())),
             api_key,

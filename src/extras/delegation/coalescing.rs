@@ -125,6 +125,7 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
+    use crate::config::Upstream;
     use crate::extras::delegation::lookup::{LookupBlock, LookupKind};
     use crate::extras::delegation::section::DelegationSection;
     use crate::http::client_limits::ClientHandle;
@@ -136,7 +137,14 @@ mod tests {
             api_url: "http://127.0.0.1:9".parse().unwrap(),
             ..DelegationSection::default()
         };
-        let api = ApiClient::new(&config, &MemoryBudget::new(0), None, &Metrics::new()).unwrap();
+        let api = ApiClient::new(
+            &config,
+            &Upstream::default(),
+            &MemoryBudget::new(0),
+            None,
+            &Metrics::new(),
+        );
+        let api = api.unwrap();
         let client = CoalescingClient::new(api, Duration::ZERO, &Metrics::new());
         let kind = LookupKind::List { address: Address::ZERO, direction: None };
         let lookup = DelegationLookup { chain_id: 1, kind, block: LookupBlock::Latest };

@@ -31,7 +31,7 @@ fn recorded_and_configured_chains_match() {
     assert_eq!(configured, recorded);
     for chain in &chains {
         let expected = format!("http://127.0.0.1:8545/{}", chain.key);
-        assert_eq!(chain.rpc_urls[0].expose().as_str(), expected);
+        assert_eq!(chain.rpc_urls[0].url().expose().as_str(), expected);
     }
 }
 

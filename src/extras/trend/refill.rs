@@ -84,8 +84,10 @@ impl HistoryRefill {
     ) -> Self {
         let config = chain.config();
         // Two calls a pause; half of the budget is left to clients.
-        let limits =
-            config.upstream_urls().into_iter().filter_map(|url| config.reads_per_minute_of(url));
+        let limits = config
+            .upstream_urls()
+            .into_iter()
+            .filter_map(|url| config.reads_per_minute_of(url.url()));
         let of_budget = limits.min().map(|limit| Duration::from_mins(4) / limit.get());
         let pause = PAUSE.min(config.block_time).max(of_budget.unwrap_or_default());
         let blocks = PastBlocks {

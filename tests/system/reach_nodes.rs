@@ -1,0 +1,232 @@
+//! Nodes behind keys in headers, certificates of their own and a forward proxy.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+use crate::anvil::Anvil;
+use crate::http_client;
+use crate::nginx::Nginx;
+use crate::process::{File, Process, output};
+use crate::raw_client::free_port;
+use crate::test_server::Response;
+
+const TOKEN: &str = "c4n4ry-0123456789";
+
+/// A forward proxy for `CONNECT`. It records the first lines of its requests.
+#[derive(Debug)]
+struct ForwardProxy {
+    address: SocketAddr,
+    requests: Arc<Mutex<Vec<String>>>,
+    task: JoinHandle<()>,
+}
+
+impl ForwardProxy {
+    async fn start() -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let requests: Arc<Mutex<Vec<String>>> = Arc::default();
+        let seen = Arc::clone(&requests);
+        let task = tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                tokio::spawn(tunnel(client, Arc::clone(&seen)));
+            }
+        });
+        Self { address, requests, task }
+    }
+
+    fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
+    }
+}
+
+impl Drop for ForwardProxy {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Reads the head of one request, and connects the client with the host that it names.
+async fn tunnel(client: TcpStream, seen: Arc<Mutex<Vec<String>>>) {
+    let mut client = BufReader::new(client);
+    let (mut first, mut line) = (String::new(), String::new());
+    client.read_line(&mut first).await.unwrap();
+    while client.read_line(&mut line).await.unwrap() > 2 {
+        line.clear();
+    }
+    seen.lock().unwrap().push(first.trim().to_owned());
+    let Some(host) = first.strip_prefix("CONNECT ").and_then(|rest| rest.split(' ').next()) else {
+        return;
+    };
+    let mut node = TcpStream::connect(host).await.unwrap();
+    client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+    let _ = copy_bidirectional(&mut client, &mut node).await;
+}
+
+/// A folder with the certificate of a server at `name`, as `openssl req -x509` makes one: self-signed, and a CA.
+struct Certificate(PathBuf);
+
+impl Certificate {
+    /// `before` goes before the command.
+    fn new(label: &str, name: &str, before: &[&str]) -> Self {
+        let folder = std::env::temp_dir()
+            .join(format!("gas-suggestion-certificate-{}-{label}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let arguments = format!(
+            "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 \
+             -subj /CN=node -addext subjectAltName={name} -keyout key.pem -out certificate.pem"
+        );
+        let all: Vec<&str> = before.iter().copied().chain(arguments.split_whitespace()).collect();
+        let made = Command::new(all[0]).args(&all[1..]).current_dir(&folder).output();
+        let made = made.expect("openssl and faketime are needed (Debian: apt-get install both)");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        Self(folder)
+    }
+
+    fn path(&self) -> String {
+        self.0.join("certificate.pem").display().to_string()
+    }
+
+    /// nginx directives for a server with the certificate, which demands the token in front of `node`.
+    fn server(&self, port: u16, node: &str) -> String {
+        let (certificate, key) = (self.path(), self.0.join("key.pem").display().to_string());
+        format!(
+            "server {{ listen 127.0.0.1:{port} ssl; ssl_certificate {certificate}; ssl_certificate_key {key};
+               if ($http_authorization != 'Bearer {TOKEN}') {{ return 401 'no $http_authorization'; }}
+               location / {{ proxy_pass {node}; proxy_http_version 1.1;
+                 proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $connection_upgrade; }} }}"
+        )
+    }
+}
+
+impl Drop for Certificate {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn nginx_configuration(folder: &Path, servers: &str) -> String {
+    let folder = folder.display();
+    format!(
+        "pid {folder}/pid; events {{}} http {{ access_log off; client_body_temp_path {folder}; proxy_temp_path {folder};
+         fastcgi_temp_path {folder}; uwsgi_temp_path {folder}; scgi_temp_path {folder};
+         map $http_upgrade $connection_upgrade {{ default upgrade; '' ''; }} {servers} }}"
+    )
+}
+
+/// Runs `check-config --online` and returns its exit code and output.
+async fn check(text: String) -> (Option<i32>, String) {
+    let run = move || {
+        let file = File::new("reach", &text);
+        output(&["check-config", "--online", "--config", file.path()], &[])
+    };
+    let (code, stdout, stderr) = tokio::task::spawn_blocking(run).await.unwrap();
+    (code, stdout + &stderr)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_in_headers_own_certificates_and_a_proxy_reach_a_node() {
+    let anvil = Anvil::with_chain_id(4711, 0, &["--block-time", "1"]);
+    let proxy = ForwardProxy::start().await;
+    let certificate = Certificate::new("good", "IP:127.0.0.1", &[]);
+    let other_name = Certificate::new("name", "DNS:node.example", &[]);
+    let expired = Certificate::new("expired", "IP:127.0.0.1", &["faketime", "3 days ago"]);
+    let ports = [free_port(), free_port(), free_port()];
+    let [good, named, old] = ports;
+    let addresses = ports.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    let url = anvil.url();
+    let servers = [(&certificate, good), (&other_name, named), (&expired, old)];
+    let servers: String = servers.iter().map(|(one, port)| one.server(*port, &url)).collect();
+    let _nginx = Nginx::start(&addresses, |folder| nginx_configuration(folder, &servers)).await;
+    let upstream = |ca_file: &str, proxy: &str| {
+        format!("[upstream]\nca_file = {ca_file:?}\nproxy = {proxy:?}\n")
+    };
+    let chain = |port: u16, token: &str| {
+        format!(
+            "[chains.a]\nchain_id = 4711\nblock_time = \"1s\"\njson_rpc = true\n\
+             rpc_urls = [{{ url = \"https://127.0.0.1:{port}\", headers = {{ Authorization = \"Bearer {token}\" }} }}]\n"
+        )
+    };
+
+    // Each is needed, and no output shows the token.
+    let mut all = upstream(&certificate.path(), "off");
+    all.push_str(&chain(good, TOKEN));
+    let (code, text) = check(all).await;
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("chain id 4711"), "{text}");
+    for (ca_file, port, token, expected) in [
+        (String::new(), good, TOKEN, "certificate"),
+        (certificate.path(), good, "c4n4ry-wrong", "401"),
+        (expired.path(), good, TOKEN, "certificate"),
+        (other_name.path(), named, TOKEN, "certificate"),
+        (expired.path(), old, TOKEN, "certificate"),
+    ] {
+        let (code, text) = check(upstream(&ca_file, "off") + &chain(port, token)).await;
+        assert_eq!(code, Some(1), "{port} {text}");
+        assert!(text.contains(expected) && !text.contains("c4n4ry"), "{expected}: {text}");
+    }
+    assert_eq!(proxy.requests(), [""; 0], "the proxy is off");
+
+    // All of them at once: polls, reads and announcements. The variable has the table form too.
+    let proxy_url = format!("http://{}", proxy.address);
+    let file =
+        File::new("reach", &(upstream(&certificate.path(), &proxy_url) + &chain(good, TOKEN)));
+    let path = file.path().to_owned();
+    let sockets =
+        format!("{{url=\"wss://127.0.0.1:{good}\",headers={{Authorization=\"Bearer {TOKEN}\"}}}}");
+    let start = move || {
+        let variables = [("GAS_CHAINS__A__WS_URLS", sockets.as_str())];
+        Process::start(&["--config", &path], &variables)
+    };
+    let service = tokio::task::spawn_blocking(start).await.unwrap();
+    let is_ok = |response: &Response| response.status == 200;
+    service.wait_for("/v1/a/gas-suggestion", is_ok).await;
+    let call = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_blockNumber\"}";
+    let rpc = format!("http://{}/rpc/a", service.address);
+    let read = http_client::new().post(rpc).header("content-type", "application/json").body(call);
+    let read = read.send().await.unwrap().text().await.unwrap();
+    assert!(read.contains("\"result\":\"0x"), "{read}");
+    let metrics = format!("http://{}/metrics", service.admin);
+    let announces =
+        |response: &Response| response.body.contains("gas_suggestion_new_heads_up{chain=\"a\"} 1");
+    crate::test_server::wait_for(&http_client::new(), &metrics, announces).await;
+    let requests = proxy.requests();
+    let expected = format!("CONNECT 127.0.0.1:{good} HTTP/1.1");
+    assert!(requests.len() >= 3 && requests.iter().all(|line| *line == expected), "{requests:?}");
+    let stopped = tokio::task::spawn_blocking(|| service.stop_with("-TERM")).await.unwrap();
+    assert!(stopped.0 == Some(0) && !stopped.1.contains("c4n4ry"), "{}", stopped.1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_proxy_of_the_environment_is_opt_in() {
+    let anvil = Anvil::with_chain_id(4711, 0, &["--block-time", "1"]);
+    let proxy = ForwardProxy::start().await;
+    let proxy_url = format!("http://{}", proxy.address);
+    let url = anvil.url();
+    let run = move |setting: &'static str, exceptions: &'static str| {
+        let (url, proxy_url) = (url.clone(), proxy_url.clone());
+        let text = format!(
+            "[upstream]\nproxy = {setting:?}\n[chains.a]\nchain_id = 4711\nrpc_urls = [{url:?}]\n"
+        );
+        tokio::task::spawn_blocking(move || {
+            let file = File::new("environment", &text);
+            let variables = [("HTTP_PROXY", proxy_url.as_str()), ("NO_PROXY", exceptions)];
+            output(&["check-config", "--online", "--config", file.path()], &variables)
+        })
+    };
+    let (code, stdout, _) = run("off", "").await.unwrap();
+    assert_eq!((code, proxy.requests().len()), (Some(0), 0), "{stdout}");
+    let (code, stdout, _) = run("environment", "127.0.0.1").await.unwrap();
+    assert_eq!((code, proxy.requests().len()), (Some(0), 0), "{stdout}");
+    // This proxy has only `CONNECT`. A plain URL goes to it as a whole, and gets no response.
+    let (code, stdout, _) = run("environment", "").await.unwrap();
+    assert_eq!(code, Some(1), "{stdout}");
+    let requests = proxy.requests();
+    let expected = format!("POST {}/ HTTP/1.1", anvil.url());
+    assert!(!requests.is_empty() && requests.iter().all(|line| *line == expected), "{requests:?}");
+}
