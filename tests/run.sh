@@ -92,6 +92,7 @@ export RUSTDOCFLAGS="${RUSTDOCFLAGS:-} -D warnings"
 
 step python3 tests/words.py --self-test
 step python3 tests/words.py
+step python3 tests/notices.py
 step cargo fmt --check
 step cargo clippy --locked --all-targets --test system -- -D warnings
 step cargo doc --locked --no-deps --document-private-items
