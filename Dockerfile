@@ -25,10 +25,15 @@ RUN mkdir src benches \
     && cargo clean --profile "$PROFILE" --target "$(rustc --print host-tuple)" --package gas-suggestion
 
 COPY config config
+COPY packaging packaging
+COPY LICENSE LICENSE
 COPY src src
 RUN cargo build --locked --profile "$PROFILE" --features jemalloc --target "$(rustc --print host-tuple)" \
         --bin gas-suggestion \
-    && install -D target/*/*/gas-suggestion /image/gas-suggestion
+    && install -D target/*/*/gas-suggestion /image/gas-suggestion \
+    && install -D --mode 644 LICENSE --target-directory /image/usr/share/doc/gas-suggestion \
+    && packaging/notices.sh >NOTICES \
+    && gzip -9 -n <NOTICES >/image/usr/share/doc/gas-suggestion/NOTICES.gz
 
 FROM ${RUNTIME}
 COPY --from=build /image/ /

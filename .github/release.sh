@@ -40,7 +40,9 @@ for target in "$@"; do
     folder=gas-suggestion-$version-${target%%-*}
     mkdir "dist/$folder"
     cp "target/$target/dist/gas-suggestion" README.md LICENSE CHANGELOG.md config/default.toml \
-        config/prometheus/rules.yml "dist/$folder"
+        config/prometheus/rules.yml config/debian/config.toml config/debian/gas-suggestion.service "dist/$folder"
+    packaging/notices.sh "$target" >"dist/$folder/NOTICES"
+    gzip -9 -n <"dist/$folder/NOTICES" >target/NOTICES.gz
     cp config/grafana/dashboards/gas-suggestion.json "dist/$folder/dashboard.json"
     # The same input gives the same archive.
     tar --directory dist --create --sort=name --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX \

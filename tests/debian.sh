@@ -38,6 +38,8 @@ package=${1:-}
 if [ -z "$package" ]; then
     cargo deb --version >/dev/null 2>&1 || fail "cargo-deb is missing. Install it: cargo install --locked cargo-deb"
     step "build"
+    mkdir -p target
+    packaging/notices.sh | gzip -9 -n >target/NOTICES.gz
     # A static program, as in a release.
     RUSTFLAGS="-C target-feature=+crt-static" cargo deb --locked --profile "${PROFILE:-dist}" \
         --target "$(rustc --print host-tuple)" --output "$work/gas-suggestion.deb"
@@ -71,7 +73,7 @@ comm -13 "$work/before" "$work/installed" | tee "$work/added"
 for file in ./usr/bin/gas-suggestion ./etc/gas-suggestion/config.toml ./usr/lib/systemd/system/gas-suggestion.service \
     ./usr/share/doc/gas-suggestion/copyright ./usr/share/doc/gas-suggestion/default.toml \
     ./usr/share/doc/gas-suggestion/examples/rules.yml ./usr/share/doc/gas-suggestion/examples/dashboard.json \
-    ./usr/share/doc/gas-suggestion/changelog.gz ./usr/share/man/man1/gas-suggestion.1.gz \
+    ./usr/share/doc/gas-suggestion/NOTICES.gz ./usr/share/doc/gas-suggestion/changelog.gz ./usr/share/man/man1/gas-suggestion.1.gz \
     ./etc/systemd/system/multi-user.target.wants/gas-suggestion.service; do
     grep --quiet --line-regexp "$file" "$work/added" || fail "$file is not installed"
 done

@@ -124,6 +124,10 @@ container=$(buildah from --pull-never "$IMAGE")
 containers+=("$container")
 root=$(buildah mount "$container")
 expect_equal "list of executables" "$(cd "$root" && find . -type f -perm /111)" ./gas-suggestion
+notices=$(zcat "$root/usr/share/doc/gas-suggestion/NOTICES.gz")
+for part in "tokio $(sed -n '/^name = "tokio"$/{n;s/^version = "\(.*\)"$/\1/p}' Cargo.lock) " "GNU C library" "swagger-ui"; do
+    [[ "$notices" == *"$part"* ]] || fail "NOTICES.gz does not name $part"
+done
 bytes=$(du --summarize --bytes "$root" | cut -f 1)
 buildah push --quiet "$IMAGE" "oci:$work/pushed:test"
 compressed=$(du --summarize --bytes "$work/pushed/blobs" | cut -f 1)

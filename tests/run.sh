@@ -92,6 +92,7 @@ export RUSTDOCFLAGS="${RUSTDOCFLAGS:-} -D warnings"
 
 step python3 tests/words.py --self-test
 step python3 tests/words.py
+step python3 tests/notices.py
 step cargo fmt --check
 step cargo clippy --locked --all-targets --test system -- -D warnings
 step cargo doc --locked --no-deps --document-private-items
@@ -99,6 +100,8 @@ step cargo doc --locked --no-deps --document-private-items
 for install in "${installs[@]}"; do
     wait "$install"
 done
+step target/python/bin/python tests/workflows.py --self-test
+step target/python/bin/python tests/workflows.py
 export RUST_BACKTRACE=0
 # At most three tests of each run may fail beside others, if they pass alone afterwards: a busy machine can delay them.
 # They are named at the end.

@@ -16,15 +16,21 @@ export type Camel<Value, InAmount = false> = Value extends string
 
 const AMOUNT = /_per_gas$|^minimum_base_fee$|_denominator$/
 
-/** Converts a body of the service. Throws a `SyntaxError` if an amount is not a decimal integer. */
+/** Converts a body of the service. Throws an error if an amount is neither `null` nor a decimal integer in a string. */
 export function camel<Value>(value: Value, isAmount?: boolean): Camel<Value>
 export function camel(value: unknown, isAmount = false): unknown {
-  if (typeof value === 'string') return isAmount ? BigInt(value) : value
+  if (value === null) return value
   if (Array.isArray(value)) return value.map((item) => camel(item, isAmount))
-  if (value === null || typeof value !== 'object') return value
+  if (typeof value !== 'object') return isAmount ? amount(value) : value
   const entries = Object.entries(value).map(([key, inner]) => [
     key.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase()),
     camel(inner, isAmount || AMOUNT.test(key)),
   ])
   return Object.fromEntries(entries)
+}
+
+function amount(value: unknown): bigint {
+  // 2^256 has 78 digits.
+  if (typeof value === 'string' && /^\d{1,78}$/.test(value)) return BigInt(value)
+  throw new Error(`${JSON.stringify(value)} is no amount`)
 }

@@ -23,7 +23,8 @@ export class GasSuggestionError extends Error {
     readonly status?: number,
     options?: { cause?: unknown },
   ) {
-    super(message, options)
+    // One line, because parts of it may come from a proxy's error page.
+    super(message.replace(/[\s\x00-\x1f\x7f-\x9f]+/g, ' ').trim().slice(0, 300), options)
   }
 
   /** True if a later request may succeed. False for mistakes of the caller, such as an unknown chain. */
@@ -34,27 +35,28 @@ export class GasSuggestionError extends Error {
 }
 
 /** Returns the error of a response that is not 2xx. */
-export async function errorOf(response: Response): Promise<GasSuggestionError> {
+export async function errorOf(response: Response, chain: string): Promise<GasSuggestionError> {
   const { status } = response
   const text = await response.text()
   try {
     const { code, detail } = JSON.parse(text)
     if (typeof code === 'string') {
-      return new GasSuggestionError(code as GasSuggestionErrorCode, `${status} ${code}: ${detail}`, status)
+      let message = `${status} ${code}: ${detail}`
+      if (code === 'unknown_chain') message += ` (chain: \`${chain}\`)`
+      if (code === 'not_found') message += '; is `url` the base of the service, without /v1?'
+      return new GasSuggestionError(code as GasSuggestionErrorCode, message, status)
     }
   } catch {
     // Not JSON: a proxy responded.
   }
-  return new GasSuggestionError('invalid_response', `${status}: ${text.slice(0, 200)}`, status)
+  return new GasSuggestionError('invalid_response', `${status}: ${text}`, status)
 }
 
 /** Returns the error for anything that a request throws. */
 export function asError(thrown: unknown): GasSuggestionError {
   if (thrown instanceof GasSuggestionError) return thrown
-  const options = { cause: thrown }
-  if ((thrown as Error | undefined)?.name === 'TimeoutError') {
-    return new GasSuggestionError('timeout', 'the service did not respond in time', undefined, options)
-  }
-  const reason = (thrown as Error | undefined)?.message ?? thrown
-  return new GasSuggestionError('network_error', `the service is unreachable: ${reason}`, undefined, options)
+  const { message = thrown, cause } = (thrown ?? {}) as { message?: unknown; cause?: { message?: string; code?: string } }
+  // Node.js has the reason in the cause.
+  const reason = [message, cause?.message || cause?.code].filter(Boolean).join(': ')
+  return new GasSuggestionError('network_error', `the service is unreachable: ${reason}`, undefined, { cause: thrown })
 }

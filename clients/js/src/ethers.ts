@@ -10,7 +10,7 @@ export type { FeeOptions }
 export function gasSuggestionPlugin(options: FeeOptions): FetchUrlFeeDataNetworkPlugin {
   const { tier = 'medium' } = options
   const suggestion = suggestionOrNull(options)
-  return new FetchUrlFeeDataNetworkPlugin(options.url, async (estimate) => {
+  return new FetchUrlFeeDataNetworkPlugin(String(options.url), async (estimate) => {
     const current = await suggestion()
     if (!current) return estimate()
     const { maxFeePerGas, maxPriorityFeePerGas, gasPrice } = current[tier]

@@ -1,4 +1,5 @@
 import { useCallback, useSyncExternalStore } from 'react'
+import { chainName, serviceUrl } from './address.js'
 import { createGasClient } from './client.js'
 import type { GasSuggestionError } from './errors.js'
 import type { GasClientOptions, Suggestion } from './types.js'
@@ -64,7 +65,7 @@ function openStore(options: GasClientOptions): Store {
 
 /** Follows a chain, block by block, while the component is mounted. */
 export function useGasSuggestion({ url, chain }: Pick<GasClientOptions, 'url' | 'chain'>): GasSuggestionState {
-  const key = JSON.stringify([url, String(chain)])
+  const key = `${serviceUrl(url)}/v1/${chainName(chain)}`
   const subscribe = useCallback(
     (listener: () => void) => {
       const store = stores.get(key) ?? openStore({ url, chain })

@@ -37,10 +37,10 @@ export interface Suggestion extends Freshness {
 export interface Market extends Camel<Schemas['FeeMarket']>, Freshness {}
 
 export interface GasClientOptions<Fallback = never> {
-  /** URL of the service, with its base path if it has one. */
-  url: string
+  /** URL of the service, with its base path if it has one. In web pages a path alone is enough. */
+  url: string | URL
   /** Key of the chain in the service's configuration, or its chain id. */
-  chain: string | number
+  chain: string | number | bigint
   /** Longest wait for a response, in milliseconds. 2000 by default. */
   timeout?: number
   /**
@@ -55,7 +55,7 @@ export interface GasClientOptions<Fallback = never> {
 export interface SubscribeOptions {
   /** Called with the current suggestion, with that of each new block, and every 15 s without a block. */
   onSuggestion: (suggestion: Suggestion) => void
-  /** Called at each failure. The client then reconnects by itself, after 2 s to 30 s. */
+  /** Called at each failure. The client then reconnects by itself, after 1 s to 30 s. */
   onError?: (error: GasSuggestionError) => void
 }
 

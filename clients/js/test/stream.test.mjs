@@ -56,9 +56,26 @@ test("a subscription follows blocks and survives a restart of the service", asyn
     assert.equal(seen.errors.length + seen.suggestions.length, count);
 });
 
+// A timeout that is no delay of a subscription.
+const TIMEOUT_MS = 60_001;
+
+// Makes the package's pauses of a second and more a hundred times shorter. Returns how long they were meant to be.
+function hurry(t) {
+    const { setTimeout: original } = globalThis;
+    t.after(() => Object.assign(globalThis, { setTimeout: original }));
+    const pauses = [];
+    globalThis.setTimeout = (run, delay = 0, ...more) => {
+        // Node.js has timers of its own.
+        const isPause = delay >= 1000 && delay < 45_000 && new Error().stack.includes("gas-suggestion/dist");
+        if (isPause) pauses.push(delay);
+        return original(run, isPause ? delay / 100 : delay, ...more);
+    };
+    return pauses;
+}
+
 // A server whose streams a test writes to. `current` is its suggestion.
 async function script() {
-    const rig = { streams: [], requests: [], current: { block: 1, price: 1, age: 0, isStale: false }, status: 200 };
+    const rig = { streams: [], requests: [], refreshes: 0, current: { block: 1, price: 1, age: 0, isStale: false }, status: 200 };
     rig.body = (price) => {
         const tier = { max_fee_per_gas: `${price}`, max_priority_fee_per_gas: "1" };
         const amounts = { base_fee_per_gas: "0", medium: tier, high: tier };
@@ -72,14 +89,17 @@ async function script() {
             response.writeHead(rig.status, { "content-type": "text/event-stream" });
             if (rig.status === 200) rig.streams.push(response);
             else return response.end('{"code":"overloaded","detail":"full"}');
-            return response.write("retry: 10\n");
+            if (rig.retry) response.write(`retry: ${rig.retry}\n`);
+            return rig.isShort ? response.end() : response.flushHeaders();
         }
+        rig.refreshes += 1;
         if (rig.hold) return rig.hold.push(response);
         if (rig.failure) return response.writeHead(503).end(`{"code":"${rig.failure}","detail":"none"}`);
         response.writeHead(200, { "X-Newest-Block": block, "Age": age, ...(isStale && { "X-Stale": "true" }) });
         return response.end(rig.body(price));
     });
-    rig.client = createGasClient({ url: server.url, chain: "a" });
+    rig.server = server;
+    rig.client = createGasClient({ url: server.url, chain: "a", timeout: TIMEOUT_MS });
     rig.stream = async () => {
         await until(() => rig.streams.length, (count) => count > 0);
         return rig.streams.at(-1);
@@ -152,14 +172,64 @@ test("an event that overtakes the request for the age is not lost or undone", as
     const seen = record(rig.client);
     const stream = await rig.stream();
     await until(() => rig.hold.length, (count) => count === 1);
-    // The comment causes a second request, which shows that the event before it was read.
-    stream.write(`${rig.event(2, 2)}:\n`);
-    await until(() => rig.hold.length, (count) => count === 2);
+    const { parse } = JSON;
+    const wasRead = new Promise((resolve) => {
+        JSON.parse = (text) => {
+            resolve();
+            JSON.parse = parse;
+            return parse(text);
+        };
+    });
+    stream.write(rig.event(2, 2));
+    await wasRead;
     assert.deepEqual(seen.blocks(), []);
-    rig.hold[1].writeHead(200, { "X-Newest-Block": 1, "Age": 3 }).end(rig.body(1));
+    rig.hold[0].writeHead(200, { "X-Newest-Block": 1, "Age": 3 }).end(rig.body(1));
     await reaches(seen, 2);
     assert.deepEqual(seen.blocks(), [2]);
+    // The next event needs no request.
+    stream.write(rig.event(3, 3));
+    await reaches(seen, 3);
+    assert.equal(rig.hold.length, 1);
 });
+
+test("a status that comes during a request causes another one after it", async () => {
+    const rig = await script();
+    rig.hold = [];
+    const seen = record(rig.client);
+    const stream = await rig.stream();
+    await until(() => rig.hold.length, (count) => count === 1);
+    stream.write(":\nevent: status\ndata: {}\n\n:\n");
+    await new Promise((resolve) => setTimeout(resolve, 1200));
+    assert.equal(rig.hold.length, 1);
+    const respond = (response, age) => response.writeHead(200, { "X-Newest-Block": 1, "Age": age }).end(rig.body(1));
+    respond(rig.hold[0], 3);
+    await until(() => rig.hold.length, (count) => count === 2);
+    respond(rig.hold[1], 4);
+    await until(() => seen.suggestions.at(-1)?.age, (age) => age === 4);
+    assert.deepEqual(seen.suggestions.map(({ age }) => age), [3, 4]);
+});
+
+for (const [name, line] of [["comments", ":\n"], ["status events", "event: status\ndata: {}\n\n"], ["empty comments", ":\n\n"]]) {
+    test(`a flood of ${name} causes a request a second, and no memory grows`, async () => {
+        const rig = await script();
+        const seen = record(rig.client);
+        const stream = await rig.stream();
+        await reaches(seen, 1);
+        const begin = performance.now();
+        const before = process.memoryUsage().rss;
+        for (let round = 0; round < 50; round += 1) {
+            stream.write(line.repeat(2000));
+            await new Promise((resolve) => setTimeout(resolve, 25));
+        }
+        stream.write(rig.event(2, 2));
+        await reaches(seen, 2);
+        const seconds = (performance.now() - begin) / 1000;
+        assert.ok(rig.refreshes <= 2 + seconds, `${rig.refreshes} requests in ${seconds} s`);
+        const grown = (process.memoryUsage().rss - before) / 2 ** 20;
+        assert.ok(grown < 50, `${grown} MiB`);
+        assert.deepEqual(seen.errors, []);
+    });
+}
 
 test("a reconnect sends the last id and reports the current suggestion again", async () => {
     const rig = await script();
@@ -175,27 +245,144 @@ test("a reconnect sends the last id and reports the current suggestion again", a
     assert.deepEqual(seen.errors.map(({ code }) => code), ["network_error"]);
 });
 
-test("attempts after failures are further and further apart", async () => {
+test("attempts after failures are further and further apart", async (t) => {
+    const pauses = hurry(t);
     const rig = await script();
+    rig.retry = 1500;
     const seen = record(rig.client);
     await rig.stream();
     await reaches(seen, 1);
     rig.status = 503;
-    const times = [];
     rig.streams[0].end();
-    for (const count of [1, 2, 3, 4, 5, 6, 7]) {
-        await until(() => seen.errors.length, (found) => found >= count);
-        times.push(performance.now());
-    }
+    await until(() => seen.errors.length, (count) => count >= 8);
     assert.deepEqual([seen.errors[1].code, seen.errors[1].status], ["overloaded", 503]);
-    // 10 ms, then twice as long each time, less at most a quarter.
-    for (const [index, least] of [[4, 60], [5, 120], [6, 240]]) {
-        const pause = times[index] - times[index - 1];
-        assert.ok(pause >= least - 20, `${pause} ms before attempt ${index}`);
+    const reconnects = pauses.filter((delay) => delay !== 1000);
+    assert.equal(reconnects[0], 1500);
+    // Twice as long each time, less at most a quarter, and at most 30 s.
+    for (const [index, longest] of [3000, 6000, 12_000, 24_000, 30_000, 30_000].entries()) {
+        const delay = reconnects[index + 1];
+        assert.ok(delay < longest && delay >= 0.75 * longest, `${delay} ms before attempt ${index + 2}`);
     }
     rig.status = 200;
     rig.current.block = 9;
     await reaches(seen, 9);
+});
+
+test("no `retry` of a server makes the client reconnect within a second", async () => {
+    const retries = ["1", "0", "-5", "1e-9", "0x1", "NaN", `0.${"0".repeat(400)}`];
+    await Promise.all(retries.map(async (retry) => {
+        const rig = await script();
+        rig.retry = retry;
+        const seen = record(rig.client);
+        (await rig.stream()).end();
+        const begin = performance.now();
+        await until(() => rig.requests.length, (count) => count > 1);
+        const pause = performance.now() - begin;
+        assert.ok(pause >= 950, `${pause} ms after retry: ${retry}`);
+        seen.unsubscribe();
+    }));
+});
+
+test("a server that ends each stream at once is asked less and less often", async (t) => {
+    const pauses = hurry(t);
+    const rig = await script();
+    Object.assign(rig, { retry: 1, isShort: true });
+    const seen = record(rig.client);
+    await until(() => seen.errors.length, (count) => count > 7);
+    seen.unsubscribe();
+    const reconnects = pauses.filter((delay) => delay !== 1000);
+    assert.ok(Math.max(...reconnects) > 20_000, reconnects.join());
+    assert.ok(rig.refreshes <= rig.requests.length);
+});
+
+test("a stream that lasted is followed by a short pause again", async (t) => {
+    const { now } = Date;
+    t.after(() => Object.assign(Date, { now }));
+    const pauses = hurry(t);
+    const rig = await script();
+    rig.retry = 1500;
+    rig.status = 503;
+    const seen = record(rig.client);
+    await until(() => seen.errors.length, (count) => count > 4);
+    rig.status = 200;
+    const stream = await rig.stream();
+    Date.now = () => now() + 11_000;
+    pauses.length = 0;
+    stream.end();
+    await until(() => rig.streams.length, (count) => count > 1);
+    assert.ok(pauses.includes(1500), pauses.join());
+});
+
+test("an event whose id is no block and tag is an error, and no header", async (t) => {
+    hurry(t);
+    for (const id of ["", "7", "7-", "x-tag", "-7-tag", "7-\u00e9", `7-${"x".repeat(20_000)}`, "9".repeat(30) + "-tag"]) {
+        const rig = await script();
+        const seen = record(rig.client);
+        (await rig.stream()).write(`event: gas-suggestion\nid: ${id}\ndata: ${rig.body(1)}\n\n`);
+        const error = await until(() => seen.errors[0], Boolean);
+        assert.equal(error.code, "invalid_response", id);
+        await until(() => rig.requests.length, (count) => count > 1);
+        assert.equal(rig.requests[1]["last-event-id"], undefined);
+        seen.unsubscribe();
+    }
+});
+
+test("an event that is no suggestion is an error", async () => {
+    const rig = await script();
+    const seen = record(rig.client);
+    (await rig.stream()).write(rig.event(2, 2).replaceAll('"2"', '"0x2"'));
+    const error = await until(() => seen.errors[0], Boolean);
+    assert.equal(error.code, "invalid_response");
+    assert.ok(!seen.blocks().includes(2));
+});
+
+test("an exception of a callback is not a failure of the stream", async (t) => {
+    const listeners = process.listeners("uncaughtException");
+    process.removeAllListeners("uncaughtException");
+    const exceptions = [];
+    process.on("uncaughtException", (error) => exceptions.push(error.message));
+    t.after(() => {
+        process.removeAllListeners("uncaughtException");
+        for (const listener of listeners) process.on("uncaughtException", listener);
+    });
+    const rig = await script();
+    const errors = [];
+    const blocks = [];
+    const unsubscribe = rig.client.subscribe({
+        onSuggestion({ block }) {
+            blocks.push(block);
+            throw new Error(`mine at ${block}`);
+        },
+        onError(error) {
+            errors.push(error.code);
+            throw new Error("mine, too");
+        },
+    });
+    atEnd(unsubscribe);
+    const stream = await rig.stream();
+    await until(() => blocks.length, (count) => count === 1);
+    stream.write(rig.event(2, 2));
+    await until(() => exceptions.length, (count) => count === 2);
+    assert.deepEqual([blocks, errors, rig.requests.length], [[1, 2], [], 1]);
+    stream.end();
+    await until(() => rig.requests.length, (count) => count === 2);
+    await until(() => blocks.length, (count) => count > 2);
+    assert.deepEqual(errors, ["network_error"]);
+    unsubscribe();
+    await until(() => exceptions.length, (count) => count === blocks.length + 1);
+    assert.deepEqual(exceptions.slice(0, 3), ["mine at 1", "mine at 2", "mine, too"]);
+});
+
+test("a subscription that cannot work throws a TypeError at once", (t) => {
+    const gas = createGasClient({ url: "http://localhost:1", chain: 1 });
+    for (const callbacks of [undefined, {}, { onSuggestion: null }, () => {}, { onError() {} }]) {
+        assert.throws(() => gas.subscribe(callbacks), TypeError);
+    }
+    // As in React Native.
+    const { TextDecoder } = globalThis;
+    t.after(() => Object.assign(globalThis, { TextDecoder }));
+    delete globalThis.TextDecoder;
+    assert.throws(() => gas.subscribe({ onSuggestion() {} }), /^TypeError: this runtime has no streams/);
 });
 
 test("a body without end and without a line break is given up", async () => {
