@@ -41,7 +41,7 @@ pub use health::ReadinessState;
 
 use crate::config::{Chain, Config};
 use crate::http::app::{Audience, timeout_or_never};
-use crate::http::request_checks::AdminHosts;
+use crate::http::request_checks::{AdminHosts, CostlyRoutes};
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::Metrics;
 use crate::store::ChainStore;
@@ -72,6 +72,9 @@ fn heart_routes() -> OpenApiRouter<AppState> {
         .routes(routes!(openapi::get_document))
         .routes(routes!(route_table::list_routes))
 }
+
+/// Routes of the heart whose requests cost more than one unit of the rate limit.
+const COSTLY_ROUTES: [&str; 2] = ["/v1/{chain}/fee-history", "/v1/gas-suggestions/stream"];
 
 /// Liveness and readiness probes.
 fn probes() -> OpenApiRouter<ReadinessState> {
@@ -114,7 +117,11 @@ pub(crate) fn public(
         path => Router::new().nest(path, routes).merge(others.at_root).merge(probes),
     };
     let fast_path = SuggestionFastPath::new(base_path, store, config.cors.allows_any(), metrics);
-    let audience = Audience::Public(others.exposed_headers);
+    let mut costly_routes = CostlyRoutes::default();
+    for route in COSTLY_ROUTES.into_iter().chain(others.costly_routes) {
+        costly_routes.add(base_path, route);
+    }
+    let audience = Audience::Public(others.exposed_headers, costly_routes);
     App::new("public", routes, Some(Box::new(fast_path)), audience, config, memory, metrics)
 }
 

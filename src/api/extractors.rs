@@ -81,7 +81,8 @@ impl BlocksQuery {
                 )?
             }
         };
-        client.check_rate(count / BLOCKS_PER_REQUEST).map_err(Problem::rate_limited)?;
+        let cost = 1 + count / BLOCKS_PER_REQUEST;
+        client.charge_request(cost).map_err(Problem::rate_limited)?;
         Ok(count)
     }
 }

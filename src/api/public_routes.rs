@@ -49,6 +49,7 @@ pub(crate) struct PublicRoutes {
     pub(super) hints: Vec<Hint>,
     pub(super) market_members: MarketMembers,
     pub(super) exposed_headers: ExposedHeaders,
+    pub(super) costly_routes: Vec<&'static str>,
     /// Pages, relative to the dashboard.
     links: Vec<&'static str>,
 }
@@ -179,6 +180,11 @@ impl PublicRoutes {
     /// Lets web pages read this response header.
     pub(crate) fn expose_response_header(&mut self, name: HeaderName) {
         self.exposed_headers.add(name);
+    }
+
+    /// Says that the handler of this route charges for more than one request.
+    pub(crate) fn mark_costly(&mut self, route: &'static str) {
+        self.costly_routes.push(route);
     }
 
     /// Adds members to the fee market.

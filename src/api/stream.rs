@@ -267,7 +267,8 @@ pub(crate) async fn stream_all_suggestions(
     };
     let chains = streams.store.chains();
     let client = ClientHandle::from_request(&request);
-    client.check_rate(chains.len() / CHAINS_PER_REQUEST).map_err(Problem::rate_limited)?;
+    let cost = 1 + chains.len() / CHAINS_PER_REQUEST;
+    client.charge_request(cost).map_err(Problem::rate_limited)?;
     let events = stream::select_all(chains.iter().map(chain_events));
     streams.stream_response(&client, chains.len(), events)
 }

@@ -44,6 +44,7 @@ fn join(assembly: &mut Assembly) {
     let badge = OpenApiRouter::new().routes(routes!(badge_route::get_badge));
     let badge = badge.with_state(store.clone());
     assembly.routes.add(chart);
+    assembly.routes.mark_costly("/v1/{chain}/fee-history.svg");
     assembly.routes.add(badge);
 }
 

@@ -73,6 +73,8 @@ fn join(assembly: &mut Assembly) {
         return;
     }
     routes.add(route);
+    routes.mark_costly(PATH);
+    routes.mark_costly(PATH_WITH_SLASH);
     routes.add_tag(TAG, "Reads of chain state, forwarded to the chain's nodes.");
     routes.change_document(|document| {
         let components = document.components.get_or_insert_default();
@@ -137,11 +139,16 @@ async fn call_rpc(
     // One deadline for the whole batch, because the client waits for all of it.
     let caller = Caller { client: &client, deadline: reads.deadline() };
     let response = match RpcPayload::parse(&body) {
-        Err(error) => RpcResponseBuilder::from_error(None, &error),
-        Ok(RpcPayload::Single(member)) => execute_member(chain, member, caller).await,
+        Err(error) => {
+            client.charge_request(1).map_err(Problem::rate_limited)?;
+            RpcResponseBuilder::from_error(None, &error)
+        }
+        Ok(RpcPayload::Single(member)) => {
+            client.charge_request(1).map_err(Problem::rate_limited)?;
+            execute_member(chain, member, caller).await
+        }
         Ok(RpcPayload::Batch(members)) => {
-            // The first call is already paid for by the request.
-            client.check_rate(members.len().saturating_sub(1)).map_err(Problem::rate_limited)?;
+            client.charge_request(members.len()).map_err(Problem::rate_limited)?;
             if members.len() > max_batch {
                 let error = RpcError::batch_too_long(max_batch, members.len());
                 let rejected = reject_batch(&members, &error, reads.memory());

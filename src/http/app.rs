@@ -22,7 +22,7 @@ use super::client_limits::ConnectedPeer;
 use super::cors;
 use super::cors::ExposedHeaders;
 use super::problem::Problem;
-use super::request_checks::{AdminHosts, RequestChecks};
+use super::request_checks::{AdminHosts, CostlyRoutes, RequestChecks};
 use super::response_body;
 use super::response_body::BodyLimits;
 use super::vary;
@@ -67,7 +67,7 @@ pub(crate) trait FastPath: Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) enum Audience {
     /// All senders, with web pages of the configured origins.
-    Public(ExposedHeaders),
+    Public(ExposedHeaders, CostlyRoutes),
     /// Requests for these hosts.
     Admin(AdminHosts),
 }
@@ -92,16 +92,23 @@ impl App {
             .layer(RequestBodyTimeoutLayer::new(body_timeout));
         let base_path = &config.server.base_path;
         let rate_limited = metrics.requests_rate_limited_total.clone();
-        let (cors, admin_hosts) = match audience {
-            Audience::Public(headers) => (Some((config.cors.clone(), headers)), None),
-            Audience::Admin(hosts) => (None, Some(hosts)),
+        let (cors, costly_routes, admin_hosts) = match audience {
+            Audience::Public(headers, costly) => {
+                (Some((config.cors.clone(), headers)), costly, None)
+            }
+            Audience::Admin(hosts) => (None, CostlyRoutes::default(), Some(hosts)),
         };
         let cors_layer = cors.as_ref().map(|(config, headers)| cors::layer(config, headers));
         Self {
             layers: Arc::new(AppLayers {
                 access_log: AccessLog::new(listener, base_path, fast_path.is_some(), metrics),
                 cors,
-                request_checks: RequestChecks::new(base_path, admin_hosts, rate_limited),
+                request_checks: RequestChecks::new(
+                    base_path,
+                    costly_routes,
+                    admin_hosts,
+                    rate_limited,
+                ),
                 routes: routes.layer(layers),
             }),
             per_thread: Arc::new(PerThread { cors: cors_layer, fast_path }),

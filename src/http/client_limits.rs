@@ -6,20 +6,21 @@
 //! A connection holds its client, so a request is charged without a table look-up. Only a request through a trusted
 //! proxy looks up its client.
 
+mod rate_limit;
+
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderName, Request};
-use governor::clock::{Clock, DefaultClock};
-use governor::{DefaultDirectRateLimiter, InsufficientCapacity, Quota, RateLimiter};
 use ipnet::IpNet;
 use parking_lot::Mutex;
 
 use crate::config::Limits;
+use rate_limit::{Quota, RateLimit};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
@@ -52,16 +53,6 @@ struct Client {
     last_active: Mutex<Instant>,
 }
 
-#[derive(Debug)]
-struct RateLimit {
-    limiter: DefaultDirectRateLimiter,
-    burst: NonZeroU32,
-    /// Units that responses have cost and that are not paid yet, at most the burst.
-    debt: AtomicU32,
-}
-
-const ONE_REQUEST: NonZeroU32 = NonZeroU32::MIN;
-
 /// The peer of one connection. Dropping it decrements the client's connection count.
 #[derive(Debug)]
 pub(crate) struct ConnectedPeer {
@@ -88,6 +79,15 @@ pub(crate) enum LongRequestKind {
     Chart,
 }
 
+/// What is known of a request's cost before it is routed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RequestCost {
+    /// It costs one unit.
+    One,
+    /// Its handler calls [`ClientHandle::charge_request`].
+    Varies,
+}
+
 /// Permit of one long request. Dropping it releases the client's slot.
 #[derive(Debug)]
 pub(crate) struct ConcurrencyPermit(Option<Arc<Client>>, LongRequestKind);
@@ -105,8 +105,7 @@ impl ClientTable {
     pub(crate) fn new(limits: &Limits, trusted_proxies: &[IpNet]) -> Self {
         let per_second = NonZeroU32::new(limits.requests_per_second_per_client);
         let burst = NonZeroU32::new(limits.request_burst_per_client);
-        let quota =
-            per_second.zip(burst).map(|(rate, burst)| Quota::per_second(rate).allow_burst(burst));
+        let quota = per_second.zip(burst).map(|(rate, burst)| Quota::new(rate, burst));
         Self {
             limits: Arc::new(ClientLimits {
                 max_connections: limits.max_connections_per_client,
@@ -135,11 +134,7 @@ impl ClientTable {
 
     /// Removes clients without connections and long requests whose rate limit has refilled.
     pub(crate) fn remove_idle(&self, now: Instant) {
-        let refill_time = self
-            .limits
-            .quota
-            .map(|quota| quota.replenish_interval().saturating_mul(quota.burst_size().get()));
-        let refill_time = refill_time.unwrap_or_default();
+        let refill_time = self.limits.quota.map(Quota::refill_time).unwrap_or_default();
         self.limits.table.lock().retain(|_, client| {
             let idle_for = now.saturating_duration_since(*client.last_active.lock());
             let Client { connections, forwarded_requests, streams, reads, charts, .. } = &**client;
@@ -155,13 +150,9 @@ impl ClientTable {
         address: IpAddr,
     ) -> Arc<Client> {
         let client = table.entry(client_key(address)).or_insert_with(|| {
-            let rate_limiter = |quota: Quota| RateLimit {
-                limiter: RateLimiter::direct(quota),
-                burst: quota.burst_size(),
-                debt: AtomicU32::new(0),
-            };
-            let rate_limit = self.limits.quota.map(rate_limiter);
-            let last_active = Mutex::new(Instant::now());
+            let now = Instant::now();
+            let rate_limit = self.limits.quota.map(|quota| RateLimit::new(quota, now));
+            let last_active = Mutex::new(now);
             let [connections, forwarded_requests, streams, reads, charts] =
                 [const { AtomicUsize::new(0) }; 5];
             Arc::new(Client {
@@ -192,37 +183,14 @@ impl Client {
         }
     }
 
-    fn check_rate(&self, count: NonZeroU32) -> Result<(), Duration> {
-        let Some(rate_limit) = &self.rate_limit else { return Ok(()) };
-        rate_limit.pay_debt()?;
-        rate_limit.take(count)
-    }
-}
-
-impl RateLimit {
-    /// Takes `count` units, at most the burst.
-    fn take(&self, count: NonZeroU32) -> Result<(), Duration> {
-        match self.limiter.check_n(count.min(self.burst)) {
-            Ok(Err(refused)) => Err(refused.wait_time_from(DefaultClock::default().now())),
-            // The count is capped above, so the capacity is always sufficient.
-            Ok(Ok(())) | Err(InsufficientCapacity(_)) => Ok(()),
+    fn check_rate(&self, cost: RequestCost) -> Result<(), Duration> {
+        match (&self.rate_limit, cost) {
+            (None, _) => Ok(()),
+            (Some(rate_limit), RequestCost::One) => rate_limit.take_first(Instant::now()),
+            (Some(rate_limit), RequestCost::Varies) => {
+                rate_limit.take_first_of_many(Instant::now())
+            }
         }
-    }
-
-    fn pay_debt(&self) -> Result<(), Duration> {
-        // Most clients have none, and do not write to memory that threads share.
-        if self.debt.load(Ordering::Relaxed) == 0 {
-            return Ok(());
-        }
-        let debt = self.debt.swap(0, Ordering::Relaxed);
-        let Some(units) = NonZeroU32::new(debt) else { return Ok(()) };
-        self.take(units).inspect_err(|_| self.add_debt(debt))
-    }
-
-    fn add_debt(&self, units: u32) {
-        let added = |debt: u32| Some(debt.saturating_add(units).min(self.burst.get()));
-        // Cannot fail, because the function always returns a value.
-        let _ = self.debt.fetch_update(Ordering::Relaxed, Ordering::Relaxed, added);
     }
 }
 
@@ -238,12 +206,19 @@ impl ConnectedPeer {
     ///
     /// # Errors
     ///
-    /// Returns the time until the next request is allowed.
-    pub(crate) fn check_rate(&self, headers: &HeaderMap) -> Result<(), Duration> {
+    /// Returns the time after which the request is allowed.
+    pub(crate) fn check_rate(
+        &self,
+        headers: &HeaderMap,
+        cost: RequestCost,
+    ) -> Result<(), Duration> {
         match &self.client {
-            Some(client) => client.check_rate(ONE_REQUEST),
+            Some(client) => client.check_rate(cost),
             None if self.clients.limits.quota.is_none() => Ok(()),
-            None => self.client_for(headers).check_rate(1),
+            None => match self.client_for(headers).0 {
+                Some(client) => client.check_rate(cost),
+                None => Ok(()),
+            },
         }
     }
 
@@ -288,17 +263,22 @@ impl ClientHandle {
         Ok(ConcurrencyPermit(self.0.clone(), kind))
     }
 
-    /// Charges the client for `count` requests at once, at most its burst.
+    /// Charges the client for a request that costs as many units, one of which was charged before it was routed. A cost
+    /// above the burst is the burst.
     ///
     /// # Errors
     ///
-    /// Like [`ConnectedPeer::check_rate`]. Nothing is charged then.
-    pub(crate) fn check_rate(&self, count: usize) -> Result<(), Duration> {
-        let count = u32::try_from(count).unwrap_or(u32::MAX);
-        match (&self.0, NonZeroU32::new(count)) {
-            (Some(client), Some(count)) => client.check_rate(count),
-            _ => Ok(()),
+    /// Returns the time after which the same request is allowed. Only the first unit is charged then.
+    pub(crate) fn charge_request(&self, cost: usize) -> Result<(), Duration> {
+        let cost = u32::try_from(cost).unwrap_or(u32::MAX);
+        match self.rate_limit() {
+            Some(rate_limit) => rate_limit.take_rest(cost, Instant::now()),
+            None => Ok(()),
         }
+    }
+
+    fn rate_limit(&self) -> Option<&RateLimit> {
+        self.0.as_ref()?.rate_limit.as_ref()
     }
 }
 
@@ -310,10 +290,8 @@ impl ClientHandle {
     /// wait until that is paid, at most for the time in which the burst refills.
     pub(crate) fn charge_response(&self, bytes: usize) {
         let units = bytes.saturating_sub(1) / Self::BYTES_PER_UNIT;
-        if let Some(rate_limit) = self.0.as_ref().and_then(|client| client.rate_limit.as_ref())
-            && units > 0
-        {
-            rate_limit.add_debt(u32::try_from(units).unwrap_or(u32::MAX));
+        if let Some(rate_limit) = self.rate_limit().filter(|_| units > 0) {
+            rate_limit.add_debt(u32::try_from(units).unwrap_or(u32::MAX), Instant::now());
         }
     }
 }

@@ -6,7 +6,7 @@ use axum::http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, Version, header,
 };
 
-use super::client_limits::ConnectedPeer;
+use super::client_limits::{ConnectedPeer, RequestCost};
 use super::problem::{Problem, ProblemCode};
 use crate::config::Server;
 use crate::observe::metrics::Counter;
@@ -19,11 +19,20 @@ pub(crate) struct AdminHosts {
     names: Vec<String>,
 }
 
+/// Routes whose requests cost more than one unit of their client's rate limit, which the handler charges.
+#[derive(Debug, Default)]
+pub(crate) struct CostlyRoutes {
+    /// Parts of a path before and after the chain; `None`: the first part is the path.
+    paths: Vec<(String, Option<String>)>,
+}
+
 /// Checks of one listener.
 #[derive(Debug)]
 pub(crate) struct RequestChecks {
     /// Paths without a rate limit.
     exempt_paths: Vec<String>,
+    /// Routes whose handlers charge for more than one request.
+    costly_routes: CostlyRoutes,
     /// `None`: every host is accepted.
     hosts: Option<AdminHosts>,
     rate_limited: Counter,
@@ -37,12 +46,17 @@ impl RequestChecks {
     const MAX_HEADER_BYTES: usize = 16 * 1024;
 
     /// Creates the checks. `/livez` and `/readyz` have no rate limit, at the root and below `base_path`.
-    pub(crate) fn new(base_path: &str, hosts: Option<AdminHosts>, rate_limited: Counter) -> Self {
+    pub(crate) fn new(
+        base_path: &str,
+        costly_routes: CostlyRoutes,
+        hosts: Option<AdminHosts>,
+        rate_limited: Counter,
+    ) -> Self {
         let prefixes = ["", base_path];
         let exempt_paths = prefixes
             .iter()
             .flat_map(|prefix| Server::PROBE_PATHS.map(|path| format!("{prefix}{path}")));
-        Self { exempt_paths: exempt_paths.collect(), hosts, rate_limited }
+        Self { exempt_paths: exempt_paths.collect(), costly_routes, hosts, rate_limited }
     }
 
     /// Accepts a request that has exactly one valid host and at most the transfer coding `chunked`, is not CONNECT, has a
@@ -75,7 +89,9 @@ impl RequestChecks {
         if self.is_probe(uri) {
             return Ok(());
         }
-        if let Err(wait) = peer.check_rate(request.headers()) {
+        if let Err(wait) =
+            peer.check_rate(request.headers(), self.costly_routes.cost_of(uri.path()))
+        {
             self.rate_limited.increment();
             return Err(Problem::rate_limited(wait));
         }
@@ -94,6 +110,29 @@ impl RequestChecks {
     /// Returns true if the path is that of a probe.
     pub(crate) fn is_probe(&self, uri: &Uri) -> bool {
         self.exempt_paths.iter().any(|probe| probe == uri.path())
+    }
+}
+
+impl CostlyRoutes {
+    /// Adds a route below `base_path`. The chain is the only parameter that it may have.
+    pub(crate) fn add(&mut self, base_path: &str, route: &str) {
+        let path = match route.split_once("{chain}") {
+            Some((before, after)) => (format!("{base_path}{before}"), Some(after.to_owned())),
+            None => (format!("{base_path}{route}"), None),
+        };
+        self.paths.push(path);
+    }
+
+    fn cost_of(&self, path: &str) -> RequestCost {
+        let is_costly = self.paths.iter().any(|(before, after)| match after {
+            Some(after) => {
+                let chain = path.strip_prefix(before.as_str());
+                let chain = chain.and_then(|rest| rest.strip_suffix(after.as_str()));
+                chain.is_some_and(|chain| !chain.contains('/'))
+            }
+            None => path == before,
+        });
+        if is_costly { RequestCost::Varies } else { RequestCost::One }
     }
 }
 
@@ -181,6 +220,20 @@ fn is_host_byte(byte: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn costly_routes_are_found_by_their_path() {
+        let mut routes = CostlyRoutes::default();
+        for route in ["/rpc/{chain}", "/v1/{chain}/fee-history", "/v1/fee-markets"] {
+            routes.add("/base", route);
+        }
+        for path in ["/base/rpc/7", "/base/v1/a%20b/fee-history", "/base/v1/fee-markets"] {
+            assert_eq!(routes.cost_of(path), RequestCost::Varies, "{path}");
+        }
+        for path in ["/rpc/7", "/base/rpc/7/8", "/base/v1/fee-history", "/base/v1/fee-markets/"] {
+            assert_eq!(routes.cost_of(path), RequestCost::One, "{path}");
+        }
+    }
 
     #[test]
     fn the_admin_listener_accepts_its_addresses_and_names_as_hosts() {

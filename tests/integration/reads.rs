@@ -961,6 +961,20 @@ async fn each_call_of_a_batch_counts_against_the_rate_limit() {
     }
 }
 
+#[tokio::test]
+async fn batch_above_the_burst_is_served_from_a_full_burst() {
+    let node = MockNode::for_reads(Reply::Echo).await;
+    let more = "[limits]\nrequests_per_second_per_client = 1\nrequest_burst_per_client = 5\n";
+    let service = TestServer::with_server(more, &read_chain(&[&node], "")).await;
+    let batch = || batch((0..20).map(|id| balance(id, "latest")));
+    assert_eq!(post(&service, batch()).await.status, 200);
+    // The wait is that of the whole cost, although the request is refused for want of its first unit.
+    let refused = post(&service, batch()).await;
+    assert_eq!(refused.status, 429);
+    let wait: u64 = refused.header("retry-after").parse().unwrap();
+    assert!((4..=6).contains(&wait), "{wait}");
+}
+
 /// Starts the service as a process, without a rate limit and with a long write timeout.
 async fn start_process(name: &str, node: &MockNode, more: &str) -> Process {
     let text = format!(
