@@ -118,7 +118,7 @@ mod tests {
     fn an_unknown_section_is_compared_with_all() {
         let text = format!("{}[surprise]\n", chain_toml("a", 7, ""));
         let error = Config::from_toml(&text, &sections()).unwrap_err().to_string();
-        let expected = "surprise: unknown key; allowed: server, limits, cors, log, tracing, chains, compat, \
+        let expected = "surprise: unknown key; allowed: server, limits, upstream, cors, log, tracing, chains, compat, \
                         rpc, redis, delegation, verification, score, history";
         assert_eq!(error, expected);
     }

@@ -68,9 +68,9 @@ async fn a_silent_node_on_the_command_line_is_named_and_left_out() {
     let all = lines.await.unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
-    let expected =
-        "waiting for the chain id (eth_chainId) of the node of --rpc-url number 1, at most 15 s";
-    assert_eq!(all[0], expected);
+    // On a busy machine the other node is waited for too.
+    let expected = "waiting for the chain id (eth_chainId) of the node of --rpc-url number 1, ";
+    assert!(all[0].starts_with(expected), "{all:?}");
     let note = "cannot read the chain id from the node of --rpc-url number 1: no valid response within 3 s; \
                 the service runs without it";
     assert!(all.iter().any(|line| line.contains(note)), "{all:?}");
