@@ -82,15 +82,21 @@ pub fn price(
     let pricing_type = pricing_type(history, pricing);
     let newest_known_base_fee = history.newest_known_base_fee();
 
-    let (typical_base_fee, priority_fees) = match pricing.strategy {
-        Strategy::Network => (
-            average_base_fee,
-            network_priority_fees(window, columns.medium, average_reward, pricing)?,
-        ),
-        Strategy::Calibrated => (
-            average_base_fee.max(newest_known_base_fee),
-            calibrated_priority_fees(history.blocks(), columns, pricing)?,
-        ),
+    let calibrated = match pricing.strategy {
+        Strategy::Network => None,
+        Strategy::Calibrated => calibrated_priority_fees(history.blocks(), columns, pricing),
+    };
+    let (strategy, typical_base_fee, priority_fees) = match calibrated {
+        Some(fees) => (Strategy::Calibrated, average_base_fee.max(newest_known_base_fee), fees),
+        None => {
+            let columns = match pricing.strategy {
+                Strategy::Network => columns,
+                // Without rewards to calibrate with, the network's rule may still have those of its percentile.
+                Strategy::Calibrated => columns.of_network_rule(),
+            };
+            let fees = network_priority_fees(window, columns, pricing)?;
+            (Strategy::Network, average_base_fee, fees)
+        }
     };
     let base_fee_per_gas = match pricing_type {
         PricingType::Legacy => 0,
@@ -118,6 +124,7 @@ pub fn price(
     };
 
     Ok(Market {
+        strategy,
         low: tier(low, base_fee_per_gas)?,
         average_base_fee,
         average_reward,
@@ -174,35 +181,39 @@ struct PriorityFees {
 /// rule: it is the lowest reward of the window, in the column of the medium tip.
 fn network_priority_fees(
     window: &[Block],
-    medium_column: usize,
-    average: Option<AverageReward>,
+    columns: TierColumns,
     pricing: &Pricing,
 ) -> Result<PriorityFees, PricingError> {
+    let average = average_rewards(window, columns)?;
     let (medium, is_floor) = apply_floor(average.map(|reward| reward.medium), pricing)?;
-    let high = if pricing.percentiles().has_high() {
+    let high = if columns.high.is_some() {
         // A row whose second percentile is below its first is malformed. It must not push high below medium.
         average.and_then(|reward| reward.high).map_or(medium, |high| high.max(medium))
     } else {
         pricing.high_multiplier.apply(medium).ok_or(PricingError::Overflow)?
     };
-    let lowest = window.iter().filter_map(|block| block.reward(medium_column)).min();
+    let lowest = window.iter().filter_map(|block| block.reward(columns.medium)).min();
     let low = lowest.unwrap_or_default().max(pricing.priority_fee_floor).min(medium);
     Ok(PriorityFees { low, medium, high, is_floor_applied: is_floor })
 }
 
-/// The calibrated strategy: each tier has its own target. Without a usable reward all tips are the floor.
+/// The calibrated strategy: each tier has its own target. `None` without a usable reward.
 fn calibrated_priority_fees(
     blocks: &[Block],
     columns: TierColumns,
     pricing: &Pricing,
-) -> Result<PriorityFees, PricingError> {
+) -> Option<PriorityFees> {
     let Targets { medium, high } = pricing.targets;
+    let floor = pricing.priority_fee_floor;
     let tip = |target| calibrated::tip(blocks, columns, target);
-    let (medium, is_floor) = apply_floor(tip(medium)?, pricing)?;
-    let high = tip(high)?.map_or(medium, |high| high.max(medium));
-    let low = tip(Targets::LOW)?.unwrap_or_default();
-    let low = low.max(pricing.priority_fee_floor).min(medium);
-    Ok(PriorityFees { low, medium, high, is_floor_applied: is_floor })
+    let tip_of_medium = tip(medium)?;
+    let medium = tip_of_medium.max(floor);
+    Some(PriorityFees {
+        low: tip(Targets::LOW)?.max(floor).min(medium),
+        medium,
+        high: tip(high)?.max(medium),
+        is_floor_applied: tip_of_medium < floor,
+    })
 }
 
 /// Returns the tip, and whether it is the floor because the computed tip is lower or unknown.

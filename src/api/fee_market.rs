@@ -214,7 +214,7 @@ impl<'a> FeeMarketBody<'a> {
             base_fee_trend: market.base_fee_trend,
             suggestion: SuggestionBody::new(config.name(), &market.suggestion),
             covers_full_blocks: market.covers_full_blocks,
-            strategy: config.pricing.strategy,
+            strategy: market.strategy,
             currency: config.currency.as_deref(),
             expected_price_per_gas: ExpectedPrices {
                 low: Wei(market.low.price_at(market.newest_known_base_fee)),

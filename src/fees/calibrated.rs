@@ -4,24 +4,27 @@
 //! 2021), in integers, and a pure function of the newest [`BLOCKS`] blocks. So replicas and restarts agree.
 //! docs/pricing.md has the derivation and results on recorded blocks.
 
-use super::{Block, PricingError, TierColumns, average};
+use super::{Block, TierColumns};
 
 /// Number of newest blocks that the tip depends on.
-pub(super) const BLOCKS: usize = 200;
+pub(super) const BLOCKS: usize = 400;
 
 /// Number of newest asks that a quote is chosen from.
-const WINDOW: usize = 100;
+const WINDOW: usize = 200;
 
-/// Number of newest blocks whose high rewards, on average, limit the quote.
-const HIGH_AVERAGE_BLOCKS: usize = 20;
-
-/// Number of newest blocks whose highest high reward limits the quote, if it is above that average.
-const HIGH_PEAK_BLOCKS: usize = 3;
+/// Number of newest blocks whose highest high reward limits the quote.
+const LIMIT_BLOCKS: usize = 20;
 
 const MILLION: i64 = 1_000_000;
 
 /// How far one miss lowers the level, in millionths.
-const STEP: i64 = 50_000;
+const STEP: i64 = 10_000;
+
+/// Lowest level, in millionths.
+const MIN_LEVEL: i64 = -200_000;
+
+/// How far below 0 the level is for each raise of the quote, in millionths. A begun part of it counts.
+const RAISE_STEP: u64 = 50_000;
 
 /// Share of next blocks whose 10th percentile the tip should reach, in millionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -98,7 +101,7 @@ pub(super) fn tip(
     blocks: &[Block],
     columns: TierColumns,
     target: Target,
-) -> Result<Option<u128>, PricingError> {
+) -> Option<u128> {
     let unneeded = blocks.len().saturating_sub(BLOCKS);
     let has_transactions = |block: &&Block| block.gas_used_ratio != Some(0.0);
     let usable = blocks.iter().skip(unneeded).filter(has_transactions);
@@ -113,35 +116,35 @@ pub(super) fn tip(
 }
 
 /// Replays the quotes and their misses, and returns the last quote. The first [`WINDOW`] blocks are not compared.
-fn replay(prices: &[BlockPrices], missable: i64) -> Result<Option<u128>, PricingError> {
+fn replay(prices: &[BlockPrices], missable: i64) -> Option<u128> {
     let (first, compared) = prices.split_at(prices.len().min(WINDOW));
     if first.is_empty() {
-        return Ok(None);
+        return None;
     }
     let mut asks: Vec<u128> = first.iter().map(|block| block.ask).collect();
     asks.sort_unstable();
     let mut level = missable;
-    let mut quote = quote_after(first, &asks, level)?;
+    let mut quote = quote_after(first, &asks, level);
     // The first window is full, or there are no blocks after it.
     for (index, (block, leaving)) in compared.iter().zip(prices).enumerate() {
         level += STEP * missable / MILLION;
         if block.ask > quote {
             level -= STEP;
         }
-        level = level.clamp(-4 * STEP, 3 * missable);
+        level = level.clamp(MIN_LEVEL, 3 * missable);
         if let Ok(position) = asks.binary_search(&leaving.ask) {
             asks.remove(position);
         }
         let position = asks.partition_point(|ask| *ask < block.ask);
         asks.insert(position, block.ask);
         let known = prices.get(..=WINDOW + index).unwrap_or(prices);
-        quote = quote_after(known, &asks, level)?;
+        quote = quote_after(known, &asks, level);
     }
-    Ok(Some(quote))
+    Some(quote)
 }
 
 /// Returns the quote after the `known` blocks. `asks` are those of the newest [`WINDOW`] of them, ascending.
-fn quote_after(known: &[BlockPrices], asks: &[u128], level: i64) -> Result<u128, PricingError> {
+fn quote_after(known: &[BlockPrices], asks: &[u128], level: i64) -> u128 {
     let highest = asks.last().copied().unwrap_or_default();
     let size = i64::try_from(asks.len()).unwrap_or(i64::MAX);
     let rank = level.max(0) * (size + 1) / MILLION;
@@ -149,11 +152,9 @@ fn quote_after(known: &[BlockPrices], asks: &[u128], level: i64) -> Result<u128,
         let position = asks.len().saturating_sub(usize::try_from(rank).unwrap_or_default());
         asks.get(position).copied().unwrap_or_default()
     } else {
-        let raises = (-level).max(0).unsigned_abs().div_ceil(STEP.unsigned_abs());
+        let raises = (-level).max(0).unsigned_abs().div_ceil(RAISE_STEP);
         (0..raises).fold(highest, |quote, _| quote.saturating_add(quote / 8))
     };
-    let newest_highs = |count| known.iter().rev().take(count).map(|block| block.high);
-    let average_high = average(newest_highs(HIGH_AVERAGE_BLOCKS))?.unwrap_or_default();
-    let peak = newest_highs(HIGH_PEAK_BLOCKS).max().unwrap_or_default();
-    Ok(quote.min(average_high.max(peak)))
+    let newest_highs = known.iter().rev().take(LIMIT_BLOCKS).map(|block| block.high);
+    quote.min(newest_highs.max().unwrap_or_default())
 }

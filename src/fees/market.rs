@@ -3,10 +3,13 @@
 use super::PricingError;
 use super::chain_parameters::ChainParameters;
 use super::history::Block;
+use super::pricing::Strategy;
 
 /// Values computed from one fee history. Amounts are wei per gas.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Market {
+    /// Rule that the suggestion follows. Without rewards, that of the network replaces the calibrated strategy.
+    pub strategy: Strategy,
     /// Suggested fees.
     pub suggestion: Suggestion,
     /// Fees for a transaction that can wait: at most those of the medium tier.

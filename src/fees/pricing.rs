@@ -208,6 +208,13 @@ impl Pricing {
     }
 }
 
+impl TierColumns {
+    /// Returns those of the network's rule with one percentile, on the columns of the calibrated strategy.
+    pub(super) fn of_network_rule(self) -> Self {
+        Self { medium: self.high.unwrap_or(self.medium), high: None }
+    }
+}
+
 impl RewardPercentiles {
     /// Those of the calibrated strategy.
     const CALIBRATED: Self = Self { medium: FAIR_PERCENTILE, high: Some(60.0) };

@@ -250,16 +250,32 @@ fn calibrated_priority_fees_respect_the_floor() {
     let market = price_calibrated(cheap, Some(100), with_floors(0, 20));
     assert_eq!(amounts(&market.suggestion), (200, 20, 220, 20, 220));
     assert!(market.floors_applied.priority_fee);
+    assert_eq!(market.strategy, Strategy::Calibrated);
 
     let silent = vec![Block { base_fee: 100, gas_used_ratio: Some(0.9), rewards: None }; 20];
     let market = price_calibrated(silent.clone(), Some(100), with_floors(0, 20));
-    assert_eq!(amounts(&market.suggestion), (200, 20, 220, 20, 220));
+    // The network's rule: high is medium times its factor.
+    assert_eq!(amounts(&market.suggestion), (200, 20, 220, 24, 224));
+    assert_eq!(market.strategy, Strategy::Network);
     let rejected = price(&history(silent, None), &calibrated(without_floors()));
     assert_eq!(rejected, Err(PricingError::NoRewards));
     // A row whose second percentile is below its first is malformed.
     let malformed = vec![block_with_ratio(Some(0.9), 5, 1); 3];
     let market = price_calibrated(malformed, Some(100), without_floors());
     assert_eq!(market.suggestion.medium.max_priority_fee_per_gas, 5);
+}
+
+#[test]
+fn without_transactions_the_networks_rule_replaces_the_calibrated_one() {
+    let mut blocks = vec![block_with_ratio(Some(0.0), 3, 5); 30];
+    let market = price_calibrated(blocks.clone(), Some(100), without_floors());
+    assert_eq!(market.strategy, Strategy::Network);
+    assert_eq!(amounts(&market.suggestion), (200, 5, 205, 6, 206));
+    // One block with transactions is enough.
+    blocks.push(block_with_ratio(Some(0.5), 2, 4));
+    let market = price_calibrated(blocks, Some(100), without_floors());
+    assert_eq!(market.strategy, Strategy::Calibrated);
+    assert_eq!(amounts(&market.suggestion), (200, 2, 202, 2, 202));
 }
 
 #[test]
@@ -277,15 +293,22 @@ fn empty_blocks_do_not_change_a_calibrated_tip() {
 
 #[test]
 fn each_miss_raises_a_calibrated_tip() {
-    let mut blocks = vec![block_with_ratio(Some(0.5), 80, 1000); 150];
+    let mut blocks = vec![block_with_ratio(Some(0.5), 80, 1000); 250];
     let tip = |blocks: &[Block]| {
         let market = price_calibrated(blocks.to_vec(), Some(100), without_floors());
         market.suggestion.high.max_priority_fee_per_gas
     };
     assert_eq!(tip(&blocks), 80);
+    // One miss lowers the level from 1.5 % to 0.51 %: the highest of 200.
     blocks.push(block_with_ratio(Some(0.5), 160, 1000));
-    // One miss lowers the level from 3 % to -2 %: an eighth above the highest.
-    assert_eq!(tip(&blocks), 180);
+    assert_eq!(tip(&blocks), 160);
+    // The next one lowers it below 0: an eighth above the highest.
+    blocks.push(block_with_ratio(Some(0.5), 320, 1000));
+    assert_eq!(tip(&blocks), 360);
+    // The highest high of the newest 20 blocks limits the tip.
+    let low = block_with_ratio(Some(0.5), 330, 340);
+    blocks.extend([low; 20]);
+    assert_eq!(tip(&blocks), 340);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::mock_node::{MockNode, Reply};
 use crate::test_server::TestServer;
 
 /// Blocks that the tips depend on.
-const BLOCKS: usize = 200;
+const BLOCKS: usize = 400;
 
 fn recording() -> DemoRecording {
     DemoRecording::from_gzip(&fixtures::read("src/extras/demo/recordings/ethereum.json.gz"))
@@ -67,16 +67,16 @@ fn expected_tips() -> Vec<[String; 2]> {
 async fn a_replica_that_starts_later_suggests_the_same() {
     let recording = recording();
     let reply = |head: usize| blocks(&recording, head + 1, usize::MAX);
-    let node = MockNode::with_percentiles(7, json!([10, 60]), reply(30)).await;
+    let node = MockNode::with_percentiles(7, json!([10, 60]), reply(395)).await;
     let first = start_service(&node).await;
     let expected = expected_tips();
-    for (head, expected) in expected.iter().enumerate().take(230).skip(30) {
+    for (head, expected) in expected.iter().enumerate().take(415).skip(395) {
         node.set_reply(reply(head));
         let suggestion = suggestion_at(&first, &recording, head).await;
         assert_eq!(tips(&suggestion), *expected, "{head}");
     }
     let later = start_service(&node).await;
-    for (head, expected) in expected.iter().enumerate().take(250).skip(230) {
+    for (head, expected) in expected.iter().enumerate().take(430).skip(415) {
         node.set_reply(reply(head));
         let suggestion = suggestion_at(&first, &recording, head).await;
         assert_eq!(suggestion_at(&later, &recording, head).await, suggestion, "{head}");
@@ -86,7 +86,7 @@ async fn a_replica_that_starts_later_suggests_the_same() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_reorg_of_five_blocks_the_suggestion_is_that_of_a_fresh_start() {
-    const HEAD: usize = 300;
+    const HEAD: usize = 450;
     let recording = recording();
     let node =
         MockNode::with_percentiles(7, json!([10, 60]), blocks(&recording, HEAD + 1, usize::MAX));
@@ -106,21 +106,21 @@ async fn after_a_reorg_of_five_blocks_the_suggestion_is_that_of_a_fresh_start() 
 async fn one_large_request_is_sent_at_the_start_and_after_a_gap() {
     let recording = recording();
     let reply = |head: usize| blocks(&recording, head + 1, usize::MAX);
-    let node = MockNode::with_percentiles(7, json!([10, 60]), reply(300)).await;
+    let node = MockNode::with_percentiles(7, json!([10, 60]), reply(450)).await;
     let service = start_service(&node).await;
-    suggestion_at(&service, &recording, 300).await;
+    suggestion_at(&service, &recording, 450).await;
     // Averages are those of the window, not of all blocks that the tips depend on.
     let market = service.get("/v1/a/fee-market").await.json();
-    let oldest = recording.oldest_block + 281;
+    let oldest = recording.oldest_block + 431;
     let window = json!({ "oldest_block": oldest, "blocks": 20, "reward_percentiles": [10, 60] });
     assert_eq!(market["window"], window);
     node.wait_for_poll().await;
     assert_eq!(node.requested_blocks(BLOCKS), 1);
     // Thirty blocks later, the twenty of a usual poll do not adjoin the known ones. Nothing is published before the rest
     // is known.
-    node.set_reply(reply(330));
-    let suggestion = suggestion_at(&service, &recording, 330).await;
-    assert_eq!(tips(&suggestion), expected_tips()[330]);
+    node.set_reply(reply(480));
+    let suggestion = suggestion_at(&service, &recording, 480).await;
+    assert_eq!(tips(&suggestion), expected_tips()[480]);
     // Each poll that saw the jump sent one, until the jump was confirmed.
     let requested = node.requested_blocks(BLOCKS);
     assert!(requested >= 2, "{requested}");

@@ -13,7 +13,7 @@ import sys
 from fractions import Fraction
 
 HORIZON = 25
-WINDOW = 200
+WINDOW = 400
 
 with gzip.open(sys.argv[1]) as file:
     recording = json.load(file)
@@ -70,27 +70,26 @@ def network(high):
 def calibrated_tip(head, target):
     p10, p60 = rewards(10), rewards(60)
     alpha = Fraction(1) - Fraction(target)
-    gamma = Fraction(1, 20)
+    gamma = Fraction(1, 100)
     known = [(p10[block], max(p10[block], p60[block]))
              for block in range(head + 1 - WINDOW, head + 1) if ratios[block] > 0]
 
     def quote(level, seen):
-        asks = sorted((ask for ask, _ in seen[-100:]), reverse=True)
+        asks = sorted((ask for ask, _ in seen[-200:]), reverse=True)
         rank = math.floor(max(level, 0) * (len(asks) + 1))
         if rank >= 1:
             price = asks[rank - 1]
         else:
             price = asks[0]
-            for _ in range(math.ceil(max(-level, 0) / gamma)):
+            for _ in range(math.ceil(max(-level, 0) * 20)):
                 price += price // 8
-        highs = [top for _, top in seen]
-        return min(price, max(sum(highs[-20:]) // len(highs[-20:]), max(highs[-3:])))
+        return min(price, max(top for _, top in seen[-20:]))
 
     level = alpha
-    price = quote(level, known[:100])
-    for index in range(100, len(known)):
+    price = quote(level, known[:200])
+    for index in range(200, len(known)):
         missed = known[index][0] > price
-        level = min(max(level + gamma * alpha - (gamma if missed else 0), -4 * gamma), 3 * alpha)
+        level = min(max(level + gamma * alpha - (gamma if missed else 0), Fraction(-1, 5)), 3 * alpha)
         price = quote(level, known[:index + 1])
     return price
 

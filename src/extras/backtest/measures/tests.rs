@@ -217,9 +217,9 @@ fn short_recordings_are_replayed_with_a_note() {
         let recording = Recording { name: "r".into(), oldest_block: 1, percentiles, blocks };
         crate::extras::backtest::Report::new(&recording, &all, 10.0, None, || {}).unwrap().notes
     };
-    let note = "calibrated without floors, high: quotes from fewer than 200 blocks at first, because the recording is short.";
-    assert!(notes_for(224).iter().any(|found| found == note));
-    assert!(!notes_for(225).iter().any(|found| found.contains("short")));
+    let note = "calibrated without floors, high: quotes from fewer than 400 blocks at first, because the recording is short.";
+    assert!(notes_for(424).iter().any(|found| found == note));
+    assert!(!notes_for(425).iter().any(|found| found.contains("short")));
 }
 
 #[test]
@@ -227,7 +227,7 @@ fn next_base_fee_is_hidden_where_it_does_not_follow_from_the_head() {
     let all = estimators::all_estimators(&Pricing::default());
     let estimator = |name: &str| all.iter().find(|one| one.name == name).unwrap();
     // The base fee jumps to and fro, whatever the fullness of the blocks.
-    let blocks = (0..300).map(|n| block(if n % 3 == 0 { 400 } else { 100 }, Some([1, 2])));
+    let blocks = (0..500).map(|n| block(if n % 3 == 0 { 400 } else { 100 }, Some([1, 2])));
     let recording = Recording {
         name: "r".into(),
         oldest_block: 1,
