@@ -160,7 +160,10 @@ async function streams() {
 
 const READERS = {
     fetch: async () => (await import("/suggested-fees.js")).suggestedFees(),
-    viem: async () => (await import("/ronin.js")).ronin.fees.estimateFeesPerGas({ type: "eip1559" }),
+    viem: async () => {
+        const { fees } = (await import("/ronin.js")).ronin;
+        return fees.estimateFeesPerGas({ client: { chain: { id: 2020 } }, type: "eip1559" });
+    },
     ethers: async () => {
         const { provider } = await import("/provider.js");
         const { maxFeePerGas, maxPriorityFeePerGas } = await provider.getFeeData();

@@ -441,6 +441,7 @@ async fn sends_own_estimate(service: &str, why: &str) {
         assert_eq!(format!("[\"{tip}n\",\"{max_fee}n\"]"), estimate, "{file}");
         assert!(stderr.starts_with("no gas suggestion, "), "{file}: {stderr}");
         assert!(stderr.contains(why), "{file}: {stderr}");
+        assert_eq!(stderr.trim_end().lines().count(), 1, "{file}: {stderr}");
     }))
     .await;
 }
@@ -714,6 +715,7 @@ async fn readme_examples_of_the_package_work() {
         .iter()
         .map(|block| block.text.replace("'ethereum'", "'ronin'").replace("localhost:8545", "NODE"))
         .map(|text| text.replace("http://NODE", NODE).replace("('ronin', 1)", "('ronin', 2020)"))
+        .map(|text| text.replace("mainnet", "ronin"))
         .collect();
     let [client, viem, ethers] = &examples[..] else { panic!("{examples:#?}") };
     let response = market.service.get(SUGGESTION).await.json();

@@ -1,5 +1,5 @@
 import { FetchUrlFeeDataNetworkPlugin } from 'ethers'
-import { type FeeOptions, suggestionOrNull } from './fallback.js'
+import { type FeeOptions, tierOrNull } from './fallback.js'
 
 export type { FeeOptions }
 
@@ -8,12 +8,12 @@ export type { FeeOptions }
  * estimates from the node, with one warning in the console.
  */
 export function gasSuggestionPlugin(options: FeeOptions): FetchUrlFeeDataNetworkPlugin {
-  const { tier = 'medium' } = options
-  const suggestion = suggestionOrNull(options)
-  return new FetchUrlFeeDataNetworkPlugin(String(options.url), async (estimate) => {
-    const current = await suggestion()
-    if (!current) return estimate()
-    const { maxFeePerGas, maxPriorityFeePerGas, gasPrice } = current[tier]
+  const suggest = tierOrNull(options)
+  return new FetchUrlFeeDataNetworkPlugin(String(options.url), async (estimate, provider) => {
+    const network = await provider?.getNetwork()
+    const tier = await suggest(network?.chainId)
+    if (!tier) return estimate()
+    const { maxFeePerGas, maxPriorityFeePerGas, gasPrice } = tier
     if (gasPrice !== undefined) return { gasPrice }
     return { gasPrice: maxFeePerGas, maxFeePerGas, maxPriorityFeePerGas }
   })

@@ -7,10 +7,14 @@ import { fileURLToPath } from "node:url";
 
 import { JsonRpcProvider, Wallet } from "ethers";
 import { gasSuggestionPlugin } from "gas-suggestion/ethers";
-import { gasFees } from "gas-suggestion/viem";
-import { createPublicClient, createWalletClient, http } from "viem";
+import { useGasSuggestion } from "gas-suggestion/react";
+import { gasFees, userOperationFees } from "gas-suggestion/viem";
+import { createElement } from "react";
+import { renderToString } from "react-dom/server";
+import { createPublicClient, createWalletClient, custom, defineChain, http } from "viem";
+import { createBundlerClient, toSimple7702SmartAccount } from "viem/account-abstraction";
 import { privateKeyToAccount } from "viem/accounts";
-import { mainnet } from "viem/chains";
+import { base, mainnet } from "viem/chains";
 
 import {
     Service, binary, chainSection, folder, installed, nowhere, readmeBlock, serve, startAnvil, stopAll, until,
@@ -37,10 +41,10 @@ after(stopAll);
 
 // Writes the block of the README with these addresses as a module that exports `names`, and imports it.
 let count = 0;
-async function readme(heading, names, { url = service.url, node = anvil.url, chain = "ethereum" } = {}) {
+async function readme(heading, names, { url = service.url, node = anvil.url, network = "'ethereum', 1" } = {}) {
     const text = readmeBlock(heading, "js")
         .replaceAll("http://localhost:8080", url).replaceAll("http://localhost:8545", node)
-        .replaceAll("chain: 'ethereum'", `chain: '${chain}'`);
+        .replaceAll("'ethereum', 1", network);
     const file = new URL(`block-${(count += 1)}.mjs`, folderUrl);
     writeFileSync(file, `${text}\nexport { ${names} }\n`);
     return import(file);
@@ -97,6 +101,7 @@ async function ethersSend({ provider }) {
     return transaction.hash;
 }
 
+const WARNING = /^no gas suggestion, the node sets the fees: the service is unreachable: fetch failed: [ -~]*ECONNREFUSED[ -~]*$/;
 const LIBRARIES = [["viem and wagmi", "chain, transport", viemSend], ["ethers", "provider", ethersSend]];
 
 for (const [heading, names, send] of LIBRARIES) {
@@ -123,9 +128,8 @@ for (const [heading, names, send] of LIBRARIES) {
         });
         assert.deepEqual(await feesOf(hash), own);
         assert.equal(written.warnings.length, 1, String(written.warnings));
-        const [text, error] = written.warnings[0];
-        assert.equal(text, "no gas suggestion, the node sets the fees:");
-        assert.equal(error.code, "network_error");
+        assert.equal(written.warnings[0].length, 1);
+        assert.match(written.warnings[0][0], WARNING);
     });
 }
 
@@ -144,7 +148,7 @@ const ownEstimate = {
 };
 
 test("legacy chains get a gas price", async () => {
-    const options = { node: legacy.url, chain: "legacy" };
+    const options = { node: legacy.url, network: "'legacy', 2" };
     await upToDate(legacy, "legacy");
     const [price] = await suggested("legacy");
     const written = await captured(async () => {
@@ -157,13 +161,14 @@ test("legacy chains get a gas price", async () => {
 test("viem keeps fees that a transaction has", async () => {
     let block;
     await captured(async () => {
-        block = await readme("viem and wagmi", "chain, transport");
+        block = await readme("viem and wagmi", "chain, client");
     });
-    const { estimateFeesPerGas } = block.chain.fees;
+    const { client, chain } = block;
+    const { estimateFeesPerGas } = chain.fees;
     const [maxFeePerGas, maxPriorityFeePerGas] = await suggested();
-    assert.deepEqual(await estimateFeesPerGas({ type: "legacy" }), { gasPrice: maxFeePerGas });
+    assert.deepEqual(await estimateFeesPerGas({ client, type: "legacy" }), { gasPrice: maxFeePerGas });
     const own = { maxFeePerGas: 7n };
-    assert.deepEqual(await estimateFeesPerGas({ type: "eip1559", request: own }), { ...own, maxPriorityFeePerGas });
+    assert.deepEqual(await estimateFeesPerGas({ client, type: "eip1559", request: own }), { ...own, maxPriorityFeePerGas });
 });
 
 test("the tier can be chosen", async () => {
@@ -180,12 +185,240 @@ test("the tier can be chosen", async () => {
     }
 });
 
+// A service of two chains that records what it is asked for. The fees of chain N are N gwei.
+async function twoChains() {
+    const chains = { 1: 1, ethereum: 1, 8453: 8453, base: 8453 };
+    const rig = { paths: [], status: 200 };
+    const { url } = await serve((request, response) => {
+        const [, , name, route] = request.url.split("/");
+        rig.paths.push(`${name}/${route}`);
+        const id = chains[name];
+        if (!id) return response.writeHead(404).end('{"code":"unknown_chain","detail":"unknown\\nchain"}');
+        if (rig.status !== 200) return response.writeHead(rig.status).end("<html>\n<p>Away</p>\n</html>");
+        const price = `${id}000000000`;
+        const tier = { max_fee_per_gas: price, max_priority_fee_per_gas: price };
+        const suggestion = { chain_name: name, type: "eip-1559", base_fee_per_gas: price, medium: tier, high: tier };
+        const prices = { low: price, medium: price, high: price };
+        const market = { chain_id: id, suggestion, average_base_fee_per_gas: price, expected_price_per_gas: prices };
+        response.writeHead(200, { "X-Newest-Block": 1, "Age": 0 });
+        return response.end(JSON.stringify(route === "fee-market" ? market : suggestion));
+    });
+    return Object.assign(rig, { url });
+}
+
+// The functions of the package that return the fees for a chain id: `null`, or `NODE` from the node, if there are none.
+const NODE = { baseFeePerGas: "0x64", gasPrice: "0x6a" };
+const fromNode = { maxFeePerGas: 252n, maxPriorityFeePerGas: 12n };
+const nodeOf = (id) => ({
+    chain: { id },
+    request: async ({ method }) => {
+        if (method === "eth_getBlockByNumber") return NODE;
+        if (method === "eth_gasPrice") return NODE.gasPrice;
+        throw new Error(`the node has no ${method}`);
+    },
+});
+const PLUGINS = {
+    gasFees: (options) => {
+        const { estimateFeesPerGas } = gasFees(options);
+        return (id) => estimateFeesPerGas({ client: nodeOf(id), type: "eip1559" });
+    },
+    userOperationFees: (options) => {
+        const fees = userOperationFees(options);
+        return (id) => fees({ bundlerClient: { chain: { id }, client: nodeOf(id) } });
+    },
+    gasSuggestionPlugin: (options) => {
+        const { processFunc } = gasSuggestionPlugin(options);
+        return (id) => processFunc(async () => null, { getNetwork: async () => ({ chainId: BigInt(id) }) });
+    },
+};
+
+for (const [name, plugin] of Object.entries(PLUGINS)) {
+    const none = name === "userOperationFees" ? fromNode : null;
+    const price = async (fees, id) => (await fees(id))?.maxFeePerGas;
+
+    test(`${name}: the chain is that of the library`, async () => {
+        const rig = await twoChains();
+        const fees = plugin({ url: rig.url });
+        assert.deepEqual([await price(fees, 1), await price(fees, 8453)], [10n ** 9n, 8453n * 10n ** 9n]);
+        assert.deepEqual(rig.paths, ["1/gas-suggestion", "8453/gas-suggestion"]);
+    });
+
+    test(`${name}: the fees of another chain are refused`, async () => {
+        const rig = await twoChains();
+        for (const chain of [8453, 8453n, "8453", " 8453 ", "0x2105"]) {
+            const fees = plugin({ url: rig.url, chain });
+            await assert.rejects(fees(1), /^TypeError: these are the fees of chain 8453, not of chain 1$/);
+        }
+        assert.deepEqual(rig.paths, []);
+        for (const [chain, id, other] of [["base", 8453, 1], ["ethereum", 1, 8453]]) {
+            const fees = plugin({ url: rig.url, chain });
+            await assert.rejects(fees(other), TypeError);
+            await assert.rejects(fees(other), TypeError);
+            assert.equal(await price(fees, id), BigInt(id) * 10n ** 9n);
+        }
+        // The id of a key is requested once.
+        assert.equal(rig.paths.filter((path) => path === "base/fee-market").length, 1);
+    });
+
+    test(`${name}: a key whose id is not known yet has no fees`, async () => {
+        const rig = await twoChains();
+        rig.status = 503;
+        const fees = plugin({ url: rig.url, chain: "base" });
+        await captured(async () => assert.deepEqual(await fees(1), none));
+        rig.status = 200;
+        await assert.rejects(fees(1), TypeError);
+        assert.equal(await price(fees, 8453), 8453n * 10n ** 9n);
+    });
+
+    test(`${name}: an outage is one warning of one line for each chain`, async () => {
+        const rig = await twoChains();
+        const fees = plugin({ url: rig.url });
+        const { warnings } = await captured(async () => {
+            rig.status = 502;
+            for (const id of [1, 1, 8453, 8453, 5]) assert.deepEqual(await fees(id), none);
+            rig.status = 200;
+            for (const id of [1, 5]) await fees(id);
+            rig.status = 500;
+            for (const id of [1, 1]) await fees(id);
+        });
+        const because = (text) => [`no gas suggestion, the node sets the fees: ${text}`];
+        const [first, again] = [502, 500].map((status) => because(`${status}: <html> <p>Away</p> </html>`));
+        assert.deepEqual(warnings, [first, first, because("404 unknown_chain: unknown chain (chain: `5`)"), again]);
+    });
+
+    test(`${name}: options that cannot be right throw a TypeError at once`, () => {
+        const { url } = service;
+        const wrong = [
+            {}, { url: undefined }, { url: "localhost:8080" }, { url, chain: null }, { url, chain: "" }, { url, chain: mainnet },
+            { url, tier: "low" }, { url, tier: null }, { url, timeout: 0 }, { url, fetch: "fetch" },
+        ];
+        for (const options of wrong) assert.throws(() => plugin(options), TypeError, JSON.stringify(options.url));
+        assert.throws(() => plugin(), TypeError);
+    });
+}
+
+test("viem: the chain is that of the request, of the client, or of the node", async () => {
+    const rig = await twoChains();
+    const fees = gasFees({ url: rig.url });
+    const chain = defineChain({ ...base, fees });
+    const methods = [];
+    const transport = custom({
+        async request({ method, params }) {
+            methods.push(method);
+            if (method === "eth_chainId") return "0x2105";
+            if (method === "eth_getBlockByNumber") return { baseFeePerGas: "0x64", number: "0x1", transactions: [] };
+            throw new Error(`${method} ${params}`);
+        },
+    });
+    // A wallet that was made without a chain.
+    const wallet = createWalletClient({ account: privateKeyToAccount(KEY), transport });
+    const request = { chain, to: TO, value: 1n, nonce: 0, gas: 21_000n, type: "eip1559" };
+    const { maxFeePerGas } = await wallet.prepareTransactionRequest(request);
+    assert.equal(maxFeePerGas, 8453n * 10n ** 9n);
+    assert.deepEqual(rig.paths, ["8453/gas-suggestion"]);
+    methods.length = 0;
+    await fees.estimateFeesPerGas({ client: wallet, type: "eip1559" });
+    assert.deepEqual(methods, ["eth_chainId"]);
+    assert.equal(rig.paths.length, 2);
+    await assert.rejects(fees.estimateFeesPerGas({ type: "eip1559" }), /^TypeError: chain is required/);
+    assert.ok(await gasFees({ url: rig.url, chain: "base" }).estimateFeesPerGas({ type: "eip1559" }));
+});
+
+// A bundler that records user operations. The account's code and nonce are its own, so no entry point is needed.
+async function bundler() {
+    const operations = [];
+    const gas = { preVerificationGas: "0x1", verificationGasLimit: "0x1", callGasLimit: "0x1" };
+    const { url } = await serve(async (request, response) => {
+        let text = "";
+        for await (const chunk of request) text += chunk;
+        const { id, method, params } = JSON.parse(text);
+        if (method === "eth_sendUserOperation") operations.push(params[0]);
+        const results = { eth_sendUserOperation: `0x${"1".repeat(64)}`, eth_estimateUserOperationGas: gas, eth_chainId: "0x1" };
+        const result = results[method];
+        response.setHeader("content-type", "application/json");
+        response.end(JSON.stringify({ jsonrpc: "2.0", id, ...(result ? { result } : { error: { code: -32601, message: method } }) }));
+    });
+    const client = createPublicClient({ chain: mainnet, transport: http(anvil.url) });
+    const account = await toSimple7702SmartAccount({ client, owner: privateKeyToAccount(KEY), getNonce: async () => 0n });
+    const send = async (options, more, config = { client }) => {
+        const userOperation = { estimateFeesPerGas: userOperationFees(options) };
+        const { sendUserOperation } = createBundlerClient({ account, ...config, transport: http(url), userOperation });
+        const parameters = ["fees", "gas", "nonce", "signature"];
+        await sendUserOperation({ calls: [{ to: TO, value: 1n }], parameters, ...more });
+        const { maxFeePerGas, maxPriorityFeePerGas } = operations.at(-1);
+        return [BigInt(maxFeePerGas), BigInt(maxPriorityFeePerGas)];
+    };
+    return { client, account, send };
+}
+
+test("a user operation pays the suggestion", async () => {
+    await upToDate();
+    const expected = await suggested();
+    const { send } = await bundler();
+    assert.deepEqual(await send({ url: service.url }), expected);
+    assert.deepEqual(await send({ url: service.url }, { maxFeePerGas: 10n ** 12n }), [10n ** 12n, expected[1]]);
+    assert.deepEqual(await send({ url: service.url }, { maxPriorityFeePerGas: 7n }), [expected[0], 7n]);
+    await assert.rejects(send({ url: service.url, chain: "legacy" }), /these are the fees of chain 2, not of chain 1/);
+});
+
+test("without the service a user operation pays what viem estimates, with one warning", async () => {
+    const { client, account, send } = await bundler();
+    const plain = createBundlerClient({ account, client, transport: http("http://localhost:1") });
+    const own = await plain.prepareUserOperation({ calls: [{ to: TO, value: 1n }], parameters: ["fees"] });
+    // Without a client of its own, the account's is the node.
+    for (const config of [{ client }, { chain: mainnet }]) {
+        let fees;
+        const { warnings } = await captured(async () => {
+            fees = await send({ url: away }, {}, config);
+        });
+        assert.deepEqual(fees, [own.maxFeePerGas, own.maxPriorityFeePerGas]);
+        assert.equal(warnings.length, 1);
+        assert.match(warnings[0][0], WARNING);
+    }
+});
+
+test("a user operation pays what nodes without tips or without EIP-1559 allow", async () => {
+    const fees = userOperationFees({ url: away });
+    const cases = [
+        // The price is below the base fee.
+        [{ block: { baseFeePerGas: "0x64" }, gasPrice: "0x0" }, [240n, 0n]],
+        [{ block: {}, gasPrice: "0x7" }, [14n, 14n]],
+        [{ block: { baseFeePerGas: "0x64" }, tip: "0x5", gasPrice: "0x0" }, [250n, 10n]],
+    ];
+    for (const [{ block, tip, gasPrice }, expected] of cases) {
+        const results = { eth_getBlockByNumber: block, eth_maxPriorityFeePerGas: tip, eth_gasPrice: gasPrice };
+        const request = async ({ method }) => results[method] ?? Promise.reject(new Error(method));
+        await captured(async () => {
+            const { maxFeePerGas, maxPriorityFeePerGas } = await fees({ bundlerClient: { chain: { id: 1 }, request } });
+            assert.deepEqual([maxFeePerGas, maxPriorityFeePerGas], expected);
+        });
+    }
+});
+
+test("the hook throws a TypeError for options that cannot be right, when it is rendered", () => {
+    const render = (options) => {
+        const Price = () => String(useGasSuggestion(options).suggestion);
+        return renderToString(createElement(Price));
+    };
+    for (const options of [{ chain: 1 }, { url: "localhost:8080", chain: 1 }, { url: service.url }, { url: service.url, chain: NaN }]) {
+        assert.throws(() => render(options), TypeError, JSON.stringify(options));
+    }
+    // On a server the hook sends nothing, so a path of the page's own origin is right.
+    assert.equal(render({ url: "/gas", chain: 1 }), "undefined");
+    assert.equal(render({ url: new URL(service.url), chain: 1n }), "undefined");
+});
+
 test("the snippets of the client run as they are", async () => {
     await upToDate();
     const fees = await captured(() => readme("Fees", "gas"));
     assert.match(fees.logs[0][0], /^\d+(\.\d+)? gwei, \d+ s old$/);
     const without = await captured(() => readme("Errors", "gas", { url: away }));
     assert.equal(without.logs[0][0], "let the node decide");
+    const { bundler: documented } = await readme("User operations", "bundler");
+    const { account } = await bundler();
+    const operation = { account, calls: [{ to: TO, value: 1n }], parameters: ["fees"] };
+    const { maxFeePerGas, maxPriorityFeePerGas } = await documented.prepareUserOperation(operation);
+    assert.deepEqual([maxFeePerGas, maxPriorityFeePerGas], await suggested());
     const stream = await captured(async ({ logs }) => {
         const { unsubscribe } = await readme("Follow the chain", "unsubscribe");
         await until(() => logs.length, (length) => length > 0);

@@ -66,8 +66,11 @@ test("require returns the same functions", () => {
         "GasSuggestionError", "createGasClient", "estimateCost", "formatGwei",
     ]);
     assert.equal(require("gas-suggestion").formatGwei(1n), "0.000000001");
-    for (const [name, member] of [["viem", "gasFees"], ["ethers", "gasSuggestionPlugin"], ["react", "useGasSuggestion"]]) {
-        assert.equal(typeof require(`gas-suggestion/${name}`)[member], "function");
+    const functions = { viem: ["gasFees", "userOperationFees"], ethers: ["gasSuggestionPlugin"], react: ["useGasSuggestion"] };
+    for (const [name, members] of Object.entries(functions)) {
+        const module = require(`gas-suggestion/${name}`);
+        assert.deepEqual(Object.keys(module).sort(), members);
+        for (const member of members) assert.equal(typeof module[member], "function");
     }
 });
 

@@ -27,6 +27,9 @@ export async function core(): Promise<void> {
     onError: (error) => console.log(error.code === 'no_data', error.status),
   })
   stop()
+  createGasClient({ url: new URL(url), chain: 1n })
+  // @ts-expect-error the chain is required
+  createGasClient({ url })
   const withFallback = createGasClient({ url, chain: 1, fallback: (error) => (error.isTemporary ? null : 0n) })
   const either: Suggestion | bigint | null = await withFallback.suggestion()
   if (either === null || typeof either === 'bigint') throw new GasSuggestionError('timeout', 'none')
@@ -41,7 +44,8 @@ export async function core(): Promise<void> {
 }
 
 const network = new Network('ethereum', 1)
-network.attachPlugin(gasSuggestionPlugin({ url, chain: 'ethereum' }))
+network.attachPlugin(gasSuggestionPlugin({ url }))
+network.attachPlugin(gasSuggestionPlugin({ url, chain: network.chainId, tier: 'high' }))
 export const provider = new JsonRpcProvider('http://localhost:8545', network, { staticNetwork: network })
 
 export function Price(): string {

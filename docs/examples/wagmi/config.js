@@ -5,7 +5,7 @@ import { defineChain, http } from 'viem'
 import { mainnet } from 'viem/chains'
 import { createConfig, injected } from 'wagmi'
 
-export const chain = defineChain({ ...mainnet, fees: gasFees({ url: 'http://localhost:8080', chain: 'ethereum' }) })
+export const chain = defineChain({ ...mainnet, fees: gasFees({ url: 'http://localhost:8080' }) })
 
 export const config = createConfig({
   chains: [chain],
