@@ -10,7 +10,9 @@ cd "$(dirname "$0")/.."
 
 install_package() { # command, package
     command -v "$1" >/dev/null && return
-    [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || need "$1" "apt-get install $2"
+    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+        need "$1" "apt-get install $2"
+    fi
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$2" >/dev/null
 }
