@@ -15,7 +15,8 @@ fail() {
     exit 1
 }
 
-target=${1:-$(rustc --print host-tuple)}
+host=$(rustc --print host-tuple)
+target=${1:-$host}
 texts=$(mktemp -d)
 trap 'rm -r "$texts"' EXIT
 
@@ -38,8 +39,9 @@ add_text() { # what the text is of, file
     grep --quiet --line-regexp --fixed-strings "$1" "$texts/$hash.names" 2>/dev/null || echo "$1" >>"$texts/$hash.names"
 }
 
-# In `cargo metadata` only packages have a manifest_path.
-metadata=$(cargo metadata --locked --features jemalloc --filter-platform "$target" --format-version 1)
+# In `cargo metadata` only packages have a manifest_path. Procedural macros are built for this machine.
+metadata=$(cargo metadata --locked --features jemalloc --filter-platform "$target" --filter-platform "$host" \
+    --format-version 1)
 folders=$(grep -o '"manifest_path":"[^"]*/Cargo.toml"' <<<"$metadata" | cut -d '"' -f 4 | sed 's:/Cargo.toml$::')
 # `cargo tree` has the crates of this build.
 crates=$(cargo tree --locked --features jemalloc --target "$target" --edges normal --prefix none --no-dedupe \
