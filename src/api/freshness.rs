@@ -73,8 +73,9 @@ impl Freshness {
             format!("{fresh}, stale-while-revalidate={bridged}, stale-if-error={bridged}");
         headers.insert(header::CACHE_CONTROL, header_value(fresh));
         headers.insert(CDN_CACHE_CONTROL, header_value(for_shared_caches));
-        // nginx does not subtract `Age`, and takes this header, which it does not pass on, for the time from now.
-        headers.insert(X_ACCEL_EXPIRES, self.remaining.into());
+        // nginx does not subtract `Age`, and takes this header, which it does not pass on, for the time from now. Its clock
+        // has whole seconds, and it still serves a copy in the last of them.
+        headers.insert(X_ACCEL_EXPIRES, self.remaining.saturating_sub(1).into());
         self.write_data_headers(headers, doubts);
     }
 
@@ -241,9 +242,9 @@ mod tests {
             )
         };
         for (age, head_age, lifetime) in [
-            (0, 0, ("0", 12, "12")),
-            (7_400, 7_400, ("7", 11, "4")),
-            (7_400, 8_000, ("7", 11, "4")),
+            (0, 0, ("0", 12, "11")),
+            (7_400, 7_400, ("7", 11, "3")),
+            (7_400, 8_000, ("7", 11, "3")),
             // A block that is late was confirmed a moment ago.
             (200, 15_000, ("0", 0, "0")),
             (11_900, 11_900, ("11", 11, "0")),
@@ -299,7 +300,7 @@ mod tests {
             let mut headers = HeaderMap::new();
             write_list_headers(&mut headers, members.into_iter());
             let shared = "public, max-age=4, stale-while-revalidate=56, stale-if-error=56";
-            assert_eq!(lifetimes(&headers), ["9", "public, max-age=4", shared, "3"]);
+            assert_eq!(lifetimes(&headers), ["9", "public, max-age=4", shared, "2"]);
             assert_eq!(text(&headers, "last-modified"), BLOCK_DATE);
             assert_eq!(text(&headers, "x-stale"), "true");
             assert_eq!(text(&headers, "x-doubt"), "base_fee_leap,head_leap,disagreement");

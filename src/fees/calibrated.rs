@@ -97,11 +97,7 @@ struct BlockPrices {
 
 /// Returns the tip after the newest of `blocks`; `None` if none of them has both transactions and rewards. The columns
 /// are those of the 10th and the 60th percentile.
-pub(super) fn tip(
-    blocks: &[Block],
-    columns: TierColumns,
-    target: Target,
-) -> Option<u128> {
+pub(super) fn tip(blocks: &[Block], columns: TierColumns, target: Target) -> Option<u128> {
     let unneeded = blocks.len().saturating_sub(BLOCKS);
     let has_transactions = |block: &&Block| block.gas_used_ratio != Some(0.0);
     let usable = blocks.iter().skip(unneeded).filter(has_transactions);

@@ -2,6 +2,12 @@
 
 use axum::http::HeaderValue;
 
+/// Returns the strong tag of the gzip form of a body with the strong `tag`; `None` if that is weak or malformed.
+pub(super) fn gzip_tag(tag: &HeaderValue) -> Option<HeaderValue> {
+    let inner = tag.as_bytes().strip_prefix(b"\"")?.strip_suffix(b"\"")?;
+    HeaderValue::from_bytes(&[b"\"", inner, b"-gzip\""].concat()).ok()
+}
+
 /// Returns true if one of the values of `If-None-Match` contains `tag`, as a strong or a weak tag (RFC 9110, section
 /// 13.1.2). Malformed entries are ignored.
 pub(crate) fn matches_tag<'a>(

@@ -23,7 +23,7 @@ use futures_util::stream::{self, StreamExt};
 use tokio::sync::Semaphore;
 
 use super::chunked_body::{Charged, ChunkedBody};
-use super::conditional::matches_tag;
+use super::conditional::{gzip_tag, matches_tag};
 use super::problem::{PassThroughError, Problem};
 use crate::observe::memory_budget::{MemoryBudget, Reservation};
 
@@ -33,6 +33,10 @@ pub(crate) struct BodyLimits {
     memory: MemoryBudget,
     long_encoders: Arc<Semaphore>,
 }
+
+/// Response extension that marks a body of this service in compressed form.
+#[derive(Debug, Clone, Copy)]
+struct Compressed;
 
 /// A shorter body is not compressed.
 const MIN_COMPRESSED_BYTES: usize = 1024;
@@ -59,7 +63,7 @@ impl BodyLimits {
     }
 }
 
-/// Drops the body of the response if the client has it. Else compresses it if the client accepts that, charges it to the
+/// Drops the body of the response if the client has it, in either form: each has a tag of its own. Else compresses it if the client accepts that, charges it to the
 /// memory budget unless it is charged already, and splits it into small frames. Responds 503 if the budget is exhausted.
 pub(crate) async fn limit_body(
     State(limits): State<BodyLimits>,
@@ -70,6 +74,9 @@ pub(crate) async fn limit_body(
     let conditions = conditions(&request);
     let (mut parts, body) = next.run(request).await.into_parts();
     let is_not_modified = is_not_modified(&parts, &conditions);
+    if parts.extensions.get::<Compressed>().is_some() {
+        mark_tag(&mut parts.headers);
+    }
     let length = body.size_hint().exact().and_then(|length| usize::try_from(length).ok());
     let Some(length) = length.filter(|length| *length > MIN_COMPRESSED_BYTES) else {
         if is_not_modified {
@@ -83,10 +90,13 @@ pub(crate) async fn limit_body(
     if is_compressible && !varies_by_encoding(&parts.headers) {
         parts.headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
     }
+    let should_compress = is_compressible && accepts_gzip;
     if is_not_modified {
+        if should_compress {
+            mark_tag(&mut parts.headers);
+        }
         return not_modified(parts);
     }
-    let should_compress = is_compressible && accepts_gzip;
     if !should_compress && (is_charged || length <= Reservation::FREE_BYTES) {
         return Response::from_parts(parts, body);
     }
@@ -101,6 +111,7 @@ pub(crate) async fn limit_body(
     if should_compress && let Some(bytes) = limits.compress(chunks.clone(), length).await {
         parts.headers.remove(header::CONTENT_LENGTH);
         parts.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        mark_tag(&mut parts.headers);
         drop(chunks);
         return match limits.memory.try_hold(bytes) {
             Ok(bytes) => Response::from_parts(parts, ChunkedBody::from(bytes).into()),
@@ -129,7 +140,18 @@ fn conditions(request: &Request) -> Vec<HeaderValue> {
 fn is_not_modified(parts: &Parts, conditions: &[HeaderValue]) -> bool {
     parts.status == StatusCode::OK
         && parts.extensions.get::<PassThroughError>().is_none()
-        && parts.headers.get(header::ETAG).is_some_and(|tag| matches_tag(tag, conditions.iter()))
+        && parts.headers.get(header::ETAG).is_some_and(|tag| {
+            let of_gzip = || gzip_tag(tag).is_some_and(|tag| matches_tag(&tag, conditions.iter()));
+            !conditions.is_empty() && (matches_tag(tag, conditions.iter()) || of_gzip())
+        })
+}
+
+/// Changes the entity tag, if there is one, to that of the compressed form: its bytes are others (RFC 9110, section
+/// 8.8.3.3).
+fn mark_tag(headers: &mut HeaderMap) {
+    if let Some(tag) = headers.get(header::ETAG).and_then(gzip_tag) {
+        headers.insert(header::ETAG, tag);
+    }
 }
 
 /// Returns the response without its body and what describes that.
@@ -174,6 +196,7 @@ impl StaticBody {
         headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
         if is_compressed {
             headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            response.extensions_mut().insert(Compressed);
         }
         response
     }
@@ -249,6 +272,40 @@ mod tests {
             let mut decompressed = String::new();
             GzDecoder::new(&*compressed.concat()).read_to_string(&mut decompressed).unwrap();
             assert_eq!(decompressed, text);
+        }
+    }
+
+    #[tokio::test]
+    async fn each_form_of_a_body_has_a_tag_of_its_own() {
+        let body = Bytes::from("x".repeat(2 * MIN_COMPRESSED_BYTES));
+        let fixed = StaticBody::new(body.clone());
+        let tagged = |mut response: Response| {
+            response.headers_mut().insert(header::ETAG, HeaderValue::from_static("\"a\""));
+            response
+        };
+        let stored = move |headers: HeaderMap| async move { tagged(fixed.response(&headers)) };
+        let built = move || async move { tagged(body.into_response()) };
+        let limits = BodyLimits::new(&MemoryBudget::new(1024 * 1024));
+        let layer = axum::middleware::from_fn_with_state(limits, limit_body);
+        let app =
+            Router::new().route("/stored", get(stored)).route("/built", get(built)).layer(layer);
+        for path in ["/stored", "/built"] {
+            for (encoding, condition, expected) in [
+                ("identity", "", (200, "\"a\"")),
+                ("gzip", "", (200, "\"a-gzip\"")),
+                ("identity", "\"a\"", (304, "\"a\"")),
+                ("gzip", "\"b\", W/\"a-gzip\"", (304, "\"a-gzip\"")),
+                ("gzip", "\"a\"", (304, "\"a-gzip\"")),
+                ("gzip", "\"a-gzip-gzip\"", (200, "\"a-gzip\"")),
+            ] {
+                let request = Request::get(path)
+                    .header("accept-encoding", encoding)
+                    .header("if-none-match", condition);
+                let request = request.body(Body::empty()).unwrap();
+                let response = app.clone().oneshot(request).await.unwrap();
+                let tag = response.headers()[header::ETAG].to_str().unwrap();
+                assert_eq!((response.status().as_u16(), tag), expected, "{path} {encoding}");
+            }
         }
     }
 

@@ -158,9 +158,9 @@ fn every_estimator_is_scored_at_the_same_heads() {
     assert_eq!(heads_for(0).unwrap_err(), RecordingTooShort { found: 0, needed: 75 });
     assert_eq!(heads_for(74).unwrap_err(), RecordingTooShort { found: 74, needed: 75 });
     assert_eq!(heads_for(75).unwrap(), (49..=49, true));
-    assert_eq!(heads_for(224).unwrap(), (49..=198, true));
-    assert_eq!(heads_for(225).unwrap(), (199..=199, false));
-    assert_eq!(heads_for(250).unwrap(), (199..=224, false));
+    assert_eq!(heads_for(424).unwrap(), (49..=398, true));
+    assert_eq!(heads_for(425).unwrap(), (399..=399, false));
+    assert_eq!(heads_for(450).unwrap(), (399..=424, false));
 }
 
 #[test]
