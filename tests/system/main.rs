@@ -24,6 +24,7 @@ mod delegation_service;
 mod deployment;
 mod docs;
 mod drop_in;
+mod execution_apis;
 mod fault_proxy;
 mod faults;
 #[expect(dead_code, reason = "tests/integration uses the rest")]
