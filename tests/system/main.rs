@@ -81,4 +81,5 @@ mod verification_clients;
 mod verifier;
 mod verify_form;
 mod wall_clock;
+mod wallet_sdk;
 mod web3_clients;
