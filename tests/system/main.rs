@@ -13,6 +13,7 @@ mod anvil;
 mod backtest;
 mod balancer;
 mod browser_cache;
+mod bundler;
 mod client_package;
 mod conformance;
 mod dashboard;
