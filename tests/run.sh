@@ -71,7 +71,7 @@ if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv
 fi
-folders=(tests/node tests/node/hardhat-2 clients/js)
+folders=(tests/node tests/node/bundler tests/node/hardhat-2 clients/js)
 [ -n "${HARDHAT_3:-}" ] || folders+=(tests/node/hardhat-3)
 printf '\n== packages of %s, and tests/python/requirements.txt (%d s)\n' "${folders[*]}" "$SECONDS"
 # Stops those that still run when a check fails.
