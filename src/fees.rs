@@ -92,7 +92,7 @@ pub fn price(
             let columns = match pricing.strategy {
                 Strategy::Network => columns,
                 // Without rewards to calibrate with, the network's rule may still have those of its percentile.
-                Strategy::Calibrated => columns.of_network_rule(),
+                Strategy::Calibrated => columns.for_network_rule(),
             };
             let fees = network_priority_fees(window, columns, pricing)?;
             (Strategy::Network, average_base_fee, fees)

@@ -210,7 +210,7 @@ impl Pricing {
 
 impl TierColumns {
     /// Returns those of the network's rule with one percentile, on the columns of the calibrated strategy.
-    pub(super) fn of_network_rule(self) -> Self {
+    pub(super) fn for_network_rule(self) -> Self {
         Self { medium: self.high.unwrap_or(self.medium), high: None }
     }
 }

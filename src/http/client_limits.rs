@@ -79,7 +79,7 @@ pub(crate) enum LongRequestKind {
     Chart,
 }
 
-/// What is known of a request's cost before it is routed.
+/// Cost of a request, as far as it is known before routing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RequestCost {
     /// It costs one unit.

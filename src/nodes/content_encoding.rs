@@ -32,21 +32,25 @@ impl ContentEncoding {
         }
     }
 
-    /// Returns the decoded body, of which no more than the limit is decoded.
+    /// Returns the decoded body, of which no more than the limit is decoded, without a byte order mark. Some gateways write
+    /// one before JSON, which must not have it (RFC 8259, section 8.1).
     ///
     /// # Errors
     ///
     /// Fails if the body is too large or is not what its encoding says.
     pub(super) fn decode(self, body: Bytes, limit: BodyLimit<'_>) -> Result<Bytes, Error> {
-        match self {
-            Self::Identity | Self::Unknown => Ok(body),
-            Self::Gzip => read_all(MultiGzDecoder::new(&*body), limit),
+        const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+        let body = match self {
+            Self::Identity | Self::Unknown => body,
+            Self::Gzip => read_all(MultiGzDecoder::new(&*body), limit)?,
             // The name means the format of zlib, but some servers send the bare one.
             Self::Deflate => match read_all(ZlibDecoder::new(&*body), limit) {
-                Err(Error::UnexpectedEncoding) => read_all(DeflateDecoder::new(&*body), limit),
-                outcome => outcome,
+                Err(Error::UnexpectedEncoding) => read_all(DeflateDecoder::new(&*body), limit)?,
+                outcome => outcome?,
             },
-        }
+        };
+        let has_mark = body.starts_with(BYTE_ORDER_MARK);
+        Ok(if has_mark { body.slice(BYTE_ORDER_MARK.len()..) } else { body })
     }
 }
 
@@ -125,6 +129,8 @@ mod tests {
         assert_eq!(decode("gzip", &twice), Ok(b"{}".to_vec()));
         for name in ["", "identity", "utf-8", "br"] {
             assert_eq!(decode(name, b"{}"), Ok(b"{}".to_vec()), "{name}");
+            assert_eq!(decode(name, b"\xef\xbb\xbf{}"), Ok(b"{}".to_vec()), "{name}");
         }
+        assert_eq!(decode("gzip", &compressed("gzip", b"\xef\xbb\xbf{}")), Ok(b"{}".to_vec()));
     }
 }

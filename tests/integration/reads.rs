@@ -968,7 +968,7 @@ async fn batch_above_the_burst_is_served_from_a_full_burst() {
     let service = TestServer::with_server(more, &read_chain(&[&node], "")).await;
     let batch = || batch((0..20).map(|id| balance(id, "latest")));
     assert_eq!(post(&service, batch()).await.status, 200);
-    // The wait is that of the whole cost, although the request is refused for want of its first unit.
+    // The wait covers the whole cost, although not even one unit is left.
     let refused = post(&service, batch()).await;
     assert_eq!(refused.status, 429);
     let wait: u64 = refused.header("retry-after").parse().unwrap();

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_request_costs_a_unit_and_a_client_that_does_not_wait_is_not_let_in() {
+    fn a_client_that_does_not_wait_is_refused_again() {
         let (bucket, now) = bucket(10);
         assert_eq!(request(&bucket, 8, now), Ok(()));
         assert_eq!(request(&bucket, 8, now), Err(7 * SECOND));
