@@ -1,5 +1,6 @@
 //! One RPC node of one chain: its state, and calls to it.
 
+use std::net::IpAddr;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
@@ -294,22 +295,28 @@ impl UpstreamNode {
         }
     }
 
-    /// Returns the availability of the node for a read, from what polls and reads learnt. A return of `Healthy` may
-    /// claim the probe of a node whose circuit was open.
-    pub(crate) fn try_admit_read(&self, now: Instant) -> Result<Availability, ReadError> {
+    /// Returns the availability of the node for a read of `client`, from what polls and reads learnt. A return of
+    /// `Healthy` may claim the probe of a node whose circuit was open.
+    pub(crate) fn try_admit_read(
+        &self,
+        client: Option<IpAddr>,
+        now: Instant,
+    ) -> Result<Availability, ReadError> {
         let polls = self.state().breaker;
         let mut reads = self.read_health.lock();
         let of_polls = match polls.exclusion(now) {
-            Some(Exclusion::RateLimited) => return Err(ReadError::RateLimited),
+            Some(Exclusion::RateLimited) => {
+                return Err(ReadError::RateLimited(polls.excluded_for(now)));
+            }
             Some(Exclusion::WrongChain) => Availability::Excluded,
             // Only the polled method is missing.
             Some(Exclusion::Unsupported) => Availability::Healthy,
             None => polls.availability(now),
         };
-        if reads.is_rate_limited(now) {
-            return Err(ReadError::RateLimited);
+        if let Some(wait) = reads.rate_limited_for(now) {
+            return Err(ReadError::RateLimited(wait));
         }
-        reads.budget.check(now).map_err(ReadError::BudgetExhausted)?;
+        reads.budget.check(client, now).map_err(ReadError::BudgetExhausted)?;
         match of_polls.max(reads.try_admit(now)) {
             Availability::Excluded => Err(ReadError::Unavailable),
             availability => Ok(availability),
@@ -333,7 +340,7 @@ impl UpstreamNode {
         memory: &MemoryBudget,
     ) -> Result<NodeResponse, Error> {
         self.check_chain_for_reads().await?;
-        self.take_from_budget()?;
+        self.take_from_budget(None)?;
         let outcome = self.client.forward_read(&self.node, call, memory).await;
         let mut reads = self.read_health.lock();
         match &outcome {
@@ -361,7 +368,7 @@ impl UpstreamNode {
         if self.read_health.lock().has_failed_check_since(waiting_since) {
             return Err(Error::ChainUnverified);
         }
-        self.take_from_budget()?;
+        self.take_from_budget(call.client)?;
         let outcome = match self.client.fetch_chain_id(&self.node).await {
             Ok(chain_id) => self.verify_chain_id(&chain_id),
             Err(error) => Err(error),
@@ -378,8 +385,9 @@ impl UpstreamNode {
         })
     }
 
-    fn take_from_budget(&self) -> Result<(), Error> {
-        self.read_health.lock().budget.try_take(Instant::now()).map_err(Error::BudgetExhausted)
+    fn take_from_budget(&self, client: Option<IpAddr>) -> Result<(), Error> {
+        let mut reads = self.read_health.lock();
+        reads.budget.try_take(client, Instant::now()).map_err(Error::BudgetExhausted)
     }
 
     /// Returns true if a poll or a read verified the node's chain lately and since the last failure.
