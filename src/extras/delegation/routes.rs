@@ -262,6 +262,13 @@ impl From<LookupError> for Problem {
                 )
                 .with_retry_after(wait);
             }
+            LookupError::ShareExhausted(wait) => {
+                return Self::new(
+                    ProblemCode::RateLimited,
+                    "this client's share of the delegation API's rate limit is reached; retry later",
+                )
+                .with_retry_after(wait);
+            }
             LookupError::Api(error) => return error.problem("delegation API"),
             // A look-up returns it as a response.
             LookupError::ErrorResponse(_) => {
