@@ -336,6 +336,12 @@ fn delegations_json(delegations: &[Delegation]) -> serde_json::Result<Box<RawVal
     to_raw_value(&delegations.iter().map(wire::DelegationBody::from).collect::<Vec<_>>())
 }
 
+impl From<ReadRejection> for LookupError {
+    fn from(rejection: ReadRejection) -> Self {
+        Self::Chain(rejection)
+    }
+}
+
 impl From<InvalidReturnData> for LookupError {
     fn from(error: InvalidReturnData) -> Self {
         match error {
