@@ -74,7 +74,13 @@ fn heart_routes() -> OpenApiRouter<AppState> {
 }
 
 /// Routes of the heart whose requests cost more than one unit of the rate limit.
-const COSTLY_ROUTES: [&str; 2] = ["/v1/{chain}/fee-history", "/v1/gas-suggestions/stream"];
+const COSTLY_ROUTES: [&str; 5] = [
+    "/v1/chains",
+    "/v1/fee-markets",
+    "/v1/gas-suggestions",
+    "/v1/gas-suggestions/stream",
+    "/v1/{chain}/fee-history",
+];
 
 /// Liveness and readiness probes.
 fn probes() -> OpenApiRouter<ReadinessState> {

@@ -42,6 +42,7 @@ pub use fee_history::{FeeHistoryRequest, MalformedFeeHistory};
 pub use new_heads::NewHeadsSubscription;
 use pooled_client::PooledClient;
 pub(crate) use quantity::{QuantityError, parse as parse_quantity};
+pub use read_budget::Exhausted;
 pub use reads::{Call, ReadError};
 pub use reply::{HttpStatus, NodeResponse, parse_reply};
 pub(crate) use stateless_node_client::StatelessNodeClient;
@@ -286,9 +287,9 @@ pub enum Error {
     /// The node limits the rate. Holds the time to wait, if the node states it.
     #[error("the node is rate limiting")]
     RateLimited(Option<Duration>),
-    /// The reads of clients have used up their budget of this node. Holds the time to wait. No call was sent.
+    /// The reads of clients, or of this one, have used up their budget of this node. No call was sent.
     #[error("the read budget of the node is exhausted")]
-    BudgetExhausted(Duration),
+    BudgetExhausted(Exhausted),
     /// The node does not have the method.
     #[error("the node does not support the method")]
     Unsupported,

@@ -6,6 +6,7 @@
 mod active_poll;
 mod agreement;
 pub(crate) mod chain_parameters;
+mod comparisons;
 mod doubts;
 pub(crate) mod freshness_log;
 pub(crate) mod gauges;
@@ -24,11 +25,13 @@ use crate::config;
 use crate::fees::head_tracker::{HeadTracker, REMOTE, Report};
 use crate::fees::plausibility::{self, Continuity};
 use crate::fees::{self, ChainParameters, FeeHistory, HeadReading, HeaderParameters, Pricing};
-use crate::nodes::{ChainUpstreams, FeeHistoryRequest, UpstreamNode};
+use crate::nodes::circuit_breaker::Availability;
+use crate::nodes::{ChainUpstreams, Error, FeeHistoryRequest, UpstreamNode};
 use crate::observe::metrics::Metrics;
 use crate::observe::traces::Span;
 use crate::store::{Accepted, Publisher};
 use active_poll::{ActivePoll, Finished, UpstreamCall, is_unsynced_genesis};
+use comparisons::{Comparisons, Pair};
 use doubts::DoubtLog;
 use reporter::PollReporter;
 use schedule::PollSchedule;
@@ -54,6 +57,9 @@ pub struct Poller {
     in_use: Option<usize>,
     /// Reads of headers that are due. A poll does not wait for them, and they end with the poller.
     head_reads: JoinSet<()>,
+    comparisons: Comparisons,
+    /// The comparison in progress. A poll does not wait for it. `None`: there was nothing to compare.
+    comparison: JoinSet<(Pair, Option<bool>)>,
     /// Fee history that was published last; later replies are compared with it.
     last_history: Option<FeeHistory>,
     /// False while an own upstream contradicts the other replicas.
@@ -94,6 +100,8 @@ impl Poller {
             doubts: DoubtLog::default(),
             in_use: None,
             head_reads: JoinSet::new(),
+            comparisons: Comparisons::new(Instant::now()),
+            comparison: JoinSet::new(),
             last_history: None,
             trusts_replicas: true,
             unchecked_records: 0,
@@ -243,10 +251,8 @@ impl Poller {
     /// Adopts what another replica polled. An implausible record is checked against this replica's own upstreams, and
     /// so is every record now and then. While an own upstream contradicts the others, this replica polls for itself.
     async fn adopt(&mut self, publication: &SharedFeeHistory) -> AdoptOutcome {
-        /// Records that are adopted between two checks.
-        const CHECK_INTERVAL: u32 = 32;
         let is_check_due = !self.trusts_replicas
-            || self.unchecked_records >= CHECK_INTERVAL
+            || self.unchecked_records >= Comparisons::POLL_INTERVAL
             || self.head_tracker.is_in_doubt();
         if !is_check_due {
             let outcome = self.merge_remote(publication);
@@ -320,6 +326,7 @@ impl Poller {
         remote: Option<Report>,
     ) -> (PollOutcome, Option<FeeHistory>) {
         let now = Instant::now();
+        self.finish_comparison();
         let chain_parameters = self.chain_parameters();
         let Self {
             chain,
@@ -364,6 +371,7 @@ impl Poller {
         if let Some(published) = &published {
             *last_history = Some(published.clone());
             self.in_use = source;
+            self.compare_if_due(published);
         }
         self.start_head_reads();
         (outcome, published)
@@ -378,6 +386,55 @@ impl Poller {
         if self.head_reads.is_empty() && upstreams.has_due_head(in_use) {
             let deadline = upstreams.attempt_deadline();
             self.head_reads.spawn(async move { upstreams.read_due_heads(in_use, deadline).await });
+        }
+    }
+}
+
+impl Poller {
+    /// Starts to compare the reply that was just published with that of another upstream, if that is due. With
+    /// `agreement` each poll compares.
+    fn compare_if_due(&mut self, published: &FeeHistory) {
+        let now = Instant::now();
+        let is_due = self.comparisons.record_poll(now);
+        let Some(in_use) = self.in_use.filter(|_| is_due && self.comparison.is_empty()) else {
+            return;
+        };
+        let others = self.upstreams.polled().iter().enumerate().filter(|(index, upstream)| {
+            *index != in_use && upstream.availability(now) != Availability::Excluded
+        });
+        let others: Vec<_> = others.map(|(index, _)| index).collect();
+        if self.chain.agreement.get() > 1 {
+            return;
+        }
+        let Some(other) = self.comparisons.begin(&others, now) else { return };
+        let (pair, published) = (Pair { in_use, other }, published.clone());
+        let (request, pricing) = (self.request.clone(), self.chain.pricing.clone());
+        let upstreams = Arc::clone(&self.upstreams);
+        let deadline = upstreams.attempt_deadline();
+        self.comparison.spawn(async move {
+            let Some(node) = upstreams.polled().get(other) else { return (pair, None) };
+            match node.fee_history(&request, deadline).await {
+                Ok(history) => (pair, plausibility::agree(&published, &history, &pricing)),
+                Err(error) => {
+                    // Polls decide about other failures: the reply was not needed.
+                    if matches!(error, Error::RateLimited(_)) {
+                        node.record_failure(&error);
+                    }
+                    (pair, None)
+                }
+            }
+        });
+    }
+
+    /// Records the result of the last comparison, if it has ended.
+    fn finish_comparison(&mut self) {
+        while let Some(ended) = self.comparison.try_join_next() {
+            let Ok((pair, agrees)) = ended else { continue };
+            let change = agrees.and_then(|agrees| self.comparisons.record(pair, agrees));
+            self.reporter.record_comparison(pair, agrees, change);
+            let has_disagreement = self.comparisons.has_disagreement();
+            self.reporter.set_disagreement(has_disagreement);
+            self.doubts.set_disagreement(has_disagreement);
         }
     }
 }

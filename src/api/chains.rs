@@ -9,6 +9,9 @@ use utoipa::ToSchema;
 
 use super::freshness::revalidated_json;
 use super::openapi::components::{CommonErrors, IfNoneMatch, PageNotModified};
+use crate::api::extractors::charge_for_chains;
+use crate::http::client_limits::ClientHandle;
+use crate::http::problem::Problem;
 use crate::store::{ChainState, ChainStore, StaleReason, StoredChain};
 
 /// A configured chain.
@@ -76,9 +79,14 @@ enum Reason {
             body = Vec<ChainSummary>, headers(("ETag"), ("Cache-Control"))),
     )
 )]
-pub(crate) async fn list_chains(State(store): State<ChainStore>) -> Response {
+pub(crate) async fn list_chains(
+    State(store): State<ChainStore>,
+    client: ClientHandle,
+) -> Result<Response, Problem> {
+    const CHAINS_PER_REQUEST: usize = 8;
+    charge_for_chains(&client, store.chains().len(), CHAINS_PER_REQUEST)?;
     let summaries: Vec<ChainSummary> = store.chains().iter().map(ChainSummary::for_chain).collect();
-    revalidated_json(&summaries)
+    Ok(revalidated_json(&summaries))
 }
 
 impl<'a> ChainSummary<'a> {

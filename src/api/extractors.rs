@@ -54,6 +54,16 @@ impl<S: Send + Sync> FromRequestParts<S> for ClientHandle {
     }
 }
 
+/// Charges `client` for a response about all `chains`: a further request for each `chains_per_request`.
+pub(crate) fn charge_for_chains(
+    client: &ClientHandle,
+    chains: usize,
+    chains_per_request: usize,
+) -> Result<(), Problem> {
+    let cost = 1 + chains / chains_per_request;
+    client.charge_request(cost).map_err(Problem::rate_limited)
+}
+
 /// How many blocks a client wants.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]

@@ -15,9 +15,10 @@ use super::wire::{
     ChainParameters, FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios,
     PricingType, Strategy, SuggestionBody, Trend, Wei,
 };
-use crate::api::extractors::ChainParam;
+use crate::api::extractors::{ChainParam, charge_for_chains};
 use crate::config::percentile_numbers;
 use crate::fees::{self, AverageReward, RewardPercentiles};
+use crate::http::client_limits::ClientHandle;
 use crate::http::problem::Problem;
 use crate::store::{ChainStore, ServableSnapshot, StoredChain, Unavailable};
 
@@ -156,7 +157,10 @@ pub(crate) async fn get_fee_market(
 pub(crate) async fn list_fee_markets(
     State(store): State<ChainStore>,
     State(members): State<MarketMembers>,
-) -> Response {
+    client: ClientHandle,
+) -> Result<Response, Problem> {
+    const CHAINS_PER_REQUEST: usize = 4;
+    charge_for_chains(&client, store.chains().len(), CHAINS_PER_REQUEST)?;
     let with_members = |chain| {
         let (current, others) = snapshot_with_members(chain, &members).ok()?;
         Some((chain, current, others))
@@ -169,7 +173,7 @@ pub(crate) async fn list_fee_markets(
     let mut response = Json(markets).into_response();
     let headers = response.headers_mut();
     write_list_headers(headers, available.iter().map(|(chain, current, _)| (*chain, current)));
-    response
+    Ok(response)
 }
 
 /// Returns the servable snapshot with the members of other rooms that belong to it.

@@ -30,12 +30,12 @@ use utoipa::ToSchema;
 use super::freshness::Freshness;
 use super::openapi::components::{CommonErrors, LastEventId, LastEventIdQuery, UnknownChain};
 use super::openapi::schemas::StreamEvent;
-use crate::api::extractors::ChainParam;
+use crate::api::extractors::{ChainParam, charge_for_chains};
 use crate::config::Limits;
 use crate::http::client_limits;
 use crate::http::client_limits::{ClientHandle, LongRequestKind};
 use crate::http::problem::Problem;
-use crate::http::query::decoded;
+use crate::http::query::{MAX_PAIRS, decoded};
 use crate::observe::memory_budget::{MemoryBudget, Reservation};
 use crate::observe::metrics::{Counter, Metrics};
 use crate::store::{ChainState, ChainStore, LatestState, Snapshot, StoredChain};
@@ -267,8 +267,7 @@ pub(crate) async fn stream_all_suggestions(
     };
     let chains = streams.store.chains();
     let client = ClientHandle::from_request(&request);
-    let cost = 1 + chains.len() / CHAINS_PER_REQUEST;
-    client.charge_request(cost).map_err(Problem::rate_limited)?;
+    charge_for_chains(&client, chains.len(), CHAINS_PER_REQUEST)?;
     let events = stream::select_all(chains.iter().map(chain_events));
     streams.stream_response(&client, chains.len(), events)
 }
@@ -278,10 +277,11 @@ fn last_event_id(request: &Request) -> Option<String> {
     let id = if let Some(id) = request.headers().get(LAST_EVENT_ID) {
         id.to_str().ok()?.to_owned()
     } else {
-        let pairs = request.uri().query()?.split('&').filter_map(|pair| pair.split_once('='));
+        let pairs = request.uri().query()?.split('&').take(MAX_PAIRS);
+        let pairs = pairs.filter_map(|pair| pair.split_once('='));
         let is_name = |name: &str| LAST_EVENT_ID_PARAMETERS.contains(&name);
-        let mut values = pairs.filter(|(name, _)| is_name(name)).map(|(_, value)| value);
-        decoded(values.next_back()?)
+        let values = pairs.filter(|(name, _)| is_name(name)).map(|(_, value)| value);
+        decoded(values.last()?)
     };
     (1..=MAX_EVENT_ID_BYTES).contains(&id.len()).then_some(id)
 }

@@ -12,7 +12,8 @@ use super::openapi::components::{
 };
 use super::problems;
 use super::wire::SuggestionBody;
-use crate::api::extractors::ChainParam;
+use crate::api::extractors::{ChainParam, charge_for_chains};
+use crate::http::client_limits::ClientHandle;
 use crate::http::headers::X_NEWEST_BLOCK;
 use crate::http::problem::Problem;
 use crate::observe::metrics::{Counter, FreshnessLabels, Metrics, counters};
@@ -125,7 +126,12 @@ pub(crate) fn headers_with(
             body = Vec<SuggestionBody>, headers(("Cache-Control"), ("Age"), ("X-Stale"))),
     )
 )]
-pub(crate) async fn list_suggestions(State(store): State<ChainStore>) -> Response {
+pub(crate) async fn list_suggestions(
+    State(store): State<ChainStore>,
+    client: ClientHandle,
+) -> Result<Response, Problem> {
+    const CHAINS_PER_REQUEST: usize = 32;
+    charge_for_chains(&client, store.chains().len(), CHAINS_PER_REQUEST)?;
     let available = store.servable_snapshots();
     let mut body = vec![b'['];
     for (position, (_, current)) in available.iter().enumerate() {
@@ -140,5 +146,5 @@ pub(crate) async fn list_suggestions(State(store): State<ChainStore>) -> Respons
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, JSON);
     write_list_headers(headers, available.iter().map(|(chain, current)| (*chain, current)));
-    response
+    Ok(response)
 }

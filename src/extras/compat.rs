@@ -75,6 +75,7 @@ fn join(assembly: &mut Assembly) {
     let routes = &mut assembly.routes;
     routes.add_tag(TAG, DESCRIPTION);
     let (chosen, others) = FORMATS.iter().partition::<Vec<_>, _>(|it| compat.has(it.name));
+    routes.mark_costly(CHAINS_PATH);
     for format in &chosen {
         routes.add((format.routes)().with_state(documents.clone()));
         routes.add_at_root((format.root_routes)().with_state(documents.clone()));

@@ -7,11 +7,13 @@
 //!
 //! The API is called through a `Proxy`, but its responses are read whole. They must be JSON of the expected type; else
 //! the contract is read, if it is the fallback. A request with a client's own key is neither cached nor coalesced: an
-//! error about the key must not reach another client. It takes no permit of the rate limit either.
+//! error about the key must not reach another client. It takes no permit of the rate limit either, but of a bound of its
+//! own.
 
 mod api_client;
 mod budget;
 mod coalescing;
+mod key_budget;
 mod lookup;
 mod openapi;
 mod parameters;
@@ -137,6 +139,8 @@ pub(crate) struct PreparedTransaction {
 pub(crate) enum LookupError {
     /// The API's rate limit is reached; retry after this time.
     BudgetExhausted(Duration),
+    /// The client's share of the API's rate limit is reached; retry after this time.
+    ShareExhausted(Duration),
     /// The API returned an error.
     ErrorResponse(ApiResponse),
     /// The API was not called, or returned no valid response.
@@ -213,7 +217,7 @@ impl Delegations {
             Err(LookupError::ErrorResponse(response)) => {
                 (Ok(LookupResponse::Api(response)), LookupOutcome::Rejected)
             }
-            Err(error @ LookupError::BudgetExhausted(_)) => {
+            Err(error @ (LookupError::BudgetExhausted(_) | LookupError::ShareExhausted(_))) => {
                 (Err(error), LookupOutcome::BudgetExhausted)
             }
             Err(error) => (Err(error), LookupOutcome::Failed),
@@ -332,6 +336,12 @@ impl Delegations {
 
 fn delegations_json(delegations: &[Delegation]) -> serde_json::Result<Box<RawValue>> {
     to_raw_value(&delegations.iter().map(wire::DelegationBody::from).collect::<Vec<_>>())
+}
+
+impl From<ReadRejection> for LookupError {
+    fn from(rejection: ReadRejection) -> Self {
+        Self::Chain(rejection)
+    }
 }
 
 impl From<InvalidReturnData> for LookupError {

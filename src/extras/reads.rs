@@ -150,6 +150,29 @@ pub(crate) enum ReadRejection {
     Failed(#[from] ReadError),
 }
 
+impl ReadRejection {
+    /// Returns true if another client may make the same call.
+    fn is_of_client(&self) -> bool {
+        match self {
+            Self::TooManyPerClient => true,
+            Self::Failed(ReadError::BudgetExhausted(exhausted)) => exhausted.is_share,
+            _ => false,
+        }
+    }
+
+    /// Returns the seconds after which the same call may succeed, if a limit is why it failed.
+    pub(crate) fn retry_after(&self) -> Option<u64> {
+        match self {
+            Self::Overloaded | Self::TooManyPerClient | Self::Failed(ReadError::NoMemory) => {
+                Some(1)
+            }
+            Self::Failed(ReadError::BudgetExhausted(exhausted)) => Some(exhausted.retry_after()),
+            Self::Failed(ReadError::RateLimited(wait)) => Some(wait.as_secs().saturating_add(1)),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct SourcedResponse {
     response: NodeResponse,
@@ -345,7 +368,7 @@ impl ChainReads {
             ReadMethod::Known(known) => known,
             ReadMethod::PassThrough(method) => {
                 params::check_depth(params)?;
-                let call = Call { method, params, is_retryable: false };
+                let call = Call { method, params, is_retryable: false, client: None };
                 let response = self.call_nodes(call, caller).await?;
                 return Ok(SourcedResponse { response, source: ReadOutcome::Ok });
             }
@@ -358,7 +381,7 @@ impl ChainReads {
             let response = NodeResponse::Result(result.into());
             return Ok(SourcedResponse { response, source: ReadOutcome::Cached });
         }
-        let call = Call { method: known.name, params, is_retryable: true };
+        let call = Call { method: known.name, params, is_retryable: true, client: None };
         if reuse == ReuseMode::Never {
             return Ok(SourcedResponse {
                 response: self.call_nodes(call, caller).await?,
@@ -382,8 +405,8 @@ impl ChainReads {
             let left = caller.deadline.saturating_duration_since(Instant::now());
             match found {
                 // Another client, which is at its limit, made the call. Try again as this client.
-                Err((ReadRejection::TooManyPerClient, ReadOutcome::Coalesced))
-                    if !left.is_zero() => {}
+                Err((rejection, ReadOutcome::Coalesced))
+                    if rejection.is_of_client() && !left.is_zero() => {}
                 // The call had the deadline of its first caller. This caller has time left for another one.
                 Err((ReadRejection::Failed(ReadError::TimedOut), ReadOutcome::Coalesced))
                     if left >= self.timeout / 2 => {}
@@ -453,6 +476,7 @@ impl ChainReads {
             .client
             .acquire(LongRequestKind::Read, self.max_in_flight_per_client)
             .map_err(|_| ReadRejection::TooManyPerClient)?;
+        let call = Call { client: caller.client.key(), ..call };
         let response = self.upstreams.read(call, caller.deadline, &self.memory).await;
         Ok(response?)
     }

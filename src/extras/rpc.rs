@@ -165,7 +165,6 @@ async fn call_rpc(
             batch
         }
     };
-    client.charge_response(response.size());
     Ok(response.into_response())
 }
 

@@ -77,6 +77,28 @@ pub fn compare(history: &FeeHistory, earlier: &FeeHistory) -> Continuity {
     }
 }
 
+/// Returns true if both histories have nearly the same amounts for the same blocks; `None`: they have no block in common.
+/// The base fee of a block is the same everywhere, but implementations of nodes compute rewards in different ways.
+#[must_use]
+pub fn agree(one: &FeeHistory, other: &FeeHistory, pricing: &Pricing) -> Option<bool> {
+    /// Largest ratio of the sums of rewards.
+    const MAX_REWARD_FACTOR: u128 = 2;
+    let common = common_blocks(one, other);
+    let (newest, newest_of_other) = common.last()?;
+    let (base_fee, other_base_fee) = (newest.base_fee, newest_of_other.base_fee);
+    // As in polls with `agreement`.
+    let is_near = base_fee.abs_diff(other_base_fee) <= base_fee.max(other_base_fee) / 4;
+    let column = pricing.tier_columns().medium;
+    let rewards =
+        |(one, other): &(&Block, &Block)| Some((one.reward(column)?, other.reward(column)?));
+    let (sum, other_sum) =
+        common.iter().filter_map(rewards).fold((0_u128, 0_u128), |sums, rewards| {
+            (sums.0.saturating_add(rewards.0), sums.1.saturating_add(rewards.1))
+        });
+    let is_similar = sum.max(other_sum) <= sum.min(other_sum).saturating_mul(MAX_REWARD_FACTOR);
+    Some(is_near && is_similar)
+}
+
 /// Returns the blocks that both histories have, as pairs.
 fn common_blocks<'a>(
     history: &'a FeeHistory,

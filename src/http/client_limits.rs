@@ -42,6 +42,8 @@ struct ClientLimits {
 
 #[derive(Debug)]
 struct Client {
+    /// Address or network.
+    key: IpAddr,
     connections: AtomicUsize,
     /// Forwarded requests in flight.
     forwarded_requests: AtomicUsize,
@@ -140,7 +142,8 @@ impl ClientTable {
             let Client { connections, forwarded_requests, streams, reads, charts, .. } = &**client;
             let counts = [connections, forwarded_requests, streams, reads, charts];
             let is_active = counts.iter().any(|count| count.load(Ordering::Relaxed) > 0);
-            is_active || idle_for <= refill_time
+            let is_full = client.rate_limit.as_ref().is_none_or(|limit| limit.is_full(now));
+            is_active || !is_full || idle_for <= refill_time
         });
     }
 
@@ -149,13 +152,15 @@ impl ClientTable {
         table: &mut HashMap<IpAddr, Arc<Client>>,
         address: IpAddr,
     ) -> Arc<Client> {
-        let client = table.entry(client_key(address)).or_insert_with(|| {
+        let key = client_key(address);
+        let client = table.entry(key).or_insert_with(|| {
             let now = Instant::now();
             let rate_limit = self.limits.quota.map(|quota| RateLimit::new(quota, now));
             let last_active = Mutex::new(now);
             let [connections, forwarded_requests, streams, reads, charts] =
                 [const { AtomicUsize::new(0) }; 5];
             Arc::new(Client {
+                key,
                 connections,
                 forwarded_requests,
                 streams,
@@ -275,6 +280,11 @@ impl ClientHandle {
             Some(rate_limit) => rate_limit.take_rest(cost, Instant::now()),
             None => Ok(()),
         }
+    }
+
+    /// Returns the client's address or network; `None` if the request did not come over a connection.
+    pub(crate) fn key(&self) -> Option<IpAddr> {
+        self.0.as_ref().map(|client| client.key).filter(|key| !key.is_unspecified())
     }
 
     fn rate_limit(&self) -> Option<&RateLimit> {

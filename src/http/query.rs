@@ -19,6 +19,9 @@ use super::problem::{Problem, ProblemCode};
 use crate::config::nearest::{is_close, nearest};
 use crate::config::units::parse_digits;
 
+/// Most parameters of a query. No route has so many, and each one costs time.
+pub(crate) const MAX_PAIRS: usize = 256;
+
 /// The parameters of a query: a struct, or a tuple of structs. Every error names the parameter.
 #[derive(Debug)]
 pub(crate) struct ValidQuery<T>(pub(crate) T);
@@ -27,7 +30,7 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for ValidQuery<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let query = QueryReader::new(parts.uri.query());
+        let query = QueryReader::new(parts.uri.query())?;
         let parameters = query.read()?;
         query.reject_close_names()?;
         Ok(Self(parameters))
@@ -42,7 +45,7 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for StrictQuery<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let query = QueryReader::new(parts.uri.query());
+        let query = QueryReader::new(parts.uri.query())?;
         let parameters = query.read()?;
         query.reject_unknown_names()?;
         Ok(Self(parameters))
@@ -58,7 +61,7 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for LenientQuery<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let mut query = QueryReader::new(parts.uri.query());
+        let mut query = QueryReader::new(parts.uri.query())?;
         for (name, _) in &mut query.pairs {
             *name = name.replace('_', "").to_ascii_lowercase();
         }
@@ -89,13 +92,19 @@ struct QueryReader {
 }
 
 impl QueryReader {
-    fn new(query: Option<&str>) -> Self {
-        let pairs = query.unwrap_or_default().split('&');
+    /// Decodes all names and values, of which there may be [`MAX_PAIRS`], empty ones included.
+    fn new(query: Option<&str>) -> Result<Self, Problem> {
+        let query = query.unwrap_or_default();
+        if query.split('&').nth(MAX_PAIRS).is_some() {
+            let detail = format!("a query may have at most {MAX_PAIRS} parameters");
+            return Err(Problem::new(ProblemCode::InvalidParameter, detail));
+        }
+        let pairs = query.split('&');
         let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
         let pairs = pairs.filter(|(name, _)| !name.is_empty());
         let pairs = pairs
             .map(|(name, value)| (decoded(name), String::from_utf8(decoded_bytes(value)).ok()));
-        Self { pairs: pairs.collect(), known: RefCell::default() }
+        Ok(Self { pairs: pairs.collect(), known: RefCell::default() })
     }
 
     fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {

@@ -23,6 +23,7 @@ use futures_util::stream::{self, StreamExt};
 use tokio::sync::Semaphore;
 
 use super::chunked_body::{Charged, ChunkedBody};
+use super::client_limits::ClientHandle;
 use super::conditional::{gzip_tag, matches_tag};
 use super::problem::{PassThroughError, Problem};
 use crate::observe::memory_budget::{MemoryBudget, Reservation};
@@ -63,14 +64,16 @@ impl BodyLimits {
     }
 }
 
-/// Drops the body of the response if the client has it, in either form: each has a tag of its own. Else compresses it if the client accepts that, charges it to the
-/// memory budget unless it is charged already, and splits it into small frames. Responds 503 if the budget is exhausted.
+/// Drops the body of the response if the client has it, in either form: each has a tag of its own. Else charges the client
+/// for its size, compresses it if the client accepts that, charges it to the memory budget unless it is charged already, and
+/// splits it into small frames. Responds 503 if the budget is exhausted.
 pub(crate) async fn limit_body(
     State(limits): State<BodyLimits>,
     request: Request,
     next: Next,
 ) -> Response {
     let accepts_gzip = accepts_gzip(request.headers());
+    let client = ClientHandle::from_request(&request);
     let conditions = conditions(&request);
     let (mut parts, body) = next.run(request).await.into_parts();
     let is_not_modified = is_not_modified(&parts, &conditions);
@@ -97,6 +100,7 @@ pub(crate) async fn limit_body(
         }
         return not_modified(parts);
     }
+    client.charge_response(length);
     if !should_compress && (is_charged || length <= Reservation::FREE_BYTES) {
         return Response::from_parts(parts, body);
     }

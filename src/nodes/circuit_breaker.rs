@@ -101,6 +101,12 @@ impl CircuitBreaker {
         self.excluded.map(|(_, until)| until)
     }
 
+    /// Returns how long an exclusion lasts from `now`.
+    pub(crate) fn excluded_for(&self, now: Instant) -> Duration {
+        let until = self.excluded_until();
+        until.map_or(Duration::ZERO, |until| until.saturating_duration_since(now))
+    }
+
     /// Records a response: closes the circuit and ends an exclusion.
     pub(crate) fn record_success(&mut self) {
         *self = Self::new(self.min_open, self.max_open, self.probe_interval);

@@ -1,10 +1,14 @@
 //! Budget of the calls that clients cause at one node, so that they leave the provider's quota to the polls.
 //!
 //! The limit is exact: a quarter of it may be sent at once, and the rest evenly, so no 60 s have more calls than the limit.
-//! After a poll that the node refused with a 429 no call is sent before the time that it names, and until a poll succeeds.
+//! No client causes more than a quarter of them in any 60 s, so others always have a share. After a poll that the node
+//! refused with a 429 no call is sent before the time that it names, and until a poll succeeds.
 //!
-//! Pure: instants in, waits out. Its size is fixed.
+//! Pure: instants in, waits out. Its size is bounded by the limit.
 
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
@@ -19,41 +23,70 @@ pub(crate) struct ReadBudget {
     even_end: Option<Instant>,
     /// After a refused poll no call is sent until the first of these times, and until a poll succeeds or the second one.
     refused: Option<[Instant; 2]>,
+    shares: ClientShares,
+}
+
+/// Calls of the last 60 s that clients caused.
+#[derive(Debug, Default)]
+struct ClientShares {
+    /// Oldest first.
+    sent: VecDeque<(Instant, IpAddr)>,
+    /// The same calls by client.
+    by_client: HashMap<IpAddr, VecDeque<Instant>>,
+}
+
+/// Error: a budget is used up. Displays as the message for the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exhausted {
+    /// Time until a call may be sent.
+    pub wait: Duration,
+    /// True if only this client has to wait.
+    pub is_share: bool,
 }
 
 impl ReadBudget {
-    /// Share of a limit that may be sent at once, as a divisor.
-    const BURST_DIVISOR: u32 = 4;
+    /// Share of a limit that may be sent at once, and of one client, as a divisor.
+    const DIVISOR: u32 = 4;
 
     /// Creates an unused budget of `limit` calls per minute; `None`: no limit.
     pub(crate) fn new(limit: Option<NonZeroU32>) -> Self {
-        Self { limit, even_end: None, refused: None }
+        Self { limit, even_end: None, refused: None, shares: ClientShares::default() }
     }
 
-    /// Checks whether a call may be sent at `now`, without taking it from the budget.
+    /// Checks whether a call for `client` may be sent at `now`, without taking it from the budget. `None`: a call of the
+    /// service itself.
     ///
     /// # Errors
     ///
     /// Returns the time until a call may be sent.
-    pub(crate) fn check(&self, now: Instant) -> Result<(), Duration> {
+    pub(crate) fn check(&self, client: Option<IpAddr>, now: Instant) -> Result<(), Exhausted> {
         let paused_for = self.refused.map_or(Duration::ZERO, |[_, until]| remaining(until, now));
-        let Some(limit) = self.limit else { return wait(paused_for) };
-        let burst = (limit.get() / Self::BURST_DIVISOR).max(1);
-        let max_ahead = interval(limit).saturating_mul(burst.saturating_sub(1));
+        let Some(limit) = self.limit else { return available(paused_for, Duration::ZERO) };
+        let quarter = quarter(limit);
+        let max_ahead = interval(limit).saturating_mul(quarter.saturating_sub(1));
         let ahead = self.even_end.map_or(Duration::ZERO, |end| remaining(end, now));
-        wait(paused_for.max(ahead.saturating_sub(max_ahead)))
+        let node_wait = paused_for.max(ahead.saturating_sub(max_ahead));
+        let client_wait = client.map(|client| self.shares.wait(client, quarter, now));
+        available(node_wait, client_wait.unwrap_or_default())
     }
 
-    /// Takes one call, which is sent at `now`.
+    /// Takes one call for `client`, which is sent at `now`.
     ///
     /// # Errors
     ///
     /// Like [`check`](Self::check). Nothing is taken then.
-    pub(crate) fn try_take(&mut self, now: Instant) -> Result<(), Duration> {
-        self.check(now)?;
+    pub(crate) fn try_take(
+        &mut self,
+        client: Option<IpAddr>,
+        now: Instant,
+    ) -> Result<(), Exhausted> {
+        self.check(client, now)?;
         if let Some(limit) = self.limit {
             let end = self.even_end.map_or(now, |end| end.max(now));
             self.even_end = Some(end + interval(limit));
+            if let Some(client) = client {
+                self.shares.record(client, now);
+            }
         }
         Ok(())
     }
@@ -70,19 +103,66 @@ impl ReadBudget {
     }
 }
 
+impl ClientShares {
+    /// Returns the time until `client` may cause another call, of which it may cause `max` in 60 s.
+    fn wait(&self, client: IpAddr, max: u32, now: Instant) -> Duration {
+        let Some(sent) = self.by_client.get(&client) else { return Duration::ZERO };
+        // The last `max` calls, of which the first has to be a minute ago.
+        let first = sent.len().checked_sub(usize::try_from(max).unwrap_or(usize::MAX));
+        let first = first.and_then(|index| sent.get(index));
+        first.map_or(Duration::ZERO, |sent_at| remaining(*sent_at + MINUTE, now))
+    }
+
+    fn record(&mut self, client: IpAddr, now: Instant) {
+        while let Some((_, client)) = self.sent.pop_front_if(|(at, _)| *at + MINUTE <= now) {
+            let Some(sent) = self.by_client.get_mut(&client) else { continue };
+            sent.pop_front();
+            if sent.is_empty() {
+                self.by_client.remove(&client);
+            }
+        }
+        self.sent.push_back((now, client));
+        self.by_client.entry(client).or_default().push_back(now);
+    }
+}
+
+impl Exhausted {
+    /// Returns the wait in whole seconds, at least one.
+    pub(crate) fn retry_after(self) -> u64 {
+        self.wait.as_secs().saturating_add(1)
+    }
+}
+
+impl fmt::Display for Exhausted {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reason = if self.is_share {
+            "this client has used its share of the reads per minute"
+        } else {
+            "the upstreams are rate limiting"
+        };
+        write!(out, "{reason}; retry in {} s", self.retry_after())
+    }
+}
+
+/// Returns a quarter of a limit, at least 1.
+fn quarter(limit: NonZeroU32) -> u32 {
+    (limit.get() / ReadBudget::DIVISOR).max(1)
+}
+
+fn available(node_wait: Duration, client_wait: Duration) -> Result<(), Exhausted> {
+    let wait = node_wait.max(client_wait);
+    if wait.is_zero() { Ok(()) } else { Err(Exhausted { wait, is_share: client_wait > node_wait }) }
+}
+
 /// Returns the time per call at which the burst and the calls of 60 s after it are `limit` together.
 fn interval(limit: NonZeroU32) -> Duration {
-    let window = MINUTE + MINUTE / (ReadBudget::BURST_DIVISOR - 1);
+    let window = MINUTE + MINUTE / (ReadBudget::DIVISOR - 1);
     // Rounded up, so that the limit is never exceeded.
     window / limit.get() + Duration::from_nanos(1)
 }
 
 fn remaining(until: Instant, now: Instant) -> Duration {
     until.saturating_duration_since(now)
-}
-
-fn wait(time: Duration) -> Result<(), Duration> {
-    if time.is_zero() { Ok(()) } else { Err(time) }
 }
 
 #[cfg(test)]
@@ -95,9 +175,13 @@ mod tests {
         (ReadBudget::new(NonZeroU32::new(limit)), Instant::now())
     }
 
+    fn node_wait(wait: Duration) -> Result<(), Exhausted> {
+        Err(Exhausted { wait, is_share: false })
+    }
+
     /// Takes all calls that the budget allows at `now`.
     fn take_all(budget: &mut ReadBudget, now: Instant) -> usize {
-        (0..10_000).take_while(|_| budget.try_take(now).is_ok()).count()
+        (0..10_000).take_while(|_| budget.try_take(None, now).is_ok()).count()
     }
 
     #[test]
@@ -121,11 +205,11 @@ mod tests {
         let (mut budget, mut now) = budget(60);
         assert_eq!(take_all(&mut budget, now), 15);
         for _ in 0..10 {
-            let wait = budget.check(now).unwrap_err();
-            assert!(wait <= 2 * SECOND, "{wait:?}");
-            assert_eq!(budget.try_take(now), Err(wait));
-            now += wait;
-            assert_eq!(budget.try_take(now), Ok(()));
+            let exhausted = budget.check(None, now).unwrap_err();
+            assert!(exhausted.wait <= 2 * SECOND, "{exhausted:?}");
+            assert_eq!(budget.try_take(None, now), Err(exhausted));
+            now += exhausted.wait;
+            assert_eq!(budget.try_take(None, now), Ok(()));
         }
     }
 
@@ -133,11 +217,46 @@ mod tests {
     fn calls_pause_after_a_refused_poll_until_a_poll_succeeds() {
         let (mut budget, now) = budget(0);
         budget.record_refused_poll(now + 10 * SECOND);
-        assert_eq!(budget.try_take(now + 20 * SECOND), Err(50 * SECOND));
-        assert_eq!(budget.try_take(now + 70 * SECOND), Ok(()));
+        assert_eq!(budget.try_take(None, now + 20 * SECOND), node_wait(50 * SECOND));
+        assert_eq!(budget.try_take(None, now + 70 * SECOND), Ok(()));
         budget.record_refused_poll(now + 80 * SECOND);
         budget.record_poll();
-        assert_eq!(budget.try_take(now + 75 * SECOND), Err(5 * SECOND));
+        assert_eq!(budget.try_take(None, now + 75 * SECOND), node_wait(5 * SECOND));
         assert_eq!(take_all(&mut budget, now + 81 * SECOND), 10_000);
+    }
+
+    #[test]
+    fn one_client_has_a_quarter_in_any_minute_and_others_the_rest() {
+        let [greedy, other] = [1, 2].map(|last| Some(IpAddr::from([192, 0, 2, last])));
+        for (limit, share) in [(600, 150), (40, 10), (7, 1), (3, 1)] {
+            let (mut budget, start) = budget(limit);
+            let mut sent = Vec::new();
+            for step in 0..3000 {
+                let now = start + Duration::from_millis(100) * step;
+                while budget.try_take(greedy, now).is_ok() {
+                    sent.push(now);
+                }
+            }
+            let in_a_minute = |from: &Instant| {
+                sent.iter().filter(|at| (*from..*from + MINUTE).contains(*at)).count()
+            };
+            let most = sent.iter().map(in_a_minute).max().unwrap();
+            assert_eq!(most, share, "of {limit}");
+            assert!(sent.len() >= 4 * share, "of {limit}");
+            assert!(budget.shares.sent.len() <= 2 * share, "what is over is forgotten");
+        }
+        let (mut budget, now) = budget(40);
+        (0..10).for_each(|_| assert_eq!(budget.try_take(greedy, now), Ok(())));
+        let later = now + 20 * SECOND;
+        let refused = Exhausted { wait: 40 * SECOND, is_share: true };
+        assert_eq!(budget.try_take(greedy, later), Err(refused));
+        // The others, and the service itself, have what the node allows.
+        assert_eq!(budget.try_take(other, later), Ok(()));
+        assert_eq!(budget.try_take(None, later), Ok(()));
+        assert_eq!(budget.try_take(greedy, later + refused.wait), Ok(()));
+        // Without a limit there is no share.
+        let (mut unlimited, now) = self::budget(0);
+        (0..1000).for_each(|_| assert_eq!(unlimited.try_take(greedy, now), Ok(())));
+        assert!(unlimited.shares.sent.is_empty());
     }
 }

@@ -64,8 +64,10 @@ impl ReadHealth {
         self.breaker.try_admit(now)
     }
 
-    pub(crate) fn is_rate_limited(&self, now: Instant) -> bool {
-        self.breaker.exclusion(now) == Some(Exclusion::RateLimited)
+    /// Returns how long the node wants to be left alone by reads; `None`: it does not.
+    pub(crate) fn rate_limited_for(&self, now: Instant) -> Option<Duration> {
+        let is_limited = self.breaker.exclusion(now) == Some(Exclusion::RateLimited);
+        is_limited.then(|| self.breaker.excluded_for(now))
     }
 
     /// Returns true if the node lately reported that it lacks the method.

@@ -1,10 +1,12 @@
 //! Reads for clients: one call, forwarded to the first node that can answer it.
 
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::value::RawValue;
 
+use super::read_budget::Exhausted;
 use super::read_health::ReadHealth;
 use super::{ChainUpstreams, Error, NodeResponse, UpstreamNode};
 use crate::observe::memory_budget::MemoryBudget;
@@ -19,6 +21,8 @@ pub struct Call<'a> {
     pub params: &'a RawValue,
     /// True if the call may be repeated at another node when its outcome is unknown.
     pub is_retryable: bool,
+    /// Client of whose share of a node's budget the call is taken. `None`: the service itself makes the call.
+    pub client: Option<IpAddr>,
 }
 
 /// Reason why no node answered.
@@ -27,12 +31,12 @@ pub enum ReadError {
     /// No response before the deadline.
     #[error("no upstream responded in time")]
     TimedOut,
-    /// All available nodes limit the rate.
+    /// All available nodes limit the rate. A retry can succeed after this time.
     #[error("the upstreams are rate limiting; retry later")]
-    RateLimited,
-    /// The reads have used up their budget of every available node. A retry can succeed after this time.
-    #[error("the upstreams are rate limiting; retry in {} s", .0.as_secs().saturating_add(1))]
-    BudgetExhausted(Duration),
+    RateLimited(Duration),
+    /// The reads, or those of this client, have used up their budget of every available node.
+    #[error("{0}")]
+    BudgetExhausted(Exhausted),
     /// The response exceeds the size limit.
     #[error("the response is too large; request less")]
     TooLarge,
@@ -84,7 +88,7 @@ impl ChainUpstreams {
         memory: &MemoryBudget,
     ) -> Result<(usize, NodeResponse), ReadError> {
         let now = Instant::now();
-        let (candidates, skip_error) = self.read_candidates(rejected, call.method, now);
+        let (candidates, skip_error) = self.read_candidates(rejected, &call, now);
         let mut candidates = candidates.into_iter();
         let time_share = deadline.saturating_duration_since(now)
             / u32::try_from(candidates.len()).unwrap_or(u32::MAX).max(1);
@@ -154,12 +158,12 @@ impl ChainUpstreams {
         }
     }
 
-    /// Nodes to try for `method`, best first: by availability, then by whether they lately lacked the method. Also
+    /// Nodes to try for `call`, best first: by availability, then by whether they lately lacked the method. Also
     /// returns why the others were skipped.
     fn read_candidates(
         &self,
         rejected: &[usize],
-        method: &str,
+        call: &Call<'_>,
         now: Instant,
     ) -> (Vec<(usize, &UpstreamNode)>, Option<ReadError>) {
         let mut skip_error = None;
@@ -168,17 +172,17 @@ impl ChainUpstreams {
             if rejected.contains(&index) {
                 continue;
             }
-            match upstream.try_admit_read(now) {
+            match upstream.try_admit_read(call.client, now) {
                 Ok(availability) => {
                     order.push((
                         availability,
-                        upstream.lacks_method(method, now),
+                        upstream.lacks_method(call.method, now),
                         (index, upstream),
                     ));
                 }
                 Err(why) => {
-                    if let ReadError::BudgetExhausted(wait) = why {
-                        self.count_read(index, Error::BudgetExhausted(wait).reason());
+                    if let ReadError::BudgetExhausted(exhausted) = why {
+                        self.count_read(index, Error::BudgetExhausted(exhausted).reason());
                     }
                     skip_error = Some(skip_error.map_or(why, |other: ReadError| other.or(why)));
                 }
@@ -215,11 +219,14 @@ impl Drop for InFlightAttempts<'_> {
 }
 
 impl ReadError {
+    /// Time to wait if the node names none.
+    const USUAL_WAIT: Duration = Duration::from_secs(1);
+
     /// Returns the reason for two skipped nodes: the shortest known wait, if any.
     fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::BudgetExhausted(one), Self::BudgetExhausted(other)) => {
-                Self::BudgetExhausted(one.min(other))
+                Self::BudgetExhausted(if other.wait < one.wait { other } else { one })
             }
             (Self::BudgetExhausted(_), _) => self,
             _ => other,
@@ -228,8 +235,8 @@ impl ReadError {
 
     fn from_error(error: &Error) -> Self {
         match error {
-            Error::RateLimited(_) => Self::RateLimited,
-            Error::BudgetExhausted(wait) => Self::BudgetExhausted(*wait),
+            Error::RateLimited(wait) => Self::RateLimited(wait.unwrap_or(Self::USUAL_WAIT)),
+            Error::BudgetExhausted(exhausted) => Self::BudgetExhausted(*exhausted),
             Error::TooLarge(_) => Self::TooLarge,
             Error::NoMemory(_) => Self::NoMemory,
             Error::Unsupported => Self::Unsupported,

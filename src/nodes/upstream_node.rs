@@ -1,5 +1,6 @@
 //! One RPC node of one chain: its state, and calls to it.
 
+use std::net::IpAddr;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
@@ -44,6 +45,8 @@ pub struct UpstreamNode {
 struct NodeState {
     /// When a poll last verified the node's chain; `None`: must be verified before a reply is used.
     chain_verified_at: Option<Instant>,
+    /// True if a reply since then may be another chain's.
+    is_chain_doubted: bool,
     /// True if a poll has failed.
     has_failed: bool,
     /// Form of the block count that the node accepts.
@@ -57,6 +60,10 @@ impl UpstreamNode {
     /// A load balancer may put another node behind the URL at any time.
     const CHAIN_CHECK_INTERVAL: Duration = Duration::from_mins(10);
 
+    /// The same after a reply with other rewards than before. A load balancer may alternate between nodes that compute
+    /// rewards in different ways, so there is no check for each such reply.
+    pub(crate) const DOUBTED_CHECK_INTERVAL: Duration = Duration::from_mins(1);
+
     /// Creates the state of a node of `chain`. Reads take their calls from `budget`. No call is made yet.
     pub(crate) fn new(
         client: JsonRpcClient,
@@ -67,6 +74,7 @@ impl UpstreamNode {
         let block_time = chain.block_time;
         let state = NodeState {
             chain_verified_at: None,
+            is_chain_doubted: false,
             has_failed: false,
             block_count_encoding: BlockCountEncoding::Quantity,
             head: HeadRecord::default(),
@@ -125,9 +133,9 @@ impl UpstreamNode {
         self.state().breaker.exclusion(now) == Some(Exclusion::WrongChain)
     }
 
-    /// Requests a fee history. Requests the chain id first when due: before the first use, after an error, and every
-    /// ten minutes. Reads the newest header beside it before the first use, after an error, and while the head is old.
-    /// Ends within `deadline`.
+    /// Requests a fee history. Requests the chain id first when due: before the first use, after an error, every ten
+    /// minutes, and a minute after the last time if it is doubted. Reads the newest header beside it before the first
+    /// use, after an error, and while the head is old. Ends within `deadline`.
     ///
     /// # Errors
     ///
@@ -253,14 +261,27 @@ impl UpstreamNode {
         self.head().block_age(self.max_block_age) == BlockAge::Old
     }
 
+    /// Remembers that the node may have become another chain's, until its chain id is requested again.
+    pub(crate) fn doubt_chain(&self) {
+        self.update(|state| state.is_chain_doubted = true);
+    }
+
     async fn check_chain(&self) -> Result<(), Error> {
-        let verified_at = self.state().chain_verified_at;
-        if verified_at.is_some_and(|instant| instant.elapsed() < Self::CHAIN_CHECK_INTERVAL) {
+        let NodeState { chain_verified_at, is_chain_doubted, .. } = self.state();
+        let interval = if is_chain_doubted {
+            Self::DOUBTED_CHECK_INTERVAL
+        } else {
+            Self::CHAIN_CHECK_INTERVAL
+        };
+        if chain_verified_at.is_some_and(|instant| instant.elapsed() < interval) {
             return Ok(());
         }
         let chain_id = self.client.call_for_poll(&self.node, "eth_chainId", &json!([])).await?;
         self.verify_chain_id(&chain_id)?;
-        self.update(|state| state.chain_verified_at = Some(Instant::now()));
+        self.update(|state| {
+            state.chain_verified_at = Some(Instant::now());
+            state.is_chain_doubted = false;
+        });
         Ok(())
     }
 
@@ -294,22 +315,28 @@ impl UpstreamNode {
         }
     }
 
-    /// Returns the availability of the node for a read, from what polls and reads learnt. A return of `Healthy` may
-    /// claim the probe of a node whose circuit was open.
-    pub(crate) fn try_admit_read(&self, now: Instant) -> Result<Availability, ReadError> {
+    /// Returns the availability of the node for a read of `client`, from what polls and reads learnt. A return of
+    /// `Healthy` may claim the probe of a node whose circuit was open.
+    pub(crate) fn try_admit_read(
+        &self,
+        client: Option<IpAddr>,
+        now: Instant,
+    ) -> Result<Availability, ReadError> {
         let polls = self.state().breaker;
         let mut reads = self.read_health.lock();
         let of_polls = match polls.exclusion(now) {
-            Some(Exclusion::RateLimited) => return Err(ReadError::RateLimited),
+            Some(Exclusion::RateLimited) => {
+                return Err(ReadError::RateLimited(polls.excluded_for(now)));
+            }
             Some(Exclusion::WrongChain) => Availability::Excluded,
             // Only the polled method is missing.
             Some(Exclusion::Unsupported) => Availability::Healthy,
             None => polls.availability(now),
         };
-        if reads.is_rate_limited(now) {
-            return Err(ReadError::RateLimited);
+        if let Some(wait) = reads.rate_limited_for(now) {
+            return Err(ReadError::RateLimited(wait));
         }
-        reads.budget.check(now).map_err(ReadError::BudgetExhausted)?;
+        reads.budget.check(client, now).map_err(ReadError::BudgetExhausted)?;
         match of_polls.max(reads.try_admit(now)) {
             Availability::Excluded => Err(ReadError::Unavailable),
             availability => Ok(availability),
@@ -333,7 +360,7 @@ impl UpstreamNode {
         memory: &MemoryBudget,
     ) -> Result<NodeResponse, Error> {
         self.check_chain_for_reads().await?;
-        self.take_from_budget()?;
+        self.take_from_budget(call.client)?;
         let outcome = self.client.forward_read(&self.node, call, memory).await;
         let mut reads = self.read_health.lock();
         match &outcome {
@@ -361,7 +388,7 @@ impl UpstreamNode {
         if self.read_health.lock().has_failed_check_since(waiting_since) {
             return Err(Error::ChainUnverified);
         }
-        self.take_from_budget()?;
+        self.take_from_budget(None)?;
         let outcome = match self.client.fetch_chain_id(&self.node).await {
             Ok(chain_id) => self.verify_chain_id(&chain_id),
             Err(error) => Err(error),
@@ -378,8 +405,9 @@ impl UpstreamNode {
         })
     }
 
-    fn take_from_budget(&self) -> Result<(), Error> {
-        self.read_health.lock().budget.try_take(Instant::now()).map_err(Error::BudgetExhausted)
+    fn take_from_budget(&self, client: Option<IpAddr>) -> Result<(), Error> {
+        let mut reads = self.read_health.lock();
+        reads.budget.try_take(client, Instant::now()).map_err(Error::BudgetExhausted)
     }
 
     /// Returns true if a poll or a read verified the node's chain lately and since the last failure.
@@ -400,4 +428,76 @@ impl UpstreamNode {
 /// Returns true if the node rejects the parameters.
 fn is_params_rejected(outcome: &Result<FeeHistory, Error>) -> bool {
     outcome.as_ref().is_err_and(Error::is_invalid_params)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::nodes::ChainUpstreams;
+    use crate::observe::metrics::Metrics;
+
+    /// Answers each request with chain id 7 and a fee history, over a connection of its own. Counts chain ids.
+    async fn serve(listener: TcpListener, chain_ids: &Mutex<usize>) {
+        loop {
+            let mut socket = listener.accept().await.unwrap().0;
+            let mut request = Vec::new();
+            while !request.ends_with(b"}") {
+                assert_ne!(socket.read_buf(&mut request).await.unwrap(), 0);
+            }
+            let request = String::from_utf8(request).unwrap();
+            let body = request.split("\r\n\r\n").nth(1).unwrap();
+            let call: serde_json::Value = serde_json::from_str(body).unwrap();
+            let result = if call["method"] == "eth_chainId" {
+                *chain_ids.lock() += 1;
+                json!("0x7")
+            } else {
+                json!({ "oldestBlock": "0x1", "baseFeePerGas": ["0x1", "0x1"],
+                    "gasUsedRatio": [0.5], "reward": [["0x1"]] })
+            };
+            let reply = json!({ "jsonrpc": "2.0", "id": call["id"], "result": result }).to_string();
+            let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n", reply.len());
+            let response = format!("{head}connection: close\r\n\r\n{reply}");
+            socket.write_all(response.as_bytes()).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_doubted_chain_is_verified_a_minute_after_the_last_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let text = format!(
+            "[chains.a]\nchain_id = 7\nrpc_urls = [\"http://{}\"]\nmax_block_age = \"0s\"\n\
+             block_time = \"2s\"",
+            listener.local_addr().unwrap()
+        );
+        let config = Config::from_toml(&text, &[]).unwrap();
+        let client = JsonRpcClient::new(&config).unwrap();
+        let upstreams = ChainUpstreams::for_chains(&client, &config.chains, &Metrics::new());
+        let node = &upstreams[0].polled()[0];
+        let request = FeeHistoryRequest::new(&config.chains[0].pricing);
+        let chain_ids = Mutex::new(0);
+        let checks = async {
+            let checks = async |seconds_ago| {
+                node.update(|state| {
+                    let now = Instant::now();
+                    state.chain_verified_at = now.checked_sub(Duration::from_secs(seconds_ago));
+                });
+                node.fee_history(&request, Duration::from_secs(60)).await.unwrap();
+                *chain_ids.lock()
+            };
+            assert_eq!((checks(61).await, checks(601).await), (0, 1));
+            node.doubt_chain();
+            assert_eq!(checks(50).await, 1, "a minute is not over");
+            assert_eq!(checks(61).await, 2);
+            // The check has removed the doubt.
+            assert_eq!(checks(61).await, 2);
+        };
+        tokio::select! {
+            () = checks => {}
+            () = serve(listener, &chain_ids) => {}
+        }
+    }
 }

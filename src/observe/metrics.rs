@@ -111,6 +111,10 @@ metrics! {
     chain_parameters_disagree: Family<ParameterLabels, FloatGauge> = Family::default(),
     /// Published newest blocks that are lower than the previous one
     head_regressions_total: Family<ChainLabels, Counter> = Family::default(),
+    /// Comparisons of an upstream with the one in use by outcome: agrees, disagrees, or failed
+    upstream_comparisons_total: Family<AttemptLabels, Counter> = Family::default(),
+    /// 1 while an upstream lastingly disagrees with the one in use about the same blocks
+    upstreams_disagree: Family<ChainLabels, Gauge> = Family::default(),
     /// Polls of a chain with `agreement` in which upstreams disagreed
     upstream_disagreements_total: Family<ChainLabels, Counter> = Family::default(),
     /// Blocks of the fee history whose reward is more than a thousand times the median

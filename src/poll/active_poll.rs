@@ -143,8 +143,6 @@ impl UpstreamCall<'_> {
         history: &FeeHistory,
         polled_at: Instant,
     ) -> Option<Instant> {
-        /// A load balancer may alternate between nodes that compute rewards in different ways.
-        const REWARDS_CHECK_INTERVAL: Duration = Duration::from_mins(1);
         let head = history.newest_block();
         if self.limits.is_some_and(|limits| !limits.contains(candidate.index, head)) {
             return Some(polled_at);
@@ -152,7 +150,10 @@ impl UpstreamCall<'_> {
         match plausibility::compare(history, self.earlier?) {
             Continuity::Same => None,
             Continuity::OtherRewards => {
-                Some(polled_at.checked_sub(REWARDS_CHECK_INTERVAL).unwrap_or(polled_at))
+                // If the last check is younger, a later poll makes one: this reply becomes what it is compared with.
+                candidate.upstream.doubt_chain();
+                let since = polled_at.checked_sub(UpstreamNode::DOUBTED_CHECK_INTERVAL);
+                Some(since.unwrap_or(polled_at))
             }
             Continuity::Changed | Continuity::Rewritten => Some(polled_at),
         }

@@ -100,7 +100,12 @@ impl HeaderReader {
     /// Requests the newest header; `None`: no upstream returned one.
     async fn read_header(&self) -> Option<Header> {
         let params = RawValue::from_string("[\"latest\",false]".to_owned()).ok()?;
-        let call = Call { method: "eth_getBlockByNumber", params: &params, is_retryable: true };
+        let call = Call {
+            method: "eth_getBlockByNumber",
+            params: &params,
+            is_retryable: true,
+            client: None,
+        };
         let deadline = Instant::now() + READ_TIMEOUT;
         match self.upstreams.read(call, deadline, &self.memory).await {
             Ok(NodeResponse::Result(json)) => serde_json::from_slice(&json).ok(),

@@ -11,6 +11,8 @@ use crate::fees::{FeeHistory, Pricing};
 pub(crate) struct DoubtLog {
     /// Last head whose window has the value.
     until: BTreeMap<Doubt, u64>,
+    /// True while another upstream lastingly says otherwise.
+    has_disagreement: bool,
 }
 
 impl DoubtLog {
@@ -28,6 +30,11 @@ impl DoubtLog {
         *known = until.max(*known);
     }
 
+    /// Says whether another upstream lastingly disagrees with the one in use.
+    pub(crate) fn set_disagreement(&mut self, has_disagreement: bool) {
+        self.has_disagreement = has_disagreement;
+    }
+
     /// Returns the doubts about the window of a reply. Those that have left it are forgotten.
     pub(crate) fn current(&mut self, history: &FeeHistory, pricing: &Pricing) -> Vec<Doubt> {
         let head = history.newest_block();
@@ -36,6 +43,9 @@ impl DoubtLog {
         let window = history.newest(pricing.window_blocks.get());
         if plausibility::count_outlying_rewards(window, pricing) > 0 {
             doubts.push(Doubt::RewardLeap);
+        }
+        if self.has_disagreement {
+            doubts.push(Doubt::Disagreement);
         }
         doubts.sort_unstable();
         doubts
@@ -75,6 +85,11 @@ mod tests {
         assert_eq!(at(101), [Doubt::HeadLeap]);
         assert_eq!(at(103), [Doubt::HeadLeap]);
         assert_eq!(at(104), []);
+        doubts.set_disagreement(true);
+        let at = doubts.current(&history(200, &[1; 4]), &with_window_of_4());
+        assert_eq!(at, [Doubt::Disagreement]);
+        doubts.set_disagreement(false);
+        assert_eq!(doubts.current(&history(201, &[1; 4]), &with_window_of_4()), []);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 
+use super::comparisons::{Change, Pair};
 use crate::config;
 use crate::fees::gwei::rounded_gwei;
 use crate::fees::head_tracker::SuspiciousReply;
@@ -70,6 +71,7 @@ pub(crate) struct PollReporter {
     poll_duration: Histogram,
     regression_counter: Counter,
     disagreement_counter: Counter,
+    disagreement_gauge: Gauge,
     outlying_rewards_gauge: Gauge,
     rewards_log: LogOnChange,
     /// Floors that were warned of: of the base fee and of the tip.
@@ -97,6 +99,7 @@ impl PollReporter {
             poll_duration: metrics.poll_duration_seconds.get_or_create_owned(&labels),
             regression_counter: metrics.head_regressions_total.get_or_create_owned(&labels),
             disagreement_counter: metrics.upstream_disagreements_total.get_or_create_owned(&labels),
+            disagreement_gauge: metrics.upstreams_disagree.get_or_create_owned(&labels),
             outlying_rewards_gauge: metrics.outlying_reward_blocks.get_or_create_owned(&labels),
             rewards_log: LogOnChange::default(),
             warned_floors: [const { AtomicBool::new(false) }; 2],
@@ -161,6 +164,42 @@ impl PollReporter {
     /// Counts a poll in which upstreams that were asked together disagreed.
     pub(crate) fn record_disagreement(&self) {
         self.disagreement_counter.increment();
+    }
+
+    /// Counts a comparison of two upstreams, and logs what has changed. `None`: they have no block in common, or one does
+    /// not answer.
+    pub(crate) fn record_comparison(
+        &self,
+        pair: Pair,
+        agrees: Option<bool>,
+        change: Option<Change>,
+    ) {
+        let outcome = match agrees {
+            Some(true) => "agrees",
+            Some(false) => "disagrees",
+            None => "failed",
+        };
+        let Pair { in_use, other } = pair;
+        let labels = AttemptLabels { chain: self.chain.clone(), upstream: other, outcome };
+        self.metrics.upstream_comparisons_total.get_or_create(&labels).increment();
+        let chain = self.chain.as_str();
+        match change {
+            Some(Change::Disagree) => {
+                tracing::warn!(
+                    chain,
+                    in_use,
+                    other,
+                    "upstreams lastingly disagree about the same blocks"
+                );
+            }
+            Some(Change::Agree) => tracing::info!(chain, in_use, other, "upstreams agree again"),
+            None => {}
+        }
+    }
+
+    /// Reports whether another upstream lastingly disagrees with the one in use.
+    pub(crate) fn set_disagreement(&self, has_disagreement: bool) {
+        self.disagreement_gauge.set(i64::from(has_disagreement));
     }
 
     /// Reports the number of blocks whose rewards are far above those of the others.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 
 use crate::http_message::{Message, get};
-use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::mock_node::{MockNode, Reply, dead_url, fee_history};
 use crate::process::{self, FREE_PORTS, Process};
 use crate::raw_client::{RawClient, TIMEOUT};
 use crate::test_server::TestServer;
@@ -276,6 +276,31 @@ async fn rate_limited_client_gets_retry_after_and_is_served_later() {
         assert!(since.elapsed() < TIMEOUT, "the limit never refills");
     }
     assert_eq!(service.count(RATE_LIMITED).await, rejections);
+}
+
+#[tokio::test]
+async fn scripts_and_lists_of_chains_cost_what_they_take() {
+    let limits = "requests_per_second_per_client = 1\nrequest_burst_per_client = 11\n";
+    let chain = |id| format!("[chains.c{id}]\nchain_id = {id}\nrpc_urls = [{:?}]\n", dead_url());
+    let chains: String = (1..=40).map(chain).collect();
+    let server = format!("[limits]\n{limits}");
+    let service = TestServer::with_server(&server, &chains).await;
+    // The bundle has 1.5 MB; 40 chains are 10 requests beside the first.
+    for (index, path) in [(2, "/docs/swagger-ui-bundle.js"), (3, "/v1/fee-markets")] {
+        let source = Ipv4Addr::new(127, 0, 0, index);
+        let mut client = RawClient::connect_from(source, service.address()).await;
+        assert_eq!(client.request(get(path, "")).await.status(), 200, "{path}");
+        let refused = client.request(get(path, "")).await;
+        assert_eq!(refused.outcome(), (429, "rate_limited".into()), "{path}");
+        let wait: u64 = refused.header("retry-after").parse().unwrap();
+        assert!((9..=12).contains(&wait), "{path}: {wait}");
+    }
+    // Suggestions take less.
+    let source = Ipv4Addr::new(127, 0, 0, 4);
+    let mut client = RawClient::connect_from(source, service.address()).await;
+    for _ in 0..5 {
+        assert_eq!(client.request(get("/v1/gas-suggestions", "")).await.status(), 200);
+    }
 }
 
 #[tokio::test]

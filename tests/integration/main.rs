@@ -73,6 +73,7 @@ mod read_budget;
 mod reads;
 mod recorded_base;
 mod recorded_node_replies;
+mod redis_replies;
 mod rpc_bodies;
 mod score;
 mod single_prices;

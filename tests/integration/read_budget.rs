@@ -1,10 +1,14 @@
 //! Tests of the calls that clients may cause at the nodes: `reads_per_minute`, `read_urls`, and 429s.
 
+use std::net::Ipv4Addr;
+use std::time::Instant;
+
 use serde_json::{Value, json};
 
-use crate::http_client;
 use crate::mock_node::{MockNode, Reply, fee_history, read_chain, wait_until_polled};
+use crate::raw_client::{RawClient, TIMEOUT};
 use crate::test_server::{Response, TestServer};
+use crate::{http_client, http_message};
 
 const ADDRESS: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
 
@@ -82,6 +86,48 @@ async fn reads_beyond_the_budget_go_to_the_next_node_and_then_fail() {
     assert_eq!(service.count(counter).await, 11);
     // The polls are not affected.
     assert_eq!(service.get("/v1/ronin/gas-suggestion").await.status, 200);
+}
+
+#[tokio::test]
+async fn one_client_leaves_most_of_the_budget_to_the_others() {
+    let node = MockNode::for_reads(Reply::Echo).await;
+    let service = TestServer::start(&read_chain(&[&node], "reads_per_minute = 400")).await;
+    wait_until_polled(&service).await;
+    let send = async |client: &mut RawClient, first| {
+        let request = http_message::post("/rpc/ronin", "", batch(first, 50).as_bytes());
+        let response = client.request(request).await;
+        assert_eq!(response.status(), 200, "{response:#?}");
+        serde_json::from_str::<Vec<Value>>(response.text()).unwrap()
+    };
+    let mut greedy = RawClient::connect(service.address()).await;
+    let mut ok = 0;
+    let mut errors = Vec::new();
+    for round in 0..3 {
+        let responses = send(&mut greedy, 50 * round).await;
+        ok += count_ok(&responses);
+        errors.extend(responses.into_iter().map(|mut it| it["error"].take()));
+    }
+    errors.retain(|error| !error.is_null());
+    assert_eq!((ok, errors.len(), node.reads().len()), (100, 50, 100));
+    for error in &errors {
+        assert_eq!(error["code"], -32005, "{error}");
+        let wait = error["data"]["retry_after"].as_u64().unwrap();
+        assert!((50..=60).contains(&wait), "{error}");
+        let message =
+            format!("this client has used its share of the reads per minute; retry in {wait} s");
+        assert_eq!(error["message"], message);
+    }
+    // What is known costs nothing, and another client is served.
+    assert_eq!(service.count(&reads_counter(0, "budget_exhausted")).await, 50);
+    let other = Ipv4Addr::new(127, 0, 0, 2);
+    let mut other = RawClient::connect_from(other, service.address()).await;
+    let deadline = Instant::now() + TIMEOUT;
+    let mut first = 1000;
+    // The node's own budget refills with the next few calls.
+    while count_ok(&send(&mut other, first).await) == 0 {
+        assert!(Instant::now() < deadline, "another client is not served");
+        first += 50;
+    }
 }
 
 #[tokio::test]

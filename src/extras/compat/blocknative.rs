@@ -11,12 +11,14 @@ use super::content::DocumentContent;
 use super::documents::{Document, Documents, json};
 use super::gwei::GweiNumber;
 use super::{Format, TAG, no_root_routes};
+use crate::api::extractors::charge_for_chains;
 use crate::api::freshness::revalidated_json;
 use crate::api::openapi::components::{
     CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, PageNotModified, UnknownChain,
 };
 use crate::config::Chain;
 use crate::fees::Tier;
+use crate::http::client_limits::ClientHandle;
 use crate::http::problem::Problem;
 use crate::http::query::{LenientQuery, invalid_parameter};
 
@@ -196,7 +198,12 @@ async fn blocknative_prices(
             body = Vec<SupportedChain>, headers(("ETag"), ("Cache-Control"))),
     )
 )]
-async fn blocknative_chains(State(documents): State<Documents>) -> Response {
+async fn blocknative_chains(
+    State(documents): State<Documents>,
+    client: ClientHandle,
+) -> Result<Response, Problem> {
+    const CHAINS_PER_REQUEST: usize = 32;
+    charge_for_chains(&client, documents.store().chains().len(), CHAINS_PER_REQUEST)?;
     let chains = documents.store().chains().iter().map(|chain| SupportedChain::new(chain.config()));
-    revalidated_json(&chains.collect::<Vec<_>>())
+    Ok(revalidated_json(&chains.collect::<Vec<_>>()))
 }

@@ -14,7 +14,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::LookupError;
-use super::budget::RateBudget;
+use super::budget::{RateBudget, Refused};
+use super::key_budget::KeyBudget;
 use super::lookup::{DelegationLookup, LookupKind};
 use super::registry::Direction;
 use super::section::{DelegationSection, DelegationSource};
@@ -41,6 +42,8 @@ pub(crate) struct ApiClient {
     api_key: Option<HeaderValue>,
     /// `None`: a key is configured, to which the public rate limit does not apply.
     budget: Option<RateBudget>,
+    /// Requests with clients' own keys.
+    key_budget: Mutex<KeyBudget>,
     cache_ttl: Duration,
     /// `None`: there is no fallback, so each request is sent.
     circuit_breaker: Option<Mutex<CircuitBreaker>>,
@@ -109,6 +112,7 @@ impl ApiClient {
         Ok(Self {
             proxy: Proxy::new("delegation", config.api_url.clone(), upstream, limits, metrics)?,
             budget: api_key.is_none().then(new_budget),
+            key_budget: Mutex::default(),
             key_detector: api_key.is_some().then(|| Redactor::new(key_variants())),
             api_key,
             cache_ttl: config.cache_ttl,
@@ -119,20 +123,25 @@ impl ApiClient {
         })
     }
 
-    /// Checks that the circuit is closed, or that this request may probe the API.
+    /// Checks that the circuit is closed, or that this request may probe the API. One with a client's own key never
+    /// probes it, because its outcome may be that of the key.
     ///
     /// # Errors
     ///
     /// Fails like a request that times out.
-    pub(crate) fn admit_request(&self) -> Result<(), LookupError> {
-        let admit = |breaker: &Mutex<CircuitBreaker>| breaker.lock().try_admit(Instant::now());
+    pub(crate) fn admit_request(&self, caller: &Caller) -> Result<(), LookupError> {
+        let admit = |breaker: &Mutex<CircuitBreaker>| {
+            let (mut breaker, now) = (breaker.lock(), Instant::now());
+            if caller.key.is_some() { breaker.availability(now) } else { breaker.try_admit(now) }
+        };
         match self.circuit_breaker.as_ref().map(admit) {
             None | Some(Availability::Healthy) => Ok(()),
             Some(_) => Err(LookupError::Api(ProxyError::Timeout)),
         }
     }
 
-    /// Waits for a permit if one is needed, sends one request, and records whether the API responds at all.
+    /// Waits for a permit if one is needed, sends one request, and records whether the API responds at all. What becomes
+    /// of a request with a client's own key is not recorded: a client could turn all others away from the API with one.
     ///
     /// # Errors
     ///
@@ -145,7 +154,8 @@ impl ApiClient {
         const SLOW_FAILURE: Duration = Duration::from_secs(1);
         let started_at = Instant::now();
         let result = self.send_once(lookup, caller).await;
-        let Some(breaker) = &self.circuit_breaker else { return result };
+        let breaker = self.circuit_breaker.as_ref().filter(|_| caller.key.is_none());
+        let Some(breaker) = breaker else { return result };
         let mut breaker = breaker.lock();
         match &result {
             Ok(_)
@@ -154,7 +164,8 @@ impl ApiClient {
             }
             Err(
                 LookupError::Api(ProxyError::Overloaded | ProxyError::TooManyPerClient)
-                | LookupError::BudgetExhausted(_),
+                | LookupError::BudgetExhausted(_)
+                | LookupError::ShareExhausted(_),
             ) => breaker.release_probe(),
             Err(error) => {
                 let is_timeout = matches!(error, LookupError::Api(ProxyError::Timeout));
@@ -177,9 +188,13 @@ impl ApiClient {
         if let Some(key) = caller.key.as_ref().or(self.api_key.as_ref()) {
             headers.insert(X_API_KEY, key.clone());
         }
+        let client = caller.client.key();
+        if caller.key.is_some() {
+            self.key_budget.lock().try_take(client, Instant::now())?;
+        }
         let budget = self.budget.as_ref().filter(|_| caller.key.is_none());
         let mut permit = match budget {
-            Some(budget) => Some(budget.acquire().await.map_err(LookupError::BudgetExhausted)?),
+            Some(budget) => Some(budget.acquire(client).await?),
             None => None,
         };
         let segments: Vec<&str> = path.split('/').collect();
@@ -337,7 +352,7 @@ impl LookupError {
     /// nothing about the request.
     pub(crate) fn failover_reason(&self) -> Option<&'static str> {
         match self {
-            Self::BudgetExhausted(_) => Some("budget_exhausted"),
+            Self::BudgetExhausted(_) | Self::ShareExhausted(_) => Some("budget_exhausted"),
             Self::Api(_) => Some("failed"),
             Self::ErrorResponse(response) => {
                 let is_failure = response.status.is_server_error()
@@ -345,6 +360,16 @@ impl LookupError {
                 (is_failure || response.rejects_chain()).then_some("refused")
             }
             _ => None,
+        }
+    }
+}
+
+impl From<Refused> for LookupError {
+    fn from(refused: Refused) -> Self {
+        if refused.is_share {
+            Self::ShareExhausted(refused.wait)
+        } else {
+            Self::BudgetExhausted(refused.wait)
         }
     }
 }

@@ -56,7 +56,7 @@ impl CoalescingClient {
         caller: &Caller,
     ) -> Result<(ApiResponse, LookupOutcome), LookupError> {
         if caller.key.is_some() {
-            self.api.admit_request()?;
+            self.api.admit_request(caller)?;
             // Not shared: the response may depend on the key, or be an error about it.
             let response = self.api.send(lookup, caller).await?;
             let response = ApiResponse { fresh_for: Duration::ZERO, ..response };
@@ -67,11 +67,16 @@ impl CoalescingClient {
             if let Some(response) = self.cache.get(&cache_key).await {
                 return Ok((response, LookupOutcome::Cached));
             }
-            self.api.admit_request()?;
+            self.api.admit_request(caller)?;
             match self.send_or_join(&cache_key, lookup, caller).await {
                 // Another client, which is at its limit, started the request. Try again as this client.
-                (Err(LookupError::Api(ProxyError::TooManyPerClient)), LookupOutcome::Coalesced) => {
-                }
+                (
+                    Err(
+                        LookupError::Api(ProxyError::TooManyPerClient)
+                        | LookupError::ShareExhausted(_),
+                    ),
+                    LookupOutcome::Coalesced,
+                ) => {}
                 (result, outcome) => return result.map(|response| (response, outcome)),
             }
         }

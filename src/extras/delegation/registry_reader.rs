@@ -36,7 +36,7 @@ pub(crate) struct RegistryReader<'a> {
 const LATEST: &str = LookupBlock::Latest.as_str();
 
 impl RegistryReader<'_> {
-    /// Limit of a list that is read in pages. The hashes alone take about 4,500 gas each, of 50 million per call.
+    /// Limit of a list, the same for all nodes. The hashes alone take about 4,500 gas each, of 50 million per call.
     const MAX_DELEGATIONS: usize = 10_000;
     /// About 7 million gas.
     const PAGE_SIZE: usize = 500;
@@ -64,7 +64,11 @@ impl RegistryReader<'_> {
             Err(error) if exceeds_one_call(&error) => {
                 self.list_in_pages(direction, address, block).await
             }
-            returned => Ok(Delegation::decode_list(&returned?)?),
+            // A node that allows more gas returns longer lists in one call.
+            returned => match Delegation::decode_list(&returned?)? {
+                list if list.len() > Self::MAX_DELEGATIONS => Err(LookupError::TooManyDelegations),
+                list => Ok(list),
+            },
         }
     }
 
@@ -197,6 +201,7 @@ impl RegistryReader<'_> {
                 }
                 LookupError::OutOfGas
             }
+            NodeErrorKind::TooLarge => ReadRejection::from(ReadError::TooLarge).into(),
             NodeErrorKind::Other => LookupError::NodeInvalid,
         }
     }
@@ -236,6 +241,8 @@ enum NodeErrorKind {
     Revert,
     /// The call uses more gas than the node allows.
     OutOfGas,
+    /// The result is larger than the node allows.
+    TooLarge,
     Other,
 }
 
@@ -243,6 +250,8 @@ impl NodeErrorKind {
     /// Parses an error object by its code and texts, which differ between nodes ("out of gas", "`OutOfGas`").
     fn parse(error: &[u8]) -> Self {
         const EXECUTION_REVERTED: i64 = 3;
+        /// As geth ("response too large"), reth ("Response is too big") and providers ("response size exceeded") say it.
+        const TOO_LARGE: [&str; 4] = ["too large", "too big", "size exceed", "size should not"];
         #[derive(Deserialize)]
         struct NodeError<'a> {
             code: Option<i64>,
@@ -257,6 +266,8 @@ impl NodeErrorKind {
         let text = text.to_ascii_lowercase();
         if text.replace([' ', '_'], "").contains("outofgas") {
             Self::OutOfGas
+        } else if text.contains("response") && TOO_LARGE.iter().any(|words| text.contains(words)) {
+            Self::TooLarge
         } else if error.code == Some(EXECUTION_REVERTED) || text.contains("revert") {
             Self::Revert
         } else {
@@ -289,7 +300,16 @@ mod tests {
             assert_eq!(parse(error), NodeErrorKind::OutOfGas, "{error}");
         }
         for error in [
+            r#"{"code":-32003,"message":"response too large"}"#,
+            r#"{"code":-32008,"message":"Response is too big","data":"Exceeded max limit of 1000"}"#,
+            r#"{"code":-32602,"message":"Log response size exceeded"}"#,
+            r#"{"code":-32000,"message":"query response size should not be greater than 1 bytes"}"#,
+        ] {
+            assert_eq!(parse(error), NodeErrorKind::TooLarge, "{error}");
+        }
+        for error in [
             r#"{"code":-32000,"message":"header not found"}"#,
+            r#"{"code":-32000,"message":"request too large"}"#,
             r#"{"code":-32000,"data":{"reason":"revert"}}"#,
             r#"{"message":7}"#,
             r#""revert""#,

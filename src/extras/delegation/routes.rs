@@ -46,6 +46,7 @@ use crate::http::address::{self, AddressText};
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::{PassThroughError, Problem, ProblemCode, whole_seconds};
 use crate::http::query::{StrictQuery, invalid_parameter};
+use crate::nodes::Exhausted;
 
 /// Response header: the source of the response, `api` or `chain`.
 pub(crate) const X_DELEGATION_SOURCE: HeaderName = HeaderName::from_static("x-delegation-source");
@@ -261,6 +262,13 @@ impl From<LookupError> for Problem {
                 )
                 .with_retry_after(wait);
             }
+            LookupError::ShareExhausted(wait) => {
+                return Self::new(
+                    ProblemCode::RateLimited,
+                    "this client's share of the delegation API's rate limit is reached; retry later",
+                )
+                .with_retry_after(wait);
+            }
             LookupError::Api(error) => return error.problem("delegation API"),
             // A look-up returns it as a response.
             LookupError::ErrorResponse(_) => {
@@ -272,7 +280,16 @@ impl From<LookupError> for Problem {
             LookupError::Chain(ReadRejection::TooManyPerClient) => {
                 return Self::too_many_concurrent();
             }
-            LookupError::Chain(ReadRejection::Failed(ReadError::BudgetExhausted(wait))) => {
+            LookupError::Chain(ReadRejection::Failed(ReadError::BudgetExhausted(exhausted)))
+                if exhausted.is_share =>
+            {
+                return Self::new(ProblemCode::RateLimited, exhausted.to_string())
+                    .with_retry_after(exhausted.wait);
+            }
+            LookupError::Chain(ReadRejection::Failed(ReadError::BudgetExhausted(Exhausted {
+                wait,
+                ..
+            }))) => {
                 return Self::new(
                     ProblemCode::Overloaded,
                     "the chain's nodes are rate limiting; retry later",

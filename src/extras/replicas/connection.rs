@@ -3,10 +3,13 @@
 //! While there is no connection, each command fails at once, and the process works standalone. No command takes longer
 //! than [`COMMAND_TIMEOUT`]. The `ConnectionManager` of the library does not fit: it keeps a connection whose commands
 //! time out or whose server is read-only, makes commands wait while it connects, and ignores a failed subscription.
+//!
+//! A reply of more than 1 MiB ends the connection, because the library would buffer it without end.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -14,12 +17,13 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use redis::aio::MultiplexedConnection;
 use redis::{
-    AsyncConnectionConfig, Client, ErrorKind, FromRedisValue, IntoConnectionInfo, ProtocolVersion,
-    PushInfo, PushKind, RedisError, RedisResult, ScriptInvocation, Value,
+    AsyncConnectionConfig, ConnectionInfo, ErrorKind, FromRedisValue, IntoConnectionInfo,
+    ProtocolVersion, PushInfo, PushKind, RedisError, RedisResult, ScriptInvocation, Value,
 };
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::limited_stream::{LimitedStream, ReplyTooLarge};
 use super::metrics::{ReasonLabels, ReplicaMetrics};
 use super::section::RedisUrl;
 use super::shared_fee_history::MAX_BYTES;
@@ -47,7 +51,7 @@ type Inboxes = HashMap<String, watch::Sender<Option<Message>>>;
 
 /// Task that connects and reconnects.
 pub(crate) struct Connector {
-    client: Client,
+    info: ConnectionInfo,
     inboxes: Inboxes,
     status: watch::Sender<ConnectionStatus>,
     reporter: Arc<RedisReporter>,
@@ -73,6 +77,8 @@ pub(crate) struct ActiveConnection {
     connection: MultiplexedConnection,
     /// Cancelled when the connection is unusable.
     closed: CancellationToken,
+    /// True if a reply was too large, which ends the connection.
+    is_exceeded: Arc<AtomicBool>,
     reporter: Arc<RedisReporter>,
 }
 
@@ -85,10 +91,10 @@ impl Connector {
     pub(crate) fn new(url: &RedisUrl, metrics: &Metrics) -> RedisResult<(Self, RedisHandle)> {
         let info = url.expose().clone().into_connection_info()?;
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-        let client = Client::open(info.set_redis_settings(settings))?;
+        let info = info.set_redis_settings(settings);
         let (status, receiver) = watch::channel(ConnectionStatus::Connecting);
         let reporter = Arc::new(RedisReporter::new(url, metrics));
-        let connector = Self { client, inboxes: Inboxes::new(), status, reporter };
+        let connector = Self { info, inboxes: Inboxes::new(), status, reporter };
         Ok((connector, RedisHandle { status: receiver }))
     }
 
@@ -106,13 +112,17 @@ impl Connector {
         const RECONNECT_DELAY: Duration = Duration::from_millis(500);
         let inboxes = Arc::new(self.inboxes);
         loop {
-            let connect = connect(&self.client, &inboxes, &self.reporter);
+            let connect = connect(&self.info, &inboxes, &self.reporter);
             match tokio::time::timeout(2 * CONNECT_TIMEOUT, connect).await.unwrap_or_else(timed_out)
             {
                 Ok(connection) => {
                     let closed = connection.closed.clone();
+                    let is_exceeded = Arc::clone(&connection.is_exceeded);
                     self.status.send_replace(ConnectionStatus::Connected(connection));
                     closed.cancelled().await;
+                    if is_exceeded.load(Ordering::Relaxed) {
+                        self.reporter.record_failure(&ReplyTooLarge.into());
+                    }
                 }
                 Err(error) => self.reporter.record_failure(&error),
             }
@@ -122,8 +132,9 @@ impl Connector {
     }
 }
 
+/// Connects within [`CONNECT_TIMEOUT`], logs in and subscribes.
 async fn connect(
-    client: &Client,
+    info: &ConnectionInfo,
     inboxes: &Arc<Inboxes>,
     reporter: &Arc<RedisReporter>,
 ) -> RedisResult<ActiveConnection> {
@@ -139,14 +150,29 @@ async fn connect(
         Ok::<_, Infallible>(())
     };
     let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(CONNECT_TIMEOUT))
         .set_response_timeout(Some(COMMAND_TIMEOUT))
         .set_concurrency_limit(MAX_IN_FLIGHT)
         .set_push_sender(on_push);
-    let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+    let is_exceeded = Arc::new(AtomicBool::new(false));
+    let log_in = async {
+        let stream = LimitedStream::connect(info.addr(), Arc::clone(&is_exceeded)).await?;
+        MultiplexedConnection::new_with_config(info.redis_settings(), stream, config).await
+    };
+    let logged_in = tokio::time::timeout(CONNECT_TIMEOUT, log_in).await.unwrap_or_else(timed_out);
+    let (mut connection, driver) = logged_in.map_err(|error| reason_of(error, &is_exceeded))?;
+    // Ends with the connection, also if that never becomes active.
+    let guard = closed.clone().drop_guard();
+    tokio::spawn(closed.clone().run_until_cancelled_owned(driver));
     let channels: Vec<_> = inboxes.keys().collect();
-    connection.subscribe(channels).await?;
-    Ok(ActiveConnection { connection, closed, reporter: Arc::clone(reporter) })
+    let subscribed = connection.subscribe(channels).await;
+    subscribed.map_err(|error| reason_of(error, &is_exceeded))?;
+    let closed = guard.disarm();
+    Ok(ActiveConnection { connection, closed, is_exceeded, reporter: Arc::clone(reporter) })
+}
+
+/// Returns why a command failed: the client library reports a reply that is too large as a lost connection.
+fn reason_of(error: RedisError, is_exceeded: &AtomicBool) -> RedisError {
+    if is_exceeded.load(Ordering::Relaxed) { ReplyTooLarge.into() } else { error }
 }
 
 /// Passes a message to the inbox of its channel.
@@ -202,6 +228,7 @@ impl ActiveConnection {
                 Ok(value)
             }
             Err(error) => {
+                let error = reason_of(error, &self.is_exceeded);
                 self.reporter.record_failure(&error);
                 if !is_recoverable(&error) {
                     self.closed.cancel();
@@ -277,6 +304,7 @@ fn failure_reason(error: &RedisError) -> &'static str {
         (_, Some("READONLY" | "MASTERDOWN")) => "read_only",
         (_, Some("OOM")) => "out_of_memory",
         (_, Some(_)) => "refused",
+        (ErrorKind::Io, None) if ReplyTooLarge::is_reason_of(error) => "reply_too_large",
         (ErrorKind::Io, None) if error.is_timeout() => "timeout",
         (ErrorKind::Io, None) if error.is_connection_refusal() => "unreachable",
         (ErrorKind::Io, None) => "connection_closed",

@@ -35,6 +35,15 @@ pub(crate) enum RequestObject<'a> {
 pub(crate) struct RpcError {
     code: i32,
     message: Cow<'static, str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<RpcErrorData>,
+}
+
+/// Further facts of an error.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct RpcErrorData {
+    /// Seconds after which the same call may succeed.
+    retry_after: u64,
 }
 
 impl<'a> RpcPayload<'a> {
@@ -127,7 +136,7 @@ impl RpcError {
     const LIMIT_EXCEEDED: i32 = -32005;
 
     fn new(code: i32, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), data: None }
     }
 
     fn invalid_request(message: impl Into<Cow<'static, str>>) -> Self {
@@ -149,7 +158,7 @@ impl RpcError {
             ReadRejection::Overloaded
             | ReadRejection::TooManyPerClient
             | ReadRejection::Failed(
-                ReadError::RateLimited
+                ReadError::RateLimited(_)
                 | ReadError::BudgetExhausted(_)
                 | ReadError::NoMemory
                 | ReadError::TooLarge,
@@ -159,7 +168,8 @@ impl RpcError {
                 Self::UNAVAILABLE
             }
         };
-        Self::new(code, rejection.to_string())
+        let data = rejection.retry_after().map(|retry_after| RpcErrorData { retry_after });
+        Self { data, ..Self::new(code, rejection.to_string()) }
     }
 }
 

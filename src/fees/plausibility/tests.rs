@@ -127,6 +127,38 @@ fn old_blocks_above_the_highest_base_fee_are_implausible() {
 }
 
 #[test]
+fn histories_agree_about_the_blocks_that_both_have() {
+    let pricing = Pricing::default();
+    let with_rewards = |oldest, base_fees: &[u128], reward: u128| {
+        let block = |base_fee: &u128| Block {
+            base_fee: *base_fee,
+            gas_used_ratio: None,
+            rewards: Some(Rewards::new(&[reward])),
+        };
+        FeeHistory::new(oldest, base_fees.iter().map(block).collect(), None).unwrap()
+    };
+    let one = with_rewards(100, &[10, 12, 16], 20);
+    for (other, expected) in [
+        (with_rewards(100, &[10, 12, 16], 20), Some(true)),
+        // A node that is behind, and one that has newer blocks.
+        (with_rewards(98, &[7, 8, 10], 20), Some(true)),
+        (with_rewards(102, &[16, 90], 20), Some(true)),
+        (with_rewards(103, &[90], 20), None),
+        (with_rewards(100, &[10, 12, 20], 20), Some(true)),
+        (with_rewards(100, &[10, 12, 22], 20), Some(false)),
+        (with_rewards(100, &[10, 12, 11], 20), Some(false)),
+        (with_rewards(100, &[10, 12, 16], 40), Some(true)),
+        (with_rewards(100, &[10, 12, 16], 41), Some(false)),
+        (with_rewards(100, &[10, 12, 16], 0), Some(false)),
+        // A node without rewards says nothing about them.
+        (history(100, &[10, 12, 16]), Some(true)),
+    ] {
+        assert_eq!(agree(&one, &other, &pricing), expected, "{other:?}");
+        assert_eq!(agree(&other, &one, &pricing), expected, "{other:?}");
+    }
+}
+
+#[test]
 fn rewards_a_thousand_times_the_median_are_counted() {
     let with_rewards = |rewards: &[u128]| {
         let block = |medium: &u128| Block {

@@ -47,6 +47,11 @@ impl RateLimit {
         Self { quota, epoch: now, full_at: AtomicU64::new(0) }
     }
 
+    /// Returns true if the bucket is as at the start.
+    pub(super) fn is_full(&self, now: Instant) -> bool {
+        self.full_at.load(Ordering::Relaxed) <= self.nanos_since_epoch(now)
+    }
+
     /// Takes the unit of a request.
     ///
     /// # Errors
@@ -176,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_does_not_wait_is_refused_again() {
+    fn refused_request_costs_a_unit_until_a_burst_is_lacking() {
         let (bucket, now) = bucket(10);
         assert_eq!(request(&bucket, 8, now), Ok(()));
         assert_eq!(request(&bucket, 8, now), Err(7 * SECOND));

@@ -73,7 +73,7 @@ async fn names_and_values_are_decoded_and_strange_names_ignored() {
     assert_eq!(valid("amount=7&label=x").await, Ok(sample(7, "x")));
     let gwei = Sample { amount: 7, name: None, unit_of: Some(Unit::Gwei) };
     assert_eq!(valid("unitOf=gwei&amount=7").await, Ok(gwei));
-    let others = "a=1&".repeat(2000);
+    let others = "a=1&".repeat(48);
     assert_eq!(valid(&format!("{others}amount=7&name=x&{others}")).await, Ok(sample(7, "x")));
 }
 
@@ -133,4 +133,19 @@ async fn a_lenient_query_takes_names_in_any_case() {
     }
     assert_eq!(lenient("blok=1").await, Ok(Other { block: None }));
     assert_eq!(lenient("block=1&Block=1").await.unwrap_err(), "`block` must be given once");
+}
+
+#[tokio::test]
+async fn query_has_a_bounded_number_of_parameters() {
+    let others = |separator: &str, count| separator.repeat(count);
+    for separator in ["&", "&a", "&%26=%3d", "&a=b"] {
+        let query = |count| format!("block=7{}", others(separator, count));
+        assert_eq!(parse::<ValidQuery<Other>>(&query(255)).await.unwrap().block, Some(7));
+        let error = Err("a query may have at most 256 parameters".to_owned());
+        for count in [256, 4000] {
+            assert_eq!(parse::<ValidQuery<Other>>(&query(count)).await, error);
+            assert_eq!(parse::<LenientQuery<Other>>(&query(count)).await, error);
+            assert_eq!(parse::<StrictQuery<Other>>(&query(count)).await, error);
+        }
+    }
 }

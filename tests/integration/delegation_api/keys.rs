@@ -1,5 +1,7 @@
 //! API keys: the configured key, client keys, and none.
 
+use std::net::Ipv4Addr;
+
 use tokio::task::JoinSet;
 
 use crate::delegation_service::{Harness, VAULT, check, check_at_api, source};
@@ -103,17 +105,30 @@ async fn duplicate_keys_are_refused() {
 }
 
 #[tokio::test]
-async fn client_keys_do_not_use_the_shared_rate_budget() {
+async fn client_keys_do_not_use_the_shared_rate_budget_and_have_one_per_client() {
     let (api, harness) = Harness::with_api("api", "").await;
+    let mut served = 0;
     for response in send_sixty(&harness, CLIENT_KEY_HEADER).await {
-        assert_eq!(response.status(), 200, "{response:#?}");
+        if response.status() == 200 {
+            served += 1;
+        } else {
+            assert_eq!(response.outcome(), (429, "rate_limited".into()));
+            let wait: u64 = response.header("retry-after").parse().unwrap();
+            assert!((1..=10).contains(&wait), "{wait}");
+        }
     }
-    assert_eq!(keys(&api), ["mine"; 60]);
+    assert_eq!((served, keys(&api)), (25, vec!["mine".to_owned(); 25]));
     for number in 0..25 {
         assert_eq!(harness.get(&check(number)).await.status(), 200);
     }
     assert_eq!(harness.get(&check(25)).await.outcome(), (429, "rate_limited".into()));
-    assert_eq!(harness.get_with(&check(25), CLIENT_KEY_HEADER).await.status(), 200);
+    // Another key does not help the client, and others have not used theirs.
+    let response = harness.get_with(&check(25), "X-API-KEY: junk\r\n").await;
+    assert_eq!(response.outcome(), (429, "rate_limited".into()));
+    let other = Ipv4Addr::new(127, 0, 0, 2);
+    let mut other = RawClient::connect_from(other, harness.service.address()).await;
+    let response = other.request(get(&check(25), CLIENT_KEY_HEADER)).await;
+    assert_eq!(response.status(), 200, "{response:#?}");
     // A 429 for one client key does not affect other keys.
     api.set_response_with(
         "check/all",
@@ -121,12 +136,47 @@ async fn client_keys_do_not_use_the_shared_rate_budget() {
         &[("retry-after", "60")],
         "{\"error\":\"of this key\"}",
     );
-    let response = harness.get_with(&check(26), CLIENT_KEY_HEADER).await;
+    let response = other.request(get(&check(26), CLIENT_KEY_HEADER)).await;
     assert_eq!((response.status(), response.header("retry-after")), (429, "60"));
     api.set_response("check/all", "true");
-    assert_eq!(harness.get_with(&check(26), "X-API-KEY: other\r\n").await.status(), 200);
+    let response = other.request(get(&check(26), "X-API-KEY: other\r\n")).await;
+    assert_eq!(response.status(), 200, "{response:#?}");
     let response = harness.get(&check(27)).await;
     assert!(response.header("retry-after").parse::<u64>().unwrap() <= 10, "{response:#?}");
+}
+
+#[tokio::test]
+async fn a_client_has_a_quarter_of_the_rate_budget_while_another_asks() {
+    let (api, harness) = Harness::with_api("api", "").await;
+    let connect = async |last| {
+        let source = Ipv4Addr::new(127, 0, 0, last);
+        RawClient::connect_from(source, harness.service.address()).await
+    };
+    let (mut greedy, mut other) = (connect(2).await, connect(3).await);
+    assert_eq!(other.request(get(&check(0), "")).await.status(), 200);
+    for number in 1..=6 {
+        assert_eq!(greedy.request(get(&check(number), "")).await.status(), 200, "{number}");
+    }
+    let refused = greedy.request(get(&check(7), "")).await;
+    assert_eq!(refused.outcome(), (429, "rate_limited".into()));
+    let wait: u64 = refused.header("retry-after").parse().unwrap();
+    assert!((1..=10).contains(&wait), "{wait}");
+    // What is cached costs nothing.
+    assert_eq!(greedy.request(get(&check(0), "")).await.status(), 200);
+    assert_eq!(other.request(get(&check(8), "")).await.status(), 200);
+    assert_eq!(api.request_count(), 8);
+}
+
+#[tokio::test]
+async fn slow_request_with_a_client_key_turns_no_other_client_away_from_the_api() {
+    let (api, harness) = Harness::with_api("api-then-chain", "timeout = \"200ms\"").await;
+    api.hold("check/all");
+    let response = harness.get_with(&check(1), CLIENT_KEY_HEADER).await;
+    assert_eq!((response.status(), source(&response)), (200, "chain"));
+    api.release();
+    let response = harness.get(&check(2)).await;
+    assert_eq!((response.status(), source(&response)), (200, "api"));
+    assert_eq!(keys(&api), ["mine", "none"]);
 }
 
 #[tokio::test]

@@ -66,6 +66,43 @@ async fn chain_source_never_calls_the_api() {
 }
 
 #[tokio::test]
+async fn a_list_over_the_limit_is_refused_however_long_a_reply_the_node_sends() {
+    const WORDS_PER_DELEGATION: usize = 7;
+    let harness = Harness::with_api("chain", "").await.1;
+    let list = |count: usize| {
+        let word = |value: usize| format!("{value:064x}");
+        // Each delegates everything to another address.
+        let delegation = |number| {
+            let mut words = vec![word(0); WORDS_PER_DELEGATION];
+            (words[0], words[1]) = (word(1), word(1 + number));
+            words.concat()
+        };
+        let delegations: String = (0..count).map(delegation).collect();
+        format!("\"0x{}{}{delegations}\"", word(32), word(count))
+    };
+    let path = format!("/registry/v2/{VAULT}?direction=outgoing");
+    let set_reply = |reply| {
+        let number = Reply::RawResult("\"0x10\"".into());
+        let replies = vec![("eth_blockNumber", number), ("eth_call", reply)];
+        harness.node.set_read_reply(Reply::PerMethod(replies));
+    };
+    set_reply(Reply::RawResult(list(10_000)));
+    let response = harness.get(&path).await;
+    assert_eq!(response.status(), 200);
+    assert_eq!(response.text().matches("\"ALL\"").count(), 10_000);
+    // The last one is longer than a reply may be.
+    for count in [10_001, 30_000] {
+        set_reply(Reply::RawResult(list(count)));
+        let response = harness.get(&path).await;
+        assert_eq!(response.outcome(), (502, "too_many_delegations".into()), "{count}");
+    }
+    let too_large = r#"{"code":-32008,"message":"Response is too big"}"#;
+    set_reply(Reply::RawError(too_large.into()));
+    let response = harness.get(&path).await;
+    assert_eq!(response.outcome(), (502, "too_many_delegations".into()));
+}
+
+#[tokio::test]
 async fn pending_state_is_read_from_the_chain() {
     for configured_source in ["api", "api-then-chain"] {
         let (api, harness) = Harness::with_api(configured_source, "").await;

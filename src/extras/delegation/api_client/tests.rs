@@ -27,7 +27,12 @@ fn the_chain_answers_unless_the_api_rejects_the_request_itself() {
     {
         assert!(!allows_failover(status, body), "{status} {body}");
     }
-    for error in [LookupError::BudgetExhausted(Duration::ZERO), INVALID_RESPONSE] {
+    let no_wait = Duration::ZERO;
+    for error in [
+        LookupError::BudgetExhausted(no_wait),
+        LookupError::ShareExhausted(no_wait),
+        INVALID_RESPONSE,
+    ] {
         assert!(error.failover_reason().is_some(), "{error:?}");
     }
 }

@@ -146,7 +146,7 @@ impl PastBlocks {
         params: String,
     ) -> Result<Option<(usize, Box<RawValue>)>, RefillError> {
         let Ok(params) = RawValue::from_string(params) else { return Ok(None) };
-        let call = Call { method, params: &params, is_retryable: true };
+        let call = Call { method, params: &params, is_retryable: true, client: None };
         let mut wait = self.retry_wait;
         let mut attempt = 1;
         loop {
@@ -160,7 +160,9 @@ impl PastBlocks {
                     return Err(error.into());
                 }
                 // The budget refills by itself.
-                Err(ReadError::BudgetExhausted(left)) => tokio::time::sleep(left.max(wait)).await,
+                Err(ReadError::BudgetExhausted(exhausted)) => {
+                    tokio::time::sleep(exhausted.wait.max(wait)).await;
+                }
                 Err(error) if attempt == ATTEMPTS => return Err(error.into()),
                 Err(_) => {
                     attempt += 1;
