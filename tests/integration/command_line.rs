@@ -1,11 +1,11 @@
 //! `serve --rpc-url`, `--listen` and `check-config --online`.
 
-use crate::mock_node::{MockNode, Reply, dead_url, fee_history};
+use crate::mock_node::{MockNode, Reply, dead_url};
 use crate::process::{File, Process, command, output};
 
 /// Replies of a node of chain `id`.
 async fn node(id: u64) -> MockNode {
-    MockNode::start(id, Reply::Result(fee_history(1000, 3, 40))).await
+    MockNode::start(id, Reply::history(1000, 3, 40)).await
 }
 
 /// Runs the command on a thread, because the nodes need this one.
