@@ -86,17 +86,15 @@ pub fn price(
         Strategy::Network => None,
         Strategy::Calibrated => calibrated_priority_fees(history.blocks(), columns, pricing),
     };
-    let (strategy, typical_base_fee, priority_fees) = match calibrated {
-        Some(fees) => (Strategy::Calibrated, average_base_fee.max(newest_known_base_fee), fees),
-        None => {
-            let columns = match pricing.strategy {
-                Strategy::Network => columns,
-                // Without rewards to calibrate with, the network's rule may still have those of its percentile.
-                Strategy::Calibrated => columns.for_network_rule(),
-            };
-            let fees = network_priority_fees(window, columns, pricing)?;
-            (Strategy::Network, average_base_fee, fees)
-        }
+    let (strategy, typical_base_fee, priority_fees) = if let Some(fees) = calibrated {
+        (Strategy::Calibrated, average_base_fee.max(newest_known_base_fee), fees)
+    } else {
+        let columns = match pricing.strategy {
+            Strategy::Network => columns,
+            // Without rewards to calibrate with, the network's rule may still have those of its percentile.
+            Strategy::Calibrated => columns.for_network_rule(),
+        };
+        (Strategy::Network, average_base_fee, network_priority_fees(window, columns, pricing)?)
     };
     let base_fee_per_gas = match pricing_type {
         PricingType::Legacy => 0,

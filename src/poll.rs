@@ -408,7 +408,7 @@ impl Poller {
         }
         let Some(other) = self.comparisons.begin(&others, now) else { return };
         let (pair, published) = (Pair { in_use, other }, published.clone());
-        let (request, pricing) = (self.request.clone(), self.chain.pricing.clone());
+        let (request, pricing) = (self.request.clone(), self.chain.pricing);
         let upstreams = Arc::clone(&self.upstreams);
         let deadline = upstreams.attempt_deadline();
         self.comparison.spawn(async move {

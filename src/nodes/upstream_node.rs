@@ -485,7 +485,7 @@ mod tests {
                     let now = Instant::now();
                     state.chain_verified_at = now.checked_sub(Duration::from_secs(seconds_ago));
                 });
-                node.fee_history(&request, Duration::from_secs(60)).await.unwrap();
+                node.fee_history(&request, Duration::from_mins(1)).await.unwrap();
                 *chain_ids.lock()
             };
             assert_eq!((checks(61).await, checks(601).await), (0, 1));

@@ -1,9 +1,8 @@
 //! `GET /v1/{chain}/badge.svg` of the running service.
 
 use reqwest::Method;
-use serde_json::json;
 
-use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::mock_node::{MockNode, Reply};
 use crate::test_server::{Response, TestServer};
 
 async fn start(node: &MockNode) -> TestServer {
@@ -22,9 +21,9 @@ async fn a_badge_shows_the_expected_medium_price() {
     let node = MockNode::start(7, Reply::Error(-32000)).await;
     let service = start(&node).await;
     let unavailable = service.get("/v1/a/badge.svg").await;
-    assert_eq!((unavailable.status, &unavailable.json()["code"]), (503, &json!("no_data")));
-    node.set_reply(Reply::Result(fee_history(1000, 3, 40)));
-    let badge = service.wait_for("/v1/a/badge.svg", |response| response.status == 200).await;
+    unavailable.assert_problem(503, "no_data");
+    node.set_reply(Reply::history(1000, 3, 40));
+    let badge = service.wait_for_ok("/v1/a/badge.svg").await;
     assert_eq!(texts(&badge), ["gas", "43 gwei"]);
     let chart = service.get("/v1/a/fee-history.svg").await;
     for name in ["content-type", "content-security-policy", "x-content-type-options"] {
@@ -50,9 +49,9 @@ async fn a_badge_shows_the_expected_medium_price() {
 
 #[tokio::test]
 async fn a_label_is_escaped_and_limited() {
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     let service = start(&node).await;
-    service.wait_for("/v1/a/badge.svg", |response| response.status == 200).await;
+    service.wait_for_ok("/v1/a/badge.svg").await;
     let long = "%C3%A4".repeat(40);
     for (label, expected) in [
         ("Ronin+gas", "Ronin gas"),
@@ -67,7 +66,6 @@ async fn a_label_is_escaped_and_limited() {
     assert_eq!(texts(&service.get("/v1/a/badge.svg?label=").await), ["43 gwei"]);
     for label in [&format!("{long}a"), "a%00", "a%0Ab", "%7F", "%EF%BF%BF", "%FF", "a&label=b"] {
         let response = service.get(&format!("/v1/a/badge.svg?label={label}")).await;
-        assert_eq!(response.status, 400, "{label}");
-        assert_eq!(response.json()["code"], "invalid_parameter", "{label}");
+        response.assert_problem(400, "invalid_parameter");
     }
 }

@@ -62,7 +62,7 @@ async fn chain_summary(service: &TestServer) -> Value {
 async fn node_that_is_behind_is_served_as_stale_from_the_first_reply() {
     let node = View::new(1000, 2 * HOUR).node(3).await;
     let service = TestServer::start(&config(&[&node], "")).await;
-    let first = service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    let first = service.wait_for_ok(SUGGESTION).await;
     assert_eq!(first.header("x-stale"), "true");
     // New blocks at the pace of the chain change nothing.
     let polls = node.polls();
@@ -111,7 +111,7 @@ async fn current_node_that_comes_back_replaces_the_one_behind_within_seconds() {
     let behind = View::new(1000, 2 * HOUR).node(3).await;
     let current = MockNode::start(7, Reply::Error(-32000)).await;
     let service = TestServer::start(&config(&[&behind, &current], "")).await;
-    let first = service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    let first = service.wait_for_ok(SUGGESTION).await;
     assert_eq!(first.header("x-stale"), "true");
     let view = View::new(73_000, 0);
     current.set_header_reply(view.header());
@@ -132,7 +132,7 @@ async fn node_without_headers_is_stale_while_it_syncs() {
     node.set_header_reply(Reply::Error(-32601));
     node.set_syncing_reply(Reply::Result(json!({"currentBlock": "0x3e8"})));
     let service = TestServer::start(&config(&[&node], "")).await;
-    let first = service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    let first = service.wait_for_ok(SUGGESTION).await;
     assert_eq!(first.header("x-stale"), "true");
     assert_eq!(chain_summary(&service).await["reason"], "old_block");
     node.set_syncing_reply(Reply::Result(json!(false)));
@@ -162,11 +162,11 @@ async fn genesis_block_with_a_base_fee_of_0_is_no_price_of_a_known_chain() {
 #[tokio::test]
 async fn chain_halts_with_a_standing_head_and_restarts_with_an_old_block() {
     let header_age = |seconds| Reply::computed(move |_| header(1000, seconds));
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 30))).await;
+    let node = MockNode::start(7, Reply::history(1000, 3, 30)).await;
     node.set_header_reply(header_age(0));
     let toml = config(&[&node], "max_block_age = \"2s\"\nstall_after = \"1h\"");
     let service = TestServer::start(&toml).await;
-    let first = service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    let first = service.wait_for_ok(SUGGESTION).await;
     assert_eq!(first.header("x-stale"), "");
     service.wait_for(SUGGESTION, |response| response.header("x-stale") == "true").await;
     assert_eq!(chain_summary(&service).await["reason"], "standing_head");

@@ -6,7 +6,7 @@ use reqwest::Method;
 use serde_json::Value;
 
 use crate::http_client;
-use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::mock_node::{MockNode, Reply};
 use crate::test_server::TestServer;
 
 /// Headers that differ between two responses to the same request, or that describe a body which one of them lacks.
@@ -23,14 +23,14 @@ struct Harness {
 impl Harness {
     /// Starts a service with all routes, whose blocks are an hour apart.
     async fn start(cors: &str) -> Self {
-        let node = MockNode::start(2020, Reply::Result(fee_history(1000, 3, 40))).await;
+        let node = MockNode::start(2020, Reply::history(1000, 3, 40)).await;
         let text = format!(
             "{cors}[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"{}\"]\nblock_time = \"1h\"\n\
              max_age = \"3h\"\njson_rpc = true\n[verification]\nurl = \"http://127.0.0.1:9\"\n",
             node.url()
         );
         let service = TestServer::with_server("", &text).await;
-        service.wait_for("/readyz", |response| response.status == 200).await;
+        service.wait_for_ok("/readyz").await;
         Self { service, _node: node }
     }
 

@@ -25,7 +25,7 @@ fn blocks(recording: &DemoRecording, count: usize, dearer_from: usize) -> Reply 
     let mut history = fixtures::recorded_history(recording, count, &[10.0, 60.0]);
     for row in history["reward"].as_array_mut().unwrap().iter_mut().skip(dearer_from) {
         for tip in row.as_array_mut().unwrap() {
-            let wei = u64::from_str_radix(&tip.as_str().unwrap()[2..], 16).unwrap();
+            let wei = fixtures::quantity(tip);
             *tip = json!(format!("{:#x}", 3 * wei));
         }
     }
@@ -39,11 +39,8 @@ async fn start_service(node: &MockNode) -> TestServer {
 
 /// Waits for the suggestion at the block with this index, and returns it.
 async fn suggestion_at(service: &TestServer, recording: &DemoRecording, index: usize) -> Value {
-    let number = (recording.oldest_block + index as u64).to_string();
-    let response = service.wait_for("/v1/a/gas-suggestion", |response| {
-        response.status == 200 && response.headers["x-newest-block"] == number.as_str()
-    });
-    response.await.json()
+    let number = recording.oldest_block + index as u64;
+    service.wait_for_block("/v1/a/gas-suggestion", number).await.json()
 }
 
 fn tips(suggestion: &Value) -> [String; 2] {

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::fixtures::wei;
 use crate::recorded_base;
+use crate::test_server::assert_problems;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fee_is_compared_with_the_newest_blocks() {
@@ -71,24 +72,20 @@ async fn a_replacement_raises_both_fees_by_a_tenth_or_to_the_suggestion() {
 async fn fees_that_cannot_be_right_are_rejected() {
     let service = recorded_base::start("").await;
     let too_large = u128::MAX.to_string() + "0";
-    for (query, text) in [
-        ("inclusion?max_fee_per_gas=1", "`max_priority_fee_per_gas` is required"),
-        ("inclusion?max_fee_per_gas=1&max_priority_fee_per_gas=2", "must not be above"),
-        ("inclusion?max_fee_per_gas=-1&max_priority_fee_per_gas=0", "an amount in wei"),
-        ("inclusion?max_fee_per_gas=1e9&max_priority_fee_per_gas=0", "an amount in wei"),
-        ("inclusion?max_fee_per_gas=&max_priority_fee_per_gas=0", "an amount in wei"),
-        (&format!("replacement?gas_price={too_large}"), "an amount in wei"),
-        (&format!("replacement?gas_price={}", u128::MAX), "below 2^128"),
-        ("replacement?gas_price=1&max_fee_per_gas=1", "without the other two"),
-        ("replacement", "is required"),
-        ("replacement?gas_price=1&gas_price=2", "given once"),
-    ] {
-        let response = service.get(&format!("/v1/base/{query}")).await;
-        let body = response.json();
-        assert_eq!((response.status, &body["code"]), (400, &json!("invalid_parameter")), "{query}");
-        let detail = body["detail"].as_str().unwrap();
-        assert!(detail.contains(text), "{query}: {detail}");
-    }
+    let queries = [
+        "inclusion?max_fee_per_gas=1",
+        "inclusion?max_fee_per_gas=1&max_priority_fee_per_gas=2",
+        "inclusion?max_fee_per_gas=-1&max_priority_fee_per_gas=0",
+        "inclusion?max_fee_per_gas=1e9&max_priority_fee_per_gas=0",
+        "inclusion?max_fee_per_gas=&max_priority_fee_per_gas=0",
+        &format!("replacement?gas_price={too_large}"),
+        &format!("replacement?gas_price={}", u128::MAX),
+        "replacement?gas_price=1&max_fee_per_gas=1",
+        "replacement",
+        "replacement?gas_price=1&gas_price=2",
+    ];
+    let paths = queries.map(|query| format!("/v1/base/{query}"));
+    assert_problems(service.address, "callers-fees", &paths).await;
     let unknown = service.get("/v1/other/inclusion?max_fee_per_gas=1&max_priority_fee_per_gas=1");
     assert_eq!(unknown.await.status, 404);
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::http_message::get;
 use crate::logged_process::LoggedProcess;
-use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::mock_node::{MockNode, Reply};
 use crate::raw_client::RawClient;
 use crate::test_server::{TestServer, wait_until};
 
@@ -23,7 +23,7 @@ fn header_of(denominator: u32, elasticity: u32, minimum_base_fee: u64) -> Reply 
 
 /// Starts a node of this chain at block 1000 with a base fee of 30 gwei, and with this header.
 async fn node(chain_id: u64, header: Reply) -> MockNode {
-    let node = MockNode::start(chain_id, Reply::Result(fee_history(1000, 30, 30))).await;
+    let node = MockNode::start(chain_id, Reply::history(1000, 30, 30)).await;
     node.set_header_reply(header);
     node
 }
@@ -57,9 +57,8 @@ type Parameters<'a> = (Option<[&'a str; 2]>, Option<&'a str>, &'a str);
 
 /// Publishes this block, and waits for two polls after it.
 async fn advance_to(service: &TestServer, node: &MockNode, newest_block: u64) {
-    node.set_reply(Reply::Result(fee_history(newest_block, 30, 30)));
-    let newest = newest_block.to_string();
-    service.wait_for(MARKET, |market| market.header("x-newest-block") == newest).await;
+    node.set_reply(Reply::history(newest_block, 30, 30));
+    service.wait_for_block(MARKET, newest_block).await;
     node.wait_for_poll().await;
     node.wait_for_poll().await;
 }
@@ -149,7 +148,7 @@ async fn a_contradiction_is_logged_once_for_each_value_of_the_headers() {
     {
         let reads = node.header_reads();
         node.set_header_reply(header_of(250, elasticity, minimum * GWEI));
-        node.set_reply(Reply::Result(fee_history(newest, 30, 30)));
+        node.set_reply(Reply::history(newest, 30, 30));
         wait_until("a read", async || node.header_reads() > reads).await;
         wait_for_gauge("base_fee_floor", "1").await;
         let minimum = format!("\"minimum_base_fee\":\"{}\"", minimum * GWEI);

@@ -30,12 +30,8 @@ fn history(newest: u64) -> Value {
 async fn start(newest: u64) -> (MockNode, TestServer) {
     let node = MockNode::start(7, Reply::Result(history(newest))).await;
     let service = TestServer::start(&chain(&node)).await;
-    service.wait_for(CHART, |response| response.status == 200).await;
+    service.wait_for_ok(CHART).await;
     (node, service)
-}
-
-async fn wait_for_block(service: &TestServer, block: &str) -> test_server::Response {
-    service.wait_for(CHART, |response| response.header("x-newest-block") == block).await
 }
 
 fn title(response: &test_server::Response) -> String {
@@ -59,7 +55,7 @@ async fn chart_shows_the_requested_number_of_newest_blocks() {
     assert_eq!(bars.count(), 19, "one block has no ratio");
 
     node.set_reply(Reply::Result(history(1010)));
-    wait_for_block(&service, "1010").await;
+    service.wait_for_block(CHART, 1010).await;
     for (query, range, first) in [
         ("", "blocks 991 to 1010", 991),
         ("?blocks=1", "block 1010", 1010),
@@ -74,7 +70,7 @@ async fn chart_shows_the_requested_number_of_newest_blocks() {
     }
     for query in ["?blocks=0", "?blocks=31", "?blocks=-1", "?blocks=", "?blocks=1&blocks=2"] {
         let response = service.get(&format!("{CHART}{query}")).await;
-        assert_eq!((response.status, &response.json()["code"]), (400, &"invalid_parameter".into()));
+        response.assert_problem(400, "invalid_parameter");
     }
 }
 
@@ -90,7 +86,7 @@ async fn chart_etag_changes_with_its_content() {
     assert_eq!((head.status, head.body.as_str(), head.header("etag")), (200, "", tag));
     assert_eq!(head.header("content-length"), first.body.len().to_string());
     node.set_reply(Reply::Result(history(1001)));
-    wait_for_block(&service, "1001").await;
+    service.wait_for_block(CHART, 1001).await;
     let next = service.send(Method::GET, CHART, &[("if-none-match", tag)]).await;
     assert_eq!(next.status, 200);
     assert_ne!(next.header("etag"), tag);
@@ -103,7 +99,7 @@ async fn stale_chart_is_labelled_then_refused() {
     let response = service.wait_for(CHART, |response| response.body.contains("no_data")).await;
     assert_eq!((response.status, response.header("retry-after")), (503, "1"));
     node.set_reply(Reply::Result(history(1000)));
-    let fresh = service.wait_for(CHART, |response| response.status == 200).await;
+    let fresh = service.wait_for_ok(CHART).await;
     assert!(!fresh.body.contains("stale"), "{}", fresh.body);
     node.set_reply(Reply::Error(-32000));
     let stale = service.wait_for(CHART, |response| !response.header("x-stale").is_empty()).await;

@@ -14,8 +14,7 @@ use crate::test_server::Response;
 #[tokio::test]
 async fn demo_serves_recorded_fees_and_follows_blocks() {
     let service = Process::start(&["demo", "--block-time", "200ms"], &[]);
-    let first =
-        service.wait_for("/v1/ethereum/gas-suggestion", |response| response.status == 200).await;
+    let first = service.wait_for_ok("/v1/ethereum/gas-suggestion").await;
     let newest = |response: &Response| response.header("x-newest-block").parse::<u64>().unwrap();
     assert!(newest(&first) >= 23_597_753);
     let moved = service
@@ -31,9 +30,8 @@ async fn demo_serves_recorded_fees_and_follows_blocks() {
 async fn demo_serves_the_exact_first_window_of_the_recording() {
     // With this block time the node has no second block while the test runs.
     let service = Process::start(&["demo", "--block-time", "1h"], &[]);
-    service.wait_for("/v1/8453/gas-suggestion", |response| response.status == 200).await;
-    let ethereum =
-        service.wait_for("/v1/ethereum/gas-suggestion", |response| response.status == 200).await;
+    service.wait_for_ok("/v1/8453/gas-suggestion").await;
+    let ethereum = service.wait_for_ok("/v1/ethereum/gas-suggestion").await;
     // The first rows without floors in tests/fixtures/expected.
     assert_eq!(
         ethereum.body,
@@ -59,7 +57,7 @@ async fn demo_keeps_the_sections_of_the_configuration_and_shares_nothing() {
         ("GAS_DELEGATION__SOURCE", "chain"),
     ];
     let service = Process::start(&["demo", "--block-time", "1h"], &variables);
-    service.wait_for("/v1/1/gas-suggestion", |response| response.status == 200).await;
+    service.wait_for_ok("/v1/1/gas-suggestion").await;
     let address = "0x0000000000000000000000000000000000000000";
     for (path, detail) in [
         ("/compat/safe/1", "add \"safe\" to compat.formats"),
@@ -157,42 +155,26 @@ fn invalid_configuration_exits_with_2_before_binding() {
 
 #[test]
 fn configuration_error_names_the_environment_variable() {
-    let cases = [
-        (
-            "GAS_CHAINS__RONIN__MAX_AGE",
-            "1s",
-            "chains.ronin.max_age: must be longer than 4s, which is two block times",
-        ),
-        (
-            "GAS_CHAINS__RONIN_TESTNET__BLOCK_TIME",
-            "soon",
-            "chains.ronin-testnet.block_time: found \"soon\", expected a duration such as \"2s\" or \
-             \"250ms\"",
-        ),
-        (
-            "GAS_SERVER__LISTEN",
-            "8080",
-            "server.listen: found an integer, expected an address such as \"0.0.0.0:8080\"",
-        ),
-    ];
-    for (name, value, problem) in cases {
+    let mut errors = String::new();
+    for (name, value) in [
+        ("GAS_CHAINS__RONIN__MAX_AGE", "1s"),
+        ("GAS_CHAINS__RONIN_TESTNET__BLOCK_TIME", "soon"),
+        ("GAS_SERVER__LISTEN", "8080"),
+        ("GAS_CHAINS__NEW__CHAIN_ID", "9"),
+    ] {
         let (code, _, stderr) = output(&["check-config"], &[(name, value)]);
-        let expected = format!("error: {problem} (from the environment variable {name})\n");
-        assert_eq!((code, stderr), (Some(2), expected));
+        assert_eq!(code, Some(2), "{stderr}");
+        errors += &stderr;
     }
+    fixtures::assert_snapshot("errors-of-variables", &errors);
 }
 
 #[test]
-fn missing_key_error_names_the_file_and_no_unset_variable() {
+fn missing_key_error_names_the_file() {
     let file = File::new("missing", "[chains.own]\nchain_id = 5\n");
     let (code, _, stderr) = output(&["check-config", "--config", file.path()], &[]);
     let expected =
         format!("error: chains.own.rpc_urls: required, but not set (in {}, line 1)\n", file.path());
-    assert_eq!((code, stderr), (Some(2), expected));
-    let (code, _, stderr) = output(&["check-config"], &[("GAS_CHAINS__NEW__CHAIN_ID", "9")]);
-    let expected = "error: chains.new.rpc_urls: required, but not set: no such chain is configured, so the \
-                    variable would add one (from the environment variable GAS_CHAINS__NEW__CHAIN_ID)\n"
-        .into();
     assert_eq!((code, stderr), (Some(2), expected));
 }
 
@@ -304,7 +286,7 @@ async fn api_key_in_an_rpc_url_is_never_logged() {
     ];
     let mut service = Process::start(&["serve"], &variables);
     let suggestion = service.get("/v1/ronin/gas-suggestion").await;
-    assert_eq!((suggestion.status, &suggestion.json()["code"]), (503, &json!("no_data")));
+    suggestion.assert_problem(503, "no_data");
     let mut log = String::new();
     while log.matches("upstream failed").count() < 2 {
         assert_ne!(service.log.read_line(&mut log).unwrap(), 0, "{log}");

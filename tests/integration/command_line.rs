@@ -2,12 +2,12 @@
 
 use std::io::{BufRead, BufReader};
 
-use crate::mock_node::{MockNode, Reply, dead_url, fee_history};
+use crate::mock_node::{MockNode, Reply, dead_url};
 use crate::process::{FREE_PORTS, File, Process, command, output};
 
 /// Replies of a node of chain `id`.
 async fn node(id: u64) -> MockNode {
-    MockNode::start(id, Reply::Result(fee_history(1000, 3, 40))).await
+    MockNode::start(id, Reply::history(1000, 3, 40)).await
 }
 
 /// Runs the command on a thread, because the nodes need this one.
@@ -71,9 +71,9 @@ async fn a_silent_node_on_the_command_line_is_named_and_left_out() {
     // On a busy machine the other node is waited for too.
     let expected = "waiting for the chain id (eth_chainId) of the node of --rpc-url number 1, ";
     assert!(all[0].starts_with(expected), "{all:?}");
-    let note = "cannot read the chain id from the node of --rpc-url number 1: no valid response within 3 s; \
+    let left_out = "cannot read the chain id from the node of --rpc-url number 1: no valid response within 3 s; \
                 the service runs without it";
-    assert!(all.iter().any(|line| line.contains(note)), "{all:?}");
+    assert!(all.iter().any(|line| line.contains(left_out)), "{all:?}");
     assert!(all.last().unwrap().contains("\"listening\"") && !all.join("").contains("c4n4ry"));
 }
 

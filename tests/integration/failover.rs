@@ -7,21 +7,22 @@ use serde_json::json;
 use crate::mock_node::{MockNode, Reply, dead_url, fee_history};
 use crate::test_server::TestServer;
 
+const SUGGESTION: &str = "/v1/a/gas-suggestion";
+
 fn chain(urls: &[String]) -> String {
     format!("[chains.a]\nchain_id = 7\nrpc_urls = {urls:?}\nblock_time = \"100ms\"\n")
 }
 
 #[tokio::test]
 async fn dead_and_wrong_chain_urls_are_skipped() {
-    let wrong = MockNode::start(8, Reply::Result(fee_history(9000, 500, 500))).await;
-    let good = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let wrong = MockNode::start(8, Reply::history(9000, 500, 500)).await;
+    let good = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     let service = TestServer::start(&chain(&[dead_url(), wrong.url(), good.url()])).await;
-    let response =
-        service.wait_for("/v1/a/gas-suggestion", |response| response.status == 200).await;
+    let response = service.wait_for_ok(SUGGESTION).await;
     assert_eq!(response.header("x-newest-block"), "1000");
     assert_eq!(response.json()["medium"]["max_fee_per_gas"], "46000000000");
-    service.wait_for("/v1/a/gas-suggestion", |_| good.calls("eth_feeHistory") >= 5).await;
-    assert_eq!(service.get("/v1/a/gas-suggestion").await.header("x-newest-block"), "1000");
+    service.wait_for(SUGGESTION, |_| good.calls("eth_feeHistory") >= 5).await;
+    assert_eq!(service.get(SUGGESTION).await.header("x-newest-block"), "1000");
     // The first attempt requests the fee history along with the chain id, and discards it.
     assert_eq!(wrong.calls("eth_feeHistory"), 1);
     assert!(wrong.calls("eth_chainId") >= 1);
@@ -32,10 +33,9 @@ async fn url_with_an_invalid_fee_history_is_skipped() {
     let mut broken = fee_history(9000, 500, 500);
     broken["baseFeePerGas"] = json!([]);
     let broken = MockNode::start(7, Reply::Result(broken)).await;
-    let good = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let good = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     let service = TestServer::start(&chain(&[broken.url(), good.url()])).await;
-    let response =
-        service.wait_for("/v1/a/gas-suggestion", |response| response.status == 200).await;
+    let response = service.wait_for_ok(SUGGESTION).await;
     assert_eq!(response.header("x-newest-block"), "1000");
 }
 
@@ -46,99 +46,94 @@ async fn unresponsive_urls_do_not_hide_a_healthy_one() {
             MockNode::start(7, Reply::NoResponse).await,
             MockNode::start(7, Reply::NoResponse).await,
         ];
-        let good = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+        let good = MockNode::start(7, Reply::history(1000, 3, 40)).await;
         let urls = [unresponsive[0].url(), unresponsive[1].url(), good.url()];
         let service = TestServer::start(&chain(&urls).replace("100ms", block_time)).await;
-        service.wait_for("/v1/a/gas-suggestion", |response| response.status == 200).await;
+        service.wait_for_ok(SUGGESTION).await;
         // Later polls do not wait for the unresponsive nodes.
-        service.wait_for("/v1/a/gas-suggestion", |_| good.calls("eth_feeHistory") >= 3).await;
+        service.wait_for(SUGGESTION, |_| good.calls("eth_feeHistory") >= 3).await;
         let calls = unresponsive.each_ref().map(|node| node.calls("eth_feeHistory"));
         assert!(calls.iter().all(|calls| (1..=2).contains(calls)), "{calls:?}");
-        assert_eq!(service.get("/v1/a/gas-suggestion").await.header("x-stale"), "");
+        assert_eq!(service.get(SUGGESTION).await.header("x-stale"), "");
     }
 }
 
 #[tokio::test]
 async fn slow_node_that_meets_the_deadline_only_per_call_is_used() {
     // An attempt has a timeout of 500 ms, too short for its first two calls (300 ms each) in sequence.
-    let slow = Reply::Slow(Duration::from_millis(300), fee_history(1000, 3, 40));
+    let slow = Reply::slow(Duration::from_millis(300), fee_history(1000, 3, 40));
     let node = MockNode::start(7, slow).await;
     let service = TestServer::start(&chain(&[node.url()])).await;
-    service.wait_for("/v1/a/gas-suggestion", |response| response.status == 200).await;
+    service.wait_for_ok(SUGGESTION).await;
     assert_eq!(node.calls("eth_chainId"), 1);
 }
 
 #[tokio::test]
 async fn slow_node_is_used_unless_another_is_faster() {
     // An attempt has a timeout of 500 ms, and a longer one after all nodes were too slow.
-    let slow = Reply::Slow(Duration::from_millis(700), fee_history(1000, 3, 40));
+    let slow = Reply::slow(Duration::from_millis(700), fee_history(1000, 3, 40));
     let slow = MockNode::start(7, slow).await;
     let service = TestServer::start(&chain(&[slow.url()])).await;
-    service.wait_for("/v1/a/gas-suggestion", |response| response.status == 200).await;
+    service.wait_for_ok(SUGGESTION).await;
     let polls = slow.calls("eth_feeHistory");
     service
-        .wait_for("/v1/a/gas-suggestion", |response| {
+        .wait_for(SUGGESTION, |response| {
             response.status == 200 && slow.calls("eth_feeHistory") >= polls + 3
         })
         .await;
 
     // A second URL that nothing listens at does not count as faster.
     let service = TestServer::start(&chain(&[slow.url(), dead_url()])).await;
-    service.wait_for("/v1/a/gas-suggestion", |response| response.status == 200).await;
+    service.wait_for_ok(SUGGESTION).await;
     drop(service);
-    let fast = MockNode::start(7, Reply::Result(fee_history(2000, 3, 40))).await;
+    let fast = MockNode::start(7, Reply::history(2000, 3, 40)).await;
     let service = TestServer::start(&chain(&[slow.url(), fast.url()])).await;
-    service.wait_for("/v1/a/gas-suggestion", |_| fast.calls("eth_feeHistory") >= 5).await;
-    assert_eq!(service.get("/v1/a/gas-suggestion").await.header("x-newest-block"), "2000");
+    service.wait_for(SUGGESTION, |_| fast.calls("eth_feeHistory") >= 5).await;
+    assert_eq!(service.get(SUGGESTION).await.header("x-newest-block"), "2000");
 }
 
 #[tokio::test]
 async fn only_the_preferred_url_is_polled_while_it_is_healthy() {
-    let first = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
-    let second = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let first = MockNode::start(7, Reply::history(1000, 3, 40)).await;
+    let second = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     let text = chain(&[first.url(), second.url()]) + "chain_parameters = \"off\"\n";
     let service = TestServer::start(&text).await;
-    service.wait_for("/v1/a/gas-suggestion", |_| first.calls("eth_feeHistory") >= 3).await;
+    service.wait_for(SUGGESTION, |_| first.calls("eth_feeHistory") >= 3).await;
     // At the start both are asked once.
     assert!(second.calls("eth_feeHistory") <= 1);
 
     first.set_reply(Reply::Error(-32000));
-    service.wait_for("/v1/a/gas-suggestion", |_| second.calls("eth_feeHistory") >= 2).await;
-    first.set_reply(Reply::Result(fee_history(1001, 3, 40)));
-    let moved =
-        |response: &crate::test_server::Response| response.header("x-newest-block") == "1001";
-    service.wait_for("/v1/a/gas-suggestion", moved).await;
+    service.wait_for(SUGGESTION, |_| second.calls("eth_feeHistory") >= 2).await;
+    first.set_reply(Reply::history(1001, 3, 40));
+    service.wait_for_block(SUGGESTION, 1001).await;
 }
 
 #[tokio::test]
 async fn lagging_backup_does_not_block_the_preferred_url() {
     let preferred = MockNode::start(7, Reply::Error(-32000)).await;
-    let lagging = MockNode::start(7, Reply::Result(fee_history(1000, 9, 90))).await;
+    let lagging = MockNode::start(7, Reply::history(1000, 9, 90)).await;
     let service = TestServer::start(&chain(&[preferred.url(), lagging.url()])).await;
-    let newest = |number: &'static str| {
-        move |response: &crate::test_server::Response| response.header("x-newest-block") == number
-    };
-    service.wait_for("/v1/a/gas-suggestion", newest("1000")).await;
+    service.wait_for_block(SUGGESTION, 1000).await;
     // This head is implausibly far ahead of the backup's head.
-    preferred.set_reply(Reply::Result(fee_history(100_000, 3, 40)));
-    service.wait_for("/v1/a/gas-suggestion", newest("100000")).await;
+    preferred.set_reply(Reply::history(100_000, 3, 40));
+    service.wait_for_block(SUGGESTION, 100_000).await;
     let polls = lagging.calls("eth_feeHistory");
-    service.wait_for("/v1/a/gas-suggestion", |_| preferred.calls("eth_feeHistory") >= 12).await;
-    assert!(service.get("/v1/a/gas-suggestion").await.body.contains("\"46000000000\""));
+    service.wait_for(SUGGESTION, |_| preferred.calls("eth_feeHistory") >= 12).await;
+    assert!(service.get(SUGGESTION).await.body.contains("\"46000000000\""));
     assert!(lagging.calls("eth_feeHistory") <= polls + 2, "the lagging backup is still polled");
 }
 
 #[tokio::test]
 async fn another_url_at_the_same_head_changes_no_fee() {
-    let first = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
-    let second = MockNode::start(7, Reply::Result(fee_history(1000, 9, 90))).await;
+    let first = MockNode::start(7, Reply::history(1000, 3, 40)).await;
+    let second = MockNode::start(7, Reply::history(1000, 9, 90)).await;
     let service = TestServer::start(&chain(&[first.url(), second.url()])).await;
-    service.wait_for("/v1/a/gas-suggestion", |response| response.status == 200).await;
+    service.wait_for_ok(SUGGESTION).await;
     // The head does not change, so the service polls the backup now and then for a newer one.
     let was_polled_twice = |response: &crate::test_server::Response| {
         assert!(response.body.contains("\"46000000000\""), "{response:?}");
         second.calls("eth_feeHistory") >= 2
     };
-    service.wait_for("/v1/a/gas-suggestion", was_polled_twice).await;
-    service.wait_for("/v1/a/gas-suggestion", was_polled_twice).await;
+    service.wait_for(SUGGESTION, was_polled_twice).await;
+    service.wait_for(SUGGESTION, was_polled_twice).await;
 }

@@ -8,7 +8,7 @@ use gas_suggestion::extras::demo::DemoRecording;
 use serde_json::{Value, json};
 
 use crate::fixtures::{self, seconds, wei};
-use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::mock_node::{MockNode, Reply};
 use crate::test_server::TestServer;
 
 /// Blocks of one reply.
@@ -57,11 +57,8 @@ async fn replay(path: &str) {
 
 /// Waits for the head `newest`, and adds what is served of it and of the blocks since the last head.
 async fn read_head(service: &TestServer, newest: u64, served: &mut BTreeMap<u64, Facts>) {
-    let text = newest.to_string();
-    let suggestion = service.wait_for("/v1/a/gas-suggestion", |response| {
-        response.status == 200 && response.header("x-newest-block") == text
-    });
-    let tip = wei(&suggestion.await.json()["medium"]["max_priority_fee_per_gas"]);
+    let suggestion = service.wait_for_block("/v1/a/gas-suggestion", newest).await;
+    let tip = wei(&suggestion.json()["medium"]["max_priority_fee_per_gas"]);
     let history = service.get("/v1/a/fee-history?blocks=40").await.json();
     let blocks = history["blocks"].as_array().unwrap();
     let rewards: Vec<u128> = blocks.iter().map(|block| wei(&block["rewards"][0])).collect();
@@ -128,9 +125,9 @@ async fn a_trend_outlives_the_suggestion() {
     let chain = node.chain("a", "block_time = \"20ms\"\nmax_age = \"3s\"");
     let service = TestServer::start(&chain).await;
     let unavailable = service.get("/v1/a/fee-trend").await;
-    assert_eq!((unavailable.status, &unavailable.json()["code"]), (503, &json!("no_data")));
-    node.set_reply(Reply::Result(fee_history(1000, 3, 40)));
-    let known = service.wait_for("/v1/a/fee-trend", |response| response.status == 200).await;
+    unavailable.assert_problem(503, "no_data");
+    node.set_reply(Reply::history(1000, 3, 40));
+    let known = service.wait_for_ok("/v1/a/fee-trend").await;
     assert_eq!(known.header("x-newest-block"), "1000");
     assert!(known.header("cache-control").starts_with("public, max-age="), "{known:?}");
     assert_eq!(known.header("age"), "0");
@@ -138,8 +135,7 @@ async fn a_trend_outlives_the_suggestion() {
     assert_eq!((&body["period"], &body["chain_name"]), (&json!("24h"), &json!("a")));
     for period in ["", "1H", "2h", "24h&period=24h"] {
         let response = service.get(&format!("/v1/a/fee-trend?period={period}")).await;
-        assert_eq!(response.status, 400, "{period}");
-        assert_eq!(response.json()["code"], "invalid_parameter", "{period}");
+        response.assert_problem(400, "invalid_parameter");
     }
     assert_eq!(service.get("/v1/a/fee-trend?periods=1h").await.status, 400);
     assert_eq!(service.get("/v1/b/fee-trend").await.status, 404);
@@ -161,7 +157,7 @@ async fn a_trend_outlives_the_suggestion() {
     }
     assert_eq!(service.get("/v1/a/fee-market").await.status, 503);
     // A stale chain that is served has no level either, and the trend has the same headers as the suggestion.
-    node.set_reply(Reply::Result(fee_history(1000, 3, 40)));
+    node.set_reply(Reply::history(1000, 3, 40));
     let is_stale = |response: &crate::test_server::Response| {
         response.status == 200 && response.header("x-stale") == "true"
     };

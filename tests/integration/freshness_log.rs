@@ -4,7 +4,7 @@ use std::io::BufRead;
 
 use serde_json::Value;
 
-use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::mock_node::{MockNode, Reply};
 use crate::process::{FREE_PORTS, File, Process, command};
 
 /// Reads the log up to the line with this message. Returns the messages of all lines, with chain and reason.
@@ -33,12 +33,12 @@ fn config(node: &MockNode, more: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outage_has_a_line_for_each_change_of_the_chain() {
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     let text = config(&node, "stall_after = \"0s\"");
     let file = File::new("outage", &text);
     let start = move || Process::spawn(command(&["--config", file.path()], &FREE_PORTS));
     let mut service = tokio::task::spawn_blocking(start).await.unwrap();
-    service.wait_for("/v1/a/gas-suggestion", |response| response.status == 200).await;
+    service.wait_for_ok("/v1/a/gas-suggestion").await;
     node.set_reply(Reply::Raw(502, String::new()));
     let not_served = "chain is not served any more: its data is too old";
     let (mut service, outage) = tokio::task::spawn_blocking(move || {
@@ -56,7 +56,7 @@ async fn an_outage_has_a_line_for_each_change_of_the_chain() {
         ]
     );
     assert_eq!(service.get("/v1/a/gas-suggestion").await.status, 503);
-    node.set_reply(Reply::Result(fee_history(1003, 3, 40)));
+    node.set_reply(Reply::history(1003, 3, 40));
     let back = tokio::task::spawn_blocking(move || {
         let back = read_until(&mut service, "chain is fresh again");
         (back, service)
@@ -82,7 +82,7 @@ async fn a_chain_that_is_never_read_is_reported_once() {
         warnings[warnings.len() - 2..],
         ["WARN upstream failed (http_status)", "WARN chain is not served yet: no data was read"]
     );
-    node.set_reply(Reply::Result(fee_history(1003, 3, 40)));
+    node.set_reply(Reply::history(1003, 3, 40));
     let back = tokio::task::spawn_blocking(move || read_until(&mut service, "chain is served"));
     assert_eq!(back.await.unwrap(), ["INFO upstream recovered", "INFO chain is served"]);
 }

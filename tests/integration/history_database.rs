@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::history_rows::{Directory, Rows};
 use crate::http_client;
-use crate::mock_node::{MockNode, Reply, dead_url, fee_history};
+use crate::mock_node::{MockNode, Reply, dead_url};
 use crate::process::{File, Process};
 use crate::test_server::{Response, TestServer, wait_for};
 
@@ -41,25 +41,21 @@ fn medians(trend: &Value) -> Vec<&str> {
 #[tokio::test]
 async fn a_graceful_restart_loses_nothing() {
     let directory = Directory::new("graceful");
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     let config = config(&node, &directory.file());
     let service = TestServer::start(&config).await;
-    service.wait_for("/v1/a/fee-trend", |response| response.status == 200).await;
-    node.set_reply(Reply::Result(fee_history(1001, 5, 40)));
-    let is_next = |response: &Response| response.header("x-newest-block") == "1001";
-    let before = service.wait_for("/v1/a/fee-trend?period=7d", is_next).await.json();
+    service.wait_for_ok("/v1/a/fee-trend").await;
+    node.set_reply(Reply::history(1001, 5, 40));
+    let before = service.wait_for_block("/v1/a/fee-trend?period=7d", 1001).await.json();
     service.stop().await.unwrap();
     assert_eq!(directory.names(), ["history.redb"]);
     assert_eq!(Rows::read(&directory.file()).newest_block(7), Some(1001));
 
     let service = TestServer::start(&config).await;
-    let after = service
-        .wait_for("/v1/a/fee-trend?period=7d", |response| response.status == 200)
-        .await
-        .json();
+    let after = service.wait_for_ok("/v1/a/fee-trend?period=7d").await.json();
     assert_eq!(after, before);
     assert_eq!(blocks(&after), 21);
-    node.set_reply(Reply::Result(fee_history(1003, 5, 40)));
+    node.set_reply(Reply::history(1003, 5, 40));
     service
         .wait_for("/v1/a/fee-trend?period=7d", |response| {
             response.header("x-newest-block") == "1003" && blocks(&response.json()) == 23
@@ -93,7 +89,7 @@ async fn a_kill_loses_nothing_older_than_the_open_minute() {
     let path = directory.file();
     let saved = history(160);
     saved.write(&path);
-    let node = MockNode::start(7, Reply::Result(fee_history(5000, 3, 40))).await;
+    let node = MockNode::start(7, Reply::history(5000, 3, 40)).await;
     let file = File::new("history", &config(&node, &path));
     for round in 0..KILLS {
         let arguments = ["--config".to_owned(), file.path().to_owned()];
@@ -109,10 +105,7 @@ async fn a_kill_loses_nothing_older_than_the_open_minute() {
         assert!(saved.buckets.iter().all(|(key, row)| after.buckets.get(key) == Some(row)));
     }
     let service = TestServer::start(&config(&node, &path)).await;
-    let trend = service
-        .wait_for("/v1/a/fee-trend?period=7d", |response| response.status == 200)
-        .await
-        .json();
+    let trend = service.wait_for_ok("/v1/a/fee-trend?period=7d").await.json();
     let expected = (1..=160).map(|hour: u64| hour.to_string()).chain(["170".to_owned()]);
     assert_eq!(medians(&trend)[..161], expected.collect::<Vec<_>>());
     assert_eq!(trend["buckets"][160]["blocks"], 4000);
@@ -146,7 +139,7 @@ async fn a_restored_trend_is_served_although_no_node_responds() {
     }
     assert_eq!(service.get("/v1/a/fee-market").await.json()["code"], "no_data");
     let unread = service.get("/v1/b/fee-trend").await;
-    assert_eq!((unread.status, &unread.json()["code"]), (503, &json!("no_data")));
+    unread.assert_problem(503, "no_data");
     service.stop().await.unwrap();
 }
 
@@ -154,10 +147,10 @@ async fn a_restored_trend_is_served_although_no_node_responds() {
 async fn a_month_and_a_year_are_read_from_the_database() {
     let directory = Directory::new("year");
     history(390 * 24).write(&directory.file());
-    let node = MockNode::start(7, Reply::Result(fee_history(5000, 3, 40))).await;
+    let node = MockNode::start(7, Reply::history(5000, 3, 40)).await;
     let config = config(&node, &directory.file());
     let service = TestServer::start(&config).await;
-    service.wait_for("/v1/a/gas-suggestion", |response| response.status == 200).await;
+    service.wait_for_ok("/v1/a/gas-suggestion").await;
     for (period, width, count) in [("30d", 6 * HOUR, 120), ("1y", 24 * HOUR, 365)] {
         let response = service.get(&format!("/v1/a/fee-trend?period={period}")).await;
         assert_eq!((response.status, response.header("x-newest-block")), (200, "5000"));
@@ -178,7 +171,7 @@ async fn a_month_and_a_year_are_read_from_the_database() {
 
     let shorter = config.replace("days = 400", "days = 30");
     let service = TestServer::start(&shorter).await;
-    service.wait_for("/v1/a/fee-trend?period=30d", |response| response.status == 200).await;
+    service.wait_for_ok("/v1/a/fee-trend?period=30d").await;
     let detail = |response: Response| {
         let body = response.json();
         (response.status, body["detail"].as_str().unwrap().to_owned())
@@ -196,7 +189,7 @@ async fn a_month_and_a_year_are_read_from_the_database() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_cannot_be_used_is_one_warning_and_is_not_changed() {
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     let directory = Directory::new("unusable");
     let at = |name: &str| directory.0.join(name);
     std::fs::write(at("foreign"), "{\"chains\":[]}").unwrap();
@@ -222,7 +215,7 @@ async fn a_file_that_cannot_be_used_is_one_warning_and_is_not_changed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_damaged_file_is_renamed_and_a_new_one_begins() {
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     let directory = Directory::new("damaged");
     history(160).write(&directory.file());
     let whole = std::fs::read(directory.file()).unwrap();
@@ -244,10 +237,10 @@ async fn a_damaged_file_is_renamed_and_a_new_one_begins() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_instance_says_that_the_file_is_in_use() {
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     let directory = Directory::new("two");
     let first = TestServer::start(&config(&node, &directory.file())).await;
-    first.wait_for("/v1/a/fee-trend", |response| response.status == 200).await;
+    first.wait_for_ok("/v1/a/fee-trend").await;
     let log = serve_and_stop(&node, &directory.file()).await;
     let is_warning = |line: &&str| line.contains("\"WARN\"") && line.contains("history database");
     let warning = log.lines().find(is_warning).unwrap();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 
-use crate::fixtures::{self, seconds};
+use crate::fixtures::{self, seconds, small_quantity};
 use crate::history_rows::{Directory, Rows};
 use crate::http_client;
 use crate::logged_process::LoggedProcess;
@@ -105,10 +105,6 @@ fn reward(number: u64) -> u64 {
     2_000_000_000 + number * 31 % 1009
 }
 
-fn quantity(value: &Value) -> u64 {
-    u64::from_str_radix(value.as_str().unwrap().strip_prefix("0x").unwrap(), 16).unwrap()
-}
-
 fn answer(state: &mut NodeState, call: &Call) -> Reply {
     let NodeState { head, head_time, .. } = *state;
     let params = call.params();
@@ -117,7 +113,7 @@ fn answer(state: &mut NodeState, call: &Call) -> Reply {
         "eth_getBlockByNumber" => {
             assert_eq!(params[1], false);
             let newest = params[0] == "latest";
-            let number = if newest { head } else { quantity(&params[0]) };
+            let number = if newest { head } else { small_quantity(&params[0]) };
             // Older headers are gone.
             Reply::Result(match head.checked_sub(number) {
                 Some(depth) if depth < state.headers => json!({
@@ -129,8 +125,8 @@ fn answer(state: &mut NodeState, call: &Call) -> Reply {
         }
         "eth_feeHistory" => {
             let is_poll = params[1] == "latest";
-            let newest = if is_poll { head } else { quantity(&params[1]) };
-            let oldest = newest + 1 - quantity(&params[0]);
+            let newest = if is_poll { head } else { small_quantity(&params[1]) };
+            let oldest = newest + 1 - small_quantity(&params[0]);
             if !is_poll && state.refusals > 0 {
                 state.refusals -= 1;
                 return Reply::Raw(429, String::new()).with_header("retry-after", "0");
@@ -322,7 +318,7 @@ async fn a_file_of_a_short_run_does_not_keep_the_day_before_from_being_read() {
     let node = ArchiveNode::start(1024, 10_000, 0).await;
     let history = format!("path = \"{}\"", path.display());
     let short = TestServer::start(&node.config(&format!("{history}\nrefill = false"))).await;
-    short.wait_for("/v1/a/fee-trend", |response| response.status == 200).await;
+    short.wait_for_ok("/v1/a/fee-trend").await;
     short.stop().await.unwrap();
     assert!(path.exists());
     let service = TestServer::start(&node.config(&history)).await;

@@ -9,7 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::http_client;
-use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::mock_node::{MockNode, Reply};
 use crate::test_server::TestServer;
 
 const SUGGESTION: &str = "/v1/a/gas-suggestion";
@@ -28,9 +28,9 @@ async fn wait_until_read(service: &TestServer) {
 
 #[tokio::test]
 async fn request_in_flight_is_completed_during_shutdown() {
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     let service = TestServer::with_server("threads = 1", &chain(&node)).await;
-    service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    service.wait_for_ok(SUGGESTION).await;
     let mut client = TcpStream::connect(service.address()).await.unwrap();
     // The shutdown begins when half of the request has been sent.
     let request = format!("GET {SUGGESTION} HTTP/1.1\r\nHost: a\r\n");
@@ -48,9 +48,9 @@ async fn request_in_flight_is_completed_during_shutdown() {
 
 #[tokio::test]
 async fn draining_service_is_not_ready_and_accepts_no_connections() {
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     let service = TestServer::with_server("threads = 1", &chain(&node)).await;
-    service.wait_for("/readyz", |response| response.status == 200).await;
+    service.wait_for_ok("/readyz").await;
     // A request in flight keeps the service running.
     let mut client = TcpStream::connect(service.address()).await.unwrap();
     client.write_all(b"GET /livez HTTP/1.1\r\nHost: a\r\n").await.unwrap();
@@ -63,14 +63,14 @@ async fn draining_service_is_not_ready_and_accepts_no_connections() {
     let ready =
         crate::test_server::Response::read(http_client::new().get(admin).send().await.unwrap())
             .await;
-    assert_eq!((ready.status, ready.json()["code"].as_str()), (503, Some("not_ready")));
+    ready.assert_problem(503, "not_ready");
     client.write_all(b"\r\n").await.unwrap();
     stopping.await.unwrap().unwrap();
 }
 
 #[tokio::test]
 async fn client_that_keeps_sending_does_not_delay_shutdown() {
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     for (request, status) in [
         ("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n", "200"),
         ("POST /rpc/a HTTP/1.1\r\nHost: a\r\nContent-Length: 10000000\r\n\r\n", "413"),
@@ -102,7 +102,7 @@ async fn client_that_keeps_sending_does_not_delay_shutdown() {
 
 #[tokio::test]
 async fn service_is_ready_once_all_chains_were_polled_and_one_has_data() {
-    let healthy = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let healthy = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     let silent = MockNode::start(8, Reply::NoResponse).await;
     let started = Instant::now();
     let chains = format!(
@@ -111,13 +111,13 @@ async fn service_is_ready_once_all_chains_were_polled_and_one_has_data() {
         silent.url()
     );
     let service = TestServer::start(&chains).await;
-    service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    service.wait_for_ok(SUGGESTION).await;
     let early = service.get("/readyz").await;
     // A call to a node times out after 2 s.
     if started.elapsed() < Duration::from_secs(2) {
-        assert_eq!((early.status, early.json()["code"].as_str()), (503, Some("not_ready")));
+        early.assert_problem(503, "not_ready");
     }
-    service.wait_for("/readyz", |response| response.status == 200).await;
+    service.wait_for_ok("/readyz").await;
     assert!(started.elapsed() >= Duration::from_secs(2), "{:?}", started.elapsed());
     assert_eq!(service.get("/v1/b/gas-suggestion").await.status, 503);
 }
@@ -135,7 +135,7 @@ async fn service_stops_while_its_node_does_not_respond() {
 async fn run_error_with_task(
     task: impl Future<Output = anyhow::Result<()>> + Send + 'static,
 ) -> String {
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     let text = format!(
         "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n{}",
         chain(&node)

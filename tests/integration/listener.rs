@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 
 use crate::http_message::{Message, get};
-use crate::mock_node::{MockNode, Reply, dead_url, fee_history};
+use crate::mock_node::{MockNode, Reply, dead_url, start_service};
 use crate::process::{self, FREE_PORTS, Process};
 use crate::raw_client::{RawClient, TIMEOUT};
 use crate::test_server::TestServer;
@@ -24,12 +24,7 @@ const NO_RATE: &str = "requests_per_second_per_client = 0\n";
 
 /// Starts a service with these `[limits]` and additions to its `[server]` section.
 async fn start(limits: &str, server: &str) -> (MockNode, TestServer) {
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
-    let more = format!("{server}\n[limits]\n{limits}");
-    let chain = node.chain("a", "");
-    let service = TestServer::with_server(&more, &chain).await;
-    service.wait_for_admin("/readyz", |response| response.status == 200).await;
-    (node, service)
+    start_service(&format!("{server}\n[limits]\n{limits}"), "").await
 }
 
 const SUGGESTION: &str = "/v1/a/gas-suggestion";
@@ -326,7 +321,7 @@ async fn x_forwarded_for_counts_only_from_trusted_proxies() {
 
 #[tokio::test]
 async fn ipv6_network_is_one_client() {
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     // On a machine without IPv6, a proxy connects over IPv4 and forwards the IPv6 addresses.
     let has_ipv6 = std::net::TcpListener::bind("[::1]:0").is_ok();
     let local = if has_ipv6 { "[::1]" } else { "127.0.0.1" };
@@ -380,7 +375,7 @@ async fn oversized_headers_and_uris_get_431_and_414() {
 
 #[tokio::test]
 async fn service_survives_running_out_of_file_descriptors() {
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     let mut bare = process::command(&[], &FREE_PORTS);
     let file = process::File::new(
         "few-files",
@@ -435,7 +430,7 @@ fn open_descriptors(process: u32) -> usize {
 #[tokio::test]
 async fn disconnected_clients_leave_nothing_in_memory() {
     const MAX_GROWTH_KIB: u64 = 2 * 1024;
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     let file = process::File::new(
         "memory",
         &format!(

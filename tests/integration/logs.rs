@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::http_message::get;
 use crate::logged_process;
-use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::mock_node::{MockNode, Reply};
 use crate::process::{self, FREE_PORTS, File};
 use crate::raw_client::{RawClient, TIMEOUT, free_port};
 
@@ -37,7 +37,7 @@ fn access_log(log: &str) -> Vec<Value> {
 
 #[tokio::test]
 async fn every_request_except_probes_is_logged() {
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     let config = node.chain("a", "");
     let service = logged_process::LoggedProcess::start("each-request", &config);
     let [public, admin] = service.addresses;
@@ -73,7 +73,7 @@ async fn every_request_except_probes_is_logged() {
 
 #[tokio::test]
 async fn log_lines_have_a_bounded_method_and_path() {
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     let config = format!(
         "[limits]\nrequests_per_second_per_client = 1\nrequest_burst_per_client = 1\n\
          {}",
@@ -100,7 +100,7 @@ async fn log_lines_have_a_bounded_method_and_path() {
 async fn unread_log_pipe_drops_and_counts_lines_without_blocking() {
     const REQUESTS: usize = 24_000;
     const BATCH: usize = 100;
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     let file = File::new(
         "unread",
         &format!("[limits]\nrequests_per_second_per_client = 0\n{}", node.chain("a", "")),

@@ -107,7 +107,7 @@ async fn attack(honest: usize, lead: u64, chance: Chance) {
     let liar = MockNode::start(7, chain.reply(lead, 3000)).await;
     let urls: Vec<_> = nodes.iter().chain([&liar]).collect();
     let service = TestServer::start(&config(&urls, "")).await;
-    service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    service.wait_for_ok(SUGGESTION).await;
     watch(&service, &chain, BLOCK_TIME * 4).await.unwrap();
     match chance {
         Chance::FailedPoll => {
@@ -146,7 +146,7 @@ async fn preferred_url_wins_again_after_a_long_outage() {
     let honest = MockNode::start(7, chain.reply(0, 3)).await;
     let liar = MockNode::start(7, chain.reply(1_000_000, 3000)).await;
     let service = TestServer::start(&config(&[&honest, &liar], "")).await;
-    service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    service.wait_for_ok(SUGGESTION).await;
     // Alone for long enough, the spare is believed.
     honest.set_reply(Reply::Error(-32000));
     let is_captured = |response: &Response| response.status == 200 && newest(response) > 1_000_000;
@@ -167,7 +167,7 @@ async fn small_lead_of_a_spare_is_corrected_soon() {
         let honest = MockNode::start(7, chain.reply(0, 3)).await;
         let liar = MockNode::start(7, chain.reply(lead, 3000)).await;
         let service = TestServer::start(&config(&[&honest, &liar], "")).await;
-        service.wait_for(SUGGESTION, |response| response.status == 200).await;
+        service.wait_for_ok(SUGGESTION).await;
         honest.set_reply(Reply::Error(-32000));
         service.wait_for(SUGGESTION, |_| liar.calls("eth_feeHistory") >= 1).await;
         honest.set_reply(chain.reply(0, 3));
@@ -186,7 +186,7 @@ async fn preferred_url_wins_although_the_spare_was_first() {
     let honest = MockNode::start(7, Reply::Error(-32000)).await;
     let liar = MockNode::start(7, chain.reply(1_000_000, 3000)).await;
     let service = TestServer::start(&config(&[&honest, &liar], "")).await;
-    service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    service.wait_for_ok(SUGGESTION).await;
     honest.set_reply(chain.reply(0, 3));
     service.wait_for(SUGGESTION, |response| newest(response) < 1_000_000).await;
     let last = watch(&service, &chain, BLOCK_TIME * 10).await.unwrap();
@@ -199,11 +199,11 @@ async fn node_that_becomes_another_chain_is_never_published() {
         let chain = Chain::new();
         let node = MockNode::start(7, chain.reply(0, 3)).await;
         let service = TestServer::start(&config(&[&node], "")).await;
-        service.wait_for(SUGGESTION, |response| response.status == 200).await;
+        service.wait_for_ok(SUGGESTION).await;
         node.set_chain_id(1);
         node.set_reply(match head {
             0 => chain.reply(0, 70),
-            10 => Reply::Result(fee_history(100, 70, 70)),
+            10 => Reply::history(100, 70, 70),
             _ => chain.reply(head, 70),
         });
         let is_known = |response: &Response| {
@@ -248,7 +248,7 @@ async fn impossible_amounts_of_one_node_are_never_published() {
                 let liar = MockNode::start(7, chain.reply(0, 3)).await;
                 let honest = MockNode::start(7, chain.reply(0, 3)).await;
                 let service = TestServer::start(&config(&[&liar, &honest], "")).await;
-                service.wait_for(SUGGESTION, |response| response.status == 200).await;
+                service.wait_for_ok(SUGGESTION).await;
                 let amount = 3_000_000_000_u128.saturating_mul(factor);
                 let apply = move |history: &mut Value| {
                     change(history, json!(format!("{amount:#x}")));
@@ -275,7 +275,7 @@ async fn base_fee_that_jumps_at_a_fork_is_followed() {
     let alone = TestServer::start(&config(&[&nodes[0]], "")).await;
     let both = TestServer::start(&config(&[&nodes[0], &nodes[1]], "")).await;
     for service in [&alone, &both] {
-        service.wait_for(SUGGESTION, |response| response.status == 200).await;
+        service.wait_for_ok(SUGGESTION).await;
     }
     let fork = chain.head() + 2;
     for node in &nodes {
@@ -309,7 +309,7 @@ async fn outlying_rewards_are_published_and_reported() {
     let chain = Chain::new();
     let node = MockNode::start(7, chain.reply(0, 3)).await;
     let service = TestServer::start(&config(&[&node], "")).await;
-    service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    service.wait_for_ok(SUGGESTION).await;
     let apply = |history: &mut Value| history["reward"][3] = json!(["0x110d9316ec000"]);
     node.set_reply(changed(apply, &chain));
     service
@@ -336,7 +336,7 @@ async fn agreement_publishes_what_most_upstreams_confirm() {
     ];
     let urls: Vec<_> = nodes.iter().collect();
     let service = TestServer::start(&config(&urls, "agreement = 3")).await;
-    let response = service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    let response = service.wait_for_ok(SUGGESTION).await;
     assert_eq!(response.json()["base_fee_per_gas"], "6000000000");
     service
         .wait_for_admin("/metrics", |response| {
@@ -355,11 +355,11 @@ async fn agreement_publishes_what_most_upstreams_confirm() {
     assert_eq!(service.get(SUGGESTION).await.status, 503);
     // One more decides.
     let service = TestServer::start(&config(&urls, "agreement = 2")).await;
-    service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    service.wait_for_ok(SUGGESTION).await;
     let last = watch(&service, &chain, BLOCK_TIME * 10).await.unwrap();
     assert!(last + 2 >= chain.head(), "{last} is not the head");
     // One that fails is replaced by the next.
     nodes[0].set_reply(Reply::Error(-32000));
     let service = TestServer::start(&config(&urls, "agreement = 2")).await;
-    service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    service.wait_for_ok(SUGGESTION).await;
 }

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use tokio::net::TcpSocket;
 
 use crate::http_message::get;
-use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::mock_node::{MockNode, start_service};
 use crate::raw_client::RawClient;
 use crate::test_server::{TestServer, wait_until};
 
@@ -19,12 +19,7 @@ const LONG_DOCUMENT: &str =
 
 /// Starts a service with these `[limits]`.
 async fn start(limits: &str) -> (MockNode, TestServer) {
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
-    let chain = node.chain("a", "");
-    let service =
-        TestServer::with_server(&format!("{LONG_DOCUMENT}[limits]\n{limits}"), &chain).await;
-    service.wait_for_admin("/readyz", |response| response.status == 200).await;
-    (node, service)
+    start_service(&format!("{LONG_DOCUMENT}[limits]\n{limits}"), "").await
 }
 
 fn shed(reason: &str) -> String {

@@ -30,7 +30,7 @@ async fn start_with_floor(reply: Reply) -> (MockNode, TestServer, Value) {
     let node = MockNode::start(7, reply).await;
     let chain = fast_chain("a", &node) + "pricing.priority_fee_floor = \"20 gwei\"\n";
     let service = TestServer::start(&chain).await;
-    let market = service.wait_for("/v1/a/fee-market", |response| response.status == 200).await;
+    let market = service.wait_for_ok("/v1/a/fee-market").await;
     (node, service, market.json())
 }
 
@@ -43,15 +43,14 @@ fn expected_body(base_fee: u128, medium: u128, high: u128) -> String {
 
 #[tokio::test]
 async fn suggestion_follows_the_fee_history() {
-    let (node, service) = start(Reply::Result(fee_history(1000, 3, 40))).await;
-    let response = service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    let (node, service) = start(Reply::history(1000, 3, 40)).await;
+    let response = service.wait_for_ok(SUGGESTION).await;
     assert_eq!(response.body, expected_body(6, 40, 48));
     assert_eq!(response.header("x-newest-block"), "1000");
 
-    node.set_reply(Reply::Result(fee_history(1001, 4, 30)));
-    let moved =
-        |response: &crate::test_server::Response| response.header("x-newest-block") == "1001";
-    assert_eq!(service.wait_for(SUGGESTION, moved).await.body, expected_body(8, 30, 36));
+    node.set_reply(Reply::history(1001, 4, 30));
+    let moved = service.wait_for_block(SUGGESTION, 1001).await;
+    assert_eq!(moved.body, expected_body(8, 30, 36));
 }
 
 #[tokio::test]
@@ -62,14 +61,14 @@ async fn two_percentiles_are_requested_and_determine_both_tiers() {
     let node = MockNode::with_percentiles(7, json!([60, 100]), Reply::Result(history)).await;
     let chain = fast_chain("a", &node) + "pricing.reward_percentiles = [60, 100]\n";
     let service = TestServer::start(&chain).await;
-    let response = service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    let response = service.wait_for_ok(SUGGESTION).await;
     assert_eq!(response.body, expected_body(6, 40, 90));
 }
 
 #[tokio::test]
 async fn failed_polls_keep_the_last_good_suggestion() {
-    let (node, service) = start(Reply::Result(fee_history(1000, 3, 40))).await;
-    service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    let (node, service) = start(Reply::history(1000, 3, 40)).await;
+    service.wait_for_ok(SUGGESTION).await;
 
     let bad_member = |member: &str, value: Value| {
         let mut history = fee_history(1000, 99, 99);
@@ -110,22 +109,22 @@ async fn failed_polls_keep_the_last_good_suggestion() {
         );
         assert_eq!(kept.header("x-newest-block"), "1000");
     }
-    node.set_reply(Reply::Result(fee_history(1001, 4, 30)));
+    node.set_reply(Reply::history(1001, 4, 30));
     service.wait_for(SUGGESTION, |response| response.body == expected_body(8, 30, 36)).await;
 }
 
 #[tokio::test]
 async fn silent_node_is_polled_again_and_does_not_delay_another_chain() {
     let silent_node = MockNode::start(7, Reply::NoResponse).await;
-    let healthy = MockNode::start(8, Reply::Result(fee_history(1000, 3, 40))).await;
+    let healthy = MockNode::start(8, Reply::history(1000, 3, 40)).await;
     let service =
         TestServer::start(&(fast_chain("a", &silent_node) + &fast_chain("b", &healthy))).await;
-    service.wait_for("/v1/b/gas-suggestion", |response| response.status == 200).await;
+    service.wait_for_ok("/v1/b/gas-suggestion").await;
     service.wait_for(SUGGESTION, |_| silent_node.calls("eth_feeHistory") >= 2).await;
     assert_eq!(service.get(SUGGESTION).await.status, 503);
     assert_eq!(service.get("/v1/b/gas-suggestion").await.header("x-stale"), "");
-    silent_node.set_reply(Reply::Result(fee_history(1000, 3, 40)));
-    service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    silent_node.set_reply(Reply::history(1000, 3, 40));
+    service.wait_for_ok(SUGGESTION).await;
 }
 
 #[tokio::test]
@@ -140,7 +139,7 @@ async fn result_is_accepted_with_any_http_status_and_a_bare_nan() {
 
 #[tokio::test]
 async fn redirects_are_not_followed() {
-    let inner = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let inner = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     let (node, service) = start(Reply::Redirect(inner.url())).await;
     service.wait_for(SUGGESTION, |_| node.calls("eth_feeHistory") >= 3).await;
     assert_eq!(service.get(SUGGESTION).await.status, 503);
@@ -150,7 +149,7 @@ async fn redirects_are_not_followed() {
 #[tokio::test]
 async fn node_that_requires_an_integer_count_gets_one_from_then_on() {
     let (node, service) = start(Reply::IntegerCountOnly(fee_history(1000, 3, 40))).await;
-    service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    service.wait_for_ok(SUGGESTION).await;
     // The first poll took two calls: one with a hex quantity, one with an integer. Later polls use the integer at once.
     let calls = node.calls("eth_feeHistory");
     service.wait_for(SUGGESTION, |_| node.calls("eth_feeHistory") >= calls + 3).await;
@@ -186,23 +185,23 @@ async fn missing_rewards_without_a_floor_never_become_a_tip_of_zero() {
     let (node, service) = start(Reply::Result(history)).await;
     service.wait_for(SUGGESTION, |_| node.calls("eth_feeHistory") >= 3).await;
     let response = service.get(SUGGESTION).await;
-    assert_eq!((response.status, &response.json()["code"]), (503, &json!("no_data")));
+    response.assert_problem(503, "no_data");
 }
 
 #[tokio::test]
 async fn base_fee_of_zero_gives_a_legacy_gas_price() {
-    let (_node, service) = start(Reply::Result(fee_history(1000, 0, 40))).await;
-    let response = service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    let (_node, service) = start(Reply::history(1000, 0, 40)).await;
+    let response = service.wait_for_ok(SUGGESTION).await;
     assert_eq!(response.body, expected_body(0, 40, 48));
 }
 
 #[tokio::test]
 async fn ten_thousand_requests_cause_no_upstream_call() {
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     // One poll at the start, the next after an hour.
     let chain = fast_chain("a", &node).replace("50ms", "1h") + "max_age = \"3h\"\n";
     let service = TestServer::start(&chain).await;
-    service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    service.wait_for_ok(SUGGESTION).await;
 
     let client = http_client::new();
     let url = service.url(SUGGESTION);
@@ -234,19 +233,19 @@ async fn service_without_chain_data_runs_and_reports_not_ready() {
         (service.get("/v1/a/fee-market").await, "no_data"),
         (service.get("/v1/a/fee-history").await, "no_data"),
     ] {
-        assert_eq!((response.status, &response.json()["code"]), (503, &json!(code)));
+        response.assert_problem(503, code);
         assert_eq!(response.header("cache-control"), "no-store");
         assert_eq!(response.header("retry-after"), if code == "no_data" { "1" } else { "" });
     }
     assert_eq!(service.get("/v1/gas-suggestions").await.body, "[]");
-    node.set_reply(Reply::Result(fee_history(1000, 3, 40)));
-    service.wait_for("/readyz", |response| response.status == 200).await;
+    node.set_reply(Reply::history(1000, 3, 40));
+    service.wait_for_ok("/readyz").await;
     assert_eq!(service.admin("/readyz").await.status, 200);
 }
 
 #[tokio::test]
 async fn stalled_head_is_labelled_and_served() {
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     let chain = fast_chain("a", &node).replace("stall_after = \"0s\"", "stall_after = \"200ms\"");
     let service = TestServer::start(&chain).await;
     let stale = service.wait_for(SUGGESTION, |response| response.header("x-stale") == "true").await;
@@ -256,10 +255,9 @@ async fn stalled_head_is_labelled_and_served() {
     assert_eq!(service.get("/v1/gas-suggestions").await.header("x-stale"), "true");
     assert_eq!(service.send(Method::HEAD, SUGGESTION, &[]).await.header("x-stale"), "true");
 
-    node.set_reply(Reply::Result(fee_history(1001, 3, 40)));
-    let moved =
-        service.wait_for(SUGGESTION, |response| response.header("x-newest-block") == "1001");
-    assert_eq!(moved.await.header("x-stale"), "");
+    node.set_reply(Reply::history(1001, 3, 40));
+    let moved = service.wait_for_block(SUGGESTION, 1001).await;
+    assert_eq!(moved.header("x-stale"), "");
 }
 
 #[tokio::test]
@@ -270,8 +268,8 @@ async fn failed_poll_is_retried_within_seconds_on_a_slow_chain() {
     service
         .wait_for_admin("/metrics", |response| response.body.contains("outcome=\"node_error\""))
         .await;
-    node.set_reply(Reply::Result(fee_history(1000, 3, 40)));
-    service.wait_for("/v1/a/gas-suggestion", |response| response.status == 200).await;
+    node.set_reply(Reply::history(1000, 3, 40));
+    service.wait_for_ok("/v1/a/gas-suggestion").await;
     // After a successful poll, the next one follows a block time later, so there is none within 6 s.
     let polls = node.calls("eth_feeHistory");
     tokio::time::sleep(Duration::from_secs(6)).await;
@@ -287,12 +285,12 @@ async fn first_poll_sends_its_two_calls_concurrently() {
             return Reply::OnceReleased(Arc::clone(&history_requested), json!("0x7"));
         }
         history_requested.add_permits(1);
-        Reply::Result(fee_history(1000, 3, 40))
+        Reply::history(1000, 3, 40)
     })
     .await;
     let chain = fast_chain("a", &node).replace("50ms", "1m") + "max_age = \"3m\"\n";
     let service = TestServer::start(&chain).await;
-    service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    service.wait_for_ok(SUGGESTION).await;
     assert_eq!(service.count("gas_suggestion_polls_total{chain=\"a\",outcome=\"ok\"}").await, 1);
 }
 
@@ -300,8 +298,7 @@ async fn first_poll_sends_its_two_calls_concurrently() {
 async fn unusable_reply_of_a_node_is_counted_by_its_reason() {
     let unsupported = MockNode::start(7, Reply::Error(-32601)).await;
     // The body is valid, but not compressed.
-    let compressed =
-        Reply::Result(fee_history(1000, 3, 40)).with_header("content-encoding", "gzip");
+    let compressed = Reply::history(1000, 3, 40).with_header("content-encoding", "gzip");
     let compressed = MockNode::start(8, compressed).await;
     let second = fast_chain("b", &compressed);
     let service = TestServer::start(&(fast_chain("a", &unsupported) + &second)).await;

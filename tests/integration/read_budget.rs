@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::mock_node::{MockNode, Reply, fee_history, read_chain, wait_until_polled};
+use crate::http_message;
+use crate::mock_node::{MockNode, Reply, read_chain, wait_until_polled};
 use crate::raw_client::{RawClient, TIMEOUT};
 use crate::test_server::{Response, TestServer};
-use crate::{http_client, http_message};
 
 const ADDRESS: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
 
@@ -23,8 +23,7 @@ fn batch(first: usize, count: usize) -> String {
 
 /// Sends a batch of `count` new reads and returns the responses.
 async fn post(service: &TestServer, first: usize, count: usize) -> Vec<Value> {
-    let request = http_client::new().post(service.url("/rpc/ronin")).body(batch(first, count));
-    let response = Response::read(request.send().await.unwrap()).await;
+    let response = service.post("/rpc/ronin", batch(first, count)).await;
     assert_eq!(response.status, 200, "{response:?}");
     response.json().as_array().unwrap().clone()
 }
@@ -177,12 +176,8 @@ async fn reads_pause_after_a_refused_poll_until_a_poll_succeeds() {
     node.wait_for_poll().await;
     assert_eq!(count_ok(&post(&service, 0, 1).await), 0);
     assert_eq!(node.reads(), []);
-    node.set_reply(Reply::Result(fee_history(1001, 3, 30)));
-    service
-        .wait_for("/v1/ronin/gas-suggestion", |response| {
-            response.header("x-newest-block") == "1001"
-        })
-        .await;
+    node.set_reply(Reply::history(1001, 3, 30));
+    service.wait_for_block("/v1/ronin/gas-suggestion", 1001).await;
     assert_eq!(count_ok(&post(&service, 0, 1).await), 1);
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::fixtures;
 use crate::http_client;
-use crate::mock_node::{MockNode, Read, Reply, fee_history, read_chain, wait_until_polled};
+use crate::mock_node::{MockNode, Read, Reply, read_chain, wait_until_polled};
 use crate::process::{self, Process};
 use crate::raw_client::{RawClient, TIMEOUT};
 use crate::test_server::{Response, TestServer};
@@ -47,10 +47,6 @@ fn batch(calls: impl IntoIterator<Item = String>) -> String {
     format!("[{}]", calls.into_iter().collect::<Vec<_>>().join(","))
 }
 
-async fn wait_for_block(service: &TestServer, number: &str) -> Response {
-    service.wait_for(SUGGESTION, |response| response.header("x-newest-block") == number).await
-}
-
 /// Lets the node answer once `count` reads are pending.
 async fn release_at(node: &MockNode, count: usize) {
     node.wait_for_pending(count).await;
@@ -58,8 +54,7 @@ async fn release_at(node: &MockNode, count: usize) {
 }
 
 async fn post(service: &TestServer, body: impl Into<String>) -> Response {
-    let request = http_client::new().post(service.url("/rpc/ronin")).body(body.into());
-    Response::read(request.send().await.unwrap()).await
+    service.post("/rpc/ronin", body.into()).await
 }
 
 fn call(id: usize, method: &str, params: &Value) -> String {
@@ -366,7 +361,7 @@ async fn large_responses_are_charged_to_the_clients_rate_limit() {
         assert_eq!(post(&service, balance(1, "latest")).await.status, 200);
     }
     let refused = post(&service, balance(1, "latest")).await;
-    assert_eq!((refused.status, &refused.json()["code"]), (429, &json!("rate_limited")));
+    refused.assert_problem(429, "rate_limited");
     let wait: u64 = refused.header("retry-after").parse().unwrap();
     // The requests until the service was ready count too.
     assert!((12..=18).contains(&wait), "{wait}");
@@ -398,9 +393,8 @@ async fn batch_is_limited_to_its_share_of_concurrent_calls() {
 async fn latest_state_is_cached_until_the_next_polled_block() {
     let reply = Reply::RawResult("\"0x1\"".into());
     let (node, service) = start(reply, "block_time = \"1s\"").await;
-    let newest = |block| wait_for_block(&service, block);
     node.set_newest_block(1001);
-    newest("1001").await;
+    service.wait_for_block(SUGGESTION, 1001).await;
     assert_eq!(post(&service, balance(1, "latest")).await.json()["result"], "0x1");
     node.set_read_reply(Reply::RawResult("\"0x2\"".into()));
     let within = Instant::now();
@@ -410,7 +404,7 @@ async fn latest_state_is_cached_until_the_next_polled_block() {
         assert_eq!(again["result"], "0x1");
     }
     node.set_newest_block(1002);
-    newest("1002").await;
+    service.wait_for_block(SUGGESTION, 1002).await;
     assert_eq!(post(&service, balance(3, "latest")).await.json()["result"], "0x2");
 }
 
@@ -533,7 +527,7 @@ async fn immutable_state_is_cached_across_blocks() {
     }
     node.set_read_reply(Reply::RawResult("\"new\"".into()));
     node.set_newest_block(1001);
-    wait_for_block(&service, "1001").await;
+    service.wait_for_block(SUGGESTION, 1001).await;
     for body in &fixed {
         assert_eq!(
             post(&service, body.clone()).await.json()["result"]["number"],
@@ -785,7 +779,7 @@ async fn silent_reads_time_out_and_do_not_delay_polls() {
         node.wait_for_pending(4).await;
         for block in 1001..1005 {
             node.set_newest_block(block);
-            let response = wait_for_block(&service, &block.to_string()).await;
+            let response = service.wait_for_block(SUGGESTION, block).await;
             assert_eq!((response.status, response.header("x-stale")), (200, ""));
         }
         assert!(started.elapsed() < Duration::from_secs(5), "the reads are still under way");
@@ -926,7 +920,7 @@ async fn request_limits_are_enforced() {
     };
     assert_eq!(post(&service, padded(1024)).await.status, 200);
     let large = post(&service, padded(1025)).await;
-    assert_eq!((large.status, &large.json()["code"]), (413, &json!("payload_too_large")));
+    large.assert_problem(413, "payload_too_large");
 
     let send = |headers: &'static str, body: String| {
         let address = service.address();
@@ -949,12 +943,9 @@ async fn request_limits_are_enforced() {
 
     let wrong_method = service.get("/rpc/ronin").await;
     assert_eq!((wrong_method.status, wrong_method.header("allow")), (405, "POST"));
-    let unknown =
-        http_client::new().post(service.url("/rpc/nowhere")).body("{}").send().await.unwrap();
-    let unknown = Response::read(unknown).await;
-    assert_eq!((unknown.status, &unknown.json()["code"]), (404, &json!("unknown_chain")));
-    let by_id = http_client::new().post(service.url("/rpc/2020")).body(balance(1, "latest"));
-    assert_eq!(by_id.send().await.unwrap().status(), 200);
+    let unknown = service.post("/rpc/nowhere", "{}").await;
+    unknown.assert_problem(404, "unknown_chain");
+    assert_eq!(service.post("/rpc/2020", balance(1, "latest")).await.status, 200);
 }
 
 #[tokio::test]
@@ -970,7 +961,7 @@ async fn each_call_of_a_batch_counts_against_the_rate_limit() {
         let service = TestServer::with_server(&more, &read_chain(&[&node], "")).await;
         assert_eq!(post(&service, batch(20)).await.status, 200);
         let rejected = post(&service, batch(20)).await;
-        assert_eq!((rejected.status, &rejected.json()["code"]), (429, &json!("rate_limited")));
+        rejected.assert_problem(429, "rate_limited");
         assert!(!rejected.header("retry-after").is_empty());
         // A rejected batch costs one request.
         assert_eq!(post(&service, batch(5)).await.status, 200);
@@ -999,7 +990,7 @@ async fn start_process(name: &str, node: &MockNode, more: &str) -> Process {
     );
     let file = process::File::new(name, &text);
     let service = Process::start(&["--config", file.path()], &[]);
-    service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    service.wait_for_ok(SUGGESTION).await;
     service
 }
 
@@ -1014,7 +1005,7 @@ async fn error_page_of_one_node_does_not_log_the_key_of_another() {
     );
     let file = process::File::new("other-key", &text);
     let service = Process::start(&["--config", file.path()], &[]);
-    service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    service.wait_for_ok(SUGGESTION).await;
     let mut client = RawClient::connect(service.address).await;
     let response = client.request(request(&balance(1, "pending"))).await;
     assert!(response.text().contains("-32002"), "{response:?}");
@@ -1096,7 +1087,7 @@ async fn unread_responses_are_limited_by_the_memory_budget() {
     let mut small = RawClient::connect(service.address).await;
     assert!(small.request(request(&slot(98))).await.text().contains("result"));
     node.set_read_reply(Reply::RawResult(large));
-    service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    service.wait_for_ok(SUGGESTION).await;
     drop(readers);
     let since = Instant::now();
     loop {
@@ -1113,7 +1104,7 @@ async fn unread_responses_are_limited_by_the_memory_budget() {
 async fn node_that_does_not_report_its_chain_gets_no_read() {
     let node = MockNode::scripted(2020, |call| match call.method.as_str() {
         "eth_chainId" => Reply::Error(-32000),
-        "eth_feeHistory" => Reply::Result(fee_history(1000, 3, 30)),
+        "eth_feeHistory" => Reply::history(1000, 3, 30),
         _ => Reply::Result(json!("0x1")),
     })
     .await;

@@ -19,6 +19,6 @@ pub(crate) async fn start(more: &str) -> Process {
     );
     let start = move || Process::spawn(command(&["--config", file.path()], &FREE_PORTS));
     let service = tokio::task::spawn_blocking(start).await.unwrap();
-    service.wait_for("/v1/base/gas-suggestion", |response| response.status == 200).await;
+    service.wait_for_ok("/v1/base/gas-suggestion").await;
     service
 }

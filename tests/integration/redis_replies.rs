@@ -11,7 +11,7 @@ use crate::test_server::TestServer;
 
 /// Sends a line without an end, and returns how much of it was taken.
 async fn send_endless_line(mut socket: TcpStream) -> usize {
-    let block = [b'x'; 64 * 1024];
+    let block = vec![b'x'; 64 * 1024];
     let mut request = [0; 1024];
     let _ = socket.read(&mut request).await;
     let mut sent = 0;

@@ -11,16 +11,19 @@ use tokio::time::timeout;
 
 use crate::http_client;
 use crate::http_message::get;
-use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::mock_node::{MockNode, Reply, start_service};
 use crate::raw_client::{RawClient, TIMEOUT};
 use crate::test_server::{self, TestServer};
 
 const STREAM: &str = "/v1/a/gas-suggestion/stream";
 const SUGGESTION: &str = "/v1/a/gas-suggestion";
 
-/// Returns the configuration of a chain that is polled every 50 ms.
+/// Settings of a chain that is polled every 50 ms.
+const FAST: &str = "block_time = \"50ms\"\nstall_after = \"0s\"";
+
+/// Returns the configuration of such a chain.
 fn chain(key: &str, node: &MockNode) -> String {
-    node.chain(key, "block_time = \"50ms\"\nstall_after = \"0s\"")
+    node.chain(key, FAST)
 }
 
 /// Starts a node at block 1000 and a service that has polled it.
@@ -30,10 +33,7 @@ async fn start() -> (MockNode, TestServer) {
 
 /// Like [`start`], with further lines for `[server]` or further sections, and for the chain.
 async fn start_with(server: &str, more: &str) -> (MockNode, TestServer) {
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
-    let service = TestServer::with_server(server, &(chain("a", &node) + more)).await;
-    wait_for_block(&service, "1000").await;
-    (node, service)
+    start_service(server, &format!("{FAST}\n{more}")).await
 }
 
 /// Reader of one stream.
@@ -128,10 +128,6 @@ async fn current(service: &TestServer) -> Event {
     Event { id: format!("{block}-{tag}"), data: response.body }
 }
 
-async fn wait_for_block(service: &TestServer, block: &str) {
-    service.wait_for(SUGGESTION, |response| response.header("x-newest-block") == block).await;
-}
-
 /// Waits until `count` further polls of the node have ended.
 async fn wait_for_polls(node: &MockNode, count: usize) {
     // One poll may already be in flight, and the last one has certainly ended only when the next begins.
@@ -175,14 +171,14 @@ async fn subscriber_receives_the_value_and_each_change_only() {
     assert!(subscriber.no_event_pending().await, "{subscriber:?}");
 
     // A new block at the same price causes an event.
-    node.set_reply(Reply::Result(fee_history(1001, 3, 40)));
+    node.set_reply(Reply::history(1001, 3, 40));
     let second = subscriber.next().await;
     assert_eq!(second, current(&service).await);
     assert_eq!(second.id, first.id.replace("1000", "1001"));
     assert_eq!(second.data, first.data);
 
     // A reorg at the same height causes an event.
-    node.set_reply(Reply::Result(fee_history(1001, 4, 40)));
+    node.set_reply(Reply::history(1001, 4, 40));
     let third = subscriber.next().await;
     assert_eq!(third, current(&service).await);
     assert!(third.id.starts_with("1001-") && third.id != second.id, "{third:?}");
@@ -195,7 +191,7 @@ async fn current_last_event_id_suppresses_the_first_event() {
     let mut subscriber = Subscriber::open(&service, STREAM, &[("last-event-id", &known.id)]).await;
     wait_for_polls(&node, 3).await;
     assert!(subscriber.no_event_pending().await, "{subscriber:?}");
-    node.set_reply(Reply::Result(fee_history(1001, 3, 40)));
+    node.set_reply(Reply::history(1001, 3, 40));
     assert!(subscriber.next().await.id.starts_with("1001-"));
 
     let long = "1".repeat(10_000);
@@ -212,7 +208,7 @@ async fn stream_of_a_chain_without_data_opens_and_waits() {
     service.wait_for(SUGGESTION, |response| response.body.contains("no_data")).await;
     let mut subscriber = Subscriber::open(&service, "/v1/7/gas-suggestion/stream", &[]).await;
     assert!(subscriber.no_event_pending().await, "{subscriber:?}");
-    node.set_reply(Reply::Result(fee_history(1000, 3, 40)));
+    node.set_reply(Reply::history(1000, 3, 40));
     assert_eq!(subscriber.next().await, current(&service).await);
     // The status has changed while the subscriber waited.
     assert_eq!(subscriber.next_status().await["status"], "fresh");
@@ -230,7 +226,7 @@ async fn expired_value_is_withheld_until_a_node_confirms_it() {
     assert_eq!(late.next_status().await["status"], "unavailable");
     assert!(late.no_event_pending().await, "{late:?}");
 
-    node.set_reply(Reply::Result(fee_history(1000, 3, 40)));
+    node.set_reply(Reply::history(1000, 3, 40));
     assert_eq!(late.next().await, first);
     // The early subscriber does not get the value again.
     for subscriber in [&mut early, &mut late] {
@@ -264,7 +260,7 @@ async fn each_change_of_the_status_is_an_event_that_no_publication_causes() {
         assert_eq!(listed_status(&service).await, status);
     }
     // The same reply again: it changes nothing but the status.
-    node.set_reply(Reply::Result(fee_history(1000, 3, 40)));
+    node.set_reply(Reply::history(1000, 3, 40));
     // The value had expired, so it may be sent again.
     loop {
         let block = one.block().await.unwrap();
@@ -278,7 +274,7 @@ async fn each_change_of_the_status_is_an_event_that_no_publication_causes() {
 
 #[tokio::test]
 async fn a_head_that_stands_is_told_and_its_end_too() {
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     let text = node.chain("a", "block_time = \"50ms\"\nstall_after = \"3s\"");
     let service = TestServer::start(&text).await;
     let mut subscriber = Subscriber::open(&service, STREAM, &[]).await;
@@ -296,7 +292,7 @@ async fn a_head_that_stands_is_told_and_its_end_too() {
     // One that has the value gets the status alone.
     let mut resumed = Subscriber::open(&service, STREAM, &[("last-event-id", &value.id)]).await;
     assert_eq!(resumed.next_status().await["reason"], "standing_head");
-    node.set_reply(Reply::Result(fee_history(1001, 3, 40)));
+    node.set_reply(Reply::history(1001, 3, 40));
     for subscriber in [&mut subscriber, &mut late, &mut resumed] {
         assert!(subscriber.next().await.id.starts_with("1001-"));
         let status = subscriber.next_status().await;
@@ -344,13 +340,13 @@ async fn the_query_stands_for_the_last_event_id_and_the_header_wins() {
 #[tokio::test]
 async fn one_stream_carries_all_chains() {
     let nodes = [
-        MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await,
-        MockNode::start(8, Reply::Result(fee_history(2000, 3, 40))).await,
+        MockNode::start(7, Reply::history(1000, 3, 40)).await,
+        MockNode::start(8, Reply::history(2000, 3, 40)).await,
     ];
     let [a, b] = &nodes;
     let service = TestServer::start(&(chain("a", a) + &chain("b", b))).await;
-    service.wait_for("/v1/b/gas-suggestion", |response| response.status == 200).await;
-    service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    service.wait_for_ok("/v1/b/gas-suggestion").await;
+    service.wait_for_ok(SUGGESTION).await;
     let mut all = Subscriber::open(&service, "/v1/gas-suggestions/stream", &[]).await;
     let mut events = [all.next().await, all.next().await];
     events.sort_by(|one, other| one.id.cmp(&other.id));
@@ -366,11 +362,11 @@ async fn one_stream_carries_all_chains() {
     let mut resumed = Subscriber::open(&service, "/v1/gas-suggestions/stream", &known).await;
     assert_eq!(&resumed.next().await, event_b);
     assert!(resumed.no_event_pending().await, "{resumed:?}");
-    a.set_reply(Reply::Result(fee_history(1001, 3, 40)));
+    a.set_reply(Reply::history(1001, 3, 40));
     for subscriber in [&mut all, &mut resumed] {
         assert!(subscriber.next().await.id.starts_with("7-1001-"));
     }
-    b.set_reply(Reply::Result(fee_history(2001, 3, 40)));
+    b.set_reply(Reply::history(2001, 3, 40));
     for subscriber in [&mut all, &mut resumed] {
         assert!(subscriber.next().await.id.starts_with("8-2001-"));
     }
@@ -385,8 +381,7 @@ async fn max_streams_is_enforced_and_a_closed_stream_frees_a_permit() {
     wait_for_streams(&service, 2).await;
     for path in [STREAM, "/v1/gas-suggestions/stream"] {
         let refused = refused_response(&service, path, &[]).await;
-        assert_eq!(refused.status, 503);
-        assert_eq!(refused.json()["code"], "overloaded");
+        refused.assert_problem(503, "overloaded");
         assert_eq!(refused.header("retry-after"), "1");
         assert_eq!(refused.header("access-control-allow-origin"), "*");
     }
@@ -408,7 +403,7 @@ async fn proxied_client_streams_are_capped_by_its_connection_limit() {
     let first = Subscriber::open(&service, STREAM, &client_headers).await;
     let _second = Subscriber::open(&service, "/v1/gas-suggestions/stream", &client_headers).await;
     let refused = refused_response(&service, STREAM, &client_headers).await;
-    assert_eq!((refused.status, &refused.json()["code"]), (429, &"rate_limited".into()));
+    refused.assert_problem(429, "rate_limited");
     assert_eq!(refused.header("retry-after"), "1");
     assert_eq!(service.count("gas_suggestion_streams_refused_total").await, 1);
     let _other = Subscriber::open(&service, STREAM, &[("x-forwarded-for", "192.0.2.2")]).await;
@@ -435,9 +430,9 @@ async fn stream_that_starts_with_stale_data_sets_x_stale() {
 async fn service_starts_with_any_write_timeout() {
     for time in ["0s", "1ms", "25days", "1000years"] {
         let limits = format!("[limits]\nwrite_timeout = \"{time}\"\n");
-        let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+        let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
         let service = TestServer::with_server(&limits, &chain("a", &node)).await;
-        wait_for_block(&service, "1000").await;
+        service.wait_for_block(SUGGESTION, 1000).await;
     }
 }
 
@@ -458,7 +453,7 @@ async fn streams_outlive_request_timeouts() {
     subscriber.next().await;
     // 40 polls of 50 ms without an event outlast every timeout.
     wait_for_polls(&node, 40).await;
-    node.set_reply(Reply::Result(fee_history(1001, 3, 40)));
+    node.set_reply(Reply::history(1001, 3, 40));
     assert!(subscriber.next().await.id.starts_with("1001-"));
 }
 
@@ -480,13 +475,13 @@ async fn shutdown_ends_streams_cleanly() {
 
 #[tokio::test]
 async fn subscriber_during_drain_gets_one_value_then_the_end() {
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     let text = format!(
         "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"20s\"\n{}",
         chain("a", &node)
     );
     let service = TestServer::with_config(&text).await;
-    wait_for_block(&service, "1000").await;
+    service.wait_for_block(SUGGESTION, 1000).await;
     let mut early = Subscriber::open(&service, STREAM, &[]).await;
     let first = early.next().await;
     let [address, path] = [service.url(STREAM), service.url("/readyz")];
@@ -509,7 +504,7 @@ async fn idle_stream_sends_keep_alive_comments() {
     assert_eq!(subscriber.until("\n").await.as_deref(), Some(":"));
     assert!(began.elapsed() >= Duration::from_millis(14_900), "{:?}", began.elapsed());
     // No empty line follows, so the next event is in one block with the comment.
-    node.set_reply(Reply::Result(fee_history(1001, 3, 40)));
+    node.set_reply(Reply::history(1001, 3, 40));
     assert!(subscriber.next().await.id.starts_with("1001-"));
 }
 
@@ -522,7 +517,7 @@ async fn the_first_event_of_a_waiting_stream_has_the_retry_in_its_block() {
     let mut received = waiting.read_bytes_until(b"\nretry: ", 1).await;
     // Longer than the time of a comment.
     received.extend(waiting.read_bytes_until(b":\n", 1).await);
-    node.set_reply(Reply::Result(fee_history(1000, 3, 40)));
+    node.set_reply(Reply::history(1000, 3, 40));
     received.extend(waiting.read_bytes_until(b"\n\n", 1).await);
     let received = String::from_utf8(received).unwrap();
     let (_, body) = received.split_once("\r\n\r\n").unwrap();
@@ -537,7 +532,7 @@ async fn the_first_event_of_a_waiting_stream_has_the_retry_in_its_block() {
 async fn stream_routes_handle_errors_head_and_preflight() {
     let (_node, service) = start().await;
     let unknown = service.get("/v1/none/gas-suggestion/stream").await;
-    assert_eq!((unknown.status, &unknown.json()["code"]), (404, &"unknown_chain".into()));
+    unknown.assert_problem(404, "unknown_chain");
     for path in [STREAM, "/v1/gas-suggestions/stream"] {
         let posted = service.send(Method::POST, path, &[]).await;
         assert_eq!((posted.status, posted.header("allow")), (405, "GET,HEAD"));
@@ -565,7 +560,7 @@ async fn http_1_0_client_gets_an_unchunked_stream() {
     let beginning = String::from_utf8(beginning).unwrap();
     assert!(!beginning.contains("chunked") && beginning.contains("\nid: 1000-"), "{beginning}");
     assert!(beginning.contains("\r\n\r\nretry: "), "{beginning}");
-    node.set_reply(Reply::Result(fee_history(1001, 3, 40)));
+    node.set_reply(Reply::history(1001, 3, 40));
     let next = String::from_utf8(connection.read_bytes_until(b"\n\n", 1).await).unwrap();
     assert!(next.starts_with("event: gas-suggestion\nid: 1001-"), "{next}");
 }

@@ -14,7 +14,7 @@ mod secrets;
 use std::time::Instant;
 
 use crate::http_message::{Message, get, post, post_chunked};
-use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::mock_node::{MockNode, Reply};
 use crate::mock_upstream::{MockUpstream, ReceivedConnection, Step, respond_with, response};
 use crate::raw_client::{ConnectionEnd, TIMEOUT, exchange};
 use crate::test_server::TestServer;
@@ -50,7 +50,7 @@ impl Harness {
         } else {
             format!("url = {:?}\n", upstream.url())
         };
-        let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
+        let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
         let text = format!(
             "[limits]\nrequests_per_second_per_client = 0\n{limits}\n\
              [verification]\n{url}{verification}\n\

@@ -1,9 +1,12 @@
 //! Recorded data, and configurations for tests.
 
+use std::io::Write;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use gas_suggestion::config::{Chain, Config};
 use gas_suggestion::extras::demo::DemoRecording;
 use gas_suggestion::extras::sections;
@@ -64,6 +67,23 @@ pub(crate) fn assert_snapshot(name: &str, text: &str) {
     settings.bind(|| insta::assert_snapshot!(name, text));
 }
 
+/// Reads a quantity: `0x` and hex digits.
+pub(crate) fn quantity(quantity: &Value) -> u128 {
+    let digits = quantity.as_str().and_then(|text| text.strip_prefix("0x"));
+    u128::from_str_radix(digits.unwrap_or_else(|| panic!("{quantity}")), 16).unwrap()
+}
+
+/// Reads a quantity of at most 64 bits.
+pub(crate) fn small_quantity(value: &Value) -> u64 {
+    quantity(value).try_into().unwrap()
+}
+
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
 /// Reads a decimal string.
 pub(crate) fn wei(amount: &Value) -> u128 {
     amount.as_str().unwrap().parse().unwrap()
@@ -111,10 +131,10 @@ pub(crate) fn recorded_history(
 /// Returns the newest `blocks` of the first `mined` blocks of a fee history.
 pub(crate) fn window(history: &Value, mined: usize, blocks: usize) -> Value {
     let oldest = mined - blocks;
-    let first = usize::from_str_radix(&history["oldestBlock"].as_str().unwrap()[2..], 16).unwrap();
+    let first = small_quantity(&history["oldestBlock"]);
     let part = |name: &str, end: usize| json!(history[name].as_array().unwrap()[oldest..end]);
     json!({
-        "oldestBlock": format!("{:#x}", first + oldest),
+        "oldestBlock": format!("{:#x}", first + oldest as u64),
         "baseFeePerGas": part("baseFeePerGas", mined + 1),
         "gasUsedRatio": part("gasUsedRatio", mined),
         "reward": part("reward", mined),

@@ -86,8 +86,8 @@ pub(crate) enum Reply {
     Newest(Arc<Value>),
     /// The same, for at most this many blocks, otherwise error −32602.
     NewestUpTo(usize, Arc<Value>),
-    /// A result after a pause, which also delays `eth_chainId`.
-    Slow(Duration, Value),
+    /// Another reply after a pause, which also delays `eth_chainId`.
+    After(Duration, Box<Reply>),
     /// A 307 redirect to this URL.
     Redirect(String),
     /// No response; the connection stays open.
@@ -97,7 +97,7 @@ pub(crate) enum Reply {
     /// A result once the semaphore has a permit.
     OnceReleased(Arc<Semaphore>, Value),
     /// A reply with a further header.
-    WithHeader(&'static str, &'static str, Box<Reply>),
+    WithHeader(&'static str, String, Box<Reply>),
     /// The parameters as the result.
     Echo,
     /// A reply per method. Any other method fails the test.
@@ -109,6 +109,11 @@ pub(crate) enum Reply {
 pub(crate) struct Script(Arc<dyn Fn(&Call) -> Reply + Send + Sync>);
 
 impl Reply {
+    /// Builds the result of [`fee_history`].
+    pub(crate) fn history(newest: u64, base_fee_gwei: u64, reward_gwei: u64) -> Self {
+        Self::Result(fee_history(newest, base_fee_gwei, reward_gwei))
+    }
+
     pub(crate) fn script(script: impl Fn(&Call) -> Self + Send + Sync + 'static) -> Self {
         Self::Script(Script(Arc::new(script)))
     }
@@ -120,8 +125,13 @@ impl Reply {
         })
     }
 
-    pub(crate) fn with_header(self, name: &'static str, value: &'static str) -> Self {
-        Self::WithHeader(name, value, Box::new(self))
+    pub(crate) fn with_header(self, name: &'static str, value: impl Into<String>) -> Self {
+        Self::WithHeader(name, value.into(), Box::new(self))
+    }
+
+    /// Builds a result after a pause.
+    pub(crate) fn slow(pause: Duration, result: Value) -> Self {
+        Self::After(pause, Box::new(Self::Result(result)))
     }
 }
 
@@ -146,6 +156,9 @@ pub(crate) struct Call {
     id: u64,
     pub(crate) method: String,
     params: Box<RawValue>,
+    /// The path of the request.
+    #[serde(skip)]
+    pub(crate) path: String,
 }
 
 impl Call {
@@ -171,7 +184,7 @@ impl MockNode {
 
     /// Starts a node of chain 2020 at block 1000 that replies to every read with `reply`.
     pub(crate) async fn for_reads(reply: Reply) -> Self {
-        let polls = Reply::Result(fee_history(1000, 3, 30));
+        let polls = Reply::history(1000, 3, 30);
         Self::bind(Some(2020), json!([60]), polls, Some(VecDeque::from([reply]))).await
     }
 
@@ -271,7 +284,7 @@ impl MockNode {
     }
 
     pub(crate) fn set_newest_block(&self, newest_block: u64) {
-        self.set_reply(Reply::Result(fee_history(newest_block, 3, 30)));
+        self.set_reply(Reply::history(newest_block, 3, 30));
     }
 
     /// Holds the replies to later reads back until [`release_reads`](Self::release_reads).
@@ -286,6 +299,11 @@ impl MockNode {
     /// Returns the number of polls (`eth_feeHistory`) or chain checks (`eth_chainId`).
     pub(crate) fn calls(&self, method: &str) -> usize {
         self.state().calls(method)
+    }
+
+    /// Returns all calls of a scripted node.
+    pub(crate) fn scripted_calls(&self) -> Vec<Call> {
+        self.state().polls.clone()
     }
 
     /// Returns the number of polls.
@@ -400,7 +418,7 @@ impl NodeState {
             let chain_id = self.chain_id.or(path_chain_id).unwrap_or_default();
             let chain_id = json!(format!("{chain_id:#x}"));
             return Some(match self.poll_reply {
-                Reply::Slow(pause, _) => Reply::Slow(pause, chain_id),
+                Reply::After(pause, _) => Reply::slow(pause, chain_id),
                 _ => Reply::Result(chain_id),
             });
         }
@@ -431,16 +449,17 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
     let body = axum::body::to_bytes(body, 1024 * 1024).await.unwrap();
     let path_chain_id =
         parts.uri.path().split('/').nth(2).and_then(|number| number.parse::<u64>().ok());
-    let call: Option<Call> = serde_json::from_slice(&body).ok();
-    let call = call.filter(|call| call.jsonrpc == "2.0");
+    let path = parts.uri.path().to_owned();
+    let call = serde_json::from_slice(&body).ok().map(|call| Call { path: path.clone(), ..call });
+    let call = call.filter(|call: &Call| call.jsonrpc == "2.0");
     let poll_reply = {
         let mut state = shared.state.lock().unwrap();
         let is_json =
             parts.headers.get("content-type").is_some_and(|kind| kind == "application/json");
-        let is_rpc_path = if state.chain_id.is_some() {
-            parts.uri == "/rpc"
-        } else {
-            parts.uri.path().starts_with("/rpc/") && path_chain_id.is_some()
+        let is_rpc_path = match state.chain_id {
+            Some(_) if state.is_scripted => path == "/rpc" || path.starts_with("/rpc/"),
+            Some(_) => parts.uri == "/rpc",
+            None => path.starts_with("/rpc/") && path_chain_id.is_some(),
         };
         let call = call.as_ref().filter(|_| parts.method == Method::POST && is_rpc_path && is_json);
         let Some(call) = call else {
@@ -504,9 +523,9 @@ async fn respond(call: &Call, reply: Reply) -> Response {
         Reply::Newest(history) | Reply::NewestUpTo(_, history) => {
             envelope("result", &newest_blocks(&history, requested_count(call)).to_string())
         }
-        Reply::Slow(pause, result) => {
+        Reply::After(pause, reply) => {
             tokio::time::sleep(pause).await;
-            envelope("result", &result.to_string())
+            Box::pin(respond(call, *reply)).await
         }
         Reply::Redirect(url) => {
             (StatusCode::TEMPORARY_REDIRECT, [("location", url)]).into_response()
@@ -518,7 +537,7 @@ async fn respond(call: &Call, reply: Reply) -> Response {
         }
         Reply::WithHeader(name, value, reply) => {
             let mut response = Box::pin(respond(call, *reply)).await;
-            response.headers_mut().insert(name, HeaderValue::from_static(value));
+            response.headers_mut().insert(name, HeaderValue::from_str(&value).unwrap());
             response
         }
         Reply::Echo => envelope("result", call.params.get()),
@@ -547,16 +566,15 @@ fn short_fee_history(blocks: u64) -> Value {
 /// Returns the number of blocks that a call requests, in either form.
 fn requested_count(call: &Call) -> usize {
     let params = call.params();
-    let hex = |text: &str| usize::from_str_radix(text.trim_start_matches("0x"), 16).unwrap();
-    params[0].as_str().map_or_else(|| usize::try_from(params[0].as_u64().unwrap()).unwrap(), hex)
+    let count = params[0].as_u64().unwrap_or_else(|| fixtures::small_quantity(&params[0]));
+    usize::try_from(count).unwrap()
 }
 
 /// Returns the newest blocks of `history`: `count` of them, or all.
 fn newest_blocks(history: &Value, count: usize) -> Value {
     let blocks = history["gasUsedRatio"].as_array().unwrap().len();
     let skipped = blocks.saturating_sub(count);
-    let oldest = history["oldestBlock"].as_str().unwrap().trim_start_matches("0x");
-    let oldest = usize::from_str_radix(oldest, 16).unwrap() + skipped;
+    let oldest = fixtures::small_quantity(&history["oldestBlock"]) + skipped as u64;
     let rest = |member: &str| history[member].as_array().unwrap()[skipped..].to_vec();
     json!({
         "oldestBlock": format!("{oldest:#x}"),
@@ -599,7 +617,16 @@ pub(crate) fn read_chain(nodes: &[&MockNode], more: &str) -> String {
     )
 }
 
+/// Starts a node of chain 7 at block 1000, and a service that has polled it, with these lines in `[server]` or in sections
+/// after it, and in the chain `a`.
+pub(crate) async fn start_service(server: &str, chain: &str) -> (MockNode, TestServer) {
+    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
+    let service = TestServer::with_server(server, &node.chain("a", chain)).await;
+    service.wait_for_admin("/readyz", |response| response.status == 200).await;
+    (node, service)
+}
+
 /// Waits until the service has polled the chain of [`read_chain`].
 pub(crate) async fn wait_until_polled(service: &TestServer) {
-    service.wait_for("/v1/ronin/gas-suggestion", |response| response.status == 200).await;
+    service.wait_for_ok("/v1/ronin/gas-suggestion").await;
 }

@@ -132,6 +132,11 @@ impl Process {
         Response::read(http_client::new().get(url).send().await.unwrap()).await
     }
 
+    /// Repeats a GET request until the status is 200.
+    pub(crate) async fn wait_for_ok(&self, path: &str) -> Response {
+        self.wait_for(path, |response| response.status == 200).await
+    }
+
     pub(crate) async fn wait_for(
         &self,
         path: &str,

@@ -1,5 +1,6 @@
 //! The whole service in this process, on free ports.
 
+use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -12,6 +13,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::fixtures;
 use crate::http_client;
 use crate::raw_client::TIMEOUT;
 
@@ -74,6 +76,12 @@ impl TestServer {
         self.send(Method::GET, path, &[]).await
     }
 
+    /// Sends a POST request without a content type.
+    pub(crate) async fn post(&self, path: &str, body: impl Into<reqwest::Body>) -> Response {
+        let request = CLIENT.post(self.url(path)).body(body);
+        Response::read(request.send().await.unwrap()).await
+    }
+
     pub(crate) fn admin_url(&self, path: &str) -> String {
         format!("http://{}{path}", self.admin)
     }
@@ -110,6 +118,20 @@ impl TestServer {
         as_expected: impl Fn(&Response) -> bool,
     ) -> Response {
         wait_for(&CLIENT, &self.url(path), as_expected).await
+    }
+
+    /// Repeats a GET request until the status is 200.
+    pub(crate) async fn wait_for_ok(&self, path: &str) -> Response {
+        self.wait_for(path, |response| response.status == 200).await
+    }
+
+    /// Repeats a GET request until the response is from this block.
+    pub(crate) async fn wait_for_block(&self, path: &str, number: u64) -> Response {
+        let number = number.to_string();
+        let is_newest = |response: &Response| {
+            response.status == 200 && response.header("x-newest-block") == number
+        };
+        self.wait_for(path, is_newest).await
     }
 
     /// Like [`wait_for`](Self::wait_for), on the admin listener, which has no rate limit.
@@ -155,6 +177,27 @@ pub(crate) async fn wait_for(
     }
 }
 
+/// Compares status, code and detail of the problem that each request gets with a snapshot. A request is a path, or a method
+/// and a path.
+pub(crate) async fn assert_problems(
+    address: SocketAddr,
+    snapshot: &str,
+    requests: &[impl AsRef<str>],
+) {
+    let mut problems = String::new();
+    for request in requests.iter().map(AsRef::as_ref) {
+        let (method, path) = request.split_once(' ').unwrap_or(("GET", request));
+        let url = format!("http://{address}{path}");
+        let sent = CLIENT.request(method.parse().unwrap(), url).send().await.unwrap();
+        let response = Response::read(sent).await;
+        let problem = response.json();
+        let [code, detail] = ["code", "detail"].map(|name| problem[name].as_str().unwrap());
+        response.assert_problem(response.status, code);
+        writeln!(problems, "{request}\n  {} {code}: {detail}", response.status).unwrap();
+    }
+    fixtures::assert_snapshot(snapshot, &problems);
+}
+
 /// A whole response.
 #[derive(Debug)]
 pub(crate) struct Response {
@@ -193,6 +236,15 @@ impl Response {
         });
         let lines = [self.status.to_string()].into_iter().chain(headers).chain(members);
         lines.collect::<Vec<_>>().join("\n")
+    }
+
+    /// Checks that the response is a problem document with this status and code.
+    pub(crate) fn assert_problem(&self, status: u16, code: &str) {
+        assert_eq!(self.status, status, "{self:#?}");
+        assert_eq!(self.header("content-type"), "application/problem+json", "{self:#?}");
+        let problem = self.json();
+        assert_eq!((&problem["code"], &problem["status"]), (&code.into(), &status.into()));
+        assert_eq!(problem["request_id"], self.header("x-request-id"), "{self:#?}");
     }
 
     pub(crate) fn json(&self) -> Value {

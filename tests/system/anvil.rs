@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::fixtures;
 use crate::http_client;
-use crate::test_server::{Response, TestServer};
+use crate::test_server::TestServer;
 
 /// Returns the path of a Foundry program: the one in the environment `variable`, or the one from npm.
 ///
@@ -95,8 +95,7 @@ impl TestServer {
     /// Waits until the service has published the newest block of `node`, which must not mine meanwhile.
     pub(crate) async fn wait_for_head(&self, chain: &str, node: &Anvil) {
         let head = node.call("eth_blockNumber", json!([])).await;
-        let head = u64::from_str_radix(&head.as_str().unwrap()[2..], 16).unwrap().to_string();
-        let has_head = |response: &Response| response.header("x-newest-block") == head;
-        self.wait_for(&format!("/v1/{chain}/gas-suggestion"), has_head).await;
+        let head = fixtures::small_quantity(&head);
+        self.wait_for_block(&format!("/v1/{chain}/gas-suggestion"), head).await;
     }
 }

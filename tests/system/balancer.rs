@@ -141,7 +141,7 @@ async fn nginx_fails_over_and_discovers_new_replica_addresses() {
     let port = free_port();
     let replicas = [start(FIRST, port), start(SECOND, port)];
     for replica in &replicas {
-        replica.wait_for("/readyz", |response| response.status == 200).await;
+        replica.wait_for_ok("/readyz").await;
     }
     let balancer = Balancer::start(&dns, port).await;
     let mut client = RawClient::connect(balancer.address).await;
@@ -155,7 +155,7 @@ async fn nginx_fails_over_and_discovers_new_replica_addresses() {
     // The last replica stops, and a new one starts on an address that nginx has not resolved yet.
     let third = Ipv4Addr::new(127, 0, 0, 4);
     let replacement = start(third, port);
-    replacement.wait_for("/readyz", |response| response.status == 200).await;
+    replacement.wait_for_ok("/readyz").await;
     dns.set_replicas(&[third]);
     assert_eq!(second.stop_with("-TERM").0, Some(0));
     let deadline = Instant::now() + TIMEOUT;

@@ -40,11 +40,7 @@ async fn base_path_redirects_to_the_page_and_the_root_is_404() {
         pages::check_redirect(&service, base, "public/", &format!("{base}/")).await;
         for path in ["/", "/proxy", "/dashboard/page.js", &format!("{base}//")] {
             let response = service.get(path).await;
-            assert_eq!(
-                (response.status, &response.json()["code"]),
-                (404, &"not_found".into()),
-                "{path}"
-            );
+            response.assert_problem(404, "not_found");
         }
     }
 }

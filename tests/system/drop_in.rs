@@ -42,7 +42,7 @@ impl Setup {
         let polled = MockNode::start(2020, Reply::Result(window())).await;
         let chain = polled.chain("ronin", "");
         let service = TestServer::start(&chain).await;
-        service.wait_for("/v1/ronin/gas-suggestion", |response| response.status == 200).await;
+        service.wait_for_ok("/v1/ronin/gas-suggestion").await;
         let node = Anvil::start(0, &["--gas-price", "7000000000"]);
         Self { _polled: polled, service, node }
     }
@@ -132,7 +132,7 @@ async fn metamask_falls_back_to_its_node_when_the_service_has_no_data() {
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_gasPrice", "params": [] });
     let response = client.post(setup.node.url()).json(&call).send().await.unwrap();
     let answer: Value = response.json().await.unwrap();
-    let price = u64::from_str_radix(&answer["result"].as_str().unwrap()[2..], 16).unwrap();
+    let price = crate::fixtures::quantity(&answer["result"]);
     for consumer in ["metamask-fees", "metamask-legacy"] {
         let read = setup.read(consumer, &METAMASK).await;
         assert_eq!(read["gasEstimateType"], "eth_gasPrice", "{consumer}: {read}");
@@ -186,7 +186,7 @@ async fn wallets_take_fees_from_the_route_that_answers_fee_methods() {
     let chain = block.text.replace("https://api.roninchain.com/rpc", &node.url());
     assert_ne!(chain, block.text);
     let service = TestServer::start(&chain).await;
-    service.wait_for("/v1/ronin/gas-suggestion", |response| response.status == 200).await;
+    service.wait_for_ok("/v1/ronin/gas-suggestion").await;
     let market = service.get("/v1/ronin/fee-market").await.json();
     let medium = &market["suggestion"]["medium"]["max_priority_fee_per_gas"];
     // Ronin's floor, of which anvil knows nothing.

@@ -1,19 +1,17 @@
 //! A proxy in front of a node that forwards calls and injects faults into the replies.
 
 use std::fmt;
-use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
+use crate::fixtures::gzip;
 use crate::http_client;
 use crate::http_message::{Kind, Message};
 
@@ -447,12 +445,6 @@ fn head(reply: &Reply, declared: usize) -> Vec<u8> {
         head.extend([name, ": ", value, "\r\n"]);
     }
     (head + "\r\n").into_bytes()
-}
-
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
 }
 
 /// 64 gzip members of 1 MiB each, which decompress as one stream.

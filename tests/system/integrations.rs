@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use crate::anvil::Anvil;
 use crate::client_package;
-use crate::fixtures;
+use crate::fixtures::{self, quantity as number};
 use crate::programs;
 use crate::raw_client::{TIMEOUT, free_port};
 use crate::test_server::{Response, TestServer};
@@ -246,11 +246,6 @@ fn chain(node: &str) -> String {
 
 async fn mine(node: &Anvil) {
     node.call("anvil_mine", json!([])).await;
-}
-
-fn number(quantity: &Value) -> u128 {
-    let digits = quantity.as_str().and_then(|text| text.strip_prefix("0x"));
-    u128::from_str_radix(digits.unwrap_or_else(|| panic!("{quantity}")), 16).unwrap()
 }
 
 /// A node and the service that polls it.
@@ -567,7 +562,7 @@ async fn fetch_returns_the_fees_of_a_tier_also_below_a_base_path() {
         let base_path = "base_path = \"/proxy/public\"";
         let below = TestServer::with_server(base_path, &chain(&market.node.url())).await;
         let path = format!("/proxy/public{SUGGESTION}");
-        below.wait_for(&path, |response| response.status == 200).await;
+        below.wait_for_ok(&path).await;
         let response = market.service.get(SUGGESTION).await.json();
         let expected =
             [expected_fees(&response, "medium"), expected_fees(&response, "high")].join("\n");

@@ -6,8 +6,9 @@ use std::process::Command;
 
 use crate::fixtures;
 use crate::http_client;
-use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::mock_node::{MockNode, Reply};
 use crate::process::{FREE_PORTS, File, Process, command};
+use crate::test_server::assert_problems;
 
 /// Compiles the library that logs connections and look-ups of names. `cc` is there: Rust links with it.
 fn library(folder: &Path) -> PathBuf {
@@ -36,39 +37,24 @@ async fn calls_of(name: &str, node: &MockNode, more: &str, answered: &[&str]) ->
     let mut service = command(&["--config", file.path()], &FREE_PORTS);
     service.env("LD_PRELOAD", library(&folder)).env("CONNECTIONS_LOG", &log);
     let service = tokio::task::spawn_blocking(move || Process::spawn(service)).await.unwrap();
-    let is_ok = |response: &crate::test_server::Response| response.status == 200;
-    service.wait_for("/v1/mine/gas-suggestion", is_ok).await;
-    let client = http_client::new();
+    service.wait_for_ok("/v1/mine/gas-suggestion").await;
     let zero = format!("0x{}", "0".repeat(40));
-    let check = format!("/registry/v2/check/all?from={zero}&to={zero}");
-    let list = format!("/registry/v2/{zero}");
-    let no_verification =
-        "contract verification is off; set verification.url to a Sourcify server to switch it on";
-    let no_registry = "the delegation registry is off; set delegation.source to \"api\", \"chain\" or \
-         \"api-then-chain\" to switch it on";
-    let no_reads = "JSON-RPC is off; set chains.mine.json_rpc = true to switch it on";
     let requests = [
-        ("POST", "/verification/verify", no_verification),
-        ("GET", "/verification/v2/contract/4711/0x0", no_verification),
-        ("GET", "/verify", no_verification),
-        ("GET", &check, no_registry),
-        ("GET", &list, no_registry),
-        ("POST", "/rpc/mine", no_reads),
+        "POST /verification/verify".to_owned(),
+        "/verification/v2/contract/4711/0x0".into(),
+        "/verify".into(),
+        format!("/registry/v2/check/all?from={zero}&to={zero}"),
+        format!("/registry/v2/{zero}"),
+        "POST /rpc/mine".into(),
     ];
-    for (method, path, detail) in requests {
+    let (on, off): (Vec<_>, Vec<_>) =
+        requests.into_iter().partition(|request| answered.iter().any(|on| request.contains(on)));
+    for request in on {
+        let (method, path) = request.split_once(' ').unwrap_or(("GET", &request));
         let url = format!("http://{}{path}", service.address);
-        let body = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_chainId\"}";
-        let request = client.request(method.parse().unwrap(), url).body(body);
-        let response = crate::test_server::Response::read(request.send().await.unwrap()).await;
-        if answered.iter().any(|prefix| path.starts_with(prefix)) {
-            continue;
-        }
-        assert_eq!(
-            (response.status, response.json()["detail"].as_str()),
-            (404, Some(detail)),
-            "{path}"
-        );
+        http_client::new().request(method.parse().unwrap(), url).send().await.unwrap();
     }
+    assert_problems(service.address, &format!("switched-off-{name}"), &off).await;
     for path in ["/", "/docs", "/openapi.json", "/v1", "/v1/mine/fee-market", "/v1/chains"] {
         assert_eq!(service.get(path).await.status, 200, "{path}");
     }
@@ -82,7 +68,7 @@ async fn calls_of(name: &str, node: &MockNode, more: &str, answered: &[&str]) ->
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_with_its_own_chain_calls_the_nodes_of_this_file_only() {
-    let node = MockNode::start(4711, Reply::Result(fee_history(1000, 3, 40))).await;
+    let node = MockNode::start(4711, Reply::history(1000, 3, 40)).await;
     let url = node.url();
     let address = url.split('/').nth(2).unwrap();
     let calls = calls_of("own-chain", &node, "", &[]).await;

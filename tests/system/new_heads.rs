@@ -17,7 +17,7 @@ use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 use crate::anvil::Anvil;
 use crate::http_client;
 use crate::logged_process::LoggedProcess;
-use crate::mock_node::{MockNode, Reply, dead_url, fee_history};
+use crate::mock_node::{MockNode, Reply, dead_url};
 use crate::test_server::{TestServer, wait_until};
 
 const SUGGESTION: &str = "/v1/a/gas-suggestion";
@@ -234,8 +234,7 @@ fn chain(node: &str, ws_urls: &[String], block_time: &str) -> String {
 /// Waits until the suggestion is from block `number`; returns how long that took.
 async fn wait_for_block(service: &TestServer, number: u64) -> Duration {
     let since = Instant::now();
-    let number = number.to_string();
-    service.wait_for(SUGGESTION, |response| response.header("x-newest-block") == number).await;
+    service.wait_for_block(SUGGESTION, number).await;
     since.elapsed()
 }
 
@@ -264,7 +263,7 @@ async fn each_block_that_a_real_node_announces_is_polled_at_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn announcements_only_trigger_polls_within_the_poll_limit() {
-    let node = MockNode::start(2020, Reply::Result(fee_history(1000, 3, 40))).await;
+    let node = MockNode::start(2020, Reply::history(1000, 3, 40)).await;
     let node_socket = MockWebSocketNode::start(Behaviour::Healthy).await;
     let service = TestServer::start(&chain(&node.url(), &[node_socket.url()], "2s")).await;
     wait_for_block(&service, 1000).await;
@@ -295,7 +294,7 @@ async fn announcements_only_trigger_polls_within_the_poll_limit() {
     }
     let polls = node.calls("eth_feeHistory") - polls;
     assert!(polls <= 3 * 10, "{polls} polls in two block times");
-    node.set_reply(Reply::Result(fee_history(1001, 4, 30)));
+    node.set_reply(Reply::history(1001, 4, 30));
     assert!(wait_for_block(&service, 1001).await < Duration::from_secs(20));
 }
 
@@ -310,7 +309,7 @@ async fn polling_continues_and_the_websocket_is_retried_after_any_failure() {
         (Behaviour::WrongKey, "no_websocket"),
     ];
     let cases = behaviours.map(|(behaviour, reason)| async move {
-        let node = MockNode::start(2020, Reply::Result(fee_history(1000, 3, 40))).await;
+        let node = MockNode::start(2020, Reply::history(1000, 3, 40)).await;
         let node_socket = MockWebSocketNode::start(behaviour).await;
         let config = format!(
             "[log]\nfilter = \"debug\"\n{}",
@@ -327,7 +326,7 @@ async fn polling_continues_and_the_websocket_is_retried_after_any_failure() {
                 .map(|number| number.to_str().unwrap().to_owned())
         };
         for number in 1000..1010 {
-            node.set_reply(Reply::Result(fee_history(number, 3, 40)));
+            node.set_reply(Reply::history(number, 3, 40));
             let expected = number.to_string();
             wait_until("the next block", async || newest().await.as_ref() == Some(&expected)).await;
         }
@@ -349,27 +348,27 @@ async fn polling_continues_and_the_websocket_is_retried_after_any_failure() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn next_websocket_is_used_when_the_first_is_unreachable() {
-    let node = MockNode::start(2020, Reply::Result(fee_history(1000, 3, 40))).await;
+    let node = MockNode::start(2020, Reply::history(1000, 3, 40)).await;
     let node_socket = MockWebSocketNode::start(Behaviour::Healthy).await;
     let dead = dead_url().replace("http://", "ws://");
     let service = TestServer::start(&chain(&node.url(), &[dead, node_socket.url()], "30s")).await;
     wait_for_block(&service, 1000).await;
     wait_until("a subscription", async || service.count(UP).await == 1).await;
-    node.set_reply(Reply::Result(fee_history(1001, 4, 30)));
+    node.set_reply(Reply::history(1001, 4, 30));
     node_socket.announce(1001);
     wait_for_block(&service, 1001).await;
     // An oversized message closes the connection; the service reconnects.
     node_socket.send(" ".repeat(300 * 1024));
     wait_until("another connection", async || node_socket.connections() >= 2).await;
     wait_until("a subscription", async || service.count(UP).await == 1).await;
-    node.set_reply(Reply::Result(fee_history(1002, 4, 30)));
+    node.set_reply(Reply::history(1002, 4, 30));
     node_socket.announce(1002);
     wait_for_block(&service, 1002).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn subscription_without_announcements_is_replaced_by_the_next_url() {
-    let node = MockNode::start(2020, Reply::Result(fee_history(1000, 3, 40))).await;
+    let node = MockNode::start(2020, Reply::history(1000, 3, 40)).await;
     let [silent, healthy] = [
         MockWebSocketNode::start(Behaviour::Pinging).await,
         MockWebSocketNode::start(Behaviour::Healthy).await,
@@ -385,7 +384,7 @@ async fn subscription_without_announcements_is_replaced_by_the_next_url() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unread_pongs_do_not_accumulate_in_memory() {
-    let node = MockNode::start(2020, Reply::Result(fee_history(1000, 3, 40))).await;
+    let node = MockNode::start(2020, Reply::history(1000, 3, 40)).await;
     let node_socket = MockWebSocketNode::start(Behaviour::Flooding).await;
     let config = chain(&node.url(), &[node_socket.url()], "1s");
     let process = LoggedProcess::start("new-heads-deaf", &config);

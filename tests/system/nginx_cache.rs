@@ -7,7 +7,7 @@ use reqwest::header::HeaderValue;
 use tokio::net::TcpListener;
 
 use crate::http_client;
-use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::mock_node::{MockNode, Reply};
 use crate::nginx::Nginx;
 use crate::raw_client::free_port;
 use crate::test_server::TestServer;
@@ -39,7 +39,7 @@ struct Harness {
 impl Harness {
     /// Starts the service behind an nginx that caches whatever it may.
     async fn start() -> Self {
-        let node = MockNode::start(2020, Reply::Result(fee_history(1000, 3, 40))).await;
+        let node = MockNode::start(2020, Reply::history(1000, 3, 40)).await;
         let [one, other] = ORIGINS;
         let text = format!(
             "[cors]\nallowed_origins = [\"{one}\", \"{other}\"]\n\
@@ -50,7 +50,7 @@ impl Harness {
             start_api().await,
         );
         let service = TestServer::start(&text).await;
-        service.wait_for("/readyz", |response| response.status == 200).await;
+        service.wait_for_ok("/readyz").await;
         let listen = format!("127.0.0.1:{}", free_port());
         let (addresses, upstream) = ([listen.parse().unwrap()], service.address());
         let nginx = Nginx::start(&addresses, |_| {

@@ -11,7 +11,7 @@ use crate::alerts::services::start_calibrated_node;
 use crate::fixtures;
 use crate::http_client;
 use crate::mock_delegate_api::MockDelegateApi;
-use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::mock_node::{MockNode, Reply};
 use crate::process::{FREE_PORTS, File, Process, command};
 use crate::raw_client::free_port;
 use crate::replicas::redis::Redis;
@@ -123,7 +123,7 @@ async fn operate_guide_lists_exactly_the_exported_metrics() {
         free_port()
     );
     let service = TestServer::start(&(redis + &chain)).await;
-    service.wait_for("/readyz", |response| response.status == 200).await;
+    service.wait_for_ok("/readyz").await;
     let read = r#"{"jsonrpc":"2.0","id":1,"method":"eth_getCode","params":["0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed","latest"]}"#;
     let client = http_client::new();
     let response = client.post(service.url("/rpc/a")).body(read).send().await.unwrap();
@@ -137,7 +137,7 @@ async fn operate_guide_lists_exactly_the_exported_metrics() {
         calibrated.url()
     );
     let announced = TestServer::start(&announced).await;
-    announced.wait_for("/v1/b/score", |response| response.status == 200).await;
+    announced.wait_for_ok("/v1/b/score").await;
     let (more, also_exposed) = exported_metrics(&announced).await;
     names.extend(more);
     exposed += &also_exposed;
@@ -152,7 +152,7 @@ async fn redis_metrics_are_exported_only_by_replicas_that_use_redis() {
     let node = MockNode::for_reads(Reply::RawResult("\"0x7\"".into())).await;
     let chain = node.chain("a", "json_rpc = true");
     let service = TestServer::start(&chain).await;
-    service.wait_for("/readyz", |response| response.status == 200).await;
+    service.wait_for_ok("/readyz").await;
     let (names, _) = exported_metrics(&service).await;
     let redis_metrics =
         ["redis_failures_total", "redis_up", "replica_messages_total", "poll_slots_total"]
@@ -173,7 +173,7 @@ async fn documented_redis_acl_is_sufficient_and_minimal() {
     redis.command(&[&["ACL", "SETUSER", "gas", "on", ">PASSWORD"][..], &acl_rules].concat());
     redis.command(&["CONFIG", "RESETSTAT"]);
 
-    let healthy = || Reply::Result(fee_history(1000, 3, 40));
+    let healthy = || Reply::history(1000, 3, 40);
     let (node, api) = (MockNode::start(7, healthy()).await, MockDelegateApi::start().await);
     let service = TestServer::start(&format!(
         "[redis]\nurl = {:?}\n[delegation]\nsource = \"api\"\napi_url = {:?}\n\
@@ -217,7 +217,7 @@ fn healthcheck(admin: &str) -> (Option<i32>, String) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn healthcheck_exit_code_reflects_readiness() {
     let ready = Process::start(&["demo"], &[]);
-    ready.wait_for("/readyz", |response| response.status == 200).await;
+    ready.wait_for_ok("/readyz").await;
     assert_eq!(healthcheck(&ready.admin.to_string()), (Some(0), String::new()));
     // If `admin_listen` is a wildcard address, `healthcheck` connects to the loopback address.
     let port = ready.admin.port();
@@ -269,7 +269,7 @@ async fn gas_config_variable_applies_to_service_and_healthcheck() {
     );
     let variables = [("GAS_CONFIG", file.path()), ("GAS_CHAINS__A__MAX_AGE", "20s")];
     let service = Process::spawn(command(&[], &variables));
-    service.wait_for("/v1/a/gas-suggestion", |response| response.status == 200).await;
+    service.wait_for_ok("/v1/a/gas-suggestion").await;
     let output = command(&["healthcheck"], &variables).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     // An empty variable counts as unset.

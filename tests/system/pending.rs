@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::anvil::Anvil;
+use crate::fixtures;
 use crate::http_client;
 use crate::raw_client::TIMEOUT;
 use crate::test_contract;
@@ -40,7 +41,7 @@ impl Network {
             node.url()
         );
         let service = TestServer::start(&chain).await;
-        service.wait_for("/readyz", |response| response.status == 200).await;
+        service.wait_for_ok("/readyz").await;
         let accounts = node.call("eth_accounts", json!([])).await;
         let sender = accounts[0].as_str().unwrap().to_owned();
         Self { node, service, sender }
@@ -223,9 +224,8 @@ async fn pending_gas_estimate_uses_queued_state() {
     let params = json!([{ "to": contract, "data": test_contract::spend() }]);
     let [pending, latest] =
         network.read_pending_and_latest("eth_estimateGas", params.clone()).await;
-    let gas = pending.result();
     // The intrinsic 21000 plus the cost of the call.
-    let gas = u64::from_str_radix(&gas.as_str().unwrap()[2..], 16).unwrap();
+    let gas = fixtures::quantity(&pending.result());
     assert!((21_001..30_000).contains(&gas), "{gas}");
     assert_eq!(latest, nothing_stored());
     // Without a tag the node chooses; anvil uses the pending state.

@@ -40,17 +40,16 @@ fn is_fresh(response: &Response) -> bool {
     response.status == 200 && response.header("x-stale").is_empty()
 }
 
-fn wei(quantity: &Value) -> u128 {
-    u128::from_str_radix(quantity.as_str().unwrap().strip_prefix("0x").unwrap(), 16).unwrap()
-}
-
 /// Calculates the body of the suggestion from a fee history, independently of the service.
 fn expected_body(history: &Value, percentiles: usize) -> String {
     let blocks = history["gasUsedRatio"].as_array().unwrap().len();
     let rows = history["reward"].as_array().unwrap();
     let count = blocks as u128;
-    let base_fees: u128 = (0..blocks).map(|block| wei(&history["baseFeePerGas"][block])).sum();
-    let tips = |column: usize| rows.iter().map(|row| wei(&row[column])).sum::<u128>() / count;
+    let base_fees: u128 =
+        (0..blocks).map(|block| fixtures::quantity(&history["baseFeePerGas"][block])).sum();
+    let tips = |column: usize| {
+        rows.iter().map(|row| fixtures::quantity(&row[column])).sum::<u128>() / count
+    };
     let base = (base_fees / count).max(GWEI) * 2;
     let medium = tips(0).max(20 * GWEI);
     let high = if percentiles == 2 { tips(1).max(20 * GWEI) } else { medium * 12 / 10 };
@@ -110,7 +109,7 @@ async fn suggestion_of_a_killed_node_is_kept_then_labelled_then_refused() {
     assert_eq!(stale.header("x-stale"), "true");
     assert!(stale.header("age").parse::<u64>().unwrap() >= 2);
     let refused = service.wait_for(SUGGESTION, |response| response.status != 200).await;
-    assert_eq!((refused.status, &refused.json()["code"]), (503, &json!("stale_data")));
+    refused.assert_problem(503, "stale_data");
     assert!(killed.elapsed() < Duration::from_secs(6), "{:?}", killed.elapsed());
 
     let anvil = start(port);
@@ -131,14 +130,13 @@ async fn a_node_on_the_command_line_is_served_without_a_file() {
     let mut command = command(&arguments, &[("GAS_LOG__FORMAT", "json")]);
     command.args(["--admin-listen", "127.0.0.1:0"]);
     let service = tokio::task::spawn_blocking(move || Process::spawn(command)).await.unwrap();
-    let is_ok = |response: &Response| response.status == 200;
-    let suggestion = service.wait_for("/v1/31337/gas-suggestion", is_ok).await.json();
+    let suggestion = service.wait_for_ok("/v1/31337/gas-suggestion").await.json();
     let history = anvil.call("eth_feeHistory", json!(["0x1", "latest", [60]])).await;
     let next = history["baseFeePerGas"].as_array().unwrap().last().unwrap();
     // Blocks without transactions: there is no tip, and there is no floor that would make one.
     assert_eq!(suggestion["medium"]["max_priority_fee_per_gas"], "0", "{suggestion}");
     let base_fee: u128 = suggestion["base_fee_per_gas"].as_str().unwrap().parse().unwrap();
-    assert!(base_fee >= wei(next), "{suggestion} {history}");
+    assert!(base_fee >= fixtures::quantity(next), "{suggestion} {history}");
     let market = service.get("/v1/31337/fee-market").await.json();
     assert_eq!(market["chain_name"], "Local chain");
 }
@@ -154,7 +152,7 @@ async fn node_that_starts_after_the_service_is_used() {
     assert_eq!(service.get("/readyz").await.status, 503);
     assert_eq!(service.get(SUGGESTION).await.json()["code"], "no_data");
     let _anvil = start(port);
-    service.wait_for("/readyz", |response| response.status == 200).await;
+    service.wait_for_ok("/readyz").await;
     assert_eq!(service.get(SUGGESTION).await.status, 200);
 }
 
@@ -177,8 +175,8 @@ async fn prices_of_hours_before_the_start_are_those_of_the_nodes_headers() {
     for number in 1..=BLOCKS - POLLED {
         let block =
             anvil.call("eth_getBlockByNumber", json!([format!("{number:#x}"), false])).await;
-        let time = u64::try_from(wei(&block["timestamp"])).unwrap();
-        hours.entry(time / 3600).or_default().push(wei(&block["baseFeePerGas"]));
+        let time = u64::try_from(fixtures::quantity(&block["timestamp"])).unwrap();
+        hours.entry(time / 3600).or_default().push(fixtures::quantity(&block["baseFeePerGas"]));
     }
     let expected = hours.iter().map(|(hour, fees)| {
         let mut fees = fees.clone();

@@ -3,12 +3,10 @@
 use std::time::Instant;
 
 use alloy_primitives::{Address, B256, hex};
-use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::anvil::Anvil;
-use crate::http_client;
 use crate::programs;
 use crate::raw_client::TIMEOUT;
 use crate::test_server::{Response, TestServer};
@@ -94,7 +92,7 @@ impl Registry {
     pub(crate) async fn with_node(node: Anvil, delegation: &str) -> Self {
         let chain = chain("ronin", 2020, &node.url());
         let service = TestServer::start(&format!("[delegation]\n{delegation}\n{chain}")).await;
-        service.wait_for("/readyz", |response| response.status == 200).await;
+        service.wait_for_ok("/readyz").await;
         Self { node, service }
     }
 
@@ -169,9 +167,7 @@ pub(crate) async fn look_up(service: &TestServer, path: &str) -> String {
 }
 
 pub(crate) async fn post(service: &TestServer, path: &str, body: &Value) -> Response {
-    let request =
-        http_client::new().request(Method::POST, service.url(path)).body(body.to_string());
-    Response::read(request.send().await.unwrap()).await
+    service.post(path, body.to_string()).await
 }
 
 /// Returns a request for a delegation from [`VAULT`] to [`DELEGATE`] with the members `more`.
@@ -180,6 +176,20 @@ pub(crate) fn request(action: &str, more: Value) -> Value {
     let Value::Object(more) = more else { panic!("{more}") };
     request.as_object_mut().unwrap().extend(more);
     request
+}
+
+/// Returns the kinds of delegation: the scope of their checks, further parameters of these, and a request.
+pub(crate) fn kinds() -> [(&'static str, String, Value); 5] {
+    let contract = format!("&contract={CONTRACT}");
+    let token = format!("{contract}&tokenId=7");
+    [
+        ("all", String::new(), json!({})),
+        ("contract", contract.clone(), json!({ "contract": CONTRACT })),
+        ("erc721", token.clone(), json!({ "contract": CONTRACT, "token_id": 7 })),
+        ("erc20", contract, json!({ "contract": CONTRACT, "amount": 3 })),
+        ("erc1155", token, json!({ "contract": CONTRACT, "token_id": 7, "amount": 4 })),
+    ]
+    .map(|(scope, query, members)| (scope, query, request(&format!("delegate_{scope}"), members)))
 }
 
 /// Asserts that the response is this problem document of the service itself.

@@ -12,7 +12,7 @@ use crate::http_client;
 use crate::integrations::Program;
 use crate::programs;
 use crate::raw_client::free_port;
-use crate::test_server::{Response, TestServer};
+use crate::test_server::TestServer;
 
 const GWEI: u128 = 1_000_000_000;
 
@@ -251,8 +251,7 @@ async fn replace_pending_transactions(command: Command, rule: Rule) {
         node.url
     ))
     .await;
-    let has_head = |response: &Response| response.header("x-newest-block") == "3";
-    service.wait_for("/v1/local/gas-suggestion", has_head).await;
+    service.wait_for_block("/v1/local/gas-suggestion", 3).await;
 
     let mut random = Random(20_261_124);
     let (mut hashes, mut by_rule, mut by_market) = (vec![], 0, 0);

@@ -46,6 +46,16 @@ fn chain_section(key: &str, id: u64, node: &str, more: &str) -> String {
     )
 }
 
+/// Returns the configuration of replicas that share this Redis and serve the chain `a` of this node.
+fn shared_chain(redis: &Redis, node: &str, more: &str) -> String {
+    redis_section(&redis.url(0)) + &chain_section("a", CHAIN_ID, node, more)
+}
+
+/// Reads `chain`, which has the default pricing, of a replica that is ready.
+fn start_monitor(replica: &Arc<Replica>, chain: &str, node: &MockClockNode) -> Monitor {
+    Monitor::start(replica, chain, node.clock(), PricingSettings::default(), READ_INTERVAL)
+}
+
 /// Replicas that serve one chain, `a`, and share one Redis, each with a monitor that reads it.
 #[derive(Debug)]
 struct Harness {
@@ -58,7 +68,7 @@ impl Harness {
     /// Starts `count` replicas and waits until they share polls.
     async fn start(name: &str, count: usize, redis: Redis) -> Self {
         let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
-        let config = redis_section(&redis.url(0)) + &chain_section("a", CHAIN_ID, &node.url(), "");
+        let config = shared_chain(&redis, &node.url(), "");
         let replicas: Vec<_> = (0..count)
             .map(|index| Arc::new(Replica::start(&format!("{name}-{index}"), &config)))
             .collect();
@@ -70,8 +80,7 @@ impl Harness {
         let mut monitors = Vec::new();
         for replica in replicas {
             replica.wait_until_ready().await;
-            let (clock, settings) = (node.clock(), PricingSettings::default());
-            monitors.push(Monitor::start(replica, "a", clock, settings, READ_INTERVAL));
+            monitors.push(start_monitor(replica, "a", &node));
         }
         let harness = Self { redis, node, monitors };
         wait_until("all replicas share", async || {

@@ -42,12 +42,10 @@ async fn the_score_of_the_demo_is_that_of_the_served_suggestions() {
         let mut served = String::new();
         for head in heads() {
             node.set_reply(reply(head));
-            let number = (recording.oldest_block + head as u64).to_string();
+            let number = recording.oldest_block + head as u64;
             let path = format!("/v1/{chain}/gas-suggestion");
-            let suggestion = service.wait_for(&path, |response| {
-                response.status == 200 && response.headers["x-newest-block"] == number.as_str()
-            });
-            writeln!(served, "{number} {}", suggestion.await.body).unwrap();
+            let suggestion = service.wait_for_block(&path, number).await;
+            writeln!(served, "{number} {}", suggestion.body).unwrap();
         }
         let score = service.get(&format!("/v1/{chain}/score")).await.body;
         let (served, score) = (File::new("served", &served), File::new("score", &score));

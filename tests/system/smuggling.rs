@@ -9,10 +9,9 @@ use std::time::{Duration, Instant};
 
 use crate::fixtures::{self, Bytes};
 use crate::http_message::{Message, get};
-use crate::mock_node::{MockNode, Reply, fee_history};
+use crate::mock_node::start_service;
 use crate::nginx::Nginx;
 use crate::raw_client::{RawClient, free_port};
-use crate::test_server::TestServer;
 
 const DOCUMENTED: &str = include_str!("../../docs/reliability-shapes.md");
 
@@ -67,21 +66,13 @@ fn shapes() -> Vec<Shape> {
     rows.into_iter().zip(requests).map(shape).collect()
 }
 
-async fn start() -> (MockNode, TestServer) {
-    let node = MockNode::start(7, Reply::Result(fee_history(1000, 3, 40))).await;
-    let chains = node.chain("a", "");
-    let service = TestServer::start(&chains).await;
-    service.wait_for("/readyz", |response| response.status == 200).await;
-    (node, service)
-}
-
 fn marker(id: &str, more: &str) -> String {
     get("/v1/a/fee-history?blocks=1", &format!("X-Request-Id: {id}\r\n{more}"))
 }
 
 #[tokio::test]
 async fn each_shape_gets_its_documented_response_and_nothing_smuggled() {
-    let (_node, service) = start().await;
+    let (_node, service) = start_service("", "").await;
     let mut failures = Vec::new();
     for Shape { name, request, status, code, after } in shapes() {
         let mut client = RawClient::connect(service.address()).await;
@@ -127,7 +118,7 @@ async fn each_shape_gets_its_documented_response_and_nothing_smuggled() {
 
 #[tokio::test]
 async fn client_still_sending_a_body_can_read_the_response() {
-    let (_node, service) = start().await;
+    let (_node, service) = start_service("", "").await;
     let piece = vec![b'x'; 60_000];
     for (headers, before, behind) in [
         ("Content-Length: 120000\r\n", "", ""),
@@ -152,7 +143,7 @@ async fn client_still_sending_a_body_can_read_the_response() {
 
 #[tokio::test]
 async fn pipelined_requests_are_served_in_order_until_a_malformed_one() {
-    let (_node, service) = start().await;
+    let (_node, service) = start_service("", "").await;
     let mut client = RawClient::connect(service.address()).await;
     let good: String = (0..20).map(|count| marker(&format!("marker-{count}"), "")).collect();
     client.send(good + "G@T / HTTP/1.1\r\n\r\n" + SMUGGLED).await;
@@ -196,7 +187,7 @@ fn ids(text: &str) -> Vec<&str> {
 
 #[tokio::test]
 async fn nginx_connections_stay_in_sync_for_every_shape() {
-    let (_node, service) = start().await;
+    let (_node, service) = start_service("", "").await;
     // The first buffers a whole request before it forwards it. The second streams bodies, chunked if they arrive chunked.
     let proxies = [free_port(), free_port()].map(|port| (Ipv4Addr::LOCALHOST, port).into());
     let configure = |_: &Path| configuration(service.address(), proxies[0], proxies[1]);

@@ -356,7 +356,10 @@ mod tests {
         };
         let now = Instant::now();
         assert_eq!(count(&mut window, greedy, now), 25);
-        assert_eq!(take(&mut window, other, now + second), Err(shared_wait(WINDOW - second)));
+        assert_eq!(
+            take(&mut window, other, now + second),
+            Err(shared_wait(WINDOW.saturating_sub(second)))
+        );
         // After its wait the other client is served before the greedy one.
         let later = now + WINDOW;
         assert_eq!(count(&mut window, greedy, later), 6);

@@ -62,7 +62,7 @@ mod tests {
         };
         let share = Refused { wait: WINDOW, is_share: true };
         assert_eq!(take_all(client(0), now), (25, share));
-        let all = Refused { wait: WINDOW - second, is_share: false };
+        let all = Refused { wait: WINDOW.saturating_sub(second), is_share: false };
         for last in 1..10 {
             assert_eq!(take_all(client(last), now + second).0, 25);
         }

@@ -164,7 +164,7 @@ mod tests {
                 let (bucket, now) = self::bucket(burst);
                 while bucket.take_first(now).is_ok() {}
                 let wait = request(&bucket, cost, now).unwrap_err();
-                let early = now + wait - Duration::from_nanos(1);
+                let early = now + wait.saturating_sub(Duration::from_nanos(1));
                 assert!(
                     bucket.take_first(early).and_then(|()| bucket.take_rest(cost, early)).is_err()
                 );

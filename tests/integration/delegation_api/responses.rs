@@ -85,31 +85,25 @@ async fn api_bodies_are_returned_byte_for_byte() {
     let list = "[ {\"type\":\"ALL\",\"from\":\"x\",\"extra\":{\"b\":1,\"a\":[1.50,1e3]},\n\
         \"amount\":123456789012345678901234567890.0,\"note\":\"\\u00e4\\/\u{e4}\"},\r\n\
         {\"type\":\"ERC9999\",\"type\":\"twice\",\"rights\":null} , {} ]\n";
-    let amount = format!("check/erc1155?from={VAULT}&to={HOT}&contract={CONTRACT}&tokenId=1");
-    for (path, body) in [
-        (VAULT, list),
-        (VAULT, "[]"),
-        (VAULT, " [\n]\t"),
-        ("check/all", "true"),
-        ("check/all", " false\n"),
-        ("check/contract", "false"),
-        ("check/erc721", "true "),
-        ("check/erc20", MAX_UINT256),
-        ("check/erc20", "0"),
-        ("check/erc20", "1.157920892373162e+77"),
-        ("check/erc20", "\"1000\""),
-        ("check/erc1155", " 55 "),
-        ("check/erc1155", "0.5"),
+    let parties = format!("from={VAULT}&to={HOT}");
+    let contract = format!("{parties}&contract={CONTRACT}");
+    let token = format!("{contract}&tokenId=1");
+    for (path, query, body) in [
+        (VAULT, "", list),
+        (VAULT, "", "[]"),
+        (VAULT, "", " [\n]\t"),
+        ("check/all", parties.as_str(), "true"),
+        ("check/all", &parties, " false\n"),
+        ("check/contract", &contract, "false"),
+        ("check/erc721", &token, "true "),
+        ("check/erc20", &contract, MAX_UINT256),
+        ("check/erc20", &contract, "0"),
+        ("check/erc20", &contract, "1.157920892373162e+77"),
+        ("check/erc20", &contract, "\"1000\""),
+        ("check/erc1155", &token, " 55 "),
+        ("check/erc1155", &token, "0.5"),
     ] {
         api.set_response(path, body);
-        let query = match path {
-            VAULT => "",
-            "check/all" => amount.split_once("&contract").unwrap().0.split_once('?').unwrap().1,
-            "check/contract" | "check/erc20" => {
-                amount.split_once("&tokenId").unwrap().0.split_once('?').unwrap().1
-            }
-            _ => amount.split_once('?').unwrap().1,
-        };
         let response = harness.get(&format!("/registry/v2/{path}?{query}")).await;
         assert_eq!((response.status(), response.text()), (200, body), "{path}");
         assert_eq!(response.header("content-length"), body.len().to_string());

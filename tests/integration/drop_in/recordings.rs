@@ -2,13 +2,10 @@
 
 use std::sync::Arc;
 
-use alloy_primitives::utils::parse_units;
 use gas_suggestion::extras::demo::DemoRecording;
 use serde_json::{Value, json};
 
-use super::consumers::{
-    ThreeLevels, blockbook, foundry, komodo, rrelayer, safe, status, tokenbridge,
-};
+use super::formats::{self, Blocknative, Etherscan, MetaMask, Rrelayer};
 use crate::fixtures::{self, wei};
 use crate::mock_node::{MockNode, Reply};
 use crate::single_prices::expected_bound;
@@ -80,17 +77,13 @@ struct Head<'a> {
 
 /// Converts gwei as text, exactly.
 fn gwei(text: &str) -> u128 {
-    parse_units(text, "gwei").unwrap().get_absolute().to()
+    formats::wei(text).unwrap()
 }
 
 impl<'a> Head<'a> {
     async fn read(service: &'a TestServer, recording: &DemoRecording, mined: usize) -> Self {
         let number = recording.oldest_block + mined as u64 - 1;
-        let text = number.to_string();
-        let response = service.wait_for("/v1/a/fee-market", |response| {
-            response.status == 200 && response.headers["x-newest-block"] == text.as_str()
-        });
-        let market = response.await.json();
+        let market = service.wait_for_block("/v1/a/fee-market", number).await.json();
         let suggestion = &market["suggestion"];
         let tier = |name: &str| {
             let tier = &suggestion[name];
@@ -140,31 +133,14 @@ impl<'a> Head<'a> {
         self.check_flat().await;
     }
 
-    /// Checks the levels with this tolerance in wei below the exact amounts. Returns low's tip and max fee.
-    fn check_levels(&self, levels: &ThreeLevels, tolerance: u128) -> [u128; 2] {
-        let read = [levels.low, levels.medium, levels.high]
-            .map(|level| [level.max_priority_fee_per_gas, level.max_fee_per_gas]);
-        for (read, sent) in [(read[1], self.medium), (read[2], self.high)] {
-            for (read, sent) in read.into_iter().zip(sent) {
-                assert!(read <= sent && sent - read <= tolerance, "{}: {read} {sent}", self.number);
-            }
-        }
-        let base_fee = levels.base_fee_per_gas;
-        assert!(base_fee <= self.next_base_fee && self.next_base_fee - base_fee <= tolerance);
-        assert!(read.is_sorted(), "{}: {read:?}", self.number);
-        read[0]
-    }
-
     /// Returns low's tip and max fee.
     async fn check_metamask(&self) -> [u128; 2] {
-        let body = self.document("/networks/7/suggestedGasFees").await;
-        let low = self.check_levels(&status::parse(&body).unwrap(), 1);
-        let exact = komodo::parse_infura(&body).unwrap();
-        let low_exact = self.check_levels(&exact.levels, 0);
-        assert!(low.into_iter().zip(low_exact).all(|(read, sent)| sent - read <= 1));
-        // Blockbook reads decimals as floats and drops what is below a wei.
-        let fees = blockbook::parse(&body).unwrap();
-        self.check_levels(&fees.levels, 1);
+        let fees: MetaMask =
+            formats::parse(&self.document("/networks/7/suggestedGasFees").await).unwrap();
+        let low = fees.low.fees();
+        assert_eq!([fees.medium.fees(), fees.high.fees()], [self.medium, self.high]);
+        assert!([low, self.medium, self.high].is_sorted(), "{}: {low:?}", self.number);
+        assert_eq!(fees.estimated_base_fee.0, self.next_base_fee);
         assert!((0.0..=1.0).contains(&fees.network_congestion));
         for range in [
             &fees.latest_priority_fee_range,
@@ -173,28 +149,29 @@ impl<'a> Head<'a> {
         ] {
             assert!(range.len() == 2 && range.is_sorted(), "{}: {range:?}", self.number);
         }
-        let [low_base_fee, high_base_fee] = fees.historical_base_fee_range[..] else { panic!() };
-        assert!(low_base_fee <= self.newest_base_fee && self.newest_base_fee - 1 <= high_base_fee);
-        let waits = [exact.levels.low, exact.levels.medium, exact.levels.high]
-            .map(|level| level.wait.unwrap());
-        assert!(waits.iter().all(|(shortest, longest)| 0 < *shortest && shortest <= longest));
-        assert!(waits.map(|(_, longest)| std::cmp::Reverse(longest)).is_sorted(), "{waits:?}");
+        let base_fees = fees.historical_base_fee_range[0].0..=fees.historical_base_fee_range[1].0;
+        assert!(base_fees.contains(&self.newest_base_fee), "{base_fees:?}");
+        let levels = [fees.low, fees.medium, fees.high];
+        assert!(levels.iter().all(|level| {
+            0 < level.min_wait_time_estimate
+                && level.min_wait_time_estimate <= level.max_wait_time_estimate
+        }));
+        let longest = levels.map(|level| level.max_wait_time_estimate);
+        assert!(longest.is_sorted_by(|a, b| a >= b), "{longest:?}");
 
         let prices: Value =
             serde_json::from_str(&self.document("/networks/7/gasPrices").await).unwrap();
         let names = ["SafeGasPrice", "ProposeGasPrice", "FastGasPrice"];
         assert_eq!(names.map(|name| gwei(prices[name].as_str().unwrap())), self.prices);
-        low_exact
+        low
     }
 
     async fn check_etherscan(&self) {
         let body = self.document("/api?module=gastracker&action=gasoracle&chainid=7").await;
-        let oracle = foundry::parse(&body).unwrap();
-        let prices = [oracle.safe_gas_price, oracle.propose_gas_price, oracle.fast_gas_price];
-        assert_eq!(prices, self.prices);
-        assert!(prices.is_sorted());
+        let oracle = formats::parse::<Etherscan>(&body).unwrap().result;
+        assert_eq!(oracle.prices(), self.prices);
         assert_eq!(
-            (oracle.last_block, oracle.suggested_base_fee),
+            (oracle.last_block, oracle.suggest_base_fee.0),
             (self.number, self.next_base_fee)
         );
         assert_eq!(oracle.gas_used_ratio, self.newest_ratios);
@@ -211,57 +188,41 @@ impl<'a> Head<'a> {
 
     async fn check_safe(&self, low: [u128; 2]) {
         let body = self.document("/compat/safe/7").await;
-        let price = safe::parse(&body, "FastGasPrice", "1000000000").unwrap();
-        let [max_priority_fee_per_gas, max_fee_per_gas] = self.high;
-        let expected =
-            safe::EstimatedGasPrice::Eip1559 { max_fee_per_gas, max_priority_fee_per_gas };
-        assert_eq!(price, expected);
-        let oracle = foundry::parse(&body).unwrap();
+        let oracle = formats::parse::<Etherscan>(&body).unwrap().result;
+        assert_eq!(oracle.safe_fees(), Some(self.high));
         let max_fees = [low[1], self.medium[1], self.high[1]];
-        let prices = [oracle.safe_gas_price, oracle.propose_gas_price, oracle.fast_gas_price];
-        assert_eq!((prices, oracle.suggested_base_fee), (max_fees, self.base_fee_per_gas));
+        assert_eq!((oracle.prices(), oracle.suggest_base_fee.0), (max_fees, self.base_fee_per_gas));
     }
 
     async fn check_blocknative(&self, low: [u128; 2]) {
         let body = self.document("/gasprices/blockprices?chainid=7").await;
-        // Komodo reads numbers through floats.
-        self.check_levels(&komodo::parse_blocknative(&body).unwrap(), 1);
-        let json: Value = serde_json::from_str(&body).unwrap();
-        assert_eq!(json["blockPrices"][0]["blockNumber"], self.number + 1);
-        let levels = json["blockPrices"][0]["estimatedPrices"].as_array().unwrap();
-        let confidences: Vec<_> =
-            levels.iter().map(|level| level["confidence"].as_u64().unwrap()).collect();
-        assert!(confidences.is_sorted_by(|a, b| a >= b), "{confidences:?}");
+        let Blocknative { block_prices: [block], .. } = formats::parse(&body).unwrap();
+        assert_eq!(u64::from(block.block_number), self.number + 1);
+        assert_eq!(block.base_fee_per_gas.0, self.next_base_fee);
+        let levels = block.levels().unwrap();
+        assert!(levels.is_sorted_by(|a, b| a.confidence >= b.confidence), "{levels:?}");
         let expected = [self.high, self.medium, low].into_iter().zip(self.prices.into_iter().rev());
-        let (_, text) = body.split_once("\"estimatedPrices\":").unwrap();
-        let (text, _) = text.split_once(']').unwrap();
-        let sent: Vec<_> = numbers(text).collect();
-        for ((level, confidence), ([tip, max_fee], price)) in
-            sent.chunks(4).zip(&confidences).zip(expected)
-        {
-            assert_eq!(level[0], confidence.to_string());
-            assert_eq!(
-                level[1..].iter().map(|text| gwei(text)).collect::<Vec<_>>(),
-                [price, tip, max_fee]
-            );
+        for (level, ([tip, max_fee], price)) in levels.into_iter().zip(expected) {
+            let sent = [level.price.0, level.max_priority_fee_per_gas.0, level.max_fee_per_gas.0];
+            assert_eq!(sent, [price, tip, max_fee]);
             if self.is_counted {
                 let path = format!(
                     "/v1/a/inclusion?max_fee_per_gas={max_fee}&max_priority_fee_per_gas={tip}"
                 );
                 let counted = self.service.get(&path).await.json();
                 let [enough, of] = ["enough_in", "of"].map(|name| counted[name].as_u64().unwrap());
-                assert_eq!(*confidence, (100 * enough / of).clamp(1, 99), "{counted}");
+                let confidence = (100 * enough / of).clamp(1, 99);
+                assert_eq!(u64::from(level.confidence), confidence, "{counted}");
             }
         }
     }
 
     async fn check_rrelayer(&self, low: [u128; 2]) {
-        let fees = rrelayer::parse(&self.document("/compat/rrelayer/7").await).unwrap();
-        let [slow, medium, fast, super_fast] = [fees.slow, fees.medium, fees.fast, fees.super_fast]
-            .map(|level| [level.max_priority_fee_per_gas, level.max_fee_per_gas]);
-        assert_eq!([slow, medium, fast], [low, self.medium, self.high]);
+        let fees: Rrelayer = formats::parse(&self.document("/compat/rrelayer/7").await).unwrap();
+        let levels = [fees.slow, fees.medium, fees.fast].map(|level| level.fees());
+        assert_eq!(levels, [low, self.medium, self.high]);
         let tip = self.high[0] * 12 / 10;
-        assert_eq!(super_fast, [tip, self.base_fee_per_gas + tip]);
+        assert_eq!(fees.super_fast.fees(), [tip, self.base_fee_per_gas + tip]);
     }
 
     async fn check_polygon(&self, low: [u128; 2]) {
@@ -278,13 +239,6 @@ impl<'a> Head<'a> {
         let sent: Vec<_> = numbers(&body).map(gwei).collect();
         let [slow, standard, fast] = self.prices;
         assert_eq!(sent, [slow, standard, standard, fast, fast], "{body}");
-        // Its reader rounds to two places of a gwei, and rejects what rounds to nothing.
-        let hundredth = 10_000_000;
-        if let Ok(read) = tokenbridge::parse(&body, "fast", 1.0, None) {
-            assert!(read.abs_diff(fast) <= hundredth / 2, "{read} {fast}");
-        } else {
-            assert!(fast < hundredth, "{body}");
-        }
     }
 }
 

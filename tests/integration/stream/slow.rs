@@ -30,7 +30,7 @@ async fn start(limits: &str, event_bytes: usize, last: u64) -> (MockNode, TestSe
     );
     let limits = format!("[limits]\nrequests_per_second_per_client = 0\n{limits}");
     let service = TestServer::with_server(&limits, &chain).await;
-    service.wait_for(SUGGESTION, |response| response.status == 200).await;
+    service.wait_for_ok(SUGGESTION).await;
     (node, service)
 }
 

@@ -1,21 +1,12 @@
 //! Tests that bodies and queries are forwarded byte for byte.
 
-use std::io::Write;
-
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::{Harness, every_byte, get, healthy, post, post_chunked};
+use crate::fixtures::gzip;
 use crate::http_message::chunked;
 use crate::mock_upstream::{respond_with, response};
-
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
-}
 
 #[tokio::test]
 async fn request_body_and_framing_are_forwarded_unchanged() {

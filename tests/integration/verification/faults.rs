@@ -114,7 +114,7 @@ struct BackgroundReader {
 impl BackgroundReader {
     async fn start(service: &TestServer) -> Self {
         let path = "/v1/a/gas-suggestion";
-        service.wait_for(path, |response| response.status == 200).await;
+        service.wait_for_ok(path).await;
         let (is_over, reads) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (address, over, count) = (service.address(), Arc::clone(&is_over), Arc::clone(&reads));
         let task = tokio::spawn(async move {

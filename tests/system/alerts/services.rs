@@ -61,7 +61,7 @@ impl HealthyService {
         let service = TestServer::start(&chains).await;
         for key in ["steady", "silent", "calibrated"] {
             let path = format!("/v1/{key}/gas-suggestion");
-            service.wait_for(&path, |response| response.status == 200).await;
+            service.wait_for_ok(&path).await;
         }
         Self { service, _others: [steady, calibrated], silent }
     }
@@ -126,7 +126,7 @@ impl ForwardingService {
         let service = TestServer::start(&config).await;
         for key in ["failing", "busy"] {
             let path = format!("/v1/{key}/gas-suggestion");
-            service.wait_for(&path, |response| response.status == 200).await;
+            service.wait_for_ok(&path).await;
         }
         let number = AtomicUsize::new(1);
         Self { service, _api: api, _failing: failing, busy, number }
@@ -207,7 +207,7 @@ impl ReplicaPair {
     pub(super) async fn start_replica(url: &str, node: &MockNode) -> TestServer {
         let chain = chain("shared", 7, &[node.url()], "");
         let service = TestServer::start(&format!("[redis]\nurl = {url:?}\n{chain}")).await;
-        service.wait_for("/v1/shared/gas-suggestion", |response| response.status == 200).await;
+        service.wait_for_ok("/v1/shared/gas-suggestion").await;
         service
     }
 
@@ -259,7 +259,7 @@ impl FaultyService {
             MockNode::start(7, Reply::Error(-32000)).await,
             MockNode::start(7, Reply::Raw(502, String::new())).await,
         ];
-        let halted = MockNode::start(8, Reply::Result(fee_history(1000, 3, 40))).await;
+        let halted = MockNode::start(8, Reply::history(1000, 3, 40)).await;
         let limiting = MockNode::start(9, Reply::Raw(429, String::new())).await;
         let wrong_chain = MockNode::start(7, advancing_chain()).await;
         let agreeing = advancing_chain();
@@ -271,7 +271,7 @@ impl FaultyService {
         ];
         // Denominator 8, elasticity 2.
         right.set_header_reply(Reply::Result(json!({ "extraData": "0x000000000800000002" })));
-        let dissenting = MockNode::start(11, Reply::Result(fee_history(1000, 30, 400))).await;
+        let dissenting = MockNode::start(11, Reply::history(1000, 30, 400)).await;
         let divided = [&dissenting, &one, &other].map(MockNode::url);
         let chains = [
             chain("unread", 7, &failing.each_ref().map(MockNode::url), ""),

@@ -1,14 +1,11 @@
 //! Invalid and incomplete recordings.
 
 use std::collections::BTreeSet;
-use std::io::Write;
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
 use super::{ETHEREUM, GWEI, path, row, run, run_failing, run_json, uniform_recording};
-use crate::fixtures;
+use crate::fixtures::{self, gzip};
 use crate::process::File;
 
 /// Creates a temporary file with these bytes.
@@ -16,12 +13,6 @@ fn file(name: &str, bytes: &[u8]) -> File {
     let file = File::new(name, "");
     std::fs::write(file.path(), bytes).unwrap();
     file
-}
-
-fn gzipped(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
 }
 
 /// Returns the error about a file with these bytes, without the file name.
@@ -34,185 +25,90 @@ fn error_of_file(name: &str, bytes: &[u8]) -> String {
     message.trim_end().to_owned()
 }
 
-/// Returns the error about a valid recording after `change`.
-fn error_after(name: &str, change: impl FnOnce(&mut Value)) -> String {
-    let mut recording = uniform_recording(80, &json!([0, 20, 50, 60]), &[1, 2, 3, 4]);
-    change(&mut recording);
-    error_of_file(name, recording.to_string().as_bytes())
+/// Compares the errors about these files with a snapshot.
+fn assert_errors(snapshot: &str, errors: impl IntoIterator<Item = (String, String)>) {
+    let lines = errors.into_iter().map(|(file, error)| format!("{file}: {error}\n"));
+    fixtures::assert_snapshot(snapshot, &lines.collect::<String>());
 }
 
 #[test]
 fn unreadable_recordings_are_refused_with_file_name_and_reason() {
     let whole = fixtures::read(ETHEREUM);
-    for (name, bytes, expected) in [
-        ("empty", b"".as_slice(), "line 1: no column number"),
-        ("text", b"hello\nworld\n", "line 1: no column number"),
-        ("binary", &[0xff, 0xfe, 0x00], "not text"),
-        (
-            "half-json",
-            b"{\"oldestBlock\":",
-            "not a fee history: EOF while parsing a value at line 1 column 15",
-        ),
-        ("array", b"[1,2]", "expected the result object of eth_feeHistory"),
-        ("object", b"{}", "oldestBlock: missing"),
-        ("null-result", b"{\"result\":null}", "oldestBlock: missing"),
-        (
-            "error",
-            b"{\"error\":{\"code\":-32000}}",
-            "error: found a node's error instead of a fee history",
-        ),
-        ("text-result", b"{\"result\":\"0x1\"}", "not a fee history: invalid type: string \"0x1\""),
-        ("cut-gzip", &whole[..whole.len() / 2], "broken gzip: "),
-        ("no-gzip", &[0x1f, 0x8b, 0x08, 0x00], "broken gzip: "),
-    ] {
-        let message = error_of_file(name, bytes);
-        assert!(message.starts_with(expected), "{name}: {message}");
+    let files = [
+        ("empty", b"".as_slice()),
+        ("text", b"hello\nworld\n"),
+        ("binary", &[0xff, 0xfe, 0x00]),
+        ("half-json", b"{\"oldestBlock\":"),
+        ("array", b"[1,2]"),
+        ("object", b"{}"),
+        ("null-result", b"{\"result\":null}"),
+        ("error", b"{\"error\":{\"code\":-32000}}"),
+        ("text-result", b"{\"result\":\"0x1\"}"),
+        ("cut-gzip", &whole[..whole.len() / 2]),
+        ("no-gzip", &[0x1f, 0x8b, 0x08, 0x00]),
+    ];
+    let errors = files.map(|(name, bytes)| (name.to_owned(), error_of_file(name, bytes)));
+    assert_errors("backtest-unreadable", errors);
+    for (path, reason) in [("/none.json", "No such file"), ("/", "")] {
+        let (code, stderr) = run_failing(&[path]);
+        let expected = format!("error: {path}: cannot be read: {reason}");
+        assert!(code == Some(1) && stderr.starts_with(&expected), "{stderr}");
     }
-    let (code, stderr) = run_failing(&["/none.json"]);
-    assert_eq!(code, Some(1));
-    assert!(stderr.starts_with("error: /none.json: cannot be read: No such file"), "{stderr}");
-    let (code, stderr) = run_failing(&["/"]);
-    assert_eq!(code, Some(1));
-    assert!(stderr.starts_with("error: /: cannot be read: "), "{stderr}");
 }
 
 #[test]
 fn invalid_recording_members_are_reported_with_their_path() {
-    for (name, pointer, value, expected) in [
-        (
-            "type-1",
-            "/oldestBlock",
-            json!("latest"),
-            "oldestBlock: not a quantity such as \"0x3b9aca00\"",
-        ),
-        (
-            "type-2",
-            "/oldestBlock",
-            json!("0x10000000000000000"),
-            "oldestBlock: no block has that number",
-        ),
-        (
-            "type-3",
-            "/oldestBlock",
-            json!("0xffffffffffffffff"),
-            "oldestBlock: no block has that number",
-        ),
-        (
-            "type-4",
-            "/baseFeePerGas/7",
-            json!(null),
-            "baseFeePerGas[7]: not a quantity such as \"0x3b9aca00\"",
-        ),
-        (
-            "type-5",
-            "/baseFeePerGas/7",
-            json!("-0x1"),
-            "baseFeePerGas[7]: not a quantity such as \"0x3b9aca00\"",
-        ),
-        (
-            "type-6",
-            "/baseFeePerGas/7",
-            json!(format!("0x1{}", "0".repeat(32))),
-            "baseFeePerGas[7]: over 128 bits",
-        ),
-        (
-            "type-7",
-            "/reward/3/2",
-            json!(1.5),
-            "reward[3][2]: not a quantity such as \"0x3b9aca00\"",
-        ),
-        ("type-8", "/reward/3", json!(["0x1"]), "reward[3]: has 1 amounts for 4 percentiles"),
-        ("type-9", "/reward", json!([["0x1"]]), "reward: has 1 rows for 80 blocks"),
-        ("type-10", "/gasUsedRatio/5", json!("full"), "gasUsedRatio[5]: not a number"),
-        (
-            "type-11",
-            "/gasUsedRatio",
-            json!([0.5]),
-            "baseFeePerGas: has 81 amounts, but there are 1 blocks",
-        ),
-        (
-            "type-12",
-            "/baseFeePerGas",
-            json!([]),
-            "baseFeePerGas: has 0 amounts, but there are 80 blocks",
-        ),
-        (
-            "type-13",
-            "/rewardPercentiles",
-            json!([0, 20, 20, 60]),
-            "rewardPercentiles: must be from 0 to 100 in ascending order",
-        ),
-        (
-            "type-14",
-            "/rewardPercentiles",
-            json!([60, 20, 10, 0]),
-            "rewardPercentiles: must be from 0 to 100 in ascending order",
-        ),
-        (
-            "type-15",
-            "/rewardPercentiles",
-            json!([0, 20, 50, 101]),
-            "rewardPercentiles: must be from 0 to 100 in ascending order",
-        ),
-        (
-            "type-16",
-            "/rewardPercentiles",
-            json!(null),
-            "rewardPercentiles: the percentiles of the rewards are unknown; set --percentiles",
-        ),
-        ("type-17", "/rewardPercentiles", json!([0]), "reward[0]: has 4 amounts for 1 percentiles"),
-    ] {
-        let message =
-            error_after(name, |recording| *recording.pointer_mut(pointer).unwrap() = value);
-        assert_eq!(message, expected, "{pointer}");
-    }
-    for (name, pointer) in [("member-1", "baseFeePerGas"), ("member-2", "reward")] {
-        let message = error_after(name, |recording| recording[pointer] = json!("0x1"));
-        assert!(message.starts_with("not a fee history: invalid type: string"), "{message}");
-    }
+    let members = [
+        ("/oldestBlock", json!("latest")),
+        ("/oldestBlock", json!("0x10000000000000000")),
+        ("/oldestBlock", json!("0xffffffffffffffff")),
+        ("/baseFeePerGas/7", json!(null)),
+        ("/baseFeePerGas/7", json!("-0x1")),
+        ("/baseFeePerGas/7", json!(format!("0x1{}", "0".repeat(32)))),
+        ("/reward/3/2", json!(1.5)),
+        ("/reward/3", json!(["0x1"])),
+        ("/reward", json!([["0x1"]])),
+        ("/gasUsedRatio/5", json!("full")),
+        ("/gasUsedRatio", json!([0.5])),
+        ("/baseFeePerGas", json!([])),
+        ("/rewardPercentiles", json!([0, 20, 20, 60])),
+        ("/rewardPercentiles", json!([60, 20, 10, 0])),
+        ("/rewardPercentiles", json!([0, 20, 50, 101])),
+        ("/rewardPercentiles", json!(null)),
+        ("/rewardPercentiles", json!([0])),
+        ("/baseFeePerGas", json!("0x1")),
+        ("/reward", json!("0x1")),
+    ];
+    let errors = members.into_iter().enumerate().map(|(number, (pointer, value))| {
+        let mut recording = uniform_recording(80, &json!([0, 20, 50, 60]), &[1, 2, 3, 4]);
+        let shown = format!("{pointer} = {value}");
+        *recording.pointer_mut(pointer).unwrap() = value;
+        let name = format!("member-{number}");
+        (shown, error_of_file(&name, recording.to_string().as_bytes()))
+    });
+    assert_errors("backtest-members", errors);
 }
 
 #[test]
 fn invalid_base_fee_tables_are_reported_with_their_line() {
     let header = "number,base_fee_per_gas_wei,gas_used,gas_limit";
-    for (name, text, expected) in [
-        ("csv-1", "number,fee\n1,2\n".into(), "line 1: no column base_fee_per_gas_wei"),
-        ("csv-2", "base_fee_per_gas_wei\n1\n".into(), "line 1: no column number"),
-        ("csv-3", format!("{header}\n"), "line 2: no block"),
-        ("csv-4", format!("{header}\n1,2,3\n"), "line 2: has 3 values for 4 columns"),
-        (
-            "csv-5",
-            format!("{header}\n1,2,3,4\n3,2,3,4\n"),
-            "line 3: block 3 does not follow block 1",
-        ),
-        (
-            "csv-6",
-            format!("{header}\n1,-2,3,4\n"),
-            "line 2, base_fee_per_gas_wei: found \"-2\", expected a whole number that fits",
-        ),
-        (
-            "csv-7",
-            format!("{header}\n1,{},3,4\n", "9".repeat(60)),
-            "line 2, base_fee_per_gas_wei: found \"9999999999999999999999999999999999999999\", expected a whole number that fits",
-        ),
-        (
-            "csv-8",
-            format!("{header}\n1,2,x\u{1b}[31m,4\n"),
-            "line 2, gas_used: found \"x\\u{1b}[31m\", expected a number",
-        ),
-        (
-            "csv-9",
-            format!("{header}\n,2,3,4\n"),
-            "line 2, number: found \"\", expected a whole number that fits",
-        ),
-        (
-            "csv-10",
-            format!("{header}\n1,2,3,4\n"),
-            "has 1 consecutive blocks, but at least 75 are required",
-        ),
-    ] {
-        assert_eq!(error_of_file(name, text.as_bytes()), expected, "{text}");
-    }
+    let row = |row: &str| format!("{header}\n{row}\n");
+    let tables = [
+        "number,fee\n1,2\n".into(),
+        "base_fee_per_gas_wei\n1\n".into(),
+        format!("{header}\n"),
+        row("1,2,3"),
+        row("1,2,3,4\n3,2,3,4"),
+        row("1,-2,3,4"),
+        row(&format!("1,{},3,4", "9".repeat(60))),
+        row("1,2,x\u{1b}[31m,4"),
+        row(",2,3,4"),
+        row("1,2,3,4"),
+    ];
+    let errors = tables.iter().enumerate().map(|(number, table)| {
+        (format!("{table:?}"), error_of_file(&format!("csv-{number}"), table.as_bytes()))
+    });
+    assert_errors("backtest-base-fee-tables", errors);
 }
 
 #[test]
@@ -229,11 +125,11 @@ fn too_short_recordings_report_the_required_block_count() {
 
 #[test]
 fn decompression_stops_at_the_size_limit() {
-    let bomb = gzipped(&vec![b' '; 64 * 1024 * 1024 + 1]);
+    let bomb = gzip(&vec![b' '; 64 * 1024 * 1024 + 1]);
     assert!(bomb.len() < 1024 * 1024);
     assert_eq!(error_of_file("bomb", &bomb), "larger than 64 MiB");
     // Nested gzip is not unpacked.
-    assert_eq!(error_of_file("nested", &gzipped(&bomb)), "not text");
+    assert_eq!(error_of_file("nested", &gzip(&bomb)), "not text");
 }
 
 #[test]
@@ -262,7 +158,7 @@ fn rpc_reply_plain_and_gzipped_recordings_score_alike() {
         file("plain", result.to_string().as_bytes()),
         file("reply", reply.as_bytes()),
         file("marked", format!("\u{feff}{result}").as_bytes()),
-        file("zip", &gzipped(result.to_string().as_bytes())),
+        file("zip", &gzip(result.to_string().as_bytes())),
     ];
     let result = files.each_ref().map(|file| run_json(&[file.path()])["estimators"].take());
     assert!(result.iter().all(|other| *other == result[0]));

@@ -1,36 +1,21 @@
 //! Blocks from a node: a mock node, and anvil.
 
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use axum::Json;
-use axum::Router;
-use axum::extract::State;
 use gas_suggestion::extras::demo::DemoRecording;
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
 
 use super::{ETHEREUM, row, run_failing, run_json};
 use crate::anvil::Anvil;
-use crate::fixtures;
+use crate::fixtures::{self, small_quantity};
+use crate::mock_node::{MockNode, Reply};
 use crate::process::File;
 
 /// A node that serves the recorded blocks.
-struct RecordedNode {
-    address: SocketAddr,
-    calls: Arc<Mutex<Vec<Value>>>,
-    task: JoinHandle<()>,
-}
-
-#[derive(Clone)]
-struct NodeState {
-    recording: Arc<DemoRecording>,
-    behaviour: Behaviour,
-    calls: Arc<Mutex<Vec<Value>>>,
-}
+struct RecordedNode(MockNode);
 
 /// Restrictions of the node.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Behaviour {
     /// Returns at most this many blocks per call.
     AtMost(usize),
@@ -45,63 +30,38 @@ enum Behaviour {
 impl RecordedNode {
     async fn start(behaviour: Behaviour) -> Self {
         let recording = DemoRecording::from_gzip(&fixtures::read(ETHEREUM)).unwrap();
-        let calls = Arc::default();
-        let state =
-            NodeState { recording: Arc::new(recording), behaviour, calls: Arc::clone(&calls) };
-        let app = Router::new().fallback(handle_call).with_state(state);
-        let listener = tokio::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-        Self { address, calls, task }
+        let was_called = AtomicBool::new(false);
+        let script = move |params: &Value| {
+            let is_first = !was_called.swap(true, Ordering::Relaxed);
+            if params[0].is_u64() != (behaviour == Behaviour::Integers) {
+                return Reply::RawError("{\"code\":-32602,\"message\":\"canary\"}".into());
+            }
+            if behaviour == Behaviour::FirstOnly && !is_first {
+                return Reply::RawError("{\"code\":-32000,\"message\":\"canary\"}".into());
+            }
+            let count = params[0].as_u64().unwrap_or_else(|| small_quantity(&params[0]));
+            let last = if params[1] == "latest" || behaviour == Behaviour::Newest {
+                recording.blocks() - 1
+            } else {
+                usize::try_from(small_quantity(&params[1]) - recording.oldest_block).unwrap()
+            };
+            let most = if let Behaviour::AtMost(most) = behaviour { most } else { 1024 };
+            let first = (last + 1).saturating_sub(usize::try_from(count).unwrap().min(most));
+            Reply::Result(fee_history(&recording, first, last, &params[2]))
+        };
+        Self(MockNode::scripted(1, move |call| script(&call.params())).await)
     }
 
     fn url(&self) -> String {
-        format!("http://canary:canary@{}/v2/canarykey", self.address)
+        self.0.url().replace("http://", "http://canary:canary@") + "/canarykey"
     }
 
+    /// Returns the parameters of all calls.
     fn calls(&self) -> Vec<Value> {
-        self.calls.lock().unwrap().clone()
+        let calls = self.0.scripted_calls();
+        assert!(calls.iter().all(|call| call.method == "eth_feeHistory"), "{calls:?}");
+        calls.iter().map(|call| call.params()).collect()
     }
-}
-
-impl Drop for RecordedNode {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-async fn handle_call(State(state): State<NodeState>, Json(call): Json<Value>) -> Json<Value> {
-    let calls = {
-        let mut calls = state.calls.lock().unwrap();
-        calls.push(call.clone());
-        calls.len()
-    };
-    let error = |code: i32| {
-        let error = json!({ "code": code, "message": "canary" });
-        Json(json!({ "jsonrpc": "2.0", "id": call["id"], "error": error }))
-    };
-    let params = &call["params"];
-    let wants_integer = matches!(state.behaviour, Behaviour::Integers);
-    if params[0].is_u64() != wants_integer {
-        return error(-32602);
-    }
-    if matches!(state.behaviour, Behaviour::FirstOnly) && calls > 1 {
-        return error(-32000);
-    }
-    let recording = &state.recording;
-    let hex = |value: &Value| {
-        u64::from_str_radix(value.as_str().unwrap().strip_prefix("0x").unwrap(), 16).unwrap()
-    };
-    let count: usize = params[0].as_u64().unwrap_or_else(|| hex(&params[0])).try_into().unwrap();
-    let last = match params[1].as_str().unwrap() {
-        "latest" => recording.blocks() - 1,
-        _ if matches!(state.behaviour, Behaviour::Newest) => recording.blocks() - 1,
-        _ => usize::try_from(hex(&params[1]) - recording.oldest_block).unwrap(),
-    };
-    let most = if let Behaviour::AtMost(most) = state.behaviour { most } else { 1024 };
-    let first = (last + 1).saturating_sub(count.min(most));
-    let result = fee_history(recording, first, last, &params[2]);
-    Json(json!({ "jsonrpc": "2.0", "id": call["id"], "result": result }))
 }
 
 /// Returns the result of `eth_feeHistory` for the recorded blocks from `first` to `last`.
@@ -150,8 +110,7 @@ async fn node_gets_one_call_for_the_needed_percentiles() {
     let calls = node.calls();
     assert_eq!(calls.len(), 1);
     let percentiles = json!([0, 5, 10, 15, 20, 30, 33, 40, 45, 50, 60, 70, 90]);
-    assert_eq!(calls[0]["method"], "eth_feeHistory");
-    assert_eq!(calls[0]["params"], json!(["0x400", "latest", percentiles]));
+    assert_eq!(calls[0], json!(["0x400", "latest", percentiles]));
 
     let recording = DemoRecording::from_gzip(&fixtures::read(ETHEREUM)).unwrap();
     let mut blocks = fee_history(&recording, 0, recording.blocks() - 1, &percentiles);
@@ -169,7 +128,7 @@ async fn calls_repeat_until_a_capped_node_has_returned_all_blocks() {
     let all = run_json_on(&node, "250").await;
     assert_eq!((&all["quotes"], &all["newest_block"]), (&26.into(), &23_598_757.into()));
     let calls = node.calls();
-    let calls: Vec<_> = calls.iter().map(|call| [&call["params"][0], &call["params"][1]]).collect();
+    let calls: Vec<_> = calls.iter().map(|params| [&params[0], &params[1]]).collect();
     let before = |blocks: u64| format!("{:#x}", 23_598_757 - blocks);
     let expected = [
         [json!("0xfa"), json!("latest")],
@@ -186,11 +145,8 @@ async fn integer_block_counts_are_sent_to_nodes_that_need_them() {
     let node = RecordedNode::start(Behaviour::Integers).await;
     let result = run_json_on(&node, "250").await;
     assert_eq!(result["quotes"], 26);
-    let calls = node.calls();
-    assert_eq!(
-        calls.iter().map(|call| &call["params"][0]).collect::<Vec<_>>(),
-        [&json!("0xfa"), &json!(250)]
-    );
+    let counts: Vec<_> = node.calls().into_iter().map(|mut params| params[0].take()).collect();
+    assert_eq!(counts, [json!("0xfa"), json!(250)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

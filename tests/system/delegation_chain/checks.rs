@@ -142,48 +142,27 @@ async fn checks_match_parties_contract_token_and_rights() {
     let contract = json!({ "contract": CONTRACT, "rights": "play" });
     registry.execute(&request("delegate_contract", contract)).await;
     let other = DELEGATE;
-    for (path, expected) in [
-        (format!("contract?from={VAULT}&to={DELEGATE}&contract={CONTRACT}&rights=play"), "true"),
-        (format!("contract?from={DELEGATE}&to={VAULT}&contract={CONTRACT}&rights=play"), "false"),
-        (format!("contract?from={VAULT}&to={CONTRACT}&contract={CONTRACT}&rights=play"), "false"),
-        (format!("contract?from={VAULT}&to={DELEGATE}&contract={other}&rights=play"), "false"),
-        (format!("contract?from={VAULT}&to={DELEGATE}&contract={CONTRACT}&rights=Play"), "false"),
-        (format!("contract?from={VAULT}&to={DELEGATE}&contract={CONTRACT}&rights=pla"), "false"),
-        (format!("contract?from={VAULT}&to={DELEGATE}&contract={CONTRACT}&rights="), "false"),
-        (format!("all?from={VAULT}&to={DELEGATE}&rights=play"), "false"),
+    for (scope, from, to, contract, query, expected) in [
+        ("contract", VAULT, DELEGATE, CONTRACT, "rights=play", "true"),
+        ("contract", DELEGATE, VAULT, CONTRACT, "rights=play", "false"),
+        ("contract", VAULT, CONTRACT, CONTRACT, "rights=play", "false"),
+        ("contract", VAULT, DELEGATE, other, "rights=play", "false"),
+        ("contract", VAULT, DELEGATE, CONTRACT, "rights=Play", "false"),
+        ("contract", VAULT, DELEGATE, CONTRACT, "rights=pla", "false"),
+        ("contract", VAULT, DELEGATE, CONTRACT, "rights=", "false"),
         // A delegation of a contract includes its tokens.
-        (
-            format!("erc721?from={VAULT}&to={DELEGATE}&contract={CONTRACT}&tokenId=9&rights=play"),
-            "true",
-        ),
-        (
-            format!(
-                "erc1155?from={VAULT}&to={DELEGATE}&contract={CONTRACT}&tokenId=7&rights=claim"
-            ),
-            "\"55\"",
-        ),
-        (
-            format!(
-                "erc1155?from={VAULT}&to={DELEGATE}&contract={CONTRACT}&tokenId=8&rights=claim"
-            ),
-            "\"0\"",
-        ),
-        (
-            format!("erc1155?from={VAULT}&to={DELEGATE}&contract={other}&tokenId=7&rights=claim"),
-            "\"0\"",
-        ),
-        (format!("erc20?from={VAULT}&to={DELEGATE}&contract={CONTRACT}&rights=claim"), "\"0\""),
-        (
-            format!("erc721?from={VAULT}&to={DELEGATE}&contract={CONTRACT}&tokenId=7&rights=claim"),
-            "false",
-        ),
+        ("erc721", VAULT, DELEGATE, CONTRACT, "tokenId=9&rights=play", "true"),
+        ("erc1155", VAULT, DELEGATE, CONTRACT, "tokenId=7&rights=claim", "\"55\""),
+        ("erc1155", VAULT, DELEGATE, CONTRACT, "tokenId=8&rights=claim", "\"0\""),
+        ("erc1155", VAULT, DELEGATE, other, "tokenId=7&rights=claim", "\"0\""),
+        ("erc20", VAULT, DELEGATE, CONTRACT, "rights=claim", "\"0\""),
+        ("erc721", VAULT, DELEGATE, CONTRACT, "tokenId=7&rights=claim", "false"),
     ] {
-        assert_eq!(
-            registry.look_up(&format!("/registry/v2/check/{path}")).await,
-            expected,
-            "{path}"
-        );
+        let query = format!("from={from}&to={to}&contract={contract}&{query}");
+        let found = registry.look_up(&format!("/registry/v2/check/{scope}?{query}")).await;
+        assert_eq!(found, expected, "{scope}?{query}");
     }
+    assert_eq!(registry.check("all", "&rights=play").await, "false");
 }
 
 #[tokio::test]

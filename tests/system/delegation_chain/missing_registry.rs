@@ -14,30 +14,18 @@ const REFUSED: (&str, &str) =
     ("upstream_invalid", "the chain's node reports that the transaction would fail");
 
 /// Returns the five checks and the lists of [`VAULT`] with the type of their result.
-pub(super) fn look_ups() -> [(&'static str, String); 8] {
-    let parties = format!("from={VAULT}&to={DELEGATE}");
-    let contract = format!("{parties}&contract={CONTRACT}");
-    [
-        ("bool", format!("/registry/v2/check/all?{parties}")),
-        ("bool", format!("/registry/v2/check/contract?{contract}")),
-        ("bool", format!("/registry/v2/check/erc721?{contract}&tokenId=7")),
-        ("amount", format!("/registry/v2/check/erc20?{contract}")),
-        ("amount", format!("/registry/v2/check/erc1155?{contract}&tokenId=7")),
-        ("list", format!("/registry/v2/{VAULT}")),
-        ("list", format!("/registry/v2/{VAULT}?direction=incoming")),
-        ("list", format!("/registry/v2/{VAULT}?direction=outgoing")),
-    ]
+pub(super) fn look_ups() -> Vec<(&'static str, String)> {
+    let checks = registry::kinds().map(|(scope, query, _)| {
+        let kind = if ["erc20", "erc1155"].contains(&scope) { "amount" } else { "bool" };
+        (kind, format!("/registry/v2/check/{scope}?from={VAULT}&to={DELEGATE}{query}"))
+    });
+    let lists = ["", "?direction=incoming", "?direction=outgoing"]
+        .map(|query| ("list", format!("/registry/v2/{VAULT}{query}")));
+    checks.into_iter().chain(lists).collect()
 }
 
 fn actions() -> [Value; 5] {
-    [
-        ("delegate_all", json!({})),
-        ("delegate_contract", json!({ "contract": CONTRACT })),
-        ("delegate_erc721", json!({ "contract": CONTRACT, "token_id": 7 })),
-        ("delegate_erc20", json!({ "contract": CONTRACT, "amount": 1 })),
-        ("delegate_erc1155", json!({ "contract": CONTRACT, "token_id": 7, "amount": 1 })),
-    ]
-    .map(|(action, more)| request(action, more))
+    registry::kinds().map(|(.., request)| request)
 }
 
 fn assert_is_problem(response: &Response, (code, detail): (&str, &str)) {

@@ -112,7 +112,7 @@ async fn silent_node_times_out_at_the_rpc_timeout() {
     node.hold_reads();
     let timed_out = (504, "upstream_timeout", "the chain's nodes did not respond in time");
     let started = Instant::now();
-    let responses = look_ups().map(|(_, path)| {
+    let responses = look_ups().into_iter().map(|(_, path)| {
         let service = &service;
         async move { service.get(&path).await }
     });

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::run_client;
 use crate::anvil::Anvil;
+use crate::fixtures;
 use crate::mock_node::{MockNode, Reply, read_chain};
 use crate::programs;
 use crate::registry::{
@@ -144,7 +145,7 @@ async fn chain_id_and_base_path_are_accepted() {
     let chain = registry::chain("ronin", 2020, &registry.node.url());
     let delegation = "base_path = \"/proxy/public\"\n[delegation]\nsource = \"chain\"\n";
     let below = TestServer::with_server(delegation, &chain).await;
-    below.wait_for("/readyz", |response| response.status == 200).await;
+    below.wait_for_ok("/readyz").await;
     let all = request("delegate_all", json!({}));
     let path = "/delegations/transactions";
     let by_key = registry.transaction(&all).await;
@@ -213,10 +214,8 @@ async fn zero_base_fee_gives_a_sendable_legacy_transaction() {
 async fn repeated_delegation_needs_less_gas() {
     let registry = Registry::start().await;
     let all = request("delegate_all", json!({}));
-    let gas = async |request: &Value| {
-        let gas = registry.transaction(request).await["gas"].as_str().unwrap().to_owned();
-        u64::from_str_radix(&gas[2..], 16).unwrap()
-    };
+    let gas =
+        async |request: &Value| fixtures::quantity(&registry.transaction(request).await["gas"]);
     let first = gas(&all).await;
     registry.execute(&all).await;
     // The delegation's storage slots are set already.
@@ -238,7 +237,7 @@ async fn chain_without_fees_gets_no_further_calls() {
     assert_eq!(response.header("retry-after"), "3");
     // Invalid parameters are reported first.
     let response = post(&service, path, &request("delegate_nothing", json!({}))).await;
-    assert_eq!((response.status, &response.json()["code"]), (400, &json!("invalid_parameter")));
+    response.assert_problem(400, "invalid_parameter");
     service.stop().await.unwrap();
     assert_eq!(node.calls("eth_estimateGas") + node.calls("eth_getCode"), 0);
 }
@@ -268,7 +267,7 @@ async fn stale_fees_are_flagged_and_expired_fees_refused() {
 
     let chain = registry::chain("ronin", 2020, &node.url()) + "max_age = \"3s\"\n";
     let service = TestServer::start(&format!("[delegation]\nsource = \"chain\"\n{chain}")).await;
-    service.wait_for("/readyz", |response| response.status == 200).await;
+    service.wait_for_ok("/readyz").await;
     let prepare = async || post(&service, "/v1/ronin/delegations/transactions", &all).await;
     assert_eq!(prepare().await.status, 200);
     node.kill();
@@ -290,7 +289,7 @@ async fn mined_delegations_are_visible_before_the_next_poll() {
         node.url()
     );
     let service = TestServer::start(&text).await;
-    service.wait_for("/readyz", |response| response.status == 200).await;
+    service.wait_for_ok("/readyz").await;
     let registry = Registry { node, service };
     let delegate = |enable: bool| request("delegate_all", json!({ "enable": enable }));
     for enable in [true, false, true] {

@@ -5,11 +5,11 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::chain_model::{self, Window, newest_of, whole_blocks};
 use super::harness::{
     ChainSettings, Harness, MAX_AGE, SLACK, SUGGESTION, Suggestion, TestRun, Urls,
 };
 use super::{Rejected, SECOND, Scenario, check_rejected, custom_check, fixed_reply};
+use crate::chain_model::{self, Window, newest_of, whole_blocks};
 use crate::fault_proxy::{Fault, Reply, Scope};
 use crate::wall_clock::WallClock;
 

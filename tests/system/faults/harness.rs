@@ -9,10 +9,10 @@ use reqwest::header::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use super::chain_model::{self, ChainModel, Window, whole_blocks};
+use crate::chain_model::{self, ChainModel, Window, whole_blocks};
 use crate::fault_proxy::{Fault, FaultProxy, Scope};
 use crate::http_client;
-use crate::logged_process::LoggedProcess;
+use crate::logged_process::{LoggedProcess, assert_no_secrets};
 use crate::mock_node::{self, MockNode};
 use crate::test_server::Response;
 
@@ -38,10 +38,9 @@ const HEALTHY_REAL_BLOCK: Duration = Duration::from_millis(400);
 /// Limit of the peak memory: the decompressed size of the bomb. Every other reply is far smaller.
 const MAX_MEMORY_KIB: u64 = 64 * 1024;
 
-/// Part of every secret in the URLs, the configuration and the requests.
-const CANARY: &str = "canary";
-/// Base64 of the credentials in the URLs.
-const ENCODED_CANARY: &str = "Y2FuYXJ5LXVzZXI6Y2FuYXJ5LXBhc3N3b3Jk";
+/// Part of every secret in the URLs, the configuration and the requests, and the base64 of the credentials in the URLs,
+/// in lower case.
+const SECRETS: [&str; 2] = ["canary", "y2fuyxj5lxvzzxi6y2fuyxj5lxbhc3n3b3jk"];
 
 /// The node of the nine healthy chains.
 #[derive(Debug)]
@@ -365,7 +364,7 @@ impl Harness {
         let memory = self.process.process.peak_memory() / 1024;
         assert!(memory < MAX_MEMORY_KIB, "{memory} KiB of memory");
         let output = self.process.process.stop();
-        assert_no_secret(&output);
+        assert_no_secrets(&SECRETS, "the output", &output);
         assert!(output.contains("TRACE"), "the log is not at trace level: {output}");
         assert!(!output.contains("hyper_util"), "the log contains connection details: {output}");
         assert!(!output.to_lowercase().contains("panicked"), "a panic: {output}");
@@ -379,17 +378,6 @@ impl Harness {
 /// Returns text with control characters and a long line for error pages.
 pub(super) fn unpleasant_text() -> String {
     format!("\x1b[31m\r\n{}", "~".repeat(1000))
-}
-
-/// Checks that `text` contains no secret.
-fn assert_no_secret(text: &str) {
-    let lower = text.to_lowercase();
-    for secret in [CANARY, &ENCODED_CANARY.to_lowercase()] {
-        let Some(at) = lower.find(secret) else { continue };
-        let from = lower[..at].rfind('\n').map_or(0, |end| end + 1);
-        let line: String = lower[from..].chars().take(600).collect();
-        panic!("a secret leaked: {line}");
-    }
 }
 
 fn configuration(
@@ -531,7 +519,8 @@ impl ServiceProcess {
 /// Sends a request and checks that the response contains no secret.
 async fn get(client: &Client, url: &str) -> Response {
     let response = Response::read(client.get(url).send().await.unwrap()).await;
-    assert_no_secret(&format!("{:?} {}", response.headers, response.body));
+    let text = format!("{:?} {}", response.headers, response.body);
+    assert_no_secrets(&SECRETS, url, &text);
     response
 }
 

@@ -7,7 +7,7 @@ use crate::http_client;
 use crate::http_message::get;
 use crate::mock_node::{self, MockNode};
 use crate::raw_client::RawClient;
-use crate::registry::{self, Registry};
+use crate::registry::Registry;
 use crate::test_server::{Response, TestServer};
 
 /// Returns the example response of the operation at `path`.
@@ -46,7 +46,7 @@ async fn start(pricing: &str) -> (MockNode, TestServer) {
         node.url()
     );
     let service = TestServer::start(&chain).await;
-    service.wait_for("/readyz", |response| response.status == 200).await;
+    service.wait_for_ok("/readyz").await;
     (node, service)
 }
 
@@ -132,7 +132,7 @@ async fn chain_examples_match_real_responses() {
     let registry = Registry::start().await;
     let document = registry.service.get("/openapi.json").await.json();
     let call = example_request(&document, "/rpc/{chain}");
-    let response = registry::post(&registry.service, "/rpc/ronin", &call).await;
+    let response = registry.service.post("/rpc/ronin", call.to_string()).await;
     assert_eq!(response.json(), example(&document, "post", "/rpc/{chain}"));
 
     let path = "/v1/{chain}/delegations/transactions";

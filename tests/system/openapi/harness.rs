@@ -30,7 +30,7 @@ impl Harness {
         registry::install_code(&node, registry::runtime_code().await).await;
         let upstream = Upstream::start().await;
         let service = TestServer::with_config(&config(&node.url(), &upstream.url)).await;
-        service.wait_for("/readyz", |response| response.status == 200).await;
+        service.wait_for_ok("/readyz").await;
         Self { service, _node: node, _upstream: upstream }
     }
 }

@@ -7,13 +7,13 @@ use redis::Value;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
-use super::mock_clock_node::{Behaviour, MockClockNode, PricingSettings};
-use super::monitor::{MAX_GAP, Monitor};
+use super::mock_clock_node::{Behaviour, MockClockNode};
+use super::monitor::MAX_GAP;
 use super::redis::{Authority, Redis};
 use super::replica::Replica;
 use super::{
-    BLOCK_TIME, CHAIN_ID, Harness, READ_INTERVAL, REJOIN_TIMEOUT, chain_section, redis_section,
-    wait_until,
+    BLOCK_TIME, CHAIN_ID, Harness, REJOIN_TIMEOUT, chain_section, redis_section, shared_chain,
+    start_monitor, wait_until,
 };
 use crate::logged_process::assert_no_secrets;
 use crate::raw_client::free_port;
@@ -51,8 +51,7 @@ async fn check_all_standalone(replicas: &[Scenario<'_>]) {
 
 /// Checks that the replica polls once per block by itself, logs the reason once, and reveals no secret.
 async fn check_standalone(replica: &Arc<Replica>, node: &MockClockNode) {
-    let (clock, settings) = (node.clock(), PricingSettings::default());
-    let monitor = Monitor::start(replica, "a", clock, settings, READ_INTERVAL);
+    let monitor = start_monitor(replica, "a", node);
     let (before, first) = (node.progress(), replica.counts("a").await);
     wait_until("blocks", async || node.head() >= before.head + 5).await;
     let (after, last) = (node.progress(), replica.counts("a").await);
@@ -95,7 +94,7 @@ async fn redis_never_contains_the_urls_of_nodes() {
     let redis = Redis::start();
     let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
     let url = node.url_for("canary-path").replace("http://", "http://canary-user:canary-password@");
-    let config = redis_section(&redis.url(0)) + &chain_section("a", CHAIN_ID, &url, "");
+    let config = shared_chain(&redis, &url, "");
     redis.subscribe("");
     let replicas = ["learning-0", "learning-1"].map(|name| Replica::start(name, &config));
     for replica in &replicas {
@@ -227,10 +226,7 @@ async fn replicas_start_without_redis_and_share_once_it_is_available() {
         [start("start-0", &node, &url, &[]).await, start("start-1", &node, &url, &[]).await];
     redis.thaw();
     let returned = Instant::now();
-    let (clock, settings) = (node.clock(), PricingSettings::default());
-    let monitors = replicas.each_ref().map(|replica| {
-        Monitor::start(replica, "a", clock.clone(), settings.clone(), READ_INTERVAL)
-    });
+    let monitors = replicas.each_ref().map(|replica| start_monitor(replica, "a", &node));
     let rejoined = super::share_again(&monitors, &node, returned).await;
     println!("shared after {rejoined:?}");
 }

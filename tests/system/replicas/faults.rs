@@ -13,8 +13,9 @@ use super::monitor::MAX_GAP;
 use super::redis::Redis;
 use super::replica::Replica;
 use super::{CHAIN_ID, Counts, Harness, chain_section, redis_section};
-
+use crate::chain_model::ChainModel;
 use crate::raw_client::free_port;
+
 const REPLICAS: usize = 3;
 
 /// Duration of a fault.
@@ -411,7 +412,7 @@ fn shift_heads(redis: &Redis, offset: i128) {
 
 /// Returns the range of the chain's block numbers in a test.
 fn block_numbers() -> std::ops::Range<u128> {
-    u128::from(MockClockNode::FIRST_HEAD) - 100..u128::from(MockClockNode::FIRST_HEAD) + 1000
+    u128::from(ChainModel::FIRST_HEAD) - 100..u128::from(ChainModel::FIRST_HEAD) + 1000
 }
 
 /// Returns the range of current times in microseconds: one minute before and after Redis's clock.

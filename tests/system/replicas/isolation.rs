@@ -8,7 +8,8 @@ use super::monitor::Monitor;
 use super::redis::Redis;
 use super::replica::Replica;
 use super::{
-    BLOCK_TIME, CHAIN_ID, READ_INTERVAL, chain_section, counts, redis_section, wait_until,
+    BLOCK_TIME, CHAIN_ID, READ_INTERVAL, chain_section, counts, redis_section, start_monitor,
+    wait_until,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -61,13 +62,7 @@ async fn replicas_share_despite_settings_that_do_not_affect_polls() {
     for (key, config) in configurations {
         let replica = Arc::new(Replica::start(&format!("together-{key}"), &config));
         replica.wait_until_ready().await;
-        monitors.push(Monitor::start(
-            &replica,
-            key,
-            node.clock(),
-            PricingSettings::default(),
-            READ_INTERVAL,
-        ));
+        monitors.push(start_monitor(&replica, key, &node));
     }
     wait_until("yielded slots", async || {
         let (a, b) = (monitors[0].replica.counts("a").await, monitors[1].replica.counts("b").await);
@@ -100,13 +95,7 @@ async fn replicas_in_two_databases_do_not_share() {
             let name = format!("database-{database}-{index}");
             let replica = Arc::new(Replica::start(&name, &config));
             replica.wait_until_ready().await;
-            monitors.push(Monitor::start(
-                &replica,
-                "a",
-                node.clock(),
-                PricingSettings::default(),
-                READ_INTERVAL,
-            ));
+            monitors.push(start_monitor(&replica, "a", node));
         }
     }
     let replicas = || monitors.iter().map(|monitor| &*monitor.replica);

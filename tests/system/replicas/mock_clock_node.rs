@@ -1,21 +1,13 @@
 //! A mock node that records its calls and whose head follows the clock.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use axum::Router;
-use axum::extract::{Request, State};
-use axum::http::{Method, StatusCode};
-use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
 
-use crate::fixtures;
-
-const GWEI: u128 = 1_000_000_000;
+use crate::chain_model::{self, ChainModel, Window};
+use crate::mock_node::{self, MockNode, Reply};
 
 /// A mock node on a free loopback port. Its head advances by one block per block time. Dropping it stops it, and
 /// fails the test if it has received an unexpected call.
@@ -23,9 +15,8 @@ const GWEI: u128 = 1_000_000_000;
 /// Its paths are `/rpc` and `/rpc/{client}`; the second identifies the calling replica.
 #[derive(Debug)]
 pub(crate) struct MockClockNode {
-    address: SocketAddr,
+    node: MockNode,
     state: Arc<Mutex<NodeState>>,
-    task: JoinHandle<()>,
 }
 
 /// The state of the node, with which tests compare responses of the service.
@@ -35,9 +26,7 @@ pub(crate) struct Clock(Arc<Mutex<NodeState>>);
 #[derive(Debug)]
 struct NodeState {
     chain_id: u64,
-    block_time: Duration,
-    /// A block number and the time at which it was the head.
-    started_at: (u64, Instant),
+    model: ChainModel,
     /// Delay before each response.
     delay: Duration,
     behaviour: Behaviour,
@@ -72,34 +61,28 @@ pub(crate) struct Call {
 }
 
 impl MockClockNode {
-    /// The head at the start, larger than any window.
-    pub(crate) const FIRST_HEAD: u64 = 10_000_000;
-
     /// Starts a chain with one block per `block_time`.
     pub(crate) async fn start(chain_id: u64, block_time: Duration) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let address = listener.local_addr().unwrap();
         let state = Arc::new(Mutex::new(NodeState {
             chain_id,
-            block_time,
-            started_at: (Self::FIRST_HEAD, Instant::now()),
+            model: ChainModel::new(Some(block_time)),
             delay: Duration::ZERO,
             behaviour: Behaviour::Healthy,
             calls: Vec::new(),
             violations: Vec::new(),
         }));
-        let app = Router::new().fallback(handle_call).with_state(Arc::clone(&state));
-        let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-        Self { address, state, task }
+        let shared = Arc::clone(&state);
+        let node = MockNode::scripted(chain_id, move |call| receive(&shared, call)).await;
+        Self { node, state }
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://{}/rpc", self.address)
+        self.node.url()
     }
 
     /// Returns a URL that identifies the replica `client` to the node.
     pub(crate) fn url_for(&self, client: &str) -> String {
-        format!("http://{}/rpc/{client}", self.address)
+        format!("{}/{client}", self.url())
     }
 
     pub(crate) fn clock(&self) -> Clock {
@@ -107,18 +90,18 @@ impl MockClockNode {
     }
 
     pub(crate) fn head(&self) -> u64 {
-        self.state().head()
+        self.state().model.head()
     }
 
     /// Sets the head; the chain continues from there.
     pub(crate) fn reset_head(&self, head: u64) {
-        self.state().started_at = (head, Instant::now());
+        self.state().model.continue_from(head, Duration::ZERO);
     }
 
     /// Makes no block for this time from now on.
     pub(crate) fn pause(&self, time: Duration) {
-        let mut state = self.state();
-        state.started_at = (state.head(), Instant::now() + time);
+        let model = &mut self.state().model;
+        model.continue_from(model.head(), time);
     }
 
     pub(crate) fn set_behaviour(&self, behaviour: Behaviour) {
@@ -133,7 +116,7 @@ impl MockClockNode {
     /// Returns the current head and the number of calls of all methods so far.
     pub(crate) fn progress(&self) -> Progress {
         let state = self.state();
-        Progress { head: state.head(), calls: state.calls.len() }
+        Progress { head: state.model.head(), calls: state.calls.len() }
     }
 
     /// Returns all calls so far.
@@ -175,7 +158,6 @@ impl MockClockNode {
 
 impl Drop for MockClockNode {
     fn drop(&mut self) {
-        self.task.abort();
         if !std::thread::panicking() {
             let violations = &self.state().violations;
             assert!(violations.is_empty(), "unexpected calls at the mock node: {violations:#?}");
@@ -199,7 +181,7 @@ impl Progress {
 
 impl Clock {
     pub(crate) fn head(&self) -> u64 {
-        self.0.lock().unwrap().head()
+        self.0.lock().unwrap().model.head()
     }
 
     /// Checks the `seconds` of age of a suggestion from block `newest` that was requested at `requested` and has just
@@ -227,96 +209,46 @@ impl Clock {
     }
 }
 
-impl NodeState {
-    fn head(&self) -> u64 {
-        let (head, at) = self.started_at;
-        let passed = at.elapsed().as_nanos() / self.block_time.as_nanos();
-        head + u64::try_from(passed).unwrap()
-    }
-
-    /// Returns the result of a call at this `head`; the error describes an unexpected call.
-    fn result_of(&self, call: &Value, head: u64) -> Result<Value, String> {
-        let members: Vec<_> =
-            call.as_object().into_iter().flatten().map(|(name, _)| name).collect();
-        if members != ["id", "jsonrpc", "method", "params"] || call["jsonrpc"] != "2.0" {
-            return Err("not a JSON-RPC 2.0 call".into());
-        }
-        let params = &call["params"];
-        match call["method"].as_str() {
-            Some("eth_chainId") if *params == json!([]) => {
-                Ok(json!(format!("{:#x}", self.chain_id)))
-            }
-            Some("eth_feeHistory") => {
-                let [count, tag, percentiles] = params.as_array().map_or(&[][..], Vec::as_slice)
-                else {
-                    return Err("not three parameters".into());
-                };
-                let count = count.as_str().and_then(|count| count.strip_prefix("0x"));
-                let count = count.and_then(|count| u64::from_str_radix(count, 16).ok());
-                let percentiles: Option<Vec<_>> =
-                    percentiles.as_array().and_then(|all| all.iter().map(Value::as_u64).collect());
-                match (count, tag.as_str(), percentiles) {
-                    (Some(count @ 1..=1024), Some("latest"), Some(percentiles)) => {
-                        Ok(history(head, &PricingSettings { window: count, percentiles }))
-                    }
-                    _ => Err("no parameters of a poll".into()),
-                }
-            }
-            _ => Err("an unexpected call".into()),
-        }
-    }
+/// Returns block count and percentiles of a poll. `None` for other parameters.
+fn poll_parameters(params: &Value) -> Option<(u64, Vec<u64>)> {
+    let [count, tag, percentiles] = params.as_array()?.as_slice() else { return None };
+    let count = u64::from_str_radix(count.as_str()?.strip_prefix("0x")?, 16).ok()?;
+    let percentiles: Option<_> = percentiles.as_array()?.iter().map(Value::as_u64).collect();
+    (tag == "latest" && (1..=1024).contains(&count)).then_some((count, percentiles?))
 }
 
-async fn handle_call(State(state): State<Arc<Mutex<NodeState>>>, request: Request) -> Response {
-    let (parts, body) = request.into_parts();
-    let body = axum::body::to_bytes(body, 64 * 1024).await.unwrap();
-    let call: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let (index, behaviour, delay) = {
-        let mut state = state.lock().unwrap();
-        let client = match parts.uri.path() {
-            "/rpc" => Some(""),
-            path => path.strip_prefix("/rpc/"),
-        };
-        let is_json =
-            parts.headers.get("content-type").is_some_and(|kind| kind == "application/json");
-        let is_call = parts.method == Method::POST && client.is_some() && is_json;
-        let head = state.head();
-        let violation =
-            if is_call { state.result_of(&call, head).err() } else { Some("no call".into()) };
-        if let Some(violation) = violation {
-            let description = format!("{violation}: {} {} {call}", parts.method, parts.uri);
-            eprintln!("unexpected calls at the mock node: {description}");
-            state.violations.push(description);
-            return StatusCode::NOT_IMPLEMENTED.into_response();
-        }
-        state.calls.push(Call {
-            at: Instant::now(),
-            client: client.unwrap_or_default().to_owned(),
-            method: call["method"].as_str().unwrap().to_owned(),
-            response: None,
-        });
-        (state.calls.len() - 1, state.behaviour, state.delay)
-    };
-    tokio::time::sleep(delay).await;
-    match behaviour {
-        Behaviour::Healthy | Behaviour::Ahead(_) => {
-            let mut state = state.lock().unwrap();
-            let lead = if let Behaviour::Ahead(blocks) = behaviour { blocks } else { 0 };
-            let head = state.head() + lead;
-            let result = state.result_of(&call, head).unwrap();
-            if call["method"] == "eth_feeHistory" {
-                state.calls[index].response = Some((head, Instant::now()));
-            }
-            json!({ "jsonrpc": "2.0", "id": call["id"], "result": result })
-                .to_string()
-                .into_response()
-        }
-        Behaviour::Failing => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-        Behaviour::Silent => std::future::pending().await,
-        Behaviour::RateLimited(seconds) => {
-            (StatusCode::TOO_MANY_REQUESTS, [("retry-after", seconds.to_string())]).into_response()
-        }
+/// Records a call and returns its reply, which depends on the state at the end of the delay.
+fn receive(shared: &Arc<Mutex<NodeState>>, call: &mock_node::Call) -> Reply {
+    let (params, method) = (call.params(), call.method.clone());
+    let poll = poll_parameters(&params).filter(|_| method == "eth_feeHistory");
+    let mut state = shared.lock().unwrap();
+    if poll.is_none() && (method != "eth_chainId" || params != json!([])) {
+        eprintln!("unexpected call at the mock node: {call:?}");
+        state.violations.push(format!("{call:?}"));
+        return Reply::Raw(501, String::new());
     }
+    let client = call.path.trim_start_matches("/rpc").trim_start_matches('/').to_owned();
+    state.calls.push(Call { at: Instant::now(), client, method, response: None });
+    let (index, behaviour) = (state.calls.len() - 1, state.behaviour);
+    let shared = Arc::clone(shared);
+    let reply = Reply::script(move |_| match behaviour {
+        Behaviour::Healthy | Behaviour::Ahead(_) => {
+            let mut state = shared.lock().unwrap();
+            let Some((count, percentiles)) = &poll else {
+                return Reply::Result(json!(format!("{:#x}", state.chain_id)));
+            };
+            let lead = if let Behaviour::Ahead(blocks) = behaviour { blocks } else { 0 };
+            let head = state.model.head() + lead;
+            state.calls[index].response = Some((head, Instant::now()));
+            Reply::Result(chain_model::history_at(head, *count, percentiles))
+        }
+        Behaviour::Failing => Reply::Raw(500, String::new()),
+        Behaviour::Silent => Reply::NoResponse,
+        Behaviour::RateLimited(seconds) => {
+            Reply::Raw(429, String::new()).with_header("retry-after", seconds.to_string())
+        }
+    });
+    Reply::After(state.delay, Box::new(reply))
 }
 
 /// The settings by which the tests' chain configurations differ.
@@ -333,34 +265,8 @@ impl Default for PricingSettings {
 }
 
 impl PricingSettings {
-    /// Calculates the suggestion for the window that ends with `newest`, independently of the service. Every `newest`
-    /// yields a different suggestion.
+    /// Calculates the suggestion for the window that ends with `newest`.
     pub(crate) fn expected_suggestion(&self, name: &str, newest: u64) -> String {
-        let blocks = || newest + 1 - self.window..=newest;
-        let average = |value: &dyn Fn(u64) -> u128| {
-            blocks().map(value).sum::<u128>() / u128::from(self.window)
-        };
-        let base = 2 * average(&base_fee);
-        let medium = average(&|number| tip(number, self.percentiles[0]));
-        let high = match self.percentiles.get(1) {
-            Some(percentile) => average(&|number| tip(number, *percentile)),
-            None => medium * 12 / 10,
-        };
-        fixtures::suggestion(name, "eip-1559", base, [medium, high])
+        Window::new(newest, self.window, &self.percentiles).body(name)
     }
-}
-
-/// Returns the base fee of a block in wei, above any floor.
-fn base_fee(number: u64) -> u128 {
-    10 * GWEI + 1000 * u128::from(number)
-}
-
-/// Returns the reward of a block at `percentile` in wei.
-fn tip(number: u64, percentile: u64) -> u128 {
-    u128::from(100 + percentile) * GWEI + 1000 * u128::from(number)
-}
-
-fn history(newest: u64, PricingSettings { window, percentiles }: &PricingSettings) -> Value {
-    let tips = |number| percentiles.iter().map(|percentile| tip(number, *percentile)).collect();
-    fixtures::computed_history(newest + 1 - window..=newest, base_fee, tips)
 }

@@ -8,7 +8,8 @@ use super::monitor::{MAX_GAP, Monitor, ReadStats};
 use super::redis::Redis;
 use super::replica::Replica;
 use super::{
-    BLOCK_TIME, CHAIN_ID, Harness, READ_INTERVAL, chain_section, redis_section, wait_until,
+    BLOCK_TIME, CHAIN_ID, Harness, READ_INTERVAL, chain_section, redis_section, shared_chain,
+    wait_until,
 };
 use crate::mock_node::dead_url;
 use crate::raw_client::RawClient;
@@ -126,8 +127,7 @@ async fn shared_value_received_late_keeps_its_age_and_expiry() {
     const FROZEN: Duration = Duration::from_secs(5);
     let redis = Redis::start();
     let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
-    let config = redis_section(&redis.url(0))
-        + &chain_section("a", CHAIN_ID, &node.url(), "max_age = \"9s\"\n");
+    let config = shared_chain(&redis, &node.url(), "max_age = \"9s\"\n");
     let start = |name: &str| Arc::new(Replica::start(name, &config));
     let harness = Harness::from_replicas(redis, node, &["late-0", "late-1"].map(start)).await;
     // A replica that polls tends to keep polling. The other one is frozen before the last value is published.
@@ -182,7 +182,7 @@ async fn replica_that_cannot_reach_the_node_serves_shared_values() {
     const BLOCKS: u64 = 10;
     let redis = Redis::start();
     let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
-    let config = |url: &str| redis_section(&redis.url(0)) + &chain_section("a", CHAIN_ID, url, "");
+    let config = |url: &str| shared_chain(&redis, url, "");
     let start = |name: &str, url: &str| Arc::new(Replica::start(name, &config(url)));
     let replicas = [
         start("reaching-0", &node.url()),
@@ -385,8 +385,7 @@ async fn lost_poll_of_a_long_slot_is_repeated_by_another_replica() {
 async fn replica_started_during_a_stalled_head_labels_it_stale() {
     let redis = Redis::start();
     let node = MockClockNode::start(CHAIN_ID, Duration::from_hours(1)).await;
-    let config = redis_section(&redis.url(0))
-        + &chain_section("a", CHAIN_ID, &node.url(), "stall_after = \"4s\"\n");
+    let config = shared_chain(&redis, &node.url(), "stall_after = \"4s\"\n");
     let start = |name: &str| Replica::start(name, &config);
     let mut replicas = vec![start("stalled-0"), start("stalled-1")];
     let since = Instant::now();
@@ -509,9 +508,7 @@ async fn chain_reset_reaches_all_replicas() {
 async fn shared_blocks_serve_every_route_with_each_replicas_own_pricing() {
     let redis = Redis::start();
     let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
-    let config = |more: &str| {
-        redis_section(&redis.url(0)) + &chain_section("a", CHAIN_ID, &node.url(), more)
-    };
+    let config = |more: &str| shared_chain(&redis, &node.url(), more);
     let expensive = "pricing.base_fee_multiplier = 3\npricing.priority_fee_floor = \"500 gwei\"\n";
     let replicas = [("plain", config("")), ("same", config("")), ("expensive", config(expensive))]
         .map(|(name, config)| Replica::start(&format!("priced-{name}"), &config));

@@ -1,0 +1,135 @@
+//! A deterministic model of a chain, and the expected suggestions, calculated independently of the service.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::fixtures;
+
+pub(crate) const GWEI: u128 = 1_000_000_000;
+
+/// Number of blocks in the window of most tests.
+const WINDOW: u64 = 20;
+
+/// Percentiles of the reward columns in most tests. A chain has the first one, or more.
+const PERCENTILES: [u64; 3] = [60, 100, 100];
+
+/// A chain whose head is determined by the clock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ChainModel {
+    /// A block, and the time at which it was the head.
+    started_at: (u64, Instant),
+    /// Time between two blocks; `None` if the head never changes.
+    block: Option<Duration>,
+}
+
+impl ChainModel {
+    /// The head at the start, larger than any window.
+    pub(crate) const FIRST_HEAD: u64 = 10_000_000;
+
+    pub(crate) fn new(block: Option<Duration>) -> Self {
+        Self { started_at: (Self::FIRST_HEAD, Instant::now()), block }
+    }
+
+    pub(crate) fn head(&self) -> u64 {
+        let (head, at) = self.started_at;
+        head + self.block.map_or(0, |block| whole_blocks(at.elapsed(), block))
+    }
+
+    /// Sets the head. The chain continues from there after a pause.
+    pub(crate) fn continue_from(&mut self, head: u64, pause: Duration) {
+        self.started_at = (head, Instant::now() + pause);
+    }
+}
+
+/// Returns the number of whole block times in `time`.
+pub(crate) fn whole_blocks(time: Duration, block_time: Duration) -> u64 {
+    u64::try_from(time.as_nanos() / block_time.as_nanos()).unwrap()
+}
+
+/// Returns the base fee of a block in wei, above any floor.
+fn base_fee(number: u64) -> u128 {
+    10 * GWEI + 1000 * u128::from(number)
+}
+
+/// Returns the reward of a block at `percentile` in wei.
+fn tip(number: u64, percentile: u64) -> u128 {
+    u128::from(100 + percentile) * GWEI + 1000 * u128::from(number)
+}
+
+pub(crate) fn quantity(number: u128) -> Value {
+    format!("{number:#x}").into()
+}
+
+/// Returns the result of `eth_feeHistory` for the window that ends with `newest`.
+pub(crate) fn history(newest: u64, columns: usize) -> Value {
+    longer_history(newest, WINDOW, columns)
+}
+
+/// Returns the result for any number of blocks and reward columns.
+pub(crate) fn longer_history(newest: u64, blocks: u64, columns: usize) -> Value {
+    history_at(newest, blocks, &PERCENTILES[..columns])
+}
+
+/// Returns the result for any number of blocks and these percentiles.
+pub(crate) fn history_at(newest: u64, blocks: u64, percentiles: &[u64]) -> Value {
+    let tips = |number| percentiles.iter().map(|percentile| tip(number, *percentile)).collect();
+    fixtures::computed_history(newest + 1 - blocks..=newest, base_fee, tips)
+}
+
+/// Returns the newest block of a result with [`WINDOW`] blocks.
+pub(crate) fn newest_of(result: &Value) -> u64 {
+    fixtures::small_quantity(&result["oldestBlock"]) + WINDOW - 1
+}
+
+/// The inputs of a suggestion. Any two windows give different suggestions.
+#[derive(Debug, Clone)]
+pub(crate) struct Window {
+    pub(crate) base_fees: Vec<u128>,
+    pub(crate) tips: Vec<u128>,
+    /// Tips at the second percentile; `None` without one, and `high` is then 1.2 × `medium`.
+    pub(crate) high_tips: Option<Vec<u128>>,
+    pub(crate) tip_floor: u128,
+    pub(crate) is_legacy: bool,
+}
+
+impl Window {
+    /// Returns the window of this many blocks with the tips at these percentiles.
+    pub(crate) fn new(newest: u64, count: u64, percentiles: &[u64]) -> Self {
+        let blocks = || newest + 1 - count..=newest;
+        let tips = |percentile: &u64| blocks().map(|number| tip(number, *percentile)).collect();
+        Self {
+            base_fees: blocks().map(base_fee).collect(),
+            tips: tips(&percentiles[0]),
+            high_tips: percentiles.get(1).map(tips),
+            tip_floor: 20 * GWEI,
+            is_legacy: false,
+        }
+    }
+
+    pub(crate) fn ending_with(newest: u64) -> Self {
+        Self::new(newest, WINDOW, &PERCENTILES[..1])
+    }
+
+    /// Adds the tips of the second column.
+    pub(crate) fn with_two_percentiles(newest: u64) -> Self {
+        Self::new(newest, WINDOW, &PERCENTILES[..2])
+    }
+
+    /// Calculates the body of the suggestion.
+    pub(crate) fn body(&self, name: &str) -> String {
+        let base = if self.is_legacy { 0 } else { 2 * average(&self.base_fees).max(GWEI) };
+        let medium = average(&self.tips).max(self.tip_floor);
+        let high = match &self.high_tips {
+            Some(tips) => average(tips).max(medium),
+            None => medium * 12 / 10,
+        };
+        let kind = if self.is_legacy { "legacy" } else { "eip-1559" };
+        fixtures::suggestion(name, kind, base, [medium, high])
+    }
+}
+
+/// Returns the average, or 0 for an empty list, which the floor then raises.
+fn average(amounts: &[u128]) -> u128 {
+    amounts.iter().sum::<u128>().checked_div(amounts.len() as u128).unwrap_or(0)
+}
