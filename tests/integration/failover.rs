@@ -116,7 +116,7 @@ async fn lagging_backup_does_not_block_the_preferred_url() {
     service.wait_for_block(SUGGESTION, 1000).await;
     // This head is implausibly far ahead of the backup's head.
     preferred.set_reply(Reply::history(100_000, 3, 40));
-    service.wait_for_block(SUGGESTION, 100000).await;
+    service.wait_for_block(SUGGESTION, 100_000).await;
     let polls = lagging.calls("eth_feeHistory");
     service.wait_for(SUGGESTION, |_| preferred.calls("eth_feeHistory") >= 12).await;
     assert!(service.get(SUGGESTION).await.body.contains("\"46000000000\""));
