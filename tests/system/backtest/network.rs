@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{ETHEREUM, row, run_failing, run_json};
 use crate::anvil::Anvil;
 use crate::fixtures::{self, small_quantity};
-use crate::mock_node::{MockNode, Reply};
+use crate::mock_node::{Call, MockNode, Reply};
 use crate::process::File;
 
 /// A node that serves the recorded blocks.
@@ -60,7 +60,7 @@ impl RecordedNode {
     fn calls(&self) -> Vec<Value> {
         let calls = self.0.scripted_calls();
         assert!(calls.iter().all(|call| call.method == "eth_feeHistory"), "{calls:?}");
-        calls.iter().map(|call| call.params()).collect()
+        calls.iter().map(Call::params).collect()
     }
 }
 
