@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::fixtures;
 use crate::http_client;
-use crate::process::{FREE_PORTS, File, Process, command, in_shell, output};
+use crate::process::{FREE_PORTS, File, Process, command, in_shell, output, with_default_hangup};
 use crate::test_server::Response;
 
 #[tokio::test]
@@ -97,8 +97,8 @@ async fn demo_has_a_day_of_history_and_writes_none() {
 #[test]
 fn signals_drain_and_a_hangup_exits_with_129() {
     for (signal, expected) in [("-TERM", 0), ("-INT", 0), ("-HUP", 129)] {
-        let service = Process::start(&["demo"], &[]);
-        let (code, log) = service.stop_with(signal);
+        let service = with_default_hangup(&command(&["demo"], &FREE_PORTS));
+        let (code, log) = Process::spawn(service).stop_with(signal);
         assert_eq!(code, Some(expected), "{signal}: {log}");
         assert!(log.contains("\"message\":\"shutting down\""), "{log}");
     }

@@ -54,19 +54,30 @@ pub(crate) fn with_open_files(command: &Command, limit: usize) -> Command {
     in_shell(&format!("ulimit -n {limit}"), command)
 }
 
+/// Wraps `command` so that it does not ignore SIGHUP, which it would under `nohup`.
+pub(crate) fn with_default_hangup(command: &Command) -> Command {
+    let mut env = Command::new("env");
+    env.arg("--default-signal=HUP");
+    become_command(env, command)
+}
+
 /// Wraps `command` so that a shell runs `preparation` before, and then becomes the program.
 pub(crate) fn in_shell(preparation: &str, command: &Command) -> Command {
     let mut shell = Command::new("sh");
-    let program = command.get_program();
-    shell.arg("-c").arg(format!("{preparation} && exec \"$0\" \"$@\"")).arg(program);
-    shell.args(command.get_args());
+    shell.arg("-c").arg(format!("{preparation} && exec \"$0\" \"$@\""));
+    become_command(shell, command)
+}
+
+/// Appends the program, arguments and variables of `command` to `outer`, which becomes it.
+fn become_command(mut outer: Command, command: &Command) -> Command {
+    outer.arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {
-            Some(value) => shell.env(name, value),
-            None => shell.env_remove(name),
+            Some(value) => outer.env(name, value),
+            None => outer.env_remove(name),
         };
     }
-    shell
+    outer
 }
 
 pub(crate) fn output(

@@ -27,7 +27,7 @@ struct Reply<'a> {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", expecting = "the result object of eth_feeHistory")]
 struct WireFeeHistory<'a> {
     #[serde(borrow)]
     oldest_block: Option<&'a RawValue>,

@@ -126,7 +126,7 @@ async fn node_gets_one_call_for_the_needed_percentiles() {
 async fn calls_repeat_until_a_capped_node_has_returned_all_blocks() {
     let node = RecordedNode::start(Behaviour::AtMost(100)).await;
     let all = run_json_on(&node, "250").await;
-    assert_eq!((&all["quotes"], &all["newest_block"]), (&26.into(), &23_598_757.into()));
+    assert_eq!((&all["quotes"], &all["newest_block"]), (&176.into(), &23_598_757.into()));
     let calls = node.calls();
     let calls: Vec<_> = calls.iter().map(|params| [&params[0], &params[1]]).collect();
     let before = |blocks: u64| format!("{:#x}", 23_598_757 - blocks);
@@ -144,7 +144,7 @@ async fn calls_repeat_until_a_capped_node_has_returned_all_blocks() {
 async fn integer_block_counts_are_sent_to_nodes_that_need_them() {
     let node = RecordedNode::start(Behaviour::Integers).await;
     let result = run_json_on(&node, "250").await;
-    assert_eq!(result["quotes"], 26);
+    assert_eq!(result["quotes"], 176);
     let counts: Vec<_> = node.calls().into_iter().map(|mut params| params[0].take()).collect();
     assert_eq!(counts, [json!("0xfa"), json!(250)]);
 }
