@@ -109,7 +109,7 @@ fn base_fees_alone_are_scored_by_fee_cap_coverage() {
         row[key].clone()
     };
     // An independent program counted 91 heads after which the fifth base fee exceeds twice the average of 20 blocks.
-    assert_eq!(covers(RULE, "covers_after_5"), (34_776.0 - 91.0) / 34_776.0);
+    assert_eq!(covers(RULE, "covers_after_5"), (34_576.0 - 91.0) / 34_576.0);
     assert_eq!(covers("alloy", "covers_after_5"), 1.0);
     assert!(row(&recording, "geth tip oracle")["covers_after_5"].is_null());
 }
