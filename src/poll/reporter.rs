@@ -78,6 +78,9 @@ pub(crate) struct PollReporter {
     warned_floors: [AtomicBool; 2],
 }
 
+/// Outcomes of a comparison of two upstreams.
+const COMPARISON_OUTCOMES: [&str; 3] = ["agrees", "disagrees", "failed"];
+
 impl PollReporter {
     pub(crate) fn new(metrics: Metrics, chain: &config::Chain) -> Self {
         let (key, upstreams) = (chain.key.as_str(), chain.rpc_urls.len());
@@ -90,6 +93,13 @@ impl PollReporter {
             let labels = ChainOutcomeLabels { chain: key.to_owned(), outcome };
             metrics.polls_total.get_or_create_owned(&labels)
         };
+        // Counters begin at 0, so that an alert sees the first increment.
+        for upstream in 0..upstreams {
+            for outcome in COMPARISON_OUTCOMES {
+                let labels = AttemptLabels { chain: key.to_owned(), upstream, outcome };
+                drop(metrics.upstream_comparisons_total.get_or_create(&labels));
+            }
+        }
         Self {
             chain: key.to_owned(),
             outcome_logs: (0..upstreams).map(|_| LogOnChange::default()).collect(),
@@ -174,10 +184,11 @@ impl PollReporter {
         agrees: Option<bool>,
         change: Option<Change>,
     ) {
+        let [agreed, disagreed, failed] = COMPARISON_OUTCOMES;
         let outcome = match agrees {
-            Some(true) => "agrees",
-            Some(false) => "disagrees",
-            None => "failed",
+            Some(true) => agreed,
+            Some(false) => disagreed,
+            None => failed,
         };
         let Pair { in_use, other } = pair;
         let labels = AttemptLabels { chain: self.chain.clone(), upstream: other, outcome };

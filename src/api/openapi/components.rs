@@ -31,7 +31,11 @@ pub(crate) struct ResponseHeaders {
     )]
     cdn_cache_control: Option<String>,
     /// Changes with the content.
-    #[param(rename = "ETag", pattern = "^\"[0-9a-f]{16}(-gzip)?\"$", example = "\"5ff6bd9d1a3df1f1\"")]
+    #[param(
+        rename = "ETag",
+        pattern = "^\"[0-9a-f]{16}(-gzip)?\"$",
+        example = "\"5ff6bd9d1a3df1f1\""
+    )]
     etag: String,
     /// The methods that the route supports.
     #[param(rename = "Allow", pattern = "^[A-Z]+(,[A-Z]+)*$", example = "GET,HEAD")]
