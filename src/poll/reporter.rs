@@ -184,10 +184,10 @@ impl PollReporter {
         agrees: Option<bool>,
         change: Option<Change>,
     ) {
-        let [agreed, disagreed, failed] = COMPARISON_OUTCOMES;
+        let [agreeing, contrary, failed] = COMPARISON_OUTCOMES;
         let outcome = match agrees {
-            Some(true) => agreed,
-            Some(false) => disagreed,
+            Some(true) => agreeing,
+            Some(false) => contrary,
             None => failed,
         };
         let Pair { in_use, other } = pair;
