@@ -34,7 +34,7 @@ pub use layers::Overrides;
 pub use node_url::NodeUrl;
 pub(crate) use pricing::percentile_numbers;
 pub use rpc_method::RpcMethod;
-pub use secret_url::{UpstreamUrl, WebSocketScheme, WebSocketUrl};
+pub use secret_url::{UpstreamUrl, WebSocketScheme};
 pub use section::SectionKind;
 pub use server::{Cors, Limits, Log, LogFormat, MemoryLimit, Server, Threads};
 pub use tracing::Tracing;

@@ -89,12 +89,16 @@ pub fn price(
     let (strategy, typical_base_fee, priority_fees) = if let Some(fees) = calibrated {
         (Strategy::Calibrated, average_base_fee.max(newest_known_base_fee), fees)
     } else {
-        let columns = match pricing.strategy {
-            Strategy::Network => columns,
+        let (columns, average) = match pricing.strategy {
+            Strategy::Network => (columns, average_reward),
             // Without rewards to calibrate with, the network's rule may still have those of its percentile.
-            Strategy::Calibrated => columns.for_network_rule(),
+            Strategy::Calibrated => {
+                let columns = columns.for_network_rule();
+                (columns, average_rewards(window, columns)?)
+            }
         };
-        (Strategy::Network, average_base_fee, network_priority_fees(window, columns, pricing)?)
+        let fees = network_priority_fees(window, columns, average, pricing)?;
+        (Strategy::Network, average_base_fee, fees)
     };
     let base_fee_per_gas = match pricing_type {
         PricingType::Legacy => 0,
@@ -180,9 +184,9 @@ struct PriorityFees {
 fn network_priority_fees(
     window: &[Block],
     columns: TierColumns,
+    average: Option<AverageReward>,
     pricing: &Pricing,
 ) -> Result<PriorityFees, PricingError> {
-    let average = average_rewards(window, columns)?;
     let (medium, is_floor) = apply_floor(average.map(|reward| reward.medium), pricing)?;
     let high = if columns.high.is_some() {
         // A row whose second percentile is below its first is malformed. It must not push high below medium.

@@ -394,6 +394,9 @@ impl Poller {
     /// Starts to compare the reply that was just published with that of another upstream, if that is due. With
     /// `agreement` each poll compares.
     fn compare_if_due(&mut self, published: &FeeHistory) {
+        if self.chain.agreement.get() > 1 {
+            return;
+        }
         let now = Instant::now();
         let is_due = self.comparisons.record_poll(now);
         let Some(in_use) = self.in_use.filter(|_| is_due && self.comparison.is_empty()) else {
@@ -403,9 +406,6 @@ impl Poller {
             *index != in_use && upstream.availability(now) != Availability::Excluded
         });
         let others: Vec<_> = others.map(|(index, _)| index).collect();
-        if self.chain.agreement.get() > 1 {
-            return;
-        }
         let Some(other) = self.comparisons.begin(&others, now) else { return };
         let (pair, published) = (Pair { in_use, other }, published.clone());
         let (request, pricing) = (self.request.clone(), self.chain.pricing);

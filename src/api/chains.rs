@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use super::freshness::revalidated_json;
 use super::openapi::components::{CommonErrors, IfNoneMatch, PageNotModified};
-use crate::api::extractors::charge_for_chains;
+use crate::api::extractors::charge_for_list;
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::Problem;
 use crate::store::{ChainState, ChainStore, StaleReason, StoredChain};
@@ -84,7 +84,7 @@ pub(crate) async fn list_chains(
     client: ClientHandle,
 ) -> Result<Response, Problem> {
     const CHAINS_PER_REQUEST: usize = 8;
-    charge_for_chains(&client, store.chains().len(), CHAINS_PER_REQUEST)?;
+    charge_for_list(&client, store.chains().len(), CHAINS_PER_REQUEST)?;
     let summaries: Vec<ChainSummary> = store.chains().iter().map(ChainSummary::for_chain).collect();
     Ok(revalidated_json(&summaries))
 }

@@ -54,13 +54,13 @@ impl<S: Send + Sync> FromRequestParts<S> for ClientHandle {
     }
 }
 
-/// Charges `client` for a response about all `chains`: a further request for each `chains_per_request`.
-pub(crate) fn charge_for_chains(
+/// Charges `client` for a list of so many items: a further request for each `items_per_request`.
+pub(crate) fn charge_for_list(
     client: &ClientHandle,
-    chains: usize,
-    chains_per_request: usize,
+    items: usize,
+    items_per_request: usize,
 ) -> Result<(), Problem> {
-    let cost = 1 + chains / chains_per_request;
+    let cost = 1 + items / items_per_request;
     client.charge_request(cost).map_err(Problem::rate_limited)
 }
 
@@ -91,8 +91,7 @@ impl BlocksQuery {
                 )?
             }
         };
-        let cost = 1 + count / BLOCKS_PER_REQUEST;
-        client.charge_request(cost).map_err(Problem::rate_limited)?;
+        charge_for_list(client, count, BLOCKS_PER_REQUEST)?;
         Ok(count)
     }
 }

@@ -15,7 +15,7 @@ use super::wire::{
     ChainParameters, FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios,
     PricingType, Strategy, SuggestionBody, Trend, Wei,
 };
-use crate::api::extractors::{ChainParam, charge_for_chains};
+use crate::api::extractors::{ChainParam, charge_for_list};
 use crate::config::percentile_numbers;
 use crate::fees::{self, AverageReward, RewardPercentiles};
 use crate::http::client_limits::ClientHandle;
@@ -160,7 +160,7 @@ pub(crate) async fn list_fee_markets(
     client: ClientHandle,
 ) -> Result<Response, Problem> {
     const CHAINS_PER_REQUEST: usize = 4;
-    charge_for_chains(&client, store.chains().len(), CHAINS_PER_REQUEST)?;
+    charge_for_list(&client, store.chains().len(), CHAINS_PER_REQUEST)?;
     let with_members = |chain| {
         let (current, others) = snapshot_with_members(chain, &members).ok()?;
         Some((chain, current, others))

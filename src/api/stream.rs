@@ -30,7 +30,7 @@ use utoipa::ToSchema;
 use super::freshness::Freshness;
 use super::openapi::components::{CommonErrors, LastEventId, LastEventIdQuery, UnknownChain};
 use super::openapi::schemas::StreamEvent;
-use crate::api::extractors::{ChainParam, charge_for_chains};
+use crate::api::extractors::{ChainParam, charge_for_list};
 use crate::config::Limits;
 use crate::http::client_limits;
 use crate::http::client_limits::{ClientHandle, LongRequestKind};
@@ -267,7 +267,7 @@ pub(crate) async fn stream_all_suggestions(
     };
     let chains = streams.store.chains();
     let client = ClientHandle::from_request(&request);
-    charge_for_chains(&client, chains.len(), CHAINS_PER_REQUEST)?;
+    charge_for_list(&client, chains.len(), CHAINS_PER_REQUEST)?;
     let events = stream::select_all(chains.iter().map(chain_events));
     streams.stream_response(&client, chains.len(), events)
 }

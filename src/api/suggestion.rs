@@ -12,7 +12,7 @@ use super::openapi::components::{
 };
 use super::problems;
 use super::wire::SuggestionBody;
-use crate::api::extractors::{ChainParam, charge_for_chains};
+use crate::api::extractors::{ChainParam, charge_for_list};
 use crate::http::client_limits::ClientHandle;
 use crate::http::headers::X_NEWEST_BLOCK;
 use crate::http::problem::Problem;
@@ -131,7 +131,7 @@ pub(crate) async fn list_suggestions(
     client: ClientHandle,
 ) -> Result<Response, Problem> {
     const CHAINS_PER_REQUEST: usize = 32;
-    charge_for_chains(&client, store.chains().len(), CHAINS_PER_REQUEST)?;
+    charge_for_list(&client, store.chains().len(), CHAINS_PER_REQUEST)?;
     let available = store.servable_snapshots();
     let mut body = vec![b'['];
     for (position, (_, current)) in available.iter().enumerate() {

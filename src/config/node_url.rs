@@ -10,9 +10,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor, value};
 use serde::ser::{Serialize, SerializeStruct, Serializer};
 
-use super::secret_url::{
-    HttpScheme, MIN_KEY_LENGTH, SecretUrl, UpstreamUrl, UrlScheme, encoded_variants,
-};
+use super::secret_url::{HttpScheme, MIN_KEY_LENGTH, SecretUrl, UrlScheme, encoded_variants};
 
 /// URL of a node, and the headers of each request to it. In the configuration it is a URL, or
 /// `{ url = "…", headers = { Authorization = "Bearer …" } }`. Values of headers are secrets.
@@ -67,12 +65,6 @@ impl NodeUrl {
 impl<S> From<SecretUrl<S>> for NodeUrl<S> {
     fn from(url: SecretUrl<S>) -> Self {
         Self { url, headers: HeaderMap::new() }
-    }
-}
-
-impl From<NodeUrl> for UpstreamUrl {
-    fn from(node: NodeUrl) -> Self {
-        node.url
     }
 }
 

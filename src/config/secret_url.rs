@@ -21,7 +21,7 @@ pub struct SecretUrl<S>(reqwest::Url, PhantomData<S>);
 pub type UpstreamUrl = SecretUrl<HttpScheme>;
 
 /// URL of a node's WebSocket.
-pub type WebSocketUrl = SecretUrl<WebSocketScheme>;
+pub(crate) type WebSocketUrl = SecretUrl<WebSocketScheme>;
 
 /// Kind of [`SecretUrl`].
 pub trait UrlScheme: Sized {

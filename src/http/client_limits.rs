@@ -188,14 +188,14 @@ impl Client {
         }
     }
 
-    fn check_rate(&self, cost: RequestCost) -> Result<(), Duration> {
-        match (&self.rate_limit, cost) {
-            (None, _) => Ok(()),
-            (Some(rate_limit), RequestCost::One) => rate_limit.take_first(Instant::now()),
-            (Some(rate_limit), RequestCost::Varies) => {
-                rate_limit.take_first_of_many(Instant::now())
-            }
-        }
+    /// Takes the unit of a request. Asks for its `cost` only if there is none.
+    fn check_rate(&self, cost: impl FnOnce() -> RequestCost) -> Result<(), Duration> {
+        let Some(rate_limit) = &self.rate_limit else { return Ok(()) };
+        let now = Instant::now();
+        rate_limit.take_first(now).or_else(|wait| match cost() {
+            RequestCost::One => Err(wait),
+            RequestCost::Varies => rate_limit.take_first_of_many(now),
+        })
     }
 }
 
@@ -215,7 +215,7 @@ impl ConnectedPeer {
     pub(crate) fn check_rate(
         &self,
         headers: &HeaderMap,
-        cost: RequestCost,
+        cost: impl FnOnce() -> RequestCost,
     ) -> Result<(), Duration> {
         match &self.client {
             Some(client) => client.check_rate(cost),

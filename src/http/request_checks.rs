@@ -89,9 +89,8 @@ impl RequestChecks {
         if self.is_probe(uri) {
             return Ok(());
         }
-        if let Err(wait) =
-            peer.check_rate(request.headers(), self.costly_routes.cost_of(uri.path()))
-        {
+        let cost = || self.costly_routes.cost_of(uri.path());
+        if let Err(wait) = peer.check_rate(request.headers(), cost) {
             self.rate_limited.increment();
             return Err(Problem::rate_limited(wait));
         }

@@ -2,7 +2,6 @@
 
 mod trusted;
 
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::{CONTENT_ENCODING, HeaderMap, RETRY_AFTER};
@@ -42,7 +41,7 @@ fn with_certificates(
 ) -> reqwest::ClientBuilder {
     let trusted = upstream.ca_file.certificates();
     let provider = CryptoProvider::get_default().filter(|_| !trusted.is_empty());
-    match provider.map(|provider| trusted::tls_config(&Arc::clone(provider), trusted)) {
+    match provider.map(|provider| trusted::tls_config(provider, trusted)) {
         None => builder,
         Some(Ok(tls)) => builder.tls_backend_preconfigured(tls),
         // The configuration checks each certificate. Building the client fails with the same error.

@@ -11,7 +11,7 @@ use super::content::DocumentContent;
 use super::documents::{Document, Documents, json};
 use super::gwei::GweiNumber;
 use super::{Format, TAG, no_root_routes};
-use crate::api::extractors::charge_for_chains;
+use crate::api::extractors::charge_for_list;
 use crate::api::freshness::revalidated_json;
 use crate::api::openapi::components::{
     CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, PageNotModified, UnknownChain,
@@ -203,7 +203,7 @@ async fn blocknative_chains(
     client: ClientHandle,
 ) -> Result<Response, Problem> {
     const CHAINS_PER_REQUEST: usize = 32;
-    charge_for_chains(&client, documents.store().chains().len(), CHAINS_PER_REQUEST)?;
+    charge_for_list(&client, documents.store().chains().len(), CHAINS_PER_REQUEST)?;
     let chains = documents.store().chains().iter().map(|chain| SupportedChain::new(chain.config()));
     Ok(revalidated_json(&chains.collect::<Vec<_>>()))
 }

@@ -49,7 +49,7 @@ fn rate_limit_is_exhausted_and_refills() {
     let none = HeaderMap::new();
     let mut allowed = 0;
     let wait = loop {
-        match one.check_rate(&none, RequestCost::One) {
+        match one.check_rate(&none, || RequestCost::One) {
             Ok(()) => allowed += 1,
             Err(wait) => break wait,
         }
@@ -58,16 +58,16 @@ fn rate_limit_is_exhausted_and_refills() {
     assert!(allowed >= 3, "{allowed}");
     assert!(wait <= Duration::from_millis(50), "{wait:?}");
     // Each client has its own rate limit; connections of one client share it.
-    assert!(other.unwrap().check_rate(&none, RequestCost::One).is_ok());
+    assert!(other.unwrap().check_rate(&none, || RequestCost::One).is_ok());
     assert!(
         clients
             .connect(parse_ip("::ffff:192.0.2.1"))
             .unwrap()
-            .check_rate(&none, RequestCost::One)
+            .check_rate(&none, || RequestCost::One)
             .is_err()
     );
     let deadline = Instant::now() + Duration::from_secs(5);
-    while one.check_rate(&none, RequestCost::One).is_err() {
+    while one.check_rate(&none, || RequestCost::One).is_err() {
         assert!(Instant::now() < deadline, "it never refills");
     }
 }
@@ -85,20 +85,20 @@ fn responses_cost_one_request_per_64_kib_up_to_the_burst() {
     let client = peer.client_for(&none);
     let kib = 1024;
     (0..100).for_each(|_| client.charge_response(64 * kib));
-    assert_eq!(peer.check_rate(&none, RequestCost::One), Ok(()));
+    assert_eq!(peer.check_rate(&none, || RequestCost::One), Ok(()));
     client.charge_response(64 * kib + 1);
     client.charge_response(5 * 64 * kib);
     // Five units are paid by the next request, and four are left.
-    (0..4).for_each(|_| assert_eq!(peer.check_rate(&none, RequestCost::One), Ok(())));
+    (0..4).for_each(|_| assert_eq!(peer.check_rate(&none, || RequestCost::One), Ok(())));
     (0..100).for_each(|_| client.charge_response(usize::MAX));
-    let wait = peer.check_rate(&none, RequestCost::One).unwrap_err();
+    let wait = peer.check_rate(&none, || RequestCost::One).unwrap_err();
     assert!(wait <= Duration::from_secs(10), "{wait:?}");
     // A request that is refused does not lower the debt.
-    let wait = peer.check_rate(&none, RequestCost::One).unwrap_err();
+    let wait = peer.check_rate(&none, || RequestCost::One).unwrap_err();
     assert!(wait > Duration::from_secs(8), "{wait:?}");
     // Other clients have no debt, and a client without a limit has none.
     assert_eq!(
-        clients.connect(parse_ip("192.0.2.2")).unwrap().check_rate(&none, RequestCost::One),
+        clients.connect(parse_ip("192.0.2.2")).unwrap().check_rate(&none, || RequestCost::One),
         Ok(())
     );
     ClientHandle::default().charge_response(usize::MAX);
@@ -126,7 +126,7 @@ fn idle_clients_are_removed_once_their_rate_limit_has_refilled() {
     for count in 0..=255 {
         let mut headers = HeaderMap::new();
         headers.insert(X_FORWARDED_FOR, format!("192.0.2.{count}").parse().unwrap());
-        proxy.check_rate(&headers, RequestCost::One).unwrap();
+        proxy.check_rate(&headers, || RequestCost::One).unwrap();
     }
     // At five hundred requests a second, a thousand refill in two seconds.
     let now = Instant::now();
@@ -152,7 +152,9 @@ fn zero_disables_a_limit() {
         let peers: Vec<_> =
             (0..2000).map(|_| clients.connect(parse_ip("192.0.2.1")).unwrap()).collect();
         assert!(
-            peers.iter().all(|peer| peer.check_rate(&HeaderMap::new(), RequestCost::One).is_ok())
+            peers
+                .iter()
+                .all(|peer| peer.check_rate(&HeaderMap::new(), || RequestCost::One).is_ok())
         );
     }
 }
