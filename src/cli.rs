@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use axum::http::StatusCode;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -21,6 +22,7 @@ use crate::assembly::{
 };
 use crate::config::{Config, FILE_VARIABLE, Overrides};
 use crate::extras::{EXTRAS, sections};
+use crate::fees::Strategy;
 use crate::observe::http_client;
 use crate::observe::{logging, traces};
 use crate::server;
@@ -51,6 +53,9 @@ enum Command {
         /// used in order of preference
         #[arg(long = "rpc-url", value_name = "URL")]
         rpc_urls: Vec<UrlArgument>,
+        /// Rule that computes the tips of all chains; default: `pricing.strategy` of each
+        #[arg(long, value_name = "STRATEGY", value_parser = strategy_parser())]
+        strategy: Option<Strategy>,
         #[command(flatten)]
         listeners: ListenerArgs,
     },
@@ -102,6 +107,15 @@ pub fn run() -> ExitCode {
 /// Exit code of a process that a SIGHUP ends: 128 and the number of the signal.
 const HUNG_UP: u8 = 129;
 
+/// Reads the name of a strategy. Its errors name all.
+fn strategy_parser() -> impl TypedValueParser<Value = Strategy> {
+    let all = Strategy::ALL;
+    PossibleValuesParser::new(all.map(Strategy::name)).map(move |name| {
+        let named = all.into_iter().find(|strategy| strategy.name() == name);
+        named.unwrap_or(Strategy::Network)
+    })
+}
+
 fn extra_commands() -> impl Iterator<Item = (clap::Command, ExtraCommand)> {
     let commands = EXTRAS.iter().filter_map(|extra| extra.command);
     commands.map(|command| ((command.describe)(), command))
@@ -134,8 +148,11 @@ fn run_command(matches: &ArgMatches) -> Result<(), CommandError> {
 
 impl Cli {
     fn run_command(self, context: &CommandContext<'_>) -> Result<(), CommandError> {
-        let serve_default =
-            || Command::Serve { rpc_urls: Vec::new(), listeners: ListenerArgs::default() };
+        let serve_default = || Command::Serve {
+            rpc_urls: Vec::new(),
+            strategy: None,
+            listeners: ListenerArgs::default(),
+        };
         let command = self.command.unwrap_or_else(serve_default);
         let config = load(context, &command)?;
         match command {
@@ -162,16 +179,18 @@ impl Cli {
 fn load(context: &CommandContext<'_>, command: &Command) -> Result<Config, CommandError> {
     let mut notes = Vec::new();
     let overrides = match command {
-        Command::Serve { rpc_urls, listeners } if !rpc_urls.is_empty() => {
+        Command::Serve { rpc_urls, strategy, listeners } if !rpc_urls.is_empty() => {
             let urls =
                 rpc_urls.iter().map(|url| url.get("--rpc-url")).collect::<Result<Vec<_>, _>>()?;
             let upstream = Config::upstream(context.file, &urls, context.sections);
             let upstream = upstream.map_err(CommandError::Configuration)?;
             let found = discovery::find_chains(&urls, &upstream).map_err(CommandError::Runtime)?;
             notes = found.notes;
-            Overrides { chains: found.chains, ..listeners.overrides() }
+            Overrides { chains: found.chains, strategy: *strategy, ..listeners.overrides() }
         }
-        Command::Serve { listeners, .. } => listeners.overrides(),
+        Command::Serve { strategy, listeners, .. } => {
+            Overrides { strategy: *strategy, ..listeners.overrides() }
+        }
         _ => Overrides::default(),
     };
     let mut config = context.load(&overrides)?;

@@ -49,9 +49,9 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::config::layers::Layers;
+    use crate::config::layers::{Layers, Origin};
     use crate::config::{Config, Cors, Log, Overrides, Server};
-    use crate::fees::Pricing;
+    use crate::fees::{Pricing, Strategy};
 
     const DEFAULTS: &str = include_str!("../config/default.toml");
 
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(ronin.pricing, network);
         for chain in [ronin, testnet] {
             let preset = chain_toml(&chain.key, chain.chain_id, "json_rpc = true");
-            let preset = Config::from_toml(&preset, &[]).unwrap().chains.remove(0);
+            let preset = Config::from_toml(&preset, &sections()).unwrap().chains.remove(0);
             let mut expected = preset.with_all_values();
             expected.rpc_urls.clone_from(&chain.rpc_urls);
             assert_eq!(chain.with_all_values(), expected);
@@ -130,6 +130,7 @@ mod tests {
             listen: Some("127.0.0.1:7".parse().unwrap()),
             admin_listen: None,
             chains: vec![(8453, urls.clone()), (4711, urls)],
+            strategy: Some(Strategy::Calibrated),
         };
         let variables = [
             ("GAS_SERVER__LISTEN", "127.0.0.1:8"),
@@ -146,6 +147,10 @@ mod tests {
         assert_eq!((base.key.as_str(), base.name(), base.preset), ("base", "Base", Some("Base")));
         assert_eq!(base.currency.as_deref(), Some("E"));
         assert_eq!(base.flashblock_time, Some(Duration::from_millis(200)));
+        let calibrated = Strategy::Calibrated;
+        assert!(config.chains.iter().all(|chain| chain.pricing.strategy == calibrated));
+        let strategy = ["chains", "base", "pricing", "strategy"].map(str::to_owned);
+        assert_eq!(layers.origin(&strategy), Origin::Argument("--strategy"));
         // The services of the built-in chains' network are off.
         let shown = format!("{config:?}");
         assert!(shown.contains("url: None") && shown.contains("source: Off"), "{shown}");

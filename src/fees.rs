@@ -26,14 +26,14 @@ pub use chain_parameters::{
     HeaderParameters,
 };
 pub use history::{Block, FeeHistory, Rewards};
-pub use inclusion::{Inclusion, accepts, inclusion, observed_rewards};
+pub use inclusion::{EntryBlock, Inclusion, inclusion, observed_rewards};
 pub use market::{
     AverageReward, FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios, Market,
     PricingType, Suggestion, Tier, Trend,
 };
 pub use pricing::{
-    FAIR_PERCENTILE, FurtherPercentiles, InvalidPricing, Multiplier, Pricing, RewardPercentiles,
-    Strategy, TierColumns, ZeroBaseFee,
+    FAIR_PERCENTILE, FurtherPercentiles, GRADED_PERCENTILES, InvalidPricing, Multiplier, Pricing,
+    RewardPercentiles, Strategy, TierColumns, ZeroBaseFee,
 };
 pub use replacement::{gas_price_replacement, replacement};
 pub use single_price::SinglePrices;

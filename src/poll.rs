@@ -11,6 +11,7 @@ mod doubts;
 pub(crate) mod freshness_log;
 pub(crate) mod gauges;
 mod reporter;
+mod reward_readings;
 pub mod schedule;
 mod shared_polls;
 
@@ -27,6 +28,7 @@ use crate::fees::plausibility::{self, Continuity};
 use crate::fees::{self, ChainParameters, FeeHistory, HeadReading, HeaderParameters, Pricing};
 use crate::nodes::circuit_breaker::Availability;
 use crate::nodes::{ChainUpstreams, Error, FeeHistoryRequest, UpstreamNode};
+use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::Metrics;
 use crate::observe::traces::Span;
 use crate::store::{Accepted, Publisher};
@@ -34,6 +36,7 @@ use active_poll::{ActivePoll, Finished, UpstreamCall, is_unsynced_genesis};
 use comparisons::{Comparisons, Pair};
 use doubts::DoubtLog;
 use reporter::PollReporter;
+use reward_readings::{EndedReading, ReadFailure, RewardReadings};
 use schedule::PollSchedule;
 pub use shared_polls::{
     Action, AdoptOutcome, PollGrant, PollOutcome, SharedFeeHistory, SharedPolls,
@@ -57,6 +60,10 @@ pub struct Poller {
     in_use: Option<usize>,
     /// Reads of headers that are due. A poll does not wait for them, and they end with the poller.
     head_reads: JoinSet<()>,
+    /// Readings of rewards that polls do not request; `None`: there are none.
+    readings: Option<RewardReadings>,
+    /// The last of them that was of use.
+    last_reading: Option<FeeHistory>,
     comparisons: Comparisons,
     /// The comparison in progress. A poll does not wait for it. `None`: there was nothing to compare.
     comparison: JoinSet<(Pair, Option<bool>)>,
@@ -79,15 +86,17 @@ pub enum PollTiming {
 
 impl Poller {
     /// Creates the poller of the chain of `publisher`, with that chain's `upstreams`, and with a receiver of the
-    /// parameters in its headers if they are read.
+    /// parameters in its headers if they are read. Replies to reads are charged to `memory`.
     #[must_use]
     pub fn new(
         upstreams: Arc<ChainUpstreams>,
         publisher: Publisher,
         header_parameters: Option<watch::Receiver<Option<HeaderParameters>>>,
+        memory: &MemoryBudget,
         metrics: Metrics,
     ) -> Self {
         let chain = publisher.chain().config().clone();
+        let readings = RewardReadings::new(publisher.chain(), &upstreams, memory);
         Self {
             request: FeeHistoryRequest::new(&chain.pricing),
             full_request: (chain.pricing.history_blocks() > chain.pricing.window_blocks.get())
@@ -100,6 +109,8 @@ impl Poller {
             doubts: DoubtLog::default(),
             in_use: None,
             head_reads: JoinSet::new(),
+            readings,
+            last_reading: None,
             comparisons: Comparisons::new(Instant::now()),
             comparison: JoinSet::new(),
             last_history: None,
@@ -192,6 +203,7 @@ impl Poller {
             timestamps: chain.timestamps()?,
             head: upstream.map(UpstreamNode::head).unwrap_or_default(),
             doubts: chain.newest_snapshot()?.doubts.clone(),
+            reading: self.new_reading(),
         })
     }
 
@@ -235,6 +247,11 @@ impl Poller {
         self.in_use = None;
         self.last_history = Some(history.clone());
         self.reporter.record_merged(last.is_some_and(|last| head < last));
+        if let Some(reading) = &publication.reading {
+            // Readings of its own say more of what is wrong.
+            let _ = self.add_reading(reading);
+        }
+        self.read_if_due(true);
         AdoptOutcome::Adopted
     }
 
@@ -327,6 +344,7 @@ impl Poller {
     ) -> (PollOutcome, Option<FeeHistory>) {
         let now = Instant::now();
         self.finish_comparison();
+        self.finish_reading();
         let chain_parameters = self.chain_parameters();
         let Self {
             chain,
@@ -372,6 +390,7 @@ impl Poller {
             *last_history = Some(published.clone());
             self.in_use = source;
             self.compare_if_due(published);
+            self.read_if_due(false);
         }
         self.start_head_reads();
         (outcome, published)
@@ -387,6 +406,56 @@ impl Poller {
             let deadline = upstreams.attempt_deadline();
             self.head_reads.spawn(async move { upstreams.read_due_heads(in_use, deadline).await });
         }
+    }
+}
+
+impl Poller {
+    /// Starts to read rewards if that is due. With `is_shared` another replica reads those of the newest blocks.
+    fn read_if_due(&mut self, is_shared: bool) {
+        self.finish_reading();
+        if let Some(readings) = &mut self.readings {
+            readings.start_if_due(self.publisher.chain(), is_shared);
+        }
+    }
+
+    /// Adds the reading that has ended, if any.
+    fn finish_reading(&mut self) {
+        let ended = self.readings.as_mut().and_then(RewardReadings::take_ended);
+        let Some(EndedReading { newest, outcome }) = ended else { return };
+        let outcome = outcome.and_then(|reading| self.add_reading(&reading));
+        self.reporter.record_reading(&outcome);
+        if let Some(readings) = &mut self.readings {
+            readings.record(newest, outcome);
+        }
+    }
+
+    /// Adds a reading of rewards to the recent blocks, if it can be right.
+    fn add_reading(&mut self, reading: &FeeHistory) -> Result<(), ReadFailure> {
+        let newest = reading.newest_block();
+        let [_, polled] = fees::GRADED_PERCENTILES;
+        let known = self
+            .publisher
+            .chain()
+            .read_together(|recent| recent.history(newest, reading.blocks().len(), &[polled]));
+        // A block that is not known any more was replaced, and is read again.
+        let Some(known) = known else { return Ok(()) };
+        if !plausibility::is_plausible_reading(reading, &known, &self.chain.pricing)
+            || self.publisher.add_reading(reading) == 0
+        {
+            return Err(ReadFailure::Contradiction);
+        }
+        self.last_reading = Some(reading.clone());
+        Ok(())
+    }
+
+    /// Returns the newest blocks of the last reading, if another replica may not have them yet.
+    fn new_reading(&self) -> Option<FeeHistory> {
+        let interval = self.readings.as_ref()?.interval();
+        let (reading, newest) =
+            (self.last_reading.as_ref()?, self.publisher.chain().newest_block()?);
+        let is_new = newest.saturating_sub(reading.newest_block()) < interval.saturating_mul(2);
+        let count = usize::try_from(interval.saturating_mul(2)).unwrap_or(usize::MAX);
+        is_new.then(|| reading.newest_blocks(count))
     }
 }
 

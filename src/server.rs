@@ -241,7 +241,7 @@ impl Server {
             self.background.spawn(reader.run().map(|never| match never {}));
             parameters
         });
-        let poller = Poller::new(upstreams, publisher, header_parameters, metrics.clone());
+        let poller = Poller::new(upstreams, publisher, header_parameters, memory, metrics.clone());
         self.background.spawn(poller.run(timing).map(|never| match never {}));
     }
 

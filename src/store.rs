@@ -36,7 +36,7 @@ use tokio::sync::watch;
 pub use newest_block::NewestBlock;
 pub use per_chain::PerChain;
 pub use publisher::{Accepted, Publication, PublishObserver, Publisher};
-pub use recent_blocks::{BlockWindow, RecentBlocks};
+pub use recent_blocks::{BlockWindow, EntryWindow, RecentBlocks};
 
 use crate::config;
 use crate::fees::plausibility::Doubt;
@@ -232,7 +232,8 @@ impl StoredChain {
     fn new(config: config::Chain, servable: Cache<u64, Arc<Snapshot>>) -> Self {
         let recent_blocks = RwLock::new(RecentBlocks::new(
             config.history_blocks.get(),
-            config.pricing.polled_percentiles().len(),
+            &config.pricing,
+            config.reading_interval().is_some(),
         ));
         let latest = watch::Sender::new(LatestState::default());
         Self { record: Arc::new(ChainRecord { config, servable, latest, recent_blocks }) }

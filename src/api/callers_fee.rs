@@ -11,10 +11,10 @@ use super::problems;
 use super::wire::{TierBody, Wei};
 use crate::api::extractors::ChainParam;
 use crate::config::percentile_numbers;
-use crate::fees::{self, Block, Market, Tier};
+use crate::fees::{self, Market, Tier};
 use crate::http::problem::{Problem, ProblemCode};
 use crate::http::query::{ValidQuery, invalid_parameter};
-use crate::store::{COMPARED_BLOCKS, StoredChain};
+use crate::store::{COMPARED_BLOCKS, EntryWindow, StoredChain};
 
 /// The fee of a transaction.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -56,14 +56,14 @@ fn offered_fee(Wei(max_fee): Wei, Wei(tip): Wei) -> Result<Tier, Problem> {
 #[derive(Serialize, ToSchema)]
 #[schema(as = Inclusion)]
 pub(crate) struct InclusionBody {
-    /// Percentile of each block's rewards that the tip is compared with: 10, or the first one of the pricing if the service
-    /// does not poll percentile 10.
+    /// Percentile of each block's rewards that the tip is compared with: 10, or the one of the medium tip if the service
+    /// does not know percentile 10.
     #[schema(value_type = f64)]
     percentile: Option<serde_json::Number>,
     /// Blocks that would have included the fee: the max fee covers the block's base fee, and the rest of it, at most the
     /// tip, reaches the reward. A block without transactions has no reward to reach.
     enough_in: usize,
-    /// Blocks that were compared, at most 20.
+    /// Blocks that were compared: the newest ones whose rewards at the percentile are known, at most 20.
     of: usize,
     /// True if the max fee is at least the base fee of the next block.
     covers_next_base_fee: bool,
@@ -97,11 +97,10 @@ pub(crate) async fn get_inclusion(
     ValidQuery(query): ValidQuery<FeeQuery>,
 ) -> Result<Response, Problem> {
     let offered = offered_fee(query.max_fee_per_gas, query.max_priority_fee_per_gas)?;
-    let (current, window) = chain
-        .snapshot_with_blocks(COMPARED_BLOCKS)
+    let (current, entries) = chain
+        .snapshot_with_entries(COMPARED_BLOCKS)
         .map_err(|reason| problems::unavailable(&chain, reason))?;
-    let market = &current.snapshot.market;
-    let body = InclusionBody::new(&chain, market, &window.blocks, offered);
+    let body = InclusionBody::new(&chain, &current.snapshot.market, &entries, offered);
     let mut response = Json(body).into_response();
     write_snapshot_headers(response.headers_mut(), &chain, &current);
     Ok(response)
@@ -111,18 +110,17 @@ impl InclusionBody {
     pub(crate) fn new(
         chain: &StoredChain,
         market: &Market,
-        blocks: &[Block],
+        entries: &EntryWindow,
         offered: Tier,
     ) -> Self {
-        let pricing = &chain.config().pricing;
         let compared = fees::inclusion(
-            blocks,
+            &entries.blocks,
             market.newest_known_base_fee,
             offered,
-            pricing,
+            &chain.config().pricing,
             &market.chain_parameters,
         );
-        let percentiles = percentile_numbers([pricing.inclusion_percentile()]);
+        let percentiles = percentile_numbers([entries.percentile]);
         Self {
             percentile: percentiles.into_iter().next(),
             enough_in: compared.enough_in,

@@ -1,6 +1,6 @@
 //! The `[chains.*]` sections: which chains are polled, at which nodes, how often, and how long data may be served.
 
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -76,6 +76,9 @@ pub struct Chain {
     /// Number of recent blocks that are kept for `/fee-history`.
     #[serde(default = "default_history_blocks")]
     pub history_blocks: NonZeroUsize,
+    /// Number of blocks after which rewards that polls do not request are read; 0: never.
+    #[serde(skip)]
+    pub(crate) blocks_between_readings: u64,
     /// Source of the parameters of the base fee beside the configuration.
     #[serde(default)]
     pub chain_parameters: ChainParameters,
@@ -159,6 +162,20 @@ impl Chain {
             }
         }
         urls
+    }
+
+    /// Number of blocks after which the rewards at the graded percentiles are read; `None`: they are not, or polls request
+    /// them. On a chain that makes more blocks in 5 s, it is the number of those.
+    #[must_use]
+    pub fn reading_interval(&self) -> Option<NonZeroU64> {
+        const LEAST_TIME: Duration = Duration::from_secs(5);
+        if self.pricing.polls_graded_percentiles() {
+            return None;
+        }
+        let configured = NonZeroU64::new(self.blocks_between_readings)?;
+        let in_least_time = LEAST_TIME.as_nanos() / self.block_time.as_nanos().max(1);
+        let in_least_time = u64::try_from(in_least_time).ok().and_then(NonZeroU64::new);
+        Some(in_least_time.map_or(configured, |least| configured.max(least)))
     }
 
     /// Time without a new head after which the data is labelled stale; `None`: never.

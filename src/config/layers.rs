@@ -13,6 +13,7 @@ use super::secret_url::UpstreamUrl;
 use super::toml_text::TomlText;
 use super::variables::{Variables, nest};
 use super::{CHAINS, SectionKind, presets, print};
+use crate::fees::Strategy;
 
 const DEFAULTS: &str = include_str!("../../config/default.toml");
 
@@ -25,6 +26,8 @@ pub struct Overrides {
     pub admin_listen: Option<SocketAddr>,
     /// Chains by chain id, with the URLs of their nodes. If there are any, they replace all other chains.
     pub chains: Vec<(u64, Vec<UpstreamUrl>)>,
+    /// `pricing.strategy` of all chains.
+    pub strategy: Option<Strategy>,
 }
 
 /// All layers, merged.
@@ -77,6 +80,7 @@ const VARIABLE: &str = "variable ";
 const ARGUMENT_LISTEN: &str = "--listen";
 const ARGUMENT_ADMIN_LISTEN: &str = "--admin-listen";
 const ARGUMENT_RPC_URL: &str = "--rpc-url";
+const ARGUMENT_STRATEGY: &str = "--strategy";
 const PRESET: &str = "preset ";
 
 impl Layers {
@@ -119,6 +123,14 @@ impl Layers {
         }
         for argument in arguments {
             layers = layers.merge(argument);
+        }
+        if let Some(strategy) = overrides.strategy {
+            let name = Value::from(strategy.name());
+            for key in chain_tables(&layers).into_keys() {
+                let path = [CHAINS, &key, "pricing", "strategy"].map(str::to_owned);
+                let values = nest(&path, name.clone());
+                layers = layers.merge(Layer { name: ARGUMENT_STRATEGY.into(), values });
+            }
         }
         Ok(Self {
             merged: with_presets(layers),
@@ -177,6 +189,7 @@ impl Layers {
             ARGUMENT_LISTEN => Origin::Argument(ARGUMENT_LISTEN),
             ARGUMENT_ADMIN_LISTEN => Origin::Argument(ARGUMENT_ADMIN_LISTEN),
             ARGUMENT_RPC_URL => Origin::Argument(ARGUMENT_RPC_URL),
+            ARGUMENT_STRATEGY => Origin::Argument(ARGUMENT_STRATEGY),
             name => match (name.strip_prefix(VARIABLE), name.strip_prefix(PRESET)) {
                 (Some(variable), _) => Origin::Variable(variable.to_owned()),
                 (_, Some(id)) => id

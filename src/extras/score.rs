@@ -7,6 +7,7 @@
 //! A score covers the last hour: at least 100 and at most 1,000 quotes. A restart begins anew. With replicas, each
 //! replica grades what it served itself. Until a head is 25 blocks deep, a reorg replaces its blocks by number.
 
+mod alternative;
 mod gauges;
 mod grade;
 mod metrics;
@@ -16,6 +17,7 @@ mod state;
 mod summary;
 
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,11 +26,14 @@ use utoipa_axum::routes;
 
 use crate::assembly::{Assembly, Extra, Join};
 use crate::config::SectionKind;
-use crate::fees::{Block, FeeHistory, Market, Pricing, Rewards};
-use grade::{Grade, ServedQuote, TipOutcome, grade};
+use crate::fees::{FeeHistory, GRADED_PERCENTILES, Market, Pricing, Rewards};
+use grade::{Grade, GradingBlock, ServedQuote, TipOutcome, grade};
 use metrics::ScoreMetrics;
 use state::Scores;
 
+#[cfg(test)]
+use alternative::Comparison;
+pub(crate) use alternative::{ReplayedScores, replay};
 pub(crate) use summary::{Quantiles, Score, TierScore};
 
 pub(crate) const EXTRA: Extra = Extra {
@@ -55,11 +60,14 @@ fn join(assembly: &mut Assembly) {
 /// Distances in blocks at which base fees are compared.
 pub(crate) const DISTANCES: [usize; 3] = [1, 5, 25];
 
-/// Blocks after which a grade is final.
+/// Blocks after which a grade is final; more if the rewards are read later.
 const FINAL_DEPTH: usize = 25;
 
-/// Maximum number of reward percentiles that quotes are graded by: all that polls request.
-const MAX_PERCENTILES: usize = Rewards::MAX_COLUMNS;
+/// Blocks until a further reading has ended.
+const READING_DELAY: usize = 5;
+
+/// Maximum number of reward percentiles that quotes are graded by: all that polls and further readings have.
+const MAX_PERCENTILES: usize = Rewards::MAX_COLUMNS + GRADED_PERCENTILES.len();
 
 /// Age of the oldest quotes of a score.
 pub(crate) const WINDOW: Duration = Duration::from_hours(1);
@@ -74,7 +82,11 @@ const MAX_JUMP: u64 = 1000;
 pub(crate) struct Scorer {
     pricing: Pricing,
     /// Reward percentiles that polls request.
+    polled: Vec<f64>,
+    /// Reward percentiles that quotes are graded by: those of polls, and of further readings if there are any.
     percentiles: Vec<f64>,
+    /// Blocks after which a grade is final.
+    final_depth: usize,
     started: Instant,
     /// Number of the first of `open`.
     oldest_open: u64,
@@ -82,7 +94,7 @@ pub(crate) struct Scorer {
     newest: u64,
     /// Heads whose grades may still change: consecutive block numbers up to the newest.
     open: VecDeque<OpenHead>,
-    /// Heads that are [`FINAL_DEPTH`] blocks deep, oldest first.
+    /// Heads that are deep enough, oldest first.
     graded: VecDeque<GradedHead>,
     /// Numbers without a quote since the last of `graded`.
     skipped: u16,
@@ -93,7 +105,7 @@ pub(crate) struct Scorer {
 #[derive(Debug, Clone, Copy, Default)]
 struct OpenHead {
     /// The block as it was seen last; `None`: never seen, or removed by a reorg.
-    mined: Option<Block>,
+    mined: Option<GradingBlock>,
     /// The quote that was published last while this was the newest block, and seconds since the start.
     quote: Option<(ServedQuote, u32)>,
 }
@@ -113,7 +125,7 @@ struct GradedHead {
 pub(crate) struct Totals {
     /// By tier and distance, in the order of [`DISTANCES`].
     pub covered: [[[u64; 2]; 3]; 2],
-    /// By tier and percentile, in the order of [`Pricing::polled_percentiles`].
+    /// By tier and percentile, in the order of [`graded_percentiles`].
     pub outbid: [[[u64; 2]; MAX_PERCENTILES]; 2],
     /// Heads whose next block had no usable rewards.
     pub no_rewards: u64,
@@ -124,12 +136,20 @@ pub(crate) struct Totals {
 }
 
 impl Scorer {
-    /// Creates a score without quotes.
+    /// Creates a score without quotes of a chain with this `pricing`.
     #[must_use]
-    pub(crate) fn new(pricing: &Pricing, now: Instant) -> Self {
+    pub(crate) fn new(
+        pricing: &Pricing,
+        reading_interval: Option<NonZeroU64>,
+        now: Instant,
+    ) -> Self {
+        let interval = reading_interval.and_then(|interval| usize::try_from(interval.get()).ok());
+        let deepest = interval.map_or(0, |interval| interval.saturating_add(READING_DELAY));
         Self {
             pricing: *pricing,
-            percentiles: pricing.polled_percentiles(),
+            polled: pricing.polled_percentiles(),
+            percentiles: graded_percentiles(pricing, reading_interval.is_some()),
+            final_depth: FINAL_DEPTH.max(deepest),
             started: now,
             oldest_open: 0,
             newest: 0,
@@ -140,6 +160,18 @@ impl Scorer {
         }
     }
 
+    /// Returns the same for quotes of another `pricing`, which the chain does not serve.
+    #[must_use]
+    fn for_quotes_of(self, pricing: &Pricing) -> Self {
+        Self { pricing: *pricing, ..self }
+    }
+
+    /// Reward percentiles that quotes are graded by.
+    #[must_use]
+    pub(crate) fn percentiles(&self) -> &[f64] {
+        &self.percentiles
+    }
+
     /// Counts since the start.
     #[must_use]
     pub(crate) fn totals(&self) -> &Totals {
@@ -148,22 +180,56 @@ impl Scorer {
 
     /// Records the blocks of a published history, and the quote that was made from it.
     pub(crate) fn record(&mut self, history: &FeeHistory, market: &Market, now: Instant) {
-        let published_after = self.seconds_since_start(now);
+        self.add_blocks(history);
+        self.add_quote(history.newest_block(), market, now);
+        self.close_deep(now);
+    }
+
+    /// Records the blocks of a published history.
+    fn add_blocks(&mut self, history: &FeeHistory) {
         self.move_to(history.newest_block());
+        let polled = std::mem::take(&mut self.polled);
+        let graded = std::mem::take(&mut self.percentiles);
         for (number, block) in (history.oldest_block()..).zip(history.blocks()) {
             if let Some(head) = self.open_head_mut(number) {
-                head.mined = Some(*block);
+                let known = head.mined.take().filter(|known| known.is_same(block));
+                let mut mined = known.unwrap_or_else(|| GradingBlock::new(block));
+                mined.add_rewards(block, &polled, &graded);
+                head.mined = Some(mined);
             }
         }
+        (self.polled, self.percentiles) = (polled, graded);
+    }
+
+    /// Records the quote that was made at this block.
+    fn add_quote(&mut self, number: u64, market: &Market, published_at: Instant) {
+        let published_after = self.seconds_since_start(published_at);
         let quote = ServedQuote::new(market, &self.pricing);
-        if let Some(head) = self.open_head_mut(history.newest_block()) {
+        if let Some(head) = self.open_head_mut(number) {
             head.quote = Some((quote, published_after));
         }
-        while self.open.len() > FINAL_DEPTH {
+    }
+
+    /// Records a further reading of rewards at [`GRADED_PERCENTILES`].
+    pub(crate) fn add_reading(&mut self, reading: &FeeHistory) {
+        let graded = std::mem::take(&mut self.percentiles);
+        for (number, block) in (reading.oldest_block()..).zip(reading.blocks()) {
+            let mined = self.open_head_mut(number).and_then(|head| head.mined.as_mut());
+            if let Some(mined) = mined.filter(|mined| mined.is_same(block)) {
+                mined.add_rewards(block, &GRADED_PERCENTILES, &graded);
+            }
+        }
+        self.percentiles = graded;
+    }
+
+    /// Grades what is deep enough for good, and forgets what is old.
+    fn close_deep(&mut self, now: Instant) {
+        while self.open.len() > self.final_depth {
             self.close_oldest();
         }
-        self.open.shrink_to(2 * FINAL_DEPTH);
-        self.forget_old(published_after);
+        self.open.shrink_to(self.final_depth.saturating_mul(2));
+        let now = self.seconds_since_start(now);
+        self.forget_old(now);
     }
 
     /// Opens all numbers up to the new head. Removes the blocks above it.
@@ -217,7 +283,7 @@ impl Scorer {
         let (quote, _) = self.open.get(index)?.quote?;
         let is_newest = self.oldest_open.checked_add(u64::try_from(index).ok()?)? >= self.newest;
         let after = |distance: usize| self.open.get(index.checked_add(distance)?)?.mined.as_ref();
-        Some(grade(&quote, after, is_newest, &self.pricing, &self.percentiles))
+        Some(grade(&quote, after, is_newest, &self.percentiles))
     }
 
     fn forget_old(&mut self, now: u32) {
@@ -269,6 +335,16 @@ impl Scorer {
         let seconds = now.saturating_duration_since(self.started).as_secs();
         u32::try_from(seconds).unwrap_or(u32::MAX)
     }
+}
+
+/// Returns the reward percentiles that quotes are graded by, in ascending order.
+fn graded_percentiles(served: &Pricing, has_readings: bool) -> Vec<f64> {
+    let read = if has_readings { &GRADED_PERCENTILES[..] } else { &[] };
+    let mut all = served.polled_percentiles();
+    all.extend_from_slice(read);
+    all.sort_unstable_by(f64::total_cmp);
+    all.dedup();
+    all
 }
 
 /// Returns true if a quote that was published at that second belongs to a score at second `now`.

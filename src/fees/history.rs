@@ -97,6 +97,15 @@ impl FeeHistory {
         self.blocks.get(skipped..).unwrap_or_default()
     }
 
+    /// Returns a history of the newest `count` blocks, at least one, or of all if there are fewer.
+    #[must_use]
+    pub fn newest_blocks(&self, count: usize) -> Self {
+        let blocks = self.newest(count.max(1)).to_vec();
+        let before = u64::try_from(blocks.len().saturating_sub(1)).unwrap_or_default();
+        let oldest_block = self.newest_block.saturating_sub(before);
+        Self { oldest_block, blocks, ..self.clone() }
+    }
+
     /// Returns the base fee of a block in wei; `None`: the history does not have it.
     pub(crate) fn base_fee(&self, number: u64) -> Option<u128> {
         let index = usize::try_from(number.checked_sub(self.oldest_block)?).ok()?;

@@ -8,9 +8,9 @@ const MAX_EMPTY_BLOCKS: u32 = 10_000;
 /// How one fee compares with the newest blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Inclusion {
-    /// Blocks that [`accepts`] says would have included the fee.
+    /// Blocks that would have included the fee.
     pub enough_in: usize,
-    /// Blocks that were compared: those without transactions, and those with usable rewards.
+    /// Blocks that were compared: those without transactions, and those whose tip is known.
     pub of: usize,
     /// True if the max fee is at least the base fee of the next block.
     pub covers_next_base_fee: bool,
@@ -22,18 +22,48 @@ pub struct Inclusion {
     pub not_before_blocks: Option<u32>,
 }
 
+/// A block, and the tip that a transaction needed to get into it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EntryBlock {
+    /// Base fee in wei per gas.
+    pub base_fee: u128,
+    /// True if the block had no transactions. Nodes report a reward of 0 for it.
+    pub is_empty: bool,
+    /// Least sufficient tip in wei per gas: the block's reward at a low percentile. `None`: unknown.
+    pub tip: Option<u128>,
+}
+
+impl EntryBlock {
+    /// Creates the entry of a block whose reward at the chosen percentile is `tip`.
+    #[must_use]
+    pub fn new(block: &Block, tip: Option<u128>) -> Self {
+        Self { base_fee: block.base_fee, is_empty: is_empty(block), tip }
+    }
+
+    /// Returns true if the block would have included the fee: the max fee covers its base fee, and what the max fee
+    /// leaves for the tip is enough. A block without transactions asks for no tip. `None`: unknown.
+    #[must_use]
+    pub fn accepts(&self, offered: Tier) -> Option<bool> {
+        let paid = offered.tip_paid(self.base_fee);
+        if self.is_empty {
+            return Some(paid.is_some());
+        }
+        let tip = self.tip?;
+        Some(paid.is_some_and(|paid| paid >= tip))
+    }
+}
+
 /// Compares the fee `offered` with `blocks`, and with the base fee of the next block in wei. Full blocks are covered if
 /// the fee also pays the priority fee floor of `pricing`.
 #[must_use]
 pub fn inclusion(
-    blocks: &[Block],
+    blocks: &[EntryBlock],
     next_base_fee: u128,
     offered: Tier,
     pricing: &Pricing,
     parameters: &ChainParameters,
 ) -> Inclusion {
-    let outcomes: Vec<bool> =
-        blocks.iter().filter_map(|block| accepts(block, offered, pricing)).collect();
+    let outcomes: Vec<bool> = blocks.iter().filter_map(|block| block.accepts(offered)).collect();
     let minimum_tip = pricing.priority_fee_floor;
     Inclusion {
         enough_in: outcomes.iter().filter(|is_enough| **is_enough).count(),
@@ -44,19 +74,6 @@ pub fn inclusion(
             .map(|denominators| covered_blocks(offered, next_base_fee, minimum_tip, denominators)),
         not_before_blocks: empty_blocks_until(next_base_fee, offered.max_fee_per_gas, parameters),
     }
-}
-
-/// Returns true if the block would have included the fee: the max fee covers its base fee, and what the max fee leaves
-/// for the tip reaches its reward at [`Pricing::inclusion_percentile`]. A block without transactions has no reward to
-/// reach. `None`: it had transactions, but no usable rewards.
-#[must_use]
-pub fn accepts(block: &Block, offered: Tier, pricing: &Pricing) -> Option<bool> {
-    let tip = offered.tip_paid(block.base_fee);
-    if is_empty(block) {
-        return Some(tip.is_some());
-    }
-    let reward = pricing.reward_at(pricing.inclusion_percentile(), &block.rewards?)?;
-    Some(tip.is_some_and(|tip| tip >= reward))
 }
 
 /// Returns the rewards of the blocks with transactions, at the percentile of the medium tip, in wei per gas. Blocks
@@ -107,7 +124,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::fees::{HeaderParameters, Pricing, RewardPercentiles, Rewards};
+    use crate::fees::{HeaderParameters, Pricing};
 
     const GWEI: u128 = 1_000_000_000;
 
@@ -124,9 +141,8 @@ mod tests {
         ChainParameters::without_header(pricing)
     }
 
-    fn block(gas_used_ratio: Option<f64>, reward: Option<u128>) -> Block {
-        let rewards = reward.map(|medium| Rewards::new(&[medium]));
-        Block { base_fee: GWEI, gas_used_ratio, rewards }
+    fn block(gas_used_ratio: Option<f64>, tip: Option<u128>) -> EntryBlock {
+        EntryBlock::new(&Block { base_fee: GWEI, gas_used_ratio, rewards: None }, tip)
     }
 
     #[test]
@@ -154,10 +170,9 @@ mod tests {
 
     #[test]
     fn a_block_accepts_a_fee_whose_max_fee_covers_its_base_fee_and_its_reward() {
-        let pricing = Pricing::default();
-        // A base fee of 1 gwei, and a reward of 2.
-        let accepts = |block: &Block, tip, max_fee| accepts(block, offer(tip, max_fee), &pricing);
+        // A base fee of 1 gwei, and a tip of 2.
         let busy = block(Some(0.5), Some(2 * GWEI));
+        let accepts = |block: &EntryBlock, tip, max_fee| block.accepts(offer(tip, max_fee));
         assert_eq!(accepts(&busy, 2 * GWEI, 3 * GWEI), Some(true));
         assert_eq!(accepts(&busy, 3 * GWEI, 3 * GWEI), Some(true));
         assert_eq!(accepts(&busy, 2 * GWEI - 1, 30 * GWEI), Some(false));
@@ -168,13 +183,6 @@ mod tests {
         assert_eq!(accepts(&empty, 0, GWEI), Some(true));
         assert_eq!(accepts(&empty, 0, GWEI - 1), Some(false));
         assert_eq!(accepts(&block(Some(0.5), None), 0, 0), None);
-        // The reward at percentile 10 counts, wherever it is.
-        let percentiles = RewardPercentiles::new(5.0, Some(10.0)).unwrap();
-        let pricing = Pricing { reward_percentiles: Some(percentiles), ..pricing };
-        let rewards = Some(Rewards::new(&[2 * GWEI, 3 * GWEI]));
-        let busy = Block { rewards, ..busy };
-        let accepts = |tip| super::accepts(&busy, offer(tip, 30 * GWEI), &pricing);
-        assert_eq!([accepts(3 * GWEI - 1), accepts(3 * GWEI)], [Some(false), Some(true)]);
     }
 
     #[test]

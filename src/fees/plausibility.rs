@@ -1,7 +1,9 @@
 //! Checks of a fee history against the rules of the base fee and against the blocks that were known before.
 
 use super::head_tracker::SuspiciousReply;
-use super::{Block, FeeHistory, Pricing};
+use super::{
+    Block, FeeHistory, FurtherPercentiles, GRADED_PERCENTILES, Pricing, RewardPercentiles, Rewards,
+};
 
 /// Comparison of a fee history with an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -162,6 +164,31 @@ pub fn is_plausible_past(history: &FeeHistory, known: &[KnownBlock], pricing: &P
     };
     !pricing.check_base_fees
         || (rule.leaps(blocks, next).next().is_none() && !known.iter().any(contradicts))
+}
+
+/// Returns true if a further `reading` of rewards at [`GRADED_PERCENTILES`] can be right: its base fees can follow each
+/// other, its rewards rise with the percentile and are allowed, and those that `polled` has too are nearly the same.
+#[must_use]
+pub fn is_plausible_reading(reading: &FeeHistory, polled: &FeeHistory, pricing: &Pricing) -> bool {
+    let ([low, high], [_, polled_percentile]) = ([0, 1], GRADED_PERCENTILES);
+    let is_allowed = |block: &Block| {
+        let rewards = block.reward(low).zip(block.reward(high));
+        rewards.is_none_or(|(low, high)| low <= high && high <= pricing.max_priority_fee)
+    };
+    let of_graded = Pricing {
+        reward_percentiles: RewardPercentiles::new(polled_percentile, None).ok(),
+        further_percentiles: FurtherPercentiles::default(),
+        ..*pricing
+    };
+    let higher = |block: &Block| {
+        let rewards = block.reward(high).map(|reward| Rewards::new(&[reward]));
+        Block { rewards, ..*block }
+    };
+    let higher: Vec<Block> = reading.blocks().iter().map(higher).collect();
+    let higher = FeeHistory::new(reading.oldest_block(), higher, reading.next_base_fee());
+    reading.blocks().iter().all(is_allowed)
+        && is_plausible_past(reading, &[], pricing)
+        && higher.is_none_or(|higher| agree(polled, &higher, &of_graded) != Some(false))
 }
 
 /// How far a base fee may be from that of the block before.

@@ -10,6 +10,10 @@ use super::history::Rewards;
 /// Percentile of a block's rewards that counts as its fair tip: docs/pricing.md says why.
 pub const FAIR_PERCENTILE: f64 = 10.0;
 
+/// Percentiles that quotes are graded by, and that the calibrated strategy computes with. Where polls do not request them, a
+/// second reading does.
+pub const GRADED_PERCENTILES: [f64; 2] = [FAIR_PERCENTILE, 60.0];
+
 /// One gwei in wei.
 const GWEI: u128 = 1_000_000_000;
 
@@ -63,6 +67,20 @@ pub enum Strategy {
     /// Tips that reach the 10th percentile of the next block in a chosen share of blocks, and a base fee that follows a
     /// rise at once.
     Calibrated,
+}
+
+impl Strategy {
+    /// All strategies.
+    pub(crate) const ALL: [Self; 2] = [Self::Network, Self::Calibrated];
+
+    /// Name of the strategy in the configuration and in responses.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Network => "network",
+            Self::Calibrated => "calibrated",
+        }
+    }
 }
 
 /// Meaning of a base fee of 0.
@@ -185,11 +203,21 @@ impl Pricing {
         rewards.get(self.column(percentile)?)
     }
 
-    /// Returns the percentile that a caller's tip is compared with: 10 if polls request it, else that of the medium tip.
+    /// Returns true if polls request all [`GRADED_PERCENTILES`].
     #[must_use]
-    pub fn inclusion_percentile(&self) -> f64 {
-        let is_polled = self.column(FAIR_PERCENTILE).is_some();
-        if is_polled { FAIR_PERCENTILE } else { self.percentiles().medium }
+    pub fn polls_graded_percentiles(&self) -> bool {
+        GRADED_PERCENTILES.iter().all(|percentile| self.column(*percentile).is_some())
+    }
+
+    /// Returns the constants of the other strategy, with the percentiles that it has by default.
+    #[must_use]
+    pub fn alternative(&self) -> Self {
+        let strategy = match self.strategy {
+            Strategy::Network => Strategy::Calibrated,
+            Strategy::Calibrated => Strategy::Network,
+        };
+        let further_percentiles = FurtherPercentiles::default();
+        Self { strategy, reward_percentiles: None, further_percentiles, ..*self }
     }
 
     /// Returns true if the percentiles are those that the strategy needs.
@@ -217,7 +245,8 @@ impl TierColumns {
 
 impl RewardPercentiles {
     /// Those of the calibrated strategy.
-    const CALIBRATED: Self = Self { medium: FAIR_PERCENTILE, high: Some(60.0) };
+    const CALIBRATED: Self =
+        Self { medium: GRADED_PERCENTILES[0], high: Some(GRADED_PERCENTILES[1]) };
 
     /// Creates the percentiles of the medium tip and, with two, of the high tip.
     ///

@@ -28,7 +28,7 @@ use serde_json::value::RawValue;
 
 use super::quantity::{self, QuantityError};
 use crate::config::percentile_numbers;
-use crate::fees::{Block, FeeHistory, Pricing, Rewards};
+use crate::fees::{Block, FeeHistory, GRADED_PERCENTILES, Pricing, Rewards};
 
 /// Request for blocks up to `latest`, or up to a block number, with the configured percentiles.
 #[derive(Debug, Clone)]
@@ -72,6 +72,12 @@ impl FeeHistoryRequest {
     #[must_use]
     pub fn for_all_blocks(pricing: &Pricing) -> Self {
         Self { block_count: pricing.history_blocks(), ..Self::new(pricing) }
+    }
+
+    /// Creates the request for `block_count` blocks up to this one, with the rewards that quotes are graded by.
+    pub(crate) fn for_grades(newest_block: u64, block_count: usize) -> Self {
+        let percentiles = percentile_numbers(GRADED_PERCENTILES);
+        Self { block_count, newest_block: Some(newest_block), percentiles }
     }
 
     /// Returns the request for `block_count` blocks up to this one.

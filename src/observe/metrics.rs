@@ -119,6 +119,8 @@ metrics! {
     upstream_disagreements_total: Family<ChainLabels, Counter> = Family::default(),
     /// Blocks of the fee history whose reward is more than a thousand times the median
     outlying_reward_blocks: Family<ChainLabels, Gauge> = Family::default(),
+    /// Readings of rewards that polls do not request by outcome: ok, or failed
+    reward_readings_total: Family<ChainOutcomeLabels, Counter> = Family::default(),
     /// Polls of a chain by outcome: ok, or failed if no upstream returned a usable reply
     polls_total: Family<ChainOutcomeLabels, Counter> = Family::default(),
     /// Duration of a poll of a chain, over all upstreams tried

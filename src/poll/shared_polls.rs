@@ -40,6 +40,8 @@ pub struct SharedFeeHistory {
     pub head: HeadReading,
     /// Reasons to doubt a value in the window.
     pub doubts: Vec<Doubt>,
+    /// The last reading of rewards at [`GRADED_PERCENTILES`](crate::fees::GRADED_PERCENTILES), if it is new.
+    pub reading: Option<FeeHistory>,
 }
 
 /// Outcome of merging a record.
@@ -68,7 +70,7 @@ pub enum Action {
     /// Poll, then call [`SharedPolls::finish_poll`].
     Poll(PollGrant),
     /// Adopt the result of another replica, then call [`SharedPolls::record_merge`].
-    Adopt(SharedFeeHistory),
+    Adopt(Box<SharedFeeHistory>),
     /// Other replicas polled without a result; nothing to do.
     Skip,
 }

@@ -31,7 +31,8 @@ impl Harness {
         let upstreams = ChainUpstreams::for_chains(&client, &config.chains, &metrics).remove(0);
         let publisher = ChainStore::new(&config.chains).1.remove(0);
         let (header_parameters, newest) = watch::channel(None);
-        let poller = Poller::new(upstreams, publisher, Some(newest), metrics.clone());
+        let memory = MemoryBudget::new(1 << 20);
+        let poller = Poller::new(upstreams, publisher, Some(newest), &memory, metrics.clone());
         let now = Instant::now();
         Self { poller, metrics, header_parameters, now, head: HeadReading::Unknown }
     }
@@ -58,6 +59,7 @@ impl Harness {
             timestamps,
             head: self.head,
             doubts: Vec::new(),
+            reading: None,
         })
     }
 

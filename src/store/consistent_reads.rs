@@ -1,6 +1,8 @@
 //! Reads of the servable snapshot together with what belongs to the same blocks.
 
-use super::{BlockWindow, ChainStore, RecentBlocks, ServableSnapshot, StoredChain, Unavailable};
+use super::{
+    BlockWindow, ChainStore, EntryWindow, RecentBlocks, ServableSnapshot, StoredChain, Unavailable,
+};
 
 impl ChainStore {
     /// Returns the chains that have a servable snapshot, with it, in ascending order of chain id.
@@ -36,5 +38,17 @@ impl StoredChain {
         count: usize,
     ) -> Result<(ServableSnapshot, BlockWindow), Unavailable> {
         self.read_together(|recent| Ok((self.servable_snapshot()?, recent.newest(count))))
+    }
+
+    /// Returns the servable snapshot and the newest `count` blocks whose tips are known, or fewer if fewer are known.
+    ///
+    /// # Errors
+    ///
+    /// Like [`servable_snapshot`](Self::servable_snapshot).
+    pub fn snapshot_with_entries(
+        &self,
+        count: usize,
+    ) -> Result<(ServableSnapshot, EntryWindow), Unavailable> {
+        self.read_together(|recent| Ok((self.servable_snapshot()?, recent.newest_entries(count))))
     }
 }

@@ -26,6 +26,10 @@ pub struct Publisher {
 pub trait PublishObserver: Debug + Send + Sync {
     /// Takes a publication before readers see it. Readers wait meanwhile.
     fn published(&mut self, publication: &Publication<'_>);
+
+    /// Takes a further reading, whose rewards are those at [`GRADED_PERCENTILES`](crate::fees::GRADED_PERCENTILES), with
+    /// the recent blocks after it. Readers wait meanwhile.
+    fn rewards_read(&mut self, _reading: &FeeHistory, _blocks: &RecentBlocks) {}
 }
 
 /// A snapshot that is published, and what it was made of.
@@ -113,6 +117,18 @@ impl Publisher {
             is_announced
         });
         self.chain.announce_state();
+    }
+
+    /// Adds a further reading of rewards to the recent blocks. Returns the number of blocks whose rewards were learnt.
+    pub fn add_reading(&mut self, reading: &FeeHistory) -> usize {
+        let mut blocks = self.chain.record.recent_blocks.write();
+        let learnt = blocks.add_reading(reading);
+        if learnt > 0 {
+            for observer in &mut self.observers {
+                observer.rewards_read(reading, &blocks);
+            }
+        }
+        learnt
     }
 
     /// Records that a poll has ended, whether it published anything or not.

@@ -2,17 +2,25 @@
 
 use std::collections::VecDeque;
 
-use crate::fees::{Block, FeeHistory, Rewards};
+use crate::fees::{
+    Block, EntryBlock, FAIR_PERCENTILE, FeeHistory, GRADED_PERCENTILES, Pricing, Rewards,
+};
 
 /// Consecutive blocks up to the newest known one, limited in number.
 #[derive(Debug)]
 pub struct RecentBlocks {
     capacity: usize,
-    /// Rewards of each block that are requested.
-    columns: usize,
+    /// Percentiles of the rewards that polls request.
+    polled: Vec<f64>,
+    /// Column of `polled` for the medium tip.
+    medium_column: usize,
+    /// True if the rewards at [`GRADED_PERCENTILES`] come from further readings.
+    has_readings: bool,
     blocks: VecDeque<StoredBlock>,
-    /// As many as columns for each block; 0 where the block has none.
+    /// As many as polled percentiles for each block; 0 where the block has none.
     rewards: VecDeque<u128>,
+    /// As many as [`GRADED_PERCENTILES`] for each block, if there are further readings; 0 where the block has none.
+    readings: VecDeque<u128>,
     newest_block: u64,
     next_base_fee: Option<u128>,
     /// Number of changes so far.
@@ -26,6 +34,7 @@ struct StoredBlock {
     /// NaN: unknown.
     gas_used_ratio: f64,
     has_rewards: bool,
+    has_reading: bool,
 }
 
 /// The last blocks of a chain, oldest first.
@@ -39,14 +48,40 @@ pub struct BlockWindow {
     pub next_base_fee: Option<u128>,
 }
 
+/// The newest blocks whose tips are known, oldest first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EntryWindow {
+    /// Percentile of the rewards that count as the tips.
+    pub percentile: f64,
+    /// The requested number of blocks, or fewer if fewer are known.
+    pub blocks: Vec<EntryBlock>,
+}
+
+impl StoredBlock {
+    fn block(self, columns: &[u128]) -> Block {
+        Block {
+            base_fee: self.base_fee,
+            gas_used_ratio: Some(self.gas_used_ratio).filter(|ratio| !ratio.is_nan()),
+            rewards: self.has_rewards.then(|| Rewards::new(columns)),
+        }
+    }
+}
+
 impl RecentBlocks {
-    pub(super) fn new(capacity: usize, columns: usize) -> Self {
-        let columns = columns.min(Rewards::MAX_COLUMNS);
+    /// Number of rewards of a further reading.
+    const READ: usize = GRADED_PERCENTILES.len();
+
+    pub(super) fn new(capacity: usize, pricing: &Pricing, has_readings: bool) -> Self {
+        let polled = pricing.polled_percentiles();
+        let read = if has_readings { Self::READ } else { 0 };
         Self {
             capacity,
-            columns,
+            medium_column: pricing.tier_columns().medium,
+            has_readings,
             blocks: VecDeque::with_capacity(capacity),
-            rewards: VecDeque::with_capacity(capacity.saturating_mul(columns)),
+            rewards: VecDeque::with_capacity(capacity.saturating_mul(polled.len())),
+            readings: VecDeque::with_capacity(capacity.saturating_mul(read)),
+            polled,
             newest_block: 0,
             next_base_fee: None,
             revision: 0,
@@ -54,7 +89,7 @@ impl RecentBlocks {
     }
 
     /// Merges `history`: blocks with the same number are replaced, because a reorg changes them; blocks above its
-    /// newest one and below a gap are removed.
+    /// newest one and below a gap are removed. What further readings said of a block stays while the block does.
     pub(super) fn extend(&mut self, history: &FeeHistory) {
         let before = self.newest(history.blocks().len());
         let above = self.newest_block.checked_add(1);
@@ -62,31 +97,157 @@ impl RecentBlocks {
             .and_then(|above| above.checked_sub(history.oldest_block()))
             .and_then(|count| usize::try_from(count).ok())
             .filter(|count| *count <= self.blocks.len());
-        if let Some(count) = overlap {
-            self.blocks.truncate(self.blocks.len().saturating_sub(count));
-        } else {
-            self.blocks.clear();
-        }
-        self.rewards.truncate(self.blocks.len().saturating_mul(self.columns));
+        let kept = overlap.map_or(0, |count| self.blocks.len().saturating_sub(count));
+        let known = if self.has_readings && overlap.is_some() { kept } else { self.blocks.len() };
+        let replaced: Vec<_> = (known..self.blocks.len())
+            .map(|index| (self.block(index), self.reading(index)))
+            .collect();
+        self.blocks.truncate(kept);
+        self.rewards.truncate(kept.saturating_mul(self.polled.len()));
+        self.readings.truncate(kept.saturating_mul(self.read()));
         let newest = history.newest(self.capacity);
-        // Room is made first, so that the buffer does not grow.
-        let surplus = self.blocks.len().saturating_add(newest.len()).saturating_sub(self.capacity);
-        let surplus = surplus.min(self.blocks.len());
-        self.blocks.drain(..surplus);
-        self.rewards.drain(..surplus.saturating_mul(self.columns));
-        for block in newest {
-            self.blocks.push_back(StoredBlock {
-                base_fee: block.base_fee,
-                gas_used_ratio: block.gas_used_ratio.unwrap_or(f64::NAN),
-                has_rewards: block.rewards.is_some(),
-            });
-            let rewards = block.rewards.map(|rewards| rewards.columns()).unwrap_or_default();
-            self.rewards.extend(rewards.iter().take(self.columns));
+        // The blocks of the history before these have no room.
+        let skipped = history.blocks().len().saturating_sub(newest.len());
+        self.make_room(newest.len());
+        for (index, block) in newest.iter().enumerate() {
+            let known = replaced.get(skipped.saturating_add(index));
+            let known = known.filter(|(known, _)| is_same_block(known, block));
+            let reading = known.and_then(|(_, reading)| *reading);
+            self.push(block, reading);
         }
         self.newest_block = history.newest_block();
         self.next_base_fee = history.next_base_fee();
         if self.newest(history.blocks().len()) != before {
             self.revision = self.revision.wrapping_add(1);
+        }
+    }
+
+    /// Merges a further reading, whose rewards are those at [`GRADED_PERCENTILES`]. Blocks that are known with other
+    /// amounts belong to another branch, and stay as they are. Older blocks are added before the known ones, if the
+    /// oldest known one is the same in both. Returns the number of blocks whose rewards were learnt.
+    pub(super) fn add_reading(&mut self, reading: &FeeHistory) -> usize {
+        if !self.has_readings {
+            return 0;
+        }
+        let oldest = self.oldest_block();
+        let mut learnt = 0_usize;
+        for (number, block) in (reading.oldest_block()..).zip(reading.blocks()) {
+            let Some(read) = graded(block) else { continue };
+            let Some(index) = self.index(number) else { continue };
+            if !is_same_block(&self.block(index), block) {
+                continue;
+            }
+            if self.reading(index).is_none() {
+                learnt = learnt.saturating_add(1);
+            }
+            self.set_reading(index, read);
+        }
+        let adjoins = oldest.is_some_and(|oldest| {
+            let position = oldest.checked_sub(reading.oldest_block());
+            let position = position.and_then(|position| usize::try_from(position).ok());
+            let known = position.and_then(|position| reading.blocks().get(position));
+            known.is_some_and(|block| is_same_block(&self.block(0), block))
+        });
+        if let Some(oldest) = oldest.filter(|_| adjoins) {
+            let older = (reading.oldest_block()..oldest).zip(reading.blocks());
+            let older: Vec<Block> = older.map(|(_, block)| *block).collect();
+            learnt = learnt.saturating_add(self.push_front(&older));
+        }
+        if learnt > 0 {
+            self.revision = self.revision.wrapping_add(1);
+        }
+        learnt
+    }
+
+    /// Adds blocks of a reading before the oldest known one, the newest first, while there is room.
+    fn push_front(&mut self, older: &[Block]) -> usize {
+        let room = self.capacity.saturating_sub(self.blocks.len());
+        let mut learnt = 0_usize;
+        for block in older.iter().rev().take(room) {
+            let read = graded(block);
+            let columns: Option<Vec<u128>> = read.and_then(|read| {
+                let column = |percentile: &f64| read.get(graded_column(*percentile)?).copied();
+                self.polled.iter().map(column).collect()
+            });
+            self.blocks.push_front(StoredBlock {
+                base_fee: block.base_fee,
+                gas_used_ratio: block.gas_used_ratio.unwrap_or(f64::NAN),
+                has_rewards: columns.is_some(),
+                has_reading: read.is_some(),
+            });
+            let columns = columns.unwrap_or_else(|| vec![0; self.polled.len()]);
+            for amount in columns.iter().rev() {
+                self.rewards.push_front(*amount);
+            }
+            for amount in read.unwrap_or_default().iter().rev() {
+                self.readings.push_front(*amount);
+            }
+            learnt = learnt.saturating_add(usize::from(read.is_some()));
+        }
+        learnt
+    }
+
+    /// Removes the oldest blocks, so that the buffers do not grow with `added` blocks.
+    fn make_room(&mut self, added: usize) {
+        let surplus = self.blocks.len().saturating_add(added).saturating_sub(self.capacity);
+        let surplus = surplus.min(self.blocks.len());
+        self.blocks.drain(..surplus);
+        self.rewards.drain(..surplus.saturating_mul(self.polled.len()));
+        self.readings.drain(..surplus.saturating_mul(self.read()));
+    }
+
+    fn push(&mut self, block: &Block, reading: Option<[u128; Self::READ]>) {
+        self.blocks.push_back(StoredBlock {
+            base_fee: block.base_fee,
+            gas_used_ratio: block.gas_used_ratio.unwrap_or(f64::NAN),
+            has_rewards: block.rewards.is_some(),
+            has_reading: reading.is_some(),
+        });
+        let rewards = block.rewards.map(|rewards| rewards.columns()).unwrap_or_default();
+        self.rewards.extend(rewards.iter().take(self.polled.len()));
+        if self.has_readings {
+            self.readings.extend(reading.unwrap_or_default());
+        }
+    }
+
+    /// Number of rewards of further readings that are kept for each block.
+    fn read(&self) -> usize {
+        if self.has_readings { Self::READ } else { 0 }
+    }
+
+    fn oldest_block(&self) -> Option<u64> {
+        let later = u64::try_from(self.blocks.len().checked_sub(1)?).ok()?;
+        self.newest_block.checked_sub(later)
+    }
+
+    fn index(&self, number: u64) -> Option<usize> {
+        let index = usize::try_from(number.checked_sub(self.oldest_block()?)?).ok()?;
+        (index < self.blocks.len()).then_some(index)
+    }
+
+    fn block(&self, index: usize) -> Block {
+        let range = range_of(index, self.polled.len(), self.rewards.len());
+        let mut amounts = [0; Rewards::MAX_COLUMNS];
+        for (amount, reward) in amounts.iter_mut().zip(self.rewards.range(range)) {
+            *amount = *reward;
+        }
+        let unknown = Block { base_fee: 0, gas_used_ratio: None, rewards: None };
+        self.blocks.get(index).map_or(unknown, |stored| stored.block(&amounts))
+    }
+
+    fn reading(&self, index: usize) -> Option<[u128; Self::READ]> {
+        self.blocks.get(index).filter(|stored| stored.has_reading)?;
+        let first = index.checked_mul(Self::READ)?;
+        Some([*self.readings.get(first)?, *self.readings.get(first.checked_add(1)?)?])
+    }
+
+    fn set_reading(&mut self, index: usize, read: [u128; Self::READ]) {
+        let range = range_of(index, Self::READ, self.readings.len());
+        for (kept, amount) in self.readings.range_mut(range).zip(read) {
+            *kept = amount;
+        }
+        if let Some(stored) = self.blocks.get_mut(index) {
+            stored.has_reading = true;
         }
     }
 
@@ -106,17 +267,14 @@ impl RecentBlocks {
     #[must_use]
     pub fn newest(&self, count: usize) -> BlockWindow {
         let skipped = self.blocks.len().saturating_sub(count);
-        let mut rewards = self.rewards.range(self.columns.saturating_mul(skipped)..);
+        let columns = self.polled.len();
+        let mut rewards = self.rewards.range(columns.saturating_mul(skipped)..);
         let restored = |block: &StoredBlock| {
-            let mut columns = [0; Rewards::MAX_COLUMNS];
-            for (column, reward) in columns.iter_mut().zip(rewards.by_ref().take(self.columns)) {
-                *column = *reward;
+            let mut amounts = [0; Rewards::MAX_COLUMNS];
+            for (amount, reward) in amounts.iter_mut().zip(rewards.by_ref().take(columns)) {
+                *amount = *reward;
             }
-            Block {
-                base_fee: block.base_fee,
-                gas_used_ratio: Some(block.gas_used_ratio).filter(|ratio| !ratio.is_nan()),
-                rewards: block.has_rewards.then(|| Rewards::new(&columns)),
-            }
+            block.block(&amounts)
         };
         BlockWindow {
             newest_block: self.newest_block,
@@ -124,11 +282,100 @@ impl RecentBlocks {
             next_base_fee: self.next_base_fee,
         }
     }
+
+    /// Returns the newest `count` blocks whose tips are known, or fewer if fewer are known. The tips are the rewards at
+    /// percentile 10, from polls or further readings, which end some blocks below the newest one. If neither has any,
+    /// they are those at the percentile of the medium tip.
+    #[must_use]
+    pub fn newest_entries(&self, count: usize) -> EntryWindow {
+        let polled =
+            self.polled.iter().position(|polled| polled.total_cmp(&FAIR_PERCENTILE).is_eq());
+        let newest_read = self.blocks.iter().rposition(|block| block.has_reading);
+        let (end, column) = match (polled, newest_read) {
+            (Some(column), _) => (self.blocks.len(), Some(column)),
+            (None, Some(newest)) => (newest.saturating_add(1), None),
+            (None, None) => (self.blocks.len(), Some(self.medium_column)),
+        };
+        let percentile = column.map_or(FAIR_PERCENTILE, |column| {
+            self.polled.get(column).copied().unwrap_or(FAIR_PERCENTILE)
+        });
+        let entry = |index: usize| {
+            let block = self.block(index);
+            let tip = match column {
+                Some(column) => block.reward(column),
+                None => self.reading(index).map(|[fair, _]| fair),
+            };
+            EntryBlock::new(&block, tip)
+        };
+        let blocks = (end.saturating_sub(count)..end).map(entry).collect();
+        EntryWindow { percentile, blocks }
+    }
+
+    /// Returns the `count` blocks up to `newest`, or fewer if fewer are known, with their rewards at these percentiles,
+    /// each from polls or further readings. A block without one of them has no rewards. `None`: the block is not known.
+    #[must_use]
+    pub fn history(&self, newest: u64, count: usize, percentiles: &[f64]) -> Option<FeeHistory> {
+        let end = self.index(newest)?.checked_add(1)?;
+        let start = end.saturating_sub(count);
+        let block = |index: usize| {
+            let block = self.block(index);
+            let read = self.reading(index);
+            let reward = |percentile: &f64| {
+                let is_same = |polled: &f64| polled.total_cmp(percentile).is_eq();
+                let polled = self.polled.iter().position(is_same);
+                let of_reading = || read?.get(graded_column(*percentile)?).copied();
+                polled.and_then(|column| block.reward(column)).or_else(of_reading)
+            };
+            let rewards: Option<Vec<u128>> = percentiles.iter().map(reward).collect();
+            Block { rewards: rewards.map(|rewards| Rewards::new(&rewards)), ..block }
+        };
+        let blocks: Vec<Block> = (start..end).map(block).collect();
+        let next_base_fee = match self.blocks.get(end) {
+            Some(next) => Some(next.base_fee),
+            None => self.next_base_fee,
+        };
+        let before = u64::try_from(blocks.len().checked_sub(1)?).ok()?;
+        FeeHistory::new(newest.checked_sub(before)?, blocks, next_base_fee)
+    }
+
+    /// Returns how many of the `count` blocks up to `newest` have to be read: those down to the newest one that was read.
+    #[must_use]
+    pub fn unread(&self, newest: u64, count: usize) -> usize {
+        let Some(end) = self.index(newest).and_then(|index| index.checked_add(1)) else { return 0 };
+        let read = self.blocks.range(..end).rposition(|block| block.has_reading);
+        read.map_or(count, |read| end.saturating_sub(read.saturating_add(1))).min(count)
+    }
+}
+
+/// Returns true if both can be the same block. A block of another branch may have the same base fee, but rarely is as full.
+/// Rewards are not compared, because implementations of nodes compute them in different ways.
+fn is_same_block(one: &Block, other: &Block) -> bool {
+    const MAX_ROUNDING: f64 = 1e-9;
+    let ratios = one.gas_used_ratio.zip(other.gas_used_ratio);
+    one.base_fee == other.base_fee
+        && ratios.is_none_or(|(one, other)| (one - other).abs() <= MAX_ROUNDING)
+}
+
+/// Returns the rewards of a reading's block at [`GRADED_PERCENTILES`].
+fn graded(block: &Block) -> Option<[u128; RecentBlocks::READ]> {
+    Some([block.reward(0)?, block.reward(1)?])
+}
+
+/// Returns the position of a percentile in [`GRADED_PERCENTILES`].
+fn graded_column(percentile: f64) -> Option<usize> {
+    GRADED_PERCENTILES.iter().position(|graded| graded.total_cmp(&percentile).is_eq())
+}
+
+/// Returns the range of a block's amounts in a buffer of `length` amounts with `columns` for each block.
+fn range_of(index: usize, columns: usize, length: usize) -> std::ops::Range<usize> {
+    let start = index.saturating_mul(columns).min(length);
+    start..start.saturating_add(columns).min(length)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fees::{FurtherPercentiles, RewardPercentiles};
 
     fn history(oldest_block: u64, base_fees: &[u128]) -> FeeHistory {
         let block = |&base_fee| Block { base_fee, gas_used_ratio: None, rewards: None };
@@ -136,7 +383,7 @@ mod tests {
     }
 
     fn blocks_after(capacity: usize, histories: &[FeeHistory]) -> (u64, Vec<u128>) {
-        let mut recent = RecentBlocks::new(capacity, 1);
+        let mut recent = RecentBlocks::new(capacity, &Pricing::default(), false);
         for history in histories {
             recent.extend(history);
         }
@@ -185,7 +432,11 @@ mod tests {
         };
         let mut blocks = vec![block(7, Some(0.25), Some([1, 2, 3, 9])); 30];
         blocks.extend([block(7, None, None), block(u128::MAX, Some(0.0), Some([u128::MAX; 4]))]);
-        let mut recent = RecentBlocks::new(31, 4);
+        let percentiles = RewardPercentiles::new(40.0, Some(60.0)).ok();
+        let further_percentiles = FurtherPercentiles::new(&[70.0, 80.0]).unwrap();
+        let pricing =
+            Pricing { reward_percentiles: percentiles, further_percentiles, ..Pricing::default() };
+        let mut recent = RecentBlocks::new(31, &pricing, false);
         recent.extend(&FeeHistory::new(1, blocks[..25].to_vec(), None).unwrap());
         recent.extend(&FeeHistory::new(13, blocks[12..].to_vec(), None).unwrap());
         assert_eq!(recent.newest(20).blocks, blocks[12..]);
@@ -196,10 +447,95 @@ mod tests {
 
     #[test]
     fn a_window_holds_the_newest_blocks() {
-        let mut recent = RecentBlocks::new(8, 1);
+        let mut recent = RecentBlocks::new(8, &Pricing::default(), false);
         recent.extend(&history(u64::MAX - 2, &[1, 2, 3]));
         assert_eq!(recent.newest(2).newest_block, u64::MAX);
         assert_eq!(recent.newest(2).blocks.len(), 2);
         assert_eq!(recent.newest(9).blocks.len(), 3);
+    }
+
+    /// Blocks with these base fees and a reward of 60 at percentile 60.
+    fn polled(oldest_block: u64, base_fees: &[u128]) -> FeeHistory {
+        with_rewards(oldest_block, base_fees, &[60])
+    }
+
+    fn with_rewards(oldest_block: u64, base_fees: &[u128], rewards: &[u128]) -> FeeHistory {
+        let rewards = Some(Rewards::new(rewards));
+        let block = |&base_fee| Block { base_fee, gas_used_ratio: Some(0.5), rewards };
+        FeeHistory::new(oldest_block, base_fees.iter().map(block).collect(), Some(9)).unwrap()
+    }
+
+    fn reading(oldest_block: u64, base_fees: &[u128]) -> FeeHistory {
+        with_rewards(oldest_block, base_fees, &[10, 60])
+    }
+
+    /// Blocks of a chain whose polls request percentile 60.
+    fn with_readings(capacity: usize) -> RecentBlocks {
+        RecentBlocks::new(capacity, &Pricing::default(), true)
+    }
+
+    /// Tips of the newest blocks that are known, after their percentile.
+    fn entries(recent: &RecentBlocks) -> (f64, Vec<Option<u128>>) {
+        let EntryWindow { percentile, blocks } = recent.newest_entries(4);
+        (percentile, blocks.iter().map(|block| block.tip).collect())
+    }
+
+    #[test]
+    fn a_reading_tells_the_tips_of_known_blocks_and_of_older_ones() {
+        let mut recent = with_readings(8);
+        recent.extend(&polled(10, &[1, 2, 3]));
+        assert_eq!(entries(&recent), (60.0, vec![Some(60); 3]));
+        assert_eq!(recent.unread(11, 1024), 1024);
+        assert_eq!(recent.add_reading(&reading(7, &[7, 8, 9, 1, 2])), 5);
+        assert_eq!(entries(&recent), (10.0, vec![Some(10); 4]), "they end at block 11");
+        assert_eq!((recent.unread(12, 1024), recent.unread(11, 1024)), (1, 0));
+        let all = recent.history(12, 99, &[10.0, 60.0]).unwrap();
+        assert_eq!((all.oldest_block(), all.newest_block(), all.next_base_fee()), (7, 12, Some(9)));
+        let rewards: Vec<_> = all.blocks().iter().map(|block| block.rewards).collect();
+        let read = Some(Rewards::new(&[10, 60]));
+        assert_eq!(rewards, [read, read, read, read, read, None]);
+        // Percentile 60 is known from polls and readings alike.
+        let of_polls = recent.history(11, 3, &[60.0]).unwrap();
+        assert_eq!(
+            of_polls,
+            FeeHistory::new(9, recent.newest(4).blocks[..3].to_vec(), Some(3)).unwrap()
+        );
+        assert_eq!(recent.history(13, 3, &[60.0]), None);
+    }
+
+    #[test]
+    fn a_reading_stays_with_its_block_and_leaves_with_it() {
+        let mut recent = with_readings(4);
+        recent.extend(&polled(10, &[1, 2, 3]));
+        recent.add_reading(&reading(10, &[1, 2, 3]));
+        recent.extend(&polled(11, &[2, 3, 4]));
+        assert_eq!(entries(&recent), (10.0, vec![Some(10); 3]));
+        // A reorganisation replaces block 12, and a full ring forgets block 10.
+        recent.extend(&polled(11, &[2, 30, 4, 5]));
+        assert_eq!((entries(&recent), recent.unread(14, 99)), ((10.0, vec![Some(10)]), 3));
+        assert_eq!((recent.rewards.len(), recent.readings.len()), (4, 8));
+        assert_eq!((recent.rewards.capacity(), recent.readings.capacity()), (4, 8));
+        // A gap forgets all.
+        recent.extend(&polled(20, &[1]));
+        assert_eq!((entries(&recent), recent.unread(20, 99)), ((60.0, vec![Some(60)]), 99));
+    }
+
+    #[test]
+    fn a_reading_of_another_branch_changes_nothing() {
+        let mut recent = with_readings(8);
+        recent.extend(&polled(10, &[1, 2, 3]));
+        let revision = recent.revision();
+        let other = with_rewards(7, &[7, 8, 9, 11, 12, 13], &[10, 60]);
+        assert_eq!(recent.add_reading(&other), 0);
+        assert_eq!(recent.add_reading(&with_rewards(10, &[1, 2, 3], &[])), 3, "rewards of 0");
+        let fuller = Block { gas_used_ratio: Some(0.6), ..other.blocks()[0] };
+        let fuller = FeeHistory::new(12, vec![Block { base_fee: 3, ..fuller }], None).unwrap();
+        assert_eq!(recent.add_reading(&fuller), 0);
+        let without = with_readings(8).add_reading(&other);
+        assert_eq!((without, recent.newest(9).blocks.len()), (0, 3));
+        assert_eq!(recent.revision(), revision + 1);
+        let mut off = RecentBlocks::new(8, &Pricing::default(), false);
+        off.extend(&polled(10, &[1, 2, 3]));
+        assert_eq!((off.add_reading(&reading(10, &[1, 2, 3])), off.readings.capacity()), (0, 0));
     }
 }

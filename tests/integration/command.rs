@@ -32,12 +32,12 @@ async fn demo_serves_the_exact_first_window_of_the_recording() {
     let service = Process::start(&["demo", "--block-time", "1h"], &[]);
     service.wait_for_ok("/v1/8453/gas-suggestion").await;
     let ethereum = service.wait_for_ok("/v1/ethereum/gas-suggestion").await;
-    // The first rows without floors in tests/fixtures/expected.
+    // Ethereum has the calibrated strategy. Base has the first row without floors in tests/fixtures/expected.
     assert_eq!(
         ethereum.body,
         "{\"chain_name\":\"ethereum\",\"type\":\"eip-1559\",\"base_fee_per_gas\":\"6505499760\",\
-         \"medium\":{\"max_priority_fee_per_gas\":\"1053239011\",\"max_fee_per_gas\":\"7558738771\"},\
-         \"high\":{\"max_priority_fee_per_gas\":\"1263886813\",\"max_fee_per_gas\":\"7769386573\"}}"
+         \"medium\":{\"max_priority_fee_per_gas\":\"2100000\",\"max_fee_per_gas\":\"6507599760\"},\
+         \"high\":{\"max_priority_fee_per_gas\":\"55000000\",\"max_fee_per_gas\":\"6560499760\"}}"
     );
     assert_eq!(
         service.get("/v1/base/gas-suggestion").await.body,

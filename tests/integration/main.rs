@@ -45,6 +45,7 @@ mod reads;
 mod recorded_base;
 mod recorded_node_replies;
 mod redis_replies;
+mod reward_readings;
 #[expect(dead_code, reason = "tests/system uses the rest")]
 #[path = "../rig/rig.rs"]
 mod rig;

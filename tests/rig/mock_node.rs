@@ -391,6 +391,10 @@ impl NodeState {
         if call.method == "eth_syncing" && self.read_replies.is_none() {
             return Some(self.syncing_reply.clone());
         }
+        let is_reading = call.method == "eth_feeHistory" && params[2] == json!([10, 60]);
+        if is_reading && params[1] != "latest" && self.read_replies.is_none() {
+            return Some(Reply::Error(-32601));
+        }
         let percentiles = &self.percentiles;
         let is_poll = match call.method.as_str() {
             "eth_chainId" => params == json!([]),

@@ -100,10 +100,11 @@ pub(crate) struct Process {
 }
 
 /// Free ports, a log for programs, and no calls but polls.
-pub(crate) const FREE_PORTS: [(&str, &str); 4] = [
+pub(crate) const FREE_PORTS: [(&str, &str); 5] = [
     ("GAS_SERVER__LISTEN", "127.0.0.1:0"),
     ("GAS_SERVER__ADMIN_LISTEN", "127.0.0.1:0"),
     ("GAS_LOG__FORMAT", "json"),
+    ("GAS_SCORE__EVERY", "0"),
     ("GAS_HISTORY__REFILL", "false"),
 ];
 

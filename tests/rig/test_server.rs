@@ -49,6 +49,8 @@ impl TestServer {
         // The calls of a node are counted by many tests.
         let no_refill = "[history]\nrefill = false\n";
         let text = if text.contains("[history]") { text } else { format!("{text}\n{no_refill}") };
+        let no_readings = "[score]\nevery = 0\n";
+        let text = if text.contains("[score]") { text } else { format!("{text}\n{no_readings}") };
         Self::with_config(&text).await
     }
 

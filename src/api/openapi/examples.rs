@@ -127,9 +127,11 @@ fn write_snapshot_examples(
     if let Ok((_, window)) = chain.snapshot_with_blocks(EXAMPLE_BLOCKS) {
         let history = json!(fee_history::FeeHistoryBody::from_window(chain, &window));
         set_response_example(document, "/v1/{chain}/fee-history", history);
+    }
+    if let Ok((_, entries)) = chain.snapshot_with_entries(EXAMPLE_BLOCKS) {
         let market = &snapshot.market;
         let medium = market.suggestion.medium;
-        let inclusion = callers_fee::InclusionBody::new(chain, market, &window.blocks, medium);
+        let inclusion = callers_fee::InclusionBody::new(chain, market, &entries, medium);
         set_response_example(document, "/v1/{chain}/inclusion", json!(inclusion));
         let pending = PendingFee::Capped(medium);
         let replacement = callers_fee::ReplacementBody::new(market, pending);

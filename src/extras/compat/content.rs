@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::config;
-use crate::fees::{self, Block, Market, Pricing, SinglePrices, Tier};
+use crate::fees::{self, Block, EntryBlock, Market, Pricing, SinglePrices, Tier};
 use crate::store::{COMPARED_BLOCKS, RecentBlocks, Snapshot};
 
 /// A suggestion, and what was observed of the chain when it was made.
@@ -15,6 +15,8 @@ pub(crate) struct DocumentContent<'a> {
     pub(crate) newest_block: u64,
     /// The newest blocks, oldest first, at most [`COMPARED_BLOCKS`].
     pub(crate) blocks: Vec<Block>,
+    /// The newest blocks whose tips are known, oldest first, at most [`COMPARED_BLOCKS`].
+    pub(crate) entries: Vec<EntryBlock>,
     pub(crate) ranges: Ranges,
     /// Mean time between the newest blocks; the configured block time until enough were seen.
     pub(crate) block_time: Duration,
@@ -92,6 +94,7 @@ impl<'a> DocumentContent<'a> {
             newest_block: snapshot.newest_block,
             ranges: Ranges::new(&all, market.newest_known_base_fee, &chain.pricing),
             blocks: recent.newest(COMPARED_BLOCKS).blocks,
+            entries: recent.newest_entries(COMPARED_BLOCKS).blocks,
             block_time: snapshot.block_time,
             head_age: snapshot.head_age_at_reply(),
         }
@@ -125,15 +128,15 @@ impl<'a> DocumentContent<'a> {
 
     /// Returns whether each of the newest blocks would have included these fees, without the blocks that do not say.
     fn outcomes(&self, tier: Tier) -> impl Iterator<Item = bool> {
-        self.blocks.iter().filter_map(move |block| fees::accepts(block, tier, &self.chain.pricing))
+        self.entries.iter().filter_map(move |block| block.accepts(tier))
     }
 
     /// Waiting times of a transaction with these fees: one block, and the longest that the newest blocks show. A
     /// transaction waits longest if it comes before the longest run of blocks that were not seen to accept its fees.
     pub(crate) fn wait_times(&self, tier: Tier) -> WaitTimes {
         let (mut run, mut longest) = (0_u32, 0_u32);
-        for block in &self.blocks {
-            let is_accepted = fees::accepts(block, tier, &self.chain.pricing) == Some(true);
+        for block in &self.entries {
+            let is_accepted = block.accepts(tier) == Some(true);
             run = if is_accepted { 0 } else { run.saturating_add(1) };
             longest = longest.max(run);
         }

@@ -7,8 +7,8 @@ use super::content::{DocumentContent, Ranges};
 use super::*;
 use crate::config::{Chain, Config};
 use crate::fees::{
-    self, Block, ChainParameters, FeeHistory, FurtherPercentiles, Pricing, Rewards, SinglePrices,
-    Tier,
+    self, Block, ChainParameters, EntryBlock, FeeHistory, FurtherPercentiles, Pricing, Rewards,
+    SinglePrices, Tier,
 };
 use crate::store::{Accepted, ChainStore, Publisher};
 
@@ -40,12 +40,15 @@ fn with_content<T>(
     let parameters = ChainParameters::without_header(&chain.pricing);
     let market = fees::price(&history, &chain.pricing, &parameters).unwrap();
     let base_fees: Vec<u128> = blocks.iter().map(|block| block.base_fee).collect();
+    let fair = chain.pricing.column(10.0).unwrap_or_default();
+    let entry = |block: &Block| EntryBlock::new(block, block.reward(fair));
     read(&DocumentContent {
         chain,
         market: &market,
         prices: SinglePrices::new(&market, &base_fees),
         newest_block: history.newest_block(),
         blocks: blocks.to_vec(),
+        entries: blocks.iter().map(entry).collect(),
         ranges: Ranges { base_fee: [1, 2], reward: Some([3, 4]), cheaper_share: 1.0 / 3.0 },
         block_time: Duration::from_millis(1500),
         head_age: Duration::from_millis(250),

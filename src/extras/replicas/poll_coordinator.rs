@@ -99,7 +99,7 @@ impl PollCoordinator {
         const MIN_CLOCK_AGE: Duration = Duration::from_secs(1);
         let Message { received_at, record } = self.inbox.borrow_and_update().clone()?;
         match self.parse(&record, received_at, &self.clock?) {
-            Ok(received) => received.map(Action::Adopt),
+            Ok(received) => received.map(adopt),
             Err(()) if self.clock?.requested_at.elapsed() > MIN_CLOCK_AGE => self.claim().await,
             Err(()) => None,
         }
@@ -147,7 +147,7 @@ impl PollCoordinator {
             [] => None,
             record => self.parse(record, Instant::now(), &reply.clock).ok().flatten(),
         };
-        let received = received.map(Action::Adopt);
+        let received = received.map(adopt);
         if reply.is_claimed {
             self.slot_counters[SlotOutcome::Claimed].increment();
             return Some(Action::Poll(PollGrant::Claimed(reply.slot)));
@@ -216,6 +216,10 @@ impl PollCoordinator {
         self.silent_slots >= Self::MIN_SILENT_SLOTS
             && silent_for >= self.upstreams.attempt_deadline().saturating_mul(3)
     }
+}
+
+fn adopt(received: SharedFeeHistory) -> Action {
+    Action::Adopt(Box::new(received))
 }
 
 #[async_trait]

@@ -31,6 +31,16 @@ struct Record {
     head: Option<RecordHead>,
     doubts: Vec<String>,
     blocks: Vec<RecordBlock>,
+    /// Absent: there is nothing new.
+    reading: Option<RecordReading>,
+}
+
+/// Rewards at the graded percentiles.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RecordReading {
+    oldest_block: u64,
+    blocks: Vec<RecordBlock>,
 }
 
 /// Age of the newest block of a node, as it tells.
@@ -85,10 +95,6 @@ impl TryFrom<String> for Amount {
 
 /// Serialises the record. Its data seems older by up to a round trip, never younger.
 pub(crate) fn to_json(published: &SharedFeeHistory, clock: &RedisClock) -> String {
-    let block = |block: &Block| {
-        let rewards = block.rewards.map(|rewards| rewards.columns().map(Amount));
-        RecordBlock(Amount(block.base_fee), block.gas_used_ratio, rewards)
-    };
     let Timestamps { observed_at, head_changed_at } = published.timestamps;
     let record = Record {
         slot: published.slot,
@@ -98,7 +104,11 @@ pub(crate) fn to_json(published: &SharedFeeHistory, clock: &RedisClock) -> Strin
         next_base_fee: published.history.next_base_fee().map(Amount),
         head: RecordHead::new(published.head),
         doubts: published.doubts.iter().map(|doubt| doubt.name().to_owned()).collect(),
-        blocks: published.history.blocks().iter().map(block).collect(),
+        blocks: published.history.blocks().iter().map(RecordBlock::new).collect(),
+        reading: published.reading.as_ref().map(|reading| RecordReading {
+            oldest_block: reading.oldest_block(),
+            blocks: reading.blocks().iter().map(RecordBlock::new).collect(),
+        }),
     };
     serde_json::to_string(&record).expect("a struct of numbers and strings serialises")
 }
@@ -127,19 +137,40 @@ pub(crate) fn parse(
         timestamps: Timestamps { observed_at, head_changed_at },
         head,
         doubts: record.doubts.iter().map(|name| Doubt::parse(name)).collect::<Option<_>>()?,
+        reading: match &record.reading {
+            Some(reading) => Some(history(reading.oldest_block, &reading.blocks, None)?),
+            None => None,
+        },
     })
 }
 
 impl Record {
     fn history(&self) -> Option<FeeHistory> {
-        let block = |RecordBlock(base_fee, ratio, rewards): &RecordBlock| {
-            let rewards = rewards.map(|columns| Rewards::new(&columns.map(|Amount(wei)| wei)));
-            let is_ratio = ratio.is_none_or(|ratio| (0.0..=1.0).contains(&ratio));
-            is_ratio.then_some(Block { base_fee: base_fee.0, gas_used_ratio: *ratio, rewards })
-        };
-        let blocks = self.blocks.iter().map(block).collect::<Option<_>>()?;
-        FeeHistory::new(self.oldest_block, blocks, self.next_base_fee.map(|fee| fee.0))
+        history(self.oldest_block, &self.blocks, self.next_base_fee.map(|fee| fee.0))
     }
+}
+
+impl RecordBlock {
+    fn new(block: &Block) -> Self {
+        let rewards = block.rewards.map(|rewards| rewards.columns().map(Amount));
+        Self(Amount(block.base_fee), block.gas_used_ratio, rewards)
+    }
+
+    fn block(&self) -> Option<Block> {
+        let Self(base_fee, gas_used_ratio, rewards) = *self;
+        let rewards = rewards.map(|columns| Rewards::new(&columns.map(|Amount(wei)| wei)));
+        let is_ratio = gas_used_ratio.is_none_or(|ratio| (0.0..=1.0).contains(&ratio));
+        is_ratio.then_some(Block { base_fee: base_fee.0, gas_used_ratio, rewards })
+    }
+}
+
+fn history(
+    oldest_block: u64,
+    blocks: &[RecordBlock],
+    next_base_fee: Option<u128>,
+) -> Option<FeeHistory> {
+    let blocks = blocks.iter().map(RecordBlock::block).collect::<Option<_>>()?;
+    FeeHistory::new(oldest_block, blocks, next_base_fee)
 }
 
 #[cfg(test)]

@@ -31,6 +31,38 @@ impl ServedQuote {
     }
 }
 
+/// A block that quotes are compared with.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct GradingBlock {
+    base_fee: u128,
+    gas_used_ratio: Option<f64>,
+    /// By percentile, in the order of the graded ones.
+    rewards: [Option<u128>; MAX_PERCENTILES],
+}
+
+impl GradingBlock {
+    /// Creates a block without rewards.
+    pub(crate) fn new(block: &Block) -> Self {
+        let Block { base_fee, gas_used_ratio, .. } = *block;
+        Self { base_fee, gas_used_ratio, rewards: [None; MAX_PERCENTILES] }
+    }
+
+    /// Returns true if the block has these amounts beside its rewards.
+    pub(crate) fn is_same(&self, block: &Block) -> bool {
+        self.base_fee == block.base_fee && self.gas_used_ratio == block.gas_used_ratio
+    }
+
+    /// Takes the rewards of the same block whose columns are `of`. Both kinds of percentiles are among `graded`.
+    pub(crate) fn add_rewards(&mut self, block: &Block, of: &[f64], graded: &[f64]) {
+        for (kept, percentile) in self.rewards.iter_mut().zip(graded) {
+            let column = of.iter().position(|known| known.total_cmp(percentile).is_eq());
+            if let Some(reward) = column.and_then(|column| block.reward(column)) {
+                *kept = Some(reward);
+            }
+        }
+    }
+}
+
 /// How a quote did.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Grade {
@@ -76,9 +108,8 @@ pub(crate) enum TipOutcome {
 /// Grades `quote` by the blocks at distances after its head.
 pub(crate) fn grade<'a>(
     quote: &ServedQuote,
-    after: impl Fn(usize) -> Option<&'a Block>,
+    after: impl Fn(usize) -> Option<&'a GradingBlock>,
     is_newest: bool,
-    pricing: &Pricing,
     percentiles: &[f64],
 ) -> Grade {
     let next = after(1);
@@ -86,11 +117,14 @@ pub(crate) fn grade<'a>(
         None if is_newest => TipOutcome::Pending,
         None => TipOutcome::Gap,
         Some(block) if block.gas_used_ratio == Some(0.0) => TipOutcome::Empty,
-        Some(block) if block.rewards.is_none() => TipOutcome::NoRewards,
+        Some(block) if block.rewards.iter().all(Option::is_none) => TipOutcome::NoRewards,
         Some(_) => TipOutcome::Judged,
     };
     let judged = next.filter(|_| tips == TipOutcome::Judged);
-    let reward_at = |percentile| pricing.reward_at(percentile, &judged?.rewards?);
+    let reward_at = |percentile: f64| {
+        let column = percentiles.iter().position(|known| known.total_cmp(&percentile).is_eq())?;
+        judged?.rewards.get(column).copied().flatten()
+    };
     let tiers = quote.tiers.map(|tier| {
         let paid = judged.and_then(|block| tier.tip_paid(block.base_fee));
         let mut outbid = [None; MAX_PERCENTILES];

@@ -12,7 +12,7 @@ use serde_json::json;
 use utoipa::ToSchema;
 use utoipa::openapi::OpenApi;
 
-use super::state::Scores;
+use super::state::{AlternativeScore, Scores};
 use super::{DISTANCES, Quantiles, Scorer, TierScore};
 use crate::api::extractors::ChainParam;
 use crate::api::freshness::write_snapshot_headers;
@@ -44,6 +44,22 @@ pub(crate) struct ScoreBody<'a> {
     /// not polled.
     #[schema(required)]
     tips_decide: Option<bool>,
+    tiers: TierScores,
+    /// The same of the strategy that is not served, at the same blocks. `null` while it was not priced: it needs the
+    /// rewards of 400 blocks, and `[score] every` above 0.
+    #[schema(required)]
+    alternative: Option<AlternativeBody>,
+}
+
+/// How the strategy that is not served would have done.
+#[derive(Serialize, ToSchema)]
+#[schema(as = AlternativeScore)]
+struct AlternativeBody {
+    #[serde(with = "Strategy")]
+    #[schema(value_type = Strategy)]
+    strategy: fees::Strategy,
+    /// Number of suggestions.
+    heads: usize,
     tiers: TierScores,
 }
 
@@ -86,7 +102,7 @@ struct TierScoreBody {
     /// Price paid in the next block over the price that the 10th percentile paid, of the suggestions that outbid it.
     price_over_fair: NumberQuantiles,
     /// Amount paid in the next block above the 10th percentile, of the same suggestions.
-    overpaid_per_gas: WeiQuantiles,
+    overpaid_per_gas: WeiStatistics,
     /// Share of suggestions that a configured floor decided.
     #[schema(required)]
     floor_decided: Option<f64>,
@@ -118,13 +134,16 @@ struct NumberQuantiles {
     p95: Option<f64>,
 }
 
-/// Median and 95th percentile in wei.
+/// Median, 95th percentile and mean in wei.
 #[derive(Serialize, ToSchema)]
-struct WeiQuantiles {
+struct WeiStatistics {
     #[schema(required)]
     p50: Option<Wei>,
     #[schema(required)]
     p95: Option<Wei>,
+    /// Rounded down.
+    #[schema(required)]
+    mean: Option<Wei>,
 }
 
 /// Shares from 0 to 1 by number of blocks, or by percentile; `null`: unknown.
@@ -159,9 +178,13 @@ pub(super) async fn get_score(
     State(scores): State<Scores>,
     ChainParam(chain): ChainParam,
 ) -> Result<Response, Problem> {
-    let read = chain.read_together(|_| Ok((chain.servable_snapshot()?, scores.score(&chain))));
-    let (current, score) = read.map_err(|reason| problems::unavailable(&chain, reason))?;
-    let body = ScoreBody::new(chain.config(), current.snapshot.newest_block, &score);
+    let read = chain.read_together(|_| {
+        Ok((chain.servable_snapshot()?, scores.score(&chain), scores.alternative(&chain)))
+    });
+    let (current, score, alternative) =
+        read.map_err(|reason| problems::unavailable(&chain, reason))?;
+    let newest_block = current.snapshot.newest_block;
+    let body = ScoreBody::new(chain.config(), newest_block, &score, alternative.as_ref());
     let mut response = Json(body).into_response();
     write_snapshot_headers(response.headers_mut(), &chain, &current);
     Ok(response)
@@ -171,18 +194,22 @@ pub(super) async fn get_score(
 pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
     let chain = example.chain.config();
     let now = Instant::now();
-    let mut scorer = Scorer::new(&chain.pricing, now);
+    let mut scorer = Scorer::new(&chain.pricing, None, now);
     for (history, market) in example.replies {
         scorer.record(history, market, now);
     }
     let newest_block = example.current.snapshot.newest_block;
-    let body = json!(ScoreBody::new(chain, newest_block, &scorer.score(now)));
+    let body = json!(ScoreBody::new(chain, newest_block, &scorer.score(now), None));
     set_response_example(document, "/v1/{chain}/score", body);
 }
 
 impl<'a> ScoreBody<'a> {
-    pub(crate) fn new(chain: &'a config::Chain, newest_block: u64, score: &score::Score) -> Self {
-        let [medium, high] = &score.tiers;
+    pub(crate) fn new(
+        chain: &'a config::Chain,
+        newest_block: u64,
+        score: &score::Score,
+        alternative: Option<&AlternativeScore>,
+    ) -> Self {
         Self {
             chain_name: chain.name(),
             chain_id: chain.chain_id,
@@ -194,11 +221,20 @@ impl<'a> ScoreBody<'a> {
             },
             strategy: chain.pricing.strategy,
             tips_decide: score.tips_decide,
-            tiers: TierScores {
-                medium: TierScoreBody::new(score, medium),
-                high: TierScoreBody::new(score, high),
-            },
+            tiers: TierScores::new(score),
+            alternative: alternative.map(|AlternativeScore { strategy, score }| AlternativeBody {
+                strategy: *strategy,
+                heads: score.heads,
+                tiers: TierScores::new(score),
+            }),
         }
+    }
+}
+
+impl TierScores {
+    fn new(score: &score::Score) -> Self {
+        let [medium, high] = &score.tiers;
+        Self { medium: TierScoreBody::new(score, medium), high: TierScoreBody::new(score, high) }
     }
 }
 
@@ -262,9 +298,10 @@ impl TierScoreBody {
                 p50: tier.price_over_fair.map(|prices| prices.p50),
                 p95: tier.price_over_fair.map(|prices| prices.p95),
             },
-            overpaid_per_gas: WeiQuantiles {
+            overpaid_per_gas: WeiStatistics {
                 p50: overpaid.map(|[p50, _]| p50),
                 p95: overpaid.map(|[_, p95]| p95),
+                mean: tier.overpaid_mean.map(Wei),
             },
             floor_decided: tier.floor_decided.map(Share::value),
             judged: score.judged,

@@ -3,24 +3,42 @@
 use serde::{Deserialize, Serialize};
 
 use crate::config::Chain;
+use crate::config::mistakes::SectionMistakes;
 use crate::config::section::Section;
 use crate::fees::FurtherPercentiles;
 
 /// Grading of the quotes that were served.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ScoreSection {
+    /// Number of blocks after which the rewards at the graded percentiles are read, where polls do not request them; 0:
+    /// never.
+    pub(crate) every: u64,
     /// Reward percentiles that quotes are compared with, besides those of a chain's pricing. Polls request them too.
     #[serde(with = "percentiles")]
     pub(crate) percentiles: FurtherPercentiles,
+}
+
+impl Default for ScoreSection {
+    fn default() -> Self {
+        Self { every: 10, percentiles: FurtherPercentiles::default() }
+    }
 }
 
 impl Section for ScoreSection {
     const NAME: &'static str = "score";
     const LISTS: &'static [&'static str] = &["percentiles"];
 
+    fn check(&self, mistakes: &mut SectionMistakes) {
+        const MOST: u64 = 1000;
+        if self.every > MOST {
+            mistakes.reject("every", format!("must be from 0 to {MOST}"));
+        }
+    }
+
     fn apply(&self, chain: &mut Chain) {
         chain.pricing.further_percentiles = self.percentiles;
+        chain.blocks_between_readings = self.every;
     }
 }
 

@@ -1,13 +1,17 @@
 //! The scorers of all chains.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::FromRef;
 use parking_lot::Mutex;
 
+use super::alternative::Alternative;
 use super::{Score, Scorer, Totals};
-use crate::store::{ChainStore, PerChain, Publication, PublishObserver, StoredChain};
+use crate::config;
+use crate::fees::gwei::rounded_gwei;
+use crate::fees::{FeeHistory, Strategy};
+use crate::store::{ChainStore, PerChain, Publication, PublishObserver, RecentBlocks, StoredChain};
 
 /// Scorers of all chains. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -16,9 +20,24 @@ pub(crate) struct Scores {
     chains: PerChain<Arc<ChainScorer>>,
 }
 
-/// Scorer of one chain.
+/// Scorers of one chain.
 #[derive(Debug)]
-pub(crate) struct ChainScorer(Mutex<Scorer>);
+pub(crate) struct ChainScorer(Mutex<Scorers>);
+
+#[derive(Debug)]
+struct Scorers {
+    served: Scorer,
+    /// `None`: the rewards that it depends on are not known.
+    alternative: Option<Alternative>,
+    advised_at: Instant,
+}
+
+/// Score of the strategy that is not served.
+#[derive(Debug)]
+pub(crate) struct AlternativeScore {
+    pub(crate) strategy: Strategy,
+    pub(crate) score: Score,
+}
 
 impl FromRef<Scores> for ChainStore {
     fn from_ref(scores: &Scores) -> Self {
@@ -29,11 +48,15 @@ impl FromRef<Scores> for ChainStore {
 impl Scores {
     /// Creates scorers without quotes.
     pub(super) fn new(store: &ChainStore) -> Self {
-        let scorer = |chain: &StoredChain| {
-            let scorer = Scorer::new(&chain.config().pricing, Instant::now());
-            Arc::new(ChainScorer(Mutex::new(scorer)))
+        let scorers = |chain: &StoredChain| {
+            let (config, now) = (chain.config(), Instant::now());
+            let interval = config.reading_interval();
+            let knows_all = interval.is_some() || config.pricing.polls_graded_percentiles();
+            let alternative = knows_all.then(|| Alternative::new(&config.pricing, interval, now));
+            let served = Scorer::new(&config.pricing, interval, now);
+            Arc::new(ChainScorer(Mutex::new(Scorers { served, alternative, advised_at: now })))
         };
-        Self { store: store.clone(), chains: PerChain::new(store, scorer) }
+        Self { store: store.clone(), chains: PerChain::new(store, scorers) }
     }
 
     pub(super) fn scorer(&self, chain: &StoredChain) -> &Arc<ChainScorer> {
@@ -42,19 +65,71 @@ impl Scores {
 
     /// Returns how the quotes of the last hour did.
     pub(super) fn score(&self, chain: &StoredChain) -> Score {
-        self.scorer(chain).0.lock().score(Instant::now())
+        self.scorer(chain).0.lock().served.score(Instant::now())
     }
 
-    /// Returns counts of all grades since the start.
-    pub(super) fn totals(&self, chain: &StoredChain) -> Totals {
-        *self.scorer(chain).0.lock().totals()
+    /// Returns how the quotes of the strategy that is not served did; `None` while there are none.
+    pub(super) fn alternative(&self, chain: &StoredChain) -> Option<AlternativeScore> {
+        let scorers = self.scorer(chain).0.lock();
+        let alternative = scorers.alternative.as_ref()?;
+        let score = alternative.score(Instant::now())?;
+        Some(AlternativeScore { strategy: alternative.strategy(), score })
+    }
+
+    /// Returns counts of all grades since the start, and their percentiles.
+    pub(super) fn totals(&self, chain: &StoredChain) -> (Totals, Vec<f64>) {
+        let scorers = self.scorer(chain).0.lock();
+        (*scorers.served.totals(), scorers.served.percentiles().to_vec())
+    }
+}
+
+impl Scorers {
+    /// Time between two comparisons of the strategies for the operator.
+    const ADVICE_INTERVAL: Duration = Duration::from_mins(1);
+
+    /// Tells the operator if the other strategy has been better for an hour.
+    fn advise(&mut self, chain: &config::Chain, now: Instant) {
+        let Some(alternative) = &mut self.alternative else { return };
+        if now.saturating_duration_since(self.advised_at) < Self::ADVICE_INTERVAL {
+            return;
+        }
+        self.advised_at = now;
+        let served = self.served.score(now);
+        let Some(comparison) = alternative.advice(&served, now) else { return };
+        let [served_gwei, other_gwei] = comparison.overpaid_mean.map(rounded_gwei);
+        let [served_reached, other_reached] = comparison.reached;
+        let other = alternative.strategy().name();
+        tracing::info!(
+            chain = chain.key,
+            strategy = chain.pricing.strategy.name(),
+            alternative = other,
+            overpaid_gwei = served_gwei,
+            alternative_overpaid_gwei = other_gwei,
+            reached = served_reached,
+            alternative_reached = other_reached,
+            key = format!("chains.{}.pricing.strategy", chain.key),
+            "the other strategy would have overpaid less than half for an hour"
+        );
     }
 }
 
 /// Grades what is published.
 impl PublishObserver for Arc<ChainScorer> {
     fn published(&mut self, publication: &Publication<'_>) {
-        let market = &publication.snapshot.market;
-        self.0.lock().record(publication.history, market, Instant::now());
+        let (market, now) = (&publication.snapshot.market, Instant::now());
+        let mut scorers = self.0.lock();
+        scorers.served.record(publication.history, market, now);
+        if let Some(alternative) = &mut scorers.alternative {
+            alternative.published(publication, now);
+        }
+        scorers.advise(publication.chain, now);
+    }
+
+    fn rewards_read(&mut self, reading: &FeeHistory, blocks: &RecentBlocks) {
+        let mut scorers = self.0.lock();
+        scorers.served.add_reading(reading);
+        if let Some(alternative) = &mut scorers.alternative {
+            alternative.rewards_read(reading, blocks);
+        }
     }
 }

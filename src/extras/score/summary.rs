@@ -36,6 +36,10 @@ pub(crate) struct TierScore {
     pub price_over_fair: Option<Quantiles<f64>>,
     /// Amount paid above the fair tip, in wei per gas, of the same quotes.
     pub overpaid: Option<Quantiles<u128>>,
+    /// Mean of the same amounts, rounded down.
+    pub overpaid_mean: Option<u128>,
+    /// Share of the quotes that paid at least the fair tip.
+    pub fair: Option<Share>,
     /// Share of the quotes that a configured floor decided.
     pub floor_decided: Option<Share>,
     /// Share of blocks that the strategy should outbid; `None`: the strategy has no target.
@@ -126,6 +130,7 @@ fn summarise_tier(grades: &[&TierGrade], percentiles: &[f64], target: Option<f64
     });
     let mut overpaid: Vec<u128> = outbidding.clone().map(|grade| grade.overpaid.into()).collect();
     overpaid.sort_unstable();
+    let sum = overpaid.iter().fold(0_u128, |sum, amount| sum.saturating_add(*amount));
     let prices = outbidding.map(|grade| grade.price_over_fair);
     let mut prices: Vec<f64> = prices.filter(|price| !price.is_nan()).collect();
     prices.sort_unstable_by(f64::total_cmp);
@@ -134,6 +139,8 @@ fn summarise_tier(grades: &[&TierGrade], percentiles: &[f64], target: Option<f64
         outbid: percentiles.iter().enumerate().map(|(column, p)| (*p, outbid(column))).collect(),
         price_over_fair: quantiles(&prices),
         overpaid: quantiles(&overpaid),
+        overpaid_mean: sum.checked_div(u128::try_from(overpaid.len()).unwrap_or_default()),
+        fair: outbid_fair,
         floor_decided: None,
         target,
         calibration: target.zip(outbid_fair).map(|(target, share)| calibration(share, target)),
@@ -141,7 +148,7 @@ fn summarise_tier(grades: &[&TierGrade], percentiles: &[f64], target: Option<f64
 }
 
 /// Returns the distance of `share` from `target` with Wilson's interval (E. B. Wilson, 1927).
-fn calibration(share: Share, target: f64) -> Calibration {
+pub(crate) fn calibration(share: Share, target: f64) -> Calibration {
     /// Two-sided 95 % quantile of the normal distribution.
     const Z: f64 = 1.959_963_984_540_054;
     let (n, p) = (f64::from(share.total), share.value());

@@ -1,10 +1,13 @@
+use super::alternative::Advice;
 use super::*;
+use crate::config::Config;
 use crate::extras::score::summary::Calibration;
 use crate::fees::statistics::Share;
 use crate::fees::{
-    self, ChainParameters, FurtherPercentiles, RewardPercentiles, Rewards, Strategy, Targets, Tier,
-    ZeroBaseFee,
+    self, Block, ChainParameters, FurtherPercentiles, RewardPercentiles, Rewards, Strategy,
+    Targets, Tier, ZeroBaseFee,
 };
+use crate::store::{Accepted, ChainStore, StoredChain};
 
 /// Chain whose blocks have a base fee of 100 wei and tips of 10 (p10), 20 (p50) and 30 (p60) wei.
 struct Chain {
@@ -36,7 +39,7 @@ impl Chain {
     /// A chain whose first 1,000 blocks were mined before the start.
     fn with_pricing(pricing: Pricing) -> Self {
         let now = Instant::now();
-        let scorer = Scorer::new(&pricing, now);
+        let scorer = Scorer::new(&pricing, None, now);
         Self { pricing, scorer, now, oldest: 1, blocks: vec![block(USUAL); 1000] }
     }
 
@@ -187,7 +190,13 @@ fn counters_advance_once_when_a_head_is_25_deep() {
     chain.mine([block(USUAL)]);
     let totals = *chain.scorer.totals();
     assert_eq!(totals.covered, [[[0, 1]; 3]; 2]);
-    assert_eq!(totals.outbid, [[[0, 1], [1, 0], [1, 0], [0, 0]], [[0, 1], [0, 1], [0, 1], [0, 0]]]);
+    assert_eq!(
+        totals.outbid,
+        [
+            [[0, 1], [1, 0], [1, 0], [0, 0], [0, 0], [0, 0]],
+            [[0, 1], [0, 1], [0, 1], [0, 0], [0, 0], [0, 0]]
+        ]
+    );
     // Publishing at the same head again changes nothing.
     chain.publish(20);
     assert_eq!(*chain.scorer.totals(), totals);
@@ -243,7 +252,7 @@ fn a_restart_begins_anew() {
     let mut chain = Chain::new();
     chain.publish(20);
     chain.mine(vec![block(USUAL); 50]);
-    chain.scorer = Scorer::new(&chain.pricing, chain.now);
+    chain.scorer = Scorer::new(&chain.pricing, None, chain.now);
     chain.publish(20);
     assert_eq!((chain.score().heads, *chain.scorer.totals()), (1, Totals::default()));
 }
@@ -316,7 +325,7 @@ fn a_floor_decides_the_high_tier_only_if_it_decides_its_tip() {
         let history = FeeHistory::new(1, blocks.clone(), Some(100)).unwrap();
         let parameters = ChainParameters::without_header(&pricing);
         let market = fees::price(&history, &pricing, &parameters).unwrap();
-        let mut scorer = Scorer::new(&pricing, Instant::now());
+        let mut scorer = Scorer::new(&pricing, None, Instant::now());
         scorer.record(&history, &market, Instant::now());
         let share = |tier: &TierScore| tier.floor_decided.unwrap().hits == 1;
         let [medium, high] = &scorer.score(Instant::now()).tiers;
@@ -350,4 +359,177 @@ fn calibration_has_wilsons_interval() {
     let Calibration { error, low, high } = medium.calibration.unwrap();
     let near = |one: f64, other: f64| (one - other).abs() < 0.000_05;
     assert!(near(error, -0.05) && near(low, 0.8256 - 0.95) && near(high, 0.9448 - 0.95));
+}
+
+/// A chain whose polls request percentile 60, and whose readings say 10 at percentile 10.
+fn with_readings() -> Chain {
+    let pricing = Pricing { base_fee_floor: 0, priority_fee_floor: 0, ..Pricing::default() };
+    let chain = Chain::with_pricing(pricing);
+    let scorer = Scorer::new(&pricing, NonZeroU64::new(10), chain.now);
+    let block = Block { rewards: Some(Rewards::new(&[30])), ..block(USUAL) };
+    Chain { scorer, blocks: vec![block; 1000], ..chain }
+}
+
+fn reading(oldest: u64, count: usize, base_fee: u128) -> FeeHistory {
+    let read = Block { base_fee, rewards: Some(Rewards::new(&[10, 30])), ..block(USUAL) };
+    FeeHistory::new(oldest, vec![read; count], None).unwrap()
+}
+
+#[test]
+fn a_reading_completes_the_grades_of_polls() {
+    let mut chain = with_readings();
+    let mined = chain.blocks[0];
+    chain.mine(vec![mined; 12]);
+    // Block 1001 had the first quote, so the tips of blocks 1002 to 1012 are compared.
+    let score = chain.score();
+    assert_eq!(score.tiers[0].outbid, [(10.0, None), (60.0, share(0, 11))]);
+    assert_eq!(score.tiers[0].overpaid, None);
+    chain.scorer.add_reading(&reading(1001, 10, 100));
+    let [medium, high] = chain.score().tiers;
+    assert_eq!(medium.outbid, [(10.0, share(9, 9)), (60.0, share(0, 11))]);
+    assert_eq!((medium.overpaid_mean, high.overpaid_mean), (Some(5), Some(25)));
+    assert_eq!((medium.fair, high.fair), (share(9, 9), share(9, 9)));
+    // Another block of the same number was read.
+    chain.scorer.add_reading(&reading(1011, 2, 101));
+    assert_eq!(chain.score().tiers[0].outbid[0], (10.0, share(9, 9)));
+    // A replaced block is graded anew.
+    chain.blocks.pop();
+    chain.blocks.pop();
+    chain.scorer.add_reading(&reading(1011, 2, 100));
+    assert_eq!(chain.score().tiers[0].outbid[0], (10.0, share(11, 11)));
+    chain.mine([Block { base_fee: 99, ..mined }]);
+    assert_eq!(chain.score().tiers[0].outbid[0], (10.0, share(9, 9)));
+}
+
+#[test]
+fn grades_of_a_fast_chain_wait_for_their_reading() {
+    let pricing = Pricing::default();
+    for (interval, depth) in [(None, 25), (NonZeroU64::new(10), 25), (NonZeroU64::new(50), 55)] {
+        assert_eq!(Scorer::new(&pricing, interval, Instant::now()).final_depth, depth);
+    }
+}
+
+/// A score in which these shares of 1,000 quotes reached the fair tip, with this mean above it.
+fn judged(judged: usize, hits: u32, overpaid_mean: u128, target: Option<f64>) -> Score {
+    let tier = TierScore {
+        covered: [None; 3],
+        outbid: Vec::new(),
+        price_over_fair: None,
+        overpaid: None,
+        overpaid_mean: Some(overpaid_mean),
+        fair: share(hits, 1000),
+        floor_decided: None,
+        target,
+        calibration: None,
+    };
+    let (tiers, seconds) = ([tier.clone(), tier], 3600);
+    let tips_decide = Some(true);
+    Score { heads: judged, tiers, tips_decide, judged, no_rewards: 0, gap: 0, no_quote: 0, seconds }
+}
+
+#[test]
+fn a_strategy_is_better_if_it_overpays_less_than_half_and_keeps_the_target() {
+    let network = |overpaid| judged(300, 998, overpaid, None);
+    let calibrated = |hits, overpaid| judged(300, hits, overpaid, Some(0.95));
+    let cases = [
+        ("Ethereum", network(886), calibrated(956, 48), true),
+        ("Base", network(119), calibrated(945, 77), false),
+        ("Polygon", network(126), calibrated(960, 47), true),
+        ("an L2 whose target is missed", network(1000), calibrated(930, 20), false),
+        ("a chain without tips", network(0), calibrated(1000, 0), false),
+        ("exactly half", network(100), calibrated(960, 50), false),
+        ("less than half", network(100), calibrated(960, 49), true),
+        ("too few", judged(99, 998, 886, None), calibrated(956, 48), false),
+        ("the network's rule beats calibrated", calibrated(960, 100), network(10), true),
+        (
+            "it misses the target of calibrated",
+            calibrated(960, 100),
+            judged(300, 900, 10, None),
+            false,
+        ),
+    ];
+    for (name, served, other, expected) in cases {
+        assert_eq!(Comparison::if_better(&served, &other).is_some(), expected, "{name}");
+    }
+}
+
+#[test]
+fn the_operator_is_told_once_after_an_hour_without_a_break() {
+    let start = Instant::now();
+    let better = Comparison { overpaid_mean: [100, 10], reached: [0.99, 0.96] };
+    let mut advice = Advice::default();
+    let mut told = Vec::new();
+    for minute in 0..400_u64 {
+        // For 50 minutes better, then for 10 minutes not.
+        let is_better = !(50..60).contains(&minute);
+        let now = start + Duration::from_mins(minute);
+        if advice.record(is_better.then_some(better), now).is_some() {
+            told.push(minute);
+        }
+    }
+    assert_eq!(told, [120]);
+}
+
+/// Publishes blocks with unlike tips to a chain of this strategy, and returns its scores. A reading tells percentile 10
+/// every ten blocks if polls do not.
+fn played(strategy: &str) -> (Scores, StoredChain) {
+    const FIRST: u64 = 500;
+    let text = format!(
+        "[score]\nevery = 10\n[chains.a]\nchain_id = 7\nrpc_urls = [\"http://127.0.0.1:9\"]\n\
+         pricing.strategy = \"{strategy}\"\npricing.base_fee_floor = \"0 wei\"\n"
+    );
+    let config = Config::from_toml(&text, EXTRA.sections).unwrap();
+    let (store, mut publishers) = ChainStore::new(&config.chains);
+    let (chain, publisher) = (store.chains()[0].clone(), &mut publishers[0]);
+    let scores = Scores::new(&store);
+    publisher.observe(Arc::clone(scores.scorer(&chain)));
+    let pricing = chain.config().pricing;
+    let history = |newest: u64, count: u64, percentiles: &[f64]| {
+        let reward = |number: u64, percentile: f64| {
+            let tip = if percentile < 50.0 { number * 37 % 11 } else { 8 + number * 53 % 29 };
+            u128::from(tip)
+        };
+        let block = |number: u64| {
+            let rewards: Vec<u128> = percentiles.iter().map(|it| reward(number, *it)).collect();
+            let (base_fee, rewards) = (100 + u128::from(number % 7), Some(Rewards::new(&rewards)));
+            Block { base_fee, gas_used_ratio: Some(0.5), rewards }
+        };
+        let blocks = (newest + 1 - count..=newest).map(block).collect();
+        let next = 100 + u128::from((newest + 1) % 7);
+        FeeHistory::new(newest + 1 - count, blocks, Some(next)).unwrap()
+    };
+    let window = u64::try_from(pricing.history_blocks()).unwrap();
+    for head in FIRST..=FIRST + 60 {
+        let polled = history(head, window, &pricing.polled_percentiles());
+        let parameters = ChainParameters::without_header(&pricing);
+        let market = fees::price(&polled, &pricing, &parameters).unwrap();
+        publisher.publish(Accepted::now(&polled, market));
+        if head % 10 == 0 {
+            let count = if head == FIRST { 450 } else { 10 };
+            publisher.add_reading(&history(head, count, &GRADED_PERCENTILES));
+        }
+    }
+    // What is left to price is priced with the next publications of the same head.
+    for _ in 0..3 {
+        let polled = history(FIRST + 60, window, &pricing.polled_percentiles());
+        let parameters = ChainParameters::without_header(&pricing);
+        let market = fees::price(&polled, &pricing, &parameters).unwrap();
+        publisher.publish(Accepted::now(&polled, market));
+    }
+    (scores, chain)
+}
+
+#[test]
+fn the_alternative_has_the_score_of_a_service_that_serves_it() {
+    let scores = ["network", "calibrated"].map(|strategy| {
+        let (scores, chain) = played(strategy);
+        let alternative = scores.alternative(&chain).unwrap();
+        assert_ne!(alternative.strategy.name(), strategy);
+        (scores.score(&chain), alternative.score)
+    });
+    let [(network, other_than_network), (calibrated, other_than_calibrated)] = scores;
+    assert_eq!(other_than_network, calibrated);
+    assert_eq!(other_than_calibrated, network);
+    assert!(network.heads == 61 && calibrated.heads == 61 && calibrated.judged == 60);
+    assert_ne!(network.tiers[0].overpaid_mean, calibrated.tiers[0].overpaid_mean);
 }

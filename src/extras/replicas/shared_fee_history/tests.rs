@@ -26,6 +26,7 @@ fn result(observed_at: Instant) -> SharedFeeHistory {
         timestamps,
         head: HeadReading::Syncing,
         doubts: vec![Doubt::BaseFeeLeap, Doubt::HeadLeap],
+        reading: FeeHistory::new(97, history().blocks().to_vec(), None),
     }
 }
 

@@ -1,0 +1,241 @@
+//! The second, slow reading: rewards that polls do not request, by which suggestions are graded.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use serde_json::{Value, json};
+
+use crate::mock_node::{Call, MockNode, Reply};
+use crate::test_server::{Response, TestServer};
+
+/// Half a second a block: ten blocks take 5 s.
+const CHAIN: &str = "[chains.a]\nchain_id = 7\nblock_time = \"500ms\"\nmax_age = \"20s\"\nmax_polls_per_block = 10\n\
+    pricing.base_fee_floor = \"0 wei\"\npricing.priority_fee_floor = \"0 wei\"\n";
+const GWEI: u64 = 1_000_000_000;
+
+/// A chain whose blocks follow from their numbers, with a head that the test moves.
+#[derive(Debug)]
+struct Model {
+    head: AtomicU64,
+    /// First block of another branch.
+    branch_from: AtomicU64,
+    /// True if the node refuses block numbers.
+    is_refusing: AtomicBool,
+    /// Most blocks of one call.
+    most_blocks: u64,
+}
+
+impl Model {
+    fn new(head: u64) -> Self {
+        Self {
+            head: head.into(),
+            branch_from: u64::MAX.into(),
+            is_refusing: false.into(),
+            most_blocks: 1024,
+        }
+    }
+
+    /// Starts a node of the chain.
+    async fn start(self) -> (Arc<Self>, MockNode) {
+        let model = Arc::new(self);
+        let of_node = Arc::clone(&model);
+        (model, MockNode::scripted(7, move |call| of_node.reply(call)).await)
+    }
+
+    fn reply(&self, call: &Call) -> Reply {
+        match call.method.as_str() {
+            "eth_chainId" => Reply::Result(json!("0x7")),
+            "eth_feeHistory" => self.fee_history(&call.params()),
+            _ => Reply::Error(-32601),
+        }
+    }
+
+    fn fee_history(&self, params: &Value) -> Reply {
+        let number = |value: &Value| number(value.as_str().unwrap());
+        let (newest, count) = if params[1] == "latest" {
+            (self.head.load(Ordering::Relaxed), number(&params[0]))
+        } else if self.is_refusing.load(Ordering::Relaxed) || number(&params[0]) > self.most_blocks
+        {
+            return Reply::Error(-32602);
+        } else {
+            (number(&params[1]), number(&params[0]))
+        };
+        let oldest = (newest + 1).saturating_sub(count);
+        let percentiles = params[2].as_array().unwrap();
+        let row = |block: u64| -> Vec<String> {
+            percentiles.iter().map(|percentile| hex(self.reward(block, percentile))).collect()
+        };
+        Reply::Result(json!({
+            "oldestBlock": hex(oldest),
+            "baseFeePerGas": (oldest..=newest + 1).map(|block| hex(self.base_fee(block))).collect::<Vec<_>>(),
+            "gasUsedRatio": (oldest..=newest).map(|_| 0.5).collect::<Vec<_>>(),
+            "reward": (oldest..=newest).map(row).collect::<Vec<_>>(),
+        }))
+    }
+
+    fn base_fee(&self, block: u64) -> u64 {
+        let branch = u64::from(block >= self.branch_from.load(Ordering::Relaxed));
+        3 * GWEI + block % 4 + branch
+    }
+
+    fn reward(&self, block: u64, percentile: &Value) -> u64 {
+        let branch = u64::from(block >= self.branch_from.load(Ordering::Relaxed));
+        match percentile.as_u64() {
+            Some(10) => (1 + block * 37 % 11 + branch) * GWEI,
+            Some(60) => (20 + block * 53 % 13 + branch) * GWEI,
+            _ => panic!("{percentile}"),
+        }
+    }
+}
+
+fn number(hex: &str) -> u64 {
+    u64::from_str_radix(hex.strip_prefix("0x").unwrap(), 16).unwrap()
+}
+
+fn hex(number: u64) -> String {
+    format!("{number:#x}")
+}
+
+/// Returns the readings that the node was asked for: number of blocks and newest block.
+fn readings(node: &MockNode) -> Vec<(u64, u64)> {
+    let calls = node.scripted_calls().into_iter().filter(|call| call.method == "eth_feeHistory");
+    let readings = calls.map(|call| call.params()).filter(|params| params[1] != "latest");
+    let reading = |params: Value| {
+        assert_eq!(params[2], json!([10, 60]));
+        (number(params[0].as_str().unwrap()), number(params[1].as_str().unwrap()))
+    };
+    readings.map(reading).collect()
+}
+
+/// Fails unless all polls were the documented call.
+fn assert_polls_are_documented(node: &MockNode) {
+    let calls = node.scripted_calls();
+    let polls = calls.iter().filter(|call| call.method == "eth_feeHistory");
+    let polls = polls.map(Call::params).filter(|params| params[1] == "latest");
+    assert!(polls.clone().count() > 0);
+    for params in polls {
+        assert_eq!(params, json!(["0x14", "latest", [60]]));
+    }
+}
+
+fn with_score(node: &MockNode, every: u64) -> String {
+    format!("[score]\nevery = {every}\n{CHAIN}rpc_urls = [\"{}\"]\n", node.url())
+}
+
+async fn move_to(model: &Model, services: &[&TestServer], head: u64) {
+    model.head.store(head, Ordering::Relaxed);
+    for service in services {
+        service.wait_for_block("/v1/a/gas-suggestion", head).await;
+    }
+}
+
+/// Waits until the fee is compared with `of` blocks at this percentile.
+async fn wait_for_inclusion(service: &TestServer, percentile: u64, of: u64, tip: u64) -> Value {
+    let query = format!("max_fee_per_gas=90000000000&max_priority_fee_per_gas={tip}");
+    let is_read = |response: &Response| {
+        response.status == 200
+            && response.json()["percentile"] == percentile
+            && response.json()["of"] == of
+    };
+    service.wait_for(&format!("/v1/a/inclusion?{query}"), is_read).await.json()
+}
+
+#[tokio::test]
+async fn every_tenth_block_is_followed_by_one_call_and_polls_stay_as_documented() {
+    let (model, node) = Model::new(2003).start().await;
+    let service = TestServer::start(&with_score(&node, 10)).await;
+    // 6 gwei are enough in the blocks whose tip is 1 to 6 gwei, of the 20 up to block 2000.
+    let included = wait_for_inclusion(&service, 10, 20, 6 * GWEI).await;
+    let expected = (1981..=2000).filter(|block| block * 37 % 11 <= 5).count();
+    assert_eq!(included["enough_in"], expected);
+    assert_eq!(readings(&node), [(1024, 2000)]);
+    for head in [2006, 2009, 2010, 2011, 2014, 2019, 2022, 2023] {
+        move_to(&model, &[&service], head).await;
+    }
+    let counter = "gas_suggestion_reward_readings_total{chain=\"a\",outcome=\"ok\"}";
+    service.wait_for_admin("/metrics", |it| it.body.contains(&format!("{counter} 3\n"))).await;
+    assert_eq!(readings(&node), [(1024, 2000), (10, 2010), (10, 2020)]);
+    assert_polls_are_documented(&node);
+    // A reorganisation replaces blocks 2016 to 2023, so five of those that were read are unknown.
+    model.branch_from.store(2016, Ordering::Relaxed);
+    move_to(&model, &[&service], 2024).await;
+    service.wait_for_admin("/metrics", |it| it.body.contains(&format!("{counter} 4\n"))).await;
+    assert_eq!(readings(&node)[3..], [(5, 2020)]);
+    // A gap leaves nothing of what was read.
+    move_to(&model, &[&service], 2100).await;
+    service.wait_for_admin("/metrics", |it| it.body.contains(&format!("{counter} 5\n"))).await;
+    assert_eq!(readings(&node)[4..], [(1024, 2100)]);
+    // The blocks before the first poll came by readings, with the rewards that polls have.
+    let history = service.get("/v1/a/fee-history?blocks=1000").await.json();
+    let blocks = history["blocks"].as_array().unwrap();
+    assert_eq!((blocks.len(), &blocks[0]["number"]), (1000, &json!(1101)));
+    let reward = model.reward(1101, &json!(60)).to_string();
+    assert_eq!(blocks[0]["rewards"], json!([reward]));
+}
+
+#[tokio::test]
+async fn a_node_that_limits_the_blocks_of_a_call_is_read_in_parts() {
+    let (_, node) = Model { most_blocks: 300, ..Model::new(1500) }.start().await;
+    let service = TestServer::start(&with_score(&node, 10)).await;
+    wait_for_inclusion(&service, 10, 20, GWEI).await;
+    // 1,024 and 512 blocks are refused. The oldest block of each call is repeated in the next one.
+    let expected =
+        [(1024, 1500), (512, 1500), (256, 1500), (256, 1245), (256, 990), (256, 735), (4, 480)];
+    assert_eq!(readings(&node), expected);
+}
+
+#[tokio::test]
+async fn without_readings_suggestions_are_the_same() {
+    let (model, node) = Model::new(2003).start().await;
+    let (refusing, refusing_node) = Model::new(2003).start().await;
+    refusing.is_refusing.store(true, Ordering::Relaxed);
+    let off = TestServer::start(&with_score(&node, 0)).await;
+    let read = TestServer::start(&with_score(&node, 10)).await;
+    let refused = TestServer::start(&with_score(&refusing_node, 10)).await;
+    let services = [&off, &read, &refused];
+    for head in [2004, 2010, 2011, 2021] {
+        model.head.store(head, Ordering::Relaxed);
+        refusing.head.store(head, Ordering::Relaxed);
+        let mut bodies = Vec::new();
+        for service in services {
+            bodies.push(service.wait_for_block("/v1/a/gas-suggestion", head).await.body);
+        }
+        assert!(bodies.iter().all(|body| *body == bodies[0]), "{bodies:#?}");
+    }
+    let failed = "gas_suggestion_reward_readings_total{chain=\"a\",outcome=\"failed\"}";
+    refused.wait_for_admin("/metrics", |it| it.body.contains(&format!("{failed} 3\n"))).await;
+    // The first reading tries fewer and fewer blocks; the others are one call each.
+    let calls = readings(&refusing_node);
+    assert!(calls.iter().take(7).all(|(_, newest)| *newest == 2000), "{calls:?}");
+    assert_eq!(calls[7..], [(10, 2010), (10, 2020)]);
+    for service in [&off, &refused] {
+        wait_for_inclusion(service, 60, 20, GWEI).await;
+        assert_eq!(service.get("/v1/a/score").await.json()["alternative"], Value::Null);
+    }
+    assert_polls_are_documented(&refusing_node);
+}
+
+#[tokio::test]
+async fn the_score_has_the_strategy_that_is_not_served() {
+    let (model, node) = Model::new(2003).start().await;
+    let service = TestServer::start(&with_score(&node, 10)).await;
+    for head in 2003..=2012 {
+        move_to(&model, &[&service], head).await;
+    }
+    // The rewards of blocks up to 2010 were read, so eight heads are priced by the other strategy.
+    let is_priced = |response: &Response| response.json()["alternative"]["heads"] == 8;
+    let score = service.wait_for("/v1/a/score", is_priced).await.json();
+    let alternative = &score["alternative"];
+    assert_eq!(
+        (&score["strategy"], &alternative["strategy"]),
+        (&json!("network"), &json!("calibrated"))
+    );
+    let medium = &alternative["tiers"]["medium"];
+    assert_eq!((&medium["target"], &medium["judged"]), (&json!(0.95), &json!(8)));
+    let metrics = service.admin("/metrics").await.body;
+    let labels = "chain=\"a\",tier=\"medium\",strategy=\"calibrated\"";
+    for name in ["outbid_ratio", "overpaid_mean_wei"] {
+        let line = format!("gas_suggestion_score_alternative_{name}{{{labels}}} ");
+        assert!(metrics.contains(&line), "{metrics}");
+    }
+}
