@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use serde_json::{Value, json};
 
 use crate::mock_node::{Call, MockNode, Reply};
+use crate::process::{File, Process, output};
 use crate::test_server::{Response, TestServer};
 
 /// Half a second a block: ten blocks take 5 s.
@@ -238,4 +239,42 @@ async fn the_score_has_the_strategy_that_is_not_served() {
         let line = format!("gas_suggestion_score_alternative_{name}{{{labels}}} ");
         assert!(metrics.contains(&line), "{metrics}");
     }
+}
+
+#[tokio::test]
+async fn check_config_says_which_strategy_is_better_on_the_newest_blocks() {
+    let (_, node) = Model::new(2003).start().await;
+    let config = File::new("strategies", &with_score(&node, 10));
+    let arguments = ["check-config", "--online", "--config", config.path()];
+    let arguments = arguments.map(str::to_owned);
+    let checked =
+        tokio::task::spawn_blocking(move || output(&arguments.each_ref().map(String::as_str), &[]));
+    let (code, printed, _) = checked.await.unwrap();
+    assert_eq!(code, Some(0), "{printed}");
+    let line = printed.lines().find(|line| line.starts_with("chains.a: medium tips")).unwrap();
+    // 1,024 blocks have 624 with the 400 before them, and the last one has no block after it.
+    assert!(
+        line.contains("at the newest 624 blocks: network (served) enough in 100.0 %, "),
+        "{line}"
+    );
+    assert!(line.contains("; calibrated enough in "), "{line}");
+    assert!(line.ends_with(". To serve it: chains.a.pricing.strategy = \"calibrated\""), "{line}");
+}
+
+#[tokio::test]
+async fn a_strategy_on_the_command_line_is_that_of_all_chains() {
+    let (_, node) = Model::new(2003).start().await;
+    let url = node.url();
+    let start = move || {
+        Process::start(
+            &["serve", "--strategy", "calibrated", "--rpc-url", &url],
+            &[("GAS_LOG__FORMAT", "json")],
+        )
+    };
+    let service = tokio::task::spawn_blocking(start).await.unwrap();
+    let market = service.wait_for_ok("/v1/7/fee-market").await.json();
+    assert_eq!(market["strategy"], "calibrated");
+    let (code, _, errors) = output(&["serve", "--strategy", "cheap"], &[]);
+    assert_eq!(code, Some(2));
+    assert!(errors.contains("[possible values: network, calibrated]"), "{errors}");
 }

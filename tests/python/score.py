@@ -69,7 +69,7 @@ def score_tier(tier, quotes, blocks):
         "covered": covered,
         "outbid": {str(percentile): share(outcomes) for percentile, outcomes in judged.items()},
         "price_over_fair": {"p50": nearest_rank(prices, 50), "p95": nearest_rank(prices, 95)},
-        "overpaid_per_gas": {"p50": wei(50), "p95": wei(95)},
+        "overpaid_per_gas": {"p50": wei(50), "p95": wei(95), "mean": str(sum(overpaid) // len(overpaid)) if overpaid else None},
         "floor_decided": 0.0,
         "judged": len(judged[10]),
         "unjudged": {
@@ -104,6 +104,7 @@ def main(recording, served, score):
         "strategy": "network",
         "tips_decide": True,
         "tiers": {tier: score_tier(tier, quotes, blocks) for tier in ("medium", "high")},
+        "alternative": None,
     }
     if score != expected:
         print(json.dumps({"score": score, "expected": expected}, indent=1))

@@ -188,6 +188,7 @@ def score(quote, target, landing):
         "tip_covered": share([tip >= realised[head + 1] for head, tip in used]),
         "overpaid_p50": wei(nearest_rank(over, 50)),
         "overpaid_p95": wei(nearest_rank(over, 95)),
+        "overpaid_mean": wei(sum(over) // len(over) if over else None),
         "price_over_fair_p50": in_thousandths(fair, 50),
         "price_over_fair_p95": in_thousandths(fair, 95),
         "pinball_loss": wei(math.floor(sum(losses) / len(losses))),

@@ -152,7 +152,8 @@ fn table_and_json_report_the_same_numbers() {
             (6, "tip_gap_p99"),
             (8, "overpaid_p50"),
             (9, "overpaid_p95"),
-            (12, "pinball_loss"),
+            (10, "overpaid_mean"),
+            (13, "pinball_loss"),
         ];
         for (cell, key) in gwei.map(|(column, key)| (cells[column], key)) {
             let Some(wei) = row[key].as_str() else {
@@ -164,7 +165,7 @@ fn table_and_json_report_the_same_numbers() {
             assert!((wei / 1e9 - shown).abs() <= shown * 0.0005, "{name} {key}: {wei} {shown}");
         }
         let ratios = ["price_over_fair_p50", "price_over_fair_p95", "max_fee_over_base_fee_p50"];
-        for (cell, key) in [cells[10], cells[11], cells[13]].iter().zip(ratios) {
+        for (cell, key) in [cells[11], cells[12], cells[14]].iter().zip(ratios) {
             let expected = row[key].as_f64().map_or("–".into(), |ratio| format!("{ratio:.3}"));
             assert_eq!(*cell, expected, "{name} {key}");
         }

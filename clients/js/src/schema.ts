@@ -10,6 +10,13 @@ export interface components {
          * @example 0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266
          */
         Address: string;
+        /** @description How the strategy that is not served would have done. */
+        AlternativeScore: {
+            strategy: components["schemas"]["Strategy"];
+            /** @description Number of suggestions. */
+            heads: number;
+            tiers: components["schemas"]["TierScores"];
+        };
         /** @description The blocks that were averaged. */
         AveragingWindow: {
             /** Format: int64 */
@@ -396,8 +403,8 @@ export interface components {
         Inclusion: {
             /**
              * Format: double
-             * @description Percentile of each block's rewards that the tip is compared with: 10, or the first one of the pricing if the service
-             *     does not poll percentile 10.
+             * @description Percentile of each block's rewards that the tip is compared with: 10, or the one of the medium tip if the service
+             *     does not know percentile 10.
              */
             percentile: number;
             /**
@@ -405,7 +412,7 @@ export interface components {
              *     tip, reaches the reward. A block without transactions has no reward to reach.
              */
             enough_in: number;
-            /** @description Blocks that were compared, at most 20. */
+            /** @description Blocks that were compared: the newest ones whose rewards at the percentile are known, at most 20. */
             of: number;
             /** @description True if the max fee is at least the base fee of the next block. */
             covers_next_base_fee: boolean;
@@ -647,6 +654,7 @@ export interface components {
              */
             tips_decide: boolean | null;
             tiers: components["schemas"]["TierScores"];
+            alternative: components["schemas"]["AlternativeScore"] | null;
         };
         /** @description The suggestions that are graded: one per newest block, at least the last 100 and at most the last 1,000. */
         ScoreWindow: {
@@ -722,7 +730,7 @@ export interface components {
             /** @description Price paid in the next block over the price that the 10th percentile paid, of the suggestions that outbid it. */
             price_over_fair: components["schemas"]["NumberQuantiles"];
             /** @description Amount paid in the next block above the 10th percentile, of the same suggestions. */
-            overpaid_per_gas: components["schemas"]["WeiQuantiles"];
+            overpaid_per_gas: components["schemas"]["WeiStatistics"];
             /**
              * Format: double
              * @description Share of suggestions that a configured floor decided.
@@ -853,16 +861,17 @@ export interface components {
         };
         /** @description An amount in wei, as a decimal string. */
         Wei: string;
-        /** @description Median and 95th percentile in wei. */
-        WeiQuantiles: {
-            p50: components["schemas"]["Wei"] | null;
-            p95: components["schemas"]["Wei"] | null;
-        };
         /** @description Lowest, middle and highest amount. Of two in the middle, the lower one counts. */
         WeiRange: {
             min: components["schemas"]["Wei"];
             median: components["schemas"]["Wei"];
             max: components["schemas"]["Wei"];
+        };
+        /** @description Median, 95th percentile and mean in wei. */
+        WeiStatistics: {
+            p50: components["schemas"]["Wei"] | null;
+            p95: components["schemas"]["Wei"] | null;
+            mean: components["schemas"]["Wei"] | null;
         };
     };
     responses: never;

@@ -31,7 +31,7 @@ following blocks. All estimators are scored at the same blocks.
                   gwei: p50 and p99
   tip ≥ p50 %     share of quotes whose tip is not below that median
   overpaid        amount paid above the tip that the next block required, in gwei, over the quotes
-                  that it would have included: p50 and p95
+                  that it would have included: p50, p95 and mean
   price / fair    base fee and tip paid in the next block over its base fee and required tip, over the
                   same quotes, without empty blocks: p50 and p95
   pinball loss    average cost of an inexact tip in gwei, without empty next blocks: 0.95 of what is
@@ -44,14 +44,15 @@ tip lands. Blocks whose rewards are not recorded are excluded. Percentiles of th
 ranks.
 
 A FILE is a result of eth_feeHistory, or CSV with the columns number and base_fee_per_gas_wei, and
-gas_used with gas_limit, or gas_used_ratio. Either may be gzipped.";
+gas_used with gas_limit, or gas_used_ratio; columns p0 to p100 are rewards in wei at that percentile.
+Either may be gzipped.";
 
 /// Score fee estimators on recorded fee history
 #[derive(Debug, Args)]
 #[command(long_about = LONG_ABOUT)]
 #[command(group(clap::ArgGroup::new("source").required(true).args(["files", "rpc_url"])))]
 struct BacktestArgs {
-    /// Recordings, gzipped or not: results of `eth_feeHistory`, or base fees as CSV
+    /// Recordings, gzipped or not: results of `eth_feeHistory`, or blocks as CSV
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Fetch the newest blocks from this node instead

@@ -1,7 +1,8 @@
-//! Parser of base fees as comma-separated values with a header line.
+//! Parser of blocks as comma-separated values with a header line.
 //!
 //! It reads the columns `number`, `base_fee_per_gas_wei`, and the fullness: `gas_used` with `gas_limit`, or a column
-//! whose name begins with `gas_used_ratio`. Other columns are ignored. Quoted values are not supported.
+//! whose name begins with `gas_used_ratio`. Columns `p0` to `p100` are rewards in wei at that percentile, in ascending order;
+//! a block with an empty one has none. Other columns are ignored. Quoted values are not supported.
 
 use super::recording::{RecordedBlock, Recording};
 use super::recording_error::RecordingError;
@@ -19,6 +20,8 @@ struct Columns {
     number: usize,
     base_fee: usize,
     fullness: Option<FullnessColumns>,
+    /// Percentiles and their positions.
+    rewards: Vec<(f64, usize)>,
 }
 
 enum FullnessColumns {
@@ -52,11 +55,12 @@ pub(crate) fn parse(text: &str, name: String) -> Result<Recording, RecordingErro
         blocks.push(RecordedBlock {
             base_fee: parse_integer(cell(columns.base_fee), line_number, BASE_FEE)?,
             gas_used_ratio: columns.ratio(cell, line_number)?,
-            rewards: None,
+            rewards: columns.rewards(cell, line_number)?,
         });
     }
     let (oldest_block, _) = numbers.ok_or_else(|| RecordingError::invalid("line 2", "no block"))?;
-    Ok(Recording { name, oldest_block, percentiles: Vec::new(), blocks })
+    let percentiles = columns.rewards.iter().map(|(percentile, _)| *percentile).collect();
+    Ok(Recording { name, oldest_block, percentiles, blocks })
 }
 
 impl Columns {
@@ -71,8 +75,18 @@ impl Columns {
             names.iter().position(|name| name.starts_with(RATIO)).map(FullnessColumns::Ratio);
         let used = position(GAS_USED).zip(position(GAS_LIMIT));
         let used = used.map(|(used, limit)| FullnessColumns::UsedAndLimit(used, limit));
+        let percentile = |(index, name): (usize, &&str)| {
+            let percentile = name.strip_prefix('p')?.parse().ok()?;
+            (0.0..=100.0).contains(&percentile).then_some((percentile, index))
+        };
+        let rewards: Vec<(f64, usize)> = names.iter().enumerate().filter_map(percentile).collect();
+        if !rewards.is_sorted_by(|(one, _), (other, _)| one < other) {
+            let problem = "the percentiles are not in ascending order";
+            return Err(RecordingError::invalid("line 1", problem));
+        }
         Ok(Self {
             count: names.len(),
+            rewards,
             number: required(NUMBER)?,
             base_fee: required(BASE_FEE)?,
             fullness: ratio.or(used),
@@ -100,6 +114,21 @@ impl Columns {
         };
         Ok(Some(ratio).filter(|ratio| (0.0..=1.0).contains(ratio)))
     }
+
+    fn rewards<'a>(
+        &self,
+        cell: impl Fn(usize) -> &'a str,
+        line_number: usize,
+    ) -> Result<Option<Vec<u128>>, RecordingError> {
+        if self.rewards.is_empty() || self.rewards.iter().any(|(_, index)| cell(*index).is_empty())
+        {
+            return Ok(None);
+        }
+        let reward = |(percentile, index): &(f64, usize)| {
+            parse_integer(cell(*index), line_number, &format!("p{percentile}"))
+        };
+        self.rewards.iter().map(reward).collect::<Result<_, _>>().map(Some)
+    }
 }
 
 fn parse_integer<T: std::str::FromStr>(
@@ -116,4 +145,28 @@ fn unexpected_value(found: &str, line_number: usize, name: &str, expected: &str)
     let found: String = found.chars().take(MAX_SHOWN_CHARS).collect();
     let problem = format!("found {found:?}, expected {expected}");
     RecordingError::invalid(format!("line {line_number}, {name}"), problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_of_percentiles_are_rewards() {
+        let text = "number,p10,price,base_fee_per_gas_wei,p99.5\n7,1,x,3,2\n8,,x,4,5\n";
+        let recording = parse(text, String::new()).unwrap();
+        assert_eq!((recording.oldest_block, recording.percentiles), (7, vec![10.0, 99.5]));
+        let rewards: Vec<_> = recording.blocks.into_iter().map(|block| block.rewards).collect();
+        assert_eq!(rewards, [Some(vec![1, 2]), None]);
+        for (text, expected) in [
+            ("number,base_fee_per_gas_wei,p60,p10\n1,2,3,4\n", "not in ascending order"),
+            ("number,base_fee_per_gas_wei,p10,p10\n1,2,3,4\n", "not in ascending order"),
+            ("number,base_fee_per_gas_wei,p10\n1,2,-3\n", "line 2, p10: found \"-3\""),
+        ] {
+            let error = parse(text, String::new()).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        let beyond = parse("number,base_fee_per_gas_wei,p101\n1,2,3\n", String::new()).unwrap();
+        assert_eq!(beyond.percentiles, Vec::<f64>::new());
+    }
 }

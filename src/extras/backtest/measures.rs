@@ -56,6 +56,8 @@ pub struct Score {
     pub overpaid_p50: Option<u128>,
     /// 95th percentile of that overpayment.
     pub overpaid_p95: Option<u128>,
+    /// Average of that overpayment, rounded down.
+    pub overpaid_mean: Option<u128>,
     /// Median ratio of the amount paid to the required one, base fee included, in thousandths, among quotes that the next
     /// block would have included and without empty blocks.
     pub price_over_fair_p50: Option<u128>,
@@ -330,6 +332,7 @@ impl ScoreTally {
             tip_covered: self.tip_covered.share(),
             overpaid_p50: nearest_rank(&self.overpaid, 50),
             overpaid_p95: nearest_rank(&self.overpaid, 95),
+            overpaid_mean: mean(&self.overpaid),
             price_over_fair_p50: nearest_rank(&self.price_over_fair, 50),
             price_over_fair_p95: nearest_rank(&self.price_over_fair, 95),
             pinball_loss: self.pinball_loss(),
@@ -337,6 +340,12 @@ impl ScoreTally {
             max_fee_permille: nearest_rank(&self.max_fee_permille, 50),
         }
     }
+}
+
+/// Returns the average, rounded down; `None` without amounts, or on overflow.
+fn mean(amounts: &[u128]) -> Option<u128> {
+    let sum = amounts.iter().try_fold(0_u128, |sum, amount| sum.checked_add(*amount))?;
+    sum.checked_div(u128::try_from(amounts.len()).ok()?)
 }
 
 #[cfg(test)]

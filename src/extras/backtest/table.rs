@@ -14,7 +14,7 @@ fn headings(report: &Report<'_>) -> [Vec<String>; 2] {
     let in_soon = format!("in {}", horizon(SOON_BLOCKS, ""));
     let after = |blocks| format!("+{}", horizon(blocks, " %"));
     let (soon, later) = (after(SOON_BLOCKS), after(HORIZON_BLOCKS));
-    let columns: [(&str, &str); 15] = [
+    let columns: [(&str, &str); 16] = [
         ("", "estimator"),
         ("next", "incl. %"),
         (&in_soon, "incl. %"),
@@ -26,6 +26,7 @@ fn headings(report: &Report<'_>) -> [Vec<String>; 2] {
         ("tip ≥", "p50 %"),
         ("overpaid", "p50"),
         ("overpaid", "p95"),
+        ("overpaid", "mean"),
         ("price /", "fair p50"),
         ("price /", "fair p95"),
         ("pinball", "loss"),
@@ -71,6 +72,7 @@ fn cells(score: &Score) -> Vec<String> {
         percent(score.tip_covered),
         gwei(score.overpaid_p50),
         gwei(score.overpaid_p95),
+        gwei(score.overpaid_mean),
         multiple(score.price_over_fair_p50),
         multiple(score.price_over_fair_p95),
         gwei(score.pinball_loss),

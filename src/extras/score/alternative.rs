@@ -32,7 +32,7 @@ struct PendingHead {
     published_at: Instant,
 }
 
-/// Decides when the operator is told that the other strategy would be better.
+/// Decides when the operator reads that the other strategy would be better.
 #[derive(Debug, Default)]
 pub(crate) struct Advice {
     /// Since when it is better without a break.
@@ -130,7 +130,7 @@ impl Alternative {
         Some(self.scorer.score(now)).filter(|score| score.heads > 0)
     }
 
-    /// Returns how both strategies did, if the operator is to be told now that this one is better.
+    /// Returns how both strategies did, if this one has been better for long enough. It does so once.
     pub(crate) fn advice(&mut self, served: &Score, now: Instant) -> Option<Comparison> {
         let better = self.score(now).and_then(|other| Comparison::if_better(served, &other));
         self.advice.record(better, now)
@@ -140,7 +140,7 @@ impl Alternative {
 /// How both strategies would have done on recorded blocks.
 #[derive(Debug)]
 pub(crate) struct ReplayedScores {
-    /// Of the strategy of the pricing, then of the other one.
+    /// Strategy of the pricing, then the other one.
     pub(crate) strategies: [Strategy; 2],
     pub(crate) scores: [Score; 2],
     /// `None`: the other one is not better.

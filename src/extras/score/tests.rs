@@ -428,7 +428,7 @@ fn judged(judged: usize, hits: u32, overpaid_mean: u128, target: Option<f64>) ->
 }
 
 #[test]
-fn a_strategy_is_better_if_it_overpays_less_than_half_and_keeps_the_target() {
+fn better_is_to_overpay_less_than_half_and_keep_the_target() {
     let network = |overpaid| judged(300, 998, overpaid, None);
     let calibrated = |hits, overpaid| judged(300, hits, overpaid, Some(0.95));
     let cases = [

@@ -38,7 +38,7 @@ fn results_on_the_pricing_page_match_its_command() {
         let lines = output.lines().filter_map(|line| line.strip_prefix(name.as_str()));
         let found = lines.flat_map(|line| {
             let cells: Vec<_> = line.split_whitespace().collect();
-            [cells[0].to_owned(), cells[8].to_owned()]
+            [cells[0].to_owned(), cells[10].to_owned()]
         });
         assert_eq!(found.collect::<Vec<_>>(), expected, "{name}");
     }
