@@ -11,6 +11,7 @@ mod mock_clock_node;
 mod monitor;
 mod nodes;
 mod publish_script;
+mod readings;
 pub(crate) mod redis;
 mod replica;
 

@@ -488,7 +488,9 @@ pub(super) struct ServiceProcess {
 impl ServiceProcess {
     fn start(name: &str, config: &str, settings: &ChainSettings) -> Self {
         let variables = settings.variables.iter().map(|(name, value)| (*name, value.as_str()));
-        let variables: Vec<_> = variables.chain([("GAS_HISTORY__REFILL", "false")]).collect();
+        let variables: Vec<_> = variables
+            .chain([("GAS_HISTORY__REFILL", "false"), ("GAS_SCORE__EVERY", "0")])
+            .collect();
         let process = LoggedProcess::with_variables(name, config, &variables);
         let mut headers = HeaderMap::new();
         headers.insert("x-api-key", HeaderValue::from_static("canary-x-api-key"));

@@ -31,7 +31,17 @@ struct NodeState {
     delay: Duration,
     behaviour: Behaviour,
     calls: Vec<Call>,
+    readings: Vec<Reading>,
     violations: Vec<String>,
+}
+
+/// A reading of rewards that polls do not request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Reading {
+    /// The path segment after `/rpc/`.
+    pub(crate) client: String,
+    pub(crate) blocks: u64,
+    pub(crate) newest: u64,
 }
 
 /// Reaction of the node to a call.
@@ -69,6 +79,7 @@ impl MockClockNode {
             delay: Duration::ZERO,
             behaviour: Behaviour::Healthy,
             calls: Vec::new(),
+            readings: Vec::new(),
             violations: Vec::new(),
         }));
         let shared = Arc::clone(&state);
@@ -122,6 +133,11 @@ impl MockClockNode {
     /// Returns all calls so far.
     pub(crate) fn calls(&self) -> Vec<Call> {
         self.state().calls.clone()
+    }
+
+    /// Returns all readings of rewards so far.
+    pub(crate) fn readings(&self) -> Vec<Reading> {
+        self.state().readings.clone()
     }
 
     /// Returns the times of the polls, which request a fee history, from call `first` on.
@@ -217,17 +233,34 @@ fn poll_parameters(params: &Value) -> Option<(u64, Vec<u64>)> {
     (tag == "latest" && (1..=1024).contains(&count)).then_some((count, percentiles?))
 }
 
+/// Returns block count and newest block of a reading of rewards. `None` for other parameters.
+fn reading_parameters(params: &Value) -> Option<(u64, u64)> {
+    let number = |value: &Value| u64::from_str_radix(value.as_str()?.strip_prefix("0x")?, 16).ok();
+    let [count, newest, percentiles] = params.as_array()?.as_slice() else { return None };
+    (*percentiles == json!([10, 60])).then_some((number(count)?, number(newest)?))
+}
+
+/// Returns the path segment that identifies the calling replica.
+fn client_of(call: &mock_node::Call) -> String {
+    call.path.trim_start_matches("/rpc").trim_start_matches('/').to_owned()
+}
+
 /// Records a call and returns its reply, which depends on the state at the end of the delay.
 fn receive(shared: &Arc<Mutex<NodeState>>, call: &mock_node::Call) -> Reply {
     let (params, method) = (call.params(), call.method.clone());
     let poll = poll_parameters(&params).filter(|_| method == "eth_feeHistory");
     let mut state = shared.lock().unwrap();
+    if let Some((blocks, newest)) = reading_parameters(&params) {
+        let client = client_of(call);
+        state.readings.push(Reading { client, blocks, newest });
+        return Reply::Result(chain_model::history_at(newest, blocks, &[10, 60]));
+    }
     if poll.is_none() && (method != "eth_chainId" || params != json!([])) {
         eprintln!("unexpected call at the mock node: {call:?}");
         state.violations.push(format!("{call:?}"));
         return Reply::Raw(501, String::new());
     }
-    let client = call.path.trim_start_matches("/rpc").trim_start_matches('/').to_owned();
+    let client = client_of(call);
     state.calls.push(Call { at: Instant::now(), client, method, response: None });
     let (index, behaviour) = (state.calls.len() - 1, state.behaviour);
     let shared = Arc::clone(shared);
