@@ -11,11 +11,25 @@ import { iconUrl } from "../../src/extras/pages/dashboard/favicon.js";
 import { ago, announcementText, duration, nextBlockText, shortAgo } from "../../src/extras/pages/dashboard/format.js";
 import { Alerts } from "../../src/extras/pages/dashboard/notify.js";
 import { blockPoints, scale, series, summary, trendPoints } from "../../src/extras/pages/dashboard/points.js";
+import { scoreView } from "../../src/extras/pages/dashboard/score.js";
 import { snippets } from "../../src/extras/pages/dashboard/snippets.js";
 import { points } from "../../src/extras/pages/dashboard/sparkline.js";
 import { applyMarketResponse, isHistory, isTrend, newChain } from "../../src/extras/pages/dashboard/state.js";
 import { heatMap } from "../../src/extras/pages/dashboard/trend.js";
 import { blocksCovered, chainView, iconOf, rowView, windowTitle } from "../../src/extras/pages/dashboard/view.js";
+
+test("a score compares both strategies, if both were graded", () => {
+    const tiers = (share, mean) => ({ medium: scored({ outbid: { 10: share }, overpaid_per_gas: { mean } }), high: scored() });
+    const served = score(600, undefined, undefined, { strategy: "network", tiers: tiers(0.9967, "873500000") });
+    const lines = (alternative) => scoreView({ ...served, alternative }).notes.filter((note) => note.startsWith("Strategy"));
+    assert.deepEqual(lines({ strategy: "calibrated", tiers: tiers(0.955, "49740000") }), [
+        "Strategy network (served): medium was enough for the next block in 99.7 %, 0.874 gwei above what was needed on average.",
+        "Strategy calibrated (not served): medium was enough for the next block in 95.5 %, 0.0497 gwei above what was needed on average.",
+    ]);
+    for (const alternative of [null, { strategy: "calibrated", tiers: tiers(null, null) }]) {
+        assert.deepEqual(lines(alternative), []);
+    }
+});
 
 test("gwei are exact to the last wei", () => {
     const cases = {
