@@ -28,7 +28,7 @@ use std::path::Path;
 use serde::Deserialize;
 
 pub(crate) use chain::parse_hex_chain_id;
-pub use chain::{Chain, ChainParameters};
+pub use chain::{Chain, ChainParameters, DataFeeKind};
 pub use error::{ConfigError, ConfigErrors};
 pub use layers::Overrides;
 pub use node_url::NodeUrl;

@@ -6,6 +6,7 @@
 pub mod backtest;
 pub(crate) mod chart;
 pub(crate) mod compat;
+pub(crate) mod cost;
 pub(crate) mod delegation;
 pub mod demo;
 pub(crate) mod pages;
@@ -30,6 +31,7 @@ pub const EXTRAS: &[Extra] = &[
     delegation::EXTRA,
     verification::EXTRA,
     score::EXTRA,
+    cost::EXTRA,
     trend::EXTRA,
     chart::EXTRA,
     pages::EXTRA,

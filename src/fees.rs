@@ -131,6 +131,7 @@ pub fn price(
         average_base_fee,
         average_reward,
         next_base_fee: history.next_base_fee(),
+        next_blob_base_fee: history.next_blob_base_fee(),
         newest_known_base_fee,
         floors_applied: FloorsApplied {
             base_fee: pricing_type == PricingType::Eip1559

@@ -76,6 +76,12 @@ pub struct Chain {
     /// Number of recent blocks that are kept for `/fee-history`.
     #[serde(default = "default_history_blocks")]
     pub history_blocks: NonZeroUsize,
+    /// Fee that transactions pay beside their gas; `None`: unknown.
+    #[serde(default)]
+    pub data_fee: Option<DataFeeKind>,
+    /// Highest gas limit of a transaction; `None`: there is none.
+    #[serde(default)]
+    pub max_transaction_gas: Option<NonZeroU64>,
     /// Number of blocks after which rewards that polls do not request are read; 0: never.
     #[serde(skip)]
     pub(crate) blocks_between_readings: u64,
@@ -95,6 +101,20 @@ pub enum ChainParameters {
     #[default]
     Auto,
     /// None.
+    Off,
+}
+
+/// Fee that transactions pay beside their gas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DataFeeKind {
+    /// There is none.
+    None,
+    /// The gas estimate of a node, or the tip, contains it.
+    Included,
+    /// That of OP Stack chains, from the L1 attributes in each block.
+    OpStack,
+    /// It is not known, and nothing is read.
     Off,
 }
 

@@ -46,7 +46,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::config::{Chain, ChainParameters, Config};
+    use crate::config::{Chain, ChainParameters, Config, DataFeeKind};
     use crate::fees::ZeroBaseFee;
 
     fn chain_ids() -> Vec<u64> {
@@ -111,6 +111,15 @@ mod tests {
             assert_eq!(is_really_zero, id == 56, "{name}");
             assert_eq!(chain.stall_after().is_none(), id == 31_337, "{name}");
             assert!(!chain.json_rpc, "{name}");
+            let data_fee = match id {
+                10 | 2020 | 8453 | 42_220 | 202_601 => Some(DataFeeKind::OpStack),
+                324 | 42_161 | 59_144 => Some(DataFeeKind::Included),
+                534_352 => None,
+                _ => Some(DataFeeKind::None),
+            };
+            assert_eq!(chain.data_fee, data_fee, "{name}");
+            let most_gas = [1, 11_155_111].contains(&id).then_some(16_777_216);
+            assert_eq!(chain.max_transaction_gas.map(u64::from), most_gas, "{name}");
             let are_read = chain.chain_parameters == ChainParameters::Auto;
             let may_be_op_stack = [10, 2020, 8453, 31_337, 42_220, 202_601].contains(&id);
             assert_eq!(are_read, may_be_op_stack, "{name}");

@@ -7,6 +7,7 @@ pub struct FeeHistory {
     newest_block: u64,
     blocks: Vec<Block>,
     next_base_fee: Option<u128>,
+    next_blob_base_fee: Option<u128>,
 }
 
 /// One mined block.
@@ -69,7 +70,20 @@ impl FeeHistory {
     pub fn new(oldest_block: u64, blocks: Vec<Block>, next_base_fee: Option<u128>) -> Option<Self> {
         let last_index = u64::try_from(blocks.len().checked_sub(1)?).ok()?;
         let newest_block = oldest_block.checked_add(last_index)?;
-        Some(Self { oldest_block, newest_block, blocks, next_base_fee })
+        let next_blob_base_fee = None;
+        Some(Self { oldest_block, newest_block, blocks, next_base_fee, next_blob_base_fee })
+    }
+
+    /// Returns the history with the base fee per blob gas of the block after its newest one, if that is known.
+    #[must_use]
+    pub fn with_next_blob_base_fee(self, next_blob_base_fee: Option<u128>) -> Self {
+        Self { next_blob_base_fee, ..self }
+    }
+
+    /// Base fee per blob gas of the block after the newest one in wei; `None`: unknown, or the chain has no blobs.
+    #[must_use]
+    pub fn next_blob_base_fee(&self) -> Option<u128> {
+        self.next_blob_base_fee
     }
 
     /// Number of the first block.

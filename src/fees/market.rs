@@ -22,6 +22,8 @@ pub struct Market {
     pub next_base_fee: Option<u128>,
     /// Base fee of the next block, or of the newest mined one if that is unknown.
     pub newest_known_base_fee: u128,
+    /// Base fee per blob gas of the next block; `None` if the node did not return it, or the chain has no blobs.
+    pub next_blob_base_fee: Option<u128>,
     /// Floors that raised the suggestion.
     pub floors_applied: FloorsApplied,
     /// Floors that are far above what the market pays.

@@ -11,6 +11,7 @@
 //! | fewer blocks than requested | accepted as they are |
 //! | more blocks or reward columns than requested | the newest blocks and the first columns are kept |
 //! | as many base fees as blocks | the next base fee is unknown |
+//! | `baseFeePerBlobGas` is missing, malformed or of another length | the blob base fee is unknown |
 //! | `baseFeePerGas` is missing or empty, or has an element that is not a quantity | rejected |
 //! | a quantity has leading zeros or is a JSON integer | accepted |
 //! | an amount exceeds 128 bits | rejected; [`price`](crate::fees::price) also rejects sums that do |
@@ -134,7 +135,13 @@ impl FeeHistoryRequest {
             .and_then(|surplus| oldest_block.checked_add(surplus))
             .ok_or(MalformedFeeHistory::InvalidOldestBlock)?;
         let next_base_fee = base_fees.get(mined).copied();
+        // It has as many elements as there are base fees. On a chain without blobs they are absent or 0.
+        let blob_fees = elements(raw.base_fee_per_blob_gas);
+        let is_complete = next_base_fee.is_some() && blob_fees.len() == base_fees.len();
+        let next_blob = blob_fees.last().filter(|_| is_complete);
+        let next_blob = next_blob.and_then(|json| quantity::parse(json.get()).ok());
         FeeHistory::new(oldest_block, blocks, next_base_fee)
+            .map(|history| history.with_next_blob_base_fee(next_blob.filter(|fee| *fee > 0)))
             .ok_or(MalformedFeeHistory::InvalidOldestBlock)
     }
 
@@ -224,6 +231,7 @@ struct RawFeeHistory<'a> {
     #[serde(borrow)]
     oldest_block: Option<&'a RawValue>,
     base_fee_per_gas: Option<&'a RawValue>,
+    base_fee_per_blob_gas: Option<&'a RawValue>,
     gas_used_ratio: Option<&'a RawValue>,
     reward: Option<&'a RawValue>,
 }

@@ -19,6 +19,7 @@ mod chart;
 mod command;
 mod command_line;
 mod corpus;
+mod cost;
 mod delegation_api;
 mod drop_in;
 mod failover;

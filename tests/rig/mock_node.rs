@@ -395,6 +395,10 @@ impl NodeState {
         if is_reading && params[1] != "latest" && self.read_replies.is_none() {
             return Some(Reply::Error(-32601));
         }
+        let is_of_data_fee = call.method == "eth_getTransactionByBlockNumberAndIndex";
+        if is_of_data_fee && self.read_replies.is_none() {
+            return Some(Reply::Error(-32601));
+        }
         let percentiles = &self.percentiles;
         let is_poll = match call.method.as_str() {
             "eth_chainId" => params == json!([]),
@@ -614,10 +618,11 @@ pub(crate) fn read_chain(nodes: &[&MockNode], more: &str) -> String {
     let is_set = |key: &str| more.lines().any(|line| line.starts_with(key));
     let block_time =
         if is_set("block_time =") { "" } else { "block_time = \"1h\"\nmax_age = \"1day\"\n" };
+    let data_fee = if is_set("data_fee =") { "" } else { "data_fee = \"off\"\n" };
     let flashblocks = if is_set("flashblock_time =") { "" } else { "flashblock_time = \"0s\"\n" };
     format!(
         "[chains.ronin]\nchain_id = 2020\njson_rpc = true\nchain_parameters = \"off\"\n\
-         rpc_urls = {urls:?}\n{block_time}{flashblocks}{more}\n"
+         rpc_urls = {urls:?}\n{data_fee}{block_time}{flashblocks}{more}\n"
     )
 }
 

@@ -17,6 +17,7 @@ mod bundler;
 mod chain_model;
 mod client_package;
 mod conformance;
+mod cost;
 mod dashboard;
 mod delegation_api;
 mod delegation_chain;

@@ -129,6 +129,17 @@ export interface components {
          * @enum {string}
          */
         ChainStatusReason: "no_data" | "old_data" | "old_block" | "standing_head";
+        /** @description Cost of some gas on a chain. */
+        CheapestChain: {
+            /** @description Key of the chain. */
+            chain: string;
+            chain_name: string;
+            /** @description With the medium fees, in wei of the chain's coin. */
+            expected: components["schemas"]["Wei"];
+            /** @description Reserved for the amount in dollars. */
+            usd: string | null;
+            stale: boolean;
+        };
         /** @description A transaction without its fees. */
         ContractCall: {
             chainId: string;
@@ -141,6 +152,43 @@ export interface components {
             /** @description Transaction type (EIP-2718): `0x0` under legacy pricing. */
             type: string;
             gas: string;
+        };
+        /** @description Cost of a transaction in all. */
+        Cost: {
+            chain_name: string;
+            /** Format: int64 */
+            chain_id: number;
+            /** @description Symbol of the coin that pays; `null` if it is not configured. */
+            currency: string | null;
+            /** Format: int64 */
+            newest_block: number;
+            /** @description Gas limit. */
+            gas: components["schemas"]["Wei"];
+            /**
+             * Format: int64
+             * @description Size of the signed transaction.
+             */
+            bytes: number;
+            data_fee: components["schemas"]["DataFee"] | null;
+            blob_fee: components["schemas"]["ExpectedAndMax"] | null;
+            tiers: components["schemas"]["CostTiers"];
+            data_fee_reason: components["schemas"]["DataFeeReason"] | null;
+            /** @description Reserved for amounts in dollars. */
+            usd: Record<string, never> | null;
+        };
+        /** @description A transaction. */
+        CostRequest: {
+            /** @description Gas limit, as decimal digits. */
+            gas: components["schemas"]["Wei"];
+            /** @description The serialised transaction, signed or not, of type 0 to 4, at most 131,072 bytes. */
+            transaction: string;
+            balance?: components["schemas"]["Wei"] | null;
+        };
+        /** @description Costs with the fees of each tier. */
+        CostTiers: {
+            low: components["schemas"]["TierCost"];
+            medium: components["schemas"]["TierCost"];
+            high: components["schemas"]["TierCost"];
         };
         /**
          * @description Number of coming blocks, all of them full, that a tier's max fee covers; `null` if the source of `chain_parameters` is
@@ -158,6 +206,65 @@ export interface components {
              */
             high: number | null;
         };
+        /** @description Fee for the data of a transaction, in wei. */
+        DataFee: {
+            kind: components["schemas"]["DataFeeKind"];
+            /** @description False: a bound that the exact fee never exceeds. */
+            exact: boolean;
+            fee: components["schemas"]["Wei"];
+            /** @description With room for two full blocks of the chain below. */
+            max: components["schemas"]["Wei"];
+            operator_fee: components["schemas"]["ExpectedAndMax"];
+            /**
+             * Format: int64
+             * @description Block of the chain below that the parameters come from.
+             */
+            l1_block: number | null;
+            /**
+             * Format: date-time
+             * @description Time at which they were read.
+             */
+            observed_at: string | null;
+        };
+        /**
+         * @description Kind of a data fee: `none`, `included` in the gas estimate or the tip, or that of OP Stack chains.
+         * @enum {string}
+         */
+        DataFeeKind: "none" | "included" | "op-stack";
+        /** @description Parameters from which a client computes the data fee of a transaction. All but `kind` are `null` where there is none. */
+        DataFeeParameters: {
+            kind: components["schemas"]["DataFeeKind"];
+            rule: components["schemas"]["DataFeeRule"] | null;
+            /** Format: int32 */
+            base_fee_scalar: number | null;
+            /** Format: int32 */
+            blob_base_fee_scalar: number | null;
+            l1_base_fee: components["schemas"]["Wei"] | null;
+            l1_blob_base_fee: components["schemas"]["Wei"] | null;
+            /** Format: int32 */
+            operator_fee_scalar: number | null;
+            operator_fee_constant: components["schemas"]["Wei"] | null;
+            /**
+             * Format: int64
+             * @description Number of the L1 block that the parameters come from.
+             */
+            l1_block: number | null;
+            /**
+             * Format: date-time
+             * @description Time at which they were read.
+             */
+            observed_at: string | null;
+        };
+        /**
+         * @description Reason why a data fee is not known.
+         * @enum {string}
+         */
+        DataFeeReason: "unknown" | "not_read" | "old";
+        /**
+         * @description Fork of an OP Stack chain whose rule applies.
+         * @enum {string}
+         */
+        DataFeeRule: "fjord" | "isthmus" | "jovian";
         /**
          * @description An existing delegation in the format of the REST API: addresses with checksum, rights as hex bytes, amounts and
          *     token ids as decimal strings; `null` if the type has none.
@@ -231,6 +338,11 @@ export interface components {
         };
         EtherscanProxyValue: string | components["schemas"]["EtherscanBlock"];
         EtherscanResponse: components["schemas"]["EtherscanOracle"] | components["schemas"]["EtherscanProxyResult"];
+        /** @description Amounts in wei. */
+        ExpectedAndMax: {
+            expected: components["schemas"]["Wei"];
+            max: components["schemas"]["Wei"];
+        };
         /** @description Expected prices per gas of the tiers, under the base fee of the next block, or of the newest one if that is unknown. */
         ExpectedPrices: {
             /**
@@ -297,6 +409,8 @@ export interface components {
             chain_parameters: components["schemas"]["ChainParameters"];
             /** @description Reasons to doubt a value of the window, as in `X-Doubt`; empty: there is none. */
             doubts: components["schemas"]["Doubt"][];
+            data_fee: components["schemas"]["DataFeeParameters"] | null;
+            data_fee_reason: components["schemas"]["DataFeeReason"] | null;
             level: components["schemas"]["Level"] | null;
             /**
              * Format: double
@@ -708,6 +822,14 @@ export interface components {
             max_priority_fee_per_gas: components["schemas"]["Wei"];
             /** @description Tip plus base fee. */
             max_fee_per_gas: components["schemas"]["Wei"];
+        };
+        /** @description Fees of a tier, and what the transaction costs with them in wei. */
+        TierCost: {
+            max_priority_fee_per_gas: components["schemas"]["Wei"];
+            max_fee_per_gas: components["schemas"]["Wei"];
+            expected: components["schemas"]["Wei"] | null;
+            max: components["schemas"]["Wei"] | null;
+            max_send: components["schemas"]["Wei"] | null;
         };
         /** @description How one tier did. Shares are from 0 to 1. */
         TierScore: {

@@ -139,29 +139,34 @@ fn write_snapshot_examples(
     }
 }
 
-/// Sets the example response of the operation at `path`.
+/// Sets the example response of the operations at `path`.
 pub(crate) fn set_response_example(document: &mut OpenApi, path: &str, example: Value) {
-    let response = operation(document, path)
-        .and_then(|operation| operation.responses.responses.get_mut("200"));
-    let Some(RefOr::T(response)) = response else { return };
-    if let Some(RefOr::T(content)) = response.content.values_mut().next() {
-        content.example = Some(example);
+    for (operation, example) in operations(document, path).zip(std::iter::repeat(example)) {
+        let response = operation.responses.responses.get_mut("200");
+        let Some(RefOr::T(response)) = response else { continue };
+        if let Some(RefOr::T(content)) = response.content.values_mut().next() {
+            content.example = Some(example);
+        }
     }
 }
 
-/// Sets the example request of the operation at `path`.
+/// Sets the example request of the operations at `path` that take one.
 pub(crate) fn set_request_example(document: &mut OpenApi, path: &str, example: Value) {
-    let body = operation(document, path).and_then(|operation| operation.request_body.as_mut());
-    let Some(RefOr::T(body)) = body else { return };
-    if let Some(RefOr::T(content)) = body.content.values_mut().next() {
-        content.example = Some(example);
+    for (operation, example) in operations(document, path).zip(std::iter::repeat(example)) {
+        let Some(RefOr::T(body)) = operation.request_body.as_mut() else { continue };
+        if let Some(RefOr::T(content)) = body.content.values_mut().next() {
+            content.example = Some(example);
+        }
     }
 }
 
-/// Returns the only operation at `path`; `None`: disabled.
-fn operation<'a>(document: &'a mut OpenApi, path: &str) -> Option<&'a mut Operation> {
-    let item = document.paths.paths.get_mut(path)?;
-    item.get.as_mut().or(item.post.as_mut())
+/// Returns the operations at `path`; none if it is disabled.
+fn operations<'a>(
+    document: &'a mut OpenApi,
+    path: &str,
+) -> impl Iterator<Item = &'a mut Operation> + use<'a> {
+    let item = document.paths.paths.get_mut(path);
+    item.into_iter().flat_map(|item| item.get.as_mut().into_iter().chain(item.post.as_mut()))
 }
 
 /// Returns an example per code, as the service sends it.

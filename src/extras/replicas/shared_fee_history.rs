@@ -27,6 +27,7 @@ struct Record {
     head_age_us: u64,
     oldest_block: u64,
     next_base_fee: Option<Amount>,
+    next_blob_base_fee: Option<Amount>,
     /// Absent: the node does not tell.
     head: Option<RecordHead>,
     doubts: Vec<String>,
@@ -102,6 +103,7 @@ pub(crate) fn to_json(published: &SharedFeeHistory, clock: &RedisClock) -> Strin
         head_age_us: whole_micros(observed_at.saturating_duration_since(head_changed_at)),
         oldest_block: published.history.oldest_block(),
         next_base_fee: published.history.next_base_fee().map(Amount),
+        next_blob_base_fee: published.history.next_blob_base_fee().map(Amount),
         head: RecordHead::new(published.head),
         doubts: published.doubts.iter().map(|doubt| doubt.name().to_owned()).collect(),
         blocks: published.history.blocks().iter().map(RecordBlock::new).collect(),
@@ -146,7 +148,8 @@ pub(crate) fn parse(
 
 impl Record {
     fn history(&self) -> Option<FeeHistory> {
-        history(self.oldest_block, &self.blocks, self.next_base_fee.map(|fee| fee.0))
+        let found = history(self.oldest_block, &self.blocks, self.next_base_fee.map(|fee| fee.0));
+        Some(found?.with_next_blob_base_fee(self.next_blob_base_fee.map(|fee| fee.0)))
     }
 }
 

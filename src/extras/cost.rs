@@ -1,0 +1,61 @@
+//! The cost of a transaction in all, and the amount that can be sent beside it.
+//!
+//! On OP Stack chains a transaction pays for its data and to the operator too, which no gas price contains. The parameters
+//! of both stand in the first transaction of each block, which a task of its own reads. No request causes a call, and no
+//! poll waits for one.
+
+mod data_fee;
+mod metrics;
+mod op_stack;
+mod reader;
+mod routes;
+mod sum;
+mod transaction;
+
+use std::sync::Arc;
+
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::assembly::{Assembly, Extra, Join};
+use crate::config::DataFeeKind;
+use data_fee::DataFees;
+use metrics::CostMetrics;
+use reader::AttributesReader;
+
+pub(crate) const EXTRA: Extra = Extra::new("cost", Join::Always(join));
+
+/// Reads the parameters of OP Stack chains, and adds the routes and members of the fee market.
+fn join(assembly: &mut Assembly) {
+    let fees = DataFees::new(&assembly.store);
+    let metrics = assembly.metrics.set::<CostMetrics>();
+    let chains = assembly.store.clone();
+    let readers =
+        chains.chains().iter().zip(&assembly.upstreams).filter_map(|(chain, upstreams)| {
+            let is_read = chain.config().data_fee == Some(DataFeeKind::OpStack);
+            is_read.then(|| {
+                let counters = metrics.reads(&chain.config().key);
+                AttributesReader::new(
+                    chain,
+                    Arc::clone(upstreams),
+                    &assembly.memory,
+                    &fees,
+                    counters,
+                )
+            })
+        });
+    let readers: Vec<_> = readers.collect();
+    for reader in readers {
+        assembly.add_task(async { match reader.run().await {} });
+    }
+    let (of_gauges, store) = (fees.clone(), assembly.store.clone());
+    assembly.metrics.on_scrape(move |_| metrics.update(&store, &of_gauges));
+    assembly.routes.add_market_member(data_fee::market_member(&fees));
+    let state = routes::CostState::new(&assembly.store, &fees, &assembly.memory);
+    let routes = OpenApiRouter::new()
+        .routes(routes!(routes::get_cost, routes::post_cost))
+        .routes(routes!(routes::list_cheapest));
+    assembly.routes.add(routes.with_state(state));
+    assembly.routes.mark_costly(routes::COST_PATH);
+    assembly.routes.write_examples(routes::write_examples);
+}

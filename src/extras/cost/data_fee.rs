@@ -1,0 +1,216 @@
+//! Parameters of the data fees of all chains, and what the fee market says of them.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::op_stack::Attributes;
+use crate::api::public_routes::MarketMember;
+use crate::api::wire::Wei;
+use crate::config::DataFeeKind;
+use crate::store::{ChainStore, PerChain, StoredChain};
+
+/// Parameters of all chains. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct DataFees(PerChain<Arc<Mutex<Parameters>>>);
+
+#[derive(Debug, Clone, Copy, Default)]
+enum Parameters {
+    #[default]
+    NotRead,
+    /// The newest ones are those of a fork whose rule is not known.
+    UnknownFork,
+    Known(ReadAttributes),
+}
+
+/// Attributes, and when they were read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReadAttributes {
+    pub(crate) attributes: Attributes,
+    pub(crate) read_at: Instant,
+    /// For display.
+    pub(crate) read_time: SystemTime,
+}
+
+/// The data fee of a chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DataFee {
+    /// There is none, or the gas contains it.
+    Zero(DataFeeKind),
+    OpStack(ReadAttributes),
+}
+
+/// Reason why a data fee is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = DataFeeReason, rename_all = "snake_case")]
+pub(crate) enum DataFeeReason {
+    /// The service does not know how the chain charges for data.
+    Unknown,
+    /// The parameters were never read.
+    NotRead,
+    /// The parameters are too old.
+    Old,
+}
+
+impl ReadAttributes {
+    /// Age above which the parameters are not used.
+    const MAX_AGE: Duration = Duration::from_mins(10);
+    /// Age up to which the room of `max` is enough for what follows: five blocks of Ethereum.
+    pub(crate) const MAX_AGE_TO_SEND: Duration = Duration::from_mins(1);
+}
+
+impl DataFees {
+    pub(super) fn new(store: &ChainStore) -> Self {
+        Self(PerChain::new(store, |_| Arc::default()))
+    }
+
+    /// Sets what was read at this time. `None`: attributes of another fork.
+    pub(super) fn set(&self, chain: &StoredChain, read: Option<Attributes>, read_at: Instant) {
+        let read_time = SystemTime::now().checked_sub(read_at.elapsed());
+        let read_time = read_time.unwrap_or(SystemTime::UNIX_EPOCH);
+        *self.0.get(chain).lock() = match read {
+            Some(attributes) => {
+                Parameters::Known(ReadAttributes { attributes, read_at, read_time })
+            }
+            None => Parameters::UnknownFork,
+        };
+    }
+
+    /// Returns the age of the parameters; `None`: there are none.
+    pub(super) fn age(&self, chain: &StoredChain) -> Option<Duration> {
+        match *self.0.get(chain).lock() {
+            Parameters::Known(read) => Some(read.read_at.elapsed()),
+            Parameters::NotRead | Parameters::UnknownFork => None,
+        }
+    }
+
+    /// Returns the data fee of a chain now.
+    pub(crate) fn current(&self, chain: &StoredChain) -> Result<DataFee, DataFeeReason> {
+        match chain.config().data_fee {
+            None | Some(DataFeeKind::Off) => Err(DataFeeReason::Unknown),
+            Some(kind @ (DataFeeKind::None | DataFeeKind::Included)) => Ok(DataFee::Zero(kind)),
+            Some(DataFeeKind::OpStack) => match *self.0.get(chain).lock() {
+                Parameters::NotRead => Err(DataFeeReason::NotRead),
+                Parameters::UnknownFork => Err(DataFeeReason::Unknown),
+                Parameters::Known(read) if read.read_at.elapsed() > ReadAttributes::MAX_AGE => {
+                    Err(DataFeeReason::Old)
+                }
+                Parameters::Known(read) => Ok(DataFee::OpStack(read)),
+            },
+        }
+    }
+}
+
+/// Members of the fee market.
+#[derive(Serialize, ToSchema)]
+struct DataFeeMembers {
+    /// Fee that a transaction pays beside its gas; `null`: unknown, see `data_fee_reason`.
+    #[schema(required)]
+    data_fee: Option<DataFeeParameters>,
+    /// Why `data_fee` is `null`.
+    #[schema(required)]
+    data_fee_reason: Option<DataFeeReason>,
+}
+
+/// Parameters from which a client computes the data fee of a transaction. All but `kind` are `null` where there is none.
+#[derive(Serialize, ToSchema)]
+struct DataFeeParameters {
+    #[schema(value_type = DataFeeKindName)]
+    kind: DataFeeKind,
+    /// Fork whose rule applies.
+    #[schema(required, value_type = Option<DataFeeRule>)]
+    rule: Option<&'static str>,
+    #[schema(required)]
+    base_fee_scalar: Option<u32>,
+    #[schema(required)]
+    blob_base_fee_scalar: Option<u32>,
+    #[schema(required)]
+    l1_base_fee: Option<Wei>,
+    #[schema(required)]
+    l1_blob_base_fee: Option<Wei>,
+    #[schema(required)]
+    operator_fee_scalar: Option<u32>,
+    #[schema(required)]
+    operator_fee_constant: Option<Wei>,
+    /// Number of the L1 block that the parameters come from.
+    #[schema(required)]
+    l1_block: Option<u64>,
+    /// Time at which they were read.
+    #[schema(required, format = DateTime)]
+    observed_at: Option<String>,
+}
+
+/// Kind of a data fee: `none`, `included` in the gas estimate or the tip, or that of OP Stack chains.
+#[derive(ToSchema)]
+#[schema(as = DataFeeKind, rename_all = "kebab-case")]
+#[expect(dead_code, reason = "it describes the names")]
+pub(super) enum DataFeeKindName {
+    None,
+    Included,
+    OpStack,
+}
+
+/// Fork of an OP Stack chain whose rule applies.
+#[derive(ToSchema)]
+#[schema(as = DataFeeRule, rename_all = "lowercase")]
+#[expect(dead_code, reason = "it describes the names")]
+enum DataFeeRule {
+    Fjord,
+    Isthmus,
+    Jovian,
+}
+
+impl DataFeeParameters {
+    fn new(fee: &DataFee) -> Self {
+        let (kind, read) = match fee {
+            DataFee::Zero(kind) => (*kind, None),
+            DataFee::OpStack(read) => (DataFeeKind::OpStack, Some(read)),
+        };
+        let attributes = read.map(|read| read.attributes);
+        Self {
+            kind,
+            rule: attributes.map(|it| it.rule.name()),
+            base_fee_scalar: attributes.map(|it| it.base_fee_scalar),
+            blob_base_fee_scalar: attributes.map(|it| it.blob_base_fee_scalar),
+            l1_base_fee: attributes.map(|it| Wei(it.l1_base_fee)),
+            l1_blob_base_fee: attributes.map(|it| Wei(it.l1_blob_base_fee)),
+            operator_fee_scalar: attributes.map(|it| it.operator_fee_scalar),
+            operator_fee_constant: attributes.map(|it| Wei(it.operator_fee_constant.into())),
+            l1_block: attributes.map(|it| it.l1_block),
+            observed_at: read.map(ReadAttributes::observed_at),
+        }
+    }
+}
+
+impl ReadAttributes {
+    pub(super) fn observed_at(&self) -> String {
+        humantime::format_rfc3339_millis(self.read_time).to_string()
+    }
+}
+
+/// Returns the members of the fee market.
+pub(super) fn market_member(fees: &DataFees) -> MarketMember {
+    let fees = fees.clone();
+    MarketMember {
+        schema: DataFeeMembers::schema,
+        referenced: <DataFeeMembers as ToSchema>::schemas,
+        members: Box::new(move |chain, _| members(fees.current(chain))),
+        example: members(Ok(DataFee::Zero(DataFeeKind::None))),
+    }
+}
+
+fn members(fee: Result<DataFee, DataFeeReason>) -> Map<String, Value> {
+    let members = DataFeeMembers {
+        data_fee: fee.as_ref().ok().map(DataFeeParameters::new),
+        data_fee_reason: fee.err(),
+    };
+    match json!(members) {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
+}

@@ -1,0 +1,296 @@
+//! Fees that a transaction on an OP Stack chain pays beside its gas: for its data on the chain below (L1), and to the
+//! operator. Pure integer arithmetic.
+//!
+//! The parameters are those of the L1 attributes deposit, the first transaction of each block (OP Stack specification,
+//! "L1 attributes deposited transaction", and "Fjord", "Isthmus" and "Jovian": execution engine).
+
+/// Rule by which the fees are computed: the newest fork that the deposit shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rule {
+    Fjord,
+    Isthmus,
+    Jovian,
+}
+
+/// Parameters of the fees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Attributes {
+    pub(crate) rule: Rule,
+    pub(crate) base_fee_scalar: u32,
+    pub(crate) blob_base_fee_scalar: u32,
+    /// Number of the L1 block.
+    pub(crate) l1_block: u64,
+    /// In wei per gas of L1.
+    pub(crate) l1_base_fee: u128,
+    /// In wei per blob gas of L1.
+    pub(crate) l1_blob_base_fee: u128,
+    pub(crate) operator_fee_scalar: u32,
+    /// In wei.
+    pub(crate) operator_fee_constant: u64,
+}
+
+impl Rule {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Fjord => "fjord",
+            Self::Isthmus => "isthmus",
+            Self::Jovian => "jovian",
+        }
+    }
+}
+
+impl Attributes {
+    /// Selectors and lengths of the deposit's input.
+    const RULES: [([u8; 4], usize, Rule); 3] = [
+        ([0x44, 0x0a, 0x5e, 0x20], 164, Rule::Fjord),
+        ([0x09, 0x89, 0x99, 0xbe], 176, Rule::Isthmus),
+        ([0x3d, 0xb6, 0xbe, 0x2b], 178, Rule::Jovian),
+    ];
+
+    /// Parses the input of a deposit. `None`: it is that of another fork, whose rule is not known, or an amount exceeds 128
+    /// bits.
+    pub(crate) fn parse(input: &[u8]) -> Option<Self> {
+        let is_known = |(selector, length, _): &&([u8; 4], usize, Rule)| {
+            input.starts_with(selector) && input.len() == *length
+        };
+        let (_, _, rule) = Self::RULES.iter().find(is_known)?;
+        let number = |from: usize, to: usize| -> Option<u128> {
+            let bytes = input.get(from..to)?;
+            let (high, low) = bytes.split_at(bytes.len().saturating_sub(16));
+            let is_small = high.iter().all(|byte| *byte == 0);
+            is_small.then(|| low.iter().fold(0, |number, byte| number << 8 | u128::from(*byte)))
+        };
+        let scalar = |from: usize| u32::try_from(number(from, from.checked_add(4)?)?).ok();
+        let has_operator_fee = *rule != Rule::Fjord;
+        Some(Self {
+            rule: *rule,
+            base_fee_scalar: scalar(4)?,
+            blob_base_fee_scalar: scalar(8)?,
+            l1_block: u64::try_from(number(28, 36)?).ok()?,
+            l1_base_fee: number(36, 68)?,
+            l1_blob_base_fee: number(68, 100)?,
+            operator_fee_scalar: if has_operator_fee { scalar(164)? } else { 0 },
+            operator_fee_constant: if has_operator_fee {
+                u64::try_from(number(168, 176)?).ok()?
+            } else {
+                0
+            },
+        })
+    }
+
+    /// Returns the L1 fee in wei of a transaction whose compressed length is estimated from this FastLZ length. `None`: it
+    /// exceeds 128 bits. Source: specification of Fjord, "Fees".
+    pub(crate) fn l1_fee(&self, fast_lz_length: u64) -> Option<u128> {
+        const COEFFICIENT: u128 = 836_500;
+        const INTERCEPT: u128 = 42_585_600;
+        const MIN_SIZE: u128 = 100_000_000;
+        const SCALE: u128 = 1_000_000_000_000;
+        let size = COEFFICIENT.checked_mul(fast_lz_length.into())?.saturating_sub(INTERCEPT);
+        let base =
+            u128::from(self.base_fee_scalar).checked_mul(16)?.checked_mul(self.l1_base_fee)?;
+        let blob = u128::from(self.blob_base_fee_scalar).checked_mul(self.l1_blob_base_fee)?;
+        size.max(MIN_SIZE).checked_mul(base.checked_add(blob)?)?.checked_div(SCALE)
+    }
+
+    /// Returns the operator fee in wei of so much gas. `None`: it exceeds 128 bits. Sources: specifications of Isthmus and
+    /// Jovian, "Operator fee".
+    pub(crate) fn operator_fee(&self, gas: u64) -> Option<u128> {
+        let product = u128::from(gas).checked_mul(self.operator_fee_scalar.into())?;
+        let variable = match self.rule {
+            Rule::Fjord => return Some(0),
+            Rule::Isthmus => product / 1_000_000,
+            Rule::Jovian => product.checked_mul(100)?,
+        };
+        variable.checked_add(self.operator_fee_constant.into())
+    }
+}
+
+/// Returns a FastLZ length that no transaction of so many bytes exceeds: that of `getL1FeeUpperBound` of the
+/// `GasPriceOracle` contract, or the length without any compression if that is more.
+pub(crate) fn longest_fast_lz(bytes: u64) -> u64 {
+    let of_contract = bytes.saturating_add(bytes / 255).saturating_add(16);
+    of_contract.max(bytes.saturating_add(bytes.div_ceil(32)))
+}
+
+/// Returns the length of `data` after compression by FastLZ, level 1, as op-geth's `FlzCompressLen` and solady's `LibZip`
+/// count it.
+pub(crate) fn fast_lz_length(data: &[u8]) -> u64 {
+    /// Bytes at the end that are literals.
+    const TAIL: usize = 13;
+    const MAX_DISTANCE: usize = 0x1fff;
+    let mut length = Length(0);
+    let limit = data.len().saturating_sub(TAIL);
+    let mut table = vec![0_usize; 8192];
+    // Positions: of the first byte that is not counted, and of the byte that is looked at.
+    let (mut anchor, mut position) = (0_usize, 2_usize);
+    while position < limit {
+        let found = loop {
+            let sequence = three_bytes(data, position);
+            if position >= limit {
+                break None;
+            }
+            let Some(slot) = table.get_mut(hash(sequence)) else { break None };
+            let earlier = std::mem::replace(slot, position);
+            let distance = position.saturating_sub(earlier);
+            if distance <= MAX_DISTANCE && sequence == three_bytes(data, earlier) {
+                break Some(earlier);
+            }
+            position = position.saturating_add(1);
+        };
+        let Some(earlier) = found.filter(|_| position.saturating_add(1) < limit) else { break };
+        if position > anchor {
+            length.add_literals(position.saturating_sub(anchor));
+        }
+        let matched = matching_bytes(data, earlier.saturating_add(3), position.saturating_add(3));
+        length.add_match(matched);
+        position = position.saturating_add(matched);
+        for _ in 0..2 {
+            if let Some(slot) = table.get_mut(hash(three_bytes(data, position))) {
+                *slot = position;
+            }
+            position = position.saturating_add(1);
+        }
+        anchor = position;
+    }
+    length.add_literals(data.len().saturating_sub(anchor));
+    length.0
+}
+
+/// Length of compressed data.
+struct Length(u64);
+
+impl Length {
+    fn add(&mut self, bytes: usize) {
+        self.0 = self.0.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+    }
+
+    fn add_literals(&mut self, bytes: usize) {
+        const RUN: usize = 32;
+        self.add(bytes / RUN * (RUN + 1));
+        if !bytes.is_multiple_of(RUN) {
+            self.add(bytes % RUN + 1);
+        }
+    }
+
+    fn add_match(&mut self, bytes: usize) {
+        const LONGEST: usize = 262;
+        let bytes = bytes.saturating_sub(1);
+        self.add(bytes / LONGEST * 3);
+        self.add(if bytes % LONGEST >= 6 { 3 } else { 2 });
+    }
+}
+
+/// Returns the three bytes from `position` on, the first one lowest. Bytes beyond the end are 0.
+fn three_bytes(data: &[u8], position: usize) -> u32 {
+    let byte =
+        |offset: usize| data.get(position.saturating_add(offset)).copied().map_or(0, u32::from);
+    byte(0) | byte(1) << 8 | byte(2) << 16
+}
+
+fn hash(sequence: u32) -> usize {
+    let hash = sequence.wrapping_mul(2_654_435_769) >> 19 & 0x1fff;
+    usize::try_from(hash).unwrap_or_default()
+}
+
+/// Returns the number of equal bytes from both positions on, and one more if they end before the bound, which is four
+/// bytes before the end.
+fn matching_bytes(data: &[u8], earlier: usize, later: usize) -> usize {
+    const BOUND: usize = 4;
+    let most = data.len().saturating_sub(BOUND).saturating_sub(later);
+    let pairs = data.iter().skip(earlier).zip(data.iter().skip(later)).take(most);
+    let equal = pairs.take_while(|(one, other)| one == other).count();
+    equal.saturating_add(usize::from(equal < most))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Parameters with these scalars and L1 fees.
+    fn attributes(rule: Rule, scalars: (u32, u32), l1_base_fee: u128, blob: u128) -> Attributes {
+        Attributes {
+            rule,
+            base_fee_scalar: scalars.0,
+            blob_base_fee_scalar: scalars.1,
+            l1_block: 0,
+            l1_base_fee,
+            l1_blob_base_fee: blob,
+            operator_fee_scalar: 1000,
+            operator_fee_constant: 10,
+        }
+    }
+
+    #[test]
+    fn compressed_lengths_are_those_of_op_geth() {
+        assert_eq!(fast_lz_length(&[]), 0);
+        assert_eq!(fast_lz_length(&[1; 1000]), 21);
+        assert_eq!(fast_lz_length(&[0; 1000]), 21);
+        // What does not compress grows by a byte for each 32.
+        let all: Vec<u8> = (0..=255).collect();
+        assert_eq!(fast_lz_length(&all), 264);
+        assert!(fast_lz_length(&all) <= longest_fast_lz(256));
+    }
+
+    #[test]
+    fn l1_fees_are_those_of_the_vectors() {
+        let revm = attributes(Rule::Fjord, (1000, 1000), 1000, 1000);
+        assert_eq!(revm.l1_fee(3), Some(1700));
+        assert_eq!(revm.l1_fee(202), Some(2148));
+        // OP Mainnet, block 124,665,056.
+        let mainnet = attributes(Rule::Fjord, (5227, 1_014_213), 1_055_991_687, 1);
+        assert_eq!(mainnet.l1_fee(385), Some(24_681_034_813));
+        let empty = attributes(Rule::Fjord, (2, 3), 1_000_000_000, 10_000_000);
+        assert_eq!(empty.l1_fee(31), Some(3_203_000));
+        let huge = attributes(Rule::Fjord, (u32::MAX, 1), u128::MAX, 0);
+        assert_eq!(huge.l1_fee(31), None);
+    }
+
+    #[test]
+    fn operator_fees_follow_their_fork() {
+        let fee = |rule| attributes(rule, (0, 0), 0, 0).operator_fee(1000);
+        assert_eq!(
+            [Rule::Fjord, Rule::Isthmus, Rule::Jovian].map(fee),
+            [Some(0), Some(11), Some(100_000_010)]
+        );
+    }
+
+    /// Builds the input of a deposit.
+    fn input(selector: [u8; 4], length: usize) -> Vec<u8> {
+        let mut input = vec![0; length];
+        let mut put = |at: usize, bytes: &[u8]| input[at..at + bytes.len()].copy_from_slice(bytes);
+        put(0, &selector);
+        put(4, &5227_u32.to_be_bytes());
+        put(8, &1_014_213_u32.to_be_bytes());
+        put(28, &23_597_000_u64.to_be_bytes());
+        put(52, &1_055_991_687_u128.to_be_bytes());
+        put(84, &1_u128.to_be_bytes());
+        if length > 164 {
+            put(164, &7_u32.to_be_bytes());
+            put(168, &8_u64.to_be_bytes());
+        }
+        input
+    }
+
+    #[test]
+    fn deposits_of_known_forks_are_parsed_and_others_are_not() {
+        for (selector, length, rule) in Attributes::RULES {
+            let parsed = Attributes::parse(&input(selector, length)).unwrap();
+            let expected = Attributes {
+                rule,
+                l1_block: 23_597_000,
+                operator_fee_scalar: if rule == Rule::Fjord { 0 } else { 7 },
+                operator_fee_constant: if rule == Rule::Fjord { 0 } else { 8 },
+                ..attributes(rule, (5227, 1_014_213), 1_055_991_687, 1)
+            };
+            assert_eq!(parsed, expected);
+            let mut longer = input(selector, length);
+            longer.push(0);
+            assert_eq!(Attributes::parse(&longer), None);
+            let mut of_256_bits = input(selector, length);
+            of_256_bits[36] = 1;
+            assert_eq!(Attributes::parse(&of_256_bits), None);
+        }
+        assert_eq!(Attributes::parse(&input([1, 2, 3, 4], 178)), None);
+        assert_eq!(Attributes::parse(&[]), None);
+    }
+}

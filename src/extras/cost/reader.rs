@@ -1,0 +1,126 @@
+//! Reads the L1 attributes of an OP Stack chain: the first transaction of its newest block.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use alloy_primitives::hex;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::data_fee::DataFees;
+use super::metrics::ReadCounters;
+use super::op_stack::Attributes;
+use crate::nodes::{Call, ChainUpstreams, NodeResponse};
+use crate::observe::log_on_change::LogOnChange;
+use crate::observe::memory_budget::MemoryBudget;
+use crate::store::StoredChain;
+
+/// Time between two reads: a block time of Ethereum, because the attributes change with its blocks.
+const INTERVAL: Duration = Duration::from_secs(12);
+
+/// Deadline of a read, over all upstreams.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Type of a deposit, and the contract that takes the attributes (OP Stack specification, "Deposits" and "Predeploys").
+const DEPOSIT_TYPE: &str = "0x7e";
+const L1_BLOCK: &str = "0x4200000000000000000000000000000000000015";
+
+/// Reader of one chain.
+#[derive(Debug)]
+pub(super) struct AttributesReader {
+    chain: StoredChain,
+    upstreams: Arc<ChainUpstreams>,
+    /// Replies are charged to it.
+    memory: MemoryBudget,
+    fees: DataFees,
+    counters: ReadCounters,
+    log: LogOnChange,
+}
+
+/// The members of a transaction that say whether it has the attributes.
+#[derive(Deserialize)]
+struct FirstTransaction {
+    r#type: Option<String>,
+    to: Option<String>,
+    input: Option<String>,
+}
+
+impl AttributesReader {
+    pub(super) fn new(
+        chain: &StoredChain,
+        upstreams: Arc<ChainUpstreams>,
+        memory: &MemoryBudget,
+        fees: &DataFees,
+        counters: ReadCounters,
+    ) -> Self {
+        let log = LogOnChange::default();
+        log.changed_to(Ok(()));
+        let (chain, memory, fees) = (chain.clone(), memory.clone(), fees.clone());
+        Self { chain, upstreams, memory, fees, counters, log }
+    }
+
+    /// Reads for ever, from the first data of the chain on. Dropping the future ends a pending read.
+    pub(super) async fn run(self) -> Infallible {
+        let mut latest = self.chain.subscribe();
+        // The sender lives as long as the chain.
+        let _ = latest.wait_for(|state| state.snapshot.is_some()).await;
+        drop(latest);
+        loop {
+            let next = Instant::now() + INTERVAL;
+            self.read().await;
+            tokio::time::sleep_until(next.into()).await;
+        }
+    }
+
+    async fn read(&self) {
+        let chain = self.chain.config().key.as_str();
+        let read_at = Instant::now();
+        let Some(transaction) = self.first_transaction().await else {
+            self.counters.failed.increment();
+            if self.log.changed_to(Err("failed")) {
+                tracing::info!(chain, "cannot read the L1 attributes; the data fee is not known");
+            }
+            return;
+        };
+        if let Some(attributes) = transaction.attributes() {
+            self.counters.ok.increment();
+            self.fees.set(&self.chain, Some(attributes), read_at);
+            if self.log.changed_to(Ok(())) {
+                tracing::info!(chain, "the L1 attributes are read again");
+            }
+        } else {
+            self.counters.unknown.increment();
+            self.fees.set(&self.chain, None, read_at);
+            if self.log.changed_to(Err("unknown")) {
+                let message =
+                    "the L1 attributes are not those of a known fork; the data fee is unknown";
+                tracing::warn!(chain, "{message}");
+            }
+        }
+    }
+
+    /// Requests the first transaction of the newest block; `None`: no upstream returned one.
+    async fn first_transaction(&self) -> Option<FirstTransaction> {
+        let params = RawValue::from_string("[\"latest\",\"0x0\"]".to_owned()).ok()?;
+        let method = "eth_getTransactionByBlockNumberAndIndex";
+        let call = Call { method, params: &params, is_retryable: true, client: None };
+        let deadline = Instant::now() + READ_TIMEOUT;
+        match self.upstreams.read(call, deadline, &self.memory).await {
+            Ok(NodeResponse::Result(json)) => serde_json::from_slice(&json).ok(),
+            Ok(NodeResponse::Error(_)) | Err(_) => None,
+        }
+    }
+}
+
+impl FirstTransaction {
+    /// Returns the attributes; `None`: it has none of a known fork.
+    fn attributes(&self) -> Option<Attributes> {
+        let is_same = |value: &Option<String>, expected: &str| {
+            value.as_ref()?.eq_ignore_ascii_case(expected).then_some(())
+        };
+        is_same(&self.r#type, DEPOSIT_TYPE)?;
+        is_same(&self.to, L1_BLOCK)?;
+        Attributes::parse(&hex::decode(self.input.as_ref()?).ok()?)
+    }
+}

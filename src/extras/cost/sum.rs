@@ -1,0 +1,156 @@
+//! The sum of all that a transaction pays.
+
+use super::data_fee::{DataFee, DataFeeReason, ReadAttributes};
+use super::op_stack::longest_fast_lz;
+use crate::config::DataFeeKind;
+use crate::fees::{Market, Tier};
+
+/// Gas of one blob (EIP-4844).
+const GAS_PER_BLOB: u128 = 131_072;
+
+/// A transaction, as far as it is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Order {
+    /// Gas limit.
+    pub(crate) gas: u64,
+    pub(crate) size: Size,
+    /// Wei of the sender.
+    pub(crate) balance: Option<u128>,
+    pub(crate) blobs: u64,
+}
+
+/// Size of a signed transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Size {
+    /// Its bytes alone are known.
+    Bytes(u64),
+    /// Its FastLZ length is known; exactly, if it is signed.
+    Compressed { bytes: u64, fast_lz: u64, is_exact: bool },
+}
+
+/// Fee for the data of a transaction, in wei.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct DataFeeAmounts {
+    pub(crate) kind: DataFeeKind,
+    pub(crate) is_exact: bool,
+    pub(crate) fee: u128,
+    /// With room for two full L1 blocks.
+    pub(crate) max: u128,
+    pub(crate) operator_fee: u128,
+    pub(crate) read: Option<ReadAttributes>,
+}
+
+/// Fee for the blobs of a transaction, in wei.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BlobFee {
+    pub(crate) expected: u128,
+    pub(crate) max: u128,
+}
+
+/// Cost of a transaction with the fees of a tier, in wei. `None`: the data fee is not known, or the sum exceeds 128 bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TierCost {
+    pub(crate) tier: Tier,
+    pub(crate) expected: Option<u128>,
+    pub(crate) max: Option<u128>,
+    pub(crate) max_send: Option<u128>,
+}
+
+/// All costs of a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Cost {
+    pub(crate) data_fee: Result<DataFeeAmounts, DataFeeReason>,
+    /// True if the data fee is known, but too old to send everything by it.
+    pub(crate) is_data_fee_old: bool,
+    pub(crate) blob_fee: Option<BlobFee>,
+    /// Low, medium and high.
+    pub(crate) tiers: [TierCost; 3],
+}
+
+impl Size {
+    pub(crate) fn bytes(self) -> u64 {
+        match self {
+            Self::Bytes(bytes) | Self::Compressed { bytes, .. } => bytes,
+        }
+    }
+}
+
+impl Cost {
+    /// Adds up what the transaction pays. `data_fee` is that of the chain.
+    pub(crate) fn new(
+        order: &Order,
+        market: &Market,
+        data_fee: Result<DataFee, DataFeeReason>,
+    ) -> Self {
+        let data_fee =
+            data_fee.and_then(|fee| DataFeeAmounts::new(&fee, order).ok_or(DataFeeReason::Unknown));
+        let read = data_fee.ok().and_then(|fee| fee.read);
+        let is_data_fee_old =
+            read.is_some_and(|read| read.read_at.elapsed() > ReadAttributes::MAX_AGE_TO_SEND);
+        let blob_fee = BlobFee::new(order.blobs, market.next_blob_base_fee);
+        let suggestion = &market.suggestion;
+        let tiers = [market.low, suggestion.medium, suggestion.high].map(|tier| {
+            let gas = u128::from(order.gas);
+            let sum = |price: u128, data_fee: u128, operator_fee: u128, blob_fee: u128| {
+                let sum = gas.checked_mul(price)?.checked_add(data_fee)?;
+                sum.checked_add(operator_fee)?.checked_add(blob_fee)
+            };
+            let amounts = data_fee.ok().filter(|_| blob_fee.is_some() || order.blobs == 0);
+            let expected = amounts.and_then(|fee| {
+                let price = tier.price_at(market.newest_known_base_fee);
+                sum(price, fee.fee, fee.operator_fee, blob_fee.map_or(0, |blobs| blobs.expected))
+            });
+            let max = amounts.and_then(|fee| {
+                let blobs = blob_fee.map_or(0, |blobs| blobs.max);
+                sum(tier.max_fee_per_gas, fee.max, fee.operator_fee, blobs)
+            });
+            let max_send = max.zip(order.balance).filter(|_| !is_data_fee_old);
+            let max_send = max_send.map(|(max, balance)| balance.saturating_sub(max));
+            TierCost { tier, expected, max, max_send }
+        });
+        Self { data_fee, is_data_fee_old, blob_fee, tiers }
+    }
+}
+
+impl DataFeeAmounts {
+    /// Returns the fee of a transaction; `None`: it exceeds 128 bits.
+    fn new(fee: &DataFee, order: &Order) -> Option<Self> {
+        let read = match fee {
+            DataFee::Zero(kind) => {
+                let (fee, max, operator_fee) = (0, 0, 0);
+                return Some(Self {
+                    kind: *kind,
+                    is_exact: true,
+                    fee,
+                    max,
+                    operator_fee,
+                    read: None,
+                });
+            }
+            DataFee::OpStack(read) => read,
+        };
+        let (fast_lz, is_exact) = match order.size {
+            Size::Bytes(bytes) => (longest_fast_lz(bytes), false),
+            Size::Compressed { fast_lz, is_exact, .. } => (fast_lz, is_exact),
+        };
+        let fee = read.attributes.l1_fee(fast_lz)?;
+        let room = fee.checked_mul(3)?.div_ceil(10);
+        Some(Self {
+            kind: DataFeeKind::OpStack,
+            is_exact,
+            fee,
+            max: fee.checked_add(room)?,
+            operator_fee: read.attributes.operator_fee(order.gas)?,
+            read: Some(*read),
+        })
+    }
+}
+
+impl BlobFee {
+    /// Returns the fee of so many blobs; `None`: there are none, or the fee is not known or exceeds 128 bits.
+    fn new(blobs: u64, next_blob_base_fee: Option<u128>) -> Option<Self> {
+        let gas = u128::from(blobs).checked_mul(GAS_PER_BLOB).filter(|gas| *gas > 0)?;
+        let expected = gas.checked_mul(next_blob_base_fee?)?;
+        Some(Self { expected, max: expected.checked_mul(2)? })
+    }
+}

@@ -1,0 +1,277 @@
+//! The cost of a transaction in all: routes, parameters of OP Stack chains, and reasons why it is not known.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use alloy_primitives::hex;
+use serde_json::{Value, json};
+
+use crate::mock_node::{Call, MockNode, Reply, fee_history};
+use crate::test_server::{Response, TestServer};
+
+const GWEI: u128 = 1_000_000_000;
+const READ: &str = "eth_getTransactionByBlockNumberAndIndex";
+
+/// A signed transfer of type 2 on chain 7.
+const SIGNED: &str = "0x02f86b0705843b9aca00850861c4680082520894d8da6bf26964af9d7eed9e03e53415d37aa960450180c001a0c1c2c3c4c5c6c7c8c9cacbcccdcecfd0d1d2d3d4d5d6d7d8d9dadbdcdddedfe0a00102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f20";
+
+/// Builds a deposit with the attributes of this selector: scalars 5,227 and 1,014,213, an L1 base fee of 1,055,991,687 wei, a
+/// blob base fee of 1 wei, and an operator fee of 7 and 8.
+fn deposit(selector: &str, length: usize) -> Value {
+    let mut input = vec![0_u8; length];
+    let mut put = |at: usize, bytes: &[u8]| input[at..at + bytes.len()].copy_from_slice(bytes);
+    put(4, &5227_u32.to_be_bytes());
+    put(8, &1_014_213_u32.to_be_bytes());
+    put(28, &23_597_000_u64.to_be_bytes());
+    put(52, &1_055_991_687_u128.to_be_bytes());
+    put(84, &1_u128.to_be_bytes());
+    if length > 164 {
+        put(164, &7_u32.to_be_bytes());
+        put(168, &8_u64.to_be_bytes());
+    }
+    let digits = hex::encode(&input[4..]);
+    json!({
+        "type": "0x7e",
+        "to": "0x4200000000000000000000000000000000000015",
+        "input": format!("0x{selector}{digits}"),
+    })
+}
+
+/// Starts a node of chain 7 whose newest block begins with `first`. The base fee is 3 gwei, the tip 30.
+async fn node(first: Reply) -> (MockNode, Arc<AtomicUsize>) {
+    let reads = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&reads);
+    let node = MockNode::scripted(7, move |call: &Call| match call.method.as_str() {
+        "eth_chainId" => Reply::Result(json!("0x7")),
+        "eth_feeHistory" => {
+            let mut history = fee_history(1000, 3, 30);
+            history["baseFeePerBlobGas"] = json!(vec!["0x5"; 21]);
+            Reply::Result(history)
+        }
+        READ => {
+            assert_eq!(call.params(), json!(["latest", "0x0"]));
+            counted.fetch_add(1, Ordering::Relaxed);
+            first.clone()
+        }
+        _ => Reply::Error(-32601),
+    })
+    .await;
+    (node, reads)
+}
+
+async fn start(node: &MockNode, more: &str) -> TestServer {
+    let floors = "pricing.base_fee_floor = \"0 wei\"\npricing.priority_fee_floor = \"0 wei\"\n";
+    let chain =
+        node.chain("a", &format!("max_block_age = \"0s\"\nstall_after = \"0s\"\n{floors}{more}"));
+    let service = TestServer::start(&chain).await;
+    service.wait_for_ok("/v1/a/gas-suggestion").await;
+    service
+}
+
+/// Waits for a cost with this reason.
+async fn with_reason(service: &TestServer, query: &str, reason: Value) -> Value {
+    let has_reason = |response: &Response| {
+        response.status == 200 && response.json()["data_fee_reason"] == reason
+    };
+    service.wait_for(&format!("/v1/a/cost?{query}"), has_reason).await.json()
+}
+
+fn amount(value: &Value) -> u128 {
+    value.as_str().unwrap_or_else(|| panic!("{value}")).parse().unwrap()
+}
+
+#[tokio::test]
+async fn an_op_stack_chain_adds_its_data_and_operator_fees() {
+    let (node, reads) = node(Reply::Result(deposit("3db6be2b", 178))).await;
+    let service = start(&node, "data_fee = \"op-stack\"").await;
+    let query = "gas=21000&bytes=120&balance=1000000000000000000";
+    let cost = with_reason(&service, query, Value::Null).await;
+    // 120 bytes are at most 136 after compression, which is below the least size of 100.
+    let size = 100_000_000_u128;
+    let fee = size * (5227 * 16 * 1_055_991_687 + 1_014_213) / 1_000_000_000_000;
+    let operator_fee = 21_000 * 7 * 100 + 8;
+    let data_fee = &cost["data_fee"];
+    assert_eq!((&data_fee["kind"], &data_fee["exact"]), (&json!("op-stack"), &json!(false)));
+    assert_eq!((amount(&data_fee["fee"]), &data_fee["l1_block"]), (fee, &json!(23_597_000)));
+    let max_fee = fee + (3 * fee).div_ceil(10);
+    assert_eq!(amount(&data_fee["max"]), max_fee);
+    assert_eq!(amount(&data_fee["operator_fee"]["max"]), operator_fee);
+    let medium = &cost["tiers"]["medium"];
+    assert_eq!(amount(&medium["expected"]), 21_000 * 33 * GWEI + fee + operator_fee);
+    let max = 21_000 * amount(&medium["max_fee_per_gas"]) + max_fee + operator_fee;
+    assert_eq!(amount(&medium["max"]), max);
+    assert_eq!(amount(&medium["max_send"]), 1_000_000_000_000_000_000 - max);
+    let poor = service.get("/v1/a/cost?gas=21000&balance=5").await.json();
+    assert_eq!(poor["tiers"]["high"]["max_send"], "0");
+    let market = service.get("/v1/a/fee-market").await.json();
+    assert_eq!(market["data_fee_reason"], Value::Null);
+    let expected = json!({
+        "kind": "op-stack", "rule": "jovian", "base_fee_scalar": 5227, "blob_base_fee_scalar": 1_014_213,
+        "l1_base_fee": "1055991687", "l1_blob_base_fee": "1", "operator_fee_scalar": 7,
+        "operator_fee_constant": "8", "l1_block": 23_597_000, "observed_at": data_fee["observed_at"],
+    });
+    assert_eq!(market["data_fee"], expected);
+    let cheapest = service.get("/v1/cheapest").await.json();
+    assert_eq!(amount(&cheapest[0]["expected"]), 21_000 * 33 * GWEI + fee + operator_fee);
+    // The requests above caused no call, and the next read is due after 12 s.
+    assert_eq!(reads.load(Ordering::Relaxed), 1);
+    let metrics = service.admin("/metrics").await.body;
+    assert!(
+        metrics.contains("gas_suggestion_data_fee_reads_total{chain=\"a\",outcome=\"ok\"} 1\n")
+    );
+    assert!(metrics.contains("gas_suggestion_data_fee_parameters_age_seconds{chain=\"a\"} 0"));
+}
+
+#[tokio::test]
+async fn a_signed_transaction_has_an_exact_fee() {
+    let (node, _) = node(Reply::Result(deposit("440a5e20", 164))).await;
+    let service = start(&node, "data_fee = \"op-stack\"").await;
+    with_reason(&service, "gas=21000", Value::Null).await;
+    let post = async |transaction: &str| {
+        let body = json!({ "gas": "21000", "transaction": transaction, "balance": "1" });
+        service.post("/v1/a/cost", body.to_string()).await
+    };
+    let signed = post(SIGNED).await.json();
+    assert_eq!(signed["data_fee"]["exact"], true);
+    assert_eq!(signed["bytes"], (SIGNED.len() - 2) / 2);
+    assert_eq!(signed["data_fee"]["operator_fee"]["max"], "0");
+    // The bound for its size is not below.
+    let bound =
+        service.get(&format!("/v1/a/cost?gas=21000&bytes={}", signed["bytes"])).await.json();
+    assert!(amount(&bound["data_fee"]["fee"]) >= amount(&signed["data_fee"]["fee"]));
+    let unsigned = post("0xc6808080808080").await.json();
+    assert_eq!((&unsigned["data_fee"]["exact"], &unsigned["bytes"]), (&json!(false), &json!(75)));
+}
+
+#[tokio::test]
+async fn what_is_not_known_is_null_with_its_reason() {
+    let of_another_fork = Reply::Result(deposit("01020304", 178));
+    let no_deposit = Reply::Result(json!({ "type": "0x2", "to": null, "input": "0x" }));
+    for (first, more, reason) in [
+        (Reply::Error(-32601), "data_fee = \"op-stack\"", "not_read"),
+        (of_another_fork, "data_fee = \"op-stack\"", "unknown"),
+        (no_deposit, "data_fee = \"op-stack\"", "unknown"),
+        (Reply::Error(-32601), "data_fee = \"off\"", "unknown"),
+        (Reply::Error(-32601), "", "unknown"),
+    ] {
+        let (node, _) = node(first).await;
+        let service = start(&node, more).await;
+        let cost = with_reason(&service, "gas=21000&balance=1", json!(reason)).await;
+        assert_eq!(cost["data_fee"], Value::Null, "{more}");
+        for tier in ["low", "medium", "high"] {
+            let tier = &cost["tiers"][tier];
+            let amounts = ["expected", "max", "max_send"].map(|name| tier[name].is_null());
+            assert_eq!(amounts, [true; 3], "{more}");
+            assert!(tier["max_fee_per_gas"].is_string(), "{more}");
+        }
+        assert_eq!(service.get("/v1/cheapest").await.json(), json!([]));
+        assert_eq!(service.get("/v1/a/fee-market").await.json()["data_fee_reason"], reason);
+    }
+}
+
+#[tokio::test]
+async fn chains_without_a_data_fee_have_exact_zeros_and_blob_fees() {
+    let (node, reads) = node(Reply::Error(-32601)).await;
+    for kind in ["none", "included"] {
+        let service = start(&node, &format!("data_fee = \"{kind}\"")).await;
+        let cost = service.get("/v1/a/cost?gas=21000").await.json();
+        let expected = json!({
+            "kind": kind, "exact": true, "fee": "0", "max": "0",
+            "operator_fee": { "expected": "0", "max": "0" }, "l1_block": null, "observed_at": null,
+        });
+        assert_eq!((&cost["data_fee"], &cost["blob_fee"]), (&expected, &Value::Null));
+        let blobs = service.get("/v1/a/cost?gas=21000&blobs=2").await;
+        if kind == "none" {
+            let (expected, blobs) = (2 * 131_072 * 5, blobs.json());
+            assert_eq!(amount(&blobs["blob_fee"]["expected"]), expected);
+            assert_eq!(amount(&blobs["blob_fee"]["max"]), 2 * expected);
+            let medium = |cost: &Value| amount(&cost["tiers"]["medium"]["max"]);
+            assert_eq!(medium(&blobs) - medium(&cost), 2 * expected);
+        } else {
+            assert_eq!(blobs.status, 400);
+        }
+    }
+    assert_eq!(reads.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test]
+async fn bad_input_is_refused_with_the_name_of_the_parameter() {
+    let (node, _) = node(Reply::Error(-32601)).await;
+    let service = start(&node, "data_fee = \"included\"\nmax_transaction_gas = 16777216").await;
+    let queries = [
+        ("gas", ""),
+        ("gas", "gas="),
+        ("gas", "gas=0"),
+        ("gas", "gas=20999"),
+        ("gas", "gas=16777217"),
+        ("gas", "gas=-1"),
+        ("gas", "gas=0x5208"),
+        ("gas", "gas=21000.0"),
+        ("gas", "gas=2e4"),
+        ("gas", "gas=18446744073709551616"),
+        ("gas", "gas=%2B21000"),
+        ("gas", "gas=21000&gas=21000"),
+        ("bytes", "gas=21000&bytes=0"),
+        ("bytes", "gas=21000&bytes=131073"),
+        ("bytes", "gas=21000&bytes=-1"),
+        ("bytes", "gas=21000&bytes=x"),
+        ("bytes", "gas=21000&bytes="),
+        ("balance", "gas=21000&balance=-1"),
+        ("balance", "gas=21000&balance=1.5"),
+        ("balance", "gas=21000&balance=0x1"),
+        ("balance", "gas=21000&balance="),
+        ("balance", "gas=21000&balance=340282366920938463463374607431768211456"),
+        ("blobs", "gas=21000&blobs=22"),
+        ("blobs", "gas=21000&blobs=-1"),
+        ("blobs", "gas=21000&blobs=1"),
+        ("blob", "gas=21000&blob=1"),
+        ("byte", "gas=21000&byte=1"),
+    ];
+    for (name, query) in queries {
+        let response = service.get(&format!("/v1/a/cost?{query}")).await;
+        let problem = response.json();
+        assert_eq!(
+            (response.status, &problem["code"]),
+            (400, &json!("invalid_parameter")),
+            "{query}"
+        );
+        assert!(
+            problem["detail"].as_str().unwrap().contains(&format!("`{name}`")),
+            "{query}: {problem}"
+        );
+    }
+    let other_chain = SIGNED.replacen("0x02f86b07", "0x02f86b08", 1);
+    let long = format!("0x{}", "00".repeat(131_073));
+    let bodies = [
+        ("gas", json!({ "transaction": SIGNED })),
+        ("transaction", json!({ "gas": "21000" })),
+        ("gas", json!({ "gas": 21000, "transaction": SIGNED })),
+        ("gas", json!({ "gas": "1", "transaction": SIGNED })),
+        ("gas", json!({ "gas": "18446744073709551616", "transaction": SIGNED })),
+        ("transaction", json!({ "gas": "21000", "transaction": "" })),
+        ("transaction", json!({ "gas": "21000", "transaction": "0x" })),
+        ("transaction", json!({ "gas": "21000", "transaction": "0x0" })),
+        ("transaction", json!({ "gas": "21000", "transaction": "0xzz" })),
+        ("transaction", json!({ "gas": "21000", "transaction": "0x05c0" })),
+        ("transaction", json!({ "gas": "21000", "transaction": "0x7ec0" })),
+        ("transaction", json!({ "gas": "21000", "transaction": other_chain })),
+        ("transaction", json!({ "gas": "21000", "transaction": long })),
+        ("transaction", json!({ "gas": "21000", "transaction": &SIGNED[2..] })),
+        ("balance", json!({ "gas": "21000", "transaction": SIGNED, "balance": 1 })),
+        ("balance", json!({ "gas": "21000", "transaction": SIGNED, "balance": "-1" })),
+        ("surprise", json!({ "gas": "21000", "transaction": SIGNED, "surprise": 1 })),
+    ];
+    for (name, body) in bodies {
+        let response = service.post("/v1/a/cost", body.to_string()).await;
+        let problem = response.json();
+        assert_eq!(
+            (response.status, &problem["code"]),
+            (400, &json!("invalid_parameter")),
+            "{name}"
+        );
+        assert!(problem["detail"].as_str().unwrap().contains(&format!("`{name}`")), "{problem}");
+    }
+    let (no_json, too_long) = (service.post("/v1/a/cost", "{").await, " ".repeat(300_000));
+    assert_eq!((no_json.status, service.post("/v1/a/cost", too_long).await.status), (400, 413));
+    assert_eq!(service.get("/v1/cheapest?gas=1").await.status, 400);
+}
