@@ -209,6 +209,7 @@ impl Poller {
 
     /// Publishes what another replica polled, if it is newer and plausible.
     fn merge_remote(&mut self, publication: &SharedFeeHistory) -> AdoptOutcome {
+        self.finish_reading();
         let SharedFeeHistory { history, timestamps, head: reading, doubts, .. } = publication;
         let earlier = self.last_history.as_ref();
         let history = &with_earlier_blocks(history.clone(), earlier, &self.chain.pricing);
@@ -390,7 +391,8 @@ impl Poller {
             *last_history = Some(published.clone());
             self.in_use = source;
             self.compare_if_due(published);
-            self.read_if_due(false);
+            // After a check of another replica's record, that replica reads.
+            self.read_if_due(order == CallOrder::ByPreference);
         }
         self.start_head_reads();
         (outcome, published)
@@ -439,10 +441,14 @@ impl Poller {
             .read_together(|recent| recent.history(newest, reading.blocks().len(), &[polled]));
         // A block that is not known any more was replaced, and is read again.
         let Some(known) = known else { return Ok(()) };
-        if !plausibility::is_plausible_reading(reading, &known, &self.chain.pricing)
-            || self.publisher.add_reading(reading) == 0
-        {
+        if !plausibility::is_plausible_reading(reading, &known, &self.chain.pricing) {
             return Err(ReadFailure::Contradiction);
+        }
+        let chain = self.publisher.chain();
+        let was_read = chain.read_together(|recent| recent.unread(newest, 1) == 0);
+        if self.publisher.add_reading(reading) == 0 {
+            // Another replica may have read the same meanwhile.
+            return if was_read { Ok(()) } else { Err(ReadFailure::Contradiction) };
         }
         self.last_reading = Some(reading.clone());
         Ok(())

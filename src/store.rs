@@ -233,7 +233,7 @@ impl StoredChain {
         let recent_blocks = RwLock::new(RecentBlocks::new(
             config.history_blocks.get(),
             &config.pricing,
-            config.reading_interval().is_some(),
+            config.reading_interval(),
         ));
         let latest = watch::Sender::new(LatestState::default());
         Self { record: Arc::new(ChainRecord { config, servable, latest, recent_blocks }) }

@@ -144,7 +144,9 @@ impl Scorer {
         now: Instant,
     ) -> Self {
         let interval = reading_interval.and_then(|interval| usize::try_from(interval.get()).ok());
-        let deepest = interval.map_or(0, |interval| interval.saturating_add(READING_DELAY));
+        // One reading may fail.
+        let deepest =
+            interval.map_or(0, |blocks| blocks.saturating_mul(2).saturating_add(READING_DELAY));
         Self {
             pricing: *pricing,
             polled: pricing.polled_percentiles(),
@@ -253,6 +255,11 @@ impl Scorer {
         for head in self.open.iter_mut().skip(known.saturating_add(1)) {
             head.mined = None;
         }
+    }
+
+    /// Returns true if the grade of this block's quote can no longer change.
+    fn is_final(&self, number: u64) -> bool {
+        number < self.oldest_open
     }
 
     fn open_head_mut(&mut self, number: u64) -> Option<&mut OpenHead> {

@@ -56,6 +56,16 @@ impl Rewards {
 }
 
 impl Block {
+    /// Returns true if both can be the same block. A block of another branch may have the same base fee, but rarely is as
+    /// full. Rewards are not compared, because implementations of nodes compute them in different ways.
+    #[must_use]
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        const MAX_ROUNDING: f64 = 1e-9;
+        let ratios = self.gas_used_ratio.zip(other.gas_used_ratio);
+        self.base_fee == other.base_fee
+            && ratios.is_none_or(|(one, other)| (one - other).abs() <= MAX_ROUNDING)
+    }
+
     /// Returns the block's reward in this column; `None` if it has no usable rewards.
     #[must_use]
     pub fn reward(&self, column: usize) -> Option<u128> {

@@ -29,7 +29,7 @@ pub(crate) struct RewardReadings {
     running: JoinSet<(u64, Result<FeeHistory, ReadFailure>)>,
     /// Newest block of the last reading, if it failed.
     failed_at: Option<u64>,
-    /// True if the nodes have refused calls for all numbers of blocks: then only the newest blocks are asked for.
+    /// True if the last reading was of no use for other reasons than an outage: then it is not repeated for all blocks.
     is_refused: bool,
 }
 
@@ -89,8 +89,11 @@ impl RewardReadings {
         let Some(head) = chain.newest_block().filter(|_| self.running.is_empty()) else { return };
         let newest = head - head % self.interval;
         let interval = usize::try_from(self.interval.get()).unwrap_or(usize::MAX);
-        let most = if self.is_refused { interval.min(self.max_blocks) } else { self.max_blocks };
-        let unread = chain.read_together(|recent| recent.unread(newest, most));
+        let mut unread = chain.read_together(|recent| recent.unread(newest, self.max_blocks));
+        // Where something was read, all after it is read, so that no hole remains.
+        if self.is_refused && unread >= self.max_blocks {
+            unread = interval.min(self.max_blocks);
+        }
         let left_to_others = if is_shared { interval.saturating_mul(2) } else { 0 };
         if unread <= left_to_others || self.failed_at == Some(newest) {
             return;
@@ -108,7 +111,7 @@ impl RewardReadings {
     /// Records what became of the reading up to this block.
     pub(crate) fn record(&mut self, newest: u64, outcome: Result<(), ReadFailure>) {
         self.failed_at = outcome.is_err().then_some(newest);
-        self.is_refused = outcome == Err(ReadFailure::Refused);
+        self.is_refused = outcome.is_err_and(|error| !error.is_outage());
     }
 
     /// Number of blocks between two readings.
@@ -180,6 +183,19 @@ impl Reader {
 }
 
 impl ReadFailure {
+    /// Returns true if the same reading may succeed later.
+    fn is_outage(self) -> bool {
+        matches!(
+            self,
+            Self::Read(
+                ReadError::RateLimited(_)
+                    | ReadError::BudgetExhausted(_)
+                    | ReadError::NoMemory
+                    | ReadError::Unavailable
+            )
+        )
+    }
+
     /// Returns true if a call for fewer blocks may succeed.
     fn may_be_size(self) -> bool {
         matches!(

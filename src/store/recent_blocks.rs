@@ -1,7 +1,9 @@
 //! The newest blocks of one chain, without gaps.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 
+use super::COMPARED_BLOCKS;
 use crate::fees::{
     Block, EntryBlock, FAIR_PERCENTILE, FeeHistory, GRADED_PERCENTILES, Pricing, Rewards,
 };
@@ -12,10 +14,10 @@ pub struct RecentBlocks {
     capacity: usize,
     /// Percentiles of the rewards that polls request.
     polled: Vec<f64>,
-    /// Column of `polled` for the medium tip.
-    medium_column: usize,
     /// True if the rewards at [`GRADED_PERCENTILES`] come from further readings.
     has_readings: bool,
+    /// Number of newest blocks among which one has to be read, so that readings say something of now.
+    max_unread: usize,
     blocks: VecDeque<StoredBlock>,
     /// As many as polled percentiles for each block; 0 where the block has none.
     rewards: VecDeque<u128>,
@@ -35,6 +37,8 @@ struct StoredBlock {
     gas_used_ratio: f64,
     has_rewards: bool,
     has_reading: bool,
+    /// False: only a further reading has the block.
+    is_polled: bool,
 }
 
 /// The last blocks of a chain, oldest first.
@@ -71,13 +75,22 @@ impl RecentBlocks {
     /// Number of rewards of a further reading.
     const READ: usize = GRADED_PERCENTILES.len();
 
-    pub(super) fn new(capacity: usize, pricing: &Pricing, has_readings: bool) -> Self {
+    /// Creates a ring without blocks. `reading_interval` is the number of blocks between two further readings, if there are
+    /// any.
+    pub(super) fn new(
+        capacity: usize,
+        pricing: &Pricing,
+        reading_interval: Option<NonZeroU64>,
+    ) -> Self {
         let polled = pricing.polled_percentiles();
+        let has_readings = reading_interval.is_some();
+        let interval = reading_interval.map_or(0, NonZeroU64::get);
+        let interval = usize::try_from(interval).unwrap_or(usize::MAX);
         let read = if has_readings { Self::READ } else { 0 };
         Self {
             capacity,
-            medium_column: pricing.tier_columns().medium,
             has_readings,
+            max_unread: interval.saturating_mul(3).saturating_add(COMPARED_BLOCKS),
             blocks: VecDeque::with_capacity(capacity),
             rewards: VecDeque::with_capacity(capacity.saturating_mul(polled.len())),
             readings: VecDeque::with_capacity(capacity.saturating_mul(read)),
@@ -95,8 +108,9 @@ impl RecentBlocks {
         let above = self.newest_block.checked_add(1);
         let overlap = above
             .and_then(|above| above.checked_sub(history.oldest_block()))
-            .and_then(|count| usize::try_from(count).ok())
-            .filter(|count| *count <= self.blocks.len());
+            .and_then(|count| usize::try_from(count).ok());
+        // Blocks of the history below the oldest known one.
+        let below = overlap.map_or(0, |count| count.saturating_sub(self.blocks.len()));
         let kept = overlap.map_or(0, |count| self.blocks.len().saturating_sub(count));
         let known = if self.has_readings && overlap.is_some() { kept } else { self.blocks.len() };
         let replaced: Vec<_> = (known..self.blocks.len())
@@ -110,8 +124,9 @@ impl RecentBlocks {
         let skipped = history.blocks().len().saturating_sub(newest.len());
         self.make_room(newest.len());
         for (index, block) in newest.iter().enumerate() {
-            let known = replaced.get(skipped.saturating_add(index));
-            let known = known.filter(|(known, _)| is_same_block(known, block));
+            let known = skipped.saturating_add(index).checked_sub(below);
+            let known = known.and_then(|index| replaced.get(index));
+            let known = known.filter(|(known, _)| known.is_same_as(block));
             let reading = known.and_then(|(_, reading)| *reading);
             self.push(block, reading);
         }
@@ -129,12 +144,12 @@ impl RecentBlocks {
         if !self.has_readings {
             return 0;
         }
-        let oldest = self.oldest_block();
+        let (oldest, known_blocks) = (self.oldest_block(), self.blocks.len());
         let mut learnt = 0_usize;
         for (number, block) in (reading.oldest_block()..).zip(reading.blocks()) {
             let Some(read) = graded(block) else { continue };
             let Some(index) = self.index(number) else { continue };
-            if !is_same_block(&self.block(index), block) {
+            if !self.block(index).is_same_as(block) {
                 continue;
             }
             if self.reading(index).is_none() {
@@ -146,14 +161,14 @@ impl RecentBlocks {
             let position = oldest.checked_sub(reading.oldest_block());
             let position = position.and_then(|position| usize::try_from(position).ok());
             let known = position.and_then(|position| reading.blocks().get(position));
-            known.is_some_and(|block| is_same_block(&self.block(0), block))
+            known.is_some_and(|block| self.block(0).is_same_as(block))
         });
         if let Some(oldest) = oldest.filter(|_| adjoins) {
             let older = (reading.oldest_block()..oldest).zip(reading.blocks());
             let older: Vec<Block> = older.map(|(_, block)| *block).collect();
             learnt = learnt.saturating_add(self.push_front(&older));
         }
-        if learnt > 0 {
+        if learnt > 0 || self.blocks.len() != known_blocks {
             self.revision = self.revision.wrapping_add(1);
         }
         learnt
@@ -174,6 +189,7 @@ impl RecentBlocks {
                 gas_used_ratio: block.gas_used_ratio.unwrap_or(f64::NAN),
                 has_rewards: columns.is_some(),
                 has_reading: read.is_some(),
+                is_polled: false,
             });
             let columns = columns.unwrap_or_else(|| vec![0; self.polled.len()]);
             for amount in columns.iter().rev() {
@@ -202,6 +218,7 @@ impl RecentBlocks {
             gas_used_ratio: block.gas_used_ratio.unwrap_or(f64::NAN),
             has_rewards: block.rewards.is_some(),
             has_reading: reading.is_some(),
+            is_polled: true,
         });
         let rewards = block.rewards.map(|rewards| rewards.columns()).unwrap_or_default();
         self.rewards.extend(rewards.iter().take(self.polled.len()));
@@ -257,10 +274,12 @@ impl RecentBlocks {
         self.revision
     }
 
-    /// Returns the base fees of all blocks in wei, oldest first.
+    /// Returns the base fees of all blocks that polls have read in wei, oldest first. Blocks that only further readings
+    /// have come before them, and no price depends on those.
     #[must_use]
     pub fn base_fees(&self) -> Vec<u128> {
-        self.blocks.iter().map(|block| block.base_fee).collect()
+        let polled = self.blocks.iter().filter(|block| block.is_polled);
+        polled.map(|block| block.base_fee).collect()
     }
 
     /// Returns the newest `count` blocks, or fewer if fewer are known.
@@ -284,17 +303,19 @@ impl RecentBlocks {
     }
 
     /// Returns the newest `count` blocks whose tips are known, or fewer if fewer are known. The tips are the rewards at
-    /// percentile 10, from polls or further readings, which end some blocks below the newest one. If neither has any,
-    /// they are those at the percentile of the medium tip.
+    /// percentile 10, from polls or further readings, which end some blocks below the newest one. If neither has any, or
+    /// readings have failed for long, they are those at the lowest percentile of polls.
     #[must_use]
     pub fn newest_entries(&self, count: usize) -> EntryWindow {
         let polled =
             self.polled.iter().position(|polled| polled.total_cmp(&FAIR_PERCENTILE).is_eq());
         let newest_read = self.blocks.iter().rposition(|block| block.has_reading);
+        let newest_read = newest_read
+            .filter(|newest| self.blocks.len().saturating_sub(*newest) <= self.max_unread);
         let (end, column) = match (polled, newest_read) {
             (Some(column), _) => (self.blocks.len(), Some(column)),
             (None, Some(newest)) => (newest.saturating_add(1), None),
-            (None, None) => (self.blocks.len(), Some(self.medium_column)),
+            (None, None) => (self.blocks.len(), Some(0)),
         };
         let percentile = column.map_or(FAIR_PERCENTILE, |column| {
             self.polled.get(column).copied().unwrap_or(FAIR_PERCENTILE)
@@ -347,15 +368,6 @@ impl RecentBlocks {
     }
 }
 
-/// Returns true if both can be the same block. A block of another branch may have the same base fee, but rarely is as full.
-/// Rewards are not compared, because implementations of nodes compute them in different ways.
-fn is_same_block(one: &Block, other: &Block) -> bool {
-    const MAX_ROUNDING: f64 = 1e-9;
-    let ratios = one.gas_used_ratio.zip(other.gas_used_ratio);
-    one.base_fee == other.base_fee
-        && ratios.is_none_or(|(one, other)| (one - other).abs() <= MAX_ROUNDING)
-}
-
 /// Returns the rewards of a reading's block at [`GRADED_PERCENTILES`].
 fn graded(block: &Block) -> Option<[u128; RecentBlocks::READ]> {
     Some([block.reward(0)?, block.reward(1)?])
@@ -383,7 +395,7 @@ mod tests {
     }
 
     fn blocks_after(capacity: usize, histories: &[FeeHistory]) -> (u64, Vec<u128>) {
-        let mut recent = RecentBlocks::new(capacity, &Pricing::default(), false);
+        let mut recent = RecentBlocks::new(capacity, &Pricing::default(), None);
         for history in histories {
             recent.extend(history);
         }
@@ -436,7 +448,7 @@ mod tests {
         let further_percentiles = FurtherPercentiles::new(&[70.0, 80.0]).unwrap();
         let pricing =
             Pricing { reward_percentiles: percentiles, further_percentiles, ..Pricing::default() };
-        let mut recent = RecentBlocks::new(31, &pricing, false);
+        let mut recent = RecentBlocks::new(31, &pricing, None);
         recent.extend(&FeeHistory::new(1, blocks[..25].to_vec(), None).unwrap());
         recent.extend(&FeeHistory::new(13, blocks[12..].to_vec(), None).unwrap());
         assert_eq!(recent.newest(20).blocks, blocks[12..]);
@@ -447,7 +459,7 @@ mod tests {
 
     #[test]
     fn a_window_holds_the_newest_blocks() {
-        let mut recent = RecentBlocks::new(8, &Pricing::default(), false);
+        let mut recent = RecentBlocks::new(8, &Pricing::default(), None);
         recent.extend(&history(u64::MAX - 2, &[1, 2, 3]));
         assert_eq!(recent.newest(2).newest_block, u64::MAX);
         assert_eq!(recent.newest(2).blocks.len(), 2);
@@ -471,7 +483,7 @@ mod tests {
 
     /// Blocks of a chain whose polls request percentile 60.
     fn with_readings(capacity: usize) -> RecentBlocks {
-        RecentBlocks::new(capacity, &Pricing::default(), true)
+        RecentBlocks::new(capacity, &Pricing::default(), NonZeroU64::new(10))
     }
 
     /// Tips of the newest blocks that are known, after their percentile.
@@ -534,8 +546,37 @@ mod tests {
         let without = with_readings(8).add_reading(&other);
         assert_eq!((without, recent.newest(9).blocks.len()), (0, 3));
         assert_eq!(recent.revision(), revision + 1);
-        let mut off = RecentBlocks::new(8, &Pricing::default(), false);
+        let mut off = RecentBlocks::new(8, &Pricing::default(), None);
         off.extend(&polled(10, &[1, 2, 3]));
         assert_eq!((off.add_reading(&reading(10, &[1, 2, 3])), off.readings.capacity()), (0, 0));
+    }
+
+    #[test]
+    fn a_ring_shorter_than_the_window_keeps_its_readings() {
+        let mut recent = with_readings(3);
+        recent.extend(&polled(10, &[1, 2, 3, 4, 5]));
+        recent.add_reading(&reading(12, &[3, 4, 5]));
+        recent.extend(&polled(11, &[2, 3, 4, 5, 6]));
+        assert_eq!((entries(&recent), recent.unread(15, 99)), ((10.0, vec![Some(10); 2]), 1));
+    }
+
+    #[test]
+    fn no_price_depends_on_blocks_that_polls_have_not_read() {
+        let mut recent = with_readings(8);
+        recent.extend(&polled(10, &[1, 2, 3]));
+        recent.add_reading(&reading(7, &[7, 8, 9, 1, 2]));
+        assert_eq!(recent.base_fees(), [1, 2, 3]);
+        assert_eq!(recent.newest(9).blocks.len(), 6);
+    }
+
+    #[test]
+    fn tips_of_polls_replace_readings_that_have_failed_for_long() {
+        let mut recent = with_readings(100);
+        recent.extend(&polled(10, &[1; 3]));
+        recent.add_reading(&reading(10, &[1; 3]));
+        recent.extend(&polled(13, &[1; 49]));
+        assert_eq!(entries(&recent), (10.0, vec![Some(10); 3]));
+        recent.extend(&polled(62, &[1]));
+        assert_eq!(entries(&recent), (60.0, vec![Some(60); 4]));
     }
 }

@@ -73,7 +73,15 @@ impl DataFees {
     pub(super) fn set(&self, chain: &StoredChain, read: Option<Attributes>, read_at: Instant) {
         let read_time = SystemTime::now().checked_sub(read_at.elapsed());
         let read_time = read_time.unwrap_or(SystemTime::UNIX_EPOCH);
-        *self.0.get(chain).lock() = match read {
+        let mut known = self.0.get(chain).lock();
+        // A node that lags does not renew the parameters.
+        if let (Parameters::Known(known), Some(read)) = (&*known, &read)
+            && read.l1_block < known.attributes.l1_block
+            && known.read_at.elapsed() <= ReadAttributes::MAX_AGE_TO_SEND
+        {
+            return;
+        }
+        *known = match read {
             Some(attributes) => {
                 Parameters::Known(ReadAttributes { attributes, read_at, read_time })
             }
@@ -212,5 +220,36 @@ fn members(fee: Result<DataFee, DataFeeReason>) -> Map<String, Value> {
     match json!(members) {
         Value::Object(members) => members,
         _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    #[test]
+    fn a_lagging_node_does_not_renew_the_parameters() {
+        let text = "[chains.a]\nchain_id = 10\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
+        let config = Config::from_toml(text, &[]).unwrap();
+        let (store, _publishers) = ChainStore::new(&config.chains);
+        let (fees, chain) = (DataFees::new(&store), &store.chains()[0]);
+        assert_eq!(fees.current(chain), Err(DataFeeReason::NotRead));
+        let mut input = vec![0; 164];
+        input[..4].copy_from_slice(&[0x44, 0x0a, 0x5e, 0x20]);
+        let mut of_block = |number: u8| {
+            input[35] = number;
+            Attributes::parse(&input).unwrap()
+        };
+        let (now, known) = (Instant::now(), of_block(9));
+        fees.set(chain, Some(known), now);
+        fees.set(chain, Some(of_block(8)), now + Duration::from_secs(12));
+        let DataFee::OpStack(read) = fees.current(chain).unwrap() else { panic!("OP Stack") };
+        assert_eq!((read.attributes, read.read_at), (known, now));
+        fees.set(chain, None, now);
+        assert_eq!(fees.current(chain), Err(DataFeeReason::Unknown));
+        let long_ago = now.checked_sub(Duration::from_mins(11)).unwrap();
+        fees.set(chain, Some(of_block(7)), long_ago);
+        assert_eq!(fees.current(chain), Err(DataFeeReason::Old));
     }
 }

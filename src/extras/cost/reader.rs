@@ -79,7 +79,7 @@ impl AttributesReader {
         let Some(transaction) = self.first_transaction().await else {
             self.counters.failed.increment();
             if self.log.changed_to(Err("failed")) {
-                tracing::info!(chain, "cannot read the L1 attributes; the data fee is not known");
+                tracing::info!(chain, "cannot read the L1 attributes");
             }
             return;
         };

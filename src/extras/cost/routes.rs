@@ -17,7 +17,9 @@ use crate::api::extractors::{ChainParam, charge_for_list};
 use crate::api::freshness::{
     write_list_headers, write_snapshot_headers, write_uncached_snapshot_headers,
 };
-use crate::api::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
+use crate::api::openapi::components::{
+    CommonErrors, FeesUnavailable, PayloadTooLarge, UnknownChain, UnsupportedMediaType,
+};
 use crate::api::openapi::examples::{ExampleChain, set_request_example, set_response_example};
 use crate::api::problems;
 use crate::api::wire::Wei;
@@ -121,7 +123,7 @@ struct CostBody<'a> {
     /// Fee that the transaction pays beside its gas; `null`: unknown, see `data_fee_reason`.
     #[schema(required)]
     data_fee: Option<DataFeeBody>,
-    /// `null` without blobs, or if their fee is not known.
+    /// `null` without blobs.
     #[schema(required)]
     blob_fee: Option<ExpectedAndMax>,
     tiers: CostTiers,
@@ -224,7 +226,7 @@ pub(super) async fn get_cost(
     params(ChainParam),
     request_body = CostRequest,
     responses(
-        CommonErrors, UnknownChain, FeesUnavailable,
+        CommonErrors, PayloadTooLarge, UnsupportedMediaType, UnknownChain, FeesUnavailable,
         (status = 200, description = "The cost.", body = CostBody,
             headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
@@ -259,7 +261,7 @@ impl CostState {
         let market = &current.snapshot.market;
         let has_blobs = chain.config().data_fee == Some(DataFeeKind::None);
         if order.blobs > 0 && !(has_blobs && market.next_blob_base_fee.is_some()) {
-            return Err(invalid_parameter("blobs", "must be 0: the chain has no blob fees"));
+            return Err(invalid_parameter("blobs", "must be 0: the fee of blobs is not known"));
         }
         let cost = Cost::new(order, market, self.fees.current(chain));
         Ok((current, cost))

@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
 use super::Scorer;
-use super::summary::Score;
+use super::summary::{Score, TierScore};
 use crate::fees::{
     self, Block, ChainParameters, FeeHistory, FurtherPercentiles, GRADED_PERCENTILES, Pricing,
     Rewards, Strategy,
@@ -110,7 +110,9 @@ impl Alternative {
                 newest.is_some_and(|block| block.rewards.is_some())
             };
             match history {
-                Some(history) if !is_read(&history) => return,
+                // Once its grade is final, a quote at a block that was never read would be of no use.
+                Some(history) if !is_read(&history) && !self.scorer.is_final(head.number) => return,
+                Some(history) if !is_read(&history) => {}
                 Some(history) if history.blocks().len() == wanted => {
                     let market = fees::price(&history, &self.pricing, &head.parameters);
                     // A fallback is not what this strategy would have served with all rewards.
@@ -216,15 +218,16 @@ impl Advice {
 
 impl Comparison {
     /// Least number of quotes of each strategy that are compared.
-    const MIN_JUDGED: usize = 100;
+    const MIN_JUDGED: u32 = 100;
 
     /// Returns the comparison if the `other` strategy has overpaid less than half, and has kept its target, or that of the
     /// served one if it has none. A target is kept unless the share misses it by more than chance.
     pub(crate) fn if_better(served: &Score, other: &Score) -> Option<Self> {
-        if served.judged.min(other.judged) < Self::MIN_JUDGED {
+        let [of_served, of_other] = [served, other].map(|score| &score.tiers[0]);
+        let judged = |tier: &TierScore| tier.fair.map_or(0, |share| share.total);
+        if judged(of_served).min(judged(of_other)) < Self::MIN_JUDGED {
             return None;
         }
-        let [of_served, of_other] = [served, other].map(|score| &score.tiers[0]);
         let target = of_other.target.or(of_served.target)?;
         let overpaid_mean = [of_served.overpaid_mean?, of_other.overpaid_mean?];
         let reached = [of_served.fair?, of_other.fair?];

@@ -49,7 +49,9 @@ impl GradingBlock {
 
     /// Returns true if the block has these amounts beside its rewards.
     pub(crate) fn is_same(&self, block: &Block) -> bool {
-        self.base_fee == block.base_fee && self.gas_used_ratio == block.gas_used_ratio
+        let known =
+            Block { base_fee: self.base_fee, gas_used_ratio: self.gas_used_ratio, rewards: None };
+        known.is_same_as(block)
     }
 
     /// Takes the rewards of the same block whose columns are `of`. Both kinds of percentiles are among `graded`.

@@ -404,7 +404,7 @@ fn a_reading_completes_the_grades_of_polls() {
 #[test]
 fn grades_of_a_fast_chain_wait_for_their_reading() {
     let pricing = Pricing::default();
-    for (interval, depth) in [(None, 25), (NonZeroU64::new(10), 25), (NonZeroU64::new(50), 55)] {
+    for (interval, depth) in [(None, 25), (NonZeroU64::new(10), 25), (NonZeroU64::new(50), 105)] {
         assert_eq!(Scorer::new(&pricing, interval, Instant::now()).final_depth, depth);
     }
 }
@@ -417,7 +417,7 @@ fn judged(judged: usize, hits: u32, overpaid_mean: u128, target: Option<f64>) ->
         price_over_fair: None,
         overpaid: None,
         overpaid_mean: Some(overpaid_mean),
-        fair: share(hits, 1000),
+        fair: if judged < 100 { share(99, 99) } else { share(hits, 1000) },
         floor_decided: None,
         target,
         calibration: None,
@@ -473,6 +473,11 @@ fn the_operator_is_told_once_after_an_hour_without_a_break() {
 /// Publishes blocks with unlike tips to a chain of this strategy, and returns its scores. A reading tells percentile 10
 /// every ten blocks if polls do not.
 fn played(strategy: &str) -> (Scores, StoredChain) {
+    played_with(strategy, |_| false)
+}
+
+/// Like [`played`], without the readings at the heads that are `missed`.
+fn played_with(strategy: &str, missed: impl Fn(u64) -> bool) -> (Scores, StoredChain) {
     const FIRST: u64 = 500;
     let text = format!(
         "[score]\nevery = 10\n[chains.a]\nchain_id = 7\nrpc_urls = [\"http://127.0.0.1:9\"]\n\
@@ -504,7 +509,7 @@ fn played(strategy: &str) -> (Scores, StoredChain) {
         let parameters = ChainParameters::without_header(&pricing);
         let market = fees::price(&polled, &pricing, &parameters).unwrap();
         publisher.publish(Accepted::now(&polled, market));
-        if head % 10 == 0 {
+        if head % 10 == 0 && !missed(head) {
             let count = if head == FIRST { 450 } else { 10 };
             publisher.add_reading(&history(head, count, &GRADED_PERCENTILES));
         }
@@ -533,4 +538,12 @@ fn the_alternative_has_the_score_of_a_service_that_serves_it() {
     assert_eq!(other_than_calibrated, network);
     assert!(network.heads == 61 && calibrated.heads == 61 && calibrated.judged == 60);
     assert_ne!(network.tiers[0].overpaid_mean, calibrated.tiers[0].overpaid_mean);
+}
+
+#[test]
+fn a_block_that_is_never_read_holds_no_other_back() {
+    let (scores, chain) = played_with("network", |head| head == 510);
+    let alternative = scores.alternative(&chain).unwrap().score;
+    // The heads of the hole are left out, and those after it are priced.
+    assert!((40..=55).contains(&alternative.heads), "{}", alternative.heads);
 }

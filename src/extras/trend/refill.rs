@@ -272,7 +272,9 @@ impl HistoryRefill {
 
     /// Returns the oldest block that polls have read, without a gap up to the newest one.
     fn oldest_recent_block(&self) -> Option<KnownBlock> {
-        let (_, window) = self.chain.snapshot_with_blocks(usize::MAX).ok()?;
+        // Blocks below these may come from another reading, which the trend does not observe.
+        let count = self.chain.config().pricing.history_blocks();
+        let (_, window) = self.chain.snapshot_with_blocks(count).ok()?;
         let base_fee = window.blocks.first()?.base_fee;
         let later = to_u64(window.blocks.len()).saturating_sub(1);
         Some(KnownBlock {
