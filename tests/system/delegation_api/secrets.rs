@@ -27,7 +27,7 @@ fn config(api: &str, node: &str, source: &str, key: &str) -> String {
         "[server]\nshutdown_grace = \"0s\"\n[limits]\nrequests_per_second_per_client = 0\n[log]\n\
          filter = \"trace\"\n[delegation]\nsource = \"{source}\"\n{key}timeout = \"200ms\"\n\
          cache_ttl = \"0s\"\napi_url = \"http://canary-user:canary-password@{api}/canary-Path/canary\"\n\
-         [chains.a]\nchain_id = 2020\nrpc_urls = [{node:?}]\nblock_time = \"1h\"\nmax_age = \"1day\"\n"
+         [chains.a]\nchain_id = 2020\ndata_fee = \"off\"\nrpc_urls = [{node:?}]\nblock_time = \"1h\"\nmax_age = \"1day\"\n"
     )
 }
 
