@@ -136,9 +136,10 @@ run_tests() { # number of threads, arguments of `cargo test`, --, filters
 # Unit tests start no services, so they are only built.
 CARGO_PROFILE_DEV_OPT_LEVEL=0 run_tests 8 --lib --
 run_tests 8 --test integration --
-# Tests that depend on time, and mostly wait, have a run of their own, not beside compilers and browsers.
+# Tests that depend on time have a run of their own, not beside compilers and browsers.
 run_tests 3 --test system -- --skip replicas:: --skip delegation_api::
-run_tests 4 --test system -- replicas:: delegation_api::
+run_tests 3 --test system -- replicas:: --skip delegation_api::
+run_tests 2 --test system -- delegation_api::
 if [ "${#delayed[@]}" -gt 0 ]; then
     printf '\nPassed alone, after failing beside other tests: %s\n' "${delayed[*]}"
 fi
