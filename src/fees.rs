@@ -33,7 +33,7 @@ pub use market::{
 };
 pub use pricing::{
     FAIR_PERCENTILE, FurtherPercentiles, GRADED_PERCENTILES, InvalidPricing, Multiplier, Pricing,
-    RewardPercentiles, Strategy, TierColumns, ZeroBaseFee,
+    RewardPercentiles, Strategy, TierColumns, ZeroBaseFee, column_of,
 };
 pub use replacement::{gas_price_replacement, replacement};
 pub use single_price::SinglePrices;

@@ -86,8 +86,8 @@ installs+=($!)
 
 # A clean clone builds faster without what later builds and debuggers need.
 export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=false
-# The tests start some hundred services. This is for the crate alone: see Cargo.toml. Overflows still panic; the other
-# assertions of the standard library and of packages, and optimisation across parts of a crate, cost more than a minute.
+# The tests start some hundred services. This is for the crate alone: see Cargo.toml. Overflows still panic. Unit tests keep the
+# crate's other debug assertions. Those, and optimisation across parts of a crate, cost more than a minute elsewhere.
 export CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_LTO=off
 export CARGO_PROFILE_DEV_DEBUG_ASSERTIONS=false CARGO_PROFILE_DEV_OVERFLOW_CHECKS=true
 export RUSTDOCFLAGS="${RUSTDOCFLAGS:-} -D warnings"
@@ -133,8 +133,8 @@ run_tests() { # number of threads, arguments of `cargo test`, --, filters
     done
     delayed+=("${failed[@]}")
 }
-# Unit tests start no services, so they are only built.
-CARGO_PROFILE_DEV_OPT_LEVEL=0 run_tests 8 --lib --
+# Unit tests start no services.
+CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG_ASSERTIONS=true run_tests 8 --lib --
 run_tests 8 --test integration --
 # Tests that depend on time have a run of their own, not beside compilers and browsers.
 run_tests 3 --test system -- --skip replicas:: --skip delegation_api::

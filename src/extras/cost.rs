@@ -4,6 +4,7 @@
 //! of both stand in the first transaction of each block, which a task of its own reads. No request causes a call, and no
 //! poll waits for one.
 
+mod cheapest;
 mod data_fee;
 mod metrics;
 mod op_stack;
@@ -11,6 +12,7 @@ mod reader;
 mod routes;
 mod sum;
 mod transaction;
+mod wire;
 
 use std::sync::Arc;
 
@@ -54,8 +56,9 @@ fn join(assembly: &mut Assembly) {
     let state = routes::CostState::new(&assembly.store, &fees, &assembly.memory);
     let routes = OpenApiRouter::new()
         .routes(routes!(routes::get_cost, routes::post_cost))
-        .routes(routes!(routes::list_cheapest));
+        .routes(routes!(cheapest::list_cheapest));
     assembly.routes.add(routes.with_state(state));
     assembly.routes.mark_costly(routes::COST_PATH);
-    assembly.routes.write_examples(routes::write_examples);
+    assembly.routes.write_examples(routes::write_example);
+    assembly.routes.write_examples(cheapest::write_example);
 }

@@ -31,8 +31,6 @@ use grade::{Grade, GradingBlock, ServedQuote, TipOutcome, grade};
 use metrics::ScoreMetrics;
 use state::Scores;
 
-#[cfg(test)]
-use alternative::Comparison;
 pub(crate) use alternative::{ReplayedScores, replay};
 pub(crate) use summary::{Quantiles, Score, TierScore};
 

@@ -20,6 +20,14 @@ const GWEI: u128 = 1_000_000_000;
 /// One coin of the chain in wei. No chain charges that much per gas.
 const COIN: u128 = GWEI * GWEI;
 
+/// Returns the position of `percentile` among these; `None`: they do not have it.
+#[must_use]
+pub fn column_of(percentile: f64, percentiles: &[f64]) -> Option<usize> {
+    // A negative zero is a zero, as where duplicates are removed.
+    let is_same = |known: &f64| known.partial_cmp(&percentile).is_some_and(Ordering::is_eq);
+    percentiles.iter().position(is_same)
+}
+
 /// Constants of one chain's fee rules. The defaults are those of the network document's section 2.3.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pricing {
@@ -182,9 +190,7 @@ impl Pricing {
     /// Returns the column of this percentile in a block's [`Rewards`]; `None` if polls do not request it.
     #[must_use]
     pub fn column(&self, percentile: f64) -> Option<usize> {
-        // A negative zero is a zero, as where duplicates are removed.
-        let is_same = |polled: &f64| polled.partial_cmp(&percentile).is_some_and(Ordering::is_eq);
-        self.polled_percentiles().iter().position(is_same)
+        column_of(percentile, &self.polled_percentiles())
     }
 
     /// Returns the columns of [`percentiles`](Self::percentiles).

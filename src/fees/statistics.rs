@@ -23,9 +23,20 @@ pub(crate) fn nearest_rank<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
     sorted.get(rank.saturating_sub(1)).copied()
 }
 
+/// Returns the average, rounded down; `None` without amounts, or if their sum exceeds 128 bits.
+pub(crate) fn mean(amounts: &[u128]) -> Option<u128> {
+    let sum = amounts.iter().try_fold(0_u128, |sum, amount| sum.checked_add(*amount))?;
+    sum.checked_div(u128::try_from(amounts.len()).ok()?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn mean_is_rounded_down() {
+        assert_eq!([mean(&[]), mean(&[1, 2]), mean(&[u128::MAX, 1])], [None, Some(1), None]);
+    }
 
     #[test]
     fn percentile_is_the_nearest_rank() {

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use serde_json::value::RawValue;
 
@@ -71,6 +72,27 @@ impl ChainUpstreams {
         memory: &MemoryBudget,
     ) -> Result<NodeResponse, ReadError> {
         Ok(self.read_except(&[], call, deadline, memory).await?.1)
+    }
+
+    /// Makes a read of the service itself: no client's share is used. `params` is a JSON array. Returns the `result`, or
+    /// `None` for a node's own error. Ends within `timeout`.
+    ///
+    /// # Errors
+    ///
+    /// Like [`read`](Self::read).
+    pub(crate) async fn read_for_service(
+        &self,
+        method: &str,
+        params: String,
+        timeout: Duration,
+        memory: &MemoryBudget,
+    ) -> Result<Option<Bytes>, ReadError> {
+        let params = RawValue::from_string(params).map_err(|_| ReadError::Unavailable)?;
+        let call = Call { method, params: &params, is_retryable: true, client: None };
+        match self.read(call, Instant::now() + timeout, memory).await? {
+            NodeResponse::Result(result) => Ok(Some(result)),
+            NodeResponse::Error(_) => Ok(None),
+        }
     }
 
     /// Returns true if there is an upstream for reads besides the `rejected` ones.

@@ -6,17 +6,16 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use alloy_primitives::hex;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use tokio::sync::watch;
 
 use crate::config;
 use crate::fees::gwei::rounded_gwei;
 use crate::fees::{Contradiction, HeaderParameters, Pricing};
-use crate::nodes::{Call, ChainUpstreams, NodeResponse};
+use crate::nodes::ChainUpstreams;
 use crate::observe::log_on_change::LogOnChange;
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::{FloatGauge, Metrics, ParameterLabels};
@@ -99,18 +98,10 @@ impl HeaderReader {
 
     /// Requests the newest header; `None`: no upstream returned one.
     async fn read_header(&self) -> Option<Header> {
-        let params = RawValue::from_string("[\"latest\",false]".to_owned()).ok()?;
-        let call = Call {
-            method: "eth_getBlockByNumber",
-            params: &params,
-            is_retryable: true,
-            client: None,
-        };
-        let deadline = Instant::now() + READ_TIMEOUT;
-        match self.upstreams.read(call, deadline, &self.memory).await {
-            Ok(NodeResponse::Result(json)) => serde_json::from_slice(&json).ok(),
-            Ok(NodeResponse::Error(_)) | Err(_) => None,
-        }
+        let (method, params) = ("eth_getBlockByNumber", "[\"latest\",false]".to_owned());
+        let upstreams = &self.upstreams;
+        let read = upstreams.read_for_service(method, params, READ_TIMEOUT, &self.memory).await;
+        serde_json::from_slice(&read.ok()??).ok()
     }
 }
 

@@ -7,13 +7,13 @@
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::value::RawValue;
 use tokio::task::JoinSet;
 
 use crate::fees::FeeHistory;
-use crate::nodes::{Call, ChainUpstreams, FeeHistoryRequest, NodeResponse, ReadError};
+use crate::nodes::{ChainUpstreams, FeeHistoryRequest, ReadError};
 use crate::observe::memory_budget::MemoryBudget;
 use crate::store::StoredChain;
 
@@ -167,16 +167,11 @@ impl Reader {
     /// Reads the `count` blocks up to `newest` in one call. The node may return fewer.
     async fn call(&self, newest: u64, count: usize) -> Result<FeeHistory, ReadFailure> {
         let request = FeeHistoryRequest::for_grades(newest, count);
-        let params = RawValue::from_string(self.upstreams.fee_history_params(&request))
-            .map_err(|_| ReadFailure::Unusable)?;
-        let call =
-            Call { method: "eth_feeHistory", params: &params, is_retryable: true, client: None };
-        let deadline = Instant::now() + Self::TIMEOUT;
-        let bytes = match self.upstreams.read(call, deadline, &self.memory).await? {
-            NodeResponse::Result(bytes) => bytes,
-            NodeResponse::Error(_) => return Err(ReadFailure::Refused),
-        };
-        let json: &RawValue = serde_json::from_slice(&bytes).map_err(|_| ReadFailure::Unusable)?;
+        let (method, params) = ("eth_feeHistory", self.upstreams.fee_history_params(&request));
+        let upstreams = &self.upstreams;
+        let read = upstreams.read_for_service(method, params, Self::TIMEOUT, &self.memory).await?;
+        let result = read.ok_or(ReadFailure::Refused)?;
+        let json: &RawValue = serde_json::from_slice(&result).map_err(|_| ReadFailure::Unusable)?;
         let history = request.parse(json).map_err(|_| ReadFailure::Unusable)?;
         if history.newest_block() == newest { Ok(history) } else { Err(ReadFailure::Unusable) }
     }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use alloy_primitives::hex;
 use serde_json::{Value, json};
 
+use crate::fixtures::l1_attributes_deposit as deposit;
 use crate::mock_node::{Call, MockNode, Reply, fee_history};
 use crate::test_server::{Response, TestServer};
 
@@ -14,28 +14,6 @@ const READ: &str = "eth_getTransactionByBlockNumberAndIndex";
 
 /// A signed transfer of type 2 on chain 7.
 const SIGNED: &str = "0x02f86b0705843b9aca00850861c4680082520894d8da6bf26964af9d7eed9e03e53415d37aa960450180c001a0c1c2c3c4c5c6c7c8c9cacbcccdcecfd0d1d2d3d4d5d6d7d8d9dadbdcdddedfe0a00102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f20";
-
-/// Builds a deposit with the attributes of this selector: scalars 5,227 and 1,014,213, an L1 base fee of 1,055,991,687 wei, a
-/// blob base fee of 1 wei, and an operator fee of 7 and 8.
-fn deposit(selector: &str, length: usize) -> Value {
-    let mut input = vec![0_u8; length];
-    let mut put = |at: usize, bytes: &[u8]| input[at..at + bytes.len()].copy_from_slice(bytes);
-    put(4, &5227_u32.to_be_bytes());
-    put(8, &1_014_213_u32.to_be_bytes());
-    put(28, &23_597_000_u64.to_be_bytes());
-    put(52, &1_055_991_687_u128.to_be_bytes());
-    put(84, &1_u128.to_be_bytes());
-    if length > 164 {
-        put(164, &7_u32.to_be_bytes());
-        put(168, &8_u64.to_be_bytes());
-    }
-    let digits = hex::encode(&input[4..]);
-    json!({
-        "type": "0x7e",
-        "to": "0x4200000000000000000000000000000000000015",
-        "input": format!("0x{selector}{digits}"),
-    })
-}
 
 /// Starts a node of chain 7 whose newest block begins with `first`. The base fee is 3 gwei, the tip 30.
 async fn node(first: Reply) -> (MockNode, Arc<AtomicUsize>) {

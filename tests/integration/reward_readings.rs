@@ -188,6 +188,25 @@ async fn a_node_that_limits_the_blocks_of_a_call_is_read_in_parts() {
 }
 
 #[tokio::test]
+async fn a_reading_that_was_refused_leaves_no_hole() {
+    let (model, node) = Model::new(2003).start().await;
+    let service = TestServer::start(&with_score(&node, 10)).await;
+    wait_for_inclusion(&service, 10, 20, GWEI).await;
+    model.is_refusing.store(true, Ordering::Relaxed);
+    move_to(&model, &[&service], 2011).await;
+    let counter = |outcome: &str, count: u64| {
+        format!(
+            "gas_suggestion_reward_readings_total{{chain=\"a\",outcome=\"{outcome}\"}} {count}\n"
+        )
+    };
+    service.wait_for_admin("/metrics", |it| it.body.contains(&counter("failed", 1))).await;
+    model.is_refusing.store(false, Ordering::Relaxed);
+    move_to(&model, &[&service], 2021).await;
+    service.wait_for_admin("/metrics", |it| it.body.contains(&counter("ok", 2))).await;
+    assert_eq!(readings(&node), [(1024, 2000), (10, 2010), (20, 2020)]);
+}
+
+#[tokio::test]
 async fn without_readings_suggestions_are_the_same() {
     let (model, node) = Model::new(2003).start().await;
     let (refusing, refusing_node) = Model::new(2003).start().await;

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
+use alloy_primitives::hex;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use gas_suggestion::config::{Chain, Config};
@@ -21,6 +22,25 @@ pub(crate) fn path(relative: &str) -> PathBuf {
 pub(crate) fn read(relative: &str) -> Vec<u8> {
     let path = path(relative);
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Builds the first transaction of a block of an OP Stack chain, with L1 attributes of this selector: scalars 5,227 and
+/// 1,014,213, an L1 base fee of 1,055,991,687 wei, a blob base fee of 1 wei, and an operator fee of 7 and 8.
+pub(crate) fn l1_attributes_deposit(selector: &str, length: usize) -> Value {
+    let mut input = vec![0_u8; length];
+    let mut put = |at: usize, bytes: &[u8]| input[at..at + bytes.len()].copy_from_slice(bytes);
+    put(0, &hex::decode(selector).unwrap());
+    put(4, &5227_u32.to_be_bytes());
+    put(8, &1_014_213_u32.to_be_bytes());
+    put(28, &23_597_000_u64.to_be_bytes());
+    put(52, &1_055_991_687_u128.to_be_bytes());
+    put(84, &1_u128.to_be_bytes());
+    if length > 164 {
+        put(164, &7_u32.to_be_bytes());
+        put(168, &8_u64.to_be_bytes());
+    }
+    let to = "0x4200000000000000000000000000000000000015";
+    json!({ "type": "0x7e", "to": to, "input": hex::encode_prefixed(&input) })
 }
 
 /// Reads a JSON file.

@@ -7,7 +7,7 @@
 use super::base_fees;
 use super::estimators::{Estimator, EstimatorQuote};
 use super::recording::{RecordedBlock, Recording};
-use crate::fees::statistics::nearest_rank;
+use crate::fees::statistics::{mean, nearest_rank};
 use crate::fees::{FAIR_PERCENTILE, Target};
 
 pub use crate::fees::statistics::Share;
@@ -340,12 +340,6 @@ impl ScoreTally {
             max_fee_permille: nearest_rank(&self.max_fee_permille, 50),
         }
     }
-}
-
-/// Returns the average, rounded down; `None` without amounts, or on overflow.
-fn mean(amounts: &[u128]) -> Option<u128> {
-    let sum = amounts.iter().try_fold(0_u128, |sum, amount| sum.checked_add(*amount))?;
-    sum.checked_div(u128::try_from(amounts.len()).ok()?)
 }
 
 #[cfg(test)]

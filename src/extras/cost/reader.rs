@@ -6,12 +6,11 @@ use std::time::{Duration, Instant};
 
 use alloy_primitives::hex;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 
 use super::data_fee::DataFees;
 use super::metrics::ReadCounters;
 use super::op_stack::Attributes;
-use crate::nodes::{Call, ChainUpstreams, NodeResponse};
+use crate::nodes::ChainUpstreams;
 use crate::observe::log_on_change::LogOnChange;
 use crate::observe::memory_budget::MemoryBudget;
 use crate::store::StoredChain;
@@ -102,14 +101,10 @@ impl AttributesReader {
 
     /// Requests the first transaction of the newest block; `None`: no upstream returned one.
     async fn first_transaction(&self) -> Option<FirstTransaction> {
-        let params = RawValue::from_string("[\"latest\",\"0x0\"]".to_owned()).ok()?;
         let method = "eth_getTransactionByBlockNumberAndIndex";
-        let call = Call { method, params: &params, is_retryable: true, client: None };
-        let deadline = Instant::now() + READ_TIMEOUT;
-        match self.upstreams.read(call, deadline, &self.memory).await {
-            Ok(NodeResponse::Result(json)) => serde_json::from_slice(&json).ok(),
-            Ok(NodeResponse::Error(_)) | Err(_) => None,
-        }
+        let (params, upstreams) = ("[\"latest\",\"0x0\"]".to_owned(), &self.upstreams);
+        let read = upstreams.read_for_service(method, params, READ_TIMEOUT, &self.memory).await;
+        serde_json::from_slice(&read.ok()??).ok()
     }
 }
 

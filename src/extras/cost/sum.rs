@@ -67,6 +67,16 @@ pub(crate) struct Cost {
     pub(crate) tiers: [TierCost; 3],
 }
 
+impl Order {
+    /// Bytes of a signed transfer.
+    pub(crate) const TRANSFER_BYTES: u64 = 120;
+
+    /// Creates an order of this gas limit, as large as a transfer.
+    pub(crate) fn with_gas(gas: u64) -> Self {
+        Self { gas, size: Size::Bytes(Self::TRANSFER_BYTES), balance: None, blobs: 0 }
+    }
+}
+
 impl Size {
     pub(crate) fn bytes(self) -> u64 {
         match self {

@@ -184,8 +184,7 @@ pub(crate) fn replay(history: &FeeHistory, pricing: &Pricing) -> Option<Replayed
 
 /// Returns blocks whose rewards are at [`GRADED_PERCENTILES`] with those at `wanted` ones. `None`: there are others.
 fn with_percentiles(blocks: &[Block], wanted: &[f64]) -> Option<Vec<Block>> {
-    let column =
-        |wanted: &f64| GRADED_PERCENTILES.iter().position(|it| it.total_cmp(wanted).is_eq());
+    let column = |wanted: &f64| fees::column_of(*wanted, &GRADED_PERCENTILES);
     let columns: Vec<usize> = wanted.iter().map(column).collect::<Option<_>>()?;
     let convert = |block: &Block| {
         let rewards: Option<Vec<u128>> =

@@ -1,7 +1,7 @@
 //! The grade of one quote.
 
 use super::{DISTANCES, MAX_PERCENTILES};
-use crate::fees::{Block, FAIR_PERCENTILE, Market, Pricing, Strategy, Tier};
+use crate::fees::{Block, FAIR_PERCENTILE, Market, Pricing, Strategy, Tier, column_of};
 use crate::observe::metrics::to_f64;
 
 const MEDIAN: f64 = 50.0;
@@ -57,7 +57,7 @@ impl GradingBlock {
     /// Takes the rewards of the same block whose columns are `of`. Both kinds of percentiles are among `graded`.
     pub(crate) fn add_rewards(&mut self, block: &Block, of: &[f64], graded: &[f64]) {
         for (kept, percentile) in self.rewards.iter_mut().zip(graded) {
-            let column = of.iter().position(|known| known.total_cmp(percentile).is_eq());
+            let column = column_of(*percentile, of);
             if let Some(reward) = column.and_then(|column| block.reward(column)) {
                 *kept = Some(reward);
             }
@@ -124,7 +124,7 @@ pub(crate) fn grade<'a>(
     };
     let judged = next.filter(|_| tips == TipOutcome::Judged);
     let reward_at = |percentile: f64| {
-        let column = percentiles.iter().position(|known| known.total_cmp(&percentile).is_eq())?;
+        let column = column_of(percentile, percentiles)?;
         judged?.rewards.get(column).copied().flatten()
     };
     let tiers = quote.tiers.map(|tier| {

@@ -1,8 +1,8 @@
 //! The score of many grades.
 
 use super::grade::{Grade, TierGrade, TipOutcome};
-use crate::fees::statistics::{Share, nearest_rank};
-use crate::fees::{FAIR_PERCENTILE, Pricing, Strategy};
+use crate::fees::statistics::{Share, mean, nearest_rank};
+use crate::fees::{FAIR_PERCENTILE, Pricing, Strategy, column_of};
 
 /// How the quotes of one chain did.
 #[derive(Debug, Clone, PartialEq)]
@@ -122,15 +122,13 @@ fn summarise_tier(grades: &[&TierGrade], percentiles: &[f64], target: Option<f64
     let outbid = |column: usize| {
         share_of(grades.iter().filter_map(|grade| grade.outbid.get(column).copied().flatten()))
     };
-    let fair =
-        percentiles.iter().position(|percentile| percentile.total_cmp(&FAIR_PERCENTILE).is_eq());
+    let fair = column_of(FAIR_PERCENTILE, percentiles);
     let outbid_fair = fair.and_then(outbid);
     let outbidding = grades.iter().filter(|grade| {
         fair.and_then(|column| grade.outbid.get(column).copied().flatten()) == Some(true)
     });
     let mut overpaid: Vec<u128> = outbidding.clone().map(|grade| grade.overpaid.into()).collect();
     overpaid.sort_unstable();
-    let sum = overpaid.iter().fold(0_u128, |sum, amount| sum.saturating_add(*amount));
     let prices = outbidding.map(|grade| grade.price_over_fair);
     let mut prices: Vec<f64> = prices.filter(|price| !price.is_nan()).collect();
     prices.sort_unstable_by(f64::total_cmp);
@@ -139,7 +137,7 @@ fn summarise_tier(grades: &[&TierGrade], percentiles: &[f64], target: Option<f64
         outbid: percentiles.iter().enumerate().map(|(column, p)| (*p, outbid(column))).collect(),
         price_over_fair: quantiles(&prices),
         overpaid: quantiles(&overpaid),
-        overpaid_mean: sum.checked_div(u128::try_from(overpaid.len()).unwrap_or_default()),
+        overpaid_mean: mean(&overpaid),
         fair: outbid_fair,
         floor_decided: None,
         target,

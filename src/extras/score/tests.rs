@@ -1,4 +1,4 @@
-use super::alternative::Advice;
+use super::alternative::{Advice, Comparison};
 use super::*;
 use crate::config::Config;
 use crate::extras::score::summary::Calibration;

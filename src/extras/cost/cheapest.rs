@@ -1,0 +1,111 @@
+//! `GET /v1/cheapest`.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::openapi::OpenApi;
+use utoipa::{IntoParams, ToSchema};
+
+use super::data_fee::{DataFee, DataFeeReason};
+use super::routes::{CostState, MIN_GAS};
+use super::sum::{Cost, Order};
+use crate::api::extractors::charge_for_list;
+use crate::api::freshness::write_list_headers;
+use crate::api::openapi::components::CommonErrors;
+use crate::api::openapi::examples::{ExampleChain, set_response_example};
+use crate::api::wire::Wei;
+use crate::config::DataFeeKind;
+use crate::http::client_limits::ClientHandle;
+use crate::http::problem::Problem;
+use crate::http::query::{ValidQuery, invalid_parameter};
+use crate::store::{ServableSnapshot, StoredChain};
+
+/// How much gas is compared.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct CheapestQuery {
+    /// Gas of the transaction.
+    #[param(value_type = Option<Wei>, nullable = false, example = "21000")]
+    gas: Option<u64>,
+}
+
+/// Cost of some gas on a chain.
+#[derive(Serialize, ToSchema)]
+struct CheapestChain<'a> {
+    /// Key of the chain.
+    chain: &'a str,
+    chain_name: &'a str,
+    /// With the medium fees, in wei of the chain's coin.
+    expected: Wei,
+    /// Reserved for the amount in dollars.
+    #[schema(required)]
+    usd: Option<String>,
+    stale: bool,
+}
+
+/// The chains by what some gas costs now, the cheapest first
+///
+/// Chains whose cost is not known are left out. Coins of different chains are compared by their numbers.
+#[utoipa::path(
+    get,
+    path = "/v1/cheapest",
+    operation_id = "listCheapestChains",
+    tag = "Gas",
+    params(CheapestQuery),
+    responses(
+        CommonErrors,
+        (status = 200, description = "The chains.", body = Vec<CheapestChain>,
+            headers(("Cache-Control"), ("Age"), ("X-Stale"))),
+    )
+)]
+pub(super) async fn list_cheapest(
+    State(state): State<CostState>,
+    ValidQuery(query): ValidQuery<CheapestQuery>,
+    client: ClientHandle,
+) -> Result<Response, Problem> {
+    const CHAINS_PER_REQUEST: usize = 16;
+    charge_for_list(&client, state.store.chains().len(), CHAINS_PER_REQUEST)?;
+    let gas = query.gas.unwrap_or(MIN_GAS);
+    if gas < MIN_GAS {
+        return Err(invalid_parameter("gas", format_args!("must be at least {MIN_GAS}")));
+    }
+    let available = state.store.servable_snapshots();
+    let costs = available.iter().filter_map(|(chain, current)| {
+        CheapestChain::new(chain, current, gas, state.fees.current(chain))
+    });
+    let mut costs: Vec<_> = costs.collect();
+    costs.sort_by_key(|cost| cost.expected.0);
+    let mut response = Json(costs).into_response();
+    let headers = response.headers_mut();
+    write_list_headers(headers, available.iter().map(|(chain, current)| (*chain, current)));
+    Ok(response)
+}
+
+impl<'a> CheapestChain<'a> {
+    /// Returns the cost of this gas. `None`: it is not known.
+    fn new(
+        chain: &'a StoredChain,
+        current: &ServableSnapshot,
+        gas: u64,
+        data_fee: Result<DataFee, DataFeeReason>,
+    ) -> Option<Self> {
+        let cost = Cost::new(&Order::with_gas(gas), &current.snapshot.market, data_fee);
+        let [_, medium, _] = cost.tiers;
+        Some(Self {
+            chain: &chain.config().key,
+            chain_name: chain.config().name(),
+            expected: Wei(medium.expected?),
+            usd: None,
+            stale: current.is_stale(),
+        })
+    }
+}
+
+/// Writes the cost of a transfer on the example's chain.
+pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
+    let no_data_fee = Ok(DataFee::Zero(DataFeeKind::None));
+    let cost = CheapestChain::new(example.chain, example.current, MIN_GAS, no_data_fee);
+    set_response_example(document, "/v1/cheapest", json!([cost]));
+}

@@ -1,0 +1,193 @@
+use super::*;
+use crate::fees::{FurtherPercentiles, RewardPercentiles};
+
+fn history(oldest_block: u64, base_fees: &[u128]) -> FeeHistory {
+    let block = |&base_fee| Block { base_fee, gas_used_ratio: None, rewards: None };
+    FeeHistory::new(oldest_block, base_fees.iter().map(block).collect(), None).unwrap()
+}
+
+fn blocks_after(capacity: usize, histories: &[FeeHistory]) -> (u64, Vec<u128>) {
+    let mut recent = RecentBlocks::new(capacity, &Pricing::default(), None);
+    for history in histories {
+        recent.extend(history);
+    }
+    let window = recent.newest(capacity);
+    (window.newest_block, window.blocks.iter().map(|block| block.base_fee).collect())
+}
+
+#[test]
+fn an_overlapping_history_replaces_and_appends() {
+    let known = [history(10, &[1, 2, 3]), history(11, &[20, 30, 40])];
+    assert_eq!(blocks_after(8, &known), (13, vec![1, 20, 30, 40]));
+}
+
+#[test]
+fn an_adjoining_history_appends() {
+    assert_eq!(blocks_after(8, &[history(10, &[1]), history(11, &[2])]), (11, vec![1, 2]));
+}
+
+#[test]
+fn a_gap_drops_the_blocks_below_it() {
+    assert_eq!(blocks_after(8, &[history(10, &[1]), history(12, &[3])]), (12, vec![3]));
+}
+
+#[test]
+fn a_regressed_head_drops_the_blocks_above_it() {
+    assert_eq!(
+        blocks_after(8, &[history(10, &[1, 2, 3]), history(9, &[0, 10])]),
+        (10, vec![0, 10])
+    );
+    assert_eq!(blocks_after(8, &[history(10, &[1, 2, 3]), history(10, &[5])]), (10, vec![5]));
+    assert_eq!(blocks_after(8, &[history(10, &[1, 2, 3]), history(0, &[7])]), (0, vec![7]));
+}
+
+#[test]
+fn the_oldest_blocks_are_evicted_at_capacity() {
+    assert_eq!(blocks_after(2, &[history(10, &[1, 2]), history(12, &[3])]), (12, vec![2, 3]));
+    assert_eq!(blocks_after(2, &[history(10, &[1, 2, 3])]), (12, vec![2, 3]));
+}
+
+#[test]
+fn blocks_come_back_as_they_were_with_all_rewards() {
+    let block = |base_fee, gas_used_ratio, rewards: Option<[u128; 4]>| Block {
+        base_fee,
+        gas_used_ratio,
+        rewards: rewards.map(|columns| Rewards::new(&columns)),
+    };
+    let mut blocks = vec![block(7, Some(0.25), Some([1, 2, 3, 9])); 30];
+    blocks.extend([block(7, None, None), block(u128::MAX, Some(0.0), Some([u128::MAX; 4]))]);
+    let percentiles = RewardPercentiles::new(40.0, Some(60.0)).ok();
+    let further_percentiles = FurtherPercentiles::new(&[70.0, 80.0]).unwrap();
+    let pricing =
+        Pricing { reward_percentiles: percentiles, further_percentiles, ..Pricing::default() };
+    let mut recent = RecentBlocks::new(31, &pricing, None);
+    recent.extend(&FeeHistory::new(1, blocks[..25].to_vec(), None).unwrap());
+    recent.extend(&FeeHistory::new(13, blocks[12..].to_vec(), None).unwrap());
+    assert_eq!(recent.newest(20).blocks, blocks[12..]);
+    let all = recent.newest(40).blocks;
+    assert_eq!((all.len(), recent.blocks.capacity(), recent.rewards.capacity()), (31, 31, 124));
+    assert_eq!(all, blocks[1..]);
+}
+
+#[test]
+fn a_window_holds_the_newest_blocks() {
+    let mut recent = RecentBlocks::new(8, &Pricing::default(), None);
+    recent.extend(&history(u64::MAX - 2, &[1, 2, 3]));
+    assert_eq!(recent.newest(2).newest_block, u64::MAX);
+    assert_eq!(recent.newest(2).blocks.len(), 2);
+    assert_eq!(recent.newest(9).blocks.len(), 3);
+}
+
+/// Blocks with these base fees and a reward of 60 at percentile 60.
+fn polled(oldest_block: u64, base_fees: &[u128]) -> FeeHistory {
+    with_rewards(oldest_block, base_fees, &[60])
+}
+
+fn with_rewards(oldest_block: u64, base_fees: &[u128], rewards: &[u128]) -> FeeHistory {
+    let rewards = Some(Rewards::new(rewards));
+    let block = |&base_fee| Block { base_fee, gas_used_ratio: Some(0.5), rewards };
+    FeeHistory::new(oldest_block, base_fees.iter().map(block).collect(), Some(9)).unwrap()
+}
+
+fn reading(oldest_block: u64, base_fees: &[u128]) -> FeeHistory {
+    with_rewards(oldest_block, base_fees, &[10, 60])
+}
+
+/// Blocks of a chain whose polls request percentile 60.
+fn with_readings(capacity: usize) -> RecentBlocks {
+    RecentBlocks::new(capacity, &Pricing::default(), NonZeroU64::new(10))
+}
+
+/// Tips of the newest blocks that are known, after their percentile.
+fn entries(recent: &RecentBlocks) -> (f64, Vec<Option<u128>>) {
+    let EntryWindow { percentile, blocks } = recent.newest_entries(4);
+    (percentile, blocks.iter().map(|block| block.tip).collect())
+}
+
+#[test]
+fn a_reading_tells_the_tips_of_known_blocks_and_of_older_ones() {
+    let mut recent = with_readings(8);
+    recent.extend(&polled(10, &[1, 2, 3]));
+    assert_eq!(entries(&recent), (60.0, vec![Some(60); 3]));
+    assert_eq!(recent.unread(11, 1024), 1024);
+    assert_eq!(recent.add_reading(&reading(7, &[7, 8, 9, 1, 2])), 5);
+    assert_eq!(entries(&recent), (10.0, vec![Some(10); 4]), "they end at block 11");
+    assert_eq!((recent.unread(12, 1024), recent.unread(11, 1024)), (1, 0));
+    let all = recent.history(12, 99, &[10.0, 60.0]).unwrap();
+    assert_eq!((all.oldest_block(), all.newest_block(), all.next_base_fee()), (7, 12, Some(9)));
+    let rewards: Vec<_> = all.blocks().iter().map(|block| block.rewards).collect();
+    let read = Some(Rewards::new(&[10, 60]));
+    assert_eq!(rewards, [read, read, read, read, read, None]);
+    // Percentile 60 is known from polls and readings alike.
+    let of_polls = recent.history(11, 3, &[60.0]).unwrap();
+    assert_eq!(
+        of_polls,
+        FeeHistory::new(9, recent.newest(4).blocks[..3].to_vec(), Some(3)).unwrap()
+    );
+    assert_eq!(recent.history(13, 3, &[60.0]), None);
+}
+
+#[test]
+fn a_reading_stays_with_its_block_and_leaves_with_it() {
+    let mut recent = with_readings(4);
+    recent.extend(&polled(10, &[1, 2, 3]));
+    recent.add_reading(&reading(10, &[1, 2, 3]));
+    recent.extend(&polled(11, &[2, 3, 4]));
+    assert_eq!(entries(&recent), (10.0, vec![Some(10); 3]));
+    // A reorganisation replaces block 12, and a full ring forgets block 10.
+    recent.extend(&polled(11, &[2, 30, 4, 5]));
+    assert_eq!((entries(&recent), recent.unread(14, 99)), ((10.0, vec![Some(10)]), 3));
+    assert_eq!((recent.rewards.len(), recent.readings.len()), (4, 8));
+    assert_eq!((recent.rewards.capacity(), recent.readings.capacity()), (4, 8));
+    // A gap forgets all.
+    recent.extend(&polled(20, &[1]));
+    assert_eq!((entries(&recent), recent.unread(20, 99)), ((60.0, vec![Some(60)]), 99));
+}
+
+#[test]
+fn a_reading_of_another_branch_changes_nothing() {
+    let mut recent = with_readings(8);
+    recent.extend(&polled(10, &[1, 2, 3]));
+    let revision = recent.revision();
+    let other = with_rewards(7, &[7, 8, 9, 11, 12, 13], &[10, 60]);
+    assert_eq!(recent.add_reading(&other), 0);
+    assert_eq!(recent.add_reading(&with_rewards(10, &[1, 2, 3], &[])), 3, "rewards of 0");
+    let fuller = Block { gas_used_ratio: Some(0.6), ..other.blocks()[0] };
+    let fuller = FeeHistory::new(12, vec![Block { base_fee: 3, ..fuller }], None).unwrap();
+    assert_eq!(recent.add_reading(&fuller), 0);
+    let without = with_readings(8).add_reading(&other);
+    assert_eq!((without, recent.newest(9).blocks.len()), (0, 3));
+    assert_eq!(recent.revision(), revision + 1);
+    let mut off = RecentBlocks::new(8, &Pricing::default(), None);
+    off.extend(&polled(10, &[1, 2, 3]));
+    assert_eq!((off.add_reading(&reading(10, &[1, 2, 3])), off.readings.capacity()), (0, 0));
+}
+
+#[test]
+fn a_ring_shorter_than_the_window_keeps_its_readings() {
+    let mut recent = with_readings(3);
+    recent.extend(&polled(10, &[1, 2, 3, 4, 5]));
+    recent.add_reading(&reading(12, &[3, 4, 5]));
+    recent.extend(&polled(11, &[2, 3, 4, 5, 6]));
+    assert_eq!((entries(&recent), recent.unread(15, 99)), ((10.0, vec![Some(10); 2]), 1));
+}
+
+#[test]
+fn no_price_depends_on_blocks_that_polls_have_not_read() {
+    let mut recent = with_readings(8);
+    recent.extend(&polled(10, &[1, 2, 3]));
+    recent.add_reading(&reading(7, &[7, 8, 9, 1, 2]));
+    assert_eq!(recent.base_fees(), [1, 2, 3]);
+    assert_eq!(recent.newest(9).blocks.len(), 6);
+}
+
+#[test]
+fn tips_of_polls_replace_readings_that_have_failed_for_long() {
+    let mut recent = with_readings(100);
+    recent.extend(&polled(10, &[1; 3]));
+    recent.add_reading(&reading(10, &[1; 3]));
+    recent.extend(&polled(13, &[1; 49]));
+    assert_eq!(entries(&recent), (10.0, vec![Some(10); 3]));
+    recent.extend(&polled(62, &[1]));
+    assert_eq!(entries(&recent), (60.0, vec![Some(60); 4]));
+}
