@@ -25,6 +25,7 @@ mod state;
 pub(crate) mod static_files;
 pub(crate) mod stream;
 pub(crate) mod suggestion;
+pub(crate) mod wait;
 pub(crate) mod wire;
 
 use axum::Router;
@@ -73,6 +74,11 @@ fn heart_routes() -> OpenApiRouter<AppState> {
         .routes(routes!(route_table::list_routes))
 }
 
+/// Routes of this room with deadlines of their own.
+fn untimed_heart_routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new().routes(routes!(wait::wait_for_price))
+}
+
 /// Routes of the heart whose requests cost more than one unit of the rate limit.
 const COSTLY_ROUTES: [&str; 5] = [
     "/v1/chains",
@@ -107,16 +113,18 @@ pub(crate) fn public(
         streams: SuggestionStreams::new(store, &config.limits, memory, shutdown, metrics),
         history: HistorySerializer::default(),
         market_members: others.market_members.clone(),
+        day_prices: others.day_prices.clone(),
         document: SerializedDocument::new(&document),
         table: table.clone(),
     });
+    let untimed = Router::from(untimed_heart_routes().with_state(state.clone()));
     let timed = Router::from(heart_routes().with_state(state))
         .merge(others.timed)
         .merge(others.undescribed)
         .fallback_service(any(route_table::not_found).with_state(table.clone()))
         .layer(timeout_layer(config));
     let probes = Router::from(probes().with_state(health));
-    let routes = timed.merge(others.untimed).merge(probes.clone());
+    let routes = timed.merge(untimed).merge(others.untimed).merge(probes.clone());
     let base_path = &config.server.base_path;
     let routes = match base_path.as_str() {
         "" => routes,

@@ -2,6 +2,7 @@
 //! checked completely before anything is opened.
 
 pub(crate) mod chain;
+mod chain_checks;
 pub(crate) mod error;
 pub(crate) mod layers;
 pub(crate) mod mistakes;
@@ -19,6 +20,7 @@ pub(crate) mod toml_text;
 pub(crate) mod tracing;
 pub(crate) mod units;
 pub(crate) mod upstream;
+pub(crate) mod usd_feed;
 pub(crate) mod variables;
 
 use std::any::Any;
@@ -39,6 +41,7 @@ pub use section::SectionKind;
 pub use server::{Cors, Limits, Log, LogFormat, MemoryLimit, Server, Threads};
 pub use tracing::Tracing;
 pub use upstream::{ForwardProxy, ProxyUrl, Upstream};
+pub use usd_feed::{FeedAddress, UsdFeed, UsdFeedSetting};
 pub(crate) use variables::FILE_VARIABLE;
 
 use layers::Layers;
@@ -289,7 +292,18 @@ fn check_chains(sections: BTreeMap<String, Chain>, mistakes: &mut Mistakes) -> V
         let problem = format!("chain id {id} is already used by {CHAINS}.{}", right.key);
         mistakes.section(&[CHAINS, &wrong.key]).reject("chain_id", problem);
     }
-    by_id.into_values().collect()
+    let chains: Vec<Chain> = by_id.into_values().collect();
+    for chain in &chains {
+        let of_feed = chain.usd_feed().and_then(|feed| feed.chain.as_deref());
+        if let Some(of_feed) = of_feed
+            && !chains.iter().any(|other| other.key == of_feed)
+        {
+            let allowed =
+                format!("must be the key of a configured chain; there is no {CHAINS}.{of_feed}");
+            mistakes.section(&[CHAINS, &chain.key]).reject("usd_feed.chain", allowed);
+        }
+    }
+    chains
 }
 
 /// Returns true if the key has only `a-z 0-9 - _` and at least one letter: upper case cannot come from the environment,

@@ -177,7 +177,7 @@ pub(crate) async fn list_fee_markets(
 }
 
 /// Returns the servable snapshot with the members of other rooms that belong to it.
-fn snapshot_with_members(
+pub(super) fn snapshot_with_members(
     chain: &StoredChain,
     members: &MarketMembers,
 ) -> Result<(ServableSnapshot, Map<String, Value>), Unavailable> {

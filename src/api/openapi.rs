@@ -62,6 +62,7 @@ pub(crate) fn document(
     others: &PublicRoutes,
 ) -> OpenApi {
     let mut document = super::heart_routes().into_openapi();
+    document.merge(super::untimed_heart_routes().into_openapi());
     document.merge(super::probes().into_openapi());
     document.merge(others.description.clone());
     for change in &others.document_changes {

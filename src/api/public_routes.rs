@@ -14,6 +14,7 @@ use utoipa::openapi::{OpenApi, RefOr, Schema};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::openapi::examples::ExampleChain;
+use super::wait::DayPrices;
 use crate::http::cors::ExposedHeaders;
 use crate::http::problem::Problem;
 use crate::store::{ServableSnapshot, StoredChain};
@@ -48,6 +49,7 @@ pub(crate) struct PublicRoutes {
     /// Say what may be meant by an unknown path.
     pub(super) hints: Vec<Hint>,
     pub(super) market_members: MarketMembers,
+    pub(super) day_prices: DayPrices,
     pub(super) exposed_headers: ExposedHeaders,
     pub(super) costly_routes: Vec<&'static str>,
     /// Pages, relative to the dashboard.
@@ -193,6 +195,11 @@ impl PublicRoutes {
         if let Some(members) = Arc::get_mut(&mut self.market_members.0) {
             members.push(member);
         }
+    }
+
+    /// Sets what knows the prices of the last day.
+    pub(crate) fn set_day_prices(&mut self, prices: DayPrices) {
+        self.day_prices = prices;
     }
 
     /// Offers a page, by its path relative to the dashboard.

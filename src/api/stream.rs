@@ -82,7 +82,7 @@ struct OpenStreams {
 }
 
 /// Permit of one subscriber. Dropping it releases its slots and decrements the gauge of open streams.
-struct StreamPermit {
+pub(super) struct StreamPermit {
     open: Arc<OpenStreams>,
     _permits: (client_limits::ConcurrencyPermit, Option<OwnedSemaphorePermit>),
     _reservation: Reservation,
@@ -112,7 +112,17 @@ impl SuggestionStreams {
         Self { store: store.clone(), open: Arc::new(open), memory: memory.clone(), shutdown }
     }
 
-    fn acquire(&self, client: &ClientHandle, chains: usize) -> Result<StreamPermit, Problem> {
+    /// Returns the signal that ends the streams.
+    pub(super) fn shutdown(&self) -> &CancellationToken {
+        &self.shutdown
+    }
+
+    /// Counts a stream of this many chains.
+    pub(super) fn acquire(
+        &self,
+        client: &ClientHandle,
+        chains: usize,
+    ) -> Result<StreamPermit, Problem> {
         /// A stream holds 0.35 KiB per chain (measured).
         const BYTES_PER_CHAIN: usize = 512;
         let max_per_client = self.open.max_per_client;

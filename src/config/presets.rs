@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn every_chain_of_the_file_is_a_preset_with_a_key_of_its_own() {
         let ids = chain_ids();
-        assert_eq!(ids.len(), 16);
+        assert_eq!(ids.len(), 30);
         let keys: BTreeSet<_> = ids.iter().map(|id| find(*id).unwrap().key.clone()).collect();
         assert_eq!(keys.len(), ids.len());
         assert_eq!(find(2021).map(|preset| &preset.name), None);
@@ -80,18 +80,32 @@ mod tests {
             (10, "OP Mainnet", "ETH", 2000, 250, (0, 0), (250, 250)),
             (56, "BNB Smart Chain", "BNB", 750, 0, (0, 0), (0, 0)),
             (100, "Gnosis", "XDAI", 5000, 0, (0, 0), (8, 0)),
+            (130, "Unichain", "ETH", 1000, 0, (0, 0), (0, 0)),
             (137, "Polygon", "POL", 2000, 0, (0, 0), (20, 0)),
+            (143, "Monad", "MON", 400, 0, (0, 0), (0, 0)),
+            (146, "Sonic", "S", 630, 0, (0, 0), (0, 0)),
+            (204, "opBNB", "BNB", 250, 0, (0, 0), (0, 0)),
             (324, "ZKsync Era", "ETH", 2000, 0, (0, 0), (0, 0)),
+            (480, "World Chain", "ETH", 2000, 0, (0, 0), (0, 0)),
+            (999, "HyperEVM", "HYPE", 1000, 0, (0, 0), (0, 0)),
+            (1868, "Soneium Mainnet", "ETH", 2000, 0, (0, 0), (0, 0)),
             (2020, "ronin", "RON", 2000, 250, (1, 20), (50, 250)),
+            (5000, "Mantle", "MNT", 2000, 0, (0, 0), (0, 0)),
             (8453, "Base", "ETH", 2000, 200, (0, 0), (25, 50)),
             (31_337, "Local chain", "ETH", 1000, 0, (0, 0), (8, 0)),
             (42_161, "Arbitrum One", "ETH", 250, 0, (0, 0), (0, 0)),
             (42_220, "Celo", "CELO", 1000, 0, (0, 0), (0, 0)),
             (43_114, "Avalanche", "AVAX", 1700, 0, (0, 0), (0, 0)),
+            (57_073, "Ink", "ETH", 2000, 0, (0, 0), (0, 0)),
             (59_144, "Linea", "ETH", 2000, 0, (0, 0), (0, 0)),
+            (80_094, "Berachain", "BERA", 2000, 0, (0, 0), (0, 0)),
+            (81_457, "Blast", "ETH", 2000, 0, (0, 0), (0, 0)),
+            (84_532, "Base Sepolia", "ETH", 2000, 0, (0, 0), (0, 0)),
             (202_601, "ronin-testnet", "RON", 2000, 250, (1, 20), (50, 250)),
+            (421_614, "Arbitrum Sepolia", "ETH", 250, 0, (0, 0), (0, 0)),
             (534_352, "Scroll", "ETH", 3000, 0, (0, 0), (0, 0)),
             (11_155_111, "Sepolia", "ETH", 12_000, 0, (0, 0), (8, 0)),
+            (11_155_420, "OP Sepolia", "ETH", 2000, 0, (0, 0), (0, 0)),
         ];
         assert_eq!(sources.map(|source| source.0).as_slice(), chain_ids());
         for (id, name, currency, block_time, flashblock_time, floors, denominators) in sources {
@@ -108,21 +122,23 @@ mod tests {
             let found = found.map(|denominator| denominator.map_or(0, std::num::NonZeroU64::get));
             assert_eq!((found[0], found[1]), denominators, "{name}");
             let is_really_zero = pricing.zero_base_fee == ZeroBaseFee::Eip1559;
-            assert_eq!(is_really_zero, id == 56, "{name}");
+            assert_eq!(is_really_zero, [56, 204].contains(&id), "{name}");
             assert_eq!(chain.stall_after().is_none(), id == 31_337, "{name}");
             assert!(!chain.json_rpc, "{name}");
             let data_fee = match id {
-                10 | 2020 | 8453 | 42_220 | 202_601 => Some(DataFeeKind::OpStack),
-                324 | 42_161 | 59_144 => Some(DataFeeKind::Included),
-                534_352 => None,
+                10 | 130 | 204 | 480 | 1868 | 2020 | 8453 | 42_220 | 57_073 | 84_532 | 202_601
+                | 11_155_420 => Some(DataFeeKind::OpStack),
+                324 | 42_161 | 59_144 | 421_614 => Some(DataFeeKind::Included),
+                5000 | 81_457 | 534_352 => None,
                 _ => Some(DataFeeKind::None),
             };
             assert_eq!(chain.data_fee, data_fee, "{name}");
             let most_gas = [1, 11_155_111].contains(&id).then_some(16_777_216);
             assert_eq!(chain.max_transaction_gas.map(u64::from), most_gas, "{name}");
             let are_read = chain.chain_parameters == ChainParameters::Auto;
-            let may_be_op_stack = [10, 2020, 8453, 31_337, 42_220, 202_601].contains(&id);
-            assert_eq!(are_read, may_be_op_stack, "{name}");
+            let is_op_stack = data_fee == Some(DataFeeKind::OpStack);
+            assert_eq!(are_read, is_op_stack || [5000, 31_337, 81_457].contains(&id), "{name}");
+            assert_eq!(chain.usd_feed().is_some(), [1, 10, 8453].contains(&id), "{name}");
         }
     }
 

@@ -15,7 +15,8 @@ const EVERY_KEY: &str = "\
 [chains.x]\nname = \"x\"\nchain_id = 1\ncurrency = \"X\"\nflashblock_time = \"1s\"\n\
 rpc_urls = [\"http://x\"]\nrpc_methods = [\"x\"]\nreads_per_minute = 1\npoll_timeout = \"1s\"\nstall_after = \"1m\"\nmax_block_age = \"1m\"\n\
 pricing.reward_percentiles = [60]\npricing.base_fee_change_denominator = 8\n\
-pricing.empty_block_denominator = 8\n";
+pricing.empty_block_denominator = 8\n\
+usd_feed = { address = \"0x0000000000000000000000000000000000000000\", chain = \"x\", pair = \"X / USD\", heartbeat = \"1h\" }\n";
 
 /// Returns all keys, those of a chain below `chains.x`.
 pub(crate) fn known_keys(kinds: &[SectionKind]) -> Vec<String> {

@@ -1,17 +1,19 @@
 //! The cost of a transaction in all, and the amount that can be sent beside it.
 //!
 //! On OP Stack chains a transaction pays for its data and to the operator too, which no gas price contains. The parameters
-//! of both stand in the first transaction of each block, which a task of its own reads. No request causes a call, and no
-//! poll waits for one.
+//! of both stand in the first transaction of each block, which a task of its own reads. Another task reads the price of
+//! the coin in dollars. No request causes a call, and no poll waits for one.
 
 mod cheapest;
 mod data_fee;
+mod dollars;
 mod metrics;
 mod op_stack;
 mod reader;
 mod routes;
 mod sum;
 mod transaction;
+mod usd_feed;
 mod wire;
 
 use std::sync::Arc;
@@ -21,13 +23,15 @@ use utoipa_axum::routes;
 
 use crate::assembly::{Assembly, Extra, Join};
 use crate::config::DataFeeKind;
+use crate::store::StoredChain;
 use data_fee::DataFees;
 use metrics::CostMetrics;
 use reader::AttributesReader;
+use usd_feed::{FeedReader, UsdPrices};
 
 pub(crate) const EXTRA: Extra = Extra::new("cost", Join::Always(join));
 
-/// Reads the parameters of OP Stack chains, and adds the routes and members of the fee market.
+/// Reads the parameters of OP Stack chains and the prices of coins, and adds the routes and members of the fee market.
 fn join(assembly: &mut Assembly) {
     let fees = DataFees::new(&assembly.store);
     let metrics = assembly.metrics.set::<CostMetrics>();
@@ -50,10 +54,15 @@ fn join(assembly: &mut Assembly) {
     for reader in readers {
         assembly.add_task(async { match reader.run().await {} });
     }
-    let (of_gauges, store) = (fees.clone(), assembly.store.clone());
-    assembly.metrics.on_scrape(move |_| metrics.update(&store, &of_gauges));
+    let prices = UsdPrices::new(&assembly.store);
+    for reader in feed_readers(assembly, &prices, &metrics) {
+        assembly.add_task(async { match reader.run().await {} });
+    }
+    let (of_gauges, store) = ((fees.clone(), prices.clone()), assembly.store.clone());
+    assembly.metrics.on_scrape(move |_| metrics.update(&store, &of_gauges.0, &of_gauges.1));
     assembly.routes.add_market_member(data_fee::market_member(&fees));
-    let state = routes::CostState::new(&assembly.store, &fees, &assembly.memory);
+    assembly.routes.add_market_member(usd_feed::market_member(&prices));
+    let state = routes::CostState::new(&assembly.store, &fees, &prices, &assembly.memory);
     let routes = OpenApiRouter::new()
         .routes(routes!(routes::get_cost, routes::post_cost))
         .routes(routes!(cheapest::list_cheapest));
@@ -61,4 +70,19 @@ fn join(assembly: &mut Assembly) {
     assembly.routes.mark_costly(routes::COST_PATH);
     assembly.routes.write_examples(routes::write_example);
     assembly.routes.write_examples(cheapest::write_example);
+}
+
+/// Creates the readers of the price feeds of all chains that have one.
+fn feed_readers(assembly: &Assembly, prices: &UsdPrices, metrics: &CostMetrics) -> Vec<FeedReader> {
+    let chains = assembly.store.chains();
+    let with_nodes = || chains.iter().zip(&assembly.upstreams);
+    let reader = |chain: &StoredChain| {
+        let feed = chain.config().usd_feed()?;
+        let key = feed.chain.as_ref().unwrap_or(&chain.config().key);
+        let (at, upstreams) = with_nodes().find(|(at, _)| at.config().key == *key)?;
+        let counters = metrics.feed_reads(&chain.config().key);
+        let at = (at.clone(), Arc::clone(upstreams));
+        Some(FeedReader::new(chain, feed, at, &assembly.memory, prices, counters))
+    };
+    chains.iter().filter_map(reader).collect()
 }

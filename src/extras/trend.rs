@@ -33,8 +33,11 @@ use tokio::sync::Semaphore;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::api::wait::DayPrices;
 use crate::assembly::{Assembly, Extra, Join, Task};
 use crate::config::SectionKind;
+use crate::fees::statistics::nearest_rank;
+use crate::store::seconds_since_1970;
 
 pub(crate) use bucket::{Bucket, Range, Sample};
 use database::HistoryDatabase;
@@ -98,6 +101,11 @@ fn join(assembly: &mut Assembly) {
     });
     assembly.routes.add(routes.with_state(serializer));
     assembly.routes.add_market_member(members::for_trends(&trends));
+    let days = trends.clone();
+    assembly.routes.set_day_prices(DayPrices::new(move |chain, percent| {
+        let price = days.with(chain, |trend| trend.day_price(percent, seconds_since_1970()));
+        price.map(u128::from)
+    }));
     assembly.routes.write_examples(routes::write_example);
 }
 
@@ -191,6 +199,15 @@ impl FeeTrend {
     pub(crate) fn level(&self, now: u64) -> Option<PriceLevel> {
         let buckets = self.buckets(Period::Day, now);
         level::level(&buckets, self.newest_prices(), to_seconds(now).max(self.newest_time))
+    }
+
+    /// Returns the price that so many percent of the medians of ten minutes of the 24 hours before the second `now` do not
+    /// exceed; `None`: less than an hour is known.
+    #[must_use]
+    pub(crate) fn day_price(&self, percent: usize, now: u64) -> Option<u64> {
+        let buckets = self.buckets(Period::Day, now);
+        let day = level::day_prices(&buckets, to_seconds(now).max(self.newest_time))?;
+        nearest_rank(&day, percent)
     }
 
     /// Returns the prices of the blocks of the newest ten minutes.

@@ -59,7 +59,9 @@ mod switched_off;
 #[path = "../../fuzz/targets.rs"]
 mod targets;
 mod traces;
+mod usd_feed;
 mod verification;
+mod wait;
 
 use rig::{
     delegation_service, fixtures, http_client, http_message, logged_process, mock_collector,

@@ -399,6 +399,12 @@ impl NodeState {
         if is_of_data_fee && self.read_replies.is_none() {
             return Some(Reply::Error(-32601));
         }
+        let is_of_price_feed = call.method == "eth_call"
+            && ["0x7284e416", "0x313ce567", "0xfeaf968c"]
+                .contains(&params[0]["data"].as_str().unwrap_or_default());
+        if is_of_price_feed && self.read_replies.is_none() {
+            return Some(Reply::Error(-32601));
+        }
         let percentiles = &self.percentiles;
         let is_poll = match call.method.as_str() {
             "eth_chainId" => params == json!([]),

@@ -123,6 +123,7 @@ fn write_snapshot_examples(
         *observed_at = json!(OBSERVED_AT);
     }
     set_response_example(document, "/v1/fee-markets", json!([market]));
+    set_response_example(document, "/v1/{chain}/wait", market.clone());
     set_response_example(document, "/v1/{chain}/fee-market", market);
     if let Ok((_, window)) = chain.snapshot_with_blocks(EXAMPLE_BLOCKS) {
         let history = json!(fee_history::FeeHistoryBody::from_window(chain, &window));

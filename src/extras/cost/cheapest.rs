@@ -9,6 +9,7 @@ use utoipa::openapi::OpenApi;
 use utoipa::{IntoParams, ToSchema};
 
 use super::data_fee::{DataFee, DataFeeReason};
+use super::dollars::{CoinPrice, Dollars};
 use super::routes::{CostState, MIN_GAS};
 use super::sum::{Cost, Order};
 use crate::api::extractors::charge_for_list;
@@ -39,15 +40,19 @@ struct CheapestChain<'a> {
     chain_name: &'a str,
     /// With the medium fees, in wei of the chain's coin.
     expected: Wei,
-    /// Reserved for the amount in dollars.
+    /// The same in dollars, with at most four significant digits; `null`: the price of the coin is not known.
     #[schema(required)]
     usd: Option<String>,
     stale: bool,
+    /// The same in dollars, in full.
+    #[serde(skip)]
+    dollars: Option<Dollars>,
 }
 
 /// The chains by what some gas costs now, the cheapest first
 ///
-/// Chains whose cost is not known are left out. Coins of different chains are compared by their numbers.
+/// In the order of dollars, then those whose coin has no known price, by their amounts. Chains whose cost is not known are
+/// left out.
 #[utoipa::path(
     get,
     path = "/v1/cheapest",
@@ -73,10 +78,11 @@ pub(super) async fn list_cheapest(
     }
     let available = state.store.servable_snapshots();
     let costs = available.iter().filter_map(|(chain, current)| {
-        CheapestChain::new(chain, current, gas, state.fees.current(chain))
+        let price = state.prices.current(chain).map(|price| price.price);
+        CheapestChain::new(chain, current, gas, state.fees.current(chain), price)
     });
     let mut costs: Vec<_> = costs.collect();
-    costs.sort_by_key(|cost| cost.expected.0);
+    costs.sort_by_key(|cost| (cost.dollars.is_none(), cost.dollars, cost.expected.0));
     let mut response = Json(costs).into_response();
     let headers = response.headers_mut();
     write_list_headers(headers, available.iter().map(|(chain, current)| (*chain, current)));
@@ -90,15 +96,19 @@ impl<'a> CheapestChain<'a> {
         current: &ServableSnapshot,
         gas: u64,
         data_fee: Result<DataFee, DataFeeReason>,
+        price: Option<CoinPrice>,
     ) -> Option<Self> {
         let cost = Cost::new(&Order::with_gas(gas), &current.snapshot.market, data_fee);
         let [_, medium, _] = cost.tiers;
+        let expected = medium.expected?;
+        let dollars = price.map(|price| price.of(expected));
         Some(Self {
             chain: &chain.config().key,
             chain_name: chain.config().name(),
-            expected: Wei(medium.expected?),
-            usd: None,
+            expected: Wei(expected),
+            usd: dollars.map(Dollars::rounded),
             stale: current.is_stale(),
+            dollars,
         })
     }
 }
@@ -106,6 +116,12 @@ impl<'a> CheapestChain<'a> {
 /// Writes the cost of a transfer on the example's chain.
 pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
     let no_data_fee = Ok(DataFee::Zero(DataFeeKind::None));
-    let cost = CheapestChain::new(example.chain, example.current, MIN_GAS, no_data_fee);
+    let cost = CheapestChain::new(
+        example.chain,
+        example.current,
+        MIN_GAS,
+        no_data_fee,
+        Some(CoinPrice::EXAMPLE),
+    );
     set_response_example(document, "/v1/cheapest", json!([cost]));
 }

@@ -1,19 +1,24 @@
-//! Metrics of the parameters of data fees.
+//! Metrics of what the sums of costs are made from: parameters of data fees, and prices of coins.
 
 use prometheus_client::metrics::family::Family;
 
 use super::data_fee::DataFees;
+use super::usd_feed::UsdPrices;
 use crate::config::DataFeeKind;
 use crate::observe::metrics::{ChainLabels, ChainOutcomeLabels, Counter, FloatGauge, metric_set};
 use crate::store::ChainStore;
 
 metric_set! {
-    /// Metrics of the parameters of data fees.
+    /// Metrics of the parameters of data fees and of the prices of coins.
     CostMetrics {
         /// Seconds since the L1 attributes of an OP Stack chain were read; NaN: never
         data_fee_parameters_age_seconds: Family<ChainLabels, FloatGauge>,
         /// Reads of the L1 attributes by outcome: ok, failed, or unknown (those of a fork whose rule is not known)
         data_fee_reads_total: Family<ChainOutcomeLabels, Counter>,
+        /// Seconds since the price feed of a chain's coin was written; NaN: no price was read
+        usd_price_age_seconds: Family<ChainLabels, FloatGauge>,
+        /// Reads of the price feed by outcome: ok, failed, or invalid (the contract does not say a price of the pair)
+        usd_price_reads_total: Family<ChainOutcomeLabels, Counter>,
     }
 }
 
@@ -23,6 +28,14 @@ pub(super) struct ReadCounters {
     pub(super) ok: Counter,
     pub(super) failed: Counter,
     pub(super) unknown: Counter,
+}
+
+/// Counters of the reads of one chain's price feed.
+#[derive(Debug, Clone)]
+pub(super) struct FeedCounters {
+    pub(super) ok: Counter,
+    pub(super) failed: Counter,
+    pub(super) invalid: Counter,
 }
 
 impl CostMetrics {
@@ -35,13 +48,27 @@ impl CostMetrics {
         ReadCounters { ok: counter("ok"), failed: counter("failed"), unknown: counter("unknown") }
     }
 
-    /// Updates the ages of the parameters.
-    pub(super) fn update(&self, store: &ChainStore, fees: &DataFees) {
+    /// Like [`Self::reads`], of the price feed.
+    pub(super) fn feed_reads(&self, chain: &str) -> FeedCounters {
+        let counter = |outcome| {
+            let labels = ChainOutcomeLabels { chain: chain.to_owned(), outcome };
+            self.usd_price_reads_total.get_or_create_owned(&labels)
+        };
+        FeedCounters { ok: counter("ok"), failed: counter("failed"), invalid: counter("invalid") }
+    }
+
+    /// Updates the ages of parameters and prices.
+    pub(super) fn update(&self, store: &ChainStore, fees: &DataFees, prices: &UsdPrices) {
         for chain in store.chains() {
             if chain.config().data_fee == Some(DataFeeKind::OpStack) {
                 let age = fees.age(chain).map_or(f64::NAN, |age| age.as_secs_f64());
                 let labels = ChainLabels { chain: chain.config().key.clone() };
                 self.data_fee_parameters_age_seconds.get_or_create(&labels).set(age);
+            }
+            if chain.config().usd_feed().is_some() {
+                let age = prices.age(chain).map_or(f64::NAN, |age| age.as_secs_f64());
+                let labels = ChainLabels { chain: chain.config().key.clone() };
+                self.usd_price_age_seconds.get_or_create(&labels).set(age);
             }
         }
     }

@@ -13,6 +13,7 @@ use super::data_fee::{DataFee, DataFees};
 use super::op_stack::fast_lz_length;
 use super::sum::{Cost, Order, Size};
 use super::transaction::Transaction;
+use super::usd_feed::{UsdPrice, UsdPrices};
 use super::wire::CostBody;
 use crate::api::extractors::{ChainParam, charge_for_list};
 use crate::api::freshness::{write_snapshot_headers, write_uncached_snapshot_headers};
@@ -49,13 +50,20 @@ const MAX_BLOBS: u64 = 21;
 pub(super) struct CostState {
     pub(super) store: ChainStore,
     pub(super) fees: DataFees,
+    pub(super) prices: UsdPrices,
     /// Bodies are charged to it.
     memory: MemoryBudget,
 }
 
 impl CostState {
-    pub(super) fn new(store: &ChainStore, fees: &DataFees, memory: &MemoryBudget) -> Self {
-        Self { store: store.clone(), fees: fees.clone(), memory: memory.clone() }
+    pub(super) fn new(
+        store: &ChainStore,
+        fees: &DataFees,
+        prices: &UsdPrices,
+        memory: &MemoryBudget,
+    ) -> Self {
+        let (store, fees, prices) = (store.clone(), fees.clone(), prices.clone());
+        Self { store, fees, prices, memory: memory.clone() }
     }
 }
 
@@ -124,7 +132,9 @@ pub(super) async fn get_cost(
 ) -> Result<Response, Problem> {
     let order = query.order(chain.config())?;
     let (current, cost) = state.cost(&chain, &order)?;
-    let mut response = Json(CostBody::new(&chain, &current, &order, &cost)).into_response();
+    let price = state.prices.current(&chain);
+    let body = CostBody::new(&chain, &current, &order, &cost, price.as_ref());
+    let mut response = Json(body).into_response();
     write_snapshot_headers(response.headers_mut(), &chain, &current);
     Ok(response)
 }
@@ -159,7 +169,9 @@ pub(super) async fn post_cost(
     charge_for_list(&client, body.len(), BYTES_PER_REQUEST)?;
     let order = parse_request(&body, chain.config())?;
     let (current, cost) = state.cost(&chain, &order)?;
-    let mut response = Json(CostBody::new(&chain, &current, &order, &cost)).into_response();
+    let price = state.prices.current(&chain);
+    let body = CostBody::new(&chain, &current, &order, &cost, price.as_ref());
+    let mut response = Json(body).into_response();
     write_uncached_snapshot_headers(response.headers_mut(), &chain, &current);
     Ok(response)
 }
@@ -272,7 +284,7 @@ pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
     let order = Order { balance: Some(1_000_000_000_000_000_000), ..Order::with_gas(MIN_GAS) };
     let no_data_fee = Ok(DataFee::Zero(DataFeeKind::None));
     let cost = Cost::new(&order, &current.snapshot.market, no_data_fee);
-    let body = json!(CostBody::new(chain, current, &order, &cost));
+    let body = json!(CostBody::new(chain, current, &order, &cost, Some(&UsdPrice::example())));
     set_response_example(document, COST_PATH, body);
     let request = json!({ "gas": "21000", "transaction": "0xc6808080808080" });
     set_request_example(document, COST_PATH, request);

@@ -4,7 +4,9 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::data_fee::{DataFeeKindName, DataFeeReason, ReadAttributes};
+use super::dollars::CoinPrice;
 use super::sum::{Cost, DataFeeAmounts, Order, TierCost};
+use super::usd_feed::UsdPrice;
 use crate::api::wire::Wei;
 use crate::config::DataFeeKind;
 use crate::store::{ServableSnapshot, StoredChain};
@@ -33,9 +35,9 @@ pub(super) struct CostBody<'a> {
     /// Why `data_fee` is `null`; `old` beside a fee: `max_send` is `null`, because the parameters are more than 60 s old.
     #[schema(required)]
     data_fee_reason: Option<DataFeeReason>,
-    /// Reserved for amounts in dollars.
-    #[schema(required, value_type = Option<Object>)]
-    usd: Option<()>,
+    /// The costs in dollars; `null`: the price of the coin or the data fee is not known.
+    #[schema(required)]
+    usd: Option<UsdCosts>,
 }
 
 /// Fee for the data of a transaction, in wei.
@@ -73,6 +75,24 @@ struct CostTiers {
     high: TierCostBody,
 }
 
+/// Costs of each tier in dollars.
+#[derive(Serialize, ToSchema)]
+struct UsdCosts {
+    low: UsdCost,
+    medium: UsdCost,
+    high: UsdCost,
+}
+
+/// Amounts in dollars: decimal numbers with at most four significant digits.
+#[derive(Serialize, ToSchema)]
+#[schema(as = UsdCost)]
+struct UsdCost {
+    #[schema(pattern = r"^[0-9]+(\.[0-9]+)?$")]
+    expected: String,
+    #[schema(pattern = r"^[0-9]+(\.[0-9]+)?$")]
+    max: String,
+}
+
 /// Fees of a tier, and what the transaction costs with them in wei.
 #[derive(Serialize, ToSchema)]
 #[schema(as = TierCost)]
@@ -96,6 +116,7 @@ impl<'a> CostBody<'a> {
         current: &ServableSnapshot,
         order: &Order,
         cost: &Cost,
+        price: Option<&UsdPrice>,
     ) -> Self {
         let config = chain.config();
         let old = cost.is_data_fee_old.then_some(DataFeeReason::Old);
@@ -111,8 +132,19 @@ impl<'a> CostBody<'a> {
             blob_fee: cost.blob_fee.map(|fee| ExpectedAndMax::new(fee.expected, fee.max)),
             tiers: CostTiers { low, medium, high },
             data_fee_reason: cost.data_fee.err().or(old),
-            usd: None,
+            usd: price.and_then(|price| UsdCosts::new(&cost.tiers, price.price)),
         }
+    }
+}
+
+impl UsdCosts {
+    /// Converts the costs. `None`: one of them is not known.
+    fn new(tiers: &[TierCost; 3], price: CoinPrice) -> Option<Self> {
+        let [low, medium, high] = tiers.map(|tier| {
+            let expected = price.of(tier.expected?).rounded();
+            Some(UsdCost { expected, max: price.of(tier.max?).rounded() })
+        });
+        Some(Self { low: low?, medium: medium?, high: high? })
     }
 }
 

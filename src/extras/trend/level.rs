@@ -33,18 +33,7 @@ pub(crate) struct PriceLevel {
 /// minutes. Both are medians of the same quantity, and each bucket counts once. `None`: the buckets cover less than an
 /// hour up to the second `now`.
 pub(crate) fn level(buckets: &[Bucket], mut newest: Vec<u64>, now: u32) -> Option<PriceLevel> {
-    let (mut known, mut covered_until) = (0_u32, None);
-    for bucket in buckets {
-        let start = bucket.start(TEN_MINUTES);
-        let is_after_gap = covered_until != Some(start);
-        known = known.saturating_add(bucket.known_seconds(is_after_gap, now));
-        covered_until = Some(start.saturating_add(TEN_MINUTES));
-    }
-    if known < HOUR {
-        return None;
-    }
-    let mut day: Vec<u64> = buckets.iter().map(|bucket| bucket.price).collect();
-    day.sort_unstable();
+    let day = day_prices(buckets, now)?;
     newest.sort_unstable();
     let price = nearest_rank(&newest, 50)?;
     let [lower, usual, upper] = [25, 50, 75].map(|percent| nearest_rank(&day, percent));
@@ -60,6 +49,24 @@ pub(crate) fn level(buckets: &[Bucket], mut newest: Vec<u64>, now: u32) -> Optio
         Level::Normal
     };
     Some(PriceLevel { level, deviation: deviation(price, usual) })
+}
+
+/// Returns the medians of the day's buckets of ten minutes, ascending. `None`: the buckets cover less than an hour up to
+/// the second `now`.
+pub(crate) fn day_prices(buckets: &[Bucket], now: u32) -> Option<Vec<u64>> {
+    let (mut known, mut covered_until) = (0_u32, None);
+    for bucket in buckets {
+        let start = bucket.start(TEN_MINUTES);
+        let is_after_gap = covered_until != Some(start);
+        known = known.saturating_add(bucket.known_seconds(is_after_gap, now));
+        covered_until = Some(start.saturating_add(TEN_MINUTES));
+    }
+    if known < HOUR {
+        return None;
+    }
+    let mut day: Vec<u64> = buckets.iter().map(|bucket| bucket.price).collect();
+    day.sort_unstable();
+    Some(day)
 }
 
 /// Returns (price − usual) / usual with six decimals, at most 4,294; `None`: there is none.

@@ -1,0 +1,184 @@
+//! The `usd_feed` key of a chain: a contract that says what its coin costs in dollars.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use alloy_primitives::{Address, hex};
+use serde::de::{Deserializer, Error, MapAccess, Visitor, value};
+use serde::ser::Serializer;
+use serde::{Deserialize, Serialize};
+
+use super::units;
+
+/// The price feed of a chain's coin, or `"off"`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UsdFeedSetting {
+    /// No feed is read.
+    Off,
+    /// This feed is read.
+    Feed(UsdFeed),
+}
+
+/// A price feed contract with the interface of Chainlink's aggregators.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UsdFeed {
+    /// Address of the contract.
+    pub address: FeedAddress,
+    /// Key of the chain that has the contract; `None`: the chain itself.
+    pub chain: Option<String>,
+    /// `description()` of the contract, such as `ETH / USD`.
+    pub pair: String,
+    /// Time after which the contract is written even if the price has not moved.
+    #[serde(with = "units::duration")]
+    pub heartbeat: Duration,
+}
+
+/// Address of a price feed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FeedAddress(Address);
+
+impl UsdFeed {
+    const MAX_PAIR_LENGTH: usize = 64;
+    const HEARTBEATS: std::ops::RangeInclusive<Duration> =
+        Duration::from_secs(1)..=Duration::from_hours(7 * 24);
+    const QUOTE: &'static str = "USD";
+
+    /// Returns what is wrong with a value, with its key.
+    pub(super) fn mistake(&self) -> Option<(&'static str, &'static str)> {
+        let quote = self.pair.rsplit_once('/').map(|(_, quote)| quote.trim());
+        if quote != Some(Self::QUOTE) || self.pair.len() > Self::MAX_PAIR_LENGTH {
+            return Some(("usd_feed.pair", "must be a pair in dollars, such as \"ETH / USD\""));
+        }
+        let is_right = Self::HEARTBEATS.contains(&self.heartbeat);
+        (!is_right).then_some(("usd_feed.heartbeat", "must be from 1s to 7days"))
+    }
+}
+
+impl FromStr for FeedAddress {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bytes = text.strip_prefix("0x").and_then(|digits| hex::decode(digits).ok());
+        let address = bytes.and_then(|bytes| Address::try_from(bytes.as_slice()).ok());
+        address.map(Self).ok_or("expected an address: 0x and 40 hex digits")
+    }
+}
+
+/// Lower case, as nodes take it.
+impl fmt::Display for FeedAddress {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{:#x}", self.0)
+    }
+}
+
+impl Serialize for FeedAddress {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for FeedAddress {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        String::deserialize(input)?.parse().map_err(D::Error::custom)
+    }
+}
+
+const OFF: &str = "off";
+
+impl Serialize for UsdFeedSetting {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Off => out.serialize_str(OFF),
+            Self::Feed(feed) => feed.serialize(out),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for UsdFeedSetting {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        struct OffOrFeed;
+
+        impl<'de> Visitor<'de> for OffOrFeed {
+            type Value = UsdFeedSetting;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("\"off\", or a table of address, pair, heartbeat and chain")
+            }
+
+            fn visit_str<E: Error>(self, text: &str) -> Result<UsdFeedSetting, E> {
+                let is_off = text == OFF;
+                let unexpected = || E::invalid_value(serde::de::Unexpected::Str(text), &self);
+                is_off.then_some(UsdFeedSetting::Off).ok_or_else(unexpected)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<UsdFeedSetting, A::Error> {
+                UsdFeed::deserialize(value::MapAccessDeserializer::new(map))
+                    .map(UsdFeedSetting::Feed)
+            }
+        }
+
+        input.deserialize_any(OffOrFeed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    const ADDRESS: &str = "0x5f4eC3Df9cbd43714FE2740f5E3616155c5b8419";
+
+    fn parse(chain_id: u64, line: &str) -> Result<Config, String> {
+        let text = format!(
+            "[chains.a]\nchain_id = {chain_id}\nrpc_urls = [\"http://localhost\"]\n{line}\n"
+        );
+        Config::from_toml(&text, &[]).map_err(|errors| errors.to_string())
+    }
+
+    fn feed(chain_id: u64, line: &str) -> Option<UsdFeed> {
+        parse(chain_id, line).unwrap().chains.remove(0).usd_feed().cloned()
+    }
+
+    #[test]
+    fn a_feed_comes_from_the_preset_or_the_configuration() {
+        let preset = feed(1, "").unwrap();
+        assert_eq!(preset.address, ADDRESS.parse().unwrap());
+        assert_eq!((preset.pair.as_str(), preset.chain), ("ETH / USD", None));
+        assert_eq!(preset.heartbeat, Duration::from_hours(1));
+        assert_eq!(feed(1, "usd_feed = \"off\""), None);
+        assert_eq!(feed(4711, ""), None);
+        let line = format!(
+            "usd_feed = {{ address = \"{ADDRESS}\", pair = \"XYZ / USD\", heartbeat = \"1d\" }}"
+        );
+        let configured = feed(4711, &line).unwrap();
+        assert_eq!(configured.pair, "XYZ / USD");
+        assert_eq!(configured.address.to_string(), ADDRESS.to_lowercase());
+        // One key of a preset's table can be replaced.
+        let longer = feed(1, "usd_feed.heartbeat = \"2h\"").unwrap();
+        assert_eq!((longer.address, longer.heartbeat), (preset.address, Duration::from_hours(2)));
+    }
+
+    #[test]
+    fn mistakes_name_the_key() {
+        let table = |address: &str, pair: &str, heartbeat: &str, more: &str| {
+            format!(
+                "usd_feed = {{ address = \"{address}\", pair = \"{pair}\", heartbeat = \"{heartbeat}\"{more} }}"
+            )
+        };
+        for (line, key) in [
+            ("usd_feed = \"on\"".to_owned(), "chains.a.usd_feed"),
+            ("usd_feed = 7".to_owned(), "chains.a.usd_feed"),
+            (table("0x5f4e", "ETH / USD", "1h", ""), "chains.a.usd_feed.address"),
+            (table(ADDRESS, "ETH / EUR", "1h", ""), "chains.a.usd_feed.pair"),
+            (table(ADDRESS, "ETH / USD", "0s", ""), "chains.a.usd_feed.heartbeat"),
+            (table(ADDRESS, "ETH / USD", "8days", ""), "chains.a.usd_feed.heartbeat"),
+            (table(ADDRESS, "ETH / USD", "1h", ", chain = \"b\""), "chains.a.usd_feed.chain"),
+            (table(ADDRESS, "ETH / USD", "1h", ", chains = \"a\""), "chains.a.usd_feed.chains"),
+        ] {
+            let error = parse(4711, &line).unwrap_err();
+            assert!(error.contains(&format!("{key}:")), "{line}: {error}");
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Prices of coins in dollars, from price feed contracts.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use alloy_primitives::hex;
+use alloy_sol_types::{SolCall, sol};
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+use utoipa::{PartialSchema, ToSchema};
+
+use super::dollars::CoinPrice;
+use super::metrics::FeedCounters;
+use crate::api::public_routes::MarketMember;
+use crate::config::UsdFeed;
+use crate::nodes::ChainUpstreams;
+use crate::observe::log_on_change::LogOnChange;
+use crate::observe::memory_budget::MemoryBudget;
+use crate::store::{ChainStore, PerChain, StoredChain};
+
+sol! {
+    /// The interface of Chainlink's price feeds.
+    interface Aggregator {
+        function decimals() external view returns (uint8 decimals);
+        function description() external view returns (string memory description);
+        function latestRoundData() external view returns (
+            uint80 roundId, int256 answer, uint256 startedAt, uint256 updatedAt, uint80 answeredInRound
+        );
+    }
+}
+
+/// Time between two reads.
+const INTERVAL: Duration = Duration::from_mins(1);
+
+/// Deadline of a call, over all upstreams.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Prices of the coins of all chains. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct UsdPrices(PerChain<Arc<Mutex<Option<UsdPrice>>>>);
+
+/// Price of a coin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UsdPrice {
+    pub(crate) price: CoinPrice,
+    /// Time at which the contract was written.
+    updated_at: SystemTime,
+    /// The pair, the contract and its chain, for display.
+    source: Arc<str>,
+}
+
+impl UsdPrices {
+    pub(super) fn new(store: &ChainStore) -> Self {
+        Self(PerChain::new(store, |_| Arc::default()))
+    }
+
+    /// Sets what the feed said. `None`: nothing that is a price.
+    fn set(&self, chain: &StoredChain, read: Option<UsdPrice>) {
+        let mut known = self.0.get(chain).lock();
+        // A node that lags does not bring an older price back.
+        let is_older = known.as_ref().zip(read.as_ref());
+        if is_older.is_none_or(|(known, read)| known.updated_at <= read.updated_at) {
+            *known = read;
+        }
+    }
+
+    /// Returns the price of a chain's coin; `None`: it has no feed, or the feed's answer is too old.
+    pub(crate) fn current(&self, chain: &StoredChain) -> Option<UsdPrice> {
+        let feed = chain.config().usd_feed()?;
+        let known = self.0.get(chain).lock().clone()?;
+        is_current(known.updated_at, feed.heartbeat, SystemTime::now()).then_some(known)
+    }
+
+    /// Returns the time since the contract was written; `None`: no price was read.
+    pub(super) fn age(&self, chain: &StoredChain) -> Option<Duration> {
+        let known = self.0.get(chain).lock();
+        Some(known.as_ref()?.updated_at.elapsed().unwrap_or_default())
+    }
+}
+
+impl UsdPrice {
+    /// Returns a price for examples.
+    pub(super) fn example() -> Self {
+        Self {
+            price: CoinPrice::EXAMPLE,
+            updated_at: SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_000_000),
+            source: "RON / USD at 0x0b6074f21488b95945989e513efea070096d931d on ronin".into(),
+        }
+    }
+}
+
+/// Returns true if an answer of this time is not older than its heartbeat and a tenth, because a feed is written a little
+/// after its heartbeat. One from far ahead is none: it would never become old.
+fn is_current(updated_at: SystemTime, heartbeat: Duration, now: SystemTime) -> bool {
+    match now.duration_since(updated_at) {
+        Ok(age) => age <= heartbeat.saturating_add(heartbeat / 10),
+        Err(ahead) => ahead.duration() <= INTERVAL,
+    }
+}
+
+/// Reader of the feed of one chain's coin.
+#[derive(Debug)]
+pub(super) struct FeedReader {
+    /// The chain whose coin has a price.
+    chain: StoredChain,
+    feed: UsdFeed,
+    /// The chain that has the contract, and its nodes.
+    at: (StoredChain, Arc<ChainUpstreams>),
+    /// Replies are charged to it.
+    memory: MemoryBudget,
+    prices: UsdPrices,
+    counters: FeedCounters,
+    log: LogOnChange,
+}
+
+/// Why there is no new price.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ReadError {
+    /// No node answered.
+    Failed,
+    /// The contract is not a feed of the pair, or its answer is no price.
+    Invalid(&'static str),
+}
+
+impl FeedReader {
+    pub(super) fn new(
+        chain: &StoredChain,
+        feed: &UsdFeed,
+        at: (StoredChain, Arc<ChainUpstreams>),
+        memory: &MemoryBudget,
+        prices: &UsdPrices,
+        counters: FeedCounters,
+    ) -> Self {
+        let log = LogOnChange::default();
+        log.changed_to(Ok(()));
+        let (chain, feed, prices) = (chain.clone(), feed.clone(), prices.clone());
+        Self { chain, feed, at, memory: memory.clone(), prices, counters, log }
+    }
+
+    /// Reads for ever, from the first data of the feed's chain on. Dropping the future ends a pending call.
+    pub(super) async fn run(self) -> Infallible {
+        let mut latest = self.at.0.subscribe();
+        // The sender lives as long as the chain.
+        let _ = latest.wait_for(|state| state.snapshot.is_some()).await;
+        drop(latest);
+        let mut decimals = None;
+        loop {
+            let next = Instant::now() + INTERVAL;
+            let read = self.read(&mut decimals).await;
+            self.record(read);
+            tokio::time::sleep_until(next).await;
+        }
+    }
+
+    fn record(&self, read: Result<UsdPrice, ReadError>) {
+        let (chain, feed) = (self.chain.config().key.as_str(), &self.feed.address);
+        match read {
+            Ok(price) => {
+                self.counters.ok.increment();
+                self.prices.set(&self.chain, Some(price));
+                if self.log.changed_to(Ok(())) {
+                    tracing::info!(chain, %feed, "the price in dollars is read again");
+                }
+            }
+            Err(ReadError::Failed) => {
+                self.counters.failed.increment();
+                if self.log.changed_to(Err("failed")) {
+                    tracing::info!(chain, %feed, "cannot read the price in dollars");
+                }
+            }
+            Err(ReadError::Invalid(reason)) => {
+                self.counters.invalid.increment();
+                self.prices.set(&self.chain, None);
+                if self.log.changed_to(Err(reason)) {
+                    let message = "there is no price in dollars: the contract of usd_feed";
+                    tracing::warn!(chain, %feed, pair = self.feed.pair, "{message} {reason}");
+                }
+            }
+        }
+    }
+
+    /// Reads the price, and the decimals unless they are known.
+    async fn read(&self, decimals: &mut Option<u8>) -> Result<UsdPrice, ReadError> {
+        const NO_FEED: ReadError = ReadError::Invalid("is not a price feed");
+        let known = if let Some(known) = *decimals {
+            known
+        } else {
+            let description = self.call(Aggregator::descriptionCall {}.abi_encode()).await?;
+            let description = Aggregator::descriptionCall::abi_decode_returns(&description);
+            let is_right = description.map_err(|_| NO_FEED)?.trim() == self.feed.pair.trim();
+            is_right.then_some(()).ok_or(ReadError::Invalid("is that of another pair"))?;
+            let read = self.call(Aggregator::decimalsCall {}.abi_encode()).await?;
+            let read = Aggregator::decimalsCall::abi_decode_returns(&read);
+            *decimals.insert(read.map_err(|_| NO_FEED)?)
+        };
+        let round = self.call(Aggregator::latestRoundDataCall {}.abi_encode()).await?;
+        let round = Aggregator::latestRoundDataCall::abi_decode_returns(&round);
+        let round = round.map_err(|_| NO_FEED)?;
+        let answer = u128::try_from(round.answer).ok();
+        let price = answer.and_then(|answer| CoinPrice::new(answer, known));
+        let price = price.ok_or(ReadError::Invalid("does not say a price"))?;
+        let written = u64::try_from(round.updatedAt).ok().map(Duration::from_secs);
+        let updated_at = written.and_then(|time| SystemTime::UNIX_EPOCH.checked_add(time));
+        let updated_at = updated_at.ok_or(ReadError::Invalid("does not say a time"))?;
+        if !is_current(updated_at, self.feed.heartbeat, SystemTime::now()) {
+            return Err(ReadError::Invalid("was not written within its heartbeat"));
+        }
+        let at = &self.at.0.config().key;
+        let source = format!("{} at {} on {at}", self.feed.pair, self.feed.address).into();
+        Ok(UsdPrice { price, updated_at, source })
+    }
+
+    /// Calls the contract. Returns what it returned.
+    async fn call(&self, data: Vec<u8>) -> Result<Vec<u8>, ReadError> {
+        let (method, memory) = ("eth_call", &self.memory);
+        let call =
+            json!({ "to": self.feed.address.to_string(), "data": hex::encode_prefixed(data) });
+        let params = json!([call, "latest"]).to_string();
+        let read = self.at.1.read_for_service(method, params, CALL_TIMEOUT, memory).await;
+        let result = read.ok().flatten().ok_or(ReadError::Failed)?;
+        let text: String = serde_json::from_slice(&result).map_err(|_| ReadError::Failed)?;
+        hex::decode(text).map_err(|_| ReadError::Failed)
+    }
+}
+
+/// Members of the fee market.
+#[derive(Serialize, ToSchema)]
+struct UsdMembers {
+    /// Price of the chain's coin in dollars; `null`: there is no feed, or its answer is too old.
+    #[schema(required)]
+    usd_per_coin: Option<UsdPerCoin>,
+}
+
+/// Price of a coin in dollars.
+#[derive(Serialize, ToSchema)]
+struct UsdPerCoin {
+    /// Decimal number, with all digits of the feed.
+    #[schema(pattern = r"^[0-9]+(\.[0-9]+)?$")]
+    price: String,
+    /// Time at which the feed's contract was written.
+    #[schema(format = DateTime)]
+    observed_at: String,
+    /// The pair, the address of the contract, and the chain that has it.
+    source: String,
+}
+
+/// Returns the member of the fee market.
+pub(super) fn market_member(prices: &UsdPrices) -> MarketMember {
+    let prices = prices.clone();
+    MarketMember {
+        schema: UsdMembers::schema,
+        referenced: <UsdMembers as ToSchema>::schemas,
+        members: Box::new(move |chain, _| members(prices.current(chain))),
+        example: members(Some(UsdPrice::example())),
+    }
+}
+
+fn members(price: Option<UsdPrice>) -> Map<String, Value> {
+    let usd_per_coin = price.map(|price| UsdPerCoin {
+        price: price.price.exact(),
+        observed_at: humantime::format_rfc3339_seconds(price.updated_at).to_string(),
+        source: price.source.to_string(),
+    });
+    match json!(UsdMembers { usd_per_coin }) {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_current_for_its_heartbeat_and_a_tenth() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+        let heartbeat = Duration::from_secs(1000);
+        let is_current_at = |time: u64| {
+            let written = SystemTime::UNIX_EPOCH + Duration::from_secs(time);
+            is_current(written, heartbeat, now)
+        };
+        assert!(is_current_at(1_000_000) && is_current_at(998_900) && is_current_at(1_000_060));
+        assert!(!is_current_at(998_899) && !is_current_at(1_000_061) && !is_current_at(0));
+    }
+}
