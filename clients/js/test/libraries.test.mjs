@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 
 import { JsonRpcProvider, Wallet } from "ethers";
 import { gasSuggestionPlugin } from "gas-suggestion/ethers";
-import { useGasSuggestion } from "gas-suggestion/react";
+import { useSuggestion } from "gas-suggestion/react";
 import { gasFees, userOperationFees } from "gas-suggestion/viem";
 import { createElement } from "react";
 import { renderToString } from "react-dom/server";
@@ -397,7 +397,7 @@ test("a user operation pays what nodes without tips or without EIP-1559 allow", 
 
 test("the hook throws a TypeError for options that cannot be right, when it is rendered", () => {
     const render = (options) => {
-        const Price = () => String(useGasSuggestion(options).suggestion);
+        const Price = () => String(useSuggestion(options).suggestion);
         return renderToString(createElement(Price));
     };
     for (const options of [{ chain: 1 }, { url: "localhost:8080", chain: 1 }, { url: service.url }, { url: service.url, chain: NaN }]) {

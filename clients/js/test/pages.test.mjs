@@ -70,7 +70,7 @@ test("the React hook follows the stream through a restart of the service", async
     await bundle("hook", `${component}
         import { createRoot } from 'react-dom/client'
         function State() {
-            const { suggestion, error, ...rest } = useGasSuggestion({ url: '${first.url}', chain: 'ethereum' })
+            const { suggestion, error, ...rest } = useSuggestion({ url: '${first.url}', chain: 'ethereum' })
             globalThis.seen = { ...rest, error: error?.code, price: suggestion && formatGwei(suggestion.medium.maxFeePerGas) }
             return null
         }
