@@ -3,14 +3,17 @@
 
 import assert from "node:assert/strict";
 import { randomBytes, randomInt } from "node:crypto";
+import { readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
 
 import { createGasClient } from "gas-suggestion";
 import { dataFee, operatorFee } from "gas-suggestion/cost";
 import { serializeTransaction } from "viem";
+import { privateKeyToAccount } from "viem/accounts";
 
-import { Nodes, Service, binary, chainSection, folder, installed, stopAll, until } from "./rig.mjs";
+import { Nodes, Service, binary, chainSection, folder, installed, repository, startAnvil, stopAll, until } from "./rig.mjs";
 
 const { LibZip } = createRequire(installed)("solady");
 const TRANSACTIONS = 2_000;
@@ -177,4 +180,40 @@ test("what is no transaction is a TypeError", () => {
     for (const transaction of wrong) assert.throws(() => dataFee(parameters, transaction), TypeError, String(transaction).slice(0, 50));
     // Also where the fee is not known.
     assert.throws(() => dataFee(null, "0x05c0"), TypeError);
+});
+
+// Anvil's first accounts.
+const KEYS = [
+    "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80",
+    "0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d",
+];
+
+test("the examples of docs/cost.md send everything", async (t) => {
+    const { PRIVATE_KEY } = process.env;
+    t.after(() => Object.assign(process.env, { PRIVATE_KEY }));
+    const anvil = await startAnvil(1);
+    await anvil.call("anvil_mine", "0x3");
+    const { url } = await Service.start({ binary, folder, config: chainSection("ethereum", 1, anvil.url) });
+    const gas = createGasClient({ url, chain: "ethereum" });
+    const page = readFileSync(join(repository, "docs/cost.md"), "utf8");
+    const blocks = [...page.matchAll(/^```js\n\/\/ (send-all-\w+\.js)\n(.*?)^```$/gms)];
+    assert.deepEqual(blocks.map(([, name]) => name), ["send-all-viem.js", "send-all-ethers.js"]);
+    for (const [index, [, name, source]] of blocks.entries()) {
+        const head = Number(await anvil.call("eth_blockNumber"));
+        await until(async () => (await gas.suggestion()).block, (block) => block === head);
+        process.env.PRIVATE_KEY = KEYS[index];
+        const { address } = privateKeyToAccount(KEYS[index]);
+        const balance = BigInt(await anvil.call("eth_getBalance", address, "latest"));
+        const { max, maxSend, maxFeePerGas } = (await gas.cost({ gas: 21_000n, balance })).tiers.medium;
+        const file = new URL(name, installed);
+        writeFileSync(file, source.replace("http://localhost:8080", url).replace("http://localhost:8545", anvil.url));
+        const { sendEverything } = await import(file);
+        const hash = await sendEverything(`0x${"5a".repeat(20)}`);
+        const receipt = await until(() => anvil.call("eth_getTransactionReceipt", hash), Boolean);
+        const sent = await anvil.call("eth_getTransactionByHash", hash);
+        assert.deepEqual([BigInt(sent.value), BigInt(sent.maxFeePerGas), BigInt(sent.gas)], [maxSend, maxFeePerGas, 21_000n], name);
+        assert.equal(receipt.status, "0x1");
+        const paid = BigInt(receipt.gasUsed) * BigInt(receipt.effectiveGasPrice);
+        assert.equal(BigInt(await anvil.call("eth_getBalance", address, "latest")), max - paid, name);
+    }
 });

@@ -410,8 +410,17 @@ test("the hook throws a TypeError for options that cannot be right, when it is r
 
 test("the snippets of the client run as they are", async () => {
     await upToDate();
-    const fees = await captured(() => readme("Fees", "gas"));
-    assert.match(fees.logs[0][0], /^\d+(\.\d+)? gwei, \d+ s old$/);
+    const printed = async (heading) => (await captured(() => readme(heading, "gas"))).logs.map(([line]) => line);
+    const [price, transfer] = await printed("Prices");
+    assert.match(price, /^\d+(\.\d+)? gwei, \d+ s old$/);
+    assert.match(transfer, /^a transfer costs 0\.0000\d+ ETH$/);
+    assert.match((await printed("Fees"))[0], /^\d+(\.\d+)? gwei at most, \d+ s old$/);
+    const [cost, sendable, ...none] = await printed("Cost");
+    assert.match(cost, /^0\.0000\d+ ETH, at most 0\.000\d+ ETH$/);
+    assert.match(sendable, /^0\.999\d+ ETH can be sent$/);
+    assert.deepEqual(none, []);
+    const { maxCost } = await readme("Cost without a request", "");
+    assert.equal(maxCost(21_000n, 120), 21_000n * (await suggested())[0]);
     const without = await captured(() => readme("Errors", "gas", { url: away }));
     assert.equal(without.logs[0][0], "let the node decide");
     const { bundler: documented } = await readme("User operations", "bundler");
