@@ -83,7 +83,7 @@ export class Nodes {
 
     // Adds a chain at block 100 with these fees in every block. A fee can be a function of the block's number. `deposit` is
     // the first transaction of every block.
-    chain(id, { baseFee = 10n ** 9n, reward = 20n * 10n ** 9n, deposit = null } = {}) {
+    chain(id, { baseFee = 10n ** 9n, reward = 20n * 10n ** 9n, deposit } = {}) {
         const chain = { id, newest: 100, baseFee, reward, deposit, isHealthy: true };
         this.chains.set(String(id), chain);
         return chain;
@@ -109,8 +109,8 @@ export class Nodes {
             eth_getTransactionByBlockNumberAndIndex: () => chain.deposit,
         };
         const error = { code: -32000, message: "no" };
-        const isKnown = chain.isHealthy && method in results;
-        const outcome = isKnown ? { result: results[method]() } : { error };
+        const result = chain.isHealthy ? results[method]?.() : undefined;
+        const outcome = result === undefined ? { error } : { result };
         response.end(JSON.stringify({ jsonrpc: "2.0", id, ...outcome }));
     }
 }

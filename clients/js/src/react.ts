@@ -20,7 +20,7 @@ import type {
 /** The service and the chain. */
 export type HookOptions = Pick<GasClientOptions, 'url' | 'chain'>
 
-/** What every hook returns beside its value. Everything is `undefined` until the first response. */
+/** Members that every hook returns beside its value. All are `undefined` until the first response. */
 export interface HookState {
   block: number | undefined
   /** Age of the value in seconds. It grows until the next one. */

@@ -44,7 +44,7 @@ export interface Price extends Freshness {
   low: bigint
   medium: bigint
   high: bigint
-  /** Whether gas costs less or more than usual in the last 24 hours. `null`: not known. */
+  /** `low` or `high`: gas costs less or more than usual in the last 24 hours. `null`: not known. */
   level: Market['level']
   /** Distance to the median of the last 24 hours: 0.12 is 12 % above it. `null`: not known. */
   levelDeviation: number | null
@@ -58,7 +58,7 @@ export interface Price extends Freshness {
 export interface CostRequest {
   /** Gas limit. */
   gas: bigint | number
-  /** What the sender has, in wei. Needed for `maxSend`. */
+  /** Balance of the sender in wei. Needed for `maxSend`. */
   balance?: bigint | undefined
   /** Size of the signed transaction. 120 by default, which is a transfer. */
   bytes?: number | undefined

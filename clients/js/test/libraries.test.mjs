@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 
 import { JsonRpcProvider, Wallet } from "ethers";
 import { gasSuggestionPlugin } from "gas-suggestion/ethers";
-import { useSuggestion } from "gas-suggestion/react";
+import { useCost, useSuggestion } from "gas-suggestion/react";
 import { gasFees, userOperationFees } from "gas-suggestion/viem";
 import { createElement } from "react";
 import { renderToString } from "react-dom/server";
@@ -403,6 +403,10 @@ test("the hook throws a TypeError for options that cannot be right, when it is r
     for (const options of [{ chain: 1 }, { url: "localhost:8080", chain: 1 }, { url: service.url }, { url: service.url, chain: NaN }]) {
         assert.throws(() => render(options), TypeError, JSON.stringify(options));
     }
+    const Cost = ({ request }) => String(useCost({ url: service.url, chain: 1 }, request).cost);
+    const cost = (request) => renderToString(createElement(Cost, { request }));
+    for (const request of [{ gas: 1.5 }, { gas: 21_000n, balance: -1n }, { gas: 21_000n, transaction: "0x0" }]) assert.throws(() => cost(request), TypeError);
+    assert.deepEqual([cost({ gas: 21_000n }), cost(undefined)], ["undefined", "undefined"]);
     // On a server the hook sends nothing, so a path of the page's own origin is right.
     assert.equal(render({ url: "/gas", chain: 1 }), "undefined");
     assert.equal(render({ url: new URL(service.url), chain: 1n }), "undefined");

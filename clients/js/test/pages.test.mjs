@@ -11,7 +11,7 @@ import { text } from "node:stream/consumers";
 import { isDeepStrictEqual } from "node:util";
 
 import { build } from "esbuild";
-import { createGasClient, formatGwei } from "gas-suggestion";
+import { createGasClient, formatCoin, formatGwei } from "gas-suggestion";
 
 import {
     Nodes, Service, atEnd, binary, chainSection, folder, installed, launch, nowhere, readmeBlock, repository, serve,
@@ -182,22 +182,22 @@ test("hooks request once per block, whatever the number of components", async ()
     await page.close();
 });
 
-test("the fee picker shows fees and costs, without a bundler", async () => {
+test("the fee picker shows prices and costs, without a bundler", async () => {
     const chain = nodes.chain(2021);
-    const config = chainSection("mine", 2021, nodes.url(2021));
+    const config = chainSection("mine", 2021, nodes.url(2021), 'currency = "MINE"');
     const service = await Service.start({ binary, folder, config });
     cpSync(example("fee-picker/index.html"), join(here, "picker.html"));
     const { page, errors } = await open(`picker.html?url=${service.url}&chain=mine`);
     const gas = createGasClient({ url: service.url, chain: "mine" });
     for (const block of [100, 101]) {
         await page.waitForFunction((text) => document.querySelector("#status").textContent === text, `Block ${block}`);
-        const { medium, high } = await gas.suggestion();
-        for (const [id, tier] of Object.entries({ medium, high })) {
-            assert.equal(await page.innerText(`#${id}`), `${formatGwei(tier.maxFeePerGas)} gwei`);
+        const price = await gas.price();
+        for (const id of ["low", "medium", "high"]) {
+            assert.equal(await page.innerText(`#${id}`), `${formatGwei(price[id])} gwei`);
             await page.check(`[value=${id}]`);
-            assert.equal(await page.innerText("#cost"), `${formatGwei(tier.maxFeePerGas * 21_000n)} gwei`);
+            assert.equal(await page.innerText("#cost"), `${formatCoin(price[id] * 21_000n)} MINE`);
         }
-        // Block and fees change together: a block never has two prices.
+        // Block and prices change together: a block never has two prices.
         Object.assign(chain, { newest: 101, baseFee: 11n * 10n ** 8n });
     }
     await service.stop();

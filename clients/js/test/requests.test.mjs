@@ -1,12 +1,13 @@
 // Prices, costs, fees and waits, against the real service and against servers that respond as it does.
 
 import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 
 import { createGasClient, formatGwei, formatUsd } from "gas-suggestion";
 import { serializeTransaction } from "viem";
 
-import { Service, binary, folder, serve, stopAll } from "./rig.mjs";
+import { Service, binary, folder, installed, readmeBlock, serve, stopAll } from "./rig.mjs";
 
 const TO = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
 const TIERS = ["low", "medium", "high"];
@@ -165,7 +166,7 @@ async function mock(status, body) {
         paths.push(request.url);
         response.writeHead(status, { "X-Newest-Block": "9", "Age": "1" }).end(status === 204 ? undefined : JSON.stringify(body));
     });
-    return { paths, client: createGasClient({ url, chain: "a" }) };
+    return { url, paths, client: createGasClient({ url, chain: "a" }) };
 }
 
 test("fees for a horizon and a probability are one cell, without them they are all", async () => {
@@ -217,6 +218,19 @@ test("a wait ends with the market, or with null", async () => {
     const gone = await mock(503, { code: "not_ready", detail: "the service stops" });
     const { code, isTemporary } = await failure(gone.client.wait({ below: 1n }));
     assert.deepEqual([code, isTemporary], ["not_ready", true]);
+});
+
+test("the example of the README waits", async (t) => {
+    const { url, paths } = await mock(200, await raw("fee-market"));
+    const lines = [];
+    const { log } = console;
+    t.after(() => Object.assign(console, { log }));
+    console.log = (line) => lines.push(line);
+    const file = new URL("wait.mjs", installed);
+    writeFileSync(file, readmeBlock("Wait for a low price", "js").replace("http://localhost:8080", url));
+    await import(file);
+    assert.deepEqual(paths, ["/v1/ethereum/wait?below=20000000000&timeout=60"]);
+    assert.match(lines[0], /^\d+(\.\d+)? gwei now$/);
 });
 
 test("a wait is longer than other requests, and ends by its signal or its own deadline", async () => {
