@@ -11,7 +11,7 @@ export interface MarketBody extends Omit<Schemas['FeeMarket'], 'usd_per_coin'> {
   usd_per_coin?: UsdPerCoinBody | null
 }
 
-/** By hand. */
+/** By hand: `UsdPerCoin`. */
 export interface UsdPerCoinBody {
   /** A decimal number with all digits of the feed. */
   price: string
@@ -26,13 +26,13 @@ export interface CostBody extends Omit<Schemas['Cost'], 'usd'> {
   usd: { low: UsdCostBody; medium: UsdCostBody; high: UsdCostBody } | null
 }
 
-/** By hand. */
+/** By hand: `UsdCost`. */
 export interface UsdCostBody {
   expected: string
   max: string
 }
 
-/** By hand. */
+/** By hand: `HorizonFees`. */
 export interface FeesBody {
   chain_name: string
   chain_id: number
@@ -44,7 +44,7 @@ export interface FeesBody {
   cells: FeesCellBody[]
 }
 
-/** By hand. */
+/** By hand: `HorizonCell`. */
 export interface FeesCellBody {
   /** The transaction gets into one of so many next blocks… */
   within: number
