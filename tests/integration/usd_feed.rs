@@ -46,8 +46,7 @@ async fn node(feed: Feed) -> (MockNode, Arc<AtomicUsize>) {
             );
             match params[0]["data"].as_str().unwrap() {
                 "0x7284e416" => {
-                    let text: String =
-                        feed.pair.bytes().map(|byte| format!("{byte:02x}")).collect();
+                    let text = alloy_primitives::hex::encode(feed.pair);
                     let length = format!("{:x}", feed.pair.len());
                     words(&[word("20"), word(&length), format!("{text:0<64}")])
                 }

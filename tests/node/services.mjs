@@ -81,9 +81,10 @@ export class Nodes {
         return nodes;
     }
 
-    // Adds a chain at block 100 with these fees in every block. A fee can be a function of the block's number.
-    chain(id, { baseFee = 10n ** 9n, reward = 20n * 10n ** 9n } = {}) {
-        const chain = { id, newest: 100, baseFee, reward, isHealthy: true };
+    // Adds a chain at block 100 with these fees in every block. A fee can be a function of the block's number. `deposit` is
+    // the first transaction of every block.
+    chain(id, { baseFee = 10n ** 9n, reward = 20n * 10n ** 9n, deposit } = {}) {
+        const chain = { id, newest: 100, baseFee, reward, deposit, isHealthy: true };
         this.chains.set(String(id), chain);
         return chain;
     }
@@ -105,10 +106,11 @@ export class Nodes {
         const results = {
             eth_chainId: () => hex(chain.id),
             eth_feeHistory: () => history(chain, Number(params[0])),
+            eth_getTransactionByBlockNumberAndIndex: () => chain.deposit,
         };
         const error = { code: -32000, message: "no" };
-        const isKnown = chain.isHealthy && method in results;
-        const outcome = isKnown ? { result: results[method]() } : { error };
+        const result = chain.isHealthy ? results[method]?.() : undefined;
+        const outcome = result === undefined ? { error } : { result };
         response.end(JSON.stringify({ jsonrpc: "2.0", id, ...outcome }));
     }
 }

@@ -22,8 +22,8 @@ pub(crate) fn installed() -> &'static Path {
         let modules = fixtures::path("clients/js/node_modules");
         assert!(modules.exists(), "no {}: run tests/run.sh", modules.display());
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("client-package");
-        let mut command =
-            programs::node_js(&["ethers", "playwright-core", "react", "viem", "wagmi"]);
+        let packages = ["ethers", "playwright-core", "react", "solady", "viem", "wagmi"];
+        let mut command = programs::node_js(&packages);
         command.arg(fixtures::path("clients/js/test/install.mjs")).arg(&folder);
         let Output { status, stderr, .. } = command.output().unwrap();
         assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
@@ -52,6 +52,16 @@ async fn package_is_small_typed_and_agrees_with_the_service() {
 #[tokio::test]
 async fn client_returns_exact_amounts_and_named_errors() {
     run("client.test.mjs").await;
+}
+
+#[tokio::test]
+async fn client_requests_prices_costs_fees_and_waits() {
+    run("requests.test.mjs").await;
+}
+
+#[tokio::test]
+async fn data_fees_of_the_client_are_exact_and_everything_can_be_sent() {
+    run("cost.test.mjs").await;
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
-//! Data fees of ten thousand transactions, compared with an independent implementation.
+//! Data fees of ten thousand transactions, compared with an independent implementation, and a hundred sends of everything.
 
 use serde_json::json;
 
+use crate::anvil::Anvil;
 use crate::fixtures::l1_attributes_deposit;
 use crate::mock_node::{MockNode, Reply, fee_history};
 use crate::programs;
@@ -28,4 +29,20 @@ async fn data_fees_and_max_sends_match_an_independent_program() {
     command.arg(programs::script_path("cost.mjs"));
     command.args([service.url(""), market["data_fee"].to_string()]);
     assert_eq!(programs::expect_success(command).await, "10000 transactions");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_can_be_sent_while_the_base_fee_moves() {
+    let node = Anvil::with_chain_id(1, 0, &[]);
+    node.call("anvil_mine", json!(["0x3"])).await;
+    let chain = format!(
+        "[chains.ethereum]\nchain_id = 1\nrpc_urls = [\"{}\"]\nblock_time = \"250ms\"\nstall_after = \"0s\"\n",
+        node.url()
+    );
+    let service = TestServer::start(&chain).await;
+    service.wait_for_head("ethereum", &node).await;
+    let mut command = programs::node_js(&["viem"]);
+    command.arg(programs::script_path("max-send.mjs"));
+    command.args([service.url(""), node.url(), "ethereum".to_owned()]);
+    assert_eq!(programs::expect_success(command).await, "100 sends of everything, all mined");
 }

@@ -586,15 +586,25 @@ async fn client_returns_and_follows_the_price() {
     let response = market.service.get(SUGGESTION).await;
     let block = response.header("x-newest-block");
     let [_, max_fee] = market.suggestion().await;
+    let fee_market = market.service.get("/v1/ronin/fee-market").await.json();
+    let expected = fee_market["expected_price_per_gas"]["medium"].as_str().unwrap();
+    let expected: u128 = expected.parse().unwrap();
     let stdout = program.success().await;
     let (price, followed) = stdout.split_once('\n').unwrap();
     assert_eq!(followed, format!("[{block},\"{max_fee}n\"]"));
     let price: Value = serde_json::from_str(price).unwrap();
-    assert_eq!(price["transferCost"], format!("{}n", max_fee * 21_000));
+    assert_eq!(price["transferCost"], format!("{}n", expected * 21_000));
     assert_eq!((price["block"].to_string().as_str(), &price["isStale"]), (block, &json!(false)));
-    let gwei = format!("{}.{:09}", max_fee / 1_000_000_000, max_fee % 1_000_000_000);
-    let gwei = gwei.trim_end_matches('0').trim_end_matches('.');
-    assert_eq!(price["price"], format!("{gwei} gwei"));
+    assert_eq!(price["price"], format!("{} gwei", gwei(expected)));
+}
+
+/// Formats an amount in gwei as `formatGwei` of the package does: rounded to four significant digits.
+fn gwei(wei: u128) -> String {
+    let dropped = wei.to_string().len().saturating_sub(4);
+    let unit = 10_u128.pow(u32::try_from(dropped).unwrap());
+    let rounded = (wei + unit / 2) / unit * unit;
+    let text = format!("{}.{:09}", rounded / 1_000_000_000, rounded % 1_000_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// Returns the id and the data of the next event in the output of `curl`.
@@ -717,8 +727,7 @@ async fn readme_examples_of_the_package_work() {
     let printed = workspace.module(client).success().await;
     let expected = response["medium"]["max_fee_per_gas"].as_str().unwrap().parse::<u128>().unwrap();
     let (price, age) = printed.trim_end().split_once(" gwei, read ").unwrap();
-    let (whole, fraction) = price.split_once('.').unwrap_or((price, ""));
-    assert_eq!(format!("{whole}{fraction:0<9}").parse::<u128>().unwrap(), expected, "{printed}");
+    assert_eq!(price, gwei(expected), "{printed}");
     assert!(age.ends_with(" s ago"), "{printed}");
 
     let fees = expected_fees(&response, "medium");

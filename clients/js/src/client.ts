@@ -1,11 +1,24 @@
 import { chainName, serviceUrl } from './address.js'
+import type { CostBody, FeesBody, MarketBody } from './bodies.js'
 import { camel } from './camel.js'
 import { GasSuggestionError, asError, errorOf } from './errors.js'
+import { parametersOf, pathOf } from './query.js'
 import type { components } from './schema.js'
 import { subscribe } from './stream.js'
-import type { Freshness, GasClient, GasClientOptions, Market, Suggestion } from './types.js'
+import type { Cost, FeeMatrix, Freshness, GasClient, GasClientOptions, Market, Suggestion } from './types.js'
 
 type Schemas = components['schemas']
+
+interface RequestOptions {
+  /** Body of a `POST`. */
+  body?: string
+  /** How long the service may hold the request before it responds, in milliseconds. */
+  hold?: number
+  signal?: AbortSignal | undefined
+}
+
+// Longest delay of a timer.
+const MAX_DELAY_MS = 2 ** 31 - 1
 
 /**
  * Returns a client for one chain of a service. It sends nothing until it is used. Throws a `TypeError` if an option
@@ -21,11 +34,19 @@ export function createGasClient<Fallback = never>(options: GasClientOptions<Fall
   // The global is looked up late, so that tests and pages can replace it.
   const send: typeof fetch = (input, init) => (options.fetch ?? fetch)(input, init)
 
-  async function load<Value>(path: string, parse: (body: never) => Value, signal: AbortSignal): Promise<Value & Freshness> {
-    // Browsers revalidate their copy, which costs a 304 if nothing has changed.
-    const response = await send(`${base}/${path}`, { ...cacheMode('no-cache'), signal })
+  async function load<Value>(
+    path: string,
+    parse: (body: never) => Value,
+    { body, hold }: RequestOptions,
+    signal: AbortSignal,
+  ): Promise<Value & Freshness> {
+    // Browsers revalidate their copy, which costs a 304 if nothing has changed. A body of text needs no preflight.
+    const init = body === undefined ? cacheMode('no-cache') : { method: 'POST', body }
+    const response = await send(`${base}/${path}`, { ...init, signal })
     if (!response.ok) throw await errorOf(response, chain)
     const text = await response.text()
+    // The type of `wait` has the `null`.
+    if (hold && response.status === 204) return null as never
     return invalidUnless(() => {
       const { headers } = response
       return {
@@ -37,28 +58,42 @@ export function createGasClient<Fallback = never>(options: GasClientOptions<Fall
     }, response.status)
   }
 
-  async function get<Value>(path: string, parse: (body: never) => Value): Promise<Value & Freshness> {
+  async function get<Value>(path: string, parse: (body: never) => Value, request: RequestOptions = {}) {
+    const { hold = 0, signal } = request
+    if (signal?.aborted) throw signal.reason
     // `AbortSignal.timeout` is not in every runtime, and a given `fetch` may ignore the signal.
     const abort = new AbortController()
+    const limit = timeout + hold
     let timer: ReturnType<typeof setTimeout> | undefined
-    const late = new Promise<never>((_, reject) => {
-      const giveUp = () => {
-        reject(new GasSuggestionError('timeout', `timeout: no response within ${timeout} ms`))
+    let giveUp!: (error?: unknown) => void
+    const end = new Promise<never>((_, reject) => {
+      giveUp = (error) => {
+        reject(error)
         abort.abort()
       }
-      timer = setTimeout(giveUp, Math.min(timeout, 2 ** 31 - 1))
+      const late = () => giveUp(new GasSuggestionError('timeout', `timeout: no response within ${limit} ms`))
+      timer = setTimeout(late, Math.min(limit, MAX_DELAY_MS))
     })
+    signal?.addEventListener('abort', giveUp)
     try {
-      return await Promise.race([load(path, parse, abort.signal), late])
+      return await Promise.race([load(path, parse, request, abort.signal), end])
     } catch (error) {
-      throw asError(error)
+      throw signal?.aborted ? signal.reason : asError(error)
     } finally {
       clearTimeout(timer)
+      signal?.removeEventListener('abort', giveUp)
     }
   }
 
   const suggestion = () => get('gas-suggestion', suggestionOf)
+  const market = () => get('fee-market', marketOf)
   return {
+    async price() {
+      const { chainName, chainId, expectedPricePerGas, ...rest } = await market()
+      const { level, levelDeviation, currency, usdPerCoin = null, block, age, isStale } = rest
+      const { low, medium, high } = expectedPricePerGas
+      return { chainName, chainId, low, medium, high, level, levelDeviation, currency, usdPerCoin, block, age, isStale }
+    },
     async suggestion() {
       try {
         return await suggestion()
@@ -68,7 +103,22 @@ export function createGasClient<Fallback = never>(options: GasClientOptions<Fall
         return (fallback as (error: unknown) => Fallback | Promise<Fallback>)(error)
       }
     },
-    market: () => get('fee-market', marketOf),
+    market,
+    async cost(request) {
+      const parameters = parametersOf(request)
+      if (request.transaction === undefined) return get(pathOf('cost', parameters), costOf)
+      return get('cost', costOf, { body: JSON.stringify(parameters) })
+    },
+    // `fees()` and `fees(request)` have different types.
+    fees: (async (request) => {
+      const path = pathOf('fees', parametersOf(request ?? {}))
+      return request ? get(path, feesOf) : get(path, matrixOf)
+    }) as GasClient['fees'],
+    async wait({ below, timeout: hold = 30_000, signal }) {
+      if (!(hold >= 1000 && hold <= 120_000)) throw new TypeError('timeout must be from 1000 to 120000, in milliseconds')
+      const seconds = Math.ceil(hold / 1000)
+      return get(pathOf('wait', parametersOf({ below, timeout: seconds })), marketOf, { hold: seconds * 1000, signal })
+    },
     subscribe: (callbacks) =>
       subscribe({
         ...callbacks,
@@ -105,17 +155,52 @@ function suggestionOf(body: Schemas['GasSuggestion']): Omit<Suggestion, keyof Fr
   return { chainName, type, baseFeePerGas, medium: tier(medium), high: tier(high) }
 }
 
-function marketOf(body: Schemas['FeeMarket']): Omit<Market, keyof Freshness> {
+function marketOf(body: MarketBody): Omit<Market, keyof Freshness> {
   const market = camel(body)
   const { low, medium, high } = market.expectedPricePerGas
   requireAmounts(market.averageBaseFeePerGas, low, medium, high)
   suggestionOf(body.suggestion)
   if (!Number.isSafeInteger(market.chainId)) throw new Error('no chain id')
+  if (market.usdPerCoin) requireDollars(market.usdPerCoin.price)
   return market
+}
+
+function costOf(body: CostBody): Omit<Cost, keyof Freshness> {
+  const cost = camel(body)
+  const { dataFee, blobFee, usd } = cost
+  if (dataFee) requireAmounts(dataFee.fee, dataFee.max, dataFee.operatorFee.expected, dataFee.operatorFee.max)
+  if (blobFee) requireAmounts(blobFee.expected, blobFee.max)
+  for (const name of ['low', 'medium', 'high'] as const) {
+    const { maxFeePerGas, maxPriorityFeePerGas, ...amounts } = cost.tiers[name]
+    requireAmounts(maxFeePerGas, maxPriorityFeePerGas)
+    const { expected, max, maxSend } = amounts
+    for (const amount of [expected, max, maxSend]) if (amount !== null) requireAmounts(amount)
+    if (usd) requireDollars(usd[name].expected, usd[name].max)
+  }
+  return cost
+}
+
+function matrixOf(body: FeesBody): Omit<FeeMatrix, keyof Freshness> {
+  const fees = camel(body)
+  for (const { maxPriorityFeePerGas, maxFeePerGas, expectedPricePerGas } of fees.cells) {
+    requireAmounts(maxPriorityFeePerGas, maxFeePerGas, expectedPricePerGas)
+  }
+  return fees
+}
+
+function feesOf(body: FeesBody) {
+  const { cells, ...rest } = matrixOf(body)
+  if (cells.length !== 1) throw new Error(`${cells.length} cells`)
+  return { ...rest, ...cells[0]! }
 }
 
 function requireAmounts(...amounts: unknown[]) {
   if (amounts.some((amount) => typeof amount !== 'bigint')) throw new Error('an amount is missing')
+}
+
+function requireDollars(...amounts: unknown[]) {
+  const isDecimal = (amount: unknown) => typeof amount === 'string' && /^\d{1,78}(\.\d{1,36})?$/.test(amount)
+  if (!amounts.every(isDecimal)) throw new Error('an amount in dollars is missing')
 }
 
 function integer(name: string, text: string | null): number {

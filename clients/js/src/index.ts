@@ -1,4 +1,4 @@
-export { estimateCost, formatGwei } from './amounts.js'
+export { estimateCost, formatCoin, formatGwei, formatUsd } from './amounts.js'
 export { createGasClient } from './client.js'
 export { GasSuggestionError, type GasSuggestionErrorCode } from './errors.js'
 export type * from './types.js'

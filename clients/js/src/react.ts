@@ -2,85 +2,198 @@ import { useCallback, useSyncExternalStore } from 'react'
 import { chainName, serviceUrl } from './address.js'
 import { createGasClient } from './client.js'
 import type { GasSuggestionError } from './errors.js'
-import type { GasClientOptions, Suggestion } from './types.js'
+import { parametersOf, pathOf } from './query.js'
+import type {
+  Cost,
+  CostRequest,
+  FeeMatrix,
+  Fees,
+  FeesRequest,
+  Freshness,
+  GasClient,
+  GasClientOptions,
+  Market,
+  Price,
+  Suggestion,
+} from './types.js'
 
-/** Everything is `undefined` until the first response. */
-export interface GasSuggestionState {
-  suggestion: Suggestion | undefined
+/** The service and the chain. */
+export type HookOptions = Pick<GasClientOptions, 'url' | 'chain'>
+
+/** Members that every hook returns beside its value. All are `undefined` until the first response. */
+export interface HookState {
   block: number | undefined
-  /** Age of the suggestion in seconds. It grows until the next one. */
+  /** Age of the value in seconds. It grows until the next one. */
   age: number | undefined
   isStale: boolean | undefined
-  /** Set from a failure until the next suggestion, which a reconnect brings. `suggestion` is kept meanwhile. */
+  /** Set from a failure until the next value. The value is kept meanwhile. */
   error: GasSuggestionError | undefined
 }
 
-const EMPTY: GasSuggestionState = {
-  suggestion: undefined,
-  block: undefined,
-  age: undefined,
-  isStale: undefined,
-  error: undefined,
+interface State extends HookState {
+  value: Freshness | undefined
 }
 
-/** The stream of one chain, which all components share: a browser allows six connections to a server. */
+const EMPTY: State = { value: undefined, block: undefined, age: undefined, isStale: undefined, error: undefined }
+
+/** A value that all components with the same options share. */
 interface Store {
-  state: GasSuggestionState
+  state: State
   listeners: Set<() => void>
   stop: () => void
 }
 
+/** Begins to deliver values and errors. Returns a function that ends it. */
+type Source = (show: (value: Freshness) => void, fail: (error: GasSuggestionError) => void) => () => void
+
 const stores = new Map<string, Store>()
 
-function openStore(options: GasClientOptions): Store {
+function openStore(source: Source): Store {
   let receivedAt = 0
-  const set = (state: GasSuggestionState) => {
+  const set = (state: State) => {
     store.state = state
     for (const listener of store.listeners) listener()
   }
-  const unsubscribe = createGasClient(options).subscribe({
-    onSuggestion(suggestion) {
+  const store: Store = { state: EMPTY, listeners: new Set(), stop: () => {} }
+  const end = source(
+    (value) => {
       receivedAt = Date.now()
-      const { block, age, isStale } = suggestion
-      set({ suggestion, block, age, isStale, error: undefined })
+      const { block, age, isStale } = value
+      set({ value, block, age, isStale, error: undefined })
     },
-    onError: (error) => set({ ...store.state, error }),
-  })
+    (error) => set({ ...store.state, error }),
+  )
   const timer = setInterval(() => {
-    const { suggestion, age } = store.state
-    if (!suggestion) return
-    const now = suggestion.age + Math.max(0, Math.floor((Date.now() - receivedAt) / 1000))
+    const { value, age } = store.state
+    if (!value) return
+    const now = value.age + Math.max(0, Math.floor((Date.now() - receivedAt) / 1000))
     if (now !== age) set({ ...store.state, age: now })
   }, 1000)
-  const store: Store = {
-    state: EMPTY,
-    listeners: new Set(),
-    stop() {
-      clearInterval(timer)
-      unsubscribe()
-    },
+  store.stop = () => {
+    clearInterval(timer)
+    end()
   }
   return store
 }
 
-/** Follows a chain, block by block, while the component is mounted. */
-export function useGasSuggestion({ url, chain }: Pick<GasClientOptions, 'url' | 'chain'>): GasSuggestionState {
-  const key = `${serviceUrl(url)}/v1/${chainName(chain)}`
-  const subscribe = useCallback(
-    (listener: () => void) => {
-      const store = stores.get(key) ?? openStore({ url, chain })
-      stores.set(key, store)
-      store.listeners.add(listener)
-      return () => {
-        store.listeners.delete(listener)
-        if (store.listeners.size > 0) return
-        store.stop()
-        stores.delete(key)
+/** Keeps the store of this key open and calls `listener` at each change. Returns a function that ends this. */
+function retain(key: string, source: Source, listener: () => void): () => void {
+  const store = stores.get(key) ?? openStore(source)
+  stores.set(key, store)
+  store.listeners.add(listener)
+  return () => {
+    store.listeners.delete(listener)
+    if (store.listeners.size > 0) return
+    store.stop()
+    stores.delete(key)
+  }
+}
+
+const baseOf = ({ url, chain }: HookOptions) => `${serviceUrl(url)}/v1/${chainName(chain)}`
+
+/** The stream of a chain: a browser allows six connections to a server. */
+function stream({ url, chain }: HookOptions): Source {
+  return (onSuggestion, onError) => createGasClient({ url, chain }).subscribe({ onSuggestion, onError })
+}
+
+// Shortest time between two requests.
+const MIN_PAUSE_MS = 1000
+
+/** Requests a value at each event of the chain's stream. */
+function request({ url, chain }: HookOptions, load: (gas: GasClient) => Promise<Freshness>): Source {
+  return (show, fail) => {
+    const gas = createGasClient({ url, chain })
+    const key = baseOf({ url, chain })
+    let seen = EMPTY
+    let isOver = false
+    let isBusy = false
+    let isDue = false
+    let timer: ReturnType<typeof setTimeout> | undefined
+
+    async function refresh() {
+      isDue = isBusy
+      if (isBusy) return
+      isBusy = true
+      try {
+        const value = await load(gas)
+        if (!isOver) show(value)
+      } catch (error) {
+        if (!isOver) fail(error as GasSuggestionError)
       }
-    },
-    // `key` stands for `url` and `chain`.
+      if (isOver) return
+      timer = setTimeout(() => {
+        isBusy = false
+        if (isDue) void refresh()
+      }, MIN_PAUSE_MS)
+    }
+
+    function onChange() {
+      const state = stores.get(key)?.state ?? EMPTY
+      const last = seen
+      seen = state
+      if (state.value !== last.value) void refresh()
+      else if (state.error && state.error !== last.error) fail(state.error)
+    }
+    const release = retain(key, stream({ url, chain }), onChange)
+    // Another component may have opened the stream long ago.
+    onChange()
+    return () => {
+      isOver = true
+      clearTimeout(timer)
+      release()
+    }
+  }
+}
+
+function useStore(key: string | undefined, source: Source): State {
+  const subscribe = useCallback(
+    (listener: () => void) => (key === undefined ? () => {} : retain(key, source, listener)),
+    // `key` stands for all options of `source`.
     [key],
   )
-  const state = () => stores.get(key)?.state ?? EMPTY
+  const state = () => stores.get(key ?? '')?.state ?? EMPTY
   return useSyncExternalStore(subscribe, state, () => EMPTY)
+}
+
+function useRequest(options: HookOptions, path: string | undefined, load: (gas: GasClient) => Promise<Freshness>): State {
+  const base = baseOf(options)
+  return useStore(path && `${base}/${path}`, request(options, load))
+}
+
+/** Follows the suggestion, block by block, while the component is mounted. */
+export function useSuggestion(options: HookOptions): HookState & { suggestion: Suggestion | undefined } {
+  const { value, ...state } = useStore(baseOf(options), stream(options))
+  return { suggestion: value as Suggestion | undefined, ...state }
+}
+
+/** Follows the price per gas, block by block. */
+export function usePrice(options: HookOptions): HookState & { price: Price | undefined } {
+  const { value, ...state } = useRequest(options, 'price', (gas) => gas.price())
+  return { price: value as Price | undefined, ...state }
+}
+
+/** Follows how the suggestion was calculated, block by block. */
+export function useMarket(options: HookOptions): HookState & { market: Market | undefined } {
+  const { value, ...state } = useRequest(options, 'fee-market', (gas) => gas.market())
+  return { market: value as Market | undefined, ...state }
+}
+
+/** Follows the cost of a transaction, block by block. Without a transaction it requests nothing. */
+export function useCost(
+  options: HookOptions,
+  transaction: CostRequest | undefined,
+): HookState & { cost: Cost | undefined } {
+  const path = transaction && pathOf('cost', parametersOf(transaction))
+  const { value, ...state } = useRequest(options, path, (gas) => gas.cost(transaction!))
+  return { cost: value as Cost | undefined, ...state }
+}
+
+/** Follows the fees for a horizon and a probability, or for all of them, block by block. */
+export function useFees(options: HookOptions, request: FeesRequest): HookState & { fees: Fees | undefined }
+export function useFees(options: HookOptions): HookState & { fees: FeeMatrix | undefined }
+export function useFees(options: HookOptions, request?: FeesRequest): HookState & { fees: unknown } {
+  const path = pathOf('fees', parametersOf(request ?? {}))
+  const load = (gas: GasClient) => (request ? gas.fees(request) : gas.fees())
+  const { value, ...state } = useRequest(options, path, load)
+  return { fees: value, ...state }
 }

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
-import { GasSuggestionError, createGasClient, estimateCost, formatGwei } from "gas-suggestion";
+import { GasSuggestionError, createGasClient, estimateCost, formatCoin, formatGwei, formatUsd } from "gas-suggestion";
 
 import { Nodes, Proxy, Service, binary, chainSection, folder, nowhere, serve, stopAll, until } from "./rig.mjs";
 
@@ -65,10 +65,29 @@ test("the market has the members of the body", async () => {
     assert.deepEqual([market.chainName, market.block], ["ronin", market.newestBlock]);
 });
 
-test("gwei and costs are exact", () => {
-    const cases = [[0n, "0"], [1n, "0.000000001"], [1_500_000_000n, "1.5"], [20n * 10n ** 9n, "20"], [-(10n ** 8n), "-0.1"]];
+test("amounts are rounded half up to four significant digits, or to as many as are asked for", () => {
+    const gwei = 10n ** 9n;
+    const cases = [
+        [0n, "0"], [1n, "0.000000001"], [1_500_000_000n, "1.5"], [20n * gwei, "20"], [-(10n ** 8n), "-0.1"],
+        [1_234_567_890n, "1.235"], [1_234_499_999n, "1.234"], [999_950_000n, "1"], [999_949_999n, "0.9999"],
+        [12_345n * gwei, "12350"], [-1_234_500_000n, "-1.235"],
+    ];
     for (const [wei, text] of cases) assert.equal(formatGwei(wei), text);
-    assert.equal(formatGwei(9_007_199_254_740_993n), "9007199.254740993");
+    assert.equal(formatGwei(9_007_199_254_740_993n, Infinity), "9007199.254740993");
+    assert.deepEqual([1, 2, 9].map((digits) => formatGwei(1_250_000_000n, digits)), ["1", "1.3", "1.25"]);
+    assert.equal(formatCoin(1_234_567_890_123_456_789n), "1.235");
+    assert.equal(formatCoin(1n), "0.000000000000000001");
+    assert.equal(formatCoin(1_234_567_890_123_456_789n, Infinity), "1.234567890123456789");
+    assert.equal(formatUsd(21_000n * gwei, "3012.55"), "0.06326");
+    assert.equal(formatUsd(10n ** 18n, "3012.55"), "3013");
+    assert.equal(formatUsd(10n ** 18n, "3012.55", Infinity), "3012.55");
+    assert.equal(formatUsd(1n, "0.00000001"), "0.00000000000000000000000001");
+    assert.equal(formatUsd(10n ** 18n, "7"), "7");
+    for (const digits of [0, -1, NaN, 0.5]) assert.throws(() => formatGwei(1n, digits), TypeError);
+    for (const price of ["", "-1", "1e3", ".5", "1.", "x", undefined, null]) assert.throws(() => formatUsd(1n, price), TypeError);
+});
+
+test("the most that gas can cost is exact", () => {
     assert.equal(estimateCost({ maxFeePerGas: 9_007_199_254_740_993n }, 21_000), 189_151_184_349_560_853_000n);
 });
 
@@ -179,12 +198,13 @@ test("the market is checked like the suggestion", async () => {
     const read = (changes) => responseTo({ ...market, ...changes }, undefined, "market");
     assert.equal((await read({})).chainId, 2020);
     // Members that may be `null`, and members of later versions of the service.
-    const more = { next_base_fee_per_gas: null, average_reward_per_gas: [null], usd_per_coin: { price: "0.5" } };
+    const more = { next_base_fee_per_gas: null, average_reward_per_gas: [null], usd_per_coin: { price: "0.5", observed_at: "2026-11-20T17:31:34Z", source: "a feed" }, later: { gas: null } };
     assert.equal((await read(more)).nextBaseFeePerGas, null);
     const wrong = [
         { average_base_fee_per_gas: null }, { average_base_fee_per_gas: 5 }, { next_base_fee_per_gas: "" },
         { average_reward_per_gas: ["0x1"] }, { expected_price_per_gas: { low: "1", medium: "1" } },
         { expected_price_per_gas: undefined }, { suggestion: {} }, { chain_id: "2020" }, { chain_id: 1.5 }, { chain_id: undefined },
+        { usd_per_coin: {} }, { usd_per_coin: { price: 3012.55 } }, { usd_per_coin: { price: "-1" } }, { usd_per_coin: { price: "<b>" } },
     ];
     for (const changes of wrong) assert.equal((await read(changes)).code, "invalid_response", JSON.stringify(changes));
 });

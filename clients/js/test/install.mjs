@@ -21,7 +21,7 @@ writeFileSync(join(folder, "package.json"), '{ "private": true, "type": "module"
 npm(folder, "install", "--offline", "--no-audit", "--no-fund", "./gas-suggestion-0.2.0.tgz");
 
 const packages = {
-    [shared]: ["@tanstack/react-query", "ethers", "playwright-core", "react", "react-dom", "viem", "wagmi"],
+    [shared]: ["@tanstack/react-query", "ethers", "playwright-core", "react", "react-dom", "solady", "viem", "wagmi"],
     [own]: ["@types/react", "esbuild"],
 };
 for (const [from, names] of Object.entries(packages)) {

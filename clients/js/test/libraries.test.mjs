@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 
 import { JsonRpcProvider, Wallet } from "ethers";
 import { gasSuggestionPlugin } from "gas-suggestion/ethers";
-import { useGasSuggestion } from "gas-suggestion/react";
+import { useCost, useSuggestion } from "gas-suggestion/react";
 import { gasFees, userOperationFees } from "gas-suggestion/viem";
 import { createElement } from "react";
 import { renderToString } from "react-dom/server";
@@ -397,12 +397,16 @@ test("a user operation pays what nodes without tips or without EIP-1559 allow", 
 
 test("the hook throws a TypeError for options that cannot be right, when it is rendered", () => {
     const render = (options) => {
-        const Price = () => String(useGasSuggestion(options).suggestion);
+        const Price = () => String(useSuggestion(options).suggestion);
         return renderToString(createElement(Price));
     };
     for (const options of [{ chain: 1 }, { url: "localhost:8080", chain: 1 }, { url: service.url }, { url: service.url, chain: NaN }]) {
         assert.throws(() => render(options), TypeError, JSON.stringify(options));
     }
+    const Cost = ({ request }) => String(useCost({ url: service.url, chain: 1 }, request).cost);
+    const cost = (request) => renderToString(createElement(Cost, { request }));
+    for (const request of [{ gas: 1.5 }, { gas: 21_000n, balance: -1n }, { gas: 21_000n, transaction: "0x0" }]) assert.throws(() => cost(request), TypeError);
+    assert.deepEqual([cost({ gas: 21_000n }), cost(undefined)], ["undefined", "undefined"]);
     // On a server the hook sends nothing, so a path of the page's own origin is right.
     assert.equal(render({ url: "/gas", chain: 1 }), "undefined");
     assert.equal(render({ url: new URL(service.url), chain: 1n }), "undefined");
@@ -410,8 +414,17 @@ test("the hook throws a TypeError for options that cannot be right, when it is r
 
 test("the snippets of the client run as they are", async () => {
     await upToDate();
-    const fees = await captured(() => readme("Fees", "gas"));
-    assert.match(fees.logs[0][0], /^\d+(\.\d+)? gwei, \d+ s old$/);
+    const printed = async (heading) => (await captured(() => readme(heading, "gas"))).logs.map(([line]) => line);
+    const [price, transfer] = await printed("Prices");
+    assert.match(price, /^\d+(\.\d+)? gwei, \d+ s old$/);
+    assert.match(transfer, /^a transfer costs 0\.0000\d+ ETH$/);
+    assert.match((await printed("Fees"))[0], /^\d+(\.\d+)? gwei at most, \d+ s old$/);
+    const [cost, sendable, ...none] = await printed("Cost");
+    assert.match(cost, /^0\.0000\d+ ETH, at most 0\.000\d+ ETH$/);
+    assert.match(sendable, /^0\.999\d+ ETH can be sent$/);
+    assert.deepEqual(none, []);
+    const { maxCost } = await readme("Cost without a request", "");
+    assert.equal(maxCost(21_000n, 120), 21_000n * (await suggested())[0]);
     const without = await captured(() => readme("Errors", "gas", { url: away }));
     assert.equal(without.logs[0][0], "let the node decide");
     const { bundler: documented } = await readme("User operations", "bundler");

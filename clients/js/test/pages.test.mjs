@@ -8,10 +8,10 @@ import { extname, join } from "node:path";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { text } from "node:stream/consumers";
+import { isDeepStrictEqual } from "node:util";
 
 import { build } from "esbuild";
-import { createGasClient, formatGwei } from "gas-suggestion";
-import { parseGwei } from "viem";
+import { createGasClient, formatCoin, formatGwei } from "gas-suggestion";
 
 import {
     Nodes, Service, atEnd, binary, chainSection, folder, installed, launch, nowhere, readmeBlock, repository, serve,
@@ -43,9 +43,10 @@ after(async () => {
     await stopAll();
 });
 
-// Opens a page; returns it and the errors on it.
-async function open(path, init) {
+// Opens a page, after `prepare`; returns it and the errors on it.
+async function open(path, init, prepare) {
     const page = await browser.newPage();
+    await prepare?.(page);
     const errors = [];
     page.on("pageerror", (error) => errors.push(error));
     if (init) await page.addInitScript(...init);
@@ -69,8 +70,9 @@ test("the React hook follows the stream through a restart of the service", async
     const component = readmeBlock("React", "jsx").replaceAll("http://localhost:8080", first.url);
     await bundle("hook", `${component}
         import { createRoot } from 'react-dom/client'
+        import { useSuggestion } from 'gas-suggestion/react'
         function State() {
-            const { suggestion, error, ...rest } = useGasSuggestion({ url: '${first.url}', chain: 'ethereum' })
+            const { suggestion, error, ...rest } = useSuggestion({ url: '${first.url}', chain: 'ethereum' })
             globalThis.seen = { ...rest, error: error?.code, price: suggestion && formatGwei(suggestion.medium.maxFeePerGas) }
             return null
         }
@@ -79,13 +81,16 @@ test("the React hook follows the stream through a restart of the service", async
         globalThis.unmount = () => root.unmount()`);
     const { page, errors } = await open("hook.html");
     const state = () => page.evaluate(() => globalThis.seen);
-    const price = async () => formatGwei((await createGasClient({ url: first.url, chain: 2020 }).suggestion()).medium.maxFeePerGas);
+    const gas = createGasClient({ url: first.url, chain: 2020 });
+    const price = async () => formatGwei((await gas.suggestion()).medium.maxFeePerGas);
     const reaches = async (block) => {
         await until(async () => (await state())?.block, (found) => found === block);
         const { age, ...rest } = await state();
         assert.ok(age >= 0 && age < 20, `${age}`);
         assert.deepEqual(rest, { block, isStale: false, error: undefined, price: await price() });
-        assert.equal(await page.innerText("p"), `${rest.price} gwei`);
+        // The price is requested when the block has come.
+        const expected = `${formatGwei((await gas.price()).medium)} gwei`;
+        await until(() => page.innerText("p"), (text) => text === expected);
     };
     await reaches(100);
     // Both components share a stream.
@@ -108,22 +113,91 @@ test("the React hook follows the stream through a restart of the service", async
     await page.close();
 });
 
-test("the fee picker shows fees and costs, without a bundler", async () => {
+// A response of `/fees` with this number of cells.
+const feesWith = (count) => {
+    const cell = {
+        within: 3, probability: 0.95, max_priority_fee_per_gas: "1", max_fee_per_gas: "3", expected_price_per_gas: "2", kept: null, judged: 0,
+    };
+    const json = { chain_name: "hooks", chain_id: 2022, newest_block: 1, rewards_to: 1, percentile: 10, cells: Array(count).fill(cell) };
+    const headers = { "access-control-allow-origin": "*", "access-control-expose-headers": "X-Newest-Block", "x-newest-block": "1" };
+    return { json, headers };
+};
+
+test("hooks request once per block, whatever the number of components", async () => {
+    const chain = nodes.chain(2022);
+    const config = chainSection("hooks", 2022, nodes.url(2022), 'data_fee = "none"');
+    const service = await Service.start({ binary, folder, config });
+    await bundle("hooks", `
+        import { createRoot } from 'react-dom/client'
+        import { useCost, useFees, useMarket, usePrice } from 'gas-suggestion/react'
+        const options = { url: '${service.url}', chain: 2022 }
+        const text = (value) => JSON.stringify(value, (_, inner) => (typeof inner === 'bigint' ? String(inner) : inner))
+        function Values({ gas }) {
+            const { cost } = useCost(options, gas && { gas, balance: 10n ** 18n })
+            return <pre>{text({
+                price: usePrice(options).price?.medium, market: useMarket(options).market?.newestBlock,
+                maxSend: cost?.tiers.medium.maxSend, gas: cost?.gas,
+                fee: useFees(options, { within: 3, probability: 0.95 }).fees?.maxFeePerGas, all: useFees(options).fees?.cells.length,
+            })}</pre>
+        }
+        const root = createRoot(document.body)
+        globalThis.show = (gas) => root.render(<><Values gas={gas} /><Values gas={gas} /></>)
+        globalThis.unmount = () => root.unmount()
+        show()`);
+    const counts = {};
+    const gas = createGasClient({ url: service.url, chain: 2022 });
+    const { page, errors } = await open("hooks.html", undefined, async (page) => {
+        page.on("request", (request) => {
+            const path = request.url().split("/v1/2022/")[1];
+            if (path) counts[path] = (counts[path] ?? 0) + 1;
+        });
+        await page.route("**/v1/2022/fees", (route) => route.fulfill(feesWith(5)));
+        await page.route("**/v1/2022/fees?*", (route) => route.fulfill(feesWith(1)));
+    });
+    const shown = async () => (await page.locator("pre").allInnerTexts()).map((value) => JSON.parse(value));
+    const reaches = async (limit) => {
+        const expected = { price: String((await gas.price()).medium), market: chain.newest, fee: "3", all: 5 };
+        if (limit) {
+            const { tiers } = await gas.cost({ gas: limit, balance: 10n ** 18n });
+            Object.assign(expected, { maxSend: String(tiers.medium.maxSend), gas: String(limit) });
+        }
+        await until(shown, (values) => isDeepStrictEqual(values, [expected, expected]));
+    };
+    await reaches();
+    const once = { "gas-suggestion/stream": 1, "gas-suggestion": 1, "fee-market": 2, "fees?within=3&probability=0.95": 1, "fees": 1 };
+    assert.deepEqual(counts, once);
+    for (const limit of [21_000n, 50_000n]) {
+        await page.evaluate((value) => globalThis.show(BigInt(value)), String(limit));
+        await reaches(limit);
+        assert.equal(counts[`cost?gas=${limit}&balance=${10n ** 18n}`], 1);
+    }
+    Object.assign(chain, { newest: 101, baseFee: 3n * 10n ** 9n });
+    await until(async () => (await gas.price()).block, (block) => block === 101);
+    await reaches(50_000n);
+    assert.deepEqual([counts["fee-market"], counts.fees, counts[`cost?gas=50000&balance=${10n ** 18n}`]], [4, 2, 2]);
+    assert.equal(counts[`cost?gas=21000&balance=${10n ** 18n}`], 1);
+    await page.evaluate(() => globalThis.unmount());
+    await until(() => service.streams(), (count) => count === 0);
+    assert.deepEqual(errors, []);
+    await page.close();
+});
+
+test("the fee picker shows prices and costs, without a bundler", async () => {
     const chain = nodes.chain(2021);
-    const config = chainSection("mine", 2021, nodes.url(2021));
+    const config = chainSection("mine", 2021, nodes.url(2021), 'currency = "MINE"');
     const service = await Service.start({ binary, folder, config });
     cpSync(example("fee-picker/index.html"), join(here, "picker.html"));
     const { page, errors } = await open(`picker.html?url=${service.url}&chain=mine`);
     const gas = createGasClient({ url: service.url, chain: "mine" });
     for (const block of [100, 101]) {
         await page.waitForFunction((text) => document.querySelector("#status").textContent === text, `Block ${block}`);
-        const { medium, high } = await gas.suggestion();
-        for (const [id, tier] of Object.entries({ medium, high })) {
-            assert.equal(await page.innerText(`#${id}`), `${formatGwei(tier.maxFeePerGas)} gwei`);
+        const price = await gas.price();
+        for (const id of ["low", "medium", "high"]) {
+            assert.equal(await page.innerText(`#${id}`), `${formatGwei(price[id])} gwei`);
             await page.check(`[value=${id}]`);
-            assert.equal(await page.innerText("#cost"), `${formatGwei(tier.maxFeePerGas * 21_000n)} gwei`);
+            assert.equal(await page.innerText("#cost"), `${formatCoin(price[id] * 21_000n)} MINE`);
         }
-        // Block and fees change together: a block never has two prices.
+        // Block and prices change together: a block never has two prices.
         Object.assign(chain, { newest: 101, baseFee: 11n * 10n ** 8n });
     }
     await service.stop();
@@ -169,7 +243,7 @@ test("the wagmi app sends the suggestion, whatever the wallet", async () => {
     const { page, errors } = await open("wagmi.html", [wallet, anvil.url]);
     await page.click("text=Connect");
     const { medium } = await gas.suggestion();
-    await page.waitForSelector(`text=${formatGwei(medium.maxFeePerGas)} gwei`);
+    await page.waitForSelector(`text=${formatGwei((await gas.price()).medium)} gwei`);
     await page.click("text=Send");
     const hash = await page.innerText("output");
     const { maxFeePerGas, maxPriorityFeePerGas } = await anvil.call("eth_getTransactionByHash", hash);
@@ -194,10 +268,11 @@ test("the bot replaces a transaction that is not mined", async () => {
     assert.equal(stderr, "");
     const lines = output.trim().split("\n");
     const [first, second] = lines.map((line) => /^sent (0x\w+) at ([\d.]+) gwei$/.exec(line));
-    assert.equal(first[2], formatGwei(medium.maxFeePerGas));
-    assert.ok(parseGwei(second[2]) * 10n >= parseGwei(first[2]) * 11n, output);
     const { transactions, number } = await anvil.call("eth_getBlockByNumber", "latest", true);
-    const [{ hash, to, value }] = transactions;
+    const [{ hash, to, value, maxFeePerGas }] = transactions;
+    assert.equal(first[2], formatGwei(medium.maxFeePerGas));
+    assert.ok(second, output);
+    assert.ok(BigInt(maxFeePerGas) * 10n >= medium.maxFeePerGas * 11n, output);
     assert.deepEqual([to, BigInt(value)], [TO.toLowerCase(), 5n * 10n ** 17n]);
     assert.equal(lines.at(-1), `${hash} is in block ${Number(number)}`);
     assert.notEqual(hash, first[1]);

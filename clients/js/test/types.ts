@@ -1,9 +1,21 @@
 // Compiled by package.test.mjs: how users write it, in strict mode.
 
 import { JsonRpcProvider, Network } from 'ethers'
-import { createGasClient, estimateCost, formatGwei, GasSuggestionError, type Market, type Suggestion } from 'gas-suggestion'
+import {
+  createGasClient,
+  estimateCost,
+  formatCoin,
+  formatGwei,
+  formatUsd,
+  GasSuggestionError,
+  type Cost,
+  type Market,
+  type Price,
+  type Suggestion,
+} from 'gas-suggestion'
+import { dataFee, operatorFee } from 'gas-suggestion/cost'
 import { gasSuggestionPlugin } from 'gas-suggestion/ethers'
-import { useGasSuggestion } from 'gas-suggestion/react'
+import { useCost, useFees, useMarket, usePrice, useSuggestion } from 'gas-suggestion/react'
 
 const url = 'http://localhost:8080'
 
@@ -48,8 +60,39 @@ network.attachPlugin(gasSuggestionPlugin({ url }))
 network.attachPlugin(gasSuggestionPlugin({ url, chain: network.chainId, tier: 'high' }))
 export const provider = new JsonRpcProvider('http://localhost:8545', network, { staticNetwork: network })
 
-export function Price(): string {
-  const { suggestion, block, age, isStale, error } = useGasSuggestion({ url, chain: 'ethereum' })
+export async function costs(): Promise<void> {
+  const gas = createGasClient({ url, chain: 'base' })
+  const { low, currency, usdPerCoin, level, levelDeviation }: Price = await gas.price()
+  const parts: (string | null)[] = [formatGwei(low), formatCoin(low, 2), currency, level, String(levelDeviation)]
+  const dollars: string = usdPerCoin ? formatUsd(low, usdPerCoin.price) : ''
+  const { tiers, dataFee: fee, usd }: Cost = await gas.cost({ gas: 21_000n, balance: 10n ** 18n })
+  const amounts: (bigint | null)[] = [tiers.low.expected, tiers.medium.max, tiers.high.maxSend]
+  const parameters: bigint[] = [tiers.medium.maxFeePerGas, fee?.fee ?? 0n, fee?.operatorFee.max ?? 0n]
+  const inDollars: string | undefined = usd?.medium.expected
+  await gas.cost({ gas: 21_000, transaction: '0x02' })
+  const { maxFeePerGas, kept } = await gas.fees({ within: 3, probability: 0.95 })
+  const cell: bigint | undefined = (await gas.fees()).cells[0]?.expectedPricePerGas
+  const cheap: Market | null = await gas.wait({ below: 'p20', timeout: 60_000, signal: new AbortController().signal })
+  const local: bigint | undefined = dataFee(cheap?.dataFee ?? null, 120)?.max
+  const operator: bigint | null = operatorFee((await gas.market()).dataFee, 21_000n)
+  console.log(parts, dollars, amounts, parameters, inDollars, maxFeePerGas, kept, cell, local, operator)
+  // @ts-expect-error the gas limit is required
+  await gas.cost({ balance: 1n })
+  // @ts-expect-error both are required
+  await gas.fees({ within: 3 })
+  // @ts-expect-error the balance is exact
+  await gas.cost({ gas: 21_000, balance: 1 })
+}
+
+export function Component(): string {
+  const options = { url, chain: 'ethereum' }
+  const { suggestion, block, age, isStale, error } = useSuggestion(options)
   const message: string | undefined = error?.message
-  return `${suggestion?.medium.maxFeePerGas} ${block} ${age} ${isStale} ${message}`
+  const price: bigint | undefined = usePrice(options).price?.medium
+  const maxSend: bigint | null | undefined = useCost(options, { gas: 21_000n }).cost?.tiers.medium.maxSend
+  const fee: bigint | undefined = useFees(options, { within: 3, probability: 0.95 }).fees?.maxFeePerGas
+  const count: number | undefined = useFees(options).fees?.cells.length
+  const newest: number | undefined = useMarket(options).market?.newestBlock
+  useCost(options, undefined)
+  return `${suggestion?.medium.maxFeePerGas} ${block} ${age} ${isStale} ${message} ${price} ${maxSend} ${fee} ${count} ${newest}`
 }

@@ -2,7 +2,7 @@
 
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
 import { formatGwei } from 'gas-suggestion'
-import { useGasSuggestion } from 'gas-suggestion/react'
+import { usePrice } from 'gas-suggestion/react'
 import { createRoot } from 'react-dom/client'
 import { WagmiProvider, useConnect, useConnection, useConnectors } from 'wagmi'
 import { config } from './config.js'
@@ -11,7 +11,7 @@ import { useSuggestedSend } from './use-suggested-send.js'
 const TO = '0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed'
 
 function Send() {
-  const { suggestion, error } = useGasSuggestion({ url: 'http://localhost:8080', chain: 'ethereum' })
+  const { price, error } = usePrice({ url: 'http://localhost:8080', chain: 'ethereum' })
   const { isConnected } = useConnection()
   const connect = useConnect()
   const [connector] = useConnectors()
@@ -19,7 +19,7 @@ function Send() {
   if (!isConnected) return <button onClick={() => connect.mutate({ connector })}>Connect</button>
   return (
     <>
-      <p>{suggestion ? `${formatGwei(suggestion.medium.maxFeePerGas)} gwei` : (error?.message ?? 'Loading…')}</p>
+      <p>{price ? `${formatGwei(price.medium)} gwei` : (error?.message ?? 'Loading…')}</p>
       <button disabled={isPending} onClick={() => send({ to: TO, value: 1n })}>Send</button>
       {data && <output>{data}</output>}
     </>
