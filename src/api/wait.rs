@@ -55,7 +55,7 @@ impl fmt::Debug for DayPrices {
     }
 }
 
-/// What is waited for.
+/// The price to wait for.
 #[derive(Debug, IntoParams, serde::Deserialize)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct WaitQuery {

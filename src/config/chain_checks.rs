@@ -1,4 +1,4 @@
-//! What is wrong, assumed or without effect in the section of a chain.
+//! Checks of the section of a chain: mistakes, assumptions and keys without effect.
 
 use std::time::Duration;
 

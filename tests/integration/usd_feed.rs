@@ -11,7 +11,7 @@ use crate::test_server::{Response, TestServer};
 
 const ADDRESS: &str = "0x5f4eC3Df9cbd43714FE2740f5E3616155c5b8419";
 
-/// What the contract says.
+/// Answers of the contract.
 #[derive(Debug, Clone)]
 struct Feed {
     pair: &'static str,

@@ -101,7 +101,7 @@ impl<'a> CheapestChain<'a> {
         let cost = Cost::new(&Order::with_gas(gas), &current.snapshot.market, data_fee);
         let [_, medium, _] = cost.tiers;
         let expected = medium.expected?;
-        let dollars = price.map(|price| price.of(expected));
+        let dollars = price.map(|price| price.dollars(expected));
         Some(Self {
             chain: &chain.config().key,
             chain_name: chain.config().name(),

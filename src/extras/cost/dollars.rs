@@ -24,7 +24,7 @@ impl CoinPrice {
     }
 
     /// Returns the price of this amount.
-    pub(super) fn of(self, wei: u128) -> Dollars {
+    pub(super) fn dollars(self, wei: u128) -> Dollars {
         // Both factors have at most 128 bits.
         Dollars(U256::from(wei).wrapping_mul(U256::from(self.0)))
     }
@@ -92,10 +92,10 @@ mod tests {
             (12_345_000_000_000_000_000_000, "12350"),
             (1_200_000_000_000_000, "0.0012"),
         ] {
-            assert_eq!(price.of(wei).rounded(), expected, "{wei}");
+            assert_eq!(price.dollars(wei).rounded(), expected, "{wei}");
         }
         let highest = CoinPrice::new(u128::MAX, 18).unwrap();
-        assert!(highest.of(u128::MAX).rounded().starts_with("1158"));
-        assert!(price.of(2) < highest.of(1));
+        assert!(highest.dollars(u128::MAX).rounded().starts_with("1158"));
+        assert!(price.dollars(2) < highest.dollars(1));
     }
 }

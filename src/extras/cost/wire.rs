@@ -141,8 +141,8 @@ impl UsdCosts {
     /// Converts the costs. `None`: one of them is not known.
     fn new(tiers: &[TierCost; 3], price: CoinPrice) -> Option<Self> {
         let [low, medium, high] = tiers.map(|tier| {
-            let expected = price.of(tier.expected?).rounded();
-            Some(UsdCost { expected, max: price.of(tier.max?).rounded() })
+            let expected = price.dollars(tier.expected?).rounded();
+            Some(UsdCost { expected, max: price.dollars(tier.max?).rounded() })
         });
         Some(Self { low: low?, medium: medium?, high: high? })
     }
