@@ -36,9 +36,8 @@ fi
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 export SOURCE_DATE_EPOCH
 VERSION=$version
-MTIME=$(date --utc --date "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
 HOMEPAGE=$(sed -n 's/^homepage = "\(.*\)"/\1/p' Cargo.toml)
-export VERSION MTIME HOMEPAGE
+export VERSION HOMEPAGE
 
 stages=$(mktemp -d)
 trap 'rm -r "$stages"' EXIT

@@ -9,6 +9,7 @@ import argparse
 import copy
 import json
 import pathlib
+import re
 import subprocess
 import tempfile
 
@@ -97,7 +98,11 @@ def main():
     findings = [message for message in helm.lint(arguments.chart)["messages"] if message["severity"] >= 2]
     assert not findings, findings
 
+    version = re.search(r'(?m)^version = "(.*)"$', pathlib.Path("Cargo.toml").read_text())[1]
     with helm.Chart.load(arguments.chart) as chart:
+        assert chart.version == chart.metadata["appVersion"] == version, chart.metadata
+        # A release has a tag that begins with v.
+        assert chart.values["image"]["tag"].removeprefix("v") == version, chart.values["image"]
         default = render(chart, {})
         assert kinds(default) == ["ConfigMap", "Deployment", "NetworkPolicy", "PodDisruptionBudget", "Service"], kinds(default)
         pod, variables = check_pod(default, "Deployment")

@@ -84,8 +84,7 @@ clean() { # command
     home=$(mktemp -d -p "$work")
     (cd "$home" && exec env -i HOME="$home" TMPDIR="$home" PATH="$PATH" TERM=xterm LANG=C.UTF-8 \
         npm_config_registry="http://127.0.0.1:$port" npm_config_update_notifier=false \
-        UV_NO_INDEX=1 UV_FIND_LINKS="$out/pypi" UV_PYTHON_DOWNLOADS=never PIP_NO_INDEX=1 PIP_FIND_LINKS="$out/pypi" \
-        PIP_DISABLE_PIP_VERSION_CHECK=1 "$@")
+        UV_PYTHON_DOWNLOADS=never PIP_NO_INDEX=1 PIP_FIND_LINKS="$out/pypi" PIP_DISABLE_PIP_VERSION_CHECK=1 "$@")
 }
 start() { # name, command
     clean python3 "$start" "$1" $MAX_SECONDS "${@:2}"
@@ -112,8 +111,9 @@ if [ -n "${NODE_22:-}" ]; then
     clean npm install --silent --prefix "$folder" gas-suggestion-cli
     start node "$NODE_22" "$folder/node_modules/gas-suggestion-cli/gas-suggestion.js"
 fi
-start uvx "$tools/bin/uvx" gas-suggestion
-check_status "$tools/bin/uvx" gas-suggestion
+uvx=("$tools/bin/uvx" --quiet --no-index --find-links "$out/pypi" gas-suggestion)
+start uvx "${uvx[@]}"
+check_status "${uvx[@]}"
 python3 -m venv "$work/venv"
 clean "$work/venv/bin/pip" install --quiet gas-suggestion
 start pip "$work/venv/bin/gas-suggestion"
@@ -123,7 +123,7 @@ if tar --extract --gzip --to-stdout --file "$out/npm/gas-suggestion-cli-$version
     fail "gas-suggestion-cli has scripts, which npm 12 does not run"
 fi
 
-# The root folder has nothing but the files of the package, so that the program needs nothing else.
+# The root folder has the files of the package and the certificate authorities of the package that it depends on.
 root() { # name
     echo "$work/root-$1"
 }
@@ -134,6 +134,7 @@ tar --extract --gzip --file "$apk" --directory "$(root apk)" --warning=no-unknow
 tar --extract --zstd --file "$arch" --directory "$(root arch)"
 for format in deb rpm apk arch; do
     root=$(root $format)
+    install -D --mode 644 "${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}" "$root/etc/ssl/certs/ca-certificates.crt"
     start $format chroot "$root" /usr/bin/gas-suggestion
     check_status chroot "$root" /usr/bin/gas-suggestion
     chroot "$root" /usr/bin/gas-suggestion check-config --config /etc/gas-suggestion/config.toml >/dev/null
