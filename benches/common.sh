@@ -15,10 +15,9 @@ need_files() { # how many
     fi
 }
 
-# Builds the service as in images, at target/dist/gas-suggestion.
+# Builds the service as in packages, at target/release/gas-suggestion.
 build_service() {
-    need make "apt-get install make"
-    cargo build --profile dist --features jemalloc --quiet
+    cargo build --release --quiet
 }
 
 # Builds a bench and prints the path of its executable.
@@ -37,7 +36,7 @@ start_service() { # arguments of the service
     GAS_LIMITS__REQUESTS_PER_SECOND_PER_CLIENT=10000000 \
         GAS_LIMITS__REQUEST_BURST_PER_CLIENT=10000000 \
         GAS_HISTORY__REFILL=false GAS_LOG__FORMAT=json GAS_SERVER__LISTEN=127.0.0.1:0 GAS_SERVER__ADMIN_LISTEN=127.0.0.1:0 \
-        target/dist/gas-suggestion "$@" 2>"$log" &
+        target/release/gas-suggestion "$@" 2>"$log" &
     service=$!
     local deadline=$((SECONDS + 10))
     until url=http://$(sed -n 's/.*"address":"\([^"]*\)".*/\1/p' "$log" | grep .) &&

@@ -10,7 +10,7 @@ need node "install Node.js 20 or later"
 build_service
 create_workspace
 options=$(printf '{"binary":"%s","listen":"127.0.0.1:%s","shots":"%s"}' \
-    "$PWD/target/dist/gas-suggestion" "$(free_port)" "$directory")
+    "$PWD/target/release/gas-suggestion" "$(free_port)" "$directory")
 for _ in $(seq "${1:-3}"); do
     for scenario in "first price needs" "forty chains need"; do
         node tests/node/dashboard.mjs "$options" "$scenario" >"$directory/output" ||

@@ -10,4 +10,4 @@ need python3 "apt-get install python3"
 need mount "apt-get install mount"
 
 build_service
-exec python3 benches/history_faults.py target/dist/gas-suggestion benches/recorded_node.py "${1:-200}"
+exec python3 benches/history_faults.py target/release/gas-suggestion benches/recorded_node.py "${1:-200}"

@@ -11,7 +11,7 @@ need python3 "apt-get install python3 python3-venv"
 program=${1:-}
 if [ -z "$program" ]; then
     build_service
-    program=target/dist/gas-suggestion
+    program=target/release/gas-suggestion
 fi
 create_workspace
 python3 -m venv "$directory/python"

@@ -24,7 +24,7 @@ install_package nginx nginx
 program=${1:-}
 if [ -z "$program" ]; then
     build_service
-    program=target/dist/gas-suggestion
+    program=target/release/gas-suggestion
 fi
 create_workspace
 

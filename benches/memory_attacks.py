@@ -19,7 +19,7 @@ ADDRESSES = [f"127.0.0.{number}" for number in range(10, 30)]
 CONNECTIONS_PER_ADDRESS = 1024
 CHAINS = 100
 LONG_HISTORY = 65536
-PROGRAM = os.environ.get("PROGRAM", "target/dist/gas-suggestion")
+PROGRAM = os.environ.get("PROGRAM", "target/release/gas-suggestion")
 
 HEAD = "Host: a\r\n"
 CHART = "GET /v1/t/fee-history.svg?blocks={blocks} HTTP/1.1\r\n" + HEAD

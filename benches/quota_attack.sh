@@ -7,4 +7,4 @@ cd "$(dirname "$0")/.."
 
 need python3 "apt-get install python3"
 build_service
-exec python3 benches/quota_attack.py target/dist/gas-suggestion "${1:-300}" "${2:-150}"
+exec python3 benches/quota_attack.py target/release/gas-suggestion "${1:-300}" "${2:-150}"

@@ -8,4 +8,4 @@ cd "$(dirname "$0")/.."
 need python3 "apt-get install python3"
 need_files 2000
 build_service
-exec python3 benches/start.py target/dist/gas-suggestion benches/recorded_node.py "${1:-21}" "${2:-60}" "${3:-2}"
+exec python3 benches/start.py target/release/gas-suggestion benches/recorded_node.py "${1:-21}" "${2:-60}" "${3:-2}"

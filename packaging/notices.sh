@@ -40,11 +40,11 @@ add_text() { # what the text is of, file
 }
 
 # In `cargo metadata` only packages have a manifest_path. Procedural macros are built for this machine.
-metadata=$(cargo metadata --locked --features jemalloc --filter-platform "$target" --filter-platform "$host" \
+metadata=$(cargo metadata --locked --filter-platform "$target" --filter-platform "$host" \
     --format-version 1)
 folders=$(grep -o '"manifest_path":"[^"]*/Cargo.toml"' <<<"$metadata" | cut -d '"' -f 4 | sed 's:/Cargo.toml$::')
 # `cargo tree` has the crates of this build.
-crates=$(cargo tree --locked --features jemalloc --target "$target" --edges normal --prefix none --no-dedupe \
+crates=$(cargo tree --locked --target "$target" --edges normal --prefix none --no-dedupe \
     --format '{p}|{l}' | sort -u)
 
 # For the crates whose packages have no text.

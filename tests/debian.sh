@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs the Debian package in a new Debian, checks its files, its systemd unit and the program, and removes it without
 # a trace.
-# Usage: tests/debian.sh [package]    default: builds one with cargo-deb (PROFILE=dev builds faster)
+# Usage: [BINARY=PATH] tests/debian.sh [package]    default: makes one with packaging/build.sh
 #
-# Needs root on Debian, where it installs debootstrap, lintian and systemd, and cargo-deb unless a package is given.
+# Needs root on Debian, where it installs debootstrap, lintian and systemd.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -36,14 +36,9 @@ trap 'rm -rf "$work"' EXIT
 
 package=${1:-}
 if [ -z "$package" ]; then
-    cargo deb --version >/dev/null 2>&1 || fail "cargo-deb is missing. Install it: cargo install --locked cargo-deb"
     step "build"
-    mkdir -p target
-    packaging/notices.sh | gzip -9 -n >target/NOTICES.gz
-    # A static program, as in a release.
-    RUSTFLAGS="-C target-feature=+crt-static" cargo deb --locked --profile "${PROFILE:-dist}" \
-        --target "$(rustc --print host-tuple)" --output "$work/gas-suggestion.deb"
-    package=$work/gas-suggestion.deb
+    packaging/build.sh "$work/packages"
+    package=$(echo "$work"/packages/deb/*_"$(dpkg --print-architecture)".deb)
 fi
 
 step "lintian"

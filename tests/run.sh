@@ -140,6 +140,7 @@ run_tests 8 --test integration --
 run_tests 3 --test system -- --skip replicas:: --skip delegation_api::
 run_tests 3 --test system -- replicas:: --skip delegation_api::
 run_tests 2 --test system -- delegation_api::
+step tests/site.sh
 if [ "${#delayed[@]}" -gt 0 ]; then
     printf '\nPassed alone, after failing beside other tests: %s\n' "${delayed[*]}"
 fi

@@ -29,6 +29,7 @@ PUBLISHING_ACTIONS = {
     "actions/checkout",
     "actions/download-artifact",
     "actions/setup-node",
+    "pypa/gh-action-pypi-publish",
     "rust-lang/crates-io-auth-action",
 }
 

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Says which packages exist at npm and crates.io, as lines `npm=true` and `crates=false` for GITHUB_OUTPUT. Both registries
+# let a workflow publish only what exists already, so the first version is published by hand. PyPI has no such rule.
+# Usage: .github/registries.sh
+#
+# A package that is missing is a warning. Fails if a registry does not answer.
+
+set -euo pipefail
+cd "$(mktemp -d)"
+
+missing() { # registry, packages
+    local text="$1 does not have ${*:2} yet, so this run does not publish there. CONTRIBUTING.md says how to publish the first version."
+    echo "::warning title=First version at $1::$text" >&2
+    echo "$text" >>"${GITHUB_STEP_SUMMARY:-/dev/null}"
+}
+
+absent=()
+for package in gas-suggestion gas-suggestion-cli gas-suggestion-cli-linux-x64 gas-suggestion-cli-linux-arm64; do
+    if ! npm view "$package" name >/dev/null 2>log; then
+        grep --quiet 'E404' log || { cat log >&2; exit 1; }
+        absent+=("$package")
+    fi
+done
+[ "${#absent[@]}" = 0 ] && echo npm=true || { missing npm "${absent[@]}"; echo npm=false; }
+
+if cargo info --quiet --registry crates-io gas-suggestion >/dev/null 2>log; then
+    echo crates=true
+else
+    grep --quiet 'could not find `gas-suggestion` in registry' log || { cat log >&2; exit 1; }
+    missing crates.io gas-suggestion
+    echo crates=false
+fi
