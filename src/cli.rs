@@ -2,6 +2,7 @@
 
 mod check_config;
 mod discovery;
+mod price;
 pub(crate) mod start_summary;
 
 use std::io::{self, Write};
@@ -14,6 +15,7 @@ use anyhow::{Context, bail};
 use axum::http::StatusCode;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap_complete::Shell;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -27,6 +29,7 @@ use crate::observe::http_client;
 use crate::observe::{logging, traces};
 use crate::server;
 use crate::server::Server;
+use price::PriceArgs;
 
 /// Gas price suggestions for EVM networks, computed from `eth_feeHistory`.
 #[derive(Debug, Parser)]
@@ -59,6 +62,8 @@ enum Command {
         #[command(flatten)]
         listeners: ListenerArgs,
     },
+    /// Print what gas costs now, from a running service or a node
+    Price(PriceArgs),
     /// Check the configuration and exit
     CheckConfig {
         /// Print the effective configuration with the origin of each value; secrets are hidden
@@ -77,6 +82,13 @@ enum Command {
         #[arg(long)]
         generic: bool,
     },
+    /// Print completions for a shell
+    Completions {
+        /// Shell that reads them
+        shell: Shell,
+    },
+    /// Print the manual page, in the format of man
+    Man,
 }
 
 /// Reads the arguments of the process, and runs the command. Exit code 0: success; 1: failure while running; 2: invalid
@@ -154,6 +166,13 @@ impl Cli {
             listeners: ListenerArgs::default(),
         };
         let command = self.command.unwrap_or_else(serve_default);
+        // These need no configuration.
+        match &command {
+            Command::Price(arguments) => return price::run(arguments, context),
+            Command::Completions { shell } => return print_completions(*shell),
+            Command::Man => return print(MANUAL.trim_end()).map_err(CommandError::Runtime),
+            _ => {}
+        }
         let config = load(context, &command)?;
         match command {
             Command::Serve { .. } => serve(config, None),
@@ -171,8 +190,19 @@ impl Cli {
                 let document = build(&config).context("cannot write the document");
                 document.and_then(|document| print(&document)).map_err(CommandError::Runtime)
             }
+            Command::Price(_) | Command::Completions { .. } | Command::Man => Ok(()),
         }
     }
+}
+
+/// The manual page, which packages install.
+const MANUAL: &str = include_str!("../config/debian/gas-suggestion.1");
+
+fn print_completions(shell: Shell) -> Result<(), CommandError> {
+    let mut command = described();
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut command, env!("CARGO_PKG_NAME"), &mut script);
+    print(String::from_utf8_lossy(&script).trim_end()).map_err(CommandError::Runtime)
 }
 
 /// Reads the configuration of `command`. Asks the nodes of `--rpc-url` for their chain ids.
@@ -317,4 +347,23 @@ fn print(text: &str) -> anyhow::Result<()> {
 /// Prints an error to stderr, if that is open.
 fn print_error(text: &str) {
     let _ = writeln!(io::stderr(), "error: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manual_names_every_command_and_global_option() {
+        let manual = MANUAL.replace('\\', "");
+        for command in described().get_subcommands() {
+            let heading = format!(".TP\n.B {}\n", command.get_name());
+            assert!(manual.contains(&heading), "{heading}");
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            assert!(manual.contains(&about), "{about}");
+        }
+        for option in described().get_arguments().filter_map(clap::Arg::get_long) {
+            assert!(manual.contains(&format!("--{option}")), "{option}");
+        }
+    }
 }

@@ -1,0 +1,242 @@
+//! `gas-suggestion price`: what gas costs now, for people.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use clap::Args;
+use serde_json::{Map, Value, json};
+
+use super::discovery;
+use crate::api::fee_market::FeeMarketBody;
+use crate::assembly::{CommandContext, CommandError, UrlArgument};
+use crate::config::{Chain, Config, Overrides, UpstreamUrl};
+use crate::fees::gwei::rounded_gwei;
+use crate::fees::{self, ChainParameters};
+use crate::nodes::{ChainUpstreams, FeeHistoryRequest, JsonRpcClient};
+use crate::observe::http_client;
+use crate::observe::metrics::Metrics;
+use crate::store::{Accepted, ChainStore};
+
+/// The service that is asked unless an argument names another one.
+const LOCAL_SERVICE: &str = "http://localhost:8080";
+
+/// Time between two looks of `--watch`.
+const WATCH_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Longest time for a response.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Longest response of a service that is read.
+const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
+
+/// Arguments of the command.
+#[derive(Debug, Args)]
+pub(super) struct PriceArgs {
+    /// A running service; default: http://localhost:8080
+    #[arg(long, value_name = "URL", conflicts_with = "rpc_url")]
+    url: Option<UrlArgument>,
+    /// A node, which is asked without a service
+    #[arg(long, value_name = "URL")]
+    rpc_url: Option<UrlArgument>,
+    /// Print JSON: the objects of `/v1/{chain}/fee-market`
+    #[arg(long)]
+    json: bool,
+    /// Look every 5 s
+    #[arg(long)]
+    watch: bool,
+    /// Key or id of a chain; default: all
+    chain: Option<String>,
+}
+
+/// Where the prices come from.
+enum Source {
+    Service { url: UpstreamUrl, client: reqwest::Client },
+    Node(Box<Config>),
+}
+
+/// Prints the prices, once or until the process is ended.
+///
+/// # Errors
+///
+/// Fails if the service or the node does not answer, or does not know the chain.
+pub(super) fn run(arguments: &PriceArgs, context: &CommandContext<'_>) -> Result<(), CommandError> {
+    let source = Source::new(arguments, context)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.context("cannot start the runtime").map_err(CommandError::Runtime)?;
+    let printed = runtime.block_on(async {
+        loop {
+            let markets = source.markets(arguments.chain.as_deref()).await?;
+            super::print(&if arguments.json { markets.to_string() } else { table(&markets) })?;
+            if !arguments.watch {
+                return Ok(());
+            }
+            tokio::time::sleep(WATCH_INTERVAL).await;
+        }
+    });
+    printed.map_err(CommandError::Runtime)
+}
+
+impl Source {
+    fn new(arguments: &PriceArgs, context: &CommandContext<'_>) -> Result<Self, CommandError> {
+        let Some(url) = &arguments.rpc_url else {
+            let named = arguments.url.as_ref().map(|url| url.get("--url")).transpose()?;
+            let local = || LOCAL_SERVICE.parse().map_err(|expected: &str| anyhow!("{expected}"));
+            let url = named.map_or_else(local, Ok).map_err(CommandError::Runtime)?;
+            let client =
+                http_client::direct_builder().and_then(|http| http.timeout(TIMEOUT).build());
+            let client = client.context("cannot set up the HTTP client");
+            let client = client.map_err(CommandError::Runtime)?;
+            return Ok(Self::Service { url, client });
+        };
+        let url = [url.get("--rpc-url")?];
+        let upstream = Config::upstream(context.file, &url, context.sections);
+        let upstream = upstream.map_err(CommandError::Configuration)?;
+        let found = discovery::find_chains(&url, &upstream).map_err(CommandError::Runtime)?;
+        let overrides = Overrides { chains: found.chains, ..Overrides::default() };
+        Ok(Self::Node(Box::new(context.load(&overrides)?)))
+    }
+
+    /// Returns the fee market of the chain, or those of all chains as an array.
+    async fn markets(&self, chain: Option<&str>) -> anyhow::Result<Value> {
+        match self {
+            Self::Service { url, client } => ask_service(client, url, chain).await,
+            Self::Node(config) => {
+                let only = config.chains.first().context("the node serves no chain")?;
+                let is_named = |name: &str| name == only.key || name == only.chain_id.to_string();
+                if chain.is_some_and(|name| !is_named(name)) {
+                    bail!("the node serves {}, chain id {}", only.key, only.chain_id);
+                }
+                let market = ask_node(config, only).await?;
+                Ok(if chain.is_some() { market } else { json!([market]) })
+            }
+        }
+    }
+}
+
+async fn ask_service(
+    client: &reqwest::Client,
+    url: &UpstreamUrl,
+    chain: Option<&str>,
+) -> anyhow::Result<Value> {
+    let mut url = url.expose().clone();
+    {
+        let path = url.path_segments_mut();
+        let mut path = path.map_err(|()| anyhow!("--url must be the URL of a service"))?;
+        path.pop_if_empty().push("v1");
+        match chain {
+            Some(chain) => path.extend([chain, "fee-market"]),
+            None => path.push("fee-markets"),
+        };
+    }
+    // The error of the library would show the URL, which may contain a password.
+    let no_response = "no response from the service; --url names another one, --rpc-url a node";
+    let sent = client.get(url).send().await.map_err(reqwest::Error::without_url);
+    let mut response = sent.context(no_response)?;
+    let status = response.status();
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(reqwest::Error::without_url)? {
+        if body.len().saturating_add(chunk.len()) > MAX_RESPONSE_BYTES {
+            bail!("the response of the service is too long");
+        }
+        body.extend_from_slice(&chunk);
+    }
+    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    if status.is_success() && (body.is_array() || body.is_object()) {
+        return Ok(body);
+    }
+    match body.get("detail").and_then(Value::as_str) {
+        Some(detail) => bail!("the service answers {status}: {detail}"),
+        None => bail!("this is no gas-suggestion service: it answers {status}"),
+    }
+}
+
+/// Asks the node for a fee history, and prices it by the network's rule.
+async fn ask_node(config: &Config, chain: &Chain) -> anyhow::Result<Value> {
+    let client = JsonRpcClient::new(config).context("cannot set up the HTTP client")?;
+    let upstreams = ChainUpstreams::for_chains(&client, &config.chains, &Metrics::new());
+    let node = upstreams.first().and_then(|upstreams| upstreams.all().next());
+    let node = node.context("the node serves no chain")?;
+    let request = FeeHistoryRequest::new(&chain.pricing);
+    let history = node.fee_history(&request, TIMEOUT).await.context("cannot read the fees")?;
+    let parameters = ChainParameters::without_header(&chain.pricing);
+    let market = fees::price(&history, &chain.pricing, &parameters)?;
+    let (store, mut publishers) = ChainStore::new(std::slice::from_ref(chain));
+    for publisher in &mut publishers {
+        publisher.publish(Accepted::now(&history, market.clone()));
+    }
+    let stored = store.chains().first().context("the node serves no chain")?;
+    let current = stored.servable_snapshot().map_err(|_| anyhow!("there is no data"))?;
+    Ok(json!(FeeMarketBody::new(stored, &current, Map::new())))
+}
+
+/// Formats fee markets as a table.
+fn table(markets: &Value) -> String {
+    let all = markets.as_array().map_or(std::slice::from_ref(markets), Vec::as_slice);
+    let heading = ["CHAIN", "LOW", "MEDIUM", "HIGH", "", "BLOCK"].map(str::to_owned);
+    let rows: Vec<_> = std::iter::once(heading).chain(all.iter().map(row)).collect();
+    let width = |column: usize| {
+        let lengths = rows.iter().filter_map(|row| row.get(column));
+        lengths.map(|cell| cell.chars().count()).max().unwrap_or_default()
+    };
+    let mut text = String::new();
+    for row in &rows {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            // Writing to a string cannot fail.
+            let _ = write!(line, "{cell:width$}  ", width = width(column));
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+    if all.is_empty() {
+        text.push_str("The service has no data of any chain yet.\n");
+    }
+    text.trim_end().to_owned()
+}
+
+/// Returns the cells of a fee market: the name, the expected prices in gwei, remarks, and the newest block.
+fn row(market: &Value) -> [String; 6] {
+    let text = |path: &str| market.pointer(path).and_then(Value::as_str).unwrap_or_default();
+    let [low, medium, high] = ["low", "medium", "high"].map(|tier| {
+        let wei = text(&format!("/expected_price_per_gas/{tier}")).parse();
+        wei.map_or_else(|_| "?".to_owned(), rounded_gwei)
+    });
+    let is_stale = market.get("stale").and_then(Value::as_bool) == Some(true);
+    let level = match text("/level") {
+        "" | "normal" => "",
+        level => level,
+    };
+    let remarks = ["gwei", level, if is_stale { "stale" } else { "" }];
+    let remarks: Vec<&str> = remarks.into_iter().filter(|remark| !remark.is_empty()).collect();
+    let block = market.get("newest_block").and_then(Value::as_u64);
+    let block = block.map_or_else(String::new, |block| block.to_string());
+    // A name that a stranger's service sends must not control the terminal.
+    let name = text("/chain_name").chars().filter(|character| !character.is_control()).collect();
+    [name, low, medium, high, remarks.join(", "), block]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_a_row_for_each_chain() {
+        let market = |name: &str, medium: &str, stale: bool, level: Option<&str>| {
+            json!({
+                "chain_name": name, "stale": stale, "level": level, "newest_block": 1000,
+                "expected_price_per_gas": { "low": "1", "medium": medium, "high": "43123456789" },
+            })
+        };
+        let all = json!([
+            market("ethereum", "21000000000", false, Some("high")),
+            market("b\u{1b}[2Jase", "7", true, None),
+        ]);
+        let expected = "\
+CHAIN     LOW          MEDIUM       HIGH               BLOCK
+ethereum  0.000000001  21           43.12  gwei, high   1000
+b[2Jase   0.000000001  0.000000007  43.12  gwei, stale  1000";
+        assert_eq!(table(&all), expected);
+        assert!(table(&json!([])).ends_with("no data of any chain yet."));
+        assert!(table(&json!({})).ends_with("?  ?       ?     gwei"));
+    }
+}
