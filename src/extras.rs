@@ -3,6 +3,7 @@
 //! A feature is one room, a folder and the file beside it, which owns its routes, its section of the configuration, its
 //! metrics and its state. One line below names the room, and one in [`EXTRAS`]. `tests/integration/arrows.rs` shows which room uses which.
 
+pub(crate) mod alerts;
 pub mod backtest;
 pub(crate) mod chart;
 pub(crate) mod compat;
@@ -33,6 +34,7 @@ pub const EXTRAS: &[Extra] = &[
     score::EXTRA,
     cost::EXTRA,
     trend::EXTRA,
+    alerts::EXTRA,
     chart::EXTRA,
     pages::EXTRA,
     demo::EXTRA,
