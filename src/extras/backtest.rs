@@ -16,6 +16,7 @@ mod csv;
 mod estimators;
 mod fee_history;
 mod file;
+mod horizon;
 mod json;
 mod measures;
 mod node;
@@ -29,6 +30,7 @@ mod verdict;
 
 pub use estimators::{Estimator, EstimatorQuote, all_estimators};
 pub use file::read_recording;
+pub use horizon::{HorizonReport, HorizonScore};
 pub use json::document;
 pub use measures::{Evaluator, LANDING_PERCENTILE, RecordingTooShort, Score, Share};
 pub use node::{FetchError, MAX_BLOCKS, fetch_recording};
@@ -52,6 +54,8 @@ pub struct Report<'a> {
     pub heads: usize,
     /// One score per estimator.
     pub scores: Vec<Score>,
+    /// Grades of the matrix of horizons and probabilities.
+    pub horizon: HorizonReport,
     /// Notes for reading the scores.
     pub notes: Vec<String>,
     /// Time between two blocks, if known.
@@ -59,7 +63,7 @@ pub struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// Replays the recording. Calls `advance` once per estimator.
+    /// Replays the recording. Calls `advance` once per estimator, and once more.
     ///
     /// # Errors
     ///
@@ -79,8 +83,10 @@ impl<'a> Report<'a> {
         };
         let scores: Vec<_> = estimators.iter().map(score).collect();
         let heads = evaluator.count_heads();
+        let horizon = HorizonReport::new(&evaluator);
+        advance();
         let notes = notes::for_report(&evaluator, estimators, landing_percentile, &scores);
-        Ok(Self { recording, heads, scores, notes, block_time })
+        Ok(Self { recording, heads, scores, horizon, notes, block_time })
     }
 
     /// Formats the report as a table.

@@ -46,6 +46,10 @@ pub(crate) fn render(report: &Report<'_>) -> String {
     lines.push(String::new());
     lines.push("Amounts in gwei. – means unknown or not computable.".into());
     lines.extend(report.notes.iter().cloned());
+    if !report.horizon.cells.is_empty() {
+        lines.push(String::new());
+        lines.extend(report.horizon.lines());
+    }
     let verdict = super::verdict::lines(report);
     if !verdict.is_empty() {
         lines.push(String::new());
@@ -86,7 +90,7 @@ pub(crate) fn multiple(permille: u128) -> String {
 }
 
 /// Aligns the first column to the left, the others to the right.
-fn align_columns(rows: &[Vec<String>]) -> Vec<String> {
+pub(super) fn align_columns(rows: &[Vec<String>]) -> Vec<String> {
     const GAP: usize = 2;
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));

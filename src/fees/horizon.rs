@@ -1,0 +1,330 @@
+//! Fees for a horizon and a probability: a pair that one of the next K blocks includes in a share P of cases.
+//!
+//! Each cell of the matrix is a conformal quantile with feedback from its own misses, as in the calibrated strategy. The
+//! ranked amounts are the needs of heads: the least tip with which a pair made at a head would have been included within
+//! K blocks, if its max fee is a multiple of the next base fee and the tip. The factor is a quantile of the rises over 25
+//! blocks, and the same for all K, so that a max fee never rises with K. A base fee that runs away shows as a higher need.
+//!
+//! The matrix is a pure function of the newest [`BLOCKS`] blocks, the next base fee and the pricing, in integers, so
+//! replicas and restarts agree. docs/pricing.md has the results on recorded blocks.
+
+mod ranked_window;
+
+use alloy_primitives::U256;
+
+use super::calibrated::{Level, Target};
+use super::{ChainParameters, EntryBlock, Pricing, PricingType, Tier};
+use ranked_window::RankedWindow;
+
+/// Numbers of blocks of the matrix, ascending.
+pub const WITHIN: [usize; 6] = [1, 2, 3, 5, 10, LONGEST];
+
+/// Longest horizon in blocks.
+pub const LONGEST: usize = 25;
+
+/// Probabilities of the matrix in percent, ascending.
+pub const PROBABILITIES: [u8; 4] = [50, 80, 95, 99];
+
+/// Probabilities of the next block in percent, ascending: those of the matrix, and two that other services have.
+pub const NEXT_BLOCK_PROBABILITIES: [u8; 6] = [50, 70, 80, 90, 95, 99];
+
+/// Number of blocks from which there is a matrix.
+pub const MIN_BLOCKS: usize = 200;
+
+/// Number of newest blocks that the matrix depends on. A reply of a node has as many after a start.
+pub const BLOCKS: usize = 400;
+
+/// Number of newest needs that a tip is chosen from.
+const WINDOW: usize = 200;
+
+/// Number of rises from which their quantiles say enough.
+const MIN_RISES: usize = 100;
+
+/// Denominator of EIP-1559 on Ethereum, for a chain of which nothing is known.
+const ASSUMED_DENOMINATOR: u128 = 8;
+
+const MILLION: u128 = 1_000_000;
+
+/// Highest factor of the next base fee, in millionths. A base fee that rises further shows in the tips.
+const MAX_FACTOR: u128 = 1_500_000;
+
+/// The matrix of one head. Amounts are wei per gas. They never rise with the number of blocks and never fall with the
+/// probability.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HorizonFees {
+    /// By probability in the order of [`PROBABILITIES`], then by number of blocks in that of [`WITHIN`].
+    columns: [[Tier; WITHIN.len()]; PROBABILITIES.len()],
+    /// In the order of [`NEXT_BLOCK_PROBABILITIES`].
+    next_block: [Tier; NEXT_BLOCK_PROBABILITIES.len()],
+}
+
+/// One cell of the matrix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cell {
+    /// Number of blocks.
+    pub within: usize,
+    /// Probability in percent.
+    pub percent: u8,
+    /// The pair.
+    pub fees: Tier,
+}
+
+impl HorizonFees {
+    /// Computes the matrix from the newest `blocks`, oldest first, and the base fee of the next block in wei. `None`: there
+    /// are fewer than [`MIN_BLOCKS`] blocks, or too few of their tips are known.
+    #[must_use]
+    pub fn new(
+        blocks: &[EntryBlock],
+        next_base_fee: u128,
+        pricing_type: PricingType,
+        pricing: &Pricing,
+        parameters: &ChainParameters,
+    ) -> Option<Self> {
+        if blocks.len() < MIN_BLOCKS {
+            return None;
+        }
+        let blocks = blocks.get(blocks.len().saturating_sub(BLOCKS)..)?;
+        let factors = Factors::new(blocks, parameters);
+        let tier = |tip, percent| {
+            let base_fee = match pricing_type {
+                PricingType::Legacy => 0,
+                PricingType::Eip1559 => scale(next_base_fee, factors.at(percent))
+                    .max(pricing.base_fee_floor)
+                    .min(pricing.max_base_fee),
+            };
+            Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: base_fee.saturating_add(tip) }
+        };
+        let bounded = |tip: u128| tip.max(pricing.priority_fee_floor).min(pricing.max_priority_fee);
+
+        let mut columns = [[0; WITHIN.len()]; PROBABILITIES.len()];
+        let mut ranked: Option<(u128, Vec<RankedNeeds>)> = None;
+        for (tips, percent) in columns.iter_mut().zip(PROBABILITIES) {
+            let factor = factors.at(percent);
+            let rows = match ranked.take() {
+                Some((known, rows)) if known == factor => rows,
+                _ => needs(blocks, factor).iter().map(|needs| RankedNeeds::new(needs)).collect(),
+            };
+            for (tip, (row, within)) in tips.iter_mut().zip(rows.iter().zip(WITHIN)) {
+                *tip = bounded(row.tip(within, percent)?);
+            }
+            ranked = Some((factor, rows));
+        }
+        raise_to_order(&mut columns);
+
+        // A max fee that covers the next base fee does so in the next block, so its needs are the same with any factor.
+        let (_, rows) = ranked?;
+        let of_next_block = rows.first()?;
+        let matrix_tip = |percent: u8| {
+            let column = PROBABILITIES.iter().position(|known| *known == percent)?;
+            columns.get(column)?.first().copied()
+        };
+        let mut next_block = [tier(0, 0); NEXT_BLOCK_PROBABILITIES.len()];
+        for (fees, percent) in next_block.iter_mut().zip(NEXT_BLOCK_PROBABILITIES) {
+            let tip = match matrix_tip(percent) {
+                Some(tip) => tip,
+                None => {
+                    let below = PROBABILITIES.into_iter().rfind(|known| *known < percent)?;
+                    let above = PROBABILITIES.into_iter().find(|known| *known > percent)?;
+                    let [below, above] = [matrix_tip(below)?, matrix_tip(above)?];
+                    bounded(of_next_block.tip(1, percent)?).clamp(below, above)
+                }
+            };
+            *fees = tier(tip, percent);
+        }
+        let mut of_matrix = [[tier(0, 0); WITHIN.len()]; PROBABILITIES.len()];
+        for (fees, (tips, percent)) in
+            of_matrix.iter_mut().zip(columns.iter().zip(PROBABILITIES))
+        {
+            *fees = tips.map(|tip| tier(tip, percent));
+        }
+        Some(Self { columns: of_matrix, next_block })
+    }
+
+    /// Returns the cells, by number of blocks, then by probability, both ascending.
+    pub fn cells(&self) -> impl Iterator<Item = Cell> {
+        WITHIN.into_iter().enumerate().flat_map(|(row, within)| {
+            let of_row = self.columns.iter().zip(PROBABILITIES);
+            of_row.filter_map(move |(column, percent)| {
+                Some(Cell { within, percent, fees: *column.get(row)? })
+            })
+        })
+    }
+
+    /// Returns the pairs for the next block with their probabilities in percent, ascending.
+    pub fn next_block(&self) -> impl Iterator<Item = (u8, Tier)> {
+        NEXT_BLOCK_PROBABILITIES.into_iter().zip(self.next_block)
+    }
+}
+
+/// Returns true if one of the `following` blocks would have included the pair. `None`: none is known to, and the tip of one
+/// is unknown.
+#[must_use]
+pub fn is_kept(fees: Tier, following: &[EntryBlock]) -> Option<bool> {
+    let mut is_known = true;
+    for block in following {
+        match block.accepts(fees) {
+            Some(true) => return Some(true),
+            Some(false) => {}
+            None => is_known = false,
+        }
+    }
+    is_known.then_some(false)
+}
+
+/// Raises tips, so that none rises with the number of blocks, or falls with the probability.
+fn raise_to_order(columns: &mut [[u128; WITHIN.len()]; PROBABILITIES.len()]) {
+    let mut of_lower_probability = [0; WITHIN.len()];
+    for column in columns {
+        for (tip, lower) in column.iter_mut().zip(of_lower_probability) {
+            *tip = lower.max(*tip);
+        }
+        let mut of_more_blocks = 0;
+        for tip in column.iter_mut().rev() {
+            *tip = of_more_blocks.max(*tip);
+            of_more_blocks = *tip;
+        }
+        of_lower_probability = *column;
+    }
+}
+
+/// Factors of the next base fee in millionths.
+#[derive(Debug)]
+struct Factors {
+    /// Highest base fee of the 25 blocks after a head over that of the first of them, ascending.
+    rises: Vec<u128>,
+    least: u128,
+}
+
+impl Factors {
+    fn new(blocks: &[EntryBlock], parameters: &ChainParameters) -> Self {
+        let windows = blocks.get(1..).unwrap_or_default().windows(LONGEST);
+        let rise = |following: &[EntryBlock]| {
+            let first = following.first()?.base_fee;
+            let highest = following.iter().map(|block| block.base_fee).max()?;
+            ratio(highest, first)
+        };
+        let mut rises: Vec<u128> = windows.filter_map(rise).collect();
+        rises.sort_unstable();
+        let least = if rises.len() < MIN_RISES { after_two_blocks(parameters) } else { MILLION };
+        Self { rises, least: least.min(MAX_FACTOR) }
+    }
+
+    /// Returns the conformal quantile.
+    fn at(&self, percent: u8) -> u128 {
+        let rank = self.rises.len().saturating_add(1).saturating_mul(percent.into()).div_ceil(100);
+        let rank = rank.min(self.rises.len());
+        let rise = rank.checked_sub(1).and_then(|index| self.rises.get(index));
+        rise.map_or(self.least, |rise| (*rise).clamp(self.least, MAX_FACTOR))
+    }
+}
+
+/// Returns the factor of two full blocks in millionths, rounded up.
+fn after_two_blocks(parameters: &ChainParameters) -> u128 {
+    let known = parameters.denominators.map(|denominators| denominators.full_block.get().into());
+    let denominator = known.unwrap_or(ASSUMED_DENOMINATOR);
+    let raise = |factor: u128| factor.saturating_add(factor.div_ceil(denominator));
+    raise(raise(MILLION))
+}
+
+/// Returns a ratio in millionths, rounded up and at most [`MAX_FACTOR`]; `None` if it is infinite.
+fn ratio(numerator: u128, denominator: u128) -> Option<u128> {
+    let scaled = match numerator.checked_mul(MILLION) {
+        Some(scaled) => scaled.div_ceil(Some(denominator).filter(|it| *it > 0)?),
+        None if denominator == 0 => return None,
+        None => (U256::from(numerator) * U256::from(MILLION))
+            .div_ceil(U256::from(denominator))
+            .saturating_to(),
+    };
+    Some(scaled.min(MAX_FACTOR))
+}
+
+/// Returns `amount` times a factor in millionths, rounded up.
+fn scale(amount: u128, factor: u128) -> u128 {
+    match amount.checked_mul(factor) {
+        Some(scaled) => scaled.div_ceil(MILLION),
+        None => (U256::from(amount) * U256::from(factor))
+            .div_ceil(U256::from(MILLION))
+            .saturating_to(),
+    }
+}
+
+/// Returns the needs of the heads in `blocks` for each number of [`WITHIN`], oldest first: those of the heads with so many
+/// blocks after them. `None`: no tip of these blocks is known. Where some are not, the need is at most too high.
+fn needs(blocks: &[EntryBlock], factor: u128) -> [Vec<Option<u128>>; WITHIN.len()] {
+    let mut rows = WITHIN.map(|_| Vec::with_capacity(blocks.len()));
+    for head in 1..blocks.len() {
+        let following = blocks.get(head..).unwrap_or_default();
+        let covered = following.first().map_or(0, |next| scale(next.base_fee, factor));
+        let mut asks = following.iter().map(|block| {
+            let tip = if block.is_empty { 0 } else { block.tip? };
+            Some(tip.saturating_add(block.base_fee.saturating_sub(covered)))
+        });
+        let (mut least, mut seen): (Option<u128>, usize) = (None, 0);
+        for (row, within) in rows.iter_mut().zip(WITHIN) {
+            if following.len() < within {
+                break;
+            }
+            for ask in asks.by_ref().take(within.saturating_sub(seen)).flatten() {
+                least = Some(least.map_or(ask, |least| least.min(ask)));
+            }
+            seen = within;
+            row.push(least);
+        }
+    }
+    rows
+}
+
+/// Needs of heads, and their ranks.
+#[derive(Debug)]
+struct RankedNeeds {
+    /// By head, oldest first: the need and its rank.
+    heads: Vec<Option<(u128, usize)>>,
+    /// By rank.
+    ascending: Vec<u128>,
+}
+
+impl RankedNeeds {
+    fn new(needs: &[Option<u128>]) -> Self {
+        let known = needs.iter().enumerate().filter_map(|(head, need)| Some(((*need)?, head)));
+        let mut known: Vec<(u128, usize)> = known.collect();
+        known.sort_unstable();
+        let mut heads = vec![None; needs.len()];
+        for (rank, (need, head)) in known.iter().enumerate() {
+            if let Some(slot) = heads.get_mut(*head) {
+                *slot = Some((*need, rank));
+            }
+        }
+        Self { heads, ascending: known.into_iter().map(|(need, _)| need).collect() }
+    }
+
+    /// Replays the quotes and their misses, and returns the last quote. The outcome of a quote is known `within` blocks
+    /// after its head, and so is the need of the head. While the window is not full, nothing is compared.
+    fn tip(&self, within: usize, percent: u8) -> Option<u128> {
+        let mut level = Level::new(Target::from_percent(percent));
+        let mut window = RankedWindow::new(WINDOW);
+        // The quote of the head `within` blocks after each one.
+        let mut quotes: Vec<Option<u128>> = Vec::with_capacity(self.heads.len());
+        let mut quote = None;
+        for (head, need) in self.heads.iter().enumerate() {
+            if let Some((need, rank)) = *need {
+                let compared = head.checked_sub(within).and_then(|head| *quotes.get(head)?);
+                if let Some(compared) = compared {
+                    level.record(need > compared);
+                }
+                window.push(rank);
+                quote = window.is_full().then(|| self.quote(&window, level)).flatten();
+            }
+            quotes.push(quote);
+        }
+        quote.or_else(|| self.quote(&window, level))
+    }
+
+    fn quote(&self, window: &RankedWindow, level: Level) -> Option<u128> {
+        level.quote(window.len(), |position| {
+            self.ascending.get(window.highest(position)?).copied()
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
