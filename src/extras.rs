@@ -9,6 +9,7 @@ pub(crate) mod compat;
 pub(crate) mod cost;
 pub(crate) mod delegation;
 pub mod demo;
+pub(crate) mod horizon;
 pub(crate) mod pages;
 pub(crate) mod replicas;
 pub(crate) mod rpc;
@@ -32,6 +33,7 @@ pub const EXTRAS: &[Extra] = &[
     verification::EXTRA,
     score::EXTRA,
     cost::EXTRA,
+    horizon::EXTRA,
     trend::EXTRA,
     chart::EXTRA,
     pages::EXTRA,

@@ -16,9 +16,11 @@
 mod consistent_reads;
 pub(crate) mod etag;
 mod head_times;
+mod horizon;
 mod newest_block;
 mod per_chain;
 mod publisher;
+mod quote_record;
 mod recent_blocks;
 pub(crate) mod wire;
 
@@ -33,9 +35,11 @@ use moka::sync::Cache;
 use parking_lot::RwLock;
 use tokio::sync::watch;
 
+pub use horizon::Horizon;
 pub use newest_block::NewestBlock;
 pub use per_chain::PerChain;
 pub use publisher::{Accepted, Publication, PublishObserver, Publisher};
+pub use quote_record::{KeptCount, Question, QuoteRecord};
 pub use recent_blocks::{BlockWindow, EntryWindow, RecentBlocks};
 
 use crate::config;
@@ -93,6 +97,8 @@ pub struct Snapshot {
     pub market: Market,
     /// Prices of one number.
     pub prices: SinglePrices,
+    /// Fees for horizons and probabilities; `None`: too few blocks are known.
+    pub horizon: Option<Arc<Horizon>>,
     /// Number of the window's first block.
     pub oldest_block: u64,
     /// Number of blocks in the window.

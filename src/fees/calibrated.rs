@@ -13,7 +13,7 @@ pub(super) const BLOCKS: usize = 400;
 const WINDOW: usize = 200;
 
 /// Number of newest blocks whose highest high reward limits the quote.
-const LIMIT_BLOCKS: usize = 20;
+pub(super) const LIMIT_BLOCKS: usize = 20;
 
 const MILLION: i64 = 1_000_000;
 
@@ -89,8 +89,7 @@ impl Level {
     pub(super) fn record(&mut self, is_miss: bool) {
         let rise = STEP * self.missable / MILLION;
         let fall = if is_miss { STEP } else { 0 };
-        self.millionths =
-            (self.millionths + rise - fall).clamp(MIN_LEVEL, 3 * self.missable);
+        self.millionths = (self.millionths + rise - fall).clamp(MIN_LEVEL, 3 * self.missable);
     }
 
     /// Returns the quote from `size` asks, of which `highest` returns the one at a position from the highest on. The first
@@ -177,8 +176,8 @@ fn replay(prices: &[BlockPrices], target: Target) -> Option<u128> {
 
 /// Returns the quote after the `known` blocks. `asks` are those of the newest [`WINDOW`] of them, ascending.
 fn quote_after(known: &[BlockPrices], asks: &[u128], level: Level) -> Option<u128> {
-    let quote = level
-        .quote(asks.len(), |position| asks.get(asks.len().checked_sub(position)?).copied())?;
+    let quote =
+        level.quote(asks.len(), |position| asks.get(asks.len().checked_sub(position)?).copied())?;
     let newest_highs = known.iter().rev().take(LIMIT_BLOCKS).map(|block| block.high);
     Some(quote.min(newest_highs.max().unwrap_or_default()))
 }

@@ -12,7 +12,7 @@ mod ranked_window;
 
 use alloy_primitives::U256;
 
-use super::calibrated::{Level, Target};
+use super::calibrated::{self, Level, Target};
 use super::{ChainParameters, EntryBlock, Pricing, PricingType, Tier};
 use ranked_window::RankedWindow;
 
@@ -94,7 +94,10 @@ impl HorizonFees {
             };
             Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: base_fee.saturating_add(tip) }
         };
-        let bounded = |tip: u128| tip.max(pricing.priority_fee_floor).min(pricing.max_priority_fee);
+        let limit = tip_limit(blocks).unwrap_or(u128::MAX);
+        let bounded = |tip: u128| {
+            tip.min(limit).max(pricing.priority_fee_floor).min(pricing.max_priority_fee)
+        };
 
         let mut columns = [[0; WITHIN.len()]; PROBABILITIES.len()];
         let mut ranked: Option<(u128, Vec<RankedNeeds>)> = None;
@@ -109,7 +112,7 @@ impl HorizonFees {
             }
             ranked = Some((factor, rows));
         }
-        raise_to_order(&mut columns);
+        put_in_order(&mut columns);
 
         // A max fee that covers the next base fee does so in the next block, so its needs are the same with any factor.
         let (_, rows) = ranked?;
@@ -132,9 +135,7 @@ impl HorizonFees {
             *fees = tier(tip, percent);
         }
         let mut of_matrix = [[tier(0, 0); WITHIN.len()]; PROBABILITIES.len()];
-        for (fees, (tips, percent)) in
-            of_matrix.iter_mut().zip(columns.iter().zip(PROBABILITIES))
-        {
+        for (fees, (tips, percent)) in of_matrix.iter_mut().zip(columns.iter().zip(PROBABILITIES)) {
             *fees = tips.map(|tip| tier(tip, percent));
         }
         Some(Self { columns: of_matrix, next_block })
@@ -156,6 +157,14 @@ impl HorizonFees {
     }
 }
 
+/// Returns what no tip has to exceed: the highest high reward of the newest blocks with transactions and known tips.
+/// `None`: one of them is not known.
+fn tip_limit(blocks: &[EntryBlock]) -> Option<u128> {
+    let usable = blocks.iter().rev().filter(|block| !block.is_empty && block.tip.is_some());
+    let high = |limit: u128, block: &EntryBlock| Some(limit.max(block.high?.max(block.tip?)));
+    usable.take(calibrated::LIMIT_BLOCKS).try_fold(0, high)
+}
+
 /// Returns true if one of the `following` blocks would have included the pair. `None`: none is known to, and the tip of one
 /// is unknown.
 #[must_use]
@@ -171,33 +180,38 @@ pub fn is_kept(fees: Tier, following: &[EntryBlock]) -> Option<bool> {
     is_known.then_some(false)
 }
 
-/// Raises tips, so that none rises with the number of blocks, or falls with the probability.
-fn raise_to_order(columns: &mut [[u128; WITHIN.len()]; PROBABILITIES.len()]) {
+/// Puts tips in order, so that none falls with the probability, or rises with the number of blocks. A lower probability
+/// raises the tip of a higher one. Fewer blocks lower the tip of more blocks: what one of them includes, one of more
+/// includes too, so their needs are no higher, and only the feedback could put their tip above.
+fn put_in_order(columns: &mut [[u128; WITHIN.len()]; PROBABILITIES.len()]) {
     let mut of_lower_probability = [0; WITHIN.len()];
-    for column in columns {
+    for column in columns.iter_mut() {
         for (tip, lower) in column.iter_mut().zip(of_lower_probability) {
             *tip = lower.max(*tip);
         }
-        let mut of_more_blocks = 0;
-        for tip in column.iter_mut().rev() {
-            *tip = of_more_blocks.max(*tip);
-            of_more_blocks = *tip;
-        }
         of_lower_probability = *column;
+    }
+    for column in columns {
+        let mut of_fewer_blocks = u128::MAX;
+        for tip in column {
+            *tip = of_fewer_blocks.min(*tip);
+            of_fewer_blocks = *tip;
+        }
     }
 }
 
 /// Factors of the next base fee in millionths.
 #[derive(Debug)]
 struct Factors {
-    /// Highest base fee of the 25 blocks after a head over that of the first of them, ascending.
+    /// Highest base fee of the 25 blocks after a head over that of the first of them, ascending. The first head is the block
+    /// before the first one.
     rises: Vec<u128>,
     least: u128,
 }
 
 impl Factors {
     fn new(blocks: &[EntryBlock], parameters: &ChainParameters) -> Self {
-        let windows = blocks.get(1..).unwrap_or_default().windows(LONGEST);
+        let windows = blocks.windows(LONGEST);
         let rise = |following: &[EntryBlock]| {
             let first = following.first()?.base_fee;
             let highest = following.iter().map(|block| block.base_fee).max()?;
@@ -242,18 +256,18 @@ fn ratio(numerator: u128, denominator: u128) -> Option<u128> {
 fn scale(amount: u128, factor: u128) -> u128 {
     match amount.checked_mul(factor) {
         Some(scaled) => scaled.div_ceil(MILLION),
-        None => (U256::from(amount) * U256::from(factor))
-            .div_ceil(U256::from(MILLION))
-            .saturating_to(),
+        None => {
+            (U256::from(amount) * U256::from(factor)).div_ceil(U256::from(MILLION)).saturating_to()
+        }
     }
 }
 
-/// Returns the needs of the heads in `blocks` for each number of [`WITHIN`], oldest first: those of the heads with so many
-/// blocks after them. `None`: no tip of these blocks is known. Where some are not, the need is at most too high.
+/// Returns the needs of heads for each number of [`WITHIN`], oldest first, from the head before `blocks` to the last one with
+/// so many blocks after it. `None`: no tip of these blocks is known. Where some are not, the need is at most too high.
 fn needs(blocks: &[EntryBlock], factor: u128) -> [Vec<Option<u128>>; WITHIN.len()] {
     let mut rows = WITHIN.map(|_| Vec::with_capacity(blocks.len()));
-    for head in 1..blocks.len() {
-        let following = blocks.get(head..).unwrap_or_default();
+    for first in 0..blocks.len() {
+        let following = blocks.get(first..).unwrap_or_default();
         let covered = following.first().map_or(0, |next| scale(next.base_fee, factor));
         let mut asks = following.iter().map(|block| {
             let tip = if block.is_empty { 0 } else { block.tip? };
@@ -320,9 +334,7 @@ impl RankedNeeds {
     }
 
     fn quote(&self, window: &RankedWindow, level: Level) -> Option<u128> {
-        level.quote(window.len(), |position| {
-            self.ascending.get(window.highest(position)?).copied()
-        })
+        level.quote(window.len(), |position| self.ascending.get(window.highest(position)?).copied())
     }
 }
 

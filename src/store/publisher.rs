@@ -8,6 +8,7 @@ use axum::http::HeaderValue;
 use bytes::Bytes;
 
 use super::head_times::HeadTimes;
+use super::horizon::HorizonCache;
 use super::wire::SuggestionBody;
 use super::{NewestBlock, RecentBlocks, Snapshot, StoredChain, Timestamps, etag};
 use crate::config;
@@ -19,6 +20,7 @@ use crate::fees::{FeeHistory, HeadReading, Market, SinglePrices, Suggestion};
 pub struct Publisher {
     chain: StoredChain,
     head_times: HeadTimes,
+    horizon: HorizonCache,
     observers: Vec<Box<dyn PublishObserver>>,
 }
 
@@ -80,7 +82,12 @@ impl<'a> Accepted<'a> {
 
 impl Publisher {
     pub(super) fn new(chain: StoredChain) -> Self {
-        Self { chain, head_times: HeadTimes::default(), observers: Vec::new() }
+        Self {
+            chain,
+            head_times: HeadTimes::default(),
+            horizon: HorizonCache::default(),
+            observers: Vec::new(),
+        }
     }
 
     /// The chain that this publisher writes.
@@ -103,8 +110,9 @@ impl Publisher {
         let mut blocks = record.recent_blocks.write();
         blocks.extend(history);
         let (chain, head_times) = (&record.config, &mut self.head_times);
-        let snapshot =
-            Arc::new(Snapshot::new(accepted, last.as_deref(), head_times, &blocks, chain));
+        let horizon = self.horizon.update(&blocks, &accepted.market, &chain.pricing);
+        let snapshot = Snapshot::new(accepted, last.as_deref(), head_times, &blocks, chain);
+        let snapshot = Arc::new(Snapshot { horizon, ..snapshot });
         let is_announced = snapshot.is_news_after(last.as_deref());
         let publication = Publication { chain, snapshot: &snapshot, history, blocks: &blocks };
         for observer in &mut self.observers {
@@ -172,6 +180,7 @@ impl Snapshot {
             body,
             etag,
             prices: SinglePrices::new(&market, &blocks.base_fees()),
+            horizon: None,
             market,
             oldest_block: history.oldest_block().saturating_add(before_window),
             block_count: window.len(),

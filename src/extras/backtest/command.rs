@@ -174,7 +174,8 @@ impl BacktestArgs {
         estimators: &[Estimator],
         block_time: Option<Duration>,
     ) -> anyhow::Result<String> {
-        let mut progress = Progress::new(recordings.len().saturating_mul(estimators.len().saturating_add(1)));
+        let mut progress =
+            Progress::new(recordings.len().saturating_mul(estimators.len().saturating_add(1)));
         let mut reports = Vec::new();
         for recording in recordings {
             let advance = || progress.advance();

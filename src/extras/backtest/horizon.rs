@@ -10,7 +10,7 @@ use super::table::{UNKNOWN, align_columns, multiple};
 use crate::fees::gwei::rounded_gwei;
 use crate::fees::horizon::{Cell, HorizonFees, WITHIN, is_kept};
 use crate::fees::statistics::{Share, mean, nearest_rank};
-use crate::fees::{ChainParameters, EntryBlock, Pricing, PricingType};
+use crate::fees::{ChainParameters, EntryBlock, GRADED_PERCENTILES, Pricing, PricingType};
 use crate::observe::metrics::to_f64;
 
 /// Grades of the cells.
@@ -84,17 +84,25 @@ impl HorizonReport {
         let cells = WITHIN.into_iter().flat_map(|within| {
             crate::fees::horizon::PROBABILITIES.map(|percent| (within, percent))
         });
-        let scores = cells.zip(tallies).filter_map(|((within, percent), tally)| {
-            tally.score(within, percent)
-        });
+        let scores = cells
+            .zip(tallies)
+            .filter_map(|((within, percent), tally)| tally.score(within, percent));
         Self { cells: scores.collect() }
     }
 
     /// Formats the grades as a table.
     pub(super) fn lines(&self) -> Vec<String> {
         let headings = [
-            "within", "probability", "kept %", "upper %", "", "quotes", "independent", "tip mean",
-            "overpaid mean", "max fee / base fee",
+            "within",
+            "probability",
+            "kept %",
+            "upper %",
+            "",
+            "quotes",
+            "independent",
+            "tip mean",
+            "overpaid mean",
+            "max fee / base fee",
         ];
         let mut rows = vec![headings.map(str::to_owned).to_vec()];
         rows.extend(self.cells.iter().map(HorizonScore::cells));
@@ -128,10 +136,13 @@ impl HorizonScore {
 
 /// Returns the blocks with the tips that they required. Without recorded tips any tip is enough.
 fn entry_blocks(recording: &Recording, column: Option<usize>) -> Vec<EntryBlock> {
+    let [_, high] = GRADED_PERCENTILES;
+    let high = recording.reward_column(high);
     let entry = |block: &super::RecordedBlock| EntryBlock {
         base_fee: block.base_fee,
         is_empty: block.is_empty(),
         tip: if recording.has_tips() { column.and_then(|it| block.reward(it)) } else { Some(0) },
+        high: high.and_then(|column| block.reward(column)),
     };
     recording.blocks.iter().map(entry).collect()
 }

@@ -50,6 +50,8 @@ fn with_content<T>(
         blocks: blocks.to_vec(),
         entries: blocks.iter().map(entry).collect(),
         ranges: Ranges { base_fee: [1, 2], reward: Some([3, 4]), cheaper_share: 1.0 / 3.0 },
+        horizon: None,
+        kept_within: None,
         block_time: Duration::from_millis(1500),
         head_age: Duration::from_millis(250),
     })
@@ -69,7 +71,7 @@ fn the_longest_wait_follows_the_longest_run_of_refusing_blocks() {
     let rewards = [Some(1), Some(5), Some(5), None, Some(1), Some(9), Some(2)];
     let blocks_longest = |tip: u128| {
         with_content(&chain(""), &blocks(&rewards), GWEI, |content| {
-            let waits = content.wait_times(with_tip(tip * GWEI));
+            let waits = content.wait_times(with_tip(tip * GWEI), None);
             assert_eq!(waits.shortest, Duration::from_millis(1500));
             waits.longest.as_millis() / 1500
         })
@@ -79,7 +81,7 @@ fn the_longest_wait_follows_the_longest_run_of_refusing_blocks() {
         assert_eq!(blocks_longest(tip), expected, "{tip}");
     }
     let all_known = with_content(&chain(""), &blocks(&[Some(1); 3]), GWEI, |content| {
-        [GWEI, GWEI - 1].map(|tip| content.wait_times(with_tip(tip)).longest)
+        [GWEI, GWEI - 1].map(|tip| content.wait_times(with_tip(tip), None).longest)
     });
     assert_eq!(all_known, [Duration::from_millis(1500), Duration::from_secs(6)]);
 }
@@ -93,7 +95,7 @@ fn a_confidence_is_the_share_of_blocks_that_would_include_the_fees() {
         // The max fee leaves less than the tip, or does not cover the base fee.
         let with_max_fee = |max_fee_per_gas| {
             let fees = Tier { max_fee_per_gas, ..with_tip(9 * GWEI) };
-            (content.confidence(fees), content.wait_times(fees).longest.as_millis() / 1500)
+            (content.confidence(fees), content.wait_times(fees, None).longest.as_millis() / 1500)
         };
         assert_eq!(with_max_fee(3 * GWEI), (Some(66), 3));
         assert_eq!(with_max_fee(GWEI - 1), (Some(1), 5));
