@@ -25,7 +25,7 @@ mod recent_blocks;
 pub(crate) mod wire;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use axum::http::HeaderValue;
@@ -97,8 +97,8 @@ pub struct Snapshot {
     pub market: Market,
     /// Prices of one number.
     pub prices: SinglePrices,
-    /// Fees for horizons and probabilities; `None`: too few blocks are known.
-    pub horizon: Option<Arc<Horizon>>,
+    /// Set once, by a reading of rewards if too few blocks were known before.
+    horizon: OnceLock<Arc<Horizon>>,
     /// Number of the window's first block.
     pub oldest_block: u64,
     /// Number of blocks in the window.

@@ -79,7 +79,7 @@ impl Records {
 impl PublishObserver for Arc<ChainRecord> {
     fn published(&mut self, publication: &Publication<'_>) {
         let Publication { snapshot, blocks, .. } = publication;
-        if let Some(horizon) = &snapshot.horizon {
+        if let Some(horizon) = snapshot.horizon() {
             let pairs = horizon.fees.cells().map(|cell| cell.fees);
             let (number, percentile) = (snapshot.newest_block, horizon.percentile);
             self.0.lock().record(number, pairs, percentile, blocks, Instant::now());

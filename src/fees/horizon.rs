@@ -265,24 +265,27 @@ fn scale(amount: u128, factor: u128) -> u128 {
 /// Returns the needs of heads for each number of [`WITHIN`], oldest first, from the head before `blocks` to the last one with
 /// so many blocks after it. `None`: no tip of these blocks is known. Where some are not, the need is at most too high.
 fn needs(blocks: &[EntryBlock], factor: u128) -> [Vec<Option<u128>>; WITHIN.len()] {
+    const UNKNOWN: u128 = u128::MAX;
+    let asks = blocks.iter().map(|block| {
+        let tip = if block.is_empty { Some(0) } else { block.tip };
+        (tip.unwrap_or(UNKNOWN), block.base_fee)
+    });
+    let asks: Vec<(u128, u128)> = asks.collect();
     let mut rows = WITHIN.map(|_| Vec::with_capacity(blocks.len()));
-    for first in 0..blocks.len() {
-        let following = blocks.get(first..).unwrap_or_default();
-        let covered = following.first().map_or(0, |next| scale(next.base_fee, factor));
-        let mut asks = following.iter().map(|block| {
-            let tip = if block.is_empty { 0 } else { block.tip? };
-            Some(tip.saturating_add(block.base_fee.saturating_sub(covered)))
-        });
-        let (mut least, mut seen): (Option<u128>, usize) = (None, 0);
+    for first in 0..asks.len() {
+        let mut following = asks.get(first..).unwrap_or_default();
+        let covered = following.first().map_or(0, |(_, base_fee)| scale(*base_fee, factor));
+        let (mut least, mut seen) = (UNKNOWN, 0);
         for (row, within) in rows.iter_mut().zip(WITHIN) {
-            if following.len() < within {
+            let Some((added, rest)) = following.split_at_checked(within.saturating_sub(seen))
+            else {
                 break;
+            };
+            for (tip, base_fee) in added {
+                least = least.min(tip.saturating_add(base_fee.saturating_sub(covered)));
             }
-            for ask in asks.by_ref().take(within.saturating_sub(seen)).flatten() {
-                least = Some(least.map_or(ask, |least| least.min(ask)));
-            }
-            seen = within;
-            row.push(least);
+            (following, seen) = (rest, within);
+            row.push((least < UNKNOWN).then_some(least));
         }
     }
     rows
@@ -300,8 +303,7 @@ struct RankedNeeds {
 impl RankedNeeds {
     fn new(needs: &[Option<u128>]) -> Self {
         let known = needs.iter().enumerate().filter_map(|(head, need)| Some(((*need)?, head)));
-        let mut known: Vec<(u128, usize)> = known.collect();
-        known.sort_unstable();
+        let known = sorted(known.collect());
         let mut heads = vec![None; needs.len()];
         for (rank, (need, head)) in known.iter().enumerate() {
             if let Some(slot) = heads.get_mut(*head) {
@@ -336,6 +338,27 @@ impl RankedNeeds {
     fn quote(&self, window: &RankedWindow, level: Level) -> Option<u128> {
         level.quote(window.len(), |position| self.ascending.get(window.highest(position)?).copied())
     }
+}
+
+/// Sorts needs and their heads.
+fn sorted(mut needs: Vec<(u128, usize)>) -> Vec<(u128, usize)> {
+    /// Bits of the number of a head.
+    const HEAD_BITS: u32 = 9;
+    const HEAD: u64 = (1 << HEAD_BITS) - 1;
+    // Both in one number sort several times as fast, and nearly all needs fit.
+    let key = |(need, head): &(u128, usize)| {
+        let need = u64::try_from(*need).ok().filter(|need| need.leading_zeros() >= HEAD_BITS)?;
+        Some(need << HEAD_BITS | u64::try_from(*head).ok().filter(|head| *head <= HEAD)?)
+    };
+    let keys: Option<Vec<u64>> = needs.iter().map(key).collect();
+    let Some(mut keys) = keys else {
+        needs.sort_unstable();
+        return needs;
+    };
+    keys.sort_unstable();
+    let pair =
+        |key: u64| ((key >> HEAD_BITS).into(), usize::try_from(key & HEAD).unwrap_or_default());
+    keys.into_iter().map(pair).collect()
 }
 
 #[cfg(test)]

@@ -324,5 +324,5 @@ async fn every_documented_operation_succeeds() {
             count += 1;
         }
     }
-    assert_eq!(count, 66);
+    assert_eq!(count, 67);
 }

@@ -39,6 +39,14 @@ following blocks. All estimators are scored at the same blocks.
                   the rest of 1
   max fee / base fee  the max fee over the base fee of the next block: p50
 
+The second table grades the fees of GET /v1/{chain}/fees, without floors, for each number of blocks and
+probability:
+
+  kept %          share of pairs that one of so many blocks would have included
+  upper %         upper end of Wilson's interval of that share (z = 3.29), for as many outcomes as the
+                  overlapping ones stand for (independent)
+  pass            the upper end is at most 1.5 points below the probability; else MISS
+
 The required tip is the block's reward at the landing percentile; in a block without transactions any
 tip lands. Blocks whose rewards are not recorded are excluded. Percentiles of the measures are nearest
 ranks.

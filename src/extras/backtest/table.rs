@@ -44,12 +44,12 @@ pub(crate) fn render(report: &Report<'_>) -> String {
     let mut lines = vec![report.title(), String::new()];
     lines.extend(align_columns(&rows));
     lines.push(String::new());
+    if !report.horizon.cells.is_empty() {
+        lines.extend(report.horizon.lines());
+        lines.push(String::new());
+    }
     lines.push("Amounts in gwei. – means unknown or not computable.".into());
     lines.extend(report.notes.iter().cloned());
-    if !report.horizon.cells.is_empty() {
-        lines.push(String::new());
-        lines.extend(report.horizon.lines());
-    }
     let verdict = super::verdict::lines(report);
     if !verdict.is_empty() {
         lines.push(String::new());

@@ -117,7 +117,7 @@ impl<'a> DocumentContent<'a> {
             ranges: Ranges::new(&all, market.newest_known_base_fee, &chain.pricing),
             blocks: recent.newest(COMPARED_BLOCKS).blocks,
             entries: recent.newest_entries(COMPARED_BLOCKS).blocks,
-            horizon: snapshot.horizon.as_deref().map(|horizon| &horizon.fees),
+            horizon: snapshot.horizon().map(|horizon| &horizon.fees),
             kept_within,
             block_time: snapshot.block_time,
             head_age: snapshot.head_age_at_reply(),

@@ -98,7 +98,7 @@ pub(super) async fn get_fees(
     let read = chain
         .read_together(|blocks| Ok((chain.servable_snapshot()?, records.counts(&chain, blocks))));
     let (current, counts) = read.map_err(|reason| problems::unavailable(&chain, reason))?;
-    let horizon = current.snapshot.horizon.as_deref().ok_or_else(|| {
+    let horizon = current.snapshot.horizon().ok_or_else(|| {
         let detail = format!("fewer than {MIN_BLOCKS} blocks and their tips are known");
         problems::unavailable(&chain, Unavailable::NoData).with_detail(detail)
     })?;

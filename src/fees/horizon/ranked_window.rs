@@ -51,27 +51,33 @@ impl RankedWindow {
 
     /// Returns the rank of the `position`-th highest amount, from 1 on; `None` if there are fewer.
     pub(super) fn highest(&self, position: usize) -> Option<usize> {
-        let mut left = position.checked_sub(1)?;
+        let mut left = u32::try_from(position.checked_sub(1)?).ok()?;
         for (index, word) in self.bits.iter().enumerate().rev() {
-            let mut word = *word;
-            let count = usize::try_from(word.count_ones()).unwrap_or_default();
-            if left >= count {
-                left -= count;
-                continue;
+            let count = word.count_ones();
+            if left < count {
+                return Some(index * Self::WORD_BITS + highest_bit(*word, left));
             }
-            for _ in 0..left {
-                word ^= highest_bit(word);
-            }
-            let bit = usize::try_from(word.checked_ilog2()?).ok()?;
-            return Some(index * Self::WORD_BITS + bit);
+            left -= count;
         }
         None
     }
 }
 
-/// Returns the highest bit of a word alone; 0 has none.
-fn highest_bit(word: u64) -> u64 {
-    word.checked_ilog2().map_or(0, |bit| 1 << bit)
+/// Returns the position of a bit of `word` that has `left` set bits above it. There is one.
+fn highest_bit(mut word: u64, mut left: u32) -> usize {
+    let mut position = 0;
+    for width in [32, 16, 8, 4, 2, 1] {
+        let upper = word >> width;
+        let count = upper.count_ones();
+        if left < count {
+            word = upper;
+            position += width;
+        } else {
+            left -= count;
+            word &= (1 << width) - 1;
+        }
+    }
+    position
 }
 
 #[cfg(test)]

@@ -58,7 +58,8 @@ fn plain_tip(blocks: &[EntryBlock], factor: u128, within: usize, percent: u8) ->
             let tip = if block.is_empty { 0 } else { block.tip? };
             Some(tip.saturating_add(block.base_fee.saturating_sub(covered)))
         });
-        asks.min()
+        // The largest amount is as good as unknown.
+        asks.min().filter(|need| *need < u128::MAX)
     };
     let missable = 1_000_000 - i64::from(percent) * 10_000;
     let mut level = missable;
