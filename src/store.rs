@@ -14,6 +14,7 @@
 //! of the wall clock changes none. The wall clock is only displayed.
 
 mod consistent_reads;
+mod entry_window;
 pub(crate) mod etag;
 mod head_times;
 mod horizon;
@@ -35,12 +36,13 @@ use moka::sync::Cache;
 use parking_lot::RwLock;
 use tokio::sync::watch;
 
+pub use entry_window::EntryWindow;
 pub use horizon::Horizon;
 pub use newest_block::NewestBlock;
 pub use per_chain::PerChain;
 pub use publisher::{Accepted, Publication, PublishObserver, Publisher};
 pub use quote_record::{KeptCount, Question, QuoteRecord};
-pub use recent_blocks::{BlockWindow, EntryWindow, RecentBlocks};
+pub use recent_blocks::{BlockWindow, RecentBlocks};
 
 use crate::config;
 use crate::fees::plausibility::Doubt;

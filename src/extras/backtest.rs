@@ -54,8 +54,8 @@ pub struct Report<'a> {
     pub heads: usize,
     /// One score per estimator.
     pub scores: Vec<Score>,
-    /// Grades of the matrix of horizons and probabilities.
-    pub horizon: HorizonReport,
+    /// Grades of the fees for horizons and probabilities; `None`: they were not asked for.
+    pub horizon: Option<HorizonReport>,
     /// Notes for reading the scores.
     pub notes: Vec<String>,
     /// Time between two blocks, if known.
@@ -63,7 +63,7 @@ pub struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// Replays the recording. Calls `advance` once per estimator, and once more.
+    /// Replays the recording. Calls `advance` once per estimator.
     ///
     /// # Errors
     ///
@@ -83,10 +83,23 @@ impl<'a> Report<'a> {
         };
         let scores: Vec<_> = estimators.iter().map(score).collect();
         let heads = evaluator.count_heads();
-        let horizon = HorizonReport::new(&evaluator);
-        advance();
         let notes = notes::for_report(&evaluator, estimators, landing_percentile, &scores);
-        Ok(Self { recording, heads, scores, horizon, notes, block_time })
+        Ok(Self { recording, heads, scores, horizon: None, notes, block_time })
+    }
+
+    /// Grades the fees for horizons and probabilities at the same heads.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the recording is too short.
+    pub fn add_horizon(
+        &mut self,
+        estimators: &[Estimator],
+        landing_percentile: f64,
+    ) -> Result<(), RecordingTooShort> {
+        let evaluator = Evaluator::new(self.recording, estimators, landing_percentile)?;
+        self.horizon = Some(HorizonReport::new(&evaluator));
+        Ok(())
     }
 
     /// Formats the report as a table.

@@ -85,7 +85,11 @@ impl HorizonFees {
         }
         let blocks = blocks.get(blocks.len().saturating_sub(BLOCKS)..)?;
         let factors = Factors::new(blocks, parameters);
-        let tier = |tip, percent| {
+        let tips = Tips::new(blocks, &factors)?;
+        let limit = tip_limit(blocks).unwrap_or(u128::MAX);
+        // Floors and ceilings keep the order of the tips.
+        let tier = |tip: u128, percent: u8| {
+            let tip = tip.min(limit).max(pricing.priority_fee_floor).min(pricing.max_priority_fee);
             let base_fee = match pricing_type {
                 PricingType::Legacy => 0,
                 PricingType::Eip1559 => scale(next_base_fee, factors.at(percent))
@@ -94,51 +98,19 @@ impl HorizonFees {
             };
             Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: base_fee.saturating_add(tip) }
         };
-        let limit = tip_limit(blocks).unwrap_or(u128::MAX);
-        let bounded = |tip: u128| {
-            tip.min(limit).max(pricing.priority_fee_floor).min(pricing.max_priority_fee)
-        };
-
-        let mut columns = [[0; WITHIN.len()]; PROBABILITIES.len()];
-        let mut ranked: Option<(u128, Vec<RankedNeeds>)> = None;
-        for (tips, percent) in columns.iter_mut().zip(PROBABILITIES) {
-            let factor = factors.at(percent);
-            let rows = match ranked.take() {
-                Some((known, rows)) if known == factor => rows,
-                _ => needs(blocks, factor).iter().map(|needs| RankedNeeds::new(needs)).collect(),
-            };
-            for (tip, (row, within)) in tips.iter_mut().zip(rows.iter().zip(WITHIN)) {
-                *tip = bounded(row.tip(within, percent)?);
-            }
-            ranked = Some((factor, rows));
-        }
-        put_in_order(&mut columns);
-
-        // A max fee that covers the next base fee does so in the next block, so its needs are the same with any factor.
-        let (_, rows) = ranked?;
-        let of_next_block = rows.first()?;
-        let matrix_tip = |percent: u8| {
-            let column = PROBABILITIES.iter().position(|known| *known == percent)?;
-            columns.get(column)?.first().copied()
-        };
-        let mut next_block = [tier(0, 0); NEXT_BLOCK_PROBABILITIES.len()];
-        for (fees, percent) in next_block.iter_mut().zip(NEXT_BLOCK_PROBABILITIES) {
-            let tip = match matrix_tip(percent) {
-                Some(tip) => tip,
-                None => {
-                    let below = PROBABILITIES.into_iter().rfind(|known| *known < percent)?;
-                    let above = PROBABILITIES.into_iter().find(|known| *known > percent)?;
-                    let [below, above] = [matrix_tip(below)?, matrix_tip(above)?];
-                    bounded(of_next_block.tip(1, percent)?).clamp(below, above)
-                }
-            };
-            *fees = tier(tip, percent);
-        }
-        let mut of_matrix = [[tier(0, 0); WITHIN.len()]; PROBABILITIES.len()];
-        for (fees, (tips, percent)) in of_matrix.iter_mut().zip(columns.iter().zip(PROBABILITIES)) {
+        let mut columns = [[tier(0, 0); WITHIN.len()]; PROBABILITIES.len()];
+        for (fees, (tips, percent)) in
+            columns.iter_mut().zip(tips.columns.iter().zip(PROBABILITIES))
+        {
             *fees = tips.map(|tip| tier(tip, percent));
         }
-        Some(Self { columns: of_matrix, next_block })
+        let mut next_block = [tier(0, 0); NEXT_BLOCK_PROBABILITIES.len()];
+        for (fees, (tip, percent)) in
+            next_block.iter_mut().zip(tips.next_block.into_iter().zip(NEXT_BLOCK_PROBABILITIES))
+        {
+            *fees = tier(tip, percent);
+        }
+        Some(Self { columns, next_block })
     }
 
     /// Returns the cells, by number of blocks, then by probability, both ascending.
@@ -157,6 +129,46 @@ impl HorizonFees {
     }
 }
 
+/// Tips in order, without floors and ceilings.
+#[derive(Debug)]
+struct Tips {
+    columns: [[u128; WITHIN.len()]; PROBABILITIES.len()],
+    next_block: [u128; NEXT_BLOCK_PROBABILITIES.len()],
+}
+
+impl Tips {
+    fn new(blocks: &[EntryBlock], factors: &Factors) -> Option<Self> {
+        let mut columns = [[0; WITHIN.len()]; PROBABILITIES.len()];
+        let mut ranked: Option<(u128, Vec<RankedNeeds>)> = None;
+        for (tips, percent) in columns.iter_mut().zip(PROBABILITIES) {
+            let factor = factors.at(percent);
+            let rows = match ranked.take() {
+                Some((known, rows)) if known == factor => rows,
+                _ => needs(blocks, factor).iter().map(|needs| RankedNeeds::new(needs)).collect(),
+            };
+            for (tip, (row, within)) in tips.iter_mut().zip(rows.iter().zip(WITHIN)) {
+                *tip = row.tip(within, percent)?;
+            }
+            ranked = Some((factor, rows));
+        }
+        put_in_order(&mut columns);
+
+        // A max fee that covers the next base fee does so in the next block, so its needs are the same with any factor.
+        let (_, rows) = ranked?;
+        let needs = rows.first()?;
+        let of_next_block = columns.iter().filter_map(|tips| tips.first().copied());
+        let known: Vec<(u8, u128)> = PROBABILITIES.into_iter().zip(of_next_block).collect();
+        let mut next_block = [0; NEXT_BLOCK_PROBABILITIES.len()];
+        for (tip, percent) in next_block.iter_mut().zip(NEXT_BLOCK_PROBABILITIES) {
+            let (_, below) = known.iter().rfind(|(known, _)| *known <= percent)?;
+            let (_, above) = known.iter().find(|(known, _)| *known >= percent)?;
+            *tip =
+                if below == above { *below } else { needs.tip(1, percent)?.clamp(*below, *above) };
+        }
+        Some(Self { columns, next_block })
+    }
+}
+
 /// Returns what no tip has to exceed: the highest high reward of the newest blocks with transactions and known tips.
 /// `None`: one of them is not known.
 fn tip_limit(blocks: &[EntryBlock]) -> Option<u128> {
@@ -168,7 +180,7 @@ fn tip_limit(blocks: &[EntryBlock]) -> Option<u128> {
 /// Returns true if one of the `following` blocks would have included the pair. `None`: none is known to, and the tip of one
 /// is unknown.
 #[must_use]
-pub fn is_kept(fees: Tier, following: &[EntryBlock]) -> Option<bool> {
+pub fn outcome_of(fees: Tier, following: &[EntryBlock]) -> Option<bool> {
     let mut is_known = true;
     for block in following {
         match block.accepts(fees) {

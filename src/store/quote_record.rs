@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use super::{EntryWindow, RecentBlocks};
 use crate::fees::Tier;
-use crate::fees::horizon::{LONGEST, is_kept};
+use crate::fees::horizon::{LONGEST, outcome_of};
 
-/// What is counted of the quotes of each head.
+/// A count over the quotes of all heads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Question {
     /// Index of the pair.
@@ -172,7 +172,7 @@ impl QuoteRecord {
             let blocks = known.after(head.number, question.within);
             let kept = blocks
                 .zip(head.pairs.get(question.pair))
-                .and_then(|(blocks, pair)| is_kept(*pair, blocks));
+                .and_then(|(blocks, pair)| outcome_of(*pair, blocks));
             if let Some(is_kept) = kept {
                 grade.judged |= 1 << bit;
                 grade.kept |= u32::from(is_kept) << bit;

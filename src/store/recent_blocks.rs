@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
-use super::COMPARED_BLOCKS;
+use super::{COMPARED_BLOCKS, EntryWindow};
 use crate::fees::{
     Block, EntryBlock, FAIR_PERCENTILE, FeeHistory, GRADED_PERCENTILES, Pricing, Rewards, column_of,
 };
@@ -50,27 +50,6 @@ pub struct BlockWindow {
     pub blocks: Vec<Block>,
     /// Base fee of the block after them in wei; `None`: unknown.
     pub next_base_fee: Option<u128>,
-}
-
-/// The newest blocks whose tips are known, oldest first.
-#[derive(Debug, Clone, PartialEq)]
-pub struct EntryWindow {
-    /// Percentile of the rewards that count as the tips.
-    pub percentile: f64,
-    /// Number of the last of [`blocks`](Self::blocks).
-    pub newest_block: u64,
-    /// The requested number of blocks, or fewer if fewer are known.
-    pub blocks: Vec<EntryBlock>,
-}
-
-impl EntryWindow {
-    /// Returns the `count` blocks after the block `number`; `None` if one of them is not among these.
-    #[must_use]
-    pub fn after(&self, number: u64, count: usize) -> Option<&[EntryBlock]> {
-        let later = usize::try_from(self.newest_block.checked_sub(number)?).ok()?;
-        let start = self.blocks.len().checked_sub(later)?;
-        self.blocks.get(start..start.checked_add(count)?)
-    }
 }
 
 impl StoredBlock {

@@ -78,6 +78,7 @@ async fn the_matrix_and_one_cell_have_the_documented_members() {
         ("within=25&probability=0.99", 25, 0.99),
     ] {
         let cell = service.get(&format!("/v1/a/fees?{query}")).await.json();
+        assert!(cell["cells"].is_array(), "{query}: {cell}");
         let found: Vec<&Value> = cell["cells"].as_array().unwrap().iter().collect();
         let wanted = |cell: &&Value| cell["within"] == within && cell["probability"] == probability;
         assert_eq!(found, cells.iter().filter(wanted).collect::<Vec<_>>(), "{query}");
@@ -92,6 +93,9 @@ async fn the_matrix_and_one_cell_have_the_documented_members() {
         "within=3&probability=0.991",
         "within=3&probability=nan",
         "within=3&probability=95",
+        "within=3&probability=",
+        "within=&probability=0.5",
+        "within=3.5&probability=0.5",
     ] {
         let response = service.get(&format!("/v1/a/fees?{query}")).await;
         assert_eq!(response.status, 400, "{query}: {response:?}");

@@ -39,8 +39,8 @@ following blocks. All estimators are scored at the same blocks.
                   the rest of 1
   max fee / base fee  the max fee over the base fee of the next block: p50
 
-The second table grades the fees of GET /v1/{chain}/fees, without floors, for each number of blocks and
-probability:
+With --horizon a second table grades the fees of GET /v1/{chain}/fees, without floors, for each number of
+blocks and probability:
 
   kept %          share of pairs that one of so many blocks would have included
   upper %         upper end of Wilson's interval of that share (z = 3.29), for as many outcomes as the
@@ -84,6 +84,9 @@ struct BacktestArgs {
     /// Time between two blocks, such as 12s, to show 5 and 25 blocks in seconds; default: that of --chain
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     block_time: Option<Duration>,
+    /// Also grade the fees of GET /v1/{chain}/fees, without floors
+    #[arg(long)]
+    horizon: bool,
     /// Print JSON instead of a table: amounts are wei as decimal strings, shares are from 0 to 1
     #[arg(long)]
     json: bool,
@@ -182,14 +185,17 @@ impl BacktestArgs {
         estimators: &[Estimator],
         block_time: Option<Duration>,
     ) -> anyhow::Result<String> {
-        let mut progress =
-            Progress::new(recordings.len().saturating_mul(estimators.len().saturating_add(1)));
+        let mut progress = Progress::new(recordings.len().saturating_mul(estimators.len()));
         let mut reports = Vec::new();
         for recording in recordings {
             let advance = || progress.advance();
             let report =
                 Report::new(recording, estimators, self.landing_percentile, block_time, advance);
-            reports.push(report.with_context(|| recording.name.clone())?);
+            let mut report = report.with_context(|| recording.name.clone())?;
+            if self.horizon {
+                report.add_horizon(estimators, self.landing_percentile)?;
+            }
+            reports.push(report);
         }
         drop(progress);
         if let (Some(path), Some(report)) = (&self.html, reports.first()) {

@@ -8,7 +8,7 @@ use super::Recording;
 use super::measures::Evaluator;
 use super::table::{UNKNOWN, align_columns, multiple};
 use crate::fees::gwei::rounded_gwei;
-use crate::fees::horizon::{Cell, HorizonFees, WITHIN, is_kept};
+use crate::fees::horizon::{Cell, HorizonFees, WITHIN, outcome_of};
 use crate::fees::statistics::{Share, mean, nearest_rank};
 use crate::fees::{ChainParameters, EntryBlock, GRADED_PERCENTILES, Pricing, PricingType};
 use crate::observe::metrics::to_f64;
@@ -159,7 +159,9 @@ struct Tally {
 
 impl Tally {
     fn record(&mut self, cell: &Cell, next: &EntryBlock, following: Option<&[EntryBlock]>) {
-        let Some(is_kept) = following.and_then(|blocks| is_kept(cell.fees, blocks)) else { return };
+        let Some(is_kept) = following.and_then(|blocks| outcome_of(cell.fees, blocks)) else {
+            return;
+        };
         self.outcomes.push(is_kept);
         self.tips.push(cell.fees.max_priority_fee_per_gas);
         let required = if next.is_empty { Some(0) } else { next.tip };
@@ -215,4 +217,71 @@ fn wilson_upper(share: f64, outcomes: f64) -> f64 {
     let centre = share + Z * Z / (2.0 * outcomes);
     let half = (share * (1.0 - share) / outcomes + Z * Z / (4.0 * outcomes * outcomes)).sqrt();
     (centre + Z * half) / scale
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::extras::backtest::{RecordedBlock, Report, all_estimators};
+
+    fn is_near(one: f64, other: f64) -> bool {
+        (one - other).abs() < 1e-6
+    }
+
+    #[test]
+    fn the_upper_end_is_wilsons() {
+        assert!(is_near(wilson_upper(0.95, 100.0), 0.98711050));
+        assert!(is_near(wilson_upper(1.0, 8.0), 1.0));
+    }
+
+    #[test]
+    fn repeated_outcomes_count_as_fewer() {
+        assert!(is_near(inflation(&[true; 50], 1), 1.0));
+        // Each outcome comes ten times in a row: at most 2K + 3 of them count as one.
+        let pattern = |index: usize| (index * index / 7) % 3 == 0;
+        let repeated: Vec<bool> = (0..5000).map(|index| pattern(index / 10)).collect();
+        assert!(is_near(inflation(&repeated, 1), 5.0));
+        assert!((3.0..10.0).contains(&inflation(&repeated, 25)));
+        let alternating: Vec<bool> = (0..1000).map(|index| index % 2 == 0).collect();
+        assert!(inflation(&alternating, 1) < 0.2);
+    }
+
+    fn report(tip: impl Fn(u64) -> u128) -> Vec<HorizonScore> {
+        let block = |number| RecordedBlock {
+            base_fee: 1000,
+            gas_used_ratio: Some(0.5),
+            rewards: Some(vec![tip(number); 3]),
+        };
+        let recording = Recording {
+            name: "synthetic".into(),
+            oldest_block: 1,
+            percentiles: vec![10.0, 50.0, 60.0],
+            blocks: (1..=500).map(block).collect(),
+        };
+        let estimators = all_estimators(&Pricing::default());
+        let mut report = Report::new(&recording, &estimators, 10.0, None, || {}).unwrap();
+        assert_eq!(report.horizon, None);
+        report.add_horizon(&estimators, 10.0).unwrap();
+        let table = report.table();
+        let horizon = report.horizon.unwrap();
+        let verdicts = [true, false]
+            .map(|passes| horizon.cells.iter().filter(|cell| cell.passes() == passes).count());
+        let words = ["pass", "MISS"].map(|word| table.matches(&format!(" {word} ")).count());
+        assert_eq!(words, verdicts);
+        horizon.cells
+    }
+
+    #[test]
+    fn a_constant_tip_is_kept_in_every_cell_and_a_rising_one_in_none() {
+        let constant = report(|_| 7);
+        assert_eq!(constant.len(), 24);
+        for cell in &constant {
+            assert!(cell.passes() && cell.kept == Share { hits: 76, total: 76 }, "{cell:?}");
+            assert_eq!((cell.tip_mean, cell.overpaid_mean), (Some(7), Some(0)));
+            assert_eq!(cell.max_fee_permille, Some(1007));
+        }
+        for cell in report(|number| u128::from(number) * 1000) {
+            assert!(!cell.passes() && cell.kept.hits == 0, "{cell:?}");
+        }
+    }
 }

@@ -24,7 +24,8 @@ struct RecordingReport<'a> {
     seconds_of_25_blocks: Option<f64>,
     notes: &'a [String],
     estimators: Vec<EstimatorScore<'a>>,
-    horizon: Vec<HorizonCell>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    horizon: Option<Vec<HorizonCell>>,
 }
 
 #[derive(Serialize)]
@@ -79,7 +80,10 @@ pub fn document(reports: &[Report<'_>], landing_percentile: f64) -> serde_json::
         seconds_of_25_blocks: report.time_of_blocks(HORIZON_BLOCKS).map(|time| time.as_secs_f64()),
         notes: &report.notes,
         estimators: report.scores.iter().map(estimator_score).collect(),
-        horizon: report.horizon.cells.iter().map(horizon_cell).collect(),
+        horizon: report
+            .horizon
+            .as_ref()
+            .map(|horizon| horizon.cells.iter().map(horizon_cell).collect()),
     });
     let document = Document { landing_percentile, recordings: recordings.collect() };
     serde_json::to_string_pretty(&document)

@@ -44,8 +44,8 @@ pub(crate) fn render(report: &Report<'_>) -> String {
     let mut lines = vec![report.title(), String::new()];
     lines.extend(align_columns(&rows));
     lines.push(String::new());
-    if !report.horizon.cells.is_empty() {
-        lines.extend(report.horizon.lines());
+    if let Some(horizon) = &report.horizon {
+        lines.extend(horizon.lines());
         lines.push(String::new());
     }
     lines.push("Amounts in gwei. – means unknown or not computable.".into());

@@ -86,7 +86,7 @@ impl<T> Tiers<T> {
 }
 
 impl Tiers<Tier> {
-    pub(super) fn of_market(market: &Market) -> Self {
+    pub(super) fn from_market(market: &Market) -> Self {
         let suggestion = &market.suggestion;
         Self { low: market.low, medium: suggestion.medium, high: suggestion.high }
     }
@@ -125,7 +125,7 @@ impl<'a> DocumentContent<'a> {
     }
 
     pub(crate) fn tiers(&self) -> Tiers<Tier> {
-        Tiers::of_market(self.market)
+        Tiers::from_market(self.market)
     }
 
     /// Returns the tiers with the numbers of blocks within which they are nearly always kept.

@@ -50,7 +50,7 @@ impl KeptTiers {
 impl PublishObserver for Arc<KeptTiers> {
     fn published(&mut self, publication: &Publication<'_>) {
         let Publication { snapshot, blocks, .. } = publication;
-        let Tiers { low, medium, high } = Tiers::of_market(&snapshot.market);
+        let Tiers { low, medium, high } = Tiers::from_market(&snapshot.market);
         let pairs = [low, medium, high].into_iter();
         let percentile = blocks.newest_entries(0).percentile;
         self.0.lock().record(snapshot.newest_block, pairs, percentile, blocks, Instant::now());

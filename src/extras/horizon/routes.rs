@@ -56,14 +56,14 @@ struct FeesBody<'a> {
 #[derive(Serialize, ToSchema)]
 #[schema(as = HorizonCell)]
 struct CellBody {
-    /// One of the next so many blocks includes a transaction with these fees,
+    /// Number of next blocks of which one includes a transaction with these fees.
     within: usize,
-    /// in this share of cases.
+    /// Share of cases in which it does.
     probability: f64,
     /// The tip.
     max_priority_fee_per_gas: Wei,
     max_fee_per_gas: Wei,
-    /// What a transaction with these fees pays per gas in the next block, at most its max fee.
+    /// Amount per gas that a transaction with these fees pays in the next block, at most its max fee.
     expected_price_per_gas: Wei,
     /// Share of the last hour's pairs, at most 1,000, that one of the blocks after them would have included. `null` before
     /// 100 were judged.

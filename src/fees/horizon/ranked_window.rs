@@ -89,7 +89,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_highest_ranks_of_the_newest_amounts_are_found(
-            ranks in Just((0..super::super::BLOCKS).collect::<Vec<_>>()).prop_shuffle(),
+            ranks in Just((0..crate::fees::horizon::BLOCKS).collect::<Vec<_>>()).prop_shuffle(),
             capacity in 1..250_usize,
         ) {
             let mut window = RankedWindow::new(capacity);

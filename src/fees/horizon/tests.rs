@@ -221,7 +221,7 @@ fn a_pair_is_kept_if_one_of_the_blocks_includes_it() {
         // The base fee alone says that the pair is not included.
         (vec![EntryBlock { base_fee: 106, ..unknown }], None),
     ] {
-        assert_eq!(is_kept(fees, &blocks), expected, "{blocks:?}");
+        assert_eq!(outcome_of(fees, &blocks), expected, "{blocks:?}");
     }
 }
 
