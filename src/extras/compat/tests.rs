@@ -267,3 +267,76 @@ fn ranges_are_of_base_fees_and_of_the_rewards_of_the_medium_tip() {
     let expected = Ranges { base_fee: [5, u128::MAX], reward: Some([30, 40]), cheaper_share: 0.5 };
     assert_eq!(found, expected);
 }
+
+#[test]
+fn a_wait_is_the_fewest_blocks_within_which_the_tier_was_kept() {
+    // Every second block asks for 10 gwei, the others for nothing: medium has a tip of 5, high one of 10.
+    let more = "pricing.priority_fee_floor = \"0 wei\"\npricing.high_multiplier = 2\n";
+    let (store, mut publishers) = ChainStore::new(&[chain(more)]);
+    let documents = Documents::new(&store);
+    let chain = &store.chains()[0];
+    publishers[0].observe(Arc::clone(documents.kept(chain)));
+    let mut publish = |newest: u64| {
+        let block = |number: u64| Block {
+            base_fee: GWEI,
+            gas_used_ratio: Some(0.5),
+            rewards: Some(Rewards::new(&[u128::from(number % 2) * 10 * GWEI])),
+        };
+        let history =
+            FeeHistory::new(newest - 19, (newest - 19..=newest).map(block).collect(), None);
+        let history = history.unwrap();
+        let pricing = &chain.config().pricing;
+        let parameters = ChainParameters::without_header(pricing);
+        let market = fees::price(&history, pricing, &parameters).unwrap();
+        publishers[0].publish(Accepted::now(&history, market));
+        chain.read_together(|blocks| documents.kept(chain).kept_within(blocks))
+    };
+    // 25 blocks after each of 20 heads.
+    for newest in 100..144 {
+        assert_eq!(publish(newest), None, "{newest}");
+    }
+    let expected = Tiers { low: 2, medium: 2, high: 1 };
+    assert_eq!(publish(144), Some(expected));
+    let fees: Value =
+        serde_json::from_str(&documents.body(chain, &metamask::FEES).unwrap()).unwrap();
+    let waits = ["low", "medium", "high"].map(|tier| fees[tier]["maxWaitTimeEstimate"].clone());
+    let block_time = fees["low"]["minWaitTimeEstimate"].as_u64().unwrap();
+    assert_eq!(waits, [2 * block_time, 2 * block_time, block_time]);
+}
+
+#[test]
+fn levels_are_the_fees_for_the_next_block_from_200_blocks_on() {
+    let calibrated = "pricing.priority_fee_floor = \"0 wei\"\npricing.strategy = \"calibrated\"\n";
+    let (store, mut publishers) = ChainStore::new(&[chain(calibrated)]);
+    let documents = Documents::new(&store);
+    let chain = &store.chains()[0];
+    let mut levels = |count: u64| {
+        let block = |number: u64| {
+            let tip = u128::from(number * 7919 % 997) * 1_000_000;
+            let rewards = Some(Rewards::new(&[tip, tip + GWEI]));
+            Block { base_fee: GWEI, gas_used_ratio: Some(0.5), rewards }
+        };
+        let history = FeeHistory::new(1, (1..=count).map(block).collect(), Some(GWEI)).unwrap();
+        let pricing = &chain.config().pricing;
+        let parameters = ChainParameters::without_header(pricing);
+        let market = fees::price(&history, pricing, &parameters).unwrap();
+        publishers[0].publish(Accepted::now(&history, market));
+        let body = documents.body(chain, &blocknative::PRICES).unwrap();
+        let body: Value = serde_json::from_str(&body).unwrap();
+        body["blockPrices"][0]["estimatedPrices"].as_array().unwrap().clone()
+    };
+    assert_eq!(levels(199).len(), 3);
+    let levels = levels(200);
+    let confidences: Vec<&Value> = levels.iter().map(|level| &level["confidence"]).collect();
+    assert_eq!(confidences, [99, 95, 90, 80, 70]);
+    let snapshot = chain.newest_snapshot().unwrap();
+    let fees: Vec<(u8, Tier)> = snapshot.horizon().unwrap().fees.next_block().collect();
+    for (level, (percent, fees)) in levels.iter().zip(fees.iter().rev()) {
+        assert_eq!(level["confidence"], *percent);
+        let tip = gwei::Gwei(fees.max_priority_fee_per_gas).to_string();
+        assert_eq!(level["maxPriorityFeePerGas"].to_string(), tip);
+        // 95 and 99 % are the tiers of the strategy, whose max fee is twice the base fee and the tip, as is that of others.
+        let max_fee = gwei::Gwei(2 * GWEI + fees.max_priority_fee_per_gas);
+        assert_eq!(level["maxFeePerGas"].to_string(), max_fee.to_string());
+    }
+}
