@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn the_upper_end_is_wilsons() {
-        assert!(is_near(wilson_upper(0.95, 100.0), 0.98711050));
+        assert!(is_near(wilson_upper(0.95, 100.0), 0.987_110_50));
         assert!(is_near(wilson_upper(1.0, 8.0), 1.0));
     }
 

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::content::{DocumentContent, Ranges};
+use super::content::{DocumentContent, Ranges, Tiers};
 use super::*;
 use crate::config::{Chain, Config};
 use crate::fees::{
