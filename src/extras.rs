@@ -10,6 +10,7 @@ pub(crate) mod compat;
 pub(crate) mod cost;
 pub(crate) mod delegation;
 pub mod demo;
+pub(crate) mod horizon;
 pub(crate) mod pages;
 pub(crate) mod replicas;
 pub(crate) mod rpc;
@@ -33,6 +34,7 @@ pub const EXTRAS: &[Extra] = &[
     verification::EXTRA,
     score::EXTRA,
     cost::EXTRA,
+    horizon::EXTRA,
     trend::EXTRA,
     alerts::EXTRA,
     chart::EXTRA,

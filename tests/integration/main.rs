@@ -30,6 +30,7 @@ mod gauges;
 mod history_database;
 mod history_refill;
 mod history_rows;
+mod horizon;
 mod hostile_replies;
 mod http;
 mod lifecycle;
