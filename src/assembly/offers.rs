@@ -14,7 +14,7 @@ pub trait SharedRateLimits: Debug + Send + Sync {
     fn for_api(&self, api: &UpstreamUrl) -> Arc<dyn SharedRateLimit>;
 }
 
-/// States of this and other processes that watch the same, so that one of them tells of each change.
+/// States that several processes enter. One of them learns that it is the first.
 #[async_trait]
 pub trait SharedStates: Debug + Send + Sync {
     /// Enters `state` of what `name` names, as of this block. Returns true if no other process was there first; the same

@@ -1,7 +1,7 @@
 //! Webhooks that tell when gas becomes cheap or dear.
 //!
 //! A task for each alert looks at what is published. A stale price changes nothing. Another task sends: it repeats a failed
-//! request for ten minutes, unless the state has changed meanwhile. With Redis one replica tells of each change.
+//! request for ten minutes, unless the state has changed meanwhile. With Redis one replica sends each change.
 
 mod delivery;
 mod message;

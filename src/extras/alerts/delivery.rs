@@ -68,7 +68,7 @@ impl Delivery {
         loop {
             // The sender lives as long as the watcher, which never ends.
             if self.inbox.changed().await.is_err() {
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
             let message = self.inbox.borrow_and_update().clone();
             if let Some(message) = message {

@@ -1,4 +1,4 @@
-//! What a webhook says.
+//! Messages of webhooks.
 
 use serde::Serialize;
 use serde_json::json;

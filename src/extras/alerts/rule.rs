@@ -1,4 +1,4 @@
-//! When an alert is told. Pure.
+//! States of alerts. Pure.
 
 use std::time::{Duration, Instant};
 
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
     use AlertState::{Over, Reached};
 
-    /// Looks at one price a minute. Returns what is told at which one.
+    /// Looks at one price a minute. Returns the changes with their minutes.
     fn told(side: Side, limit: u128, prices: &[u128]) -> Vec<(usize, AlertState)> {
         let mut rule = AlertRule::new(side, Duration::from_mins(5));
         let start = Instant::now();

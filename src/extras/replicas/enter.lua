@@ -4,7 +4,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local known = redis.call('HMGET', KEYS[1], 'state', 'block', 'at')
 if known[1] then
-    -- A process that lags has not seen the change that another one has told of.
+    -- A process that lags has not seen the newest change.
     if tonumber(ARGV[2]) < tonumber(known[2]) then return 0 end
     if known[1] == ARGV[1] and now - tonumber(known[3]) < tonumber(ARGV[3]) then return 0 end
 end
