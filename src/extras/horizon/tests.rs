@@ -23,8 +23,8 @@ fn block(number: u64, branch: u64) -> Block {
     let rewards = Some(Rewards::new(&[tip, tip + GWEI]));
     Block {
         base_fee: GWEI + u128::from(number % 50) * 10_000_000,
-        gas_used_ratio: Some(if noise % 40 == 0 { 0.0 } else { 0.5 }),
-        rewards: rewards.filter(|_| noise % 61 != 0),
+        gas_used_ratio: Some(if noise.is_multiple_of(40) { 0.0 } else { 0.5 }),
+        rewards: rewards.filter(|_| !noise.is_multiple_of(61)),
     }
 }
 

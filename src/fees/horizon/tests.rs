@@ -77,12 +77,11 @@ fn plain_tip(blocks: &[EntryBlock], factor: u128, within: usize, percent: u8) ->
             window.sort_unstable_by(|one, other| other.cmp(one));
             let position = level.max(0) * (i64::try_from(window.len()).unwrap() + 1) / 1_000_000;
             let position = usize::try_from(position).unwrap().min(window.len());
-            quote = Some(match position.checked_sub(1) {
-                Some(index) => window[index],
-                None => {
-                    let raises = (-level + 49_999) / 50_000;
-                    (0..raises).fold(window[0], |quote, _| quote.saturating_add(quote / 8))
-                }
+            quote = Some(if let Some(index) = position.checked_sub(1) {
+                window[index]
+            } else {
+                let raises = (-level + 49_999) / 50_000;
+                (0..raises).fold(window[0], |quote, _| quote.saturating_add(quote / 8))
             });
         }
         if known.len() >= 200 {
