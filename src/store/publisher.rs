@@ -106,25 +106,27 @@ impl Publisher {
         let record = &self.chain.record;
         let last = record.latest.borrow().snapshot.clone();
         let history = accepted.history;
-        // All are updated under one lock, so a reader never sees one of them new and another old.
+        // All are updated under one lock, so a reader that takes it never sees one of them new and another old.
         let mut blocks = record.recent_blocks.write();
         blocks.extend(history);
         let (chain, head_times) = (&record.config, &mut self.head_times);
-        let horizon = self.horizon.update(&blocks, &accepted.market, &chain.pricing);
         let snapshot = Snapshot::new(accepted, last.as_deref(), head_times, &blocks, chain);
-        let horizon = horizon.map(OnceLock::from).unwrap_or_default();
-        let snapshot = Arc::new(Snapshot { horizon, ..snapshot });
+        let snapshot = Arc::new(snapshot);
         let is_announced = snapshot.is_news_after(last.as_deref());
+        // The suggestion does not wait for the matrix, which takes longer than the rest.
+        record.servable.insert(chain.chain_id, Arc::clone(&snapshot));
+        record.latest.send_if_modified(|latest| {
+            latest.snapshot = Some(Arc::clone(&snapshot));
+            is_announced
+        });
+        if let Some(horizon) = self.horizon.update(&blocks, &snapshot.market, &chain.pricing) {
+            let _ = snapshot.horizon.set(horizon);
+        }
         let publication = Publication { chain, snapshot: &snapshot, history, blocks: &blocks };
         for observer in &mut self.observers {
             observer.published(&publication);
         }
-        record.servable.insert(chain.chain_id, Arc::clone(&snapshot));
         drop(blocks);
-        record.latest.send_if_modified(|latest| {
-            latest.snapshot = Some(snapshot);
-            is_announced
-        });
         self.chain.announce_state();
     }
 
