@@ -237,6 +237,6 @@ ethereum  0.000000001  21           43.12  gwei, high   1000
 b[2Jase   0.000000001  0.000000007  43.12  gwei, stale  1000";
         assert_eq!(table(&all), expected);
         assert!(table(&json!([])).ends_with("no data of any chain yet."));
-        assert!(table(&json!({})).ends_with("?  ?       ?     gwei"));
+        assert!(table(&json!({})).ends_with("?    ?       ?     gwei"));
     }
 }

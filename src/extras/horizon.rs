@@ -77,7 +77,7 @@ impl Records {
 
 /// Records the pairs of each head.
 impl PublishObserver for Arc<ChainRecord> {
-    fn published(&mut self, publication: &Publication<'_>) {
+    fn horizon_computed(&mut self, publication: &Publication<'_>) {
         let Publication { snapshot, blocks, .. } = publication;
         if let Some(horizon) = snapshot.horizon() {
             let pairs = horizon.fees.cells().map(|cell| cell.fees);

@@ -27,7 +27,11 @@ pub struct Publisher {
 /// Follows the publications of one chain.
 pub trait PublishObserver: Debug + Send + Sync {
     /// Takes a publication before readers see it. Readers wait meanwhile.
-    fn published(&mut self, publication: &Publication<'_>);
+    fn published(&mut self, _publication: &Publication<'_>) {}
+
+    /// Takes a publication as soon as its matrix of horizons is known, if it has one. Readers that take the lock wait
+    /// meanwhile.
+    fn horizon_computed(&mut self, _publication: &Publication<'_>) {}
 
     /// Takes a further reading, whose rewards are those at [`GRADED_PERCENTILES`](crate::fees::GRADED_PERCENTILES), with
     /// the recent blocks after it. Readers wait meanwhile.
@@ -113,6 +117,10 @@ impl Publisher {
         let snapshot = Snapshot::new(accepted, last.as_deref(), head_times, &blocks, chain);
         let snapshot = Arc::new(snapshot);
         let is_announced = snapshot.is_news_after(last.as_deref());
+        let publication = Publication { chain, snapshot: &snapshot, history, blocks: &blocks };
+        for observer in &mut self.observers {
+            observer.published(&publication);
+        }
         // The suggestion does not wait for the matrix, which takes longer than the rest.
         record.servable.insert(chain.chain_id, Arc::clone(&snapshot));
         record.latest.send_if_modified(|latest| {
@@ -122,9 +130,8 @@ impl Publisher {
         if let Some(horizon) = self.horizon.update(&blocks, &snapshot.market, &chain.pricing) {
             let _ = snapshot.horizon.set(horizon);
         }
-        let publication = Publication { chain, snapshot: &snapshot, history, blocks: &blocks };
         for observer in &mut self.observers {
-            observer.published(&publication);
+            observer.horizon_computed(&publication);
         }
         drop(blocks);
         self.chain.announce_state();

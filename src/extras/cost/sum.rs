@@ -164,3 +164,79 @@ impl BlobFee {
         Some(Self { expected, max: expected.checked_mul(2)? })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Instant, SystemTime};
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::config::Config;
+    use crate::extras::cost::op_stack::{Attributes, Rule, fast_lz_length};
+    use crate::fees::{self, Block, ChainParameters, FeeHistory, Rewards};
+
+    /// Returns the market of 20 equal blocks.
+    fn market(base_fee: u128, tip: u128) -> Market {
+        let text = "[chains.a]\nchain_id = 7\nrpc_urls = [\"http://localhost\"]\n";
+        let pricing = Config::from_toml(text, &[]).unwrap().chains.remove(0).pricing;
+        let block =
+            Block { base_fee, gas_used_ratio: Some(0.5), rewards: Some(Rewards::new(&[tip])) };
+        let history = FeeHistory::new(100, vec![block; 20], Some(base_fee)).unwrap();
+        fees::price(&history, &pricing, &ChainParameters::without_header(&pricing)).unwrap()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1000))]
+
+        /// A node demands value + gas limit × max fee + data fee + operator fee of the balance (op-geth, `buyGas` and
+        /// `TotalTxCost`), with the parameters of the moment. Two full blocks of Ethereum raise them by at most
+        /// 1.125² = 1.265625.
+        #[test]
+        fn a_node_accepts_everything_that_can_be_sent(
+            rule in prop_oneof![Just(Rule::Fjord), Just(Rule::Isthmus), Just(Rule::Jovian)],
+            scalars in (0_u32..10_000_000, 0_u32..10_000_000),
+            l1_fees in (0_u128..1_000_000_000_000, 0_u128..1_000_000_000_000),
+            operator in (0_u32..10_000, 0_u64..1_000_000_000_000),
+            rise in 0_u128..=265_625,
+            gas in 21_000_u64..60_000_000,
+            balance in 0_u128..10_u128.pow(21),
+            prices in (0_u128..10_u128.pow(12), 0_u128..10_u128.pow(12)),
+            bytes in proptest::collection::vec(any::<u8>(), 1..600),
+        ) {
+            let attributes = Attributes {
+                rule,
+                base_fee_scalar: scalars.0,
+                blob_base_fee_scalar: scalars.1,
+                l1_block: 1,
+                l1_base_fee: l1_fees.0,
+                l1_blob_base_fee: l1_fees.1,
+                operator_fee_scalar: operator.0,
+                operator_fee_constant: operator.1,
+            };
+            let read_at = Instant::now();
+            let read = ReadAttributes { attributes, read_at, read_time: SystemTime::now() };
+            let (fast_lz, length) = (fast_lz_length(&bytes), u64::try_from(bytes.len()).unwrap());
+            let exact = Size::Compressed { bytes: length, fast_lz, is_exact: true };
+            let raised = |fee: u128| fee * (1_000_000 + rise) / 1_000_000;
+            let later = Attributes {
+                l1_base_fee: raised(l1_fees.0),
+                l1_blob_base_fee: raised(l1_fees.1),
+                ..attributes
+            };
+            let l1_fee = later.l1_fee(fast_lz).unwrap();
+            let operator_fee = later.operator_fee(gas).unwrap();
+            for size in [exact, Size::Bytes(length)] {
+                let order = Order { gas, size, balance: Some(balance), blobs: 0 };
+                let cost = Cost::new(&order, &market(prices.0, prices.1), Ok(DataFee::OpStack(read)));
+                for TierCost { tier, max, max_send, .. } in cost.tiers {
+                    let (max, value) = (max.unwrap(), max_send.unwrap());
+                    let gas_cost = u128::from(gas) * tier.max_fee_per_gas;
+                    let demanded = value + gas_cost + l1_fee + operator_fee;
+                    prop_assert_eq!(value, balance.saturating_sub(max));
+                    prop_assert!(value == 0 || demanded <= balance, "{} > {}", demanded, balance);
+                }
+            }
+        }
+    }
+}

@@ -34,7 +34,9 @@ pub(super) fn tls_config(
         Ok(roots) => roots,
         // A system without certificates, such as an empty container. Nodes without TLS need none; others are refused.
         Err(_) if trusted.is_empty() => {
-            return Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth());
+            return Ok(builder
+                .with_root_certificates(RootCertStore::empty())
+                .with_no_client_auth());
         }
         Err(error) => return Err(error),
     };
