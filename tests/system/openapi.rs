@@ -126,13 +126,13 @@ fn disabled_routes_are_omitted() {
     };
     let prefixes = ["/verif", "/registry/", "/v1/{chain}/delegations/", "/v1/", "/rpc/"];
     let (counts, tags) = paths_and_tags(CHAIN, &prefixes);
-    assert_eq!(counts, [25, 6, 1, 18, 1]);
+    assert_eq!(counts, [25, 6, 1, 19, 1]);
     assert_eq!(
         tags,
         ["Gas", "Drop-in formats", "JSON-RPC", "Delegation", "Verification", "Pages", "Operation"]
     );
     let (counts, tags) = paths_and_tags(CHAIN_ALONE, &prefixes);
-    assert_eq!(counts, [0, 0, 0, 17, 1]);
+    assert_eq!(counts, [0, 0, 0, 18, 1]);
     assert_eq!(tags, ["Gas", "Drop-in formats", "JSON-RPC", "Pages", "Operation"]);
 }
 
@@ -258,7 +258,7 @@ fn only_these_routes_are_not_in_the_document() {
     let is_forwarded = |path: &&String| path.starts_with("/verification/") && path.len() > 14;
     // The tests of `verification` check that these paths are forwarded.
     assert_eq!(paths(&document).keys().filter(is_forwarded).count(), 23);
-    assert_eq!(paths(&document).len(), 65);
+    assert_eq!(paths(&document).len(), 67);
 }
 
 /// Sends the operation's request with the document's example body and the required parameters.
@@ -287,6 +287,8 @@ async fn send_request(
             "chainId" | "chain_id" => "2020",
             "key" => "any",
             "gas" => "21000",
+            // No price is above it.
+            "below" => "340282366920938463463374607431768211455",
             "module" => "gastracker",
             "action" => "gasoracle",
             "verificationId" => "00000000-0000-4000-8000-000000000000",

@@ -14,6 +14,7 @@ use crate::mock_delegate_api::MockDelegateApi;
 use crate::mock_node::{MockNode, Reply};
 use crate::process::{FREE_PORTS, File, Process, command};
 use crate::raw_client::free_port;
+use crate::registry::VAULT;
 use crate::replicas::redis::Redis;
 use crate::test_server::TestServer;
 
@@ -49,6 +50,8 @@ fn documented_keys() -> Vec<(String, String)> {
     let guide = String::from_utf8(fixtures::read("docs/configuration.md")).unwrap();
     let sections = guide.split("\n## `[").skip(1).flat_map(|text| {
         let (section, text) = text.split_once("]`\n").unwrap();
+        // A list of tables has two brackets.
+        let section = section.trim_matches(['[', ']']);
         let rows = documented_rows(text.split("\n## ").next().unwrap());
         rows.into_iter().map(move |(key, value)| (format!("{section}.{key}"), value))
     });
@@ -71,8 +74,10 @@ fn configuration_guide_lists_exactly_the_configuration_keys() {
         Config::from_toml("[no_such_section]", &sections()).unwrap_err().0.remove(0).to_string();
     let (_, sections) = error.split_once("llowed: ").unwrap();
     let sections: Vec<_> = sections.split(", ").filter(|section| *section != "chains").collect();
-    let section_keys =
-        sections.iter().flat_map(|section| allowed_keys(section, &format!("[{section}]")));
+    let section_keys = sections.iter().flat_map(|section| match *section {
+        "alerts" => allowed_keys(section, "[[alerts]]"),
+        section => allowed_keys(section, &format!("[{section}]")),
+    });
     let chain_keys = allowed_keys("chains.NAME", "[chains.a]");
     let pricing_keys = allowed_keys("chains.NAME.pricing", "[chains.a.pricing]");
     let known: BTreeSet<_> = section_keys
@@ -91,7 +96,8 @@ fn configuration_guide_has_the_built_in_values() {
     let mut count = 0;
     for (key, documented) in documented_keys() {
         let (section, name) = key.split_once('.').unwrap();
-        let value = defaults[section].get(name).filter(|_| section != "chains");
+        let value = defaults.get(section).and_then(|keys| keys.get(name));
+        let value = value.filter(|_| section != "chains");
         // Some cells describe an empty value in words, or add a condition.
         let (Some(value), Some(documented)) = (value, documented.split('`').nth(1)) else {
             continue;
@@ -129,11 +135,14 @@ async fn operate_guide_lists_exactly_the_exported_metrics() {
     let response = client.post(service.url("/rpc/a")).body(read).send().await.unwrap();
     assert_eq!(response.status(), 200);
     let (mut names, mut exposed) = exported_metrics(&service).await;
-    // The WebSocket metrics exist only without Redis, those of targets only with a strategy that has them.
+    // The WebSocket metrics exist only without Redis, those of targets only with a strategy that has them, those of webhooks
+    // and dollars only with an alert and a price feed.
     let calibrated = start_calibrated_node(7).await;
     let announced = format!(
         "{chain}ws_urls = [\"ws://127.0.0.1:1\"]\n[chains.b]\nchain_id = 7\nrpc_urls = [\"{}\"]\n\
-         pricing.strategy = \"calibrated\"\n",
+         pricing.strategy = \"calibrated\"\n\
+         usd_feed = {{ address = \"{VAULT}\", pair = \"A / USD\", heartbeat = \"1h\" }}\n\
+         [[alerts]]\nchain = \"b\"\nbelow = \"p1\"\nurl = \"http://127.0.0.1:1\"\n",
         calibrated.url()
     );
     let announced = TestServer::start(&announced).await;

@@ -116,12 +116,6 @@ impl<'a> CheapestChain<'a> {
 /// Writes the cost of a transfer on the example's chain.
 pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
     let no_data_fee = Ok(DataFee::Zero(DataFeeKind::None));
-    let cost = CheapestChain::new(
-        example.chain,
-        example.current,
-        MIN_GAS,
-        no_data_fee,
-        Some(CoinPrice::EXAMPLE),
-    );
+    let cost = CheapestChain::new(example.chain, example.current, MIN_GAS, no_data_fee, None);
     set_response_example(document, "/v1/cheapest", json!([cost]));
 }

@@ -14,9 +14,6 @@ pub(crate) struct CoinPrice(u128);
 pub(crate) struct Dollars(U256);
 
 impl CoinPrice {
-    /// A price for examples.
-    pub(super) const EXAMPLE: Self = Self(612_300_000_000_000_000);
-
     /// Creates the price that a feed with so many decimals says. `None`: it is 0, or has more decimals than a coin.
     pub(super) fn new(answer: u128, decimals: u8) -> Option<Self> {
         let missing = DECIMALS.checked_sub(decimals.into())?;

@@ -13,7 +13,7 @@ use super::data_fee::{DataFee, DataFees};
 use super::op_stack::fast_lz_length;
 use super::sum::{Cost, Order, Size};
 use super::transaction::Transaction;
-use super::usd_feed::{UsdPrice, UsdPrices};
+use super::usd_feed::UsdPrices;
 use super::wire::CostBody;
 use crate::api::extractors::{ChainParam, charge_for_list};
 use crate::api::freshness::{write_snapshot_headers, write_uncached_snapshot_headers};
@@ -284,7 +284,7 @@ pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
     let order = Order { balance: Some(1_000_000_000_000_000_000), ..Order::with_gas(MIN_GAS) };
     let no_data_fee = Ok(DataFee::Zero(DataFeeKind::None));
     let cost = Cost::new(&order, &current.snapshot.market, no_data_fee);
-    let body = json!(CostBody::new(chain, current, &order, &cost, Some(&UsdPrice::example())));
+    let body = json!(CostBody::new(chain, current, &order, &cost, None));
     set_response_example(document, COST_PATH, body);
     let request = json!({ "gas": "21000", "transaction": "0xc6808080808080" });
     set_request_example(document, COST_PATH, request);

@@ -81,17 +81,6 @@ impl UsdPrices {
     }
 }
 
-impl UsdPrice {
-    /// Returns a price for examples.
-    pub(super) fn example() -> Self {
-        Self {
-            price: CoinPrice::EXAMPLE,
-            updated_at: SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_000_000),
-            source: "RON / USD at 0x0b6074f21488b95945989e513efea070096d931d on ronin".into(),
-        }
-    }
-}
-
 /// Returns true if an answer of this time is not older than its heartbeat and a tenth, because a feed is written a little
 /// after its heartbeat. One from far ahead is none: it would never become old.
 fn is_current(updated_at: SystemTime, heartbeat: Duration, now: SystemTime) -> bool {
@@ -254,7 +243,7 @@ pub(super) fn market_member(prices: &UsdPrices) -> MarketMember {
         schema: UsdMembers::schema,
         referenced: <UsdMembers as ToSchema>::schemas,
         members: Box::new(move |chain, _| members(prices.current(chain))),
-        example: members(Some(UsdPrice::example())),
+        example: members(None),
     }
 }
 
