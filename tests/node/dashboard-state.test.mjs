@@ -70,6 +70,7 @@ describe("a chain", () => {
             since: undefined, bar: undefined, next: undefined, price: undefined, warning: undefined, trend: undefined,
             history: [], fees: undefined, costs: undefined, currency: null, verdict: undefined, market: undefined,
             score: undefined, badge: "Loading…", level: undefined, transfer: undefined, priced: undefined, note: undefined,
+            hasWaits: false,
             tiers: ["low", "medium", "high"].map((value) => ({
                 value, label: value[0].toUpperCase() + value.slice(1), price: undefined, wait: undefined, transfer: undefined,
             })),
@@ -98,7 +99,8 @@ describe("a chain", () => {
         assert.deepEqual(history, [{ block: 7, wei: 21_125_000_000n }]);
         assert.deepEqual(rest, {
             key: "ronin", name: "Ronin", id: "chain id 2020", state: "live", problem: undefined, notice: undefined,
-            isLive: true, isCurrent: true, isUnread: false, since: undefined, note: "", block: "7", age: "Updated 3 s ago", shortAge: "3 s ago", bar: undefined, next: "not known yet", warning: undefined,
+            isLive: true, isCurrent: true, isUnread: false, since: undefined, note: "", hasWaits: true,
+            block: "7", age: "Updated 3 s ago", shortAge: "3 s ago", bar: undefined, next: "not known yet", warning: undefined,
             trend: "rising", currency: "RON", score: undefined, badge: "Live", level: "low",
             transfer: {
                 coins: "0.000444 RON", exact: "0.000443625 RON", dollars: undefined, usd: undefined,

@@ -20,7 +20,7 @@ async function measureFirstPrice(browser, url) {
         client.on("Network.loadingFinished", ({ encodedDataLength }) => (bytes += encodedDataLength));
         await page.addInitScript(() => {
             const watch = new MutationObserver(() => {
-                const number = document.querySelector("#chains .number")?.textContent ?? "–";
+                const number = document.querySelector("#chains .number")?.textContent || "–";
                 if (number === "–") return;
                 window.firstPriceAt = performance.now();
                 watch.disconnect();

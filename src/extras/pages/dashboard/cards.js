@@ -21,7 +21,8 @@ export class TierCards {
         for (const card of this.cards) card.radio.checked = card.value === value;
     }
 
-    show({ tiers, state }) {
+    show({ tiers, state, hasWaits }) {
+        this.node.classList.toggle("no-waits", !hasWaits);
         for (const [index, tier] of tiers.entries()) {
             this.cards[index].show(tier);
             // The history of a chain without data has the price of one tier.
@@ -33,8 +34,8 @@ export class TierCards {
 class TierCard {
     constructor(value, label) {
         this.value = value;
-        const [name, details] = [`tier-${value}`, `tier-${value}-details`];
-        this.radio = element("input", { type: "radio", name: "tier", value });
+        const [id, name, details] = ["", "-name", "-details"].map((part) => `tier-${value}${part}`);
+        this.radio = element("input", { type: "radio", id, name: "tier", value });
         this.radio.setAttribute("aria-labelledby", name);
         this.radio.setAttribute("aria-describedby", details);
         this.number = element("span", { className: "number" });

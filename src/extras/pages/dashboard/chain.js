@@ -45,7 +45,7 @@ export class ChainPage {
         this.badge = element("p", { className: "badge" });
         this.bar = element("div");
         this.problem = element("p", { className: "problem" });
-        this.hint = element("p", { className: "word" }, HINT, element("code", {}, HINT_COMMAND), ".");
+        this.hint = element("p", { className: "word hint" }, HINT, element("code", {}, HINT_COMMAND), ".");
         this.tier = new TierCards((tier) => {
             choices.tier = tier;
             actions.onTier();

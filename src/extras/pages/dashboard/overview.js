@@ -80,7 +80,7 @@ export class Overview {
     }
 
     #head(className, text) {
-        const head = element("th", { scope: "col", className }, text);
+        const head = element("th", { scope: "col", className: `for-${className}` }, text);
         if (ORDERS.includes(className)) {
             const button = element("button", { type: "button", className: "sort", title: `Sort by ${text.toLowerCase()}` }, text);
             button.addEventListener("click", () => {

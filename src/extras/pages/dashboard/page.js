@@ -207,7 +207,7 @@ async function requestFees(key, now) {
     const asked = live;
     const fees = await asked.requestFees(key);
     if (asked.isStopped || !entry.chain.market) return;
-    entry.chain = { ...entry.chain, fees: fees && { cells: fees.cells, block, at: now } };
+    entry.chain = { ...entry.chain, fees: fees ? { cells: fees.cells, block, at: now } : null };
     queueRender();
 }
 
@@ -264,6 +264,7 @@ function route(mustFocus) {
     const isMini = !entry && name === MINI;
     overview.sayUnknown(entry || isMini ? "" : wanted);
     document.body.classList.toggle("mini", isMini);
+    document.querySelector("h1").classList.toggle("unseen", isMini);
     if (isShown(wanted, entry, isOnly)) {
         if (mustFocus) open?.choose(choicesOf(choices));
         return;

@@ -17,7 +17,8 @@ import { expectedPrice } from "./amounts.js";
  * @property {{ atLeast: number, at: number, since: number }} [silence] time since the service's last reply of a node, at
  *     the time `at`; and when that was, in milliseconds since 1970
  * @property {{ atLeast: number, at: number, block: number }} [standing] age of the newest block that the list has
- * @property {{ cells: object[], block: number, at: number }} [fees] fees by horizon and probability
+ * @property {{ cells: object[], block: number, at: number } | null} [fees] fees by horizon and probability; `null` if the
+ *     service has none
  * @property {bigint} [pastPrice] usual medium price of the newest trend, for a chain without data
  * @property {number} [block] the newest block; the suggestion belongs to it
  * @property {Suggestion} [suggestion]

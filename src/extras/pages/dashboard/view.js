@@ -53,6 +53,8 @@ export function chainView(chain, connection, now, tier = DEFAULT_TIER) {
         ...row,
         bar: isStreaming ? { from: chain.blockArrivedAt, milliseconds: chain.blockTimeMs } : undefined,
         next: nextBlockRow(chain, isLive, sinceBlockMs),
+        // Until the first response, their place is kept free.
+        hasWaits: chain.fees !== null && row.isCurrent,
         tiers: Object.entries(TIERS).map(([value, label]) => tierView(chain, value, label, row.isCurrent, now)),
         fees: market && feeRows(name, market, tier),
         priced,
