@@ -94,7 +94,7 @@ class CostCells {
     }
 }
 
-/** What can be sent of a balance, if the rest has to pay for the transfer. */
+/** Amount that can be sent of a balance, if the rest has to pay for the transfer. */
 class SendAll {
     constructor(announce, balance) {
         this.balance = balance;
