@@ -45,7 +45,8 @@ class TierCard {
         this.dollars = element("span", { className: "dollars" });
         this.coins = element("span", { className: "coins" });
         this.partial = element("span", { className: "partial" });
-        this.cost = element("span", { className: "cost" }, element("span", { className: "what" }, "Transfer"), " ", this.dollars, " ", this.coins, this.partial);
+        this.cost = element("span", { className: "cost" },
+            element("span", { className: "what" }, "Transfer"), " ", this.dollars, " ", this.coins, this.partial);
         this.node = element("label", { className: "tier" },
             element("span", { className: "choose" }, this.radio, " ", element("span", { id: name }, label)),
             element("span", { className: "facts", id: details }, this.price, " ", this.wait, " ", this.cost));

@@ -82,7 +82,8 @@ export class Overview {
     #head(className, text) {
         const head = element("th", { scope: "col", className: `for-${className}` }, text);
         if (ORDERS.includes(className)) {
-            const button = element("button", { type: "button", className: "sort", title: `Sort by ${text.toLowerCase()}` }, text);
+            const title = `Sort by ${text.toLowerCase()}`;
+            const button = element("button", { type: "button", className: "sort", title }, text);
             button.addEventListener("click", () => {
                 this.order = this.order === className ? null : className;
                 remember("order", this.order);

@@ -21,15 +21,15 @@ export class Costs {
         this.bytes = this.#input("bytes", { id: "bytes", inputMode: "numeric" });
         this.problem = element("p", { className: "word", id: "gas-problem" });
         this.gas.setAttribute("aria-describedby", "gas-problem");
-        this.size = element("span", { className: "size" }, element("label", { htmlFor: "bytes" }, "bytes"), " ", this.bytes);
-        const own = element("tr", {},
-            element("th", { scope: "row" }, element("label", { htmlFor: "gas" }, "Your gas limit"), " ", this.gas, " ", this.size),
-            ...this.own.nodes);
+        const label = (input, text) => element("label", { htmlFor: input.id }, text);
+        this.size = element("span", { className: "size" }, label(this.bytes, "bytes"), " ", this.bytes);
+        const head = element("th", { scope: "row" }, label(this.gas, "Your gas limit"), " ", this.gas, " ", this.size);
+        const own = element("tr", {}, head, ...this.own.nodes);
         this.note = element("p", { className: "word" });
+        const heads = Object.entries({ what: "Transaction", dollars: "USD", coins: "Coins" }).map(([className, text]) =>
+            element("th", { scope: "col", className }, text));
         this.table = element("table", {},
-            element("thead", {}, element("tr", {}, ...[["Transaction", "what"], ["USD", "dollars"], ["Coins", "coins"]].map(([text, className]) =>
-                element("th", { scope: "col", className }, text)))),
-            this.rows, element("tbody", {}, own));
+            element("thead", {}, element("tr", {}, ...heads)), this.rows, element("tbody", {}, own));
         this.send = new SendAll(announce, this.#input("balance", { id: "balance", inputMode: "decimal" }));
         this.node = element("section", { className: "costs" },
             element("h3", {}, "What it costs"), this.table, this.problem, this.note, this.send.node);

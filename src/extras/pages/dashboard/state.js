@@ -217,7 +217,8 @@ export function applyMarketResponse(chain, { market, code, ageMs, sentAt }, isSt
 
 /** Applies the chain's `entry` in a list of chains that was requested at `sentAt` and sent at `servedAt`. */
 export function applyListEntry(chain, entry, sentAt, servedAt = NaN) {
-    const listed = { ...chain, ...configFrom(entry), wasRead: entry.newest_block !== null, ...agesFrom(entry, sentAt, servedAt) };
+    const ages = agesFrom(entry, sentAt, servedAt);
+    const listed = { ...chain, ...configFrom(entry), wasRead: entry.newest_block !== null, ...ages };
     if (chain.lastEventAt > sentAt) return listed;
     if (entry.status === "unavailable" && chain.status !== "unavailable") {
         return { ...withoutData(listed), status: "unavailable", errorCode: undefined, isContinuous: true };

@@ -70,7 +70,8 @@ export function cheapQuarter({ period, buckets }) {
 function weekHours(buckets) {
     const prices = Array.from({ length: WEEK }, () => []);
     for (const bucket of buckets) prices[hourOfWeek(new Date(bucket.start))].push(bucketPrice(bucket));
-    return prices.map((some) => (some.length === 0 ? undefined : some.reduce((one, other) => one + other) / BigInt(some.length)));
+    const mean = (some) => some.reduce((one, other) => one + other) / BigInt(some.length);
+    return prices.map((some) => (some.length === 0 ? undefined : mean(some)));
 }
 
 function hourOfWeek(date) {
