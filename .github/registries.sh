@@ -21,12 +21,17 @@ for package in gas-suggestion gas-suggestion-cli gas-suggestion-cli-linux-x64 ga
         absent+=("$package")
     fi
 done
-[ "${#absent[@]}" = 0 ] && echo npm=true || { missing npm "${absent[@]}"; echo npm=false; }
+if [ "${#absent[@]}" = 0 ]; then
+    echo npm=true
+else
+    missing npm "${absent[@]}"
+    echo npm=false
+fi
 
 if cargo info --quiet --registry crates-io gas-suggestion >/dev/null 2>log; then
     echo crates=true
 else
-    grep --quiet 'could not find `gas-suggestion` in registry' log || { cat log >&2; exit 1; }
+    grep --quiet 'could not find .gas-suggestion. in registry' log || { cat log >&2; exit 1; }
     missing crates.io gas-suggestion
     echo crates=false
 fi

@@ -48,6 +48,7 @@ def main():
         "description": "Self-hosted gas price suggestions for EVM networks: the service and its command line",
         **common,
         "keywords": ["ethereum", "evm", "gas", "fees", "eip-1559", "oracle"],
+        "type": "commonjs",
         "engines": {"node": ">=18"},
         "bin": {"gas-suggestion": "gas-suggestion.js"},
         "files": ["gas-suggestion.js"],

@@ -19,7 +19,7 @@ use axum::http::Extensions;
 pub(crate) use command::{
     CommandContext, CommandError, ExtraCommand, ListenerArgs, Outcome, UrlArgument,
 };
-pub use offers::{SharedRateLimit, SharedRateLimits};
+pub use offers::{SharedRateLimit, SharedRateLimits, SharedStates};
 
 use crate::api::public_routes::PublicRoutes;
 use crate::config::{Config, SectionKind};

@@ -230,6 +230,7 @@ impl Config {
         }
         let mut chains = check_chains(std::mem::take(&mut sections.chains), &mut mistakes);
         for section in &others {
+            section.check_chains(&chains, &mut mistakes.section(&[section.name()]));
             for chain in &mut chains {
                 section.apply(chain);
             }

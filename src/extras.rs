@@ -3,12 +3,14 @@
 //! A feature is one room, a folder and the file beside it, which owns its routes, its section of the configuration, its
 //! metrics and its state. One line below names the room, and one in [`EXTRAS`]. `tests/integration/arrows.rs` shows which room uses which.
 
+pub(crate) mod alerts;
 pub mod backtest;
 pub(crate) mod chart;
 pub(crate) mod compat;
 pub(crate) mod cost;
 pub(crate) mod delegation;
 pub mod demo;
+pub(crate) mod horizon;
 pub(crate) mod pages;
 pub(crate) mod replicas;
 pub(crate) mod rpc;
@@ -32,7 +34,9 @@ pub const EXTRAS: &[Extra] = &[
     verification::EXTRA,
     score::EXTRA,
     cost::EXTRA,
+    horizon::EXTRA,
     trend::EXTRA,
+    alerts::EXTRA,
     chart::EXTRA,
     pages::EXTRA,
     demo::EXTRA,
@@ -121,7 +125,7 @@ mod tests {
         let text = format!("{}[surprise]\n", chain_toml("a", 7, ""));
         let error = Config::from_toml(&text, &sections()).unwrap_err().to_string();
         let expected = "surprise: unknown key; allowed: server, limits, upstream, cors, log, tracing, chains, compat, \
-                        rpc, redis, delegation, verification, score, history";
+                        rpc, redis, delegation, verification, score, history, alerts";
         assert_eq!(error, expected);
     }
 

@@ -11,6 +11,7 @@ mod chain_parameters;
 pub(crate) mod gwei;
 pub mod head_tracker;
 mod history;
+pub mod horizon;
 mod inclusion;
 mod market;
 pub mod plausibility;

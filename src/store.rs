@@ -14,16 +14,19 @@
 //! of the wall clock changes none. The wall clock is only displayed.
 
 mod consistent_reads;
+mod entry_window;
 pub(crate) mod etag;
 mod head_times;
+mod horizon;
 mod newest_block;
 mod per_chain;
 mod publisher;
+mod quote_record;
 mod recent_blocks;
 pub(crate) mod wire;
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use axum::http::HeaderValue;
@@ -33,10 +36,13 @@ use moka::sync::Cache;
 use parking_lot::RwLock;
 use tokio::sync::watch;
 
+pub use entry_window::EntryWindow;
+pub use horizon::Horizon;
 pub use newest_block::NewestBlock;
 pub use per_chain::PerChain;
 pub use publisher::{Accepted, Publication, PublishObserver, Publisher};
-pub use recent_blocks::{BlockWindow, EntryWindow, RecentBlocks};
+pub use quote_record::{KeptCount, Question, QuoteRecord};
+pub use recent_blocks::{BlockWindow, RecentBlocks};
 
 use crate::config;
 use crate::fees::plausibility::Doubt;
@@ -93,6 +99,8 @@ pub struct Snapshot {
     pub market: Market,
     /// Prices of one number.
     pub prices: SinglePrices,
+    /// Set once, by a reading of rewards if too few blocks were known before.
+    horizon: OnceLock<Arc<Horizon>>,
     /// Number of the window's first block.
     pub oldest_block: u64,
     /// Number of blocks in the window.

@@ -68,8 +68,9 @@ while read -r bytes file; do
 done < <(find "$out" -type f ! -name SHA256SUMS -printf '%s %p\n' | sort -k 2)
 
 only() { # pattern
-    local files=("$out"/$1)
-    [ "${#files[@]}" = 1 ] && [ -e "${files[0]}" ] || fail "not one file: $1"
+    local files
+    mapfile -t files < <(compgen -G "$out/$1")
+    [ "${#files[@]}" = 1 ] || fail "not one file: $1"
     echo "${files[0]}"
 }
 deb=$(only "deb/*_$debian.deb")

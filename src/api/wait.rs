@@ -44,7 +44,8 @@ impl DayPrices {
         Self(Some(Arc::new(price)))
     }
 
-    fn price(&self, chain: &StoredChain, percent: usize) -> Option<u128> {
+    /// Returns a percentile of the day in wei; `None`: less than an hour is known.
+    pub(crate) fn price(&self, chain: &StoredChain, percent: usize) -> Option<u128> {
         self.0.as_ref()?(chain, percent)
     }
 }
@@ -67,23 +68,24 @@ pub(crate) struct WaitQuery {
     timeout: Option<u64>,
 }
 
-/// Price that the expected medium price must not exceed.
+/// A price to compare the expected medium price with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Limit {
+pub(crate) enum Limit {
     Wei(u128),
     /// Percentile of the last day.
     Percentile(usize),
 }
 
 impl Limit {
-    fn parse(text: &str) -> Option<Self> {
+    /// Parses `p1` to `p99`, and other texts as `parse_amount` does.
+    pub(crate) fn parse(text: &str, parse_amount: impl Fn(&str) -> Option<u128>) -> Option<Self> {
         match text.strip_prefix('p') {
             Some(percent) if !percent.starts_with('0') => {
                 let percent = parse_digits(percent).filter(|percent| (1..100).contains(percent));
                 percent.map(Self::Percentile)
             }
             Some(_) => None,
-            None => parse_digits(text).map(Self::Wei),
+            None => parse_amount(text).map(Self::Wei),
         }
     }
 }
@@ -101,7 +103,7 @@ impl<'de> Deserialize<'de> for Limit {
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Limit, E> {
                 let required = "must be an amount in wei below 2^128, or p1 to p99";
-                Limit::parse(text).ok_or_else(|| E::custom(required))
+                Limit::parse(text, parse_digits).ok_or_else(|| E::custom(required))
             }
         }
 
@@ -240,13 +242,13 @@ mod tests {
             ("p1", Some(Limit::Percentile(1))),
             ("p99", Some(Limit::Percentile(99))),
         ] {
-            assert_eq!(Limit::parse(text), expected, "{text}");
+            assert_eq!(Limit::parse(text, parse_digits), expected, "{text}");
         }
         for text in
             ["", "p", "p0", "p100", "p05", "p-1", "P20", "p2.5", "-1", "+1", "1e9", "0x1", " 1"]
         {
-            assert_eq!(Limit::parse(text), None, "{text}");
+            assert_eq!(Limit::parse(text, parse_digits), None, "{text}");
         }
-        assert_eq!(Limit::parse(&format!("{}0", u128::MAX)), None);
+        assert_eq!(Limit::parse(&format!("{}0", u128::MAX), parse_digits), None);
     }
 }

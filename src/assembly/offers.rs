@@ -14,6 +14,14 @@ pub trait SharedRateLimits: Debug + Send + Sync {
     fn for_api(&self, api: &UpstreamUrl) -> Arc<dyn SharedRateLimit>;
 }
 
+/// States that several processes enter. One of them learns that it is the first.
+#[async_trait]
+pub trait SharedStates: Debug + Send + Sync {
+    /// Enters `state` of what `name` names, as of this block. Returns true if no other process was there first; the same
+    /// state counts again after `repeat`. `None`: there is no answer.
+    async fn enter(&self, name: &str, state: &str, block: u64, repeat: Duration) -> Option<bool>;
+}
+
 /// Rate limit of an API that several processes share.
 #[async_trait]
 pub trait SharedRateLimit: Debug + Send + Sync {

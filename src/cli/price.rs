@@ -33,7 +33,7 @@ const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 /// Arguments of the command.
 #[derive(Debug, Args)]
 pub(super) struct PriceArgs {
-    /// A running service; default: http://localhost:8080
+    /// A running service; default: `http://localhost:8080`
     #[arg(long, value_name = "URL", conflicts_with = "rpc_url")]
     url: Option<UrlArgument>,
     /// A node, which is asked without a service
@@ -232,7 +232,7 @@ mod tests {
             market("b\u{1b}[2Jase", "7", true, None),
         ]);
         let expected = "\
-CHAIN     LOW          MEDIUM       HIGH               BLOCK
+CHAIN     LOW          MEDIUM       HIGH                BLOCK
 ethereum  0.000000001  21           43.12  gwei, high   1000
 b[2Jase   0.000000001  0.000000007  43.12  gwei, stale  1000";
         assert_eq!(table(&all), expected);

@@ -68,7 +68,9 @@ fn to_document(config: &Config) -> DocumentMut {
         document.insert(name, item);
     }
     for other in &config.sections {
-        document.insert(other.name(), other.to_item());
+        if let Some(item) = other.to_item() {
+            document.insert(other.name(), item);
+        }
     }
     for (name, item) in [
         ("upstream", section(&config.upstream)),
@@ -87,7 +89,7 @@ fn to_document(config: &Config) -> DocumentMut {
     document
 }
 
-pub(super) fn section(values: &impl Serialize) -> Item {
+pub(crate) fn section(values: &impl Serialize) -> Item {
     // Every section is a struct of strings, numbers and arrays of them, and one has another such struct.
     let mut table = toml_edit::ser::to_document(values).unwrap_or_default().as_table().clone();
     for (_, item) in table.iter_mut() {
@@ -111,7 +113,14 @@ fn annotate(table: &mut Table, path: &mut Vec<String>, layers: &Layers) {
                 let origin = describe(path, layers);
                 value.decor_mut().set_suffix(format!("{:padding$}# {origin}", ""));
             }
-            Item::ArrayOfTables(_) | Item::None => {}
+            Item::ArrayOfTables(tables) => {
+                for (index, table) in tables.iter_mut().enumerate() {
+                    path.push(index.to_string());
+                    annotate(table, path, layers);
+                    path.pop();
+                }
+            }
+            Item::None => {}
         }
         path.pop();
     }

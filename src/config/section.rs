@@ -36,6 +36,9 @@ pub(crate) trait Section:
     /// Reports all values that are not allowed.
     fn check(&self, _mistakes: &mut SectionMistakes) {}
 
+    /// Reports all values that do not fit the configured chains.
+    fn check_chains(&self, _chains: &[Chain], _mistakes: &mut SectionMistakes) {}
+
     /// Changes what follows from the section in a chain.
     fn apply(&self, _chain: &mut Chain) {}
 
@@ -61,6 +64,11 @@ pub(crate) trait Section:
     /// Returns a key, and a sentence about its file, if the service cannot use it.
     fn check_files(&self) -> Result<Option<String>, (&'static str, String)> {
         Ok(None)
+    }
+
+    /// Returns the section for `check-config --print`; `None`: nothing is configured.
+    fn to_item(&self) -> Option<Item> {
+        Some(print::section(self))
     }
 }
 
@@ -122,12 +130,13 @@ impl SectionKind {
 pub(super) trait AnySection: Debug + Send + Sync {
     fn name(&self) -> &'static str;
     fn check(&self, mistakes: &mut SectionMistakes);
+    fn check_chains(&self, chains: &[Chain], mistakes: &mut SectionMistakes);
     fn apply(&self, chain: &mut Chain);
     fn notes(&self, chains: &[Chain], layers: &Layers) -> Vec<String>;
     fn for_recorded_chains(&self) -> Box<dyn AnySection>;
     fn needs(&self, chains: &[Chain]) -> Needs;
     fn check_files(&self) -> Result<Option<String>, (&'static str, String)>;
-    fn to_item(&self) -> Item;
+    fn to_item(&self) -> Option<Item>;
     fn to_any(&self) -> &dyn Any;
     fn to_box(&self) -> Box<dyn AnySection>;
 }
@@ -139,6 +148,10 @@ impl<T: Section> AnySection for T {
 
     fn check(&self, mistakes: &mut SectionMistakes) {
         Section::check(self, mistakes);
+    }
+
+    fn check_chains(&self, chains: &[Chain], mistakes: &mut SectionMistakes) {
+        Section::check_chains(self, chains, mistakes);
     }
 
     fn apply(&self, chain: &mut Chain) {
@@ -161,8 +174,8 @@ impl<T: Section> AnySection for T {
         Section::check_files(self)
     }
 
-    fn to_item(&self) -> Item {
-        print::section(self)
+    fn to_item(&self) -> Option<Item> {
+        Section::to_item(self)
     }
 
     fn to_any(&self) -> &dyn Any {

@@ -76,7 +76,7 @@ pub(crate) mod amount {
     }
 }
 
-fn parse_amount(text: &str) -> Option<u128> {
+pub(crate) fn parse_amount(text: &str) -> Option<u128> {
     let (number, unit) = text.trim().split_once(' ')?;
     let decimals = match unit.trim_start() {
         "wei" => 0,

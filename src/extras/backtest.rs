@@ -16,6 +16,7 @@ mod csv;
 mod estimators;
 mod fee_history;
 mod file;
+mod horizon;
 mod json;
 mod measures;
 mod node;
@@ -29,6 +30,7 @@ mod verdict;
 
 pub use estimators::{Estimator, EstimatorQuote, all_estimators};
 pub use file::read_recording;
+pub use horizon::{HorizonReport, HorizonScore};
 pub use json::document;
 pub use measures::{Evaluator, LANDING_PERCENTILE, RecordingTooShort, Score, Share};
 pub use node::{FetchError, MAX_BLOCKS, fetch_recording};
@@ -52,6 +54,8 @@ pub struct Report<'a> {
     pub heads: usize,
     /// One score per estimator.
     pub scores: Vec<Score>,
+    /// Grades of the fees for horizons and probabilities; `None`: they were not asked for.
+    pub horizon: Option<HorizonReport>,
     /// Notes for reading the scores.
     pub notes: Vec<String>,
     /// Time between two blocks, if known.
@@ -80,7 +84,22 @@ impl<'a> Report<'a> {
         let scores: Vec<_> = estimators.iter().map(score).collect();
         let heads = evaluator.count_heads();
         let notes = notes::for_report(&evaluator, estimators, landing_percentile, &scores);
-        Ok(Self { recording, heads, scores, notes, block_time })
+        Ok(Self { recording, heads, scores, horizon: None, notes, block_time })
+    }
+
+    /// Grades the fees for horizons and probabilities at the same heads.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the recording is too short.
+    pub fn add_horizon(
+        &mut self,
+        estimators: &[Estimator],
+        landing_percentile: f64,
+    ) -> Result<(), RecordingTooShort> {
+        let evaluator = Evaluator::new(self.recording, estimators, landing_percentile)?;
+        self.horizon = Some(HorizonReport::new(&evaluator));
+        Ok(())
     }
 
     /// Formats the report as a table.

@@ -3,7 +3,7 @@
 //! A format is a file with its bodies and its routes, and a row of `FORMATS`. A document is made of a `DocumentContent`
 //! at the first request of a snapshot, and is as fresh as that. Prices of one number are
 //! [`SinglePrices`](crate::fees::SinglePrices). Max fees are those of the tiers. Some formats have members that the
-//! service cannot know, such as a waiting time. They hold counts over the newest blocks; see `content`.
+//! service cannot know, such as a waiting time. They hold counts over the newest blocks or quotes; see `content`.
 //!
 //! The routes accept any query parameter, because clients send some that mean nothing here, such as `apikey`.
 
@@ -13,12 +13,15 @@ mod documents;
 mod etherscan;
 mod flat;
 mod gwei;
+mod kept_tiers;
 mod metamask;
 mod openapi;
 mod polygon;
 mod rrelayer;
 mod safe;
 mod section;
+
+use std::sync::Arc;
 
 use axum::Router;
 use serde_json::json;
@@ -72,6 +75,7 @@ fn no_root_routes() -> Router<Documents> {
 fn join(assembly: &mut Assembly) {
     let compat: Compat = assembly.config.section();
     let documents = Documents::new(&assembly.store);
+    assembly.observe(|chain| Arc::clone(documents.kept(chain)));
     let routes = &mut assembly.routes;
     routes.add_tag(TAG, DESCRIPTION);
     let (chosen, others) = FORMATS.iter().partition::<Vec<_>, _>(|it| compat.has(it.name));

@@ -48,13 +48,14 @@ mod redis_clock;
 mod section;
 mod shared_budget;
 mod shared_fee_history;
+mod shared_states;
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use anyhow::Context;
 
-use crate::assembly::{Assembly, Extra, Join, SharedRateLimits};
+use crate::assembly::{Assembly, Extra, Join, SharedRateLimits, SharedStates};
 use crate::config::SectionKind;
 use crate::poll::SharedPolls;
 use chain_state::SharedChainState;
@@ -63,6 +64,7 @@ use metrics::ReplicaMetrics;
 use poll_coordinator::PollCoordinator;
 use section::Redis;
 use shared_budget::Budgets;
+use shared_states::States;
 
 pub(crate) const EXTRA: Extra = Extra {
     sections: &[SectionKind::new::<Redis>()],
@@ -89,6 +91,7 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     });
     let coordinators = coordinators.collect();
     assembly.share_polls(coordinators);
+    assembly.offer::<Arc<dyn SharedStates>>(Arc::new(States::new(redis.clone())));
     assembly.offer::<Arc<dyn SharedRateLimits>>(Arc::new(Budgets::new(redis)));
     assembly.add_task(async { match connector.run().await {} });
     Ok(())

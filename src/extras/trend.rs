@@ -102,10 +102,12 @@ fn join(assembly: &mut Assembly) {
     assembly.routes.add(routes.with_state(serializer));
     assembly.routes.add_market_member(members::for_trends(&trends));
     let days = trends.clone();
-    assembly.routes.set_day_prices(DayPrices::new(move |chain, percent| {
+    let day_prices = DayPrices::new(move |chain, percent| {
         let price = days.with(chain, |trend| trend.day_price(percent, seconds_since_1970()));
         price.map(u128::from)
-    }));
+    });
+    assembly.offer(day_prices.clone());
+    assembly.routes.set_day_prices(day_prices);
     assembly.routes.write_examples(routes::write_example);
 }
 

@@ -13,7 +13,7 @@ pub(super) const BLOCKS: usize = 400;
 const WINDOW: usize = 200;
 
 /// Number of newest blocks whose highest high reward limits the quote.
-const LIMIT_BLOCKS: usize = 20;
+pub(super) const LIMIT_BLOCKS: usize = 20;
 
 const MILLION: i64 = 1_000_000;
 
@@ -50,6 +50,11 @@ impl Target {
         Some(Self { millionths: millionths.parse().ok()? })
     }
 
+    /// Creates a target from a percentage.
+    pub(super) fn from_percent(percent: u8) -> Self {
+        Self { millionths: i32::from(percent) * 10_000 }
+    }
+
     /// Returns the share, from 0.5 to 0.999.
     #[must_use]
     pub fn share(self) -> f64 {
@@ -65,6 +70,43 @@ impl Target {
     /// Share that may be missed, in millionths.
     fn missable(self) -> i64 {
         MILLION.saturating_sub(self.millionths.into())
+    }
+}
+
+/// Level of a conformal quantile: the share of asks that may exceed a quote, moved by the outcomes of the quotes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Level {
+    millionths: i64,
+    missable: i64,
+}
+
+impl Level {
+    pub(super) fn new(target: Target) -> Self {
+        Self { millionths: target.missable(), missable: target.missable() }
+    }
+
+    /// Records the outcome of a quote.
+    pub(super) fn record(&mut self, is_miss: bool) {
+        let rise = STEP * self.missable / MILLION;
+        let fall = if is_miss { STEP } else { 0 };
+        self.millionths = (self.millionths + rise - fall).clamp(MIN_LEVEL, 3 * self.missable);
+    }
+
+    /// Returns the quote from `size` asks, of which `highest` returns the one at a position from the highest on. The first
+    /// position is 1. `None`: there is no such ask.
+    pub(super) fn quote(
+        self,
+        size: usize,
+        highest: impl Fn(usize) -> Option<u128>,
+    ) -> Option<u128> {
+        let asks = i64::try_from(size).unwrap_or(i64::MAX);
+        let position = self.millionths.max(0) * asks.saturating_add(1) / MILLION;
+        let position = position.min(asks);
+        if position >= 1 {
+            return highest(usize::try_from(position).ok()?);
+        }
+        let raises = (-self.millionths).max(0).unsigned_abs().div_ceil(RAISE_STEP);
+        Some((0..raises).fold(highest(1)?, |quote, _| quote.saturating_add(quote / 8)))
     }
 }
 
@@ -108,49 +150,34 @@ pub(super) fn tip(blocks: &[Block], columns: TierColumns, target: Target) -> Opt
             Some(BlockPrices { ask, high: high.map_or(ask, |high| high.max(ask)) })
         })
         .collect();
-    replay(&prices, target.missable())
+    replay(&prices, target)
 }
 
 /// Replays the quotes and their misses, and returns the last quote. The first [`WINDOW`] blocks are not compared.
-fn replay(prices: &[BlockPrices], missable: i64) -> Option<u128> {
+fn replay(prices: &[BlockPrices], target: Target) -> Option<u128> {
     let (first, compared) = prices.split_at(prices.len().min(WINDOW));
-    if first.is_empty() {
-        return None;
-    }
     let mut asks: Vec<u128> = first.iter().map(|block| block.ask).collect();
     asks.sort_unstable();
-    let mut level = missable;
-    let mut quote = quote_after(first, &asks, level);
+    let mut level = Level::new(target);
+    let mut quote = quote_after(first, &asks, level)?;
     // The first window is full, or there are no blocks after it.
     for (index, (block, leaving)) in compared.iter().zip(prices).enumerate() {
-        level += STEP * missable / MILLION;
-        if block.ask > quote {
-            level -= STEP;
-        }
-        level = level.clamp(MIN_LEVEL, 3 * missable);
+        level.record(block.ask > quote);
         if let Ok(position) = asks.binary_search(&leaving.ask) {
             asks.remove(position);
         }
         let position = asks.partition_point(|ask| *ask < block.ask);
         asks.insert(position, block.ask);
         let known = prices.get(..=WINDOW + index).unwrap_or(prices);
-        quote = quote_after(known, &asks, level);
+        quote = quote_after(known, &asks, level)?;
     }
     Some(quote)
 }
 
 /// Returns the quote after the `known` blocks. `asks` are those of the newest [`WINDOW`] of them, ascending.
-fn quote_after(known: &[BlockPrices], asks: &[u128], level: i64) -> u128 {
-    let highest = asks.last().copied().unwrap_or_default();
-    let size = i64::try_from(asks.len()).unwrap_or(i64::MAX);
-    let rank = level.max(0) * (size + 1) / MILLION;
-    let quote = if rank >= 1 {
-        let position = asks.len().saturating_sub(usize::try_from(rank).unwrap_or_default());
-        asks.get(position).copied().unwrap_or_default()
-    } else {
-        let raises = (-level).max(0).unsigned_abs().div_ceil(RAISE_STEP);
-        (0..raises).fold(highest, |quote, _| quote.saturating_add(quote / 8))
-    };
+fn quote_after(known: &[BlockPrices], asks: &[u128], level: Level) -> Option<u128> {
+    let quote =
+        level.quote(asks.len(), |position| asks.get(asks.len().checked_sub(position)?).copied())?;
     let newest_highs = known.iter().rev().take(LIMIT_BLOCKS).map(|block| block.high);
-    quote.min(newest_highs.max().unwrap_or_default())
+    Some(quote.min(newest_highs.max().unwrap_or_default()))
 }

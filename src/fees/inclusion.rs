@@ -31,13 +31,15 @@ pub struct EntryBlock {
     pub is_empty: bool,
     /// Least sufficient tip in wei per gas: the block's reward at a low percentile. `None`: unknown.
     pub tip: Option<u128>,
+    /// Tip in wei per gas that no transaction has to exceed: the block's reward at percentile 60. `None`: unknown.
+    pub high: Option<u128>,
 }
 
 impl EntryBlock {
     /// Creates the entry of a block whose reward at the chosen percentile is `tip`.
     #[must_use]
     pub fn new(block: &Block, tip: Option<u128>) -> Self {
-        Self { base_fee: block.base_fee, is_empty: is_empty(block), tip }
+        Self { base_fee: block.base_fee, is_empty: is_empty(block), tip, high: None }
     }
 
     /// Returns true if the block would have included the fee: the max fee covers its base fee, and what the max fee

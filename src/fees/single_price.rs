@@ -26,7 +26,7 @@ const MIN_RISES: usize = 100;
 /// Denominator of EIP-1559 on Ethereum, for a chain of which nothing is known.
 const ASSUMED_DENOMINATOR: NonZeroU64 = NonZeroU64::new(8).expect("8 is not 0");
 
-/// Prices per gas in wei, each not above the next one. Under legacy pricing they are the gas prices.
+/// Prices per gas in wei, low, medium and high in ascending order, and the base fees that they cover. Under legacy pricing they are the gas prices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SinglePrices {
     /// For a transaction that can wait.
@@ -35,6 +35,10 @@ pub struct SinglePrices {
     pub medium: u128,
     /// With the tip of the high tier. It holds for more blocks.
     pub high: u128,
+    /// Base fee that the two blocks after the next one rarely exceed.
+    pub soon: u128,
+    /// Base fee that the five blocks after the next one rarely exceed.
+    pub later: u128,
 }
 
 impl SinglePrices {
@@ -55,6 +59,8 @@ impl SinglePrices {
             low: price(market.low, soon),
             medium: price(market.suggestion.medium, soon),
             high: price(market.suggestion.high, later),
+            soon,
+            later,
         }
     }
 }
@@ -146,7 +152,7 @@ mod tests {
     }
 
     fn low_medium_high(market: &Market, base_fees: &[u128]) -> [u128; 3] {
-        let SinglePrices { low, medium, high } = SinglePrices::new(market, base_fees);
+        let SinglePrices { low, medium, high, .. } = SinglePrices::new(market, base_fees);
         [low, medium, high]
     }
 

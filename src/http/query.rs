@@ -242,6 +242,11 @@ impl<'de> Deserializer<'de> for TextDeserializer<'de> {
         visitor.visit_u64(number.ok_or_else(|| QueryError("must be a whole number".to_owned()))?)
     }
 
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, QueryError> {
+        let number = self.0.parse().ok().filter(|number: &f64| number.is_finite());
+        visitor.visit_f64(number.ok_or_else(|| QueryError("must be a number".to_owned()))?)
+    }
+
     fn deserialize_enum<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -252,7 +257,7 @@ impl<'de> Deserializer<'de> for TextDeserializer<'de> {
     }
 
     forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u128 f32 f64 char str string bytes byte_buf unit unit_struct
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u128 f32 char str string bytes byte_buf unit unit_struct
         newtype_struct seq tuple tuple_struct map struct identifier ignored_any
     }
 }

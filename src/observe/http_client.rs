@@ -2,11 +2,13 @@
 
 mod trusted;
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::{CONTENT_ENCODING, HeaderMap, RETRY_AFTER};
 use reqwest::{Certificate, Proxy};
 use rustls::crypto::{CryptoProvider, ring};
+use rustls_platform_verifier::Verifier;
 
 use crate::config::{ForwardProxy, Upstream};
 
@@ -40,7 +42,9 @@ fn with_certificates(
     upstream: &Upstream,
 ) -> reqwest::ClientBuilder {
     let trusted = upstream.ca_file.certificates();
-    let provider = CryptoProvider::get_default().filter(|_| !trusted.is_empty());
+    let provider = CryptoProvider::get_default();
+    let has_roots = |provider: &&Arc<CryptoProvider>| Verifier::new(Arc::clone(provider)).is_ok();
+    let provider = provider.filter(|provider| !trusted.is_empty() || !has_roots(provider));
     match provider.map(|provider| trusted::tls_config(provider, trusted)) {
         None => builder,
         Some(Ok(tls)) => builder.tls_backend_preconfigured(tls),

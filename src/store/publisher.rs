@@ -1,13 +1,14 @@
 //! The writer of a chain.
 
 use std::fmt::Debug;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use axum::http::HeaderValue;
 use bytes::Bytes;
 
 use super::head_times::HeadTimes;
+use super::horizon::{Horizon, HorizonCache};
 use super::wire::SuggestionBody;
 use super::{NewestBlock, RecentBlocks, Snapshot, StoredChain, Timestamps, etag};
 use crate::config;
@@ -19,6 +20,7 @@ use crate::fees::{FeeHistory, HeadReading, Market, SinglePrices, Suggestion};
 pub struct Publisher {
     chain: StoredChain,
     head_times: HeadTimes,
+    horizon: HorizonCache,
     observers: Vec<Box<dyn PublishObserver>>,
 }
 
@@ -80,7 +82,12 @@ impl<'a> Accepted<'a> {
 
 impl Publisher {
     pub(super) fn new(chain: StoredChain) -> Self {
-        Self { chain, head_times: HeadTimes::default(), observers: Vec::new() }
+        Self {
+            chain,
+            head_times: HeadTimes::default(),
+            horizon: HorizonCache::default(),
+            observers: Vec::new(),
+        }
     }
 
     /// The chain that this publisher writes.
@@ -99,23 +106,27 @@ impl Publisher {
         let record = &self.chain.record;
         let last = record.latest.borrow().snapshot.clone();
         let history = accepted.history;
-        // All are updated under one lock, so a reader never sees one of them new and another old.
+        // All are updated under one lock, so a reader that takes it never sees one of them new and another old.
         let mut blocks = record.recent_blocks.write();
         blocks.extend(history);
         let (chain, head_times) = (&record.config, &mut self.head_times);
-        let snapshot =
-            Arc::new(Snapshot::new(accepted, last.as_deref(), head_times, &blocks, chain));
+        let snapshot = Snapshot::new(accepted, last.as_deref(), head_times, &blocks, chain);
+        let snapshot = Arc::new(snapshot);
         let is_announced = snapshot.is_news_after(last.as_deref());
+        // The suggestion does not wait for the matrix, which takes longer than the rest.
+        record.servable.insert(chain.chain_id, Arc::clone(&snapshot));
+        record.latest.send_if_modified(|latest| {
+            latest.snapshot = Some(Arc::clone(&snapshot));
+            is_announced
+        });
+        if let Some(horizon) = self.horizon.update(&blocks, &snapshot.market, &chain.pricing) {
+            let _ = snapshot.horizon.set(horizon);
+        }
         let publication = Publication { chain, snapshot: &snapshot, history, blocks: &blocks };
         for observer in &mut self.observers {
             observer.published(&publication);
         }
-        record.servable.insert(chain.chain_id, Arc::clone(&snapshot));
         drop(blocks);
-        record.latest.send_if_modified(|latest| {
-            latest.snapshot = Some(snapshot);
-            is_announced
-        });
         self.chain.announce_state();
     }
 
@@ -124,6 +135,13 @@ impl Publisher {
         let mut blocks = self.chain.record.recent_blocks.write();
         let learnt = blocks.add_reading(reading);
         if learnt > 0 {
+            let newest = self.chain.newest_snapshot();
+            if let Some(snapshot) = newest.filter(|newest| newest.horizon.get().is_none()) {
+                let pricing = &self.chain.config().pricing;
+                if let Some(horizon) = self.horizon.update(&blocks, &snapshot.market, pricing) {
+                    let _ = snapshot.horizon.set(horizon);
+                }
+            }
             for observer in &mut self.observers {
                 observer.rewards_read(reading, &blocks);
             }
@@ -172,6 +190,7 @@ impl Snapshot {
             body,
             etag,
             prices: SinglePrices::new(&market, &blocks.base_fees()),
+            horizon: OnceLock::new(),
             market,
             oldest_block: history.oldest_block().saturating_add(before_window),
             block_count: window.len(),
@@ -182,6 +201,12 @@ impl Snapshot {
             timestamps: Timestamps { head_changed_at, ..timestamps },
             max_age: chain.max_age,
         }
+    }
+
+    /// Fees for horizons and probabilities; `None`: too few blocks and their tips are known.
+    #[must_use]
+    pub fn horizon(&self) -> Option<&Horizon> {
+        self.horizon.get().map(Arc::as_ref)
     }
 
     /// Time since the reply was accepted.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
-use super::COMPARED_BLOCKS;
+use super::{COMPARED_BLOCKS, EntryWindow};
 use crate::fees::{
     Block, EntryBlock, FAIR_PERCENTILE, FeeHistory, GRADED_PERCENTILES, Pricing, Rewards, column_of,
 };
@@ -50,15 +50,6 @@ pub struct BlockWindow {
     pub blocks: Vec<Block>,
     /// Base fee of the block after them in wei; `None`: unknown.
     pub next_base_fee: Option<u128>,
-}
-
-/// The newest blocks whose tips are known, oldest first.
-#[derive(Debug, Clone, PartialEq)]
-pub struct EntryWindow {
-    /// Percentile of the rewards that count as the tips.
-    pub percentile: f64,
-    /// The requested number of blocks, or fewer if fewer are known.
-    pub blocks: Vec<EntryBlock>,
 }
 
 impl StoredBlock {
@@ -319,16 +310,22 @@ impl RecentBlocks {
         let percentile = column.map_or(FAIR_PERCENTILE, |column| {
             self.polled.get(column).copied().unwrap_or(FAIR_PERCENTILE)
         });
+        let [_, high] = GRADED_PERCENTILES;
+        let high = column_of(high, &self.polled);
         let entry = |index: usize| {
-            let block = self.block(index);
+            let (block, read) = (self.block(index), self.reading(index));
             let tip = match column {
                 Some(column) => block.reward(column),
-                None => self.reading(index).map(|[fair, _]| fair),
+                None => read.map(|[fair, _]| fair),
             };
-            EntryBlock::new(&block, tip)
+            let of_polls = high.and_then(|column| block.reward(column));
+            let high = of_polls.or(read.map(|[_, high]| high));
+            EntryBlock { high, ..EntryBlock::new(&block, tip) }
         };
         let blocks = (end.saturating_sub(count)..end).map(entry).collect();
-        EntryWindow { percentile, blocks }
+        let later = u64::try_from(self.blocks.len().saturating_sub(end)).unwrap_or_default();
+        let newest_block = self.newest_block.saturating_sub(later);
+        EntryWindow { percentile, newest_block, blocks }
     }
 
     /// Returns the `count` blocks up to `newest`, or fewer if fewer are known, with their rewards at these percentiles,

@@ -30,6 +30,7 @@ mod gauges;
 mod history_database;
 mod history_refill;
 mod history_rows;
+mod horizon;
 mod hostile_replies;
 mod http;
 mod lifecycle;
@@ -62,8 +63,10 @@ mod traces;
 mod usd_feed;
 mod verification;
 mod wait;
+mod webhooks;
 
 use rig::{
     delegation_service, fixtures, http_client, http_message, logged_process, mock_collector,
     mock_delegate_api, mock_node, mock_upstream, pages, process, raw_client, test_server,
+    webhook_receiver,
 };

@@ -16,10 +16,10 @@ const GWEI: u64 = 1_000_000_000;
 
 /// A chain whose blocks follow from their numbers, with a head that the test moves.
 #[derive(Debug)]
-struct Model {
+pub(crate) struct Model {
     head: AtomicU64,
     /// First block of another branch.
-    branch_from: AtomicU64,
+    pub(crate) branch_from: AtomicU64,
     /// True if the node refuses block numbers.
     is_refusing: AtomicBool,
     /// Most blocks of one call.
@@ -27,7 +27,7 @@ struct Model {
 }
 
 impl Model {
-    fn new(head: u64) -> Self {
+    pub(crate) fn new(head: u64) -> Self {
         Self {
             head: head.into(),
             branch_from: u64::MAX.into(),
@@ -37,7 +37,7 @@ impl Model {
     }
 
     /// Starts a node of the chain.
-    async fn start(self) -> (Arc<Self>, MockNode) {
+    pub(crate) async fn start(self) -> (Arc<Self>, MockNode) {
         let model = Arc::new(self);
         let of_node = Arc::clone(&model);
         (model, MockNode::scripted(7, move |call| of_node.reply(call)).await)
@@ -119,11 +119,11 @@ fn assert_polls_are_documented(node: &MockNode) {
     }
 }
 
-fn with_score(node: &MockNode, every: u64) -> String {
+pub(crate) fn with_score(node: &MockNode, every: u64) -> String {
     format!("[score]\nevery = {every}\n{CHAIN}rpc_urls = [\"{}\"]\n", node.url())
 }
 
-async fn move_to(model: &Model, services: &[&TestServer], head: u64) {
+pub(crate) async fn move_to(model: &Model, services: &[&TestServer], head: u64) {
     model.head.store(head, Ordering::Relaxed);
     for service in services {
         service.wait_for_block("/v1/a/gas-suggestion", head).await;

@@ -132,7 +132,7 @@ fn judge(series: &Series) -> [Tally; 3] {
         let market = fees::price(&history, &pricing, &parameters).unwrap();
         let known = &series.base_fees[mined.saturating_sub(REMEMBERED_BLOCKS)..mined];
         let base_fees: Vec<u128> = known.iter().copied().map(u128::from).collect();
-        let SinglePrices { low, medium, high } = SinglePrices::new(&market, &base_fees);
+        let SinglePrices { low, medium, high, .. } = SinglePrices::new(&market, &base_fees);
         let paid = [market.low, market.suggestion.medium, market.suggestion.high]
             .map(|tier| tier.price_at(next));
         if mined.is_multiple_of(COMPARED_EVERY) {

@@ -13,3 +13,4 @@ pub(crate) mod pages;
 pub(crate) mod process;
 pub(crate) mod raw_client;
 pub(crate) mod test_server;
+pub(crate) mod webhook_receiver;

@@ -60,5 +60,5 @@ mod web3_clients;
 
 use rig::{
     delegation_service, fixtures, http_client, http_message, logged_process, mock_delegate_api,
-    mock_node, mock_upstream, pages, process, raw_client, test_server,
+    mock_node, mock_upstream, pages, process, raw_client, test_server, webhook_receiver,
 };

@@ -126,13 +126,13 @@ fn disabled_routes_are_omitted() {
     };
     let prefixes = ["/verif", "/registry/", "/v1/{chain}/delegations/", "/v1/", "/rpc/"];
     let (counts, tags) = paths_and_tags(CHAIN, &prefixes);
-    assert_eq!(counts, [25, 6, 1, 17, 1]);
+    assert_eq!(counts, [25, 6, 1, 18, 1]);
     assert_eq!(
         tags,
         ["Gas", "Drop-in formats", "JSON-RPC", "Delegation", "Verification", "Pages", "Operation"]
     );
     let (counts, tags) = paths_and_tags(CHAIN_ALONE, &prefixes);
-    assert_eq!(counts, [0, 0, 0, 16, 1]);
+    assert_eq!(counts, [0, 0, 0, 17, 1]);
     assert_eq!(tags, ["Gas", "Drop-in formats", "JSON-RPC", "Pages", "Operation"]);
 }
 
@@ -324,5 +324,5 @@ async fn every_documented_operation_succeeds() {
             count += 1;
         }
     }
-    assert_eq!(count, 66);
+    assert_eq!(count, 67);
 }

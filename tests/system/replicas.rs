@@ -14,6 +14,7 @@ mod publish_script;
 mod readings;
 pub(crate) mod redis;
 mod replica;
+mod webhooks;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

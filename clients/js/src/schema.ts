@@ -35,7 +35,10 @@ export interface components {
              */
             estimatedTransactionCount: number;
             baseFeePerGas: components["schemas"]["GweiNumber"];
-            /** @description The high, the medium and the low tier, in descending order of confidence. */
+            /**
+             * @description Fees for the next block at 99, 95, 90, 80 and 70 %. Before 200 blocks are known, the high, the medium and the low
+             *     tier, in descending order of confidence.
+             */
             estimatedPrices: components["schemas"]["BlocknativeLevel"][];
         };
         /** @description A chain with block prices. */
@@ -49,7 +52,10 @@ export interface components {
         };
         /** @description Fees of one level. */
         BlocknativeLevel: {
-            /** @description Percentage of the newest blocks, at most 20, at which the fees were enough: a count, at most 99. */
+            /**
+             * @description Percentage of cases in which the next block includes the fees. Before 200 blocks are known, the percentage of the
+             *     newest blocks, at most 20, at which the fees were enough: a count, at most 99.
+             */
             confidence: number;
             /** @description Price per gas for a transaction without a separate tip. */
             price: components["schemas"]["GweiNumber"];
@@ -136,7 +142,7 @@ export interface components {
             chain_name: string;
             /** @description With the medium fees, in wei of the chain's coin. */
             expected: components["schemas"]["Wei"];
-            /** @description Reserved for the amount in dollars. */
+            /** @description The same in dollars, with at most four significant digits; `null`: the price of the coin is not known. */
             usd: string | null;
             stale: boolean;
         };
@@ -173,8 +179,7 @@ export interface components {
             blob_fee: components["schemas"]["ExpectedAndMax"] | null;
             tiers: components["schemas"]["CostTiers"];
             data_fee_reason: components["schemas"]["DataFeeReason"] | null;
-            /** @description Reserved for amounts in dollars. */
-            usd: Record<string, never> | null;
+            usd: components["schemas"]["UsdCosts"] | null;
         };
         /** @description A transaction. */
         CostRequest: {
@@ -411,6 +416,7 @@ export interface components {
             doubts: components["schemas"]["Doubt"][];
             data_fee: components["schemas"]["DataFeeParameters"] | null;
             data_fee_reason: components["schemas"]["DataFeeReason"] | null;
+            usd_per_coin: components["schemas"]["UsdPerCoin"] | null;
             level: components["schemas"]["Level"] | null;
             /**
              * Format: double
@@ -513,6 +519,52 @@ export interface components {
             /** @enum {string} */
             status: "live" | "ready";
         };
+        /** @description Fees for a horizon and a probability. Under legacy pricing both are the gas price. */
+        HorizonCell: {
+            /** @description Number of next blocks of which one includes a transaction with these fees. */
+            within: number;
+            /**
+             * Format: double
+             * @description Share of cases in which it does.
+             */
+            probability: number;
+            /** @description The tip. */
+            max_priority_fee_per_gas: components["schemas"]["Wei"];
+            max_fee_per_gas: components["schemas"]["Wei"];
+            /** @description Amount per gas that a transaction with these fees pays in the next block, at most its max fee. */
+            expected_price_per_gas: components["schemas"]["Wei"];
+            /**
+             * Format: double
+             * @description Share of the last hour's pairs, at most 1,000, that one of the blocks after them would have included. `null` before
+             *     100 were judged.
+             */
+            kept: number | null;
+            /**
+             * Format: int32
+             * @description Pairs of the last hour whose blocks are known.
+             */
+            judged: number;
+        };
+        /** @description Fees for horizons and probabilities. */
+        HorizonFees: {
+            chain_name: string;
+            /** Format: int64 */
+            chain_id: number;
+            /** Format: int64 */
+            newest_block: number;
+            /**
+             * Format: int64
+             * @description Newest block whose rewards are known. The fees depend on the blocks up to it and on the next base fee.
+             */
+            rewards_to: number;
+            /**
+             * Format: double
+             * @description Percentile of a block's rewards that counts as the tip that it requires.
+             */
+            percentile: number;
+            /** @description By `within`, then by `probability`, both ascending. Fees never rise with `within` and never fall with `probability`. */
+            cells: components["schemas"]["HorizonCell"][];
+        };
         /** @description How a fee compares with the newest blocks. */
         Inclusion: {
             /**
@@ -589,7 +641,9 @@ export interface components {
             minWaitTimeEstimate: number;
             /**
              * Format: int32
-             * @description Block time after the longest run of the newest blocks that were not seen to accept the fees, in milliseconds.
+             * @description Time of the fewest blocks (1, 2, 3, 5, 10 or 25) of which one would have included the tier's fees at 90 % of the last
+             *     hour's heads; 25 if none is enough. In milliseconds. Until that is known, one block more than the longest run of the
+             *     newest blocks that were not seen to accept the fees.
              */
             maxWaitTimeEstimate: number;
         };
@@ -748,8 +802,9 @@ export interface components {
             minWaitTimeEstimate: number | null;
             /**
              * Format: int64
-             * @description Block time after the longest run of the newest blocks that were not seen to accept the fees, in seconds rounded up;
-             *     `null`: no block had rewards.
+             * @description Time of the fewest blocks (1, 2, 3, 5, 10 or 25) of which one would have included the fees at 90 % of the last hour's
+             *     heads; 25 if none is enough. In seconds rounded up; `null`: no block had rewards. Until that is known, one block more
+             *     than the longest run of the newest blocks that were not seen to accept the fees.
              */
             maxWaitTimeEstimate: number | null;
         };
@@ -980,6 +1035,29 @@ export interface components {
             gap: number;
             /** @description Blocks at which nothing was suggested. */
             no_quote: number;
+        };
+        /** @description Amounts in dollars: decimal numbers with at most four significant digits. */
+        UsdCost: {
+            expected: string;
+            max: string;
+        };
+        /** @description Costs of each tier in dollars. */
+        UsdCosts: {
+            low: components["schemas"]["UsdCost"];
+            medium: components["schemas"]["UsdCost"];
+            high: components["schemas"]["UsdCost"];
+        };
+        /** @description Price of a coin in dollars. */
+        UsdPerCoin: {
+            /** @description Decimal number, with all digits of the feed. */
+            price: string;
+            /**
+             * Format: date-time
+             * @description Time at which the feed's contract was written.
+             */
+            observed_at: string;
+            /** @description The pair, the address of the contract, and the chain that has it. */
+            source: string;
         };
         /** @description An amount in wei, as a decimal string. */
         Wei: string;

@@ -39,6 +39,14 @@ following blocks. All estimators are scored at the same blocks.
                   the rest of 1
   max fee / base fee  the max fee over the base fee of the next block: p50
 
+With --horizon a second table grades the fees of GET /v1/{chain}/fees, without floors, for each number of
+blocks and probability:
+
+  kept %          share of pairs that one of so many blocks would have included
+  upper %         upper end of Wilson's interval of that share (z = 3.29), for as many outcomes as the
+                  overlapping ones stand for (independent)
+  pass            the upper end is at most 1.5 points below the probability; else MISS
+
 The required tip is the block's reward at the landing percentile; in a block without transactions any
 tip lands. Blocks whose rewards are not recorded are excluded. Percentiles of the measures are nearest
 ranks.
@@ -76,6 +84,9 @@ struct BacktestArgs {
     /// Time between two blocks, such as 12s, to show 5 and 25 blocks in seconds; default: that of --chain
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     block_time: Option<Duration>,
+    /// Also grade the fees of GET /v1/{chain}/fees, without floors
+    #[arg(long)]
+    horizon: bool,
     /// Print JSON instead of a table: amounts are wei as decimal strings, shares are from 0 to 1
     #[arg(long)]
     json: bool,
@@ -180,7 +191,11 @@ impl BacktestArgs {
             let advance = || progress.advance();
             let report =
                 Report::new(recording, estimators, self.landing_percentile, block_time, advance);
-            reports.push(report.with_context(|| recording.name.clone())?);
+            let mut report = report.with_context(|| recording.name.clone())?;
+            if self.horizon {
+                report.add_horizon(estimators, self.landing_percentile)?;
+            }
+            reports.push(report);
         }
         drop(progress);
         if let (Some(path), Some(report)) = (&self.html, reports.first()) {

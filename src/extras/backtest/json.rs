@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::Report;
+use super::horizon::HorizonScore;
 use super::measures::{HORIZON_BLOCKS, SOON_BLOCKS, Score, Share};
 use crate::api::wire::Wei;
 
@@ -23,6 +24,22 @@ struct RecordingReport<'a> {
     seconds_of_25_blocks: Option<f64>,
     notes: &'a [String],
     estimators: Vec<EstimatorScore<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    horizon: Option<Vec<HorizonCell>>,
+}
+
+#[derive(Serialize)]
+struct HorizonCell {
+    within: usize,
+    probability: f64,
+    quotes: u32,
+    kept: f64,
+    independent: f64,
+    upper: f64,
+    passes: bool,
+    tip_mean: Option<Wei>,
+    overpaid_mean: Option<Wei>,
+    max_fee_over_base_fee_p50: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -63,6 +80,10 @@ pub fn document(reports: &[Report<'_>], landing_percentile: f64) -> serde_json::
         seconds_of_25_blocks: report.time_of_blocks(HORIZON_BLOCKS).map(|time| time.as_secs_f64()),
         notes: &report.notes,
         estimators: report.scores.iter().map(estimator_score).collect(),
+        horizon: report
+            .horizon
+            .as_ref()
+            .map(|horizon| horizon.cells.iter().map(horizon_cell).collect()),
     });
     let document = Document { landing_percentile, recordings: recordings.collect() };
     serde_json::to_string_pretty(&document)
@@ -90,6 +111,21 @@ fn estimator_score(score: &Score) -> EstimatorScore<'_> {
         pinball_loss: wei(score.pinball_loss),
         pinball_target: score.pinball_target.share(),
         max_fee_over_base_fee_p50: score.max_fee_permille.and_then(from_permille),
+    }
+}
+
+fn horizon_cell(cell: &HorizonScore) -> HorizonCell {
+    HorizonCell {
+        within: cell.within,
+        probability: f64::from(cell.percent) / 100.0,
+        quotes: cell.kept.total,
+        kept: cell.kept.value(),
+        independent: cell.independent,
+        upper: cell.upper,
+        passes: cell.passes(),
+        tip_mean: cell.tip_mean.map(Wei),
+        overpaid_mean: cell.overpaid_mean.map(Wei),
+        max_fee_over_base_fee_p50: cell.max_fee_permille.and_then(from_permille),
     }
 }
 

@@ -131,6 +131,16 @@ impl<'a> Evaluator<'a> {
         self.heads.clone().count()
     }
 
+    /// Positions of the heads.
+    pub(crate) fn heads(&self) -> std::ops::RangeInclusive<usize> {
+        self.heads.clone()
+    }
+
+    /// Column of the reward that a block requires; `None`: it is not recorded.
+    pub(crate) fn landing_column(&self) -> Option<usize> {
+        self.landing_column
+    }
+
     /// Replayed recording.
     pub(crate) fn recording(&self) -> &'a Recording {
         self.recording

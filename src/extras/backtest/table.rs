@@ -44,6 +44,10 @@ pub(crate) fn render(report: &Report<'_>) -> String {
     let mut lines = vec![report.title(), String::new()];
     lines.extend(align_columns(&rows));
     lines.push(String::new());
+    if let Some(horizon) = &report.horizon {
+        lines.extend(horizon.lines());
+        lines.push(String::new());
+    }
     lines.push("Amounts in gwei. – means unknown or not computable.".into());
     lines.extend(report.notes.iter().cloned());
     let verdict = super::verdict::lines(report);
@@ -86,7 +90,7 @@ pub(crate) fn multiple(permille: u128) -> String {
 }
 
 /// Aligns the first column to the left, the others to the right.
-fn align_columns(rows: &[Vec<String>]) -> Vec<String> {
+pub(super) fn align_columns(rows: &[Vec<String>]) -> Vec<String> {
     const GAP: usize = 2;
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));

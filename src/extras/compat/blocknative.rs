@@ -7,7 +7,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::content::DocumentContent;
+use super::content::{DocumentContent, Tiers};
 use super::documents::{Document, Documents, json};
 use super::gwei::GweiNumber;
 use super::{Format, TAG, no_root_routes};
@@ -17,7 +17,8 @@ use crate::api::openapi::components::{
     CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, PageNotModified, UnknownChain,
 };
 use crate::config::Chain;
-use crate::fees::Tier;
+use crate::fees::horizon::HorizonFees;
+use crate::fees::{SinglePrices, Tier};
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::Problem;
 use crate::http::query::{LenientQuery, invalid_parameter};
@@ -69,8 +70,10 @@ struct BlockPrice {
     /// Always 0, because the service sees no transaction pool.
     estimated_transaction_count: u32,
     base_fee_per_gas: GweiNumber,
-    /// The high, the medium and the low tier, in descending order of confidence.
-    estimated_prices: [EstimatedPrice; 3],
+    /// Fees for the next block at 99, 95, 90, 80 and 70 %. Before 200 blocks are known, the high, the medium and the low
+    /// tier, in descending order of confidence.
+    #[schema(min_items = 3, max_items = 5)]
+    estimated_prices: Vec<EstimatedPrice>,
 }
 
 /// Fees of one level.
@@ -78,7 +81,8 @@ struct BlockPrice {
 #[serde(rename_all = "camelCase")]
 #[schema(as = BlocknativeLevel)]
 struct EstimatedPrice {
-    /// Percentage of the newest blocks, at most 20, at which the fees were enough: a count, at most 99.
+    /// Percentage of cases in which the next block includes the fees. Before 200 blocks are known, the percentage of the
+    /// newest blocks, at most 20, at which the fees were enough: a count, at most 99.
     #[schema(minimum = 1, maximum = 99)]
     confidence: usize,
     /// Price per gas for a transaction without a separate tip.
@@ -91,14 +95,11 @@ struct EstimatedPrice {
 impl<'a> BlockPrices<'a> {
     /// Returns the prices; `None`: no block had rewards, so there is nothing to count.
     pub(crate) fn new(content: &DocumentContent<'a>) -> Option<Self> {
-        let tiers = content.tiers();
-        let prices = content.prices();
-        let levels = [
-            level(content, tiers.high, prices.high)?,
-            level(content, tiers.medium, prices.medium)?,
-            level(content, tiers.low, prices.low)?,
-        ];
-        let [highest, ..] = &levels;
+        let levels = match content.horizon {
+            Some(fees) => levels(content, fees),
+            None => levels_of_tiers(content)?,
+        };
+        let highest = levels.first()?;
         Some(Self {
             system: &content.chain.key,
             network: content.chain.name(),
@@ -116,13 +117,45 @@ impl<'a> BlockPrices<'a> {
     }
 }
 
-fn level(content: &DocumentContent, fees: Tier, price: u128) -> Option<EstimatedPrice> {
-    Some(EstimatedPrice {
-        confidence: content.confidence(fees)?,
-        price: GweiNumber(price),
-        max_priority_fee_per_gas: GweiNumber(fees.max_priority_fee_per_gas),
-        max_fee_per_gas: GweiNumber(fees.max_fee_per_gas),
-    })
+/// Returns the levels of the next block, the highest probability first. The price of the highest one holds for as many
+/// blocks as that of the high tier.
+fn levels(content: &DocumentContent, horizon: &HorizonFees) -> Vec<EstimatedPrice> {
+    const LOWEST: u8 = 70;
+    const HIGHEST: u8 = 99;
+    let next_base_fee = content.next_base_fee();
+    let Tiers { low, medium, high } = content.tiers();
+    let mut levels: Vec<_> =
+        horizon.next_block().filter(|(percent, _)| *percent >= LOWEST).collect();
+    levels.reverse();
+    let level = |(percent, fees): (u8, Tier)| {
+        let tip = fees.max_priority_fee_per_gas;
+        let of_tier = [low, medium, high].into_iter().find(|it| it.max_priority_fee_per_gas == tip);
+        let doubled = next_base_fee.saturating_mul(2).saturating_add(tip);
+        let max_fee_per_gas = of_tier.map_or(doubled, |tier| tier.max_fee_per_gas);
+        let fees = Tier { max_priority_fee_per_gas: tip, max_fee_per_gas };
+        let SinglePrices { soon, later, .. } = content.prices;
+        let bound = if percent == HIGHEST { later } else { soon };
+        EstimatedPrice::new(percent.into(), fees, fees.price_at(next_base_fee).max(bound))
+    };
+    levels.into_iter().map(level).collect()
+}
+
+/// Returns the tiers, the highest one first; `None`: no block had rewards, so there is nothing to count.
+fn levels_of_tiers(content: &DocumentContent) -> Option<Vec<EstimatedPrice>> {
+    let Tiers { low, medium, high } = content.tiers().zip(content.prices());
+    let level = |(fees, price)| Some(EstimatedPrice::new(content.confidence(fees)?, fees, price));
+    [high, medium, low].into_iter().map(level).collect()
+}
+
+impl EstimatedPrice {
+    fn new(confidence: usize, fees: Tier, price: u128) -> Self {
+        Self {
+            confidence,
+            price: GweiNumber(price),
+            max_priority_fee_per_gas: GweiNumber(fees.max_priority_fee_per_gas),
+            max_fee_per_gas: GweiNumber(fees.max_fee_per_gas),
+        }
+    }
 }
 
 /// A chain with block prices.
@@ -158,7 +191,7 @@ pub(crate) struct BlocknativeQuery {
 
 /// Prices of the next block in Blocknative's format
 ///
-/// Always the three tiers, whatever levels the request names.
+/// Always the same levels, whatever levels the request names.
 #[utoipa::path(
     get,
     path = "/gasprices/blockprices",

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::config;
+use crate::fees::horizon::HorizonFees;
 use crate::fees::{self, Block, EntryBlock, Market, Pricing, SinglePrices, Tier};
 use crate::store::{COMPARED_BLOCKS, RecentBlocks, Snapshot};
 
@@ -18,6 +19,10 @@ pub(crate) struct DocumentContent<'a> {
     /// The newest blocks whose tips are known, oldest first, at most [`COMPARED_BLOCKS`].
     pub(crate) entries: Vec<EntryBlock>,
     pub(crate) ranges: Ranges,
+    /// Fees for horizons and probabilities; `None`: too few blocks are known.
+    pub(crate) horizon: Option<&'a HorizonFees>,
+    /// Numbers of blocks within which the tiers are nearly always kept; `None`: too few quotes were judged.
+    pub(crate) kept_within: Option<Tiers<u32>>,
     /// Mean time between the newest blocks; the configured block time until enough were seen.
     pub(crate) block_time: Duration,
     /// Time from the first sight of the newest block to the reply that the content was made of.
@@ -66,8 +71,24 @@ pub(crate) struct Tiers<T> {
 }
 
 impl<T> Tiers<T> {
+    /// Pairs the values of each tier.
+    pub(crate) fn zip<U>(self, other: Tiers<U>) -> Tiers<(T, U)> {
+        Tiers {
+            low: (self.low, other.low),
+            medium: (self.medium, other.medium),
+            high: (self.high, other.high),
+        }
+    }
+
     pub(crate) fn map<U>(self, convert: impl Fn(T) -> U) -> Tiers<U> {
         Tiers { low: convert(self.low), medium: convert(self.medium), high: convert(self.high) }
+    }
+}
+
+impl Tiers<Tier> {
+    pub(super) fn from_market(market: &Market) -> Self {
+        let suggestion = &market.suggestion;
+        Self { low: market.low, medium: suggestion.medium, high: suggestion.high }
     }
 }
 
@@ -84,6 +105,7 @@ impl<'a> DocumentContent<'a> {
         chain: &'a config::Chain,
         snapshot: &'a Snapshot,
         recent: &RecentBlocks,
+        kept_within: Option<Tiers<u32>>,
     ) -> Self {
         let market = &snapshot.market;
         let all = recent.newest(usize::MAX).blocks;
@@ -95,14 +117,22 @@ impl<'a> DocumentContent<'a> {
             ranges: Ranges::new(&all, market.newest_known_base_fee, &chain.pricing),
             blocks: recent.newest(COMPARED_BLOCKS).blocks,
             entries: recent.newest_entries(COMPARED_BLOCKS).blocks,
+            horizon: snapshot.horizon().map(|horizon| &horizon.fees),
+            kept_within,
             block_time: snapshot.block_time,
             head_age: snapshot.head_age_at_reply(),
         }
     }
 
     pub(crate) fn tiers(&self) -> Tiers<Tier> {
-        let suggestion = &self.market.suggestion;
-        Tiers { low: self.market.low, medium: suggestion.medium, high: suggestion.high }
+        Tiers::from_market(self.market)
+    }
+
+    /// Returns the tiers with the numbers of blocks within which they are nearly always kept.
+    pub(crate) fn tiers_kept_within(&self) -> Tiers<(Tier, Option<u32>)> {
+        let unknown = Tiers { low: None, medium: None, high: None };
+        let known = self.kept_within.map(|blocks| blocks.map(Some));
+        self.tiers().zip(known.unwrap_or(unknown))
     }
 
     /// Base fee of the next block in wei.
@@ -112,7 +142,7 @@ impl<'a> DocumentContent<'a> {
 
     /// Prices of one number, in wei per gas.
     pub(crate) fn prices(&self) -> Tiers<u128> {
-        let SinglePrices { low, medium, high } = self.prices;
+        let SinglePrices { low, medium, high, .. } = self.prices;
         Tiers { low, medium, high }
     }
 
@@ -131,19 +161,23 @@ impl<'a> DocumentContent<'a> {
         self.entries.iter().filter_map(move |block| block.accepts(tier))
     }
 
-    /// Waiting times of a transaction with these fees: one block, and the longest that the newest blocks show. A
-    /// transaction waits longest if it comes before the longest run of blocks that were not seen to accept its fees.
-    pub(crate) fn wait_times(&self, tier: Tier) -> WaitTimes {
+    /// Waiting times of a transaction with these fees: one block, and `kept_within` blocks, within which such fees were
+    /// nearly always kept. While that is unknown, a transaction waits longest if it comes before the longest run of the
+    /// newest blocks that were not seen to accept its fees.
+    pub(crate) fn wait_times(&self, tier: Tier, kept_within: Option<u32>) -> WaitTimes {
+        let blocks = kept_within.unwrap_or_else(|| self.longest_run(tier).saturating_add(1));
+        WaitTimes { shortest: self.block_time, longest: self.block_time.saturating_mul(blocks) }
+    }
+
+    /// Returns the length of the longest run of the newest blocks that were not seen to accept these fees.
+    fn longest_run(&self, tier: Tier) -> u32 {
         let (mut run, mut longest) = (0_u32, 0_u32);
         for block in &self.entries {
             let is_accepted = block.accepts(tier) == Some(true);
             run = if is_accepted { 0 } else { run.saturating_add(1) };
             longest = longest.max(run);
         }
-        WaitTimes {
-            shortest: self.block_time,
-            longest: self.block_time.saturating_mul(longest.saturating_add(1)),
-        }
+        longest
     }
 
     /// Percentage of the newest blocks at which the fees were enough, rounded down, from 1 to 99; `None`: no block had

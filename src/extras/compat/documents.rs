@@ -10,12 +10,13 @@ use parking_lot::Mutex;
 use serde::Serialize;
 
 use super::content::DocumentContent;
+use super::kept_tiers::KeptTiers;
 use crate::api::extractors::find_chain;
 use crate::api::problems;
 use crate::api::suggestion;
 use crate::http::problem::Problem;
 use crate::store::{
-    ChainStore, PerChain, RecentBlocks, ServableSnapshot, Snapshot, StoredChain, Unavailable, etag,
+    ChainStore, PerChain, ServableSnapshot, Snapshot, StoredChain, Unavailable, etag,
 };
 
 /// A response body of a format.
@@ -37,6 +38,7 @@ pub(super) fn json(body: &impl Serialize) -> Vec<u8> {
 pub(crate) struct Documents {
     store: ChainStore,
     chains: PerChain<Mutex<Option<Rendered>>>,
+    kept: PerChain<Arc<KeptTiers>>,
 }
 
 /// The documents of one snapshot that were asked for.
@@ -66,7 +68,16 @@ impl FromRef<Documents> for ChainStore {
 
 impl Documents {
     pub(super) fn new(store: &ChainStore) -> Self {
-        Self { store: store.clone(), chains: PerChain::new(store, |_| Mutex::new(None)) }
+        Self {
+            store: store.clone(),
+            chains: PerChain::new(store, |_| Mutex::new(None)),
+            kept: PerChain::new(store, KeptTiers::new),
+        }
+    }
+
+    /// Returns the record of the tiers of a chain.
+    pub(super) fn kept(&self, chain: &StoredChain) -> &Arc<KeptTiers> {
+        self.kept.get(chain)
     }
 
     pub(super) fn store(&self) -> &ChainStore {
@@ -118,7 +129,10 @@ impl Documents {
             if let Some(known) = find(rendered.as_ref(), &current.snapshot, document) {
                 return Ok((current, known));
             }
-            let body = render(chain, &current.snapshot, blocks, document);
+            let kept_within = self.kept(chain).kept_within(blocks);
+            let content =
+                DocumentContent::new(chain.config(), &current.snapshot, blocks, kept_within);
+            let body = render(&content, document);
             let of_snapshot = |known: &Rendered| Arc::ptr_eq(&known.snapshot, &current.snapshot);
             if !rendered.as_ref().is_some_and(of_snapshot) {
                 let snapshot = Arc::clone(&current.snapshot);
@@ -143,14 +157,8 @@ fn find(
     Some(body.clone())
 }
 
-fn render(
-    chain: &StoredChain,
-    snapshot: &Snapshot,
-    blocks: &RecentBlocks,
-    document: &Document,
-) -> Result<Body, NotObserved> {
-    let json = (document.render)(&DocumentContent::new(chain.config(), snapshot, blocks));
-    let json = json.ok_or(NotObserved)?;
+fn render(content: &DocumentContent, document: &Document) -> Result<Body, NotObserved> {
+    let json = (document.render)(content).ok_or(NotObserved)?;
     Ok(Body { etag: etag::for_body(&json), json: json.into() })
 }
 
@@ -163,6 +171,9 @@ fn without_rewards(chain: &StoredChain) -> Problem {
 /// Returns the JSON of a document, for an example.
 pub(super) fn example(chain: &StoredChain, document: &Document) -> Option<serde_json::Value> {
     let current = chain.servable_snapshot().ok()?;
-    let body = chain.read_together(|blocks| render(chain, &current.snapshot, blocks, document));
+    let body = chain.read_together(|blocks| {
+        let content = DocumentContent::new(chain.config(), &current.snapshot, blocks, None);
+        render(&content, document)
+    });
     serde_json::from_slice(&body.ok()?.json).ok()
 }

@@ -58,21 +58,24 @@ struct Speed {
     /// One block time, in seconds rounded up; `null`: no block had rewards.
     #[schema(required)]
     min_wait_time_estimate: Option<u64>,
-    /// Block time after the longest run of the newest blocks that were not seen to accept the fees, in seconds rounded up;
-    /// `null`: no block had rewards.
+    /// Time of the fewest blocks (1, 2, 3, 5, 10 or 25) of which one would have included the fees at 90 % of the last hour's
+    /// heads; 25 if none is enough. In seconds rounded up; `null`: no block had rewards. Until that is known, one block more
+    /// than the longest run of the newest blocks that were not seen to accept the fees.
     #[schema(required)]
     max_wait_time_estimate: Option<u64>,
 }
 
 impl GasEstimate {
     pub(crate) fn new(content: &DocumentContent) -> Self {
-        let tiers = content.tiers();
-        let speeds = tiers.map(|tier| Speed::new(content, tier));
+        let tiers = content.tiers_kept_within();
+        let speeds = tiers.map(|(tier, kept_within)| Speed::new(content, tier, kept_within));
+        // The fastest speed pays no less than the high tier, so it waits no longer.
+        let (high, kept_within) = tiers.high;
         Self {
             slow: speeds.low,
             medium: speeds.medium,
             fast: speeds.high,
-            super_fast: Speed::new(content, super_fast(content, tiers.high)),
+            super_fast: Speed::new(content, super_fast(content, high), kept_within),
         }
     }
 }
@@ -86,8 +89,8 @@ fn super_fast(content: &DocumentContent, high: Tier) -> Tier {
 }
 
 impl Speed {
-    fn new(content: &DocumentContent, tier: Tier) -> Self {
-        let waits = content.has_outcomes().then(|| content.wait_times(tier));
+    fn new(content: &DocumentContent, tier: Tier, kept_within: Option<u32>) -> Self {
+        let waits = content.has_outcomes().then(|| content.wait_times(tier, kept_within));
         Self {
             suggested_max_priority_fee_per_gas: Gwei(tier.max_priority_fee_per_gas),
             suggested_max_fee_per_gas: Gwei(tier.max_fee_per_gas),

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::content::{DocumentContent, Ranges};
+use super::content::{DocumentContent, Ranges, Tiers};
 use super::*;
 use crate::config::{Chain, Config};
 use crate::fees::{
@@ -50,6 +50,8 @@ fn with_content<T>(
         blocks: blocks.to_vec(),
         entries: blocks.iter().map(entry).collect(),
         ranges: Ranges { base_fee: [1, 2], reward: Some([3, 4]), cheaper_share: 1.0 / 3.0 },
+        horizon: None,
+        kept_within: None,
         block_time: Duration::from_millis(1500),
         head_age: Duration::from_millis(250),
     })
@@ -69,7 +71,7 @@ fn the_longest_wait_follows_the_longest_run_of_refusing_blocks() {
     let rewards = [Some(1), Some(5), Some(5), None, Some(1), Some(9), Some(2)];
     let blocks_longest = |tip: u128| {
         with_content(&chain(""), &blocks(&rewards), GWEI, |content| {
-            let waits = content.wait_times(with_tip(tip * GWEI));
+            let waits = content.wait_times(with_tip(tip * GWEI), None);
             assert_eq!(waits.shortest, Duration::from_millis(1500));
             waits.longest.as_millis() / 1500
         })
@@ -79,7 +81,7 @@ fn the_longest_wait_follows_the_longest_run_of_refusing_blocks() {
         assert_eq!(blocks_longest(tip), expected, "{tip}");
     }
     let all_known = with_content(&chain(""), &blocks(&[Some(1); 3]), GWEI, |content| {
-        [GWEI, GWEI - 1].map(|tip| content.wait_times(with_tip(tip)).longest)
+        [GWEI, GWEI - 1].map(|tip| content.wait_times(with_tip(tip), None).longest)
     });
     assert_eq!(all_known, [Duration::from_millis(1500), Duration::from_secs(6)]);
 }
@@ -93,7 +95,7 @@ fn a_confidence_is_the_share_of_blocks_that_would_include_the_fees() {
         // The max fee leaves less than the tip, or does not cover the base fee.
         let with_max_fee = |max_fee_per_gas| {
             let fees = Tier { max_fee_per_gas, ..with_tip(9 * GWEI) };
-            (content.confidence(fees), content.wait_times(fees).longest.as_millis() / 1500)
+            (content.confidence(fees), content.wait_times(fees, None).longest.as_millis() / 1500)
         };
         assert_eq!(with_max_fee(3 * GWEI), (Some(66), 3));
         assert_eq!(with_max_fee(GWEI - 1), (Some(1), 5));
@@ -264,4 +266,77 @@ fn ranges_are_of_base_fees_and_of_the_rewards_of_the_medium_tip() {
     let found = Ranges::new(&blocks, 9, &pricing);
     let expected = Ranges { base_fee: [5, u128::MAX], reward: Some([30, 40]), cheaper_share: 0.5 };
     assert_eq!(found, expected);
+}
+
+#[test]
+fn a_wait_is_the_fewest_blocks_within_which_the_tier_was_kept() {
+    // Every second block asks for 10 gwei, the others for nothing: medium has a tip of 5, high one of 10.
+    let more = "pricing.priority_fee_floor = \"0 wei\"\npricing.high_multiplier = 2\n";
+    let (store, mut publishers) = ChainStore::new(&[chain(more)]);
+    let documents = Documents::new(&store);
+    let chain = &store.chains()[0];
+    publishers[0].observe(Arc::clone(documents.kept(chain)));
+    let mut publish = |newest: u64| {
+        let block = |number: u64| Block {
+            base_fee: GWEI,
+            gas_used_ratio: Some(0.5),
+            rewards: Some(Rewards::new(&[u128::from(number % 2) * 10 * GWEI])),
+        };
+        let history =
+            FeeHistory::new(newest - 19, (newest - 19..=newest).map(block).collect(), None);
+        let history = history.unwrap();
+        let pricing = &chain.config().pricing;
+        let parameters = ChainParameters::without_header(pricing);
+        let market = fees::price(&history, pricing, &parameters).unwrap();
+        publishers[0].publish(Accepted::now(&history, market));
+        chain.read_together(|blocks| documents.kept(chain).kept_within(blocks))
+    };
+    // 25 blocks after each of 20 heads.
+    for newest in 100..144 {
+        assert_eq!(publish(newest), None, "{newest}");
+    }
+    let expected = Tiers { low: 2, medium: 2, high: 1 };
+    assert_eq!(publish(144), Some(expected));
+    let fees: Value =
+        serde_json::from_str(&documents.body(chain, &metamask::FEES).unwrap()).unwrap();
+    let waits = ["low", "medium", "high"].map(|tier| fees[tier]["maxWaitTimeEstimate"].clone());
+    let block_time = fees["low"]["minWaitTimeEstimate"].as_u64().unwrap();
+    assert_eq!(waits, [2 * block_time, 2 * block_time, block_time]);
+}
+
+#[test]
+fn levels_are_the_fees_for_the_next_block_from_200_blocks_on() {
+    let calibrated = "pricing.priority_fee_floor = \"0 wei\"\npricing.strategy = \"calibrated\"\n";
+    let (store, mut publishers) = ChainStore::new(&[chain(calibrated)]);
+    let documents = Documents::new(&store);
+    let chain = &store.chains()[0];
+    let mut levels = |count: u64| {
+        let block = |number: u64| {
+            let tip = u128::from(number * 7919 % 997) * 1_000_000;
+            let rewards = Some(Rewards::new(&[tip, tip + GWEI]));
+            Block { base_fee: GWEI, gas_used_ratio: Some(0.5), rewards }
+        };
+        let history = FeeHistory::new(1, (1..=count).map(block).collect(), Some(GWEI)).unwrap();
+        let pricing = &chain.config().pricing;
+        let parameters = ChainParameters::without_header(pricing);
+        let market = fees::price(&history, pricing, &parameters).unwrap();
+        publishers[0].publish(Accepted::now(&history, market));
+        let body = documents.body(chain, &blocknative::PRICES).unwrap();
+        let body: Value = serde_json::from_str(&body).unwrap();
+        body["blockPrices"][0]["estimatedPrices"].as_array().unwrap().clone()
+    };
+    assert_eq!(levels(199).len(), 3);
+    let levels = levels(200);
+    let confidences: Vec<&Value> = levels.iter().map(|level| &level["confidence"]).collect();
+    assert_eq!(confidences, [99, 95, 90, 80, 70]);
+    let snapshot = chain.newest_snapshot().unwrap();
+    let fees: Vec<(u8, Tier)> = snapshot.horizon().unwrap().fees.next_block().collect();
+    for (level, (percent, fees)) in levels.iter().zip(fees.iter().rev()) {
+        assert_eq!(level["confidence"], *percent);
+        let tip = gwei::Gwei(fees.max_priority_fee_per_gas).to_string();
+        assert_eq!(level["maxPriorityFeePerGas"].to_string(), tip);
+        // 95 and 99 % are the tiers of the strategy, whose max fee is twice the base fee and the tip, as is that of others.
+        let max_fee = gwei::Gwei(2 * GWEI + fees.max_priority_fee_per_gas);
+        assert_eq!(level["maxFeePerGas"].to_string(), max_fee.to_string());
+    }
 }

@@ -7,7 +7,7 @@ use rustls::client::verify_server_name;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use rustls_platform_verifier::Verifier;
 
 /// Verifies servers by the system's roots and the trusted certificates. A server may also present a trusted certificate
@@ -18,7 +18,7 @@ struct TrustedVerifier {
     trusted: Vec<CertificateDer<'static>>,
 }
 
-/// Returns the TLS settings of a client that trusts these certificates.
+/// Returns the TLS settings of a client that trusts these certificates, and those of the system if it has any.
 ///
 /// # Errors
 ///
@@ -27,10 +27,18 @@ pub(super) fn tls_config(
     provider: &Arc<CryptoProvider>,
     trusted: &[CertificateDer<'static>],
 ) -> Result<ClientConfig, Error> {
-    let roots = Verifier::new_with_extra_roots(trusted.iter().cloned(), Arc::clone(provider))?;
-    let verifier = Arc::new(TrustedVerifier { roots, trusted: trusted.to_vec() });
     let builder = ClientConfig::builder_with_provider(Arc::clone(provider));
     let builder = builder.with_safe_default_protocol_versions()?;
+    let roots = match Verifier::new_with_extra_roots(trusted.iter().cloned(), Arc::clone(provider))
+    {
+        Ok(roots) => roots,
+        // A system without certificates, such as an empty container. Nodes without TLS need none; others are refused.
+        Err(_) if trusted.is_empty() => {
+            return Ok(builder.with_root_certificates(RootCertStore::empty()).with_no_client_auth());
+        }
+        Err(error) => return Err(error),
+    };
+    let verifier = Arc::new(TrustedVerifier { roots, trusted: trusted.to_vec() });
     // Its name warns of verifiers that check less.
     Ok(builder.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth())
 }

@@ -100,7 +100,7 @@ fn with_readings(capacity: usize) -> RecentBlocks {
 
 /// Tips of the newest blocks that are known, after their percentile.
 fn entries(recent: &RecentBlocks) -> (f64, Vec<Option<u128>>) {
-    let EntryWindow { percentile, blocks } = recent.newest_entries(4);
+    let EntryWindow { percentile, blocks, .. } = recent.newest_entries(4);
     (percentile, blocks.iter().map(|block| block.tip).collect())
 }
 

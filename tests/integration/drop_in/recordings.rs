@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gas_suggestion::extras::demo::DemoRecording;
 use serde_json::{Value, json};
 
-use super::formats::{self, Blocknative, Etherscan, MetaMask, Rrelayer};
+use super::formats::{self, Blocknative, EstimatedPrice, Etherscan, MetaMask, Rrelayer};
 use crate::fixtures::{self, wei};
 use crate::mock_node::{MockNode, Reply};
 use crate::single_prices::expected_bound;
@@ -56,6 +56,7 @@ async fn replay(recording: DemoRecording) {
         head.check().await;
     }
     assert_eq!(count - WINDOW + 1, 1005);
+    assert_eq!(service.get("/v1/a/fees").await.status, 200);
 }
 
 /// The service at one head, and what it served there.
@@ -73,6 +74,8 @@ struct Head<'a> {
     high: [u128; 2],
     /// Prices of one number of low, medium and high.
     prices: [u128; 3],
+    /// Base fees that the two and the five blocks after the next one rarely exceed.
+    bounds: [u128; 2],
 }
 
 /// Converts gwei as text, exactly.
@@ -106,6 +109,7 @@ impl<'a> Head<'a> {
             medium: tier("medium"),
             high: tier("high"),
             prices: [("low", soon), ("medium", soon), ("high", later)].map(price),
+            bounds: [soon, later],
         }
     }
 
@@ -201,6 +205,11 @@ impl<'a> Head<'a> {
         assert_eq!(block.base_fee_per_gas.0, self.next_base_fee);
         let levels = block.levels().unwrap();
         assert!(levels.is_sorted_by(|a, b| a.confidence >= b.confidence), "{levels:?}");
+        let fees = self.service.get("/v1/a/fees").await;
+        if fees.status == 200 {
+            self.check_levels(&block.estimated_prices, low, &fees.json());
+            return;
+        }
         let expected = [self.high, self.medium, low].into_iter().zip(self.prices.into_iter().rev());
         for (level, ([tip, max_fee], price)) in levels.into_iter().zip(expected) {
             let sent = [level.price.0, level.max_priority_fee_per_gas.0, level.max_fee_per_gas.0];
@@ -214,6 +223,26 @@ impl<'a> Head<'a> {
                 let confidence = (100 * enough / of).clamp(1, 99);
                 assert_eq!(u64::from(level.confidence), confidence, "{counted}");
             }
+        }
+    }
+
+    /// Checks the levels of a chain with 200 known blocks, whose fees for horizons are `fees`.
+    fn check_levels(&self, levels: &[EstimatedPrice], low: [u128; 2], fees: &Value) {
+        let confidences: Vec<_> = levels.iter().map(|level| level.confidence).collect();
+        assert_eq!(confidences, [99, 95, 90, 80, 70]);
+        let tips: Vec<_> = levels.iter().map(|level| level.max_priority_fee_per_gas.0).collect();
+        assert!(tips.is_sorted_by(|one, next| one >= next), "{tips:?}");
+        let cells = fees["cells"].as_array().unwrap();
+        let of_cells =
+            [3, 2, 1].map(|column: usize| wei(&cells[column]["max_priority_fee_per_gas"]));
+        assert_eq!([tips[0], tips[1], tips[3]], of_cells);
+        let [soon, later] = self.bounds;
+        for (level, bound) in levels.iter().zip([later, soon, soon, soon, soon]) {
+            let tip = level.max_priority_fee_per_gas.0;
+            let tier = [low, self.medium, self.high].into_iter().find(|[known, _]| *known == tip);
+            let max_fee = tier.map_or(2 * self.next_base_fee + tip, |[_, max_fee]| max_fee);
+            let price = (self.next_base_fee + tip).min(max_fee).max(bound);
+            assert_eq!([level.max_fee_per_gas.0, level.price.0], [max_fee, price], "{tip}");
         }
     }
 

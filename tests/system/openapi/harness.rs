@@ -28,9 +28,11 @@ impl Harness {
     pub(crate) async fn start() -> Self {
         let node = Anvil::start(0, &[]);
         registry::install_code(&node, registry::runtime_code().await).await;
+        // Fees for a horizon need 200 blocks.
+        node.call("anvil_mine", json!(["0x100"])).await;
         let upstream = Upstream::start().await;
         let service = TestServer::with_config(&config(&node.url(), &upstream.url)).await;
-        service.wait_for_ok("/readyz").await;
+        service.wait_for_ok("/v1/ronin/fees").await;
         Self { service, _node: node, _upstream: upstream }
     }
 }

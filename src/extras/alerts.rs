@@ -1,0 +1,55 @@
+//! Webhooks that tell when gas becomes cheap or dear.
+//!
+//! A task for each alert looks at what is published. A stale price changes nothing. Another task sends: it repeats a failed
+//! request for ten minutes, unless the state has changed meanwhile. With Redis one replica sends each change.
+
+mod delivery;
+mod message;
+mod metrics;
+mod rule;
+mod section;
+mod watcher;
+
+use std::sync::Arc;
+
+use anyhow::Context;
+
+use crate::api::wait::DayPrices;
+use crate::assembly::{Assembly, Extra, Join, SharedStates};
+use crate::config::SectionKind;
+use crate::observe::http_client;
+use delivery::Delivery;
+use metrics::AlertMetrics;
+use section::Alerts;
+use watcher::Watcher;
+
+pub(crate) const EXTRA: Extra = Extra {
+    sections: &[SectionKind::new::<Alerts>()],
+    ..Extra::new("alerts", Join::Fallible(join))
+};
+
+/// Watches the price of each alert's chain.
+fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
+    let metrics = assembly.metrics.set::<AlertMetrics>();
+    let Alerts(alerts) = assembly.config.section();
+    if alerts.is_empty() {
+        return Ok(());
+    }
+    let client = http_client::builder(&assembly.config.upstream);
+    let client = client.and_then(|client| client.timeout(delivery::TIMEOUT).build());
+    let client = client.context("cannot set up the client of webhooks")?;
+    let prices: DayPrices = assembly.offered().unwrap_or_default();
+    let shared: Option<Arc<dyn SharedStates>> = assembly.offered();
+    for alert in alerts {
+        let chains = assembly.store.chains();
+        let chain = chains.iter().find(|chain| chain.config().key == alert.chain);
+        // The configuration has checked the key.
+        let Some(chain) = chain.cloned() else { continue };
+        let (delivery, outbox) =
+            Delivery::new(&alert, client.clone(), metrics.counters(&alert.chain));
+        assembly.add_task(async { match delivery.run().await {} });
+        let watcher = Watcher::new(chain, alert, outbox, prices.clone(), shared.clone());
+        assembly.add_task(async { match watcher.run().await {} });
+    }
+    Ok(())
+}

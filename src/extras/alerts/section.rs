@@ -1,0 +1,260 @@
+//! The `[[alerts]]` section.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::de::{Deserializer, Error};
+use serde::ser::Serializer;
+use serde::{Deserialize, Serialize};
+use toml_edit::{ArrayOfTables, Item};
+
+use crate::api::wait::Limit;
+use crate::config::mistakes::SectionMistakes;
+use crate::config::section::{Needs, Section};
+use crate::config::{Chain, UpstreamUrl, print, units};
+
+/// All alerts.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Alerts(pub(super) Vec<Alert>);
+
+/// An alert: a webhook that is called when the price of a chain crosses a limit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Alert {
+    /// Key of the chain.
+    pub(super) chain: String,
+    /// The price is at most this.
+    below: Option<LimitText>,
+    /// The price is at least this.
+    above: Option<LimitText>,
+    /// The webhook.
+    pub(super) url: UpstreamUrl,
+    /// Key of the signature.
+    pub(super) secret: Option<Secret>,
+    /// Time after which the webhook is called again while the price stays beyond the limit.
+    #[serde(default = "default_repeat", with = "units::duration")]
+    pub(super) repeat: Duration,
+    /// Form of the request's body.
+    #[serde(default)]
+    pub(super) format: Format,
+}
+
+/// Form of a request's body.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Format {
+    /// All members.
+    #[default]
+    Json,
+    /// A text for Slack's incoming webhooks.
+    Slack,
+    /// A text for Discord's webhooks.
+    Discord,
+    /// A text for Telegram's `sendMessage`; the URL's query has the `chat_id`.
+    Telegram,
+}
+
+/// Side of the limit on which the price is noteworthy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Below,
+    Above,
+}
+
+/// A limit as it is written.
+#[derive(Debug, Clone, PartialEq)]
+struct LimitText(Limit, String);
+
+/// A secret that must not be printed: its `Debug` is blank.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Secret(String);
+
+fn default_repeat() -> Duration {
+    Duration::from_hours(1)
+}
+
+impl Alerts {
+    const MAX: usize = 100;
+}
+
+impl Alert {
+    const REPEATS: std::ops::RangeInclusive<Duration> =
+        Duration::from_mins(1)..=Duration::from_hours(30 * 24);
+
+    /// Returns the limit, and its side. `None`: not exactly one is configured.
+    pub(super) fn limit(&self) -> Option<(Side, Limit)> {
+        match (&self.below, &self.above) {
+            (Some(LimitText(limit, _)), None) => Some((Side::Below, *limit)),
+            (None, Some(LimitText(limit, _))) => Some((Side::Above, *limit)),
+            _ => None,
+        }
+    }
+
+    /// Returns a name that is the same in all replicas, and that does not tell the URL.
+    pub(super) fn fingerprint(&self) -> String {
+        let side = if self.below.is_some() { "below" } else { "above" };
+        let limits = self.below.iter().chain(&self.above).map(|LimitText(_, text)| text.as_str());
+        let limits: String = limits.collect();
+        format!("{}:{side}:{limits}:{}", self.chain, self.url.fingerprint())
+    }
+
+    fn is_reachable_safely(&self) -> bool {
+        self.url.expose().scheme() == "https" || self.url.is_private()
+    }
+}
+
+impl Section for Alerts {
+    const NAME: &'static str = "alerts";
+
+    fn check(&self, mistakes: &mut SectionMistakes) {
+        let Self(alerts) = self;
+        if alerts.len() > Self::MAX {
+            mistakes.reject("", format!("must be at most {} alerts", Self::MAX));
+        }
+        for (index, alert) in alerts.iter().enumerate() {
+            let mut reject = |key: &str, allowed: &str| {
+                mistakes.reject(&format!("{index}.{key}"), allowed);
+            };
+            match (&alert.below, &alert.above) {
+                (None, None) => reject("below", "must be set, or above: one of them"),
+                (Some(_), Some(_)) => reject("above", "must not be set beside below"),
+                _ => {}
+            }
+            if !alert.is_reachable_safely() {
+                reject("url", "must be https, or http to a private address");
+            }
+            if alert.secret.as_ref().is_some_and(|Secret(secret)| secret.is_empty()) {
+                reject("secret", "must not be empty");
+            }
+            if !Alert::REPEATS.contains(&alert.repeat) {
+                reject("repeat", "must be from 1m to 30days");
+            }
+        }
+    }
+
+    fn check_chains(&self, chains: &[Chain], mistakes: &mut SectionMistakes) {
+        for (index, alert) in self.0.iter().enumerate() {
+            if !chains.iter().any(|chain| chain.key == alert.chain) {
+                let allowed = "must be the key of a configured chain";
+                mistakes.reject(&format!("{index}.chain"), allowed);
+            }
+        }
+    }
+
+    fn for_recorded_chains(self) -> Self {
+        Self::default()
+    }
+
+    fn needs(&self, _chains: &[Chain]) -> Needs {
+        Needs { connections: self.0.len(), ..Needs::default() }
+    }
+
+    fn to_item(&self) -> Option<Item> {
+        let tables = self.0.iter().filter_map(|alert| print::section(alert).into_table().ok());
+        (!self.0.is_empty()).then(|| Item::ArrayOfTables(tables.collect::<ArrayOfTables>()))
+    }
+}
+
+impl Secret {
+    /// Returns the bytes, for the signature.
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Secret(…)")
+    }
+}
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        Ok(Self(String::deserialize(input)?.trim().to_owned()))
+    }
+}
+
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.serialize_str("…")
+    }
+}
+
+impl<'de> Deserialize<'de> for LimitText {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(input)?;
+        let limit = Limit::parse(&text, units::parse_amount);
+        let required =
+            "expected an amount such as \"20 gwei\", or a percentile of the day such as \"p20\"";
+        Ok(Self(limit.ok_or_else(|| D::Error::custom(required))?, text))
+    }
+}
+
+impl Serialize for LimitText {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.serialize_str(&self.1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Config, SectionKind};
+
+    const CHAIN: &str = "[chains.a]\nchain_id = 9\nrpc_urls = [\"http://localhost:8545\"]\n";
+
+    fn parse(text: &str) -> Result<Vec<Alert>, String> {
+        let config = Config::from_toml(&format!("{CHAIN}{text}"), &[SectionKind::new::<Alerts>()]);
+        let config = config.map_err(|errors| errors.to_string())?;
+        let Alerts(alerts) = config.section();
+        Ok(alerts)
+    }
+
+    #[test]
+    fn alerts_are_read_and_their_secrets_are_not_shown() {
+        assert_eq!(parse("").unwrap(), []);
+        let text = "[[alerts]]\nchain = \"a\"\nbelow = \"20 gwei\"\n\
+             url = \"https://hooks.example/c4n4ry-path\"\nsecret = \" c4n4ry-key \"\n\
+             [[alerts]]\nchain = \"a\"\nabove = \"p90\"\nurl = \"http://127.0.0.1:9/\"\n\
+             repeat = \"10m\"\nformat = \"slack\"\n";
+        let alerts = parse(text).unwrap();
+        let limits: Vec<_> = alerts.iter().map(|alert| alert.limit().unwrap()).collect();
+        let expected =
+            [(Side::Below, Limit::Wei(20_000_000_000)), (Side::Above, Limit::Percentile(90))];
+        assert_eq!(limits, expected);
+        assert_eq!(alerts[0].secret.as_ref().unwrap().as_bytes(), b"c4n4ry-key");
+        assert_eq!((alerts[0].repeat, alerts[0].format), (default_repeat(), Format::Json));
+        assert_eq!(alerts[1].format, Format::Slack);
+        let shown = Alerts(alerts.clone()).to_item().unwrap().to_string();
+        assert!(!format!("{alerts:?}{shown}").contains("c4n4ry"), "{shown}");
+        assert!(!alerts[0].fingerprint().contains("c4n4ry"));
+        assert_ne!(alerts[0].fingerprint(), alerts[1].fingerprint());
+    }
+
+    #[test]
+    fn mistakes_name_the_alert_and_the_key() {
+        let alert = |lines: &str| format!("[[alerts]]\n{lines}\n");
+        let good = "chain = \"a\"\nbelow = \"1 gwei\"\nurl = \"https://x.example\"";
+        for (lines, key) in [
+            ("chain = \"a\"\nurl = \"https://x.example\"", "alerts.0.below"),
+            (&format!("{good}\nabove = \"p9\"")[..], "alerts.0.above"),
+            (&good.replace("\"a\"", "\"b\""), "alerts.0.chain"),
+            (&good.replace("1 gwei", "p0"), "alerts.0.below"),
+            (&good.replace("1 gwei", "1"), "alerts.0.below"),
+            (&good.replace("https://x", "http://x"), "alerts.0.url"),
+            (&format!("{good}\nrepeat = \"1s\""), "alerts.0.repeat"),
+            (&format!("{good}\nsecret = \"\""), "alerts.0.secret"),
+            (&format!("{good}\nformat = \"xml\""), "alerts.0.format"),
+            (&format!("{good}\ntext = \"xml\""), "alerts.0.text"),
+            ("chain = \"a\"\nbelow = \"p9\"", "alerts.0.url"),
+        ] {
+            let error = parse(&alert(lines)).unwrap_err();
+            assert!(error.contains(&format!("{key}:")), "{lines}: {error}");
+        }
+        let second = format!("{}{}", alert(good), alert(&good.replace("1 gwei", "x")));
+        assert!(parse(&second).unwrap_err().contains("alerts.1.below:"));
+        let many = alert(good).repeat(101);
+        assert!(parse(&many).unwrap_err().contains("at most 100"));
+    }
+}

@@ -1,0 +1,98 @@
+//! Looks at the price of an alert's chain.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::delivery::Outbox;
+use super::message::AlertMessage;
+use super::rule::{AlertRule, AlertState};
+use super::section::{Alert, Side};
+use crate::api::wait::{DayPrices, Limit};
+use crate::api::wire::Wei;
+use crate::assembly::SharedStates;
+use crate::store::{ServableSnapshot, StoredChain};
+
+/// Watcher of one alert.
+#[derive(Debug)]
+pub(super) struct Watcher {
+    chain: StoredChain,
+    alert: Alert,
+    outbox: Outbox,
+    prices: DayPrices,
+    /// States that replicas share; `None`: this process tells alone.
+    shared: Option<Arc<dyn SharedStates>>,
+}
+
+impl Watcher {
+    pub(super) fn new(
+        chain: StoredChain,
+        alert: Alert,
+        outbox: Outbox,
+        prices: DayPrices,
+        shared: Option<Arc<dyn SharedStates>>,
+    ) -> Self {
+        Self { chain, alert, outbox, prices, shared }
+    }
+
+    /// Watches for ever.
+    pub(super) async fn run(self) -> Infallible {
+        let (side, limit) = match self.alert.limit() {
+            Some(limit) => limit,
+            // The configuration has checked that there is one.
+            None => std::future::pending().await,
+        };
+        let mut rule = AlertRule::new(side, self.alert.repeat);
+        let mut changes = self.chain.subscribe();
+        loop {
+            changes.mark_unchanged();
+            if let Ok(current) = self.chain.servable_snapshot()
+                && !current.is_stale()
+                && let Some(limit) = self.limit(limit)
+            {
+                let price = current.snapshot.market.expected_price();
+                if let Some(state) = rule.look(price, limit, Instant::now()) {
+                    self.tell(side, state, limit, &current).await;
+                }
+            }
+            // The sender lives as long as the chain.
+            let _ = changes.changed().await;
+        }
+    }
+
+    fn limit(&self, limit: Limit) -> Option<u128> {
+        match limit {
+            Limit::Wei(wei) => Some(wei),
+            Limit::Percentile(percent) => self.prices.price(&self.chain, percent),
+        }
+    }
+
+    /// Hands the message over, unless another replica tells it.
+    async fn tell(&self, side: Side, state: AlertState, limit: u128, current: &ServableSnapshot) {
+        let snapshot = &current.snapshot;
+        if let Some(shared) = &self.shared {
+            let name = self.alert.fingerprint();
+            // Each replica looks a little later than the one that told last.
+            let repeat = match state {
+                AlertState::Reached => self.alert.repeat / 10 * 9,
+                AlertState::Over => std::time::Duration::MAX,
+            };
+            let block = snapshot.newest_block;
+            let is_first = shared.enter(&name, state.name(), block, repeat).await;
+            if is_first == Some(false) {
+                return;
+            }
+        }
+        let config = self.chain.config();
+        self.outbox.send(AlertMessage {
+            chain: config.key.clone(),
+            chain_name: config.name().to_owned(),
+            state,
+            limit: Wei(limit),
+            price_per_gas: Wei(snapshot.market.expected_price()),
+            newest_block: snapshot.newest_block,
+            observed_at: humantime::format_rfc3339_millis(snapshot.observed_time).to_string(),
+            side,
+        });
+    }
+}

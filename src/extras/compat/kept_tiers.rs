@@ -1,0 +1,58 @@
+//! How many blocks the tiers that were served took to be kept.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use super::content::Tiers;
+use crate::fees::horizon::{LONGEST, WITHIN};
+use crate::store::{
+    KeptCount, Publication, PublishObserver, Question, QuoteRecord, RecentBlocks, StoredChain,
+};
+
+/// Share of the last hour's quotes that has to be kept.
+const SHARE: f64 = 0.9;
+
+/// Number of judged quotes from which their share says something.
+const MIN_JUDGED: u32 = 20;
+
+const TIERS: usize = 3;
+
+/// Record of the tiers of one chain.
+#[derive(Debug)]
+pub(super) struct KeptTiers(Mutex<QuoteRecord>);
+
+impl KeptTiers {
+    pub(super) fn new(chain: &StoredChain) -> Arc<Self> {
+        let questions = (0..TIERS).flat_map(|pair| WITHIN.map(|within| Question { pair, within }));
+        let interval = chain.config().reading_interval();
+        let record = QuoteRecord::new(questions.collect(), interval, Instant::now());
+        Arc::new(Self(Mutex::new(record)))
+    }
+
+    /// Returns for each tier the fewest blocks of the matrix within which the last hour's quotes were nearly always kept, or
+    /// the most blocks. `None`: too few quotes were judged.
+    pub(super) fn kept_within(&self, blocks: &RecentBlocks) -> Option<Tiers<u32>> {
+        let counts = self.0.lock().counts(blocks, Instant::now());
+        let of_tier = |counts: &[KeptCount]| {
+            counts.last()?.share(MIN_JUDGED)?;
+            let is_enough = |count: &KeptCount| count.share(1).is_some_and(|share| share >= SHARE);
+            let kept = counts.iter().zip(WITHIN).find(|(count, _)| is_enough(count));
+            u32::try_from(kept.map_or(LONGEST, |(_, within)| within)).ok()
+        };
+        let mut tiers = counts.chunks(WITHIN.len()).map(of_tier);
+        Some(Tiers { low: tiers.next()??, medium: tiers.next()??, high: tiers.next()?? })
+    }
+}
+
+/// Records the tiers of each head.
+impl PublishObserver for Arc<KeptTiers> {
+    fn published(&mut self, publication: &Publication<'_>) {
+        let Publication { snapshot, blocks, .. } = publication;
+        let Tiers { low, medium, high } = Tiers::from_market(&snapshot.market);
+        let pairs = [low, medium, high].into_iter();
+        let percentile = blocks.newest_entries(0).percentile;
+        self.0.lock().record(snapshot.newest_block, pairs, percentile, blocks, Instant::now());
+    }
+}

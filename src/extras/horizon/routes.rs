@@ -1,0 +1,202 @@
+//! `GET /v1/{chain}/fees`.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::openapi::OpenApi;
+use utoipa::{IntoParams, ToSchema};
+
+use super::Records;
+use crate::api::extractors::ChainParam;
+use crate::api::freshness::write_snapshot_headers;
+use crate::api::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
+use crate::api::openapi::examples::{ExampleChain, set_response_example};
+use crate::api::problems;
+use crate::api::wire::Wei;
+use crate::fees::horizon::{Cell, HorizonFees, LONGEST, MIN_BLOCKS, PROBABILITIES, WITHIN};
+use crate::http::problem::Problem;
+use crate::http::query::{ValidQuery, invalid_parameter};
+use crate::store::{Horizon, KeptCount, ServableSnapshot, StoredChain, Unavailable};
+
+pub(super) const FEES_PATH: &str = "/v1/{chain}/fees";
+
+/// Number of judged pairs from which their share says something.
+pub(super) const MIN_JUDGED: u32 = 100;
+
+/// One cell of the matrix: both parameters, or none.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct FeesQuery {
+    /// Number of blocks. The response has the largest one of the matrix that is not above it.
+    #[param(nullable = false, minimum = 1, maximum = 25, example = 3)]
+    within: Option<u64>,
+    /// Share of cases. The response has the smallest one of the matrix that is not below it.
+    #[param(nullable = false, minimum = 0.5, maximum = 0.99, example = 0.95)]
+    probability: Option<f64>,
+}
+
+/// Fees for horizons and probabilities.
+#[derive(Serialize, ToSchema)]
+#[schema(as = HorizonFees)]
+struct FeesBody<'a> {
+    chain_name: &'a str,
+    chain_id: u64,
+    newest_block: u64,
+    /// Newest block whose rewards are known. The fees depend on the blocks up to it and on the next base fee.
+    rewards_to: u64,
+    /// Percentile of a block's rewards that counts as the tip that it requires.
+    percentile: f64,
+    /// By `within`, then by `probability`, both ascending. Fees never rise with `within` and never fall with `probability`.
+    cells: Vec<CellBody>,
+}
+
+/// Fees for a horizon and a probability. Under legacy pricing both are the gas price.
+#[derive(Serialize, ToSchema)]
+#[schema(as = HorizonCell)]
+struct CellBody {
+    /// Number of next blocks of which one includes a transaction with these fees.
+    within: usize,
+    /// Share of cases in which it does.
+    probability: f64,
+    /// The tip.
+    max_priority_fee_per_gas: Wei,
+    max_fee_per_gas: Wei,
+    /// Amount per gas that a transaction with these fees pays in the next block, at most its max fee.
+    expected_price_per_gas: Wei,
+    /// Share of the last hour's pairs, at most 1,000, that one of the blocks after them would have included. `null` before
+    /// 100 were judged.
+    #[schema(required)]
+    kept: Option<f64>,
+    /// Pairs of the last hour whose blocks are known.
+    judged: u32,
+}
+
+/// Fees that one of the next blocks includes with a probability
+///
+/// The whole matrix, or one cell of it. Each cell is graded by the blocks that followed: `kept` is the share in which it
+/// held. A restart begins to count anew. Before 200 blocks are known the response is 503 `no_data`.
+#[utoipa::path(
+    get,
+    path = "/v1/{chain}/fees",
+    operation_id = "getFees",
+    tag = "Gas",
+    params(ChainParam, FeesQuery),
+    responses(
+        CommonErrors, UnknownChain, FeesUnavailable,
+        (status = 200, description = "The fees.", body = FeesBody,
+            headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
+    )
+)]
+pub(super) async fn get_fees(
+    State(records): State<Records>,
+    ChainParam(chain): ChainParam,
+    ValidQuery(query): ValidQuery<FeesQuery>,
+) -> Result<Response, Problem> {
+    let wanted = query.cell()?;
+    let read = chain
+        .read_together(|blocks| Ok((chain.servable_snapshot()?, records.counts(&chain, blocks))));
+    let (current, counts) = read.map_err(|reason| problems::unavailable(&chain, reason))?;
+    let horizon = current.snapshot.horizon().ok_or_else(|| {
+        let detail = format!("fewer than {MIN_BLOCKS} blocks and their tips are known");
+        problems::unavailable(&chain, Unavailable::NoData).with_detail(detail)
+    })?;
+    let body = FeesBody::new(&chain, &current, horizon, &counts, wanted);
+    let mut response = Json(body).into_response();
+    write_snapshot_headers(response.headers_mut(), &chain, &current);
+    Ok(response)
+}
+
+impl FeesQuery {
+    /// Returns the number of blocks and the percentage of the cell that promises what is asked for; `None`: all cells are
+    /// wanted.
+    fn cell(&self) -> Result<Option<(usize, u8)>, Problem> {
+        let (within, probability) = match (self.within, self.probability) {
+            (None, None) => return Ok(None),
+            (Some(within), Some(probability)) => (within, probability),
+            (Some(_), None) => return Err(invalid_parameter("probability", NOT_BOTH)),
+            (None, Some(_)) => return Err(invalid_parameter("within", NOT_BOTH)),
+        };
+        let blocks = usize::try_from(within).ok();
+        let row = blocks
+            .filter(|blocks| *blocks <= LONGEST)
+            .and_then(|blocks| WITHIN.into_iter().rfind(|within| *within <= blocks));
+        let row = row.ok_or_else(|| {
+            invalid_parameter("within", format_args!("must be from 1 to {LONGEST}"))
+        })?;
+        let column = Some(probability).filter(|it| *it >= share(PROBABILITIES[0]));
+        let column = column.and_then(|probability| {
+            PROBABILITIES.into_iter().find(|percent| share(*percent) >= probability)
+        });
+        let column =
+            column.ok_or_else(|| invalid_parameter("probability", "must be from 0.5 to 0.99"))?;
+        Ok(Some((row, column)))
+    }
+}
+
+const NOT_BOTH: &str = "is missing: `within` and `probability` belong together";
+
+fn share(percent: u8) -> f64 {
+    f64::from(percent) / 100.0
+}
+
+impl<'a> FeesBody<'a> {
+    fn new(
+        chain: &'a StoredChain,
+        current: &ServableSnapshot,
+        horizon: &Horizon,
+        counts: &[KeptCount],
+        wanted: Option<(usize, u8)>,
+    ) -> Self {
+        let base_fee = current.snapshot.market.newest_known_base_fee;
+        let counts = counts.iter().copied().chain(std::iter::repeat(KeptCount::default()));
+        let is_wanted =
+            |cell: &Cell| wanted.is_none_or(|wanted| wanted == (cell.within, cell.percent));
+        let cells = horizon.fees.cells().zip(counts).filter(|(cell, _)| is_wanted(cell));
+        Self {
+            chain_name: chain.config().name(),
+            chain_id: chain.config().chain_id,
+            newest_block: current.snapshot.newest_block,
+            rewards_to: horizon.rewards_to,
+            percentile: horizon.percentile,
+            cells: cells.map(|(cell, count)| CellBody::new(&cell, base_fee, count)).collect(),
+        }
+    }
+}
+
+impl CellBody {
+    fn new(cell: &Cell, base_fee: u128, count: KeptCount) -> Self {
+        Self {
+            within: cell.within,
+            probability: share(cell.percent),
+            max_priority_fee_per_gas: Wei(cell.fees.max_priority_fee_per_gas),
+            max_fee_per_gas: Wei(cell.fees.max_fee_per_gas),
+            expected_price_per_gas: Wei(cell.fees.price_at(base_fee)),
+            kept: count.share(MIN_JUDGED),
+            judged: count.judged,
+        }
+    }
+}
+
+/// Writes a cell of the example's chain, as if its newest block was repeated.
+pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
+    const COUNT: KeptCount = KeptCount { kept: 774, judged: 812, unjudged: 0 };
+    let (chain, current) = (example.chain, example.current);
+    let market = &current.snapshot.market;
+    let window = chain.read_together(|blocks| blocks.newest_entries(1));
+    let fees = HorizonFees::new(
+        &window.blocks.repeat(MIN_BLOCKS),
+        market.newest_known_base_fee,
+        market.suggestion.pricing_type,
+        &chain.config().pricing,
+        &market.chain_parameters,
+    );
+    if let Some(fees) = fees {
+        let (percentile, rewards_to) = (window.percentile, window.newest_block);
+        let horizon = Horizon { fees, percentile, rewards_to };
+        let counts = [COUNT; WITHIN.len() * PROBABILITIES.len()];
+        let body = json!(FeesBody::new(chain, current, &horizon, &counts, Some((3, 95))));
+        set_response_example(document, FEES_PATH, body);
+    }
+}

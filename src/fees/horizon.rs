@@ -1,0 +1,377 @@
+//! Fees for a horizon and a probability: a pair that one of the next K blocks includes in a share P of cases.
+//!
+//! Each cell of the matrix is a conformal quantile with feedback from its own misses, as in the calibrated strategy. The
+//! ranked amounts are the needs of heads: the least tip with which a pair made at a head would have been included within
+//! K blocks, if its max fee is a multiple of the next base fee and the tip. The factor is a quantile of the rises over 25
+//! blocks, and the same for all K, so that a max fee never rises with K. A base fee that runs away shows as a higher need.
+//!
+//! The matrix is a pure function of the newest [`BLOCKS`] blocks, the next base fee and the pricing, in integers, so
+//! replicas and restarts agree. docs/pricing.md has the results on recorded blocks.
+
+mod ranked_window;
+
+use alloy_primitives::U256;
+
+use super::calibrated::{self, Level, Target};
+use super::{ChainParameters, EntryBlock, Pricing, PricingType, Tier};
+use ranked_window::RankedWindow;
+
+/// Numbers of blocks of the matrix, ascending.
+pub const WITHIN: [usize; 6] = [1, 2, 3, 5, 10, LONGEST];
+
+/// Longest horizon in blocks.
+pub const LONGEST: usize = 25;
+
+/// Probabilities of the matrix in percent, ascending.
+pub const PROBABILITIES: [u8; 4] = [50, 80, 95, 99];
+
+/// Probabilities of the next block in percent, ascending: those of the matrix, and two that other services have.
+pub const NEXT_BLOCK_PROBABILITIES: [u8; 6] = [50, 70, 80, 90, 95, 99];
+
+/// Number of blocks from which there is a matrix.
+pub const MIN_BLOCKS: usize = 200;
+
+/// Number of newest blocks that the matrix depends on. A reply of a node has as many after a start.
+pub const BLOCKS: usize = 400;
+
+/// Number of newest needs that a tip is chosen from.
+const WINDOW: usize = 200;
+
+/// Number of rises from which their quantiles say enough.
+const MIN_RISES: usize = 100;
+
+/// Denominator of EIP-1559 on Ethereum, for a chain of which nothing is known.
+const ASSUMED_DENOMINATOR: u128 = 8;
+
+const MILLION: u128 = 1_000_000;
+
+/// Highest factor of the next base fee, in millionths. A base fee that rises further shows in the tips.
+const MAX_FACTOR: u128 = 1_500_000;
+
+/// The matrix of one head. Amounts are wei per gas. They never rise with the number of blocks and never fall with the
+/// probability.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HorizonFees {
+    /// By probability in the order of [`PROBABILITIES`], then by number of blocks in that of [`WITHIN`].
+    columns: [[Tier; WITHIN.len()]; PROBABILITIES.len()],
+    /// In the order of [`NEXT_BLOCK_PROBABILITIES`].
+    next_block: [Tier; NEXT_BLOCK_PROBABILITIES.len()],
+}
+
+/// One cell of the matrix.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cell {
+    /// Number of blocks.
+    pub within: usize,
+    /// Probability in percent.
+    pub percent: u8,
+    /// The pair.
+    pub fees: Tier,
+}
+
+impl HorizonFees {
+    /// Computes the matrix from the newest `blocks`, oldest first, and the base fee of the next block in wei. `None`: there
+    /// are fewer than [`MIN_BLOCKS`] blocks, or too few of their tips are known.
+    #[must_use]
+    pub fn new(
+        blocks: &[EntryBlock],
+        next_base_fee: u128,
+        pricing_type: PricingType,
+        pricing: &Pricing,
+        parameters: &ChainParameters,
+    ) -> Option<Self> {
+        if blocks.len() < MIN_BLOCKS {
+            return None;
+        }
+        let blocks = blocks.get(blocks.len().saturating_sub(BLOCKS)..)?;
+        let factors = Factors::new(blocks, parameters);
+        let tips = Tips::new(blocks, &factors)?;
+        let limit = tip_limit(blocks).unwrap_or(u128::MAX);
+        // Floors and ceilings keep the order of the tips.
+        let tier = |tip: u128, percent: u8| {
+            let tip = tip.min(limit).max(pricing.priority_fee_floor).min(pricing.max_priority_fee);
+            let base_fee = match pricing_type {
+                PricingType::Legacy => 0,
+                PricingType::Eip1559 => scale(next_base_fee, factors.at(percent))
+                    .max(pricing.base_fee_floor)
+                    .min(pricing.max_base_fee),
+            };
+            Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: base_fee.saturating_add(tip) }
+        };
+        let mut columns = [[tier(0, 0); WITHIN.len()]; PROBABILITIES.len()];
+        for (fees, (tips, percent)) in
+            columns.iter_mut().zip(tips.columns.iter().zip(PROBABILITIES))
+        {
+            *fees = tips.map(|tip| tier(tip, percent));
+        }
+        let mut next_block = [tier(0, 0); NEXT_BLOCK_PROBABILITIES.len()];
+        for (fees, (tip, percent)) in
+            next_block.iter_mut().zip(tips.next_block.into_iter().zip(NEXT_BLOCK_PROBABILITIES))
+        {
+            *fees = tier(tip, percent);
+        }
+        Some(Self { columns, next_block })
+    }
+
+    /// Returns the cells, by number of blocks, then by probability, both ascending.
+    pub fn cells(&self) -> impl Iterator<Item = Cell> {
+        WITHIN.into_iter().enumerate().flat_map(|(row, within)| {
+            let of_row = self.columns.iter().zip(PROBABILITIES);
+            of_row.filter_map(move |(column, percent)| {
+                Some(Cell { within, percent, fees: *column.get(row)? })
+            })
+        })
+    }
+
+    /// Returns the pairs for the next block with their probabilities in percent, ascending.
+    pub fn next_block(&self) -> impl Iterator<Item = (u8, Tier)> {
+        NEXT_BLOCK_PROBABILITIES.into_iter().zip(self.next_block)
+    }
+}
+
+/// Tips in order, without floors and ceilings.
+#[derive(Debug)]
+struct Tips {
+    columns: [[u128; WITHIN.len()]; PROBABILITIES.len()],
+    next_block: [u128; NEXT_BLOCK_PROBABILITIES.len()],
+}
+
+impl Tips {
+    fn new(blocks: &[EntryBlock], factors: &Factors) -> Option<Self> {
+        let mut columns = [[0; WITHIN.len()]; PROBABILITIES.len()];
+        let mut ranked: Option<(u128, Vec<RankedNeeds>)> = None;
+        for (tips, percent) in columns.iter_mut().zip(PROBABILITIES) {
+            let factor = factors.at(percent);
+            let rows = match ranked.take() {
+                Some((known, rows)) if known == factor => rows,
+                _ => needs(blocks, factor).iter().map(|needs| RankedNeeds::new(needs)).collect(),
+            };
+            for (tip, (row, within)) in tips.iter_mut().zip(rows.iter().zip(WITHIN)) {
+                *tip = row.tip(within, percent)?;
+            }
+            ranked = Some((factor, rows));
+        }
+        put_in_order(&mut columns);
+
+        // A max fee that covers the next base fee does so in the next block, so its needs are the same with any factor.
+        let (_, rows) = ranked?;
+        let needs = rows.first()?;
+        let of_next_block = columns.iter().filter_map(|tips| tips.first().copied());
+        let known: Vec<(u8, u128)> = PROBABILITIES.into_iter().zip(of_next_block).collect();
+        let mut next_block = [0; NEXT_BLOCK_PROBABILITIES.len()];
+        for (tip, percent) in next_block.iter_mut().zip(NEXT_BLOCK_PROBABILITIES) {
+            let (_, below) = known.iter().rfind(|(known, _)| *known <= percent)?;
+            let (_, above) = known.iter().find(|(known, _)| *known >= percent)?;
+            *tip =
+                if below == above { *below } else { needs.tip(1, percent)?.clamp(*below, *above) };
+        }
+        Some(Self { columns, next_block })
+    }
+}
+
+/// Returns what no tip has to exceed: the highest high reward of the newest blocks with transactions and known tips.
+/// `None`: one of them is not known.
+fn tip_limit(blocks: &[EntryBlock]) -> Option<u128> {
+    let usable = blocks.iter().rev().filter(|block| !block.is_empty && block.tip.is_some());
+    let high = |limit: u128, block: &EntryBlock| Some(limit.max(block.high?.max(block.tip?)));
+    usable.take(calibrated::LIMIT_BLOCKS).try_fold(0, high)
+}
+
+/// Returns true if one of the `following` blocks would have included the pair. `None`: none is known to, and the tip of one
+/// is unknown.
+#[must_use]
+pub fn outcome_of(fees: Tier, following: &[EntryBlock]) -> Option<bool> {
+    let mut is_known = true;
+    for block in following {
+        match block.accepts(fees) {
+            Some(true) => return Some(true),
+            Some(false) => {}
+            None => is_known = false,
+        }
+    }
+    is_known.then_some(false)
+}
+
+/// Puts tips in order, so that none falls with the probability, or rises with the number of blocks. A lower probability
+/// raises the tip of a higher one. Fewer blocks lower the tip of more blocks: what one of them includes, one of more
+/// includes too, so their needs are no higher, and only the feedback could put their tip above.
+fn put_in_order(columns: &mut [[u128; WITHIN.len()]; PROBABILITIES.len()]) {
+    let mut of_lower_probability = [0; WITHIN.len()];
+    for column in columns.iter_mut() {
+        for (tip, lower) in column.iter_mut().zip(of_lower_probability) {
+            *tip = lower.max(*tip);
+        }
+        of_lower_probability = *column;
+    }
+    for column in columns {
+        let mut of_fewer_blocks = u128::MAX;
+        for tip in column {
+            *tip = of_fewer_blocks.min(*tip);
+            of_fewer_blocks = *tip;
+        }
+    }
+}
+
+/// Factors of the next base fee in millionths.
+#[derive(Debug)]
+struct Factors {
+    /// Highest base fee of the 25 blocks after a head over that of the first of them, ascending. The first head is the block
+    /// before the first one.
+    rises: Vec<u128>,
+    least: u128,
+}
+
+impl Factors {
+    fn new(blocks: &[EntryBlock], parameters: &ChainParameters) -> Self {
+        let windows = blocks.windows(LONGEST);
+        let rise = |following: &[EntryBlock]| {
+            let first = following.first()?.base_fee;
+            let highest = following.iter().map(|block| block.base_fee).max()?;
+            ratio(highest, first)
+        };
+        let mut rises: Vec<u128> = windows.filter_map(rise).collect();
+        rises.sort_unstable();
+        let least = if rises.len() < MIN_RISES { after_two_blocks(parameters) } else { MILLION };
+        Self { rises, least: least.min(MAX_FACTOR) }
+    }
+
+    /// Returns the conformal quantile.
+    fn at(&self, percent: u8) -> u128 {
+        let rank = self.rises.len().saturating_add(1).saturating_mul(percent.into()).div_ceil(100);
+        let rank = rank.min(self.rises.len());
+        let rise = rank.checked_sub(1).and_then(|index| self.rises.get(index));
+        rise.map_or(self.least, |rise| (*rise).clamp(self.least, MAX_FACTOR))
+    }
+}
+
+/// Returns the factor of two full blocks in millionths, rounded up.
+fn after_two_blocks(parameters: &ChainParameters) -> u128 {
+    let known = parameters.denominators.map(|denominators| denominators.full_block.get().into());
+    let denominator = known.unwrap_or(ASSUMED_DENOMINATOR);
+    let raise = |factor: u128| factor.saturating_add(factor.div_ceil(denominator));
+    raise(raise(MILLION))
+}
+
+/// Returns a ratio in millionths, rounded up and at most [`MAX_FACTOR`]; `None` if it is infinite.
+fn ratio(numerator: u128, denominator: u128) -> Option<u128> {
+    let scaled = match numerator.checked_mul(MILLION) {
+        Some(scaled) => scaled.div_ceil(Some(denominator).filter(|it| *it > 0)?),
+        None if denominator == 0 => return None,
+        None => (U256::from(numerator) * U256::from(MILLION))
+            .div_ceil(U256::from(denominator))
+            .saturating_to(),
+    };
+    Some(scaled.min(MAX_FACTOR))
+}
+
+/// Returns `amount` times a factor in millionths, rounded up.
+fn scale(amount: u128, factor: u128) -> u128 {
+    match amount.checked_mul(factor) {
+        Some(scaled) => scaled.div_ceil(MILLION),
+        None => {
+            (U256::from(amount) * U256::from(factor)).div_ceil(U256::from(MILLION)).saturating_to()
+        }
+    }
+}
+
+/// Returns the needs of heads for each number of [`WITHIN`], oldest first, from the head before `blocks` to the last one with
+/// so many blocks after it. `None`: no tip of these blocks is known. Where some are not, the need is at most too high.
+fn needs(blocks: &[EntryBlock], factor: u128) -> [Vec<Option<u128>>; WITHIN.len()] {
+    const UNKNOWN: u128 = u128::MAX;
+    let asks = blocks.iter().map(|block| {
+        let tip = if block.is_empty { Some(0) } else { block.tip };
+        (tip.unwrap_or(UNKNOWN), block.base_fee)
+    });
+    let asks: Vec<(u128, u128)> = asks.collect();
+    let mut rows = WITHIN.map(|_| Vec::with_capacity(blocks.len()));
+    for first in 0..asks.len() {
+        let mut following = asks.get(first..).unwrap_or_default();
+        let covered = following.first().map_or(0, |(_, base_fee)| scale(*base_fee, factor));
+        let (mut least, mut seen) = (UNKNOWN, 0);
+        for (row, within) in rows.iter_mut().zip(WITHIN) {
+            let Some((added, rest)) = following.split_at_checked(within.saturating_sub(seen))
+            else {
+                break;
+            };
+            for (tip, base_fee) in added {
+                least = least.min(tip.saturating_add(base_fee.saturating_sub(covered)));
+            }
+            (following, seen) = (rest, within);
+            row.push((least < UNKNOWN).then_some(least));
+        }
+    }
+    rows
+}
+
+/// Needs of heads, and their ranks.
+#[derive(Debug)]
+struct RankedNeeds {
+    /// By head, oldest first: the need and its rank.
+    heads: Vec<Option<(u128, usize)>>,
+    /// By rank.
+    ascending: Vec<u128>,
+}
+
+impl RankedNeeds {
+    fn new(needs: &[Option<u128>]) -> Self {
+        let known = needs.iter().enumerate().filter_map(|(head, need)| Some(((*need)?, head)));
+        let known = sorted(known.collect());
+        let mut heads = vec![None; needs.len()];
+        for (rank, (need, head)) in known.iter().enumerate() {
+            if let Some(slot) = heads.get_mut(*head) {
+                *slot = Some((*need, rank));
+            }
+        }
+        Self { heads, ascending: known.into_iter().map(|(need, _)| need).collect() }
+    }
+
+    /// Replays the quotes and their misses, and returns the last quote. The outcome of a quote is known `within` blocks
+    /// after its head, and so is the need of the head. While the window is not full, nothing is compared.
+    fn tip(&self, within: usize, percent: u8) -> Option<u128> {
+        let mut level = Level::new(Target::from_percent(percent));
+        let mut window = RankedWindow::new(WINDOW);
+        // The quote of the head `within` blocks after each one.
+        let mut quotes: Vec<Option<u128>> = Vec::with_capacity(self.heads.len());
+        let mut quote = None;
+        for (head, need) in self.heads.iter().enumerate() {
+            if let Some((need, rank)) = *need {
+                let compared = head.checked_sub(within).and_then(|head| *quotes.get(head)?);
+                if let Some(compared) = compared {
+                    level.record(need > compared);
+                }
+                window.push(rank);
+                quote = window.is_full().then(|| self.quote(&window, level)).flatten();
+            }
+            quotes.push(quote);
+        }
+        quote.or_else(|| self.quote(&window, level))
+    }
+
+    fn quote(&self, window: &RankedWindow, level: Level) -> Option<u128> {
+        level.quote(window.len(), |position| self.ascending.get(window.highest(position)?).copied())
+    }
+}
+
+/// Sorts needs and their heads.
+fn sorted(mut needs: Vec<(u128, usize)>) -> Vec<(u128, usize)> {
+    /// Bits of the number of a head.
+    const HEAD_BITS: u32 = 9;
+    const HEAD: u64 = (1 << HEAD_BITS) - 1;
+    // Both in one number sort several times as fast, and nearly all needs fit.
+    let key = |(need, head): &(u128, usize)| {
+        let need = u64::try_from(*need).ok().filter(|need| need.leading_zeros() >= HEAD_BITS)?;
+        Some(need << HEAD_BITS | u64::try_from(*head).ok().filter(|head| *head <= HEAD)?)
+    };
+    let keys: Option<Vec<u64>> = needs.iter().map(key).collect();
+    let Some(mut keys) = keys else {
+        needs.sort_unstable();
+        return needs;
+    };
+    keys.sort_unstable();
+    let pair =
+        |key: u64| ((key >> HEAD_BITS).into(), usize::try_from(key & HEAD).unwrap_or_default());
+    keys.into_iter().map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,222 @@
+//! Pairs of fees that were quoted at the newest heads, and whether the blocks after each head kept them.
+
+use std::collections::VecDeque;
+use std::num::NonZeroU64;
+use std::time::{Duration, Instant};
+
+use super::{EntryWindow, RecentBlocks};
+use crate::fees::Tier;
+use crate::fees::horizon::{LONGEST, outcome_of};
+
+/// A count over the quotes of all heads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Question {
+    /// Index of the pair.
+    pub pair: usize,
+    /// Number of blocks after the head, at most 25, of which one has to include the pair.
+    pub within: usize,
+}
+
+/// Outcomes of one question.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct KeptCount {
+    /// Quotes that one of the blocks would have included.
+    pub kept: u32,
+    /// Quotes whose blocks are known.
+    pub judged: u32,
+    /// Quotes whose blocks can no longer become known: some were never seen, or have no usable rewards.
+    pub unjudged: u32,
+}
+
+impl KeptCount {
+    /// Returns the share that was kept, from 0 to 1; `None` before `least` were judged.
+    #[must_use]
+    pub fn share(self, least: u32) -> Option<f64> {
+        let is_enough = self.judged >= least.max(1);
+        is_enough.then(|| f64::from(self.kept) / f64::from(self.judged))
+    }
+}
+
+/// Quotes of one chain in the last hour, at most 1,000 of them. A restart begins anew.
+#[derive(Debug)]
+pub struct QuoteRecord {
+    /// At most 32.
+    questions: Vec<Question>,
+    started: Instant,
+    /// Blocks after which a grade is final.
+    final_depth: usize,
+    /// Heads whose grades may still change, in ascending order.
+    open: VecDeque<OpenHead>,
+    /// Heads that are deep enough, oldest first.
+    graded: VecDeque<GradedHead>,
+}
+
+/// The quotes that were published last while a block was the newest one.
+#[derive(Debug)]
+struct OpenHead {
+    number: u64,
+    pairs: Box<[Tier]>,
+    /// Percentile of the rewards that they were made of.
+    percentile: f64,
+    /// Seconds since the start.
+    published_after: u32,
+}
+
+/// Outcomes of one head: a bit for each question.
+#[derive(Debug, Clone, Copy, Default)]
+struct Grade {
+    kept: u32,
+    judged: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct GradedHead {
+    grade: Grade,
+    /// Seconds since the start.
+    published_after: u32,
+}
+
+impl QuoteRecord {
+    /// Age of the oldest quotes that count.
+    pub const WINDOW: Duration = Duration::from_hours(1);
+
+    /// Highest number of quotes that count.
+    pub const MAX_QUOTES: usize = 1000;
+
+    /// Creates a record without quotes. `reading_interval` is the number of blocks between two further readings of rewards,
+    /// if there are any.
+    #[must_use]
+    pub fn new(
+        questions: Vec<Question>,
+        reading_interval: Option<NonZeroU64>,
+        now: Instant,
+    ) -> Self {
+        /// Blocks until a further reading has ended.
+        const READING_DELAY: u64 = 5;
+        /// Rewards that are read later do not count.
+        const MAX_DELAY: u64 = 256;
+        // One reading may fail.
+        let delay = reading_interval.map_or(0, |interval| {
+            interval.get().saturating_mul(2).saturating_add(READING_DELAY).min(MAX_DELAY)
+        });
+        Self {
+            questions,
+            started: now,
+            final_depth: usize::try_from(delay).unwrap_or_default().saturating_add(LONGEST),
+            open: VecDeque::new(),
+            graded: VecDeque::new(),
+        }
+    }
+
+    /// Records the `pairs` that were quoted at the block `number`, made of rewards at `percentile`. Those at the same block
+    /// and above it are replaced. `blocks` are the recent ones.
+    pub fn record(
+        &mut self,
+        number: u64,
+        pairs: impl Iterator<Item = Tier>,
+        percentile: f64,
+        blocks: &RecentBlocks,
+        now: Instant,
+    ) {
+        while self.open.back().is_some_and(|head| head.number >= number) {
+            self.open.pop_back();
+        }
+        let published_after = self.seconds_since_start(now);
+        self.open.push_back(OpenHead {
+            number,
+            pairs: pairs.collect(),
+            percentile,
+            published_after,
+        });
+        let is_deep = |head: &OpenHead| {
+            let depth = usize::try_from(number.saturating_sub(head.number)).unwrap_or(usize::MAX);
+            depth > self.final_depth
+        };
+        let deep = self.open.iter().take_while(|head| is_deep(head)).count();
+        if deep > 0 {
+            let known = self.known(blocks);
+            let grades: Vec<_> = self
+                .open
+                .iter()
+                .take(deep)
+                .map(|head| GradedHead {
+                    grade: self.grade(head, &known),
+                    published_after: head.published_after,
+                })
+                .collect();
+            self.open.drain(..deep);
+            self.graded.extend(grades);
+        }
+        self.forget_old(published_after);
+    }
+
+    fn forget_old(&mut self, now: u32) {
+        while self.graded.front().is_some_and(|head| {
+            self.graded.len() > Self::MAX_QUOTES || !is_within_window(head.published_after, now)
+        }) {
+            self.graded.pop_front();
+        }
+    }
+
+    /// Returns the newest blocks whose tips are known, as many as open heads may need.
+    fn known(&self, blocks: &RecentBlocks) -> EntryWindow {
+        blocks.newest_entries(self.final_depth.saturating_add(LONGEST))
+    }
+
+    fn grade(&self, head: &OpenHead, known: &EntryWindow) -> Grade {
+        let mut grade = Grade::default();
+        if head.percentile.total_cmp(&known.percentile).is_ne() {
+            return grade;
+        }
+        for (bit, question) in self.questions.iter().enumerate() {
+            let blocks = known.after(head.number, question.within);
+            let kept = blocks
+                .zip(head.pairs.get(question.pair))
+                .and_then(|(blocks, pair)| outcome_of(*pair, blocks));
+            if let Some(is_kept) = kept {
+                grade.judged |= 1 << bit;
+                grade.kept |= u32::from(is_kept) << bit;
+            }
+        }
+        grade
+    }
+
+    /// Returns the outcomes of the questions, in their order, with the recent `blocks`.
+    #[must_use]
+    pub fn counts(&self, blocks: &RecentBlocks, now: Instant) -> Vec<KeptCount> {
+        let now = self.seconds_since_start(now);
+        let known = self.known(blocks);
+        let open = self
+            .open
+            .iter()
+            .rev()
+            .map(|head| (self.grade(head, &known), head.published_after, false));
+        let graded = self.graded.iter().rev().map(|head| (head.grade, head.published_after, true));
+        let mut counts = vec![KeptCount::default(); self.questions.len()];
+        for (grade, _, is_final) in open
+            .chain(graded)
+            .take(Self::MAX_QUOTES)
+            .take_while(|(_, published_after, _)| is_within_window(*published_after, now))
+        {
+            for (bit, count) in counts.iter_mut().enumerate() {
+                let is_judged = grade.judged >> bit & 1;
+                count.judged = count.judged.saturating_add(is_judged);
+                count.kept = count.kept.saturating_add(grade.kept >> bit & 1);
+                if is_final {
+                    count.unjudged = count.unjudged.saturating_add(1 - is_judged);
+                }
+            }
+        }
+        counts
+    }
+
+    fn seconds_since_start(&self, now: Instant) -> u32 {
+        let seconds = now.saturating_duration_since(self.started).as_secs();
+        u32::try_from(seconds).unwrap_or(u32::MAX)
+    }
+}
+
+/// Returns true if a quote that was published at that second counts at second `now`.
+fn is_within_window(published_after: u32, now: u32) -> bool {
+    u64::from(now.saturating_sub(published_after)) <= QuoteRecord::WINDOW.as_secs()
+}

@@ -1,0 +1,89 @@
+//! A receiver of webhooks that records them.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::to_bytes;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode};
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+/// A receiver on a free loopback port. Stopped when dropped.
+#[derive(Debug)]
+pub(crate) struct WebhookReceiver {
+    address: SocketAddr,
+    state: Arc<Mutex<Received>>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Debug, Default)]
+struct Received {
+    webhooks: Vec<Webhook>,
+    /// Number of requests that get status 500 from now on.
+    refused: usize,
+}
+
+/// A request.
+#[derive(Debug, Clone)]
+pub(crate) struct Webhook {
+    pub(crate) headers: HeaderMap,
+    pub(crate) uri: String,
+    pub(crate) body: Vec<u8>,
+    pub(crate) was_refused: bool,
+}
+
+impl Webhook {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+}
+
+impl WebhookReceiver {
+    pub(crate) async fn start() -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let state = Arc::<Mutex<Received>>::default();
+        let app = Router::new().fallback(receive).with_state(Arc::clone(&state));
+        let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        Self { address, state, task }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// Refuses so many requests from now on.
+    pub(crate) fn refuse(&self, count: usize) {
+        self.state.lock().unwrap().refused = count;
+    }
+
+    /// Returns all requests so far.
+    pub(crate) fn webhooks(&self) -> Vec<Webhook> {
+        self.state.lock().unwrap().webhooks.clone()
+    }
+
+    /// Returns the states that were taken.
+    pub(crate) fn taken_states(&self) -> Vec<String> {
+        let taken = self.webhooks().into_iter().filter(|webhook| !webhook.was_refused);
+        taken.map(|webhook| webhook.json()["state"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+impl Drop for WebhookReceiver {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn receive(State(state): State<Arc<Mutex<Received>>>, request: Request) -> StatusCode {
+    let (headers, uri) = (request.headers().clone(), request.uri().to_string());
+    let body = to_bytes(request.into_body(), 1 << 20).await.unwrap().to_vec();
+    let mut state = state.lock().unwrap();
+    let was_refused = state.refused > 0;
+    state.refused = state.refused.saturating_sub(1);
+    state.webhooks.push(Webhook { headers, uri, body, was_refused });
+    if was_refused { StatusCode::INTERNAL_SERVER_ERROR } else { StatusCode::NO_CONTENT }
+}
