@@ -54,12 +54,14 @@ const HIDDEN_FORM_LINK: &str = "<a href=\"verify\" hidden>";
 const SHOWN_FORM_LINK: &str = "<a href=\"verify\">";
 
 /// Resources of the dashboard. The other pages use its palette and its icon too.
-const DASHBOARD_ASSETS: [StaticFile; 27] = [
+const DASHBOARD_ASSETS: [StaticFile; 33] = [
     StaticFile::css("/base.css", BASE_CSS),
     StaticFile::css("/dashboard/style.css", include_str!("pages/dashboard/style.css")),
     StaticFile::js("/dashboard/amounts.js", include_str!("pages/dashboard/amounts.js")),
+    StaticFile::js("/dashboard/cards.js", include_str!("pages/dashboard/cards.js")),
     StaticFile::js("/dashboard/chain.js", include_str!("pages/dashboard/chain.js")),
     StaticFile::js("/dashboard/copy.js", include_str!("pages/dashboard/copy.js")),
+    StaticFile::js("/dashboard/costs.js", include_str!("pages/dashboard/costs.js")),
     StaticFile::js("/dashboard/details.js", include_str!("pages/dashboard/details.js")),
     StaticFile::js("/dashboard/dom.js", include_str!("pages/dashboard/dom.js")),
     StaticFile::js("/dashboard/favicon.js", include_str!("pages/dashboard/favicon.js")),
@@ -74,8 +76,12 @@ const DASHBOARD_ASSETS: [StaticFile; 27] = [
     StaticFile::js("/dashboard/price-chart.js", include_str!("pages/dashboard/price-chart.js")),
     StaticFile::js("/dashboard/score.js", include_str!("pages/dashboard/score.js")),
     StaticFile::js("/dashboard/snippets.js", include_str!("pages/dashboard/snippets.js")),
+    StaticFile::js("/dashboard/sorting.js", include_str!("pages/dashboard/sorting.js")),
     StaticFile::js("/dashboard/sparkline.js", include_str!("pages/dashboard/sparkline.js")),
+    StaticFile::js("/dashboard/spend.js", include_str!("pages/dashboard/spend.js")),
     StaticFile::js("/dashboard/state.js", include_str!("pages/dashboard/state.js")),
+    StaticFile::js("/dashboard/store.js", include_str!("pages/dashboard/store.js")),
+    StaticFile::js("/dashboard/tiers.js", include_str!("pages/dashboard/tiers.js")),
     StaticFile::js("/dashboard/trend.js", include_str!("pages/dashboard/trend.js")),
     StaticFile::js("/dashboard/view.js", include_str!("pages/dashboard/view.js")),
     StaticFile::css("/dashboard/uplot/uPlot.min.css", UPLOT_CSS),

@@ -8,8 +8,8 @@ import { gwei, price } from "../../src/extras/pages/dashboard/amounts.js";
 import { ago, bannerText } from "../../src/extras/pages/dashboard/format.js";
 import { points } from "../../src/extras/pages/dashboard/sparkline.js";
 import {
-    applyEvent, applyGap, applyListEntry, applyMarketResponse, connectionState, isList, isMarket, isScore,
-    isStreamSilent, marketKey, needsMarket, needsScore, newChain, pollInterval, readEvent, retryDelay, splitMarkets,
+    applyEvent, applyGap, applyListEntry, applyMarketResponse, connectionState, hasHistory, isList, isMarket, isScore,
+    isStreamSilent, marketKey, needsFees, needsMarket, needsScore, newChain, pollInterval, readEvent, retryDelay, splitMarkets,
     staleAfter,
 } from "../../src/extras/pages/dashboard/state.js";
 import { chainView, rowView } from "../../src/extras/pages/dashboard/view.js";
@@ -43,9 +43,12 @@ describe("events", () => {
     });
 });
 
+// Members that a market may lack.
+const OPTIONAL = ["stale", "base_fee_trend", "data_fee", "data_fee_reason", "observed_at"];
+
 test("responses without a displayed member are rejected", () => {
     assert(isMarket(market(7)) && isMarket(market(7, { next_base_fee_per_gas: null })));
-    for (const member of Object.keys(market(7)).filter((key) => !["stale", "base_fee_trend"].includes(key))) {
+    for (const member of Object.keys(market(7)).filter((key) => !OPTIONAL.includes(key))) {
         assert(!isMarket(market(7, { [member]: undefined })), member);
     }
     assert(!isMarket(undefined) && !isMarket(market(7, { suggestion: {} })));
@@ -62,32 +65,47 @@ test("responses without a displayed member are rejected", () => {
 describe("a chain", () => {
     test("without data has no numbers", () => {
         assert.deepEqual(chainView(newChain(ENTRY), "opening", 0), {
-            key: "ronin", name: "Ronin", id: "chain id 2020", state: "wait", problem: undefined, isLive: false,
-            block: undefined, age: undefined, shortAge: undefined, bar: undefined, next: undefined, price: undefined,
-            warning: undefined, trend: undefined, history: [], fees: undefined, costs: undefined, currency: null,
-            verdict: undefined, market: undefined, score: undefined, badge: "Loading…", level: undefined,
-            transfer: undefined,
+            key: "ronin", name: "Ronin", id: "chain id 2020", state: "wait", problem: undefined, notice: undefined,
+            isLive: false, isCurrent: false, isUnread: false, block: undefined, age: undefined, shortAge: undefined,
+            since: undefined, bar: undefined, next: undefined, price: undefined, warning: undefined, trend: undefined,
+            history: [], fees: undefined, costs: undefined, currency: null, verdict: undefined, market: undefined,
+            score: undefined, badge: "Loading…", level: undefined, transfer: undefined, priced: undefined, note: undefined,
+            hasWaits: false,
+            tiers: ["low", "medium", "high"].map((value) => ({
+                value, label: value[0].toUpperCase() + value.slice(1), price: undefined, wait: undefined, transfer: undefined,
+            })),
         });
     });
 
     test("is shown with all its data", () => {
         const chain = known({ market: market(7, { currency: "RON", level: "low", level_deviation: -0.312 }) });
-        const { price: shown, costs, history, ...rest } = chainView(chain, "live", 2100);
+        const { price: shown, costs, history, tiers, priced, ...rest } = chainView(chain, "live", 2100);
+        assert.equal(priced, chain.market);
+        assert.deepEqual(tiers.map(({ value, price, transfer }) => [value, price.number, transfer.coins]), [
+            ["low", "11.1", "0.000234 RON"], ["medium", "21.1", "0.000444 RON"], ["high", "25.1", "0.000528 RON"],
+        ]);
         assert.deepEqual(shown, {
             number: "21.1", unit: "gwei", wei: 21_125_000_000n, exact: "21,125,000,000 wei",
             cap: "Max fee (cap) 22 gwei", capExact: "22,000,000,000 wei", isPast: false,
         });
-        assert.deepEqual(costs.map(({ label, gas, text, exact }) => [label, gas, text, exact]), [
+        assert.deepEqual(costs.map(({ label, gas, coins, exact }) => [label, gas, coins, exact]), [
             ["Transfer", "21,000", "0.000444 RON", "0.000443625 RON"],
+            ["Transfer to a new account", "21,000", "0.000444 RON", "0.000443625 RON"],
             ["Token transfer", "65,000", "0.00137 RON", "0.001373125 RON"],
             ["Swap", "150,000", "0.00317 RON", "0.00316875 RON"],
+            ["NFT mint", "120,000", "0.00254 RON", "0.002535 RON"],
+            ["Contract deployment", "1,200,000", "0.0254 RON", "0.02535 RON"],
         ]);
         assert.deepEqual(history, [{ block: 7, wei: 21_125_000_000n }]);
         assert.deepEqual(rest, {
-            key: "ronin", name: "Ronin", id: "chain id 2020", state: "live", problem: undefined, isLive: true,
+            key: "ronin", name: "Ronin", id: "chain id 2020", state: "live", problem: undefined, notice: undefined,
+            isLive: true, isCurrent: true, isUnread: false, since: undefined, note: "", hasWaits: true,
             block: "7", age: "Updated 3 s ago", shortAge: "3 s ago", bar: undefined, next: "not known yet", warning: undefined,
             trend: "rising", currency: "RON", score: undefined, badge: "Live", level: "low",
-            transfer: { text: "0.000444 RON", exact: "0.000443625 RON" },
+            transfer: {
+                coins: "0.000444 RON", exact: "0.000443625 RON", dollars: undefined, usd: undefined,
+                expected: 443_625_000_000_000n, isPartial: false, hasMore: false,
+            },
             verdict: { level: "low", text: "Low: 31 % below usual" },
             fees: [
                 { label: "Max fee", wei: "22000000000", gwei: "22", description: "medium max fee of Ronin" },
@@ -113,9 +131,9 @@ describe("a chain", () => {
         const listed = (newest_block) => ({ ...ENTRY, status: "unavailable", newest_block });
         const badge = (chain) => rowView(chain, "live", 300).badge;
         assert.equal(badge(applyListEntry(newChain(ENTRY), listed(null), 100)), "No data yet");
-        assert.equal(badge(applyListEntry(newChain(ENTRY), listed(7), 100)), "Unavailable");
+        assert.equal(badge(applyListEntry(newChain(ENTRY), listed(7), 100)), "No new data");
         // A service that restarts has no data, but this page does.
-        assert.equal(badge(applyListEntry(known(), listed(null), 200)), "Unavailable");
+        assert.equal(badge(applyListEntry(known(), listed(null), 200)), "No new data");
     });
 
     test("has rows for its floors and parameters", () => {
@@ -314,16 +332,12 @@ describe("a chain", () => {
     });
 
     test("that cannot be served shows the last price as past", () => {
-        const problems = {
-            no_data: "No data received yet. The service keeps asking its nodes.",
-            stale_data: "The newest data is too old to serve. The service keeps asking its nodes.",
-            undefined: "No data available. The service keeps asking its nodes.",
-        };
+        const problem = "No new data for 1 min 1 s.";
         const nothing = {
             state: "none", block: undefined, next: undefined, fees: undefined, market: undefined, score: undefined,
             bar: undefined, verdict: undefined,
         };
-        for (const [code, problem] of Object.entries(problems)) {
+        for (const code of ["no_data", "stale_data", undefined]) {
             const withScore = known({ score: score(1, scored(), scored()), market: market(7, { level: "high" }) });
             const chain = applyMarketResponse(withScore, { code, sentAt: 200 }, true, 210);
             for (const connection of ["live", "disconnected"]) {
@@ -333,6 +347,7 @@ describe("a chain", () => {
             }
             const again = applyMarketResponse(chain, { code, sentAt: 300 }, true, 310);
             assert.deepEqual(again.last, chain.last);
+            assert.equal(chainView(chain, "live", 60_300).notice, "No new data.");
             const never = applyMarketResponse(newChain(ENTRY), { code, sentAt: 200 }, true, 210);
             assert.deepEqual(pick(chainView(never, "live", 300), "price", "age", "costs"),
                 { price: undefined, age: undefined, costs: undefined });
@@ -344,6 +359,69 @@ describe("a chain", () => {
         assert.equal(applyListEntry(heard, { ...ENTRY, status: "unavailable" }, 400).status, "fresh");
         const response = applyMarketResponse(listed, { code: "no_data", sentAt: 200 }, true, 210);
         assert.equal(applyListEntry(response, { ...ENTRY, status: "unavailable" }, 900).errorCode, "no_data");
+    });
+
+    // The service was last answered at 22:21:00, and its newest block is from 22:09.
+    const stopped = (changes = {}) => ({
+        ...ENTRY, status: "unavailable", reason: "old_data", newest_block: 7, newest_block_at: "2026-11-20T22:09:00Z",
+        observed_at: "2026-11-20T22:21:00Z", ...changes,
+    });
+    const servedAt = Date.parse("2026-11-20T22:35:30Z");
+
+    test("that stopped says since when, by the clock of the service", () => {
+        const chain = applyListEntry(newChain(ENTRY), stopped(), 1000, servedAt);
+        const row = rowView(chain, "live", 31_000);
+        const clock = new Date("2026-11-20T22:21:00Z").toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+        assert.deepEqual(pick(row, "badge", "since", "problem", "block", "price"), {
+            badge: "No new data", since: `since ${clock} (15 min)`, problem: `No new data since ${clock} (15 min).`,
+            block: "7", price: undefined,
+        });
+        // The duration grows, and screen readers hear of the stop once.
+        assert.equal(row.notice, `No new data since ${clock}.`);
+        assert.equal(rowView(chain, "live", 3_600_000).notice, row.notice);
+        assert(hasHistory(chain));
+        // The price of its history is past. It is that of the medium tier.
+        const priced = { ...chain, pastPrice: 2_340_000_000n };
+        assert.deepEqual(pick(rowView(priced, "live", 31_000).price, "number", "isPast", "cap"),
+            { number: "2.34", isPast: true, cap: undefined });
+        assert.deepEqual(chainView(priced, "live", 31_000).tiers.map(({ price }) => price?.number),
+            [undefined, "2.34", undefined]);
+        assert.equal(chainView(priced, "live", 31_000).costs, undefined);
+        // After more than a day, the date matters too.
+        assert.match(rowView(chain, "live", 90_000_000).since, /^since .*20.* \(1 d\)$/);
+        // A service whose list has no times.
+        assert.equal(rowView(applyListEntry(newChain(ENTRY), { ...ENTRY, status: "unavailable" }, 1, NaN), "live", 2).problem,
+            "No data available.");
+    });
+
+    test("that was never read has no history and no time", () => {
+        const never = stopped({ reason: "no_data", newest_block: null, newest_block_at: null, observed_at: null });
+        const chain = applyListEntry(newChain(ENTRY), never, 1000, servedAt);
+        const row = rowView(chain, "live", 2000);
+        assert.deepEqual(pick(row, "badge", "since", "problem", "isUnread"), {
+            badge: "No data yet", since: undefined, isUnread: true,
+            problem: "No data yet: the service has not reached a node of this chain since its start.",
+        });
+        assert(!hasHistory(chain) && !hasHistory(newChain(ENTRY)) && hasHistory(known()));
+    });
+
+    test("with a standing head says how old its block is", () => {
+        const entry = stopped({ status: "stale", reason: "standing_head" });
+        const chain = applyListEntry(known({ lastEventAt: 0 }), entry, 1000, servedAt);
+        const { since, problem } = rowView(chain, "live", 1000);
+        assert.equal(since, "last block 26 min ago");
+        assert.match(problem, /^Stale: no new block since \d\d:\d\d \(26 min\)\.$/);
+        // The block of the list is not the one that the page shows.
+        assert.equal(rowView({ ...chain, block: 6 }, "live", 1000).since, undefined);
+    });
+
+    test("requests its fees by horizon with a new block, and seldom if there are none", () => {
+        const due = (chain, now) => needsFees(chain, 0, now);
+        assert.deepEqual([59_999, 60_000].map((now) => due(known(), now)), [false, true]);
+        const fees = (block) => known({ fees: { cells: [], block, at: 0 } });
+        assert.deepEqual([due(fees(6), 4999), due(fees(6), 5000), due(fees(7), 90_000)], [false, true, false]);
+        assert(!needsFees(newChain(ENTRY), -Infinity, 0));
+        assert(!needsFees(applyMarketResponse(known(), { code: "stale_data", sentAt: 200 }, true, 210), -Infinity, 300));
     });
 
     test("is stale by the age of its data or by a stalled block", () => {

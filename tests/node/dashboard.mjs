@@ -14,6 +14,7 @@ import chain from "./dashboard/chain.mjs";
 import { checks } from "./dashboard/checks.mjs";
 import component from "./dashboard/component.mjs";
 import connection from "./dashboard/connection.mjs";
+import dollars from "./dashboard/dollars.mjs";
 import hidden from "./dashboard/hidden.mjs";
 import history from "./dashboard/history.mjs";
 import { INSECURE_HOST, chainConfig, openDashboard } from "./dashboard/page.mjs";
@@ -38,6 +39,8 @@ before(async () => {
     tools.nodes = await Nodes.start();
     tools.start = (options) => Service.start({ binary, folder, ...options });
     tools.config = (...parts) => chainConfig(tools.nodes, ...parts);
+    // The configuration of chains whose nodes have other addresses.
+    tools.config.at = chainConfig;
     tools.open = (url, run, options) => openDashboard(tools.browser, url, run, options);
     // The demo with four blocks a second.
     tools.demo = () => (demo ??= tools.start({ demo: ["--block-time", "250ms"] }));
@@ -75,4 +78,4 @@ function run(scenarios, concurrency) {
 
 // Measured while nothing else runs.
 run(speed, 1);
-run({ ...prices, ...connection, ...states, ...overview, ...chain, ...history, ...hidden, ...component }, 3);
+run({ ...prices, ...dollars, ...connection, ...states, ...overview, ...chain, ...history, ...hidden, ...component }, 3);

@@ -5,7 +5,8 @@ import { test } from "node:test";
 
 import { ENTRY, known, market, pick, score, scored, suggestion, tier } from "./dashboard/fixtures.mjs";
 import {
-    cost, exactCost, expectedPrice, grouped, gwei, parseGas, parseGwei, price, priceParts, shortGwei,
+    coinPrice, coins, dollars, exactCoins, exactDollars, grouped, gwei, parseCoins, parseGas, parseGwei, price, priceParts,
+    shortGwei,
 } from "../../src/extras/pages/dashboard/amounts.js";
 import { iconUrl } from "../../src/extras/pages/dashboard/favicon.js";
 import { ago, announcementText, duration, nextBlockText, shortAgo } from "../../src/extras/pages/dashboard/format.js";
@@ -153,11 +154,11 @@ test("only state changes are announced, and once", () => {
     const [fresh, old, wait] = ["live", "old", "wait"].map((state) => ({ state }));
     const stale = { state: "stale", problem: "Stale: of old." };
     const none = { state: "none", problem: "No data received yet." };
-    const other = { state: "none", problem: "The newest data is too old to serve." };
+    const other = { state: "none", problem: "No new data since 22:21." };
     const older = { state: "stale", problem: "Stale: of older." };
     const cases = [
         [{}, wait, ""], [wait, fresh, ""], [fresh, stale, "Ronin: Stale: of old."], [stale, older, ""],
-        [none, none, ""], [none, other, "Ronin: The newest data is too old to serve."],
+        [none, none, ""], [none, other, "Ronin: No new data since 22:21."],
         [stale, fresh, "Ronin is up to date again."], [none, fresh, "Ronin is up to date again."],
         [wait, none, "Ronin: No data received yet."], [fresh, old, ""], [old, fresh, ""], [stale, old, ""],
         [fresh, { state: "polled" }, ""],
@@ -181,40 +182,36 @@ test("the title has the price of the open chain or of the first, or the problem"
     assert.equal(windowTitle([rowView(known(), "interrupted", 100)], "ronin", "interrupted"), "Gas prices");
 });
 
-test("the expected price is min(max fee, next base fee + tip)", () => {
-    const priced = (next, max, more) => expectedPrice(market(7, { next_base_fee_per_gas: next, suggestion: suggestion(max), ...more }), "medium");
-    assert.equal(priced("1", "22000000000"), 20_000_000_001n);
-    assert.equal(priced("2000000000", "22000000000"), 22_000_000_000n);
-    assert.equal(priced("2000000001", "22000000000"), 22_000_000_000n);
-    const huge = "340282366920938463463374607431768211455";
-    assert.equal(priced(huge, huge), BigInt(huge));
-    assert.equal(priced(null, "22000000000", { expected_price_per_gas: { medium: "21" } }), 21n);
-    assert.equal(priced(null, "22000000000"), 22_000_000_000n);
-    assert.equal(expectedPrice(market(7, { suggestion: suggestion("5", "legacy") }), "medium"), 5n);
-});
-
-test("prices have three significant digits and a suitable unit", () => {
+test("prices have three significant digits, and are in gwei however small they are", () => {
     const cases = {
-        0: "0 gwei", 1: "1 wei", 999: "999 wei", 1000: "1 Kwei", 1234: "1.23 Kwei", 999_499: "999 Kwei",
-        1_000_000: "0.001 gwei", 1_234_567: "0.00123 gwei", 3_412_345_678: "3.41 gwei", 3_405_000_000: "3.41 gwei",
+        0: "0 gwei", 1: "0.000000001 gwei", 999: "0.000000999 gwei", 1234: "0.00000123 gwei", 999_499: "0.000999 gwei",
+        84_700: "0.0000847 gwei", 1_234_567: "0.00123 gwei", 3_412_345_678: "3.41 gwei", 3_405_000_000: "3.41 gwei",
         3_400_000_001: "3.4 gwei", 22_000_000_000: "22 gwei", 9_999_999_999: "10 gwei", 123_456_000_000_000: "123,000 gwei",
         "123456789012345678901234567890": "1.23 × 10²⁰ gwei", "200000000000000000000000000": "2 × 10¹⁷ gwei",
     };
     for (const [wei, expected] of Object.entries(cases)) assert.equal(price(wei), expected, wei);
-    assert.deepEqual(priceParts("1234"), { number: "1.23", unit: "Kwei" });
+    assert.deepEqual(priceParts("1234"), { number: "0.00000123", unit: "gwei" });
     assert.deepEqual([0, 999, 1000, 23597753, "123456789012345678901"].map(grouped),
         ["0", "999", "1,000", "23,597,753", "123,456,789,012,345,678,901"]);
 });
 
-test("costs are in coins, and in wei below 0.000000001 coins", () => {
-    assert.equal(cost("3412345678", 21_000n, "ETH"), "0.0000717 ETH");
-    assert.equal(exactCost("3412345678", 21_000n, "ETH"), "0.000071659259238 ETH");
-    assert.equal(cost("3412345678", 21_000n, null), "0.0000717 coins");
-    assert.equal(cost("0", 21_000n, "ETH"), "0 ETH");
-    assert.equal(cost("10000000", 21_000n, "ETH"), "0.00000021 ETH");
-    assert.equal(cost("7", 21_000n, "ETH"), "147,000 wei");
-    assert.equal(cost("50000000", 21_000n, "ETH"), "0.00000105 ETH");
-    assert.equal(cost("1000000000000000000", 150_000n, "RON"), "150,000 RON");
+test("costs are in coins and dollars", () => {
+    assert.equal(coins(71_659_259_238_000n, "ETH"), "0.0000717 ETH");
+    assert.equal(exactCoins(71_659_259_238_000n, "ETH"), "0.000071659259238 ETH");
+    assert.equal(coins(71_659_259_238_000n, null), "0.0000717 coins");
+    assert.equal(coins(0n, "ETH"), "0 ETH");
+    assert.equal(coins(147_000n, "ETH"), "< 0.000000001 ETH");
+    assert.equal(coins(1_050_000_000_000n, "ETH"), "0.00000105 ETH");
+    assert.equal(coins(150_000n * 10n ** 18n, "RON"), "150,000 RON");
+    assert.deepEqual([coinPrice("3012.55"), coinPrice("0.000000000000000001"), coinPrice("7")],
+        [3012_550_000_000_000_000_000n, 1n, 7n * 10n ** 18n]);
+    for (const bad of [undefined, null, "", "-1", "1e3", ".5", "1."]) assert.equal(coinPrice(bad), undefined, bad);
+    const cases = {
+        0: "$0", "0.00009": "< $0.0001", "0.0001": "$0.0001", "0.00123": "$0.0012", "0.0999": "$0.1", "0.1": "$0.10",
+        "0.159": "$0.16", "1.5": "$1.50", "12.345": "$12.35", "99.98": "$99.98", "123.4": "$123", "12345.6": "$12,350",
+    };
+    for (const [text, expected] of Object.entries(cases)) assert.equal(dollars(coinPrice(text) * 10n ** 18n), expected, text);
+    assert.equal(exactDollars(coinPrice("0.15937251") * 10n ** 18n), "$0.1594");
 });
 
 test("typed amounts are read, or rejected", () => {
@@ -223,6 +220,8 @@ test("typed amounts are read, or rejected", () => {
     for (const text of ["", "a", "1.5 gwei", "-1", "1e9", "1.2.3"]) assert.equal(parseGwei(text), undefined, text);
     assert.deepEqual(["100000", "1,000,000", "21 000"].map(parseGas), [100_000n, 1_000_000n, 21_000n]);
     for (const text of ["", "x", "-5", "21.5", "21,5", "1234567890123"]) assert.equal(parseGas(text), undefined, text);
+    assert.deepEqual(["1.5", "0,000000000000000001", "1,000"].map(parseCoins), [15n * 10n ** 17n, 1n, 10n ** 21n]);
+    for (const text of ["", "x", "-1", "0.0000000000000000001", "1 ETH"]) assert.equal(parseCoins(text), undefined, text);
 });
 
 const bucket = (start, base, changes = {}) => ({
@@ -245,7 +244,7 @@ test("a trend becomes points, a summary and a heat map", () => {
     assert.deepEqual([times[0], paid, most[0], least[0], base],
         [Date.parse("2026-11-23T05:00:00Z") / 1000, [2, 3, 4], 3, 1e-9, [1, 2, 3]]);
     assert.match(shown[0].text,
-        /: 2 gwei, of which base fee 1 gwei \(1 wei to 3 gwei\) and tip 1 gwei, blocks 50 % full$/);
+        /: 2 gwei, of which base fee 1 gwei \(0.000000001 gwei to 3 gwei\) and tip 1 gwei, blocks 50 % full$/);
     assert.equal(summary(shown, "24h"),
         "Price per gas in the last 24 hours: usually 3 gwei, mostly from 2 gwei to 4 gwei.");
     assert.match(summary(shown, "7d"), /^Price per gas in the last 1 d: usually/);
@@ -253,7 +252,9 @@ test("a trend becomes points, a summary and a heat map", () => {
     const map = heatMap(trend);
     assert.deepEqual([map.length, ...map.map(({ hours }) => hours.length)], [7, 24, 24, 24, 24, 24, 24, 24]);
     const filled = map.flatMap(({ hours }) => hours).filter(({ shade }) => shade !== undefined);
-    assert.deepEqual(filled.map(({ shade }) => shade).sort(), [0, 2, 4]);
+    // The cheapest hour has the highest shade.
+    assert.deepEqual(filled.map(({ text, shade }) => [text.slice(-6), shade]).sort(),
+        [["2 gwei", 4], ["3 gwei", 2], ["4 gwei", 0]]);
     assert.match(filled[0].text, /^(Sun|Mon)day \d\d:00: [234] gwei$/);
 });
 
@@ -309,6 +310,7 @@ test("code to copy uses the tier and the kind of transaction", () => {
     assert.equal(curl, `curl -s '${url}'`);
     assert.match(viem, /const { high: fee } = .*\nawait walletClient.sendTransaction\({\n.*\n.*\n    maxFeePerGas: BigInt\(fee.max_fee_per_gas\),\n    maxPriority/);
     assert.match(ethers, /await signer.sendTransaction/);
+    assert.match(snippets(url, "low", false).viem, /const { tiers: { low: fee } } = await response.json\(\);/);
     assert.match(snippets(url, "medium", true).ethers, /gasPrice: BigInt\(fee.max_fee_per_gas\)/);
 });
 

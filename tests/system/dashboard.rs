@@ -19,8 +19,9 @@ async fn page_and_resources_are_served_below_any_base_path() {
     for base in ["", "/public", "/proxy/public"] {
         let service = TestServer::with_server(&format!("base_path = \"{base}\""), CHAINS).await;
         let parts = pages::check_page_and_resources(&service, &format!("{base}/")).await;
-        let names = "amounts chain copy details dom favicon format heatmap history live notify overview page points \
-                     price-chart score snippets sparkline state style trend uplot/uPlot.esm uplot/uPlot.min view";
+        let names = "amounts cards chain copy costs details dom favicon format heatmap history live notify overview \
+                     page points price-chart score snippets sorting sparkline spend state store style tiers trend \
+                     uplot/uPlot.esm uplot/uPlot.min view";
         let modules = names.split(' ').map(|name| {
             let kind = if ["style", "uplot/uPlot.min"].contains(&name) { "css" } else { "js" };
             format!("/dashboard/{name}.{kind}")
@@ -47,7 +48,7 @@ async fn base_path_redirects_to_the_page_and_the_root_is_404() {
 
 #[tokio::test]
 async fn amounts_ages_and_states_are_formatted_exactly() {
-    for name in ["dashboard.test.mjs", "dashboard-state.test.mjs"] {
+    for name in ["dashboard.test.mjs", "dashboard-state.test.mjs", "dashboard-costs.test.mjs"] {
         programs::node_test(name, &[]).await;
     }
 }

@@ -7,7 +7,7 @@
 const INTERVAL_MS = 5000;
 const TIMEOUT_MS = 5000;
 const TICK_MS = 1000;
-const MIN_GWEI = 10n ** 6n;
+const GWEI_DECIMALS = 9;
 const STYLE = `
 :host { display: inline-flex; gap: 0.5em; align-items: baseline; font-variant-numeric: tabular-nums; white-space: nowrap; }
 :host([hidden]) { display: none; }
@@ -122,12 +122,11 @@ function expectedPrice(market, tier) {
 
 /** Formats a price with three significant digits. */
 function price(wei) {
-    const [decimals, unit] = wei >= MIN_GWEI || wei === 0n ? [9, "gwei"] : wei >= 1000n ? [3, "Kwei"] : [0, "wei"];
     const step = 10n ** BigInt(Math.max(String(wei).length - 3, 0));
-    const digits = String(((wei + step / 2n) / step) * step).padStart(decimals + 1, "0");
-    const cut = digits.length - decimals;
+    const digits = String(((wei + step / 2n) / step) * step).padStart(GWEI_DECIMALS + 1, "0");
+    const cut = digits.length - GWEI_DECIMALS;
     const fraction = digits.slice(cut).replace(/0+$/, "");
-    return `${digits.slice(0, cut).replace(/\B(?=(\d{3})+$)/g, ",")}${fraction && `.${fraction}`} ${unit}`;
+    return `${digits.slice(0, cut).replace(/\B(?=(\d{3})+$)/g, ",")}${fraction && `.${fraction}`} gwei`;
 }
 
 if (!customElements.get("gas-suggestion")) customElements.define("gas-suggestion", GasSuggestion);

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 
 import { focused, until } from "../browser.mjs";
 import { SNAPSHOT } from "./snapshot.mjs";
-import { INSECURE_HOST, blockOf } from "./page.mjs";
+import { INSECURE_HOST, blockOf, choose } from "./page.mjs";
 
 // Runs in the page: returns the visible texts of the score.
 function shownScore() {
@@ -15,28 +15,60 @@ function shownScore() {
 }
 
 export default {
-    "the toggle and the gas limit change price and costs": async ({ check, open, still }) => {
+    "the chosen tier and the gas limit change prices and costs": async ({ check, open, still }) => {
         const service = await still();
         await open(`${service.url}/#ronin`, async (dashboard) => {
             const { page } = dashboard;
             const medium = await dashboard.waitForLive("ronin");
             assert.deepEqual([medium.price, medium.exact, medium.cap], ["21 gwei", "21,000,000,000 wei", "Max fee (cap) 22 gwei"]);
-            assert.deepEqual(medium.costs, ["0.000441 RON", "0.00137 RON", "0.00315 RON", "0.0021 RON"]);
-            await page.getByRole("button", { name: "High", exact: true }).click();
+            // The demo has no price in dollars. Of this chain's data fee nothing is known.
+            assert.deepEqual(medium.costs, ["0.000441 RON +", "0.000441 RON +", "0.00137 RON +", "0.00315 RON +",
+                "0.00252 RON +", "0.0252 RON +", "0.0021 RON +"]);
+            assert.deepEqual(medium.dollars, []);
+            await page.getByText("The chain’s fee for data comes on top. It is not known right now.").waitFor();
+            await choose(page, "High");
             const high = await dashboard.waitForCard("ronin", ({ price }) => price === "25 gwei");
-            assert.deepEqual([high.cap, high.costs[0]], ["Max fee (cap) 26 gwei", "0.000525 RON"]);
+            assert.deepEqual([high.cap, high.costs[0]], ["Max fee (cap) 26 gwei", "0.000525 RON +"]);
             await page.getByLabel("Your gas limit").fill("1 000 000");
-            await dashboard.waitForCard("ronin", ({ costs }) => costs[3] === "0.025 RON");
-            // The title follows the toggle; another chain's page has the same choices.
+            await dashboard.waitForCard("ronin", ({ costs }) => costs[6] === "0.025 RON +");
+            // The title follows the tier, as the address does; another chain's page has the same choices.
             assert.equal(await page.title(), "25 gwei on ronin – Gas prices");
+            assert.equal(new URL(page.url()).hash, "#ronin/high");
             await page.evaluate(() => (location.hash = "saigon"));
-            await dashboard.waitForCard("saigon", ({ price, costs }) => price === "25 gwei" && costs[3] === "0.025 RON");
+            await dashboard.waitForCard("saigon", ({ price, costs }) => price === "25 gwei" && costs[6] === "0.025 RON");
+            assert.equal(new URL(page.url()).hash, "#saigon/high");
             await page.goBack();
-            await dashboard.waitForCard("ronin", ({ costs }) => costs[3] === "0.025 RON");
+            await dashboard.waitForCard("ronin", ({ costs }) => costs[6] === "0.025 RON +");
             await page.getByLabel("Your gas limit").fill("x");
             await page.getByText("Type a gas limit in digits.").waitFor();
-            await dashboard.waitForCard("ronin", ({ costs }) => costs[3] === "–");
+            await dashboard.waitForCard("ronin", ({ costs }) => costs[6] === "–");
             await check.accessible(dashboard, "gas-limit");
+        });
+    },
+
+    "an address opens a chain with a tier and a period": async ({ many, open }) => {
+        const proxy = await (await many()).proxy(3);
+        await open(`${proxy.url}/#chain-2/low/7d`, async (dashboard) => {
+            const { page } = dashboard;
+            const isPressed = (name) => page.getByRole("button", { name, pressed: true }).waitFor();
+            await dashboard.waitForLive("Chain number 2");
+            assert.equal(await page.getByRole("radio", { name: "Low" }).isChecked(), true);
+            await isPressed("7 days");
+            await page.getByText("Price per gas in the last 7 days").waitFor();
+            assert.equal(new URL(page.url()).hash, "#chain-2/low/7d");
+            // A choice changes the address without another entry in the history.
+            const length = await page.evaluate(() => history.length);
+            await page.getByRole("button", { name: "1 hour" }).click();
+            await choose(page, "Medium");
+            assert.equal(new URL(page.url()).hash, "#chain-2/medium/1h");
+            assert.equal(await page.evaluate(() => history.length), length);
+            await page.evaluate(() => (location.hash = "chain-2/high/24h"));
+            await isPressed("24 hours");
+            assert.equal(await page.getByRole("radio", { name: "High" }).isChecked(), true);
+            // Wrong choices are ignored.
+            await page.evaluate(() => (location.hash = "chain-1/huge/2h"));
+            await dashboard.waitForLive("Chain number 1");
+            assert.equal(await page.getByRole("radio", { name: "High" }).isChecked(), true);
         });
     },
 
@@ -124,7 +156,7 @@ export default {
         await open(`${service.url}/#ronin`, async (dashboard) => {
             const { page } = dashboard;
             await dashboard.waitForLive("ronin");
-            await page.getByLabel("Your gas limit").focus();
+            await page.getByLabel("Send everything of").focus();
             for (const [label, name, what, text] of rows) {
                 await copying(dashboard, label, name, what);
                 const copied = await page.evaluate(() => navigator.clipboard.readText());
@@ -141,7 +173,7 @@ export default {
             await dashboard.waitForLive("ronin");
             assert.deepEqual(await page.evaluate(() => [isSecureContext, typeof navigator.clipboard]),
                 [false, "undefined"]);
-            await page.getByLabel("Your gas limit").focus();
+            await page.getByLabel("Send everything of").focus();
             for (const row of rows.slice(0, 2)) await copying(dashboard, ...row);
             // The test pastes the text to read the clipboard.
             await page.evaluate(() => {
@@ -169,7 +201,7 @@ export default {
             await page.getByText("How the last suggestion did").waitFor();
             const fee = (name) => ["Copy gwei", "Copy wei"].map((label) => `${label} medium ${name} of ronin`);
             const expected = [
-                "API", "JSON", "← All chains", "Medium", "High", "gas", ...fee("max fee"), ...fee("priority fee"),
+                "API", "JSON", "← All chains", "tier-medium", "gas", "balance", ...fee("max fee"), ...fee("priority fee"),
                 "curl code for curl", "viem code for viem", "ethers code for ethers", "limit", "Tell me",
                 "Blocks", "1 hour", "24 hours", "7 days", /^Price per gas in the last 3 h 10 min: .* Use the arrow keys/,
                 "Show the numbers", "Cheapest hours of the week", "How the price is made", "How the last suggestion did",
@@ -198,7 +230,7 @@ export default {
             await dashboard.waitForNoBanner();
             const snapshot = await page.locator("main").ariaSnapshot();
             const compared = snapshot.slice(0, snapshot.indexOf("\n  - contentinfo"));
-            assert.equal(compared.replace(/\d+ s ago/, "just now").replace(/127\S*?\//g, "host/"), SNAPSHOT);
+            assert.equal(compared.replace(/(\d+ min )?\d+ s ago/, "just now").replace(/127\S*?\//g, "host/"), SNAPSHOT);
             assert.equal(await page.locator("[aria-live], [role=alert], [role=timer], [role=log]").count(), 0);
             assert.equal(await page.locator("#chains [role=status]:not([hidden])").count(), 0);
         });

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 
-import { cost } from "../../../src/extras/pages/dashboard/amounts.js";
+import { coins } from "../../../src/extras/pages/dashboard/amounts.js";
 import { becomes, focused, until } from "../browser.mjs";
 import { STILL } from "./page.mjs";
 
@@ -20,12 +20,13 @@ export default {
                 markets.map(({ expected_price_per_gas: expected }) => expected.medium));
             // Gas of a transfer.
             assert.deepEqual((await dashboard.rows()).map(({ transfer }) => transfer),
-                markets.map(({ expected_price_per_gas: { medium } }) => cost(medium, 21_000n, "RON")));
+                markets.map(({ expected_price_per_gas: { medium } }) => coins(BigInt(medium) * 21_000n, "RON")));
             const levels = markets.map(({ level }) => level);
             assert.deepEqual((await dashboard.rows()).map(({ level }) => level), levels);
             assert.deepEqual([...new Set(levels)].sort(), ["high", "low", "normal"]);
             // By keyboard alone.
-            for (const expected of ["API", "JSON", "filter", "Chain number 0", "Chain number 1"]) {
+            for (const expected of ["API", "JSON", "filter", "Chain", "Price now", "Transfer", "Favourite: Chain number 0",
+                "Chain number 0", "Favourite: Chain number 1", "Chain number 1"]) {
                 await page.keyboard.press("Tab");
                 assert.deepEqual(await focused(page), [expected, true]);
             }
@@ -49,6 +50,49 @@ export default {
             await check.accessible(dashboard, "no match");
             await page.goto(`${proxy.url}/#chain-99`);
             await page.getByText("This service has no chain “chain-99”.").waitFor();
+        });
+    },
+
+    "chains are sorted, and favourites are on top and in the small view": async ({ check, many, open }) => {
+        const proxy = await (await many()).proxy(7);
+        await open(`${proxy.url}/`, async (dashboard) => {
+            const { page } = dashboard;
+            await dashboard.waitForLiveRow("Chain number 6");
+            const order = async () => (await dashboard.rows()).map(({ name }) => name.at(-1)).join("");
+            const becomes = (expected) => until(order, (found) => found === expected);
+            await becomes("0123456");
+            const markets = await (await fetch(`${proxy.url}/v1/fee-markets`)).json();
+            const byPrice = markets.map(({ expected_price_per_gas: { medium } }, index) => [BigInt(medium), index])
+                .sort(([one], [other]) => (one < other ? -1 : one > other ? 1 : 0)).map(([, index]) => index).join("");
+            await page.getByRole("button", { name: "Price now" }).click();
+            await becomes(byPrice);
+            assert.equal(await page.locator("th.for-price[aria-sort=ascending]").count(), 1);
+            // Again: the order of the service.
+            await page.getByRole("button", { name: "Price now" }).click();
+            await becomes("0123456");
+            await page.getByRole("button", { name: "Transfer" }).click();
+            await becomes(byPrice);
+            await page.getByRole("button", { name: "Chain", exact: true }).click();
+            await becomes("0123456");
+            await page.getByRole("button", { name: "Favourite: Chain number 5" }).press("Enter");
+            await becomes("5012346");
+            assert.deepEqual(await focused(page), ["Favourite: Chain number 5", true]);
+            await page.getByRole("button", { name: "Favourite: Chain number 2", pressed: false }).click();
+            await becomes("2501346");
+            // The browser remembers both.
+            await page.reload();
+            await becomes("2501346");
+            await check.whole(dashboard, "favourites");
+            await page.getByRole("link", { name: "Small view" }).click();
+            await becomes("25");
+            assert.equal(await page.locator("nav").isVisible(), false);
+            await check.whole(dashboard, "mini", { widths: [240, 360, 768, 1440] });
+            await page.getByRole("link", { name: "All chains" }).click();
+            await page.getByRole("button", { name: "Favourite: Chain number 2", pressed: true }).click();
+            await page.getByRole("button", { name: "Favourite: Chain number 5", pressed: true }).click();
+            await becomes("0123456");
+            await page.goto(`${proxy.url}/#mini`);
+            await becomes("0123456");
         });
     },
 

@@ -38,15 +38,25 @@ export function shownCard() {
         age: text(".age"),
         when: Object.fromEntries([...card.querySelectorAll(".when > div")]
             .map((row) => [row.firstChild.textContent, row.lastChild.textContent])),
-        price: text(".answer .price")?.replace(" per gas", ""),
-        exact: card.querySelector(".answer .price").title,
-        isPast: card.querySelector(".answer .price").classList.contains("past"),
+        price: text(".tier:has(:checked) .price")?.replace(" per gas", ""),
+        exact: card.querySelector(".tier:has(:checked) .price").title,
+        isPast: card.querySelector(".tier:has(:checked) .price").classList.contains("past"),
+        tiers: [...card.querySelectorAll(".tier")].filter(isSeen).map((tier) => ({
+            name: tier.querySelector("input").value,
+            price: tier.querySelector(".price").textContent.replace(" per gas", ""),
+            exact: tier.querySelector(".price").title,
+            wait: tier.querySelector(".wait").textContent,
+            cost: tier.querySelector(".cost").checkVisibility() ? tier.querySelector(".cost").innerText.replace(/\s+/g, " ") : "",
+        })),
+        hint: text(".hint"),
+        sendable: text(".sendable"),
         cap: text(".cap"),
         verdict: text(".verdict"),
         fees: [...card.querySelectorAll(".fees dl > div")].filter(isSeen)
             .map((row) => [row.querySelector("dt").textContent, row.querySelector(".amount").title]),
-        costs: [...card.querySelectorAll(".costs tbody tr")].filter(isSeen).map((row) => row.querySelector("td").textContent),
-        exactCosts: [...card.querySelectorAll(".costs tbody td")].filter(isSeen).map((cell) => cell.title),
+        costs: [...card.querySelectorAll(".costs td.coins")].filter(isSeen).map((cell) => cell.textContent),
+        dollars: [...card.querySelectorAll(".costs td.dollars")].filter(isSeen).map((cell) => cell.textContent),
+        exactCosts: [...card.querySelectorAll(".costs td.coins")].filter(isSeen).map((cell) => cell.title),
         of: card.querySelector(".of").textContent,
         market: card.querySelector(".market").hidden ? {} : pairs(".market"),
     };
@@ -63,6 +73,7 @@ export function shownRows() {
         level: row.querySelector(".level").textContent,
         badge: row.querySelector(".badge").textContent,
         age: row.querySelector(".age").textContent,
+        since: row.querySelector(".since").textContent,
         points: row.querySelector("polyline").getAttribute("points")?.split(" ").length ?? 0,
     }));
 }
@@ -158,6 +169,9 @@ export const openDashboard = (browser, url, run, options = {}) => visit(browser,
     });
     await run(new Dashboard(page), seen);
 });
+
+// Chooses a tier.
+export const choose = (page, tier) => page.getByRole("radio", { name: tier, exact: true }).check();
 
 // Makes the page hidden or visible.
 export const hide = (page, isHidden) => page.evaluate((isHidden) => {

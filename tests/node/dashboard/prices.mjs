@@ -3,13 +3,14 @@
 import assert from "node:assert/strict";
 
 import { grouped, gwei, price } from "../../../src/extras/pages/dashboard/amounts.js";
+import { ACTIONS } from "../../../src/extras/pages/dashboard/costs.js";
 import { until } from "../browser.mjs";
 import { blockOf, shownCard } from "./page.mjs";
 
 // Blocks to compare, of both chains of the demo together.
 const BLOCKS = 300;
-const GAS = [21_000n, 65_000n, 150_000n, 100_000n];
-const UNITS = { ETH: 18, gwei: 9, Kwei: 3, wei: 0 };
+const GAS = [...ACTIONS.map(({ gas }) => gas), 100_000n];
+const UNITS = { ETH: 18, gwei: 9 };
 const MAX_MS = 120_000;
 
 // Checks that an amount is `wei`, rounded to three significant digits.
@@ -33,10 +34,12 @@ function compare(card, market) {
     assert.equal(card.cap, `Max fee (cap) ${price(cap)}`);
     assert.deepEqual(card.fees, Object.entries({ "Max fee": cap, "Priority fee": medium.max_priority_fee_per_gas })
         .map(([label, wei]) => [label, `${gwei(wei)} gwei, ${wei} wei`]));
+    assert.deepEqual(card.tiers.map(({ name, price, exact }) => [name, price, exact]), Object.entries(expected)
+        .map(([name, wei]) => [name, price(wei), `${grouped(wei)} wei`]));
     assert.equal(card.costs.length, GAS.length);
     for (const [index, gas] of GAS.entries()) {
         checkRounded(card.costs[index], wei * gas, `cost of ${gas} gas`);
-        const [coins, unit] = card.exactCosts[index].split(" ");
+        const [coins, unit] = card.exactCosts[index].split(/,? /);
         const [whole, fraction = ""] = coins.split(".");
         assert.deepEqual([BigInt(whole + fraction.padEnd(18, "0")), unit], [wei * gas, "ETH"]);
     }

@@ -17,11 +17,15 @@ export const SNAPSHOT = `\
     - paragraph: chain id 2020
     - paragraph: Live
     - group "Speed":
-      - button "Medium" [pressed]
-      - button "High"
-    - paragraph: 21 gwei per gas
-    - paragraph: Max fee (cap) 22 gwei
+      - text: Speed
+      - radio "Low"
+      - text: Low 21 gwei per gas Transfer 0.000441 RON +
+      - radio "Medium" [checked]
+      - text: Medium 21 gwei per gas Transfer 0.000441 RON +
+      - radio "High"
+      - text: High 25 gwei per gas Transfer 0.000525 RON +
     - paragraph: Normal for the last 24 h
+    - paragraph: Max fee (cap) 22 gwei
     - paragraph: Updated just now
     - term: Block
     - definition: "100"
@@ -30,25 +34,40 @@ export const SNAPSHOT = `\
     - heading "What it costs" [level=3]
     - table:
       - rowgroup:
-        - row "Transaction Cost":
+        - row "Transaction Coins":
           - columnheader "Transaction"
-          - columnheader "Cost"
+          - columnheader "Coins"
       - rowgroup:
-        - row "Transfer 21,000 gas 0.000441 RON":
+        - row "Transfer 21,000 gas 0.000441 RON +":
           - rowheader "Transfer 21,000 gas"
-          - cell "0.000441 RON"
-        - row "Token transfer 65,000 gas 0.00137 RON":
+          - cell "0.000441 RON +"
+        - row "Transfer to a new account 21,000 gas 0.000441 RON +":
+          - rowheader "Transfer to a new account 21,000 gas"
+          - cell "0.000441 RON +"
+        - row "Token transfer 65,000 gas 0.00137 RON +":
           - rowheader "Token transfer 65,000 gas"
-          - cell "0.00137 RON"
-        - row "Swap 150,000 gas 0.00315 RON":
+          - cell "0.00137 RON +"
+        - row "Swap 150,000 gas 0.00315 RON +":
           - rowheader "Swap 150,000 gas"
-          - cell "0.00315 RON"
+          - cell "0.00315 RON +"
+        - row "NFT mint 120,000 gas 0.00252 RON +":
+          - rowheader "NFT mint 120,000 gas"
+          - cell "0.00252 RON +"
+        - row "Contract deployment 1,200,000 gas 0.0252 RON +":
+          - rowheader "Contract deployment 1,200,000 gas"
+          - cell "0.0252 RON +"
       - rowgroup:
-        - row "Your gas limit 100,000 0.0021 RON":
+        - row "Your gas limit 100,000 0.0021 RON +":
           - rowheader "Your gas limit 100,000":
             - text: Your gas limit
             - textbox "Your gas limit": 100,000
-          - cell "0.0021 RON"
+          - cell "0.0021 RON +"
+    - paragraph
+    - paragraph: The chain’s fee for data comes on top. It is not known right now.
+    - paragraph:
+      - text: Send everything of
+      - textbox "Send everything of"
+      - text: RON
     - paragraph
     - heading "For your wallet" [level=3]
     - term: Max fee
@@ -69,9 +88,10 @@ export const SNAPSHOT = `\
     - heading "Notification" [level=3]
     - text: Tell me below
     - textbox "Tell me below":
-      - /placeholder: "1.5"
+      - /placeholder: "21"
     - text: gwei
     - button "Tell me"
+    - paragraph: A quarter of the last 24 h was at most 21 gwei.
     - paragraph
     - heading "History" [level=3]
     - group "Period":
@@ -98,4 +118,4 @@ export const SNAPSHOT = `\
         - /url: http://host/v1/ronin/fee-history
       - text: .
   - status
-  - paragraph: "Medium should get into the next block or two; high is for users in a hurry. You pay the base fee plus the priority fee, at most the max fee. Safe for full blocks: the max fee stays sufficient for this number of full blocks in a row.`;
+  - paragraph: "Low is for transactions that can wait, medium should get into the next block or two, high is for users in a hurry. The time beside a price is that in which 8 of 10 transactions get into a block. You pay the base fee plus the priority fee, at most the max fee. Safe for full blocks: the max fee stays sufficient for this number of full blocks in a row.`;

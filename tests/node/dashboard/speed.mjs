@@ -16,11 +16,15 @@ async function measureFirstPrice(browser, url) {
         const page = await context.newPage();
         const client = await context.newCDPSession(page);
         await client.send("Network.enable");
-        let bytes = 0;
-        client.on("Network.loadingFinished", ({ encodedDataLength }) => (bytes += encodedDataLength));
+        const urls = new Map();
+        // By address: with four blocks a second, a slow browser repeats requests until the chart is there.
+        const sizes = new Map();
+        client.on("Network.requestWillBeSent", ({ requestId, request }) => urls.set(requestId, request.url));
+        client.on("Network.loadingFinished", ({ requestId, encodedDataLength }) =>
+            sizes.set(urls.get(requestId), encodedDataLength));
         await page.addInitScript(() => {
             const watch = new MutationObserver(() => {
-                const number = document.querySelector("#chains .number")?.textContent ?? "–";
+                const number = document.querySelector("#chains .number")?.textContent || "–";
                 if (number === "–") return;
                 window.firstPriceAt = performance.now();
                 watch.disconnect();
@@ -31,7 +35,7 @@ async function measureFirstPrice(browser, url) {
         const at = await (await page.waitForFunction(() => window.firstPriceAt)).jsonValue();
         // The library of the chart counts too.
         if (url.includes("#")) await page.locator(".plot canvas").waitFor();
-        return { at, bytes };
+        return { at, bytes: [...sizes.values()].reduce((one, other) => one + other, 0) };
     } finally {
         await context.close();
     }

@@ -2,6 +2,8 @@
 
 import assert from "node:assert/strict";
 
+import { until } from "../browser.mjs";
+
 export default {
     "stale data is labelled, and expired data is shown as past": async ({ check, config, nodes, open, start }) => {
         const well = nodes.chain(41);
@@ -13,7 +15,7 @@ export default {
             // The chain was stalled before the page was opened.
             const isStalled = ({ problem }) => problem?.startsWith("Stale: no new block");
             const first = await dashboard.waitForCard("well", isStalled);
-            assert.equal(first.problem, "Stale: no new block for some time.");
+            assert.match(first.problem, /^Stale: no new block since \d\d:\d\d \(\d+ s\)\.$/);
             assert.deepEqual([first.when.Block, first.badge, first.price], ["100", "Stale", "21 gwei"]);
             assert.equal(first.when["Next block"], "not known yet");
             await dashboard.waitForTitle("well is not up to date – Gas prices");
@@ -28,16 +30,31 @@ export default {
             well.isHealthy = false;
             const old = await waitForProblem("well", "Stale: the data is older than two block times.");
             assert.deepEqual([old.price, old.fees, old.isPast], [second.price, second.fees, false]);
-            const problem = "The newest data is too old to serve. The service keeps asking its nodes.";
-            const gone = await waitForProblem("well", problem);
+            const isGone = ({ problem }) => /^No new data since \d\d:\d\d \(\d+ s\)\.$/.test(problem);
+            const gone = await dashboard.waitForCard("well", isGone);
             assert.deepEqual([gone.badge, gone.price, gone.isPast, gone.cap, gone.fees, gone.market, gone.when],
-                ["Unavailable", "21 gwei", true, "Last known price", [], {}, { Block: "–", "Next block": "–" }]);
+                ["No new data", "21 gwei", true, "Last known price", [], {}, { Block: "101", "Next block": "–" }]);
             assert.match(gone.age, /^Last updated \d+ s ago$/);
-            await dashboard.waitForAnnouncement(`well: ${problem}`);
+            assert.equal(gone.hint, "Is this your service? Ask the chain’s nodes with gas-suggestion check-config --online.");
+            assert.deepEqual(gone.tiers.map(({ wait, cost }) => [wait, cost]), Array(3).fill(["", ""]));
+            const said = gone.problem.replace(/ \(.*/, ".");
+            await dashboard.waitForAnnouncement(`well: ${said}`);
             await check.whole(dashboard, "no-data");
+            // The stop is announced once, although its duration changes.
+            const texts = await dashboard.page.evaluate(() => window.announcements.filter((text) => text.includes("No new data")));
+            assert.equal(texts.length, 1);
+            // A page that was opened later has the last price, and the history, of the service.
+            await dashboard.page.reload();
+            await dashboard.waitForCard("well", ({ price, isPast }) => price === "21 gwei" && isPast);
+            const later = await dashboard.card();
+            assert.deepEqual([later.badge, later.tiers.map(({ name }) => name), later.costs, later.when.Block],
+                ["No new data", ["medium"], [], "101"]);
+            await dashboard.page.getByText(/^Price per gas in the last /).first().waitFor();
+            await check.whole(dashboard, "stopped");
             well.isHealthy = true;
-            well.newest += 1;
-            await dashboard.waitForBlockAbove("well", 101);
+            // The chain is stale again two seconds after a block.
+            const ticking = setInterval(() => (well.newest += 1), 500);
+            await dashboard.waitForBlockAbove("well", 101).finally(() => clearInterval(ticking));
         });
     },
 
@@ -48,17 +65,35 @@ export default {
         await open(`${service.url}/`, async (dashboard) => {
             await dashboard.waitForLiveRow("other");
             const row = await dashboard.waitForRow("failing", ({ badge }) => badge === "No data yet");
-            assert.deepEqual([row.price, row.isPast, row.age], ["– ", false, ""]);
+            assert.deepEqual([row.price, row.isPast, row.age, row.since], ["– ", false, "", ""]);
             await check.whole(dashboard, "never-read-row");
             await dashboard.page.getByRole("link", { name: "failing" }).click();
-            const isKnown = ({ problem }) => problem === "No data received yet. The service keeps asking its nodes.";
+            const isKnown = ({ problem }) => problem ===
+                "No data yet: the service has not reached a node of this chain since its start.";
             const none = await dashboard.waitForCard("failing", isKnown);
-            assert.deepEqual([none.badge, none.price, none.cap, none.fees, none.costs, none.when, none.age],
-                ["No data yet", "– ", "", [], [], { Block: "–", "Next block": "–" }, ""]);
+            assert.deepEqual([none.badge, none.tiers, none.cap, none.fees, none.costs, none.age],
+                ["No data yet", [], "", [], [], ""]);
+            assert.match(none.hint, /check-config --online/);
             await dashboard.waitForTitle("failing is not up to date – Gas prices");
             await check.whole(dashboard, "never-read");
             failing.isHealthy = true;
             await dashboard.waitForBlockAbove("failing", 99);
+        });
+    },
+
+    "the table tells a chain that stopped from one that was never read": async ({ check, config, nodes, open, start }) => {
+        const [stopped, never, other] = [44, 45, 46].map((id) => nodes.chain(id));
+        never.isHealthy = false;
+        const service = await start({ config: config({ stopped, never, other }) });
+        const readStatus = async () => (await (await fetch(`${service.url}/v1/chains`)).json()).map(({ status }) => status).join();
+        await until(readStatus, (found) => found === "fresh,unavailable,fresh");
+        stopped.isHealthy = false;
+        await open(`${service.url}/`, async (dashboard) => {
+            await dashboard.waitForLiveRow("other");
+            const { badge } = await dashboard.waitForRow("stopped", ({ since }) => /^since \d\d:\d\d \(\d+ s\)$/.test(since));
+            assert.equal(badge, "No new data");
+            await dashboard.waitForRow("never", ({ badge, since }) => badge === "No data yet" && since === "");
+            await check.whole(dashboard, "stopped-rows");
         });
     },
 

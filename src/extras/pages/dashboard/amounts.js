@@ -2,22 +2,15 @@
 
 const GWEI_DECIMALS = 9;
 const COIN_DECIMALS = 18;
-// Prices below 0.001 gwei have a smaller unit.
-const MIN_GWEI = 10n ** 6n;
+const DOLLAR_DECIMALS = 36;
 const HUNDRED_GWEI = 10n ** 11n;
-const KWEI = 1000n;
 // Larger whole numbers are written with a power of ten.
 const MAX_PLAIN_DIGITS = 9;
-// Costs below 0.000000001 coins are written in wei.
+// Costs below 0.000000001 coins, and below 0.0001 dollars, are not written out.
 const MIN_COINS = 10n ** 9n;
+const MIN_DOLLARS = 10n ** 32n;
+const CENT = 10n ** 34n;
 const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
-
-/** Gas of common transactions: the first is fixed by the protocol, the others are usual. */
-export const ACTIONS = [
-    { label: "Transfer", gas: 21_000n },
-    { label: "Token transfer", gas: 65_000n },
-    { label: "Swap", gas: 150_000n },
-];
 
 /**
  * Converts wei to gwei, exact to the last digit.
@@ -28,7 +21,7 @@ export function gwei(wei) {
     return decimal(BigInt(wei), GWEI_DECIMALS);
 }
 
-/** Formats a price per gas with three significant digits, in the unit that suits it. */
+/** Formats a price per gas with three significant digits. */
 export function price(wei) {
     const { number, unit } = priceParts(wei);
     return `${number} ${unit}`;
@@ -36,45 +29,59 @@ export function price(wei) {
 
 /** Returns number and unit of a price per gas. */
 export function priceParts(wei) {
-    const amount = BigInt(wei);
-    if (amount >= MIN_GWEI || amount === 0n) return { number: significant(amount, GWEI_DECIMALS), unit: "gwei" };
-    if (amount >= KWEI) return { number: significant(amount, 3), unit: "Kwei" };
-    return { number: String(amount), unit: "wei" };
+    return { number: significant(BigInt(wei), GWEI_DECIMALS, 3), unit: "gwei" };
 }
 
 /**
- * Formats the cost of a transaction with three significant digits.
+ * Formats an amount in coins with three significant digits.
  *
- * @param {string | bigint} wei price per gas
- * @param {bigint} gas
+ * @param {bigint} wei
  * @param {string | null} currency symbol of the coin; `null` if unknown
  */
-export function cost(wei, gas, currency) {
-    const amount = BigInt(wei) * gas;
-    if (amount !== 0n && amount < MIN_COINS) return `${grouped(amount)} wei`;
-    return `${significant(amount, COIN_DECIMALS)} ${currency ?? "coins"}`;
+export function coins(wei, currency) {
+    const isSmall = wei !== 0n && wei < MIN_COINS;
+    const number = isSmall ? `< ${decimal(MIN_COINS, COIN_DECIMALS)}` : significant(wei, COIN_DECIMALS, 3);
+    return `${number} ${currency ?? "coins"}`;
 }
 
-/** Formats the exact cost of a transaction. */
-export function exactCost(wei, gas, currency) {
-    return `${decimal(BigInt(wei) * gas, COIN_DECIMALS)} ${currency ?? "coins"}`;
+/** Formats the exact amount in coins. */
+export function exactCoins(wei, currency) {
+    return `${decimal(wei, COIN_DECIMALS)} ${currency ?? "coins"}`;
+}
+
+/** Reads the price of a coin in dollars, as the service writes it. Returns 10⁻¹⁸ dollars, or `undefined` without one. */
+export function coinPrice(text) {
+    const [, whole, fraction = ""] = /^(\d+)(?:\.(\d{1,18}))?$/.exec(text ?? "") ?? [];
+    return whole === undefined ? undefined : BigInt(whole + fraction.padEnd(COIN_DECIMALS, "0"));
+}
+
+/**
+ * Formats an amount in dollars: cents from 0.1 to 100 dollars, two significant digits below, whole dollars above.
+ *
+ * @param {bigint} amount in 10⁻³⁶ dollars
+ */
+export function dollars(amount) {
+    if (amount === 0n) return "$0";
+    if (amount < MIN_DOLLARS) return `< $${decimal(MIN_DOLLARS, DOLLAR_DECIMALS)}`;
+    if (amount < 10n * CENT) return `$${significant(amount, DOLLAR_DECIMALS, 2)}`;
+    if (amount >= 9_999n * CENT) return `$${significant(roundedTo(amount, 100n * CENT), DOLLAR_DECIMALS, 4)}`;
+    const [whole, fraction = ""] = decimal(roundedTo(amount, CENT), DOLLAR_DECIMALS).split(".");
+    return `$${whole}.${fraction.padEnd(2, "0")}`;
+}
+
+/** Formats an amount in dollars with four significant digits, as the service does. */
+export function exactDollars(amount) {
+    return `$${rounded(amount, DOLLAR_DECIMALS, 4)}`;
 }
 
 /**
  * Returns the price per gas that a transaction in the next block pays: min(max fee, next base fee + tip).
  *
  * @param {object} market body of the fee market route
- * @param {'medium' | 'high'} tier
- * @returns {bigint}
+ * @param {'low' | 'medium' | 'high'} tier
  */
 export function expectedPrice(market, tier) {
-    const { max_fee_per_gas: max, max_priority_fee_per_gas: tip } = market.suggestion[tier];
-    const cap = BigInt(max);
-    if (market.suggestion.type === "legacy") return cap;
-    // Without a known next base fee, the service takes the newest one, which this object does not contain.
-    if (market.next_base_fee_per_gas === null) return BigInt(market.expected_price_per_gas?.[tier] ?? max);
-    const paid = BigInt(market.next_base_fee_per_gas) + BigInt(tip);
-    return paid < cap ? paid : cap;
+    return BigInt(market.expected_price_per_gas[tier]);
 }
 
 /** Reads an amount in gwei that a person typed. Returns wei, or `undefined` if it is not a number. */
@@ -82,6 +89,12 @@ export function parseGwei(text) {
     const plain = withoutGroups(text);
     const [, whole, fraction = ""] = /^\s*(\d{1,20})(?:[.,](\d{0,9})\d*)?\s*$/.exec(plain) ?? [];
     return whole === undefined ? undefined : BigInt(whole + fraction.padEnd(GWEI_DECIMALS, "0"));
+}
+
+/** Reads an amount of coins that a person typed. Returns wei, or `undefined` if it is not a number. */
+export function parseCoins(text) {
+    const [, whole, fraction = ""] = /^\s*(\d{1,20})(?:[.,](\d{0,18}))?\s*$/.exec(withoutGroups(text)) ?? [];
+    return whole === undefined ? undefined : BigInt(whole + fraction.padEnd(COIN_DECIMALS, "0"));
 }
 
 /** Reads a gas limit that a person typed. Returns `undefined` if it is not one. */
@@ -100,17 +113,20 @@ export function grouped(number) {
     return String(number).replace(/\B(?=(\d{3})+$)/g, ",");
 }
 
-/** Rounds to three significant digits, without trailing zeros after the point. */
-function significant(amount, decimals) {
-    const [whole, fraction] = rounded(amount, decimals, 3).split(".");
+/** Rounds to this many significant digits, without trailing zeros after the point. */
+function significant(amount, decimals, digits) {
+    const [whole, fraction] = rounded(amount, decimals, digits).split(".");
     if (whole.length > MAX_PLAIN_DIGITS) return powerOfTen(whole);
     return grouped(whole) + (fraction ? `.${fraction}` : "");
 }
 
 /** Rounds to this many significant digits. */
 function rounded(amount, decimals, digits) {
-    const unit = 10n ** BigInt(Math.max(String(amount).length - digits, 0));
-    return decimal(((amount + unit / 2n) / unit) * unit, decimals);
+    return decimal(roundedTo(amount, 10n ** BigInt(Math.max(String(amount).length - digits, 0))), decimals);
+}
+
+function roundedTo(amount, unit) {
+    return ((amount + unit / 2n) / unit) * unit;
 }
 
 function powerOfTen(whole) {

@@ -1,32 +1,40 @@
 // The page of one chain: shows the texts of view.js, the charts, and what the reader can copy and set.
 
-import { gwei, parseGas, parseGwei, price } from "./amounts.js";
+import { gwei, parseGwei, price } from "./amounts.js";
+import { TierCards } from "./cards.js";
 import { CopyButton } from "./copy.js";
 import { MarketDetails, ScoreDetails } from "./details.js";
-import { Choice, element, pair, setText, setTitle, unseen } from "./dom.js";
+import { element, pair, setText, setTitle } from "./dom.js";
 import { History } from "./history.js";
 import { snippets } from "./snippets.js";
-import { costView } from "./view.js";
+import { Costs } from "./spend.js";
+import { DEFAULT_TIER } from "./tiers.js";
+import { cheapQuarter } from "./trend.js";
 
 // Minimum duration of the bar: a shorter one would only flicker.
 const MIN_BAR_MS = 1000;
 
-// The reader's choices, for the pages of all chains.
-const choices = { tier: "medium", gas: "100,000" };
+// The reader's choice, for the pages of all chains.
+const choices = { tier: DEFAULT_TIER };
+const HINT = "Is this your service? Ask the chain’s nodes with ";
+const HINT_COMMAND = "gas-suggestion check-config --online";
 
 /**
  * @typedef {object} Actions what the page does for a chain's page
  * @property {(text: string) => void} announce announces a text to screen readers
  * @property {() => void} onTier called when the reader chooses another tier
+ * @property {() => void} onPeriod called when the reader chooses another period
+ * @property {(trend: object) => void} onTrend receives each trend of the chain
  * @property {import('./notify.js').Alerts} alerts
  */
 
 export class ChainPage {
     /**
      * @param {{ key: string, id: number, base: URL, isOnly: boolean }} chain `isOnly` is true without an overview
+     * @param {{ tier?: string, period?: string }} wanted by the address
      * @param {Actions} actions
      */
-    constructor({ key, id, base, isOnly }, actions) {
+    constructor({ key, id, base, isOnly }, wanted, actions) {
         this.key = key;
         const route = (path) => String(new URL(`v1/${encodeURIComponent(key)}/${path}`, base));
         this.suggestionUrl = route("gas-suggestion");
@@ -37,19 +45,24 @@ export class ChainPage {
         this.badge = element("p", { className: "badge" });
         this.bar = element("div");
         this.problem = element("p", { className: "problem" });
-        this.tier = new Choice("Speed", { medium: "Medium", high: "High" }, (tier) => {
+        this.hint = element("p", { className: "word hint" }, HINT, element("code", {}, HINT_COMMAND), ".");
+        this.tier = new TierCards((tier) => {
             choices.tier = tier;
             actions.onTier();
         });
-        this.tier.select(choices.tier);
         this.answer = new Answer();
         this.block = element("dd");
-        this.age = element("p", { className: "age" });
         this.next = element("dd");
-        this.costs = new Costs();
-        this.fees = new Fees(announce, (name) => snippets(this.suggestionUrl, this.tier.value, this.isLegacy)[name]);
+        this.when = element("dl", { className: "when" }, pair("Block", this.block), pair("Next block", this.next));
+        this.costs = new Costs(announce);
+        const urlOf = (tier) => (tier === "low" ? route("cost?gas=21000") : this.suggestionUrl);
+        this.fees = new Fees(announce, (name) => snippets(urlOf(this.tier.value), this.tier.value, this.isLegacy)[name]);
         this.alert = new AlertForm(key, actions);
-        this.history = new History(key);
+        this.history = new History(key, actions.onPeriod, (trend) => {
+            this.alert.suggest(trend);
+            actions.onTrend(trend);
+        });
+        this.choose(wanted);
         this.market = new MarketDetails();
         this.score = new ScoreDetails();
         const back = element("a", { href: "#", className: "back" }, "← All chains");
@@ -69,9 +82,11 @@ export class ChainPage {
             back,
             element("header", {}, title, this.badge),
             this.problem,
+            this.hint,
+            this.tier.node,
             element("div", { className: "top" },
-                element("div", { className: "now" }, this.tier.node, this.answer.node, this.age),
-                element("dl", { className: "when" }, pair("Block", this.block), pair("Next block", this.next))),
+                this.answer.node,
+                this.when),
             this.use,
             this.history.node,
             details,
@@ -88,17 +103,26 @@ export class ChainPage {
         this.node.dataset.state = view.state;
         setText(this.problem, view.problem ?? "");
         this.problem.hidden = !view.problem;
+        this.hint.hidden = view.state !== "none";
+        this.tier.show(view);
+        this.tier.node.hidden = this.when.hidden = view.isUnread;
         setText(this.block, view.block === undefined ? "–" : `${view.block}${view.market?.behind ?? ""}`);
-        setText(this.age, view.age ?? "");
         setText(this.next, view.next ?? "–");
         this.answer.show(view);
-        this.costs.show(view);
+        this.costs.show(view, this.tier.value);
         this.fees.show(view);
         this.alert.show(view);
-        this.use.hidden = !view.price;
+        this.use.hidden = !view.priced;
         this.market.show(view.market);
         this.score.show(view.score);
         this.#runBar(view);
+    }
+
+    /** Follows the address: without a tier, the reader's choice stays. */
+    choose({ tier, period }) {
+        choices.tier = tier ?? choices.tier;
+        this.tier.select(choices.tier);
+        this.history.choose(period);
     }
 
     stop() {
@@ -121,80 +145,25 @@ export class ChainPage {
     }
 }
 
-/** The price per gas, its cap, and whether it is a good time. */
+/** The chosen tier's cap, whether it is a good time, and how old the data is. */
 class Answer {
     constructor() {
-        this.number = element("span", { className: "number" });
-        this.unit = element("span", { className: "unit" });
-        this.price = element("p", { className: "price" }, this.number, " ", this.unit, unseen(" per gas"));
         this.cap = element("p", { className: "cap" });
+        this.age = element("p", { className: "age" });
         this.verdict = element("p", { className: "verdict" });
         this.warning = element("p", { className: "price-warning" });
-        this.node = element("div", { className: "answer" }, this.price, this.cap, this.verdict, this.warning);
+        this.node = element("div", { className: "answer" },
+            element("div", { className: "good" }, this.verdict, this.warning), this.cap, this.age);
     }
 
-    show({ price, verdict, warning }) {
-        setText(this.number, price?.number ?? "–");
-        setText(this.unit, price?.unit ?? "");
-        setTitle(this.price, price?.exact ?? "");
-        this.price.classList.toggle("past", price?.isPast ?? false);
+    show({ price, verdict, warning, age }) {
         setText(this.cap, price && !price.isPast ? price.cap : price ? "Last known price" : "");
         setTitle(this.cap, price?.capExact ?? "");
+        setText(this.age, age ?? "");
         setText(this.verdict, verdict?.text ?? "");
         this.verdict.hidden = !verdict;
         this.verdict.dataset.level = verdict?.level ?? "";
         setText(this.warning, warning?.text ?? "");
-    }
-}
-
-/** Costs of common transactions, and of one with the reader's gas limit. */
-class Costs {
-    constructor() {
-        this.rows = element("tbody");
-        this.gas = element("input", { id: "gas", inputMode: "numeric", value: choices.gas, autocomplete: "off" });
-        this.gas.addEventListener("input", () => {
-            choices.gas = this.gas.value;
-            this.#showOwn();
-        });
-        this.own = element("td");
-        this.problem = element("p", { className: "word", id: "gas-problem" });
-        this.gas.setAttribute("aria-describedby", "gas-problem");
-        const label = element("label", { htmlFor: "gas" }, "Your gas limit");
-        const ownRow = element("tr", {}, element("th", { scope: "row" }, label, " ", this.gas), this.own);
-        const heads = ["Transaction", "Cost"].map((text) => element("th", { scope: "col" }, text));
-        this.node = element("section", { className: "costs" },
-            element("h3", {}, "What it costs"),
-            element("table", {}, element("thead", {}, element("tr", {}, ...heads)), this.rows, element("tbody", {}, ownRow)),
-            this.problem);
-    }
-
-    show({ costs, price, market, currency }) {
-        this.wei = price?.wei;
-        this.currency = currency;
-        const cells = (costs ?? []).map(({ label, gas, text, exact }) => [label, gas, text, exact]);
-        const key = JSON.stringify(cells);
-        this.node.classList.toggle("past", !market);
-        if (key !== this.shownKey) {
-            this.shownKey = key;
-            for (const [index, [label, gas, text, exact]] of cells.entries()) {
-                const row = this.rows.children[index] ?? this.rows.appendChild(element("tr", {},
-                    element("th", { scope: "row" }, label, " ", element("span", { className: "gas" }, `${gas} gas`)),
-                    element("td")));
-                setText(row.children[1], text);
-                setTitle(row.children[1], exact);
-            }
-        }
-        this.#showOwn();
-    }
-
-    #showOwn() {
-        const gas = parseGas(this.gas.value);
-        this.gas.setAttribute("aria-invalid", String(gas === undefined));
-        setText(this.problem, gas === undefined ? "Type a gas limit in digits." : "");
-        if (gas === undefined || this.wei === undefined) return setText(this.own, "–");
-        const { text, exact } = costView(this.wei, gas, this.currency);
-        setText(this.own, text);
-        setTitle(this.own, exact);
     }
 }
 
@@ -248,10 +217,11 @@ class AlertForm {
         this.limit = element("input", { id: "limit", inputMode: "decimal", autocomplete: "off", size: 8 });
         this.button = element("button", { type: "submit", className: "quiet" }, "Tell me");
         this.word = element("p", { className: "word" });
+        this.hint = element("p", { className: "word" });
         const label = element("label", { htmlFor: "limit" }, "Tell me below");
         this.node = element("form", { className: "alert", noValidate: true },
             element("h3", {}, "Notification"),
-            element("div", { className: "line" }, label, this.limit, " gwei ", this.button), this.word);
+            element("div", { className: "line" }, label, this.limit, " gwei ", this.button), this.hint, this.word);
         this.#showSet();
         this.node.addEventListener("submit", async (event) => {
             event.preventDefault();
@@ -260,7 +230,7 @@ class AlertForm {
                 announce(this.#say("The notification is off."));
                 return;
             }
-            const wei = parseGwei(this.limit.value);
+            const wei = parseGwei(this.limit.value || this.limit.placeholder);
             const problem = wei ? await alerts.set(key, wei) : "Type a price in gwei, such as 1.5.";
             announce(problem ? this.#say(problem) : this.#showSet());
         });
@@ -277,9 +247,14 @@ class AlertForm {
     show(view) {
         if (this.alerts.limit(this.key) === undefined && this.wasSet) this.#say("The price fell below your limit.");
         this.#showButton();
-        if (this.limit.value === "" && view.price && !this.limit.placeholder) {
-            this.limit.placeholder = "1.5";
-        }
+    }
+
+    /** Suggests the price that a quarter of the last day was not above. */
+    suggest(trend) {
+        const wei = cheapQuarter(trend);
+        if (wei === undefined) return;
+        this.limit.placeholder = price(wei).replace(" gwei", "");
+        setText(this.hint, `A quarter of the last 24 h was at most ${price(wei)}.`);
     }
 
     #say(text) {

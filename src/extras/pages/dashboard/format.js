@@ -27,7 +27,18 @@ export function ago(milliseconds) {
 
 /** Formats an age in its largest unit, for places with little room. */
 export function shortAgo(milliseconds) {
-    return ago(milliseconds).replace(/^(\d+ \w+) \d+ \w+/, "$1");
+    return largestUnit(ago(milliseconds));
+}
+
+/** Formats since when something lasts, and how long: `since 22:21 (14 min)`, in the reader's time zone. */
+export function sinceText(since, milliseconds) {
+    const day = milliseconds < 20 * HOUR ? {} : { month: "short", day: "numeric" };
+    const time = new Date(since).toLocaleString(undefined, { ...day, hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+    return `since ${time} (${largestUnit(duration(milliseconds))})`;
+}
+
+function largestUnit(text) {
+    return text.replace(/^(\d+ \w+) \d+ \w+/, "$1");
 }
 
 /**

@@ -1,7 +1,7 @@
 // A table of the usual price in each hour of the week.
 
 import { element, setText, unseen } from "./dom.js";
-import { heatMap } from "./trend.js";
+import { cheapHoursText, heatMap } from "./trend.js";
 
 // Hours below each label.
 const LABELLED = 6;
@@ -12,6 +12,7 @@ const HELP = "Use the arrow keys to read the hours.";
 export class HeatMap {
     /** @param {() => void} onOpen called when the reader opens the table */
     constructor(onOpen) {
+        this.cheap = element("p", { className: "cheap" });
         this.word = element("p", { className: "word" });
         this.readout = element("p", { className: "readout" });
         this.rows = element("tbody");
@@ -32,20 +33,22 @@ export class HeatMap {
         }
         this.body = element("div", {}, this.place, this.readout);
         this.body.hidden = true;
-        this.node = element("details", { className: "heat" },
+        this.details = element("details", { className: "heat" },
             element("summary", {}, "Cheapest hours of the week"), this.body, this.word);
-        this.node.addEventListener("toggle", () => this.node.open && onOpen());
+        this.details.addEventListener("toggle", () => this.details.open && onOpen());
+        this.node = element("div", {}, this.cheap, this.details);
     }
 
     get isOpen() {
-        return this.node.open;
+        return this.details.open;
     }
 
     /** @param {object | null | undefined} trend of 7 days; `null` if it is not kept, `undefined` if it could not be loaded */
     show(trend) {
+        setText(this.cheap, trend ? cheapHoursText(trend, new Date()) : "");
         this.body.hidden = !trend;
         const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
-        const legend = `Your time (${zone}). Hours in a stronger colour were dearer, hatched ones are not known.`;
+        const legend = `Your time (${zone}). Hours in a stronger colour were cheaper, hatched ones are not known.`;
         const missing = trend === null ? "This service keeps less than a week." : "The hours are not available right now.";
         setText(this.word, trend ? legend : missing);
         if (!trend) return;

@@ -4,16 +4,21 @@ import { Choice, element } from "./dom.js";
 import { HeatMap } from "./heatmap.js";
 import { PriceChart } from "./price-chart.js";
 import { PERIODS, blockPoints, trendPoints } from "./points.js";
-import { marketKey } from "./state.js";
+import { hasHistory, marketKey } from "./state.js";
 
 // Interval of the requests for the trend.
 const TREND_MS = 60_000;
+// Interval of the requests for the week, which has the usual hours, and their delay behind what the page shows first.
+const WEEK_MS = 600_000;
+const WEEK_DELAY_MS = 1500;
 // Delay before blocks that could not be loaded are requested again.
 const RETRY_MS = 10_000;
 // The page opens with the trend if it has at least this many buckets, otherwise with the newest blocks.
 const MIN_BUCKETS = 6;
 const BLOCKS = "blocks";
 const DEFAULT_TREND = "24h";
+const WEEK = "7d";
+const HOUR = "1h";
 const NOT_AVAILABLE = "Not available right now.";
 const NOT_KEPT = "This service keeps fewer days.";
 
@@ -26,12 +31,23 @@ export class History {
     #isAskingBlocks = false;
     // True once the first period is known: by the first trend, or by the reader's choice.
     #isOpened = false;
+    #weekAskedAt = -Infinity;
+    // True once the trend of a day was requested.
+    #hasDay = false;
+    #startedAt;
     #live;
 
-    /** @param {string} key of the chain */
-    constructor(key) {
-        this.key = key;
-        this.period = new Choice("Period", PERIODS, () => this.#choose());
+    /**
+     * @param {string} key of the chain
+     * @param {() => void} onPeriod called when the reader chooses a period
+     * @param {(trend: object) => void} onTrend receives each trend
+     */
+    constructor(key, onPeriod, onTrend) {
+        Object.assign(this, { key, onTrend });
+        this.period = new Choice("Period", PERIODS, () => {
+            this.#onChoice();
+            onPeriod();
+        });
         this.chart = new PriceChart();
         this.heatMap = new HeatMap(() => this.#requestHeatMap());
         this.node = element("section", { className: "history" },
@@ -41,10 +57,15 @@ export class History {
     }
 
     /** Requests what is due. Called with every change of the chain, and several times a second. */
-    update({ suggestion, market }, live, now) {
+    update(chain, live, now) {
+        const { market } = chain;
         this.#live = live;
-        if (!live || !suggestion) return;
+        this.isStopped = chain.status === "unavailable";
+        if (!live || !hasHistory(chain)) return;
+        this.#startedAt ??= now;
         if (now - this.#trendAskedAt >= TREND_MS) this.#requestTrend(now);
+        const isWeekDue = now - this.#weekAskedAt >= WEEK_MS && now - this.#startedAt >= WEEK_DELAY_MS;
+        if (this.#isOpened && isWeekDue) this.#requestHeatMap(now);
         const isDue = this.#isOpened && this.period.value === BLOCKS && !this.#isAskingBlocks;
         if (!isDue || !market || market === this.#market || now < this.#blocksPausedUntil) return;
         const key = marketKey(market);
@@ -57,11 +78,21 @@ export class History {
         this.chart.stop();
     }
 
-    #choose() {
+    /** Shows the period that the address names, if it names one. */
+    choose(period) {
+        if (!(period in PERIODS) || (this.chosen && this.period.value === period)) return;
+        this.period.select(period);
+        this.#onChoice();
+    }
+
+    #onChoice() {
         this.#isOpened = true;
+        this.chosen = this.period.value;
         this.#market = this.#blocksKey = undefined;
         this.#blocksPausedUntil = -Infinity;
-        if (this.period.value !== BLOCKS) this.#requestTrend(performance.now());
+        // Without a connection, the next update requests it.
+        if (!this.#live) this.#trendAskedAt = -Infinity;
+        else if (this.period.value !== BLOCKS) this.#requestTrend(performance.now());
     }
 
     async #requestTrend(now) {
@@ -71,11 +102,19 @@ export class History {
         const period = value === BLOCKS ? DEFAULT_TREND : value;
         const trend = await live?.requestTrend(this.key, period);
         if (!this.#isCurrent(live)) return;
+        if (trend) this.onTrend(trend);
+        this.#hasDay ||= period === DEFAULT_TREND;
         if (!this.#isOpened && trend?.buckets.length >= MIN_BUCKETS) this.period.select(DEFAULT_TREND);
+        else if (!this.#isOpened && this.isStopped && trend) {
+            // The chain stopped longer ago, or soon after its first block. It has no newest blocks.
+            this.period.select(trend.buckets.length === 0 ? WEEK : HOUR);
+            this.#isOpened = true;
+            return this.#requestTrend(now);
+        }
         this.#isOpened = true;
         const missing = trend === null ? NOT_KEPT : NOT_AVAILABLE;
         if (this.period.value === period) this.#show(trend && trendPoints(trend, period), period, missing);
-        if (this.heatMap.isOpen) this.#requestHeatMap();
+        if (this.heatMap.isOpen) this.#requestHeatMap(now);
     }
 
     async #requestBlocks(market, key) {
@@ -91,10 +130,15 @@ export class History {
         this.#show(history && blockPoints(history, index), BLOCKS);
     }
 
-    async #requestHeatMap() {
+    async #requestHeatMap(now = performance.now()) {
+        this.#weekAskedAt = now;
         const live = this.#live;
-        const trend = await live?.requestTrend(this.key, "7d");
+        const trend = await live?.requestTrend(this.key, WEEK);
         if (this.#isCurrent(live)) this.heatMap.show(trend);
+        if (this.#hasDay || !this.#isCurrent(live)) return;
+        this.#hasDay = true;
+        const day = await live.requestTrend(this.key, DEFAULT_TREND);
+        if (day && this.#isCurrent(live)) this.onTrend(day);
     }
 
     /** Returns false if the page was closed or hidden while a response was on its way. */

@@ -14,6 +14,7 @@ import {
     retryDelay,
     splitMarkets,
 } from "./state.js";
+import { isFees } from "./tiers.js";
 
 // Timeout of a request.
 const TIMEOUT_MS = 5000;
@@ -37,7 +38,8 @@ const UNAVAILABLE = ["no_data", "stale_data"];
 /**
  * @typedef {object} Listener
  * @property {(event: object, now: number) => void} onEvent
- * @property {(list: object[], sentAt: number, pollMs: number) => void} onList
+ * @property {(list: object[], sentAt: number, pollMs: number, servedAt: number) => void} onList `servedAt` is the
+ *     time at which the service sent the list, by its own clock
  * @property {(key: string, response: object) => void} onMarket
  * @property {(responses: Map<number, object>) => void} onMarkets fee markets by chain id
  * @property {(key: string, score: object) => void} onScore
@@ -144,6 +146,12 @@ export class LiveUpdates {
         if (status === 200 && isScore(json)) this.#listener.onScore(key, json);
     }
 
+    /** Requests the fees of a chain by horizon and probability. Returns `undefined` if the service has none. */
+    async requestFees(key) {
+        const { status, json } = await this.#get(`v1/${encodeURIComponent(key)}/fees`);
+        return status === 200 && isFees(json) ? json : undefined;
+    }
+
     /** Requests the trend of a chain's fees. Returns `undefined` if the service has none. */
     async requestTrend(key, period) {
         const { status, json } = await this.#get(`v1/${encodeURIComponent(key)}/fee-trend?period=${period}`);
@@ -228,7 +236,7 @@ export class LiveUpdates {
         this.#isPolling = true;
         this.#mustPollAgain = false;
         const sentAt = performance.now();
-        const { status, json, isLate } = await this.#get("v1/chains");
+        const { status, headers, json, isLate } = await this.#get("v1/chains");
         if (this.#abort.signal.aborted) return;
         if (isLate && this.#inputs.stream === "open") {
             // Either the service hangs, or the streams of other windows occupy all connections: a browser opens six per
@@ -242,7 +250,7 @@ export class LiveUpdates {
         const isOk = status === 200 && isList(json);
         this.#inputs.poll = { isOk, sentAt };
         this.#reason = status > 0 && !isOk ? `status ${status}` : undefined;
-        if (isOk) this.#onList(json, sentAt);
+        if (isOk) this.#onList(json, sentAt, Date.parse(headers.get("date")));
         else this.#onPollFailed(status, sentAt);
         if (isOk && wasOk === false && this.#inputs.stream === "lost") {
             // The service responds again, so the stream is reopened without further delay.
@@ -257,13 +265,13 @@ export class LiveUpdates {
         else this.#nextPoll = setTimeout(() => this.#poll(), this.#pollMs);
     }
 
-    #onList(list, sentAt) {
+    #onList(list, sentAt, servedAt) {
         const isOpen = this.#inputs.stream === "open";
         if (isOpen && isStreamSilent(this.#streamedBlocks, this.#previousList, this.#isQuiet)) this.#onStreamLost();
         this.#previousList = list;
         this.#isQuiet = true;
         this.#pollMs = pollInterval(list.map((entry) => ({ blockTimeMs: entry.block_time_ms })));
-        this.#listener.onList(list, sentAt, this.#pollMs);
+        this.#listener.onList(list, sentAt, this.#pollMs, servedAt);
     }
 
     /** Handles a failed poll. Unless an event has arrived since it was sent, the stream may be dead too. */

@@ -1,9 +1,14 @@
 // The table of all chains.
 
-import { Sparkline } from "./sparkline.js";
+import { costTitle } from "./cards.js";
 import { element, setText, setTitle, unseen } from "./dom.js";
+import { ORDERS, sortRows } from "./sorting.js";
+import { Sparkline } from "./sparkline.js";
+import { recall, remember } from "./store.js";
 
 const HEADS = { name: "Chain", price: "Price now", transfer: "Transfer", recent: "Recent", state: "Status" };
+// Minimum time between two changes of the order, so that rows stay where the reader looks.
+const SORT_MS = 10_000;
 
 export class Overview {
     /** @param {URL} json address of the same data as JSON */
@@ -12,10 +17,12 @@ export class Overview {
         this.filter.addEventListener("input", () => this.#applyFilter());
         const label = element("label", { htmlFor: "filter" }, "Find a chain");
         this.rows = element("tbody");
-        const heads = Object.entries(HEADS).map(([className, text]) =>
-            element("th", { scope: "col", className }, text));
-        // On narrow screens, the column of prices has the costs too.
-        heads[1].append(element("span", { className: "small-transfer" }, "Transfer"));
+        /** @type {Map<string, HTMLElement>} */
+        this.heads = new Map(Object.entries(HEADS).map(([className, text]) => [className, this.#head(className, text)]));
+        const heads = [...this.heads.values()];
+        this.order = recall("order", null);
+        this.favourites = new Set(recall("favourites", []));
+        this.sortedAt = -Infinity;
         const caption = element("caption", { className: "unseen" }, "Gas prices of all chains");
         this.table = element("table", {}, caption, element("thead", {}, element("tr", {}, ...heads)), this.rows);
         this.none = element("p", { className: "word" }, "No chain matches.");
@@ -28,8 +35,10 @@ export class Overview {
             { className: "word" },
             "Price now is what a medium transaction pays per gas in the next block. " +
                 "Low, normal and high compare it with the last 24 h. ",
+            element("a", { href: "#mini" }, "Small view"), " ",
             element("a", { href: String(json) }, "JSON"),
         );
+        this.all = element("p", { className: "all" }, element("a", { href: "#" }, "All chains"));
         this.node = element(
             "section",
             { className: "overview" },
@@ -38,30 +47,77 @@ export class Overview {
             this.table,
             this.none,
             this.word,
+            this.all,
         );
         this.node.setAttribute("aria-label", "All chains");
         /** @type {Map<string, Row>} */
         this.shown = new Map();
     }
 
-    /** Shows these chains in this order. */
-    show(views) {
+    /** Shows these chains. */
+    show(views, now = performance.now()) {
         const keys = new Set(views.map(({ key }) => key));
+        const isOther = keys.size !== this.shown.size || [...keys].some((key) => !this.shown.has(key));
         for (const [key, row] of this.shown) {
             if (keys.has(key)) continue;
             row.node.remove();
             this.shown.delete(key);
         }
-        for (const [index, view] of views.entries()) {
+        this.views = views;
+        for (const view of views) {
             let row = this.shown.get(view.key);
             if (!row) {
-                row = new Row(view.key);
+                row = new Row(view.key, (key) => this.#toggleFavourite(key));
                 this.shown.set(view.key, row);
             }
-            if (this.rows.children[index] !== row.node) this.rows.insertBefore(row.node, this.rows.children[index] ?? null);
             row.show(view);
         }
+        // Rows do not move below a pointer or the focus.
+        const isUsed = this.rows.matches(":hover, :focus-within");
+        const hasNewPrices = views.filter(({ price }) => price).length !== this.sortedPrices;
+        if (isOther || hasNewPrices || (now - this.sortedAt >= SORT_MS && !isUsed)) this.#sort(now);
         this.#applyFilter();
+    }
+
+    #head(className, text) {
+        const head = element("th", { scope: "col", className: `for-${className}` }, text);
+        if (ORDERS.includes(className)) {
+            const title = `Sort by ${text.toLowerCase()}`;
+            const button = element("button", { type: "button", className: "sort", title }, text);
+            button.addEventListener("click", () => {
+                this.order = this.order === className ? null : className;
+                remember("order", this.order);
+                this.#sort(performance.now());
+            });
+            head.replaceChildren(button);
+        }
+        return head;
+    }
+
+    /** Puts the rows in order. Without a choice, that is by cost if one is known in dollars, otherwise the service's. */
+    #sort(now) {
+        this.sortedAt = now;
+        this.sortedPrices = this.views.filter(({ price }) => price).length;
+        const hasDollars = this.views.some(({ transfer }) => transfer?.usd !== undefined);
+        const order = this.order ?? (hasDollars ? "transfer" : null);
+        for (const [name, head] of this.heads) {
+            if (name === order) head.setAttribute("aria-sort", "ascending");
+            else head.removeAttribute("aria-sort");
+        }
+        for (const [index, { key }] of sortRows(this.views, order, this.favourites).entries()) {
+            const row = this.shown.get(key);
+            row.markFavourite(this.favourites.has(key));
+            if (this.rows.children[index] !== row.node) this.rows.insertBefore(row.node, this.rows.children[index] ?? null);
+        }
+        this.node.classList.toggle("has-favourites", this.views.some(({ key }) => this.favourites.has(key)));
+    }
+
+    #toggleFavourite(key) {
+        if (!this.favourites.delete(key)) this.favourites.add(key);
+        remember("favourites", [...this.favourites]);
+        this.#sort(performance.now());
+        // Moving a row takes the focus from it.
+        this.shown.get(key)?.star.focus();
     }
 
     /** Says that there is no chain with this key; empty: says nothing. */
@@ -86,8 +142,10 @@ export class Overview {
 }
 
 class Row {
-    constructor(key) {
+    constructor(key, onStar) {
         this.key = key;
+        this.star = element("button", { type: "button", className: "star" });
+        this.star.addEventListener("click", () => onStar(key));
         this.words = key.toLowerCase();
         this.link = element("a", { href: `#${encodeURIComponent(key)}`, dir: "auto" });
         this.number = element("span", { className: "number" });
@@ -101,15 +159,16 @@ class Row {
         this.spark = new Sparkline();
         this.badge = element("span", { className: "badge" });
         this.age = element("span", { className: "age" });
+        this.since = element("span", { className: "since" });
         this.node = element(
             "tr",
             {},
-            element("th", { scope: "row", className: "name" }, this.link),
+            element("th", { scope: "row", className: "name" }, element("span", {}, this.star, this.link)),
             element("td", { className: "price" }, this.price, " ", this.trend, " ", this.warning, " ",
                 element("span", { className: "below" }, this.level, " ", this.smallTransfer)),
             this.transfer,
             element("td", { className: "recent" }, this.spark.node),
-            element("td", { className: "state" }, this.badge, " ", this.age),
+            element("td", { className: "state" }, this.badge, " ", this.age, this.since),
         );
     }
 
@@ -117,6 +176,7 @@ class Row {
         const { name, id, price, transfer, trend, level, verdict, state } = view;
         this.words = `${name} ${this.key} ${id}`.toLowerCase();
         setText(this.link, name);
+        if (this.star.ariaLabel !== `Favourite: ${name}`) this.star.ariaLabel = `Favourite: ${name}`;
         if (this.node.dataset.state !== state) this.node.dataset.state = state;
         setText(this.number, price?.number ?? "–");
         setText(this.unit, price?.unit ?? "");
@@ -131,14 +191,23 @@ class Row {
         setText(this.level, level ?? "");
         setTitle(this.level, verdict?.text ?? "");
         this.level.dataset.level = level ?? "";
-        setText(this.transfer, transfer?.text ?? "–");
-        setTitle(this.transfer, transfer?.exact ?? "");
-        setText(this.smallTransfer, transfer?.text ?? "");
+        const cost = transfer && (transfer.dollars ?? transfer.coins) + (transfer.hasMore ? " +" : "");
+        const title = transfer ? `${transfer.coins}: ${costTitle(transfer)}` : "";
+        for (const node of [this.transfer, this.smallTransfer]) setTitle(node, title);
+        setText(this.transfer, cost ?? "–");
+        setText(this.smallTransfer, cost ?? "");
         this.node.classList.toggle("outdated", price?.isPast ?? false);
         setText(this.warning, view.warning?.short ?? "");
         setTitle(this.warning, view.warning?.text ?? "");
         this.spark.show(view.history);
         setText(this.badge, view.badge);
-        setText(this.age, view.shortAge ?? "");
+        setText(this.age, view.since ? "" : view.shortAge ?? "");
+        setText(this.since, view.since ?? "");
+    }
+
+    markFavourite(isFavourite) {
+        this.node.classList.toggle("favourite", isFavourite);
+        setText(this.star, isFavourite ? "★" : "☆");
+        this.star.ariaPressed = String(isFavourite);
     }
 }

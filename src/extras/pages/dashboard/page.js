@@ -7,15 +7,18 @@ import { Favicon } from "./favicon.js";
 import { HiddenUpdates, LiveUpdates } from "./live.js";
 import { Alerts } from "./notify.js";
 import { Overview } from "./overview.js";
+import { bucketPrice } from "./points.js";
 import {
     applyEvent,
     applyGap,
     applyListEntry,
     applyMarketResponse,
+    needsFees,
     needsMarket,
     needsScore,
     newChain,
 } from "./state.js";
+import { DEFAULT_TIER, TIERS } from "./tiers.js";
 import { TITLE, chainView, iconOf, rowView, windowTitle } from "./view.js";
 
 // Update interval of the displayed ages, which are in seconds.
@@ -26,12 +29,16 @@ const TABLE_MS = 1000;
 // changes by more than this, the computer has slept.
 const MIN_SLEEP_MS = 5000;
 
+// Address of the small view.
+const MINI = "mini";
+
 const base = new URL("./", document.baseURI);
 const [place, banner, announcer] = ["chains", "banner", "news"].map((id) => document.getElementById(id));
 /**
  * By the chain's key, in the order of the list.
  *
- * @type {Map<string, { chain: import('./state.js').Chain, view: object, scoreAskedAt: number }>}
+ * @type {Map<string, { chain: import('./state.js').Chain, view: object, scoreAskedAt: number,
+ *     feesAskedAt: number }>}
  */
 let entries = new Map();
 const overview = new Overview(new URL("v1/fee-markets", base));
@@ -67,9 +74,9 @@ const listener = {
         }
         queueRender();
     },
-    onList(list, sentAt, interval) {
+    onList(list, sentAt, interval, servedAt) {
         pollMs = interval;
-        updateChains(list, sentAt);
+        updateChains(list, sentAt, servedAt);
     },
     onMarket(key, response) {
         const entry = entries.get(key);
@@ -188,7 +195,20 @@ function requestForOpenChain(now) {
         entry.scoreAskedAt = now;
         live.requestScore(open.key);
     }
+    if (needsFees(entry.chain, entry.feesAskedAt, now)) requestFees(open.key, now);
     open.history.update(entry.chain, live, now);
+}
+
+/** Requests the fees by horizon, from which the waiting times are read. */
+async function requestFees(key, now) {
+    const entry = entries.get(key);
+    const { newest_block: block } = entry.chain.market;
+    entry.feesAskedAt = now;
+    const asked = live;
+    const fees = await asked.requestFees(key);
+    if (asked.isStopped || !entry.chain.market) return;
+    entry.chain = { ...entry.chain, fees: fees ? { cells: fees.cells, block, at: now } : null };
+    queueRender();
 }
 
 /** Requests the fee market of the open chain, or those of all chains for the table. */
@@ -213,15 +233,15 @@ function applyMarket(entry, response, isStreaming) {
 }
 
 /** Adds and removes chains so that they match the list. */
-function updateChains(list, sentAt) {
+function updateChains(list, sentAt, servedAt) {
     const now = performance.now();
     const before = entries;
     entries = new Map();
     for (const listed of list) {
         const known = before.get(listed.chain);
         const isSame = known?.chain.id === listed.chain_id;
-        const entry = isSame ? known : { chain: newChain(listed), view: {}, scoreAskedAt: -Infinity };
-        entry.chain = applyListEntry(entry.chain, listed, sentAt);
+        const entry = isSame ? known : { chain: newChain(listed), view: {}, scoreAskedAt: -Infinity, feesAskedAt: -Infinity };
+        entry.chain = applyListEntry(entry.chain, listed, sentAt, servedAt);
         entries.set(listed.chain, entry);
     }
     route(false);
@@ -238,16 +258,23 @@ function updateChains(list, sentAt) {
 function route(mustFocus) {
     if (entries.size === 0) return;
     const isOnly = entries.size === 1;
-    const name = decodeHash(location.hash);
+    const [name, ...choices] = decodeHash(location.hash);
     const wanted = isOnly && name === "" ? [...entries.keys()][0] : keyOf(name);
     const entry = entries.get(wanted);
-    overview.sayUnknown(entry ? "" : wanted);
-    if (isShown(wanted, entry, isOnly)) return;
+    const isMini = !entry && name === MINI;
+    overview.sayUnknown(entry || isMini ? "" : wanted);
+    document.body.classList.toggle("mini", isMini);
+    document.querySelector("h1").classList.toggle("unseen", isMini);
+    if (isShown(wanted, entry, isOnly)) {
+        if (mustFocus) open?.choose(choicesOf(choices));
+        return;
+    }
     const previous = open?.key;
     open?.stop();
-    open = entry && openPage(entry, isOnly);
+    open = entry && openPage(entry, isOnly, choicesOf(choices));
     place.replaceChildren(open?.node ?? overview.node);
     document.body.classList.toggle("one", open !== undefined);
+    if (open) showAddress();
     tableShownAt = -Infinity;
     if (live) requestMarket(entry && wanted);
     render();
@@ -262,9 +289,36 @@ function isShown(key, entry, isOnly) {
     return open.key === key && open.chainId === entry.chain.id && open.isOnly === isOnly;
 }
 
-function openPage({ chain: { key, id } }, isOnly) {
-    const page = new ChainPage({ key, id, base, isOnly }, { announce, alerts, onTier: render });
+function openPage({ chain: { key, id } }, isOnly, wanted) {
+    const onTrend = (trend) => rememberPrice(key, trend);
+    const onChoice = () => {
+        showAddress();
+        render();
+    };
+    const actions = { announce, alerts, onTier: onChoice, onPeriod: onChoice, onTrend };
+    const page = new ChainPage({ key, id, base, isOnly }, wanted, actions);
     return Object.assign(page, { chainId: id, isOnly });
+}
+
+/** Keeps the last usual price of a chain without data, to show it as past. */
+function rememberPrice(key, { buckets }) {
+    const [entry, last] = [entries.get(key), buckets.at(-1)];
+    if (entry && last) entry.chain = { ...entry.chain, pastPrice: bucketPrice(last) };
+}
+
+/** Writes what the reader chose into the address, so that a link to it shows the same. */
+function showAddress() {
+    const [name] = location.hash.slice(1).split("/");
+    const { tier: { value: tier }, history: { chosen } } = open;
+    const parts = chosen ? [tier, chosen] : tier === DEFAULT_TIER ? [] : [tier];
+    const hash = `#${[name || encodeURIComponent(open.key), ...parts].join("/")}`;
+    if (parts.length > 0 || location.hash.includes("/")) history.replaceState(history.state, "", hash);
+}
+
+/** Returns tier and period of an address, as far as it has them. */
+function choicesOf(names) {
+    const [tier, period] = names;
+    return { tier: tier in TIERS ? tier : undefined, period };
 }
 
 /** Returns the key of the chain that is named by its key, in any case, or by its id. */
@@ -274,18 +328,19 @@ function keyOf(name) {
     return [...entries].find(isNamed)?.[0] ?? name;
 }
 
+/** Returns the parts of an address: the chain, and what the reader chose. */
 function decodeHash(hash) {
     try {
-        return decodeURIComponent(hash.slice(1));
+        return hash.slice(1).split("/").map(decodeURIComponent);
     } catch {
-        return "";
+        return [""];
     }
 }
 
 /** Returns the rows of all chains: that of the open one with the tier that its page shows. */
 function rowViews() {
     const now = performance.now();
-    const tierOf = (key) => (key === open?.key ? open.tier.value : "medium");
+    const tierOf = (key) => (key === open?.key ? open.tier.value : DEFAULT_TIER);
     return [...entries.values()].map(({ chain }) => rowView(chain, connection, now, tierOf(chain.key)));
 }
 
@@ -317,8 +372,8 @@ function render() {
 function finish(rows) {
     for (const [index, entry] of [...entries.values()].entries()) {
         const view = rows[index];
-        const announcement = announcementText(view.name, entry.view, view);
-        entry.view = { state: view.state, problem: view.problem };
+        const announcement = announcementText(view.name, entry.view, { state: view.state, problem: view.notice });
+        entry.view = { state: view.state, problem: view.notice };
         if (announcement) announce(announcement);
     }
     showTitle(rows);

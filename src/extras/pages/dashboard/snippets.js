@@ -1,13 +1,14 @@
 // Code that uses a chain's suggestion, to copy.
 
 /**
- * @param {string} url of the gas-suggestion route
- * @param {'medium' | 'high'} tier
+ * @param {string} url of the gas-suggestion route; for the low tier, which suggestions do not have, of the cost route
+ * @param {'low' | 'medium' | 'high'} tier
  * @param {boolean} isLegacy true for a chain without EIP-1559
  * @returns {Record<string, string>} snippets by name
  */
 export function snippets(url, tier, isLegacy) {
-    const read = `const response = await fetch("${url}");\nif (!response.ok) throw new Error(await response.text());\nconst { ${tier}: fee } = await response.json();\n`;
+    const names = tier === "low" ? "{ tiers: { low: fee } }" : `{ ${tier}: fee }`;
+    const read = `const response = await fetch("${url}");\nif (!response.ok) throw new Error(await response.text());\nconst ${names} = await response.json();\n`;
     const fees = isLegacy
         ? "    gasPrice: BigInt(fee.max_fee_per_gas),\n"
         : "    maxFeePerGas: BigInt(fee.max_fee_per_gas),\n" +

@@ -14,6 +14,12 @@ import { expectedPrice } from "./amounts.js";
  * @property {'unknown' | 'fresh' | 'stale' | 'unavailable'} status
  * @property {string} [errorCode] the problem code of the service while the chain is unavailable
  * @property {boolean} [wasRead] false if the service never had data of the chain
+ * @property {{ atLeast: number, at: number, since: number }} [silence] time since the service's last reply of a node, at
+ *     the time `at`; and when that was, in milliseconds since 1970
+ * @property {{ atLeast: number, at: number, block: number }} [standing] age of the newest block that the list has
+ * @property {{ cells: object[], block: number, at: number } | null} [fees] fees by horizon and probability; `null` if the
+ *     service has none
+ * @property {bigint} [pastPrice] usual medium price of the newest trend, for a chain without data
  * @property {number} [block] the newest block; the suggestion belongs to it
  * @property {Suggestion} [suggestion]
  * @property {object} [market] the fee market, possibly of another block
@@ -38,6 +44,9 @@ const MAX_RETRY_MS = 15_000;
 const SCORE_INTERVAL_MS = 60_000;
 // Delay before a score that could not be loaded is requested again.
 const SCORE_RETRY_MS = 10_000;
+// Minimum time between two requests for the fees by horizon, and delay before fees that are not known are requested again.
+const FEES_INTERVAL_MS = 5000;
+const FEES_RETRY_MS = 60_000;
 // Prices that a sparkline shows.
 const HISTORY_LENGTH = 60;
 
@@ -87,6 +96,7 @@ export function isMarket(market) {
         market.average_reward_per_gas.every((reward) => reward === null || isWei(reward)) &&
         ["low", "normal", "high", null].includes(market.level) &&
         (market.level_deviation === null || Number.isFinite(market.level_deviation)) &&
+        ["low", "medium", "high"].every((tier) => isWei(market.expected_price_per_gas?.[tier])) &&
         [market.gas_used_ratio, market.covers_full_blocks].every((one) => one instanceof Object)
     );
 }
@@ -205,15 +215,38 @@ export function applyMarketResponse(chain, { market, code, ageMs, sentAt }, isSt
     };
 }
 
-/** Applies the chain's `entry` in a list of chains that was requested at `sentAt`. */
-export function applyListEntry(chain, entry, sentAt) {
-    const listed = { ...chain, ...configFrom(entry), wasRead: entry.newest_block !== null };
+/** Applies the chain's `entry` in a list of chains that was requested at `sentAt` and sent at `servedAt`. */
+export function applyListEntry(chain, entry, sentAt, servedAt = NaN) {
+    const ages = agesFrom(entry, sentAt, servedAt);
+    const listed = { ...chain, ...configFrom(entry), wasRead: entry.newest_block !== null, ...ages };
     if (chain.lastEventAt > sentAt) return listed;
     if (entry.status === "unavailable" && chain.status !== "unavailable") {
         return { ...withoutData(listed), status: "unavailable", errorCode: undefined, isContinuous: true };
     }
     const isStale = entry.status === "stale" && entry.newest_block === chain.block;
     return isStale ? { ...listed, status: "stale" } : listed;
+}
+
+/** Returns the ages in an entry, by the service's clock. */
+function agesFrom({ newest_block: block, newest_block_at: blockAt, observed_at: observedAt }, sentAt, servedAt) {
+    const age = (time) => {
+        const since = Date.parse(time ?? "");
+        return Number.isFinite(servedAt - since) ? { atLeast: Math.max(servedAt - since, 0), at: sentAt, since } : undefined;
+    };
+    const standing = age(blockAt);
+    return { silence: age(observedAt), standing: standing && { ...standing, block } };
+}
+
+/** Returns true if the service has earlier prices of the chain. */
+export function hasHistory({ suggestion, status, wasRead }) {
+    return suggestion !== undefined || (status === "unavailable" && wasRead === true);
+}
+
+/** Returns true if the page must request the fees of a visible card, which it last requested at `askedAt`. */
+export function needsFees({ market, fees, status }, askedAt, now) {
+    if (!market || status === "unavailable") return false;
+    if (!fees) return now - askedAt >= FEES_RETRY_MS;
+    return fees.block !== market.newest_block && now - askedAt >= FEES_INTERVAL_MS;
 }
 
 /** Returns true if the page must request the fee market after this list, because no event may report the change. */
@@ -288,6 +321,7 @@ const NO_DATA = {
     market: undefined,
     nextBefore: undefined,
     score: undefined,
+    fees: undefined,
     age: undefined,
     blockArrivedAt: undefined,
     blockSeenAt: undefined,

@@ -1,16 +1,18 @@
 // What the page shows of a chain. Pure functions without access to the page or the network.
 
-import { ACTIONS, cost, exactCost, expectedPrice, grouped, gwei, price, priceParts } from "./amounts.js";
-import { ago, duration, nextBlockText, shortAgo } from "./format.js";
+import { expectedPrice, grouped, gwei, price, priceParts } from "./amounts.js";
+import { ACTIONS, TRANSFER, costView, dataFeeNote } from "./costs.js";
+import { ago, duration, nextBlockText, shortAgo, sinceText } from "./format.js";
 import { scoreView } from "./score.js";
 import { staleAfter } from "./state.js";
+import { DEFAULT_TIER, TIERS, tierFees, waitText } from "./tiers.js";
 
 export const TITLE = "Gas prices";
 const BADGES = {
     live: "Live",
     polled: "Polled",
     stale: "Stale",
-    none: "Unavailable",
+    none: "No new data",
     old: "Not live",
     wait: "Loading…",
 };
@@ -23,7 +25,9 @@ const FEW_BLOCKS = 3;
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const STALLED = "Stale: no new block";
-const RETRYING = "The service keeps asking its nodes.";
+const NEVER_READ = "No data yet: the service has not reached a node of this chain since its start.";
+// Age above which fees by horizon say nothing about the next blocks.
+const MAX_FEES_AGE_MS = MINUTE;
 const LEVELS = {
     low: "Low: cheaper than in most of the last 24 h",
     normal: "Normal for the last 24 h",
@@ -36,60 +40,98 @@ const LEVELS = {
  * @param {import('./state.js').Chain} chain
  * @param {import('./state.js').Connection} connection
  * @param {number} now
- * @param {'medium' | 'high'} tier
+ * @param {'low' | 'medium' | 'high'} tier
  */
-export function chainView(chain, connection, now, tier = "medium") {
+export function chainView(chain, connection, now, tier = DEFAULT_TIER) {
     const { name, market, block } = chain;
     const row = rowView(chain, connection, now, tier);
     const { isLive } = row;
     const sinceBlockMs = chain.blockArrivedAt === undefined ? undefined : now - chain.blockArrivedAt;
-    const currency = (market ?? chain.last?.market)?.currency ?? null;
+    const priced = market ?? chain.last?.market;
     const isStreaming = isLive && chain.blockArrivedAt !== undefined;
     return {
         ...row,
         bar: isStreaming ? { from: chain.blockArrivedAt, milliseconds: chain.blockTimeMs } : undefined,
         next: nextBlockRow(chain, isLive, sinceBlockMs),
-        fees: market && feeRows(name, market.suggestion, tier),
-        costs: row.price && costRows(row.price.wei, currency),
-        currency,
+        // Until the first response, their place is kept free.
+        hasWaits: chain.fees !== null && row.isCurrent,
+        tiers: Object.entries(TIERS).map(([value, label]) => tierView(chain, value, label, row.isCurrent, now)),
+        fees: market && feeRows(name, market, tier),
+        priced,
+        costs: priced && ACTIONS.map(({ label, gas, bytes }) =>
+            ({ label, gas: grouped(gas), ...costView(priced, tier, { gas, bytes }) })),
+        note: priced && dataFeeNote(priced),
+        currency: priced?.currency ?? null,
         market: market && marketView(market, block),
         score: chain.score && scoreView(chain.score),
     };
 }
 
 /** Returns what the overview shows of a chain. */
-export function rowView(chain, connection, now, tier = "medium") {
+export function rowView(chain, connection, now, tier = DEFAULT_TIER) {
     const isLive = chain.isContinuous && !["interrupted", "disconnected"].includes(connection);
-    const [state, problem] = chainState(chain, isLive, connection, now);
     const { market, last } = chain;
-    // A list of chains does not tell data that was never read from data that is too old; the error does.
-    const isUnread = chain.wasRead === false && chain.errorCode !== "stale_data";
+    // A list of chains without reasons does not tell data that was never read from data that is too old; the error does.
+    const isUnread = chain.wasRead === false && chain.errorCode !== "stale_data" && !last;
+    const silence = silenceText(chain, now);
+    const [state, problem, notice = problem] = chainState(chain, isLive, connection, now, { isUnread, silence });
     const seen = chain.age ?? (market ? undefined : last?.age);
     const milliseconds = seen && now - seen.at + seen.atLeast;
     const age = seen && ago(milliseconds);
-    const block = market?.newest_block ?? chain.block;
+    const block = market?.newest_block ?? chain.block ?? (state === "none" ? chain.standing?.block : undefined);
     // Data that is not current has a price, but no verdict.
-    const isCurrent = market && !["old", "none", "stale"].includes(state);
+    const isCurrent = Boolean(market) && !["old", "none", "stale"].includes(state);
     const level = (isCurrent && market.level) || undefined;
     return {
         key: chain.key,
         name: chain.name,
         id: `chain id ${chain.id}`,
         state,
-        badge: state === "none" && isUnread && !last ? "No data yet" : BADGES[state],
+        badge: state === "none" && isUnread ? "No data yet" : BADGES[state],
         problem,
+        notice,
         isLive,
+        isCurrent,
+        isUnread: state === "none" && isUnread,
         block: block === undefined ? undefined : grouped(block),
         age: age && `${market ? "Updated" : "Last updated"} ${age}`,
         shortAge: seen && shortAgo(milliseconds),
-        price: priceView(market, tier) ?? (last && { ...priceView(last.market, tier), isPast: true }),
+        since: sinceOf(chain, state, silence, now),
+        price: priceView(chain, tier),
         warning: isCurrent ? warningOf(chain, tier) : undefined,
         trend: market?.base_fee_trend,
         history: chain.history ?? [],
         level,
         verdict: level && { level, text: verdictText(level, market.level_deviation) },
-        transfer: transferView(chain, tier),
+        transfer: (market ?? last?.market) && costView(market ?? last.market, tier, TRANSFER),
     };
+}
+
+/** Returns a tier's card. */
+function tierView(chain, value, label, isCurrent, now) {
+    const { market, last, fees, blockTimeMs } = chain;
+    const priced = market ?? last?.market;
+    const isKnown = isCurrent && fees && now - fees.at < MAX_FEES_AGE_MS;
+    return {
+        value,
+        label,
+        price: priceView(chain, value),
+        wait: isKnown ? waitText(fees.cells, tierFees(market, value), blockTimeMs) : undefined,
+        transfer: priced && costView(priced, value, TRANSFER),
+    };
+}
+
+/** Returns since when no node has replied, and how long that is. */
+function silenceText({ silence, last }, now) {
+    if (silence) return sinceText(silence.since, now - silence.at + silence.atLeast);
+    return last?.age && `for ${duration(now - last.age.at + last.age.atLeast)}`;
+}
+
+/** Returns what the table says of a chain that stopped, in place of the age of the data. */
+function sinceOf({ standing, block }, state, silence, now) {
+    if (state === "none") return silence;
+    if (state !== "stale" || standing?.block !== block) return undefined;
+    return `last block ${shortAgo(now - standing.at + standing.atLeast)}`;
 }
 
 /** Returns what a level means, with its distance from the median of the last 24 hours where it has one. */
@@ -99,24 +141,20 @@ function verdictText(level, deviation) {
     return level === "high" ? `High: ${grouped(size)} % above usual` : `Low: ${size} % below usual`;
 }
 
-/** Returns the cost of a transfer. */
-function transferView({ market, last }, tier) {
+/** Returns the price of a tier, or the last known one, which is past. */
+function priceView({ market, last, pastPrice }, tier) {
     const known = market ?? last?.market;
-    return known && costView(expectedPrice(known, tier), ACTIONS[0].gas, known.currency ?? null);
-}
-
-function priceView(market, tier) {
-    if (!market) return undefined;
-    const wei = expectedPrice(market, tier);
-    const { max_fee_per_gas: cap } = market.suggestion[tier];
-    const isLegacy = market.suggestion.type === "legacy";
+    if (!known && (pastPrice === undefined || tier !== DEFAULT_TIER)) return undefined;
+    const wei = known ? expectedPrice(known, tier) : pastPrice;
+    const cap = known && tierFees(known, tier).max_fee_per_gas;
+    const isLegacy = known?.suggestion.type === "legacy";
     return {
         ...priceParts(wei),
         wei,
         exact: `${grouped(wei)} wei`,
-        cap: isLegacy ? "Gas price of a legacy transaction" : `Max fee (cap) ${price(cap)}`,
-        capExact: `${grouped(cap)} wei`,
-        isPast: false,
+        cap: cap && (isLegacy ? "Gas price of a legacy transaction" : `Max fee (cap) ${price(cap)}`),
+        capExact: cap && `${grouped(cap)} wei`,
+        isPast: !market,
     };
 }
 
@@ -128,7 +166,7 @@ function warningOf({ market, nextBefore }, tier) {
     const { next_base_fee_per_gas: next, suggestion } = market;
     if (next === null || suggestion.type === "legacy") return undefined;
     const to = BigInt(next);
-    if (BigInt(suggestion[tier].max_fee_per_gas) < to) {
+    if (BigInt(tierFees(market, tier).max_fee_per_gas) < to) {
         return { text: "The max fee is below the next block’s base fee: a transaction has to wait", short: "has to wait" };
     }
     // Without the market before, a block that is more than half full raises the base fee of most chains.
@@ -136,7 +174,7 @@ function warningOf({ market, nextBefore }, tier) {
     const [paid, usual] = [expectedPrice(market, "medium"), averagePrice(market)];
     if (!isRising || 100n * paid <= 105n * usual || usual === 0n) return undefined;
     const size = `price ${grouped((100n * (paid - usual)) / usual)} % above average`;
-    const covered = market.covers_full_blocks[tier];
+    const covered = market.covers_full_blocks[tier] ?? market.covers_full_blocks.medium;
     const isShort = Number.isInteger(covered) && covered < FEW_BLOCKS;
     const text = isShort ? `Rising fast: ${size}; the max fee may soon be too low` : `Rising fast: ${size}`;
     return { text, short: "rising fast" };
@@ -151,23 +189,14 @@ function averagePrice({ average_base_fee_per_gas: baseFee, average_reward_per_ga
     return BigInt(baseFee) + (average > tip ? average : tip);
 }
 
-function costRows(wei, currency) {
-    return ACTIONS.map(({ label, gas }) => ({ label, gas: grouped(gas), ...costView(wei, gas, currency) }));
-}
-
-/** Returns the cost of a transaction with this gas limit. */
-export function costView(wei, gas, currency) {
-    return { text: cost(wei, gas, currency), exact: exactCost(wei, gas, currency) };
-}
-
 function nextBlockRow({ block, blockTimeMs }, isLive, sinceBlockMs) {
     if (block === undefined) return undefined;
     return isLive ? nextBlockText(sinceBlockMs, blockTimeMs) : "unknown";
 }
 
-function feeRows(name, suggestion, tier) {
-    const { max_fee_per_gas: max, max_priority_fee_per_gas: priority } = suggestion[tier];
-    const amounts = suggestion.type === "legacy" ? { "Gas price": max } : { "Max fee": max, "Priority fee": priority };
+function feeRows(name, market, tier) {
+    const { max_fee_per_gas: max, max_priority_fee_per_gas: priority } = tierFees(market, tier);
+    const amounts = market.suggestion.type === "legacy" ? { "Gas price": max } : { "Max fee": max, "Priority fee": priority };
     return Object.entries(amounts).map(([label, wei]) => ({
         label,
         wei,
@@ -247,15 +276,15 @@ function lagText(blocks) {
     return blocks > USUAL_LAG_BLOCKS ? `, ${blocks} blocks behind` : "";
 }
 
-/** Returns a chain's state, and a sentence if something is wrong. */
-function chainState(chain, isLive, connection, now) {
+/**
+ * Returns a chain's state, a sentence if something is wrong, and another to announce if the sentence changes with time.
+ */
+function chainState(chain, isLive, connection, now, { isUnread, silence }) {
     if (chain.status === "unknown") return ["wait"];
     if (chain.status === "unavailable") {
-        const sentences = {
-            no_data: `No data received yet. ${RETRYING}`,
-            stale_data: `The newest data is too old to serve. ${RETRYING}`,
-        };
-        return ["none", sentences[chain.errorCode] ?? `No data available. ${RETRYING}`];
+        if (isUnread) return ["none", NEVER_READ];
+        const text = silence ? `No new data ${silence}.` : "No data available.";
+        return ["none", text, text.replace(/ (\(.*\)|for .*)\.$/, ".")];
     }
     if (!isLive) return ["old"];
     if (chain.status === "fresh") return [connection === "polling" ? "polled" : "live"];
@@ -264,7 +293,11 @@ function chainState(chain, isLive, connection, now) {
     if (isOld) return ["stale", "Stale: the data is older than two block times."];
     const stalledMs = now - (chain.blockArrivedAt ?? chain.blockSeenAt);
     if (chain.blockArrivedAt !== undefined) return ["stale", `${STALLED} for ${duration(stalledMs)}.`];
-    // The page did not see the block arrive, so it knows at most a lower bound of the time.
+    // The page did not see the block arrive. The list of chains may have its time, or else there is a lower bound.
+    const { standing } = chain;
+    if (standing?.block === chain.block) {
+        return ["stale", `${STALLED} ${sinceText(standing.since, now - standing.at + standing.atLeast)}.`];
+    }
     return [
         "stale",
         stalledMs < MINUTE ? `${STALLED} for some time.` : `${STALLED} for at least ${duration(stalledMs)}.`,

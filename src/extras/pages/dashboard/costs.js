@@ -1,0 +1,120 @@
+// What transactions cost, computed from a fee market as the service's route `cost` does. Pure functions.
+
+import { coinPrice, coins, dollars, exactCoins, exactDollars, expectedPrice } from "./amounts.js";
+import { tierFees } from "./tiers.js";
+
+/**
+ * Gas and size, in bytes, of common transactions. A hard fork that changes the price of gas changes this table. The sizes
+ * are those of signed transactions of type 2; data fees depend on them.
+ *
+ * - Transfer: 21,000 is fixed by the protocol (yellow paper, G_transaction). At most 120 bytes.
+ * - Transfer to a new account: the same, until EIP-2780 and EIP-8037 make new accounts dearer.
+ * - Token transfer: `transfer` of OpenZeppelin's ERC-20 to a first-time holder: two storage slots, of which one is new
+ *   (EIP-2929, EIP-2200), and an event. 68 bytes of data.
+ * - Swap: `exactInputSingle` of Uniswap's V3 router through one pool. 260 bytes of data.
+ * - NFT mint: `mint` of OpenZeppelin's ERC-721 with a counter: two or three new storage slots. 36 bytes of data.
+ * - Contract: 5,000 bytes of code at 200 gas a byte (G_codedeposit) and 16 a byte of data (EIP-2028), 53,000 for the
+ *   transaction and the creation (EIP-2), and a constructor.
+ */
+export const ACTIONS = [
+    { label: "Transfer", gas: 21_000n, bytes: 120n },
+    { label: "Transfer to a new account", gas: 21_000n, bytes: 120n },
+    { label: "Token transfer", gas: 65_000n, bytes: 190n },
+    { label: "Swap", gas: 150_000n, bytes: 380n },
+    { label: "NFT mint", gas: 120_000n, bytes: 160n },
+    { label: "Contract deployment", gas: 1_200_000n, bytes: 5_500n },
+];
+export const TRANSFER = ACTIONS[0];
+
+// Kinds of data fees that are 0 or part of the gas.
+const WITHOUT_DATA_FEE = ["none", "included"];
+// Maximum age of the data fee's parameters for sending a whole balance: the service's own.
+const MAX_AGE_TO_SEND_MS = 60_000;
+
+/**
+ * Returns the fees beside the gas of a transaction on an OP Stack chain: for its data, which is never more for so many
+ * bytes, the same with room for two full blocks of L1, and for the operator. Returns `undefined` if they are not known.
+ *
+ * Sources: OP Stack specifications of Fjord ("Fees"), Isthmus and Jovian ("Operator fee"); `getL1FeeUpperBound` of the
+ * contract `GasPriceOracle`.
+ */
+export function dataFees(parameters, gas, bytes) {
+    if (WITHOUT_DATA_FEE.includes(parameters?.kind)) return { fee: 0n, max: 0n, operator: 0n };
+    if (parameters?.kind !== "op-stack") return undefined;
+    const name = ["base_fee_scalar", "l1_base_fee", "blob_base_fee_scalar", "l1_blob_base_fee", "operator_fee_scalar",
+        "operator_fee_constant"];
+    const [scalar, baseFee, blobScalar, blobFee, operatorScalar, operatorConstant] = name.map((key) => BigInt(parameters[key]));
+    const ofGas = { fjord: () => 0n, isthmus: () => (gas * operatorScalar) / 1_000_000n + operatorConstant,
+        jovian: () => gas * operatorScalar * 100n + operatorConstant }[parameters.rule];
+    if (!ofGas) return undefined;
+    const length = most(bytes + bytes / 255n + 16n, bytes + (bytes + 31n) / 32n);
+    const size = most(836_500n * length - 42_585_600n, 100_000_000n);
+    const fee = (size * (16n * scalar * baseFee + blobScalar * blobFee)) / 10n ** 12n;
+    return { fee, max: fee + (3n * fee + 9n) / 10n, operator: ofGas() };
+}
+
+/**
+ * Returns what a transaction costs in wei: `expected`, and `max`, which its sender's account must hold. Without a known
+ * data fee they are those of the gas alone, and `isPartial` is true.
+ */
+export function costOf(market, tier, { gas, bytes }) {
+    const fees = dataFees(market.data_fee, gas, bytes);
+    const { fee, max, operator } = fees ?? { fee: 0n, max: 0n, operator: 0n };
+    return {
+        expected: gas * expectedPrice(market, tier) + fee + operator,
+        max: gas * BigInt(tierFees(market, tier).max_fee_per_gas) + max + operator,
+        isPartial: fees === undefined,
+    };
+}
+
+/** Returns the texts of a cost: in coins, and in dollars if the service knows the price of the coin. */
+export function costView(market, tier, action) {
+    const { expected, isPartial } = costOf(market, tier, action);
+    const usd = dollarsOf(market, expected);
+    const currency = market.currency ?? null;
+    return {
+        coins: coins(expected, currency),
+        exact: exactCoins(expected, currency) + (usd === undefined ? "" : `, ${exactDollars(usd)}`),
+        dollars: usd === undefined ? undefined : dollars(usd),
+        usd,
+        expected,
+        isPartial,
+        // Without a preset, the service does not know whether the chain has a data fee at all.
+        hasMore: isPartial && market.data_fee_reason !== "unknown",
+    };
+}
+
+/** Returns so much wei in 10⁻³⁶ dollars; `undefined` if the price of the coin is not known. */
+function dollarsOf(market, wei) {
+    const price = coinPrice(market.usd_per_coin?.price);
+    return price === undefined ? undefined : price * wei;
+}
+
+/** Returns the sentence about the data fee below the costs; empty if the chain has none. */
+export function dataFeeNote({ data_fee: fee, data_fee_reason: reason }) {
+    if (fee?.kind === "op-stack") return "With the fee for data on L1, for transactions of usual size.";
+    if (fee?.kind === "included") return "The fee for data on L1 is part of the gas that wallets estimate.";
+    if (fee) return "";
+    if (reason === "not_read" || reason === "old") return "The chain’s fee for data comes on top. It is not known right now.";
+    return "If this chain has a fee for data on L1, it comes on top.";
+}
+
+/** Returns true if the chain has a data fee that depends on the size of transactions. */
+export function hasDataFee({ data_fee: fee }) {
+    return fee?.kind === "op-stack";
+}
+
+/**
+ * Returns what can be sent of a balance, in wei, if the rest has to pay for the transfer; `undefined` if that is not known
+ * well enough.
+ */
+export function maxSend(market, tier, balance) {
+    const { max, isPartial } = costOf(market, tier, TRANSFER);
+    const readAt = Date.parse(market.data_fee?.observed_at ?? market.observed_at);
+    if (isPartial || !(Date.parse(market.observed_at) - readAt <= MAX_AGE_TO_SEND_MS)) return undefined;
+    return most(balance - max, 0n);
+}
+
+function most(one, other) {
+    return one > other ? one : other;
+}

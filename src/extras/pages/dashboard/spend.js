@@ -1,0 +1,139 @@
+// What transactions cost, and what can be sent of a balance.
+
+import { exactCoins, parseCoins, parseGas } from "./amounts.js";
+import { costTitle } from "./cards.js";
+import { CopyButton } from "./copy.js";
+import { costView, hasDataFee, maxSend } from "./costs.js";
+import { element, setText, setTitle } from "./dom.js";
+import { recall, remember } from "./store.js";
+
+// The reader's numbers, for the pages of all chains.
+const inputs = { gas: recall("gas", "100,000"), bytes: "120", balance: "" };
+
+/** Costs of common transactions, of one with the reader's gas limit, and of sending everything. */
+export class Costs {
+    constructor(announce) {
+        this.rows = element("tbody");
+        /** @type {CostCells[]} */
+        this.actions = [];
+        this.own = new CostCells();
+        this.gas = this.#input("gas", { id: "gas", inputMode: "numeric" });
+        this.bytes = this.#input("bytes", { id: "bytes", inputMode: "numeric" });
+        this.problem = element("p", { className: "word", id: "gas-problem" });
+        this.gas.setAttribute("aria-describedby", "gas-problem");
+        const label = (input, text) => element("label", { htmlFor: input.id }, text);
+        this.size = element("span", { className: "size" }, label(this.bytes, "bytes"), " ", this.bytes);
+        const head = element("th", { scope: "row" }, label(this.gas, "Your gas limit"), " ", this.gas, " ", this.size);
+        const own = element("tr", {}, head, ...this.own.nodes);
+        this.note = element("p", { className: "word" });
+        const heads = Object.entries({ what: "Transaction", dollars: "USD", coins: "Coins" }).map(([className, text]) =>
+            element("th", { scope: "col", className }, text));
+        this.table = element("table", {},
+            element("thead", {}, element("tr", {}, ...heads)), this.rows, element("tbody", {}, own));
+        this.send = new SendAll(announce, this.#input("balance", { id: "balance", inputMode: "decimal" }));
+        this.node = element("section", { className: "costs" },
+            element("h3", {}, "What it costs"), this.table, this.problem, this.note, this.send.node);
+    }
+
+    show({ costs, priced, market, currency, note, isCurrent }, tier) {
+        Object.assign(this, { priced, tier });
+        const cells = costs ?? [];
+        this.node.classList.toggle("past", !market);
+        this.table.classList.toggle("coins-only", !cells.some(({ dollars }) => dollars));
+        for (const [index, { label, gas, ...cost }] of cells.entries()) {
+            this.actions[index] ??= this.#addRow(label, gas);
+            this.actions[index].show(cost);
+        }
+        setText(this.note, note ?? "");
+        this.size.hidden = !priced || !hasDataFee(priced);
+        this.#showOwn();
+        this.send.show({ market: isCurrent ? priced : undefined, tier, currency });
+    }
+
+    #addRow(label, gas) {
+        const row = new CostCells();
+        const name = element("th", { scope: "row" }, label, " ", element("span", { className: "gas" }, `${gas} gas`));
+        this.rows.append(element("tr", {}, name, ...row.nodes));
+        return row;
+    }
+
+    #input(name, properties) {
+        const input = element("input", { ...properties, value: inputs[name], autocomplete: "off" });
+        input.addEventListener("input", () => {
+            inputs[name] = input.value;
+            if (name === "gas") remember("gas", input.value);
+            if (name === "balance") this.send.refresh();
+            else this.#showOwn();
+        });
+        return input;
+    }
+
+    #showOwn() {
+        const [gas, bytes] = [parseGas(this.gas.value), this.size.hidden ? 120n : parseGas(this.bytes.value)];
+        this.gas.setAttribute("aria-invalid", String(gas === undefined));
+        this.bytes.setAttribute("aria-invalid", String(bytes === undefined));
+        const problem = gas === undefined ? "Type a gas limit in digits." : "Type the size of the transaction in bytes.";
+        setText(this.problem, gas === undefined || bytes === undefined ? problem : "");
+        const isKnown = gas !== undefined && bytes !== undefined && this.priced;
+        this.own.show(isKnown ? costView(this.priced, this.tier, { gas, bytes }) : undefined);
+    }
+}
+
+/** The cells of a cost, in dollars and in coins. */
+class CostCells {
+    constructor() {
+        this.dollars = element("td", { className: "dollars" });
+        this.coins = element("td", { className: "coins" });
+        this.nodes = [this.dollars, this.coins];
+    }
+
+    show(cost) {
+        setText(this.dollars, cost?.dollars ?? "–");
+        setText(this.coins, cost ? cost.coins + (cost.hasMore ? " +" : "") : "–");
+        for (const node of this.nodes) setTitle(node, cost ? costTitle(cost) : "");
+    }
+}
+
+/** Amount that can be sent of a balance, if the rest has to pay for the transfer. */
+class SendAll {
+    constructor(announce, balance) {
+        this.balance = balance;
+        this.currency = element("span");
+        this.amount = element("b", { className: "sendable" });
+        this.word = element("p", { className: "word" });
+        this.copy = new CopyButton("Copy amount", announce);
+        this.answer = element("p", { className: "answer" }, "You can send ", this.amount, " ", this.copy.node);
+        this.node = element("div", { className: "send" },
+            element("p", {}, element("label", { htmlFor: "balance" }, "Send everything of"), " ", balance, " ", this.currency),
+            this.answer, this.word);
+    }
+
+    show(shown) {
+        this.shown = shown;
+        setText(this.currency, shown.currency ?? "coins");
+        this.refresh();
+    }
+
+    refresh() {
+        const { market, tier, currency } = this.shown;
+        const isTyped = this.balance.value.trim() !== "";
+        const balance = parseCoins(this.balance.value);
+        const left = market && balance !== undefined ? maxSend(market, tier, balance) : undefined;
+        this.balance.setAttribute("aria-invalid", String(isTyped && balance === undefined));
+        this.answer.hidden = left === undefined || left === 0n;
+        if (left) {
+            const text = exactCoins(left, currency);
+            setText(this.amount, text);
+            this.copy.show(() => text.split(" ")[0], " that can be sent", text);
+        }
+        setText(this.word, isTyped ? sendWord(balance, market, left) : "");
+    }
+}
+
+function sendWord(balance, market, left) {
+    if (balance === undefined) return "Type your balance in coins, such as 1.5.";
+    if (!market) return "Not known without a current price.";
+    if (left === undefined) return "Not known while the chain’s fee for data is not.";
+    if (left === 0n) return "The balance is not enough for a transfer at this max fee.";
+    return "The rest pays for the transfer, at most at the max fee. Send it soon, with the fees that this page shows.";
+}

@@ -1,0 +1,165 @@
+// Tests of src/extras/pages/dashboard: tiers, waiting times, costs, when gas is cheap, and the order of the chains.
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { known, market, suggestion, tier } from "./dashboard/fixtures.mjs";
+import { ACTIONS, TRANSFER, costOf, costView, dataFees, dataFeeNote, maxSend } from "../../src/extras/pages/dashboard/costs.js";
+import { sortRows } from "../../src/extras/pages/dashboard/sorting.js";
+import { isFees, tierFees, waitText } from "../../src/extras/pages/dashboard/tiers.js";
+import { cheapHoursText, cheapQuarter } from "../../src/extras/pages/dashboard/trend.js";
+import { chainView, rowView } from "../../src/extras/pages/dashboard/view.js";
+
+const fees = (max, tip) => ({ max_fee_per_gas: String(max), max_priority_fee_per_gas: String(tip) });
+
+test("the low tier's fees follow from its expected price", () => {
+    // A base fee of 1.125 gwei and half of the medium tip.
+    assert.deepEqual(tierFees(market(7), "low"), fees(12_000_000_000, 10_000_000_000));
+    assert.deepEqual(tierFees(market(7), "high"), tier("26000000000", "24000000000"));
+    // The next base fee exceeds the base fee of the suggestion: the max fee is paid.
+    assert.deepEqual(tierFees(market(7, { next_base_fee_per_gas: "9000000000" }), "low"), fees(12_000_000_000, 10_000_000_000));
+    assert.deepEqual(tierFees(market(7, { next_base_fee_per_gas: null }), "low"), fees(12_000_000_000, 10_000_000_000));
+    const legacy = market(7, { suggestion: suggestion("20000000000", "legacy"),
+        expected_price_per_gas: { low: "18000000000", medium: "20000000000", high: "26000000000" } });
+    assert.deepEqual(tierFees(legacy, "low"), fees(18_000_000_000, 18_000_000_000));
+});
+
+// The fees of a horizon and a probability.
+const cell = (within, probability, max, tip) => ({ within, probability, ...fees(max, tip) });
+
+test("a tier waits for the shortest horizon whose fees it reaches", () => {
+    const cells = [
+        cell(1, 0.5, 10, 1), cell(1, 0.8, 30, 9), cell(2, 0.8, 25, 7), cell(3, 0.8, 20, 5), cell(3, 0.95, 40, 6),
+        cell(25, 0.5, 5, 0), cell(25, 0.8, 10, 2),
+    ];
+    assert(isFees({ cells }) && !isFees({ cells: [{ within: 1 }] }) && !isFees({}) && !isFees(undefined));
+    const wait = (max, tip, blockTimeMs = 12_000) => waitText(cells, fees(max, tip), blockTimeMs);
+    assert.equal(wait(30, 9), "next block");
+    assert.equal(wait(29, 8), "about 2 blocks, 24 s");
+    // Both the tip and the max fee must be reached.
+    assert.equal(wait(100, 5), "about 3 blocks, 36 s");
+    assert.equal(wait(20, 100), "about 3 blocks, 36 s");
+    assert.equal(wait(10, 2), "about 25 blocks, 5 min");
+    assert.equal(wait(10, 1), "more than 25 blocks");
+    assert.equal(wait(29, 8, 250), "about 2 blocks, less than 1 s");
+    assert.equal(waitText([], fees(1, 1), 1000), "more than 25 blocks");
+});
+
+test("waiting times are shown for current data only", () => {
+    const chain = known({ fees: { cells: [cell(1, 0.8, 12_000_000_000, 10_000_000_000)], block: 7, at: 0 } });
+    const waits = (chain, connection, now = 200) => chainView(chain, connection, now).tiers.map(({ wait }) => wait);
+    assert.deepEqual(waits(chain, "live"), ["next block", "next block", "next block"]);
+    const none = [undefined, undefined, undefined];
+    assert.deepEqual(waits(chain, "disconnected"), none);
+    assert.deepEqual(waits({ ...chain, status: "stale" }, "live"), none);
+    assert.deepEqual(waits(chain, "live", 60_000), none);
+    assert.deepEqual(waits(known(), "live"), none);
+});
+
+// Parameters of an OP Stack chain.
+const optimism = (changes = {}) => ({
+    kind: "op-stack", rule: "jovian", base_fee_scalar: 2269, blob_base_fee_scalar: 1_055_762, l1_base_fee: "612345678",
+    l1_blob_base_fee: "1234567", operator_fee_scalar: 0, operator_fee_constant: "0", ...changes,
+});
+
+test("data fees follow the rules of the OP Stack", () => {
+    // 120 bytes count as 136, and 836500 × 136 − 42585600 is less than the least size.
+    const price = 16n * 2269n * 612_345_678n + 1_055_762n * 1_234_567n;
+    const fee = (100_000_000n * price) / 10n ** 12n;
+    assert.deepEqual(dataFees(optimism(), 21_000n, 120n), { fee, max: fee + (3n * fee + 9n) / 10n, operator: 0n });
+    // 5,500 bytes count as 5,672, more than the 5,537 of the contract.
+    const large = ((836_500n * 5672n - 42_585_600n) * price) / 10n ** 12n;
+    assert.equal(dataFees(optimism(), 21_000n, 5500n).fee, large);
+    const operator = (rule) => dataFees(optimism({ rule, operator_fee_scalar: 50, operator_fee_constant: "7" }), 21_000n, 120n).operator;
+    assert.deepEqual([operator("fjord"), operator("isthmus"), operator("jovian")], [0n, 8n, 105_000_007n]);
+    for (const kind of ["none", "included"]) assert.deepEqual(dataFees({ kind }, 1n, 1n), { fee: 0n, max: 0n, operator: 0n });
+    // The rule of a later fork, and kinds that this page does not know.
+    assert.equal(dataFees(optimism({ rule: "later" }), 1n, 1n), undefined);
+    assert.equal(dataFees({ kind: "other" }, 1n, 1n), undefined);
+    assert.equal(dataFees(null, 1n, 1n), undefined);
+});
+
+test("costs have the data fee and dollars, and say what is missing", () => {
+    const base = market(7, { data_fee: optimism(), currency: "ETH", usd_per_coin: { price: "3000" } });
+    const { fee } = dataFees(optimism(), 21_000n, 120n);
+    const paid = 21_000n * 21_125_000_000n + fee;
+    assert.deepEqual(costOf(base, "medium", TRANSFER),
+        { expected: paid, max: 21_000n * 22_000_000_000n + fee + (3n * fee + 9n) / 10n, isPartial: false });
+    const shown = costView(base, "medium", TRANSFER);
+    assert.deepEqual([shown.coins, shown.dollars, shown.usd], ["0.000444 ETH", "$1.33", paid * 3000n * 10n ** 18n]);
+    assert.match(shown.exact, /^0\.000443\d+ ETH, \$1\.331$/);
+    const unknown = (reason) => market(7, { data_fee: null, data_fee_reason: reason });
+    assert.equal(costOf(unknown("not_read"), "medium", TRANSFER).isPartial, true);
+    assert.deepEqual(["not_read", "old", "unknown"].map((reason) => costView(unknown(reason), "medium", TRANSFER).hasMore),
+        [true, true, false]);
+    assert.match(dataFeeNote(unknown("not_read")), /comes on top\. It is not known right now/);
+    assert.match(dataFeeNote(unknown("unknown")), /^If this chain has a fee for data/);
+    assert.match(dataFeeNote(base), /^With the fee for data/);
+    assert.equal(dataFeeNote(market(7)), "");
+    assert.equal(costView(market(7, { usd_per_coin: null }), "high", ACTIONS[0]).dollars, undefined);
+});
+
+test("everything of a balance can be sent, except what the transfer may cost", () => {
+    const at = (observed_at) => market(7, { data_fee: optimism({ observed_at }), observed_at: "2026-11-20T17:31:34Z" });
+    const balance = 10n ** 18n;
+    const { max } = costOf(at("2026-11-20T17:31:30Z"), "medium", TRANSFER);
+    assert.equal(maxSend(at("2026-11-20T17:31:30Z"), "medium", balance), balance - max);
+    assert.equal(maxSend(market(7), "low", balance), balance - 21_000n * 12_000_000_000n);
+    assert.equal(maxSend(market(7), "low", 5n), 0n);
+    // A minute is too old for the fee of L1, and without one nothing is certain.
+    assert.equal(maxSend(at("2026-11-20T17:30:33Z"), "medium", balance), undefined);
+    assert.equal(maxSend(market(7, { data_fee: null }), "medium", balance), undefined);
+});
+
+const rowOf = (key, changes = {}, more = {}) => ({ ...rowView(known({ key, name: key, market: market(7, changes) }), "live", 200), ...more });
+
+test("chains are sorted by name, price and cost, with favourites first", () => {
+    const price = (wei) => ({ next_base_fee_per_gas: "0", expected_price_per_gas: { low: wei, medium: wei, high: wei } });
+    const rows = [
+        rowOf("chain-10", { ...price("5"), usd_per_coin: { price: "3000" } }),
+        rowOf("chain-9", { ...price("9000"), usd_per_coin: { price: "0.5" } }),
+        rowOf("coins", price("1")),
+        rowOf("partial", { ...price("2"), data_fee: null, data_fee_reason: "not_read", usd_per_coin: { price: "1" } }),
+        rowOf("past", price("1"), { price: { wei: 1n, isPast: true } }),
+        rowOf("nothing", {}, { price: undefined, transfer: undefined }),
+    ];
+    const order = (by, ...favourites) => sortRows(rows, by, new Set(favourites)).map(({ key }) => key).join(" ");
+    assert.equal(order(null), "chain-10 chain-9 coins partial past nothing");
+    assert.equal(order("name"), "chain-9 chain-10 coins nothing partial past");
+    assert.equal(order("price"), "coins partial chain-10 chain-9 past nothing");
+    assert.equal(order("transfer"), "chain-9 chain-10 coins partial past nothing");
+    assert.equal(order("transfer", "past", "chain-10"), "chain-10 past chain-9 coins partial nothing");
+});
+
+// A week of hourly buckets in the reader's time zone, from Monday on. `gwei` returns the price of an hour of the week.
+const week = (gwei, count = 168) => ({
+    period: "7d",
+    buckets: Array.from({ length: count }, (_, hour) => {
+        const fee = String(gwei(hour) * 10 ** 9);
+        return { start: new Date(2026, 10, 16, hour).toISOString(), base_fee_per_gas: { median: fee },
+            max_priority_fee_per_gas: { median: "0" } };
+    }),
+});
+
+test("the cheap hours of the week are said in words", () => {
+    const at = (hour) => new Date(2026, 10, 23, hour, 30);
+    // Cheap from 3 to 6 each day, and cheapest on Wednesday.
+    const nightly = week((hour) => (hour % 24 >= 3 && hour % 24 < 6 ? (hour === 48 + 4 ? 5 : 6) : 10));
+    assert.equal(cheapHoursText(nightly, at(20)),
+        "Usually cheapest: Wednesday 03:00 to 06:00, down to 5 gwei, 50 % below usual. Next cheap hours: Tuesday 03:00 to 06:00.");
+    assert.match(cheapHoursText(nightly, at(4)), / The price is usually low now, until 06:00\.$/);
+    assert.equal(cheapHoursText(nightly, new Date(2026, 10, 24, 20)),
+        "Usually cheapest: Wednesday 03:00 to 06:00, down to 5 gwei, 50 % below usual.");
+    // The hours cross midnight, and the end of the week.
+    const sunday = week((hour) => ([166, 167, 0, 1].includes(hour) ? 1 : 10));
+    assert.match(cheapHoursText(sunday, at(20)), /^Usually cheapest: Sunday 22:00 to Monday 02:00, down to 1 gwei/);
+    assert.equal(cheapHoursText(week(() => 10), at(1)), "In the last week, no hour was much cheaper than the others.");
+    assert.equal(cheapHoursText(week(() => 10, 23), at(1)), "");
+});
+
+test("the suggested limit is the price of the cheapest quarter of the day", () => {
+    const day = { ...week((hour) => 20 - hour, 20), period: "24h" };
+    assert.equal(cheapQuarter(day), 5n * 10n ** 9n);
+    assert.equal(cheapQuarter(week((hour) => hour + 1)), undefined);
+    assert.equal(cheapQuarter({ ...week(() => 1, 5), period: "24h" }), undefined);
+});
