@@ -326,5 +326,5 @@ async fn every_documented_operation_succeeds() {
             count += 1;
         }
     }
-    assert_eq!(count, 67);
+    assert_eq!(count, 68);
 }
