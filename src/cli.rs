@@ -337,10 +337,15 @@ fn is_hangup_ignored() -> bool {
 
 /// Prints a line to stdout. A reader that closes early is not an error.
 fn print(text: &str) -> anyhow::Result<()> {
+    print_to_reader(text).map(|_| ())
+}
+
+/// Prints a line to stdout. Returns false if its reader has closed it.
+fn print_to_reader(text: &str) -> anyhow::Result<bool> {
     let mut out = io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.context("cannot write to standard output"),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        written => written.map(|()| true).context("cannot write to standard output"),
     }
 }
 

@@ -26,7 +26,7 @@ pub use chain_parameters::{
     ChainParameters, Contradiction, Contradictions, DenominatorSource, Denominators,
     HeaderParameters,
 };
-pub use history::{Block, FeeHistory, Rewards};
+pub use history::{BlobBaseFees, Block, FeeHistory, Rewards};
 pub use inclusion::{EntryBlock, Inclusion, inclusion, observed_rewards};
 pub use market::{
     AverageReward, FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios, Market,
@@ -132,7 +132,7 @@ pub fn price(
         average_base_fee,
         average_reward,
         next_base_fee: history.next_base_fee(),
-        next_blob_base_fee: history.next_blob_base_fee(),
+        blob_base_fees: history.blob_base_fees(),
         newest_known_base_fee,
         floors_applied: FloorsApplied {
             base_fee: pricing_type == PricingType::Eip1559

@@ -72,6 +72,9 @@ pub(crate) struct FeeMarketBody<'a> {
     /// Reasons to doubt a value of the window, as in `X-Doubt`; empty: there is none.
     #[schema(value_type = Vec<DoubtName>)]
     doubts: Vec<&'static str>,
+    /// Base fee per blob gas; `null`: unknown, or the chain has no blobs.
+    #[schema(required)]
+    blob_base_fee_per_gas: Option<BlobBaseFeePerGas>,
     /// Members of other rooms, which describe them.
     #[serde(flatten)]
     #[schema(ignore)]
@@ -102,6 +105,16 @@ struct ExpectedPrices {
     low: Wei,
     medium: Wei,
     high: Wei,
+}
+
+/// Base fees per blob gas.
+#[derive(Serialize, ToSchema)]
+#[schema(as = BlobBaseFeePerGas)]
+struct BlobBaseFeePerGas {
+    /// That of the newest block.
+    latest: Wei,
+    /// That of the next block.
+    next: Wei,
 }
 
 /// The blocks that were averaged.
@@ -228,6 +241,9 @@ impl<'a> FeeMarketBody<'a> {
             floors_above_market: market.floors_above_market,
             chain_parameters: (&market.chain_parameters).into(),
             doubts: snapshot.doubts.iter().map(|doubt| doubt.name()).collect(),
+            blob_base_fee_per_gas: market
+                .blob_base_fees
+                .map(|fees| BlobBaseFeePerGas { latest: Wei(fees.latest), next: Wei(fees.next) }),
             others,
         }
     }

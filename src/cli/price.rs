@@ -65,16 +65,29 @@ pub(super) fn run(arguments: &PriceArgs, context: &CommandContext<'_>) -> Result
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("cannot start the runtime").map_err(CommandError::Runtime)?;
     let printed = runtime.block_on(async {
+        let markets = source.markets(arguments.chain.as_deref()).await?;
+        let mut text = Ok(describe(&markets, arguments.json));
         loop {
-            let markets = source.markets(arguments.chain.as_deref()).await?;
-            super::print(&if arguments.json { markets.to_string() } else { table(&markets) })?;
+            match text {
+                // A reader that has closed the pipe wants no more.
+                Ok(text) if !super::print_to_reader(&text)? => return Ok(()),
+                Ok(_) => {}
+                // The service may come back.
+                Err(error) => super::print_error(&format!("{error:#}")),
+            }
             if !arguments.watch {
                 return Ok(());
             }
             tokio::time::sleep(WATCH_INTERVAL).await;
+            let markets = source.markets(arguments.chain.as_deref()).await;
+            text = markets.map(|markets| describe(&markets, arguments.json));
         }
     });
     printed.map_err(CommandError::Runtime)
+}
+
+fn describe(markets: &Value, is_json: bool) -> String {
+    if is_json { markets.to_string() } else { table(markets) }
 }
 
 impl Source {

@@ -23,10 +23,11 @@ impl Chain {
 
     /// Returns a sentence if `answer_fee_methods` has no effect.
     pub(crate) fn note_on_fee_methods(&self) -> Option<String> {
-        const METHODS: [&str; 6] = [
+        const METHODS: [&str; 7] = [
             "eth_gasPrice",
             "eth_maxPriorityFeePerGas",
             "eth_baseFee",
+            "eth_blobBaseFee",
             "pimlico_getUserOperationGasPrice",
             "zd_getUserOperationGasPrice",
             "rundler_maxPriorityFeePerGas",

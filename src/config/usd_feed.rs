@@ -42,7 +42,7 @@ pub struct FeedAddress(Address);
 impl UsdFeed {
     const MAX_PAIR_LENGTH: usize = 64;
     const HEARTBEATS: std::ops::RangeInclusive<Duration> =
-        Duration::from_secs(1)..=Duration::from_hours(7 * 24);
+        Duration::from_secs(10)..=Duration::from_hours(7 * 24);
     const QUOTE: &'static str = "USD";
 
     /// Returns what is wrong with a value, with its key.
@@ -52,7 +52,7 @@ impl UsdFeed {
             return Some(("usd_feed.pair", "must be a pair in dollars, such as \"ETH / USD\""));
         }
         let is_right = Self::HEARTBEATS.contains(&self.heartbeat);
-        (!is_right).then_some(("usd_feed.heartbeat", "must be from 1s to 7days"))
+        (!is_right).then_some(("usd_feed.heartbeat", "must be from 10s to 7days"))
     }
 }
 

@@ -37,7 +37,7 @@ use crate::http::client_limits::{ClientHandle, LongRequestKind};
 use crate::nodes::{Call, ChainUpstreams};
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::{ChainOutcomeLabels, Counter, Metrics, counters, metric_set};
-use crate::store::{self, StaleReason};
+use crate::store::{self, ServableSnapshot, StaleReason};
 use cache::{CacheKey, CacheLifetime, CachedResponse, HeadVersion, ResponseCache};
 use method::{BlockHint, KnownMethod, Methods, ReadMethod};
 use state_scope::StateScope;
@@ -410,7 +410,9 @@ impl ChainReads {
                 // The call had the deadline of its first caller. This caller has time left for another one.
                 Err((ReadRejection::Failed(ReadError::TimedOut), ReadOutcome::Coalesced))
                     if left >= self.timeout / 2 => {}
-                Err((ReadRejection::Failed(ReadError::Unsupported), _)) if self.answers(known) => {
+                Err((ReadRejection::Failed(ReadError::Unsupported), _))
+                    if self.answers(known) && self.current_snapshot().is_none() =>
+                {
                     return Err(ReadRejection::NoSuggestion);
                 }
                 found => return found.map_err(|(rejection, _)| rejection),
@@ -427,12 +429,16 @@ impl ChainReads {
     /// so that no client is worse off than at the node.
     fn suggested_result(&self, method: &KnownMethod) -> Option<String> {
         let suggested = method.suggested.filter(|_| self.answers(method))?;
+        suggested(&self.current_snapshot()?.snapshot)
+    }
+
+    /// Returns the snapshot whose fees are current. `None`: there is none, or it is old.
+    fn current_snapshot(&self) -> Option<ServableSnapshot> {
         let current = self.chain.servable_snapshot().ok()?;
-        match current.stale_reason {
-            Some(StaleReason::OldData | StaleReason::OldBlock) => None,
-            // A halted chain's price is right.
-            Some(StaleReason::StandingHead) | None => Some(suggested(&current.snapshot)),
-        }
+        let is_old =
+            matches!(current.stale_reason, Some(StaleReason::OldData | StaleReason::OldBlock));
+        // A halted chain's price is right.
+        (!is_old).then_some(current)
     }
 
     /// Makes the call, or waits for an identical one in flight.

@@ -7,7 +7,16 @@ pub struct FeeHistory {
     newest_block: u64,
     blocks: Vec<Block>,
     next_base_fee: Option<u128>,
-    next_blob_base_fee: Option<u128>,
+    blob_base_fees: Option<BlobBaseFees>,
+}
+
+/// Base fees per blob gas, in wei.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlobBaseFees {
+    /// That of the newest block.
+    pub latest: u128,
+    /// That of the block after it.
+    pub next: u128,
 }
 
 /// One mined block.
@@ -80,20 +89,20 @@ impl FeeHistory {
     pub fn new(oldest_block: u64, blocks: Vec<Block>, next_base_fee: Option<u128>) -> Option<Self> {
         let last_index = u64::try_from(blocks.len().checked_sub(1)?).ok()?;
         let newest_block = oldest_block.checked_add(last_index)?;
-        let next_blob_base_fee = None;
-        Some(Self { oldest_block, newest_block, blocks, next_base_fee, next_blob_base_fee })
+        let blob_base_fees = None;
+        Some(Self { oldest_block, newest_block, blocks, next_base_fee, blob_base_fees })
     }
 
-    /// Returns the history with the base fee per blob gas of the block after its newest one, if that is known.
+    /// Returns the history with the base fees per blob gas, if they are known.
     #[must_use]
-    pub fn with_next_blob_base_fee(self, next_blob_base_fee: Option<u128>) -> Self {
-        Self { next_blob_base_fee, ..self }
+    pub fn with_blob_base_fees(self, blob_base_fees: Option<BlobBaseFees>) -> Self {
+        Self { blob_base_fees, ..self }
     }
 
-    /// Base fee per blob gas of the block after the newest one in wei; `None`: unknown, or the chain has no blobs.
+    /// Base fees per blob gas; `None`: unknown, or the chain has no blobs.
     #[must_use]
-    pub fn next_blob_base_fee(&self) -> Option<u128> {
-        self.next_blob_base_fee
+    pub fn blob_base_fees(&self) -> Option<BlobBaseFees> {
+        self.blob_base_fees
     }
 
     /// Number of the first block.

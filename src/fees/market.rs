@@ -2,7 +2,7 @@
 
 use super::PricingError;
 use super::chain_parameters::ChainParameters;
-use super::history::Block;
+use super::history::{BlobBaseFees, Block};
 use super::pricing::Strategy;
 
 /// Values computed from one fee history. Amounts are wei per gas.
@@ -22,8 +22,8 @@ pub struct Market {
     pub next_base_fee: Option<u128>,
     /// Base fee of the next block, or of the newest mined one if that is unknown.
     pub newest_known_base_fee: u128,
-    /// Base fee per blob gas of the next block; `None` if the node did not return it, or the chain has no blobs.
-    pub next_blob_base_fee: Option<u128>,
+    /// Base fees per blob gas; `None` if the node did not return them, or the chain has no blobs.
+    pub blob_base_fees: Option<BlobBaseFees>,
     /// Floors that raised the suggestion.
     pub floors_applied: FloorsApplied,
     /// Floors that are far above what the market pays.

@@ -29,7 +29,7 @@ use serde_json::value::RawValue;
 
 use super::quantity::{self, QuantityError};
 use crate::config::percentile_numbers;
-use crate::fees::{Block, FeeHistory, GRADED_PERCENTILES, Pricing, Rewards};
+use crate::fees::{BlobBaseFees, Block, FeeHistory, GRADED_PERCENTILES, Pricing, Rewards};
 
 /// Request for blocks up to `latest`, or up to a block number, with the configured percentiles.
 #[derive(Debug, Clone)]
@@ -138,10 +138,16 @@ impl FeeHistoryRequest {
         // It has as many elements as there are base fees. On a chain without blobs they are absent or 0.
         let blob_fees = elements(raw.base_fee_per_blob_gas);
         let is_complete = next_base_fee.is_some() && blob_fees.len() == base_fees.len();
-        let next_blob = blob_fees.last().filter(|_| is_complete);
-        let next_blob = next_blob.and_then(|json| quantity::parse(json.get()).ok());
+        let blob_base_fees = match blob_fees.as_slice() {
+            [.., latest, next] if is_complete => {
+                let [latest, next] = [latest, next].map(|json| quantity::parse(json.get()).ok());
+                let fees = latest.zip(next).filter(|(_, next)| *next > 0);
+                fees.map(|(latest, next)| BlobBaseFees { latest, next })
+            }
+            _ => None,
+        };
         FeeHistory::new(oldest_block, blocks, next_base_fee)
-            .map(|history| history.with_next_blob_base_fee(next_blob.filter(|fee| *fee > 0)))
+            .map(|history| history.with_blob_base_fees(blob_base_fees))
             .ok_or(MalformedFeeHistory::InvalidOldestBlock)
     }
 

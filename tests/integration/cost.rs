@@ -158,6 +158,8 @@ async fn chains_without_a_data_fee_have_exact_zeros_and_blob_fees() {
             "operator_fee": { "expected": "0", "max": "0" }, "l1_block": null, "observed_at": null,
         });
         assert_eq!((&cost["data_fee"], &cost["blob_fee"]), (&expected, &Value::Null));
+        let market = service.get("/v1/a/fee-market").await.json();
+        assert_eq!(market["blob_base_fee_per_gas"], json!({ "latest": "5", "next": "5" }));
         let blobs = service.get("/v1/a/cost?gas=21000&blobs=2").await;
         if kind == "none" {
             let (expected, blobs) = (2 * 131_072 * 5, blobs.json());
@@ -239,6 +241,9 @@ async fn bad_input_is_refused_with_the_name_of_the_parameter() {
         ("balance", json!({ "gas": "21000", "transaction": SIGNED, "balance": "-1" })),
         ("surprise", json!({ "gas": "21000", "transaction": SIGNED, "surprise": 1 })),
     ];
+    // The parser would take the values of an object as an array.
+    let array = json!(["21000", SIGNED, "1"]).to_string();
+    service.post("/v1/a/cost", array).await.assert_problem(400, "invalid_parameter");
     for (name, body) in bodies {
         let response = service.post("/v1/a/cost", body.to_string()).await;
         let problem = response.json();
@@ -252,4 +257,28 @@ async fn bad_input_is_refused_with_the_name_of_the_parameter() {
     let (no_json, too_long) = (service.post("/v1/a/cost", "{").await, " ".repeat(300_000));
     assert_eq!((no_json.status, service.post("/v1/a/cost", too_long).await.status), (400, 413));
     assert_eq!(service.get("/v1/cheapest?gas=1").await.status, 400);
+}
+
+#[tokio::test]
+async fn the_blob_base_fee_is_that_of_the_fee_history_where_it_is_known() {
+    let (node, _) = node(Reply::Error(-32601)).await;
+    let service = start(&node, "json_rpc = true\nanswer_fee_methods = true\n").await;
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"eth_blobBaseFee","params":[]}"#;
+    assert_eq!(service.post("/rpc/a", call).await.json()["result"], "0x5");
+    // A chain without a preset may have blobs, and its data fee is unknown.
+    let cost = service.get("/v1/a/cost?gas=21000&blobs=1").await.json();
+    assert_eq!(amount(&cost["blob_fee"]["expected"]), 131_072 * 5);
+    assert_eq!(
+        (&cost["data_fee_reason"], &cost["tiers"]["low"]["max"]),
+        (&json!("unknown"), &Value::Null)
+    );
+}
+
+#[tokio::test]
+async fn the_list_of_costs_has_the_headers_of_its_chains() {
+    let (node, _) = node(Reply::Error(-32601)).await;
+    // The data fee is unknown, so the only chain is not in the list.
+    let service = start(&node, "").await;
+    let list = service.get("/v1/cheapest").await;
+    assert_eq!((list.json(), list.header("cache-control")), (json!([]), "no-store"));
 }

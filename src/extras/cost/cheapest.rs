@@ -76,7 +76,12 @@ pub(super) async fn list_cheapest(
     if gas < MIN_GAS {
         return Err(invalid_parameter("gas", format_args!("must be at least {MIN_GAS}")));
     }
-    let available = state.store.servable_snapshots();
+    let mut available = state.store.servable_snapshots();
+    // The headers are those of the chains in the list.
+    available.retain(|(chain, current)| {
+        let data_fee = state.fees.current(chain);
+        CheapestChain::new(chain, current, gas, data_fee, None).is_some()
+    });
     let costs = available.iter().filter_map(|(chain, current)| {
         let price = state.prices.current(chain).map(|price| price.price);
         CheapestChain::new(chain, current, gas, state.fees.current(chain), price)

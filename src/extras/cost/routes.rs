@@ -1,5 +1,7 @@
 //! `GET` and `POST /v1/{chain}/cost`.
 
+use std::fmt::Display;
+
 use alloy_primitives::hex;
 use axum::Json;
 use axum::extract::{FromRef, Request, State};
@@ -185,9 +187,18 @@ impl CostState {
         let current =
             chain.servable_snapshot().map_err(|reason| problems::unavailable(chain, reason))?;
         let market = &current.snapshot.market;
-        let has_blobs = chain.config().data_fee == Some(DataFeeKind::None);
-        if order.blobs > 0 && !(has_blobs && market.next_blob_base_fee.is_some()) {
-            return Err(invalid_parameter("blobs", "must be 0: the fee of blobs is not known"));
+        // Rollups have no blobs of their own, whatever their node returns.
+        let rollup = [Some(DataFeeKind::OpStack), Some(DataFeeKind::Included)];
+        let has_blobs =
+            market.blob_base_fees.is_some() && !rollup.contains(&chain.config().data_fee);
+        if order.blobs > 0 && !has_blobs {
+            let (name, allowed) = match order.size {
+                Size::Bytes(_) => ("blobs", "must be 0: the fee of blobs is not known"),
+                Size::Compressed { .. } => {
+                    ("transaction", "must have no blobs: the fee of blobs is not known")
+                }
+            };
+            return Err(invalid_parameter(name, allowed));
         }
         let cost = Cost::new(order, market, self.fees.current(chain));
         Ok((current, cost))
@@ -227,9 +238,15 @@ fn valid_gas(gas: u64, chain: &Chain) -> Result<u64, Problem> {
 
 /// Parses the body of a request about a transaction of `chain`.
 fn parse_request(body: &[u8], chain: &Chain) -> Result<Order, Problem> {
-    let request: CostRequest<'_> = serde_json::from_slice(body).map_err(|error| {
-        Problem::new(ProblemCode::InvalidParameter, format!("the body is not as expected: {error}"))
-    })?;
+    let invalid = |error: &dyn Display| {
+        let detail = format!("the body is not as expected: {error}");
+        Problem::new(ProblemCode::InvalidParameter, detail)
+    };
+    // The parser would take an array of the values.
+    if !body.trim_ascii_start().starts_with(b"{") {
+        return Err(invalid(&"it must be a JSON object"));
+    }
+    let request: CostRequest<'_> = serde_json::from_slice(body).map_err(|error| invalid(&error))?;
     let digits = |name: &str, value: &RawValue| {
         let text: Option<String> = serde_json::from_str(value.get()).ok();
         let number = text.and_then(|text| crate::config::units::parse_digits::<u128>(&text));

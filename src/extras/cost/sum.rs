@@ -97,7 +97,7 @@ impl Cost {
         let read = data_fee.ok().and_then(|fee| fee.read);
         let is_data_fee_old =
             read.is_some_and(|read| read.read_at.elapsed() > ReadAttributes::MAX_AGE_TO_SEND);
-        let blob_fee = BlobFee::new(order.blobs, market.next_blob_base_fee);
+        let blob_fee = BlobFee::new(order.blobs, market.blob_base_fees.map(|fees| fees.next));
         let suggestion = &market.suggestion;
         let tiers = [market.low, suggestion.medium, suggestion.high].map(|tier| {
             let gas = u128::from(order.gas);

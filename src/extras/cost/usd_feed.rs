@@ -32,7 +32,7 @@ sol! {
     }
 }
 
-/// Time between two reads.
+/// Longest time between two reads.
 const INTERVAL: Duration = Duration::from_mins(1);
 
 /// Deadline of a call, over all upstreams.
@@ -137,7 +137,8 @@ impl FeedReader {
         drop(latest);
         let mut decimals = None;
         loop {
-            let next = Instant::now() + INTERVAL;
+            // A feed that is written more often would be too old before the next read.
+            let next = Instant::now() + INTERVAL.min(self.feed.heartbeat);
             let read = self.read(&mut decimals).await;
             self.record(read);
             tokio::time::sleep_until(next).await;

@@ -15,6 +15,7 @@ use crate::api::openapi::components::{CommonErrors, FeesUnavailable, UnknownChai
 use crate::api::openapi::examples::{ExampleChain, set_response_example};
 use crate::api::problems;
 use crate::api::wire::Wei;
+use crate::config::percentile_numbers;
 use crate::fees::horizon::{Cell, HorizonFees, LONGEST, MIN_BLOCKS, PROBABILITIES, WITHIN};
 use crate::http::problem::Problem;
 use crate::http::query::{ValidQuery, invalid_parameter};
@@ -47,7 +48,8 @@ struct FeesBody<'a> {
     /// Newest block whose rewards are known. The fees depend on the blocks up to it and on the next base fee.
     rewards_to: u64,
     /// Percentile of a block's rewards that counts as the tip that it requires.
-    percentile: f64,
+    #[schema(value_type = Option<f64>, required)]
+    percentile: Option<serde_json::Number>,
     /// By `within`, then by `probability`, both ascending. Fees never rise with `within` and never fall with `probability`.
     cells: Vec<CellBody>,
 }
@@ -159,7 +161,7 @@ impl<'a> FeesBody<'a> {
             chain_id: chain.config().chain_id,
             newest_block: current.snapshot.newest_block,
             rewards_to: horizon.rewards_to,
-            percentile: horizon.percentile,
+            percentile: percentile_numbers([horizon.percentile]).into_iter().next(),
             cells: cells.map(|(cell, count)| CellBody::new(&cell, base_fee, count)).collect(),
         }
     }

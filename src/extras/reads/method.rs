@@ -30,8 +30,9 @@ pub(crate) struct KnownMethod {
     parse_hint: fn(&[u8]) -> Option<BlockHint>,
     /// Result that the service gives itself. `None`: the nodes are called.
     own_result: Option<&'static str>,
-    /// Result as JSON that answers the method if the chain has `answer_fee_methods`.
-    pub(crate) suggested: Option<fn(&Snapshot) -> String>,
+    /// Result as JSON that answers the method if the chain has `answer_fee_methods`; the function returns `None` if the
+    /// snapshot does not have it.
+    pub(crate) suggested: Option<fn(&Snapshot) -> Option<String>>,
     /// True if only bundlers have the method, so no node is asked for it by default.
     is_of_bundlers: bool,
 }
@@ -151,7 +152,10 @@ const fn transaction_method(name: &'static str) -> KnownMethod {
 }
 
 /// A method of bundlers, which no node has.
-const fn bundler_method(name: &'static str, suggested: fn(&Snapshot) -> String) -> KnownMethod {
+const fn bundler_method(
+    name: &'static str,
+    suggested: fn(&Snapshot) -> Option<String>,
+) -> KnownMethod {
     KnownMethod { suggested: Some(suggested), is_of_bundlers: true, ..head_method(name) }
 }
 
@@ -160,12 +164,14 @@ fn quantity(amount: u128) -> String {
     format!("\"{amount:#x}\"")
 }
 
-fn medium_tip(snapshot: &Snapshot) -> String {
-    quantity(snapshot.market.suggestion.medium.max_priority_fee_per_gas)
+#[expect(clippy::unnecessary_wraps, reason = "the others may lack a result")]
+fn medium_tip(snapshot: &Snapshot) -> Option<String> {
+    Some(quantity(snapshot.market.suggestion.medium.max_priority_fee_per_gas))
 }
 
 /// Returns the three prices of a user operation as bundlers do.
-fn user_operation_prices(snapshot: &Snapshot) -> String {
+#[expect(clippy::unnecessary_wraps, reason = "the others may lack a result")]
+fn user_operation_prices(snapshot: &Snapshot) -> Option<String> {
     let market = &snapshot.market;
     let price = |tier: Tier| {
         let [max_fee, tip] =
@@ -174,7 +180,7 @@ fn user_operation_prices(snapshot: &Snapshot) -> String {
     };
     let [slow, standard, fast] =
         [market.low, market.suggestion.medium, market.suggestion.high].map(price);
-    json!({ "slow": slow, "standard": standard, "fast": fast }).to_string()
+    Some(json!({ "slow": slow, "standard": standard, "fast": fast }).to_string())
 }
 
 const CALL: [Param; 4] = [Transaction, OptionalState, OptionalObject, OptionalObject];
@@ -203,15 +209,18 @@ static KNOWN_METHODS: [KnownMethod; 39] = [
     transaction_method("eth_getTransactionReceipt"),
     KnownMethod { parse_hint: parse_head_hint, ..head_method("eth_blockNumber") },
     KnownMethod {
-        suggested: Some(|snapshot| quantity(snapshot.prices.medium)),
+        suggested: Some(|snapshot| Some(quantity(snapshot.prices.medium))),
         ..head_method("eth_gasPrice")
     },
     KnownMethod { suggested: Some(medium_tip), ..head_method("eth_maxPriorityFeePerGas") },
     KnownMethod {
-        suggested: Some(|snapshot| quantity(snapshot.market.newest_known_base_fee)),
+        suggested: Some(|snapshot| Some(quantity(snapshot.market.newest_known_base_fee))),
         ..head_method("eth_baseFee")
     },
-    head_method("eth_blobBaseFee"),
+    KnownMethod {
+        suggested: Some(|snapshot| Some(quantity(snapshot.market.blob_base_fees?.next))),
+        ..head_method("eth_blobBaseFee")
+    },
     head_method("eth_config"),
     head_method("eth_capabilities"),
     method("linea_estimateGas", &[Transaction, OptionalState]),

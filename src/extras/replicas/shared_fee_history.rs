@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::redis_clock::{RedisClock, whole_micros};
 use crate::config::units::parse_digits;
 use crate::fees::plausibility::Doubt;
-use crate::fees::{Block, FeeHistory, HeadReading, HeaderTime, Rewards};
+use crate::fees::{BlobBaseFees, Block, FeeHistory, HeadReading, HeaderTime, Rewards};
 use crate::poll::SharedFeeHistory;
 use crate::store::Timestamps;
 
@@ -27,7 +27,8 @@ struct Record {
     head_age_us: u64,
     oldest_block: u64,
     next_base_fee: Option<Amount>,
-    next_blob_base_fee: Option<Amount>,
+    /// Base fees per blob gas of the newest block and of the next one.
+    blob_base_fees: Option<(Amount, Amount)>,
     /// Absent: the node does not tell.
     head: Option<RecordHead>,
     doubts: Vec<String>,
@@ -103,7 +104,10 @@ pub(crate) fn to_json(published: &SharedFeeHistory, clock: &RedisClock) -> Strin
         head_age_us: whole_micros(observed_at.saturating_duration_since(head_changed_at)),
         oldest_block: published.history.oldest_block(),
         next_base_fee: published.history.next_base_fee().map(Amount),
-        next_blob_base_fee: published.history.next_blob_base_fee().map(Amount),
+        blob_base_fees: published
+            .history
+            .blob_base_fees()
+            .map(|fees| (Amount(fees.latest), Amount(fees.next))),
         head: RecordHead::new(published.head),
         doubts: published.doubts.iter().map(|doubt| doubt.name().to_owned()).collect(),
         blocks: published.history.blocks().iter().map(RecordBlock::new).collect(),
@@ -149,7 +153,10 @@ pub(crate) fn parse(
 impl Record {
     fn history(&self) -> Option<FeeHistory> {
         let found = history(self.oldest_block, &self.blocks, self.next_base_fee.map(|fee| fee.0));
-        Some(found?.with_next_blob_base_fee(self.next_blob_base_fee.map(|fee| fee.0)))
+        let blob_base_fees = self
+            .blob_base_fees
+            .map(|(latest, next)| BlobBaseFees { latest: latest.0, next: next.0 });
+        Some(found?.with_blob_base_fees(blob_base_fees))
     }
 }
 

@@ -10,7 +10,9 @@ fn history() -> FeeHistory {
         block(u128::MAX, Some(0.1 + 0.2), rewards(&[1])),
         block(7, Some(1.0), rewards(&[0, u128::MAX, 2, 3])),
     ];
-    FeeHistory::new(98, blocks, Some(12)).unwrap().with_next_blob_base_fee(Some(5))
+    FeeHistory::new(98, blocks, Some(12))
+        .unwrap()
+        .with_blob_base_fees(Some(BlobBaseFees { latest: 4, next: 5 }))
 }
 
 fn seconds_before(now: Instant, seconds: u64) -> Instant {
