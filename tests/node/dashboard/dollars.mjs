@@ -40,6 +40,8 @@ async function startFeeds(nodes, priceOf) {
         if (forwarded) response.end(await forwarded.text());
         else response.destroy();
     }).listen(0, "127.0.0.1");
+    // A failed test must not keep the process running.
+    server.unref();
     await once(server, "listening");
     return { server, url: (id) => `http://127.0.0.1:${server.address().port}/${id}` };
 }
@@ -86,7 +88,8 @@ export default {
         const service = await start({ config: config.at(feeds, Object.fromEntries(Object.entries(chains).map(([key, { id }]) =>
             [key, { id, fees, more: `${more}\ndata_fee = "${kinds[key]}"` }]))) });
         for (const key of Object.keys(chains)) {
-            const read = () => get(`${service.url}/v1/${key}/fee-market`);
+            // Before the first poll the response is a problem.
+            const read = async () => (await fetch(`${service.url}/v1/${key}/fee-market`)).json();
             await until(read, ({ usd_per_coin: usd, data_fee: fee }) => usd && fee);
         }
         try {
