@@ -25,6 +25,13 @@ export interface components {
             blocks: number;
             reward_percentiles: number[];
         };
+        /** @description Base fees per blob gas. */
+        BlobBaseFeePerGas: {
+            /** @description That of the newest block. */
+            latest: components["schemas"]["Wei"];
+            /** @description That of the next block. */
+            next: components["schemas"]["Wei"];
+        };
         /** @description Prices of one block. */
         BlocknativeBlock: {
             /** Format: int64 */
@@ -414,6 +421,7 @@ export interface components {
             chain_parameters: components["schemas"]["ChainParameters"];
             /** @description Reasons to doubt a value of the window, as in `X-Doubt`; empty: there is none. */
             doubts: components["schemas"]["Doubt"][];
+            blob_base_fee_per_gas: components["schemas"]["BlobBaseFeePerGas"] | null;
             data_fee: components["schemas"]["DataFeeParameters"] | null;
             data_fee_reason: components["schemas"]["DataFeeReason"] | null;
             usd_per_coin: components["schemas"]["UsdPerCoin"] | null;
@@ -561,7 +569,7 @@ export interface components {
              * Format: double
              * @description Percentile of a block's rewards that counts as the tip that it requires.
              */
-            percentile: number;
+            percentile: number | null;
             /** @description By `within`, then by `probability`, both ascending. Fees never rise with `within` and never fall with `probability`. */
             cells: components["schemas"]["HorizonCell"][];
         };
