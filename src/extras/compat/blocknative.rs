@@ -124,24 +124,20 @@ fn levels(content: &DocumentContent, horizon: &HorizonFees) -> Vec<EstimatedPric
     const HIGHEST: u8 = 99;
     let next_base_fee = content.next_base_fee();
     let Tiers { low, medium, high } = content.tiers();
-    let levels = horizon.next_block().filter(|(percent, _)| *percent >= LOWEST);
-    // The max fees of tiers and of other levels follow different base fees. More certainty never has a lower one.
-    let mut least_max_fee = 0;
+    let mut levels: Vec<_> =
+        horizon.next_block().filter(|(percent, _)| *percent >= LOWEST).collect();
+    levels.reverse();
     let level = |(percent, fees): (u8, Tier)| {
         let tip = fees.max_priority_fee_per_gas;
         let of_tier = [low, medium, high].into_iter().find(|it| it.max_priority_fee_per_gas == tip);
         let doubled = next_base_fee.saturating_mul(2).saturating_add(tip);
         let max_fee_per_gas = of_tier.map_or(doubled, |tier| tier.max_fee_per_gas);
-        let max_fee_per_gas = max_fee_per_gas.max(least_max_fee);
-        least_max_fee = max_fee_per_gas;
         let fees = Tier { max_priority_fee_per_gas: tip, max_fee_per_gas };
         let SinglePrices { soon, later, .. } = content.prices;
         let bound = if percent == HIGHEST { later } else { soon };
         EstimatedPrice::new(percent.into(), fees, fees.price_at(next_base_fee).max(bound))
     };
-    let mut levels: Vec<_> = levels.map(level).collect();
-    levels.reverse();
-    levels
+    levels.into_iter().map(level).collect()
 }
 
 /// Returns the tiers, the highest one first; `None`: no block had rewards, so there is nothing to count.
