@@ -1,6 +1,7 @@
 //! The configuration: built-in defaults, overridden by a file, overridden by `GAS_…` variables. It is read once and
 //! checked completely before anything is opened.
 
+pub(crate) mod address;
 pub(crate) mod chain;
 mod chain_checks;
 pub(crate) mod error;
@@ -41,7 +42,7 @@ pub use section::SectionKind;
 pub use server::{Cors, Limits, Log, LogFormat, MemoryLimit, Server, Threads};
 pub use tracing::Tracing;
 pub use upstream::{ForwardProxy, ProxyUrl, Upstream};
-pub use usd_feed::{FeedAddress, UsdFeed, UsdFeedSetting};
+pub use usd_feed::{UsdFeed, UsdFeedSetting};
 pub(crate) use variables::FILE_VARIABLE;
 
 use layers::Layers;

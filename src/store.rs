@@ -364,6 +364,13 @@ impl StoredChain {
         self.record.latest.subscribe()
     }
 
+    /// Waits until a reply was accepted. Dropping the future changes nothing.
+    pub(crate) async fn first_data(&self) {
+        let mut latest = self.subscribe();
+        // The sender lives as long as the chain.
+        let _ = latest.wait_for(|state| state.snapshot.is_some()).await;
+    }
+
     fn has_data(&self) -> bool {
         self.record.latest.borrow().snapshot.is_some()
     }

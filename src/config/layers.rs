@@ -218,7 +218,15 @@ impl Layers {
         if path.is_empty() || path.iter().any(|part| part.contains('.')) {
             return None;
         }
-        let value = self.merged.find_value(&path.join(".")).ok()?;
+        let (section, rest) = path.split_first()?;
+        let mut value = self.merged.find_value(section).ok()?;
+        for part in rest {
+            value = match value {
+                Value::Dict(_, mut values) => values.remove(part)?,
+                Value::Array(_, elements) => elements.into_iter().nth(part.parse().ok()?)?,
+                _ => return None,
+            };
+        }
         let tag = match &value {
             Value::Dict(_, values) => values.values().next().map_or(value.tag(), Value::tag),
             _ => value.tag(),

@@ -71,7 +71,15 @@ impl Lines<'_> {
             match item {
                 Item::Table(table) => self.add_table(table),
                 Item::Value(value) => self.add_elements(value),
-                Item::ArrayOfTables(_) | Item::None => {}
+                Item::ArrayOfTables(tables) => {
+                    for (index, table) in tables.iter().enumerate() {
+                        self.path.push(index.to_string());
+                        self.add(table.span());
+                        self.add_table(table);
+                        self.path.pop();
+                    }
+                }
+                Item::None => {}
             }
             self.path.pop();
         }

@@ -1,15 +1,14 @@
 //! The `usd_feed` key of a chain: a contract that says what its coin costs in dollars.
 
 use std::fmt;
-use std::str::FromStr;
 use std::time::Duration;
 
-use alloy_primitives::{Address, hex};
+use alloy_primitives::Address;
 use serde::de::{Deserializer, Error, MapAccess, Visitor, value};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
-use super::units;
+use super::{address, units};
 
 /// The price feed of a chain's coin, or `"off"`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +24,8 @@ pub enum UsdFeedSetting {
 #[serde(deny_unknown_fields)]
 pub struct UsdFeed {
     /// Address of the contract.
-    pub address: FeedAddress,
+    #[serde(with = "address")]
+    pub address: Address,
     /// Key of the chain that has the contract; `None`: the chain itself.
     pub chain: Option<String>,
     /// `description()` of the contract, such as `ETH / USD`.
@@ -34,10 +34,6 @@ pub struct UsdFeed {
     #[serde(with = "units::duration")]
     pub heartbeat: Duration,
 }
-
-/// Address of a price feed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FeedAddress(Address);
 
 impl UsdFeed {
     const MAX_PAIR_LENGTH: usize = 64;
@@ -53,35 +49,6 @@ impl UsdFeed {
         }
         let is_right = Self::HEARTBEATS.contains(&self.heartbeat);
         (!is_right).then_some(("usd_feed.heartbeat", "must be from 10s to 7days"))
-    }
-}
-
-impl FromStr for FeedAddress {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let bytes = text.strip_prefix("0x").and_then(|digits| hex::decode(digits).ok());
-        let address = bytes.and_then(|bytes| Address::try_from(bytes.as_slice()).ok());
-        address.map(Self).ok_or("expected an address: 0x and 40 hex digits")
-    }
-}
-
-/// Lower case, as nodes take it.
-impl fmt::Display for FeedAddress {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{:#x}", self.0)
-    }
-}
-
-impl Serialize for FeedAddress {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        out.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for FeedAddress {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        String::deserialize(input)?.parse().map_err(D::Error::custom)
     }
 }
 
@@ -144,7 +111,7 @@ mod tests {
     #[test]
     fn a_feed_comes_from_the_preset_or_the_configuration() {
         let preset = feed(1, "").unwrap();
-        assert_eq!(preset.address, ADDRESS.parse().unwrap());
+        assert_eq!(preset.address.to_string(), ADDRESS);
         assert_eq!((preset.pair.as_str(), preset.chain), ("ETH / USD", None));
         assert_eq!(preset.heartbeat, Duration::from_hours(1));
         assert_eq!(feed(1, "usd_feed = \"off\""), None);
@@ -154,7 +121,7 @@ mod tests {
         );
         let configured = feed(4711, &line).unwrap();
         assert_eq!(configured.pair, "XYZ / USD");
-        assert_eq!(configured.address.to_string(), ADDRESS.to_lowercase());
+        assert_eq!(configured.address.to_string(), ADDRESS);
         // One key of a preset's table can be replaced.
         let longer = feed(1, "usd_feed.heartbeat = \"2h\"").unwrap();
         assert_eq!((longer.address, longer.heartbeat), (preset.address, Duration::from_hours(2)));
@@ -167,10 +134,13 @@ mod tests {
                 "usd_feed = {{ address = \"{address}\", pair = \"{pair}\", heartbeat = \"{heartbeat}\"{more} }}"
             )
         };
+        // Its checksum tells.
+        let mistyped = ADDRESS.replace("c5b8419", "c5b8418");
         for (line, key) in [
             ("usd_feed = \"on\"".to_owned(), "chains.a.usd_feed"),
             ("usd_feed = 7".to_owned(), "chains.a.usd_feed"),
             (table("0x5f4e", "ETH / USD", "1h", ""), "chains.a.usd_feed.address"),
+            (table(&mistyped, "ETH / USD", "1h", ""), "chains.a.usd_feed.address"),
             (table(ADDRESS, "ETH / EUR", "1h", ""), "chains.a.usd_feed.pair"),
             (table(ADDRESS, "ETH / USD", "0s", ""), "chains.a.usd_feed.heartbeat"),
             (table(ADDRESS, "ETH / USD", "8days", ""), "chains.a.usd_feed.heartbeat"),

@@ -43,12 +43,12 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     for alert in alerts {
         let chains = assembly.store.chains();
         let chain = chains.iter().find(|chain| chain.config().key == alert.chain);
-        // The configuration has checked the key.
-        let Some(chain) = chain.cloned() else { continue };
+        // The configuration has checked the key, and that there is one limit.
+        let (Some(chain), Some(limit)) = (chain.cloned(), alert.limit()) else { continue };
         let (delivery, outbox) =
-            Delivery::new(&alert, client.clone(), metrics.counters(&alert.chain));
+            Delivery::new(&alert, client.clone(), metrics.webhooks(&alert.chain));
         assembly.add_task(async { match delivery.run().await {} });
-        let watcher = Watcher::new(chain, alert, outbox, prices.clone(), shared.clone());
+        let watcher = Watcher::new(chain, alert, limit, outbox, prices.clone(), shared.clone());
         assembly.add_task(async { match watcher.run().await {} });
     }
     Ok(())

@@ -40,7 +40,7 @@ fn join(assembly: &mut Assembly) {
         chains.chains().iter().zip(&assembly.upstreams).filter_map(|(chain, upstreams)| {
             let is_read = chain.config().data_fee == Some(DataFeeKind::OpStack);
             is_read.then(|| {
-                let counters = metrics.reads(&chain.config().key);
+                let counters = metrics.attributes_reads(&chain.config().key);
                 AttributesReader::new(
                     chain,
                     Arc::clone(upstreams),
@@ -68,6 +68,7 @@ fn join(assembly: &mut Assembly) {
         .routes(routes!(cheapest::list_cheapest));
     assembly.routes.add(routes.with_state(state));
     assembly.routes.mark_costly(routes::COST_PATH);
+    assembly.routes.mark_costly(cheapest::PATH);
     assembly.routes.write_examples(routes::write_example);
     assembly.routes.write_examples(cheapest::write_example);
 }

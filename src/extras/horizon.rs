@@ -15,7 +15,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::assembly::{Assembly, Extra, Join};
-use crate::fees::horizon::{PROBABILITIES, WITHIN};
+use crate::fees::horizon::all_cells;
 use crate::store::{
     ChainStore, KeptCount, PerChain, Publication, PublishObserver, Question, QuoteRecord,
     RecentBlocks, StoredChain,
@@ -60,8 +60,8 @@ impl FromRef<Records> for ChainStore {
 impl Records {
     fn new(store: &ChainStore) -> Self {
         let record = |chain: &StoredChain| {
-            let cells = WITHIN.into_iter().flat_map(|within| PROBABILITIES.map(|_| within));
-            let questions = cells.enumerate().map(|(pair, within)| Question { pair, within });
+            let cells = all_cells().enumerate();
+            let questions = cells.map(|(pair, (within, _))| Question { pair, within });
             let interval = chain.config().reading_interval();
             let record = QuoteRecord::new(questions.collect(), interval, Instant::now());
             Arc::new(ChainRecord(Mutex::new(record)))

@@ -13,6 +13,7 @@ mod ranked_window;
 use alloy_primitives::U256;
 
 use super::calibrated::{self, Level, Target};
+use super::single_price::{MIN_RISES, after_full_blocks, full_block_denominator};
 use super::{ChainParameters, EntryBlock, Pricing, PricingType, Tier};
 use ranked_window::RankedWindow;
 
@@ -37,16 +38,15 @@ pub const BLOCKS: usize = 400;
 /// Number of newest needs that a tip is chosen from.
 const WINDOW: usize = 200;
 
-/// Number of rises from which their quantiles say enough.
-const MIN_RISES: usize = 100;
-
-/// Denominator of EIP-1559 on Ethereum, for a chain of which nothing is known.
-const ASSUMED_DENOMINATOR: u128 = 8;
-
 const MILLION: u128 = 1_000_000;
 
 /// Highest factor of the next base fee, in millionths. A base fee that rises further shows in the tips.
 const MAX_FACTOR: u128 = 1_500_000;
+
+/// Returns the number of blocks and the percentage of each cell, by number of blocks, then by probability, both ascending.
+pub fn all_cells() -> impl Iterator<Item = (usize, u8)> {
+    WITHIN.into_iter().flat_map(|within| PROBABILITIES.map(|percent| (within, percent)))
+}
 
 /// The matrix of one head. Amounts are wei per gas. They never rise with the number of blocks and never fall with the
 /// probability.
@@ -113,7 +113,7 @@ impl HorizonFees {
         Some(Self { columns, next_block })
     }
 
-    /// Returns the cells, by number of blocks, then by probability, both ascending.
+    /// Returns the cells in the order of [`all_cells`].
     pub fn cells(&self) -> impl Iterator<Item = Cell> {
         WITHIN.into_iter().enumerate().flat_map(|(row, within)| {
             let of_row = self.columns.iter().zip(PROBABILITIES);
@@ -231,7 +231,8 @@ impl Factors {
         };
         let mut rises: Vec<u128> = windows.filter_map(rise).collect();
         rises.sort_unstable();
-        let least = if rises.len() < MIN_RISES { after_two_blocks(parameters) } else { MILLION };
+        let after_two_blocks = || after_full_blocks(MILLION, 2, full_block_denominator(parameters));
+        let least = if rises.len() < MIN_RISES { after_two_blocks() } else { MILLION };
         Self { rises, least: least.min(MAX_FACTOR) }
     }
 
@@ -242,14 +243,6 @@ impl Factors {
         let rise = rank.checked_sub(1).and_then(|index| self.rises.get(index));
         rise.map_or(self.least, |rise| (*rise).clamp(self.least, MAX_FACTOR))
     }
-}
-
-/// Returns the factor of two full blocks in millionths, rounded up.
-fn after_two_blocks(parameters: &ChainParameters) -> u128 {
-    let known = parameters.denominators.map(|denominators| denominators.full_block.get().into());
-    let denominator = known.unwrap_or(ASSUMED_DENOMINATOR);
-    let raise = |factor: u128| factor.saturating_add(factor.div_ceil(denominator));
-    raise(raise(MILLION))
 }
 
 /// Returns a ratio in millionths, rounded up and at most [`MAX_FACTOR`]; `None` if it is infinite.

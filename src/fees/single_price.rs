@@ -9,7 +9,7 @@ use std::num::NonZeroU64;
 
 use alloy_primitives::{U256, U512};
 
-use super::{Market, Tier};
+use super::{ChainParameters, Market, Tier};
 
 /// Number of blocks after the next one for which the low and the medium price hold.
 const SOON_BLOCKS: usize = 2;
@@ -21,12 +21,13 @@ const LATER_BLOCKS: usize = 5;
 const KEPT_PERCENT: usize = 99;
 
 /// Number of rises from which their 99th percentile says something.
-const MIN_RISES: usize = 100;
+pub(super) const MIN_RISES: usize = 100;
 
 /// Denominator of EIP-1559 on Ethereum, for a chain of which nothing is known.
 const ASSUMED_DENOMINATOR: NonZeroU64 = NonZeroU64::new(8).expect("8 is not 0");
 
-/// Prices per gas in wei, low, medium and high in ascending order, and the base fees that they cover. Under legacy pricing they are the gas prices.
+/// Prices per gas in wei, low, medium and high in ascending order, and the base fees that they cover. Under legacy pricing
+/// they are the gas prices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SinglePrices {
     /// For a transaction that can wait.
@@ -47,9 +48,7 @@ impl SinglePrices {
     #[must_use]
     pub fn new(market: &Market, base_fees: &[u128]) -> Self {
         let next = market.newest_known_base_fee;
-        let known =
-            market.chain_parameters.denominators.map(|denominators| denominators.full_block);
-        let denominator = known.unwrap_or(ASSUMED_DENOMINATOR);
+        let denominator = full_block_denominator(&market.chain_parameters);
         let bound = |blocks| base_fee_bound(base_fees, next, blocks, denominator);
         let soon = bound(SOON_BLOCKS);
         // The newest blocks count for the shorter span alone, so its bound could be the higher one.
@@ -78,8 +77,13 @@ fn base_fee_bound(base_fees: &[u128], next: u128, blocks: usize, denominator: No
     rise.apply(next)
 }
 
+/// Returns the denominator by which a full block raises the base fee.
+pub(super) fn full_block_denominator(parameters: &ChainParameters) -> NonZeroU64 {
+    parameters.denominators.map_or(ASSUMED_DENOMINATOR, |known| known.full_block)
+}
+
 /// Returns `base_fee` times (1 + 1/denominator) to the power of `blocks`, rounded up.
-fn after_full_blocks(base_fee: u128, blocks: usize, denominator: NonZeroU64) -> u128 {
+pub(super) fn after_full_blocks(base_fee: u128, blocks: usize, denominator: NonZeroU64) -> u128 {
     let exponent = U512::from(blocks);
     let denominator = U512::from(denominator.get());
     let numerator = (denominator + U512::ONE).pow(exponent);

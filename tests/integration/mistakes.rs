@@ -121,7 +121,9 @@ fn the_effective_configuration_has_origins_and_no_secrets() {
     let text = "[limits]\nmax_streams = 7\n[chains.base]\nchain_id = 8453\n\
                 rpc_urls = [\"https://user:canary1@node.example:8443/v2/canary2?key=canary3\"]\n\
                 ws_urls = [\"wss://node.example/canary4\"]\n[delegation]\napi_key = \"canary5\"\n\
-                source = \"chain\"\n[redis]\nurl = \"redis://:canary6@redis.example/1\"\n";
+                source = \"chain\"\n[redis]\nurl = \"redis://:canary6@redis.example/1\"\n\
+                [[alerts]]\nchain = \"base\"\nbelow = \"p20\"\nsecret = \"canary7\"\n\
+                url = \"https://hooks.example/canary8\"\n";
     let file = File::new("print", text);
     let variables = [("GAS_CHAINS__BASE__MAX_AGE", "45s")];
     let arguments = ["check-config", "--print", "--config", file.path()];
@@ -135,6 +137,9 @@ fn the_effective_configuration_has_origins_and_no_secrets() {
         ("url = \"redis://redis.example/…\"", format!("{name}, line 11")),
         ("api_key = \"…\"", format!("{name}, line 8")),
         ("chain_id = 8453", format!("{name}, line 4")),
+        ("below = \"p20\"", format!("{name}, line 14")),
+        ("secret = \"…\"", format!("{name}, line 15")),
+        ("repeat = \"1h\"", "default".into()),
         ("currency = \"ETH\"", "preset Base".into()),
         ("rpc_urls = [\"https://node.example:8443/…\"]", format!("{name}, line 5")),
         ("ws_urls = [\"wss://node.example/…\"]", format!("{name}, line 6")),

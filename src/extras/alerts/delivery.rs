@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use alloy_primitives::hex;
+use enum_map::EnumMap;
 use hmac::{Hmac, KeyInit, Mac};
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use reqwest::{Client, StatusCode};
@@ -12,9 +13,10 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::message::AlertMessage;
-use super::metrics::WebhookCounters;
+use super::metrics::WebhookOutcome;
 use super::section::{Alert, Format};
 use crate::config::UpstreamUrl;
+use crate::observe::metrics::Counter;
 
 /// Longest time for a response.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
@@ -40,7 +42,7 @@ pub(super) struct Delivery {
     url: UpstreamUrl,
     format: Format,
     signer: Option<Signer>,
-    counters: WebhookCounters,
+    counters: EnumMap<WebhookOutcome, Counter>,
     chain: String,
 }
 
@@ -56,7 +58,11 @@ impl Outbox {
 }
 
 impl Delivery {
-    pub(super) fn new(alert: &Alert, client: Client, counters: WebhookCounters) -> (Self, Outbox) {
+    pub(super) fn new(
+        alert: &Alert,
+        client: Client,
+        counters: EnumMap<WebhookOutcome, Counter>,
+    ) -> (Self, Outbox) {
         let (sender, inbox) = watch::channel(None);
         let signer = alert.secret.as_ref().and_then(|secret| Signer::new(secret.as_bytes()));
         let (url, format, chain) = (alert.url.clone(), alert.format, alert.chain.clone());
@@ -86,14 +92,14 @@ impl Delivery {
         loop {
             let problem = match self.post(&body).await {
                 Ok(()) => {
-                    self.counters.delivered.increment();
+                    self.counters[WebhookOutcome::Delivered].increment();
                     tracing::info!(chain, state, "the webhook was delivered");
                     return;
                 }
                 Err(problem) => problem,
             };
             if Instant::now() + pause > deadline {
-                self.counters.failed.increment();
+                self.counters[WebhookOutcome::Failed].increment();
                 tracing::warn!(
                     chain,
                     state,
@@ -114,7 +120,7 @@ impl Delivery {
                 () = tokio::time::sleep(pause) => {}
                 changed = self.inbox.changed() => {
                     if changed.is_ok() {
-                        self.counters.replaced.increment();
+                        self.counters[WebhookOutcome::Replaced].increment();
                         self.inbox.mark_changed();
                         return;
                     }

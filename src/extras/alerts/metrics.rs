@@ -1,8 +1,10 @@
 //! Metrics of webhooks.
 
+use enum_map::{Enum, EnumMap};
 use prometheus_client::metrics::family::Family;
+use strum::IntoStaticStr;
 
-use crate::observe::metrics::{ChainOutcomeLabels, Counter, metric_set};
+use crate::observe::metrics::{ChainOutcomeLabels, Counter, counters, metric_set};
 
 metric_set! {
     /// Metrics of webhooks.
@@ -13,25 +15,23 @@ metric_set! {
     }
 }
 
-/// Counters of one alert.
-#[derive(Debug, Clone)]
-pub(super) struct WebhookCounters {
-    pub(super) delivered: Counter,
-    pub(super) failed: Counter,
-    pub(super) replaced: Counter,
+/// Outcome of a webhook.
+#[derive(Debug, Clone, Copy, Enum, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub(super) enum WebhookOutcome {
+    Delivered,
+    /// Given up after ten minutes.
+    Failed,
+    /// A newer state came before it was delivered.
+    Replaced,
 }
 
 impl AlertMetrics {
-    /// Returns the counters of a chain, which begin at 0.
-    pub(super) fn counters(&self, chain: &str) -> WebhookCounters {
-        let counter = |outcome| {
-            let labels = ChainOutcomeLabels { chain: chain.to_owned(), outcome };
-            self.webhooks_total.get_or_create_owned(&labels)
-        };
-        WebhookCounters {
-            delivered: counter("delivered"),
-            failed: counter("failed"),
-            replaced: counter("replaced"),
-        }
+    /// Returns the counters of a chain.
+    pub(super) fn webhooks(&self, chain: &str) -> EnumMap<WebhookOutcome, Counter> {
+        counters(&self.webhooks_total, |outcome| ChainOutcomeLabels {
+            chain: chain.to_owned(),
+            outcome,
+        })
     }
 }

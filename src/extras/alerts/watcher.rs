@@ -18,6 +18,8 @@ use crate::store::{ServableSnapshot, StoredChain};
 pub(super) struct Watcher {
     chain: StoredChain,
     alert: Alert,
+    side: Side,
+    limit: Limit,
     outbox: Outbox,
     prices: DayPrices,
     /// States that replicas share; `None`: this process tells alone.
@@ -28,31 +30,27 @@ impl Watcher {
     pub(super) fn new(
         chain: StoredChain,
         alert: Alert,
+        (side, limit): (Side, Limit),
         outbox: Outbox,
         prices: DayPrices,
         shared: Option<Arc<dyn SharedStates>>,
     ) -> Self {
-        Self { chain, alert, outbox, prices, shared }
+        Self { chain, alert, side, limit, outbox, prices, shared }
     }
 
     /// Watches for ever.
     pub(super) async fn run(self) -> Infallible {
-        let (side, limit) = match self.alert.limit() {
-            Some(limit) => limit,
-            // The configuration has checked that there is one.
-            None => std::future::pending().await,
-        };
-        let mut rule = AlertRule::new(side, self.alert.repeat);
+        let mut rule = AlertRule::new(self.side, self.alert.repeat);
         let mut changes = self.chain.subscribe();
         loop {
             changes.mark_unchanged();
             if let Ok(current) = self.chain.servable_snapshot()
                 && !current.is_stale()
-                && let Some(limit) = self.limit(limit)
+                && let Some(limit) = self.limit()
             {
                 let price = current.snapshot.market.expected_price();
                 if let Some(state) = rule.look(price, limit, Instant::now()) {
-                    self.tell(side, state, limit, &current).await;
+                    self.tell(state, limit, &current).await;
                 }
             }
             // The sender lives as long as the chain.
@@ -60,15 +58,15 @@ impl Watcher {
         }
     }
 
-    fn limit(&self, limit: Limit) -> Option<u128> {
-        match limit {
+    fn limit(&self) -> Option<u128> {
+        match self.limit {
             Limit::Wei(wei) => Some(wei),
             Limit::Percentile(percent) => self.prices.price(&self.chain, percent),
         }
     }
 
     /// Hands the message over, unless another replica tells it.
-    async fn tell(&self, side: Side, state: AlertState, limit: u128, current: &ServableSnapshot) {
+    async fn tell(&self, state: AlertState, limit: u128, current: &ServableSnapshot) {
         let snapshot = &current.snapshot;
         if let Some(shared) = &self.shared {
             let name = self.alert.fingerprint();
@@ -92,7 +90,7 @@ impl Watcher {
             price_per_gas: Wei(snapshot.market.expected_price()),
             newest_block: snapshot.newest_block,
             observed_at: humantime::format_rfc3339_millis(snapshot.observed_time).to_string(),
-            side,
+            side: self.side,
         });
     }
 }

@@ -8,7 +8,7 @@ use super::Recording;
 use super::measures::Evaluator;
 use super::table::{UNKNOWN, align_columns, multiple};
 use crate::fees::gwei::rounded_gwei;
-use crate::fees::horizon::{Cell, HorizonFees, WITHIN, outcome_of};
+use crate::fees::horizon::{Cell, HorizonFees, all_cells, outcome_of};
 use crate::fees::statistics::{Share, mean, nearest_rank};
 use crate::fees::{ChainParameters, EntryBlock, GRADED_PERCENTILES, Pricing, PricingType};
 use crate::observe::metrics::to_f64;
@@ -81,10 +81,7 @@ impl HorizonReport {
                 }
             }
         }
-        let cells = WITHIN.into_iter().flat_map(|within| {
-            crate::fees::horizon::PROBABILITIES.map(|percent| (within, percent))
-        });
-        let scores = cells
+        let scores = all_cells()
             .zip(tallies)
             .filter_map(|((within, percent), tally)| tally.score(within, percent));
         Self { cells: scores.collect() }

@@ -23,6 +23,8 @@ use crate::http::problem::Problem;
 use crate::http::query::{ValidQuery, invalid_parameter};
 use crate::store::{ServableSnapshot, StoredChain};
 
+pub(super) const PATH: &str = "/v1/cheapest";
+
 /// How much gas is compared.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -76,21 +78,20 @@ pub(super) async fn list_cheapest(
     if gas < MIN_GAS {
         return Err(invalid_parameter("gas", format_args!("must be at least {MIN_GAS}")));
     }
-    let mut available = state.store.servable_snapshots();
-    // The headers are those of the chains in the list.
-    available.retain(|(chain, current)| {
-        let data_fee = state.fees.current(chain);
-        CheapestChain::new(chain, current, gas, data_fee, None).is_some()
-    });
-    let costs = available.iter().filter_map(|(chain, current)| {
-        let price = state.prices.current(chain).map(|price| price.price);
-        CheapestChain::new(chain, current, gas, state.fees.current(chain), price)
-    });
-    let mut costs: Vec<_> = costs.collect();
-    costs.sort_by_key(|cost| (cost.dollars.is_none(), cost.dollars, cost.expected.0));
+    let available = state.store.servable_snapshots();
+    let mut listed: Vec<_> = available
+        .iter()
+        .filter_map(|(chain, current)| {
+            let price = state.prices.current(chain).map(|price| price.price);
+            let cost = CheapestChain::new(chain, current, gas, state.fees.current(chain), price)?;
+            Some((cost, (*chain, current)))
+        })
+        .collect();
+    listed.sort_by_key(|(cost, _)| (cost.dollars.is_none(), cost.dollars, cost.expected.0));
+    let (costs, chains): (Vec<_>, Vec<_>) = listed.into_iter().unzip();
     let mut response = Json(costs).into_response();
-    let headers = response.headers_mut();
-    write_list_headers(headers, available.iter().map(|(chain, current)| (*chain, current)));
+    // Chains that are left out do not make the list older.
+    write_list_headers(response.headers_mut(), chains.into_iter());
     Ok(response)
 }
 
@@ -122,5 +123,5 @@ impl<'a> CheapestChain<'a> {
 pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
     let no_data_fee = Ok(DataFee::Zero(DataFeeKind::None));
     let cost = CheapestChain::new(example.chain, example.current, MIN_GAS, no_data_fee, None);
-    set_response_example(document, "/v1/cheapest", json!([cost]));
+    set_response_example(document, PATH, json!([cost]));
 }

@@ -1,11 +1,15 @@
 //! Metrics of what the sums of costs are made from: parameters of data fees, and prices of coins.
 
+use enum_map::{Enum, EnumMap};
 use prometheus_client::metrics::family::Family;
+use strum::IntoStaticStr;
 
 use super::data_fee::DataFees;
 use super::usd_feed::UsdPrices;
 use crate::config::DataFeeKind;
-use crate::observe::metrics::{ChainLabels, ChainOutcomeLabels, Counter, FloatGauge, metric_set};
+use crate::observe::metrics::{
+    ChainLabels, ChainOutcomeLabels, Counter, FloatGauge, counters, metric_set,
+};
 use crate::store::ChainStore;
 
 metric_set! {
@@ -22,39 +26,41 @@ metric_set! {
     }
 }
 
-/// Counters of the reads of one chain.
-#[derive(Debug, Clone)]
-pub(super) struct ReadCounters {
-    pub(super) ok: Counter,
-    pub(super) failed: Counter,
-    pub(super) unknown: Counter,
+/// Outcome of a read of the L1 attributes.
+#[derive(Debug, Clone, Copy, Enum, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub(super) enum AttributesOutcome {
+    Ok,
+    Failed,
+    /// They are those of a fork whose rule is not known.
+    Unknown,
 }
 
-/// Counters of the reads of one chain's price feed.
-#[derive(Debug, Clone)]
-pub(super) struct FeedCounters {
-    pub(super) ok: Counter,
-    pub(super) failed: Counter,
-    pub(super) invalid: Counter,
+/// Outcome of a read of a price feed.
+#[derive(Debug, Clone, Copy, Enum, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
+pub(super) enum FeedOutcome {
+    Ok,
+    Failed,
+    /// The contract does not say a price of the pair.
+    Invalid,
 }
 
 impl CostMetrics {
-    /// Returns the counters of a chain, which begin at 0.
-    pub(super) fn reads(&self, chain: &str) -> ReadCounters {
-        let counter = |outcome| {
-            let labels = ChainOutcomeLabels { chain: chain.to_owned(), outcome };
-            self.data_fee_reads_total.get_or_create_owned(&labels)
-        };
-        ReadCounters { ok: counter("ok"), failed: counter("failed"), unknown: counter("unknown") }
+    /// Returns the counters of the reads of a chain's L1 attributes.
+    pub(super) fn attributes_reads(&self, chain: &str) -> EnumMap<AttributesOutcome, Counter> {
+        counters(&self.data_fee_reads_total, |outcome| ChainOutcomeLabels {
+            chain: chain.to_owned(),
+            outcome,
+        })
     }
 
-    /// Like [`Self::reads`], of the price feed.
-    pub(super) fn feed_reads(&self, chain: &str) -> FeedCounters {
-        let counter = |outcome| {
-            let labels = ChainOutcomeLabels { chain: chain.to_owned(), outcome };
-            self.usd_price_reads_total.get_or_create_owned(&labels)
-        };
-        FeedCounters { ok: counter("ok"), failed: counter("failed"), invalid: counter("invalid") }
+    /// Returns the counters of the reads of a chain's price feed.
+    pub(super) fn feed_reads(&self, chain: &str) -> EnumMap<FeedOutcome, Counter> {
+        counters(&self.usd_price_reads_total, |outcome| ChainOutcomeLabels {
+            chain: chain.to_owned(),
+            outcome,
+        })
     }
 
     /// Updates the ages of parameters and prices.

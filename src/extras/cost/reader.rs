@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use alloy_primitives::hex;
+use enum_map::EnumMap;
 use serde::Deserialize;
 
 use super::data_fee::DataFees;
-use super::metrics::ReadCounters;
+use super::metrics::AttributesOutcome;
 use super::op_stack::Attributes;
 use crate::nodes::ChainUpstreams;
 use crate::observe::log_on_change::LogOnChange;
 use crate::observe::memory_budget::MemoryBudget;
+use crate::observe::metrics::Counter;
 use crate::store::StoredChain;
 
 /// Time between two reads: a block time of Ethereum, because the attributes change with its blocks.
@@ -33,7 +35,7 @@ pub(super) struct AttributesReader {
     /// Replies are charged to it.
     memory: MemoryBudget,
     fees: DataFees,
-    counters: ReadCounters,
+    counters: EnumMap<AttributesOutcome, Counter>,
     log: LogOnChange,
 }
 
@@ -51,7 +53,7 @@ impl AttributesReader {
         upstreams: Arc<ChainUpstreams>,
         memory: &MemoryBudget,
         fees: &DataFees,
-        counters: ReadCounters,
+        counters: EnumMap<AttributesOutcome, Counter>,
     ) -> Self {
         let log = LogOnChange::default();
         log.changed_to(Ok(()));
@@ -61,10 +63,7 @@ impl AttributesReader {
 
     /// Reads for ever, from the first data of the chain on. Dropping the future ends a pending read.
     pub(super) async fn run(self) -> Infallible {
-        let mut latest = self.chain.subscribe();
-        // The sender lives as long as the chain.
-        let _ = latest.wait_for(|state| state.snapshot.is_some()).await;
-        drop(latest);
+        self.chain.first_data().await;
         loop {
             let next = Instant::now() + INTERVAL;
             self.read().await;
@@ -76,20 +75,20 @@ impl AttributesReader {
         let chain = self.chain.config().key.as_str();
         let read_at = Instant::now();
         let Some(transaction) = self.first_transaction().await else {
-            self.counters.failed.increment();
+            self.counters[AttributesOutcome::Failed].increment();
             if self.log.changed_to(Err("failed")) {
                 tracing::info!(chain, "cannot read the L1 attributes");
             }
             return;
         };
         if let Some(attributes) = transaction.attributes() {
-            self.counters.ok.increment();
+            self.counters[AttributesOutcome::Ok].increment();
             self.fees.set(&self.chain, Some(attributes), read_at);
             if self.log.changed_to(Ok(())) {
                 tracing::info!(chain, "the L1 attributes are read again");
             }
         } else {
-            self.counters.unknown.increment();
+            self.counters[AttributesOutcome::Unknown].increment();
             self.fees.set(&self.chain, None, read_at);
             if self.log.changed_to(Err("unknown")) {
                 let message =

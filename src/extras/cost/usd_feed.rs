@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use alloy_primitives::hex;
 use alloy_sol_types::{SolCall, sol};
+use enum_map::EnumMap;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -13,12 +14,13 @@ use tokio::time::Instant;
 use utoipa::{PartialSchema, ToSchema};
 
 use super::dollars::CoinPrice;
-use super::metrics::FeedCounters;
+use super::metrics::FeedOutcome;
 use crate::api::public_routes::MarketMember;
 use crate::config::UsdFeed;
 use crate::nodes::ChainUpstreams;
 use crate::observe::log_on_change::LogOnChange;
 use crate::observe::memory_budget::MemoryBudget;
+use crate::observe::metrics::Counter;
 use crate::store::{ChainStore, PerChain, StoredChain};
 
 sol! {
@@ -101,7 +103,7 @@ pub(super) struct FeedReader {
     /// Replies are charged to it.
     memory: MemoryBudget,
     prices: UsdPrices,
-    counters: FeedCounters,
+    counters: EnumMap<FeedOutcome, Counter>,
     log: LogOnChange,
 }
 
@@ -121,7 +123,7 @@ impl FeedReader {
         at: (StoredChain, Arc<ChainUpstreams>),
         memory: &MemoryBudget,
         prices: &UsdPrices,
-        counters: FeedCounters,
+        counters: EnumMap<FeedOutcome, Counter>,
     ) -> Self {
         let log = LogOnChange::default();
         log.changed_to(Ok(()));
@@ -131,10 +133,7 @@ impl FeedReader {
 
     /// Reads for ever, from the first data of the feed's chain on. Dropping the future ends a pending call.
     pub(super) async fn run(self) -> Infallible {
-        let mut latest = self.at.0.subscribe();
-        // The sender lives as long as the chain.
-        let _ = latest.wait_for(|state| state.snapshot.is_some()).await;
-        drop(latest);
+        self.at.0.first_data().await;
         let mut decimals = None;
         loop {
             // A feed that is written more often would be too old before the next read.
@@ -146,27 +145,27 @@ impl FeedReader {
     }
 
     fn record(&self, read: Result<UsdPrice, ReadError>) {
-        let (chain, feed) = (self.chain.config().key.as_str(), &self.feed.address);
+        let (chain, feed) = (self.chain.config().key.as_str(), address(&self.feed));
         match read {
             Ok(price) => {
-                self.counters.ok.increment();
+                self.counters[FeedOutcome::Ok].increment();
                 self.prices.set(&self.chain, Some(price));
                 if self.log.changed_to(Ok(())) {
-                    tracing::info!(chain, %feed, "the price in dollars is read again");
+                    tracing::info!(chain, feed, "the price in dollars is read again");
                 }
             }
             Err(ReadError::Failed) => {
-                self.counters.failed.increment();
+                self.counters[FeedOutcome::Failed].increment();
                 if self.log.changed_to(Err("failed")) {
-                    tracing::info!(chain, %feed, "cannot read the price in dollars");
+                    tracing::info!(chain, feed, "cannot read the price in dollars");
                 }
             }
             Err(ReadError::Invalid(reason)) => {
-                self.counters.invalid.increment();
+                self.counters[FeedOutcome::Invalid].increment();
                 self.prices.set(&self.chain, None);
                 if self.log.changed_to(Err(reason)) {
                     let message = "there is no price in dollars: the contract of usd_feed";
-                    tracing::warn!(chain, %feed, pair = self.feed.pair, "{message} {reason}");
+                    tracing::warn!(chain, feed, pair = self.feed.pair, "{message} {reason}");
                 }
             }
         }
@@ -199,21 +198,25 @@ impl FeedReader {
             return Err(ReadError::Invalid("was not written within its heartbeat"));
         }
         let at = &self.at.0.config().key;
-        let source = format!("{} at {} on {at}", self.feed.pair, self.feed.address).into();
+        let source = format!("{} at {} on {at}", self.feed.pair, address(&self.feed)).into();
         Ok(UsdPrice { price, updated_at, source })
     }
 
     /// Calls the contract. Returns what it returned.
     async fn call(&self, data: Vec<u8>) -> Result<Vec<u8>, ReadError> {
         let (method, memory) = ("eth_call", &self.memory);
-        let call =
-            json!({ "to": self.feed.address.to_string(), "data": hex::encode_prefixed(data) });
+        let call = json!({ "to": address(&self.feed), "data": hex::encode_prefixed(data) });
         let params = json!([call, "latest"]).to_string();
         let read = self.at.1.read_for_service(method, params, CALL_TIMEOUT, memory).await;
         let result = read.ok().flatten().ok_or(ReadError::Failed)?;
         let text: String = serde_json::from_slice(&result).map_err(|_| ReadError::Failed)?;
         hex::decode(text).map_err(|_| ReadError::Failed)
     }
+}
+
+/// Returns the address of the contract in lower case, as nodes write it.
+fn address(feed: &UsdFeed) -> String {
+    format!("{:#x}", feed.address)
 }
 
 /// Members of the fee market.

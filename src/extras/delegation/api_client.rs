@@ -324,7 +324,7 @@ impl ApiResponse {
             to: Cow<'a, str>,
         }
         // The checksum is not validated, because the API wrote the address.
-        let parse = |text: &str| crate::http::address::parse(&text.to_ascii_lowercase()).ok();
+        let parse = |text: &str| crate::config::address::parse(&text.to_ascii_lowercase()).ok();
         let is_wanted = |member: &RawValue| {
             let parties: DelegationParties = serde_json::from_str(member.get()).ok()?;
             let (from, to) = (parse(&parties.from)?, parse(&parties.to)?);

@@ -40,9 +40,10 @@ use crate::api::openapi::examples::{ExampleChain, set_request_example, set_respo
 use crate::api::openapi::schemas::{DELEGATE, VAULT, schema_ref};
 use crate::api::openapi::{header, upstream_responses};
 use crate::api::public_routes::PublicRoutes;
+use crate::config::address;
 use crate::extras::proxy::ProxyError;
 use crate::extras::reads::{ReadError, ReadRejection};
-use crate::http::address::{self, AddressText};
+use crate::http::address::AddressText;
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::{PassThroughError, Problem, ProblemCode, whole_seconds};
 use crate::http::query::{StrictQuery, invalid_parameter};

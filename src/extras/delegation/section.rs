@@ -10,6 +10,7 @@ use serde::de::{Deserializer, Error};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
+use crate::config::address as address_text;
 use crate::config::layers::Layers;
 use crate::config::mistakes::SectionMistakes;
 use crate::config::secret_url::{MIN_KEY_LENGTH, UpstreamUrl, encoded_variants};
@@ -37,7 +38,7 @@ pub(crate) struct DelegationSection {
     /// Concurrent requests to the API. Further ones are refused, or answered by the chain, at once.
     pub max_in_flight: NonZeroUsize,
     /// The registry contract, on every chain.
-    #[serde(deserialize_with = "contract", serialize_with = "as_text")]
+    #[serde(with = "address_text")]
     pub registry_address: Address,
     /// True for a service of recorded chains, where no key switches them on.
     #[serde(skip)]
@@ -172,14 +173,6 @@ fn optional_key<'de, D: Deserializer<'de>>(input: D) -> Result<Option<ApiKey>, D
     })?;
     key.set_sensitive(true);
     Ok(Some(ApiKey(key)))
-}
-
-fn as_text<S: Serializer>(address: &Address, out: S) -> Result<S::Ok, S::Error> {
-    out.collect_str(address)
-}
-
-fn contract<'de, D: Deserializer<'de>>(input: D) -> Result<Address, D::Error> {
-    crate::http::address::parse(&String::deserialize(input)?).map_err(D::Error::custom)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use prometheus_client::metrics::family::Family;
 
 use super::Records;
 use super::routes::MIN_JUDGED;
-use crate::fees::horizon::{PROBABILITIES, WITHIN};
+use crate::fees::horizon::all_cells;
 use crate::observe::metrics::{FloatGauge, labels, metric_set, to_f64};
 use crate::store::StoredChain;
 
@@ -27,8 +27,7 @@ labels! {
 impl HorizonMetrics {
     pub(super) fn update(&self, chain: &StoredChain, records: &Records) {
         let counts = chain.read_together(|blocks| records.counts(chain, blocks));
-        let cells = WITHIN.into_iter().flat_map(|within| PROBABILITIES.map(|it| (within, it)));
-        for ((within, percent), count) in cells.zip(counts) {
+        for ((within, percent), count) in all_cells().zip(counts) {
             let probability = format!("0.{percent}").trim_end_matches('0').to_owned();
             let labels = CellLabels { chain: chain.config().key.clone(), within, probability };
             let share = count.share(MIN_JUDGED).unwrap_or(f64::NAN);

@@ -121,10 +121,7 @@ impl HistoryRefill {
     }
 
     async fn fill(&mut self) -> Result<(), RefillError> {
-        let mut latest = self.chain.subscribe();
-        // The sender lives as long as the chain.
-        let _ = latest.wait_for(|state| state.snapshot.is_some()).await;
-        drop(latest);
+        self.chain.first_data().await;
         let oldest_polled = self.oldest_recent_block();
         let turns = Arc::clone(&self.turns);
         let _turn = turns.acquire().await;
