@@ -308,7 +308,8 @@ struct RankedNeeds {
 impl RankedNeeds {
     fn new(needs: &[Option<u128>]) -> Self {
         let known = needs.iter().enumerate().filter_map(|(head, need)| Some(((*need)?, head)));
-        let known = sorted(known.collect());
+        let mut known: Vec<(u128, usize)> = known.collect();
+        known.sort_unstable();
         let mut heads = vec![None; needs.len()];
         for (rank, (need, head)) in known.iter().enumerate() {
             if let Some(slot) = heads.get_mut(*head) {
@@ -343,27 +344,6 @@ impl RankedNeeds {
     fn quote(&self, window: &RankedWindow, level: Level) -> Option<u128> {
         level.quote(window.len(), |position| self.ascending.get(window.highest(position)?).copied())
     }
-}
-
-/// Sorts needs and their heads.
-fn sorted(mut needs: Vec<(u128, usize)>) -> Vec<(u128, usize)> {
-    /// Bits of the number of a head.
-    const HEAD_BITS: u32 = 9;
-    const HEAD: u64 = (1 << HEAD_BITS) - 1;
-    // Both in one number sort several times as fast, and nearly all needs fit.
-    let key = |(need, head): &(u128, usize)| {
-        let need = u64::try_from(*need).ok().filter(|need| need.leading_zeros() >= HEAD_BITS)?;
-        Some(need << HEAD_BITS | u64::try_from(*head).ok().filter(|head| *head <= HEAD)?)
-    };
-    let keys: Option<Vec<u64>> = needs.iter().map(key).collect();
-    let Some(mut keys) = keys else {
-        needs.sort_unstable();
-        return needs;
-    };
-    keys.sort_unstable();
-    let pair =
-        |key: u64| ((key >> HEAD_BITS).into(), usize::try_from(key & HEAD).unwrap_or_default());
-    keys.into_iter().map(pair).collect()
 }
 
 #[cfg(test)]
