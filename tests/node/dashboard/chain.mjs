@@ -74,16 +74,21 @@ export default {
 
     "the score of the open chain is loaded once a minute, not per block": async ({ check, demo, open }) => {
         const service = await demo();
+        const opened = Date.now();
         await open(`${service.url}/#base`, async (dashboard, { requests }) => {
             const { page } = dashboard;
             const paths = () => requests.map((request) => new URL(request.url()).pathname)
                 .filter((path) => path.endsWith("/score"));
-            const asked = (count) => until(() => paths().length, (found) => found === count);
+            const asked = (count) => until(() => paths().length, (found) => found >= count);
+            // A busy machine may need more than a minute for the steps of this test.
+            const allowed = () => 1 + Math.floor((Date.now() - opened) / 60_000);
             const shown = () => page.evaluate(shownScore);
             const card = await dashboard.waitForLive("base");
             await asked(1);
             await dashboard.waitForBlockAbove("base", blockOf(card) + 10);
-            assert.deepEqual(paths(), ["/v1/base/score"]);
+            assert.deepEqual(new Set(paths()), new Set(["/v1/base/score"]));
+            assert(paths().length <= allowed(), `${paths().length} requests`);
+            const before = paths().length;
             // A minute later.
             await page.evaluate(() => {
                 for (const clock of [Date, performance]) {
@@ -91,7 +96,7 @@ export default {
                     clock.now = () => now() + 60_000;
                 }
             });
-            await asked(2);
+            await asked(before + 1);
             const request = requests.findLast((request) => request.url().endsWith("/v1/base/score"));
             const { window, tiers: { medium, high }, tips_decide: tipsDecide, strategy, alternative } =
                 await (await request.response()).json();
@@ -106,7 +111,9 @@ export default {
             ]);
             assert(notes >= (tipsDecide ? 1 : 2));
             // The other strategy has a score once the rewards of 400 blocks are read.
-            const strategies = alternative ? [[strategy, "served"], [alternative.strategy, "not served"]] : [];
+            const isGraded = ({ outbid, overpaid_per_gas: { mean } }) => outbid[10] !== null && mean !== null;
+            const areGraded = alternative && isGraded(medium) && isGraded(alternative.tiers.medium);
+            const strategies = areGraded ? [[strategy, "served"], [alternative.strategy, "not served"]] : [];
             for (const [name, role] of strategies) {
                 await page.getByText(`Strategy ${name} (${role}): medium was enough for the next block in `)
                     .waitFor({ state: "attached" });
@@ -114,7 +121,7 @@ export default {
             await page.locator(".score summary").press("Enter");
             await page.getByRole("row", { name: /^Covered the base fee 5 blocks later / }).waitFor();
             await check.accessible(dashboard, "score");
-            assert.equal(paths().length, 2);
+            assert(paths().length <= allowed() + 1, `${paths().length} requests`);
         });
     },
 
