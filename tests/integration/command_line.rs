@@ -1,6 +1,8 @@
-//! `serve --rpc-url`, `--listen` and `check-config --online`.
+//! `serve --rpc-url`, `--listen`, `check-config --online`, `price`, `completions` and `man`.
 
 use std::io::{BufRead, BufReader};
+
+use serde_json::Value;
 
 use crate::mock_node::{MockNode, Reply, dead_url};
 use crate::process::{FREE_PORTS, File, Process, command, output};
@@ -120,4 +122,64 @@ async fn check_config_asks_every_node() {
     let one = File::new("one", &good.chain("a", ""));
     let (code, _, stderr) = run(&["check-config", "--online", "--config", one.path()]).await;
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn prices_come_from_a_service_or_a_node() {
+    let node = node(4711).await;
+    let (url, other) = (node.url(), dead_url());
+    let arguments =
+        ["serve", "--rpc-url", &url, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+    let service = start(arguments.map(str::to_owned).to_vec()).await;
+    service.wait_for_ok("/v1/4711/fee-market").await;
+    let address = format!("http://{}", service.address);
+    for source in [["--url", &address], ["--rpc-url", &url]] {
+        let price = async |more: &[&str]| run(&[&["price"], &source[..], more].concat()).await;
+        // 3 gwei of base fee, and 40 of tip. `high` is a fifth above the median tip.
+        let table = "CHAIN       LOW  MEDIUM  HIGH        BLOCK\nchain-4711  43   43      51    gwei  1000\n";
+        for chain in [&[][..], &["4711"], &["chain-4711"]] {
+            assert_eq!(
+                price(chain).await,
+                (Some(0), table.to_owned(), String::new()),
+                "{source:?}"
+            );
+        }
+        let (code, all, _) = price(&["--json"]).await;
+        let all: Value = serde_json::from_str(&all).unwrap();
+        let (_, one, _) = price(&["--json", "4711"]).await;
+        let one: Value = serde_json::from_str(&one).unwrap();
+        assert_eq!((code, all.as_array().unwrap().len()), (Some(0), 1));
+        for market in [&one, &all[0]] {
+            assert_eq!(market["expected_price_per_gas"]["medium"], "43000000000", "{source:?}");
+            assert_eq!(market["newest_block"], 1000);
+        }
+        let (code, stdout, stderr) = price(&["nowhere"]).await;
+        assert_eq!((code, stdout.as_str()), (Some(1), ""), "{source:?}");
+        assert!(stderr.starts_with("error: the "), "{stderr}");
+    }
+    let (code, stdout, stderr) = run(&["price", "--url", &other]).await;
+    let expected = "error: no response from the service; --url names another one, --rpc-url a node";
+    assert_eq!((code, stdout.as_str()), (Some(1), ""));
+    assert!(stderr.starts_with(expected), "{stderr}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn shells_accept_the_completions_and_the_manual_names_every_command() {
+    for shell in ["bash", "zsh", "fish"] {
+        let (code, script, stderr) = run(&["completions", shell]).await;
+        assert_eq!((code, stderr.as_str()), (Some(0), ""));
+        assert!(script.contains("check-config") && script.contains("rpc-url"), "{shell}");
+        if shell == "bash" {
+            let file = File::new("completions", &script);
+            let checked =
+                std::process::Command::new("bash").args(["-n", file.path()]).output().unwrap();
+            assert!(checked.status.success(), "{checked:?}");
+        }
+    }
+    let (code, manual, stderr) = run(&["man"]).await;
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    assert!(manual.contains(".TH gas"), "{manual}");
+    for command in ["serve", "demo", "price", "check\\-config", "backtest", "openapi"] {
+        assert!(manual.contains(command), "{command}");
+    }
 }

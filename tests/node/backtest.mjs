@@ -15,7 +15,10 @@ import { checks } from "./dashboard/checks.mjs";
 
 const { binary, recordings, shots } = JSON.parse(process.argv[2]);
 const WIDTHS = [360, 768, 1280];
-const OWN_COLORS = { light: ["#b3261e", "#14703d", "#1f5fd6"], dark: ["#ff9a92", "#72d69b", "#83adff"] };
+const OWN_COLORS = {
+    light: ["#b3261e", "#14703d", "#1f5fd6", "#8a3ab9"],
+    dark: ["#ff9a92", "#72d69b", "#83adff", "#d9a1ff"],
+};
 
 const folder = mkdtempSync(join(tmpdir(), "backtest-"));
 let browser;
@@ -30,7 +33,9 @@ after(async () => {
 // Opens the page of a recording from the disk. Writes it when it is first opened.
 function open(recording, run, options = {}) {
     const file = join(folder, `${basename(recording)}.html`);
-    if (!existsSync(file)) execFileSync(binary, ["backtest", "--html", file, recording]);
+    // One page has the fees for horizons too.
+    const more = recording === recordings[0] ? ["--horizon"] : [];
+    if (!existsSync(file)) execFileSync(binary, ["backtest", ...more, "--html", file, recording]);
     return visit(browser, pathToFileURL(file).href, options, async (page, log) => {
         await run(page, log);
         assert.deepEqual(log.requests.map((request) => request.url()), [pathToFileURL(file).href]);
@@ -41,11 +46,15 @@ function open(recording, run, options = {}) {
 const readRows = (page) => page.evaluate(() =>
     [...document.querySelectorAll("tbody tr")].map(({ cells }) => [...cells].map((cell) => cell.textContent)));
 
-// Returns the numbers of the estimators that have both, from the document in the page.
+// Returns the numbers of the estimators, and of the fees for one block, that have both, from the document in the page.
 const readPoints = (page) => page.evaluate(() => {
-    const { has_tips: hasTips, estimators } = JSON.parse(document.getElementById("document").textContent).recordings[0];
+    const { has_tips: hasTips, estimators, horizon = [] } =
+        JSON.parse(document.getElementById("document").textContent).recordings[0];
     const keys = hasTips ? ["included_next", "overpaid_p50"] : ["covers_after_25", "max_fee_over_base_fee_p50"];
     const points = estimators.map((row) => [row.name, ...keys.map((key) => row[key])]);
+    for (const { within, probability, kept, overpaid_p50: overpaid } of horizon) {
+        if (within === 1) points.push([`fees within 1 block, ${Math.round(100 * probability)} %`, kept, overpaid]);
+    }
     const known = points.filter(([, share, cost]) => share !== null && cost !== null);
     return known.map(([name, share, cost]) => [name, share, Number(cost)]);
 });
@@ -132,6 +141,13 @@ for (const recording of recordings) {
         }
     }, { init: recordTexts }));
 }
+
+test("the fees for one block are points where they were asked for", async () => {
+    const isKeyShown = (page) => page.getByText("fees for a probability").isVisible();
+    const pairs = async (page) => (await readPoints(page)).filter(([name]) => name.startsWith("fees within")).length;
+    await open(recordings[0], async (page) => assert.deepEqual([await pairs(page), await isKeyShown(page)], [4, true]));
+    await open(recordings[1], async (page) => assert.deepEqual([await pairs(page), await isKeyShown(page)], [0, false]));
+});
 
 test("the service's own points stand out in both colour schemes", () => open(recordings[0], async (page) => {
     for (const [colorScheme, colors] of Object.entries(OWN_COLORS)) {

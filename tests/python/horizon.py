@@ -1,73 +1,53 @@
-"""Grades what `/fees` serves, independently: `python horizon.py URL CHAIN HEADS NODE`.
+"""Compares `kept` of `/v1/{chain}/fees` with one that is computed from the served matrices and the recorded blocks.
 
-Start it before the service, so that it sees the first head. It reads `GET /v1/CHAIN/fees` until it has seen so many heads, then the rewards of the blocks from the NODE, and
-computes `kept` and `judged` of each cell by the words of docs/pricing.md. The output is JSON: the cells of the service and
-those found here, and the number of heads that were not seen. A head that was not seen makes the two differ.
+`python horizon.py RECORDING SERVED`: SERVED has a line with the newest block and the response of `/fees` for each head.
+Each reply of the node had the newest 20 blocks, with rewards at percentile 10.
 """
 
 import json
 import sys
-import time
-import urllib.error
-import urllib.request
 
-url, chain, heads, node = sys.argv[1:5]
+from score import WINDOW, recorded_blocks
 
-
-def fees():
-    try:
-        with urllib.request.urlopen(f"{url}/v1/{chain}/fees", timeout=5) as response:
-            return json.load(response)
-    except urllib.error.URLError:
-        # It has no fees yet, or has not started.
-        return None
+# Below, a share says nothing.
+LEAST_JUDGED = 100
+PERCENTILE = 10
 
 
-def fee_history(newest, count, percentile):
-    call = {"jsonrpc": "2.0", "id": 1, "method": "eth_feeHistory", "params": [hex(count), hex(newest), [percentile]]}
-    headers = {"content-type": "application/json"}
-    request = urllib.request.Request(node, json.dumps(call).encode(), headers)
-    with urllib.request.urlopen(request, timeout=10) as response:
-        return json.load(response)["result"]
+def includes(cell, block):
+    max_fee, tip = int(cell["max_fee_per_gas"]), int(cell["max_priority_fee_per_gas"])
+    room = max_fee - block["base_fee"]
+    # An empty block would have taken any tip.
+    required = 0 if block["ratio"] == 0 else block["rewards"][PERCENTILE]
+    return room >= 0 and min(tip, room) >= required
 
 
-served = {}
-last = None
-while len(served) < int(heads):
-    found = fees()
-    if found:
-        # What was served last at a head counts.
-        served[found["newest_block"]] = found["cells"]
-        last = found
-    time.sleep(0.02)
+def main(recording, served):
+    recorded = recorded_blocks(recording)
+    quotes = {}
+    with open(served) as file:
+        for line in file:
+            head, _, fees = line.partition(" ")
+            quotes[int(head)] = json.loads(fees)
+    seen = {number for head in quotes for number in range(head - WINDOW + 1, head + 1)}
+    last = quotes[max(quotes)]
+    assert last["percentile"] == PERCENTILE, last["percentile"]
+    shares = 0
+    for index, cell in enumerate(last["cells"]):
+        within = cell["within"]
+        judged = kept = 0
+        for head, fees in quotes.items():
+            after = range(head + 1, head + within + 1)
+            if not seen.issuperset(after):
+                continue
+            judged += 1
+            kept += any(includes(fees["cells"][index], recorded[number]) for number in after)
+        share = kept / judged if judged >= LEAST_JUDGED else None
+        shares += share is not None
+        found = (cell["judged"], cell["kept"])
+        assert found == (judged, share), f"{within} {cell['probability']}: {found}, expected {(judged, share)}"
+    print(f"{last['chain_name']}: {len(quotes)} heads, {len(last['cells'])} cells, {shares} shares")
 
-newest = last["newest_block"]
-history = fee_history(newest, newest - min(served), last["percentile"])
-oldest = int(history["oldestBlock"], 16)
-blocks = {}
-for index, ratio in enumerate(history["gasUsedRatio"]):
-    base_fee, reward = int(history["baseFeePerGas"][index], 16), int(history["reward"][index][0], 16)
-    blocks[oldest + index] = (base_fee, None if ratio == 0 else reward)
 
-
-def includes(cell, number):
-    base_fee, required = blocks[number]
-    tip, max_fee = int(cell["max_priority_fee_per_gas"]), int(cell["max_fee_per_gas"])
-    return max_fee >= base_fee and (required is None or min(tip, max_fee - base_fee) >= required)
-
-
-cells = []
-for index, cell in enumerate(last["cells"]):
-    within = cell["within"]
-    judged = [head for head in served if head + within <= last["rewards_to"]]
-    kept = [head for head in judged
-            if any(includes(served[head][index], head + step) for step in range(1, within + 1))]
-    share = len(kept) / len(judged) if len(judged) >= 100 else None
-    cells.append({"within": within, "probability": cell["probability"], "kept": share, "judged": len(judged)})
-missing = newest - min(served) + 1 - len(served)
-names = ["within", "probability", "kept", "judged"]
-print(json.dumps({
-    "served": [{name: cell[name] for name in names} for cell in last["cells"]],
-    "found": cells,
-    "missing": missing,
-}))
+if __name__ == "__main__":
+    main(*sys.argv[1:])

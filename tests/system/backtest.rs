@@ -6,7 +6,9 @@ mod html;
 mod network;
 mod pages;
 
+use std::collections::BTreeMap;
 use std::process::Command;
+use std::sync::{Arc, Mutex, OnceLock};
 
 use serde_json::Value;
 
@@ -25,6 +27,19 @@ fn run(arguments: &[&str]) -> String {
     let (code, stdout, stderr) = output(&[&["backtest"], arguments].concat(), &[]);
     assert_eq!((code, stderr.as_str()), (Some(0), ""), "{arguments:?}");
     stdout
+}
+
+/// Returns what `make` returned for these arguments of the command when it was first called. Replays take seconds, and
+/// several tests look at the same one.
+fn once(arguments: &[&str], make: impl FnOnce() -> String) -> String {
+    static RESULTS: Mutex<BTreeMap<String, Arc<OnceLock<String>>>> = Mutex::new(BTreeMap::new());
+    let result = RESULTS.lock().unwrap().entry(arguments.join(" ")).or_default().clone();
+    result.get_or_init(make).clone()
+}
+
+/// Like `run`, for arguments that several tests share.
+fn run_once(arguments: &[&str]) -> String {
+    once(arguments, || run(arguments))
 }
 
 /// Runs the command, which has to print nothing to standard output, and returns its exit code and standard error.

@@ -18,7 +18,7 @@ use crate::test_server::TestServer;
 const KEY: &str = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
 
 /// Returns the paths of all guides, relative to the repository root.
-fn guides() -> Vec<PathBuf> {
+pub(crate) fn guides() -> Vec<PathBuf> {
     let mut guides: Vec<PathBuf> =
         ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"].map(PathBuf::from).into();
     let mut folders = vec![PathBuf::from("docs")];

@@ -27,6 +27,7 @@ mod drop_in;
 mod execution_apis;
 mod fault_proxy;
 mod faults;
+mod guide_commands;
 mod guides;
 mod integrations;
 mod network_edge;

@@ -1,5 +1,4 @@
-//! The score of the demo's chains, compared with one that tests/python/score.py computes from what was served and
-//! recorded.
+//! Grades of the demo's chains, compared with those that programs in tests/python compute from what was served and recorded.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -22,37 +21,78 @@ fn heads() -> Vec<usize> {
     (20..20 + BLOCKS).filter(seen).collect()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_score_of_the_demo_is_that_of_the_served_suggestions() {
-    for (chain, chain_id) in [("ethereum", 1), ("base", 8453)] {
-        let path = format!("src/extras/demo/recordings/{chain}.json.gz");
-        let recording = DemoRecording::from_gzip(&fixtures::read(&path)).unwrap();
-        let reply = |head: usize| {
-            let history = fixtures::recorded_history(&recording, head + 1, &[10.0, 50.0, 60.0]);
-            Reply::Newest(Arc::new(history))
-        };
-        let percentiles = json!([10, 50, 60]);
-        let node = MockNode::with_percentiles(chain_id, percentiles, reply(20)).await;
+/// A service whose node replays a recording of the demo.
+struct Replay {
+    chain: &'static str,
+    recording_path: String,
+    recording: DemoRecording,
+    percentiles: Vec<f64>,
+    node: MockNode,
+    service: TestServer,
+}
+
+impl Replay {
+    /// Starts with the first 20 blocks. `percentiles` are those that the service requests.
+    async fn start(chain: &'static str, chain_id: u64, percentiles: &[f64]) -> Self {
+        let recording_path = format!("src/extras/demo/recordings/{chain}.json.gz");
+        let recording = DemoRecording::from_gzip(&fixtures::read(&recording_path)).unwrap();
+        let first = reply(&recording, 20, percentiles);
+        let node = MockNode::with_percentiles(chain_id, json!(percentiles), first).await;
+        let scored: Vec<_> = percentiles.iter().filter(|percentile| **percentile != 60.0).collect();
         let service = TestServer::start(&format!(
-            "[score]\npercentiles = [10, 50]\n[chains.{chain}]\nchain_id = {chain_id}\n\
+            "[score]\npercentiles = {scored:?}\n[chains.{chain}]\nchain_id = {chain_id}\n\
              name = \"{chain}\"\nrpc_urls = [\"{}\"]\nblock_time = \"10ms\"\n",
             node.url()
         ))
         .await;
+        let percentiles = percentiles.to_vec();
+        Self { chain, recording_path, recording, percentiles, node, service }
+    }
+
+    /// Plays all heads. Returns a line for each, with its number and the body of this route of the chain.
+    async fn play(&self, route: &str) -> File {
+        let path = format!("/v1/{}/{route}", self.chain);
         let mut served = String::new();
         for head in heads() {
-            node.set_reply(reply(head));
-            let number = recording.oldest_block + head as u64;
-            let path = format!("/v1/{chain}/gas-suggestion");
-            let suggestion = service.wait_for_block(&path, number).await;
-            writeln!(served, "{number} {}", suggestion.body).unwrap();
+            self.node.set_reply(reply(&self.recording, head, &self.percentiles));
+            let number = self.recording.oldest_block + head as u64;
+            let response = self.service.wait_for_block(&path, number).await;
+            writeln!(served, "{number} {}", response.body).unwrap();
         }
-        let score = service.get(&format!("/v1/{chain}/score")).await.body;
-        let (served, score) = (File::new("served", &served), File::new("score", &score));
+        File::new("served", &served)
+    }
+
+    /// Runs a program of tests/python with the recording and these arguments. Returns its standard output.
+    async fn compare(&self, name: &str, arguments: &[&str]) -> String {
         let mut script = programs::python_tool("python");
-        script.arg(fixtures::path("tests/python/score.py"));
-        script.arg(fixtures::path(&path)).args([served.path(), score.path()]);
-        let checked = programs::expect_success(script).await;
+        script.arg(fixtures::path("tests/python").join(name));
+        script.arg(fixtures::path(&self.recording_path)).args(arguments);
+        programs::expect_success(script).await
+    }
+}
+
+fn reply(recording: &DemoRecording, head: usize, percentiles: &[f64]) -> Reply {
+    Reply::Newest(Arc::new(fixtures::recorded_history(recording, head + 1, percentiles)))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_score_of_the_demo_is_that_of_the_served_suggestions() {
+    for (chain, chain_id) in [("ethereum", 1), ("base", 8453)] {
+        let replay = Replay::start(chain, chain_id, &[10.0, 50.0, 60.0]).await;
+        let served = replay.play("gas-suggestion").await;
+        let score = replay.service.get(&format!("/v1/{chain}/score")).await.body;
+        let score = File::new("score", &score);
+        let checked = replay.compare("score.py", &[served.path(), score.path()]).await;
         assert_eq!(checked, format!("{chain}: {} heads, 1 gap", heads().len()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_fees_for_horizons_are_kept_as_often_as_they_say() {
+    for (chain, chain_id) in [("ethereum", 1), ("base", 8453)] {
+        let replay = Replay::start(chain, chain_id, &[10.0, 60.0]).await;
+        let served = replay.play("fees").await;
+        let checked = replay.compare("horizon.py", &[served.path()]).await;
+        assert_eq!(checked, format!("{chain}: {} heads, 24 cells, 24 shares", heads().len()));
     }
 }

@@ -35,7 +35,9 @@ pub struct HorizonScore {
     pub upper: f64,
     /// Mean tip in wei, rounded down.
     pub tip_mean: Option<u128>,
-    /// Mean amount above the required tip of the next block, over the pairs that it would have included, in wei.
+    /// Median amount above the required tip of the next block, over the pairs that it would have included, in wei.
+    pub overpaid_p50: Option<u128>,
+    /// Mean of the same amounts, rounded down.
     pub overpaid_mean: Option<u128>,
     /// Median ratio of the max fee to the base fee of the next block, in thousandths.
     pub max_fee_permille: Option<u128>,
@@ -175,6 +177,7 @@ impl Tally {
             total: u32::try_from(self.outcomes.len()).ok().filter(|total| *total > 0)?,
         };
         self.max_fees.sort_unstable();
+        self.overpaid.sort_unstable();
         let independent = f64::from(kept.total) / inflation(&self.outcomes, within);
         Some(HorizonScore {
             within,
@@ -183,6 +186,7 @@ impl Tally {
             independent,
             upper: wilson_upper(kept.value(), independent),
             tip_mean: mean(&self.tips),
+            overpaid_p50: nearest_rank(&self.overpaid, 50),
             overpaid_mean: mean(&self.overpaid),
             max_fee_permille: nearest_rank(&self.max_fees, 50),
         })
@@ -276,6 +280,7 @@ mod tests {
         for cell in &constant {
             assert!(cell.passes() && cell.kept == Share { hits: 76, total: 76 }, "{cell:?}");
             assert_eq!((cell.tip_mean, cell.overpaid_mean), (Some(7), Some(0)));
+            assert_eq!(cell.overpaid_p50, Some(0));
             assert_eq!(cell.max_fee_permille, Some(1007));
         }
         for cell in report(|number| u128::from(number) * 1000) {

@@ -38,6 +38,7 @@ struct HorizonCell {
     upper: f64,
     passes: bool,
     tip_mean: Option<Wei>,
+    overpaid_p50: Option<Wei>,
     overpaid_mean: Option<Wei>,
     max_fee_over_base_fee_p50: Option<f64>,
 }
@@ -124,6 +125,7 @@ fn horizon_cell(cell: &HorizonScore) -> HorizonCell {
         upper: cell.upper,
         passes: cell.passes(),
         tip_mean: cell.tip_mean.map(Wei),
+        overpaid_p50: cell.overpaid_p50.map(Wei),
         overpaid_mean: cell.overpaid_mean.map(Wei),
         max_fee_over_base_fee_p50: cell.max_fee_permille.and_then(from_permille),
     }

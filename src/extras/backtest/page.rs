@@ -3,11 +3,12 @@
 //! The page contains its scripts, styles and data, so it needs no network. The browser draws the chart from the
 //! document that `--json` prints.
 
-use super::Report;
+use super::horizon::HorizonScore;
 use super::json;
 use super::measures::{Score, Share};
 use super::table;
 use super::verdict;
+use super::{Recording, Report};
 use crate::extras::pages::{BASE_CSS, UPLOT_CSS, UPLOT_JS, UPLOT_LICENSE};
 use crate::fees::gwei::rounded_gwei;
 
@@ -42,7 +43,10 @@ const COVERAGE: Columns = Columns {
 pub(crate) fn render(report: &Report<'_>, landing_percentile: f64) -> serde_json::Result<String> {
     let columns = if report.recording.has_tips() { &INCLUSION } else { &COVERAGE };
     let document = json::document(std::slice::from_ref(report), landing_percentile)?;
-    let rows: String = report.scores.iter().map(|score| row(score, columns)).collect();
+    let estimators = report.scores.iter().map(|score| estimator_row(score, columns));
+    let horizon = report.horizon.iter().flat_map(|horizon| &horizon.cells);
+    let horizon = horizon.filter(|cell| has_point(cell, report.recording)).map(horizon_row);
+    let rows: String = estimators.chain(horizon).collect();
     Ok(format!(
         include_str!("page/page.html"),
         title = escape_html(&report.title()),
@@ -62,12 +66,26 @@ pub(crate) fn render(report: &Report<'_>, landing_percentile: f64) -> serde_json
     ))
 }
 
+/// Returns true if the share of the cell is that of the chart: the inclusion in the next block.
+fn has_point(cell: &HorizonScore, recording: &Recording) -> bool {
+    recording.has_tips() && cell.within == 1
+}
+
 /// Returns the table's row of one estimator.
-fn row(score: &Score, columns: &Columns) -> String {
-    let share = (columns.share)(score).map(|share| format!("{:.2} %", share.value() * 100.0));
-    let cost = (columns.cost)(score);
+fn estimator_row(score: &Score, columns: &Columns) -> String {
+    row(&score.name, (columns.share)(score), (columns.cost)(score))
+}
+
+/// Returns the table's row of a pair of the matrix, for the columns of recordings with tips.
+fn horizon_row(cell: &HorizonScore) -> String {
+    let name = format!("fees within 1 block, {} %", cell.percent);
+    row(&name, Some(cell.kept), cell.overpaid_p50.map(rounded_gwei))
+}
+
+fn row(name: &str, share: Option<Share>, cost: Option<String>) -> String {
+    let share = share.map(|share| format!("{:.2} %", share.value() * 100.0));
     let cell = |value: Option<String>| value.unwrap_or_else(|| table::UNKNOWN.into());
-    let (name, share, cost) = (escape_html(&score.name), cell(share), cell(cost));
+    let (name, share, cost) = (escape_html(name), cell(share), cell(cost));
     format!("<tr><th scope=\"row\">{name}</th><td>{share}</td><td>{cost}</td></tr>\n")
 }
 

@@ -42,7 +42,7 @@ export default {
             await dashboard.waitForNoBanner();
             await streams(1);
             for (const path of ["/v1/chains", "/v1/gas-suggestions/stream"]) {
-                assert.equal(pathsSince(shown).filter((asked) => asked === path).length, 1, path);
+                assert(pathsSince(shown).includes(path), path);
             }
             // The step of the clock looks like a sleep of the machine. The page then reopens the stream, which may be dead.
             const opened = page.waitForRequest((request) => request.url().endsWith("/stream"));

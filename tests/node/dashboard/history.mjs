@@ -10,7 +10,7 @@ import { Proxy } from "../services.mjs";
 const GWEI = 10n ** 9n;
 // Pixels by which a drawn point may differ: the library rounds.
 const TOLERANCE = 1.5;
-const TRENDS = { "1h": ["1 hour", 60], "24h": ["24 hours", 144], "7d": ["7 days", 168] };
+const TRENDS = { "1h": "1 hour", "24h": "24 hours", "7d": "7 days", "30d": "30 days", "1y": "1 year" };
 
 // Runs in the page: steps through the chart by keyboard. Returns for each point its text and the places of the cursor's
 // points of price and base fee, and where the chart's corners are.
@@ -92,7 +92,11 @@ export default {
         const service = await start({ config: config({ ronin: { ...chain, more } }) });
         const proxy = await Proxy.start(service.url);
         let trend;
-        proxy.rule = (path) => (path.includes("/fee-trend") && trend ? trend : "pass");
+        // As if the service kept a month.
+        proxy.rule = (path) => {
+            if (path.includes("/fee-trend") && trend) return trend;
+            return path.endsWith("period=30d") ? trendBody("30d") : "pass";
+        };
         await open(`${proxy.url}/`, async (dashboard) => {
             const { page } = dashboard;
             const readout = page.locator(".price-chart .readout");
@@ -113,13 +117,14 @@ export default {
             assert.equal(next.at(-1).x, 101);
             checkPoints(await page.evaluate(drawnPoints), next);
             await checkNumbers(page, next);
-            for (const [period, [text]] of Object.entries(TRENDS)) {
+            for (const [period, text] of Object.entries(TRENDS)) {
                 trend = trendBody(period);
                 await page.getByRole("button", { name: text }).click();
                 await readout.filter({ hasText: `in the last ${text}` }).waitFor();
                 await page.waitForFunction((count) => document.querySelectorAll(".data tbody tr").length === count, trend.buckets.length);
                 checkPoints(await page.evaluate(drawnPoints), bucketsOf(trend));
                 await checkNumbers(page, bucketsOf(trend));
+                if (["30d", "1y"].includes(period)) await check.whole(dashboard, `trend-${period}`, { widths: [360, 1440], dark: [] });
                 assert.equal(await page.getByText("Peaks are off the scale.").isVisible(), false);
             }
         });

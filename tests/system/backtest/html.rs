@@ -5,7 +5,7 @@ use std::path::Path;
 use roxmltree::Document;
 use serde_json::{Value, json};
 
-use super::{AUGUST, BASE, ETHEREUM, POLYGON, path, run, run_failing};
+use super::{AUGUST, BASE, ETHEREUM, POLYGON, once, path, run, run_failing, run_once};
 use crate::fixtures;
 use crate::process::File;
 use crate::programs;
@@ -18,9 +18,11 @@ fn between<'a>(page: &'a str, start: &str, end: &str) -> &'a str {
 
 /// Writes the page of a recording and returns it.
 fn page(recording: &str) -> String {
-    let page = File::new("page", "");
-    run(&["--html", page.path(), recording]);
-    page.text()
+    once(&["--html", recording], || {
+        let page = File::new("page", "");
+        run(&["--html", page.path(), recording]);
+        page.text()
+    })
 }
 
 /// Returns the cells of the table's rows below its heading.
@@ -42,7 +44,8 @@ fn page_has_the_document_that_json_prints() {
         let document =
             between(&page, "<script type=\"application/json\" id=\"document\">", "</script>");
         let document: Value = serde_json::from_str(document).unwrap();
-        let printed: Value = serde_json::from_str(&run(&["--json", &path(recording)])).unwrap();
+        let printed: Value =
+            serde_json::from_str(&run_once(&["--json", &path(recording)])).unwrap();
         assert_eq!(document, printed, "{recording}");
     }
 }
@@ -50,7 +53,7 @@ fn page_has_the_document_that_json_prints() {
 #[test]
 fn table_of_the_page_has_every_estimator_with_its_numbers() {
     for recording in [ETHEREUM, BASE, POLYGON, AUGUST] {
-        let text = run(&[&path(recording)]);
+        let text = run_once(&[&path(recording)]);
         let has_tips = recording != AUGUST;
         // Columns of the text: next and overpaid p50, or base fee +25 and max fee / base fee.
         let [share, cost] = if has_tips { [0, 8] } else { [4, 14] };
@@ -90,7 +93,7 @@ fn axes_are_inclusion_and_overpayment_or_else_coverage_and_max_fee() {
 #[test]
 fn page_has_the_title_the_verdict_and_the_notes_of_the_text() {
     for recording in [POLYGON, AUGUST] {
-        let (text, page) = (run(&[&path(recording)]), page(&path(recording)));
+        let (text, page) = (run_once(&[&path(recording)]), page(&path(recording)));
         let title = text.lines().next().unwrap();
         assert!(page.contains(&format!("<title>{title}</title>")), "{title}");
         assert!(page.contains(&format!("<p class=\"title\">{title}</p>")), "{title}");

@@ -1,7 +1,7 @@
 // The chart of a report. The page puts this behind uPlot into one module, so this block keeps their names apart.
 {
     const { recordings } = JSON.parse(document.getElementById("document").textContent);
-    const [{ has_tips: hasTips, estimators }] = recordings;
+    const [{ has_tips: hasTips, estimators, horizon = [] }] = recordings;
     const WEI_PER_GWEI = 1e9;
     const DOT_SIZE = 9;
     const LABEL_SIZE = 12;
@@ -10,7 +10,7 @@
     const NEAR = 6;
     const SHARE_TICKS = [0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1];
     // Variable of the style sheet with the colour of a rule's points, by the beginning of its name.
-    const OWN = { configured: "--configured", calibrated: "--calibrated", "network rule": "--network" };
+    const OWN = { configured: "--configured", calibrated: "--calibrated", "network rule": "--network", "fees within": "--horizon" };
 
     const section = document.getElementById("chart");
     const place = section.querySelector(".plot");
@@ -18,14 +18,22 @@
     const texts = (row) => [...row.cells].map((cell) => cell.textContent);
     const rows = [...document.querySelectorAll("tbody tr")].map(texts);
 
-    const all = estimators.map((row, index) => ({
-        name: row.name,
-        label: row.name.replace(" without floors", ""),
-        share: hasTips ? row.included_next : row.covers_after_25,
-        cost: hasTips ? row.overpaid_p50 && Number(row.overpaid_p50) / WEI_PER_GWEI : row.max_fee_over_base_fee_p50,
-        text: `${row.name}: ${rows[index][1]}, ${rows[index][2]}${hasTips ? " gwei" : ""}`,
-        color: Object.entries(OWN).find(([name]) => row.name.startsWith(name))?.[1] ?? "--other",
-    }));
+    // The share of a pair for one block is that of the next block.
+    const pairs = (hasTips ? horizon : []).filter(({ within }) => within === 1)
+        .map(({ kept, overpaid_p50 }) => ({ included_next: kept, overpaid_p50 }));
+    // The table has the names, in this order.
+    const all = [...estimators, ...pairs].map((row, index) => {
+        const [name, ...values] = rows[index];
+        return {
+            name,
+            label: name.replace(" without floors", ""),
+            share: hasTips ? row.included_next : row.covers_after_25,
+            cost: hasTips ? row.overpaid_p50 && Number(row.overpaid_p50) / WEI_PER_GWEI : row.max_fee_over_base_fee_p50,
+            text: `${name}: ${values.join(", ")}${hasTips ? " gwei" : ""}`,
+            color: Object.entries(OWN).find(([start]) => name.startsWith(start))?.[1] ?? "--other",
+        };
+    });
+    document.querySelector(".key.horizon").hidden = pairs.length === 0;
     const points = all.filter(({ share, cost }) => share !== null && cost !== null);
     points.sort((one, other) => one.cost - other.cost || one.share - other.share);
     for (const point of points) {

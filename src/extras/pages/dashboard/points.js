@@ -7,11 +7,17 @@ const WEI_PER_GWEI = 1e9;
 // Prices above this multiple of the 90th percentile are cut off, so that one peak does not flatten the rest.
 const CUT_FACTOR = 2.5;
 const HEADROOM = 1.08;
-const ALL_WEEK = "7d";
 const HOUR = 3_600_000;
-const LENGTHS = { "1h": HOUR, "24h": 24 * HOUR, "7d": 168 * HOUR };
+const LENGTHS = { "1h": HOUR, "24h": 24 * HOUR, "7d": 168 * HOUR, "30d": 720 * HOUR, "1y": 8760 * HOUR };
+// What tells the days of a period apart.
+const WEEKDAY = { weekday: "short" };
+const DATE = { day: "numeric", month: "short" };
+const DAYS = { "7d": WEEKDAY, "30d": DATE, "1y": DATE };
+const TIME = { hour: "2-digit", minute: "2-digit" };
 
-export const PERIODS = { blocks: "Blocks", "1h": "1 hour", "24h": "24 hours", "7d": "7 days" };
+export const PERIODS = {
+    blocks: "Blocks", "1h": "1 hour", "24h": "24 hours", "7d": "7 days", "30d": "30 days", "1y": "1 year",
+};
 
 /**
  * @typedef {object} Point
@@ -80,8 +86,7 @@ export function bucketPrice({ base_fee_per_gas: fee, max_priority_fee_per_gas: t
 
 /** Formats a time in the reader's time zone. */
 export function timeText(start, period) {
-    const day = period === ALL_WEEK ? { weekday: "short" } : {};
-    return new Date(start).toLocaleTimeString(undefined, { ...day, hour: "2-digit", minute: "2-digit" });
+    return new Date(start).toLocaleString(undefined, { ...DAYS[period], ...(period === "1y" ? {} : TIME) });
 }
 
 /** Formats a position on the horizontal axis. */

@@ -1,0 +1,192 @@
+//! The commands of the README and the guides. Those of curl run here. For the others, a table names the test that runs them, or
+//! why none can. A command that is in no row fails the test.
+
+use std::process::Command;
+
+use crate::anvil::Anvil;
+use crate::guides::guides;
+use crate::integrations::blocks;
+use crate::mock_node::{MockNode, Reply};
+use crate::programs;
+use crate::test_server::TestServer;
+
+/// Where a command is run.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    /// In this test.
+    Here,
+    /// In this file.
+    In(&'static str),
+    /// Nowhere, for this reason.
+    Nowhere(&'static str),
+}
+
+use Place::{Here, In, Nowhere};
+
+const PUBLIC_NODE: &str =
+    "needs a public node; the tests give the same command the address of theirs";
+const DOCKER: &str =
+    "needs a Docker engine; tests/image.sh and tests/system/deployment.rs check the files";
+const CLUSTER: &str = "needs a cluster; tests/packages.sh lints the chart, tests/system/deployment.rs checks the manifest";
+const SYSTEMD: &str = "needs systemd as process 1; tests/system/deployment.rs checks the unit, tests/debian.sh installs it";
+const RELEASE: &str = "needs a published release";
+const HOURS: &str = "a measurement of minutes to hours";
+
+/// The first row whose beginning a command has is its own.
+const ROWS: [(&str, Place); 49] = [
+    (
+        "curl localhost:8080/v1/base/cost --data",
+        Nowhere("its transaction is shortened; tests/node/cost.mjs sends whole ones"),
+    ),
+    ("curl 'localhost:8080/v1/ronin/wait", In("tests/integration/wait.rs")),
+    ("curl 'localhost:8080/registry/", In("tests/system/delegation_chain.rs")),
+    ("curl localhost:8080/v1/ronin/delegations", In("tests/system/delegation_chain.rs")),
+    ("curl", Here),
+    ("npx gas-suggestion-cli demo", In("tests/packages.sh")),
+    ("npx gas-suggestion-cli serve", Nowhere(PUBLIC_NODE)),
+    ("npm install gas-suggestion", In("tests/system/client_package.rs")),
+    ("npm install viem ethers", In("tests/run.sh")),
+    ("cargo test", In("tests/run.sh")),
+    ("cargo run -- demo", In("tests/system/dashboard.rs")),
+    ("npm audit", Nowhere(RELEASE)),
+    ("npx openapi-typescript", In("tests/generators.sh")),
+    ("npx hardhat", In("tests/system/verification_clients.rs")),
+    ("forge verify-contract", In("tests/system/verification_clients.rs")),
+    ("openapi-python-client", In("tests/system/openapi.rs")),
+    ("benches/", Nowhere(HOURS)),
+    ("gas-suggestion [--config", Nowhere("a synopsis")),
+    ("gas-suggestion serve --rpc-url", In("tests/integration/command_line.rs")),
+    ("gas-suggestion price", In("tests/integration/command_line.rs")),
+    ("gas-suggestion demo", In("tests/packages.sh")),
+    ("gas-suggestion openapi", In("tests/system/openapi.rs")),
+    ("gas-suggestion check-config", In("tests/integration/command_line.rs")),
+    ("gas-suggestion backtest --rpc-url", Nowhere(PUBLIC_NODE)),
+    ("gas-suggestion backtest --config my.toml --chain ethereum --rpc-url", Nowhere(PUBLIC_NODE)),
+    ("gas-suggestion backtest --config", In("tests/system/backtest.rs")),
+    ("gas-suggestion backtest --json", In("tests/system/backtest.rs")),
+    ("gas-suggestion backtest", In("tests/system/backtest/pages.rs")),
+    ("gas-suggestion", In("tests/integration/command_line.rs")),
+    ("GAS_CHAINS__RONIN__RPC_URLS=http://127.0.0.1:9 docker", Nowhere(DOCKER)),
+    ("GAS_CHAINS__RONIN__RPC_URLS=http://127.0.0.1:9 gas-suggestion", In("tests/system/alerts.rs")),
+    ("GAS_SERVER__LISTEN=0.0.0.0:8180", In("tests/system/replicas.rs")),
+    ("GAS_", In("tests/integration/command.rs")),
+    ("export GAS_", In("tests/integration/command.rs")),
+    ("export INFURA_API_KEY", In("tests/system/drop_in.rs")),
+    (
+        "COMMON_HOME_GAS_PRICE",
+        Nowhere("needs the bridge; tests/system/drop_in.rs checks the format"),
+    ),
+    ("CHAIN=mainnet NODE=", In("tests/system/guides.rs")),
+    ("NODE=", In("tests/system/guides.rs")),
+    ("docker ", Nowhere(DOCKER)),
+    ("kubectl ", Nowhere(CLUSTER)),
+    ("helm ", Nowhere(CLUSTER)),
+    ("apt install ./", In("tests/debian.sh")),
+    ("systemctl ", Nowhere(SYSTEMD)),
+    ("journalctl ", Nowhere(SYSTEMD)),
+    (
+        "install ",
+        Nowhere(
+            "writes outside of the folder of the tests; tests/debian.sh installs the same files",
+        ),
+    ),
+    ("sha256sum ", In("tests/packages.sh")),
+    ("gh attestation", Nowhere(RELEASE)),
+    ("openssl req", In("tests/system/reach_nodes.rs")),
+    ("prometheus --config.file", In("tests/system/alerts.rs")),
+];
+
+/// Rows of the page about replicas. A pattern of keys is no prefix of a command.
+const REDIS: [(&str, Place); 2] = [
+    ("redis-server", In("tests/system/replicas.rs")),
+    ("redis-cli", In("tests/system/replicas.rs")),
+];
+
+/// Returns the commands of a page, each in one line.
+fn commands(path: &str) -> Vec<String> {
+    let shell = blocks(path).into_iter().filter(|block| block.language == "sh");
+    let text: String = shell.map(|block| block.text).collect();
+    let mut commands: Vec<String> = vec![];
+    let mut is_open = false;
+    for line in text.replace("\\\n", " ").lines() {
+        match commands.last_mut().filter(|_| is_open) {
+            Some(command) => {
+                command.push('\n');
+                command.push_str(line);
+            }
+            None => commands.push(line.to_owned()),
+        }
+        // A quoted body may have several lines.
+        is_open = commands.last().is_some_and(|command| command.matches('\'').count() % 2 == 1);
+    }
+    commands.retain(|command| !command.trim().is_empty());
+    commands
+}
+
+#[tokio::test]
+async fn commands_of_the_guides_run_or_are_listed() {
+    let anvil = Anvil::with_chain_id(2020, 0, &[]);
+    let nodes = [("ethereum", 1), ("base", 8453)]
+        .map(async |(key, id)| (key, MockNode::start(id, Reply::history(100, 1, 1)).await));
+    let mut chains = format!("[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"{}\"]\n", anvil.url());
+    let mut running = vec![];
+    for node in nodes {
+        let (key, node) = node.await;
+        chains.push_str(&node.chain(key, "block_time = \"1s\"\nmax_age = \"1h\"\n"));
+        running.push(node);
+    }
+    let service = TestServer::start(&chains).await;
+    for chain in ["ronin", "ethereum", "base"] {
+        service.wait_for_ok(&format!("/v1/{chain}/gas-suggestion")).await;
+    }
+    let (mut used, mut missing, mut ran) = (vec![false; ROWS.len() + REDIS.len()], vec![], 0);
+    for path in guides() {
+        let path = path.to_str().unwrap();
+        for command in commands(path) {
+            let rows = ROWS.iter().chain(&REDIS);
+            let row = rows.enumerate().find(|(_, (start, _))| command.starts_with(start));
+            let Some((index, (_, place))) = row else {
+                missing.push(format!("{path}: {command}"));
+                continue;
+            };
+            used[index] = true;
+            if let Here = place {
+                run_curl(&command, &service.address().to_string()).await;
+                ran += 1;
+            }
+        }
+    }
+    assert!(missing.is_empty(), "in no row: {missing:#?}");
+    let unused: Vec<_> =
+        ROWS.iter().chain(&REDIS).zip(used).filter(|(_, is_used)| !is_used).collect();
+    assert!(unused.is_empty(), "of no command: {unused:?}");
+    assert!(ran > 8, "{ran} commands");
+    for (start, place) in ROWS.iter().chain(&REDIS) {
+        match place {
+            In(file) => assert!(crate::fixtures::path(file).exists(), "{start}: no {file}"),
+            Nowhere(reason) => assert!(!reason.is_empty(), "{start}"),
+            Here => {}
+        }
+    }
+}
+
+/// Runs a command as a reader types it, against the service at `address`. A stream is read for two seconds.
+async fn run_curl(command: &str, address: &str) {
+    let is_stream = command.starts_with("curl -N");
+    let seconds = if is_stream { 2 } else { 10 };
+    let options = format!("curl -sS --fail-with-body --max-time {seconds}");
+    let line = command.replacen("curl", &options, 1).replace("localhost:8080", address);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &line]);
+    let (is_success, stdout, stderr) = programs::run(shell).await;
+    if is_stream {
+        assert!(
+            stdout.contains("data:") && stderr.contains("timed out"),
+            "{line}\n{stdout}\n{stderr}"
+        );
+    } else {
+        assert!(is_success, "{line}\n{stdout}\n{stderr}");
+        let body: serde_json::Value = serde_json::from_str(&stdout).expect(&line);
+        assert!(body.get("error").is_none(), "{line}\n{body}");
+    }
+}
