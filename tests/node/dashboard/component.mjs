@@ -124,7 +124,7 @@ export default {
         await until(isKnown, Boolean);
         await embed(browser, service, '<gas-suggestion chain="ethereum" verdict wait></gas-suggestion>', async ({ page, becomes, shown, count, bodies }) => {
             await becomes(0, { state: "live", wait: /block/ });
-            // No response has come since the one for the prices from which the waiting times were computed.
+            await until(() => Object.values(bodies).map(({ length }) => length), (counts) => counts.every((count) => count > 0));
             const [market] = bodies.markets;
             const { level } = market;
             for (const tier of TIERS) {
