@@ -160,12 +160,11 @@ pub(crate) struct DashboardPage {
 impl DashboardPage {
     /// `chains` are keys, which need no escaping in HTML and URLs.
     pub(crate) fn new<'a>(has_form: bool, chains: impl Iterator<Item = &'a str>) -> Self {
-        let badges: String = chains
-            .map(|key| {
-                format!("<img src=\"v1/{key}/badge.svg?label={key}\" alt=\"Gas price of {key}\">\n")
-            })
-            .collect();
-        let html = DASHBOARD.replace(BADGES, badges.trim_end());
+        let badge = |key| {
+            format!("<img src=\"v1/{key}/badge.svg?label={key}\" alt=\"Gas price of {key}\">")
+        };
+        let badges: Vec<_> = chains.map(badge).collect();
+        let html = DASHBOARD.replace(BADGES, &badges.join("\n"));
         let html = if has_form { html.replace(HIDDEN_FORM_LINK, SHOWN_FORM_LINK) } else { html };
         Self { html: html.into() }
     }

@@ -218,7 +218,8 @@ export default {
             await skip(600_000);
             replies["/fees"] = "hold";
             await hide(page, false);
-            await becomes(0, { state: "live", price: "21.1 gwei", wait: undefined });
+            const [first] = await becomes(0, { state: "live", price: "21.1 gwei" });
+            assert.equal(first.wait, undefined);
             await proxy.stop();
             await becomes(1, { state: "disconnected", price: "21.1 gwei", age: /^no connection, / });
         });
