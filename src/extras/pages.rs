@@ -26,7 +26,11 @@ const FORM: &str = "verify";
 
 /// Adds the dashboard and the page with the document. The dashboard links to the pages that other rooms have offered.
 fn join(assembly: &mut Assembly) {
-    let page = DashboardPage::new(assembly.routes.has_link(FORM));
+    let chains = &assembly.config.chains;
+    let page = DashboardPage::new(
+        assembly.routes.has_link(FORM),
+        chains.iter().map(|chain| chain.key.as_str()),
+    );
     let described = OpenApiRouter::new().routes(routes!(dashboard)).routes(routes!(docs));
     let routes = &mut assembly.routes;
     routes.add(described.with_state(page.clone()));
@@ -49,6 +53,9 @@ pub(crate) const BASE_CSS: &str = include_str!("pages/base.css");
 pub(crate) const UPLOT_JS: &str = include_str!("pages/dashboard/uplot/uPlot.esm.js");
 pub(crate) const UPLOT_CSS: &str = include_str!("pages/dashboard/uplot/uPlot.min.css");
 pub(crate) const UPLOT_LICENSE: &str = include_str!("pages/dashboard/uplot/LICENSE");
+
+/// Place of the badges in the page for browsers without JavaScript.
+const BADGES: &str = "<!-- badges -->";
 
 const HIDDEN_FORM_LINK: &str = "<a href=\"verify\" hidden>";
 const SHOWN_FORM_LINK: &str = "<a href=\"verify\">";
@@ -143,20 +150,23 @@ pub(crate) async fn dashboard(
     }
 }
 
-/// The dashboard's page, with a link to the form for contract verification if the service has one.
+/// The dashboard's page, with a link to the form for contract verification if the service has one. For browsers without
+/// JavaScript it has the badge of each chain, an image with the current price.
 #[derive(Clone)]
 pub(crate) struct DashboardPage {
     html: Bytes,
 }
 
 impl DashboardPage {
-    pub(crate) fn new(has_form: bool) -> Self {
-        let html = if has_form {
-            DASHBOARD.replace(HIDDEN_FORM_LINK, SHOWN_FORM_LINK).into()
-        } else {
-            Bytes::from_static(DASHBOARD.as_bytes())
+    /// `chains` are keys, which need no escaping in HTML and URLs.
+    pub(crate) fn new<'a>(has_form: bool, chains: impl Iterator<Item = &'a str>) -> Self {
+        let badge = |key| {
+            format!("<img src=\"v1/{key}/badge.svg?label={key}\" alt=\"Gas price of {key}\">")
         };
-        Self { html }
+        let badges: Vec<_> = chains.map(badge).collect();
+        let html = DASHBOARD.replace(BADGES, &badges.join("\n"));
+        let html = if has_form { html.replace(HIDDEN_FORM_LINK, SHOWN_FORM_LINK) } else { html };
+        Self { html: html.into() }
     }
 }
 

@@ -194,12 +194,20 @@ export default {
         }
     },
 
-    "without JavaScript the page says that it needs it": async ({ open, start }) => {
+    "without JavaScript the page says that it needs it, and shows the prices": async ({ open, start }) => {
         const service = await start({ demo: [] });
         await open(`${service.url}/`, async ({ page }) => {
-            const text = "This page needs JavaScript for live updates. Without it, see the prices at " +
-                "v1/gas-suggestions.";
+            const text = "This page needs JavaScript for live updates. Without it, reload the page for new prices. " +
+                "All fees are at v1/gas-suggestions.";
             assert.equal((await page.locator("noscript").innerText()).replace(/\s+/g, " ").trim(), text);
+            // The price of each chain is an image, which the browser loads itself.
+            const badges = page.locator("noscript img");
+            await until(() => badges.evaluateAll((all) => all.map(({ alt, naturalWidth }) => naturalWidth > 50 && alt)),
+                (found) => String(found) === "Gas price of ethereum,Gas price of base");
+            for (const badge of await badges.all()) {
+                const svg = await (await fetch(await badge.evaluate(({ src }) => src))).text();
+                assert.match(svg, /<title id="title">(ethereum|base): [\d.]+ gwei<\/title>/);
+            }
             await page.locator("noscript").getByRole("link").click();
             await page.waitForURL(`${service.url}/v1/gas-suggestions`);
         }, { javaScriptEnabled: false });

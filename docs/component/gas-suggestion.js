@@ -1,0 +1,1 @@
+../../src/extras/pages/gas-suggestion.js
