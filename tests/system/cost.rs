@@ -67,5 +67,5 @@ async fn costs_on_op_stack_chains_equal_those_of_viem_in_each_block() {
     });
     let mut command = programs::node_js(&["playwright-core", "solady", "viem"]);
     command.arg(programs::script_path("op-oracle.mjs")).arg(settings.to_string());
-    assert_eq!(programs::expect_success(command).await, "40 blocks");
+    assert_eq!(programs::expect_success(command).await, "32 blocks");
 }
