@@ -1,9 +1,13 @@
-//! Data fees of ten thousand transactions, compared with an independent implementation, and a hundred sends of everything.
+//! Data fees of ten thousand transactions, compared with an independent implementation, a hundred sends of everything, and
+//! costs compared with viem's op-stack actions on Optimism's contracts.
+
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
 use crate::anvil::Anvil;
-use crate::fixtures::l1_attributes_deposit;
+use crate::fixtures::{self, l1_attributes_deposit};
 use crate::mock_node::{MockNode, Reply, fee_history};
 use crate::programs;
 use crate::test_server::TestServer;
@@ -45,4 +49,23 @@ async fn everything_can_be_sent_while_the_base_fee_moves() {
     command.arg(programs::script_path("max-send.mjs"));
     command.args([service.url(""), node.url(), "ethereum".to_owned()]);
     assert_eq!(programs::expect_success(command).await, "100 sends of everything, all mined");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn costs_on_op_stack_chains_equal_those_of_viem_in_each_block() {
+    let options = ["--network", "optimism", "--no-mining", "--order", "fifo"];
+    let node = Anvil::start(0, &options);
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("op-oracle");
+    fs::create_dir_all(&folder).unwrap();
+    let hardhat = std::env::var_os("HARDHAT_3").map(PathBuf::from);
+    let hardhat = hardhat.unwrap_or_else(|| fixtures::path("tests/node/hardhat-3"));
+    let settings = json!({
+        "binary": env!("CARGO_BIN_EXE_gas-suggestion"),
+        "folder": folder,
+        "node": node.url(),
+        "hardhat": hardhat,
+    });
+    let mut command = programs::node_js(&["playwright-core", "solady", "viem"]);
+    command.arg(programs::script_path("op-oracle.mjs")).arg(settings.to_string());
+    assert_eq!(programs::expect_success(command).await, "32 blocks");
 }
