@@ -104,7 +104,9 @@ const REDIS: [(&str, Place); 2] = [
 
 /// Returns the commands of a page, each in one line.
 fn commands(path: &str) -> Vec<String> {
-    let shell = blocks(path).into_iter().filter(|block| block.language == "sh");
+    let shell = blocks(path)
+        .into_iter()
+        .filter(|block| ["sh", "bash", "console"].contains(&block.language.as_str()));
     let text: String = shell.map(|block| block.text).collect();
     let mut commands: Vec<String> = vec![];
     let mut is_open = false;
@@ -128,7 +130,10 @@ async fn commands_of_the_guides_run_or_are_listed() {
     let anvil = Anvil::with_chain_id(2020, 0, &[]);
     let nodes = [("ethereum", 1), ("base", 8453)]
         .map(async |(key, id)| (key, MockNode::start(id, Reply::history(100, 1, 1)).await));
-    let mut chains = format!("[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"{}\"]\n", anvil.url());
+    let mut chains = format!(
+        "[chains.ronin]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [\"{}\"]\n",
+        anvil.url()
+    );
     let mut running = vec![];
     for node in nodes {
         let (key, node) = node.await;
