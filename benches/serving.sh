@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# GET /v1/{chain}/gas-suggestion with every feature enabled, compared with an empty hyper service and with nginx, which
-# serves the same body as a static file. Measures requests per second, the 99th percentile of the latency and processor
-# time per request on 64 and on 1,000 keep-alive connections, and also 304, HEAD, and with a log line per request. Prints
-# Markdown tables.
+# GET /v1/{chain}/gas-suggestion with every feature enabled, compared with hyper, which sends the same headers and body, and
+# with nginx, which serves the same body as a static file and from its memory. Measures requests per second, the 99th
+# percentile of the latency and processor time per request on 64 and on 1,000 keep-alive connections, and also 304, HEAD,
+# and with a log line per request. The own share is the processor time per request beyond hyper's. Prints Markdown tables.
 # Usage: benches/serving.sh [rounds]
 #
 # PEERS="NAME=URL=PID …" adds other running services.
@@ -23,7 +23,7 @@ need ab "apt-get install apache2-utils"
 need_files 5000
 
 build_service
-empty_binary=$(build_bench empty_hyper)
+bare_binary=$(build_bench bare_hyper)
 
 create_workspace
 
@@ -35,9 +35,11 @@ export GAS_LOG__FILTER="info,gas_suggestion::requests=warn"
 start_service demo --block-time 1h
 started+=("$service")
 path=/v1/ethereum/gas-suggestion
-coproc EMPTY { exec "$empty_binary"; }
-started+=("$EMPTY_PID")
-read -r -u "${EMPTY[0]}" empty_address
+curl -sSf --include "$url$path" >"$directory/response"
+coproc BARE { exec "$bare_binary" "$directory/response"; }
+started+=("$BARE_PID")
+read -r -u "${BARE[0]}" bare_address
+bare_url=http://$bare_address$path
 
 mkdir -p "$directory/files$(dirname "$path")"
 # nginx reads the files as another user.
@@ -66,7 +68,11 @@ http {
     default_type application/json;
     client_body_temp_path $folder; proxy_temp_path $folder; fastcgi_temp_path $folder;
     uwsgi_temp_path $folder; scgi_temp_path $folder;
-    server { listen 127.0.0.1:$port backlog=4096; root $directory/files; }
+    server {
+        listen 127.0.0.1:$port backlog=4096;
+        root $directory/files;
+        location = /memory { return 200 '$(cat "$directory/files$path")'; }
+    }
 }
 CONF
     nginx -c "$folder/nginx.conf" 2>/dev/null &
@@ -79,11 +85,14 @@ CONF
         sleep 0.05
     done
     cmp "$directory/files$path" <(curl -sSf "$nginx_url")
+    cmp "$directory/files$path" <(curl -sSf "http://127.0.0.1:$port/memory")
+    cmp "$directory/files$path" <(curl -sSf "$bare_url")
     nginx_processes="$nginx_processes $(pgrep -P "$nginx_processes" | tr '\n' ' ')"
 }
 start_nginx "$directory/access.log"
 logging_nginx=$nginx_processes logging_nginx_url=$nginx_url
 start_nginx off
+memory_url=${nginx_url%"$path"}/memory
 
 tag=$(curl -sSf -D- -o/dev/null "$url$path" | tr -d '\r' | sed -n 's/^etag: //ip')
 
@@ -95,7 +104,7 @@ ticks() { # processes
     echo "$total"
 }
 
-declare -A processes=([service]=$service [empty]=$EMPTY_PID [nginx]=$nginx_processes
+declare -A processes=([service]=$service [bare]=$BARE_PID [nginx]=$nginx_processes
     [logging]=$logging [logging-nginx]=$logging_nginx)
 
 # One run. Appends requests per second, 99th percentile in ms and processor time per request in µs to the result file.
@@ -148,7 +157,8 @@ before=$(served)
 for _ in $(seq "$rounds"); do
     run service-64 service 64 "$url$path"
     run nginx-64 nginx 64 "$nginx_url"
-    run empty-64 empty 64 "http://$empty_address/"
+    run memory-64 nginx 64 "$memory_url"
+    run bare-64 bare 64 "$bare_url"
     run not-modified-64 service 64 "$url$path" -H "If-None-Match: $tag"
     run logging-64 logging 64 "$logging_url$path"
     run logging-nginx-64 logging-nginx 64 "$logging_nginx_url"
@@ -157,7 +167,8 @@ for _ in $(seq "$rounds"); do
     run_ab get-64
     run service-1000 service 1000 "$url$path"
     run nginx-1000 nginx 1000 "$nginx_url"
-    run empty-1000 empty 1000 "http://$empty_address/"
+    run memory-1000 nginx 1000 "$memory_url"
+    run bare-1000 bare 1000 "$bare_url"
     for peer in "${peers[@]}"; do
         run "${peer%%=*}-64" "${peer%%=*}" 64 "${peer#*=}"
     done
@@ -180,7 +191,8 @@ for connections in 64 1000; do
     printf '\n| %s connections | Requests/s | Ratio to nginx | 99 %% | Ratio | Processor time |\n|---|---|---|---|---|---|\n' $connections
     row "the service" "service-$connections" "nginx-$connections"
     row "nginx, the same body as a file" "nginx-$connections" "nginx-$connections"
-    row "empty hyper service" "empty-$connections" "nginx-$connections"
+    row "nginx, the same body from memory" "memory-$connections" "nginx-$connections"
+    row "hyper, the same headers and body" "bare-$connections" "nginx-$connections"
     [ $connections = 64 ] || continue
     row "304" not-modified-64 nginx-64
     row "the service with its log, to nginx with its access log" logging-64 logging-nginx-64
@@ -188,7 +200,12 @@ for connections in 64 1000; do
         row "${peer%%=*}" "${peer%%=*}-64" nginx-64
     done
 done
-printf '\nThe service to the empty hyper service: %s; on 1,000 connections: %s.\n' \
-    "$(ratio service-64 empty-64 1)" "$(ratio service-1000 empty-1000 1)"
+# Prints median, minimum and maximum of how much more processor time a request takes.
+share() { # file, other file
+    paste -d' ' "$directory/$1" "$directory/$2" | awk '{ printf "%.2f\n", $3 - $6 }' | sort -n |
+        awk '{ v[NR] = $1 } END { printf "%.2f µs (%.2f to %.2f)", v[int((NR + 1) / 2)], v[1], v[NR] }'
+}
+printf '\nOwn share over hyper: %s; on 1,000 connections: %s.\n' \
+    "$(share service-64 bare-64)" "$(share service-1000 bare-1000)"
 printf '304 to 200: %s; in processor time %s, and HEAD to GET in processor time (ab) %s.\n' \
     "$(ratio not-modified-64 service-64 1)" "$(ratio not-modified-64 service-64 3)" "$(ratio head-64 get-64 3)"
