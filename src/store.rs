@@ -26,6 +26,7 @@ mod recent_blocks;
 pub(crate) mod wire;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -72,6 +73,8 @@ struct ChainRecord {
     servable: Cache<u64, Arc<Snapshot>>,
     latest: watch::Sender<LatestState>,
     recent_blocks: RwLock<RecentBlocks>,
+    /// Number of snapshots that were published.
+    publications: AtomicU64,
 }
 
 /// Newest state of one chain, however old.
@@ -244,7 +247,10 @@ impl StoredChain {
             config.reading_interval(),
         ));
         let latest = watch::Sender::new(LatestState::default());
-        Self { record: Arc::new(ChainRecord { config, servable, latest, recent_blocks }) }
+        let publications = AtomicU64::new(0);
+        Self {
+            record: Arc::new(ChainRecord { config, servable, latest, recent_blocks, publications }),
+        }
     }
 
     /// The chain's configuration.
@@ -260,6 +266,11 @@ impl StoredChain {
     /// Returns [`Unavailable`] if there is none, or only an expired one.
     pub fn servable_snapshot(&self) -> Result<ServableSnapshot, Unavailable> {
         self.find_servable().ok_or_else(|| Unavailable::new(self.has_data()))
+    }
+
+    /// Number of snapshots that were published. While it stays, a snapshot that was servable changes by its age alone.
+    pub(crate) fn publications(&self) -> u64 {
+        self.record.publications.load(Ordering::Acquire)
     }
 
     fn find_servable(&self) -> Option<ServableSnapshot> {

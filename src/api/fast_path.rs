@@ -2,6 +2,7 @@
 //! router with its layers takes several times as long as the response itself.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::body::Body;
 use axum::http::header::{
@@ -49,6 +50,8 @@ struct CachedResponse {
     freshness: Freshness,
     headers: HeaderMap,
     body: Bytes,
+    /// The number of publications and the time up to which it needs no look at the store.
+    unchanged: (u64, Instant),
 }
 
 impl SuggestionFastPath {
@@ -74,7 +77,7 @@ impl FastPath for SuggestionFastPath {
     fn for_thread(&self) -> Box<dyn FastPath> {
         let fast_chain = |other: &FastChain| FastChain {
             chain: other.chain.clone(),
-            freshness_counters: other.freshness_counters.clone(),
+            freshness_counters: other.freshness_counters.for_thread(),
             allows_any_origin: other.allows_any_origin,
             last_response: RwLock::new(None),
         };
@@ -83,7 +86,13 @@ impl FastPath for SuggestionFastPath {
     }
 
     // The router has the same route and responds the same.
-    fn respond(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Response> {
+    fn respond(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+        now: Instant,
+    ) -> Option<Response> {
         // The route has no query parameters, so any is an error, which the router's layers make.
         if !matches!(*method, Method::GET | Method::HEAD) || uri.query().is_some() {
             return None;
@@ -91,11 +100,16 @@ impl FastPath for SuggestionFastPath {
         let path = uri.path().strip_prefix(self.prefix.as_str())?;
         let name = path.strip_suffix("/gas-suggestion")?;
         let fast_chain = self.chains.get(self.store.index_of(name)?)?;
+        if let Some((own_headers, body)) = fast_chain.unchanged_response(now) {
+            fast_chain.freshness_counters.record_fresh();
+            return Some(conditional_response(own_headers, body, headers));
+        }
+        let publications = fast_chain.chain.publications();
         let result = fast_chain.chain.servable_snapshot();
         fast_chain.freshness_counters.record(&result);
         Some(match result {
             Ok(current) => {
-                let (own_headers, body) = fast_chain.headers_and_body(&current);
+                let (own_headers, body) = fast_chain.headers_and_body(&current, publications, now);
                 conditional_response(own_headers, body, headers)
             }
             Err(reason) => problems::unavailable(&fast_chain.chain, reason).into_response(),
@@ -124,15 +138,32 @@ fn conditional_response(
 }
 
 impl FastChain {
-    fn headers_and_body(&self, current: &ServableSnapshot) -> (HeaderMap, Bytes) {
+    /// Returns the last response if the same request would get it again.
+    fn unchanged_response(&self, now: Instant) -> Option<(HeaderMap, Bytes)> {
+        let last_response = self.last_response.read();
+        let cached = last_response.as_ref()?;
+        let (publications, until) = cached.unchanged;
+        let is_unchanged = now < until && publications == self.chain.publications();
+        is_unchanged.then(|| (cached.headers.clone(), cached.body.clone()))
+    }
+
+    /// Returns the response for the snapshot, which was looked up after `now` and after there were so many `publications`.
+    fn headers_and_body(
+        &self,
+        current: &ServableSnapshot,
+        publications: u64,
+        now: Instant,
+    ) -> (HeaderMap, Bytes) {
         let snapshot = &current.snapshot;
         let freshness = Freshness::from_snapshot(&self.chain, current);
-        let last_response = self.last_response.read();
-        if let Some(cached) = last_response.as_ref().filter(|last| last.is_for(snapshot, freshness))
+        let until = now.checked_add(Freshness::unchanged_for(&self.chain, current));
+        let unchanged = (publications, until.unwrap_or(now));
+        let mut last_response = self.last_response.write();
+        if let Some(cached) = last_response.as_mut().filter(|last| last.is_for(snapshot, freshness))
         {
+            cached.unchanged = unchanged;
             return (cached.headers.clone(), cached.body.clone());
         }
-        drop(last_response);
         let etag = HeaderValue::from_bytes(snapshot.etag.as_bytes());
         let etag = etag.expect("a copy of a header value is one");
         let mut headers = suggestion::headers_with(snapshot, &etag, freshness);
@@ -149,8 +180,9 @@ impl FastChain {
             freshness,
             headers: headers.clone(),
             body: body.clone(),
+            unchanged,
         };
-        *self.last_response.write() = Some(entry);
+        *last_response = Some(entry);
         (headers, body)
     }
 }

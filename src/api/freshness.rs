@@ -4,7 +4,7 @@
 //! until the next block is due and no longer. Shared caches may bridge a restart of the service with an older copy
 //! (`CDN-Cache-Control`, RFC 9213).
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, header};
@@ -36,11 +36,7 @@ pub(crate) struct Freshness {
 impl Freshness {
     pub(crate) fn from_snapshot(chain: &StoredChain, current: &ServableSnapshot) -> Self {
         let config = chain.config();
-        let until_next_block = config.block_time.saturating_sub(current.head_age);
-        let until_too_old = config.max_age.saturating_sub(current.age);
-        // A copy without `X-Stale` must not outlive the moment from which the service sends it.
-        let until_stale = if current.is_stale() { until_next_block } else { current.fresh_for };
-        let remaining = until_next_block.min(until_too_old).min(until_stale).as_secs();
+        let remaining = lifetime(chain, current).as_secs();
         let age = current.age.as_secs();
         Self {
             age,
@@ -50,6 +46,22 @@ impl Freshness {
             is_stale: current.is_stale(),
             last_modified: current.snapshot.block.last_modified(),
         }
+    }
+
+    /// Returns how long the snapshot keeps this freshness, unless another one is published: until its age or its lifetime
+    /// has another number of whole seconds, or it is stale or too old.
+    pub(crate) fn unchanged_for(chain: &StoredChain, current: &ServableSnapshot) -> Duration {
+        const SECOND: Duration = Duration::from_secs(1);
+        if current.is_stale() {
+            return Duration::ZERO;
+        }
+        let part = |time: Duration| Duration::from_nanos(time.subsec_nanos().into());
+        let remaining = lifetime(chain, current);
+        // A lifetime that has ended stays 0.
+        let until_shorter = if remaining.is_zero() { SECOND } else { part(remaining) };
+        let until_older = SECOND.saturating_sub(part(current.age));
+        let until_too_old = chain.config().max_age.saturating_sub(current.age);
+        until_shorter.min(until_older).min(until_too_old).min(current.fresh_for)
     }
 
     /// Returns the freshness of a response that contains both values: the age of the older one, and the lifetime of the
@@ -167,6 +179,16 @@ pub(crate) fn revalidated_json(body: &impl Serialize) -> Response {
         (header::ETAG, etag::for_body(&json)),
     ];
     (headers, Body::from(json)).into_response()
+}
+
+/// Returns how long a copy of the snapshot may be kept.
+fn lifetime(chain: &StoredChain, current: &ServableSnapshot) -> Duration {
+    let config = chain.config();
+    let until_next_block = config.block_time.saturating_sub(current.head_age);
+    let until_too_old = config.max_age.saturating_sub(current.age);
+    // A copy without `X-Stale` must not outlive the moment from which the service sends it.
+    let until_stale = if current.is_stale() { until_next_block } else { current.fresh_for };
+    until_next_block.min(until_too_old).min(until_stale)
 }
 
 #[cfg(test)]
@@ -311,5 +333,50 @@ mod tests {
         let mut headers = HeaderMap::new();
         write_list_headers(&mut headers, std::iter::empty());
         assert_eq!(lifetimes(&headers), ["", "no-store", "", ""]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::store::tests::{publish, store_with_chain};
+
+    /// A snapshot at another time.
+    fn later(current: &ServableSnapshot, by: Duration) -> ServableSnapshot {
+        ServableSnapshot {
+            age: current.age + by,
+            head_age: current.head_age + by,
+            fresh_for: current.fresh_for.saturating_sub(by),
+            ..current.clone()
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_freshness_stays_for_as_long_as_it_says_and_no_longer(
+            age in 0_u64..9_000, head_age in 0_u64..9_000, fresh_for in 1_u64..9_000, share in 0.0..1.0_f64,
+        ) {
+            let times = "block_time = \"3s\"\nmax_age = \"8s\"";
+            let (_, chain, mut publisher) = store_with_chain(times);
+            publish(&mut publisher, 100, 1);
+            let chain = &chain;
+            let current = ServableSnapshot {
+                age: Duration::from_millis(age),
+                head_age: Duration::from_millis(head_age),
+                fresh_for: Duration::from_millis(fresh_for),
+                ..chain.servable_snapshot().unwrap()
+            };
+            let unchanged = Freshness::unchanged_for(chain, &current);
+            let at = |by| Freshness::from_snapshot(chain, &later(&current, by));
+            if unchanged > Duration::ZERO {
+                prop_assert_eq!(at(unchanged.mul_f64(share)), at(Duration::ZERO));
+            }
+            let is_over = unchanged >= current.fresh_for
+                || current.age + unchanged >= chain.config().max_age;
+            let end = unchanged + Duration::from_millis(1);
+            prop_assert!(is_over || at(end) != at(Duration::ZERO), "{:?}", unchanged);
+        }
     }
 }

@@ -49,6 +49,16 @@ impl FreshnessCounters {
         }))
     }
 
+    /// Returns the same counters for a thread that counts very often.
+    pub(crate) fn for_thread(&self) -> Self {
+        Self(EnumMap::from_fn(|freshness| self.0[freshness].for_thread()))
+    }
+
+    /// Counts a response with fresh data.
+    pub(crate) fn record_fresh(&self) {
+        self.0[ResponseFreshness::Fresh].increment();
+    }
+
     pub(crate) fn record(&self, result: &Result<ServableSnapshot, Unavailable>) {
         let reason = result.as_ref().map(|current| current.stale_reason);
         let freshness = match reason {

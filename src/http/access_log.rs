@@ -1,6 +1,6 @@
 //! Access log: metrics, log line and span of every request.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
@@ -22,11 +22,11 @@ const TARGET: &str = "gas_suggestion::requests";
 /// Route label of requests that were refused before routing or that match no route.
 const NO_ROUTE: &str = "none";
 
-/// Access log and request metrics of one listener.
+/// Access log and request metrics of one listener. Each serving thread has its own.
 #[derive(Debug)]
 pub(crate) struct AccessLog {
     listener: &'static str,
-    base_path: String,
+    base_path: Arc<str>,
     request_ids: RequestIdGenerator,
     metrics: Metrics,
     /// `None` if the listener has no suggestion route.
@@ -40,8 +40,8 @@ pub(crate) struct RequestContext {
     method: Method,
     uri: Uri,
     request_id: HeaderValue,
-    /// True once the fast path has responded. For other requests the router names the route.
-    is_suggestion: AtomicBool,
+    /// True if the fast path has responded. For other requests the router names the route.
+    is_suggestion: bool,
     pub(crate) span: Span,
 }
 
@@ -65,10 +65,21 @@ impl AccessLog {
         let suggestion_metrics = has_suggestions.then(suggestion_metrics);
         Self {
             listener,
-            base_path: base_path.to_owned(),
+            base_path: base_path.into(),
             request_ids: RequestIdGenerator::new(),
             metrics: metrics.clone(),
             suggestion_metrics,
+        }
+    }
+
+    /// Returns the same log for another thread.
+    pub(crate) fn for_thread(&self) -> Self {
+        Self {
+            listener: self.listener,
+            base_path: Arc::clone(&self.base_path),
+            request_ids: RequestIdGenerator::new(),
+            metrics: self.metrics.clone(),
+            suggestion_metrics: self.suggestion_metrics.as_ref().map(RouteMetrics::for_thread),
         }
     }
 
@@ -79,7 +90,7 @@ impl AccessLog {
             method: request.method().clone(),
             uri: request.uri().clone(),
             request_id: self.request_ids.for_request(request.headers()),
-            is_suggestion: AtomicBool::new(false),
+            is_suggestion: false,
             span: Span::for_request(request),
         }
     }
@@ -93,7 +104,7 @@ impl AccessLog {
         }
         let elapsed = context.started_at.elapsed();
         let matched_path: Option<MatchedPath>;
-        let route_template = if *context.is_suggestion.get_mut() {
+        let route_template = if context.is_suggestion {
             Some(Self::SUGGESTION_ROUTE)
         } else {
             matched_path = response.extensions_mut().remove();
@@ -113,7 +124,7 @@ impl AccessLog {
     /// Returns a route without the base path.
     fn route_template<'a>(&self, path: &'a MatchedPath) -> &'a str {
         let path = path.as_str();
-        match path.strip_prefix(&self.base_path) {
+        match path.strip_prefix(&*self.base_path) {
             Some("") => "/",
             Some(relative_path) if relative_path.starts_with('/') => relative_path,
             _ => path,
@@ -170,14 +181,14 @@ fn truncated(text: &str, max_bytes: usize) -> &str {
 }
 
 impl RequestContext {
-    /// True if the fast path has responded.
-    pub(crate) fn is_suggestion_route(&self) -> bool {
-        self.is_suggestion.load(Ordering::Relaxed)
+    /// When the request arrived.
+    pub(crate) fn started_at(&self) -> Instant {
+        self.started_at
     }
 
     /// Records that the fast path responds.
-    pub(crate) fn set_suggestion_route(&self) {
-        self.is_suggestion.store(true, Ordering::Relaxed);
+    pub(crate) fn set_suggestion_route(&mut self) {
+        self.is_suggestion = true;
     }
 }
 
@@ -192,6 +203,16 @@ impl RouteMetrics {
         Self {
             counters: counters.collect(),
             durations: http_metrics(&Method::GET, StatusCode::OK).1,
+        }
+    }
+
+    fn for_thread(&self) -> Self {
+        let of_thread = |(method, status, counter): &(Method, StatusCode, Counter)| {
+            (method.clone(), *status, counter.for_thread())
+        };
+        Self {
+            durations: self.durations.for_thread(),
+            counters: self.counters.iter().map(of_thread).collect(),
         }
     }
 

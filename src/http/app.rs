@@ -1,17 +1,19 @@
 //! `App` holds what a listener needs to answer a request: the layers, the fast path and the routes.
 
-use std::convert::Infallible;
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::HttpBody;
-use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
+use axum::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use tower::{BoxError, Layer, Service, ServiceBuilder, service_fn};
+use futures_util::FutureExt;
+use futures_util::future::{Either, ready};
+use tower::{BoxError, Service, ServiceBuilder};
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::CorsLayer;
 use tower_http::timeout::RequestBodyTimeoutLayer;
@@ -39,25 +41,54 @@ pub struct App {
 
 #[derive(Debug)]
 struct AppLayers {
-    access_log: AccessLog,
     /// `None`: no web page of another origin may read responses.
     cors: Option<(config::Cors, ExposedHeaders)>,
     request_checks: RequestChecks,
     routes: Router,
 }
 
-/// The values that responses of the fast path share. Each is counted when a response takes and drops it, and processors
-/// that count at the same place delay each other.
+/// What every request counts, and the values that responses of the fast path share. Each is counted when a response takes
+/// and drops it, and processors that count at the same place delay each other.
 #[derive(Debug)]
 struct PerThread {
-    cors: Option<CorsLayer>,
+    access_log: AccessLog,
+    cors: Option<Cors>,
     fast_path: Option<Box<dyn FastPath>>,
+}
+
+#[derive(Debug)]
+struct Cors {
+    layer: CorsLayer,
+    /// The names of the headers that web pages may read, if any origin may. Then every response to a GET has the same
+    /// headers of the layer.
+    exposed_to_all: Option<HeaderValue>,
+}
+
+impl Cors {
+    fn new(config: &config::Cors, exposed: &ExposedHeaders) -> Self {
+        let exposed_to_all = config.allows_any().then(|| exposed.to_value());
+        Self { layer: cors::layer(config, exposed), exposed_to_all }
+    }
+}
+
+/// How a request goes on after the checks.
+enum Step<'a> {
+    /// The fast path has responded.
+    Responded(Response),
+    Admitted(&'a ConnectedPeer),
+    Refused(Problem),
 }
 
 /// Answers requests for one route before the router.
 pub(crate) trait FastPath: Debug + Send + Sync {
-    /// Returns the response, or `None` for any other request.
-    fn respond(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Response>;
+    /// Returns the response to a request that arrived now, or `None` for any other request.
+    fn respond(
+        &self,
+        method: &Method,
+        uri: &Uri,
+        headers: &HeaderMap,
+        now: Instant,
+    ) -> Option<Response>;
 
     /// Returns one for another thread, which shares no cached response with this one.
     fn for_thread(&self) -> Box<dyn FastPath>;
@@ -98,10 +129,10 @@ impl App {
             }
             Audience::Admin(hosts) => (None, CostlyRoutes::default(), Some(hosts)),
         };
-        let cors_layer = cors.as_ref().map(|(config, headers)| cors::layer(config, headers));
+        let access_log = AccessLog::new(listener, base_path, fast_path.is_some(), metrics);
+        let of_thread = cors.as_ref().map(|(config, headers)| Cors::new(config, headers));
         Self {
             layers: Arc::new(AppLayers {
-                access_log: AccessLog::new(listener, base_path, fast_path.is_some(), metrics),
                 cors,
                 request_checks: RequestChecks::new(
                     base_path,
@@ -111,7 +142,7 @@ impl App {
                 ),
                 routes: routes.layer(layers),
             }),
-            per_thread: Arc::new(PerThread { cors: cors_layer, fast_path }),
+            per_thread: Arc::new(PerThread { access_log, cors: of_thread, fast_path }),
         }
     }
 
@@ -119,8 +150,9 @@ impl App {
     pub(crate) fn for_thread(&self) -> Self {
         let fast_path = self.per_thread.fast_path.as_ref().map(|it| it.for_thread());
         let cors = self.layers.cors.as_ref();
-        let cors = cors.map(|(config, headers)| cors::layer(config, headers));
-        let per_thread = PerThread { cors, fast_path };
+        let cors = cors.map(|(config, headers)| Cors::new(config, headers));
+        let access_log = self.per_thread.access_log.for_thread();
+        let per_thread = PerThread { access_log, cors, fast_path };
         Self { layers: Arc::clone(&self.layers), per_thread: Arc::new(per_thread) }
     }
 
@@ -135,31 +167,73 @@ impl App {
 
     /// Handles a request of `peer`; `Err`: of a connection that was refused with this status. Every response has a
     /// request id; every error has a problem body.
-    pub(crate) async fn handle<B>(
-        &self,
+    ///
+    /// Nearly all requests end here, on the fast path. The future of the others is large, so it has a box of its own: a
+    /// connection keeps room for its future, and touches all of it with every request.
+    pub(crate) fn handle<'a, B>(
+        &'a self,
         request: Request<B>,
-        peer: Result<&ConnectedPeer, StatusCode>,
+        peer: Result<&'a ConnectedPeer, StatusCode>,
+    ) -> impl Future<Output = Response> + Send + use<'a, B>
+    where
+        B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+    {
+        let access_log = &self.per_thread.access_log;
+        let mut context = access_log.start(&request);
+        if *request.method() == Method::OPTIONS {
+            return Either::Right(self.answer_options(request, peer, context).boxed());
+        }
+        let step = match self.check(&request, peer, &context) {
+            Ok(peer) => match self.fast_response(&request, &mut context) {
+                Some(response) => Step::Responded(response),
+                None => Step::Admitted(peer),
+            },
+            Err(problem) => Step::Refused(problem),
+        };
+        let exposed = self.per_thread.cors.as_ref().and_then(|cors| cors.exposed_to_all.as_ref());
+        match (step, exposed) {
+            (Step::Responded(mut response), Some(exposed)) => {
+                let headers = response.headers_mut();
+                headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+                headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed.clone());
+                Either::Left(ready(access_log.finish(context, response)))
+            }
+            (step, _) => Either::Right(self.respond_at(step, request, context).boxed()),
+        }
+    }
+
+    fn fast_response<B>(
+        &self,
+        request: &Request<B>,
+        context: &mut RequestContext,
+    ) -> Option<Response> {
+        let fast_path = self.per_thread.fast_path.as_ref()?;
+        let (method, uri, headers) = (request.method(), request.uri(), request.headers());
+        let response = fast_path.respond(method, uri, headers, context.started_at())?;
+        context.set_suggestion_route();
+        Some(response)
+    }
+
+    async fn respond_at<B>(
+        &self,
+        step: Step<'_>,
+        request: Request<B>,
+        context: RequestContext,
     ) -> Response
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
-        let access_log = &self.layers.access_log;
-        let context = access_log.start(&request);
-        let Ok(mut response) = match &self.per_thread.cors {
-            _ if *request.method() == Method::OPTIONS => {
-                Ok(self.answer_options(request, peer, &context).await)
-            }
-            Some(cors) => {
-                let admit = service_fn(|request| self.admit(request, peer, &context));
-                cors.layer(admit).call(request).await
-            }
-            None => self.admit(request, peer, &context).await,
+        let headers = request.headers().clone();
+        let mut response = match step {
+            Step::Responded(response) => response,
+            Step::Admitted(peer) => self.route(request, peer, &context).await,
+            Step::Refused(problem) => problem.into_response(),
         };
-        // The fast path has no reason of its own to vary.
-        if !context.is_suggestion_route() {
-            vary::join_lines(response.headers_mut());
+        if let Some(cors) = &self.per_thread.cors {
+            response = cors::add_headers(&cors.layer, headers, response).await;
         }
-        access_log.finish(context, response)
+        vary::join_lines(response.headers_mut());
+        self.per_thread.access_log.finish(context, response)
     }
 
     /// Answers OPTIONS by what the routes say of the path: it is known if they refuse the method.
@@ -167,56 +241,58 @@ impl App {
         &self,
         mut request: Request<B>,
         peer: Result<&ConnectedPeer, StatusCode>,
-        context: &RequestContext,
+        context: RequestContext,
     ) -> Response
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
         let headers = request.headers().clone();
-        let cors = self.per_thread.cors.as_ref();
+        let cors = self.per_thread.cors.as_ref().map(|cors| &cors.layer);
         let preflight = cors.filter(|_| cors::is_preflight(&headers));
         // Health checks of load balancers ask by OPTIONS, and mean the state.
         if preflight.is_none() && self.layers.request_checks.is_probe(request.uri()) {
             *request.method_mut() = Method::GET;
         }
-        let Ok(answer) = self.admit(request, peer, context).await;
-        match (preflight, cors) {
+        let answer = match self.check(&request, peer, &context) {
+            Ok(peer) => self.route(request, peer, &context).await,
+            Err(problem) => problem.into_response(),
+        };
+        let mut response = match (preflight, cors) {
             (Some(cors), _) => cors::answer_preflight(cors, headers, answer).await,
             (None, Some(cors)) => {
                 cors::add_headers(cors, headers, cors::answer_options(answer)).await
             }
             (None, None) => cors::answer_options(answer),
-        }
+        };
+        vary::join_lines(response.headers_mut());
+        self.per_thread.access_log.finish(context, response)
     }
 
-    async fn admit<B>(
+    fn check<'a, B>(
+        &self,
+        request: &Request<B>,
+        peer: Result<&'a ConnectedPeer, StatusCode>,
+        context: &RequestContext,
+    ) -> Result<&'a ConnectedPeer, Problem> {
+        let peer = peer.map_err(Problem::from_status)?;
+        self.layers.request_checks.check(request, peer, context.started_at())?;
+        Ok(peer)
+    }
+
+    async fn route<B>(
         &self,
         mut request: Request<B>,
-        peer: Result<&ConnectedPeer, StatusCode>,
+        peer: &ConnectedPeer,
         context: &RequestContext,
-    ) -> Result<Response, Infallible>
+    ) -> Response
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
-        let admitted = peer.map_err(Problem::from_status).and_then(|peer| {
-            self.layers.request_checks.check(&request, peer)?;
-            Ok(peer)
-        });
-        let peer = match admitted {
-            Ok(peer) => peer,
-            Err(problem) => return Ok(problem.into_response()),
-        };
-        if let Some(fast_path) = &self.per_thread.fast_path
-            && let Some(response) =
-                fast_path.respond(request.method(), request.uri(), request.headers())
-        {
-            context.set_suggestion_route();
-            return Ok(response);
-        }
         // The handler charges the client: a batch costs one unit per call, and long requests have a limit of their own.
         let client = peer.client_for(request.headers());
         request.extensions_mut().insert(client);
-        context.span.instrument(self.layers.routes.clone().call(request)).await
+        let Ok(response) = context.span.instrument(self.layers.routes.clone().call(request)).await;
+        response
     }
 }
 

@@ -189,9 +189,8 @@ impl Client {
     }
 
     /// Takes the unit of a request. Asks for its `cost` only if there is none.
-    fn check_rate(&self, cost: impl FnOnce() -> RequestCost) -> Result<(), Duration> {
+    fn check_rate(&self, now: Instant, cost: impl FnOnce() -> RequestCost) -> Result<(), Duration> {
         let Some(rate_limit) = &self.rate_limit else { return Ok(()) };
-        let now = Instant::now();
         rate_limit.take_first(now).or_else(|wait| match cost() {
             RequestCost::One => Err(wait),
             RequestCost::Varies => rate_limit.take_first_of_many(now),
@@ -207,7 +206,7 @@ impl ConnectedPeer {
         Self { clients, address: Ipv4Addr::UNSPECIFIED.into(), client: None }
     }
 
-    /// Charges the client for one request with these headers.
+    /// Charges the client for one request with these headers, which arrived now.
     ///
     /// # Errors
     ///
@@ -215,13 +214,14 @@ impl ConnectedPeer {
     pub(crate) fn check_rate(
         &self,
         headers: &HeaderMap,
+        now: Instant,
         cost: impl FnOnce() -> RequestCost,
     ) -> Result<(), Duration> {
         match &self.client {
-            Some(client) => client.check_rate(cost),
+            Some(client) => client.check_rate(now, cost),
             None if self.clients.limits.quota.is_none() => Ok(()),
             None => match self.client_for(headers).0 {
-                Some(client) => client.check_rate(cost),
+                Some(client) => client.check_rate(now, cost),
                 None => Ok(()),
             },
         }

@@ -39,6 +39,12 @@ impl ExposedHeaders {
     pub(crate) fn add(&mut self, name: HeaderName) {
         self.0.push(name);
     }
+
+    /// Returns the names as the layer writes them.
+    pub(crate) fn to_value(&self) -> HeaderValue {
+        let names: Vec<_> = self.0.iter().map(HeaderName::as_str).collect();
+        HeaderValue::try_from(names.join(",")).expect("names of headers are a header value")
+    }
 }
 
 const PREFLIGHT_MAX_AGE: Duration = Duration::from_hours(24);

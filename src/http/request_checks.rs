@@ -1,6 +1,7 @@
 //! Checks of every request before routing.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::Instant;
 
 use axum::http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, Version, header,
@@ -66,6 +67,7 @@ impl RequestChecks {
         &self,
         request: &Request<B>,
         peer: &ConnectedPeer,
+        now: Instant,
     ) -> Result<(), Problem> {
         if !has_one_host(request.version(), request.headers()) {
             return Err(Problem::new(
@@ -90,7 +92,7 @@ impl RequestChecks {
             return Ok(());
         }
         let cost = || self.costly_routes.cost_of(uri.path());
-        if let Err(wait) = peer.check_rate(request.headers(), cost) {
+        if let Err(wait) = peer.check_rate(request.headers(), now, cost) {
             self.rate_limited.increment();
             return Err(Problem::rate_limited(wait));
         }

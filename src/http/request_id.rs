@@ -10,17 +10,17 @@ pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-i
 /// Longest id accepted from a client.
 const MAX_ID_BYTES: usize = 64;
 
-/// Generates ids that no other process generates: a random part and a counter.
+/// Generates ids that no other generator generates: a random part and a counter.
 #[derive(Debug)]
 pub(crate) struct RequestIdGenerator {
-    process_prefix: String,
+    prefix: String,
     next_number: AtomicU64,
 }
 
 impl RequestIdGenerator {
     pub(crate) fn new() -> Self {
         let process_hash = RandomState::new().hash_one(std::process::id());
-        Self { process_prefix: format!("{process_hash:016x}-"), next_number: AtomicU64::new(0) }
+        Self { prefix: format!("{process_hash:016x}-"), next_number: AtomicU64::new(0) }
     }
 
     /// Returns the client's id, or a generated one if it is missing or unsafe to log.
@@ -32,7 +32,7 @@ impl RequestIdGenerator {
     fn generate(&self) -> HeaderValue {
         let mut count = itoa::Buffer::new();
         let count = count.format(self.next_number.fetch_add(1, Ordering::Relaxed));
-        HeaderValue::try_from([self.process_prefix.as_str(), count].concat())
+        HeaderValue::try_from([self.prefix.as_str(), count].concat())
             .expect("letters, digits and a dash are a header value")
     }
 }

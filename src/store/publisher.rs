@@ -1,6 +1,7 @@
 //! The writer of a chain.
 
 use std::fmt::Debug;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -123,6 +124,7 @@ impl Publisher {
         }
         // The suggestion does not wait for the matrix, which takes longer than the rest.
         record.servable.insert(chain.chain_id, Arc::clone(&snapshot));
+        record.publications.fetch_add(1, Ordering::Release);
         record.latest.send_if_modified(|latest| {
             latest.snapshot = Some(Arc::clone(&snapshot));
             is_announced

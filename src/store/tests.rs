@@ -10,7 +10,7 @@ fn config(more: &str) -> config::Chain {
 }
 
 /// Creates a store with one chain.
-fn store_with_chain(more: &str) -> (ChainStore, StoredChain, Publisher) {
+pub(crate) fn store_with_chain(more: &str) -> (ChainStore, StoredChain, Publisher) {
     let (store, mut publishers) = ChainStore::new(&[config(more)]);
     let chain = store.chain("a").unwrap().clone();
     (store, chain, publishers.remove(0))

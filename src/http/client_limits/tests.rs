@@ -49,7 +49,7 @@ fn rate_limit_is_exhausted_and_refills() {
     let none = HeaderMap::new();
     let mut allowed = 0;
     let wait = loop {
-        match one.check_rate(&none, || RequestCost::One) {
+        match one.check_rate(&none, Instant::now(), || RequestCost::One) {
             Ok(()) => allowed += 1,
             Err(wait) => break wait,
         }
@@ -58,16 +58,16 @@ fn rate_limit_is_exhausted_and_refills() {
     assert!(allowed >= 3, "{allowed}");
     assert!(wait <= Duration::from_millis(50), "{wait:?}");
     // Each client has its own rate limit; connections of one client share it.
-    assert!(other.unwrap().check_rate(&none, || RequestCost::One).is_ok());
+    assert!(other.unwrap().check_rate(&none, Instant::now(), || RequestCost::One).is_ok());
     assert!(
         clients
             .connect(parse_ip("::ffff:192.0.2.1"))
             .unwrap()
-            .check_rate(&none, || RequestCost::One)
+            .check_rate(&none, Instant::now(), || RequestCost::One)
             .is_err()
     );
     let deadline = Instant::now() + Duration::from_secs(5);
-    while one.check_rate(&none, || RequestCost::One).is_err() {
+    while one.check_rate(&none, Instant::now(), || RequestCost::One).is_err() {
         assert!(Instant::now() < deadline, "it never refills");
     }
 }
@@ -85,20 +85,25 @@ fn responses_cost_one_request_per_64_kib_up_to_the_burst() {
     let client = peer.client_for(&none);
     let kib = 1024;
     (0..100).for_each(|_| client.charge_response(64 * kib));
-    assert_eq!(peer.check_rate(&none, || RequestCost::One), Ok(()));
+    assert_eq!(peer.check_rate(&none, Instant::now(), || RequestCost::One), Ok(()));
     client.charge_response(64 * kib + 1);
     client.charge_response(5 * 64 * kib);
     // Five units are paid by the next request, and four are left.
-    (0..4).for_each(|_| assert_eq!(peer.check_rate(&none, || RequestCost::One), Ok(())));
+    (0..4).for_each(|_| {
+        assert_eq!(peer.check_rate(&none, Instant::now(), || RequestCost::One), Ok(()))
+    });
     (0..100).for_each(|_| client.charge_response(usize::MAX));
-    let wait = peer.check_rate(&none, || RequestCost::One).unwrap_err();
+    let wait = peer.check_rate(&none, Instant::now(), || RequestCost::One).unwrap_err();
     assert!(wait <= Duration::from_secs(10), "{wait:?}");
     // A request that is refused does not lower the debt.
-    let wait = peer.check_rate(&none, || RequestCost::One).unwrap_err();
+    let wait = peer.check_rate(&none, Instant::now(), || RequestCost::One).unwrap_err();
     assert!(wait > Duration::from_secs(8), "{wait:?}");
     // Other clients have no debt, and a client without a limit has none.
     assert_eq!(
-        clients.connect(parse_ip("192.0.2.2")).unwrap().check_rate(&none, || RequestCost::One),
+        clients
+            .connect(parse_ip("192.0.2.2"))
+            .unwrap()
+            .check_rate(&none, Instant::now(), || RequestCost::One),
         Ok(())
     );
     ClientHandle::default().charge_response(usize::MAX);

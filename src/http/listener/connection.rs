@@ -51,25 +51,28 @@ pub(crate) async fn serve(stream: std::net::TcpStream, peer: ConnectedPeer, sett
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
     let (app, peer, draining, memory, activity) = (&app, &peer, &shutdown, &memory, &activity);
-    let handle = |request: Request<Incoming>| async move {
+    let handle = |request: Request<Incoming>| {
         serving_threads::record_request();
         activity.start_request();
         // A proxy in front may have used a `Content-Length` that hyper removed. Closing the connection ensures that
         // nothing behind the body is taken for a request (RFC 9112, section 6.1).
         let is_chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
-        let mut response = app.handle(request, Ok(peer)).await;
-        let holds_memory = activity.is_charged() || is_large(&response);
-        if is_chunked || draining.is_draining() || (holds_memory && memory.is_scarce()) {
-            let close = HeaderValue::from_static("close");
-            response.headers_mut().insert(header::CONNECTION, close);
+        let response = app.handle(request, Ok(peer));
+        async move {
+            let mut response = response.await;
+            let holds_memory = activity.is_charged() || is_large(&response);
+            if is_chunked || draining.is_draining() || (holds_memory && memory.is_scarce()) {
+                let close = HeaderValue::from_static("close");
+                response.headers_mut().insert(header::CONNECTION, close);
+            }
+            if is_large(&response) || response.body().size_hint().exact().is_none() {
+                let activity = Arc::clone(activity);
+                response = response.map(|body| Body::new(BusyBody { body, activity }));
+            } else {
+                activity.end_response();
+            }
+            Ok::<_, Infallible>(response)
         }
-        if is_large(&response) || response.body().size_hint().exact().is_none() {
-            let activity = Arc::clone(activity);
-            response = response.map(|body| Body::new(BusyBody { body, activity }));
-        } else {
-            activity.end_response();
-        }
-        Ok::<_, Infallible>(response)
     };
     let stream = MeteredStream::new(stream, memory.clone(), Arc::clone(activity));
     let mut connection = http.serve_connection(TokioIo::new(stream), service_fn(handle));

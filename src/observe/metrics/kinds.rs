@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use enum_map::{Enum, EnumMap};
+use parking_lot::Mutex;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -30,26 +31,77 @@ where
     EnumMap::from_fn(|value: V| family.get_or_create_owned(&labels(value.into())))
 }
 
+/// Counts of the same thing. Threads that count millions of times have places of their own, because processors that write
+/// to the same cache line delay each other.
+#[derive(Debug, Default)]
+struct Counts<T> {
+    all: Arc<Places<T>>,
+    /// `None`: the shared place.
+    own: Option<Arc<Place<T>>>,
+}
+
+#[derive(Debug, Default)]
+struct Places<T> {
+    shared: T,
+    of_threads: Mutex<Vec<Arc<Place<T>>>>,
+}
+
+/// Alone in its cache lines; processors fetch two at a time.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Place<T>(T);
+
+impl<T> Clone for Counts<T> {
+    fn clone(&self) -> Self {
+        Self { all: Arc::clone(&self.all), own: self.own.clone() }
+    }
+}
+
+impl<T: Default> Counts<T> {
+    /// Returns the same counts with a place of its own. Places stay until the counts are dropped.
+    fn for_thread(&self) -> Self {
+        let own = Arc::<Place<T>>::default();
+        self.all.of_threads.lock().push(Arc::clone(&own));
+        Self { all: Arc::clone(&self.all), own: Some(own) }
+    }
+
+    /// Returns where to count.
+    fn place(&self) -> &T {
+        self.own.as_ref().map_or(&self.all.shared, |own| &own.0)
+    }
+
+    /// Adds what all places have.
+    fn sum(&self, value: impl Fn(&T) -> u64) -> u64 {
+        let of_threads = self.all.of_threads.lock();
+        let places = of_threads.iter().map(|place| &place.0);
+        std::iter::once(&self.all.shared).chain(places).map(value).fold(0, u64::wrapping_add)
+    }
+}
+
 /// Counter whose name has the suffix `_total`, as the Prometheus text format requires. The library's counter writes
 /// `OpenMetrics`, where the name has no suffix and the sample has one.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Counter(prometheus_client::metrics::counter::Counter);
+pub(crate) struct Counter(Counts<AtomicU64>);
 
 impl Counter {
+    /// Returns the same counter for a thread that counts very often.
+    pub(crate) fn for_thread(&self) -> Self {
+        Self(self.0.for_thread())
+    }
+
     /// Adds 1.
     pub(crate) fn increment(&self) {
-        self.0.inc();
+        self.0.place().fetch_add(1, Ordering::Relaxed);
     }
 
     /// Raises the counter to a total that is counted elsewhere.
     pub(crate) fn advance_to(&self, total: u64) {
-        self.0.inc_by(total.saturating_sub(self.0.get()));
+        self.0.place().fetch_add(total.saturating_sub(self.get()), Ordering::Relaxed);
     }
 
     /// Current value.
-    #[cfg(test)]
     pub(crate) fn get(&self) -> u64 {
-        self.0.get()
+        self.0.sum(load)
     }
 }
 
@@ -59,7 +111,7 @@ impl TypedMetric for Counter {
 
 impl EncodeMetric for Counter {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
-        encoder.encode_gauge(&self.0.get())
+        encoder.encode_gauge(&self.get())
     }
 
     fn metric_type(&self) -> MetricType {
@@ -70,7 +122,7 @@ impl EncodeMetric for Counter {
 /// Histogram of request durations. Every request on every serving thread records in it, so it has no lock: a thread that
 /// the system interrupts while it holds one would stop the others. The library's histogram has a mutex.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct RequestDurations(Arc<DurationCounts>);
+pub(crate) struct RequestDurations(Counts<DurationCounts>);
 
 #[derive(Debug, Default)]
 struct DurationCounts {
@@ -80,15 +132,21 @@ struct DurationCounts {
 }
 
 impl RequestDurations {
+    /// Returns the same histogram for a thread that counts very often.
+    pub(crate) fn for_thread(&self) -> Self {
+        Self(self.0.for_thread())
+    }
+
     /// Counts a request that took `elapsed`.
     pub(crate) fn record(&self, elapsed: Duration) {
+        let counts = self.0.place();
         let seconds = elapsed.as_secs_f64();
         let index = REQUEST_BOUNDS.iter().position(|bound| seconds <= *bound);
-        if let Some(bucket) = self.0.buckets.get(index.unwrap_or(REQUEST_BOUNDS.len())) {
+        if let Some(bucket) = counts.buckets.get(index.unwrap_or(REQUEST_BOUNDS.len())) {
             bucket.fetch_add(1, Ordering::Relaxed);
         }
         let nanoseconds = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
-        self.0.total_nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+        counts.total_nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
     }
 }
 
@@ -98,18 +156,26 @@ impl TypedMetric for RequestDurations {
 
 impl EncodeMetric for RequestDurations {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
-        let counts = self.0.buckets.each_ref().map(|bucket| bucket.load(Ordering::Relaxed));
         // The library writes this last bound as `+Inf`, which Prometheus needs for quantiles.
-        let bounds = REQUEST_BOUNDS.into_iter().chain([f64::INFINITY]);
-        let buckets: Vec<_> = bounds.zip(counts).collect();
-        let total = Duration::from_nanos(self.0.total_nanoseconds.load(Ordering::Relaxed));
-        let count = counts.iter().sum();
+        let bounds = REQUEST_BOUNDS.into_iter().chain([f64::INFINITY]).enumerate();
+        let count_of = |index: usize| {
+            let bucket = |counts: &DurationCounts| counts.buckets.get(index).map(load);
+            self.0.sum(|counts| bucket(counts).unwrap_or_default())
+        };
+        let buckets: Vec<_> = bounds.map(|(index, bound)| (bound, count_of(index))).collect();
+        let total = self.0.sum(|counts| load(&counts.total_nanoseconds));
+        let total = Duration::from_nanos(total);
+        let count = buckets.iter().map(|(_, count)| count).sum();
         encoder.encode_histogram::<NoLabelSet>(total.as_secs_f64(), count, &buckets, None)
     }
 
     fn metric_type(&self) -> MetricType {
         Self::TYPE
     }
+}
+
+fn load(count: &AtomicU64) -> u64 {
+    count.load(Ordering::Relaxed)
 }
 
 /// Gauge that writes a whole number without a fraction.
@@ -144,4 +210,25 @@ impl EncodeMetric for FloatGauge {
 pub(crate) fn to_f64(integer: impl fmt::Display) -> f64 {
     // There is no lossy conversion trait for integers of this size; parsing rounds to the nearest.
     integer.to_string().parse().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_has_what_all_its_threads_counted() {
+        let counter = Counter::default();
+        let [one, other] = [counter.for_thread(), counter.for_thread()];
+        for (times, place) in [(1, &counter), (2, &one), (4, &other), (8, &one.clone())] {
+            for _ in 0..times {
+                place.increment();
+            }
+        }
+        assert_eq!([&counter, &one, &other].map(Counter::get), [15; 3]);
+        one.advance_to(20);
+        assert_eq!(counter.get(), 20);
+        counter.advance_to(3);
+        assert_eq!(counter.get(), 20);
+    }
 }
