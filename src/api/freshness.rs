@@ -57,8 +57,8 @@ impl Freshness {
         }
         let part = |time: Duration| Duration::from_nanos(time.subsec_nanos().into());
         let remaining = lifetime(chain, current);
-        // A lifetime that has ended stays 0.
-        let until_shorter = if remaining.is_zero() { SECOND } else { part(remaining) };
+        // A lifetime of 0 seconds stays one.
+        let until_shorter = if remaining < SECOND { SECOND } else { part(remaining) };
         let until_older = SECOND.saturating_sub(part(current.age));
         let until_too_old = chain.config().max_age.saturating_sub(current.age);
         until_shorter.min(until_older).min(until_too_old).min(current.fresh_for)
@@ -193,11 +193,14 @@ fn lifetime(chain: &StoredChain, current: &ServableSnapshot) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
+
+    use proptest::prelude::*;
 
     use super::*;
     use crate::config::Config;
     use crate::fees::{self, Block, FeeHistory, HeadReading, HeaderTime};
+    use crate::store::tests::{publish, store_with_chain};
     use crate::store::{Accepted, ChainStore, StaleReason};
 
     /// Second of the newest block in `Last-Modified`, since 1970.
@@ -334,14 +337,6 @@ mod tests {
         write_list_headers(&mut headers, std::iter::empty());
         assert_eq!(lifetimes(&headers), ["", "no-store", "", ""]);
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::store::tests::{publish, store_with_chain};
 
     /// A snapshot at another time.
     fn later(current: &ServableSnapshot, by: Duration) -> ServableSnapshot {

@@ -98,7 +98,13 @@ pub(crate) fn describe(kind: &Kind) -> String {
             format!("found {}, expected one of: {}", quote_public(found), allowed.join(", "))
         }
         Kind::InvalidType(found, expected) => {
-            format!("found {}, expected {}", value_type(found), describe_expected(expected))
+            let expected = match (found, expected.as_ref()) {
+                (Actual::Map, "a sequence") => {
+                    "an array, or a list of tables under `[[…]]` in a file"
+                }
+                (_, expected) => describe_expected(expected),
+            };
+            format!("found {}, expected {expected}", value_type(found))
         }
         Kind::InvalidValue(found, expected) => {
             format!("found {}, expected {}", describe_value(found), describe_expected(expected))

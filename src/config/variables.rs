@@ -69,7 +69,7 @@ impl Variables {
         for (name, value) in ours {
             let key = name.strip_prefix(PREFIX).unwrap_or_default().to_lowercase();
             if !key.contains(SEPARATOR) {
-                found.hints.extend(hint(&name, &key, &known_keys));
+                found.hints.extend(hint(&name, &key, kinds, &known_keys));
                 continue;
             }
             let mut path: Vec<String> = variable_key(&name).collect();
@@ -122,8 +122,18 @@ fn parse(path: &[String], text: &str, kinds: &[SectionKind]) -> Value {
     parsed()
 }
 
-/// Returns a sentence if the variable differs from one of ours only by its underscores, or nearly so.
-fn hint(name: &str, key: &str, known_keys: impl Fn() -> Vec<String>) -> Option<String> {
+/// Returns a sentence if the variable names a section, or differs from one of ours only by its underscores, or nearly so.
+fn hint(
+    name: &str,
+    key: &str,
+    kinds: &[SectionKind],
+    known_keys: impl Fn() -> Vec<String>,
+) -> Option<String> {
+    if kinds.iter().any(|kind| kind.name == key) {
+        return Some(format!(
+            "{name} has no effect: a variable sets one key of a section, such as GAS_HISTORY__DAYS"
+        ));
+    }
     let section = key.split('_').next()?;
     let known = known_keys();
     let is_section = known.iter().any(|known| known.split('.').next() == Some(section));

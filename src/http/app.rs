@@ -47,8 +47,8 @@ struct AppLayers {
     routes: Router,
 }
 
-/// What every request counts, and the values that responses of the fast path share. Each is counted when a response takes
-/// and drops it, and processors that count at the same place delay each other.
+/// Each thread has its own log, and its own values that responses of the fast path share. A shared value is counted when a
+/// response takes and drops it, and processors that count at the same place delay each other.
 #[derive(Debug)]
 struct PerThread {
     access_log: AccessLog,

@@ -96,6 +96,10 @@ fn a_variable_with_one_underscore_too_few_is_noted() {
     let meant = "GAS_CHAINS_RONIN_NAME has no effect: levels of a key are separated by two \
                  underscores, as in GAS_CHAINS__RONIN__RPC_URLS";
     assert_eq!(notes("GAS_CHAINS_RONIN_NAME"), [meant]);
+    for section in ["GAS_ALERTS", "GAS_HISTORY"] {
+        let expected = "a variable sets one key of a section, such as GAS_HISTORY__DAYS";
+        assert_eq!(notes(section), [format!("{section} has no effect: {expected}")]);
+    }
     for foreign in ["GAS_PRICE", "GAS_SERVERLESS", "GAS_LOGO", "GAS_CHAIN"] {
         assert_eq!(notes(foreign), Vec::<String>::new(), "{foreign}");
     }

@@ -116,7 +116,9 @@ function tierView(chain, value, label, isCurrent, now) {
         value,
         label,
         price: priceView(chain, value),
-        wait: isKnown ? waitText(fees.cells, tierFees(market, value), blockTimeMs) : undefined,
+        // The fees by horizon may be those of a block before the one whose base fee is above the cap.
+        wait: isKnown && !hasToWait(market, value)
+            ? waitText(fees.cells, tierFees(market, value), blockTimeMs) : undefined,
         transfer: priced && costView(priced, value, TRANSFER),
     };
 }
@@ -158,6 +160,13 @@ function priceView({ market, last, pastPrice }, tier) {
     };
 }
 
+/** Returns true if the tier's max fee is below the next block's base fee. */
+function hasToWait(market, tier) {
+    const { next_base_fee_per_gas: next, suggestion } = market;
+    if (next === null || suggestion.type === "legacy") return false;
+    return BigInt(tierFees(market, tier).max_fee_per_gas) < BigInt(next);
+}
+
 /**
  * Returns a warning about the price, and a short one for the table; `undefined` if there is none. The price rises fast if
  * it is more than 5 % above the average price of the window, and the next block's base fee is higher than the one before.
@@ -166,7 +175,7 @@ function warningOf({ market, nextBefore }, tier) {
     const { next_base_fee_per_gas: next, suggestion } = market;
     if (next === null || suggestion.type === "legacy") return undefined;
     const to = BigInt(next);
-    if (BigInt(tierFees(market, tier).max_fee_per_gas) < to) {
+    if (hasToWait(market, tier)) {
         return { text: "The max fee is below the next block’s base fee: a transaction has to wait", short: "has to wait" };
     }
     // Without the market before, a block that is more than half full raises the base fee of most chains.
