@@ -90,7 +90,7 @@ fn responses_cost_one_request_per_64_kib_up_to_the_burst() {
     client.charge_response(5 * 64 * kib);
     // Five units are paid by the next request, and four are left.
     (0..4).for_each(|_| {
-        assert_eq!(peer.check_rate(&none, Instant::now(), || RequestCost::One), Ok(()))
+        assert_eq!(peer.check_rate(&none, Instant::now(), || RequestCost::One), Ok(()));
     });
     (0..100).for_each(|_| client.charge_response(usize::MAX));
     let wait = peer.check_rate(&none, Instant::now(), || RequestCost::One).unwrap_err();
