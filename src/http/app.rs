@@ -226,7 +226,7 @@ impl App {
         let headers = request.headers().clone();
         let mut response = match step {
             Step::Responded(response) => response,
-            Step::Admitted(peer) => self.route(request, peer, &context).await,
+            Step::Admitted(peer) => self.dispatch(request, peer, &context).await,
             Step::Refused(problem) => problem.into_response(),
         };
         if let Some(cors) = &self.per_thread.cors {
@@ -254,7 +254,7 @@ impl App {
             *request.method_mut() = Method::GET;
         }
         let answer = match self.check(&request, peer, &context) {
-            Ok(peer) => self.route(request, peer, &context).await,
+            Ok(peer) => self.dispatch(request, peer, &context).await,
             Err(problem) => problem.into_response(),
         };
         let mut response = match (preflight, cors) {
@@ -279,7 +279,7 @@ impl App {
         Ok(peer)
     }
 
-    async fn route<B>(
+    async fn dispatch<B>(
         &self,
         mut request: Request<B>,
         peer: &ConnectedPeer,
