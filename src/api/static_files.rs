@@ -17,7 +17,7 @@ use flate2::Compression;
 use flate2::read::{GzDecoder, GzEncoder};
 
 use crate::http::chunked_body::{Charged, ChunkedBody};
-use crate::http::response_body::accepts_gzip;
+use crate::http::response_body::{Compressed, accepts_gzip};
 use crate::store::etag;
 
 /// A file and the path it is served at.
@@ -140,6 +140,7 @@ impl Asset {
         headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
         if is_compressed {
             headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            response.extensions_mut().insert(Compressed);
         }
         response
     }

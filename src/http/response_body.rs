@@ -37,7 +37,7 @@ pub(crate) struct BodyLimits {
 
 /// Response extension that marks a body of this service in compressed form.
 #[derive(Debug, Clone, Copy)]
-struct Compressed;
+pub(crate) struct Compressed;
 
 /// A shorter body is not compressed.
 const MIN_COMPRESSED_BYTES: usize = 1024;

@@ -51,6 +51,7 @@ async fn resources_are_compressed_for_clients_that_accept_gzip() {
     };
     let plain = get("identity").await;
     assert_eq!(plain.headers().get("content-encoding"), None);
+    let tag = plain.headers()["etag"].clone();
     let plain = plain.bytes().await.unwrap();
     assert!(plain.len() > 1_000_000, "{}", plain.len());
     for (encoding, is_compressed) in [
@@ -61,6 +62,8 @@ async fn resources_are_compressed_for_clients_that_accept_gzip() {
     ] {
         let response = get(encoding).await;
         assert_eq!(response.headers()["vary"], "accept-encoding");
+        // The forms have other bytes.
+        assert_eq!(response.headers()["etag"] != tag, is_compressed, "{encoding}");
         let coding = response.headers().get("content-encoding").cloned();
         let mut bytes = response.bytes().await.unwrap().to_vec();
         if is_compressed {
