@@ -130,7 +130,8 @@ pub(crate) fn public(
         "" => routes,
         path => Router::new().nest(path, routes).merge(others.at_root).merge(probes),
     };
-    let fast_path = SuggestionFastPath::new(base_path, store, config.cors.allows_any(), metrics);
+    let exposed_to_all = config.cors.allows_any().then(|| others.exposed_headers.to_value());
+    let fast_path = SuggestionFastPath::new(base_path, store, exposed_to_all.as_ref(), metrics);
     let mut costly_routes = CostlyRoutes::default();
     for route in COSTLY_ROUTES.into_iter().chain(others.costly_routes) {
         costly_routes.add(base_path, route);

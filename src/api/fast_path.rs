@@ -36,8 +36,8 @@ pub(crate) struct SuggestionFastPath {
 struct FastChain {
     chain: StoredChain,
     freshness_counters: FreshnessCounters,
-    /// True if web pages of any origin may read the responses.
-    allows_any_origin: bool,
+    /// Names of the headers that web pages may read, if those of any origin may; else the layer of CORS adds its headers.
+    exposed_to_all: Option<HeaderValue>,
     /// The last response. Within a second nearly all responses are the same, and copying one takes a fraction of the
     /// time of building one.
     last_response: RwLock<Option<CachedResponse>>,
@@ -59,13 +59,13 @@ impl SuggestionFastPath {
     pub(crate) fn new(
         base_path: &str,
         store: &ChainStore,
-        allows_any_origin: bool,
+        exposed_to_all: Option<&HeaderValue>,
         metrics: &Metrics,
     ) -> Self {
         let fast_chain = |chain: &StoredChain| FastChain {
             chain: chain.clone(),
             freshness_counters: FreshnessCounters::new(chain, metrics),
-            allows_any_origin,
+            exposed_to_all: exposed_to_all.cloned(),
             last_response: RwLock::new(None),
         };
         let chains = store.chains().iter().map(fast_chain).collect();
@@ -78,7 +78,11 @@ impl FastPath for SuggestionFastPath {
         let fast_chain = |other: &FastChain| FastChain {
             chain: other.chain.clone(),
             freshness_counters: other.freshness_counters.for_thread(),
-            allows_any_origin: other.allows_any_origin,
+            // A copy, because clones share a count.
+            exposed_to_all: other.exposed_to_all.as_ref().map(|exposed| {
+                HeaderValue::from_bytes(exposed.as_bytes())
+                    .expect("a copy of a header value is one")
+            }),
             last_response: RwLock::new(None),
         };
         let chains = self.chains.iter().map(fast_chain).collect();
@@ -112,7 +116,11 @@ impl FastPath for SuggestionFastPath {
                 let (own_headers, body) = fast_chain.headers_and_body(&current, publications, now);
                 conditional_response(own_headers, body, headers)
             }
-            Err(reason) => problems::unavailable(&fast_chain.chain, reason).into_response(),
+            Err(reason) => {
+                let mut response = problems::unavailable(&fast_chain.chain, reason).into_response();
+                fast_chain.add_cors_headers(response.headers_mut());
+                response
+            }
         })
     }
 }
@@ -138,6 +146,13 @@ fn conditional_response(
 }
 
 impl FastChain {
+    fn add_cors_headers(&self, headers: &mut HeaderMap) {
+        if let Some(exposed) = &self.exposed_to_all {
+            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed.clone());
+        }
+    }
+
     /// Returns the last response if the same request would get it again.
     fn unchanged_response(&self, now: Instant) -> Option<(HeaderMap, Bytes)> {
         let last_response = self.last_response.read();
@@ -171,9 +186,7 @@ impl FastChain {
         headers.insert(X_REQUEST_ID, HeaderValue::from_static(""));
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(""));
-        if self.allows_any_origin {
-            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-        }
+        self.add_cors_headers(&mut headers);
         let body = Bytes::copy_from_slice(&snapshot.body);
         let entry = CachedResponse {
             snapshot: Arc::clone(snapshot),

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::HttpBody;
-use axum::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS};
-use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
+use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -59,15 +58,13 @@ struct PerThread {
 #[derive(Debug)]
 struct Cors {
     layer: CorsLayer,
-    /// The names of the headers that web pages may read, if any origin may. Then every response to a GET has the same
-    /// headers of the layer.
-    exposed_to_all: Option<HeaderValue>,
+    /// True if web pages of any origin may read responses. Then responses of the fast path have the layer's headers.
+    allows_any: bool,
 }
 
 impl Cors {
     fn new(config: &config::Cors, exposed: &ExposedHeaders) -> Self {
-        let exposed_to_all = config.allows_any().then(|| exposed.to_value());
-        Self { layer: cors::layer(config, exposed), exposed_to_all }
+        Self { layer: cors::layer(config, exposed), allows_any: config.allows_any() }
     }
 }
 
@@ -81,7 +78,8 @@ enum Step<'a> {
 
 /// Answers requests for one route before the router.
 pub(crate) trait FastPath: Debug + Send + Sync {
-    /// Returns the response to a request that arrived now, or `None` for any other request.
+    /// Returns the response to a request that arrived now, or `None` for any other request. It has the headers of CORS if
+    /// pages of any origin may read it.
     fn respond(
         &self,
         method: &Method,
@@ -190,15 +188,12 @@ impl App {
             },
             Err(problem) => Step::Refused(problem),
         };
-        let exposed = self.per_thread.cors.as_ref().and_then(|cors| cors.exposed_to_all.as_ref());
-        match (step, exposed) {
-            (Step::Responded(mut response), Some(exposed)) => {
-                let headers = response.headers_mut();
-                headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-                headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed.clone());
+        let is_complete = self.per_thread.cors.as_ref().is_none_or(|cors| cors.allows_any);
+        match step {
+            Step::Responded(response) if is_complete => {
                 Either::Left(ready(access_log.finish(context, response)))
             }
-            (step, _) => Either::Right(self.respond_at(step, request, context).boxed()),
+            step => Either::Right(self.respond_at(step, request, context).boxed()),
         }
     }
 

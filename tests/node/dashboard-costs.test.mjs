@@ -54,6 +54,12 @@ test("waiting times are shown for current data only", () => {
     assert.deepEqual(waits({ ...chain, status: "stale" }, "live"), none);
     assert.deepEqual(waits(chain, "live", 60_000), none);
     assert.deepEqual(waits(known(), "live"), none);
+    // The next block costs more than the caps of two tiers, whatever was known before.
+    const cap = (tier) => BigInt(tierFees(chain.market, tier).max_fee_per_gas);
+    const surge = (next) => ({ ...chain, market: { ...chain.market, next_base_fee_per_gas: String(next) } });
+    assert(cap("high") > cap("medium"));
+    assert.deepEqual(waits(surge(cap("medium")), "live").slice(1), ["next block", "next block"]);
+    assert.deepEqual(waits(surge(cap("medium") + 1n), "live"), [undefined, undefined, "next block"]);
 });
 
 // Parameters of an OP Stack chain.

@@ -4,10 +4,9 @@
 Each reply of the node had the newest 20 blocks, with rewards at percentile 10.
 """
 
-import json
 import sys
 
-from score import WINDOW, recorded_blocks
+from score import recorded_blocks, served_heads
 
 # Below, a share says nothing.
 LEAST_JUDGED = 100
@@ -24,12 +23,7 @@ def includes(cell, block):
 
 def main(recording, served):
     recorded = recorded_blocks(recording)
-    quotes = {}
-    with open(served) as file:
-        for line in file:
-            head, _, fees = line.partition(" ")
-            quotes[int(head)] = json.loads(fees)
-    seen = {number for head in quotes for number in range(head - WINDOW + 1, head + 1)}
+    quotes, seen = served_heads(served)
     last = quotes[max(quotes)]
     assert last["percentile"] == PERCENTILE, last["percentile"]
     shares = 0

@@ -31,6 +31,16 @@ def recorded_blocks(path):
     return blocks
 
 
+def served_heads(path):
+    """Returns what was served at each head, and the blocks that the replies of the node had by then."""
+    quotes = {}
+    with open(path) as file:
+        for line in file:
+            head, _, body = line.partition(" ")
+            quotes[int(head)] = json.loads(body)
+    return quotes, {number for head in quotes for number in range(head - WINDOW + 1, head + 1)}
+
+
 def nearest_rank(values, percent):
     return sorted(values)[max(ceil(len(values) * percent / 100) - 1, 0)] if values else None
 
@@ -86,12 +96,7 @@ def score_tier(tier, quotes, blocks):
 
 def main(recording, served, score):
     recorded = recorded_blocks(recording)
-    quotes = {}
-    with open(served) as file:
-        for line in file:
-            head, _, suggestion = line.partition(" ")
-            quotes[int(head)] = json.loads(suggestion)
-    seen = {number for head in quotes for number in range(head - WINDOW + 1, head + 1)}
+    quotes, seen = served_heads(served)
     blocks = {number: block for number, block in recorded.items() if number in seen}
     with open(score) as file:
         score = json.load(file)

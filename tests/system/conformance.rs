@@ -11,8 +11,8 @@ use crate::programs;
 /// Fixed, so that a failure comes from a change of the code.
 const SEED: &str = "20261120";
 /// Largest number of generated cases per operation and phase.
-const EXAMPLES: &str = "20";
-const MIN_CASES: &str = "1500";
+const EXAMPLES: &str = "40";
+const MIN_CASES: &str = "3000";
 
 /// Returns an environment variable or its default.
 fn variable_or(name: &str, default: &str) -> String {

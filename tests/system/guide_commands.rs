@@ -33,7 +33,7 @@ const RELEASE: &str = "needs a published release";
 const HOURS: &str = "a measurement of minutes to hours";
 
 /// The first row whose beginning a command has is its own.
-const ROWS: [(&str, Place); 49] = [
+const ROWS: [(&str, Place); 51] = [
     (
         "curl localhost:8080/v1/base/cost --data",
         Nowhere("its transaction is shortened; tests/node/cost.mjs sends whole ones"),
@@ -94,10 +94,6 @@ const ROWS: [(&str, Place); 49] = [
     ("gh attestation", Nowhere(RELEASE)),
     ("openssl req", In("tests/system/reach_nodes.rs")),
     ("prometheus --config.file", In("tests/system/alerts.rs")),
-];
-
-/// Rows of the page about replicas. A pattern of keys is no prefix of a command.
-const REDIS: [(&str, Place); 2] = [
     ("redis-server", In("tests/system/replicas.rs")),
     ("redis-cli", In("tests/system/replicas.rs")),
 ];
@@ -144,11 +140,11 @@ async fn commands_of_the_guides_run_or_are_listed() {
     for chain in ["ronin", "ethereum", "base"] {
         service.wait_for_ok(&format!("/v1/{chain}/gas-suggestion")).await;
     }
-    let (mut used, mut missing, mut ran) = (vec![false; ROWS.len() + REDIS.len()], vec![], 0);
+    let (mut used, mut missing, mut ran) = (vec![false; ROWS.len()], vec![], 0);
     for path in guides() {
         let path = path.to_str().unwrap();
         for command in commands(path) {
-            let rows = ROWS.iter().chain(&REDIS);
+            let rows = ROWS.iter();
             let row = rows.enumerate().find(|(_, (start, _))| command.starts_with(start));
             let Some((index, (_, place))) = row else {
                 missing.push(format!("{path}: {command}"));
@@ -162,11 +158,10 @@ async fn commands_of_the_guides_run_or_are_listed() {
         }
     }
     assert!(missing.is_empty(), "in no row: {missing:#?}");
-    let unused: Vec<_> =
-        ROWS.iter().chain(&REDIS).zip(used).filter(|(_, is_used)| !is_used).collect();
+    let unused: Vec<_> = ROWS.iter().zip(used).filter(|(_, is_used)| !is_used).collect();
     assert!(unused.is_empty(), "of no command: {unused:?}");
     assert!(ran > 8, "{ran} commands");
-    for (start, place) in ROWS.iter().chain(&REDIS) {
+    for (start, place) in ROWS.iter() {
         match place {
             In(file) => assert!(crate::fixtures::path(file).exists(), "{start}: no {file}"),
             Nowhere(reason) => assert!(!reason.is_empty(), "{start}"),

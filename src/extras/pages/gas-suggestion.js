@@ -168,7 +168,7 @@ class GasSuggestion extends HTMLElement {
         const verdict = isLive ? verdictText(market) : "";
         this.#verdict.textContent = verdict;
         this.#verdict.part = verdict ? `verdict ${market.level}` : "verdict";
-        const hasWaits = isLive && performance.now() - this.#waitsAt < MAX_WAITS_AGE_MS;
+        const hasWaits = isLive && !hasToWait(market, tier) && performance.now() - this.#waitsAt < MAX_WAITS_AGE_MS;
         this.#wait.textContent = (hasWaits && this.#waits?.[tier]) || "";
         this.#internals.ariaLabel = `Gas price of ${market?.chain_name ?? this.getAttribute("chain")}, ${tier}`;
         this.#showAge();
@@ -216,6 +216,12 @@ function tierFees({ suggestion, expected_price_per_gas: expected }, tier) {
     const isLegacy = suggestion.type === "legacy";
     const tip = BigInt(expected.low) - (isLegacy ? 0n : BigInt(expected.medium) - BigInt(suggestion.medium.max_priority_fee_per_gas));
     return { max_priority_fee_per_gas: tip, max_fee_per_gas: isLegacy ? tip : BigInt(suggestion.base_fee_per_gas) + tip };
+}
+
+/** Returns true if the tier's max fee is below the next block's base fee, so that no known horizon holds. */
+function hasToWait(market, tier) {
+    const { next_base_fee_per_gas: next, suggestion } = market;
+    return suggestion.type !== "legacy" && BigInt(tierFees(market, tier).max_fee_per_gas) < BigInt(next ?? 0);
 }
 
 /** Returns how long a transaction with these fees waits: the smallest horizon whose fees they reach. */

@@ -200,6 +200,11 @@ export default {
             await becomes(0, { state: "live", wait: "about 3 blocks, 36 s" });
             await reads(6);
             assert.deepEqual([count("/fees"), count("/v1/chains")], [6, 1]);
+            // The next block costs more than the cap.
+            replies["/fee-market"] = { ...MARKET, next_base_fee_per_gas: String(BigInt(tierFees(MARKET, "medium").max_fee_per_gas) + 1n) };
+            await becomes(0, { state: "live", wait: undefined });
+            replies["/fee-market"] = MARKET;
+            await becomes(0, { state: "live", wait: "about 3 blocks, 36 s" });
             await becomes(1, { state: "live", price: "21.1 gwei", age: undefined });
             replies["/fee-market"] = { ...MARKET, stale: true };
             await becomes(0, { state: "stale", price: "21.1 gwei", age: /^stale, /, ...none });
