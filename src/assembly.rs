@@ -6,6 +6,7 @@
 //! before the polls.
 
 mod command;
+mod network;
 mod offers;
 
 use std::fmt;
@@ -19,6 +20,7 @@ use axum::http::Extensions;
 pub(crate) use command::{
     CommandContext, CommandError, ExtraCommand, ListenerArgs, Outcome, UrlArgument,
 };
+pub use network::{ByteStream, Dial, Network};
 pub use offers::{SharedRateLimit, SharedRateLimits, SharedStates};
 
 use crate::api::public_routes::PublicRoutes;
@@ -76,6 +78,8 @@ pub(crate) struct Assembly {
     pub(crate) tasks: Vec<Task>,
     pub(crate) preparations: Vec<Preparation>,
     pub(crate) endings: Vec<Ending>,
+    /// Connects to Redis; `None`: the system does.
+    pub(crate) dial: Option<Arc<dyn Dial>>,
     offers: Extensions,
 }
 
@@ -92,8 +96,11 @@ impl Assembly {
     /// # Errors
     ///
     /// Fails if the TLS backend or the client of another service cannot be set up.
-    pub(crate) fn new(config: Config, extras: &[Extra]) -> anyhow::Result<Self> {
-        let client = JsonRpcClient::new(&config).context("cannot set up the HTTP client")?;
+    pub(crate) fn new(config: Config, extras: &[Extra], network: Network) -> anyhow::Result<Self> {
+        let client = match &network.nodes {
+            None => JsonRpcClient::new(&config).context("cannot set up the HTTP client")?,
+            Some(transport) => JsonRpcClient::simulated(&config, transport),
+        };
         let (store, publishers) = ChainStore::new(&config.chains);
         let metrics = Metrics::new();
         let block_bytes = size_of::<crate::fees::Block>();
@@ -115,6 +122,7 @@ impl Assembly {
             tasks: Vec::new(),
             preparations: Vec::new(),
             endings: Vec::new(),
+            dial: network.redis,
             offers: Extensions::new(),
             config,
         };

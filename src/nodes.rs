@@ -16,6 +16,7 @@ pub(crate) mod json;
 pub(crate) mod new_heads;
 pub(crate) mod newest_header;
 pub(crate) mod node_breaker;
+pub(crate) mod node_transport;
 pub(crate) mod poll_deadline;
 pub(crate) mod pooled_client;
 pub(crate) mod quantity;
@@ -40,6 +41,8 @@ pub use chain_upstreams::{Candidate, ChainUpstreams};
 use content_encoding::ContentEncoding;
 pub use fee_history::{FeeHistoryRequest, MalformedFeeHistory};
 pub use new_heads::NewHeadsSubscription;
+use node_transport::NodeClient;
+pub use node_transport::NodeTransport;
 use pooled_client::PooledClient;
 pub(crate) use quantity::{QuantityError, parse as parse_quantity};
 pub use read_budget::Exhausted;
@@ -58,8 +61,8 @@ use crate::observe::traces::Span;
 /// HTTP client of all calls, with one connection pool for polls and one for reads. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct JsonRpcClient {
-    poll_http: PooledClient,
-    read_http: PooledClient,
+    poll_http: NodeClient,
+    read_http: NodeClient,
     /// True if the start of a reply may be logged: no RPC URL may contain a secret.
     logs_reply_bodies: bool,
     /// Redacts the URLs of all chains, because a node may know the URL of another.
@@ -126,6 +129,23 @@ impl JsonRpcClient {
                 builder.pool_idle_timeout(Self::POOL_IDLE_TIMEOUT).pool_max_idle_per_host(max_idle)
             })
         };
+        // Each client reads the system's certificates. In parallel the first poll waits only once.
+        let (poll_http, read_http) = std::thread::scope(|scope| {
+            let reads = scope.spawn(build_client);
+            (build_client(), reads.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        });
+        let (poll_http, read_http) = (NodeClient::Http(poll_http?), NodeClient::Http(read_http?));
+        Ok(Self::with_clients(config, poll_http, read_http))
+    }
+
+    /// Creates a client for the nodes in `config` whose calls `transport` carries.
+    #[must_use]
+    pub fn simulated(config: &Config, transport: &Arc<dyn NodeTransport>) -> Self {
+        let client = NodeClient::Simulated(Arc::clone(transport));
+        Self::with_clients(config, client.clone(), client)
+    }
+
+    fn with_clients(config: &Config, poll_http: NodeClient, read_http: NodeClient) -> Self {
         let mut urls = config.chains.iter().flat_map(config::Chain::upstream_urls);
         let logs_reply_bodies = !urls.any(NodeUrl::may_contain_secret);
         let chains = &config.chains;
@@ -133,12 +153,7 @@ impl JsonRpcClient {
         let sockets = chains.iter().flat_map(|chain| &chain.ws_urls);
         let secrets = urls.flat_map(NodeUrl::secrets).chain(sockets.flat_map(NodeUrl::secrets));
         let redactor = Arc::new(Redactor::new(secrets.chain(config.upstream.secrets())));
-        // Each client reads the system's certificates. In parallel the first poll waits only once.
-        let (poll_http, read_http) = std::thread::scope(|scope| {
-            let reads = scope.spawn(build_client);
-            (build_client(), reads.join().unwrap_or_else(|panic| resume_unwind(panic)))
-        });
-        Ok(Self { poll_http: poll_http?, read_http: read_http?, logs_reply_bodies, redactor })
+        Self { poll_http, read_http, logs_reply_bodies, redactor }
     }
 
     /// Calls `method` at `node` for a poll and returns the `result`.
@@ -185,7 +200,7 @@ impl JsonRpcClient {
     /// Makes one call. `parse` gets the reply's body, its status and the call's id.
     async fn call<P: Serialize + ?Sized, T>(
         &self,
-        http: &PooledClient,
+        http: &NodeClient,
         node: &NodeEndpoint,
         method: &str,
         params: &P,
@@ -207,7 +222,7 @@ impl JsonRpcClient {
 
     async fn send<T>(
         &self,
-        http: &PooledClient,
+        http: &NodeClient,
         node: &NodeEndpoint,
         request: &(impl Serialize + ?Sized),
         limit: BodyLimit<'_>,
@@ -255,6 +270,9 @@ async fn read_body(mut response: reqwest::Response, limit: BodyLimit<'_>) -> Res
     Ok(body.into_bytes())
 }
 
+/// Error of the HTTP client, without the URL.
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
 /// Error of a call.
 #[derive(Debug, thiserror::Error, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
@@ -264,10 +282,10 @@ pub enum Error {
     Timeout(Duration),
     /// No connection: refused, unknown host, or TLS failure.
     #[error("cannot connect")]
-    Unreachable(#[source] reqwest::Error),
+    Unreachable(#[source] Cause),
     /// The connection failed during the call.
     #[error("the connection failed")]
-    Transport(#[source] reqwest::Error),
+    Transport(#[source] Cause),
     /// The body exceeds the limit of this many bytes.
     #[error("the body is larger than {} KiB", .0 / 1024)]
     TooLarge(usize),
@@ -343,7 +361,11 @@ impl From<reqwest::Error> for Error {
     fn from(error: reqwest::Error) -> Self {
         // The URL may contain a key.
         let error = error.without_url();
-        if error.is_connect() { Self::Unreachable(error) } else { Self::Transport(error) }
+        if error.is_connect() {
+            Self::Unreachable(error.into())
+        } else {
+            Self::Transport(error.into())
+        }
     }
 }
 

@@ -15,9 +15,10 @@
 //! A second signal stops everything at once. A task that ends by itself is a crash: the service drains without
 //! `drain_delay` and exits with status 1.
 
+mod service;
+
 use std::future::Future;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -25,11 +26,11 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Fuse};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Handle;
-use tokio::task::{JoinError, JoinSet};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{self, App, ReadinessState};
-use crate::assembly::{Assembly, Ending};
+use crate::assembly::{Assembly, Network};
 use crate::cli::start_summary;
 use crate::config::{Config, Limits};
 use crate::extras::EXTRAS;
@@ -39,13 +40,10 @@ use crate::http::listener::{
 };
 use crate::http::memory_limit::MemoryShares;
 use crate::http::serving_threads::ServingThreads;
-use crate::nodes::{ChainUpstreams, NewHeadsSubscription};
 use crate::observe::memory_budget::MemoryBudget;
-use crate::observe::metrics::Metrics;
-use crate::poll::chain_parameters::HeaderReader;
-use crate::poll::{PollTiming, Poller};
-use crate::poll::{freshness_log, gauges};
 use crate::store::Publisher;
+pub use service::Service;
+use service::task_error;
 
 /// Memory of the admin listener's clients.
 const ADMIN_MEMORY_BYTES: usize = 8 * 1024 * 1024;
@@ -106,11 +104,11 @@ impl Server {
     /// Fails if a task ended unexpectedly; the service has drained by then.
     pub async fn run(mut self, stop_signal: impl Future<Output = ()>) -> anyhow::Result<()> {
         start_summary::report(&self.config, self.address()?, self.admin_address()?);
-        let assembly = Assembly::new(self.config.clone(), EXTRAS)?;
-        let mut running = self.start(assembly).await?;
+        let mut running = self.start().await?;
         let crash = tokio::select! {
             () = stop_signal => None,
             Some(ended) = self.background.join_next() => Some(task_error(ended)),
+            error = running.service.ended() => Some(error),
             () = &mut running.serving => Some(anyhow!("the public listener ended unexpectedly")),
         };
         self.drain(running, crash.is_some()).await;
@@ -118,34 +116,32 @@ impl Server {
     }
 
     /// Starts the polls and both listeners.
-    async fn start(&mut self, mut assembly: Assembly) -> anyhow::Result<Running> {
-        let limits = self.limits(assembly.memory_shares);
+    async fn start(&mut self) -> anyhow::Result<Running> {
+        let shutdown = Shutdown::default();
+        let draining = shutdown.draining.clone();
+        let service = Service::start(self.config.clone(), Network::default(), draining).await?;
+        let limits = self.limits(service.memory_shares);
         tracing::info!(
             memory_limit = self.config.limits.memory.bytes(),
-            memory_budget = assembly.memory_shares.budget,
+            memory_budget = service.memory_shares.budget,
             max_connections = limits.max_connections,
             "limits derived"
         );
-        let shutdown = Shutdown::default();
-        let health = ReadinessState::new(assembly.store.clone(), shutdown.draining.clone());
-        gauges::register(&assembly.store, &assembly.upstreams, &assembly.metrics);
-        self.start_polls(&mut assembly).await?;
-        let Assembly { store, memory, metrics, routes, endings, .. } = assembly;
-        self.start_admin(&limits, health.clone(), &metrics)?;
-        let public = api::public(&self.config, &store, routes, health, &memory, &metrics);
+        self.start_admin(&limits, &service)?;
         let clients = ClientTable::new(&limits, &self.config.server.trusted_proxies);
-        let public = Listener::new("public", public, clients, &limits, memory, &metrics);
+        let (app, memory) = (service.app.clone(), service.memory.clone());
+        let public = Listener::new("public", app, clients, &limits, memory, &service.metrics);
         let threads = ServingThreads::start(self.config.server.threads.count());
         let threads = threads.context("cannot start the serving threads")?;
         let (listener, until) = (take(&mut self.public)?, shutdown.clone());
         let serving =
             async move { public.serve(listener, threads.runtimes(), until).await }.boxed().fuse();
-        Ok(Running { serving, shutdown, endings })
+        Ok(Running { service, serving, shutdown })
     }
 
     /// Lets requests in flight finish, and ends what has to be ended. Does not wait for load balancers after a crash.
     async fn drain(&self, running: Running, is_crash: bool) {
-        let Running { mut serving, shutdown, endings } = running;
+        let Running { service, mut serving, shutdown } = running;
         tracing::info!("shutting down");
         shutdown.start_draining();
         if !is_crash {
@@ -156,47 +152,13 @@ impl Server {
         if tokio::time::timeout(self.config.server.shutdown_grace, serving).await.is_err() {
             tracing::warn!("requests aborted after the shutdown grace period");
         }
-        for ending in endings {
-            ending.await;
-        }
-    }
-
-    /// Starts to poll all chains, after what the features do before the first poll.
-    async fn start_polls(&mut self, assembly: &mut Assembly) -> anyhow::Result<()> {
-        for preparation in std::mem::take(&mut assembly.preparations) {
-            for task in preparation.await {
-                self.background.spawn(task);
-            }
-        }
-        for task in std::mem::take(&mut assembly.tasks) {
-            self.background.spawn(task);
-        }
-        let timings = match assembly.shared_polls.take() {
-            Some(polls) => polls.into_iter().map(PollTiming::Shared).collect(),
-            None => {
-                self.start_new_heads(&assembly.metrics).context("cannot set up the HTTP client")?
-            }
-        };
-        let publishers = std::mem::take(&mut assembly.publishers).into_iter();
-        let upstreams = assembly.upstreams.iter().map(Arc::clone);
-        for ((publisher, upstreams), timing) in publishers.zip(upstreams).zip(timings) {
-            self.start_chain(publisher, upstreams, timing, &assembly.memory, &assembly.metrics);
-        }
-        for chain in assembly.store.chains() {
-            let watch = freshness_log::watch(chain.clone());
-            self.background.spawn(watch.map(|never| match never {}));
-        }
-        Ok(())
+        service.stop().await;
     }
 
     /// Starts the admin listener, which keeps serving while the public one drains, because probes and scrapes continue.
-    fn start_admin(
-        &mut self,
-        limits: &Limits,
-        health: ReadinessState,
-        metrics: &Metrics,
-    ) -> anyhow::Result<()> {
-        let admin = api::admin(&self.config, health, metrics);
+    fn start_admin(&mut self, limits: &Limits, service: &Service) -> anyhow::Result<()> {
+        let metrics = &service.metrics;
+        let admin = api::admin(&self.config, service.health.clone(), metrics);
         let limits = limits.for_admin();
         let clients = ClientTable::new(&limits, &[]);
         // A budget of its own, so that clients cannot keep probes and scrapes out.
@@ -209,40 +171,6 @@ impl Server {
             Ok(())
         });
         Ok(())
-    }
-
-    /// Starts a subscription to block announcements for each chain with `ws_urls`. Returns the poll timing of every
-    /// chain, in the order of the configuration.
-    fn start_new_heads(&mut self, metrics: &Metrics) -> Result<Vec<PollTiming>, reqwest::Error> {
-        let mut timings = Vec::new();
-        for chain in &self.config.chains {
-            let announced = NewHeadsSubscription::new(chain, &self.config.upstream, metrics)?.map(
-                |(listener, announced)| {
-                    self.background.spawn(listener.run().map(|never| match never {}));
-                    announced
-                },
-            );
-            timings.push(PollTiming::Schedule(announced));
-        }
-        Ok(timings)
-    }
-
-    /// Starts to poll a chain, and to read what else is needed of its blocks.
-    fn start_chain(
-        &mut self,
-        publisher: Publisher,
-        upstreams: Arc<ChainUpstreams>,
-        timing: PollTiming,
-        memory: &MemoryBudget,
-        metrics: &Metrics,
-    ) {
-        let header_reader = HeaderReader::new(publisher.chain(), &upstreams, memory, metrics);
-        let header_parameters = header_reader.map(|(reader, parameters)| {
-            self.background.spawn(reader.run().map(|never| match never {}));
-            parameters
-        });
-        let poller = Poller::new(upstreams, publisher, header_parameters, memory, metrics.clone());
-        self.background.spawn(poller.run(timing).map(|never| match never {}));
     }
 
     /// Returns the configured limits. The number of connections fits into memory. It leaves some of the process's open
@@ -294,10 +222,9 @@ impl Server {
 
 /// The service while it serves.
 struct Running {
+    service: Service,
     serving: Fuse<BoxFuture<'static, ()>>,
     shutdown: Shutdown,
-    /// Futures that run after the last request.
-    endings: Vec<Ending>,
 }
 
 /// Returns the address of a listener.
@@ -317,7 +244,7 @@ fn take(listener: &mut Option<TcpListener>) -> anyhow::Result<TcpListener> {
 ///
 /// Fails if the service cannot be put together.
 pub fn document(config: &Config) -> anyhow::Result<String> {
-    let assembly = Assembly::new(config.clone(), EXTRAS)?;
+    let assembly = Assembly::new(config.clone(), EXTRAS, Network::default())?;
     Ok(api::document(config, &assembly.routes).to_pretty_json()?)
 }
 
@@ -329,7 +256,7 @@ pub fn document(config: &Config) -> anyhow::Result<String> {
 /// Fails if the service cannot be put together.
 pub fn generic_document(config: &Config) -> anyhow::Result<String> {
     const SAMPLE: &str = "[chains.ethereum]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1\"]";
-    let assembly = Assembly::new(config.clone(), EXTRAS)?;
+    let assembly = Assembly::new(config.clone(), EXTRAS, Network::default())?;
     let sample = Config::from_toml(SAMPLE, &[])?;
     let sample = sample.chains.first().context("the sample has a chain")?;
     Ok(api::generic_document(config, sample, &assembly.routes).to_pretty_json()?)
@@ -346,7 +273,7 @@ pub fn public_app(
     publish: impl FnOnce(&mut [Publisher]),
     shutdown: CancellationToken,
 ) -> anyhow::Result<App> {
-    let mut assembly = Assembly::new(config.clone(), EXTRAS)?;
+    let mut assembly = Assembly::new(config.clone(), EXTRAS, Network::default())?;
     publish(&mut assembly.publishers);
     let Assembly { store, memory, metrics, routes, .. } = assembly;
     let health = ReadinessState::new(store.clone(), shutdown);
@@ -378,15 +305,6 @@ fn listen(address: SocketAddr, write_timeout: Duration) -> std::io::Result<TcpLi
     }
     socket.bind(address)?;
     socket.listen(BACKLOG)
-}
-
-/// Returns the error of a task that ended although it should run for ever.
-fn task_error(ended: Result<anyhow::Result<()>, JoinError>) -> anyhow::Error {
-    match ended {
-        Ok(Ok(())) => anyhow!("a task ended unexpectedly"),
-        Ok(Err(error)) => error.context("a task failed"),
-        Err(error) => anyhow::Error::new(error).context("a task panicked"),
-    }
 }
 
 #[cfg(test)]

@@ -75,8 +75,8 @@ pub(crate) const EXTRA: Extra = Extra {
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     assembly.metrics.set::<ReplicaMetrics>();
     let Redis { url: Some(url) } = assembly.config.section() else { return Ok(()) };
-    let (mut connector, redis) =
-        Connector::new(&url, &assembly.metrics).context("cannot set up the Redis client")?;
+    let (mut connector, redis) = Connector::new(&url, assembly.dial.clone(), &assembly.metrics)
+        .context("cannot set up the Redis client")?;
     let replica_id = format!("{:016x}", RandomState::new().hash_one(std::process::id()));
     let chains = assembly.config.chains.iter().zip(&assembly.upstreams);
     let coordinators = chains.map(|(chain, upstreams)| {

@@ -45,8 +45,11 @@ impl HeadRecord {
         self.due_at = None;
     }
 
-    /// Records a reading that ended at `now`. A failed one, `None`, keeps the last.
+    /// Records a reading that ended at `now`. A failed one, `None`, keeps the last. So does one that says nothing, if the node
+    /// has returned a header before: it has the method.
     pub(crate) fn record(&mut self, reading: Option<HeadReading>, now: Instant) {
+        let has_headers = self.reading.header().is_some();
+        let reading = reading.filter(|reading| *reading != HeadReading::Unknown || !has_headers);
         let interval = match reading {
             Some(HeadReading::Unknown) => Self::SILENT_INTERVAL,
             _ => Self::INTERVAL,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
+use super::node_transport::NodeClient;
 use super::pooled_client::PooledClient;
 use super::{BodyLimit, Error, HttpStatus, JsonRpcClient, NodeEndpoint, parse_reply};
 use crate::config::{Upstream, UpstreamUrl};
@@ -30,7 +31,7 @@ impl StatelessNodeClient {
     ///
     /// Fails if the TLS backend cannot start.
     pub(crate) fn new(url: UpstreamUrl, upstream: &Upstream) -> Result<Self, reqwest::Error> {
-        let http = PooledClient::new(upstream, |builder| builder)?;
+        let http = NodeClient::Http(PooledClient::new(upstream, |builder| builder)?);
         let shows_replies = !url.may_contain_secret();
         let client = JsonRpcClient {
             poll_http: http.clone(),

@@ -160,8 +160,12 @@ impl UpstreamNode {
             self.fetch_fee_history(request).await
         };
         let fetch = pin!(async {
-            let outcome = tokio::time::timeout(deadline, fetch).await;
-            outcome.unwrap_or(Err(Error::Timeout(deadline)))
+            match tokio::time::timeout(deadline, fetch).await {
+                // A process that stood still during the call finds a reply that may be as old as that.
+                Ok(_) if started.elapsed() > deadline => Err(Error::Timeout(deadline)),
+                Ok(outcome) => outcome,
+                Err(_) => Err(Error::Timeout(deadline)),
+            }
         });
         let outcome =
             if needs_head { self.fetch_with_head(fetch, deadline / 2).await } else { fetch.await };
@@ -244,6 +248,20 @@ impl UpstreamNode {
         let read = newest_header::read(&self.client, &self.node);
         let reading = tokio::time::timeout(deadline, read).await.ok().and_then(Result::ok);
         self.update(|state| state.head.record(reading, Instant::now()));
+    }
+
+    /// Reads the newest header again, unless it was read since `since`: a node that surprises may have lost the block of an
+    /// earlier reading, or may not have been read for long. Nothing is known if that fails. Ends within `deadline`.
+    pub(crate) async fn read_head_again(&self, since: Instant, deadline: Duration) {
+        let Some(earlier) = self.head().header().filter(|header| header.read_at < since) else {
+            return;
+        };
+        self.read_head(deadline).await;
+        self.update(|state| {
+            if state.head.reading().header() == Some(earlier) {
+                state.head = HeadRecord::default();
+            }
+        });
     }
 
     /// Returns what the node last said of its newest block.

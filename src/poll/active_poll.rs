@@ -23,6 +23,8 @@ pub(crate) struct PricedReply {
     pub(crate) history: FeeHistory,
     pub(crate) market: Market,
     pub(crate) head: HeadReading,
+    /// When the fee history arrived. A poll may wait for other upstreams after that.
+    pub(crate) received_at: Instant,
 }
 
 /// The call that a poll makes at each upstream.
@@ -78,6 +80,7 @@ impl UpstreamCall<'_> {
     pub(crate) async fn send(&self, candidate: Candidate<'_>) -> Result<PricedReply, PollError> {
         let polled_at = Instant::now();
         let history = self.fetch_newest(candidate.upstream, polled_at).await?;
+        let received_at = Instant::now();
         let surprising_since = self.surprising_since(candidate, &history, polled_at);
         let history = self.with_all_blocks(history, candidate.upstream, polled_at).await;
         let market = fees::price(&history, &self.chain.pricing, &self.chain_parameters)?;
@@ -87,7 +90,10 @@ impl UpstreamCall<'_> {
         if let Some(since) = surprising_since {
             candidate.upstream.verify_chain_again(since, self.left(polled_at)).await?;
         }
-        Ok(PricedReply { history, market, head: candidate.upstream.head() })
+        if !self.is_plausible_head(candidate, history.newest_block()) {
+            candidate.upstream.read_head_again(polled_at, self.left(polled_at)).await;
+        }
+        Ok(PricedReply { history, market, head: candidate.upstream.head(), received_at })
     }
 
     /// Fetches the newest blocks: at the start all that a suggestion depends on, if the node returns so many.
@@ -135,6 +141,10 @@ impl UpstreamCall<'_> {
         self.deadline.saturating_sub(polled_at.elapsed())
     }
 
+    fn is_plausible_head(&self, candidate: Candidate<'_>, head: u64) -> bool {
+        self.limits.is_none_or(|limits| limits.contains(candidate.index, head))
+    }
+
     /// Returns the time since which the node's chain id must have been requested to believe this reply; `None`: the
     /// reply is not surprising.
     fn surprising_since(
@@ -143,8 +153,7 @@ impl UpstreamCall<'_> {
         history: &FeeHistory,
         polled_at: Instant,
     ) -> Option<Instant> {
-        let head = history.newest_block();
-        if self.limits.is_some_and(|limits| !limits.contains(candidate.index, head)) {
+        if !self.is_plausible_head(candidate, history.newest_block()) {
             return Some(polled_at);
         }
         match plausibility::compare(history, self.earlier?) {
@@ -361,7 +370,7 @@ impl<'a> ActivePoll<'a> {
     }
 
     pub(crate) fn publish(&mut self, index: usize, reply: PricedReply) {
-        let PricedReply { history, market, head } = reply;
+        let PricedReply { history, market, head, received_at } = reply;
         let publisher = &mut *self.publisher;
         let chain = publisher.chain().config();
         let last = publisher.chain().newest_block();
@@ -370,7 +379,7 @@ impl<'a> ActivePoll<'a> {
             head,
             is_behind: self.upstreams.has_newer_block(Some(history.newest_block()), index),
             doubts: self.doubts.current(&history, &chain.pricing),
-            ..Accepted::now(&history, market)
+            ..Accepted::at(received_at, &history, market)
         };
         let outlying = plausibility::count_outlying_rewards(history.blocks(), &chain.pricing);
         publisher.publish(accepted);

@@ -91,7 +91,15 @@ impl Harness {
             limits: None,
         };
         let mut poll = ActivePoll::new(&call, round, upstreams, publisher, doubts, reporter);
-        poll.publish(0, PricedReply { history, market, head: HeadReading::Unknown });
+        poll.publish(
+            0,
+            PricedReply {
+                history,
+                market,
+                head: HeadReading::Unknown,
+                received_at: Instant::now(),
+            },
+        );
     }
 
     fn regressions(&self) -> u64 {

@@ -70,14 +70,19 @@ pub struct Accepted<'a> {
 }
 
 impl<'a> Accepted<'a> {
-    /// Creates a reply that is accepted now, with a new head of unknown age.
+    /// Creates a reply that arrived now, with a new head of unknown age.
     #[must_use]
     pub fn now(history: &'a FeeHistory, market: Market) -> Self {
-        let now = Instant::now();
+        Self::at(Instant::now(), history, market)
+    }
+
+    /// Creates a reply that arrived at `observed_at`, with a new head of unknown age.
+    #[must_use]
+    pub fn at(observed_at: Instant, history: &'a FeeHistory, market: Market) -> Self {
         Self {
             history,
             market,
-            timestamps: Timestamps { observed_at: now, head_changed_at: now },
+            timestamps: Timestamps { observed_at, head_changed_at: observed_at },
             head: HeadReading::Unknown,
             is_behind: false,
             doubts: Vec::new(),

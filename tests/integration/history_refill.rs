@@ -326,6 +326,37 @@ async fn a_file_of_a_short_run_does_not_keep_the_day_before_from_being_read() {
     service.stop().await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_hour_whose_only_block_was_seen_late_does_not_keep_the_days_before_from_being_read() {
+    let directory = Directory::new("late");
+    let path = directory.file();
+    let node = ArchiveNode::start(1024, 10_000, 0).await;
+    let NodeState { head, head_time, .. } = node.state();
+    let end = hours_ago(5);
+    let (before, after): (Vec<_>, Vec<_>) =
+        node.blocks_from(0, 0).into_iter().partition(|block| block.0 < end);
+    let mut saved = Rows::default();
+    let (_, base_fee, tip) = *before.last().unwrap();
+    let ratios = [0.5_f64.to_bits(); 3];
+    // The poll saw it in the last second of the hour, the next header is of another hour.
+    let seen = u32::try_from(end - 1).unwrap();
+    let row = (seen, 1, [base_fee; 3], [tip; 3], ratios, base_fee + tip);
+    saved.buckets.insert((7, 3600, u32::try_from(end - 3600).unwrap()), row);
+    let (time, base_fee, tip) = after[0];
+    let number = head - (head_time - time) / SPACING;
+    let row = (u32::try_from(time).unwrap(), base_fee, tip, ratios[0]);
+    saved.blocks.insert((7, number), row);
+    saved.write(&path);
+    let history = format!("path = \"{}\"", path.display());
+    let service = TestServer::start(&node.config(&history)).await;
+    let week = "/v1/a/fee-trend?period=7d";
+    wait_until("the week", async || shown(&service.get(week).await.json()).len() >= 167).await;
+    let hours = shown(&service.get(week).await.json());
+    let late = hours.iter().find(|hour| hour.0 == end - 3600).unwrap();
+    assert_eq!(late.1, 1, "what is known changes");
+    service.stop().await.unwrap();
+}
+
 /// Starts the program with a log of this chain, and waits until its refill has ended.
 async fn start_process(config: &str) -> LoggedProcess {
     let config = config.to_owned();

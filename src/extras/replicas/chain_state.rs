@@ -55,7 +55,7 @@ impl SharedChainState {
         let percentiles: Vec<_> =
             pricing.polled_percentiles().iter().map(ToString::to_string).collect();
         let prefix = format!(
-            "gas:v6:{{{}:{}ms:{}:{}}}",
+            "gas:v7:{{{}:{}ms:{}:{}}}",
             chain.chain_id,
             chain.block_time.as_millis(),
             pricing.history_blocks(),

@@ -27,6 +27,7 @@ use super::limited_stream::{LimitedStream, ReplyTooLarge};
 use super::metrics::{ReasonLabels, ReplicaMetrics};
 use super::section::RedisUrl;
 use super::shared_fee_history::MAX_BYTES;
+use crate::assembly::Dial;
 use crate::nodes::jitter;
 use crate::observe::log_on_change::LogOnChange;
 use crate::observe::metrics::{Counter, Metrics};
@@ -52,6 +53,7 @@ type Inboxes = HashMap<String, watch::Sender<Option<Message>>>;
 /// Task that connects and reconnects.
 pub(crate) struct Connector {
     info: ConnectionInfo,
+    dial: Option<Arc<dyn Dial>>,
     inboxes: Inboxes,
     status: watch::Sender<ConnectionStatus>,
     reporter: Arc<RedisReporter>,
@@ -87,14 +89,18 @@ pub(crate) struct ActiveConnection {
 pub(crate) struct CommandFailed;
 
 impl Connector {
-    /// Creates the connector to `url`, and a handle for commands.
-    pub(crate) fn new(url: &RedisUrl, metrics: &Metrics) -> RedisResult<(Self, RedisHandle)> {
+    /// Creates the connector to `url`, which connects by `dial` if there is one, and a handle for commands.
+    pub(crate) fn new(
+        url: &RedisUrl,
+        dial: Option<Arc<dyn Dial>>,
+        metrics: &Metrics,
+    ) -> RedisResult<(Self, RedisHandle)> {
         let info = url.expose().clone().into_connection_info()?;
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
         let info = info.set_redis_settings(settings);
         let (status, receiver) = watch::channel(ConnectionStatus::Connecting);
         let reporter = Arc::new(RedisReporter::new(url, metrics));
-        let connector = Self { info, inboxes: Inboxes::new(), status, reporter };
+        let connector = Self { info, dial, inboxes: Inboxes::new(), status, reporter };
         Ok((connector, RedisHandle { status: receiver }))
     }
 
@@ -112,7 +118,7 @@ impl Connector {
         const RECONNECT_DELAY: Duration = Duration::from_millis(500);
         let inboxes = Arc::new(self.inboxes);
         loop {
-            let connect = connect(&self.info, &inboxes, &self.reporter);
+            let connect = connect(&self.info, self.dial.as_ref(), &inboxes, &self.reporter);
             match tokio::time::timeout(2 * CONNECT_TIMEOUT, connect).await.unwrap_or_else(timed_out)
             {
                 Ok(connection) => {
@@ -135,6 +141,7 @@ impl Connector {
 /// Connects within [`CONNECT_TIMEOUT`], logs in and subscribes.
 async fn connect(
     info: &ConnectionInfo,
+    dial: Option<&Arc<dyn Dial>>,
     inboxes: &Arc<Inboxes>,
     reporter: &Arc<RedisReporter>,
 ) -> RedisResult<ActiveConnection> {
@@ -155,7 +162,7 @@ async fn connect(
         .set_push_sender(on_push);
     let is_exceeded = Arc::new(AtomicBool::new(false));
     let log_in = async {
-        let stream = LimitedStream::connect(info.addr(), Arc::clone(&is_exceeded)).await?;
+        let stream = LimitedStream::connect(info.addr(), dial, Arc::clone(&is_exceeded)).await?;
         MultiplexedConnection::new_with_config(info.redis_settings(), stream, config).await
     };
     let logged_in = tokio::time::timeout(CONNECT_TIMEOUT, log_in).await.unwrap_or_else(timed_out);

@@ -16,17 +16,14 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
+use crate::assembly::{ByteStream, Dial};
+
 /// Limit of one reply or message. Records have about a kilobyte, and at most 256 KiB.
 const MAX_REPLY_BYTES: usize = 1024 * 1024;
 
-/// A socket, with or without TLS.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
-
 /// A socket whose reads fail after a reply that is too large.
 pub(crate) struct LimitedStream {
-    stream: Box<dyn Stream>,
+    stream: Box<dyn ByteStream>,
     meter: ReplyMeter,
     is_exceeded: Arc<AtomicBool>,
 }
@@ -36,17 +33,21 @@ pub(crate) struct LimitedStream {
 pub(crate) struct ReplyTooLarge;
 
 impl LimitedStream {
-    /// Connects to Redis. Sets the flag when a reply is too large.
+    /// Connects to Redis, by `dial` if there is one. Sets the flag when a reply is too large.
     ///
     /// # Errors
     ///
     /// Fails if the server cannot be reached, or its certificate is not valid.
     pub(crate) async fn connect(
         address: &ConnectionAddr,
+        dial: Option<&Arc<dyn Dial>>,
         is_exceeded: Arc<AtomicBool>,
     ) -> RedisResult<Self> {
-        let stream: Box<dyn Stream> = match address {
-            ConnectionAddr::Tcp(host, port) => Box::new(connect_tcp(host, *port).await?),
+        let stream: Box<dyn ByteStream> = match address {
+            ConnectionAddr::Tcp(host, port) => match dial {
+                None => Box::new(connect_tcp(host, *port).await?),
+                Some(dial) => dial.connect(host, *port).await?,
+            },
             ConnectionAddr::TcpTls { host, port, .. } => {
                 let name =
                     ServerName::try_from(host.as_str()).map_err(io::Error::other)?.to_owned();

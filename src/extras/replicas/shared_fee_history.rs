@@ -45,30 +45,45 @@ struct RecordReading {
     blocks: Vec<RecordBlock>,
 }
 
-/// Age of the newest block of a node, as it tells.
+/// What a node has said of its newest block.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum RecordHead {
     Syncing,
-    Header { number: u64, unix_seconds: u64 },
+    Header {
+        number: u64,
+        unix_seconds: u64,
+        /// How long before the observation it was read.
+        read_before_us: u64,
+    },
 }
 
 impl RecordHead {
-    fn new(head: HeadReading) -> Option<Self> {
+    fn new(head: HeadReading, observed_at: Instant) -> Option<Self> {
         match head {
             HeadReading::Unknown => None,
             HeadReading::Syncing => Some(Self::Syncing),
-            HeadReading::Header(HeaderTime { number, unix_seconds, .. }) => {
-                Some(Self::Header { number, unix_seconds })
+            HeadReading::Header(HeaderTime { number, unix_seconds, read_at, .. }) => {
+                let read_before = observed_at.saturating_duration_since(read_at);
+                Some(Self::Header {
+                    number,
+                    unix_seconds,
+                    read_before_us: whole_micros(read_before),
+                })
             }
         }
     }
 
-    /// Returns the reading as if it was made at `received_at`.
-    fn reading(self, received_at: Instant) -> HeadReading {
-        let Self::Header { number, unix_seconds } = self else { return HeadReading::Syncing };
+    /// Returns the reading. The age of the block when it was read counts by the clock of this machine; `None`: that clock
+    /// did not run yet.
+    fn reading(self, observed_at: Instant) -> Option<HeadReading> {
+        let Self::Header { number, unix_seconds, read_before_us } = self else {
+            return Some(HeadReading::Syncing);
+        };
+        let read_at = observed_at.checked_sub(Duration::from_micros(read_before_us))?;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        HeadReading::Header(HeaderTime::new(number, unix_seconds, received_at, now))
+        let then = now.saturating_sub(read_at.elapsed());
+        Some(HeadReading::Header(HeaderTime::new(number, unix_seconds, read_at, then)))
     }
 }
 
@@ -108,7 +123,7 @@ pub(crate) fn to_json(published: &SharedFeeHistory, clock: &RedisClock) -> Strin
             .history
             .blob_base_fees()
             .map(|fees| (Amount(fees.latest), Amount(fees.next))),
-        head: RecordHead::new(published.head),
+        head: RecordHead::new(published.head, observed_at),
         doubts: published.doubts.iter().map(|doubt| doubt.name().to_owned()).collect(),
         blocks: published.history.blocks().iter().map(RecordBlock::new).collect(),
         reading: published.reading.as_ref().map(|reading| RecordReading {
@@ -136,7 +151,10 @@ pub(crate) fn parse(
     }
     let observed_at = clock.instant_at(observed_us)?;
     let head_changed_at = observed_at.checked_sub(Duration::from_micros(record.head_age_us))?;
-    let head = record.head.map(|head| head.reading(received_at)).unwrap_or_default();
+    let head = match record.head {
+        Some(head) => head.reading(observed_at)?,
+        None => HeadReading::Unknown,
+    };
     Some(SharedFeeHistory {
         slot,
         history: record.history()?,

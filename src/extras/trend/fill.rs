@@ -89,6 +89,11 @@ impl FeeTrend {
                 break;
             }
             let start = time - time % HOUR;
+            // No block of an hour that is known is in a later one, whatever its header says.
+            let last_before = self.before.samples().last().filter(|_| self.before.start() < start);
+            if last_before.is_some_and(|last| sample.number <= last.number) {
+                continue;
+            }
             let sample = Sample { time, ..*sample };
             match self.hour_with_samples(start) {
                 Some(hour) if sample.number < refilled.unknown_below => {

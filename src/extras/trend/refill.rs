@@ -177,9 +177,13 @@ impl HistoryRefill {
             let Some(gap) = gap else { return Ok(()) };
             end = gap.from;
             let known_from = u64::from(gap.next.first);
-            let first = self.blocks.first_from(known_from, head, block_time).await?;
-            // The node may not have the headers of that time.
+            let mut first = self.blocks.first_from(known_from, head, block_time).await?;
             if first.time / HOUR > known_from / HOUR {
+                // Polls see a block later than its header says. So the known block may be the one before.
+                first = self.block_before(first).await?;
+            }
+            // The node may not have the headers of that time.
+            if first.time / HOUR != known_from / HOUR {
                 return Err(RefillError::NoHistory);
             }
             let above = KnownBlock {
@@ -191,6 +195,12 @@ impl HistoryRefill {
             let refilled = self.trends.with(&self.chain, |trend| trend.start_gap(&gap));
             self.walk(above, first.time, floor, refilled).await?;
         }
+    }
+
+    async fn block_before(&self, block: DatedBlock) -> Result<DatedBlock, RefillError> {
+        let number = block.number.checked_sub(1).ok_or(RefillError::NoHistory)?;
+        let time = self.blocks.time(number).await?.ok_or(RefillError::NoHistory)?;
+        Ok(DatedBlock { number, time })
     }
 
     /// Adds the blocks below the known block `above`, down to `floor`, the newest first.

@@ -54,6 +54,14 @@ fn header_keeps_its_number_and_time() {
     assert_eq!((received.number, received.unix_seconds), (100, 1_700_000_000));
     // The age counts by the clock of the replica that receives it.
     assert!(received.age > Duration::from_hours(24 * 365));
+    // What was read long ago is not older by that.
+    let read_at = seconds_before(now, 600);
+    let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    let sent = HeaderTime::new(90, wall.as_secs() - 603, read_at, wall.checked_sub(Duration::from_mins(10)).unwrap());
+    let shared = SharedFeeHistory { head: HeadReading::Header(sent), ..result(now) };
+    let received = parse(&to_json(&shared, &clock), now, &clock).unwrap().head.header().unwrap();
+    assert!((2..=5).contains(&received.age.as_secs()), "{:?}", received.age);
+    assert_eq!(received.read_at, read_at);
     let unknown = SharedFeeHistory { head: HeadReading::Unknown, ..result(now) };
     assert_eq!(parse(&to_json(&unknown, &clock), now, &clock), Some(unknown));
 }
@@ -113,7 +121,8 @@ fn malformed_record_is_invalid() {
         with("\"oldest_block\"", "\"surprise\":1,\"oldest_block\""),
         with("0.30000000000000004", "1.5"),
         with("\"syncing\"", "\"asleep\""),
-        with("\"syncing\"", "{\"header\":{\"number\":1,\"unix_seconds\":-1}}"),
+        with("\"syncing\"", "{\"header\":{\"number\":1,\"unix_seconds\":-1,\"read_before_us\":0}}"),
+        with("\"syncing\"", "{\"header\":{\"number\":1,\"unix_seconds\":1}}"),
         with("\"head_leap\"", "\"hearsay\""),
         with("\"12\"", "\"0xc\""),
         with("\"12\"", "12"),

@@ -1,0 +1,96 @@
+//! Worlds in which the simulator has found a broken promise, with the faults that it takes. They run before the seeds.
+
+use std::time::Duration;
+
+use crate::plan::{ChainFault, ChainPlan, Fault, NodeFault, Plan, What};
+
+/// Returns the scenes with their names, each with some seeds.
+pub fn all() -> Vec<(&'static str, Plan)> {
+    let chain = |milliseconds, nodes, agreement| ChainPlan {
+        block_time: Duration::from_millis(milliseconds),
+        nodes,
+        agreement,
+        reads_per_minute: 60,
+        has_two_percentiles: false,
+    };
+    let fault = |at: u64, lasts: u64, what| Fault {
+        at: Duration::from_secs(at),
+        lasts: Duration::from_secs(lasts),
+        what,
+    };
+    let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 8] = [
+        (
+            "the machine stands still while a poll waits for the third node",
+            1,
+            chain(500, 3, 3),
+            vec![fault(100, 80, What::Node(0, 1, NodeFault::Silent)), fault(130, 40, What::Freeze)],
+        ),
+        (
+            "a replica gets a block from a node whose header was read long ago",
+            3,
+            chain(3000, 3, 1),
+            vec![fault(300, 0, What::Chain(0, ChainFault::Reorganisation(2)))],
+        ),
+        (
+            "the only node loses its blocks",
+            1,
+            chain(2000, 1, 1),
+            vec![fault(100, 60, What::Node(0, 0, NodeFault::Syncing))],
+        ),
+        (
+            "the only node loses its blocks after it has answered null",
+            1,
+            chain(500, 1, 1),
+            vec![
+                fault(100, 90, What::Node(0, 0, NodeFault::Syncing)),
+                fault(109, 60, What::Node(0, 0, NodeFault::NullResult)),
+            ],
+        ),
+        (
+            "a replica polls a node that lags, after long",
+            2,
+            chain(12_000, 1, 1),
+            vec![fault(480, 118, What::Node(0, 0, NodeFault::Lag(17)))],
+        ),
+        (
+            "a chain that has halted is reorganised",
+            2,
+            chain(2000, 3, 3),
+            vec![
+                fault(245, 111, What::Chain(0, ChainFault::Halt)),
+                fault(340, 0, What::Chain(0, ChainFault::Reorganisation(11))),
+            ],
+        ),
+        (
+            "the only node becomes another chain's",
+            1,
+            chain(2000, 1, 1),
+            vec![fault(100, 60, What::Node(0, 0, NodeFault::WrongChain))],
+        ),
+        (
+            "a spare lies after one hiccup of the first node",
+            1,
+            chain(1000, 2, 1),
+            vec![
+                fault(100, 100, What::Node(0, 1, NodeFault::HeadAhead(1_000_000))),
+                fault(120, 2, What::Node(0, 0, NodeFault::Silent)),
+            ],
+        ),
+    ];
+    let worlds = scenes.into_iter().flat_map(|(name, replicas, chain, faults)| {
+        (1..=4).map(move |seed| {
+            let plan = Plan {
+                seed,
+                chains: vec![chain.clone()],
+                replicas,
+                has_redis: replicas > 1,
+                keeps_history: false,
+                faults: Vec::new(),
+                fresh_from: Duration::ZERO,
+                end: Duration::ZERO,
+            };
+            (name, plan.with(faults.clone()))
+        })
+    });
+    worlds.collect()
+}

@@ -1,0 +1,35 @@
+//! The network that a service calls: the system's, or a simulated one.
+
+use std::fmt::Debug;
+use std::io;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::nodes::NodeTransport;
+
+/// What a service calls. The default is the network of the system.
+#[derive(Debug, Clone, Default)]
+pub struct Network {
+    /// Carries calls to nodes; `None`: HTTP.
+    pub nodes: Option<Arc<dyn NodeTransport>>,
+    /// Connects to Redis; `None`: TCP.
+    pub redis: Option<Arc<dyn Dial>>,
+}
+
+/// Makes connections.
+pub trait Dial: Debug + Send + Sync {
+    /// Connects to a host. Dropping the future abandons the attempt.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no connection.
+    fn connect(&self, host: &str, port: u16)
+    -> BoxFuture<'static, io::Result<Box<dyn ByteStream>>>;
+}
+
+/// A connection.
+pub trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}
