@@ -42,6 +42,13 @@ pub fn start() {
     START.set(Some(tokio::time::Instant::now()));
 }
 
+/// Ends the world: the system answers again.
+pub fn leave() {
+    START.set(None);
+    RUNS.store(false, Ordering::Relaxed);
+    *lock(&RANDOM) = None;
+}
+
 /// Time since the start of the world.
 pub fn now() -> Duration {
     Duration::from_nanos(elapsed())

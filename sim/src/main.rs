@@ -63,6 +63,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    process::prepare();
     if let Some(seed) = arguments.trace {
         let plan = Plan::new(seed);
         let outcome = process::run(&plan, true);

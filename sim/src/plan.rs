@@ -185,7 +185,7 @@ impl Plan {
         let has_redis = rng.bool();
         let replicas = if has_redis { rng.usize(2..=3) } else { 1 };
         let keeps_history = rng.u8(..4) == 0;
-        let faulty = Duration::from_secs(rng.u64(120..900));
+        let faulty = Duration::from_secs(rng.u64(60..600));
         let mut faults: Vec<_> = (0..rng.usize(1..=12))
             .map(|_| random_fault(&mut rng, &chains, replicas, has_redis, faulty))
             .collect();
@@ -235,7 +235,7 @@ fn random_fault(
     faulty: Duration,
 ) -> Fault {
     let at = Duration::from_millis(rng.u64(..faulty.as_millis() as u64));
-    let mut lasts = Duration::from_millis(rng.u64(200..120_000));
+    let mut lasts = Duration::from_millis(rng.u64(200..90_000));
     let chain = rng.usize(..chains.len());
     let kinds = if has_redis { 20 } else { 16 };
     let what = match rng.u8(..kinds) {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::clock;
 use crate::plan::Plan;
 use crate::promises::Violation;
 use crate::world::{self, Outcome};
@@ -16,13 +17,26 @@ use crate::world::{self, Outcome};
 /// Processor time of a world. A poll that never ends would take it.
 const MAX_SECONDS: u64 = 120;
 
+/// Runs a world of no time, so that those that follow need not prepare again what a process prepares once.
+pub fn prepare() {
+    let plan = Plan { end: Duration::ZERO, ..Plan::new(0).with(Vec::new()) };
+    run_in_thread(plan, false);
+    clock::leave();
+}
+
+/// Runs a world in a thread of its own, which has random keys of its own.
+fn run_in_thread(plan: Plan, keeps_lines: bool) -> Outcome {
+    let thread = std::thread::spawn(move || world::run(plan, keeps_lines));
+    thread.join().expect("a world ends")
+}
+
 /// Runs the world of a plan.
 pub fn run(plan: &Plan, keeps_lines: bool) -> Outcome {
     let mut ends = [0; 2];
     // SAFETY: `ends` has room for both ends.
     assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0, "no pipe");
     let [reader, writer] = ends;
-    // SAFETY: this process has one thread.
+    // SAFETY: this process has one thread now.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "no process");
     // SAFETY: each end is used by one file.
@@ -33,7 +47,7 @@ pub fn run(plan: &Plan, keeps_lines: bool) -> Outcome {
         let limit = libc::rlimit { rlim_cur: MAX_SECONDS, rlim_max: MAX_SECONDS };
         // SAFETY: the limit is a valid structure.
         unsafe { libc::setrlimit(libc::RLIMIT_CPU, &raw const limit) };
-        let outcome = world::run(plan.clone(), keeps_lines);
+        let outcome = run_in_thread(plan.clone(), keeps_lines);
         let is_sent = writer.write_all(to_json(&outcome).to_string().as_bytes()).is_ok();
         // SAFETY: nothing has to run at the end of this process.
         unsafe { libc::_exit(i32::from(!is_sent)) };

@@ -1,5 +1,6 @@
 //! A Redis server in memory. It runs the service's own scripts in Lua, by the clock of the world.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +9,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use gas_suggestion::assembly::{ByteStream, Dial};
-use mlua::{Lua, MultiValue, Table, Value};
+use mlua::{Function, Lua, MultiValue, Table, Value};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -18,6 +19,8 @@ use crate::plan::RedisFault;
 
 thread_local! {
     static LUA: Lua = Lua::new();
+    /// Compiled scripts, by digest.
+    static COMPILED: RefCell<BTreeMap<String, Function>> = const { RefCell::new(BTreeMap::new()) };
 }
 
 /// The server, as all replicas see it.
@@ -195,7 +198,7 @@ impl State {
                     None => Reply::Error("NOSCRIPT No matching script".into()),
                     Some(script) => {
                         let keys = number(count) as usize;
-                        self.evaluate(&script, &arguments[..keys], &arguments[keys..])
+                        self.evaluate(&digest, &script, &arguments[..keys], &arguments[keys..])
                     }
                 };
                 reply.write(&mut bytes);
@@ -205,9 +208,15 @@ impl State {
         bytes
     }
 
-    fn evaluate(&mut self, script: &[u8], keys: &[Vec<u8>], arguments: &[Vec<u8>]) -> Reply {
+    fn evaluate(
+        &mut self,
+        digest: &str,
+        script: &[u8],
+        keys: &[Vec<u8>],
+        arguments: &[Vec<u8>],
+    ) -> Reply {
         let evaluated = LUA.with(|lua| {
-            let state = std::cell::RefCell::new(self);
+            let state = RefCell::new(self);
             lua.scope(|scope| {
                 let list = |values: &[Vec<u8>]| {
                     lua.create_sequence_from(
@@ -229,7 +238,7 @@ impl State {
                 lua.globals().set("redis", redis)?;
                 lua.globals().set("KEYS", list(keys)?)?;
                 lua.globals().set("ARGV", list(arguments)?)?;
-                let result: Value = lua.load(script).eval()?;
+                let result: Value = compiled(lua, digest, script)?.call(())?;
                 Ok(Reply::from_lua(&result))
             })
         });
@@ -347,6 +356,16 @@ impl Reply {
     fn from_table(table: &Table) -> Self {
         Self::Array(table.sequence_values().flatten().map(|it| Self::from_lua(&it)).collect())
     }
+}
+
+/// Returns the function of a script.
+fn compiled(lua: &Lua, digest: &str, script: &[u8]) -> mlua::Result<Function> {
+    if let Some(known) = COMPILED.with_borrow(|known| known.get(digest).cloned()) {
+        return Ok(known);
+    }
+    let function = lua.load(script).into_function()?;
+    COMPILED.with_borrow_mut(|known| known.insert(digest.to_owned(), function.clone()));
+    Ok(function)
 }
 
 fn to_bytes(value: &Value) -> mlua::Result<Vec<u8>> {

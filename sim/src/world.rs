@@ -268,7 +268,7 @@ impl World {
 
     /// Requests from a replica what clients request, until the world ends.
     async fn be_client(self, plan: Plan, replica: usize) {
-        let mut rng = Rng::with_seed(plan.seed ^ (0xC11E57 + replica as u64));
+        let mut rng = Rng::with_seed(plan.seed ^ (0x00C1_1E57 + replica as u64));
         loop {
             tokio::time::sleep(Duration::from_millis(rng.u64(100..2500))).await;
             let chain = rng.usize(..plan.chains.len());
