@@ -1,4 +1,4 @@
-//! The nodes of a chain: how they answer calls, and what they have said.
+//! The nodes of a chain, and their replies.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -22,11 +22,11 @@ pub struct Node {
     pub delay_ms: i64,
     /// Times of polls, by replica.
     pub polls: Vec<VecDeque<Duration>>,
-    /// Times of clients’ reads, by replica.
+    /// Times of clients' reads, by replica.
     pub reads: Vec<VecDeque<Duration>>,
 }
 
-/// What a node has said of its newest blocks.
+/// A reply of a node to a poll, as far as promises depend on it.
 #[derive(Debug, Clone)]
 pub struct Said {
     pub at: Duration,
@@ -183,16 +183,13 @@ impl Node {
             .map(|wanted| PERCENTILES.iter().position(|known| (known - wanted).abs() < 1e-9))
             .collect();
         let columns = columns.ok_or_else(invalid)?;
-        let newest = match call.params[1].as_str() {
-            Some("latest") => view.blocks.len(),
-            _ => {
-                let number = quantity(&call.params[1]).ok_or_else(invalid)?;
-                let position =
-                    view.blocks.iter().position(|block| view.number(block) == u128::from(number));
-                position.ok_or_else(
-                    || json!({"code": -32000, "message": "request beyond head block"}),
-                )? + 1
-            }
+        let newest = if call.params[1] == "latest" {
+            view.blocks.len()
+        } else {
+            let number = u128::from(quantity(&call.params[1]).ok_or_else(invalid)?);
+            let position = view.blocks.iter().position(|block| view.number(block) == number);
+            let unknown = || json!({"code": -32000, "message": "request beyond head block"});
+            position.ok_or_else(unknown)? + 1
         };
         let first = newest.saturating_sub(count as usize);
         let blocks = &view.blocks[first..newest];
@@ -281,12 +278,11 @@ impl View {
     }
 
     fn header(&self, tag: &Value) -> Value {
-        let block = match tag.as_str() {
-            Some("latest") => Some(self.newest()),
-            _ => {
-                let number = quantity(tag).map(u128::from);
-                self.blocks.iter().find(|block| Some(self.number(block)) == number)
-            }
+        let block = if tag == "latest" {
+            Some(self.newest())
+        } else {
+            let number = quantity(tag).map(u128::from);
+            self.blocks.iter().find(|block| Some(self.number(block)) == number)
         };
         let Some(block) = block else { return Value::Null };
         let seconds = WALL_START.as_secs() as i64 + block.time_ms.div_euclid(1000);

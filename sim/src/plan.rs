@@ -1,4 +1,4 @@
-//! What happens in a world: its chains, its replicas, and the faults, all of them chosen by the seed.
+//! The plan of a world: its chains, its replicas, and the faults, all of them chosen by the seed.
 
 use std::fmt;
 use std::time::Duration;

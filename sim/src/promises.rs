@@ -19,16 +19,16 @@ pub struct Violation {
     pub text: String,
 }
 
-/// What is checked, with what that needs to remember.
+/// The promises of a world, and the memory that checks need.
 #[derive(Debug)]
 pub struct Promises {
     plan: Plan,
     pub violations: Vec<Violation>,
     /// How often each was checked.
     pub checked: BTreeMap<String, u64>,
-    /// What the nodes of each chain have said.
+    /// Replies of the nodes of each chain to polls.
     said: Vec<VecDeque<Said>>,
-    /// What each replica last served of each chain.
+    /// The last response of each replica for each chain.
     served: Vec<Vec<Option<Served>>>,
     /// Closed buckets that each replica has shown of each chain, by start.
     buckets: Vec<Vec<BTreeMap<String, String>>>,
@@ -155,7 +155,7 @@ impl Promises {
         }
     }
 
-    /// Records what a node says.
+    /// Records a reply of a node.
     pub fn said(&mut self, chain: usize, said: Said) {
         let keep = 10 * self.max_age(chain);
         let all = &mut self.said[chain];

@@ -167,7 +167,7 @@ impl State {
     fn now(&self) -> Duration {
         let true_time = clock::WALL_START + clock::now();
         let error = Duration::from_millis(self.clock_error.unsigned_abs());
-        if self.clock_error < 0 { true_time - error } else { true_time + error }
+        if self.clock_error < 0 { true_time.saturating_sub(error) } else { true_time + error }
     }
 
     /// Runs a command of a connection and returns the bytes of its reply.
@@ -318,7 +318,9 @@ impl Reply {
             Self::Null => bytes.extend(b"_\r\n"),
             Self::Array(items) => {
                 bytes.extend(format!("*{}\r\n", items.len()).bytes());
-                items.iter().for_each(|item| item.write(bytes));
+                for item in items {
+                    item.write(bytes);
+                }
             }
         }
     }

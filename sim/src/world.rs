@@ -35,7 +35,7 @@ use crate::redis::Redis;
 /// A request is answered within the longest of the service's timeouts.
 const ANSWER_WITHIN: Duration = Duration::from_secs(31);
 
-/// What came of a world.
+/// The result of a world.
 #[derive(Debug)]
 pub struct Outcome {
     pub violations: Vec<Violation>,
@@ -292,7 +292,7 @@ impl World {
                     return;
                 }
                 let took = clock::now().saturating_sub(asked_at);
-                // While the machine stands still, nobody is answered.
+                // A machine that stands still answers no request.
                 if state.promises.frozen_until == frozen {
                     let is_late = answer.is_err() || took > ANSWER_WITHIN;
                     state.promises.check(
@@ -461,7 +461,7 @@ fn read(path: &str, account: u8) -> Request<Body> {
         .expect("a request")
 }
 
-/// What of a response goes into the trace: no ids, no dates.
+/// Returns the part of a response that is in the trace: no ids, no dates.
 fn shown(headers: &HeaderMap, body: &Value) -> String {
     let names = ["age", "x-newest-block", "x-stale", "x-doubt", "etag"];
     let mut text = String::new();

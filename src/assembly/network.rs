@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::nodes::NodeTransport;
 
-/// What a service calls. The default is the network of the system.
+/// The network that a service calls. The default is that of the system.
 #[derive(Debug, Clone, Default)]
 pub struct Network {
     /// Carries calls to nodes; `None`: HTTP.

@@ -1,4 +1,4 @@
-//! What carries the requests to nodes: HTTP, or the transport of a simulation.
+//! The carrier of requests to nodes: HTTP, or the transport of a simulation.
 
 use std::fmt::Debug;
 use std::sync::Arc;

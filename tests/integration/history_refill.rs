@@ -327,7 +327,7 @@ async fn a_file_of_a_short_run_does_not_keep_the_day_before_from_being_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_hour_whose_only_block_was_seen_late_does_not_keep_the_days_before_from_being_read() {
+async fn days_before_an_hour_of_one_late_block_are_read() {
     let directory = Directory::new("late");
     let path = directory.file();
     let node = ArchiveNode::start(1024, 10_000, 0).await;

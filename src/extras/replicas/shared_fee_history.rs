@@ -45,7 +45,7 @@ struct RecordReading {
     blocks: Vec<RecordBlock>,
 }
 
-/// What a node has said of its newest block.
+/// The newest block of a node, as it tells.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum RecordHead {
