@@ -57,7 +57,12 @@ fn header_keeps_its_number_and_time() {
     // What was read long ago is not older by that.
     let read_at = seconds_before(now, 600);
     let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-    let sent = HeaderTime::new(90, wall.as_secs() - 603, read_at, wall.checked_sub(Duration::from_mins(10)).unwrap());
+    let sent = HeaderTime::new(
+        90,
+        wall.as_secs() - 603,
+        read_at,
+        wall.checked_sub(Duration::from_mins(10)).unwrap(),
+    );
     let shared = SharedFeeHistory { head: HeadReading::Header(sent), ..result(now) };
     let received = parse(&to_json(&shared, &clock), now, &clock).unwrap().head.header().unwrap();
     assert!((2..=5).contains(&received.age.as_secs()), "{:?}", received.age);
