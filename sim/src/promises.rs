@@ -35,6 +35,8 @@ pub struct Promises {
     /// Bodies by replica, chain and entity tag.
     tagged: BTreeMap<(usize, usize, String), String>,
     started_at: Vec<Duration>,
+    /// Time from which all must be fresh; `None`: faults are to come.
+    pub fresh_from: Option<Duration>,
     /// When the machine last stood still.
     pub frozen_until: Duration,
 }
@@ -70,6 +72,7 @@ impl Promises {
             buckets: vec![vec![BTreeMap::new(); chains]; replicas],
             tagged: BTreeMap::new(),
             started_at: vec![Duration::ZERO; replicas],
+            fresh_from: None,
             frozen_until: Duration::ZERO,
         }
     }
@@ -200,7 +203,7 @@ impl Promises {
         truth: &Chain,
     ) {
         let now = clock::now();
-        let is_calm = now >= self.plan.fresh_from;
+        let is_calm = self.fresh_from.is_some_and(|from| now >= from);
         if status == StatusCode::SERVICE_UNAVAILABLE {
             self.check(
                 "all is fresh after the faults",

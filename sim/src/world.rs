@@ -201,8 +201,11 @@ impl World {
                 }
             }
         }
-        let left = plan.end.saturating_sub(clock::now());
-        tokio::time::sleep(left).await;
+        // Faults during which the machine stands still delay those that follow.
+        let planned = plan.faults.iter().map(|fault| fault.at + fault.lasts).max();
+        let delay = clock::now().saturating_sub(planned.unwrap_or_default());
+        world.with(|state| state.promises.fresh_from = Some(plan.fresh_from + delay));
+        tokio::time::sleep((plan.end + delay).saturating_sub(clock::now())).await;
         for running in replicas.into_iter().flatten() {
             running.kill.cancel();
             let _ = running.task.await;
