@@ -120,3 +120,28 @@ fn is_without_header(error: &Error) -> bool {
         Error::Unsupported | Error::Node(..) | Error::BeyondHead | Error::InvalidReply(_)
     ) || matches!(error, Error::TooLarge(_) | Error::Status(..))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_has_returned_a_header_keeps_its_age_while_it_says_nothing() {
+        let now = Instant::now();
+        let header = |number| {
+            HeadReading::Header(HeaderTime::new(number, 1000, now, Duration::from_hours(1)))
+        };
+        let mut record = HeadRecord::default();
+        record.record(Some(HeadReading::Unknown), now);
+        assert_eq!(record.reading(), HeadReading::Unknown);
+        assert!(!record.is_due(now + HeadRecord::INTERVAL));
+        for silent in [Some(HeadReading::Unknown), None] {
+            record.record(Some(header(7)), now);
+            record.record(silent, now);
+            assert_eq!(record.reading(), header(7));
+            assert!(record.is_due(now + HeadRecord::INTERVAL), "it is asked again as usual");
+        }
+        record.record(Some(HeadReading::Syncing), now);
+        assert_eq!(record.reading(), HeadReading::Syncing);
+    }
+}
