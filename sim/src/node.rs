@@ -20,6 +20,8 @@ pub struct Node {
     pub cut_off_at: Option<u64>,
     /// Milliseconds until a new block arrives.
     pub delay_ms: i64,
+    /// Longest time of a call in milliseconds.
+    pub latency_ms: u64,
     /// Times of polls, by replica.
     pub polls: Vec<VecDeque<Duration>>,
     /// Times of clients' reads, by replica.
@@ -82,11 +84,12 @@ struct View {
 }
 
 impl Node {
-    pub fn new(replicas: usize, delay_ms: i64) -> Self {
+    pub fn new(replicas: usize, delay_ms: i64, latency_ms: u64) -> Self {
         Self {
             faults: Vec::new(),
             cut_off_at: None,
             delay_ms,
+            latency_ms,
             polls: vec![VecDeque::new(); replicas],
             reads: vec![VecDeque::new(); replicas],
         }

@@ -18,7 +18,18 @@ pub fn all() -> Vec<(&'static str, Plan)> {
         lasts: Duration::from_secs(lasts),
         what,
     };
-    let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 8] = [
+    let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 9] = [
+        (
+            "the machine stands still during a call",
+            1,
+            chain(2000, 1, 1),
+            vec![
+                fault(100, 90, What::Node(0, 0, NodeFault::Slow(500))),
+                fault(120, 40, What::Freeze),
+                fault(121, 40, What::Freeze),
+                fault(122, 40, What::Freeze),
+            ],
+        ),
         (
             "the machine stands still while a poll waits for the third node",
             1,

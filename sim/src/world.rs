@@ -130,7 +130,14 @@ impl World {
         let nodes = plan.chains.iter().map(|chain| {
             let longest = node_delay_ms(chain.block_time.as_millis() as u64);
             (0..chain.nodes)
-                .map(|_| Node::new(plan.replicas, rng.i64(1..=longest as i64)))
+                .map(|_| {
+                    let delay = rng.i64(1..=longest as i64);
+                    // Near nodes and far ones, of which none is too slow for two calls within a deadline.
+                    let is_slow_chain = chain.block_time >= Duration::from_secs(2);
+                    let latency =
+                        [20, 40, 150, if is_slow_chain { 450 } else { 150 }][rng.usize(..4)];
+                    Node::new(plan.replicas, delay, latency)
+                })
                 .collect()
         });
         let nodes = nodes.collect();
@@ -382,8 +389,9 @@ impl NodeTransport for Transport {
                 state.calls += 1;
                 let node = &mut state.nodes[chain][index];
                 state.promises.called(replica, chain, index, node, &call);
-                (!node.is_silent())
-                    .then(|| Duration::from_millis(state.rng.u64(1..40) + node.slowness()))
+                (!node.is_silent()).then(|| {
+                    Duration::from_millis(state.rng.u64(1..node.latency_ms) + node.slowness())
+                })
             });
             let Some(latency) = latency else { return std::future::pending().await };
             tokio::time::sleep(latency / 2).await;

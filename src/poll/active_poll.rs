@@ -91,7 +91,8 @@ impl UpstreamCall<'_> {
             candidate.upstream.verify_chain_again(since, self.left(polled_at)).await?;
         }
         if !self.is_plausible_head(candidate, history.newest_block()) {
-            candidate.upstream.read_head_again(polled_at, self.left(polled_at)).await;
+            // A slow node has used up its deadline with the fee history.
+            candidate.upstream.read_head_again(polled_at, self.deadline).await;
         }
         Ok(PricedReply { history, market, head: candidate.upstream.head(), received_at })
     }
