@@ -377,7 +377,8 @@ impl Promises {
         let silence = silence.min(self.max_age(chain) / 2).saturating_sub(Duration::from_secs(1));
         // What was said before the last response came before the leap was believed.
         let was_well = self.said[chain].iter().any(|said| {
-            said.is_honest && said.node < liar && said.at <= last.at && said.at + silence > now
+            let is_well = said.is_honest && said.head + 5 >= last.head;
+            is_well && said.node < liar && said.at <= last.at && said.at + silence > now
         });
         self.check(
             "a lying spare waits until earlier nodes are silent",
