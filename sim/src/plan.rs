@@ -177,7 +177,7 @@ impl Plan {
                     block_time: Duration::from_millis(*pick(&mut rng, &block_times)),
                     nodes,
                     agreement: if agrees { 3 } else { 1 },
-                    reads_per_minute: rng.u32(20..200),
+                    reads_per_minute: rng.u32(20..80),
                     has_two_percentiles: rng.u8(..5) == 0,
                 }
             })

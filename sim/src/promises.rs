@@ -205,6 +205,11 @@ impl Promises {
         let now = clock::now();
         let is_calm = self.fresh_from.is_some_and(|from| now >= from);
         if status == StatusCode::SERVICE_UNAVAILABLE {
+            let is_well = self.has_well_node(replica, chain);
+            self.check(
+                "a price is served while a node is well",
+                is_well.then(|| format!("replica {replica} answers 503 for chain {chain}: {body}")),
+            );
             self.check(
                 "all is fresh after the faults",
                 is_calm.then(|| format!("replica {replica} answers 503 for chain {chain}: {body}")),
@@ -236,6 +241,34 @@ impl Promises {
                 }),
             );
         }
+    }
+
+    /// Returns true if a replica must have a price: for long enough one of the nodes has had no fault, and nothing else has
+    /// gone wrong.
+    fn has_well_node(&self, replica: usize, chain: usize) -> bool {
+        let (now, plan) = (clock::now(), &self.plan.chains[chain]);
+        let pause = self.max_age(chain) / 3 + Duration::from_secs(5);
+        let quiet = pause.max(Duration::from_secs(45));
+        let grace = |fault: NodeFault| match fault {
+            // Polls go on at least each third of `max_age`.
+            NodeFault::RateLimited(_) => pause,
+            NodeFault::Unsupported => Duration::from_mins(11),
+            NodeFault::WrongChain => Duration::from_secs(75),
+            _ => quiet,
+        };
+        let is_other = |fault: &Fault| !matches!(fault.what, What::Node(..) | What::Clock(_));
+        let is_calm = plan.agreement == 1
+            && now > self.started_at[replica] + quiet
+            && now > self.frozen_until + quiet
+            && !self.was(quiet, is_other);
+        let is_ill = |node: usize| {
+            self.plan.faults.iter().any(|fault| {
+                let What::Node(of, index, kind) = fault.what else { return false };
+                let may_be_seen = fault.at <= now && fault.at + fault.lasts + grace(kind) >= now;
+                of == chain && index == node && may_be_seen
+            })
+        };
+        is_calm && (0..plan.nodes).any(|node| !is_ill(node))
     }
 
     /// Checks that the price follows from a reply, and is labelled by its age.
@@ -369,8 +402,12 @@ impl Promises {
             };
             of == chain && node == liar && blocks >= 100
         };
-        // At the start any node may be the first to reply.
-        if !self.was(Duration::ZERO, is_leap) || last.at < self.started_at[replica] + RECENTLY {
+        // At the start any node may be the first to reply. With a wrong clock every block may seem old.
+        let is_clock = |fault: &Fault| matches!(fault.what, What::Clock(_));
+        if !self.was(Duration::ZERO, is_leap)
+            || self.was(2 * RECENTLY, is_clock)
+            || last.at < self.started_at[replica] + RECENTLY
+        {
             return;
         }
         let silence = (10 * self.plan.chains[chain].block_time).max(Duration::from_secs(5));

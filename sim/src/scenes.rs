@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::plan::{ChainFault, ChainPlan, Fault, NodeFault, Plan, What};
+use crate::plan::{ChainFault, ChainPlan, Fault, NodeFault, Plan, RateLimit, What};
 
 /// Returns the scenes with their names, each with some seeds.
 pub fn all() -> Vec<(&'static str, Plan)> {
@@ -18,7 +18,17 @@ pub fn all() -> Vec<(&'static str, Plan)> {
         lasts: Duration::from_secs(lasts),
         what,
     };
-    let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 9] = [
+    let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 10] = [
+        (
+            "a node asks for a pause that is longer than max_age",
+            1,
+            chain(2000, 1, 1),
+            vec![fault(
+                100,
+                20,
+                What::Node(0, 0, NodeFault::RateLimited(RateLimit::RetryAfter(90))),
+            )],
+        ),
         (
             "the machine stands still during a call",
             1,

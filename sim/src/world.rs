@@ -290,7 +290,8 @@ impl World {
                 0..=3 => get(&format!("/v1/c{chain}/gas-suggestion")),
                 4..=6 => get(&format!("/v1/c{chain}/fee-market")),
                 7 => get(&format!("/v1/c{chain}/fee-trend?period=1h")),
-                8 => read(&format!("/rpc/c{chain}"), rng.u8(..)),
+                // Now and then a client wants much at once.
+                8 => read(&format!("/rpc/c{chain}"), if rng.u8(..6) == 0 { 60 } else { 1 }),
                 _ => get(["/v1/chains", "/livez", "/v1/gas-suggestions", "/v1/fee-markets"]
                     [rng.usize(..4)]),
             };
@@ -461,14 +462,18 @@ fn get(path: &str) -> Request<Body> {
     Request::get(path).header("host", "gas.sim").body(Body::empty()).expect("a request")
 }
 
-fn read(path: &str, account: u8) -> Request<Body> {
-    let body = format!(
-        r#"{{"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":["0x{account:040x}","latest"]}}"#
-    );
+/// Returns a batch of so many reads.
+fn read(path: &str, count: u64) -> Request<Body> {
+    let call = |id| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"eth_getBalance","params":["0x{id:040x}","latest"]}}"#
+        )
+    };
+    let calls: Vec<_> = (0..count).map(call).collect();
     Request::post(path)
         .header("host", "gas.sim")
         .header("content-type", "application/json")
-        .body(body.into())
+        .body(format!("[{}]", calls.join(",")).into())
         .expect("a request")
 }
 

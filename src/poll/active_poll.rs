@@ -9,7 +9,7 @@ use super::reporter::{PollError, PollReporter};
 use super::{PollOutcome, report, with_earlier_blocks};
 use crate::config;
 use crate::fees::head_tracker::{
-    Confirmation, Limits, PollRound, PublishDecision, RoundOutcome, SuspiciousReply,
+    Confirmation, HeadTracker, Limits, PollRound, PublishDecision, RoundOutcome, SuspiciousReply,
 };
 use crate::fees::plausibility::{self, Continuity};
 use crate::fees::{self, BlockAge, ChainParameters, FeeHistory, HeadReading, Market};
@@ -93,6 +93,12 @@ impl UpstreamCall<'_> {
         if !self.is_plausible_head(candidate, history.newest_block()) {
             // A slow node has used up its deadline with the fee history.
             candidate.upstream.read_head_again(polled_at, self.deadline).await;
+            let header = candidate.upstream.head().header();
+            let newest = history.newest_block().saturating_add(HeadTracker::TOLERANCE_BLOCKS);
+            // The node has got far newer blocks since its reply. The age of their header is not that of the reply.
+            if header.is_some_and(|header| header.number > newest) {
+                return Err(PollError::OldBlock);
+            }
         }
         Ok(PricedReply { history, market, head: candidate.upstream.head(), received_at })
     }
