@@ -188,8 +188,9 @@ impl World {
                 (What::Redis(fault), true) => redis.begin(fault),
                 (What::Redis(fault), false) => redis.end(fault),
                 (What::Freeze, true) => {
+                    let until = clock::now() + fault.lasts;
+                    world.with(|state| state.promises.frozen_until = until);
                     tokio::time::advance(fault.lasts).await;
-                    world.with(|state| state.promises.frozen_until = clock::now());
                 }
                 (What::Freeze, false) => {}
                 (What::Clock(seconds), true) => clock::set_wall_error(seconds),
