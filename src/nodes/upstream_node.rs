@@ -145,6 +145,16 @@ impl UpstreamNode {
         request: &FeeHistoryRequest,
         deadline: Duration,
     ) -> Result<FeeHistory, Error> {
+        self.receive_fee_history(request, deadline).await.map(|(history, _)| history)
+    }
+
+    /// As [`fee_history`](Self::fee_history), with the time when the fee history arrived, which may be before that of the
+    /// header.
+    pub(crate) async fn receive_fee_history(
+        &self,
+        request: &FeeHistoryRequest,
+        deadline: Duration,
+    ) -> Result<(FeeHistory, Instant), Error> {
         let started = Instant::now();
         let NodeState { chain_verified_at, has_failed, head, .. } = self.state();
         let needs_head = head.is_required(self.max_block_age);
@@ -163,7 +173,7 @@ impl UpstreamNode {
             match tokio::time::timeout(deadline, fetch).await {
                 // A process that stood still during the call finds a reply that may be as old as that.
                 Ok(_) if started.elapsed() > deadline => Err(Error::Timeout(deadline)),
-                Ok(outcome) => outcome,
+                Ok(outcome) => outcome.map(|history| (history, Instant::now())),
                 Err(_) => Err(Error::Timeout(deadline)),
             }
         });
@@ -186,14 +196,14 @@ impl UpstreamNode {
     /// same, and one without a fee history is not waited for.
     async fn fetch_with_head(
         &self,
-        fetch: impl Future<Output = Result<FeeHistory, Error>> + Unpin,
+        fetch: impl Future<Output = Result<(FeeHistory, Instant), Error>> + Unpin,
         head_deadline: Duration,
-    ) -> Result<FeeHistory, Error> {
+    ) -> Result<(FeeHistory, Instant), Error> {
         // Boxed, because it is needed rarely, and every poll would be larger.
         match select(fetch, Box::pin(self.read_head(head_deadline))).await {
-            Either::Left((Ok(history), reading)) => {
+            Either::Left((Ok(received), reading)) => {
                 reading.await;
-                Ok(history)
+                Ok(received)
             }
             Either::Left((Err(error), _)) => Err(error),
             Either::Right(((), fetch)) => fetch.await,

@@ -79,8 +79,7 @@ impl UpstreamCall<'_> {
     /// implausible, or its blocks are not those that were known before.
     pub(crate) async fn send(&self, candidate: Candidate<'_>) -> Result<PricedReply, PollError> {
         let polled_at = Instant::now();
-        let history = self.fetch_newest(candidate.upstream, polled_at).await?;
-        let received_at = Instant::now();
+        let (history, received_at) = self.fetch_newest(candidate.upstream, polled_at).await?;
         let surprising_since = self.surprising_since(candidate, &history, polled_at);
         let history = self.with_all_blocks(history, candidate.upstream, polled_at).await;
         let market = fees::price(&history, &self.chain.pricing, &self.chain_parameters)?;
@@ -103,20 +102,21 @@ impl UpstreamCall<'_> {
         Ok(PricedReply { history, market, head: candidate.upstream.head(), received_at })
     }
 
-    /// Fetches the newest blocks: at the start all that a suggestion depends on, if the node returns so many.
+    /// Fetches the newest blocks: at the start all that a suggestion depends on, if the node returns so many. Also returns
+    /// when they arrived.
     async fn fetch_newest(
         &self,
         upstream: &UpstreamNode,
         polled_at: Instant,
-    ) -> Result<FeeHistory, upstream::Error> {
+    ) -> Result<(FeeHistory, Instant), upstream::Error> {
         if let Some(full_request) = self.full_request.filter(|_| self.earlier.is_none()) {
-            match upstream.fee_history(full_request, self.deadline).await {
+            match upstream.receive_fee_history(full_request, self.deadline).await {
                 // The node may limit the number of blocks.
                 Err(upstream::Error::Node(..)) => {}
                 reply => return reply,
             }
         }
-        upstream.fee_history(self.request, self.left(polled_at)).await
+        upstream.receive_fee_history(self.request, self.left(polled_at)).await
     }
 
     /// Puts the known blocks before those of the reply. If they do not adjoin, requests all blocks that a suggestion

@@ -302,9 +302,13 @@ impl<'a> Votes<'a> {
     }
 
     /// Returns true if most upstreams agree with this report, at least two, and theirs are plausible or suspicious for
-    /// a reason of the same kind.
+    /// a reason of the same kind. With a plausible report those agree too whose head is slightly lower than the published
+    /// one, because another reply of this round may have raised that.
     fn have_majority(&self, report: &Report, reason: Option<SuspiciousReply>) -> bool {
-        let kind = |reason: Option<SuspiciousReply>| reason.map(SuspiciousReply::concerns_head);
+        let kind = |of: Option<SuspiciousReply>| {
+            of.filter(|of| reason.is_some() || *of != SuspiciousReply::Regression)
+                .map(SuspiciousReply::concerns_head)
+        };
         // The record of another replica must not outvote an own upstream.
         let counts = |upstream| self.best_plausible.is_none() || upstream != REMOTE;
         let supporters = self.reports.iter().filter(|(other, suspicion)| {

@@ -70,6 +70,22 @@ fn an_upstream_at_the_head_wins_over_two_agreeing_laggards() {
 }
 
 #[test]
+fn most_upstreams_outvote_a_preferred_one_though_one_of_them_has_a_block_more() {
+    let mut tracker = HeadTracker::new(BLOCK, MAX_AGE);
+    let start = Instant::now();
+    for count in 0..8_u32 {
+        let mut round = tracker.start_round(start + BLOCK * count);
+        let head = 100 + u64::from(count);
+        // The second one replies before the third one, which lags a block.
+        let lie = if count == 0 { 100 } else { 1_000_000 + head };
+        for claim in [(0, lie), (1, head), (2, head + 1), (3, head)] {
+            let _ = round.check(report(claim));
+        }
+        assert_eq!(round.finish().confirmed, None, "round {count}");
+    }
+}
+
+#[test]
 fn a_head_may_advance_twice_the_expected_blocks_plus_five() {
     let rounds: [&[_]; 2] = [&[(0, 100)], &[(0, 107)]];
     assert_eq!(run_rounds(&rounds), [Some(100), Some(107)]);
