@@ -70,7 +70,7 @@ fn an_upstream_at_the_head_wins_over_two_agreeing_laggards() {
 }
 
 #[test]
-fn most_upstreams_outvote_a_preferred_one_though_one_of_them_has_a_block_more() {
+fn most_upstreams_outvote_a_preferred_one_with_unequal_heads() {
     let mut tracker = HeadTracker::new(BLOCK, MAX_AGE);
     let start = Instant::now();
     for count in 0..8_u32 {
