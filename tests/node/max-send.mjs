@@ -23,12 +23,16 @@ const anvil = createTestClient({ mode: 'anvil', transport })
 const id = await client.getChainId()
 const viemChain = { id, name: chain, nativeCurrency: { name: 'Ether', symbol: 'ETH', decimals: 18 }, rpcUrls: { default: { http: [node] } } }
 
-/** Mines a block whose base fee differs from its parent's by up to an eighth, as the protocol allows. */
+/**
+ * Mines a block whose base fee differs from its parent's by up to an eighth, as the protocol allows. Each transaction lowers
+ * it, so at the minimum it rises.
+ */
 async function mineOther() {
     const { baseFeePerGas } = await client.getBlock()
     const step = (baseFeePerGas * BigInt(randomInt(-1000, 1001))) / 8000n
     const next = baseFeePerGas + step
-    await anvil.setNextBlockBaseFeePerGas({ baseFeePerGas: next > MIN_BASE_FEE ? next : MIN_BASE_FEE })
+    const raised = MIN_BASE_FEE + (step < 0n ? -step : step)
+    await anvil.setNextBlockBaseFeePerGas({ baseFeePerGas: next > MIN_BASE_FEE ? next : raised })
     await anvil.mine({ blocks: 1 })
     return client.getBlock()
 }
