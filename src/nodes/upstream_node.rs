@@ -158,22 +158,25 @@ impl UpstreamNode {
         let started = Instant::now();
         let NodeState { chain_verified_at, has_failed, head, .. } = self.state();
         let needs_head = head.is_required(self.max_block_age);
+        let receive = async {
+            let history = self.fetch_fee_history(request).await?;
+            Ok((history, Instant::now()))
+        };
         let fetch = async {
             // At the start there is nothing to serve, so both calls are sent in parallel, although the second may be
             // wasted.
             if chain_verified_at.is_none() && !has_failed {
-                let (checked, history) =
-                    tokio::join!(self.check_chain(), self.fetch_fee_history(request));
-                return checked.and(history);
+                let (checked, received) = tokio::join!(self.check_chain(), receive);
+                return checked.and(received);
             }
             self.check_chain().await?;
-            self.fetch_fee_history(request).await
+            receive.await
         };
         let fetch = pin!(async {
             match tokio::time::timeout(deadline, fetch).await {
                 // A process that stood still during the call finds a reply that may be as old as that.
                 Ok(_) if started.elapsed() > deadline => Err(Error::Timeout(deadline)),
-                Ok(outcome) => outcome.map(|history| (history, Instant::now())),
+                Ok(outcome) => outcome,
                 Err(_) => Err(Error::Timeout(deadline)),
             }
         });
