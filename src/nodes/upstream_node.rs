@@ -158,10 +158,11 @@ impl UpstreamNode {
         let started = Instant::now();
         let NodeState { chain_verified_at, has_failed, head, .. } = self.state();
         let needs_head = head.is_required(self.max_block_age);
-        let receive = async {
+        // Boxed, because it is awaited at two places, and every poll would be larger.
+        let receive = Box::pin(async {
             let history = self.fetch_fee_history(request).await?;
             Ok((history, Instant::now()))
-        };
+        });
         let fetch = async {
             // At the start there is nothing to serve, so both calls are sent in parallel, although the second may be
             // wasted.
