@@ -136,7 +136,7 @@ run_tests() { # number of threads, arguments of `cargo test`, --, filters
 # Unit tests start no services.
 CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG_ASSERTIONS=true run_tests 8 --lib --
 run_tests 8 --test integration --
-step sim/run.sh 60
+step sim/run.sh 200
 # Tests that depend on time have a run of their own, not beside compilers and browsers.
 run_tests 3 --test system -- --skip replicas:: --skip delegation_api::
 run_tests 3 --test system -- replicas:: --skip delegation_api::

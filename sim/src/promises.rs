@@ -412,9 +412,10 @@ impl Promises {
         }
         let silence = (10 * self.plan.chains[chain].block_time).max(Duration::from_secs(5));
         let silence = silence.min(self.max_age(chain) / 2).saturating_sub(Duration::from_secs(1));
-        // What was said before the last response came before the leap was believed.
+        // What was said before the last response came before the leap was believed. Against a later node that is ahead of
+        // the earlier ones three polls are enough.
         let was_well = self.said[chain].iter().any(|said| {
-            let is_well = said.is_honest && said.head + 5 >= last.head;
+            let is_well = said.is_honest && said.head >= last.head;
             is_well && said.node < liar && said.at <= last.at && said.at + silence > now
         });
         self.check(

@@ -8,7 +8,7 @@ pub(crate) mod examples;
 pub(crate) mod schemas;
 pub(crate) mod upstream_responses;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
@@ -249,8 +249,9 @@ fn remove_unused(document: &OpenApi, components: &mut Components, kept: &[&str])
     loop {
         let count = components.headers.len() + components.schemas.len();
         let json = json!([document.paths, components]).to_string();
-        let is_used =
-            |kind: &str, name: &str| json.contains(&format!("\"#/components/{kind}/{name}\""));
+        let references = json.split("\"#/components/").skip(1);
+        let used: HashSet<_> = references.filter_map(|rest| rest.split('"').next()).collect();
+        let is_used = |kind: &str, name: &str| used.contains(format!("{kind}/{name}").as_str());
         components.headers.retain(|name, _| is_used("headers", name));
         components
             .schemas

@@ -1,10 +1,9 @@
 //! Pages and their resources, compiled into the binary.
 //!
 //! Pages load resources from this service only, which their Content-Security-Policy enforces. Resources are compressed
-//! once, pages on each request.
+//! when they are first asked for, pages on each request.
 
-use std::io::Read;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::HeaderName;
@@ -13,11 +12,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::read::{GzDecoder, GzEncoder};
 
 use crate::http::chunked_body::{Charged, ChunkedBody};
-use crate::http::response_body::{Compressed, accepts_gzip};
+use crate::http::response_body::StaticBody;
 use crate::store::etag;
 
 /// A file and the path it is served at.
@@ -62,17 +59,20 @@ const PAGE_HEADERS: [(HeaderName, HeaderValue); 3] = [
     (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
 ];
 
-/// Serves files, compressed once.
+/// Serves files.
 pub(crate) fn serve_files(
     files: impl IntoIterator<Item = &'static StaticFile>,
     content_policy: ContentPolicy,
 ) -> Router {
     files.into_iter().fold(Router::new(), |routes, file| {
-        let mut gzip = Vec::new();
-        GzEncoder::new(file.text.as_bytes(), Compression::best())
-            .read_to_end(&mut gzip)
-            .expect("memory can be read");
-        let asset = Asset::new(file.content_type, gzip.into(), content_policy);
+        let text = Bytes::from_static(file.text.as_bytes());
+        let etag = etag::for_body(&text);
+        let asset = Asset {
+            content_type: file.content_type,
+            body: StaticBody::new(text),
+            etag,
+            content_policy,
+        };
         routes.merge(asset.serve_at(file.path))
     })
 }
@@ -90,79 +90,59 @@ pub(crate) fn serve_compressed(
     content_policy: ContentPolicy,
 ) -> Router {
     files.iter().fold(Router::new(), |routes, file| {
-        let asset = Asset::new(file.content_type, Bytes::from_static(file.gzip), content_policy);
+        let gzip = Bytes::from_static(file.gzip);
+        let etag = etag::for_body(&gzip);
+        let asset = Asset {
+            content_type: file.content_type,
+            body: StaticBody::from_gzip(gzip),
+            etag,
+            content_policy,
+        };
         routes.merge(asset.serve_at(file.path))
     })
 }
 
-/// A compressed resource of a page.
-pub(crate) struct Asset {
+/// A resource of a page.
+struct Asset {
     content_type: &'static str,
-    gzip: Bytes,
-    /// For clients that do not accept gzip, once there was one.
-    plain: OnceLock<Bytes>,
+    body: StaticBody,
     etag: HeaderValue,
     content_policy: ContentPolicy,
 }
 
 impl Asset {
-    pub(crate) fn new(
-        content_type: &'static str,
-        gzip: Bytes,
-        content_policy: ContentPolicy,
-    ) -> Self {
-        Self {
-            content_type,
-            etag: etag::for_body(&gzip),
-            gzip,
-            plain: OnceLock::new(),
-            content_policy,
-        }
-    }
-
-    pub(crate) fn serve_at(self, path: &str) -> Router {
+    fn serve_at(self, path: &str) -> Router {
         let asset = Arc::new(self);
         Router::new().route(path, get(async move |request: HeaderMap| asset.response(&request)))
     }
 
     fn response(&self, request: &HeaderMap) -> Response {
-        let is_compressed = accepts_gzip(request);
-        let decompress = || {
-            let mut bytes = Vec::new();
-            let read = GzDecoder::new(&*self.gzip).read_to_end(&mut bytes);
-            read.expect("the resource is valid gzip");
-            bytes.into()
-        };
-        let body = if is_compressed { &self.gzip } else { self.plain.get_or_init(decompress) };
-        let mut response =
-            response(&self.etag, self.content_type, body.clone(), self.content_policy);
-        let headers = response.headers_mut();
-        headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
-        if is_compressed {
-            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-            response.extensions_mut().insert(Compressed);
-        }
-        response
+        let response = self.body.response(request);
+        with_page_headers(response, &self.etag, self.content_type, self.content_policy)
     }
 }
 
 /// Returns the response with a page.
 pub(crate) fn page_response(html: Bytes, content_policy: ContentPolicy) -> Response {
-    response(&etag::for_body(&html), HTML, html, content_policy)
+    let etag = etag::for_body(&html);
+    let length = [(header::CONTENT_LENGTH, html.len())];
+    let body = Body::from(ChunkedBody::from(html));
+    with_page_headers(
+        (length, Extension(Charged), body).into_response(),
+        &etag,
+        HTML,
+        content_policy,
+    )
 }
 
-fn response(
+fn with_page_headers(
+    mut response: Response,
     tag: &HeaderValue,
     content_type: &'static str,
-    body: Bytes,
     content_policy: ContentPolicy,
 ) -> Response {
-    let content_type = HeaderValue::from_static(content_type);
-    let headers =
-        [(header::CONTENT_TYPE, content_type), (header::CONTENT_LENGTH, body.len().into())];
-    let body = Body::from(ChunkedBody::from(body));
-    let mut response = (headers, Extension(Charged), body).into_response();
     let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.extend(PAGE_HEADERS);
     headers.insert(header::CONTENT_SECURITY_POLICY, content_policy.header());
     headers.insert(header::ETAG, tag.clone());

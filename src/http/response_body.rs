@@ -6,8 +6,8 @@
 //! of unknown length pass unchanged: events, and what an upstream streams.
 
 use std::convert::Infallible;
-use std::io::Write;
-use std::sync::Arc;
+use std::io::{Read, Write};
+use std::sync::{Arc, OnceLock};
 
 use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
@@ -18,6 +18,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use flate2::Compression;
+use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use futures_util::stream::{self, StreamExt};
 use tokio::sync::Semaphore;
@@ -37,7 +38,7 @@ pub(crate) struct BodyLimits {
 
 /// Response extension that marks a body of this service in compressed form.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Compressed;
+struct Compressed;
 
 /// A shorter body is not compressed.
 const MIN_COMPRESSED_BYTES: usize = 1024;
@@ -177,26 +178,56 @@ fn gzip(chunks: &[Bytes], level: Compression) -> Vec<u8> {
     encoder.finish().expect("memory can be written")
 }
 
-/// Bytes that are the same for all clients, also in compressed form.
+/// Bytes that are the same for all clients. Cheap to clone.
+///
+/// Each form is made from the other one when a client first asks for it. A start does not wait for that.
 #[derive(Debug, Clone)]
-pub(crate) struct StaticBody {
-    plain: Bytes,
-    gzip: Bytes,
+pub(crate) struct StaticBody(Arc<Forms>);
+
+#[derive(Debug, Default)]
+struct Forms {
+    plain: OnceLock<Bytes>,
+    gzip: OnceLock<Bytes>,
 }
 
 impl StaticBody {
     pub(crate) fn new(plain: Bytes) -> Self {
-        let gzip = gzip(std::slice::from_ref(&plain), Compression::best()).into();
-        Self { plain, gzip }
+        Self(Arc::new(Forms { plain: plain.into(), gzip: OnceLock::new() }))
+    }
+
+    /// Returns the body whose compressed form is known. It must be valid gzip.
+    pub(crate) fn from_gzip(gzip: Bytes) -> Self {
+        Self(Arc::new(Forms { plain: OnceLock::new(), gzip: gzip.into() }))
+    }
+
+    fn plain(&self) -> &Bytes {
+        let Self(forms) = self;
+        forms.plain.get_or_init(|| {
+            let mut bytes = Vec::new();
+            let mut decoder = GzDecoder::new(forms.gzip.get().map_or(&[][..], |gzip| gzip));
+            decoder.read_to_end(&mut bytes).expect("the body is valid gzip");
+            bytes.into()
+        })
+    }
+
+    fn gzip(&self) -> &Bytes {
+        let Self(forms) = self;
+        forms.gzip.get_or_init(|| {
+            let plain = forms.plain.get().map_or(&[][..], std::slice::from_ref);
+            let is_long = plain.iter().map(Bytes::len).sum::<usize>() > MAX_INLINE_BYTES;
+            let level = if is_long { Compression::fast() } else { Compression::best() };
+            gzip(plain, level).into()
+        })
     }
 
     /// Returns a response with the form of the body that `request` accepts.
     pub(crate) fn response(&self, request: &HeaderMap) -> Response {
         let is_compressed = accepts_gzip(request);
-        let bytes = if is_compressed { &self.gzip } else { &self.plain };
+        let bytes = if is_compressed { self.gzip() } else { self.plain() };
         let mut response = Body::from(ChunkedBody::from(bytes.clone())).into_response();
         response.extensions_mut().insert(Charged);
         let headers = response.headers_mut();
+        headers.insert(header::CONTENT_LENGTH, bytes.len().into());
         headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
         if is_compressed {
             headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
@@ -221,7 +252,7 @@ fn varies_by_encoding(headers: &HeaderMap) -> bool {
 }
 
 /// Returns true if `Accept-Encoding` lists gzip with a weight above 0.
-pub(crate) fn accepts_gzip(request: &HeaderMap) -> bool {
+fn accepts_gzip(request: &HeaderMap) -> bool {
     let values = request.get_all(header::ACCEPT_ENCODING).iter();
     values.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(|entry| {
         let (coding, parameter) = entry.split_once(';').unwrap_or((entry, "q=1"));
