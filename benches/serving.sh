@@ -171,6 +171,7 @@ for _ in $(seq "$rounds"); do
     run bare-1000 bare 1000 "$bare_url"
     for peer in "${peers[@]}"; do
         run "${peer%%=*}-64" "${peer%%=*}" 64 "${peer#*=}"
+        run "${peer%%=*}-1000" "${peer%%=*}" 1000 "${peer#*=}"
     done
 done
 [ $(($(served) - before)) -gt 1000 ] || { echo "the requests did not reach the service" >&2; exit 1; }
@@ -193,12 +194,12 @@ for connections in 64 1000; do
     row "nginx, the same body as a file" "nginx-$connections" "nginx-$connections"
     row "nginx, the same body from memory" "memory-$connections" "nginx-$connections"
     row "hyper, the same headers and body" "bare-$connections" "nginx-$connections"
+    for peer in "${peers[@]}"; do
+        row "${peer%%=*}" "${peer%%=*}-$connections" "nginx-$connections"
+    done
     [ $connections = 64 ] || continue
     row "304" not-modified-64 nginx-64
     row "the service with its log, to nginx with its access log" logging-64 logging-nginx-64
-    for peer in "${peers[@]}"; do
-        row "${peer%%=*}" "${peer%%=*}-64" nginx-64
-    done
 done
 # Prints median, minimum and maximum of how much more processor time a request takes.
 share() { # file, other file
