@@ -7,13 +7,14 @@ pub(crate) mod start_summary;
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use axum::http::StatusCode;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::error::{ContextKind, ContextValue};
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -95,7 +96,8 @@ enum Command {
 /// configuration or arguments; 129: ended by SIGHUP, so that a supervisor that restarts on failure does.
 #[must_use]
 pub fn run() -> ExitCode {
-    let matches = described().get_matches();
+    let matches = described().try_get_matches();
+    let matches = matches.unwrap_or_else(|error| with_tip(error).exit());
     match run_command(&matches) {
         Ok(()) => ExitCode::SUCCESS,
         Err(CommandError::HungUp) => ExitCode::from(HUNG_UP),
@@ -131,6 +133,23 @@ fn strategy_parser() -> impl TypedValueParser<Value = Strategy> {
 fn extra_commands() -> impl Iterator<Item = (clap::Command, ExtraCommand)> {
     let commands = EXTRAS.iter().filter_map(|extra| extra.command);
     commands.map(|command| ((command.describe)(), command))
+}
+
+/// Adds what was probably meant to the error of an argument that other programs take.
+fn with_tip(mut error: clap::Error) -> clap::Error {
+    let unknown = [ContextKind::InvalidArg, ContextKind::InvalidSubcommand];
+    let unknown = unknown.into_iter().find_map(|kind| error.get(kind));
+    let Some(ContextValue::String(argument)) = unknown else { return error };
+    let is_toml = Path::new(argument).extension().is_some_and(|extension| extension == "toml");
+    let tip = match argument.as_str() {
+        "--port" | "-p" | "--host" => {
+            "'--listen 127.0.0.1:8080' sets address and port, after the command".into()
+        }
+        file if is_toml => format!("'--config {file}' names the file"),
+        _ => return error,
+    };
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    error
 }
 
 /// Describes all commands, those of the features included.

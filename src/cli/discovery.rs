@@ -1,5 +1,6 @@
 //! `serve --rpc-url`: the chains that the nodes serve.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
@@ -78,10 +79,14 @@ fn name(urls: &[UpstreamUrl], index: usize) -> String {
 async fn ask(urls: &[UpstreamUrl], upstream: &Upstream) -> Vec<anyhow::Result<u64>> {
     let start = Instant::now();
     let mut answers: Vec<Option<anyhow::Result<u64>>> = urls.iter().map(|_| None).collect();
+    let failures: Vec<_> = urls.iter().map(|_| Cell::new(None)).collect();
     let mut asked: FuturesUnordered<_> = urls
         .iter()
+        .zip(&failures)
         .enumerate()
-        .map(async |(index, url)| (index, wait_for_chain_id(url, upstream, start).await))
+        .map(async |(index, (url, failure))| {
+            (index, wait_for_chain_id(url, upstream, start, failure).await)
+        })
         .collect();
     let mut notice = std::pin::pin!(sleep_until(start + NOTICE_AFTER));
     let mut is_told = false;
@@ -103,8 +108,13 @@ async fn ask(urls: &[UpstreamUrl], upstream: &Upstream) -> Vec<anyhow::Result<u6
             () = sleep_until(start + PATIENCE), if is_any_known => break,
         }
     }
-    let silent = || Err(anyhow::anyhow!("no valid response within {} s", PATIENCE.as_secs()));
-    answers.into_iter().map(|answer| answer.unwrap_or_else(silent)).collect()
+    let silent = || anyhow::anyhow!("no response within {} s", PATIENCE.as_secs());
+    let unanswered = |failure: &Cell<Option<_>>| Err(failure.take().unwrap_or_else(silent));
+    answers
+        .into_iter()
+        .zip(&failures)
+        .map(|(answer, failure)| answer.unwrap_or_else(|| unanswered(failure)))
+        .collect()
 }
 
 /// Writes what the command waits for to standard error, because the log begins later.
@@ -119,11 +129,12 @@ fn tell(urls: &[UpstreamUrl], answers: &[Option<anyhow::Result<u64>>]) {
     );
 }
 
-/// Asks until the node answers or the deadline is over.
+/// Asks until the node answers or the deadline is over. Keeps why the last attempt has failed.
 async fn wait_for_chain_id(
     url: &UpstreamUrl,
     upstream: &Upstream,
     start: Instant,
+    failure: &Cell<Option<anyhow::Error>>,
 ) -> anyhow::Result<u64> {
     let node = StatelessNodeClient::new(url.clone(), upstream);
     let node = node.context("cannot set up the HTTP client")?;
@@ -132,7 +143,10 @@ async fn wait_for_chain_id(
         match timeout_at(deadline, read_chain_id(&node)).await {
             Ok(Ok(chain_id)) => return Ok(chain_id),
             Ok(Err(error)) if Instant::now() + RETRY_INTERVAL >= deadline => return Err(error),
-            Ok(Err(_)) => tokio::time::sleep(RETRY_INTERVAL).await,
+            Ok(Err(error)) => {
+                failure.set(Some(error));
+                tokio::time::sleep(RETRY_INTERVAL).await;
+            }
             Err(_) => bail!("no response within {} s", DEADLINE.as_secs()),
         }
     }

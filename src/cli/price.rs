@@ -164,7 +164,7 @@ async fn ask_service(
     }
 }
 
-/// Asks the node for a fee history, and prices it by the network's rule.
+/// Asks the node for a fee history and its newest block's time, and prices it by the network's rule.
 async fn ask_node(config: &Config, chain: &Chain) -> anyhow::Result<Value> {
     let client = JsonRpcClient::new(config).context("cannot set up the HTTP client")?;
     let upstreams = ChainUpstreams::for_chains(&client, &config.chains, &Metrics::new());
@@ -172,11 +172,14 @@ async fn ask_node(config: &Config, chain: &Chain) -> anyhow::Result<Value> {
     let node = node.context("the node serves no chain")?;
     let request = FeeHistoryRequest::new(&chain.pricing);
     let history = node.fee_history(&request, TIMEOUT).await.context("cannot read the fees")?;
+    // A node that lags, or that has stopped, answers as quickly as any other.
+    node.read_head(TIMEOUT).await;
     let parameters = ChainParameters::without_header(&chain.pricing);
     let market = fees::price(&history, &chain.pricing, &parameters)?;
     let (store, mut publishers) = ChainStore::new(std::slice::from_ref(chain));
     for publisher in &mut publishers {
-        publisher.publish(Accepted::now(&history, market.clone()));
+        let accepted = Accepted::now(&history, market.clone());
+        publisher.publish(Accepted { head: node.head(), ..accepted });
     }
     let stored = store.chains().first().context("the node serves no chain")?;
     let current = stored.servable_snapshot().map_err(|_| anyhow!("there is no data"))?;

@@ -183,24 +183,20 @@ impl Chain {
         }
         let highest_floor = self.pricing.high_multiplier.apply(self.pricing.priority_fee_floor);
         let highest_floor = highest_floor.unwrap_or(self.pricing.priority_fee_floor);
-        for (key, floor, most, others) in [
-            (
-                "pricing.max_base_fee",
-                self.pricing.base_fee_floor,
-                self.pricing.max_base_fee,
-                &["pricing.base_fee_floor"][..],
-            ),
-            (
-                "pricing.max_priority_fee",
-                highest_floor,
-                self.pricing.max_priority_fee,
-                &["pricing.priority_fee_floor", "pricing.high_multiplier"],
-            ),
-        ] {
-            if most < floor {
-                let allowed = format!("must be at least {floor} wei, from the floor");
-                mistakes.reject_with(key, others, allowed);
-            }
+        if self.pricing.max_base_fee < self.pricing.base_fee_floor {
+            let allowed = format!(
+                "must be at most {} wei, which is pricing.max_base_fee",
+                self.pricing.max_base_fee
+            );
+            mistakes.reject_with("pricing.base_fee_floor", &["pricing.max_base_fee"], allowed);
+        }
+        if self.pricing.max_priority_fee < highest_floor {
+            let allowed = format!(
+                "must be at most {} wei in the high tier, which is pricing.max_priority_fee; there it is {highest_floor} wei",
+                self.pricing.max_priority_fee
+            );
+            let others = ["pricing.max_priority_fee", "pricing.high_multiplier"];
+            mistakes.reject_with("pricing.priority_fee_floor", &others, allowed);
         }
         if let Some((key, allowed)) = self.usd_feed().and_then(UsdFeed::mistake) {
             mistakes.reject(key, allowed);

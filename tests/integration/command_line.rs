@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::mock_node::{MockNode, Reply, dead_url};
 use crate::process::{FREE_PORTS, File, Process, command, output};
@@ -56,8 +56,9 @@ async fn a_silent_node_on_the_command_line_is_named_and_left_out() {
     // It accepts connections, and never answers.
     let silent = tokio::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let silent = format!("http://{}/c4n4ry", silent.local_addr().unwrap());
-    let mut command =
-        command(&["serve", "--rpc-url", &silent, "--rpc-url", &node.url()], &FREE_PORTS);
+    let (dead, url) = (dead_url(), node.url());
+    let urls = ["serve", "--rpc-url", &silent, "--rpc-url", &url, "--rpc-url", &dead];
+    let mut command = command(&urls, &FREE_PORTS);
     let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let lines = tokio::task::spawn_blocking(move || {
@@ -73,9 +74,11 @@ async fn a_silent_node_on_the_command_line_is_named_and_left_out() {
     // On a busy machine the other node is waited for too.
     let expected = "waiting for the chain id (eth_chainId) of the node of --rpc-url number 1, ";
     assert!(all[0].starts_with(expected), "{all:?}");
-    let left_out = "cannot read the chain id from the node of --rpc-url number 1: no valid response within 3 s; \
-                the service runs without it";
-    assert!(all.iter().any(|line| line.contains(left_out)), "{all:?}");
+    for (number, cause) in [(1, "no response within 3 s; the service"), (3, "cannot connect: ")] {
+        let left_out =
+            format!("cannot read the chain id from the node of --rpc-url number {number}: {cause}");
+        assert!(all.iter().any(|line| line.contains(&left_out)), "{all:?}");
+    }
     assert!(all.last().unwrap().contains("\"listening\"") && !all.join("").contains("c4n4ry"));
 }
 
@@ -96,6 +99,16 @@ async fn wrong_arguments_are_rejected_without_showing_a_url() {
     let (code, _, stderr) = run(&["serve", "--listen", "8080"]).await;
     assert_eq!(code, Some(2));
     assert!(stderr.contains("--listen <ADDRESS>"), "{stderr}");
+    for (arguments, tip) in [
+        (&["serve", "my.toml"][..], "tip: '--config my.toml' names the file"),
+        (&["my.toml"], "tip: '--config my.toml' names the file"),
+        (&["serve", "--port", "80"], "tip: '--listen 127.0.0.1:8080' sets address and port"),
+        (&["--port", "80"], "tip: '--listen 127.0.0.1:8080' sets address and port"),
+        (&["serve", "--lisen", "127.0.0.1:0"], "tip: a similar argument exists: '--listen'"),
+    ] {
+        let (code, _, stderr) = run(arguments).await;
+        assert!(code == Some(2) && stderr.contains(tip), "{stderr}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -157,6 +170,10 @@ async fn prices_come_from_a_service_or_a_node() {
         assert_eq!((code, stdout.as_str()), (Some(1), ""), "{source:?}");
         assert!(stderr.starts_with("error: the "), "{stderr}");
     }
+    let long_ago = json!({"number": "0x3e8", "timestamp": "0x60000000"});
+    node.set_header_reply(Reply::Result(long_ago));
+    let (_, table, _) = run(&["price", "--rpc-url", &url]).await;
+    assert!(table.contains("  gwei, stale  1000"), "{table}");
     let (code, stdout, stderr) = run(&["price", "--url", &other]).await;
     let expected = "error: no response from the service; --url names another one, --rpc-url a node";
     assert_eq!((code, stdout.as_str()), (Some(1), ""));
