@@ -183,20 +183,33 @@ impl Chain {
         }
         let highest_floor = self.pricing.high_multiplier.apply(self.pricing.priority_fee_floor);
         let highest_floor = highest_floor.unwrap_or(self.pricing.priority_fee_floor);
-        if self.pricing.max_base_fee < self.pricing.base_fee_floor {
-            let allowed = format!(
-                "must be at most {} wei, which is pricing.max_base_fee",
-                self.pricing.max_base_fee
-            );
-            mistakes.reject_with("pricing.base_fee_floor", &["pricing.max_base_fee"], allowed);
-        }
-        if self.pricing.max_priority_fee < highest_floor {
-            let allowed = format!(
-                "must be at most {} wei in the high tier, which is pricing.max_priority_fee; there it is {highest_floor} wei",
-                self.pricing.max_priority_fee
-            );
-            let others = ["pricing.max_priority_fee", "pricing.high_multiplier"];
-            mistakes.reject_with("pricing.priority_fee_floor", &others, allowed);
+        for (key, floor, most_key, most, others) in [
+            (
+                "pricing.base_fee_floor",
+                self.pricing.base_fee_floor,
+                "pricing.max_base_fee",
+                self.pricing.max_base_fee,
+                &[][..],
+            ),
+            (
+                "pricing.priority_fee_floor",
+                highest_floor,
+                "pricing.max_priority_fee",
+                self.pricing.max_priority_fee,
+                &["pricing.high_multiplier"],
+            ),
+        ] {
+            if floor <= most {
+                continue;
+            }
+            let others = [others, &[key, most_key]].concat();
+            if mistakes.is_configured(key) {
+                let problem = format!("gives {floor} wei, more than the {most} wei of {most_key}");
+                mistakes.reject_with(key, &others, problem);
+            } else {
+                let allowed = format!("must be at least {floor} wei, as {key} gives");
+                mistakes.reject_with(most_key, &others, allowed);
+            }
         }
         if let Some((key, allowed)) = self.usd_feed().and_then(UsdFeed::mistake) {
             mistakes.reject(key, allowed);

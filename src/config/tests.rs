@@ -235,7 +235,7 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
         ),
         (
             "pricing.priority_fee_floor = \"20 gwei\"\npricing.max_priority_fee = \"23 gwei\"",
-            "pricing.priority_fee_floor: must be at most 23000000000 wei in the high tier, which is pricing.max_priority_fee; there it is 24000000000 wei",
+            "pricing.priority_fee_floor: gives 24000000000 wei, more than the 23000000000 wei of pricing.max_priority_fee",
         ),
         ("agreement = 2", "agreement: must be from 1 to 1, the number of rpc_urls"),
         ("chain_parameters = \"on\"", "chain_parameters: found \"on\", expected one of: auto, off"),
