@@ -72,6 +72,8 @@ pub struct Config {
     pub notes: Vec<String>,
     /// Where the chains come from, for people: a file, or what stands for it. `None`: they are built in.
     origin: Option<String>,
+    /// True if the chains are recorded.
+    has_recorded_chains: bool,
     /// Sections of other rooms.
     sections: Vec<Box<dyn AnySection>>,
 }
@@ -109,6 +111,7 @@ impl Sections {
             chains,
             notes: Vec::new(),
             origin: None,
+            has_recorded_chains: false,
             sections: others,
         }
     }
@@ -207,7 +210,13 @@ impl Config {
         self.chains = other.chains;
         self.sections = self.sections.iter().map(|section| section.for_recorded_chains()).collect();
         self.origin = Some(origin.to_owned());
+        self.has_recorded_chains = true;
         self.notes.clear();
+    }
+
+    /// Returns true if the chains are recorded: their prices are not current.
+    pub(crate) fn has_recorded_chains(&self) -> bool {
+        self.has_recorded_chains
     }
 
     /// Returns what the features take of the process.

@@ -29,6 +29,7 @@ fn join(assembly: &mut Assembly) {
     let chains = &assembly.config.chains;
     let page = DashboardPage::new(
         assembly.routes.has_link(FORM),
+        assembly.config.has_recorded_chains(),
         chains.iter().map(|chain| chain.key.as_str()),
     );
     let described = OpenApiRouter::new().routes(routes!(dashboard)).routes(routes!(docs));
@@ -56,6 +57,9 @@ pub(crate) const UPLOT_LICENSE: &str = include_str!("pages/dashboard/uplot/LICEN
 
 /// Place of the badges in the page for browsers without JavaScript.
 const BADGES: &str = "<!-- badges -->";
+
+const HIDDEN_DEMO_NOTICE: &str = "id=\"demo\" hidden>";
+const SHOWN_DEMO_NOTICE: &str = "id=\"demo\">";
 
 const HIDDEN_FORM_LINK: &str = "<a href=\"verify\" hidden>";
 const SHOWN_FORM_LINK: &str = "<a href=\"verify\">";
@@ -159,13 +163,18 @@ pub(crate) struct DashboardPage {
 
 impl DashboardPage {
     /// `chains` are keys, which need no escaping in HTML and URLs.
-    pub(crate) fn new<'a>(has_form: bool, chains: impl Iterator<Item = &'a str>) -> Self {
+    pub(crate) fn new<'a>(
+        has_form: bool,
+        is_demo: bool,
+        chains: impl Iterator<Item = &'a str>,
+    ) -> Self {
         let badge = |key| {
             format!("<img src=\"v1/{key}/badge.svg?label={key}\" alt=\"Gas price of {key}\">")
         };
         let badges: Vec<_> = chains.map(badge).collect();
         let html = DASHBOARD.replace(BADGES, &badges.join("\n"));
         let html = if has_form { html.replace(HIDDEN_FORM_LINK, SHOWN_FORM_LINK) } else { html };
+        let html = if is_demo { html.replace(HIDDEN_DEMO_NOTICE, SHOWN_DEMO_NOTICE) } else { html };
         Self { html: html.into() }
     }
 }

@@ -214,9 +214,7 @@ impl StaticBody {
         let Self(forms) = self;
         forms.gzip.get_or_init(|| {
             let plain = forms.plain.get().map_or(&[][..], std::slice::from_ref);
-            let is_long = plain.iter().map(Bytes::len).sum::<usize>() > MAX_INLINE_BYTES;
-            let level = if is_long { Compression::fast() } else { Compression::best() };
-            gzip(plain, level).into()
+            gzip(plain, Compression::best()).into()
         })
     }
 

@@ -246,7 +246,7 @@ test("a trend becomes points, a summary and a heat map", () => {
     assert.match(shown[0].text,
         /: 2 gwei, of which base fee 1 gwei \(0.000000001 gwei to 3 gwei\) and tip 1 gwei, blocks 50 % full$/);
     assert.equal(summary(shown, "24h"),
-        "Price per gas in the last 24 hours: usually 3 gwei, mostly from 2 gwei to 4 gwei.");
+        "Price per gas in the last 24 hours: usually 3 gwei, medians from 2 gwei to 4 gwei.");
     assert.match(summary(shown, "7d"), /^Price per gas in the last 1 d: usually/);
     assert.equal(summary([], "7d"), "No block is known in the last 7 days.");
     const map = heatMap(trend);

@@ -100,8 +100,8 @@ export const SNAPSHOT = `\
       - button "24 hours" [pressed]
       - button "7 days"
     - paragraph: "price: base fee and tip base fee lowest to highest base fee"
-    - 'group "Price per gas in the last 3 h 10 min: usually 21 gwei, mostly from 21 gwei to 21 gwei. Use the arrow keys to read the values."'
-    - paragraph: "Price per gas in the last 3 h 10 min: usually 21 gwei, mostly from 21 gwei to 21 gwei."
+    - 'group "Price per gas in the last 3 h 10 min: usually 21 gwei, medians from 21 gwei to 21 gwei. Use the arrow keys to read the values."'
+    - paragraph: "Price per gas in the last 3 h 10 min: usually 21 gwei, medians from 21 gwei to 21 gwei."
     - group: Show the numbers
     - group: Cheapest hours of the week
     - group: How the price is made

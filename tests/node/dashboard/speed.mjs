@@ -35,6 +35,7 @@ async function measureFirstPrice(browser, url) {
         const at = await (await page.waitForFunction(() => window.firstPriceAt)).jsonValue();
         // The library of the chart counts too.
         if (url.includes("#")) await page.locator(".plot canvas").waitFor();
+        assert(await page.getByText("These are not current prices.").isVisible());
         return { at, bytes: [...sizes.values()].reduce((one, other) => one + other, 0) };
     } finally {
         await context.close();

@@ -62,7 +62,7 @@ class TierCard {
         if (!transfer) return;
         setText(this.dollars, transfer.dollars ?? "");
         setText(this.coins, transfer.coins);
-        setText(this.partial, transfer.hasMore ? " +" : "");
+        setText(this.partial, transfer.hasMore ? " + data fee" : "");
         setTitle(this.cost, costTitle(transfer));
     }
 }

@@ -102,8 +102,8 @@ export function summary(points, period) {
     if (prices.length === 0) return period === "blocks" ? "No block is known yet." : `No block is known in ${over}.`;
     const sorted = [...prices].sort(compare);
     const [least, middle, most] = [sorted[0], sorted[sorted.length >> 1], sorted.at(-1)];
-    // A bucket stands for many blocks, of which some paid less or more.
-    const range = period === "blocks" ? "from" : "mostly from";
+    // A bucket has the median of its blocks, of which some paid less or more.
+    const range = period === "blocks" ? "from" : "medians from";
     return `Price per gas in ${over}: usually ${price(middle)}, ${range} ${price(least)} to ${price(most)}.`;
 }
 

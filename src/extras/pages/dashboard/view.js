@@ -140,7 +140,9 @@ function sinceOf({ standing, block }, state, silence, now) {
 function verdictText(level, deviation) {
     if (level === "normal" || deviation === null) return LEVELS[level];
     const size = Math.round(Math.abs(deviation) * 100);
-    return level === "high" ? `High: ${grouped(size)} % above usual` : `Low: ${size} % below usual`;
+    const distance = level === "high" ? `High: ${grouped(size)} % above usual` : `Low: ${size} % below usual`;
+    // The price of a single block may be far from that.
+    return `${distance}, last 10 min`;
 }
 
 /** Returns the price of a tier, or the last known one, which is past. */
