@@ -207,7 +207,8 @@ function expectedPrice(market, tier) {
 function verdictText({ level, level_deviation: deviation }) {
     if (level === "normal" || !Number.isFinite(deviation)) return LEVELS[level] ?? "";
     const size = Math.round(Math.abs(deviation) * 100);
-    return { high: `High: ${grouped(size)} % above usual`, low: `Low: ${size} % below usual` }[level] ?? "";
+    const distances = { high: `High: ${grouped(size)} % above usual`, low: `Low: ${size} % below usual` };
+    return level in distances ? `${distances[level]}, last 10 min` : "";
 }
 
 /** Returns the fees of a tier. The price of the low tier exceeds its tip by as much as that of the medium tier does. */

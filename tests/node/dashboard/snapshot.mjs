@@ -19,11 +19,11 @@ export const SNAPSHOT = `\
     - group "Speed":
       - text: Speed
       - radio "Low"
-      - text: Low 21 gwei per gas Transfer 0.000441 RON +
+      - text: Low 21 gwei per gas Transfer 0.000441 RON + data fee
       - radio "Medium" [checked]
-      - text: Medium 21 gwei per gas Transfer 0.000441 RON +
+      - text: Medium 21 gwei per gas Transfer 0.000441 RON + data fee
       - radio "High"
-      - text: High 25 gwei per gas Transfer 0.000525 RON +
+      - text: High 25 gwei per gas Transfer 0.000525 RON + data fee
     - paragraph: Normal for the last 24 h
     - paragraph: Max fee (cap) 22 gwei
     - paragraph: Updated just now

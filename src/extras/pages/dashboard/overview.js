@@ -191,7 +191,7 @@ class Row {
         setText(this.level, level ?? "");
         setTitle(this.level, verdict?.text ?? "");
         this.level.dataset.level = level ?? "";
-        const cost = transfer && (transfer.dollars ?? transfer.coins) + (transfer.hasMore ? "\u00a0+" : "");
+        const cost = transfer && (transfer.dollars ?? transfer.coins) + (transfer.hasMore ? " +" : "");
         const title = transfer ? `${transfer.coins}: ${costTitle(transfer)}` : "";
         for (const node of [this.transfer, this.smallTransfer]) setTitle(node, title);
         setText(this.transfer, cost ?? "–");

@@ -89,7 +89,7 @@ class CostCells {
 
     show(cost) {
         setText(this.dollars, cost?.dollars ?? "–");
-        setText(this.coins, cost ? cost.coins + (cost.hasMore ? "\u00a0+" : "") : "–");
+        setText(this.coins, cost ? cost.coins + (cost.hasMore ? " +" : "") : "–");
         for (const node of this.nodes) setTitle(node, cost ? costTitle(cost) : "");
     }
 }
