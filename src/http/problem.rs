@@ -82,16 +82,10 @@ impl Problem {
 
     /// Returns the problem of the `name` of a chain that is not among the configured `keys`.
     pub(crate) fn unknown_chain<'a>(name: &str, keys: impl IntoIterator<Item = &'a str>) -> Self {
-        /// More names would hide the others.
-        const MAX_NAMED: usize = 5;
-        let keys: Vec<_> = keys.into_iter().collect();
-        let near = nearest(name, keys.iter().copied());
+        let near = nearest(name, keys);
         let hint = near.map(|key| format!(" did you mean `{key}`?")).unwrap_or_default();
-        let configured = match keys.len() {
-            1..=MAX_NAMED => format!("configured: {}", keys.join(", ")),
-            _ => "GET /v1/chains lists the configured chains".to_owned(),
-        };
-        Self::new(ProblemCode::UnknownChain, format!("unknown chain;{hint} {configured}"))
+        let detail = format!("unknown chain;{hint} GET /v1/chains lists the configured chains");
+        Self::new(ProblemCode::UnknownChain, detail)
     }
 
     /// Returns the problem of a feature that is switched off. `switch` says what switches it on.

@@ -166,7 +166,7 @@ async fn chain_id_and_base_path_are_accepted() {
     );
     for chain in ["1", "ethereum", "0x7e5"] {
         let response = post(&registry.service, &format!("/v1/{chain}{path}"), &all).await;
-        let detail = "unknown chain; configured: ronin";
+        let detail = "unknown chain; GET /v1/chains lists the configured chains";
         assert_problem(&response, 404, "unknown_chain", detail);
     }
 }
