@@ -20,10 +20,11 @@ build_service() {
     cargo build --release --quiet
 }
 
-# Builds a bench and prints the path of its executable.
+# Builds a bench and prints the path of its executable. Its build of the service has what tests need, so it is replaced.
 build_bench() { # name
     cargo bench --no-run --bench "$1" --message-format=json 2>/dev/null |
         sed -n "s/.*\"executable\":\"\([^\"]*$1-[^\"]*\)\".*/\1/p"
+    build_service
 }
 
 # Starts the release build of the service on free loopback ports; without arguments, the command `demo`. Sets `service`

@@ -208,7 +208,8 @@ impl Node {
             *said = Some(Said {
                 at: now,
                 node: index,
-                head: view.number(last) as u64,
+                // No number is below 0, so that the head of a node that lies downwards may be a higher one.
+                head: view.number(&blocks[0]) as u64 + blocks.len() as u64 - 1,
                 price: Price::new(&base_fees[..blocks.len()], &rewards),
                 block_age: age(last, now),
                 is_honest: view.is_honest,
