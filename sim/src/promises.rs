@@ -250,8 +250,8 @@ impl Promises {
         let pause = self.max_age(chain) / 3 + Duration::from_secs(5);
         let quiet = pause.max(Duration::from_secs(45));
         let grace = |fault: NodeFault| match fault {
-            // Polls go on at least each third of `max_age`.
-            NodeFault::RateLimited(_) => pause,
+            // Polls go on at least each third of `max_age`. After a lie, three confirm the truth.
+            NodeFault::RateLimited(_) => pause + 3 * plan.block_time,
             NodeFault::Unsupported => Duration::from_mins(11),
             NodeFault::WrongChain => Duration::from_secs(75),
             _ => quiet,
@@ -439,8 +439,18 @@ impl Promises {
         let Some(last) = last.filter(|last| quote.head < last.head && !last.is_stale) else {
             return;
         };
+        // What is too old to be served gives way to an old block, which is labelled.
+        let of_last = self.said[chain].iter().filter(|said| said.head == last.head);
+        let is_over =
+            of_last.map(|said| said.at).max().is_none_or(|at| at + self.max_age(chain) <= now);
+        if quote.is_stale && is_over {
+            return;
+        }
         let window = self.max_age(chain).max(20 * self.plan.chains[chain].block_time);
-        let since = now.saturating_sub(window);
+        // Replies before a standstill count too.
+        let stood_still =
+            if now < self.frozen_until + window { Duration::from_mins(1) } else { Duration::ZERO };
+        let since = now.saturating_sub(window + stood_still);
         let mut by_node: BTreeMap<usize, usize> = BTreeMap::new();
         let lower = self.said[chain].iter().filter(|said| {
             said.at >= since && said.head <= quote.head + 5 && said.head + 5 >= quote.head
