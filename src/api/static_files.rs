@@ -65,14 +65,8 @@ pub(crate) fn serve_files(
     content_policy: ContentPolicy,
 ) -> Router {
     files.into_iter().fold(Router::new(), |routes, file| {
-        let text = Bytes::from_static(file.text.as_bytes());
-        let etag = etag::for_body(&text);
-        let asset = Asset {
-            content_type: file.content_type,
-            body: StaticBody::new(text),
-            etag,
-            content_policy,
-        };
+        let body = StaticBody::new(Bytes::from_static(file.text.as_bytes()));
+        let asset = Asset::new(file.content_type, body, content_policy);
         routes.merge(asset.serve_at(file.path))
     })
 }
@@ -90,14 +84,8 @@ pub(crate) fn serve_compressed(
     content_policy: ContentPolicy,
 ) -> Router {
     files.iter().fold(Router::new(), |routes, file| {
-        let gzip = Bytes::from_static(file.gzip);
-        let etag = etag::for_body(&gzip);
-        let asset = Asset {
-            content_type: file.content_type,
-            body: StaticBody::from_gzip(gzip),
-            etag,
-            content_policy,
-        };
+        let body = StaticBody::from_gzip(Bytes::from_static(file.gzip));
+        let asset = Asset::new(file.content_type, body, content_policy);
         routes.merge(asset.serve_at(file.path))
     })
 }
@@ -111,6 +99,10 @@ struct Asset {
 }
 
 impl Asset {
+    fn new(content_type: &'static str, body: StaticBody, content_policy: ContentPolicy) -> Self {
+        Self { content_type, etag: etag::for_body(body.given()), body, content_policy }
+    }
+
     fn serve_at(self, path: &str) -> Router {
         let asset = Arc::new(self);
         Router::new().route(path, get(async move |request: HeaderMap| asset.response(&request)))

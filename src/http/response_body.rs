@@ -179,49 +179,56 @@ fn gzip(chunks: &[Bytes], level: Compression) -> Vec<u8> {
 }
 
 /// Bytes that are the same for all clients. Cheap to clone.
-///
-/// Each form is made from the other one when a client first asks for it. A start does not wait for that.
 #[derive(Debug, Clone)]
 pub(crate) struct StaticBody(Arc<Forms>);
 
-#[derive(Debug, Default)]
+/// Both forms of a body. The other one is made when a client first asks for it. A start does not wait for that.
+#[derive(Debug)]
 struct Forms {
-    plain: OnceLock<Bytes>,
-    gzip: OnceLock<Bytes>,
+    given: Bytes,
+    is_given_compressed: bool,
+    other: OnceLock<Bytes>,
 }
 
 impl StaticBody {
     pub(crate) fn new(plain: Bytes) -> Self {
-        Self(Arc::new(Forms { plain: plain.into(), gzip: OnceLock::new() }))
+        Self::from_form(plain, false)
     }
 
     /// Returns the body whose compressed form is known. It must be valid gzip.
     pub(crate) fn from_gzip(gzip: Bytes) -> Self {
-        Self(Arc::new(Forms { plain: OnceLock::new(), gzip: gzip.into() }))
+        Self::from_form(gzip, true)
     }
 
-    fn plain(&self) -> &Bytes {
-        let Self(forms) = self;
-        forms.plain.get_or_init(|| {
-            let mut bytes = Vec::new();
-            let mut decoder = GzDecoder::new(forms.gzip.get().map_or(&[][..], |gzip| gzip));
-            decoder.read_to_end(&mut bytes).expect("the body is valid gzip");
-            bytes.into()
-        })
+    fn from_form(given: Bytes, is_given_compressed: bool) -> Self {
+        Self(Arc::new(Forms { given, is_given_compressed, other: OnceLock::new() }))
     }
 
-    fn gzip(&self) -> &Bytes {
+    /// Returns the bytes that it was created with.
+    pub(crate) fn given(&self) -> &Bytes {
         let Self(forms) = self;
-        forms.gzip.get_or_init(|| {
-            let plain = forms.plain.get().map_or(&[][..], std::slice::from_ref);
-            gzip(plain, Compression::best()).into()
+        &forms.given
+    }
+
+    fn form(&self, is_compressed: bool) -> &Bytes {
+        let Forms { given, is_given_compressed, other } = &*self.0;
+        if is_compressed == *is_given_compressed {
+            return given;
+        }
+        other.get_or_init(|| {
+            if is_compressed {
+                return gzip(std::slice::from_ref(given), Compression::best()).into();
+            }
+            let mut plain = Vec::new();
+            GzDecoder::new(&**given).read_to_end(&mut plain).expect("the body is valid gzip");
+            plain.into()
         })
     }
 
     /// Returns a response with the form of the body that `request` accepts.
     pub(crate) fn response(&self, request: &HeaderMap) -> Response {
         let is_compressed = accepts_gzip(request);
-        let bytes = if is_compressed { self.gzip() } else { self.plain() };
+        let bytes = self.form(is_compressed);
         let mut response = Body::from(ChunkedBody::from(bytes.clone())).into_response();
         response.extensions_mut().insert(Charged);
         let headers = response.headers_mut();
