@@ -71,14 +71,18 @@ struct Chain {
 type SharedChain = Arc<Mutex<Chain>>;
 
 async fn reply(State(chain): State<SharedChain>, Json(call): Json<Value>) -> Json<Value> {
-    let result = if call.get("method").and_then(Value::as_str) == Some("eth_chainId") {
-        json!("0x7e4")
-    } else {
-        let mut chain = chain.lock().unwrap_or_else(PoisonError::into_inner);
-        if chain.is_running {
-            chain.sent_at.push(Instant::now());
+    let result = match call.get("method").and_then(Value::as_str) {
+        Some("eth_chainId") => json!("0x7e4"),
+        Some("eth_feeHistory") => {
+            let mut chain = chain.lock().unwrap_or_else(PoisonError::into_inner);
+            // Readings of rewards ask for more blocks. They are no polls.
+            let is_poll = call.pointer("/params/0") == Some(&json!("0x14"));
+            if chain.is_running && is_poll {
+                chain.sent_at.push(Instant::now());
+            }
+            fee_history(FIRST_BLOCK + count(chain.sent_at.len()))
         }
-        fee_history(FIRST_BLOCK + count(chain.sent_at.len()))
+        _ => Value::Null,
     };
     Json(json!({"jsonrpc": "2.0", "id": call.get("id"), "result": result}))
 }
@@ -229,21 +233,19 @@ async fn follow(
                 return Err(io::Error::other(format!("{block} came after {last:?}")));
             }
             let mut progress = progress.borrow_mut();
-            // The chain continues after the measured blocks.
-            if block >= progress.received.len() {
-                return Ok(());
-            }
             progress.begun += usize::from(last.is_none());
             last = Some(block);
-            let end = progress.received.len() - 1;
             if let Some((count, since)) = progress.received.get_mut(block) {
                 *count += 1;
                 *since = Some(now);
             }
-            if block == end {
-                progress.done += 1;
-            }
+            // The chain continues after the measured blocks. A later one may replace the last of them.
+            let is_done = block + 1 >= progress.received.len();
+            progress.done += usize::from(is_done);
             changed.send_replace(());
+            if is_done {
+                return Ok(());
+            }
         }
         received = rest.as_bytes().to_vec();
     }

@@ -241,7 +241,7 @@ impl Poller {
         self.reporter.record_floors(&market, &self.chain.pricing);
         self.publisher.publish(Accepted {
             timestamps: *timestamps,
-            head: *reading,
+            head: reading.for_reply(head, self.chain.block_time),
             doubts: doubts.clone(),
             ..Accepted::now(history, market)
         });
@@ -263,6 +263,7 @@ impl Poller {
     }
 
     fn remote_report(&self, history: &FeeHistory, head: HeadReading) -> Report {
+        let head = head.for_reply(history.newest_block(), self.chain.block_time);
         report(REMOTE, history, head, self.last_history.as_ref(), &self.chain)
     }
 
@@ -271,7 +272,7 @@ impl Poller {
     async fn adopt(&mut self, publication: &SharedFeeHistory) -> AdoptOutcome {
         let is_check_due = !self.trusts_replicas
             || self.unchecked_records >= Comparisons::POLL_INTERVAL
-            || self.head_tracker.is_in_doubt();
+            || self.is_in_doubt();
         if !is_check_due {
             let outcome = self.merge_remote(publication);
             if outcome != AdoptOutcome::Implausible {
@@ -304,6 +305,12 @@ impl Poller {
             AdoptOutcome::Older | AdoptOutcome::Implausible => AdoptOutcome::Duplicate,
             outcome => outcome,
         }
+    }
+
+    /// Returns true if an own upstream contradicts the published head. With `agreement` most upstreams have reported that, so
+    /// one that lags is no reason for polls.
+    fn is_in_doubt(&self) -> bool {
+        self.chain.agreement.get() == 1 && self.head_tracker.is_in_doubt()
     }
 
     /// Polls once and records the outcome.

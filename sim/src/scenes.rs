@@ -18,7 +18,7 @@ pub fn all() -> Vec<(&'static str, Plan)> {
         lasts: Duration::from_secs(lasts),
         what,
     };
-    let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 10] = [
+    let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 12] = [
         (
             "a node asks for a pause that is longer than max_age",
             1,
@@ -65,6 +65,25 @@ pub fn all() -> Vec<(&'static str, Plan)> {
             vec![
                 fault(100, 90, What::Node(0, 0, NodeFault::Syncing)),
                 fault(109, 60, What::Node(0, 0, NodeFault::NullResult)),
+            ],
+        ),
+        (
+            "the only node gets all its blocks between a reply and its header",
+            2,
+            chain(2000, 1, 1),
+            vec![
+                fault(136, 33, What::Kill(1)),
+                fault(138, 72, What::Node(0, 0, NodeFault::Syncing)),
+                fault(190, 12, What::Node(0, 0, NodeFault::Dropped)),
+            ],
+        ),
+        (
+            "one of four nodes lags after replicas have compared them",
+            3,
+            chain(1000, 4, 3),
+            vec![
+                fault(366, 60, What::Node(0, 2, NodeFault::HighBaseFees)),
+                fault(373, 55, What::Node(0, 0, NodeFault::HeadBehind(3))),
             ],
         ),
         (

@@ -179,7 +179,8 @@ async fn ask_node(config: &Config, chain: &Chain) -> anyhow::Result<Value> {
     let (store, mut publishers) = ChainStore::new(std::slice::from_ref(chain));
     for publisher in &mut publishers {
         let accepted = Accepted::now(&history, market.clone());
-        publisher.publish(Accepted { head: node.head(), ..accepted });
+        let head = node.head().for_reply(history.newest_block(), chain.block_time);
+        publisher.publish(Accepted { head, ..accepted });
     }
     let stored = store.chains().first().context("the node serves no chain")?;
     let current = stored.servable_snapshot().map_err(|_| anyhow!("there is no data"))?;

@@ -63,6 +63,16 @@ impl HeadReading {
         }
     }
 
+    /// Returns the reading for a reply whose newest block is `newest`. A node may get blocks between the reply and its
+    /// header, many if it stops syncing then. Each makes the reply one `block_time` older than the header.
+    #[must_use]
+    pub fn for_reply(self, newest: u64, block_time: Duration) -> Self {
+        let Self::Header(header) = self else { return self };
+        let later = u32::try_from(header.number.saturating_sub(newest)).unwrap_or(u32::MAX);
+        let age = header.age.saturating_add(block_time.saturating_mul(later));
+        Self::Header(HeaderTime { age, ..header })
+    }
+
     /// Compares the age of the block when it was read with `max_age`; `None`: every block is young enough.
     #[must_use]
     pub fn block_age(self, max_age: Option<Duration>) -> BlockAge {

@@ -63,6 +63,8 @@ pub(crate) struct ActivePoll<'a> {
     is_success: bool,
     /// Index of the upstream whose reply was published last.
     source: Option<usize>,
+    /// True if that reply's newest block is not old.
+    has_young_block: bool,
 }
 
 /// Result of a poll.
@@ -99,7 +101,9 @@ impl UpstreamCall<'_> {
                 return Err(PollError::OldBlock);
             }
         }
-        Ok(PricedReply { history, market, head: candidate.upstream.head(), received_at })
+        let head =
+            candidate.upstream.head().for_reply(history.newest_block(), self.chain.block_time);
+        Ok(PricedReply { history, market, head, received_at })
     }
 
     /// Fetches the newest blocks: at the start all that a suggestion depends on, if the node returns so many. Also returns
@@ -199,6 +203,7 @@ impl<'a> ActivePoll<'a> {
             any_timed_out: false,
             is_success: false,
             source: None,
+            has_young_block: false,
         }
     }
 
@@ -253,7 +258,7 @@ impl<'a> ActivePoll<'a> {
         for (candidate, reply) in replies {
             if !self.is_success {
                 self.evaluate_reply(candidate, Ok(reply));
-            } else if self.block_age(reply.head) == BlockAge::Old && self.has_young_source() {
+            } else if self.block_age(reply.head) == BlockAge::Old && self.has_young_block {
                 self.record(candidate, &Err(PollError::OldBlock));
             } else {
                 self.record(candidate, &Ok(()));
@@ -274,12 +279,6 @@ impl<'a> ActivePoll<'a> {
 
     fn block_age(&self, head: HeadReading) -> BlockAge {
         head.block_age(self.call.chain.max_block_age())
-    }
-
-    /// Returns true if the reply that was published is not old.
-    fn has_young_source(&self) -> bool {
-        let head = self.source.and_then(|index| self.upstreams.polled().get(index));
-        head.is_some_and(|upstream| self.block_age(upstream.head()) == BlockAge::Young)
     }
 
     /// Calls the first candidate, then all others at once if it has no good reply or seems late.
@@ -394,6 +393,7 @@ impl<'a> ActivePoll<'a> {
         self.reporter.record_published(index, is_regression);
         self.reporter.record_outlying_rewards(outlying);
         self.source = Some(index);
+        self.has_young_block = self.block_age(head) == BlockAge::Young;
         self.published = Some(history);
     }
 

@@ -127,6 +127,20 @@ fn newer_record_of_a_replica_is_published_with_its_own_time() {
 }
 
 #[test]
+fn a_record_is_older_than_the_later_block_whose_header_came_with_it() {
+    for (number, is_old) in [(100, false), (110, false), (111, true), (5000, true)] {
+        let mut harness = Harness::new();
+        let now = Duration::from_secs(2_000_000_000);
+        let header = HeaderTime::new(number, 2_000_000_000, harness.now, now);
+        harness.head = HeadReading::Header(header);
+        assert_eq!(harness.merge(100, 1), AdoptOutcome::Adopted);
+        let current = harness.poller.publisher.chain().servable_snapshot().unwrap();
+        let reason = is_old.then_some(StaleReason::OldBlock);
+        assert_eq!(current.stale_reason, reason, "a header of block {number}");
+    }
+}
+
+#[test]
 fn record_that_is_not_newer_or_plausible_changes_nothing() {
     for (head, age, expected) in [
         // The same head, polled at the same time and before.

@@ -15,3 +15,22 @@ fn a_block_is_old_beyond_the_limit_or_while_its_node_syncs() {
     let future = HeaderTime::new(7, 1009, read_at, now);
     assert_eq!(future.age_at(read_at + Duration::from_secs(2)), Duration::from_secs(2));
 }
+
+#[test]
+fn a_reply_is_older_than_the_header_of_a_later_block() {
+    let (read_at, now) = (Instant::now(), Duration::from_secs(1000));
+    let header = HeaderTime::new(100, 990, read_at, now);
+    let age_of = |newest| {
+        let reading = HeadReading::Header(header).for_reply(newest, Duration::from_secs(2));
+        reading.header().unwrap().age.as_secs()
+    };
+    for (newest, age) in [(101, 10), (100, 10), (99, 12), (70, 70), (0, 210)] {
+        assert_eq!(age_of(newest), age, "a reply with the block {newest}");
+    }
+    for reading in [HeadReading::Syncing, HeadReading::Unknown] {
+        assert_eq!(reading.for_reply(0, Duration::from_secs(2)), reading);
+    }
+    let highest = HeaderTime { number: u64::MAX, ..header };
+    let longest = HeadReading::Header(highest).for_reply(0, Duration::MAX);
+    assert_eq!(longest.header().unwrap().age, Duration::MAX);
+}
