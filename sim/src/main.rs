@@ -1,11 +1,11 @@
 //! Runs the service in simulated worlds, and says which promises it breaks.
 //!
 //! ```text
-//! gas-suggestion-sim [--from SEED] [--seeds COUNT] [--no-scenes] [--twice] [--trace SEED]
+//! gas-suggestion-sim [--from SEED] [--seeds COUNT] [--no-scenes] [--twice] [--trace SEED [--scene NAME]]
 //! ```
 //!
 //! The scenes come first, worlds in which a promise was broken once. `--twice` runs each world twice and compares what
-//! happens. `--trace` prints all that happens in the world of one seed.
+//! happens. `--trace` prints all that happens in the world of one seed, or of one seed of the scene whose name begins so.
 
 mod chain;
 mod clock;
@@ -30,14 +30,25 @@ struct Arguments {
     runs_twice: bool,
     skips_scenes: bool,
     trace: Option<u64>,
+    scene: Option<String>,
 }
 
 impl Arguments {
     fn parse() -> Result<Self, String> {
-        let mut parsed =
-            Self { from: 1, seeds: 300, runs_twice: false, skips_scenes: false, trace: None };
+        let mut parsed = Self {
+            from: 1,
+            seeds: 300,
+            runs_twice: false,
+            skips_scenes: false,
+            trace: None,
+            scene: None,
+        };
         let mut arguments = std::env::args().skip(1);
         while let Some(name) = arguments.next() {
+            if name == "--scene" {
+                parsed.scene = arguments.next();
+                continue;
+            }
             let mut number = || {
                 let value = arguments.next().ok_or_else(|| format!("{name} needs a number"))?;
                 value.parse().map_err(|_| format!("{name}: {value} is not a number"))
@@ -65,7 +76,16 @@ fn main() -> ExitCode {
     };
     process::prepare();
     if let Some(seed) = arguments.trace {
-        let plan = Plan::new(seed);
+        let plan = match &arguments.scene {
+            Some(name) => scenes::all().into_iter().find_map(|(scene, plan)| {
+                (scene.starts_with(name) && plan.seed == seed).then_some(plan)
+            }),
+            None => Some(Plan::new(seed)),
+        };
+        let Some(plan) = plan else {
+            eprintln!("gas-suggestion-sim: no scene has this name and seed");
+            return ExitCode::from(2);
+        };
         let outcome = process::run(&plan, true);
         outcome.lines.iter().for_each(|line| println!("{line}"));
         print!("{}", story::tell(&plan, &outcome));

@@ -1,6 +1,6 @@
 //! The promises, checked at every call to a node and at every response.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use axum::http::{HeaderMap, StatusCode};
@@ -451,18 +451,21 @@ impl Promises {
         let stood_still =
             if now < self.frozen_until + window { Duration::from_mins(1) } else { Duration::ZERO };
         let since = now.saturating_sub(window + stood_still);
-        let mut by_node: BTreeMap<usize, usize> = BTreeMap::new();
-        let lower = self.said[chain].iter().filter(|said| {
-            said.at >= since && said.head <= quote.head + 5 && said.head + 5 >= quote.head
-        });
-        for said in lower {
-            *by_node.entry(said.node).or_default() += 1;
+        let lower = || {
+            let said = self.said[chain].iter();
+            said.filter(|said| said.at >= since && said.head < last.head)
+        };
+        let mut rounds: BTreeMap<usize, usize> = BTreeMap::new();
+        for said in lower() {
+            *rounds.entry(said.node).or_default() += 1;
         }
-        let is_confirmed = by_node.len() >= 2 || by_node.values().any(|count| *count >= 3);
+        let near = lower().filter(|said| said.head.abs_diff(quote.head) <= 5);
+        let nodes: BTreeSet<usize> = near.map(|said| said.node).collect();
+        let is_confirmed = nodes.len() >= 2 || rounds.values().any(|count| *count >= 3);
         self.check(
             "a head goes back only if it is confirmed",
             (!is_confirmed)
-                .then(|| format!("{who}: after block {}, said by {by_node:?}", last.head)),
+                .then(|| format!("{who}: after block {}, said by {rounds:?}", last.head)),
         );
     }
 

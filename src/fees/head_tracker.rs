@@ -17,7 +17,8 @@
 //! published only once it is confirmed:
 //!
 //! - At once by a majority of the upstreams that answer in the round, at least two, with nearly the same head and base
-//!   fee. But a lower head needs three rounds in which it moves while another upstream continues the published one.
+//!   fee. But a lower head needs three rounds in which it moves while another upstream continues the published one. An
+//!   upstream with an old block is not counted while another one's block is young.
 //! - By one upstream in three of its rounds, while no majority contradicts it:
 //!   - If no upstream is plausible: an upstream as preferred as the published one. Any other one must wait until no
 //!     upstream has been plausible for `patience`.
@@ -241,7 +242,11 @@ impl HeadTracker {
 
     fn publish(&mut self, report: Report, now: Instant) {
         let Report { head, upstream: source, .. } = report;
-        let is_old = report.block_age == BlockAge::Old;
+        let is_old = match report.block_age {
+            BlockAge::Old => true,
+            BlockAge::Young => false,
+            BlockAge::Unknown => self.published.is_some_and(|published| published.is_old),
+        };
         let last = self.published.map(|published| published.observed);
         if let Some(observed) = last.filter(|last| last.head == head) {
             self.published = Some(Published { observed, source, is_old });

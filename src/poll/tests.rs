@@ -169,7 +169,11 @@ fn record_of_a_node_behind_is_stale_until_a_current_one_replaces_it() {
         harness.poller.publisher.chain().servable_snapshot().unwrap().stale_reason
     };
     harness.head = HeadReading::Syncing;
-    assert_eq!(harness.merge(100, 3), AdoptOutcome::Adopted);
+    assert_eq!(harness.merge(100, 4), AdoptOutcome::Adopted);
+    assert_eq!(stale_reason(&harness), Some(StaleReason::OldBlock));
+    // The header of the replica's node did not come in time.
+    harness.head = HeadReading::Unknown;
+    assert_eq!(harness.merge(101, 3), AdoptOutcome::Adopted);
     assert_eq!(stale_reason(&harness), Some(StaleReason::OldBlock));
     let now = Duration::from_secs(2_000_000_000);
     let seconds_old = |seconds: u64| {
@@ -179,12 +183,15 @@ fn record_of_a_node_behind_is_stale_until_a_current_one_replaces_it() {
     harness.head = current;
     assert_eq!(harness.merge(8000, 2), AdoptOutcome::Adopted);
     assert_eq!((harness.published(), stale_reason(&harness)), (Some((8000, 2)), None));
+    harness.head = HeadReading::Unknown;
+    assert_eq!(harness.merge(8001, 2), AdoptOutcome::Adopted);
+    assert_eq!((harness.published(), stale_reason(&harness)), (Some((8001, 2)), None));
     // The node behind cannot win by repetition.
     harness.head = two_hours_old;
     for head in 101..110 {
         assert_eq!(harness.merge(head, 1), AdoptOutcome::Implausible, "{head}");
     }
-    assert_eq!(harness.published(), Some((8000, 2)));
+    assert_eq!(harness.published(), Some((8001, 2)));
 }
 
 #[test]

@@ -12,6 +12,8 @@ pub struct NewestBlock {
     header: Option<HeaderTime>,
     /// True if the block was too old when this process first read it, or if it comes from a node that is behind.
     was_old: bool,
+    /// When a node last told that its newest block is old, unless a later one told otherwise.
+    told_old_at: Option<Instant>,
     /// True if another node has a newer block.
     is_behind: bool,
     /// The block's own time, else the time of the reply that brought it first. It is not in the future, and not before
@@ -20,6 +22,10 @@ pub struct NewestBlock {
 }
 
 impl NewestBlock {
+    /// Time for which the last verdict also holds for blocks of unknown age: two readings of headers. The header of a node
+    /// that was never read before may not come in time.
+    const VERDICT_LIFETIME: Duration = Duration::from_mins(1);
+
     /// Combines the `reading` of a node with what the `last` snapshot knew. `first_seen` is the wall-clock time of the
     /// reply that brought the block first.
     pub(super) fn new(
@@ -32,11 +38,18 @@ impl NewestBlock {
     ) -> Self {
         let known = last.filter(|last| last.newest_block == number).map(|last| &last.block);
         let own = reading.header().filter(|header| header.number == number);
+        let told_old_at = match reading.block_age(max_block_age) {
+            BlockAge::Old => Some(Instant::now()),
+            BlockAge::Young => None,
+            BlockAge::Unknown => last
+                .and_then(|last| last.block.told_old_at)
+                .filter(|at| at.elapsed() < Self::VERDICT_LIFETIME),
+        };
         let header = known.and_then(|known| known.header).or(own);
         let was_old = match known {
             // Only a header of the block itself can show that a verdict on it was wrong.
             Some(known) if known.header.is_some() || own.is_none() => known.was_old,
-            _ => reading.block_age(max_block_age) == BlockAge::Old,
+            _ => told_old_at.is_some(),
         };
         let lower = last.filter(|last| last.newest_block < number).map(|last| &last.block);
         let time = match (header, known) {
@@ -49,7 +62,8 @@ impl NewestBlock {
         };
         let not_before = lower.map(|lower| lower.last_modified);
         let last_modified = not_before.map_or(time, |before| time.max(before));
-        Self { header, was_old, is_behind, last_modified: last_modified.min(SystemTime::now()) }
+        let last_modified = last_modified.min(SystemTime::now());
+        Self { header, was_old, told_old_at, is_behind, last_modified }
     }
 
     /// Time for `Last-Modified`: the block's own time, else the time of the reply that brought it first.

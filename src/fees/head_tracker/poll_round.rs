@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::{
-    Claim, HeadTracker, ObservedHead, Published, REMOTE, Report, SuspiciousReply, Trail,
+    BlockAge, Claim, HeadTracker, ObservedHead, Published, REMOTE, Report, SuspiciousReply, Trail,
     expected_blocks, max_plausible_head,
 };
 
@@ -286,6 +286,8 @@ impl<'a> PollRound<'a> {
 /// Reports of a round, of which a majority may agree.
 struct Votes<'a> {
     reports: &'a [(Report, Option<SuspiciousReply>)],
+    has_young: bool,
+    /// Number of upstreams with a vote.
     upstreams: usize,
     /// The most preferred upstream with a plausible reply.
     best_plausible: Option<usize>,
@@ -294,11 +296,22 @@ struct Votes<'a> {
 impl<'a> Votes<'a> {
     fn new(reports: &'a [(Report, Option<SuspiciousReply>)]) -> Self {
         let plausible = reports.iter().filter(|(_, suspicion)| suspicion.is_none());
-        Self {
+        let has_young = reports.iter().any(|(report, _)| report.block_age == BlockAge::Young);
+        let mut votes = Self {
             reports,
-            upstreams: count_upstreams(reports.iter().map(|(report, _)| report)),
+            has_young,
+            upstreams: 0,
             best_plausible: plausible.map(|(report, _)| report.upstream).min(),
-        }
+        };
+        let voters = reports.iter().map(|(report, _)| report);
+        votes.upstreams = count_upstreams(voters.filter(|report| votes.includes(report)));
+        votes
+    }
+
+    /// Returns true if this report has a vote. A node that syncs or lags does not know the newest head, so it has none
+    /// while another one's block is young.
+    fn includes(&self, report: &Report) -> bool {
+        !(self.has_young && report.block_age == BlockAge::Old)
     }
 
     /// Returns true if most upstreams agree with this report, at least two, and theirs are plausible or suspicious for
@@ -312,7 +325,10 @@ impl<'a> Votes<'a> {
         // The record of another replica must not outvote an own upstream.
         let counts = |upstream| self.best_plausible.is_none() || upstream != REMOTE;
         let supporters = self.reports.iter().filter(|(other, suspicion)| {
-            kind(*suspicion) == kind(reason) && agree(report, other) && counts(other.upstream)
+            kind(*suspicion) == kind(reason)
+                && agree(report, other)
+                && counts(other.upstream)
+                && self.includes(other)
         });
         let supporters = count_upstreams(supporters.map(|(other, _)| other));
         supporters >= 2 && supporters.saturating_mul(2) > self.upstreams

@@ -86,6 +86,23 @@ fn most_upstreams_outvote_a_preferred_one_with_unequal_heads() {
 }
 
 #[test]
+fn an_upstream_that_syncs_has_no_vote() {
+    let mut tracker = HeadTracker::new(BLOCK, MAX_AGE);
+    let start = Instant::now();
+    let aged = |block_age, claim| Report { block_age, ..report(claim) };
+    let _ = tracker.start_round(start).check(aged(BlockAge::Young, (0, 100)));
+    for count in 1..8_u32 {
+        let mut round = tracker.start_round(start + BLOCK * count);
+        let head = 100 + u64::from(count);
+        let _ = round.check(aged(BlockAge::Old, (0, 10)));
+        for claim in [(1, 1_000_000 + head), (2, head), (3, head)] {
+            let _ = round.check(aged(BlockAge::Young, claim));
+        }
+        assert_eq!(round.finish().confirmed, None, "round {count}");
+    }
+}
+
+#[test]
 fn a_head_may_advance_twice_the_expected_blocks_plus_five() {
     let rounds: [&[_]; 2] = [&[(0, 100)], &[(0, 107)]];
     assert_eq!(run_rounds(&rounds), [Some(100), Some(107)]);
