@@ -91,19 +91,21 @@ impl UpstreamCall<'_> {
         if let Some(since) = surprising_since {
             candidate.upstream.verify_chain_again(since, self.left(polled_at)).await?;
         }
-        if !self.is_plausible_head(candidate, history.newest_block()) {
+        let newest = history.newest_block();
+        let is_plausible = self.is_plausible_head(candidate, newest);
+        let head = || candidate.upstream.head().for_reply(newest, self.chain.block_time);
+        let is_old = || head().block_age(self.chain.max_block_age()) == BlockAge::Old;
+        if !is_plausible || is_old() {
             // A slow node has used up its deadline with the fee history.
             candidate.upstream.read_head_again(polled_at, self.deadline).await;
-            let header = candidate.upstream.head().header();
-            let newest = history.newest_block().saturating_add(HeadTracker::TOLERANCE_BLOCKS);
-            // The node has got far newer blocks since its reply. The age of their header is not that of the reply.
-            if header.is_some_and(|header| header.number > newest) {
-                return Err(PollError::OldBlock);
-            }
         }
-        let head =
-            candidate.upstream.head().for_reply(history.newest_block(), self.chain.block_time);
-        Ok(PricedReply { history, market, head, received_at })
+        let highest = newest.saturating_add(HeadTracker::TOLERANCE_BLOCKS);
+        let header = candidate.upstream.head().header();
+        // The node has got far newer blocks since its reply.
+        if !is_plausible && header.is_some_and(|header| header.number > highest) {
+            return Err(PollError::OldBlock);
+        }
+        Ok(PricedReply { head: head(), history, market, received_at })
     }
 
     /// Fetches the newest blocks: at the start all that a suggestion depends on, if the node returns so many. Also returns
