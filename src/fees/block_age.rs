@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 /// Age of its newest block, as a node tells it beside the fee history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HeadReading {
-    /// Nothing.
+    /// Nothing yet: its header was not read, or did not come in time.
     #[default]
+    Unread,
+    /// It returns no header, and does not report that it is syncing.
     Unknown,
     /// It returns no header, and reports that it is syncing.
     Syncing,
@@ -59,7 +61,7 @@ impl HeadReading {
     pub fn header(self) -> Option<HeaderTime> {
         match self {
             Self::Header(header) => Some(header),
-            Self::Unknown | Self::Syncing => None,
+            Self::Unread | Self::Unknown | Self::Syncing => None,
         }
     }
 
@@ -77,7 +79,7 @@ impl HeadReading {
     #[must_use]
     pub fn block_age(self, max_age: Option<Duration>) -> BlockAge {
         match (self, max_age) {
-            (Self::Unknown, _) => BlockAge::Unknown,
+            (Self::Unread | Self::Unknown, _) => BlockAge::Unknown,
             (Self::Syncing, Some(_)) => BlockAge::Old,
             (Self::Header(header), Some(max_age)) if header.age > max_age => BlockAge::Old,
             (Self::Syncing | Self::Header(_), _) => BlockAge::Young,

@@ -242,11 +242,7 @@ impl HeadTracker {
 
     fn publish(&mut self, report: Report, now: Instant) {
         let Report { head, upstream: source, .. } = report;
-        let is_old = match report.block_age {
-            BlockAge::Old => true,
-            BlockAge::Young => false,
-            BlockAge::Unknown => self.published.is_some_and(|published| published.is_old),
-        };
+        let is_old = report.block_age == BlockAge::Old;
         let last = self.published.map(|published| published.observed);
         if let Some(observed) = last.filter(|last| last.head == head) {
             self.published = Some(Published { observed, source, is_old });

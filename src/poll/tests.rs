@@ -34,7 +34,7 @@ impl Harness {
         let memory = MemoryBudget::new(1 << 20);
         let poller = Poller::new(upstreams, publisher, Some(newest), &memory, metrics.clone());
         let now = Instant::now();
-        Self { poller, metrics, header_parameters, now, head: HeadReading::Unknown }
+        Self { poller, metrics, header_parameters, now, head: HeadReading::Unread }
     }
 
     /// Poller that has published block 100, polled [`FIRST_AGE`] seconds ago.
@@ -93,12 +93,7 @@ impl Harness {
         let mut poll = ActivePoll::new(&call, round, upstreams, publisher, doubts, reporter);
         poll.publish(
             0,
-            PricedReply {
-                history,
-                market,
-                head: HeadReading::Unknown,
-                received_at: Instant::now(),
-            },
+            PricedReply { history, market, head: HeadReading::Unread, received_at: Instant::now() },
         );
     }
 
@@ -169,12 +164,14 @@ fn record_of_a_node_behind_is_stale_until_a_current_one_replaces_it() {
         harness.poller.publisher.chain().servable_snapshot().unwrap().stale_reason
     };
     harness.head = HeadReading::Syncing;
-    assert_eq!(harness.merge(100, 4), AdoptOutcome::Adopted);
-    assert_eq!(stale_reason(&harness), Some(StaleReason::OldBlock));
-    // The header of the replica's node did not come in time.
-    harness.head = HeadReading::Unknown;
-    assert_eq!(harness.merge(101, 3), AdoptOutcome::Adopted);
-    assert_eq!(stale_reason(&harness), Some(StaleReason::OldBlock));
+    // The header of the second replica's node did not come in time.
+    for (head, reading) in
+        [(100, HeadReading::Syncing), (101, HeadReading::Unread), (102, HeadReading::Syncing)]
+    {
+        harness.head = reading;
+        assert_eq!(harness.merge(head, 105 - head), AdoptOutcome::Adopted);
+        assert_eq!(stale_reason(&harness), Some(StaleReason::OldBlock), "{reading:?}");
+    }
     let now = Duration::from_secs(2_000_000_000);
     let seconds_old = |seconds: u64| {
         HeadReading::Header(HeaderTime::new(0, 2_000_000_000 - seconds, harness.now, now))
@@ -183,7 +180,7 @@ fn record_of_a_node_behind_is_stale_until_a_current_one_replaces_it() {
     harness.head = current;
     assert_eq!(harness.merge(8000, 2), AdoptOutcome::Adopted);
     assert_eq!((harness.published(), stale_reason(&harness)), (Some((8000, 2)), None));
-    harness.head = HeadReading::Unknown;
+    harness.head = HeadReading::Unread;
     assert_eq!(harness.merge(8001, 2), AdoptOutcome::Adopted);
     assert_eq!((harness.published(), stale_reason(&harness)), (Some((8001, 2)), None));
     // The node behind cannot win by repetition.

@@ -22,8 +22,8 @@ pub struct NewestBlock {
 }
 
 impl NewestBlock {
-    /// Time for which the last verdict also holds for blocks of unknown age: two readings of headers. The header of a node
-    /// that was never read before may not come in time.
+    /// Time for which the last verdict also holds for blocks without a reading: two readings of headers. The first header
+    /// of a node may not come in time.
     const VERDICT_LIFETIME: Duration = Duration::from_mins(1);
 
     /// Combines the `reading` of a node with what the `last` snapshot knew. `first_seen` is the wall-clock time of the
@@ -38,12 +38,11 @@ impl NewestBlock {
     ) -> Self {
         let known = last.filter(|last| last.newest_block == number).map(|last| &last.block);
         let own = reading.header().filter(|header| header.number == number);
-        let told_old_at = match reading.block_age(max_block_age) {
-            BlockAge::Old => Some(Instant::now()),
-            BlockAge::Young => None,
-            BlockAge::Unknown => last
+        let told_old_at = match reading {
+            HeadReading::Unread => last
                 .and_then(|last| last.block.told_old_at)
                 .filter(|at| at.elapsed() < Self::VERDICT_LIFETIME),
+            _ => (reading.block_age(max_block_age) == BlockAge::Old).then(Instant::now),
         };
         let header = known.and_then(|known| known.header).or(own);
         let was_old = match known {

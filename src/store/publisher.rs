@@ -83,7 +83,7 @@ impl<'a> Accepted<'a> {
             history,
             market,
             timestamps: Timestamps { observed_at, head_changed_at: observed_at },
-            head: HeadReading::Unknown,
+            head: HeadReading::Unread,
             is_behind: false,
             doubts: Vec::new(),
         }

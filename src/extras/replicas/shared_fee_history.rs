@@ -61,7 +61,7 @@ enum RecordHead {
 impl RecordHead {
     fn new(head: HeadReading, observed_at: Instant) -> Option<Self> {
         match head {
-            HeadReading::Unknown => None,
+            HeadReading::Unread | HeadReading::Unknown => None,
             HeadReading::Syncing => Some(Self::Syncing),
             HeadReading::Header(HeaderTime { number, unix_seconds, read_at, .. }) => {
                 let read_before = observed_at.saturating_duration_since(read_at);
@@ -153,7 +153,7 @@ pub(crate) fn parse(
     let head_changed_at = observed_at.checked_sub(Duration::from_micros(record.head_age_us))?;
     let head = match record.head {
         Some(head) => head.reading(observed_at)?,
-        None => HeadReading::Unknown,
+        None => HeadReading::Unread,
     };
     Some(SharedFeeHistory {
         slot,

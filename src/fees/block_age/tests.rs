@@ -27,7 +27,7 @@ fn a_reply_is_older_than_the_header_of_a_later_block() {
     for (newest, age) in [(101, 10), (100, 10), (99, 12), (70, 70), (0, 210)] {
         assert_eq!(age_of(newest), age, "a reply with the block {newest}");
     }
-    for reading in [HeadReading::Syncing, HeadReading::Unknown] {
+    for reading in [HeadReading::Syncing, HeadReading::Unread, HeadReading::Unknown] {
         assert_eq!(reading.for_reply(0, Duration::from_secs(2)), reading);
     }
     let highest = HeaderTime { number: u64::MAX, ..header };

@@ -67,7 +67,7 @@ fn header_keeps_its_number_and_time() {
     let received = parse(&to_json(&shared, &clock), now, &clock).unwrap().head.header().unwrap();
     assert!((2..=5).contains(&received.age.as_secs()), "{:?}", received.age);
     assert_eq!(received.read_at, read_at);
-    let unknown = SharedFeeHistory { head: HeadReading::Unknown, ..result(now) };
+    let unknown = SharedFeeHistory { head: HeadReading::Unread, ..result(now) };
     assert_eq!(parse(&to_json(&unknown, &clock), now, &clock), Some(unknown));
 }
 
