@@ -35,8 +35,8 @@ struct Scenario {
 enum Expectation {
     /// The reply is rejected: 503 at the start; later the last good suggestion until it expires.
     Rejected(Rejected),
-    /// The reply is accepted and gives the suggestion of `window`; `market` checks `/fee-market`.
-    Accepted { fault: Fault, window: fn(u64) -> Window, market: fn(&Value) },
+    /// The reply is accepted and gives the suggestion of `window`. `market` has pointers into `/fee-market` and their values.
+    Accepted { fault: Fault, window: fn(u64) -> Window, market: Vec<(&'static str, Value)> },
     /// The service fails over to the second URL.
     FailedOver { reason: &'static str, fault: Fault },
     /// A function checks the service.
@@ -134,7 +134,7 @@ fn try_run(scenario: &Scenario, number: usize, healthy: &Arc<HealthyChains>) -> 
         match &scenario.expectation {
             Expectation::Rejected(rejected) => check_rejected(&run, &settings, rejected).await,
             Expectation::Accepted { fault, window, market } => {
-                check_accepted(&run, &settings, fault, *window, *market).await;
+                check_accepted(&run, &settings, fault, *window, market).await;
             }
             Expectation::FailedOver { reason, fault } => {
                 check_failover(&run, settings, reason, fault).await;
@@ -192,7 +192,7 @@ async fn check_accepted(
     settings: &ChainSettings,
     fault: &Fault,
     window: fn(u64) -> Window,
-    market: fn(&Value),
+    market: &[(&str, Value)],
 ) {
     let mut harness = Harness::start(run, settings, &[fault]).await;
     let plain =
@@ -209,7 +209,10 @@ async fn check_accepted(
         }
         harness.allowed = vec![window];
         harness.wait_until_fresh(window, Duration::ZERO).await;
-        market(&harness.get("/v1/a/fee-market").await.json());
+        let response = harness.get("/v1/a/fee-market").await.json();
+        for (pointer, value) in market {
+            assert_eq!(response.pointer(pointer), Some(value), "{pointer} of {response}");
+        }
 
         harness.allowed = vec![window, plain];
         harness.clear_faults(recovery).await;
@@ -280,7 +283,7 @@ fn backed_off(
 type Pauses = [Duration; 2];
 
 fn accepted(row: u8, name: &str, fault: Fault, window: fn(u64) -> Window) -> Scenario {
-    scenario(row, name, Expectation::Accepted { fault, window, market: |_| {} })
+    scenario(row, name, Expectation::Accepted { fault, window, market: vec![] })
 }
 
 fn failed_over(row: u8, name: &str, reason: &'static str, fault: Fault) -> Scenario {
@@ -288,13 +291,19 @@ fn failed_over(row: u8, name: &str, reason: &'static str, fault: Fault) -> Scena
 }
 
 impl Scenario {
-    /// Sets the check of `/fee-market` during the fault.
-    fn with_market(mut self, check: fn(&Value)) -> Self {
+    /// Adds an expected member of `/fee-market` during the fault.
+    fn with_market(mut self, pointer: &'static str, value: impl Into<Value>) -> Self {
         let Expectation::Accepted { market, .. } = &mut self.expectation else {
             panic!("the reply is not accepted")
         };
-        *market = check;
+        market.push((pointer, value.into()));
         self
+    }
+
+    /// The floor stands for the rewards, because there are none.
+    fn without_rewards(self) -> Self {
+        let floors = json!({ "base_fee": false, "priority_fee": true });
+        self.with_market("/average_reward_per_gas", json!([null])).with_market(FLOORS, floors)
     }
 
     fn with_settings(mut self, change: impl FnOnce(&mut ChainSettings)) -> Self {
@@ -311,6 +320,9 @@ impl Scenario {
     }
 }
 
+const FLOORS: &str = "/floors_applied";
+const BLOCKS: &str = "/window/blocks";
+const RATIOS: &str = "/gas_used_ratio";
 const NO_TIP_FLOOR: &str = "pricing.priority_fee_floor = \"0 wei\"";
 
 fn scenarios() -> Vec<Scenario> {
@@ -368,47 +380,38 @@ const FEES: &[&str] = &[BASE, "reward"];
 const ALL: &[&str] = &["oldestBlock", BASE, "reward"];
 
 fn rewards() -> Vec<Scenario> {
-    let has_no_reward = |market: &Value| {
-        assert_eq!(market["average_reward_per_gas"], json!([null]));
-        assert_eq!(market["floors_applied"], json!({ "base_fee": false, "priority_fee": true }));
-    };
-    let is_average = |market: &Value| {
-        assert_eq!(market["floors_applied"], json!({ "base_fee": false, "priority_fee": false }));
-    };
+    let no_floors = || json!({ "base_fee": false, "priority_fee": false });
     let in_both = |newest| without_two(Window::with_two_percentiles(newest));
     let zeros = || set("reward", json!(vec![["0x0"]; 20]));
     let none = |newest| Window { tips: vec![0; 20], ..Window::ending_with(newest) };
     let no_floor =
         |newest| Window { tips: vec![0; 20], tip_floor: 0, ..Window::ending_with(newest) };
     vec![
-        accepted(1, "no reward", unset("reward"), no_tips).with_market(has_no_reward),
-        accepted(1, "a null reward", set("reward", NULL), no_tips).with_market(has_no_reward),
-        accepted(1, "an empty reward", set("reward", json!([])), no_tips)
-            .with_market(has_no_reward),
+        accepted(1, "no reward", unset("reward"), no_tips).without_rewards(),
+        accepted(1, "a null reward", set("reward", NULL), no_tips).without_rewards(),
+        accepted(1, "an empty reward", set("reward", json!([])), no_tips).without_rewards(),
         rejected(1, "no reward and no floor", "no_rewards", unset("reward"))
             .with_config(NO_TIP_FLOOR),
         failed_over(1, "no reward and no floor", "no_rewards", unset("reward"))
             .with_config(NO_TIP_FLOOR),
-        accepted(2, "null rows", two("reward", NULL), without_two_tips).with_market(is_average),
+        accepted(2, "null rows", two("reward", NULL), without_two_tips)
+            .with_market(FLOORS, no_floors()),
         accepted(2, "rows with a null", two("reward", json!([null])), without_two_tips)
-            .with_market(is_average),
+            .with_market(FLOORS, no_floors()),
         accepted(2, "rows with a second null", two("reward", json!(["0x1", null])), in_both)
             .with_two_percentiles(),
         accepted(3, "empty rows", two("reward", json!([])), without_two_tips),
         accepted(3, "nothing but empty rows", set("reward", json!(vec![json!([]); 20])), no_tips)
-            .with_market(has_no_reward),
+            .without_rewards(),
         accepted(3, "rows with one of two percentiles", two("reward", json!(["0x1"])), in_both)
             .with_two_percentiles(),
-        accepted(4, "nothing but zeros", zeros(), none).with_market(|market| {
-            assert_eq!(market["average_reward_per_gas"], json!(["0"]));
-            assert_eq!(market["floors_applied"]["priority_fee"], true);
-        }),
+        accepted(4, "nothing but zeros", zeros(), none)
+            .with_market("/average_reward_per_gas", json!(["0"]))
+            .with_market("/floors_applied/priority_fee", true),
         accepted(4, "nothing but zeros and no floor", zeros(), no_floor)
             .with_config(NO_TIP_FLOOR)
-            .with_market(|market| {
-                assert_eq!(market["average_reward_per_gas"], json!(["0"]));
-                assert_eq!(market["floors_applied"]["priority_fee"], false);
-            }),
+            .with_market("/average_reward_per_gas", json!(["0"]))
+            .with_market("/floors_applied/priority_fee", false),
     ]
 }
 
@@ -434,44 +437,31 @@ fn blocks() -> Vec<Scenario> {
     });
     let hash = set("oldestBlock", format!("0x{}", "a7".repeat(32)));
     let last_number = set("oldestBlock", quantity(u64::MAX.into()));
-    let has_twenty = |market: &Value| assert_eq!(market["window"]["blocks"], 20);
     vec![
         accepted(5, "3 blocks of 20", window_of(3, 1), |newest| last(3, newest))
-            .with_market(|market| assert_eq!(market["window"]["blocks"], 3)),
+            .with_market(BLOCKS, 3),
         accepted(5, "1 block of 20", window_of(1, 1), |newest| last(1, newest))
-            .with_market(|market| assert_eq!(market["window"]["blocks"], 1)),
-        accepted(6, "as many base fees as blocks", no_next, Window::ending_with).with_market(
-            |market| {
-                assert_eq!(market["next_base_fee_per_gas"], NULL);
-                assert_eq!(market["window"]["blocks"], 20);
-            },
-        ),
-        accepted(36, "61 blocks", window_of(61, 1), Window::ending_with).with_market(has_twenty),
-        accepted(36, "3 columns", window_of(20, 3), Window::ending_with).with_market(has_twenty),
+            .with_market(BLOCKS, 1),
+        accepted(6, "as many base fees as blocks", no_next, Window::ending_with)
+            .with_market("/next_base_fee_per_gas", NULL)
+            .with_market(BLOCKS, 20),
+        accepted(36, "61 blocks", window_of(61, 1), Window::ending_with).with_market(BLOCKS, 20),
+        accepted(36, "3 columns", window_of(20, 3), Window::ending_with).with_market(BLOCKS, 20),
         accepted(36, "61 blocks of 3 columns", window_of(61, 3), Window::with_two_percentiles)
             .with_two_percentiles()
-            .with_market(has_twenty),
+            .with_market(BLOCKS, 20),
         rejected(13, "no oldest block", "bad_oldest_block", unset("oldestBlock")),
         failed_over(13, "no oldest block", "bad_oldest_block", unset("oldestBlock")),
         rejected(13, "a misspelt oldest block", "bad_oldest_block", misspelt),
         rejected(13, "a hash as the oldest block", "bad_oldest_block", hash),
-        rejected(
-            13,
-            "an oldest block with no number for the newest",
-            "bad_oldest_block",
-            last_number,
-        ),
-        accepted(
-            19,
-            "a reorg at one height",
-            each(FEES, |amount| quantity(2 * amount)),
-            |newest| {
-                let double = |amounts: &[u128]| amounts.iter().map(|amount| 2 * amount).collect();
-                let Window { base_fees, tips, .. } = Window::ending_with(newest);
-                let (base_fees, tips) = (double(&base_fees), double(&tips));
-                Window { base_fees, tips, ..Window::ending_with(newest) }
-            },
-        )
+        rejected(13, "an oldest block without a newest", "bad_oldest_block", last_number),
+        accepted(19, "a reorg at one height", each(FEES, |fee| quantity(2 * fee)), |newest| {
+            let mut window = Window::ending_with(newest);
+            for fee in window.base_fees.iter_mut().chain(&mut window.tips) {
+                *fee *= 2;
+            }
+            window
+        })
         .with_settings(|settings| settings.real_block = None),
     ]
 }
@@ -554,28 +544,26 @@ fn number_formats() -> Vec<Scenario> {
             rejected(12, &name("the oldest block"), "bad_oldest_block", oldest),
         ]);
     }
-    let no_ratio = |market: &Value| {
-        assert_eq!(market["gas_used_ratio"], json!({ "latest": null, "average": null }));
-    };
-    let some_ratios = |market: &Value| {
-        assert_eq!(market["gas_used_ratio"], json!({ "latest": null, "average": 0.5 }));
-    };
+    let no_ratio = || json!({ "latest": null, "average": null });
+    let some_ratios = || json!({ "latest": null, "average": 0.5 });
     let nan = Fault::rewrite(|_, mut reply| {
         reply["result"]["gasUsedRatio"][19] = "bare".into();
         Reply::new(200, reply.to_string().replace("\"bare\"", "NaN"))
     });
     let ratio = |name, value| {
         accepted(14, name, elements("gasUsedRatio", &[19], value), Window::ending_with)
-            .with_market(some_ratios)
+            .with_market(RATIOS, some_ratios())
     };
     scenarios.extend([
-        accepted(14, "no ratios", unset("gasUsedRatio"), Window::ending_with).with_market(no_ratio),
+        accepted(14, "no ratios", unset("gasUsedRatio"), Window::ending_with)
+            .with_market(RATIOS, no_ratio()),
         accepted(14, "null ratios", set("gasUsedRatio", NULL), Window::ending_with)
-            .with_market(no_ratio),
+            .with_market(RATIOS, no_ratio()),
         ratio("a null as a ratio", NULL),
         ratio("a ratio above 1", json!(1.6)),
         ratio("a negative ratio", json!(-0.5)),
-        accepted(14, "a bare NaN as a ratio", nan, Window::ending_with).with_market(some_ratios),
+        accepted(14, "a bare NaN as a ratio", nan, Window::ending_with)
+            .with_market(RATIOS, some_ratios()),
     ]);
     scenarios
 }
@@ -590,6 +578,7 @@ fn error_responses() -> Vec<Scenario> {
     let fast = |settings: &mut ChainSettings| settings.block = Duration::from_millis(20);
     // The pause is four block times at first and doubles each time.
     let pauses = [Duration::from_millis(80), Duration::from_secs(12)];
+    let beyond_head = Fault::error(-32000, "request beyond head block");
     let text = Fault::envelope(|reply| *reply = json!({ "id": reply["id"], "error": "slow down" }));
     let error_too =
         Fault::envelope(|reply| reply["error"] = json!({ "code": -32000, "message": "no" }));
@@ -599,12 +588,7 @@ fn error_responses() -> Vec<Scenario> {
     vec![
         backed_off(16, "an unknown method", "unsupported", unknown(), pauses).with_settings(fast),
         failed_over(16, "an unknown method", "unsupported", unknown()).with_settings(fast),
-        rejected(
-            20,
-            "beyond head",
-            "beyond_head",
-            Fault::error(-32000, "request beyond head block"),
-        ),
+        rejected(20, "beyond head", "beyond_head", beyond_head),
         rejected(21, "an error with HTTP 200", "node_error", Fault::error(-32000, "no {path}")),
         failed_over(21, "an error with HTTP 200", "node_error", Fault::error(-32603, "internal")),
         rejected(21, "an error that is a text", "node_error", text),

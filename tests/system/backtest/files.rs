@@ -128,7 +128,7 @@ fn decompression_stops_at_the_size_limit() {
     assert!(bomb.len() < 1024 * 1024);
     assert_eq!(error_of_file("bomb", &bomb), "larger than 64 MiB");
     // Nested gzip is not unpacked.
-    assert_eq!(error_of_file("nested", &gzip(&bomb)), "not text");
+    assert_eq!(error_of_file("nested", gzip(&bomb)), "not text");
 }
 
 #[test]
