@@ -40,16 +40,14 @@ impl LookUpKind {
     /// Returns the path of a look-up that is unique to `number`.
     pub(super) fn path(self, number: usize) -> String {
         let vault = address(100_000 + number);
-        match self {
-            Self::All => format!("/registry/v2/check/all?from={vault}&to={HOT}"),
-            Self::Contract => {
-                format!("/registry/v2/check/contract?from={vault}&to={HOT}&contract={CONTRACT}")
-            }
-            Self::Amount => {
-                format!("/registry/v2/check/erc20?from={vault}&to={HOT}&contract={CONTRACT}")
-            }
-            Self::List => format!("/registry/v2/{vault}"),
-        }
+        let parties = format!("from={vault}&to={HOT}");
+        let look_up = match self {
+            Self::All => format!("check/all?{parties}"),
+            Self::Contract => format!("check/contract?{parties}&contract={CONTRACT}"),
+            Self::Amount => format!("check/erc20?{parties}&contract={CONTRACT}"),
+            Self::List => vault,
+        };
+        format!("/registry/v2/{look_up}")
     }
 
     /// Returns the contract's result and the body that the service makes of it.
@@ -97,8 +95,8 @@ impl Fault {
         Self { name, kind: LookUpKind::All, script, expected, falls_back: true }
     }
 
-    fn invalid(name: String, kind: LookUpKind, bytes: Vec<u8>) -> Self {
-        Self { kind, ..Self::new(name, ExpectedResponse::Invalid, respond_with(bytes)) }
+    fn invalid(name: String, kind: LookUpKind, script: Vec<Step>) -> Self {
+        Self { kind, ..Self::new(name, ExpectedResponse::Invalid, script) }
     }
 }
 
@@ -123,24 +121,25 @@ pub(super) fn invalid_responses(redirect_target: &str) -> Vec<Fault> {
         {
             let headers = format!("Content-Type: {content_type}\r\n");
             let name = format!("{status} with {} bytes of {content_type}", body.len());
-            faults.push(Fault::invalid(name, LookUpKind::All, response(status, &headers, body)));
+            let script = respond_with(response(status, &headers, body));
+            faults.push(Fault::invalid(name, LookUpKind::All, script));
         }
     }
     for (kind, bodies) in tables().wrong_types {
-        faults.extend(bodies.into_iter().map(|body| {
+        for body in bodies {
             let name = format!("{body:?} for {kind:?}");
-            Fault::invalid(name, kind, response("200 OK", JSON, body))
-        }));
+            faults.push(Fault::invalid(name, kind, respond_with(response("200 OK", JSON, body))));
+        }
     }
     for (name, script) in tables().invalid_lists {
-        let fault = Fault::new(name, ExpectedResponse::Invalid, script);
-        faults.push(Fault { kind: LookUpKind::List, ..fault });
+        faults.push(Fault::invalid(name, LookUpKind::List, script));
     }
     for status in ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"] {
         for body in ["", "[]", "{}"] {
             let headers = format!("{JSON}Location: {redirect_target}/registry/v2/x\r\n");
             let name = format!("{status} with {body:?}");
-            faults.push(Fault::invalid(name, LookUpKind::List, response(status, &headers, body)));
+            let script = respond_with(response(status, &headers, body));
+            faults.push(Fault::invalid(name, LookUpKind::List, script));
         }
     }
     faults
