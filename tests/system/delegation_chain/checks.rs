@@ -75,40 +75,23 @@ fn steps() -> Vec<(Value, CheckResults)> {
     ]
 }
 
-/// Goes through all steps. `send` requests a transaction, sends it and returns its hash.
-async fn assert_steps(send: impl AsyncFn(&Registry, &Value) -> String) {
+/// Goes through all steps. `send` requests a transaction, sends it with `client` and returns its hash.
+async fn assert_steps(client: &str, send: impl AsyncFn(&Registry, &Value) -> String) {
     let registry = Registry::start().await;
     assert_eq!(checks(&registry).await, no_delegations());
     for (request, check_results) in steps() {
         let hash = send(&registry, &request).await;
         registry.wait_until_mined(&hash).await;
-        assert_eq!(checks(&registry).await, check_results, "{request}");
+        assert_eq!(checks(&registry).await, check_results, "{client}: {request}");
     }
-}
-
-/// Goes through all steps with this command of `tests/node/delegation.mjs`.
-async fn assert_steps_with(script: &str) {
-    assert_steps(async |registry, request| {
-        let [service, node] = [registry.service.url(""), registry.node.url()];
-        let sent = run_client(&[script, &service, &node, "ronin", &request.to_string()]).await;
-        let [used, gas] = ["gasUsed", "gas"].map(|name| sent[name].as_u64().unwrap());
-        assert!((21_000..=gas).contains(&used), "{sent}");
-        sent["hash"].as_str().unwrap().to_owned()
-    })
-    .await;
 }
 
 #[tokio::test]
 async fn delegations_sent_by_cast_take_effect_until_revoked() {
-    assert_steps(async |registry, request| {
+    assert_steps("cast", async |registry, request| {
         let transaction = registry.transaction(request).await;
-        let command = programs::cast(&[
-            "rpc",
-            "eth_sendTransaction",
-            &transaction.to_string(),
-            "--rpc-url",
-            &registry.node.url(),
-        ]);
+        let (call, node) = (transaction.to_string(), registry.node.url());
+        let command = programs::cast(&["rpc", "eth_sendTransaction", &call, "--rpc-url", &node]);
         let hash: Value = serde_json::from_str(&programs::expect_success(command).await).unwrap();
         let sent = registry.node.call("eth_getTransactionByHash", json!([hash])).await;
         for name in ["chainId", "value", "type", "gas", "maxFeePerGas", "maxPriorityFeePerGas"] {
@@ -120,18 +103,18 @@ async fn delegations_sent_by_cast_take_effect_until_revoked() {
 }
 
 #[tokio::test]
-async fn delegations_sent_by_ethers_take_effect_until_revoked() {
-    assert_steps_with("ethers-send").await;
-}
-
-#[tokio::test]
-async fn delegations_signed_by_ethers_take_effect_until_revoked() {
-    assert_steps_with("ethers-sign").await;
-}
-
-#[tokio::test]
-async fn delegations_sent_by_viem_take_effect_until_revoked() {
-    assert_steps_with("viem-send").await;
+async fn delegations_of_ethers_and_viem_take_effect_until_revoked() {
+    // `ethers-sign` signs the transaction itself, the others let the node sign it.
+    for script in ["ethers-send", "ethers-sign", "viem-send"] {
+        assert_steps(script, async |registry, request| {
+            let [service, node] = [registry.service.url(""), registry.node.url()];
+            let sent = run_client(&[script, &service, &node, "ronin", &request.to_string()]).await;
+            let [used, gas] = ["gasUsed", "gas"].map(|name| sent[name].as_u64().unwrap());
+            assert!((21_000..=gas).contains(&used), "{script}: {sent}");
+            sent["hash"].as_str().unwrap().to_owned()
+        })
+        .await;
+    }
 }
 
 #[tokio::test]
