@@ -6,16 +6,13 @@ use std::path::{Component, Path, PathBuf};
 
 use gas_suggestion::config::Config;
 use gas_suggestion::extras::sections;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::anvil::Anvil;
 use crate::fixtures;
-use crate::integrations::blocks;
+use crate::integrations::{KEY, blocks};
 use crate::programs;
 use crate::test_server::TestServer;
-
-/// Private key of anvil's first default account.
-const KEY: &str = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
 
 /// Returns the paths of all guides, relative to the repository root.
 pub(crate) fn guides() -> Vec<PathBuf> {
@@ -189,9 +186,8 @@ async fn scripts_of_the_quick_start_send_with_the_suggested_fees() {
             ("maxFeePerGas", "max_fee_per_gas"),
             ("maxPriorityFeePerGas", "max_priority_fee_per_gas"),
         ] {
-            let suggested: u128 =
-                suggestion["medium"][suggested].as_str().unwrap().parse().unwrap();
-            assert_eq!(transaction[sent], Value::String(format!("{suggested:#x}")), "{package}");
+            let suggested = fixtures::wei(&suggestion["medium"][suggested]);
+            assert_eq!(fixtures::quantity(&transaction[sent]), suggested, "{package}");
         }
     }
     fs::remove_dir_all(&folder).unwrap();
