@@ -179,11 +179,8 @@ impl Drop for MockDelegateApi {
         self.task.abort();
         if !std::thread::panicking() {
             let state = self.state();
-            assert!(
-                state.violations.is_empty(),
-                "invalid requests to the API: {:#?}",
-                state.violations
-            );
+            let violations = &state.violations;
+            assert!(violations.is_empty(), "invalid requests to the API: {violations:#?}");
             assert_eq!(state.rates.rejected, 0, "requests over the rate limit");
         }
     }
@@ -252,27 +249,19 @@ fn empty_body(path: &str) -> &'static str {
 /// Checks the method and the headers: none of the client's headers is forwarded except its key.
 fn check_head(parts: &Parts) -> Result<(), &'static str> {
     const ALLOWED: [&str; 4] = ["host", "accept", "user-agent", "x-api-key"];
-    if parts.method != Method::GET {
-        return Err("not a GET");
-    }
     let headers: &HeaderMap = &parts.headers;
-    if headers.keys().any(|name| !ALLOWED.contains(&name.as_str())) {
-        return Err("an unneeded header");
-    }
-    let is = |name, value| headers.get(name).is_some_and(|found| found == value);
-    if headers.len() != headers.keys_len() {
-        return Err("a header twice");
-    }
-    if !is("accept", "application/json") {
-        return Err("accept is not JSON");
-    }
-    if !headers["user-agent"].to_str().unwrap().starts_with("gas-suggestion/") {
-        return Err("another user agent");
-    }
-    if headers.get("x-api-key").is_some_and(HeaderValue::is_empty) {
-        return Err("an empty key");
-    }
-    Ok(())
+    let text = |name| headers.get(name).map_or("", |value| value.to_str().unwrap_or_default());
+    let is_empty_key = headers.get("x-api-key").is_some_and(HeaderValue::is_empty);
+    let violations = [
+        (parts.method != Method::GET, "not a GET"),
+        (headers.keys().any(|name| !ALLOWED.contains(&name.as_str())), "an unneeded header"),
+        (headers.len() != headers.keys_len(), "a header twice"),
+        (text("accept") != "application/json", "accept is not JSON"),
+        (!text("user-agent").starts_with("gas-suggestion/"), "another user agent"),
+        (is_empty_key, "an empty key"),
+    ];
+    let found = violations.into_iter().find(|(is_violated, _)| *is_violated);
+    found.map_or(Ok(()), |(_, violation)| Err(violation))
 }
 
 /// Checks path and parameters against the documentation of the API.
