@@ -24,7 +24,6 @@ struct Received {
     refused: usize,
 }
 
-/// A request.
 #[derive(Debug, Clone)]
 pub(crate) struct Webhook {
     pub(crate) headers: HeaderMap,

@@ -123,7 +123,6 @@ impl Workspace {
         command
     }
 
-    /// Runs the file `name`.
     fn file(&self, name: &str) -> Program {
         let mut command = Self::node(&["ethers", "viem"]);
         command.arg(name);
@@ -197,7 +196,6 @@ impl Program {
         self.process.try_wait().unwrap().is_some()
     }
 
-    /// Returns the next line of standard output.
     pub(crate) async fn next_line(&mut self) -> String {
         let next_line = timeout(TIMEOUT, self.stdout.recv()).await;
         next_line.ok().flatten().unwrap_or_else(|| panic!("no more output of {}", self.line))
@@ -242,6 +240,14 @@ fn chain(node: &str) -> String {
         "[chains.ronin]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [\"{node}\"]\nblock_time = \"500ms\"\n\
          stall_after = \"1m\"\n"
     )
+}
+
+/// Returns the only transaction in the newest block.
+async fn only_transaction(node: &Anvil) -> Value {
+    let block = node.call("eth_getBlockByNumber", json!(["latest", true])).await;
+    let transactions = block["transactions"].as_array().unwrap();
+    assert_eq!(transactions.len(), 1, "{block:#}");
+    transactions[0].clone()
 }
 
 async fn mine(node: &Anvil) {
@@ -314,10 +320,9 @@ async fn send(node: &Anvil, mut program: Program) -> (Value, String) {
     }
     assert_eq!(number(&node.call("eth_blockNumber", json!([])).await), head);
     mine(node).await;
-    let block = node.call("eth_getBlockByNumber", json!([format!("{:#x}", head + 1), true])).await;
-    let transactions = block["transactions"].as_array().unwrap();
-    assert_eq!(transactions.len(), 1, "{block:#}");
-    assert_eq!(transactions[0]["from"], SENDER, "a rival was first: {block:#}");
+    let transaction = only_transaction(node).await;
+    assert_eq!(transaction["blockNumber"], format!("{:#x}", head + 1));
+    assert_eq!(transaction["from"], SENDER, "a rival was first");
     // ethers looks for its receipt at each new block only, and may have looked just before this one.
     let more_blocks = async {
         loop {
@@ -329,10 +334,10 @@ async fn send(node: &Anvil, mut program: Program) -> (Value, String) {
         ended = program.wait() => ended,
         () = more_blocks => unreachable!("it goes on for ever"),
     };
-    let hash = transactions[0]["hash"].as_str().unwrap();
+    let hash = transaction["hash"].as_str().unwrap();
     let expected = format!("{hash} is in block {}", head + 1);
     assert!(has_succeeded && stdout == expected, "{expected}, but: {stdout}\n{stderr}");
-    (transactions[0].clone(), stderr)
+    (transaction, stderr)
 }
 
 /// Returns the tip and the maximum fee of a type 2 transaction.
@@ -365,12 +370,9 @@ async fn viem_replaces_a_stuck_transaction() {
     ));
     let printed = replace.success().await;
     mine(&market.node).await;
-    let block = market.node.call("eth_getBlockByNumber", json!(["latest", true])).await;
-    let transactions = block["transactions"].as_array().unwrap();
-    assert_eq!(transactions.len(), 1, "{block:#}");
-    let replacement = &transactions[0];
+    let replacement = only_transaction(&market.node).await;
     assert_eq!(printed, replacement["hash"].to_string());
-    assert_eq!(fees(replacement), [27_500_000_002, 110_000_000_010]);
+    assert_eq!(fees(&replacement), [27_500_000_002, 110_000_000_010]);
     for (member, value) in transaction.as_object().unwrap() {
         assert_eq!(replacement[member], *value, "{member}");
     }
@@ -396,8 +398,8 @@ const OWN_ESTIMATES: [(&str, &str); 2] = [
 ];
 
 /// Checks that both libraries send their own estimate when `service` has no suggestion, and that their warnings
-/// contain `why`.
-async fn sends_own_estimate(service: &str, why: &str) {
+/// contain `why`. Checks that the error of the `fetch` example contains `fetch_errors`.
+async fn assert_falls_back(service: &str, why: &str, fetch_errors: &[&str]) {
     join_all(OWN_ESTIMATES.map(async |(file, own_estimate)| {
         let node = node(&[]);
         let workspace = Workspace::new(service, &node.url());
@@ -410,15 +412,10 @@ async fn sends_own_estimate(service: &str, why: &str) {
         assert_eq!(stderr.trim_end().lines().count(), 1, "{file}: {stderr}");
     }))
     .await;
-}
-
-const FETCH: &str = "import { suggestedFees } from './suggested-fees.js';
-    await suggestedFees().then(print, (error) => print(error.message));";
-
-/// Checks that the error of the `fetch` example contains `expected` when there is no suggestion.
-async fn fetch_fails_with(service: &str, expected: &str) {
-    let stdout = Workspace::new(service, "nowhere").module(FETCH).success().await;
-    assert!(stdout.contains(expected), "{stdout}");
+    let fetch = "import { suggestedFees } from './suggested-fees.js';
+        await suggestedFees().then(print, (error) => print(error.message));";
+    let stdout = Workspace::new(service, "nowhere").module(fetch).success().await;
+    assert!(fetch_errors.iter().all(|error| stdout.contains(error)), "{stdout}");
 }
 
 /// The files that send with viem and with ethers.
@@ -500,8 +497,7 @@ async fn viem_changes_neither_suggested_nor_explicit_fees() {
 async fn libraries_fall_back_when_the_service_is_unreachable() {
     // `fetch` refuses to connect to port 9 of `NOWHERE`.
     let nowhere = format!("127.0.0.1:{}", free_port());
-    sends_own_estimate(&nowhere, "ECONNREFUSED").await;
-    fetch_fails_with(&nowhere, "fetch failed").await;
+    assert_falls_back(&nowhere, "ECONNREFUSED", &["fetch failed"]).await;
 }
 
 #[tokio::test]
@@ -509,17 +505,15 @@ async fn libraries_fall_back_when_the_service_does_not_respond() {
     // The kernel accepts connections, but no response is sent.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
-    sends_own_estimate(&address, "timeout").await;
-    fetch_fails_with(&address, "timeout").await;
+    assert_falls_back(&address, "timeout", &["timeout"]).await;
 }
 
 #[tokio::test]
 async fn libraries_fall_back_when_the_service_has_no_data() {
     let service = TestServer::start(&chain(NOWHERE)).await;
     let address = service.address().to_string();
-    sends_own_estimate(&address, "503").await;
-    fetch_fails_with(&address, "no gas suggestion: 503 {").await;
-    fetch_fails_with(&address, "\\\"code\\\":\\\"no_data\\\"").await;
+    let errors = ["no gas suggestion: 503 {", "\\\"code\\\":\\\"no_data\\\""];
+    assert_falls_back(&address, "503", &errors).await;
 }
 
 #[tokio::test]
@@ -530,8 +524,7 @@ async fn libraries_fall_back_when_the_data_is_too_old() {
     node.kill();
     service.wait_for(SUGGESTION, |response| response.status == 503).await;
     let address = service.address().to_string();
-    sends_own_estimate(&address, "503").await;
-    fetch_fails_with(&address, "\\\"code\\\":\\\"stale_data\\\"").await;
+    assert_falls_back(&address, "503", &["\\\"code\\\":\\\"stale_data\\\""]).await;
 }
 
 /// Returns the fees of a tier as `suggested-fees.js` returns them for `response`.

@@ -68,7 +68,6 @@ impl Networks {
         [self.service.url("/verification"), self.below.url(&below)]
     }
 
-    /// Returns the URLs of both networks.
     fn nodes(&self) -> [String; 2] {
         [self.ronin.url(), self.testnet.url()]
     }
@@ -233,7 +232,6 @@ impl Project {
         command
     }
 
-    /// Deploys Counter and returns its address.
     async fn forge_create(&self, node: &Anvil) -> String {
         let contract = "contracts/Counter.sol:Counter";
         let mut command = self.forge(&["create", contract, "--broadcast", "--private-key", KEY]);

@@ -58,12 +58,6 @@ impl Network {
         assert!(is_success, "{arguments:?}: {stdout}\n{stderr}");
         stdout
     }
-
-    /// Returns the output with `--block pending` and with `--block latest`.
-    async fn cast_pending_and_latest(&self, arguments: &[&str]) -> [String; 2] {
-        let at = async |tag| self.cast(&[arguments, &["--block", tag]].concat()).await;
-        [at("pending").await, at("latest").await]
-    }
 }
 
 #[tokio::test]
@@ -78,10 +72,15 @@ async fn cast_shows_queued_state_under_pending_but_not_latest() {
         (&["call", &contract, "stored()(uint256)"], "42", "0"),
         (&["storage", &contract, "0"], &padded_word(42), &padded_word(0)),
     ] {
-        let found = network.cast_pending_and_latest(arguments).await;
-        assert_eq!(found, [pending, latest], "{arguments:?}");
         // Without `--block`, cast reads the latest block.
-        assert_eq!(network.cast(arguments).await, latest, "{arguments:?}");
+        for (block, expected) in [
+            (["--block", "pending"].as_slice(), pending),
+            (&["--block", "latest"], latest),
+            (&[], latest),
+        ] {
+            let found = network.cast(&[arguments, block].concat()).await;
+            assert_eq!(found, expected, "{arguments:?} {block:?}");
+        }
     }
     let code = network.cast(&["code", &contract, "--block", "pending"]).await;
     assert_eq!(code, test_contract::RUNTIME);

@@ -69,7 +69,6 @@ impl LookUpKind {
     }
 }
 
-/// The fixture.
 #[derive(Deserialize)]
 struct Tables {
     late_responses: Vec<(String, Vec<Step>)>,
@@ -100,20 +99,32 @@ impl Fault {
     }
 }
 
+/// Returns all faults. Late responses come last, because the service pauses requests to an API that responds late.
+pub(super) fn faults(redirect_target: &str) -> Vec<Fault> {
+    let faults = [
+        broken_connections(),
+        invalid_responses(redirect_target),
+        api_errors(),
+        unusual_responses(),
+        late_responses(),
+    ];
+    faults.concat()
+}
+
 /// Responses that do not complete before the timeout.
-pub(super) fn late_responses() -> Vec<Fault> {
+fn late_responses() -> Vec<Fault> {
     let fault = |(name, script)| Fault::new(name, ExpectedResponse::Timeout, script);
     tables().late_responses.into_iter().map(fault).collect()
 }
 
 /// Connections that end before the response is complete.
-pub(super) fn broken_connections() -> Vec<Fault> {
+fn broken_connections() -> Vec<Fault> {
     let fault = |(name, script)| Fault::new(name, ExpectedResponse::Unreachable, script);
     tables().broken_connections.into_iter().map(fault).collect()
 }
 
 /// Responses that no delegation API gives.
-pub(super) fn invalid_responses(redirect_target: &str) -> Vec<Fault> {
+fn invalid_responses(redirect_target: &str) -> Vec<Fault> {
     let mut faults = Vec::new();
     for status in ["200 OK", "400 Bad Request", "404 Not Found", "500 Oops", "503 Busy"] {
         for (body, content_type) in
@@ -146,7 +157,7 @@ pub(super) fn invalid_responses(redirect_target: &str) -> Vec<Fault> {
 }
 
 /// Errors that the API reports.
-pub(super) fn api_errors() -> Vec<Fault> {
+fn api_errors() -> Vec<Fault> {
     let mut faults = Vec::new();
     for (status, falls_back, body) in tables().api_errors {
         for (header, retry_after) in [("", ""), ("Retry-After: 7\r\n", "7")] {
@@ -161,7 +172,7 @@ pub(super) fn api_errors() -> Vec<Fault> {
 }
 
 /// Unusual responses that are valid.
-pub(super) fn unusual_responses() -> Vec<Fault> {
+fn unusual_responses() -> Vec<Fault> {
     let fault = |(name, kind, body, script): (_, _, Bytes, _)| {
         let body = String::from_utf8(body.into()).unwrap();
         let expected = ExpectedResponse::Forwarded(200, "", body);

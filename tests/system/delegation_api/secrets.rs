@@ -3,9 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::fault_list::{
-    api_errors, broken_connections, invalid_responses, late_responses, unusual_responses,
-};
+use super::fault_list::faults;
 use crate::delegation_service::{HOT, VAULT, check};
 use crate::http_message::get;
 use crate::logged_process::{LoggedProcess, assert_no_secrets};
@@ -119,15 +117,7 @@ async fn keys_never_leak() {
                 send_request("a response to another client", path, "").await;
             }
         }
-        // The service pauses requests to an API that responds late, so late responses come last.
-        let faults = [
-            broken_connections(),
-            invalid_responses("http://127.0.0.1:1"),
-            api_errors(),
-            unusual_responses(),
-            late_responses(),
-        ];
-        for fault in faults.concat() {
+        for fault in faults("http://127.0.0.1:1") {
             upstream.set_script(fault.script);
             send_request(&fault.name, &fault.kind.path(1), &client_header).await;
             send_request(&fault.name, &fault.kind.path(1), "").await;

@@ -15,11 +15,6 @@ use crate::test_server::{Response, TestServer};
 
 const SUGGESTION: &str = "/v1/ronin/gas-suggestion";
 
-/// Returns a decimal string as a hex quantity.
-fn hex(amount: &Value) -> String {
-    format!("{:#x}", amount.as_str().unwrap().parse::<u128>().unwrap())
-}
-
 /// Returns the calldata that cast encodes.
 async fn calldata(signature: &str, arguments: &[&str]) -> String {
     programs::expect_success(programs::cast(&[&["calldata", signature], arguments].concat())).await
@@ -78,8 +73,8 @@ async fn expected(registry: &Registry, from: &str, data: &str) -> String {
     let gas = registry.node.call("eth_estimateGas", call).await;
     let suggestion = registry.service.get(SUGGESTION).await.json();
     let medium = &suggestion["medium"];
-    let [max_fee, tip] =
-        ["max_fee_per_gas", "max_priority_fee_per_gas"].map(|name| hex(&medium[name]));
+    let [max_fee, tip] = ["max_fee_per_gas", "max_priority_fee_per_gas"]
+        .map(|name| format!("{:#x}", fixtures::wei(&medium[name])));
     let fees = if suggestion["type"] == "legacy" {
         format!("\"type\":\"0x0\",\"gas\":{gas},\"gasPrice\":\"{max_fee}\"")
     } else {
