@@ -145,6 +145,11 @@ impl TestServer {
         wait_for(&CLIENT, &self.admin_url(path), as_expected).await
     }
 
+    /// Waits until the metrics contain this text.
+    pub(crate) async fn wait_for_sample(&self, sample: &str) {
+        self.wait_for_admin("/metrics", |page| page.body.contains(sample)).await;
+    }
+
     /// Stops the service and returns the result of its run.
     pub(crate) async fn stop(self) -> anyhow::Result<()> {
         drop(self.stop);
@@ -217,6 +222,11 @@ impl Response {
     /// Returns a header's value, or an empty string.
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// Returns the block that the response is from.
+    pub(crate) fn newest_block(&self) -> u64 {
+        self.header("x-newest-block").parse().unwrap()
     }
 
     /// Returns the status, the headers and a line per member of the body, with `…` for the values of headers and members
