@@ -303,8 +303,8 @@ impl<'a> Votes<'a> {
             upstreams: 0,
             best_plausible: plausible.map(|(report, _)| report.upstream).min(),
         };
-        let voters = reports.iter().map(|(report, _)| report);
-        votes.upstreams = count_upstreams(voters.filter(|report| votes.includes(report)));
+        let counted = reports.iter().map(|(report, _)| report);
+        votes.upstreams = count_upstreams(counted.filter(|report| votes.includes(report)));
         votes
     }
 
