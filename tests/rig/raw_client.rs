@@ -32,6 +32,14 @@ impl RawClient {
         Self::from_stream(socket.connect(address).await.unwrap())
     }
 
+    /// Like [`connect_from`](Self::connect_from), with a small receive buffer, so that the service cannot send much.
+    pub(crate) async fn connect_with_small_buffer(source: Ipv4Addr, address: SocketAddr) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(4096).unwrap();
+        socket.bind((source, 0).into()).unwrap();
+        Self::from_stream(socket.connect(address).await.unwrap())
+    }
+
     pub(crate) fn from_stream(stream: TcpStream) -> Self {
         stream.set_nodelay(true).unwrap();
         Self { stream, received: Vec::new() }
