@@ -11,7 +11,7 @@ use crate::fixtures;
 use crate::http_client;
 use crate::http_message;
 use crate::logged_process::LoggedProcess;
-use crate::mock_node::{MockNode, Read, Reply, read_chain, wait_until_polled};
+use crate::mock_node::{MockNode, Read, Reply, read_chain, start_reads, wait_until_polled};
 use crate::process::{File, Process};
 use crate::raw_client::{RawClient, TIMEOUT};
 use crate::test_server::{Response, TestServer, wait_until};
@@ -22,7 +22,7 @@ const SUGGESTION: &str = "/v1/ronin/gas-suggestion";
 
 /// Starts a node with this reply to reads, and a service that has polled it, with `more` lines for the chain.
 async fn start(reply: Reply, more: &str) -> (MockNode, TestServer) {
-    start_with("", reply, more).await
+    start_reads("", reply, more).await
 }
 
 /// Replies with this status and body.
@@ -44,14 +44,6 @@ fn assert_rate_limited(refused: &Response, expected: RangeInclusive<u64>) {
     refused.assert_problem(429, "rate_limited");
     let wait = refused.header("retry-after").parse().unwrap();
     assert!(expected.contains(&wait), "{wait}");
-}
-
-/// Like [`start`], with further lines for `[server]` or further sections.
-async fn start_with(server: &str, reply: Reply, more: &str) -> (MockNode, TestServer) {
-    let node = MockNode::for_reads(reply).await;
-    let service = TestServer::with_server(server, &read_chain(&[&node], more)).await;
-    wait_until_polled(&service).await;
-    (node, service)
 }
 
 /// Like [`start`], with two nodes.
@@ -302,7 +294,7 @@ async fn uncacheable_reads_share_the_call_in_flight() {
 #[tokio::test]
 async fn thousand_distinct_reads_respect_the_limit_of_one_client() {
     let rpc = "[rpc]\nmax_in_flight = 32\n";
-    let (node, service) = start_with(rpc, Reply::Echo, "").await;
+    let (node, service) = start_reads(rpc, Reply::Echo, "").await;
     node.hold_reads();
     let slot = |id: usize| slot(id, "latest");
     let reads = post_all(&service, (0..1000).map(slot));
@@ -335,7 +327,7 @@ async fn thousand_distinct_reads_respect_the_limit_of_one_client() {
 #[tokio::test]
 async fn each_client_gets_a_quarter_of_the_calls_in_flight() {
     let options = "trusted_proxies = [\"127.0.0.1/32\"]\n[rpc]\nmax_in_flight = 8\n";
-    let (node, service) = start_with(options, Reply::Echo, "").await;
+    let (node, service) = start_reads(options, Reply::Echo, "").await;
     node.hold_reads();
     let send = async |client: usize, number: usize| {
         let request =
@@ -372,7 +364,7 @@ async fn each_client_gets_a_quarter_of_the_calls_in_flight() {
 async fn large_responses_are_charged_to_the_clients_rate_limit() {
     let large = Reply::Result(json!("7".repeat(20 * 64 * 1024)));
     let more = "[limits]\nrequests_per_second_per_client = 1\nrequest_burst_per_client = 30\n";
-    let (_node, service) = start_with(more, large, "").await;
+    let (_node, service) = start_reads(more, large, "").await;
     // Of its burst, the first response leaves nine requests, and the second none.
     for _ in 0..2 {
         assert_eq!(post(&service, balance(1, "latest")).await.status, 200);
@@ -743,7 +735,7 @@ async fn clients_with_short_timeouts_eventually_reach_the_next_node() {
 #[tokio::test]
 async fn silent_reads_time_out_and_do_not_delay_polls() {
     let rpc = "[rpc]\ntimeout = \"5s\"\nmax_in_flight = 16\n";
-    let (node, service) = start_with(rpc, Reply::Echo, "block_time = \"200ms\"").await;
+    let (node, service) = start_reads(rpc, Reply::Echo, "block_time = \"200ms\"").await;
     node.hold_reads();
     let started = Instant::now();
     let reads = post_all(&service, (0..4).map(|id| slot(id, "pending")));
@@ -793,7 +785,7 @@ async fn slow_node_can_still_respond_while_the_next_is_called() {
 #[tokio::test]
 async fn coalesced_read_keeps_its_own_timeout() {
     let rpc = "[rpc]\ntimeout = \"2s\"\n";
-    let (node, service) = start_with(rpc, Reply::Echo, "block_time = \"500ms\"").await;
+    let (node, service) = start_reads(rpc, Reply::Echo, "block_time = \"500ms\"").await;
     node.hold_reads();
     let first = post(&service, balance(1, "pending"));
     let second = async {
@@ -845,7 +837,7 @@ async fn too_large_response_is_rejected_without_penalising_the_node() {
 #[tokio::test]
 async fn request_limits_are_enforced() {
     let more = "[rpc]\nmax_body = \"1 KiB\"\nmax_batch = 3\n[limits]\nbody_timeout = \"300ms\"\n";
-    let (node, service) = start_with(more, Reply::Echo, "").await;
+    let (node, service) = start_reads(more, Reply::Echo, "").await;
     let members = |count: usize| batch((0..count).map(|id| call(id, "eth_chainId", &json!([]))));
     assert_eq!(post(&service, members(3)).await.json().as_array().unwrap().len(), 3);
     let too_long = json!({ "code": -32600, "message": "a batch may have at most 3 calls, not 4" });
