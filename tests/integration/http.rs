@@ -27,6 +27,9 @@ async fn start(more: &str) -> (TestServer, [MockNode; 2]) {
     (service, [healthy, failing])
 }
 
+/// A chain without a node.
+const UNREACHABLE: &str = "[chains.a]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
+
 /// Headers that depend on the time.
 const VARYING: [&str; 5] =
     ["age", "cache-control", "cdn-cache-control", "last-modified", "x-accel-expires"];
@@ -109,11 +112,24 @@ async fn matching_if_none_match_gets_304_with_the_same_headers() {
 }
 
 #[tokio::test]
-async fn suggestions_list_skips_chains_without_data() {
+async fn lists_have_every_chain_with_data_and_no_other() {
     let (service, _nodes) = start("").await;
-    let response = service.get("/v1/gas-suggestions").await;
-    assert!(response.header("cache-control").starts_with("public"));
-    assert_eq!((response.status, response.body), (200, format!("[{BODY}]")));
+    let suggestions = service.get("/v1/gas-suggestions").await;
+    assert_eq!((suggestions.status, suggestions.body.as_str()), (200, &*format!("[{BODY}]")));
+    let markets = service.get("/v1/fee-markets").await;
+    assert_eq!(markets.status, 200);
+    let (mut all, mut one) = (markets.json(), service.get("/v1/ronin/fee-market").await.json());
+    // Another poll may have succeeded meanwhile.
+    for market in [&mut all[0], &mut one] {
+        market["observed_at"].take();
+    }
+    assert_eq!(all, json!([one]));
+    for list in [suggestions, markets] {
+        assert!(list.header("cache-control").starts_with("public"), "{list:?}");
+    }
+    let empty = TestServer::start(UNREACHABLE).await;
+    let response = empty.get("/v1/fee-markets").await;
+    assert_eq!((response.body.as_str(), response.header("cache-control")), ("[]", "no-store"));
 }
 
 #[tokio::test]
@@ -128,24 +144,6 @@ async fn suggestions_list_has_all_chains_by_id() {
     let response = service.wait_for("/v1/gas-suggestions", is_complete).await;
     let bodies = ["b", "a"].map(|name| BODY.replace("Ronin", name));
     assert_eq!(response.body, format!("[{}]", bodies.join(",")));
-}
-
-#[tokio::test]
-async fn fee_markets_list_has_every_market_and_skips_chains_without_data() {
-    let (service, _nodes) = start("").await;
-    let response = service.get("/v1/fee-markets").await;
-    assert_eq!(response.status, 200);
-    let (mut all, mut one) = (response.json(), service.get("/v1/ronin/fee-market").await.json());
-    // Another poll may have succeeded meanwhile.
-    for market in [&mut all[0], &mut one] {
-        market["observed_at"].take();
-    }
-    assert_eq!(all, json!([one]));
-    assert!(response.header("cache-control").starts_with("public"));
-    let empty =
-        TestServer::start("[chains.a]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:9\"]\n").await;
-    let response = empty.get("/v1/fee-markets").await;
-    assert_eq!((response.body.as_str(), response.header("cache-control")), ("[]", "no-store"));
 }
 
 #[tokio::test]
@@ -272,15 +270,19 @@ async fn request_id_is_unique_unless_the_client_sends_a_valid_one() {
     assert_eq!(made.len(), 1 + invalid.len(), "{made:?}");
 }
 
+/// Headers of a preflight that asks for these names.
+fn preflight(names: &str) -> [(&str, &str); 3] {
+    [
+        ("origin", "https://app.example"),
+        ("access-control-request-method", "GET"),
+        ("access-control-request-headers", names),
+    ]
+}
+
 #[tokio::test]
 async fn cors_allows_any_origin_by_default() {
     let (service, _nodes) = start("").await;
-    let preflight = [
-        ("origin", "https://app.example"),
-        ("access-control-request-method", "GET"),
-        ("access-control-request-headers", "content-type"),
-    ];
-    let response = service.send(Method::OPTIONS, SUGGESTION, &preflight).await;
+    let response = service.send(Method::OPTIONS, SUGGESTION, &preflight("content-type")).await;
     fixtures::assert_snapshot("preflight", &response.text(&[]));
 
     let headers = [("origin", "https://app.example")];
@@ -311,13 +313,8 @@ async fn options_depends_on_the_question() {
     // Tracing libraries and older libraries add names of their own.
     let names =
         "baggage,sentry-trace,traceparent,x-datadog-origin,pragma,x-requested-with,anything";
-    let preflight = [
-        ("origin", "https://app.example"),
-        ("access-control-request-method", "GET"),
-        ("access-control-request-headers", names),
-    ];
     for (path, status, allowed) in [(SUGGESTION, 200, names), ("/none", 404, "")] {
-        let response = service.send(Method::OPTIONS, path, &preflight).await;
+        let response = service.send(Method::OPTIONS, path, &preflight(names)).await;
         assert_eq!(response.status, status, "{path}");
         assert_eq!(response.header("access-control-allow-headers"), allowed, "{path}");
         assert_eq!(response.header("access-control-allow-origin"), "*", "{path}");
@@ -327,6 +324,9 @@ async fn options_depends_on_the_question() {
         let response = http_client::new().request(Method::OPTIONS, url).send().await.unwrap();
         assert_eq!(response.status(), status, "{path}");
     }
+    // Readiness is that of GET.
+    let unready = TestServer::start(UNREACHABLE).await;
+    unready.send(Method::OPTIONS, "/readyz", &[]).await.assert_problem(503, "not_ready");
 }
 
 #[tokio::test]
@@ -349,13 +349,6 @@ async fn options_lists_exactly_the_documented_methods() {
         compared += 1;
     }
     assert!(compared > 20, "{compared} paths");
-}
-
-#[tokio::test]
-async fn readiness_asked_by_options_is_that_of_get() {
-    let chain = "[chains.a]\nchain_id = 7\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
-    let service = TestServer::start(chain).await;
-    service.send(Method::OPTIONS, "/readyz", &[]).await.assert_problem(503, "not_ready");
 }
 
 #[tokio::test]
@@ -471,7 +464,7 @@ async fn base_path_moves_public_routes_and_keeps_probes_at_the_root() {
 }
 
 #[tokio::test]
-async fn admin_listener_rejects_other_hosts_and_has_no_cors() {
+async fn admin_listener_serves_its_own_routes_to_its_hosts_without_cors() {
     let (service, _nodes) = start("admin_hosts = [\"metrics.test\"]").await;
     let get = async |host: &str| {
         let request = http_client::new().get(service.admin_url("/metrics")).header("Host", host);
@@ -487,6 +480,9 @@ async fn admin_listener_rejects_other_hosts_and_has_no_cors() {
     // The public listener serves every host.
     let response = service.send(Method::GET, SUGGESTION, &[("Host", "rebound.example")]).await;
     assert_eq!((response.status, response.header("access-control-allow-origin")), (200, "*"));
+    assert_eq!(service.admin("/livez").await.body, "{\"status\":\"live\"}");
+    assert_eq!(service.admin("/readyz").await.body, "{\"status\":\"ready\"}");
+    service.admin(SUGGESTION).await.assert_problem(404, "not_found");
 }
 
 #[tokio::test]
@@ -499,14 +495,6 @@ async fn browsers_sniff_no_content_type_and_charts_load_nothing() {
     }
     let policy = "default-src 'none'; style-src 'unsafe-inline'";
     assert_eq!(service.get(chart).await.header("content-security-policy"), policy);
-}
-
-#[tokio::test]
-async fn admin_listener_serves_probes_and_no_public_route() {
-    let (service, _nodes) = start("").await;
-    assert_eq!(service.admin("/livez").await.body, "{\"status\":\"live\"}");
-    assert_eq!(service.admin("/readyz").await.body, "{\"status\":\"ready\"}");
-    service.admin(SUGGESTION).await.assert_problem(404, "not_found");
 }
 
 #[tokio::test]

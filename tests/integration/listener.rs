@@ -54,12 +54,21 @@ fn outcomes(responses: &[Message]) -> Vec<(u16, String)> {
 }
 
 #[tokio::test]
-async fn connection_without_a_request_is_closed_without_a_response() {
+async fn connection_without_a_whole_request_is_closed_without_a_response() {
     let (_node, service) = start(DEADLINES, "").await;
-    let since = Instant::now();
-    let mut client = RawClient::connect(service.address()).await;
-    assert_eq!(read_until_timeout(&mut client, since).await, []);
-    assert_eq!(service.count(&timeouts("header")).await, 1);
+    let request = get(SUGGESTION, "");
+    for (sent, served) in [
+        (String::new(), 0),
+        (format!("{request}G"), 1),
+        (format!("{request}GET /v1/chains HTTP/1.1\r\nHost: a\r\n"), 1),
+    ] {
+        let since = Instant::now();
+        let mut client = RawClient::connect(service.address()).await;
+        client.send(&sent).await;
+        let responses = read_until_timeout(&mut client, since).await;
+        assert_eq!(outcomes(&responses), vec![(200, String::new()); served], "{sent}");
+    }
+    assert_eq!(service.count(&timeouts("header")).await, 3);
 }
 
 /// Connects and is served.
@@ -95,19 +104,6 @@ async fn idle_connection_is_closed_without_a_response() {
     client.send("\r\n").await;
     assert_eq!(read_until_timeout(&mut client, since).await, []);
     assert_eq!(service.count(&timeouts("header")).await, 1);
-}
-
-#[tokio::test]
-async fn pipelined_partial_request_has_the_header_timeout() {
-    let (_node, service) = start(DEADLINES, "").await;
-    for part in ["G", "GET /v1/chains HTTP/1.1\r\nHost: a\r\n"] {
-        let since = Instant::now();
-        let mut client = RawClient::connect(service.address()).await;
-        client.send(get(SUGGESTION, "") + part).await;
-        let responses = read_until_timeout(&mut client, since).await;
-        assert_eq!(outcomes(&responses), [(200, String::new())]);
-    }
-    assert_eq!(service.count(&timeouts("header")).await, 2);
 }
 
 #[tokio::test]

@@ -146,18 +146,6 @@ async fn reads_use_the_read_urls_and_polls_the_rpc_urls() {
 }
 
 #[tokio::test]
-async fn read_url_of_another_chain_gets_no_read() {
-    let (node, wrong) =
-        (MockNode::for_reads(Reply::Echo).await, MockNode::for_reads(Reply::Echo).await);
-    wrong.set_chain_id(1);
-    let read_urls = format!("read_urls = {:?}", [wrong.url()]);
-    let service = TestServer::start(&read_chain(&[&node], &read_urls)).await;
-    wait_until_polled(&service).await;
-    assert_eq!(count_ok(&post(&service, 0, 2).await), 0);
-    assert_eq!((wrong.reads().len(), node.reads().len()), (0, 0));
-}
-
-#[tokio::test]
 async fn reads_pause_after_a_refused_poll_until_a_poll_succeeds() {
     let (node, service) = start_reads("", Reply::Echo, "block_time = \"200ms\"").await;
     node.set_reply(Reply::Raw(429, String::new()));

@@ -224,12 +224,7 @@ async fn client_version_and_accounts_need_no_node() {
 async fn block_and_proof_reads_are_forwarded_as_sent() {
     let (node, service) = start(Reply::Echo, "").await;
     let slot = "0".repeat(63) + "7";
-    let without_params = [
-        "eth_baseFee eth_config eth_capabilities zks_gasPerPubdata eth_blobBaseFee",
-        "eth_syncing net_listening",
-    ];
-    let without_params = without_params.iter().flat_map(|names| names.split(' '));
-    let with_params = [
+    for (method, params) in [
         ("eth_getBlockByHash", json!([HASH, true])),
         ("eth_getBlockTransactionCountByNumber", json!(["safe"])),
         ("eth_getBlockTransactionCountByHash", json!([HASH])),
@@ -243,11 +238,16 @@ async fn block_and_proof_reads_are_forwarded_as_sent() {
         ("eth_getBalance", json!([ADDRESS])),
         ("eth_getStorageAt", json!([ADDRESS, "0x3"])),
         ("eth_getTransactionCount", json!([ADDRESS, null])),
+        ("eth_baseFee", json!([])),
+        ("eth_config", json!([])),
+        ("eth_capabilities", json!([])),
         ("linea_estimateGas", json!([{ "to": ADDRESS }])),
         ("zks_estimateFee", json!([{ "to": ADDRESS }])),
-    ];
-    for (method, params) in with_params.into_iter().chain(without_params.map(|it| (it, json!([]))))
-    {
+        ("zks_gasPerPubdata", json!([])),
+        ("eth_blobBaseFee", json!([])),
+        ("eth_syncing", json!([])),
+        ("net_listening", json!([])),
+    ] {
         let response = post(&service, call(1, method, &params)).await.json();
         assert_eq!(response["result"], params, "{method}: {response}");
         let sent = node.reads().pop().unwrap();
@@ -472,32 +472,24 @@ async fn pending_state_and_receipts_are_cached_for_one_flashblock() {
 }
 
 #[tokio::test]
-async fn pending_nonce_is_never_cached() {
-    let (node, service) = start(Reply::Result(json!("0x1")), "flashblock_time = \"1h\"").await;
-    for (tag, reads) in [("pending", 2), ("latest", 3)] {
-        for _ in 0..2 {
-            post(&service, call(1, "eth_getTransactionCount", &json!([ADDRESS, tag]))).await;
-        }
-        assert_eq!(node.reads().len(), reads, "{tag}");
-    }
-}
-
-#[tokio::test]
-async fn missing_results_are_never_cached() {
-    let (node, service) = start(Reply::Result(Value::Null), "flashblock_time = \"1h\"").await;
-    let mut reads = 0;
-    for (method, params) in [
-        ("eth_getTransactionReceipt", json!([HASH])),
-        ("eth_getTransactionByHash", json!([HASH])),
-        ("eth_getBlockByHash", json!([HASH, false])),
-        ("eth_getBlockByNumber", json!(["0x3e9", false])),
-        ("eth_getTransactionByBlockNumberAndIndex", json!(["latest", "0x0"])),
-        ("eth_getBlockReceipts", json!([HASH])),
+async fn missing_results_and_pending_nonces_are_never_cached() {
+    let (node, service) = start(Reply::Echo, "flashblock_time = \"1h\"").await;
+    let (missing, nonce) = (&Value::Null, &json!("0x1"));
+    for (found, method, params, reads) in [
+        (missing, "eth_getTransactionReceipt", json!([HASH]), 2),
+        (missing, "eth_getTransactionByHash", json!([HASH]), 2),
+        (missing, "eth_getBlockByHash", json!([HASH, false]), 2),
+        (missing, "eth_getBlockByNumber", json!(["0x3e9", false]), 2),
+        (missing, "eth_getTransactionByBlockNumberAndIndex", json!(["latest", "0x0"]), 2),
+        (missing, "eth_getBlockReceipts", json!([HASH]), 2),
+        (nonce, "eth_getTransactionCount", json!([ADDRESS, "pending"]), 2),
+        (nonce, "eth_getTransactionCount", json!([ADDRESS, "latest"]), 1),
     ] {
+        node.set_read_reply(Reply::Result(found.clone()));
+        let before = node.reads().len();
         post(&service, call(1, method, &params)).await;
         post(&service, call(1, method, &params)).await;
-        reads += 2;
-        assert_eq!(node.reads().len(), reads, "{method}");
+        assert_eq!(node.reads().len() - before, reads, "{method} {params}");
     }
 }
 
@@ -545,16 +537,21 @@ async fn node_errors_are_passed_on_with_secrets_redacted() {
     let node = MockNode::for_reads(Reply::Echo).await;
     let other = "https://user:canarypass@other.example/v2/canary-key-1?k=canary%20q";
     let text = format!(
-        "{}[chains.other]\nchain_id = 7\njson_rpc = true\nblock_time = \"1h\"\nmax_age = \"1day\"\nrpc_urls = [\"{other}\"]\n",
+        "{}[chains.other]\nchain_id = 7\njson_rpc = true\nblock_time = \"1h\"\nmax_age = \"1day\"\n\
+         rpc_urls = [\"{other}\"]\n",
         read_chain(&[&node], "")
     );
     let service = TestServer::start(&text).await;
-    let revert =
-        r#"{ "code":3, "message":"execution reverted: no","data":"0x08c379a0", "x":[1.0] }"#;
-    node.set_read_reply(Reply::RawError(revert.into()));
-    let response = post(&service, balance(1, "pending")).await;
-    assert_eq!(response.body, format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{revert}}}"));
-
+    for error in [
+        r#"{ "code":3, "message":"execution reverted: no","data":"0x08c379a0", "x":[1.0] }"#,
+        // Its code is also that of a rate limit.
+        r#"{"code":-32005,"message":"query returned more than 10000 results"}"#,
+        r#"{"code":-32005,"message":"query returned more than 10000 results"}"#,
+    ] {
+        node.set_read_reply(Reply::RawError(error.into()));
+        let response = post(&service, call(1, "eth_getLogs", &json!([{}]))).await;
+        assert_eq!(response.body, format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{error}}}"));
+    }
     let url = node.url();
     let leaking_error = format!(
         "{{\"code\":-32000,\"message\":\"POST {url}: canarypass canary q\",\"data\":[\"c\\u0061nary-key-1\"]}}"
@@ -563,7 +560,7 @@ async fn node_errors_are_passed_on_with_secrets_redacted() {
     let redacted = json!({ "code": -32000, "message": "POST ***: *** ***", "data": ["***"] });
     assert_eq!(error(&service, balance(1, "pending")).await, redacted);
     // Each call was sent once: the service does not retry a JSON-RPC error.
-    assert_eq!(node.reads().len(), 2);
+    assert_eq!(node.reads().len(), 4);
 }
 
 /// Returns the error that the service sends if no node returned a usable response.
@@ -637,17 +634,6 @@ async fn failed_read_is_retried_at_the_next_node() {
 }
 
 #[tokio::test]
-async fn too_many_results_error_is_not_treated_as_a_rate_limit() {
-    let message = "query returned more than 10000 results";
-    let (node, service) = start(node_error(-32005, message), "").await;
-    for _ in 0..2 {
-        let error = error(&service, call(1, "eth_getLogs", &json!([{}]))).await;
-        assert_eq!(error["message"], message);
-    }
-    assert_eq!(node.reads().len(), 2);
-}
-
-#[tokio::test]
 async fn unsupported_method_does_not_affect_other_methods() {
     let method_not_found = || node_error(-32601, "canary");
     let (node, other, service) =
@@ -681,9 +667,14 @@ async fn node_of_another_chain_gets_no_read() {
     assert_echoed(&service).await;
     assert_echoed(&service).await;
     assert_eq!((wrong.reads().len(), right.reads().len()), (0, 2));
-    let service = TestServer::start(&read_chain(&[&wrong], "")).await;
-    assert_eq!(error(&service, balance(1, "pending")).await, unavailable());
-    assert_eq!(wrong.reads(), []);
+    let read_url = format!("read_urls = {:?}", [wrong.url()]);
+    for (polled, more) in [(&wrong, ""), (&right, read_url.as_str())] {
+        let service = TestServer::start(&read_chain(&[polled], more)).await;
+        for slot in [slot(1, "pending"), slot(2, "pending")] {
+            assert_eq!(error(&service, slot).await, unavailable(), "{more}");
+        }
+    }
+    assert_eq!((wrong.reads().len(), right.reads().len()), (0, 2));
 }
 
 #[tokio::test]

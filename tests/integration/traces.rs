@@ -76,7 +76,7 @@ async fn requests_polls_and_calls_follow_span_naming_conventions() {
     let spans = [suggestion, request, read, poll, call_span].map(|span| shown(&span));
     fixtures::assert_snapshot("spans", &spans.join("\n"));
 
-    let resource = collector.resource();
+    let resource = collector.received().resource;
     assert_eq!(resource["service.name"], "gas-suggestion");
     assert_eq!(resource["service.version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(service.stop_with("-TERM").0, Some(0));
@@ -103,7 +103,7 @@ async fn failures_mark_spans_and_trace_ids_reach_problems_and_logs() {
     client.request("BREW /v1/chains HTTP/1.1\r\nHost: a\r\n\r\n").await;
     // The process exports the remaining spans before it exits.
     let log = service.stop();
-    let spans = collector.spans();
+    let spans = collector.received().spans;
     let one = |name: &str| {
         let span = spans.iter().find(|span| span.name == name);
         span.unwrap_or_else(|| panic!("{name} in {spans:#?}"))
@@ -148,7 +148,7 @@ async fn otel_environment_variables_alone_export_nothing() {
     assert!(!wrong.text().contains("trace_id"), "{}", wrong.text());
     // If there were any spans, the process would export them before it exits.
     let (code, log) = service.stop_with("-TERM");
-    assert_eq!((code, collector.requests()), (Some(0), 0));
+    assert_eq!((code, collector.received().requests), (Some(0), 0));
     assert!(!log.contains("trace_id"), "{log}");
 }
 
@@ -161,7 +161,7 @@ async fn unsampled_spans_are_not_exported_unless_the_client_sampled() {
     client.request(get("/v1/chains", &traceparent(false))).await;
     client.request(get("/v1/a/fee-market", &traceparent(true))).await;
     assert_eq!(service.stop_with("-TERM").0, Some(0));
-    let names: Vec<_> = collector.spans().into_iter().map(|span| span.name).collect();
+    let names: Vec<_> = collector.received().spans.into_iter().map(|span| span.name).collect();
     assert_eq!(names, ["GET /v1/{chain}/fee-market"]);
 }
 

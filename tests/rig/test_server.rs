@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use gas_suggestion::config::Config;
 use gas_suggestion::extras::sections;
 use gas_suggestion::server::Server;
-use reqwest::{Client, Method};
+use reqwest::{Client, Method, RequestBuilder};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -115,11 +115,20 @@ impl TestServer {
         path: &str,
         headers: &[(&str, &str)],
     ) -> Response {
-        let mut request = CLIENT.request(method, self.url(path));
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        Response::read(request.send().await.unwrap()).await
+        Response::read(self.open(method, path, headers).await).await
+    }
+
+    /// Like [`send`](Self::send), for a body that may be endless.
+    pub(crate) async fn open(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> reqwest::Response {
+        let request = CLIENT.request(method, self.url(path));
+        let add =
+            |request: RequestBuilder, (name, value): &(&str, &str)| request.header(*name, *value);
+        headers.iter().fold(request, add).send().await.unwrap()
     }
 
     /// Repeats a GET request until the response satisfies `as_expected`.
