@@ -623,6 +623,15 @@ pub(crate) async fn start_service(server: &str, chain: &str) -> (MockNode, TestS
     (node, service)
 }
 
+/// Starts a node that replies to reads with `reply`, and a service that has polled it, with these lines in `[server]` or in
+/// sections after it, and in the chain of [`read_chain`].
+pub(crate) async fn start_reads(server: &str, reply: Reply, chain: &str) -> (MockNode, TestServer) {
+    let node = MockNode::for_reads(reply).await;
+    let service = TestServer::with_server(server, &read_chain(&[&node], chain)).await;
+    wait_until_polled(&service).await;
+    (node, service)
+}
+
 /// Waits until the service has polled the chain of [`read_chain`].
 pub(crate) async fn wait_until_polled(service: &TestServer) {
     service.wait_for_ok("/v1/ronin/gas-suggestion").await;
