@@ -383,8 +383,14 @@ const HOUR: i64 = 3_600_000_000;
 fn implausible_values_are_never_served() {
     let heads =
         |name, offset| Scenario::invalid_data(name, move |redis| shift_heads(redis, offset));
-    let numbers = |name, number, offset| {
-        Scenario::invalid_data(name, move |redis| shift_all(redis, number, offset))
+    let numbers = |name, number, offset| Scenario {
+        inject: Box::new(move |redis| {
+            wait_for_messages(redis);
+            let shifted = redis.messages().into_values();
+            let mut shifted = shifted.map(|text| shift(redis, &text, number, offset));
+            assert!(shifted.any(|text| text.is_some()), "no record has a {number} to shift");
+        }),
+        ..Scenario::invalid_data(name, move |redis| shift_all(redis, number, offset))
     };
     run_scenarios(vec![
         heads("absurd heads", i64::MAX),
