@@ -10,11 +10,14 @@ use super::{
 };
 use crate::chain_model::Window;
 
+/// Returns the blocks that a suggestion of this newest block is made from.
+type ToWindow = fn(u64) -> Window;
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replicas_with_different_pricing_windows_do_not_share() {
     let redis = Redis::start();
     let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
-    let settings: [(&str, fn(u64) -> Window); 5] = [
+    let settings: [(&str, ToWindow); 5] = [
         ("", |newest| Window::new(newest, 20, &[60])),
         ("pricing.window_blocks = 10\n", |newest| Window::new(newest, 10, &[60])),
         ("pricing.reward_percentiles = [50]\n", |newest| Window::new(newest, 20, &[50])),

@@ -216,7 +216,7 @@ impl Clock {
         let responses = state.calls.iter().filter_map(|call| call.response);
         let mut times = responses.filter(|(head, _)| *head == newest).map(|(_, at)| at);
         let first = times.next().ok_or_else(|| format!("the node never returned {newest}"))?;
-        let since_last = requested.saturating_duration_since(times.last().unwrap_or(first));
+        let since_last = requested.saturating_duration_since(times.next_back().unwrap_or(first));
         let possible = since_last.as_secs().saturating_sub(1)..=first.elapsed().as_secs() + 1;
         let is_possible = possible.contains(&seconds);
         is_possible
