@@ -139,9 +139,10 @@ async fn ten_thousand_requests_cause_no_upstream_call() {
     let service = TestServer::start(&chain).await;
     service.wait_for_ok(SUGGESTION).await;
 
+    let client = http_client::new();
     let mut workers = JoinSet::new();
     for _ in 0..50 {
-        let (client, url) = (http_client::new(), service.url(SUGGESTION));
+        let (client, url) = (client.clone(), service.url(SUGGESTION));
         workers.spawn(async move {
             for _ in 0..200 {
                 assert_eq!(client.get(&url).send().await.unwrap().status(), 200);
