@@ -1,15 +1,15 @@
 //! Property tests over generated node responses and fee histories.
 
-use std::cell::Cell;
-
 use gas_suggestion::fees::Pricing;
-use gas_suggestion::fees::{self, ChainParameters, FeeHistory, PricingError};
+use gas_suggestion::fees::{
+    self, Block, ChainParameters, FeeHistory, PricingError, PricingType, Rewards, SinglePrices,
+};
 use gas_suggestion::nodes::FeeHistoryRequest;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 
-use crate::{fixtures, hostile_replies, targets};
+use crate::{fixtures, hostile_replies};
 
 #[test]
 fn no_generated_response_leads_to_a_wrong_suggestion() {
@@ -34,6 +34,18 @@ fn amount() -> impl Strategy<Value = u128> {
     ]
 }
 
+fn block() -> impl Strategy<Value = Block> {
+    let rewards = [amount(), amount()].prop_map(|columns| Rewards::new(&columns));
+    (amount(), proptest::option::of(0.0..=1.0), proptest::option::of(rewards))
+        .prop_map(|(base_fee, gas_used_ratio, rewards)| Block { base_fee, gas_used_ratio, rewards })
+}
+
+fn history() -> impl Strategy<Value = FeeHistory> {
+    let blocks = proptest::collection::vec(block(), 1..40);
+    (any::<u32>(), blocks, proptest::option::of(amount()))
+        .prop_map(|(oldest, blocks, next)| FeeHistory::new(oldest.into(), blocks, next).unwrap())
+}
+
 fn pricing() -> impl Strategy<Value = Pricing> {
     let choices = [
         "",
@@ -47,29 +59,56 @@ fn pricing() -> impl Strategy<Value = Pricing> {
     proptest::sample::select(choices.map(|text| fixtures::priced(text).pricing).to_vec())
 }
 
-/// Checks the price of a history, or the reason for its absence.
-fn check_price(history: &FeeHistory, pricing: &Pricing) {
-    let has_rewards = history.blocks().iter().any(|block| block.rewards.is_some());
-    match fees::price(history, pricing, &ChainParameters::without_header(pricing)) {
-        Ok(market) => {
-            hostile_replies::check_suggestion(&market.suggestion, pricing, has_rewards).unwrap();
-        }
-        Err(PricingError::NoRewards) => assert!(!has_rewards && pricing.priority_fee_floor == 0),
-        Err(error) => {
-            let amounts = history.blocks().iter().flat_map(|block| {
-                let rewards = block.rewards.into_iter();
-                rewards.flat_map(|rewards| rewards.columns()).chain([block.base_fee])
-            });
-            let largest =
-                amounts.chain(history.next_base_fee()).chain([pricing.priority_fee_floor]).max();
-            // Below these limits, a sum over 20 blocks times a multiplier of 1000 stays within them.
-            let limit = match error {
-                PricingError::AboveMaximum => {
-                    pricing.max_base_fee.min(pricing.max_priority_fee) / 1000
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4096))]
+
+    #[test]
+    fn price_satisfies_every_rule_or_is_rejected(history in history(), pricing in pricing()) {
+        match fees::price(&history, &pricing, &ChainParameters::without_header(&pricing)) {
+            Ok(market) => {
+                let suggestion = market.suggestion;
+                for tier in [suggestion.medium, suggestion.high] {
+                    let sum = suggestion.base_fee_per_gas.checked_add(tier.max_priority_fee_per_gas);
+                    prop_assert_eq!(Some(tier.max_fee_per_gas), sum);
+                    prop_assert!(tier.max_priority_fee_per_gas >= pricing.priority_fee_floor);
                 }
-                _ => u128::MAX / 2_u128.pow(40),
-            };
-            assert!(largest > Some(limit), "no amount is near the limit");
+                let (medium, high) = (suggestion.medium, suggestion.high);
+                prop_assert!(high.max_priority_fee_per_gas >= medium.max_priority_fee_per_gas);
+                match suggestion.pricing_type {
+                    PricingType::Legacy => prop_assert_eq!(suggestion.base_fee_per_gas, 0),
+                    PricingType::Eip1559 => {
+                        prop_assert!(suggestion.base_fee_per_gas >= pricing.base_fee_floor);
+                    }
+                }
+                if history.blocks().iter().all(|block| block.rewards.is_none()) {
+                    prop_assert!(medium.max_priority_fee_per_gas > 0, "a tip of 0 from absence");
+                }
+                let covered = market.covers_full_blocks;
+                prop_assert!(covered.medium <= covered.high);
+                prop_assert!(covered.high.is_none_or(|blocks| blocks <= 100));
+                let base_fees: Vec<_> = history.blocks().iter().map(|block| block.base_fee).collect();
+                let prices = SinglePrices::new(&market, &base_fees);
+                prop_assert!(prices.low <= prices.medium && prices.medium <= prices.high);
+                prop_assert!(prices.medium >= market.expected_price());
+            }
+            Err(PricingError::NoRewards) => {
+                prop_assert!(history.blocks().iter().all(|block| block.rewards.is_none()));
+                prop_assert_eq!(pricing.priority_fee_floor, 0);
+            }
+            Err(error) => {
+                let max_amount = history.blocks().iter().flat_map(|block| {
+                    let rewards = block.rewards.into_iter();
+                    rewards.flat_map(|rewards| rewards.columns()).chain([block.base_fee])
+                });
+                let max_amount = max_amount.chain(history.next_base_fee()).chain([pricing.priority_fee_floor]).max();
+                let max_amount = max_amount.unwrap();
+                // Below these limits, a sum over 40 blocks times a multiplier of 1000 stays within them.
+                let limit = match error {
+                    PricingError::AboveMaximum => pricing.max_base_fee.min(pricing.max_priority_fee) / 1000,
+                    _ => u128::MAX / 2_u128.pow(40),
+                };
+                prop_assert!(max_amount > limit, "no amount is near the limit");
+            }
         }
     }
 }
@@ -132,28 +171,39 @@ fn arbitrary_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Returns true if a result is accepted. Its window is checked as in the fuzz target, and its price with these rules and
-/// with those of the fuzz target.
-fn is_accepted(result: &Value, pricing: &Pricing) -> bool {
-    targets::reply(json!({ "id": 7, "result": result }).to_string().as_bytes());
+/// Parses `result`; returns true if it is accepted. An accepted window must be consistent, and pricing it must
+/// not panic.
+fn check_result(result: &Value, pricing: &Pricing) -> Result<bool, TestCaseError> {
     let raw = serde_json::value::to_raw_value(result).unwrap();
-    let history = FeeHistoryRequest::new(pricing).parse(&raw).ok();
-    history.inspect(|history| check_price(history, pricing)).is_some()
+    let Ok(history) = FeeHistoryRequest::new(pricing).parse(&raw) else { return Ok(false) };
+    let blocks = history.blocks().len();
+    prop_assert!((1..=pricing.window_blocks.get()).contains(&blocks));
+    prop_assert_eq!(history.newest_block() - history.oldest_block() + 1, blocks as u64);
+    for ratio in history.blocks().iter().filter_map(|block| block.gas_used_ratio) {
+        prop_assert!((0.0..=1.0).contains(&ratio));
+    }
+    let _ = fees::price(&history, pricing, &ChainParameters::without_header(pricing));
+    Ok(true)
 }
 
 #[test]
-fn flawed_result_has_a_right_price_or_is_rejected() {
-    let (parsed, rejected) = (Cell::new(0), Cell::new(0));
-    let mut runner = TestRunner::new(ProptestConfig::with_cases(4096));
-    let checked = runner.run(&(flawed_result(), pricing()), |(result, pricing)| {
-        let count = if is_accepted(&result, &pricing) { &parsed } else { &rejected };
-        count.set(count.get() + 1);
-        Ok(())
-    });
-    checked.unwrap();
+fn flawed_result_is_parsed_within_the_window_or_rejected() {
+    let (mut parsed, mut rejected) = (0, 0);
+    let mut runner = TestRunner::new(ProptestConfig::with_cases(1024));
+    let counts = std::cell::RefCell::new((&mut parsed, &mut rejected));
+    runner
+        .run(&(flawed_result(), pricing()), |(result, pricing)| {
+            let mut counts = counts.borrow_mut();
+            if check_result(&result, &pricing)? {
+                *counts.0 += 1;
+            } else {
+                *counts.1 += 1;
+            }
+            Ok(())
+        })
+        .unwrap();
     // The sample covers both outcomes.
-    let counts = [parsed.get(), rejected.get()];
-    assert!(counts.iter().all(|count| *count > 800), "{counts:?}");
+    assert!(parsed > 200 && rejected > 200, "{parsed} parsed, {rejected} rejected");
 }
 
 proptest! {
@@ -161,6 +211,6 @@ proptest! {
 
     #[test]
     fn arbitrary_json_never_panics(result in arbitrary_json(), pricing in pricing()) {
-        is_accepted(&result, &pricing);
+        check_result(&result, &pricing)?;
     }
 }
