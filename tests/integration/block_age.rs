@@ -5,13 +5,13 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::{Value, json};
 
 use crate::fixtures;
-use crate::mock_node::{MockNode, Reply, fee_history};
-use crate::test_server::TestServer;
+use crate::mock_node::{MockNode, Reply, chain_of, fee_history};
+use crate::test_server::{Response, TestServer};
 
 const SUGGESTION: &str = "/v1/a/gas-suggestion";
 const HOUR: u64 = 3600;
 
-/// A chain with a block per 100 ms from block 1000 on, as seen by a node that is so many seconds behind.
+/// A chain with a block per 100 ms, as seen by a node that is so many seconds behind.
 #[derive(Debug, Clone, Copy)]
 struct View {
     started: Instant,
@@ -43,6 +43,14 @@ impl View {
     }
 }
 
+fn is_fresh(response: &Response) -> bool {
+    response.header("x-stale").is_empty()
+}
+
+async fn assert_stale_at_first(service: &TestServer) {
+    assert_eq!(service.wait_for_ok(SUGGESTION).await.header("x-stale"), "true");
+}
+
 /// Header of a block that is so many seconds old.
 fn header(number: u64, age: u64) -> Value {
     let now = fixtures::seconds();
@@ -50,8 +58,7 @@ fn header(number: u64, age: u64) -> Value {
 }
 
 fn config(nodes: &[&MockNode], more: &str) -> String {
-    let urls: Vec<_> = nodes.iter().map(|node| node.url()).collect();
-    format!("[chains.a]\nchain_id = 7\nrpc_urls = {urls:?}\nblock_time = \"100ms\"\n{more}\n")
+    chain_of(nodes, &format!("block_time = \"100ms\"\n{more}"))
 }
 
 async fn chain_summary(service: &TestServer) -> Value {
@@ -62,16 +69,14 @@ async fn chain_summary(service: &TestServer) -> Value {
 async fn node_that_is_behind_is_served_as_stale_from_the_first_reply() {
     let node = View::new(1000, 2 * HOUR).node(3).await;
     let service = TestServer::start(&config(&[&node], "")).await;
-    let first = service.wait_for_ok(SUGGESTION).await;
-    assert_eq!(first.header("x-stale"), "true");
+    assert_stale_at_first(&service).await;
     // New blocks at the pace of the chain change nothing.
     let polls = node.polls();
-    service
-        .wait_for(SUGGESTION, |response| {
-            assert_eq!(response.header("x-stale"), "true");
-            node.polls() > polls + 5
-        })
-        .await;
+    let stays_stale = |response: &Response| {
+        assert!(!is_fresh(response), "{response:?}");
+        node.polls() > polls + 5
+    };
+    service.wait_for(SUGGESTION, stays_stale).await;
     let chain = chain_summary(&service).await;
     assert_eq!([&chain["status"], &chain["reason"]], ["stale", "old_block"]);
     let two_hours_ago = SystemTime::now() - Duration::from_secs(2 * HOUR - 60);
@@ -80,7 +85,7 @@ async fn node_that_is_behind_is_served_as_stale_from_the_first_reply() {
     assert!(chain["observed_at"].as_str().unwrap() > two_hours_ago.as_str(), "{chain}");
     // The node catches up.
     node.set_header_reply(View::new(1000, 0).header());
-    service.wait_for(SUGGESTION, |response| response.header("x-stale").is_empty()).await;
+    service.wait_for(SUGGESTION, is_fresh).await;
     assert_eq!(chain_summary(&service).await["reason"], Value::Null);
 }
 
@@ -92,16 +97,14 @@ async fn node_that_is_behind_never_hides_a_current_one() {
         let nodes = if behind_comes_first { [&behind, &current] } else { [&current, &behind] };
         let service = TestServer::start(&config(&nodes, "")).await;
         let polls = current.polls();
-        service
-            .wait_for(SUGGESTION, |response| {
-                if response.status == 200 {
-                    let newest: u64 = response.header("x-newest-block").parse().unwrap();
-                    assert!(newest >= 73_000, "{behind_comes_first} {newest}");
-                    assert_eq!(response.header("x-stale"), "", "{behind_comes_first}");
-                }
-                current.polls() > polls + 10
-            })
-            .await;
+        let is_current = |response: &Response| {
+            if response.status == 200 {
+                assert!(response.newest_block() >= 73_000, "{behind_comes_first} {response:?}");
+                assert!(is_fresh(response), "{behind_comes_first}");
+            }
+            current.polls() > polls + 10
+        };
+        service.wait_for(SUGGESTION, is_current).await;
         assert!(behind.polls() <= 2, "{behind_comes_first} {}", behind.polls());
     }
 }
@@ -111,14 +114,12 @@ async fn current_node_that_comes_back_replaces_the_one_behind_within_seconds() {
     let behind = View::new(1000, 2 * HOUR).node(3).await;
     let current = MockNode::start(7, Reply::Error(-32000)).await;
     let service = TestServer::start(&config(&[&behind, &current], "")).await;
-    let first = service.wait_for_ok(SUGGESTION).await;
-    assert_eq!(first.header("x-stale"), "true");
+    assert_stale_at_first(&service).await;
     let view = View::new(73_000, 0);
     current.set_header_reply(view.header());
     current.set_reply(view.polls(50));
-    let response =
-        service.wait_for(SUGGESTION, |response| response.header("x-stale").is_empty()).await;
-    assert!(response.header("x-newest-block").parse::<u64>().unwrap() >= 73_000);
+    let response = service.wait_for(SUGGESTION, is_fresh).await;
+    assert!(response.newest_block() >= 73_000);
     // The node behind is asked last from now on, so the current one is polled alone.
     let polls = [behind.polls(), current.polls()];
     service.wait_for(SUGGESTION, |_| current.polls() > polls[1] + 5).await;
@@ -132,11 +133,10 @@ async fn node_without_headers_is_stale_while_it_syncs() {
     node.set_header_reply(Reply::Error(-32601));
     node.set_syncing_reply(Reply::Result(json!({"currentBlock": "0x3e8"})));
     let service = TestServer::start(&config(&[&node], "")).await;
-    let first = service.wait_for_ok(SUGGESTION).await;
-    assert_eq!(first.header("x-stale"), "true");
+    assert_stale_at_first(&service).await;
     assert_eq!(chain_summary(&service).await["reason"], "old_block");
     node.set_syncing_reply(Reply::Result(json!(false)));
-    service.wait_for(SUGGESTION, |response| response.header("x-stale").is_empty()).await;
+    service.wait_for(SUGGESTION, is_fresh).await;
 }
 
 #[tokio::test]
@@ -145,16 +145,16 @@ async fn genesis_block_with_a_base_fee_of_0_is_no_price_of_a_known_chain() {
         json!({"oldestBlock": "0x0", "baseFeePerGas": ["0x0", "0x0"], "gasUsedRatio": [0.0],
             "reward": [["0x0"]]})
     };
-    for (chain_id, expected) in [(1, "no_data"), (137, "no_data"), (31_337, "")] {
+    let legacy = fixtures::suggestion("Local chain", "legacy", 0, [1_000_000_000, 1_200_000_000]);
+    for (chain_id, expected) in [(1, None), (137, None), (31_337, Some(legacy))] {
         let node = MockNode::start(chain_id, Reply::Result(genesis())).await;
-        let toml =
-            node.chain("a", "block_time = \"100ms\"\npricing.priority_fee_floor = \"1 gwei\"");
-        let service = TestServer::start(&toml).await;
+        let more = "block_time = \"100ms\"\npricing.priority_fee_floor = \"1 gwei\"";
+        let service = TestServer::start(&node.chain("a", more)).await;
         service.wait_for(SUGGESTION, |_| node.polls() > 3).await;
         let response = service.get(SUGGESTION).await;
         match expected {
-            "" => assert_eq!(response.json()["type"], "legacy"),
-            code => assert_eq!(response.json()["code"], code),
+            Some(body) => assert_eq!(response.body, body),
+            None => response.assert_problem(503, "no_data"),
         }
     }
 }
@@ -166,13 +166,12 @@ async fn chain_halts_with_a_standing_head_and_restarts_with_an_old_block() {
     node.set_header_reply(header_age(0));
     let toml = config(&[&node], "max_block_age = \"2s\"\nstall_after = \"1h\"");
     let service = TestServer::start(&toml).await;
-    let first = service.wait_for_ok(SUGGESTION).await;
-    assert_eq!(first.header("x-stale"), "");
-    service.wait_for(SUGGESTION, |response| response.header("x-stale") == "true").await;
+    assert!(is_fresh(&service.wait_for_ok(SUGGESTION).await));
+    service.wait_for(SUGGESTION, |response| !is_fresh(response)).await;
     assert_eq!(chain_summary(&service).await["reason"], "standing_head");
     node.set_header_reply(header_age(3));
     let restarted = TestServer::start(&toml).await;
-    restarted.wait_for(SUGGESTION, |response| response.header("x-stale") == "true").await;
+    restarted.wait_for(SUGGESTION, |response| !is_fresh(response)).await;
     assert_eq!(chain_summary(&restarted).await["reason"], "old_block");
 }
 
@@ -191,8 +190,8 @@ async fn header_of_a_current_node_is_read_once_in_half_a_minute() {
     service.wait_for(SUGGESTION, |response| response.header("x-newest-block") >= "1500").await;
     assert!(node.header_reads() > 1);
     drop(service);
-    let off =
-        TestServer::start(&config(&[&node], &format!("max_block_age = \"0s\"\n{more}"))).await;
+    let unchecked = config(&[&node], &format!("max_block_age = \"0s\"\n{more}"));
+    let off = TestServer::start(&unchecked).await;
     let (reads, polls) = (node.header_reads(), node.polls());
     off.wait_for(SUGGESTION, |_| node.polls() > polls + 10).await;
     assert_eq!(node.header_reads(), reads);

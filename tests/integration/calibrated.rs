@@ -11,30 +11,34 @@ use crate::fixtures;
 use crate::mock_node::{MockNode, Reply};
 use crate::test_server::TestServer;
 
+const ETHEREUM: &str = "src/extras/demo/recordings/ethereum.json.gz";
+
 /// Blocks that the tips depend on.
 const BLOCKS: usize = 400;
 
-fn recording() -> DemoRecording {
-    DemoRecording::from_gzip(&fixtures::read("src/extras/demo/recordings/ethereum.json.gz"))
-        .unwrap()
-}
-
-/// The first `count` recorded blocks as a fee history with percentiles 10 and 60. From index `dearer_from` on, each tip
-/// is tripled.
-fn blocks(recording: &DemoRecording, count: usize, dearer_from: usize) -> Reply {
-    let mut history = fixtures::recorded_history(recording, count, &[10.0, 60.0]);
+/// Fee history up to the recorded block `head`, with percentiles 10 and 60. From index `dearer_from` on, each tip is
+/// tripled.
+fn history(recording: &DemoRecording, head: usize, dearer_from: usize) -> Arc<Value> {
+    let mut history = fixtures::recorded_history(recording, head + 1, &[10.0, 60.0]);
     for row in history["reward"].as_array_mut().unwrap().iter_mut().skip(dearer_from) {
         for tip in row.as_array_mut().unwrap() {
-            let wei = fixtures::quantity(tip);
-            *tip = json!(format!("{:#x}", 3 * wei));
+            *tip = json!(format!("{:#x}", 3 * fixtures::quantity(tip)));
         }
     }
-    Reply::Newest(Arc::new(history))
+    Arc::new(history)
+}
+
+fn reply(recording: &DemoRecording, head: usize) -> Reply {
+    Reply::Newest(history(recording, head, usize::MAX))
+}
+
+async fn start_node(reply: Reply) -> MockNode {
+    MockNode::with_percentiles(7, json!([10, 60]), reply).await
 }
 
 async fn start_service(node: &MockNode) -> TestServer {
-    TestServer::start(&node.chain("a", "block_time = \"10ms\"\npricing.strategy = \"calibrated\""))
-        .await
+    let more = "block_time = \"10ms\"\npricing.strategy = \"calibrated\"";
+    TestServer::start(&node.chain("a", more)).await
 }
 
 /// Waits for the suggestion at the block with this index, and returns it.
@@ -53,28 +57,27 @@ fn expected_tips() -> Vec<[String; 2]> {
     let file = fixtures::read("tests/fixtures/expected/calibrated-ethereum.csv.gz");
     let mut text = String::new();
     GzDecoder::new(&*file).read_to_string(&mut text).unwrap();
-    let rows = text.lines().skip(1).map(|line| {
+    let row = |line: &str| {
         let columns: Vec<_> = line.split(',').collect();
-        [columns[1].to_owned(), columns[2].to_owned()]
-    });
-    rows.collect()
+        [1, 2].map(|column| columns[column].to_owned())
+    };
+    text.lines().skip(1).map(row).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_that_starts_later_suggests_the_same() {
-    let recording = recording();
-    let reply = |head: usize| blocks(&recording, head + 1, usize::MAX);
-    let node = MockNode::with_percentiles(7, json!([10, 60]), reply(395)).await;
+    let recording = fixtures::recording(ETHEREUM);
+    let node = start_node(reply(&recording, 395)).await;
     let first = start_service(&node).await;
     let expected = expected_tips();
-    for (head, expected) in expected.iter().enumerate().take(415).skip(395) {
-        node.set_reply(reply(head));
+    for (head, expected) in (395..).zip(&expected[395..415]) {
+        node.set_reply(reply(&recording, head));
         let suggestion = suggestion_at(&first, &recording, head).await;
         assert_eq!(tips(&suggestion), *expected, "{head}");
     }
     let later = start_service(&node).await;
-    for (head, expected) in expected.iter().enumerate().take(430).skip(415) {
-        node.set_reply(reply(head));
+    for (head, expected) in (415..).zip(&expected[415..430]) {
+        node.set_reply(reply(&recording, head));
         let suggestion = suggestion_at(&first, &recording, head).await;
         assert_eq!(suggestion_at(&later, &recording, head).await, suggestion, "{head}");
         assert_eq!(tips(&suggestion), *expected, "{head}");
@@ -84,14 +87,12 @@ async fn a_replica_that_starts_later_suggests_the_same() {
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_reorg_of_five_blocks_the_suggestion_is_that_of_a_fresh_start() {
     const HEAD: usize = 450;
-    let recording = recording();
-    let node =
-        MockNode::with_percentiles(7, json!([10, 60]), blocks(&recording, HEAD + 1, usize::MAX));
-    let node = node.await;
+    let recording = fixtures::recording(ETHEREUM);
+    let node = start_node(reply(&recording, HEAD)).await;
     let service = start_service(&node).await;
     let before = suggestion_at(&service, &recording, HEAD).await;
     // The newest five blocks are replaced, and one follows.
-    node.set_reply(blocks(&recording, HEAD + 2, HEAD - 4));
+    node.set_reply(Reply::Newest(history(&recording, HEAD + 1, HEAD - 4)));
     let after = suggestion_at(&service, &recording, HEAD + 1).await;
     let fresh = start_service(&node).await;
     assert_eq!(suggestion_at(&fresh, &recording, HEAD + 1).await, after);
@@ -101,9 +102,8 @@ async fn after_a_reorg_of_five_blocks_the_suggestion_is_that_of_a_fresh_start() 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn one_large_request_is_sent_at_the_start_and_after_a_gap() {
-    let recording = recording();
-    let reply = |head: usize| blocks(&recording, head + 1, usize::MAX);
-    let node = MockNode::with_percentiles(7, json!([10, 60]), reply(450)).await;
+    let recording = fixtures::recording(ETHEREUM);
+    let node = start_node(reply(&recording, 450)).await;
     let service = start_service(&node).await;
     suggestion_at(&service, &recording, 450).await;
     // Averages are those of the window, not of all blocks that the tips depend on.
@@ -115,7 +115,7 @@ async fn one_large_request_is_sent_at_the_start_and_after_a_gap() {
     assert_eq!(node.requested_blocks(BLOCKS), 1);
     // Thirty blocks later, the twenty of a usual poll do not adjoin the known ones. Nothing is published before the rest
     // is known.
-    node.set_reply(reply(480));
+    node.set_reply(reply(&recording, 480));
     let suggestion = suggestion_at(&service, &recording, 480).await;
     assert_eq!(tips(&suggestion), expected_tips()[480]);
     // Each poll that saw the jump sent one, until the jump was confirmed.
@@ -129,12 +129,9 @@ async fn one_large_request_is_sent_at_the_start_and_after_a_gap() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_refuses_so_many_blocks_is_asked_for_the_window_at_once() {
-    let recording = recording();
-    let reply = |head: usize| match blocks(&recording, head + 1, usize::MAX) {
-        Reply::Newest(history) => Reply::NewestUpTo(128, history),
-        reply => reply,
-    };
-    let node = MockNode::with_percentiles(7, json!([10, 60]), reply(100)).await;
+    let recording = fixtures::recording(ETHEREUM);
+    let reply = |head| Reply::NewestUpTo(128, history(&recording, head, usize::MAX));
+    let node = start_node(reply(100)).await;
     let service = start_service(&node).await;
     for head in 100..130 {
         node.set_reply(reply(head));

@@ -7,6 +7,10 @@ use crate::fixtures::wei;
 use crate::recorded_base;
 use crate::test_server::assert_problems;
 
+fn inclusion(max_fee: u128, tip: u128) -> String {
+    format!("/v1/base/inclusion?max_fee_per_gas={max_fee}&max_priority_fee_per_gas={tip}")
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fee_is_compared_with_the_newest_blocks() {
     let service = recorded_base::start("").await;
@@ -15,15 +19,13 @@ async fn a_fee_is_compared_with_the_newest_blocks() {
     let blocks = history["blocks"].as_array().unwrap();
     let rewards: Vec<u128> = blocks.iter().map(|block| wei(&block["rewards"][0])).collect();
     let base_fees: Vec<u128> = blocks.iter().map(|block| wei(&block["base_fee_per_gas"])).collect();
-    let newest = history["blocks"][blocks.len() - 1]["number"].to_string();
+    let newest = blocks.last().unwrap()["number"].as_u64().unwrap();
     for tip in [0, 1, rewards[3], rewards[11], rewards[19], 10_u128.pow(15)] {
         for max_fee in [tip + next, tip + 2 * next, (tip + next) * 9 / 10] {
             let tip = tip.min(max_fee);
-            let path = format!(
-                "/v1/base/inclusion?max_fee_per_gas={max_fee}&max_priority_fee_per_gas={tip}"
-            );
+            let path = inclusion(max_fee, tip);
             let response = service.get(&path).await;
-            assert_eq!(response.headers["x-newest-block"].to_str().unwrap(), newest);
+            assert_eq!(response.newest_block(), newest);
             let body = response.json();
             let is_enough = |(reward, base_fee): &(&u128, &u128)| {
                 max_fee.checked_sub(**base_fee).is_some_and(|room| tip.min(room) >= **reward)
@@ -38,9 +40,9 @@ async fn a_fee_is_compared_with_the_newest_blocks() {
     // No block includes a max fee below its base fee, whatever the tip.
     let below = base_fees.iter().min().unwrap() - 1;
     for tip in [0, below] {
-        let query = format!("max_fee_per_gas={below}&max_priority_fee_per_gas={tip}");
-        let body = service.get(&format!("/v1/base/inclusion?{query}")).await.json();
-        assert_eq!((&body["enough_in"], &body["of"]), (&json!(0), &json!(20)), "{query}");
+        let path = inclusion(below, tip);
+        let body = service.get(&path).await.json();
+        assert_eq!((&body["enough_in"], &body["of"]), (&json!(0), &json!(20)), "{path}");
     }
 }
 
@@ -62,10 +64,9 @@ async fn a_replacement_raises_both_fees_by_a_tenth_or_to_the_suggestion() {
         }
     }
     let body = service.get("/v1/base/replacement?gas_price=1000000000001").await.json();
-    assert_eq!(
-        body["medium"],
-        json!({ "max_priority_fee_per_gas": "1100000000002", "max_fee_per_gas": "1100000000002" })
-    );
+    let raised = "1100000000002";
+    let expected = json!({ "max_priority_fee_per_gas": raised, "max_fee_per_gas": raised });
+    assert_eq!(body["medium"], expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,11 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::http_message::get;
+use crate::http_client;
 use crate::logged_process::LoggedProcess;
-use crate::mock_node::{MockNode, Reply};
-use crate::raw_client::RawClient;
-use crate::test_server::{TestServer, wait_until};
+use crate::mock_node::{MockNode, Reply, chain_of};
+use crate::test_server::{Response, TestServer, wait_for, wait_until};
 
 const GWEI: u64 = 1_000_000_000;
 const MARKET: &str = "/v1/a/fee-market";
@@ -28,32 +27,36 @@ async fn node(chain_id: u64, header: Reply) -> MockNode {
     node
 }
 
-fn chain(chain_id: u64, nodes: &[&MockNode], more: &str) -> String {
-    let urls: Vec<_> = nodes.iter().map(|node| node.url()).collect();
-    format!(
-        "[chains.a]\nchain_id = {chain_id}\nrpc_urls = {urls:?}\nblock_time = \"50ms\"\n\
-         flashblock_time = \"0s\"\nstall_after = \"0s\"\n{more}\n"
-    )
+fn chain(nodes: &[&MockNode], more: &str) -> String {
+    let times = "block_time = \"50ms\"\nflashblock_time = \"0s\"\nstall_after = \"0s\"";
+    chain_of(nodes, &format!("{times}\n{more}"))
 }
 
+/// Starts a node and a service that polls it, with `more` lines of the chain.
+async fn start(chain_id: u64, header: Reply, more: &str) -> (MockNode, TestServer) {
+    let node = node(chain_id, header).await;
+    let service = TestServer::start(&chain(&[&node], more)).await;
+    (node, service)
+}
+
+/// Denominators of a full and of an empty block, minimum base fee in wei, source.
+type Parameters<'a> = (Option<[&'a str; 2]>, Option<&'a str>, &'a str);
+
+const UNKNOWN: Parameters<'_> = (None, None, "unknown");
+const PRESET_OF_2020: Parameters<'_> = (Some(["50", "250"]), Some("1000000000"), "configuration");
+
 /// Waits until the fee market has these parameters.
-async fn wait_for_parameters(
-    service: &TestServer,
-    (denominators, minimum, source): Parameters<'_>,
-) {
+async fn wait_for_parameters(service: &TestServer, parameters: Parameters<'_>) {
+    let (denominators, minimum, source) = parameters;
     let [full_block, empty_block] = denominators.map_or([None; 2], |both| both.map(Some));
     let expected = json!({
         "base_fee_change_denominator": full_block, "empty_block_denominator": empty_block,
         "minimum_base_fee": minimum, "source": source,
     });
-    let are_expected = |market: &crate::test_server::Response| {
-        market.status == 200 && market.json()["chain_parameters"] == expected
-    };
+    let are_expected =
+        |market: &Response| market.status == 200 && market.json()["chain_parameters"] == expected;
     service.wait_for(MARKET, are_expected).await;
 }
-
-/// Denominators of a full and of an empty block, minimum base fee in wei, source.
-type Parameters<'a> = (Option<[&'a str; 2]>, Option<&'a str>, &'a str);
 
 /// Publishes this block, and waits for two polls after it.
 async fn advance_to(service: &TestServer, node: &MockNode, newest_block: u64) {
@@ -70,18 +73,13 @@ fn gauge(parameter: &str, value: &str) -> String {
 }
 
 async fn wait_for_gauges(service: &TestServer, floor: &str, denominator: &str) {
-    let expected =
-        [gauge("base_fee_floor", floor), gauge("base_fee_change_denominator", denominator)];
-    let are_set = |page: &crate::test_server::Response| {
-        expected.iter().all(|sample| page.body.contains(sample))
-    };
-    service.wait_for_admin("/metrics", are_set).await;
+    service.wait_for_sample(&gauge("base_fee_floor", floor)).await;
+    service.wait_for_sample(&gauge("base_fee_change_denominator", denominator)).await;
 }
 
 #[tokio::test]
 async fn headers_are_read_again_after_100_blocks_and_change_the_market() {
-    let node = node(7, header(25, GWEI)).await;
-    let service = TestServer::start(&chain(7, &[&node], "")).await;
+    let (node, service) = start(7, header(25, GWEI), "").await;
     wait_for_parameters(&service, (Some(["25"; 2]), Some("1000000000"), "header")).await;
     wait_for_gauges(&service, "0", "0").await;
     let market = service.get(MARKET).await.json();
@@ -111,7 +109,7 @@ async fn headers_are_read_again_after_100_blocks_and_change_the_market() {
     wait_for_parameters(&service, (Some(["100"; 2]), Some("20000000000"), "header")).await;
     node.set_header_reply(Reply::Result(json!({ "extraData": "0x" })));
     advance_to(&service, &node, 1300).await;
-    wait_for_parameters(&service, (None, None, "unknown")).await;
+    wait_for_parameters(&service, UNKNOWN).await;
     wait_for_gauges(&service, "NaN", "NaN").await;
     // How the base fee moves is not known any more, but a covered one needs no rule.
     let market = service.get(MARKET).await.json();
@@ -130,19 +128,16 @@ async fn headers_are_read_again_after_100_blocks_and_change_the_market() {
 #[tokio::test]
 async fn a_contradiction_is_logged_once_for_each_value_of_the_headers() {
     let node = node(2020, header_of(250, 6, GWEI)).await;
-    let service = LoggedProcess::start("chain-parameters", &chain(2020, &[&node], ""));
-    let [public, admin] = service.addresses;
-    let mut client = RawClient::connect(admin).await;
-    let mut wait_for_gauge = async |parameter, value: &str| {
-        let sample = gauge(parameter, value);
-        let reads_value = async || {
-            let page = client.request(get("/metrics", "")).await;
-            String::from_utf8_lossy(&page.body).contains(&sample)
-        };
-        wait_until(&sample, reads_value).await;
+    let service = LoggedProcess::start("chain-parameters", &chain(&[&node], ""));
+    let [public, admin] = service.addresses.map(|address| format!("http://{address}"));
+    let client = http_client::new();
+    let wait_for_text = async |url: String, text: &str| {
+        wait_for(&client, &url, |page| page.body.contains(text)).await;
+    };
+    let wait_for_gauge = async |parameter, value: &str| {
+        wait_for_text(format!("{admin}/metrics"), &gauge(parameter, value)).await;
     };
     wait_for_gauge("base_fee_floor", "0").await;
-    let mut client = RawClient::connect(public).await;
     for (newest, elasticity, minimum) in
         [(1100, 6, 20), (1200, 6, 20), (1300, 2, 20), (1400, 2, 25), (1500, 2, 25)]
     {
@@ -152,11 +147,7 @@ async fn a_contradiction_is_logged_once_for_each_value_of_the_headers() {
         wait_until("a read", async || node.header_reads() > reads).await;
         wait_for_gauge("base_fee_floor", "1").await;
         let minimum = format!("\"minimum_base_fee\":\"{}\"", minimum * GWEI);
-        let has_minimum = async || {
-            let market = client.request(get(MARKET, "")).await;
-            String::from_utf8_lossy(&market.body).contains(&minimum)
-        };
-        wait_until(&minimum, has_minimum).await;
+        wait_for_text(format!("{public}{MARKET}"), &minimum).await;
     }
     wait_for_gauge("base_fee_change_denominator", "1").await;
     let log = service.stop();
@@ -177,47 +168,29 @@ async fn a_contradiction_is_logged_once_for_each_value_of_the_headers() {
 
 #[tokio::test]
 async fn without_the_key_no_header_is_requested() {
-    let node = node(2020, header(250, GWEI)).await;
-    let more = "chain_parameters = \"off\"";
-    let service = TestServer::start(&chain(2020, &[&node], more)).await;
-    wait_for_parameters(&service, (Some(["50", "250"]), Some("1000000000"), "configuration")).await;
+    let (node, service) = start(2020, header(250, GWEI), "chain_parameters = \"off\"").await;
+    wait_for_parameters(&service, PRESET_OF_2020).await;
     advance_to(&service, &node, 1200).await;
-    wait_for_parameters(&service, (Some(["50", "250"]), Some("1000000000"), "configuration")).await;
+    wait_for_parameters(&service, PRESET_OF_2020).await;
     assert_eq!(node.header_reads(), 0);
     let metrics = service.admin("/metrics").await.body;
     assert!(!metrics.contains("gas_suggestion_chain_parameters_disagree{"), "{metrics}");
-}
-
-#[tokio::test]
-async fn a_preset_that_is_not_of_the_op_stack_has_the_key_off() {
-    let node = node(1, header(250, GWEI)).await;
-    let service = TestServer::start(&chain(1, &[&node], "")).await;
+    // A preset that is not of the OP Stack has the key off.
+    let (node, service) = start(1, header(250, GWEI), "").await;
     advance_to(&service, &node, 1200).await;
     wait_for_parameters(&service, (Some(["8"; 2]), None, "configuration")).await;
     assert_eq!(node.header_reads(), 0);
 }
 
 #[tokio::test]
-async fn an_explicit_denominator_wins_over_the_header() {
-    let node = node(7, header(250, GWEI)).await;
-    let more = "pricing.base_fee_change_denominator = 25";
-    let service = TestServer::start(&chain(7, &[&node], more)).await;
-    wait_for_parameters(&service, (Some(["25"; 2]), Some("1000000000"), "configuration")).await;
-    wait_for_gauges(&service, "0", "1").await;
-    assert_eq!(service.get(MARKET).await.json()["covers_full_blocks"]["medium"], 29);
-}
-
-#[tokio::test]
 async fn both_denominators_of_an_empty_and_a_full_block_may_contradict() {
-    let node = node(8453, header_of(100, 5, GWEI)).await;
-    let service = TestServer::start(&chain(8453, &[&node], "")).await;
+    let (node, service) = start(8453, header_of(100, 5, GWEI), "").await;
     wait_for_parameters(&service, (Some(["25", "100"]), Some("1000000000"), "header")).await;
     wait_for_gauges(&service, "0", "0").await;
-    let empty_block = gauge("empty_block_denominator", "1");
-    service.wait_for_admin("/metrics", |page| page.body.contains(&empty_block)).await;
+    service.wait_for_sample(&gauge("empty_block_denominator", "1")).await;
     // An operator's own value wins, for an empty block alone.
     let more = "pricing.empty_block_denominator = 200";
-    let service = TestServer::start(&chain(8453, &[&node], more)).await;
+    let service = TestServer::start(&chain(&[&node], more)).await;
     wait_for_parameters(&service, (Some(["25", "200"]), Some("1000000000"), "header")).await;
 }
 
@@ -242,24 +215,22 @@ async fn a_failed_read_changes_nothing() {
         in_header(json!(format!("0x{}", "00".repeat(97)))),
     ] {
         let named = format!("{header:?}");
-        let node = node(7, header.clone()).await;
-        let service = TestServer::start(&chain(7, &[&node], "")).await;
-        wait_for_parameters(&service, (None, None, "unknown")).await;
+        let (node, service) = start(7, header, "").await;
+        wait_for_parameters(&service, UNKNOWN).await;
         wait_until(&named, async || node.header_reads() == 1).await;
         advance_to(&service, &node, 1001).await;
-        wait_for_parameters(&service, (None, None, "unknown")).await;
+        wait_for_parameters(&service, UNKNOWN).await;
         assert_eq!(node.header_reads(), 1, "{named}");
     }
-    let node = node(2020, Reply::Error(-32601)).await;
-    let service = TestServer::start(&chain(2020, &[&node], "")).await;
+    let (node, service) = start(2020, Reply::Error(-32601), "").await;
     wait_until("a read", async || node.header_reads() == 1).await;
-    wait_for_parameters(&service, (Some(["50", "250"]), Some("1000000000"), "configuration")).await;
+    wait_for_parameters(&service, PRESET_OF_2020).await;
 }
 
 #[tokio::test]
 async fn another_node_is_asked_when_one_lacks_the_method() {
     let nodes = [node(7, Reply::Error(-32601)).await, node(7, header(25, 0)).await];
-    let service = TestServer::start(&chain(7, &[&nodes[0], &nodes[1]], "")).await;
+    let service = TestServer::start(&chain(&[&nodes[0], &nodes[1]], "")).await;
     wait_for_parameters(&service, (Some(["25"; 2]), Some("0"), "header")).await;
     assert_eq!(nodes.each_ref().map(MockNode::header_reads), [1, 1]);
 }

@@ -1,7 +1,7 @@
 //! The commands of the `gas-suggestion` program.
 
-use std::io::{BufRead, Write};
-use std::net::TcpListener;
+use std::io::BufRead;
+use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -9,7 +9,17 @@ use serde_json::json;
 use crate::fixtures;
 use crate::http_client;
 use crate::process::{FREE_PORTS, File, Process, command, in_shell, output, with_default_hangup};
+use crate::raw_client::RawClient;
 use crate::test_server::Response;
+
+/// Reads the log up to the occurrence of `text` with this number.
+fn read_log(service: &mut Process, text: &str, count: usize) -> String {
+    let mut log = String::new();
+    while log.matches(text).count() < count {
+        assert_ne!(service.log.read_line(&mut log).unwrap(), 0, "{log}");
+    }
+    log
+}
 
 #[tokio::test]
 async fn demo_serves_recorded_fees_and_follows_blocks() {
@@ -17,9 +27,8 @@ async fn demo_serves_recorded_fees_and_follows_blocks() {
     let first = service.wait_for_ok("/v1/ethereum/gas-suggestion").await;
     let newest = |response: &Response| response.header("x-newest-block").parse::<u64>().unwrap();
     assert!(newest(&first) >= 23_597_753);
-    let moved = service
-        .wait_for("/v1/1/gas-suggestion", |response| newest(response) > newest(&first))
-        .await;
+    let is_later = |response: &Response| newest(response) > newest(&first);
+    let moved = service.wait_for("/v1/1/gas-suggestion", is_later).await;
     assert_ne!(moved.body, first.body);
     let chains = service.get("/v1/chains").await.json();
     let keys: Vec<_> = chains.as_array().unwrap().iter().map(|chain| &chain["chain"]).collect();
@@ -30,21 +39,15 @@ async fn demo_serves_recorded_fees_and_follows_blocks() {
 async fn demo_serves_the_exact_first_window_of_the_recording() {
     // With this block time the node has no second block while the test runs.
     let service = Process::start(&["demo", "--block-time", "1h"], &[]);
-    service.wait_for_ok("/v1/8453/gas-suggestion").await;
-    let ethereum = service.wait_for_ok("/v1/ethereum/gas-suggestion").await;
     // Ethereum has the calibrated strategy. Base has the first row without floors in tests/fixtures/expected.
-    assert_eq!(
-        ethereum.body,
-        "{\"chain_name\":\"ethereum\",\"type\":\"eip-1559\",\"base_fee_per_gas\":\"6505499760\",\
-         \"medium\":{\"max_priority_fee_per_gas\":\"2100000\",\"max_fee_per_gas\":\"6507599760\"},\
-         \"high\":{\"max_priority_fee_per_gas\":\"55000000\",\"max_fee_per_gas\":\"6560499760\"}}"
-    );
-    assert_eq!(
-        service.get("/v1/base/gas-suggestion").await.body,
-        "{\"chain_name\":\"base\",\"type\":\"eip-1559\",\"base_fee_per_gas\":\"17004640\",\
-         \"medium\":{\"max_priority_fee_per_gas\":\"2046763\",\"max_fee_per_gas\":\"19051403\"},\
-         \"high\":{\"max_priority_fee_per_gas\":\"2456115\",\"max_fee_per_gas\":\"19460755\"}}"
-    );
+    for (chain, base, tips) in [
+        ("ethereum", 6_505_499_760, [2_100_000, 55_000_000]),
+        ("base", 17_004_640, [2_046_763, 2_456_115]),
+    ] {
+        let served = service.wait_for_ok(&format!("/v1/{chain}/gas-suggestion")).await;
+        assert_eq!(served.body, fixtures::suggestion(chain, "eip-1559", base, tips));
+    }
+    assert_eq!(service.get("/v1/8453/gas-suggestion").await.status, 200);
 }
 
 #[tokio::test]
@@ -65,9 +68,9 @@ async fn demo_keeps_the_sections_of_the_configuration_and_shares_nothing() {
         (&format!("/registry/v2/{address}"), "the delegation registry is not part of the demo"),
     ] {
         let response = service.get(path).await;
-        let body = response.json();
-        let shown = body["detail"].as_str().unwrap();
-        assert!(response.status == 404 && shown.contains(detail), "{shown}");
+        let problem = response.json();
+        let is_so = response.status == 404 && problem["detail"].as_str().unwrap().contains(detail);
+        assert!(is_so, "{problem}");
     }
     let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_chainId" });
     let url = format!("http://{}/rpc/1", service.address);
@@ -114,79 +117,63 @@ async fn an_ignored_hangup_stays_ignored() {
     assert_eq!(code, Some(0), "{log}");
 }
 
-#[tokio::test]
-async fn open_connection_delays_shutdown_by_the_grace_period_at_most() {
-    let service = Process::start(&["demo"], &[("GAS_SERVER__SHUTDOWN_GRACE", "300ms")]);
-    let mut client = std::net::TcpStream::connect(service.address).unwrap();
-    client.write_all(b"GET /livez HTTP/1.1\r\n").unwrap();
+/// Starts the demo with this grace period and a connection with an unfinished request.
+async fn start_with_open_request(grace: &str) -> (Process, RawClient) {
+    let service = Process::start(&["demo"], &[("GAS_SERVER__SHUTDOWN_GRACE", grace)]);
+    let mut client = RawClient::connect(service.address).await;
+    client.send("GET /livez HTTP/1.1\r\n").await;
     // After this response the service has accepted the first connection too.
     service.get("/livez").await;
+    (service, client)
+}
+
+#[tokio::test]
+async fn open_connection_delays_shutdown_by_the_grace_period_at_most() {
+    let (service, _client) = start_with_open_request("300ms").await;
     let stopped_at = Instant::now();
-    let (code, _) = service.stop_with("-TERM");
-    assert_eq!(code, Some(0));
+    assert_eq!(service.stop_with("-TERM").0, Some(0));
     assert!(stopped_at.elapsed() < Duration::from_secs(5), "{:?}", stopped_at.elapsed());
 }
 
 #[tokio::test]
 async fn second_signal_stops_immediately() {
-    let mut service = Process::start(&["demo"], &[("GAS_SERVER__SHUTDOWN_GRACE", "1h")]);
-    let mut client = std::net::TcpStream::connect(service.address).unwrap();
-    client.write_all(b"GET /livez HTTP/1.1\r\n").unwrap();
-    service.get("/livez").await;
+    let (mut service, _client) = start_with_open_request("1h").await;
     service.signal("-TERM");
-    let mut log = String::new();
-    while !log.contains("shutting down") {
-        assert_ne!(service.log.read_line(&mut log).unwrap(), 0, "{log}");
-    }
+    read_log(&mut service, "shutting down", 1);
     assert_eq!(service.stop_with("-TERM").0, Some(0));
+}
+
+/// Returns an address whose port is taken.
+fn taken_address() -> (TcpListener, SocketAddr) {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
+    (taken, address)
 }
 
 #[test]
 fn invalid_configuration_exits_with_2_before_binding() {
     // Binding first would fail on the taken port and exit with 1.
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap();
+    let (_taken, address) = taken_address();
     let file = File::new("wrong", &format!("[server]\nlisten = \"{address}\"\nport = 1\n"));
     let (code, stdout, stderr) = output(&["--config", file.path()], &[]);
     assert_eq!((code, stdout.as_str()), (Some(2), ""));
     assert!(stderr.starts_with("error: server.port: unknown key; allowed: listen, "), "{stderr}");
     assert!(stderr.ends_with(&format!(" (in {}, line 3)\n", file.path())), "{stderr}");
+    let (code, _, stderr) = output(&["check-config", "--config", "/none.toml"], &[]);
+    assert_eq!(code, Some(2));
+    assert!(stderr.starts_with("error: cannot read the file /none.toml: No such file"), "{stderr}");
 }
 
-#[test]
-fn configuration_error_names_the_environment_variable() {
-    let mut errors = String::new();
-    for (name, value) in [
-        ("GAS_CHAINS__RONIN__MAX_AGE", "1s"),
-        ("GAS_CHAINS__RONIN_TESTNET__BLOCK_TIME", "soon"),
-        ("GAS_SERVER__LISTEN", "8080"),
-        ("GAS_CHAINS__NEW__CHAIN_ID", "9"),
-    ] {
-        let (code, _, stderr) = output(&["check-config"], &[(name, value)]);
-        assert_eq!(code, Some(2), "{stderr}");
-        errors += &stderr;
-    }
-    fixtures::assert_snapshot("errors-of-variables", &errors);
-}
-
-#[test]
-fn missing_key_error_names_the_file() {
-    let file = File::new("missing", "[chains.own]\nchain_id = 5\n");
-    let (code, _, stderr) = output(&["check-config", "--config", file.path()], &[]);
-    let expected =
-        format!("error: chains.own.rpc_urls: required, but not set (in {}, line 1)\n", file.path());
-    assert_eq!((code, stderr), (Some(2), expected));
-}
+const BUILT_IN: [&str; 2] = [
+    "ronin (id 2020, preset ronin, 1 RPC URL)",
+    "ronin-testnet (id 202601, preset ronin-testnet, 1 RPC URL)",
+];
 
 #[test]
 fn check_config_lists_the_chains_and_exits() {
-    let (code, stdout, stderr) = output(&["check-config"], &[]);
-    assert_eq!((code, stderr.as_str()), (Some(0), ""));
-    assert_eq!(
-        stdout,
-        "The configuration is valid. Chains:\n  ronin (id 2020, preset ronin, 1 RPC URL)\n  \
-         ronin-testnet (id 202601, preset ronin-testnet, 1 RPC URL)\n"
-    );
+    let chains = BUILT_IN.map(|chain| format!("  {chain}\n")).concat();
+    let expected = format!("The configuration is valid. Chains:\n{chains}");
+    assert_eq!(output(&["check-config"], &[]), (Some(0), expected, String::new()));
 }
 
 #[test]
@@ -200,47 +187,15 @@ fn chains_in_a_file_replace_the_built_in_chains() {
     };
     let own = "[chains.own]\nchain_id = 5\nrpc_urls = [\"http://localhost:8545\"]\n";
     assert_eq!(chains(own, &[]), ["own (id 5, no preset, 1 RPC URL)"]);
-    let built_in = [
-        "ronin (id 2020, preset ronin, 1 RPC URL)",
-        "ronin-testnet (id 202601, preset ronin-testnet, 1 RPC URL)",
-    ];
-    assert_eq!(chains("[log]\nfilter = \"debug\"\n", &[]), built_in);
-    // Variables override both; an underscore stands for a dash in a chain's name.
-    let urls = "[\"http://127.0.0.1:1\", \"http://127.0.0.1:2\"]";
-    let variables =
-        [("GAS_CHAINS__RONIN_TESTNET__RPC_URLS", urls), ("GAS_CHAINS__OWN__CHAIN_ID", "6")];
+    assert_eq!(chains("[log]\nfilter = \"debug\"\n", &[]), BUILT_IN);
     let read_urls = own.to_owned() + "read_urls = [\"http://a\", \"http://b\"]\n";
     assert_eq!(chains(&read_urls, &[]), ["own (id 5, no preset, 1 RPC URL, 2 more for reads)"]);
-    assert_eq!(
-        chains("", &variables[..1])[1],
-        "ronin-testnet (id 202601, preset ronin-testnet, 2 RPC URLs)"
-    );
-    assert_eq!(chains(own, &variables[1..]), ["own (id 6, no preset, 1 RPC URL)"]);
-}
-
-#[test]
-fn missing_or_malformed_file_exits_with_2() {
-    let (code, _, stderr) = output(&["check-config", "--config", "/none.toml"], &[]);
-    assert_eq!(code, Some(2));
-    assert!(stderr.starts_with("error: cannot read the file /none.toml: No such file"), "{stderr}");
-    let file = File::new("broken", "[chains.a]\nrpc_urls = [\"https://node.example/canary]\n");
-    let (code, _, stderr) = output(&["--config", file.path()], &[]);
-    assert_eq!(code, Some(2));
-    assert!(stderr.contains("is not valid TOML") && stderr.contains("at line 2"), "{stderr}");
-    assert!(!stderr.contains("canary"), "{stderr}");
-}
-
-#[test]
-fn invalid_arguments_exit_with_2() {
-    for arguments in [
-        &["nonsense"][..],
-        &["--nonsense"],
-        &["--config"],
-        &["demo", "--block-time", "soon"],
-        &["demo", "--block-time", "1ms"],
-    ] {
-        assert_eq!(output(arguments, &[]).0, Some(2), "{arguments:?}");
-    }
+    // Variables override both; an underscore stands for a dash in a chain's name.
+    let urls = "[\"http://127.0.0.1:1\", \"http://127.0.0.1:2\"]";
+    let with_urls = chains("", &[("GAS_CHAINS__RONIN_TESTNET__RPC_URLS", urls)]);
+    assert_eq!(with_urls[1], "ronin-testnet (id 202601, preset ronin-testnet, 2 RPC URLs)");
+    let with_id = chains(own, &[("GAS_CHAINS__OWN__CHAIN_ID", "6")]);
+    assert_eq!(with_id, ["own (id 6, no preset, 1 RPC URL)"]);
 }
 
 #[test]
@@ -262,14 +217,13 @@ fn help_says_what_each_command_does() {
 
 #[test]
 fn taken_port_exits_with_1_and_names_the_address() {
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap().to_string();
+    let (_taken, address) = taken_address();
+    let address = address.to_string();
     for (name, key) in [
         ("GAS_SERVER__LISTEN", "server.listen or --listen"),
         ("GAS_SERVER__ADMIN_LISTEN", "server.admin_listen or --admin-listen"),
     ] {
-        let mut variables = FREE_PORTS.to_vec();
-        variables.push((name, &address));
+        let variables = [&FREE_PORTS[..], &[(name, &address)]].concat();
         let (code, _, stderr) = output(&["demo"], &variables);
         assert_eq!(code, Some(1), "{stderr}");
         let expected = format!("error: cannot listen on {address} ({key}): Address already in use");
@@ -285,16 +239,12 @@ async fn api_key_in_an_rpc_url_is_never_logged() {
         ("GAS_LOG__FILTER", "debug"),
     ];
     let mut service = Process::start(&["serve"], &variables);
-    let suggestion = service.get("/v1/ronin/gas-suggestion").await;
-    suggestion.assert_problem(503, "no_data");
-    let mut log = String::new();
-    while log.matches("upstream failed").count() < 2 {
-        assert_ne!(service.log.read_line(&mut log).unwrap(), 0, "{log}");
-    }
+    service.get("/v1/ronin/gas-suggestion").await.assert_problem(503, "no_data");
+    let log = read_log(&mut service, "upstream failed", 2);
     let (code, rest) = service.stop_with("-TERM");
     assert_eq!(code, Some(0));
-    log.push_str(&rest);
-    let leaks: Vec<_> = log.lines().filter(|line| line.contains("canary")).collect();
+    let leaks: Vec<_> =
+        log.lines().chain(rest.lines()).filter(|it| it.contains("canary")).collect();
     assert!(leaks.is_empty(), "{leaks:#?}");
 }
 

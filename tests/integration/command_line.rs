@@ -1,4 +1,6 @@
 //! `serve --rpc-url`, `--listen`, `check-config --online`, `price`, `completions` and `man`.
+//!
+//! Tests with nodes have further threads for them, because a command blocks the thread of its test.
 
 use std::io::{BufRead, BufReader};
 
@@ -12,38 +14,35 @@ async fn node(id: u64) -> MockNode {
     MockNode::start(id, Reply::history(1000, 3, 40)).await
 }
 
-/// Runs the command on a thread, because the nodes need this one.
-async fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
-    let arguments: Vec<String> = arguments.iter().map(|text| (*text).to_owned()).collect();
-    let run = move || output(&arguments.iter().map(String::as_str).collect::<Vec<_>>(), &[]);
-    tokio::task::spawn_blocking(run).await.unwrap()
+fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
+    output(arguments, &[])
 }
 
-async fn start(arguments: Vec<String>) -> Process {
-    let start = move || {
-        let variables = [("GAS_SERVER__LISTEN", "127.0.0.1:1"), ("GAS_LOG__FORMAT", "json")];
-        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-        Process::spawn(command(&arguments, &variables))
-    };
-    tokio::task::spawn_blocking(start).await.unwrap()
+/// Checks that the command fails with this code and prints nothing but an error that begins so.
+fn assert_error(arguments: &[&str], expected_code: i32, beginning: &str) {
+    let (code, stdout, stderr) = run(arguments);
+    assert_eq!((code, stdout.as_str()), (Some(expected_code), ""), "{stderr}");
+    assert!(stderr.starts_with(beginning), "{stderr}");
+}
+
+/// Starts `serve` with these nodes on the command line.
+fn start(urls: &[&str]) -> Process {
+    let free = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+    let urls = urls.iter().flat_map(|url| ["--rpc-url", url]);
+    let arguments: Vec<_> = ["serve"].into_iter().chain(urls).chain(free).collect();
+    let variables = [("GAS_SERVER__LISTEN", "127.0.0.1:1"), ("GAS_LOG__FORMAT", "json")];
+    Process::spawn(command(&arguments, &variables))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_on_the_command_line_are_grouped_by_their_chain_ids() {
     let (base, other, second) = (node(8453).await, node(4711).await, node(8453).await);
-    let mut arguments = vec!["serve".to_owned()];
-    for node in [&base, &other, &second] {
-        arguments.extend(["--rpc-url".to_owned(), node.url()]);
-    }
-    let free = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
-    arguments.extend(free.map(str::to_owned));
-    let service = start(arguments).await;
+    let service = start(&[&base.url(), &other.url(), &second.url()]);
     let chains = service.get("/v1/chains").await.json();
     let keys: Vec<_> = chains.as_array().unwrap().iter().map(|chain| &chain["chain"]).collect();
     assert_eq!(keys, ["chain-4711", "base"]);
     for (path, name) in [("/v1/base", "Base"), ("/v1/4711", "chain-4711")] {
-        let is_ok = |response: &crate::test_server::Response| response.status == 200;
-        let suggestion = service.wait_for(&format!("{path}/gas-suggestion"), is_ok).await.json();
+        let suggestion = service.wait_for_ok(&format!("{path}/gas-suggestion")).await.json();
         // There is no floor: the tip is the market's.
         assert_eq!(suggestion["medium"]["max_priority_fee_per_gas"], "40000000000");
         assert_eq!(suggestion["chain_name"], name);
@@ -60,15 +59,13 @@ async fn a_silent_node_on_the_command_line_is_named_and_left_out() {
     let urls = ["serve", "--rpc-url", &silent, "--rpc-url", &url, "--rpc-url", &dead];
     let mut command = command(&urls, &FREE_PORTS);
     let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
-    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let lines = tokio::task::spawn_blocking(move || {
-        let mut is_over = false;
-        let lines = lines.map(|line| line.unwrap());
-        let until_listening = lines
-            .take_while(|line| !std::mem::replace(&mut is_over, line.contains("\"listening\"")));
-        until_listening.collect::<Vec<_>>()
-    });
-    let all = lines.await.unwrap();
+    let mut all = Vec::new();
+    for line in BufReader::new(child.stderr.take().unwrap()).lines() {
+        all.push(line.unwrap());
+        if all.last().unwrap().contains("\"listening\"") {
+            break;
+        }
+    }
     child.kill().unwrap();
     child.wait().unwrap();
     // On a busy machine the other node is waited for too.
@@ -84,30 +81,36 @@ async fn a_silent_node_on_the_command_line_is_named_and_left_out() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wrong_arguments_are_rejected_without_showing_a_url() {
-    let (code, _, stderr) = run(&["serve", "--rpc-url", "ftp://node.example/canary"]).await;
-    let expected =
-        "error: --rpc-url: expected an http:// or https:// URL (not shown: it may carry a key)\n";
-    assert_eq!((code, stderr.as_str()), (Some(2), expected));
-    let node = node(8453).await;
-    let file =
-        File::new("chains", "[chains.a]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:9\"]\n");
-    let arguments = ["serve", "--rpc-url", &node.url(), "--config", file.path()];
-    let (code, _, stderr) = run(&arguments).await;
-    let expected =
-        "error: the file has a [chains] table, which --rpc-url would replace; use one of them\n";
-    assert_eq!((code, stderr.as_str()), (Some(2), expected));
-    let (code, _, stderr) = run(&["serve", "--listen", "8080"]).await;
-    assert_eq!(code, Some(2));
-    assert!(stderr.contains("--listen <ADDRESS>"), "{stderr}");
-    for (arguments, tip) in [
-        (&["serve", "my.toml"][..], "tip: '--config my.toml' names the file"),
+    let url = node(8453).await.url();
+    let chains = "[chains.a]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
+    let file = File::new("chains", chains);
+    for (arguments, expected) in [
+        (
+            &["serve", "--rpc-url", "ftp://node.example/canary"][..],
+            "error: --rpc-url: expected an http:// or https:// URL (not shown: it may carry a key)\n",
+        ),
+        (
+            &["serve", "--rpc-url", &url, "--config", file.path()],
+            "error: the file has a [chains] table, which --rpc-url would replace; use one of them\n",
+        ),
+    ] {
+        assert_eq!(run(arguments), (Some(2), String::new(), expected.to_owned()));
+    }
+    for (arguments, part) in [
+        (&["serve", "--listen", "8080"][..], "--listen <ADDRESS>"),
+        (&["serve", "my.toml"], "tip: '--config my.toml' names the file"),
         (&["my.toml"], "tip: '--config my.toml' names the file"),
         (&["serve", "--port", "80"], "tip: '--listen 127.0.0.1:8080' sets address and port"),
         (&["--port", "80"], "tip: '--listen 127.0.0.1:8080' sets address and port"),
         (&["serve", "--lisen", "127.0.0.1:0"], "tip: a similar argument exists: '--listen'"),
+        (&["nonsense"], ""),
+        (&["--nonsense"], ""),
+        (&["--config"], ""),
+        (&["demo", "--block-time", "soon"], ""),
+        (&["demo", "--block-time", "1ms"], ""),
     ] {
-        let (code, _, stderr) = run(arguments).await;
-        assert!(code == Some(2) && stderr.contains(tip), "{stderr}");
+        let (code, _, stderr) = run(arguments);
+        assert!(code == Some(2) && stderr.contains(part), "{arguments:?}: {stderr}");
     }
 }
 
@@ -123,7 +126,7 @@ async fn check_config_asks_every_node() {
         good.url()
     );
     let file = File::new("online", &text);
-    let (code, stdout, stderr) = run(&["check-config", "--online", "--config", file.path()]).await;
+    let (code, stdout, stderr) = run(&["check-config", "--online", "--config", file.path()]);
     let found = "chain id 4711, 20 blocks up to 1000, base fee 3 gwei, medium tip 40 gwei";
     let lines: Vec<_> = stdout.lines().filter(|line| line.starts_with("chains.")).collect();
     let [b, first, second, third] = lines[..] else { panic!("{stdout}") };
@@ -133,7 +136,7 @@ async fn check_config_asks_every_node() {
     assert_eq!(third, format!("chains.a.read_urls[0]: {found}"));
     assert_eq!((code, stderr.as_str()), (Some(1), "error: 2 of 4 nodes cannot be used\n"));
     let one = File::new("one", &good.chain("a", ""));
-    let (code, _, stderr) = run(&["check-config", "--online", "--config", one.path()]).await;
+    let (code, _, stderr) = run(&["check-config", "--online", "--config", one.path()]);
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
 }
 
@@ -141,49 +144,38 @@ async fn check_config_asks_every_node() {
 async fn prices_come_from_a_service_or_a_node() {
     let node = node(4711).await;
     let (url, other) = (node.url(), dead_url());
-    let arguments =
-        ["serve", "--rpc-url", &url, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
-    let service = start(arguments.map(str::to_owned).to_vec()).await;
+    let service = start(&[&url]);
     service.wait_for_ok("/v1/4711/fee-market").await;
     let address = format!("http://{}", service.address);
-    for source in [["--url", &address], ["--rpc-url", &url]] {
-        let price = async |more: &[&str]| run(&[&["price"], &source[..], more].concat()).await;
+    for source in [["price", "--url", &address], ["price", "--rpc-url", &url]] {
+        let price = |more: &[&str]| run(&[&source[..], more].concat());
         // 3 gwei of base fee, and 40 of tip. `high` is a fifth above the median tip.
         let table = "CHAIN       LOW  MEDIUM  HIGH        BLOCK\nchain-4711  43   43      51    gwei  1000\n";
         for chain in [&[][..], &["4711"], &["chain-4711"]] {
-            assert_eq!(
-                price(chain).await,
-                (Some(0), table.to_owned(), String::new()),
-                "{source:?}"
-            );
+            assert_eq!(price(chain), (Some(0), table.to_owned(), String::new()), "{source:?}");
         }
-        let (code, all, _) = price(&["--json"]).await;
-        let all: Value = serde_json::from_str(&all).unwrap();
-        let (_, one, _) = price(&["--json", "4711"]).await;
-        let one: Value = serde_json::from_str(&one).unwrap();
-        assert_eq!((code, all.as_array().unwrap().len()), (Some(0), 1));
+        let json = |more: &[&str]| serde_json::from_str::<Value>(&price(more).1).unwrap();
+        let (all, one) = (json(&["--json"]), json(&["--json", "4711"]));
+        assert_eq!(all.as_array().unwrap().len(), 1);
         for market in [&one, &all[0]] {
             assert_eq!(market["expected_price_per_gas"]["medium"], "43000000000", "{source:?}");
             assert_eq!(market["newest_block"], 1000);
         }
-        let (code, stdout, stderr) = price(&["nowhere"]).await;
-        assert_eq!((code, stdout.as_str()), (Some(1), ""), "{source:?}");
-        assert!(stderr.starts_with("error: the "), "{stderr}");
+        assert_eq!(price(&["--json"]).0, Some(0));
+        assert_error(&[&source[..], &["nowhere"]].concat(), 1, "error: the ");
     }
     let long_ago = json!({"number": "0x3e8", "timestamp": "0x60000000"});
     node.set_header_reply(Reply::Result(long_ago));
-    let (_, table, _) = run(&["price", "--rpc-url", &url]).await;
+    let (_, table, _) = run(&["price", "--rpc-url", &url]);
     assert!(table.contains("  gwei, stale  1000"), "{table}");
-    let (code, stdout, stderr) = run(&["price", "--url", &other]).await;
     let expected = "error: no response from the service; --url names another one, --rpc-url a node";
-    assert_eq!((code, stdout.as_str()), (Some(1), ""));
-    assert!(stderr.starts_with(expected), "{stderr}");
+    assert_error(&["price", "--url", &other], 1, expected);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn shells_accept_the_completions_and_the_manual_names_every_command() {
+#[test]
+fn shells_accept_the_completions_and_the_manual_names_every_command() {
     for shell in ["bash", "zsh", "fish"] {
-        let (code, script, stderr) = run(&["completions", shell]).await;
+        let (code, script, stderr) = run(&["completions", shell]);
         assert_eq!((code, stderr.as_str()), (Some(0), ""));
         assert!(script.contains("check-config") && script.contains("rpc-url"), "{shell}");
         if shell == "bash" {
@@ -193,7 +185,7 @@ async fn shells_accept_the_completions_and_the_manual_names_every_command() {
             assert!(checked.status.success(), "{checked:?}");
         }
     }
-    let (code, manual, stderr) = run(&["man"]).await;
+    let (code, manual, stderr) = run(&["man"]);
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
     assert!(manual.starts_with(".TH GAS-SUGGESTION 1"), "{manual}");
     for command in ["serve", "demo", "price", "check\\-config", "backtest", "openapi"] {

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::fixtures::l1_attributes_deposit as deposit;
+use crate::fixtures::{l1_attributes_deposit as deposit, wei};
 use crate::mock_node::{Call, MockNode, Reply, fee_history};
 use crate::test_server::{Response, TestServer};
 
 const GWEI: u128 = 1_000_000_000;
+const OP_STACK: &str = "data_fee = \"op-stack\"";
 const READ: &str = "eth_getTransactionByBlockNumberAndIndex";
 
 /// A signed transfer of type 2 on chain 7.
@@ -54,14 +55,10 @@ async fn with_reason(service: &TestServer, query: &str, reason: Value) -> Value 
     service.wait_for(&format!("/v1/a/cost?{query}"), has_reason).await.json()
 }
 
-fn amount(value: &Value) -> u128 {
-    value.as_str().unwrap_or_else(|| panic!("{value}")).parse().unwrap()
-}
-
 #[tokio::test]
 async fn an_op_stack_chain_adds_its_data_and_operator_fees() {
     let (node, reads) = node(Reply::Result(deposit("3db6be2b", 178))).await;
-    let service = start(&node, "data_fee = \"op-stack\"").await;
+    let service = start(&node, OP_STACK).await;
     let query = "gas=21000&bytes=120&balance=1000000000000000000";
     let cost = with_reason(&service, query, Value::Null).await;
     // 120 bytes are at most 136 after compression, which is below the least size of 100.
@@ -70,15 +67,15 @@ async fn an_op_stack_chain_adds_its_data_and_operator_fees() {
     let operator_fee = 21_000 * 7 * 100 + 8;
     let data_fee = &cost["data_fee"];
     assert_eq!((&data_fee["kind"], &data_fee["exact"]), (&json!("op-stack"), &json!(false)));
-    assert_eq!((amount(&data_fee["fee"]), &data_fee["l1_block"]), (fee, &json!(23_597_000)));
+    assert_eq!((wei(&data_fee["fee"]), &data_fee["l1_block"]), (fee, &json!(23_597_000)));
     let max_fee = fee + (3 * fee).div_ceil(10);
-    assert_eq!(amount(&data_fee["max"]), max_fee);
-    assert_eq!(amount(&data_fee["operator_fee"]["max"]), operator_fee);
+    assert_eq!(wei(&data_fee["max"]), max_fee);
+    assert_eq!(wei(&data_fee["operator_fee"]["max"]), operator_fee);
     let medium = &cost["tiers"]["medium"];
-    assert_eq!(amount(&medium["expected"]), 21_000 * 33 * GWEI + fee + operator_fee);
-    let max = 21_000 * amount(&medium["max_fee_per_gas"]) + max_fee + operator_fee;
-    assert_eq!(amount(&medium["max"]), max);
-    assert_eq!(amount(&medium["max_send"]), 1_000_000_000_000_000_000 - max);
+    assert_eq!(wei(&medium["expected"]), 21_000 * 33 * GWEI + fee + operator_fee);
+    let max = 21_000 * wei(&medium["max_fee_per_gas"]) + max_fee + operator_fee;
+    assert_eq!(wei(&medium["max"]), max);
+    assert_eq!(wei(&medium["max_send"]), 1_000_000_000_000_000_000 - max);
     let poor = service.get("/v1/a/cost?gas=21000&balance=5").await.json();
     assert_eq!(poor["tiers"]["high"]["max_send"], "0");
     let market = service.get("/v1/a/fee-market").await.json();
@@ -90,20 +87,19 @@ async fn an_op_stack_chain_adds_its_data_and_operator_fees() {
     });
     assert_eq!(market["data_fee"], expected);
     let cheapest = service.get("/v1/cheapest").await.json();
-    assert_eq!(amount(&cheapest[0]["expected"]), 21_000 * 33 * GWEI + fee + operator_fee);
+    assert_eq!(wei(&cheapest[0]["expected"]), 21_000 * 33 * GWEI + fee + operator_fee);
     // The requests above caused no call, and the next read is due after 12 s.
     assert_eq!(reads.load(Ordering::Relaxed), 1);
+    let ok = "gas_suggestion_data_fee_reads_total{chain=\"a\",outcome=\"ok\"} 1\n";
+    let age = "gas_suggestion_data_fee_parameters_age_seconds{chain=\"a\"} 0";
     let metrics = service.admin("/metrics").await.body;
-    assert!(
-        metrics.contains("gas_suggestion_data_fee_reads_total{chain=\"a\",outcome=\"ok\"} 1\n")
-    );
-    assert!(metrics.contains("gas_suggestion_data_fee_parameters_age_seconds{chain=\"a\"} 0"));
+    assert!(metrics.contains(ok) && metrics.contains(age), "{metrics}");
 }
 
 #[tokio::test]
 async fn a_signed_transaction_has_an_exact_fee() {
     let (node, _) = node(Reply::Result(deposit("440a5e20", 164))).await;
-    let service = start(&node, "data_fee = \"op-stack\"").await;
+    let service = start(&node, OP_STACK).await;
     with_reason(&service, "gas=21000", Value::Null).await;
     let post = async |transaction: &str| {
         let body = json!({ "gas": "21000", "transaction": transaction, "balance": "1" });
@@ -116,7 +112,7 @@ async fn a_signed_transaction_has_an_exact_fee() {
     // The bound for its size is not below.
     let bound =
         service.get(&format!("/v1/a/cost?gas=21000&bytes={}", signed["bytes"])).await.json();
-    assert!(amount(&bound["data_fee"]["fee"]) >= amount(&signed["data_fee"]["fee"]));
+    assert!(wei(&bound["data_fee"]["fee"]) >= wei(&signed["data_fee"]["fee"]));
     let unsigned = post("0xc6808080808080").await.json();
     assert_eq!((&unsigned["data_fee"]["exact"], &unsigned["bytes"]), (&json!(false), &json!(75)));
 }
@@ -126,9 +122,9 @@ async fn what_is_not_known_is_null_with_its_reason() {
     let of_another_fork = Reply::Result(deposit("01020304", 178));
     let no_deposit = Reply::Result(json!({ "type": "0x2", "to": null, "input": "0x" }));
     for (first, more, reason) in [
-        (Reply::Error(-32601), "data_fee = \"op-stack\"", "not_read"),
-        (of_another_fork, "data_fee = \"op-stack\"", "unknown"),
-        (no_deposit, "data_fee = \"op-stack\"", "unknown"),
+        (Reply::Error(-32601), OP_STACK, "not_read"),
+        (of_another_fork, OP_STACK, "unknown"),
+        (no_deposit, OP_STACK, "unknown"),
         (Reply::Error(-32601), "data_fee = \"off\"", "unknown"),
         (Reply::Error(-32601), "", "unknown"),
     ] {
@@ -163,15 +159,27 @@ async fn chains_without_a_data_fee_have_exact_zeros_and_blob_fees() {
         let blobs = service.get("/v1/a/cost?gas=21000&blobs=2").await;
         if kind == "none" {
             let (expected, blobs) = (2 * 131_072 * 5, blobs.json());
-            assert_eq!(amount(&blobs["blob_fee"]["expected"]), expected);
-            assert_eq!(amount(&blobs["blob_fee"]["max"]), 2 * expected);
-            let medium = |cost: &Value| amount(&cost["tiers"]["medium"]["max"]);
+            assert_eq!(wei(&blobs["blob_fee"]["expected"]), expected);
+            assert_eq!(wei(&blobs["blob_fee"]["max"]), 2 * expected);
+            let medium = |cost: &Value| wei(&cost["tiers"]["medium"]["max"]);
             assert_eq!(medium(&blobs) - medium(&cost), 2 * expected);
         } else {
             assert_eq!(blobs.status, 400);
         }
     }
     assert_eq!(reads.load(Ordering::Relaxed), 0);
+}
+
+/// Checks that the request was refused because of this parameter.
+fn assert_refused(response: &Response, parameter: &str, request: &str) {
+    let problem = response.json();
+    assert_eq!(
+        (response.status, &problem["code"]),
+        (400, &json!("invalid_parameter")),
+        "{request}"
+    );
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains(&format!("`{parameter}`")), "{request}: {problem}");
 }
 
 #[tokio::test]
@@ -209,16 +217,7 @@ async fn bad_input_is_refused_with_the_name_of_the_parameter() {
     ];
     for (name, query) in queries {
         let response = service.get(&format!("/v1/a/cost?{query}")).await;
-        let problem = response.json();
-        assert_eq!(
-            (response.status, &problem["code"]),
-            (400, &json!("invalid_parameter")),
-            "{query}"
-        );
-        assert!(
-            problem["detail"].as_str().unwrap().contains(&format!("`{name}`")),
-            "{query}: {problem}"
-        );
+        assert_refused(&response, name, query);
     }
     let other_chain = SIGNED.replacen("0x02f86b07", "0x02f86b08", 1);
     let long = format!("0x{}", "00".repeat(131_073));
@@ -245,14 +244,9 @@ async fn bad_input_is_refused_with_the_name_of_the_parameter() {
     let array = json!(["21000", SIGNED, "1"]).to_string();
     service.post("/v1/a/cost", array).await.assert_problem(400, "invalid_parameter");
     for (name, body) in bodies {
-        let response = service.post("/v1/a/cost", body.to_string()).await;
-        let problem = response.json();
-        assert_eq!(
-            (response.status, &problem["code"]),
-            (400, &json!("invalid_parameter")),
-            "{name}"
-        );
-        assert!(problem["detail"].as_str().unwrap().contains(&format!("`{name}`")), "{problem}");
+        let body = body.to_string();
+        let response = service.post("/v1/a/cost", body.clone()).await;
+        assert_refused(&response, name, &body);
     }
     let (no_json, too_long) = (service.post("/v1/a/cost", "{").await, " ".repeat(300_000));
     assert_eq!((no_json.status, service.post("/v1/a/cost", too_long).await.status), (400, 413));
@@ -267,18 +261,10 @@ async fn the_blob_base_fee_is_that_of_the_fee_history_where_it_is_known() {
     assert_eq!(service.post("/rpc/a", call).await.json()["result"], "0x5");
     // A chain without a preset may have blobs, and its data fee is unknown.
     let cost = service.get("/v1/a/cost?gas=21000&blobs=1").await.json();
-    assert_eq!(amount(&cost["blob_fee"]["expected"]), 131_072 * 5);
-    assert_eq!(
-        (&cost["data_fee_reason"], &cost["tiers"]["low"]["max"]),
-        (&json!("unknown"), &Value::Null)
-    );
-}
-
-#[tokio::test]
-async fn the_list_of_costs_has_the_headers_of_its_chains() {
-    let (node, _) = node(Reply::Error(-32601)).await;
-    // The data fee is unknown, so the only chain is not in the list.
-    let service = start(&node, "").await;
+    assert_eq!(wei(&cost["blob_fee"]["expected"]), 131_072 * 5);
+    assert_eq!(cost["data_fee_reason"], "unknown");
+    assert_eq!(cost["tiers"]["low"]["max"], Value::Null);
+    // So it is not in the list of costs, which has the headers of its chains.
     let list = service.get("/v1/cheapest").await;
     assert_eq!((list.json(), list.header("cache-control")), (json!([]), "no-store"));
 }

@@ -3,13 +3,11 @@
 mod formats;
 mod recordings;
 
-use std::sync::Arc;
-
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use self::formats::{MetaMask, Rrelayer};
-use crate::fixtures;
+use crate::fixtures::{self, wei};
 use crate::http_client;
 use crate::logged_process::LoggedProcess;
 use crate::mock_node::{MockNode, Reply, fee_history, read_chain, wait_until_polled};
@@ -39,11 +37,17 @@ async fn node() -> MockNode {
     MockNode::start(2020, Reply::history(1000, 1, 20)).await
 }
 
+/// Starts a service with these lines of its chain, and waits for its first poll.
+async fn serve(node: &MockNode, more: &str) -> TestServer {
+    let service = TestServer::start(&read_chain(&[node], more)).await;
+    wait_until_polled(&service).await;
+    service
+}
+
 #[tokio::test]
 async fn every_document_is_as_fresh_as_the_suggestion() {
     let node = node().await;
-    let service = TestServer::start(&read_chain(&[&node], "")).await;
-    wait_until_polled(&service).await;
+    let service = serve(&node, "").await;
     for path in DOCUMENTS {
         let response = service.get(path).await;
         assert_eq!(response.status, 200, "{path}: {}", response.body);
@@ -112,8 +116,7 @@ async fn without_current_data_every_document_is_an_error() {
 #[tokio::test]
 async fn unknown_chains_modules_and_actions_are_errors() {
     let node = node().await;
-    let service = TestServer::start(&read_chain(&[&node], "")).await;
-    wait_until_polled(&service).await;
+    let service = serve(&node, "").await;
     for path in DOCUMENTS {
         let path = path.replace("2020", "7");
         assert_error(&path, &service.get(&path).await, 404, "unknown_chain");
@@ -143,8 +146,7 @@ async fn unknown_chains_modules_and_actions_are_errors() {
 #[tokio::test]
 async fn parameters_without_a_meaning_are_ignored() {
     let node = node().await;
-    let service = TestServer::start(&read_chain(&[&node], "")).await;
-    wait_until_polled(&service).await;
+    let service = serve(&node, "").await;
     let many = "x=1&".repeat(100);
     for query in ["apikey=%ff%fe", "&&=", "a&b=", many.as_str()] {
         for path in DOCUMENTS {
@@ -185,37 +187,27 @@ async fn a_request_without_a_chain_gets_the_one_with_the_lowest_id() {
 #[tokio::test]
 async fn only_the_configured_formats_have_routes() {
     let node = node().await;
-    for (formats, expected) in [
-        ("\"all\"", vec![true; 11]),
-        ("", vec![false; 11]),
-        (
-            "\"safe\", \"flat\"",
-            DOCUMENTS
-                .map(|path| path.starts_with("/compat/safe") || path.starts_with("/compat/flat"))
-                .to_vec(),
-        ),
-    ] {
+    // Without any, all are 404: see `switched_off`.
+    for (formats, chosen, count) in
+        [("\"all\"", &[""][..], 10), ("\"safe\", \"flat\"", &["/compat/safe", "/compat/flat"], 2)]
+    {
         let section = format!("[compat]\nformats = [{formats}]\n");
         let service = TestServer::with_server(&section, &read_chain(&[&node], "")).await;
         wait_until_polled(&service).await;
-        let routes = service.get("/v1").await.json();
-        let routes: Vec<&Value> = routes["routes"].as_array().unwrap().iter().collect();
-        for (path, is_served) in DOCUMENTS.iter().zip(&expected) {
-            let response = service.get(path).await;
-            assert_eq!(response.status == 200, *is_served, "{formats}: {path}");
+        for path in DOCUMENTS {
+            let is_served = service.get(path).await.status == 200;
+            let is_chosen = chosen.iter().any(|start| path.starts_with(start));
+            assert_eq!(is_served, is_chosen, "{formats}: {path}");
         }
-        let listed = routes.iter().filter(|route| {
+        let index = service.get("/v1").await.json();
+        let is_listed = |route: &&Value| {
             let path = route["path"].as_str().unwrap();
             ["/compat/", "/networks/", "/v3/", "/api", "/gasprices/", "/chains"]
                 .iter()
                 .any(|prefix| path.starts_with(prefix))
-        });
-        let count = match formats {
-            "" => 0,
-            "\"all\"" => 10,
-            _ => 2,
         };
-        assert_eq!(listed.count(), count, "{formats}");
+        let routes = index["routes"].as_array().unwrap();
+        assert_eq!(routes.iter().filter(is_listed).count(), count, "{formats}");
     }
 }
 
@@ -224,8 +216,7 @@ async fn routes_lie_below_the_base_path_and_those_of_metamask_also_at_the_root()
     let node = node().await;
     let base = "base_path = \"/gas\"";
     let service = TestServer::with_server(base, &read_chain(&[&node], "")).await;
-    let ready = |response: &Response| response.status == 200;
-    service.wait_for("/gas/v1/ronin/gas-suggestion", ready).await;
+    service.wait_for_ok("/gas/v1/ronin/gas-suggestion").await;
     for path in DOCUMENTS {
         assert_eq!(service.get(&format!("/gas{path}")).await.status, 200, "{path}");
         let is_metamask = path.contains("/networks/");
@@ -239,9 +230,7 @@ async fn a_chain_without_rewards_has_all_documents_but_blocknatives() {
     let mut history = fee_history(1000, 1, 20);
     history["reward"] = Value::Null;
     node.set_reply(Reply::Result(history));
-    let floor = "pricing.priority_fee_floor = \"3 gwei\"\n";
-    let service = TestServer::start(&read_chain(&[&node], floor)).await;
-    wait_until_polled(&service).await;
+    let service = serve(&node, "pricing.priority_fee_floor = \"3 gwei\"\n").await;
     for path in DOCUMENTS {
         let response = service.get(path).await;
         if path.starts_with("/gasprices") {
@@ -287,16 +276,13 @@ fn request(method: &str) -> Value {
 async fn fee_methods_are_answered_from_the_suggestion_if_configured() {
     let node = node().await;
     node.set_read_reply(Reply::Result(json!("0x7")));
-    let chain = |more: &str| read_chain(&[&node], more);
-    let forwarding = TestServer::start(&chain("")).await;
-    wait_until_polled(&forwarding).await;
+    let forwarding = serve(&node, "").await;
     let reads = |method: &str| node.reads().iter().filter(|read| read.method == method).count();
     for method in ["eth_gasPrice", "eth_maxPriorityFeePerGas"] {
         assert_eq!(call(&forwarding, request(method)).await["result"], "0x7", "{method}");
         assert_eq!(reads(method), 1, "{method}");
     }
-    let service = TestServer::start(&chain("answer_fee_methods = true\n")).await;
-    wait_until_polled(&service).await;
+    let service = serve(&node, "answer_fee_methods = true\n").await;
     let batch = json!([request("eth_gasPrice"), request("eth_maxPriorityFeePerGas")]);
     let answers = call(&service, batch).await;
     let gwei = |amount: u64| json!(format!("{:#x}", amount * 1_000_000_000));
@@ -304,8 +290,7 @@ async fn fee_methods_are_answered_from_the_suggestion_if_configured() {
     assert_eq!(call(&service, request("eth_baseFee")).await["result"], gwei(1));
     assert_eq!(call(&service, request("rundler_maxPriorityFeePerGas")).await["result"], gwei(20));
     let market = service.get("/v1/ronin/fee-market").await.json();
-    let hex =
-        |amount: &Value| json!(format!("{:#x}", amount.as_str().unwrap().parse::<u128>().unwrap()));
+    let hex = |amount: &Value| json!(format!("{:#x}", wei(amount)));
     for method in ["pimlico_getUserOperationGasPrice", "zd_getUserOperationGasPrice"] {
         let prices = call(&service, request(method)).await;
         for (name, tier) in [("standard", "medium"), ("fast", "high")] {
@@ -327,36 +312,24 @@ async fn fee_methods_are_answered_from_the_suggestion_if_configured() {
 
 #[tokio::test]
 async fn a_price_without_tips_covers_the_rises_of_past_blocks() {
-    const BLOCKS: usize = 120;
-    let wei = |thousandths: u64| format!("{:#x}", thousandths * 1_000_000);
-    let base_fees: Vec<_> =
-        [1000, 1010, 1020, 1030].into_iter().cycle().take(BLOCKS + 1).map(wei).collect();
-    let history = json!({
-        "oldestBlock": "0x3e8",
-        "baseFeePerGas": base_fees,
-        "gasUsedRatio": vec![0.5; BLOCKS],
-        "reward": vec![["0x0"]; BLOCKS],
-    });
-    let reply =
-        |mined| Reply::Newest(Arc::new(fixtures::window(&history, mined, recordings::WINDOW)));
-    let node = MockNode::start(2020, reply(20)).await;
+    let base_fee = |number: u64| (1000 + u128::from(number % 4) * 10) * 1_000_000;
+    let history = fixtures::computed_history(1000..=1119, base_fee, |_| vec![0]);
+    let node = MockNode::start(2020, Reply::mined(&history, 20)).await;
     let more = "answer_fee_methods = true\nblock_time = \"10ms\"\n\
                 pricing.base_fee_floor = \"0 wei\"\npricing.priority_fee_floor = \"0 wei\"\n";
-    let service = TestServer::start(&read_chain(&[&node], more)).await;
-    for mined in 20..=BLOCKS {
-        node.set_reply(reply(mined));
-        service.wait_for_block("/v1/ronin/gas-suggestion", 999 + mined as u64).await;
+    let service = serve(&node, more).await;
+    for (mined, newest) in (20..=120).zip(1019..) {
+        node.set_reply(Reply::mined(&history, mined));
+        service.wait_for_block("/v1/ronin/gas-suggestion", newest).await;
     }
     let market = service.get("/v1/ronin/fee-market").await.json();
-    let [low, medium, high] = ["low", "medium", "high"]
-        .map(|tier| market["expected_price_per_gas"][tier].as_str().unwrap());
-    assert_eq!([low, medium, high], ["1000000000"; 3]);
+    let expected = json!({ "low": "1000000000", "medium": "1000000000", "high": "1000000000" });
+    assert_eq!(market["expected_price_per_gas"], expected);
     // The next base fee, and its usual rises by 2 % over two blocks and by 3 % over five.
-    let prices = service.get("/networks/2020/gasPrices").await.json();
     let expected = json!({
         "SafeGasPrice": "1.02", "ProposeGasPrice": "1.02", "FastGasPrice": "1.03",
     });
-    assert_eq!(prices, expected);
+    assert_eq!(service.get("/networks/2020/gasPrices").await.json(), expected);
     let oracle = service.get("/api?module=gastracker&action=gasoracle").await.json();
     assert_eq!(oracle["result"]["FastGasPrice"], "1.03");
     let flat = service.get("/compat/flat/2020").await.json();

@@ -22,13 +22,16 @@ async fn start(more: &str) -> (Process, Vec<Value>) {
     (service, log)
 }
 
-async fn metrics(service: &Process) -> String {
+/// Checks that the metrics have these values of the floors' gauges.
+async fn assert_gauges(service: &Process, base_fee: u8, priority_fee: u8) {
     let url = format!("http://{}/metrics", service.admin);
-    Response::read(http_client::new().get(url).send().await.unwrap()).await.body
-}
-
-fn floor_gauge(floor: &str, value: u8) -> String {
-    format!("gas_suggestion_floor_above_market{{chain=\"base\",floor=\"{floor}\"}} {value}\n")
+    let metrics = Response::read(http_client::new().get(url).send().await.unwrap()).await.body;
+    for (floor, value) in [("base_fee", base_fee), ("priority_fee", priority_fee)] {
+        let sample = format!(
+            "gas_suggestion_floor_above_market{{chain=\"base\",floor=\"{floor}\"}} {value}\n"
+        );
+        assert!(metrics.contains(&sample), "{metrics}");
+    }
 }
 
 fn warnings(log: &[Value]) -> Vec<&Value> {
@@ -39,19 +42,15 @@ fn warnings(log: &[Value]) -> Vec<&Value> {
 async fn two_lines_suggest_the_tip_of_the_market() {
     let (service, log) = start("").await;
     let suggestion = service.get("/v1/base/gas-suggestion").await.json();
-    // The first row without floors in tests/fixtures/expected/base.csv.gz.
-    assert_eq!(suggestion["medium"]["max_priority_fee_per_gas"], MARKET_TIP);
+    // The average of the recorded rewards: the first row without floors in tests/fixtures/expected/base.csv.gz.
+    assert_eq!(suggestion["medium"]["max_priority_fee_per_gas"], "2046763");
     assert_eq!(suggestion["chain_name"], "Base");
     let market = service.get("/v1/base/fee-market").await.json();
     assert_eq!(market["floors_above_market"], json!({ "base_fee": false, "priority_fee": false }));
     assert_eq!(market["currency"], "ETH");
     assert!(warnings(&log).is_empty(), "{log:?}");
-    let metrics = metrics(&service).await;
-    assert!(metrics.contains(&floor_gauge("priority_fee", 0)), "{metrics}");
+    assert_gauges(&service, 0, 0).await;
 }
-
-/// Average of the recorded rewards in wei.
-const MARKET_TIP: &str = "2046763";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_floor_of_another_chain_is_warned_of() {
@@ -64,11 +63,6 @@ async fn a_floor_of_another_chain_is_warned_of() {
     let message = "the configured floor is more than ten times what the market pays";
     assert_eq!(warning["message"], message);
     assert_eq!(warning["key"], "chains.base.pricing.priority_fee_floor");
-    assert_eq!(
-        (&warning["floor_gwei"], &warning["market_gwei"]),
-        (&json!("20"), &json!("0.002047"))
-    );
-    let metrics = metrics(&service).await;
-    assert!(metrics.contains(&floor_gauge("priority_fee", 1)), "{metrics}");
-    assert!(metrics.contains(&floor_gauge("base_fee", 0)), "{metrics}");
+    assert_eq!([&warning["floor_gwei"], &warning["market_gwei"]], ["20", "0.002047"]);
+    assert_gauges(&service, 0, 1).await;
 }

@@ -25,64 +25,46 @@ fn read_until(service: &mut Process, message: &str) -> Vec<String> {
     }
 }
 
-fn config(node: &MockNode, more: &str) -> String {
+/// Starts the service with this chain. It blocks one thread, while the node has another one.
+fn start(name: &str, node: &MockNode, more: &str) -> Process {
     let times = "block_time = \"500ms\"\nmax_age = \"3s\"\nchain_parameters = \"off\"";
     let chain = node.chain("a", &format!("{times}\n{more}"));
-    format!("[log]\nfilter = \"info,gas_suggestion::requests=warn\"\n{chain}")
+    let text = format!("[log]\nfilter = \"info,gas_suggestion::requests=warn\"\n{chain}");
+    let file = File::new(name, &text);
+    Process::spawn(command(&["--config", file.path()], &FREE_PORTS))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outage_has_a_line_for_each_change_of_the_chain() {
     let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
-    let text = config(&node, "stall_after = \"0s\"");
-    let file = File::new("outage", &text);
-    let start = move || Process::spawn(command(&["--config", file.path()], &FREE_PORTS));
-    let mut service = tokio::task::spawn_blocking(start).await.unwrap();
+    let mut service = start("outage", &node, "stall_after = \"0s\"");
     service.wait_for_ok("/v1/a/gas-suggestion").await;
     node.set_reply(Reply::Raw(502, String::new()));
     let not_served = "chain is not served any more: its data is too old";
-    let (mut service, outage) = tokio::task::spawn_blocking(move || {
-        let outage = read_until(&mut service, not_served);
-        (service, outage)
-    })
-    .await
-    .unwrap();
-    assert_eq!(
-        outage[outage.len() - 3..],
-        [
-            "WARN upstream failed (http_status)".to_owned(),
-            "WARN chain is stale (old_data)".to_owned(),
-            format!("WARN {not_served}"),
-        ]
-    );
+    let outage = read_until(&mut service, not_served);
+    let expected = [
+        "WARN upstream failed (http_status)",
+        "WARN chain is stale (old_data)",
+        &format!("WARN {not_served}"),
+    ];
+    assert_eq!(outage[outage.len() - 3..], expected);
     assert_eq!(service.get("/v1/a/gas-suggestion").await.status, 503);
     node.set_reply(Reply::history(1003, 3, 40));
-    let back = tokio::task::spawn_blocking(move || {
-        let back = read_until(&mut service, "chain is fresh again");
-        (back, service)
-    });
-    let (back, service) = back.await.unwrap();
+    let back = read_until(&mut service, "chain is fresh again");
     assert_eq!(back, ["INFO upstream recovered", "INFO chain is fresh again"]);
-    drop(service);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chain_that_is_never_read_is_reported_once() {
     let node = MockNode::start(7, Reply::Raw(502, String::new())).await;
-    let text = config(&node, "");
-    let file = File::new("unread", &text);
-    let start = move || {
-        let mut service = Process::spawn(command(&["--config", file.path()], &FREE_PORTS));
-        let lines = read_until(&mut service, "chain is not served yet: no data was read");
-        (service, lines)
-    };
-    let (mut service, lines) = tokio::task::spawn_blocking(start).await.unwrap();
+    let mut service = start("unread", &node, "");
+    let lines = read_until(&mut service, "chain is not served yet: no data was read");
     let warnings: Vec<_> = lines.iter().filter(|line| line.starts_with("WARN ")).collect();
     assert_eq!(
         warnings[warnings.len() - 2..],
         ["WARN upstream failed (http_status)", "WARN chain is not served yet: no data was read"]
     );
     node.set_reply(Reply::history(1003, 3, 40));
-    let back = tokio::task::spawn_blocking(move || read_until(&mut service, "chain is served"));
-    assert_eq!(back.await.unwrap(), ["INFO upstream recovered", "INFO chain is served"]);
+    let back = read_until(&mut service, "chain is served");
+    assert_eq!(back, ["INFO upstream recovered", "INFO chain is served"]);
 }

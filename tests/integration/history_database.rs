@@ -1,12 +1,14 @@
 //! `[history] path`: the fee trend survives restarts, also kills, and no file stops the service.
 
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::fixtures::seconds;
 use crate::history_rows::{Directory, Rows};
 use crate::http_client;
+use crate::logged_process::LoggedProcess;
 use crate::mock_node::{MockNode, Reply, dead_url};
 use crate::process::{File, Process};
 use crate::test_server::{Response, TestServer, wait_for};
@@ -14,18 +16,8 @@ use crate::test_server::{Response, TestServer, wait_for};
 const HOUR: u32 = 3600;
 
 fn config(node: &MockNode, path: &Path) -> String {
-    format!(
-        "[history]\nrefill = false\ndays = 400\npath = \"{}\"\n[chains.a]\nchain_id = 7\n\
-         block_time = \"20ms\"\nstall_after = \"0s\"\nrpc_urls = [\"{}\"]\n",
-        path.display(),
-        node.url()
-    )
-}
-
-/// Seconds since 1970.
-fn now() -> u32 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-    u32::try_from(now.as_secs()).unwrap()
+    let chain = node.chain("a", "block_time = \"20ms\"\nstall_after = \"0s\"");
+    format!("[history]\nrefill = false\ndays = 400\npath = \"{}\"\n{chain}", path.display())
 }
 
 /// Number of blocks in all buckets.
@@ -56,18 +48,16 @@ async fn a_graceful_restart_loses_nothing() {
     assert_eq!(after, before);
     assert_eq!(blocks(&after), 21);
     node.set_reply(Reply::history(1003, 5, 40));
-    service
-        .wait_for("/v1/a/fee-trend?period=7d", |response| {
-            response.header("x-newest-block") == "1003" && blocks(&response.json()) == 23
-        })
-        .await;
+    let is_continued =
+        |it: &Response| it.header("x-newest-block") == "1003" && blocks(&it.json()) == 23;
+    service.wait_for("/v1/a/fee-trend?period=7d", is_continued).await;
     service.stop().await.unwrap();
 }
 
 /// Returns a history of so many hours, of one base fee each, and an open one with 4,000 blocks, which is long enough ago
 /// that no block of it counts as new.
 fn history(hours: u32) -> Rows {
-    let open = now() / HOUR * HOUR - 2 * HOUR;
+    let open = u32::try_from(seconds()).unwrap() / HOUR * HOUR - 2 * HOUR;
     let mut rows = Rows::default();
     for hour in 1..=hours {
         let start = open - (hours + 1 - hour) * HOUR;
@@ -92,14 +82,10 @@ async fn a_kill_loses_nothing_older_than_the_open_minute() {
     let node = MockNode::start(7, Reply::history(5000, 3, 40)).await;
     let file = File::new("history", &config(&node, &path));
     for round in 0..KILLS {
-        let arguments = ["--config".to_owned(), file.path().to_owned()];
+        let process = Process::start(&["--config", file.path()], &[]);
         // It opens, repairs and writes the file in the first hundredths of a second.
-        let run = move || {
-            let process = Process::start(&[&arguments[0], &arguments[1]], &[]);
-            std::thread::park_timeout(Duration::from_micros(500) * round);
-            drop(process);
-        };
-        tokio::task::spawn_blocking(run).await.unwrap();
+        std::thread::park_timeout(Duration::from_micros(500) * round);
+        drop(process);
         let after = Rows::read(&path);
         assert!(after.buckets.len() >= 160, "round {round}: {} buckets", after.buckets.len());
         assert!(saved.buckets.iter().all(|(key, row)| after.buckets.get(key) == Some(row)));
@@ -121,13 +107,9 @@ async fn a_restored_trend_is_served_although_no_node_responds() {
     let chain = |key: &str, id: u64| {
         format!("[chains.{key}]\nchain_id = {id}\nrpc_urls = [\"{}\"]\n", dead_url())
     };
-    let service = TestServer::start(&format!(
-        "[history]\npath = \"{}\"\n{}{}",
-        directory.file().display(),
-        chain("a", 7),
-        chain("b", 8)
-    ))
-    .await;
+    let (path, chains) = (directory.file(), chain("a", 7) + &chain("b", 8));
+    let config = format!("[history]\npath = \"{}\"\n{chains}", path.display());
+    let service = TestServer::start(&config).await;
     for (period, buckets) in [("7d", 161..=161), ("24h", 6..=7), ("1h", 0..=60)] {
         let response = service.get(&format!("/v1/a/fee-trend?period={period}")).await;
         assert_eq!((response.status, response.header("x-stale")), (200, "true"), "{response:?}");
@@ -138,8 +120,7 @@ async fn a_restored_trend_is_served_although_no_node_responds() {
         assert!(buckets.contains(&body["buckets"].as_array().unwrap().len()), "{body}");
     }
     assert_eq!(service.get("/v1/a/fee-market").await.json()["code"], "no_data");
-    let unread = service.get("/v1/b/fee-trend").await;
-    unread.assert_problem(503, "no_data");
+    service.get("/v1/b/fee-trend").await.assert_problem(503, "no_data");
     service.stop().await.unwrap();
 }
 
@@ -169,22 +150,18 @@ async fn a_month_and_a_year_are_read_from_the_database() {
     }
     service.stop().await.unwrap();
 
+    let assert_refused = async |service: TestServer, period: &str, key: &str| {
+        let response = service.get(&format!("/v1/a/fee-trend?period={period}")).await;
+        response.assert_problem(400, "invalid_parameter");
+        assert!(response.json()["detail"].as_str().unwrap().contains(key), "{response:?}");
+        service.stop().await.unwrap();
+    };
     let shorter = config.replace("days = 400", "days = 30");
     let service = TestServer::start(&shorter).await;
     service.wait_for_ok("/v1/a/fee-trend?period=30d").await;
-    let detail = |response: Response| {
-        let body = response.json();
-        (response.status, body["detail"].as_str().unwrap().to_owned())
-    };
-    let (status, text) = detail(service.get("/v1/a/fee-trend?period=1y").await);
-    assert!(status == 400 && text.contains("history.days to 365"), "{text}");
-    service.stop().await.unwrap();
-
-    let without = shorter.replace("path = ", "# ");
-    let service = TestServer::start(&without).await;
-    let (status, text) = detail(service.get("/v1/a/fee-trend?period=30d").await);
-    assert!(status == 400 && text.contains("history.path"), "{text}");
-    service.stop().await.unwrap();
+    assert_refused(service, "1y", "history.days to 365").await;
+    let without = TestServer::start(&shorter.replace("path = ", "# ")).await;
+    assert_refused(without, "30d", "history.path").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -202,12 +179,10 @@ async fn a_file_that_cannot_be_used_is_one_warning_and_is_not_changed() {
         (at("foreign"), "it is not a database of this service"),
         (at("link"), "it is a symbolic link, which is not followed"),
     ] {
-        let log = serve_and_stop(&node, &path).await;
-        let warnings: Vec<_> =
-            log.lines().filter(|line| line.contains("history database")).collect();
-        let [warning] = &warnings[..] else { panic!("{path:?}: {log}") };
-        assert!(warning.contains("\"WARN\"") && warning.contains(reason), "{warning}");
+        let (warning, log) = warning_of_a_run(&node, &path).await;
+        assert!(warning.contains(reason), "{warning}");
         assert!(warning.contains(&*path.to_string_lossy()), "{warning}");
+        assert_eq!(log.matches("history database").count(), 1, "{log}");
         assert_eq!(directory.names(), before);
     }
     assert_eq!(std::fs::read(at("foreign")).unwrap(), b"{\"chains\":[]}");
@@ -220,18 +195,14 @@ async fn a_damaged_file_is_renamed_and_a_new_one_begins() {
     history(160).write(&directory.file());
     let whole = std::fs::read(directory.file()).unwrap();
     std::fs::write(directory.file(), &whole[..whole.len() / 2]).unwrap();
-    let log = serve_and_stop(&node, &directory.file()).await;
+    let (warning, _) = warning_of_a_run(&node, &directory.file()).await;
     let names = directory.names();
     let [written, renamed] = &names[..] else { panic!("{names:?}") };
     assert_eq!(written, "history.redb");
     assert!(renamed.starts_with("history.redb.damaged-"), "{renamed}");
     assert_eq!(std::fs::read(directory.0.join(renamed)).unwrap(), whole[..whole.len() / 2]);
-    let is_warning = |line: &&str| line.contains("\"WARN\"") && line.contains("history database");
-    let warning = log.lines().find(is_warning).unwrap();
-    assert!(
-        warning.contains("history database is damaged") && warning.contains(renamed),
-        "{warning}"
-    );
+    let is_named = warning.contains("history database is damaged") && warning.contains(renamed);
+    assert!(is_named, "{warning}");
     assert_eq!(Rows::read(&directory.file()).newest_block(7), Some(1000));
 }
 
@@ -241,21 +212,22 @@ async fn a_second_instance_says_that_the_file_is_in_use() {
     let directory = Directory::new("two");
     let first = TestServer::start(&config(&node, &directory.file())).await;
     first.wait_for_ok("/v1/a/fee-trend").await;
-    let log = serve_and_stop(&node, &directory.file()).await;
-    let is_warning = |line: &&str| line.contains("\"WARN\"") && line.contains("history database");
-    let warning = log.lines().find(is_warning).unwrap();
+    let (warning, _) = warning_of_a_run(&node, &directory.file()).await;
     assert!(warning.contains("another instance uses it"), "{warning}");
     first.stop().await.unwrap();
     assert_eq!(Rows::read(&directory.file()).newest_block(7), Some(1000));
 }
 
-/// Runs the service with this database until it has a trend. Returns the log.
-async fn serve_and_stop(node: &MockNode, path: &Path) -> String {
-    let config = config(node, path);
-    let start = move || crate::logged_process::LoggedProcess::start("history", &config);
-    let process = tokio::task::spawn_blocking(start).await.unwrap();
+/// Runs the service with this database until it has a trend. Returns the only line about the database that is not of
+/// level INFO, and the whole log.
+async fn warning_of_a_run(node: &MockNode, path: &Path) -> (String, String) {
+    let process = LoggedProcess::start("history", &config(node, path));
     let url = format!("http://{}/v1/a/fee-trend", process.addresses[0]);
-    let is_served = |response: &Response| response.status == 200;
-    wait_for(&http_client::new(), &url, is_served).await;
-    tokio::task::spawn_blocking(move || process.stop()).await.unwrap()
+    wait_for(&http_client::new(), &url, |response| response.status == 200).await;
+    let log = process.stop();
+    let is_bad = |line: &&str| line.contains("history database") && !line.contains("\"INFO\"");
+    let lines: Vec<_> = log.lines().filter(is_bad).collect();
+    let [warning] = lines[..] else { panic!("{}: {log}", path.display()) };
+    assert!(warning.contains("\"WARN\""), "{warning}");
+    (warning.to_owned(), log.clone())
 }

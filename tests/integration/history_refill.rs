@@ -1,18 +1,18 @@
 //! The fee trend of the running service is filled with blocks from before its start.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use crate::fixtures::{self, seconds, small_quantity};
-use crate::history_rows::{Directory, Rows};
+use crate::fixtures::{self, seconds, small_quantity, wei};
+use crate::history_rows::{BlockRow, BucketKey, BucketRow, Directory, Rows};
 use crate::http_client;
 use crate::logged_process::LoggedProcess;
 use crate::mock_node::{Call, MockNode, Reply};
-use crate::raw_client::TIMEOUT;
-use crate::test_server::{TestServer, wait_for, wait_until};
+use crate::test_server::{Response, TestServer, wait_for, wait_until};
 
 /// Blocks that a tip is computed from.
 const WINDOW: u64 = 20;
@@ -25,6 +25,12 @@ struct ArchiveNode {
     node: MockNode,
     state: Arc<Mutex<NodeState>>,
 }
+
+/// Time, base fee and tip of a block.
+type BlockFacts = (u64, u64, u64);
+
+/// Start of a bucket, number of blocks, base fees and tips.
+pub(crate) type Summary = (u64, u64, [u64; 3], [u64; 3]);
 
 /// Base fee that a node returns for a block of this depth below its head, instead of the right one.
 type Lie = fn(u64, u64) -> u64;
@@ -48,15 +54,19 @@ struct NodeState {
 }
 
 impl ArchiveNode {
-    async fn start(max_blocks: u64, history: u64, refusals: usize) -> Self {
-        Self::start_liar(max_blocks, history, refusals, |_, base_fee| base_fee).await
-    }
-
-    async fn start_liar(max_blocks: u64, history: u64, refusals: usize, lie: Lie) -> Self {
-        let (head, head_time, headers) = (50_000, seconds() - 3, 20_000);
-        let ranges = Vec::new();
-        let state =
-            NodeState { lie, head, head_time, max_blocks, history, headers, refusals, ranges };
+    /// Starts a node with a change of its state. It has 10,000 blocks of history, of which a call may request 1,024.
+    async fn start(change: impl FnOnce(&mut NodeState)) -> Self {
+        let mut state = NodeState {
+            lie: |_, base_fee| base_fee,
+            head: 50_000,
+            head_time: seconds() - 3,
+            max_blocks: 1024,
+            history: 10_000,
+            headers: 20_000,
+            refusals: 0,
+            ranges: Vec::new(),
+        };
+        change(&mut state);
         let state = Arc::new(Mutex::new(state));
         let shared = Arc::clone(&state);
         let node =
@@ -80,9 +90,19 @@ impl ArchiveNode {
         format!("[history]\n{history}\n{}", self.node.chain("a", &more))
     }
 
-    /// Returns all blocks from this second on: time, base fee, tip. The blocks of the first poll have the time at which it
+    /// Returns a configuration with a week of history, whose base fees are checked.
+    fn checking_config(&self) -> String {
+        self.config("days = 7").replace("check_base_fees = false", "check_base_fees = true")
+    }
+
+    /// Starts a service with these lines of `[history]`.
+    async fn serve(&self, history: &str) -> TestServer {
+        TestServer::start(&self.config(history)).await
+    }
+
+    /// Returns all blocks from this second on. The blocks of the first poll have the time at which it
     /// saw them, `delay` seconds after that of their headers.
-    fn blocks_from(&self, time: u64, delay: u64) -> Vec<(u64, u64, u64)> {
+    fn blocks_from(&self, time: u64, delay: u64) -> Vec<BlockFacts> {
         let NodeState { head, head_time, history, .. } = self.state();
         let polled_from = head + 1 - WINDOW;
         let numbers = (head - history + WINDOW - 1..=head).map(|number| {
@@ -152,31 +172,33 @@ fn history(oldest: u64, newest: u64, head: u64, lie: Lie) -> Value {
     fixtures::computed_history(oldest..=newest, base_fee, |number| vec![reward(number).into()])
 }
 
-/// Summarises blocks as the contract says: start, number of blocks, base fees, tips.
-fn expected(blocks: &[(u64, u64, u64)], width: u64) -> Vec<(u64, u64, [u64; 3], [u64; 3])> {
+/// Returns the least value, the lower median and the largest one.
+pub(crate) fn range<T: Copy>(mut values: Vec<T>, order: fn(&T, &T) -> Ordering) -> [T; 3] {
+    values.sort_unstable_by(order);
+    [values[0], values[(values.len() - 1) / 2], values[values.len() - 1]]
+}
+
+/// Summarises blocks as the contract says.
+fn expected(blocks: &[BlockFacts], width: u64) -> Vec<Summary> {
     let mut groups: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
     for (time, base_fee, tip) in blocks {
         groups.entry(time - time % width).or_default().push((*base_fee, *tip));
     }
-    let range = |mut values: Vec<u64>| {
-        values.sort_unstable();
-        [values[0], values[(values.len() - 1) / 2], values[values.len() - 1]]
-    };
     let summary = |(start, group): (u64, Vec<(u64, u64)>)| {
         let (base_fees, tips): (Vec<u64>, Vec<u64>) = group.iter().copied().unzip();
-        (start, group.len() as u64, range(base_fees), range(tips))
+        (start, group.len() as u64, range(base_fees, u64::cmp), range(tips, u64::cmp))
     };
     groups.into_iter().map(summary).collect()
 }
 
-fn shown(trend: &Value) -> Vec<(u64, u64, [u64; 3], [u64; 3])> {
+/// Reads the buckets of a trend.
+pub(crate) fn shown(trend: &Value) -> Vec<Summary> {
     let buckets = trend["buckets"].as_array().unwrap().iter();
     let shown = |bucket: &Value| {
         let start = humantime::parse_rfc3339(bucket["start"].as_str().unwrap()).unwrap();
         let start = start.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
         let range = |name: &str| {
-            ["min", "median", "max"]
-                .map(|member| bucket[name][member].as_str().unwrap().parse().unwrap())
+            ["min", "median", "max"].map(|member| wei(&bucket[name][member]).try_into().unwrap())
         };
         let fees = (range("base_fee_per_gas"), range("max_priority_fee_per_gas"));
         (start, bucket["blocks"].as_u64().unwrap(), fees.0, fees.1)
@@ -184,22 +206,16 @@ fn shown(trend: &Value) -> Vec<(u64, u64, [u64; 3], [u64; 3])> {
     buckets.map(shown).collect()
 }
 
-/// Waits until all periods show the blocks of the node from the second `from` on, and nothing else. A poll sees a block up
-/// to half a minute after the time of its header.
+/// Waits until all periods show the blocks of the node, and nothing else. A poll sees a block up to half a minute after the
+/// time of its header.
 ///
 /// With `is_first_hour_closed`, an earlier run began with the first poll. What it closed has no earlier blocks.
-async fn check_trend(
-    service: &TestServer,
-    node: &ArchiveNode,
-    from: u64,
-    is_first_hour_closed: bool,
-) {
+async fn check_trend(service: &TestServer, node: &ArchiveNode, is_first_hour_closed: bool) {
     let NodeState { head_time, .. } = node.state();
     for (period, width, length) in [("7d", 3600, 168), ("24h", 600, 144), ("1h", 60, 60)] {
-        let compare = |trend: &Value, delay: u64| {
+        let expected_after = |delay: u64| {
             let now = seconds();
-            let first = now - now % width - (length - 1) * width;
-            let mut blocks = node.blocks_from(first.max(from), delay);
+            let mut blocks = node.blocks_from(now - now % width - (length - 1) * width, delay);
             let polled_from = head_time - (WINDOW - 1) * SPACING + delay;
             if is_first_hour_closed && polled_from / 3600 < (head_time + delay) / 3600 {
                 // Buckets have no block numbers: a block whose header is of the bucket before counts there too.
@@ -210,37 +226,15 @@ async fn check_trend(
                 });
                 blocks.extend((first.0 / width < polled_from / width).then_some(first));
             }
-            let (shown, expected) = (shown(trend), expected(&blocks, width));
-            let pairs = shown.iter().zip(&expected);
-            let first = pairs.clone().position(|(one, other)| one != other);
-            if first.is_none() && shown.len() == expected.len() {
-                return Ok(());
-            }
-            let index = first.unwrap_or(0);
-            Err(format!(
-                "{period}: {} buckets of {}, the one at {index} is {:?} and not {:?}",
-                shown.len(),
-                expected.len(),
-                shown.get(index),
-                expected.get(index)
-            ))
+            expected(&blocks, width)
         };
-        let path = format!("/v1/a/fee-trend?period={period}");
-        let deadline = Instant::now() + TIMEOUT;
-        loop {
-            let response = service.get(&path).await;
-            let difference = match response.status {
-                200 => {
-                    let trend = response.json();
-                    let differs = (0..30).map(|delay| compare(&trend, delay));
-                    differs.min_by_key(Result::is_err).unwrap()
-                }
-                status => Err(format!("status {status}")),
-            };
-            let Err(difference) = difference else { break };
-            assert!(Instant::now() < deadline, "{difference}");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let is_right = |response: &Response| {
+            response.status == 200 && {
+                let shown = shown(&response.json());
+                (0..30).any(|delay| shown == expected_after(delay))
+            }
+        };
+        service.wait_for(&format!("/v1/a/fee-trend?period={period}"), is_right).await;
     }
     let level = service.get("/v1/a/fee-trend").await.json()["level"].take();
     assert_ne!(level, Value::Null);
@@ -255,9 +249,9 @@ fn hours_ago(hours: u64) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_week_before_the_start_is_read() {
-    let node = ArchiveNode::start(1024, 10_000, 3).await;
-    let service = TestServer::start(&node.config("days = 7")).await;
-    check_trend(&service, &node, 0, false).await;
+    let node = ArchiveNode::start(|state| state.refusals = 3).await;
+    let service = node.serve("days = 7").await;
+    check_trend(&service, &node, false).await;
     let state = node.state();
     assert!(state.ranges.iter().all(|(oldest, newest)| newest - oldest < 512));
     // One call each for seven days and the blocks since, and one each to see if they are there.
@@ -266,46 +260,53 @@ async fn a_week_before_the_start_is_read() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_with_a_limit_and_little_history_is_read_as_far_as_it_goes() {
-    let node = ArchiveNode::start(60, 300, 0).await;
-    let service = TestServer::start(&node.config("days = 7")).await;
-    check_trend(&service, &node, 0, false).await;
+    let node = ArchiveNode::start(|state| (state.max_blocks, state.history) = (60, 300)).await;
+    let service = node.serve("days = 7").await;
+    check_trend(&service, &node, false).await;
+}
+
+/// Builds the row of a bucket whose first block has this time.
+fn bucket_row(width: u64, summary: Summary, first: u64) -> (BucketKey, BucketRow) {
+    let (start, blocks, base_fees, tips) = summary;
+    let [width, start, first, blocks] =
+        [width, start, first, blocks].map(|number| u32::try_from(number).unwrap());
+    let ratios = [0.5_f64.to_bits(); 3];
+    ((7, width, start), (first, blocks, base_fees, tips, ratios, base_fees[1] + tips[1]))
+}
+
+/// Builds the row of a block of this node.
+fn block_row(node: &ArchiveNode, (time, base_fee, tip): BlockFacts) -> ((u64, u64), BlockRow) {
+    let NodeState { head, head_time, .. } = node.state();
+    let number = head - (head_time - time) / SPACING;
+    ((7, number), (u32::try_from(time).unwrap(), base_fee, tip, 0.5_f64.to_bits()))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_gap_after_a_restart_is_read() {
     let directory = Directory::new("gap");
-    let path = directory.file();
-    let node = ArchiveNode::start(1024, 10_000, 0).await;
+    let node = ArchiveNode::start(|_| {}).await;
     // A week is known, up to nine hours ago.
     let open = hours_ago(9);
     let (before, after): (Vec<_>, Vec<_>) =
         node.blocks_from(hours_ago(168), 0).into_iter().partition(|block| block.0 < open);
-    let NodeState { head, head_time, .. } = node.state();
-    let number = |time: u64| head - (head_time - time) / SPACING;
     let mut saved = Rows::default();
     for width in [600, 3600] {
-        for (start, blocks, base_fees, tips) in expected(&before, width) {
-            let first = before.iter().map(|block| block.0).find(|time| *time >= start).unwrap();
+        for summary in expected(&before, width) {
+            let mut times = before.iter().map(|block| block.0);
+            let first = times.find(|time| *time >= summary.0).unwrap();
             if width == 3600 || first + 86_400 > open {
-                let key = (7, u32::try_from(width).unwrap(), u32::try_from(start).unwrap());
-                let (first, count) =
-                    (u32::try_from(first).unwrap(), u32::try_from(blocks).unwrap());
-                let ratios = [0.5_f64.to_bits(); 3];
-                let row = (first, count, base_fees, tips, ratios, base_fees[1] + tips[1]);
-                saved.buckets.insert(key, row);
+                saved.buckets.extend([bucket_row(width, summary, first)]);
             }
         }
     }
     // The last known hour ended in its middle.
-    let (time, base_fee, tip) = after[0];
-    let row = (u32::try_from(time).unwrap(), base_fee, tip, 0.5_f64.to_bits());
-    saved.blocks.insert((7, number(time)), row);
-    saved.write(&path);
-    let history = format!("path = \"{}\"", path.display());
-    let service = TestServer::start(&node.config(&history)).await;
-    check_trend(&service, &node, 0, false).await;
+    let newest = block_row(&node, after[0]);
+    saved.blocks.extend([newest]);
+    saved.write(&directory.file());
+    let service = node.serve(&directory.setting()).await;
+    check_trend(&service, &node, false).await;
     // What the file has is not read again.
-    let first = number(time) - WINDOW;
+    let first = newest.0.1 - WINDOW;
     let ranges = node.state().ranges;
     assert!(ranges.iter().all(|(oldest, _)| *oldest >= first), "{ranges:?} {first}");
     service.stop().await.unwrap();
@@ -314,54 +315,42 @@ async fn the_gap_after_a_restart_is_read() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_of_a_short_run_does_not_keep_the_day_before_from_being_read() {
     let directory = Directory::new("short");
-    let path = directory.file();
-    let node = ArchiveNode::start(1024, 10_000, 0).await;
-    let history = format!("path = \"{}\"", path.display());
-    let short = TestServer::start(&node.config(&format!("{history}\nrefill = false"))).await;
+    let node = ArchiveNode::start(|_| {}).await;
+    let history = directory.setting();
+    let short = node.serve(&format!("{history}\nrefill = false")).await;
     short.wait_for_ok("/v1/a/fee-trend").await;
     short.stop().await.unwrap();
-    assert!(path.exists());
-    let service = TestServer::start(&node.config(&history)).await;
-    check_trend(&service, &node, 0, true).await;
+    assert!(directory.file().exists());
+    let service = node.serve(&history).await;
+    check_trend(&service, &node, true).await;
     service.stop().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn days_before_an_hour_of_one_late_block_are_read() {
     let directory = Directory::new("late");
-    let path = directory.file();
-    let node = ArchiveNode::start(1024, 10_000, 0).await;
-    let NodeState { head, head_time, .. } = node.state();
+    let node = ArchiveNode::start(|_| {}).await;
     let end = hours_ago(5);
     let (before, after): (Vec<_>, Vec<_>) =
         node.blocks_from(0, 0).into_iter().partition(|block| block.0 < end);
     let mut saved = Rows::default();
     let (_, base_fee, tip) = *before.last().unwrap();
-    let ratios = [0.5_f64.to_bits(); 3];
     // The poll saw it in the last second of the hour, the next header is of another hour.
-    let seen = u32::try_from(end - 1).unwrap();
-    let row = (seen, 1, [base_fee; 3], [tip; 3], ratios, base_fee + tip);
-    saved.buckets.insert((7, 3600, u32::try_from(end - 3600).unwrap()), row);
-    let (time, base_fee, tip) = after[0];
-    let number = head - (head_time - time) / SPACING;
-    let row = (u32::try_from(time).unwrap(), base_fee, tip, ratios[0]);
-    saved.blocks.insert((7, number), row);
-    saved.write(&path);
-    let history = format!("path = \"{}\"", path.display());
-    let service = TestServer::start(&node.config(&history)).await;
-    let week = "/v1/a/fee-trend?period=7d";
-    wait_until("the week", async || shown(&service.get(week).await.json()).len() >= 167).await;
-    let hours = shown(&service.get(week).await.json());
-    let late = hours.iter().find(|hour| hour.0 == end - 3600).unwrap();
+    let summary = (end - 3600, 1, [base_fee; 3], [tip; 3]);
+    saved.buckets.extend([bucket_row(3600, summary, end - 1)]);
+    saved.blocks.extend([block_row(&node, after[0])]);
+    saved.write(&directory.file());
+    let service = node.serve(&directory.setting()).await;
+    let is_read = |response: &Response| shown(&response.json()).len() >= 167;
+    let week = service.wait_for("/v1/a/fee-trend?period=7d", is_read).await.json();
+    let late = shown(&week).into_iter().find(|hour| hour.0 == end - 3600).unwrap();
     assert_eq!(late.1, 1, "what is known changes");
     service.stop().await.unwrap();
 }
 
 /// Starts the program with a log of this chain, and waits until its refill has ended.
 async fn start_process(config: &str) -> LoggedProcess {
-    let config = config.to_owned();
-    let start = move || LoggedProcess::start("refill", &config);
-    let process = tokio::task::spawn_blocking(start).await.unwrap();
+    let process = LoggedProcess::start("refill", config);
     wait_until("the refill has not ended", async || process.log().contains("from fee history"))
         .await;
     process
@@ -401,11 +390,11 @@ fn check_kept(before: &Rows, after: &Rows, round: usize) {
 async fn ten_restarts_on_a_node_without_history_change_no_bucket() {
     let directory = Directory::new("restarts");
     let path = directory.file();
-    let node = ArchiveNode::start(1024, 10_000, 0).await;
-    let config = node.config(&format!("path = \"{}\"", path.display()));
+    let node = ArchiveNode::start(|_| {}).await;
+    let config = node.config(&directory.setting());
     let process = start_process(&config).await;
     assert!(process.log().contains("fee trend filled from fee history"), "{}", process.log());
-    tokio::task::spawn_blocking(move || process.stop()).await.unwrap();
+    process.stop();
     let first = Rows::read(&path);
     let counts = [3600, 600].map(|width| first.wide(width).len());
     assert!(counts[0] >= 166 && counts[1] >= 120, "{counts:?}");
@@ -416,7 +405,6 @@ async fn ten_restarts_on_a_node_without_history_change_no_bucket() {
     for round in 0..10 {
         let blocks = if round % 3 == 0 { 300 } else { 3 };
         node.change(|state| (state.head, state.head_time) = (state.head + blocks, seconds()));
-        let is_kill = round % 2 == 0;
         let process = start_process(&config).await;
         // A kill before the end of a minute loses its blocks.
         let missing = node.state().head - before.newest_block(7).unwrap();
@@ -424,10 +412,10 @@ async fn ten_restarts_on_a_node_without_history_change_no_bucket() {
         let has_failed = process.log().contains("fee trend not filled further");
         assert_eq!(has_failed, missing > WINDOW, "{}", process.log());
         let [day, week] = [get_trend(&process, "24h").await, get_trend(&process, "7d").await];
-        if is_kill {
+        if round % 2 == 0 {
             drop(process);
         } else {
-            tokio::task::spawn_blocking(move || process.stop()).await.unwrap();
+            process.stop();
         }
         let after = Rows::read(&path);
         check_kept(&before, &after, round);
@@ -456,20 +444,17 @@ const LIES: [(&str, Lie); 5] = [
 #[tokio::test(flavor = "multi_thread")]
 async fn old_blocks_of_a_lying_node_are_not_shown() {
     for (name, lie) in LIES {
-        let liar = ArchiveNode::start_liar(1024, 10_000, 0, lie).await;
-        let config =
-            liar.config("days = 7").replace("check_base_fees = false", "check_base_fees = true");
-        let process = start_process(&config).await;
+        let liar = ArchiveNode::start(|state| state.lie = lie).await;
+        let process = start_process(&liar.checking_config()).await;
         let trend = get_trend(&process, "7d").await;
-        let log = tokio::task::spawn_blocking(move || process.stop()).await.unwrap();
+        let log = process.stop();
         assert!(log.contains("old blocks of an upstream contradict known ones"), "{name}: {log}");
         assert!(log.contains("contradicts the known blocks"), "{name}: {log}");
-        let fees = shown(&trend).into_iter().flat_map(|(_, _, base_fees, _)| base_fees);
-        let honest = 1_000_000_000..1_000_010_000;
-        for fee in fees {
-            assert!(honest.contains(&fee), "{name}: {fee} in {trend}");
+        let buckets = shown(&trend);
+        for fee in buckets.iter().flat_map(|(_, _, base_fees, _)| base_fees) {
+            assert!((1_000_000_000..1_000_010_000).contains(fee), "{name}: {fee} in {trend}");
         }
-        let blocks: u64 = shown(&trend).iter().map(|(_, blocks, ..)| blocks).sum();
+        let blocks: u64 = buckets.iter().map(|(_, blocks, ..)| blocks).sum();
         assert!((WINDOW..1200).contains(&blocks), "{name}: {blocks} blocks");
     }
 }
@@ -477,17 +462,12 @@ async fn old_blocks_of_a_lying_node_are_not_shown() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lying_node_is_replaced_by_the_next_one() {
     for (name, lie) in [LIES[0], LIES[3], ("all", |_, fee| fee * 1000)] {
-        let honest = ArchiveNode::start(1024, 10_000, 0).await;
-        let liar = ArchiveNode::start_liar(1024, 10_000, 0, lie).await;
-        let config =
-            honest.config("days = 7").replace("check_base_fees = false", "check_base_fees = true");
-        let service = TestServer::start(&format!(
-            "{config}read_urls = [{:?}, {:?}]\n",
-            liar.node.url(),
-            honest.node.url()
-        ))
-        .await;
-        check_trend(&service, &honest, 0, false).await;
+        let honest = ArchiveNode::start(|_| {}).await;
+        let liar = ArchiveNode::start(|state| state.lie = lie).await;
+        let urls = [liar.node.url(), honest.node.url()];
+        let config = format!("{}read_urls = {urls:?}\n", honest.checking_config());
+        let service = TestServer::start(&config).await;
+        check_trend(&service, &honest, false).await;
         assert!(!liar.state().ranges.is_empty(), "{name}");
     }
 }

@@ -29,17 +29,13 @@ impl Rows {
         let transaction = database.begin_read().unwrap();
         let mut rows = Self::default();
         // A kill before the first write leaves no table.
-        if let Ok(buckets) = transaction.open_table(BUCKETS) {
-            for row in buckets.iter().unwrap() {
-                let (key, value) = row.unwrap();
-                rows.buckets.insert(key.value(), value.value());
-            }
+        if let Ok(table) = transaction.open_table(BUCKETS) {
+            let all = table.iter().unwrap().map(Result::unwrap);
+            rows.buckets = all.map(|(key, row)| (key.value(), row.value())).collect();
         }
-        if let Ok(blocks) = transaction.open_table(BLOCKS) {
-            for row in blocks.iter().unwrap() {
-                let (key, value) = row.unwrap();
-                rows.blocks.insert(key.value(), value.value());
-            }
+        if let Ok(table) = transaction.open_table(BLOCKS) {
+            let all = table.iter().unwrap().map(Result::unwrap);
+            rows.blocks = all.map(|(key, row)| (key.value(), row.value())).collect();
         }
         rows
     }
@@ -87,6 +83,11 @@ impl Directory {
 
     pub(crate) fn file(&self) -> PathBuf {
         self.0.join("history.redb")
+    }
+
+    /// Returns the line of `[history]` that names the file.
+    pub(crate) fn setting(&self) -> String {
+        format!("path = \"{}\"", self.file().display())
     }
 
     /// Returns the names of its files, in order.

@@ -1,16 +1,10 @@
-//! Fees for a horizon and a probability: the route, its rules, and that every service has the same.
-
-use std::sync::atomic::Ordering;
+//! Fees for a horizon and a probability: the route and its rules.
 
 use serde_json::{Value, json};
 
-use crate::mock_node::MockNode;
-use crate::reward_readings::{Model, move_to, with_score};
+use crate::fixtures::wei;
+use crate::reward_readings::{Model, with_score};
 use crate::test_server::{Response, TestServer};
-
-fn amount(value: &Value) -> u128 {
-    value.as_str().unwrap_or_else(|| panic!("{value}")).parse().unwrap()
-}
 
 /// Waits until the fees are made of the rewards up to a block.
 async fn wait_for_fees(service: &TestServer, rewards_to: u64) -> Value {
@@ -19,22 +13,11 @@ async fn wait_for_fees(service: &TestServer, rewards_to: u64) -> Value {
     service.wait_for("/v1/a/fees", is_read).await.json()
 }
 
-/// The fees without what each process counts by itself.
-fn amounts(fees: &Value) -> Vec<(Value, Value)> {
-    let cells = fees["cells"].as_array().unwrap().iter();
-    cells
-        .map(|cell| (cell["max_priority_fee_per_gas"].clone(), cell["max_fee_per_gas"].clone()))
-        .collect()
-}
-
-fn calibrated(node: &MockNode) -> String {
-    format!("{}pricing.strategy = \"calibrated\"\n", with_score(node, 10))
-}
-
 #[tokio::test]
 async fn the_matrix_and_one_cell_have_the_documented_members() {
     let (_, node) = Model::new(2003).start().await;
-    let service = TestServer::start(&calibrated(&node)).await;
+    let calibrated = format!("{}pricing.strategy = \"calibrated\"\n", with_score(&node, 10));
+    let service = TestServer::start(&calibrated).await;
     let fees = wait_for_fees(&service, 2003).await;
     let response = service.get("/v1/a/fees").await;
     assert_eq!(response.header("x-newest-block"), "2003");
@@ -49,26 +32,16 @@ async fn the_matrix_and_one_cell_have_the_documented_members() {
         .iter()
         .flat_map(|within| [0.5, 0.8, 0.95, 0.99].map(|share| (json!(within), json!(share))));
     assert_eq!(keys, expected.collect::<Vec<_>>());
-    let names: Vec<&String> = cells[0].as_object().unwrap().keys().collect();
-    let mut expected = [
-        "within",
-        "probability",
-        "max_priority_fee_per_gas",
-        "max_fee_per_gas",
-        "expected_price_per_gas",
-        "kept",
-        "judged",
-    ];
-    expected.sort_unstable();
-    let mut names: Vec<&str> = names.into_iter().map(String::as_str).collect();
+    let mut names: Vec<&String> = cells[0].as_object().unwrap().keys().collect();
     names.sort_unstable();
-    assert_eq!(names, expected);
+    let expected = "expected_price_per_gas judged kept max_fee_per_gas max_priority_fee_per_gas probability within";
+    assert_eq!(names, expected.split(' ').collect::<Vec<_>>());
     assert_eq!((&cells[0]["kept"], &cells[0]["judged"]), (&Value::Null, &json!(0)));
     let next_base_fee = 3_000_000_000;
     for cell in cells {
-        let tip = amount(&cell["max_priority_fee_per_gas"]);
-        assert_eq!(amount(&cell["expected_price_per_gas"]), next_base_fee + tip);
-        assert!(amount(&cell["max_fee_per_gas"]) >= next_base_fee + tip);
+        let tip = wei(&cell["max_priority_fee_per_gas"]);
+        assert_eq!(wei(&cell["expected_price_per_gas"]), next_base_fee + tip);
+        assert!(wei(&cell["max_fee_per_gas"]) >= next_base_fee + tip);
     }
     // The cell that promises at least what is asked for.
     for (query, within, probability) in [
@@ -77,11 +50,10 @@ async fn the_matrix_and_one_cell_have_the_documented_members() {
         ("within=24&probability=0.96", 10, 0.99),
         ("within=25&probability=0.99", 25, 0.99),
     ] {
-        let cell = service.get(&format!("/v1/a/fees?{query}")).await.json();
-        assert!(cell["cells"].is_array(), "{query}: {cell}");
-        let found: Vec<&Value> = cell["cells"].as_array().unwrap().iter().collect();
+        let body = service.get(&format!("/v1/a/fees?{query}")).await.json();
         let wanted = |cell: &&Value| cell["within"] == within && cell["probability"] == probability;
-        assert_eq!(found, cells.iter().filter(wanted).collect::<Vec<_>>(), "{query}");
+        let expected: Vec<_> = cells.iter().filter(wanted).collect();
+        assert_eq!(body["cells"], json!(expected), "{query}");
     }
     for query in [
         "within=3",
@@ -98,8 +70,8 @@ async fn the_matrix_and_one_cell_have_the_documented_members() {
         "within=3.5&probability=0.5",
     ] {
         let response = service.get(&format!("/v1/a/fees?{query}")).await;
-        assert_eq!(response.status, 400, "{query}: {response:?}");
-        assert_eq!(response.json()["code"], "invalid_parameter", "{query}");
+        let code = &response.json()["code"];
+        assert_eq!((response.status, code), (400, &json!("invalid_parameter")), "{query}");
     }
     let metrics = service.admin("/metrics").await.body;
     for line in [
@@ -115,42 +87,9 @@ async fn the_matrix_and_one_cell_have_the_documented_members() {
     let confidences: Vec<&Value> = levels.iter().map(|level| &level["confidence"]).collect();
     assert_eq!(confidences, [99, 95, 90, 80, 70]);
     for (level, cell) in [(0, 3), (1, 2), (3, 1)] {
-        let tip = amount(&cells[cell]["max_priority_fee_per_gas"]);
+        let tip = wei(&cells[cell]["max_priority_fee_per_gas"]);
         let gwei = levels[level]["maxPriorityFeePerGas"].as_f64().unwrap();
         assert!((gwei * 1e9 - f64::from(u32::try_from(tip / 1000).unwrap()) * 1e3).abs() < 2e3);
-    }
-}
-
-#[tokio::test]
-async fn every_service_has_the_same_fees() {
-    for configuration in [calibrated as fn(&MockNode) -> String, |node| with_score(node, 10)] {
-        let (model, node) = Model::new(2003).start().await;
-        let configuration = configuration(&node);
-        let polls_rewards = configuration.contains("calibrated");
-        // Where polls lack percentile 10, rewards are read up to the last multiple of ten.
-        let rewards_to = |head: u64| if polls_rewards { head } else { head - head % 10 };
-        let first = TestServer::start(&configuration).await;
-        wait_for_fees(&first, rewards_to(2003)).await;
-        for head in [2006, 2010, 2014, 2020, 2021] {
-            move_to(&model, &[&first], head).await;
-        }
-        // A restart, or a replica that starts in the middle.
-        let second = TestServer::start(&configuration).await;
-        let both = async |rewards_to| {
-            [wait_for_fees(&first, rewards_to).await, wait_for_fees(&second, rewards_to).await]
-        };
-        let [one, other] = both(rewards_to(2021)).await;
-        assert_eq!(amounts(&one), amounts(&other));
-        // A reorganisation of five blocks.
-        model.branch_from.store(2017, Ordering::Relaxed);
-        move_to(&model, &[&first, &second], 2022).await;
-        move_to(&model, &[&first, &second], 2030).await;
-        move_to(&model, &[&first, &second], 2031).await;
-        let [one, other] = both(rewards_to(2031)).await;
-        assert_eq!(amounts(&one), amounts(&other));
-        let third = TestServer::start(&configuration).await;
-        let third = wait_for_fees(&third, rewards_to(2031)).await;
-        assert_eq!(amounts(&one), amounts(&third));
     }
 }
 
@@ -159,8 +98,7 @@ async fn fewer_than_200_blocks_are_no_data_and_more_need_no_reading() {
     let (_, node) = Model::new(2003).start().await;
     let service = TestServer::start(&with_score(&node, 0)).await;
     service.wait_for_ok("/v1/a/gas-suggestion").await;
-    let response = service.get("/v1/a/fees").await;
-    assert_eq!((response.status, &response.json()["code"]), (503, &json!("no_data")));
+    service.get("/v1/a/fees").await.assert_problem(503, "no_data");
     // Polls of 200 blocks have their own percentile alone.
     let long = format!("{}pricing.window_blocks = 200\n", with_score(&node, 0));
     let service = TestServer::start(&long).await;

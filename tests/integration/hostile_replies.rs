@@ -10,11 +10,10 @@ use gas_suggestion::config::{Chain, Config};
 use gas_suggestion::extras::sections;
 use gas_suggestion::fees::head_tracker::{HeadTracker, PublishDecision, Report};
 use gas_suggestion::fees::plausibility;
-use gas_suggestion::fees::{self, BlockAge, FeeHistory, Market, PricingType};
+use gas_suggestion::fees::{self, BlockAge, FeeHistory, Market, Pricing, PricingType, Suggestion};
 use gas_suggestion::nodes as upstream;
 use gas_suggestion::nodes::FeeHistoryRequest;
 use gas_suggestion::store::{Accepted, ChainStore, Publisher};
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -179,29 +178,16 @@ impl Poller {
     fn check_published(&self, history: &FeeHistory, reply: &[u8]) -> Result<(), String> {
         let fresh = self.store.chains()[0].servable_snapshot().map_err(|why| format!("{why:?}"))?;
         let snapshot = &fresh.snapshot;
-        let (suggestion, pricing) = (&snapshot.market.suggestion, &self.chain.pricing);
         ensure(snapshot.newest_block == history.newest_block(), "another block is served")?;
         ensure(history.blocks().len() <= WINDOW, "more blocks than the window")?;
-        for tier in [suggestion.medium, suggestion.high] {
-            let sum = suggestion.base_fee_per_gas.checked_add(tier.max_priority_fee_per_gas);
-            ensure(sum == Some(tier.max_fee_per_gas), "the fees do not add up")?;
-            ensure(tier.max_priority_fee_per_gas >= pricing.priority_fee_floor, "below the floor")?;
-        }
-        let (medium, high) = (suggestion.medium, suggestion.high);
-        ensure(high.max_priority_fee_per_gas >= medium.max_priority_fee_per_gas, "high is lower")?;
-        if suggestion.pricing_type == PricingType::Eip1559 {
-            ensure(
-                suggestion.base_fee_per_gas >= pricing.base_fee_floor,
-                "below the base fee floor",
-            )?;
-        }
-        let sent = without_nan(reply);
-        let sent: RawReply = serde_json::from_slice(&sent).map_err(|error| error.to_string())?;
-        ensure(sent.error.is_none() && sent.id.get() == "7", "not a response to the call")?;
-        ensure(
-            medium.max_priority_fee_per_gas > 0 || has_a_reward(sent.result.reward),
-            "a tip of 0 from missing rewards",
-        )?;
+        let sent = String::from_utf8_lossy(reply).replace("NaN", "null");
+        let sent: BTreeMap<String, &RawValue> =
+            serde_json::from_str(&sent).map_err(|error| error.to_string())?;
+        let is = |name, text| sent.get(name).is_some_and(|value| value.get() == text);
+        let is_error = sent.contains_key("error") && !is("error", "null");
+        ensure(!is_error && is("id", "7"), "not a response to the call")?;
+        let has_rewards = sent.get("result").is_some_and(|result| has_a_reward(result));
+        check_suggestion(&snapshot.market.suggestion, &self.chain.pricing, has_rewards)?;
         let body: Value =
             serde_json::from_slice(&snapshot.body).map_err(|error| error.to_string())?;
         for tier in ["medium", "high"] {
@@ -213,6 +199,28 @@ impl Poller {
         }
         Ok(())
     }
+}
+
+/// Checks the rules of a suggestion that need no other implementation.
+pub(crate) fn check_suggestion(
+    suggestion: &Suggestion,
+    pricing: &Pricing,
+    has_rewards: bool,
+) -> Result<(), String> {
+    let Suggestion { pricing_type, base_fee_per_gas, medium, high } = suggestion;
+    for tier in [medium, high] {
+        let sum = base_fee_per_gas.checked_add(tier.max_priority_fee_per_gas);
+        ensure(sum == Some(tier.max_fee_per_gas), "the fees do not add up")?;
+        ensure(tier.max_priority_fee_per_gas >= pricing.priority_fee_floor, "below the floor")?;
+    }
+    ensure(high.max_priority_fee_per_gas >= medium.max_priority_fee_per_gas, "high is lower")?;
+    match pricing_type {
+        PricingType::Legacy => ensure(*base_fee_per_gas == 0, "a base fee of a gas price")?,
+        PricingType::Eip1559 => {
+            ensure(*base_fee_per_gas >= pricing.base_fee_floor, "below the base fee floor")?;
+        }
+    }
+    ensure(medium.max_priority_fee_per_gas > 0 || has_rewards, "a tip of 0 from missing rewards")
 }
 
 type Priced = (FeeHistory, Market);
@@ -314,23 +322,8 @@ fn ensure(holds: bool, rule: &str) -> Result<(), String> {
     if holds { Ok(()) } else { Err(format!("broken: {rule}")) }
 }
 
-/// An accepted reply, parsed independently of the service.
-#[derive(Deserialize)]
-struct RawReply<'a> {
-    #[serde(borrow)]
-    id: &'a RawValue,
-    error: Option<&'a RawValue>,
-    result: RawResult<'a>,
-}
-
-#[derive(Deserialize)]
-struct RawResult<'a> {
-    #[serde(borrow)]
-    reward: Option<&'a RawValue>,
-}
-
-/// Returns true if the first element of any row is a quantity.
-fn has_a_reward(rewards: Option<&RawValue>) -> bool {
+/// Returns true if the first element of any row of rewards in a result is a quantity.
+fn has_a_reward(result: &RawValue) -> bool {
     fn elements(array: &RawValue) -> Vec<&RawValue> {
         serde_json::from_str(array.get()).unwrap_or_default()
     }
@@ -340,12 +333,9 @@ fn has_a_reward(rewards: Option<&RawValue>) -> bool {
         let is_hex = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
         is_hex || text.parse::<u64>().is_ok()
     };
-    let rows = rewards.map(elements).unwrap_or_default();
+    let members: BTreeMap<String, &RawValue> = serde_json::from_str(result.get()).unwrap();
+    let rows = members.get("reward").map(|rows| elements(rows)).unwrap_or_default();
     rows.into_iter().any(|row| elements(row).first().is_some_and(is_quantity))
-}
-
-fn without_nan(reply: &[u8]) -> Vec<u8> {
-    String::from_utf8_lossy(reply).replace("NaN", "null").into_bytes()
 }
 
 /// Generates a reply to call 7 by a node at block `head`: valid, or broken in some ways.
@@ -416,7 +406,8 @@ fn break_result(result: &mut Value, random: &mut Random) {
     const MEMBERS: [&str; 4] = ["oldestBlock", "baseFeePerGas", "gasUsedRatio", "reward"];
     let member = MEMBERS[random.below(4)];
     let Some(object) = result.as_object_mut() else { return };
-    match random.below(12) {
+    let kind = random.below(12);
+    match kind {
         0 => _ = object.remove(member),
         1 => _ = object.insert(member.into(), odd_value(random)),
         2 => {
@@ -424,22 +415,17 @@ fn break_result(result: &mut Value, random: &mut Random) {
                 object.insert(member.to_lowercase(), value);
             }
         }
-        3..6 => {
-            if let Some(Value::Array(array)) = object.get_mut(member)
-                && !array.is_empty()
-            {
-                let at = random.below(array.len());
-                array[at] = odd_value(random);
-            }
-        }
-        6 => {
+        3..8 => {
             if let Some(Value::Array(array)) = object.get_mut(member) {
-                array.truncate(random.below(array.len() + 1));
-            }
-        }
-        7 => {
-            if let Some(Value::Array(array)) = object.get_mut(member) {
-                array.push(odd_value(random));
+                match kind {
+                    6 => array.truncate(random.below(array.len() + 1)),
+                    7 => array.push(odd_value(random)),
+                    _ if array.is_empty() => {}
+                    _ => {
+                        let at = random.below(array.len());
+                        array[at] = odd_value(random);
+                    }
+                }
             }
         }
         8 => {

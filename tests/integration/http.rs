@@ -1,7 +1,9 @@
 //! The HTTP contract of the public routes.
 
+use std::collections::BTreeSet;
+
 use reqwest::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::fixtures;
 use crate::http_client;
@@ -10,34 +12,23 @@ use crate::test_server::{Response, TestServer, assert_problems};
 
 const SUGGESTION: &str = "/v1/ronin/gas-suggestion";
 
-/// A service with two chains: `ronin` is polled once, at the start; the node of `ill` always fails.
-struct Harness {
-    service: TestServer,
-    _nodes: [MockNode; 2],
+/// Starts a service with two chains: `ronin` is polled once, at the start; the node of `ill` always fails.
+async fn start(more: &str) -> (TestServer, [MockNode; 2]) {
+    let healthy = MockNode::start(2020, Reply::history(1000, 1, 7)).await;
+    let failing = MockNode::start(10, Reply::Error(-32000)).await;
+    let chains = [
+        healthy.chain("ronin", "name = \"Ronin\"\nblock_time = \"1h\"\nmax_age = \"3h\""),
+        failing.chain("ill", "name = \"ill\"\nblock_time = \"1500ms\""),
+    ];
+    let service = TestServer::with_server(more, &chains.concat()).await;
+    // The base path does not apply to the probes.
+    service.wait_for_ok("/readyz").await;
+    service.wait_for("/livez", |_| failing.polls() >= 1).await;
+    (service, [healthy, failing])
 }
 
-impl Harness {
-    async fn start() -> Self {
-        Self::with_server("").await
-    }
-
-    async fn with_server(more: &str) -> Self {
-        let healthy = MockNode::start(2020, Reply::history(1000, 1, 7)).await;
-        let failing = MockNode::start(10, Reply::Error(-32000)).await;
-        let chains = format!(
-            "[chains.ronin]\nname = \"Ronin\"\nchain_id = 2020\nrpc_urls = [\"{}\"]\n\
-             block_time = \"1h\"\nmax_age = \"3h\"\n\
-             [chains.ill]\nname = \"ill\"\nchain_id = 10\nrpc_urls = [\"{}\"]\nblock_time = \"1500ms\"\n",
-            healthy.url(),
-            failing.url()
-        );
-        let service = TestServer::with_server(more, &chains).await;
-        // The base path does not apply to the probes.
-        service.wait_for_ok("/readyz").await;
-        service.wait_for("/livez", |_| failing.calls("eth_feeHistory") >= 1).await;
-        Self { service, _nodes: [healthy, failing] }
-    }
-}
+/// A chain without a node.
+const UNREACHABLE: &str = "[chains.a]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
 
 /// Headers that depend on the time.
 const VARYING: [&str; 5] =
@@ -50,7 +41,7 @@ const BODY: &str = "{\"chain_name\":\"Ronin\",\"type\":\"eip-1559\",\
 
 #[tokio::test]
 async fn suggestion_has_its_five_members_and_headers() {
-    let Harness { service, .. } = &Harness::start().await;
+    let (service, _nodes) = start("").await;
     for path in [SUGGESTION, "/v1/2020/gas-suggestion"] {
         let response = service.get(path).await;
         assert_eq!(response.body, BODY);
@@ -61,7 +52,7 @@ async fn suggestion_has_its_five_members_and_headers() {
 
 #[tokio::test]
 async fn suggestion_is_cacheable_until_the_next_block_or_max_age() {
-    let Harness { service, .. } = &Harness::start().await;
+    let (service, _nodes) = start("").await;
     let response = service.get(SUGGESTION).await;
     let directives: Vec<_> = response.header("cache-control").split(", ").collect();
     let seconds = |directive: &str| {
@@ -84,7 +75,7 @@ async fn suggestion_is_cacheable_until_the_next_block_or_max_age() {
 
 #[tokio::test]
 async fn if_modified_since_is_ignored() {
-    let Harness { service, .. } = &Harness::start().await;
+    let (service, _nodes) = start("").await;
     let modified = service.get(SUGGESTION).await.header("last-modified").to_owned();
     let headers = [("if-modified-since", modified.as_str())];
     for path in [SUGGESTION, "/v1/ronin/fee-market", "/v1/ronin/badge.svg", "/v1/gas-suggestions"] {
@@ -95,7 +86,7 @@ async fn if_modified_since_is_ignored() {
 
 #[tokio::test]
 async fn matching_if_none_match_gets_304_with_the_same_headers() {
-    let Harness { service, .. } = &Harness::start().await;
+    let (service, _nodes) = start("").await;
     let tag = service.get(SUGGESTION).await.header("etag").to_owned();
     let matching = [
         tag.clone(),
@@ -121,40 +112,34 @@ async fn matching_if_none_match_gets_304_with_the_same_headers() {
 }
 
 #[tokio::test]
-async fn head_returns_the_headers_of_get_without_a_body() {
-    let Harness { service, .. } = &Harness::start().await;
-    let (get, head) =
-        (service.get(SUGGESTION).await, service.send(Method::HEAD, SUGGESTION, &[]).await);
-    assert_eq!((head.status, head.body.as_str()), (200, ""));
-    for name in ["etag", "content-type", "content-length", "x-newest-block"] {
-        assert_eq!(head.header(name), get.header(name), "{name}");
-        assert_ne!(head.header(name), "", "{name}");
+async fn lists_have_every_chain_with_data_and_no_other() {
+    let (service, _nodes) = start("").await;
+    let suggestions = service.get("/v1/gas-suggestions").await;
+    assert_eq!((suggestions.status, suggestions.body.as_str()), (200, &*format!("[{BODY}]")));
+    let markets = service.get("/v1/fee-markets").await;
+    assert_eq!(markets.status, 200);
+    let (mut all, mut one) = (markets.json(), service.get("/v1/ronin/fee-market").await.json());
+    // Another poll may have succeeded meanwhile.
+    for market in [&mut all[0], &mut one] {
+        market["observed_at"].take();
     }
-}
-
-#[tokio::test]
-async fn suggestions_list_skips_chains_without_data() {
-    let Harness { service, .. } = &Harness::start().await;
-    let response = service.get("/v1/gas-suggestions").await;
-    assert_eq!((response.status, response.body), (200, format!("[{BODY}]")));
-    assert!(response.headers.get("cache-control").unwrap().to_str().unwrap().starts_with("public"));
+    assert_eq!(all, json!([one]));
+    for list in [suggestions, markets] {
+        assert!(list.header("cache-control").starts_with("public"), "{list:?}");
+    }
+    let empty = TestServer::start(UNREACHABLE).await;
+    let response = empty.get("/v1/fee-markets").await;
+    assert_eq!((response.body.as_str(), response.header("cache-control")), ("[]", "no-store"));
 }
 
 #[tokio::test]
 async fn suggestions_list_has_all_chains_by_id() {
-    let chain = async |key: &str, id| {
-        let node = MockNode::start(id, Reply::history(1000, 1, 7)).await;
-        let url = node.url();
-        (
-            format!(
-                "[chains.{key}]\nchain_id = {id}\nrpc_urls = [\"{url}\"]\nname = \"{key}\"\n\
-                  pricing.priority_fee_floor = \"20 gwei\"\n"
-            ),
-            node,
-        )
-    };
-    let ((a, _node_a), (b, _node_b)) = (chain("a", 10).await, chain("b", 9).await);
-    let service = TestServer::start(&[a, b].concat()).await;
+    let (a, b) = (
+        MockNode::start(4711, Reply::history(1000, 1, 7)).await,
+        MockNode::start(9, Reply::history(1000, 1, 7)).await,
+    );
+    let floor = "pricing.priority_fee_floor = \"20 gwei\"";
+    let service = TestServer::start(&(a.chain("a", floor) + &b.chain("b", floor))).await;
     let is_complete = |response: &Response| response.json().as_array().unwrap().len() == 2;
     let response = service.wait_for("/v1/gas-suggestions", is_complete).await;
     let bodies = ["b", "a"].map(|name| BODY.replace("Ronin", name));
@@ -162,55 +147,37 @@ async fn suggestions_list_has_all_chains_by_id() {
 }
 
 #[tokio::test]
-async fn fee_markets_list_has_every_market_and_skips_chains_without_data() {
-    let Harness { service, .. } = &Harness::start().await;
-    let response = service.get("/v1/fee-markets").await;
-    assert_eq!(response.status, 200);
-    let (mut all, mut one) = (response.json(), service.get("/v1/ronin/fee-market").await.json());
-    // Another poll may have succeeded meanwhile.
-    for market in [&mut all[0], &mut one] {
-        market["observed_at"].take();
-    }
-    assert_eq!(all, json!([one]));
-    assert!(response.header("cache-control").starts_with("public"));
-    let empty =
-        TestServer::start("[chains.a]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:9\"]\n").await;
-    let response = empty.get("/v1/fee-markets").await;
-    assert_eq!((response.body.as_str(), response.header("cache-control")), ("[]", "no-store"));
-}
-
-#[tokio::test]
 async fn fee_market_shows_how_the_suggestion_is_calculated() {
-    let Harness { service, .. } = &Harness::start().await;
+    let (service, _nodes) = start("").await;
     let response = service.get("/v1/ronin/fee-market").await;
     let market = response.json();
     // Blocks an hour apart make an hour known, or not, by the minute of their time.
     let level = [market["level"].clone(), market["level_deviation"].clone()];
     assert!([[json!(null), json!(null)], [json!("normal"), json!(0.0)]].contains(&level));
-    let observed_at = market["observed_at"].as_str().unwrap();
-    assert!(humantime::parse_rfc3339(observed_at).unwrap().elapsed().unwrap().as_secs() < 60);
-    let varying =
-        [&VARYING[..], &["etag", "content-length", "observed_at", "level", "level_deviation"]]
-            .concat();
-    fixtures::assert_snapshot("fee-market", &response.text(&varying));
+    assert!(age(&market["observed_at"]) < 60, "{market}");
+    let more = ["etag", "content-length", "observed_at", "level", "level_deviation"];
+    fixtures::assert_snapshot("fee-market", &response.text(&[&VARYING[..], &more].concat()));
+}
+
+/// Returns the seconds since a time of a response.
+fn age(time: &Value) -> u64 {
+    humantime::parse_rfc3339(time.as_str().unwrap()).unwrap().elapsed().unwrap().as_secs()
 }
 
 #[tokio::test]
 async fn fee_history_has_the_newest_blocks_oldest_first() {
-    let Harness { service, .. } = &Harness::start().await;
+    let (service, _nodes) = start("").await;
     let response = service.get("/v1/ronin/fee-history?blocks=2").await;
     fixtures::assert_snapshot("fee-history", &response.text(&VARYING));
-    let count = |response: &crate::test_server::Response| {
-        response.json()["blocks"].as_array().unwrap().len()
-    };
-    assert_eq!(count(&service.get("/v1/ronin/fee-history").await), 20);
-    assert_eq!(count(&service.get("/v1/ronin/fee-history?blocks=1024").await), 20);
-    assert_eq!(count(&service.get("/v1/ronin/fee-history?blocks=1&").await), 1);
+    for (query, count) in [("", 20), ("?blocks=1024", 20), ("?blocks=1&", 1)] {
+        let history = service.get(&format!("/v1/ronin/fee-history{query}")).await.json();
+        assert_eq!(history["blocks"].as_array().unwrap().len(), count, "{query}");
+    }
 }
 
 #[tokio::test]
 async fn invalid_block_count_is_rejected_with_the_range() {
-    let Harness { service, .. } = &Harness::start().await;
+    let (service, _nodes) = start("").await;
     let counts = [
         "blocks=0",
         "blocks=1025",
@@ -230,34 +197,32 @@ async fn invalid_block_count_is_rejected_with_the_range() {
 
 #[tokio::test]
 async fn chains_are_listed_by_ascending_id() {
-    let Harness { service, .. } = &Harness::start().await;
+    let (service, _nodes) = start("").await;
     let chains = service.get("/v1/chains").await;
-    for name in ["newest_block_at", "observed_at"] {
-        let json = chains.json();
-        let time = humantime::parse_rfc3339(json[1][name].as_str().unwrap()).unwrap();
-        assert!(time.elapsed().unwrap().as_secs() < 60);
+    let varying = ["newest_block_at", "observed_at"];
+    for name in varying {
+        assert!(age(&chains.json()[1][name]) < 60, "{name}");
     }
-    let text = chains.text(&["newest_block_at", "observed_at", "content-length", "etag"]);
+    let text = chains.text(&[&varying[..], &["content-length", "etag"]].concat());
     fixtures::assert_snapshot("chains", &text);
 }
 
 #[tokio::test]
 async fn chain_without_data_returns_503_with_retry_after() {
-    let Harness { service, .. } = &Harness::start().await;
+    let (service, _nodes) = start("").await;
     for path in ["gas-suggestion", "fee-market", "fee-history"] {
         let response = service.get(&format!("/v1/ill/{path}")).await;
         response.assert_problem(503, "no_data");
+        let headers = ["retry-after", "cache-control", "etag"].map(|name| response.header(name));
         // The block time of 1.5 s, rounded up.
-        assert_eq!(response.header("retry-after"), "2");
-        assert_eq!(response.header("cache-control"), "no-store");
-        assert_eq!(response.header("etag"), "");
+        assert_eq!(headers, ["2", "no-store", ""], "{path}");
     }
 }
 
 #[tokio::test]
 async fn every_error_is_a_problem_document_with_the_request_id() {
-    let Harness { service, .. } = &Harness::start().await;
-    let cases = [
+    let (service, _nodes) = start("").await;
+    for (method, path, status, code) in [
         (Method::GET, "/v1/none/gas-suggestion", 404, "unknown_chain"),
         (Method::GET, "/v1/2021/fee-market", 404, "unknown_chain"),
         (Method::GET, "/v1/ronix/fee-history", 404, "unknown_chain"),
@@ -270,59 +235,54 @@ async fn every_error_is_a_problem_document_with_the_request_id() {
         (Method::POST, SUGGESTION, 405, "method_not_allowed"),
         (Method::DELETE, "/v1/chains", 405, "method_not_allowed"),
         (Method::PUT, "/livez", 405, "method_not_allowed"),
-    ];
-    for (method, path, status, code) in cases {
+    ] {
         let response = service.send(method, path, &[("x-request-id", "mine-1")]).await;
+        response.assert_problem(status, code);
         let problem = response.json();
-        let members: Vec<_> = problem.as_object().unwrap().keys().map(String::as_str).collect();
+        let members: Vec<_> = problem.as_object().unwrap().keys().collect();
         assert_eq!(members, ["code", "detail", "request_id", "status", "title", "type"]);
-        assert_eq!((response.status, &problem["code"]), (status, &json!(code)), "{path}");
-        assert_eq!(problem["status"], status);
-        assert_eq!(problem["request_id"], "mine-1");
-        assert_eq!(response.header("x-request-id"), "mine-1");
-        assert_eq!(response.header("content-type"), "application/problem+json");
-        assert_eq!(response.header("access-control-allow-origin"), "*");
-        assert_eq!(response.header("allow"), if status == 405 { "GET,HEAD" } else { "" });
+        let headers = ["x-request-id", "access-control-allow-origin", "allow"];
+        let allowed = if status == 405 { "GET,HEAD" } else { "" };
+        assert_eq!(headers.map(|name| response.header(name)), ["mine-1", "*", allowed], "{path}");
     }
 }
 
 #[tokio::test]
 async fn request_id_is_unique_unless_the_client_sends_a_valid_one() {
-    let Harness { service, .. } = &Harness::start().await;
-    let id_for = async |given: &str| {
-        let headers = [("x-request-id", given)];
-        let response = service.send(Method::GET, "/v1/chains", &headers).await;
+    let (service, _nodes) = start("").await;
+    let id_for = async |headers: &[(&str, &str)]| {
+        let response = service.send(Method::GET, "/v1/chains", headers).await;
         response.header("x-request-id").to_owned()
     };
-    assert_eq!(id_for("a-B_1.2:3").await, "a-B_1.2:3");
-    assert_eq!(id_for(&"x".repeat(64)).await.len(), 64);
-    let mut made = vec![service.get("/v1/chains").await.header("x-request-id").to_owned()];
-    for invalid in ["", "a b", "<script>", "\u{e4}", &"x".repeat(65)] {
-        made.push(id_for(invalid).await);
+    for valid in ["a-B_1.2:3", &"x".repeat(64)] {
+        assert_eq!(id_for(&[("x-request-id", valid)]).await, valid);
+    }
+    let mut made = BTreeSet::from([id_for(&[]).await]);
+    let invalid = ["", "a b", "<script>", "\u{e4}", &"x".repeat(65)];
+    for id in invalid {
+        made.insert(id_for(&[("x-request-id", id)]).await);
     }
     for id in &made {
         let (process, count) = id.split_once('-').unwrap();
-        assert!(
-            process.len() == 16 && process.bytes().all(|byte| byte.is_ascii_hexdigit()),
-            "{id}"
-        );
-        assert!(count.parse::<u64>().is_ok(), "{id}");
+        let is_hex = process.bytes().all(|byte| byte.is_ascii_hexdigit());
+        assert!(process.len() == 16 && is_hex && count.parse::<u64>().is_ok(), "{id}");
     }
-    let count = made.len();
-    made.sort();
-    made.dedup();
-    assert_eq!(made.len(), count);
+    assert_eq!(made.len(), 1 + invalid.len(), "{made:?}");
+}
+
+/// Headers of a preflight that asks for these names.
+fn preflight(names: &str) -> [(&str, &str); 3] {
+    [
+        ("origin", "https://app.example"),
+        ("access-control-request-method", "GET"),
+        ("access-control-request-headers", names),
+    ]
 }
 
 #[tokio::test]
 async fn cors_allows_any_origin_by_default() {
-    let Harness { service, .. } = &Harness::start().await;
-    let preflight = [
-        ("origin", "https://app.example"),
-        ("access-control-request-method", "GET"),
-        ("access-control-request-headers", "content-type"),
-    ];
-    let response = service.send(Method::OPTIONS, SUGGESTION, &preflight).await;
+    let (service, _nodes) = start("").await;
+    let response = service.send(Method::OPTIONS, SUGGESTION, &preflight("content-type")).await;
     fixtures::assert_snapshot("preflight", &response.text(&[]));
 
     let headers = [("origin", "https://app.example")];
@@ -332,7 +292,7 @@ async fn cors_allows_any_origin_by_default() {
 
 #[tokio::test]
 async fn options_depends_on_the_question() {
-    let Harness { service, .. } = &Harness::start().await;
+    let (service, _nodes) = start("").await;
     let plain = [("origin", "https://app.example")];
     for (path, status, allow) in [
         (SUGGESTION, 204, "GET,HEAD,OPTIONS"),
@@ -353,13 +313,8 @@ async fn options_depends_on_the_question() {
     // Tracing libraries and older libraries add names of their own.
     let names =
         "baggage,sentry-trace,traceparent,x-datadog-origin,pragma,x-requested-with,anything";
-    let preflight = [
-        ("origin", "https://app.example"),
-        ("access-control-request-method", "GET"),
-        ("access-control-request-headers", names),
-    ];
     for (path, status, allowed) in [(SUGGESTION, 200, names), ("/none", 404, "")] {
-        let response = service.send(Method::OPTIONS, path, &preflight).await;
+        let response = service.send(Method::OPTIONS, path, &preflight(names)).await;
         assert_eq!(response.status, status, "{path}");
         assert_eq!(response.header("access-control-allow-headers"), allowed, "{path}");
         assert_eq!(response.header("access-control-allow-origin"), "*", "{path}");
@@ -369,11 +324,14 @@ async fn options_depends_on_the_question() {
         let response = http_client::new().request(Method::OPTIONS, url).send().await.unwrap();
         assert_eq!(response.status(), status, "{path}");
     }
+    // Readiness is that of GET.
+    let unready = TestServer::start(UNREACHABLE).await;
+    unready.send(Method::OPTIONS, "/readyz", &[]).await.assert_problem(503, "not_ready");
 }
 
 #[tokio::test]
 async fn options_lists_exactly_the_documented_methods() {
-    let Harness { service, .. } = &Harness::start().await;
+    let (service, _nodes) = start("").await;
     let document = service.get("/openapi.json").await.json();
     let mut compared = 0;
     for (path, item) in document["paths"].as_object().unwrap() {
@@ -394,19 +352,10 @@ async fn options_lists_exactly_the_documented_methods() {
 }
 
 #[tokio::test]
-async fn readiness_asked_by_options_is_that_of_get() {
-    let chain = "[chains.a]\nchain_id = 7\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
-    let service = TestServer::start(chain).await;
-    let response = service.send(Method::OPTIONS, "/readyz", &[]).await;
-    response.assert_problem(503, "not_ready");
-    service.stop().await.unwrap();
-}
-
-#[tokio::test]
 async fn cors_allows_only_the_configured_origins() {
     let cors = "[cors]\nallowed_origins = [\"https://app.example\", \"https://*.example.com\", \
                 \"capacitor://localhost\"]\n";
-    let Harness { service, .. } = &Harness::with_server(cors).await;
+    let (service, _nodes) = start(cors).await;
     let allowed = async |origin: &str| {
         let response = service.send(Method::GET, SUGGESTION, &[("origin", origin)]).await;
         assert_eq!((response.status, response.header("vary")), (200, "origin"));
@@ -432,7 +381,7 @@ async fn cors_allows_only_the_configured_origins() {
 
 #[tokio::test]
 async fn close_query_parameters_and_unknown_chains_get_the_nearest_name() {
-    let Harness { service, .. } = &Harness::start().await;
+    let (service, _nodes) = start("").await;
     let close = [
         "/v1/ronin/fee-history?block=2",
         "/v1/ronin/fee-history.svg?a=b&BLOCKS=2",
@@ -460,18 +409,20 @@ async fn close_query_parameters_and_unknown_chains_get_the_nearest_name() {
 #[tokio::test]
 async fn a_trailing_slash_redirects_to_the_route() {
     for base_path in ["", "/proxy/public"] {
-        let server = format!("base_path = \"{base_path}\"");
-        let Harness { service, .. } = &Harness::with_server(&server).await;
-        let client =
-            http_client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+        let (service, _nodes) = start(&format!("base_path = \"{base_path}\"")).await;
+        let client = http_client::builder().redirect(reqwest::redirect::Policy::none());
+        let client = client.build().unwrap();
+        let get = async |path: &str| {
+            let request = client.get(service.url(&format!("{base_path}{path}")));
+            Response::read(request.header("Origin", "https://app.example").send().await.unwrap())
+                .await
+        };
         for (path, location) in [
             ("/v1/", "../v1"),
             ("/v1/ronin/gas-suggestion/", "../gas-suggestion"),
             ("/v1/ronin/fee-history/?blocks=1&a=%2f", "../fee-history?blocks=1&a=%2f"),
         ] {
-            let url = service.url(&format!("{base_path}{path}"));
-            let request = client.get(url).header("Origin", "https://app.example");
-            let response = Response::read(request.send().await.unwrap()).await;
+            let response = get(path).await;
             assert_eq!((response.status, response.header("location")), (308, location));
             assert_eq!(response.header("access-control-allow-origin"), "*");
         }
@@ -479,52 +430,42 @@ async fn a_trailing_slash_redirects_to_the_route() {
         let followed = service.get(&format!("{base_path}/v1/2020/gas-suggestion/")).await;
         assert_eq!((followed.status, followed.body.as_str()), (200, BODY));
         for path in ["/v1/ronin/none/", "/none/", "//v1/", "//evil.example/", "/metrics/"] {
-            let url = service.url(&format!("{base_path}{path}"));
-            let response = Response::read(client.get(url).send().await.unwrap()).await;
-            assert_eq!(response.status, 404, "{path}");
+            assert_eq!(get(path).await.status, 404, "{path}");
         }
     }
 }
 
 #[tokio::test]
 async fn both_listeners_list_their_routes() {
-    let Harness { service, .. } = &Harness::with_server("base_path = \"/below\"").await;
-    let routes = service.get("/below/v1").await.json();
-    let paths: Vec<_> = routes["routes"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|route| {
-            format!("{} {}", route["method"].as_str().unwrap(), route["path"].as_str().unwrap())
-        })
-        .collect();
-    assert!(paths.contains(&"GET /below/v1/{chain}/gas-suggestion".to_owned()), "{paths:?}");
-    assert!(paths.contains(&"GET /below/v1".to_owned()), "{paths:?}");
+    let (service, _nodes) = start("base_path = \"/below\"").await;
+    let routes = service.get("/below/v1").await.json()["routes"].take();
+    let routes = routes.as_array().unwrap();
+    for path in ["/below/v1/{chain}/gas-suggestion", "/below/v1"] {
+        let is_it = |route: &Value| route["method"] == "GET" && route["path"] == path;
+        assert!(routes.iter().any(is_it), "{path} in {routes:?}");
+    }
     // This service has no delegation look-ups and no verification.
-    assert!(!paths.iter().any(|path| path.contains("registry") || path.contains("verif")));
-    let summary = &routes["routes"][0]["summary"];
-    assert!(!summary.as_str().unwrap().is_empty(), "{routes}");
+    let mut paths = routes.iter().map(|route| route["path"].as_str().unwrap());
+    assert!(!paths.any(|path| path.contains("registry") || path.contains("verif")));
+    assert_ne!(routes[0]["summary"].as_str().unwrap(), "");
     fixtures::assert_snapshot("admin-routes", &service.admin("/").await.text(&[]));
 }
 
 #[tokio::test]
 async fn base_path_moves_public_routes_and_keeps_probes_at_the_root() {
-    let base_path = "base_path = \"/proxy/public\"";
-    let Harness { service, .. } = &Harness::with_server(base_path).await;
+    let (service, _nodes) = start("base_path = \"/proxy/public\"").await;
     let response = service.get("/proxy/public/v1/ronin/gas-suggestion").await;
     assert_eq!((response.status, response.body.as_str()), (200, BODY));
-    let unprefixed = service.get(SUGGESTION).await;
-    unprefixed.assert_problem(404, "not_found");
-    let unknown = service.get("/proxy/public/v1/none/gas-suggestion").await;
-    unknown.assert_problem(404, "unknown_chain");
+    service.get(SUGGESTION).await.assert_problem(404, "not_found");
+    service.get("/proxy/public/v1/none/gas-suggestion").await.assert_problem(404, "unknown_chain");
     for path in ["/livez", "/readyz", "/proxy/public/livez", "/proxy/public/readyz"] {
         assert_eq!(service.get(path).await.status, 200, "{path}");
     }
 }
 
 #[tokio::test]
-async fn admin_listener_rejects_other_hosts_and_has_no_cors() {
-    let Harness { service, .. } = &Harness::with_server("admin_hosts = [\"metrics.test\"]").await;
+async fn admin_listener_serves_its_own_routes_to_its_hosts_without_cors() {
+    let (service, _nodes) = start("admin_hosts = [\"metrics.test\"]").await;
     let get = async |host: &str| {
         let request = http_client::new().get(service.admin_url("/metrics")).header("Host", host);
         let request = request.header("Origin", "https://app.example");
@@ -535,64 +476,54 @@ async fn admin_listener_rejects_other_hosts_and_has_no_cors() {
     for host in ["localhost", "127.0.0.1:9090", "metrics.test:9090"] {
         assert_eq!(get(host).await.status, 200, "{host}");
     }
-    let rejected = get("rebound.example:9090").await;
-    rejected.assert_problem(421, "misdirected_request");
+    get("rebound.example:9090").await.assert_problem(421, "misdirected_request");
     // The public listener serves every host.
     let response = service.send(Method::GET, SUGGESTION, &[("Host", "rebound.example")]).await;
     assert_eq!((response.status, response.header("access-control-allow-origin")), (200, "*"));
+    assert_eq!(service.admin("/livez").await.body, "{\"status\":\"live\"}");
+    assert_eq!(service.admin("/readyz").await.body, "{\"status\":\"ready\"}");
+    service.admin(SUGGESTION).await.assert_problem(404, "not_found");
 }
 
 #[tokio::test]
 async fn browsers_sniff_no_content_type_and_charts_load_nothing() {
-    let Harness { service, .. } = &Harness::start().await;
-    let chart = format!("{}/fee-history.svg", SUGGESTION.trim_end_matches("/gas-suggestion"));
-    for path in [SUGGESTION, &chart, "/v1/chains", "/openapi.json", "/", "/nowhere"] {
+    let (service, _nodes) = start("").await;
+    let chart = "/v1/ronin/fee-history.svg";
+    for path in [SUGGESTION, chart, "/v1/chains", "/openapi.json", "/", "/nowhere"] {
         let response = service.get(path).await;
         assert_eq!(response.header("x-content-type-options"), "nosniff", "{path}");
     }
-    assert_eq!(
-        service.get(&chart).await.header("content-security-policy"),
-        "default-src 'none'; style-src 'unsafe-inline'"
-    );
-}
-
-#[tokio::test]
-async fn admin_listener_serves_probes_and_no_public_route() {
-    let Harness { service, .. } = &Harness::start().await;
-    assert_eq!(service.admin("/livez").await.body, "{\"status\":\"live\"}");
-    assert_eq!(service.admin("/readyz").await.body, "{\"status\":\"ready\"}");
-    let response = service.admin(SUGGESTION).await;
-    response.assert_problem(404, "not_found");
+    let policy = "default-src 'none'; style-src 'unsafe-inline'";
+    assert_eq!(service.get(chart).await.header("content-security-policy"), policy);
 }
 
 #[tokio::test]
 async fn fast_path_responds_like_the_router() {
     for cors in ["", "[cors]\nallowed_origins = [\"https://app.example\"]\n"] {
-        let Harness { service, .. } = &Harness::with_server(cors).await;
+        let (service, _nodes) = start(cors).await;
         let tag = service.get(SUGGESTION).await.header("etag").to_owned();
+        let comparable = async |method: &Method, name: &str, headers: &[(&str, &str)]| {
+            let path = format!("/v1/{name}/gas-suggestion");
+            let mut response = service.send(method.clone(), &path, headers).await;
+            if response.status == 304 {
+                // The router adds the length of the body that a 304 omits.
+                response.headers.remove("content-length");
+            }
+            let body = std::mem::take(&mut response.body);
+            let body = body.split("request_id").next().unwrap().to_owned();
+            // The two responses may be from different seconds.
+            let digit = |char: char| char.is_ascii_digit();
+            (response.status, body, response.text(&[]).replace(digit, "0"))
+        };
         for method in [Method::GET, Method::HEAD] {
-            for chain in [("ronin", "%72onin"), ("ill", "%69ll"), ("2020", "202%30")] {
+            // Only the router decodes paths, so an encoded name bypasses the fast path.
+            for (fast, routed) in [("ronin", "%72onin"), ("ill", "%69ll"), ("2020", "202%30")] {
                 for condition in [tag.as_str(), "\"other\""] {
                     for origin in ["https://app.example", "https://other.example"] {
                         let headers = [("if-none-match", condition), ("origin", origin)];
-                        // Only the router decodes paths, so an encoded name bypasses the fast path.
-                        let [fast, routed] = [chain.0, chain.1].map(|name| {
-                            let path = format!("/v1/{name}/gas-suggestion");
-                            let method = method.clone();
-                            async move {
-                                let mut response = service.send(method, &path, &headers).await;
-                                if response.status == 304 {
-                                    // The router adds the length of the body that a 304 omits.
-                                    response.headers.remove("content-length");
-                                }
-                                let body = std::mem::take(&mut response.body);
-                                let body = body.split("request_id").next().unwrap().to_owned();
-                                // The two responses may be from different seconds.
-                                let digit = |char: char| char.is_ascii_digit();
-                                (response.status, body, response.text(&[]).replace(digit, "0"))
-                            }
-                        });
-                        assert_eq!(fast.await, routed.await, "{method} {chain:?} {headers:?}");
+                        let fast_response = comparable(&method, fast, &headers).await;
+                        let routed_response = comparable(&method, routed, &headers).await;
+                        assert_eq!(fast_response, routed_response, "{method} {fast} {headers:?}");
                     }
                 }
             }
@@ -604,29 +535,24 @@ async fn fast_path_responds_like_the_router() {
 async fn what_is_off_says_which_key_switches_it_on() {
     // A file with a chain and nothing else.
     let node = MockNode::start(8453, Reply::history(1000, 1, 7)).await;
-    let chain = node.chain("own", "");
-    let service = TestServer::start(&chain).await;
+    let service = TestServer::start(&node.chain("own", "")).await;
     let address = "0x0000000000000000000000000000000000000001";
-    let look_up = format!("/registry/v2/check/all?from={address}&to={address}");
     let requests = [
         "POST /verification",
         "/verification/chains",
         "/verify",
         &format!("/registry/v2/{address}"),
-        &look_up,
+        &format!("/registry/v2/check/all?from={address}&to={address}"),
         "POST /v1/own/delegations/transactions",
         "POST /rpc/own",
         "POST /rpc/8453",
     ];
     assert_problems(service.address(), "switched-off", &requests).await;
-    let document = service.get("/openapi.json").await.json();
-    let paths: Vec<_> = document["paths"].as_object().unwrap().keys().collect();
-    assert!(!paths.iter().any(|path| path.starts_with("/rpc") || path.starts_with("/verif")));
 }
 
 #[tokio::test]
 async fn a_chain_has_its_key_in_any_case_and_its_id_in_hex() {
-    let Harness { service, .. } = &Harness::start().await;
+    let (service, _nodes) = start("").await;
     for name in ["ronin", "RONIN", "Ronin", "2020", "0x7e4", "0X7E4"] {
         // The first route is served ahead of the router.
         for route in ["gas-suggestion", "fee-market"] {

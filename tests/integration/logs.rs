@@ -5,9 +5,9 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::http_message::get;
-use crate::logged_process;
+use crate::logged_process::LoggedProcess;
 use crate::mock_node::{MockNode, Reply};
-use crate::process::{self, FREE_PORTS, File};
+use crate::process::{self, FREE_PORTS, File, Process};
 use crate::raw_client::{RawClient, TIMEOUT, free_port};
 
 /// A process. Killed when dropped.
@@ -35,23 +35,26 @@ fn access_log(log: &str) -> Vec<Value> {
     comparable.collect()
 }
 
+/// Returns the number of dropped lines that the admin listener shows.
+async fn dropped_lines(admin: &mut RawClient) -> u64 {
+    let metrics = admin.request(get("/metrics", "")).await;
+    let mut lines = metrics.text().lines();
+    let count = lines.find_map(|line| line.strip_prefix("gas_suggestion_log_lines_dropped_total "));
+    count.unwrap_or_else(|| panic!("{metrics:?}")).parse().unwrap()
+}
+
 #[tokio::test]
 async fn every_request_except_probes_is_logged() {
     let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
-    let config = node.chain("a", "");
-    let service = logged_process::LoggedProcess::start("each-request", &config);
+    let service = LoggedProcess::start("each-request", &node.chain("a", ""));
     let [public, admin] = service.addresses;
     let mut client = RawClient::connect(public).await;
-    let since = Instant::now();
-    while client.request(get("/readyz", "")).await.status() != 200 {
-        assert!(since.elapsed() < TIMEOUT, "the node was not polled");
-    }
+    client.wait_for_ok("/readyz").await;
     let with_id = |id: &str| format!("X-Request-Id: {id}\r\n");
     client.request(get(SUGGESTION, &with_id("first"))).await;
     client.request(get("/v1/nowhere/fee-market?key=secret", &with_id("second"))).await;
-    client.request(get("/livez", "")).await;
-    let mut operator = RawClient::connect(admin).await;
-    operator.request(get("/metrics", "")).await;
+    client.status("/livez").await;
+    RawClient::connect(admin).await.status("/metrics").await;
     client.request(get("/%22quoted%22", &with_id("third"))).await;
     let log = service.stop();
     let line = |path: &str, status: u16, id: &str| {
@@ -60,26 +63,21 @@ async fn every_request_except_probes_is_logged() {
             "request_id": id,
         })
     };
-    assert_eq!(
-        access_log(&log),
-        [
-            line(SUGGESTION, 200, "first"),
-            line("/v1/nowhere/fee-market", 404, "second"),
-            line("/%22quoted%22", 404, "third"),
-        ]
-    );
+    let expected = [
+        line(SUGGESTION, 200, "first"),
+        line("/v1/nowhere/fee-market", 404, "second"),
+        line("/%22quoted%22", 404, "third"),
+    ];
+    assert_eq!(access_log(&log), expected);
     assert!(!log.contains("secret"), "{log}");
 }
 
 #[tokio::test]
 async fn log_lines_have_a_bounded_method_and_path() {
     let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
-    let config = format!(
-        "[limits]\nrequests_per_second_per_client = 1\nrequest_burst_per_client = 1\n\
-         {}",
-        node.chain("a", "")
-    );
-    let service = logged_process::LoggedProcess::start("bounded", &config);
+    let limits =
+        "[limits]\nrequests_per_second_per_client = 1\nrequest_burst_per_client = 1\n".to_owned();
+    let service = LoggedProcess::start("bounded", &(limits + &node.chain("a", "")));
     let mut client = RawClient::connect(service.addresses[0]).await;
     let method = "M".repeat(4000);
     // Byte 256 of the path is inside a character.
@@ -101,12 +99,10 @@ async fn unread_log_pipe_drops_and_counts_lines_without_blocking() {
     const REQUESTS: usize = 24_000;
     const BATCH: usize = 100;
     let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
-    let file = File::new(
-        "unread",
-        &format!("[limits]\nrequests_per_second_per_client = 0\n{}", node.chain("a", "")),
-    );
+    let limits = "[limits]\nrequests_per_second_per_client = 0\n";
+    let file = File::new("unread", &format!("{limits}{}", node.chain("a", "")));
     // The test stops reading the log from this pipe once the service listens.
-    let service = process::Process::start(&["--config", file.path()], &[]);
+    let service = Process::start(&["--config", file.path()], &[]);
     let mut client = RawClient::connect(service.address).await;
     for _ in 0..REQUESTS / BATCH {
         client.send(get("/v1/chains", "").repeat(BATCH)).await;
@@ -114,45 +110,24 @@ async fn unread_log_pipe_drops_and_counts_lines_without_blocking() {
             assert_eq!(client.read_response().await.unwrap().unwrap().status(), 200);
         }
     }
-    let mut operator = RawClient::connect(service.admin).await;
-    let metrics = operator.request(get("/metrics", "")).await;
-    let metrics = metrics.text();
-    let dropped = metrics
-        .lines()
-        .find_map(|line| line.strip_prefix("gas_suggestion_log_lines_dropped_total "))
-        .unwrap_or_else(|| panic!("{metrics}"));
-    assert!(dropped.parse::<usize>().unwrap() > 0, "{dropped}");
-    let (code, _) = service.stop_with("-TERM");
-    assert_eq!(code, Some(0));
+    assert!(dropped_lines(&mut RawClient::connect(service.admin).await).await > 0);
+    assert_eq!(service.stop_with("-TERM").0, Some(0));
 }
 
-#[test]
-fn text_format_has_the_same_fields_on_one_line() {
-    let mut bare = process::command(&["demo"], &FREE_PORTS);
-    bare.env("GAS_LOG__FORMAT", "text");
-    let mut child = KillOnDrop(bare.stderr(std::process::Stdio::piped()).spawn().unwrap());
-    let mut log = std::io::BufReader::new(child.0.stderr.take().unwrap());
-    let mut next = |part: &str| loop {
-        let mut line = String::new();
-        assert_ne!(std::io::BufRead::read_line(&mut log, &mut line).unwrap(), 0, "no {part}");
-        if line.contains(part) {
-            break line;
-        }
-    };
-    let listening = next("listening address=");
-    let address = listening.split("address=").nth(1).unwrap().split(' ').next().unwrap();
-    let mut client = std::net::TcpStream::connect(address).unwrap();
-    let request = "GET /v1/chains HTTP/1.1\r\nHost: a\r\nX-Request-Id: mine\r\n\r\n";
-    std::io::Write::write_all(&mut client, request.as_bytes()).unwrap();
-    let line = next("request completed");
+#[tokio::test]
+async fn text_format_has_the_same_fields_on_one_line() {
+    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
+    let text = [("GAS_LOG__FORMAT", "text"), ("GAS_SERVER__DRAIN_DELAY", "0s")];
+    let variables = [&FREE_PORTS[..], &text].concat();
+    let service = LoggedProcess::with_variables("text", &node.chain("a", ""), &variables);
+    let mut client = RawClient::connect(service.addresses[0]).await;
+    client.request(get("/v1/chains", "X-Request-Id: mine\r\n")).await;
+    let log = service.stop();
+    let line = log.lines().find(|line| line.contains("request completed")).unwrap();
     let (before, after) = line.split_once(" duration_ms=").unwrap();
-    assert!(
-        before.ends_with(
-            " INFO gas_suggestion::requests: request completed method=\"GET\" path=\"/v1/chains\" status=200"
-        ),
-        "{line}"
-    );
-    assert!(after.ends_with(" request_id=\"mine\"\n"), "{line}");
+    let expected = " INFO gas_suggestion::requests: request completed method=\"GET\" path=\"/v1/chains\" status=200";
+    assert!(before.ends_with(expected), "{line}");
+    assert!(after.ends_with(" request_id=\"mine\""), "{line}");
 }
 
 #[tokio::test]
@@ -167,13 +142,8 @@ async fn unwritable_log_lines_are_counted() {
     loop {
         assert!(since.elapsed() < TIMEOUT, "no dropped lines were counted");
         let Ok(stream) = tokio::net::TcpStream::connect(&admin).await else { continue };
-        let metrics = RawClient::from_stream(stream).request(get("/metrics", "")).await;
-        let count = metrics
-            .text()
-            .lines()
-            .find_map(|line| line.strip_prefix("gas_suggestion_log_lines_dropped_total "));
         // The service logs at least "listening" and the lines about upstreams.
-        if count.unwrap().parse::<u64>().unwrap() >= 3 {
+        if dropped_lines(&mut RawClient::from_stream(stream)).await >= 3 {
             break;
         }
     }

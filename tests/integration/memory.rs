@@ -2,12 +2,10 @@
 
 use std::net::Ipv4Addr;
 
-use tokio::net::TcpSocket;
-
 use crate::http_message::get;
 use crate::mock_node::{MockNode, start_service};
 use crate::raw_client::RawClient;
-use crate::test_server::{TestServer, wait_until};
+use crate::test_server::{Response, TestServer, wait_until};
 
 const SUGGESTION: &str = "/v1/a/gas-suggestion";
 const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
@@ -26,14 +24,6 @@ fn shed(reason: &str) -> String {
     format!("gas_suggestion_connections_shed_total{{listener=\"public\",reason=\"{reason}\"}}")
 }
 
-/// Connects with a small receive buffer, so that the service cannot send much.
-async fn connect(service: &TestServer) -> RawClient {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.set_recv_buffer_size(4096).unwrap();
-    socket.bind((ATTACKER, 0).into()).unwrap();
-    RawClient::from_stream(socket.connect(service.address()).await.unwrap())
-}
-
 /// Opens connections that send `request` and read nothing, until the memory budget of a service is exhausted. Then
 /// another client is served, and so is the same one after its connections are closed.
 async fn exhaust_memory(request: &str) {
@@ -43,7 +33,8 @@ async fn exhaust_memory(request: &str) {
     let mut clients = Vec::new();
     wait_until("the budget is exhausted", async || {
         for _ in 0..20 {
-            let mut client = connect(&service).await;
+            let mut client =
+                RawClient::connect_with_small_buffer(ATTACKER, service.address()).await;
             client.send(request).await;
             clients.push(client);
         }
@@ -51,15 +42,10 @@ async fn exhaust_memory(request: &str) {
     })
     .await;
     let mut other = RawClient::connect_from(NEWCOMER, service.address()).await;
-    for _ in 0..2 {
-        assert_eq!(other.request(get(SUGGESTION, "")).await.status(), 200);
-    }
+    assert_eq!([other.status(SUGGESTION).await, other.status(SUGGESTION).await], [200, 200]);
     drop(clients);
-    service
-        .wait_for("/openapi.json", |response| {
-            response.status == 200 && response.body.ends_with('}')
-        })
-        .await;
+    let is_whole = |page: &Response| page.status == 200 && page.body.ends_with('}');
+    service.wait_for("/openapi.json", is_whole).await;
 }
 
 #[tokio::test]
@@ -76,23 +62,27 @@ async fn endless_heads_leave_memory_for_other_clients() {
 #[tokio::test]
 async fn client_with_the_most_connections_gives_one_to_a_newcomer() {
     let (_node, service) = start("max_connections = 4\n").await;
+    let connect = async |source| {
+        let mut client = RawClient::connect_from(source, service.address()).await;
+        let status = client.status(SUGGESTION).await;
+        (client, status)
+    };
     let mut holders = Vec::new();
     for _ in 0..4 {
-        let mut client = RawClient::connect_from(ATTACKER, service.address()).await;
-        assert_eq!(client.request(get(SUGGESTION, "")).await.status(), 200);
+        let (client, status) = connect(ATTACKER).await;
+        assert_eq!(status, 200);
         holders.push(client);
     }
-    let mut newcomer = RawClient::connect_from(NEWCOMER, service.address()).await;
-    assert_eq!(newcomer.request(get(SUGGESTION, "")).await.status(), 200);
+    let (mut newcomer, status) = connect(NEWCOMER).await;
+    assert_eq!(status, 200);
     let newest = holders.pop().unwrap().read_bytes_until_closed().await;
     assert_eq!(newest, b"");
     for client in &mut holders {
-        assert_eq!(client.request(get(SUGGESTION, "")).await.status(), 200);
+        assert_eq!(client.status(SUGGESTION).await, 200);
     }
     // The client that has the most gets no more.
-    let mut refused = RawClient::connect_from(ATTACKER, service.address()).await;
-    assert_eq!(refused.request(get(SUGGESTION, "")).await.status(), 503);
-    assert_eq!(newcomer.request(get(SUGGESTION, "")).await.status(), 200);
+    assert_eq!(connect(ATTACKER).await.1, 503);
+    assert_eq!(newcomer.status(SUGGESTION).await, 200);
     assert_eq!(service.count(&shed("connection_limit")).await, 1);
 }
 
@@ -105,7 +95,7 @@ async fn charts_and_histories_cost_a_request_per_32_blocks() {
         let status = async |source: u8, blocks: usize| {
             let source = Ipv4Addr::new(127, 0, 0, source);
             let mut client = RawClient::connect_from(source, service.address()).await;
-            client.request(get(&format!("{path}?blocks={blocks}"), "")).await.status()
+            client.status(&format!("{path}?blocks={blocks}")).await
         };
         assert_eq!((status(2, 1024).await, status(2, 1024).await), (200, 429), "{path}");
         for _ in 0..10 {
@@ -114,9 +104,9 @@ async fn charts_and_histories_cost_a_request_per_32_blocks() {
         // A cost above the burst is the burst, and the wait after it is for the whole of it.
         let (_node, service) = start(low).await;
         let mut client = RawClient::connect(service.address()).await;
-        let request = get(&format!("{path}?blocks=1024"), "");
-        assert_eq!(client.request(request.clone()).await.status(), 200, "{path}");
-        let refused = client.request(request).await;
+        let path = format!("{path}?blocks=1024");
+        assert_eq!(client.status(&path).await, 200, "{path}");
+        let refused = client.request(get(&path, "")).await;
         assert_eq!(refused.status(), 429, "{path}");
         let wait: u64 = refused.header("retry-after").parse().unwrap();
         assert!((4..=6).contains(&wait), "{path}: {wait}");

@@ -3,23 +3,20 @@
 use crate::fixtures;
 use crate::process::{File, output};
 
-/// A case of a fixture: its title, what is wrong, and what `check-config` prints.
-struct Case {
-    title: String,
-    input: String,
-    expected: String,
-}
-
-fn cases(file: &str) -> Vec<Case> {
-    let text =
-        String::from_utf8(fixtures::read(&format!("tests/fixtures/mistakes/{file}"))).unwrap();
-    let blocks = text.split("## ").skip(1);
-    let case = |block: &str| {
-        let (title, rest) = block.split_once('\n').unwrap();
+/// Runs the cases of a fixture, at least so many. Each has a title, an input for `run`, and all that `check-config`
+/// prints.
+fn check_all(file: &str, at_least: usize, run: impl Fn(&str) -> (Option<i32>, String, String)) {
+    let text = fixtures::read(&format!("tests/fixtures/mistakes/{file}"));
+    let text = String::from_utf8(text).unwrap();
+    let cases: Vec<_> = text.split("## ").skip(1).collect();
+    assert!(cases.len() >= at_least);
+    for case in cases {
+        let (title, rest) = case.split_once('\n').unwrap();
         let (input, expected) = rest.split_once("=>\n").unwrap();
-        Case { title: title.into(), input: input.into(), expected: expected.into() }
-    };
-    blocks.map(case).collect()
+        let (code, stdout, stderr) = run(input);
+        let shown = (code, stdout.as_str(), shorten(&stderr));
+        assert_eq!(shown, (Some(2), "", shorten(expected)), "{title}");
+    }
 }
 
 /// Shortens each list of allowed keys that a fixture has in full to its first key, as the other cases have it.
@@ -34,27 +31,19 @@ fn shorten(text: &str) -> String {
 
 #[test]
 fn every_mistake_of_a_file_is_reported_with_its_line() {
-    let cases = cases("files.txt");
-    assert!(cases.len() >= 40);
-    for Case { title, input, expected } in cases {
-        let file = File::new("mistake", &input);
+    check_all("files.txt", 40, |input| {
+        let file = File::new("mistake", input);
         let (code, stdout, stderr) = output(&["check-config", "--config", file.path()], &[]);
-        let stderr = stderr.replace(file.path(), "FILE");
-        let shown = (code, stdout.as_str(), shorten(&stderr));
-        assert_eq!(shown, (Some(2), "", shorten(&expected)), "{title}");
-    }
+        (code, stdout, stderr.replace(file.path(), "FILE"))
+    });
 }
 
 #[test]
 fn every_mistake_of_a_variable_is_reported_with_its_name() {
-    let cases = cases("variables.txt");
-    assert!(cases.len() >= 25);
-    for Case { title, input, expected } in cases {
+    check_all("variables.txt", 25, |input| {
         let variables: Vec<_> = input.lines().map(|line| line.split_once('=').unwrap()).collect();
-        let (code, stdout, stderr) = output(&["check-config"], &variables);
-        let shown = (code, stdout.as_str(), shorten(&stderr));
-        assert_eq!(shown, (Some(2), "", shorten(&expected)), "{title}");
-    }
+        output(&["check-config"], &variables)
+    });
 }
 
 #[test]
@@ -83,41 +72,45 @@ fn variables_of_other_programs_are_ignored() {
 
 #[test]
 fn a_variable_with_one_underscore_too_few_is_noted() {
-    let notes = |name: &str| {
+    let a_section = "a variable sets one key of a section, such as GAS_HISTORY__DAYS";
+    let levels =
+        "levels of a key are separated by two underscores, as in GAS_CHAINS__RONIN__RPC_URLS";
+    for (name, note) in [
+        ("GAS_SERVER_LISTEN", "; did you mean GAS_SERVER__LISTEN?"),
+        ("GAS_LIMITS_MAX_STREAMS", "; did you mean GAS_LIMITS__MAX_STREAMS?"),
+        ("GAS_CHAINS_RONIN_NAME", &format!(": {levels}")),
+        ("GAS_ALERTS", &format!(": {a_section}")),
+        ("GAS_HISTORY", &format!(": {a_section}")),
+        // Variables of other programs.
+        ("GAS_PRICE", ""),
+        ("GAS_SERVERLESS", ""),
+        ("GAS_LOGO", ""),
+        ("GAS_CHAIN", ""),
+    ] {
         let (code, stdout, stderr) = output(&["check-config"], &[(name, "1")]);
         assert_eq!((code, stderr.as_str()), (Some(0), ""), "{name}");
-        let notes = stdout.lines().filter_map(|line| line.strip_prefix("Note: "));
-        notes.map(str::to_owned).collect::<Vec<_>>()
-    };
-    let meant = "GAS_SERVER_LISTEN has no effect; did you mean GAS_SERVER__LISTEN?";
-    assert_eq!(notes("GAS_SERVER_LISTEN"), [meant]);
-    let meant = "GAS_LIMITS_MAX_STREAMS has no effect; did you mean GAS_LIMITS__MAX_STREAMS?";
-    assert_eq!(notes("GAS_LIMITS_MAX_STREAMS"), [meant]);
-    let meant = "GAS_CHAINS_RONIN_NAME has no effect: levels of a key are separated by two \
-                 underscores, as in GAS_CHAINS__RONIN__RPC_URLS";
-    assert_eq!(notes("GAS_CHAINS_RONIN_NAME"), [meant]);
-    for section in ["GAS_ALERTS", "GAS_HISTORY"] {
-        let expected = "a variable sets one key of a section, such as GAS_HISTORY__DAYS";
-        assert_eq!(notes(section), [format!("{section} has no effect: {expected}")]);
-    }
-    for foreign in ["GAS_PRICE", "GAS_SERVERLESS", "GAS_LOGO", "GAS_CHAIN"] {
-        assert_eq!(notes(foreign), Vec::<String>::new(), "{foreign}");
+        let notes: Vec<_> = stdout.lines().filter_map(|line| line.strip_prefix("Note: ")).collect();
+        let expected = format!("{name} has no effect{note}");
+        let expected = if note.is_empty() { &[][..] } else { &[expected.as_str()] };
+        assert_eq!(notes, expected, "{name}");
     }
 }
 
 #[test]
 fn a_list_takes_one_bare_value_or_several_with_commas() {
-    let urls = |value: &str| {
+    for (value, urls) in [
+        ("http://a", "[\"http://a\"]"),
+        ("http://a, http://b/", "[\"http://a\", \"http://b\"]"),
+        ("[\"http://a\"]", "[\"http://a\"]"),
+    ] {
         let variables = [("GAS_CHAINS__RONIN__RPC_URLS", value), ("GAS_CHAINS__RONIN__NAME", "7")];
         let (code, stdout, stderr) = output(&["check-config", "--print"], &variables);
         assert_eq!(code, Some(0), "{stderr}");
         assert!(stdout.contains("name = \"7\""), "{stdout}");
         let line = stdout.lines().find(|line| line.starts_with("rpc_urls")).unwrap();
-        line.split_once(" # ").unwrap().0.trim().to_owned()
-    };
-    assert_eq!(urls("http://a"), "rpc_urls = [\"http://a\"]");
-    assert_eq!(urls("http://a, http://b/"), "rpc_urls = [\"http://a\", \"http://b\"]");
-    assert_eq!(urls("[\"http://a\"]"), "rpc_urls = [\"http://a\"]");
+        let line = line.split_once(" # ").unwrap().0;
+        assert_eq!(line.trim(), format!("rpc_urls = {urls}"), "{value}");
+    }
 }
 
 #[test]

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use crate::fixtures;
 use crate::http_client;
 use crate::mock_node::{MockNode, Reply, fee_history};
-use crate::test_server::TestServer;
+use crate::test_server::{Response, TestServer};
 
 const SUGGESTION: &str = "/v1/a/gas-suggestion";
 
@@ -25,44 +26,10 @@ async fn start(reply: Reply) -> (MockNode, TestServer) {
     (node, service)
 }
 
-/// Like [`start`], with a priority fee floor, and returns the fee market too.
-async fn start_with_floor(reply: Reply) -> (MockNode, TestServer, Value) {
-    let node = MockNode::start(7, reply).await;
-    let chain = fast_chain("a", &node) + "pricing.priority_fee_floor = \"20 gwei\"\n";
-    let service = TestServer::start(&chain).await;
-    let market = service.wait_for_ok("/v1/a/fee-market").await;
-    (node, service, market.json())
-}
-
 /// Returns the body of a suggestion with these amounts in gwei.
 fn expected_body(base_fee: u128, medium: u128, high: u128) -> String {
     let wei = |gwei: u128| gwei * 1_000_000_000;
-    let kind = if base_fee == 0 { "legacy" } else { "eip-1559" };
-    fixtures::suggestion("a", kind, wei(base_fee), [wei(medium), wei(high)])
-}
-
-#[tokio::test]
-async fn suggestion_follows_the_fee_history() {
-    let (node, service) = start(Reply::history(1000, 3, 40)).await;
-    let response = service.wait_for_ok(SUGGESTION).await;
-    assert_eq!(response.body, expected_body(6, 40, 48));
-    assert_eq!(response.header("x-newest-block"), "1000");
-
-    node.set_reply(Reply::history(1001, 4, 30));
-    let moved = service.wait_for_block(SUGGESTION, 1001).await;
-    assert_eq!(moved.body, expected_body(8, 30, 36));
-}
-
-#[tokio::test]
-async fn two_percentiles_are_requested_and_determine_both_tiers() {
-    let wei = |gwei: u64| format!("{:#x}", gwei * 1_000_000_000);
-    let mut history = fee_history(1000, 3, 40);
-    history["reward"] = json!(vec![[wei(40), wei(90)]; 20]);
-    let node = MockNode::with_percentiles(7, json!([60, 100]), Reply::Result(history)).await;
-    let chain = fast_chain("a", &node) + "pricing.reward_percentiles = [60, 100]\n";
-    let service = TestServer::start(&chain).await;
-    let response = service.wait_for_ok(SUGGESTION).await;
-    assert_eq!(response.body, expected_body(6, 40, 90));
+    fixtures::suggestion("a", "eip-1559", wei(base_fee), [wei(medium), wei(high)])
 }
 
 #[tokio::test]
@@ -78,6 +45,7 @@ async fn failed_polls_keep_the_last_good_suggestion() {
     let result = fee_history(2000, 99, 99).to_string();
     let giant =
         format!("{{\"id\":{{id}},\"pad\":\"{}\",\"result\":{result}}}", " ".repeat(300_000));
+    let redirected = MockNode::start(7, Reply::history(2000, 99, 99)).await;
     let failures = [
         Reply::Error(-32000),
         Reply::Error(-32005),
@@ -85,6 +53,7 @@ async fn failed_polls_keep_the_last_good_suggestion() {
         Reply::Raw(200, "<html>maintenance</html>".into()),
         Reply::Raw(502, "<html>bad gateway</html>".into()),
         Reply::Raw(302, String::new()),
+        Reply::Redirect(redirected.url()),
         Reply::Raw(200, format!("{{\"id\":{{id}},\"result\":{result}")),
         Reply::Raw(200, format!("{{\"id\":0,\"result\":{result}}}")),
         Reply::Raw(200, format!("{{\"id\":{{id}},\"result\":{result},\"error\":{{\"code\":1}}}}")),
@@ -98,101 +67,68 @@ async fn failed_polls_keep_the_last_good_suggestion() {
     for failure in failures {
         node.set_reply(failure.clone());
         // When the second call arrives, the service has processed the response to the first.
-        let calls_before = node.calls("eth_feeHistory");
-        let kept = service
-            .wait_for(SUGGESTION, |_| node.calls("eth_feeHistory") >= calls_before + 2)
-            .await;
-        assert_eq!(
-            (kept.status, kept.body.as_str()),
-            (200, expected_body(6, 40, 48).as_str()),
-            "{failure:?}"
-        );
-        assert_eq!(kept.header("x-newest-block"), "1000");
+        let polls = node.polls();
+        let kept = service.wait_for(SUGGESTION, |_| node.polls() >= polls + 2).await;
+        assert_eq!((kept.status, kept.body), (200, expected_body(6, 40, 48)), "{failure:?}");
+        assert_eq!(kept.headers["x-newest-block"], "1000");
     }
-    node.set_reply(Reply::history(1001, 4, 30));
-    service.wait_for(SUGGESTION, |response| response.body == expected_body(8, 30, 36)).await;
-}
-
-#[tokio::test]
-async fn silent_node_is_polled_again_and_does_not_delay_another_chain() {
-    let silent_node = MockNode::start(7, Reply::NoResponse).await;
-    let healthy = MockNode::start(8, Reply::history(1000, 3, 40)).await;
-    let service =
-        TestServer::start(&(fast_chain("a", &silent_node) + &fast_chain("b", &healthy))).await;
-    service.wait_for_ok("/v1/b/gas-suggestion").await;
-    service.wait_for(SUGGESTION, |_| silent_node.calls("eth_feeHistory") >= 2).await;
-    assert_eq!(service.get(SUGGESTION).await.status, 503);
-    assert_eq!(service.get("/v1/b/gas-suggestion").await.header("x-stale"), "");
-    silent_node.set_reply(Reply::history(1000, 3, 40));
-    service.wait_for_ok(SUGGESTION).await;
-}
-
-#[tokio::test]
-async fn result_is_accepted_with_any_http_status_and_a_bare_nan() {
-    let mut history = fee_history(1000, 3, 40);
-    history["gasUsedRatio"][19] = json!("bare");
-    let envelope = json!({ "jsonrpc": "2.0", "id": 0, "result": history }).to_string();
-    let envelope = envelope.replace("\"bare\"", "NaN").replace("\"id\":0", "\"id\":{id}");
-    let (_node, _service, market) = start_with_floor(Reply::Raw(500, envelope)).await;
+    assert_eq!(redirected.polls(), 0);
+    // A result is accepted with any HTTP status, and a bare NaN is an unknown ratio.
+    let mut history = fee_history(1001, 4, 30);
+    history["gasUsedRatio"][19] = json!(0.25);
+    let result = history.to_string().replace("0.25", "NaN");
+    node.set_reply(Reply::Raw(500, format!("{{\"id\":{{id}},\"result\":{result}}}")));
+    let moved = service.wait_for_block(SUGGESTION, 1001).await;
+    assert_eq!(moved.body, expected_body(8, 30, 36));
+    let market = service.get("/v1/a/fee-market").await.json();
     assert_eq!(market["gas_used_ratio"], json!({ "latest": null, "average": 0.5 }));
 }
 
 #[tokio::test]
-async fn redirects_are_not_followed() {
-    let inner = MockNode::start(7, Reply::history(1000, 3, 40)).await;
-    let (node, service) = start(Reply::Redirect(inner.url())).await;
-    service.wait_for(SUGGESTION, |_| node.calls("eth_feeHistory") >= 3).await;
-    assert_eq!(service.get(SUGGESTION).await.status, 503);
-    assert_eq!(inner.calls("eth_feeHistory"), 0);
-}
-
-#[tokio::test]
 async fn node_that_requires_an_integer_count_gets_one_from_then_on() {
-    let (node, service) = start(Reply::IntegerCountOnly(fee_history(1000, 3, 40))).await;
+    let history = fee_history(1000, 3, 40);
+    let reply = Reply::script(move |call| match &call.params()[0] {
+        Value::Number(_) => Reply::Result(history.clone()),
+        _ => Reply::Error(-32602),
+    });
+    let (node, service) = start(reply).await;
     service.wait_for_ok(SUGGESTION).await;
     // The first poll took two calls: one with a hex quantity, one with an integer. Later polls use the integer at once.
-    let calls = node.calls("eth_feeHistory");
-    service.wait_for(SUGGESTION, |_| node.calls("eth_feeHistory") >= calls + 3).await;
-    assert_eq!(node.hex_count_calls(), 1);
-    assert_eq!(node.calls("eth_chainId"), 1);
+    let polls = node.polls();
+    service.wait_for(SUGGESTION, |_| node.polls() >= polls + 3).await;
+    assert_eq!((node.hex_count_calls(), node.calls("eth_chainId")), (1, 1));
 }
 
 #[tokio::test]
 async fn node_that_refuses_more_blocks_than_exist_is_asked_for_fewer() {
-    let (node, service, market) = start_with_floor(Reply::YoungChain(3)).await;
-    assert_eq!(market["newest_block"], 2, "{market}");
+    let history = fee_history(19, 3, 40);
+    let young = Arc::new(fixtures::window(&history, 3, 3));
+    let (node, service) = start(Reply::NewestUpTo(3, young)).await;
+    let has = |newest: u64, blocks: u64| {
+        move |response: &Response| {
+            let market = response.json();
+            market["newest_block"] == newest && market["window"]["blocks"] == blocks
+        }
+    };
+    service.wait_for("/v1/a/fee-market", has(2, 3)).await;
     // The chain grows to the window, and the usual request is answered. A smaller one may still be on its way.
     node.set_reply(Reply::Newest(Arc::new(fee_history(1000, 3, 40))));
-    let is_usual =
-        |market: Value| market["newest_block"] == 1000 && market["window"]["blocks"] == 20;
-    service.wait_for("/v1/a/fee-market", |response| is_usual(response.json())).await;
+    service.wait_for("/v1/a/fee-market", has(1000, 20)).await;
 }
 
 #[tokio::test]
-async fn missing_rewards_fall_back_to_the_floor_and_are_marked() {
+async fn missing_rewards_fall_back_to_the_floor_and_never_to_a_tip_of_zero() {
     let mut history = fee_history(1000, 3, 40);
     history["reward"] = Value::Null;
-    let (_node, service, market) = start_with_floor(Reply::Result(history)).await;
+    let (node, without_floor) = start(Reply::Result(history)).await;
+    without_floor.wait_for(SUGGESTION, |_| node.polls() >= 3).await;
+    without_floor.get(SUGGESTION).await.assert_problem(503, "no_data");
+    let chain = fast_chain("a", &node) + "pricing.priority_fee_floor = \"20 gwei\"\n";
+    let service = TestServer::start(&chain).await;
+    let market = service.wait_for_ok("/v1/a/fee-market").await.json();
     assert_eq!(market["average_reward_per_gas"], json!([null]));
     assert_eq!(market["floors_applied"], json!({ "base_fee": false, "priority_fee": true }));
     assert_eq!(service.get(SUGGESTION).await.body, expected_body(6, 20, 24));
-}
-
-#[tokio::test]
-async fn missing_rewards_without_a_floor_never_become_a_tip_of_zero() {
-    let mut history = fee_history(1000, 3, 40);
-    history["reward"] = Value::Null;
-    let (node, service) = start(Reply::Result(history)).await;
-    service.wait_for(SUGGESTION, |_| node.calls("eth_feeHistory") >= 3).await;
-    let response = service.get(SUGGESTION).await;
-    response.assert_problem(503, "no_data");
-}
-
-#[tokio::test]
-async fn base_fee_of_zero_gives_a_legacy_gas_price() {
-    let (_node, service) = start(Reply::history(1000, 0, 40)).await;
-    let response = service.wait_for_ok(SUGGESTION).await;
-    assert_eq!(response.body, expected_body(0, 40, 48));
 }
 
 #[tokio::test]
@@ -204,27 +140,23 @@ async fn ten_thousand_requests_cause_no_upstream_call() {
     service.wait_for_ok(SUGGESTION).await;
 
     let client = http_client::new();
-    let url = service.url(SUGGESTION);
-    let workers: Vec<_> = (0..50)
-        .map(|_| {
-            let (client, url) = (client.clone(), url.clone());
-            tokio::spawn(async move {
-                for _ in 0..200 {
-                    assert_eq!(client.get(&url).send().await.unwrap().status(), 200);
-                }
-            })
-        })
-        .collect();
-    for worker in workers {
-        worker.await.unwrap();
+    let mut workers = JoinSet::new();
+    for _ in 0..50 {
+        let (client, url) = (client.clone(), service.url(SUGGESTION));
+        workers.spawn(async move {
+            for _ in 0..200 {
+                assert_eq!(client.get(&url).send().await.unwrap().status(), 200);
+            }
+        });
     }
-    assert_eq!((node.calls("eth_chainId"), node.calls("eth_feeHistory")), (1, 1));
+    workers.join_all().await;
+    assert_eq!((node.calls("eth_chainId"), node.polls()), (1, 1));
 }
 
 #[tokio::test]
 async fn service_without_chain_data_runs_and_reports_not_ready() {
     let (node, service) = start(Reply::Error(-32000)).await;
-    service.wait_for("/readyz", |_| node.calls("eth_feeHistory") >= 2).await;
+    service.wait_for("/readyz", |_| node.polls() >= 2).await;
     assert_eq!(service.get("/livez").await.status, 200);
     for (response, code) in [
         (service.get("/readyz").await, "not_ready"),
@@ -265,15 +197,13 @@ async fn failed_poll_is_retried_within_seconds_on_a_slow_chain() {
     let node = MockNode::start(7, Reply::Error(-32000)).await;
     let service =
         TestServer::start(&node.chain("a", "block_time = \"10m\"\nmax_age = \"40m\"")).await;
-    service
-        .wait_for_admin("/metrics", |response| response.body.contains("outcome=\"node_error\""))
-        .await;
+    service.wait_for_sample("outcome=\"node_error\"").await;
     node.set_reply(Reply::history(1000, 3, 40));
     service.wait_for_ok("/v1/a/gas-suggestion").await;
     // After a successful poll, the next one follows a block time later, so there is none within 6 s.
-    let polls = node.calls("eth_feeHistory");
+    let polls = node.polls();
     tokio::time::sleep(Duration::from_secs(6)).await;
-    assert_eq!(node.calls("eth_feeHistory"), polls);
+    assert_eq!(node.polls(), polls);
 }
 
 /// The node responds to `eth_chainId` only after it has received `eth_feeHistory`.
@@ -305,7 +235,7 @@ async fn unusable_reply_of_a_node_is_counted_by_its_reason() {
     for (chain, reason) in [("a", "unsupported"), ("b", "unexpected_encoding")] {
         let labels = format!("{{chain=\"{chain}\",upstream=\"0\",outcome=\"{reason}\"}}");
         let counter = format!("gas_suggestion_upstream_attempts_total{labels}");
-        service.wait_for_admin("/metrics", |response| response.body.contains(&counter)).await;
+        service.wait_for_sample(&counter).await;
         assert_eq!(service.get(&format!("/v1/{chain}/gas-suggestion")).await.status, 503);
     }
 }

@@ -1,14 +1,18 @@
 //! Tests of the calls that clients may cause at the nodes: `reads_per_minute`, `read_urls`, and 429s.
 
 use std::net::Ipv4Addr;
-use std::time::Instant;
 
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use crate::http_message;
-use crate::mock_node::{MockNode, Reply, read_chain, wait_until_polled};
-use crate::raw_client::{RawClient, TIMEOUT};
-use crate::test_server::{Response, TestServer};
+use crate::mock_node::{MockNode, Reply, read_chain, start_reads, wait_until_polled};
+use crate::raw_client::RawClient;
+use crate::test_server::{TestServer, wait_until};
+
+const SUGGESTION: &str = "/v1/ronin/gas-suggestion";
+/// Counter of polls that the node refuses.
+const REFUSED_POLLS: &str = "gas_suggestion_upstream_attempts_total{chain=\"ronin\",upstream=\"0\",outcome=\"rate_limited\"}";
 
 const ADDRESS: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
 
@@ -26,6 +30,11 @@ async fn post(service: &TestServer, first: usize, count: usize) -> Vec<Value> {
     let response = service.post("/rpc/ronin", batch(first, count)).await;
     assert_eq!(response.status, 200, "{response:?}");
     response.json().as_array().unwrap().clone()
+}
+
+/// Sends a new read. Returns true if it succeeds.
+async fn can_read(service: &TestServer) -> bool {
+    count_ok(&post(service, 0, 1).await) == 1
 }
 
 fn count_ok(responses: &[Value]) -> usize {
@@ -46,16 +55,13 @@ async fn reads_leave_the_rest_of_a_nodes_quota_to_the_polls() {
     let options = "block_time = \"500ms\"\nreads_per_minute = 150";
     let service = TestServer::start(&read_chain(&[&node], options)).await;
     wait_until_polled(&service).await;
-    let responses =
-        futures_util::future::join_all((0..10).map(|index| post(&service, 100 * index, 100))).await;
+    let responses = join_all((0..10).map(|index| post(&service, 100 * index, 100))).await;
     let ok: usize = responses.iter().map(|responses| count_ok(responses)).sum();
     assert!((37..=40).contains(&ok), "{ok}");
     // The node refuses none of the polls that follow.
     let polls = node.polls();
-    let is_later = |_: &Response| node.polls() >= polls + 8;
-    service.wait_for("/v1/ronin/gas-suggestion", is_later).await;
-    let refused = "gas_suggestion_upstream_attempts_total{chain=\"ronin\",upstream=\"0\",outcome=\"rate_limited\"}";
-    assert!(!service.admin("/metrics").await.body.contains(refused));
+    service.wait_for(SUGGESTION, |_| node.polls() >= polls + 8).await;
+    assert!(!service.admin("/metrics").await.body.contains(REFUSED_POLLS));
 }
 
 #[tokio::test]
@@ -71,27 +77,20 @@ async fn reads_beyond_the_budget_go_to_the_next_node_and_then_fail() {
     let error = responses.iter().find(|response| !response["error"].is_null()).unwrap();
     let error = &error["error"];
     assert_eq!(error["code"], -32005);
-    let message = error["message"].as_str().unwrap();
-    assert!(
-        ["1", "2", "3"]
-            .iter()
-            .any(|wait| message == format!("the upstreams are rate limiting; retry in {wait} s")),
-        "{message}"
-    );
+    let waits = [1, 2, 3].map(|wait| format!("the upstreams are rate limiting; retry in {wait} s"));
+    assert!(waits.iter().any(|message| error["message"] == *message), "{error}");
     for upstream in [0, 1] {
         assert!(service.count(&reads_counter(upstream, "budget_exhausted")).await >= 11);
     }
     let counter = "gas_suggestion_reads_total{chain=\"ronin\",outcome=\"budget_exhausted\"}";
     assert_eq!(service.count(counter).await, 11);
     // The polls are not affected.
-    assert_eq!(service.get("/v1/ronin/gas-suggestion").await.status, 200);
+    assert_eq!(service.get(SUGGESTION).await.status, 200);
 }
 
 #[tokio::test]
 async fn one_client_leaves_most_of_the_budget_to_the_others() {
-    let node = MockNode::for_reads(Reply::Echo).await;
-    let service = TestServer::start(&read_chain(&[&node], "reads_per_minute = 400")).await;
-    wait_until_polled(&service).await;
+    let (node, service) = start_reads("", Reply::Echo, "reads_per_minute = 400").await;
     let send = async |client: &mut RawClient, first| {
         let request = http_message::post("/rpc/ronin", "", batch(first, 50).as_bytes());
         let response = client.request(request).await;
@@ -99,16 +98,12 @@ async fn one_client_leaves_most_of_the_budget_to_the_others() {
         serde_json::from_str::<Vec<Value>>(response.text()).unwrap()
     };
     let mut greedy = RawClient::connect(service.address()).await;
-    let mut ok = 0;
-    let mut errors = Vec::new();
+    let mut responses = Vec::new();
     for round in 0..3 {
-        let responses = send(&mut greedy, 50 * round).await;
-        ok += count_ok(&responses);
-        errors.extend(responses.into_iter().map(|mut it| it["error"].take()));
+        responses.extend(send(&mut greedy, 50 * round).await);
     }
-    errors.retain(|error| !error.is_null());
-    assert_eq!((ok, errors.len(), node.reads().len()), (100, 50, 100));
-    for error in &errors {
+    assert_eq!((responses.len(), count_ok(&responses), node.reads().len()), (150, 100, 100));
+    for error in responses.iter().map(|response| &response["error"]).filter(|it| !it.is_null()) {
         assert_eq!(error["code"], -32005, "{error}");
         let wait = error["data"]["retry_after"].as_u64().unwrap();
         assert!((50..=60).contains(&wait), "{error}");
@@ -120,13 +115,13 @@ async fn one_client_leaves_most_of_the_budget_to_the_others() {
     assert_eq!(service.count(&reads_counter(0, "budget_exhausted")).await, 50);
     let other = Ipv4Addr::new(127, 0, 0, 2);
     let mut other = RawClient::connect_from(other, service.address()).await;
-    let deadline = Instant::now() + TIMEOUT;
     let mut first = 1000;
     // The node's own budget refills with the next few calls.
-    while count_ok(&send(&mut other, first).await) == 0 {
-        assert!(Instant::now() < deadline, "another client is not served");
+    wait_until("another client is served", async || {
         first += 50;
-    }
+        count_ok(&send(&mut other, first).await) > 0
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -139,7 +134,7 @@ async fn reads_use_the_read_urls_and_polls_the_rpc_urls() {
     let read_urls = format!("read_urls = {:?}", [read_only.url(), both.url()]);
     let service = TestServer::start(&read_chain(&[&polled, &both], &read_urls)).await;
     wait_until_polled(&service).await;
-    assert_eq!(count_ok(&post(&service, 0, 1).await), 1);
+    assert!(can_read(&service).await);
     let reads = [&polled, &both, &read_only].map(|node| node.reads().len());
     assert_eq!((reads, read_only.polls()), ([0, 1, 1], 0));
     // A URL must report the chain's id before it gets a read.
@@ -151,42 +146,26 @@ async fn reads_use_the_read_urls_and_polls_the_rpc_urls() {
 }
 
 #[tokio::test]
-async fn read_url_of_another_chain_gets_no_read() {
-    let (node, wrong) =
-        (MockNode::for_reads(Reply::Echo).await, MockNode::for_reads(Reply::Echo).await);
-    wrong.set_chain_id(1);
-    let read_urls = format!("read_urls = {:?}", [wrong.url()]);
-    let service = TestServer::start(&read_chain(&[&node], &read_urls)).await;
-    wait_until_polled(&service).await;
-    assert_eq!(count_ok(&post(&service, 0, 2).await), 0);
-    assert_eq!((wrong.reads().len(), node.reads().len()), (0, 0));
-}
-
-#[tokio::test]
 async fn reads_pause_after_a_refused_poll_until_a_poll_succeeds() {
-    let node = MockNode::for_reads(Reply::Echo).await;
-    let service = TestServer::start(&read_chain(&[&node], "block_time = \"200ms\"")).await;
-    wait_until_polled(&service).await;
+    let (node, service) = start_reads("", Reply::Echo, "block_time = \"200ms\"").await;
     node.set_reply(Reply::Raw(429, String::new()));
     node.wait_for_poll().await;
-    let refused = "gas_suggestion_upstream_attempts_total{chain=\"ronin\",upstream=\"0\",outcome=\"rate_limited\"}";
-    service.wait_for_admin("/metrics", |page| page.body.contains(refused)).await;
-    assert_eq!(count_ok(&post(&service, 0, 1).await), 0);
+    service.wait_for_admin("/metrics", |page| page.body.contains(REFUSED_POLLS)).await;
+    assert!(!can_read(&service).await);
     // The pause of the polls is over, but the next one is refused too.
     node.wait_for_poll().await;
-    assert_eq!(count_ok(&post(&service, 0, 1).await), 0);
+    assert!(!can_read(&service).await);
     assert_eq!(node.reads(), []);
     node.set_reply(Reply::history(1001, 3, 30));
-    service.wait_for_block("/v1/ronin/gas-suggestion", 1001).await;
-    assert_eq!(count_ok(&post(&service, 0, 1).await), 1);
+    service.wait_for_block(SUGGESTION, 1001).await;
+    assert!(can_read(&service).await);
 }
 
 #[tokio::test]
 async fn refused_read_pauses_no_poll() {
-    let node = MockNode::for_reads(Reply::Raw(429, String::new())).await;
-    let service = TestServer::start(&read_chain(&[&node], "block_time = \"200ms\"")).await;
-    wait_until_polled(&service).await;
-    assert_eq!(count_ok(&post(&service, 0, 1).await), 0);
+    let refusal = Reply::Raw(429, String::new());
+    let (node, service) = start_reads("", refusal, "block_time = \"200ms\"").await;
+    assert!(!can_read(&service).await);
     node.wait_for_poll().await;
     node.wait_for_poll().await;
     let healthy = "gas_suggestion_upstream_state{chain=\"ronin\",upstream=\"0\",state=\"healthy\"}";

@@ -1,6 +1,7 @@
 //! Tests of `POST /rpc/{chain}` with mock nodes.
 
-use std::fmt::Write as _;
+use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -8,10 +9,12 @@ use serde_json::{Value, json};
 
 use crate::fixtures;
 use crate::http_client;
-use crate::mock_node::{MockNode, Read, Reply, read_chain, wait_until_polled};
-use crate::process::{self, Process};
+use crate::http_message;
+use crate::logged_process::LoggedProcess;
+use crate::mock_node::{MockNode, Read, Reply, read_chain, start_reads, wait_until_polled};
+use crate::process::{File, Process};
 use crate::raw_client::{RawClient, TIMEOUT};
-use crate::test_server::{Response, TestServer};
+use crate::test_server::{Response, TestServer, wait_until};
 
 const ADDRESS: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
 const HASH: &str = "0xe670ec64341771606e55d6b4ca35a1a6b75ee3d5145a99d05921026d1527331a";
@@ -19,15 +22,28 @@ const SUGGESTION: &str = "/v1/ronin/gas-suggestion";
 
 /// Starts a node with this reply to reads, and a service that has polled it, with `more` lines for the chain.
 async fn start(reply: Reply, more: &str) -> (MockNode, TestServer) {
-    start_with("", reply, more).await
+    start_reads("", reply, more).await
 }
 
-/// Like [`start`], with further lines for `[server]` or further sections.
-async fn start_with(server: &str, reply: Reply, more: &str) -> (MockNode, TestServer) {
-    let node = MockNode::for_reads(reply).await;
-    let service = TestServer::with_server(server, &read_chain(&[&node], more)).await;
-    wait_until_polled(&service).await;
-    (node, service)
+/// Replies with this status and body.
+fn raw(status: u16, body: &str) -> Reply {
+    Reply::Raw(status, body.into())
+}
+
+/// Replies with a JSON-RPC error of this code.
+fn node_error(code: i64, message: &str) -> Reply {
+    Reply::RawError(json!({ "code": code, "message": message }).to_string())
+}
+
+fn reads_counter(outcome: &str) -> String {
+    format!("gas_suggestion_reads_total{{chain=\"ronin\",outcome=\"{outcome}\"}}")
+}
+
+/// Checks that the rate limit refuses a request, and that the client has to wait for so many seconds.
+fn assert_rate_limited(refused: &Response, expected: RangeInclusive<u64>) {
+    refused.assert_problem(429, "rate_limited");
+    let wait = refused.header("retry-after").parse().unwrap();
+    assert!(expected.contains(&wait), "{wait}");
 }
 
 /// Like [`start`], with two nodes.
@@ -69,7 +85,17 @@ fn balance(id: usize, tag: &str) -> String {
 async fn error(service: &TestServer, body: impl Into<String>) -> Value {
     let response = post(service, body).await;
     assert_eq!(response.status, 200, "{response:?}");
-    response.json()["error"].clone()
+    response.json()["error"].take()
+}
+
+/// Returns the `result` of the response to one call.
+async fn result(service: &TestServer, body: impl Into<String>) -> Value {
+    post(service, body).await.json()["result"].take()
+}
+
+/// Reads a pending balance from a node that echoes the parameters of reads.
+async fn assert_echoed(service: &TestServer) {
+    assert_eq!(result(service, balance(1, "pending")).await, json!([ADDRESS, "pending"]));
 }
 
 #[tokio::test]
@@ -114,20 +140,21 @@ async fn batch_responses_keep_the_order_of_valid_and_invalid_calls() {
 #[tokio::test]
 async fn invalid_bodies_get_json_rpc_errors() {
     let (node, service) = start(Reply::Echo, "").await;
-    for (body, code) in [
-        ("", -32700),
-        ("{", -32700),
-        ("[1,", -32700),
-        ("hello", -32700),
-        ("[]", -32600),
-        ("7", -32600),
-        ("\"x\"", -32600),
-        ("{}", -32600),
+    for (code, bodies) in [
+        (-32700, ["", "{", "[1,", "hello"]),
+        // JSON that is no call.
+        (-32600, ["[]", "7", "\"x\"", "{}"]),
     ] {
-        let response = post(&service, body).await;
-        assert_eq!(response.status, 200, "{body}");
-        assert_eq!(response.json()["error"]["code"], code, "{body}");
-        assert_eq!(response.json()["id"], Value::Null, "{body}");
+        for body in bodies {
+            let response = post(&service, body).await;
+            assert_eq!(response.status, 200, "{body}");
+            let json = response.json();
+            assert_eq!(
+                (&json["error"]["code"], &json["id"]),
+                (&json!(code), &Value::Null),
+                "{body}"
+            );
+        }
     }
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     assert_eq!(post(&service, deep).await.json()[0]["error"]["code"], -32600);
@@ -150,17 +177,15 @@ async fn methods_that_are_not_allowed_cause_no_upstream_call() {
         let methods = ["traceCall", "addPeer", "unlockAccount", "call"];
         names.extend(methods.map(|name| format!("{family}_{name}")));
     }
+    let message = "the method requested does not exist or is not allowed";
     for name in &names {
+        // Some names are escapes of JSON.
         let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{name}","params":[]}}"#);
         let error = error(&service, body).await;
-        let expected = json!({ "code": -32601, "message": "the method requested does not exist or is not allowed" });
-        assert_eq!(error, expected, "{name}");
+        assert_eq!(error, json!({ "code": -32601, "message": message }), "{name}");
     }
-    assert_eq!(node.reads(), []);
-    assert_eq!(node.chain_checks(), checks);
-    let rejected =
-        service.count("gas_suggestion_reads_total{chain=\"ronin\",outcome=\"rejected\"}").await;
-    assert_eq!(rejected, u64::try_from(names.len()).unwrap());
+    assert_eq!((node.reads().len(), node.chain_checks()), (0, checks));
+    assert_eq!(service.count(&reads_counter("rejected")).await, names.len() as u64);
 }
 
 #[tokio::test]
@@ -168,16 +193,14 @@ async fn rpc_methods_replaces_the_allowed_methods_of_a_chain() {
     let node = MockNode::for_reads(Reply::Echo).await;
     let methods = "rpc_methods = [\"eth_call\", \"debug_traceCall\"]";
     let service = TestServer::start(&read_chain(&[&node], methods)).await;
+    let any = json!({ "any": ["thing"] });
     for _ in 0..2 {
-        let response =
-            post(&service, call(1, "debug_traceCall", &json!({ "any": ["thing"] }))).await;
-        assert_eq!(response.json()["result"], json!({ "any": ["thing"] }));
+        assert_eq!(result(&service, call(1, "debug_traceCall", &any)).await, any);
     }
-    // Responses to methods that the service does not know are not cached.
-    assert_eq!(node.reads().len(), 2);
     for removed in [balance(1, "latest"), call(1, "web3_clientVersion", &json!([]))] {
         assert_eq!(error(&service, removed).await["code"], -32601);
     }
+    // Responses to methods that the service does not know are not cached.
     assert_eq!(node.reads().len(), 2);
 }
 
@@ -185,12 +208,10 @@ async fn rpc_methods_replaces_the_allowed_methods_of_a_chain() {
 async fn client_version_and_accounts_need_no_node() {
     let node = MockNode::for_reads(Reply::Echo).await;
     let methods = "rpc_methods = [\"eth_accounts\", \"web3_clientVersion\"]";
-    let version = concat!("gas-suggestion/", env!("CARGO_PKG_VERSION"));
+    let version = json!(concat!("gas-suggestion/", env!("CARGO_PKG_VERSION")));
     for more in ["", methods] {
         let service = TestServer::start(&read_chain(&[&node], more)).await;
-        for (method, expected) in
-            [("web3_clientVersion", json!(version)), ("eth_accounts", json!([]))]
-        {
+        for (method, expected) in [("web3_clientVersion", &version), ("eth_accounts", &json!([]))] {
             let response = post(&service, call(1, method, &json!([]))).await.json();
             assert_eq!(response, json!({ "jsonrpc": "2.0", "id": 1, "result": expected }));
             assert_eq!(error(&service, call(1, method, &json!([1]))).await["code"], -32602);
@@ -246,7 +267,7 @@ async fn post_all(service: &TestServer, bodies: impl IntoIterator<Item = String>
 
 #[tokio::test]
 async fn thousand_concurrent_identical_reads_make_one_upstream_call() {
-    let (node, service) = start(Reply::RawResult("\"0x7\"".into()), "").await;
+    let (node, service) = start(Reply::Result(json!("0x7")), "").await;
     node.hold_reads();
     let reads = post_all(&service, (0..1000).map(|id| balance(id, "latest")));
     let (responses, ()) = tokio::join!(reads, release_at(&node, 1));
@@ -254,23 +275,18 @@ async fn thousand_concurrent_identical_reads_make_one_upstream_call() {
         assert_eq!(*response, json!({ "jsonrpc": "2.0", "id": id, "result": "0x7" }));
     }
     assert_eq!(node.reads().len(), 1);
-    let mut counts = [0; 3];
-    for (count, outcome) in counts.iter_mut().zip(["ok", "coalesced", "cached"]) {
-        let name = format!("gas_suggestion_reads_total{{chain=\"ronin\",outcome=\"{outcome}\"}}");
-        *count = service.count(&name).await;
-    }
-    assert_eq!((counts[0], counts[1] + counts[2]), (1, 999));
+    let count = async |outcome| service.count(&reads_counter(outcome)).await;
+    assert_eq!((count("ok").await, count("coalesced").await + count("cached").await), (1, 999));
 }
 
 #[tokio::test]
 async fn uncacheable_reads_share_the_call_in_flight() {
-    let (node, service) = start(Reply::RawResult("\"0x7\"".into()), "").await;
+    let (node, service) = start(Reply::Result(json!("0x7")), "").await;
     node.hold_reads();
     // Without flashblocks, pending state is not cached.
     let reads = post(&service, batch((0..16).map(|id| balance(id, "pending"))));
     let (response, ()) = tokio::join!(reads, release_at(&node, 1));
-    assert_eq!(response.json().as_array().unwrap().len(), 16);
-    assert_eq!(node.reads().len(), 1);
+    assert_eq!((response.json().as_array().unwrap().len(), node.reads().len()), (16, 1));
     post(&service, balance(1, "pending")).await;
     assert_eq!(node.reads().len(), 2);
 }
@@ -278,27 +294,21 @@ async fn uncacheable_reads_share_the_call_in_flight() {
 #[tokio::test]
 async fn thousand_distinct_reads_respect_the_limit_of_one_client() {
     let rpc = "[rpc]\nmax_in_flight = 32\n";
-    let (node, service) = start_with(rpc, Reply::Echo, "").await;
+    let (node, service) = start_reads(rpc, Reply::Echo, "").await;
     node.hold_reads();
     let slot = |id: usize| slot(id, "latest");
-    let overloaded = "gas_suggestion_reads_total{chain=\"ronin\",outcome=\"overloaded\"}";
     let reads = post_all(&service, (0..1000).map(slot));
     let open_gate = async {
         // The excess calls are rejected while the eight are still in flight.
-        service
-            .wait_for_admin("/metrics", |response| {
-                response.body.contains(&format!("{overloaded} 992\n"))
-            })
-            .await;
-        node.wait_for_pending(8).await;
-        node.release_reads();
+        service.wait_for_count(&reads_counter("overloaded"), 992).await;
+        release_at(&node, 8).await;
     };
     let (responses, ()) = tokio::join!(reads, open_gate);
     let rejection = json!({
         "code": -32005, "message": "too many concurrent calls of this client; retry later",
         "data": { "retry_after": 1 },
     });
-    let (mut succeeded, mut rejected) = (0, 0);
+    let mut rejected = 0;
     for (id, response) in responses.iter().enumerate() {
         assert_eq!(response["id"], id);
         if response.get("error").is_some() {
@@ -306,19 +316,18 @@ async fn thousand_distinct_reads_respect_the_limit_of_one_client() {
             rejected += 1;
         } else {
             assert_eq!(response["result"][1], format!("{id:#x}"));
-            succeeded += 1;
         }
     }
-    assert_eq!((succeeded, rejected), (8, 992));
+    assert_eq!((responses.len(), rejected), (1000, 992));
     assert_eq!((node.reads().len(), node.max_pending()), (8, 8));
     // The limit is released.
-    assert_eq!(post(&service, slot(5000)).await.json()["result"][1], "0x1388");
+    assert_eq!(result(&service, slot(5000)).await[1], "0x1388");
 }
 
 #[tokio::test]
 async fn each_client_gets_a_quarter_of_the_calls_in_flight() {
     let options = "trusted_proxies = [\"127.0.0.1/32\"]\n[rpc]\nmax_in_flight = 8\n";
-    let (node, service) = start_with(options, Reply::Echo, "").await;
+    let (node, service) = start_reads(options, Reply::Echo, "").await;
     node.hold_reads();
     let send = async |client: usize, number: usize| {
         let request =
@@ -353,18 +362,15 @@ async fn each_client_gets_a_quarter_of_the_calls_in_flight() {
 
 #[tokio::test]
 async fn large_responses_are_charged_to_the_clients_rate_limit() {
-    let result = format!("\"{}\"", "7".repeat(20 * 64 * 1024));
+    let large = Reply::Result(json!("7".repeat(20 * 64 * 1024)));
     let more = "[limits]\nrequests_per_second_per_client = 1\nrequest_burst_per_client = 30\n";
-    let (_node, service) = start_with(more, Reply::RawResult(result), "").await;
+    let (_node, service) = start_reads(more, large, "").await;
     // Of its burst, the first response leaves nine requests, and the second none.
     for _ in 0..2 {
         assert_eq!(post(&service, balance(1, "latest")).await.status, 200);
     }
-    let refused = post(&service, balance(1, "latest")).await;
-    refused.assert_problem(429, "rate_limited");
-    let wait: u64 = refused.header("retry-after").parse().unwrap();
     // The requests until the service was ready count too.
-    assert!((12..=18).contains(&wait), "{wait}");
+    assert_rate_limited(&post(&service, balance(1, "latest")).await, 12..=18);
 }
 
 #[tokio::test]
@@ -381,31 +387,28 @@ async fn batch_is_limited_to_its_share_of_concurrent_calls() {
     };
     let (response, ()) = tokio::join!(response, open_gate);
     for (id, response) in response.json().as_array().unwrap().iter().enumerate() {
-        assert_eq!(
-            (&response["id"], &response["result"][1]),
-            (&json!(id), &json!(format!("{id:#x}")))
-        );
+        let found = (&response["id"], &response["result"][1]);
+        assert_eq!(found, (&json!(id), &json!(format!("{id:#x}"))));
     }
     assert_eq!((node.reads().len(), node.max_pending()), (100, 16));
 }
 
 #[tokio::test]
 async fn latest_state_is_cached_until_the_next_polled_block() {
-    let reply = Reply::RawResult("\"0x1\"".into());
-    let (node, service) = start(reply, "block_time = \"1s\"").await;
+    let (node, service) = start(Reply::Result(json!("0x1")), "block_time = \"1s\"").await;
     node.set_newest_block(1001);
     service.wait_for_block(SUGGESTION, 1001).await;
-    assert_eq!(post(&service, balance(1, "latest")).await.json()["result"], "0x1");
-    node.set_read_reply(Reply::RawResult("\"0x2\"".into()));
+    assert_eq!(result(&service, balance(1, "latest")).await, "0x1");
+    node.set_read_reply(Reply::Result(json!("0x2")));
     let within = Instant::now();
-    let again = post(&service, balance(2, "latest")).await.json();
+    let again = result(&service, balance(2, "latest")).await;
     // A result expires one block time (1 s) after its request, so a slow read may get the new one.
     if within.elapsed() < Duration::from_millis(500) {
-        assert_eq!(again["result"], "0x1");
+        assert_eq!(again, "0x1");
     }
     node.set_newest_block(1002);
     service.wait_for_block(SUGGESTION, 1002).await;
-    assert_eq!(post(&service, balance(3, "latest")).await.json()["result"], "0x2");
+    assert_eq!(result(&service, balance(3, "latest")).await, "0x2");
 }
 
 #[tokio::test]
@@ -413,59 +416,53 @@ async fn result_that_mentions_a_new_block_expires_latest_state_once() {
     let (node, service) = start(Reply::Echo, "").await;
     let receipt = |block: u64, hash: &str| {
         let mined = json!({ "blockNumber": format!("{block:#x}"), "blockHash": hash });
-        let reply = Reply::RawResult(mined.to_string());
-        (reply, call(1, "eth_getTransactionReceipt", &json!([HASH])))
+        (mined, call(1, "eth_getTransactionReceipt", &json!([HASH])))
     };
-    let head = Reply::RawResult("\"0x3e9\"".into());
     let mut expected = 0;
     // The newest polled block is 1000. A block can be mentioned while it is pending, and as the head.
-    for ((reply, trigger), is_expired) in [
+    for ((mentioning, trigger), is_expired) in [
         (receipt(999, "0xa"), false),
         (receipt(1001, "0xa"), true),
         (receipt(1001, "0xa"), false),
         // The next flashblock, or the mined block.
         (receipt(1001, "0xb"), true),
-        ((head, call(1, "eth_blockNumber", &json!([]))), true),
+        ((json!("0x3e9"), call(1, "eth_blockNumber", &json!([]))), true),
         (receipt(1001, "0xb"), false),
         (receipt(1000 + 1025, "0xa"), false),
         (receipt(1000 + 1024, "0xa"), true),
     ] {
-        let set_balance =
-            |balance: usize| node.set_read_reply(Reply::RawResult(json!(balance).to_string()));
-        set_balance(expected);
+        node.set_read_reply(Reply::Result(json!(expected)));
         post(&service, balance(1, "latest")).await;
-        node.set_read_reply(reply.clone());
+        node.set_read_reply(Reply::Result(mentioning.clone()));
         post(&service, trigger).await;
-        set_balance(expected + 1);
+        node.set_read_reply(Reply::Result(json!(expected + 1)));
         expected += usize::from(is_expired);
-        let latest = post(&service, balance(1, "latest")).await.json();
-        assert_eq!(latest["result"], expected, "{reply:?}");
+        assert_eq!(result(&service, balance(1, "latest")).await, expected, "{mentioning}");
     }
 }
 
 #[tokio::test]
 async fn pending_state_and_receipts_are_cached_for_one_flashblock() {
-    let (node, service) =
-        start(Reply::RawResult("\"0x1\"".into()), "flashblock_time = \"300ms\"").await;
+    let (node, service) = start(Reply::Echo, "flashblock_time = \"300ms\"").await;
     for body in [
         balance(1, "pending"),
         call(1, "eth_getTransactionReceipt", &json!([HASH])),
         call(1, "eth_estimateGas", &json!([{ "to": ADDRESS }])),
         call(1, "eth_getLogs", &json!([{}])),
     ] {
-        node.set_read_reply(Reply::RawResult("\"0x1\"".into()));
+        node.set_read_reply(Reply::Result(json!("0x1")));
         let before = Instant::now();
         post(&service, body.clone()).await;
         let fetched = Instant::now();
-        node.set_read_reply(Reply::RawResult("\"0x2\"".into()));
-        let again = post(&service, body.clone()).await.json();
+        node.set_read_reply(Reply::Result(json!("0x2")));
+        let again = result(&service, body.clone()).await;
         if before.elapsed() < Duration::from_millis(300) {
-            assert_eq!(again["result"], "0x1", "{body}");
+            assert_eq!(again, "0x1", "{body}");
         }
         // Requests that are sent more than 300 ms after the first response must get the new result.
         loop {
             let sent = Instant::now();
-            if post(&service, body.clone()).await.json()["result"] == "0x2" {
+            if result(&service, body.clone()).await == "0x2" {
                 break;
             }
             let age = sent.saturating_duration_since(fetched);
@@ -475,117 +472,95 @@ async fn pending_state_and_receipts_are_cached_for_one_flashblock() {
 }
 
 #[tokio::test]
-async fn pending_nonce_is_never_cached() {
-    let (node, service) =
-        start(Reply::RawResult("\"0x1\"".into()), "flashblock_time = \"1h\"").await;
-    let nonce = |tag: &str| call(1, "eth_getTransactionCount", &json!([ADDRESS, tag]));
-    for tag in ["pending", "latest"] {
-        post(&service, nonce(tag)).await;
-        post(&service, nonce(tag)).await;
-    }
-    assert_eq!(node.reads().len(), 3);
-}
-
-#[tokio::test]
-async fn missing_results_are_never_cached() {
-    let (node, service) = start(Reply::RawResult("null".into()), "flashblock_time = \"1h\"").await;
-    for (reads, (method, params)) in [
-        ("eth_getTransactionReceipt", json!([HASH])),
-        ("eth_getTransactionByHash", json!([HASH])),
-        ("eth_getBlockByHash", json!([HASH, false])),
-        ("eth_getBlockByNumber", json!(["0x3e9", false])),
-        ("eth_getTransactionByBlockNumberAndIndex", json!(["latest", "0x0"])),
-        ("eth_getBlockReceipts", json!([HASH])),
-    ]
-    .iter()
-    .enumerate()
-    {
-        post(&service, call(1, method, params)).await;
-        post(&service, call(1, method, params)).await;
-        assert_eq!(node.reads().len(), 2 * (reads + 1), "{method}");
+async fn missing_results_and_pending_nonces_are_never_cached() {
+    let (node, service) = start(Reply::Echo, "flashblock_time = \"1h\"").await;
+    let (missing, nonce) = (&Value::Null, &json!("0x1"));
+    for (found, method, params, reads) in [
+        (missing, "eth_getTransactionReceipt", json!([HASH]), 2),
+        (missing, "eth_getTransactionByHash", json!([HASH]), 2),
+        (missing, "eth_getBlockByHash", json!([HASH, false]), 2),
+        (missing, "eth_getBlockByNumber", json!(["0x3e9", false]), 2),
+        (missing, "eth_getTransactionByBlockNumberAndIndex", json!(["latest", "0x0"]), 2),
+        (missing, "eth_getBlockReceipts", json!([HASH]), 2),
+        (nonce, "eth_getTransactionCount", json!([ADDRESS, "pending"]), 2),
+        (nonce, "eth_getTransactionCount", json!([ADDRESS, "latest"]), 1),
+    ] {
+        node.set_read_reply(Reply::Result(found.clone()));
+        let before = node.reads().len();
+        post(&service, call(1, method, &params)).await;
+        post(&service, call(1, method, &params)).await;
+        assert_eq!(node.reads().len() - before, reads, "{method} {params}");
     }
 }
 
 #[tokio::test]
 async fn immutable_state_is_cached_across_blocks() {
-    let (node, service) =
-        start(Reply::RawResult("{\"number\":\"0x384\"}".into()), "block_time = \"500ms\"").await;
+    let old = json!({ "number": "0x384" });
+    let (node, service) = start(Reply::Result(old.clone()), "block_time = \"500ms\"").await;
     let at = |block: Value| call(1, "eth_getBalance", &json!([ADDRESS, block]));
-    let fixed = [
-        at(json!(HASH)),
-        at(json!({ "blockHash": HASH })),
-        at(json!("earliest")),
-        call(1, "eth_getBlockByHash", &json!([HASH, false])),
+    let reads = [
+        (at(json!(HASH)), &old),
+        (at(json!({ "blockHash": HASH })), &old),
+        (at(json!("earliest")), &old),
+        (call(1, "eth_getBlockByHash", &json!([HASH, false])), &old),
+        // A reorg can replace a block, so that its number names another one and its hash is no longer canonical.
+        (at(json!("0x384")), &json!("new")),
+        (at(json!({ "blockHash": HASH, "requireCanonical": true })), &json!("new")),
     ];
-    for body in &fixed {
+    for (body, _) in &reads {
         post(&service, body.clone()).await;
     }
-    // A reorg can replace a block, so that its number names another one and its hash is no longer canonical.
-    let moving = [at(json!("0x384")), at(json!({ "blockHash": HASH, "requireCanonical": true }))];
-    for body in &moving {
-        post(&service, body.clone()).await;
-    }
-    node.set_read_reply(Reply::RawResult("\"new\"".into()));
+    node.set_read_reply(Reply::Result(json!("new")));
     node.set_newest_block(1001);
     service.wait_for_block(SUGGESTION, 1001).await;
-    for body in &fixed {
-        assert_eq!(
-            post(&service, body.clone()).await.json()["result"]["number"],
-            "0x384",
-            "{body}"
-        );
-    }
-    for body in &moving {
-        assert_eq!(post(&service, body.clone()).await.json()["result"], "new", "{body}");
+    for (body, expected) in reads {
+        assert_eq!(result(&service, body.clone()).await, *expected, "{body}");
     }
 }
 
 #[tokio::test]
 async fn missing_results_by_hash_are_not_cached() {
-    let (node, service) = start(Reply::RawResult("null".into()), "").await;
+    let (node, service) = start(Reply::Result(Value::Null), "").await;
     let logs = call(1, "eth_getLogs", &json!([{ "blockHash": HASH }]));
-    for reply in [
-        Reply::RawResult("null".into()),
-        Reply::RawError("{\"code\":-32000,\"message\":\"unknown block\"}".into()),
-    ] {
-        node.set_read_reply(reply);
-        post(&service, logs.clone()).await;
-    }
-    node.set_read_reply(Reply::RawResult("[]".into()));
-    assert_eq!(post(&service, logs.clone()).await.json()["result"], json!([]));
+    post(&service, logs.clone()).await;
+    node.set_read_reply(node_error(-32000, "unknown block"));
+    post(&service, logs.clone()).await;
     // Some nodes return an empty list for a block that they do not have yet.
-    node.set_read_reply(Reply::RawResult("[7]".into()));
-    assert_eq!(post(&service, logs).await.json()["result"], json!([7]));
+    for found in [json!([]), json!([7])] {
+        node.set_read_reply(Reply::Result(found.clone()));
+        assert_eq!(result(&service, logs.clone()).await, found);
+    }
 }
 
 #[tokio::test]
 async fn node_errors_are_passed_on_with_secrets_redacted() {
-    let node = MockNode::for_reads(Reply::RawError(String::new())).await;
+    let node = MockNode::for_reads(Reply::Echo).await;
     let other = "https://user:canarypass@other.example/v2/canary-key-1?k=canary%20q";
     let text = format!(
-        "{}\n[chains.other]\nchain_id = 7\njson_rpc = true\nblock_time = \"1h\"\nmax_age = \"1day\"\n\
+        "{}[chains.other]\nchain_id = 7\njson_rpc = true\nblock_time = \"1h\"\nmax_age = \"1day\"\n\
          rpc_urls = [\"{other}\"]\n",
         read_chain(&[&node], "")
     );
     let service = TestServer::start(&text).await;
-    let revert =
-        r#"{ "code":3, "message":"execution reverted: no","data":"0x08c379a0", "x":[1.0] }"#;
-    node.set_read_reply(Reply::RawError(revert.into()));
-    let response = post(&service, balance(1, "pending")).await;
-    assert_eq!(response.body, format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{revert}}}"));
-
+    for error in [
+        r#"{ "code":3, "message":"execution reverted: no","data":"0x08c379a0", "x":[1.0] }"#,
+        // Its code is also that of a rate limit.
+        r#"{"code":-32005,"message":"query returned more than 10000 results"}"#,
+        r#"{"code":-32005,"message":"query returned more than 10000 results"}"#,
+    ] {
+        node.set_read_reply(Reply::RawError(error.into()));
+        let response = post(&service, call(1, "eth_getLogs", &json!([{}]))).await;
+        assert_eq!(response.body, format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{error}}}"));
+    }
     let url = node.url();
     let leaking_error = format!(
         "{{\"code\":-32000,\"message\":\"POST {url}: canarypass canary q\",\"data\":[\"c\\u0061nary-key-1\"]}}"
     );
     node.set_read_reply(Reply::RawError(leaking_error));
-    let response = post(&service, balance(1, "pending")).await;
-    assert_eq!(
-        response.json()["error"],
-        json!({ "code": -32000, "message": "POST ***: *** ***", "data": ["***"] })
-    );
+    let redacted = json!({ "code": -32000, "message": "POST ***: *** ***", "data": ["***"] });
+    assert_eq!(error(&service, balance(1, "pending")).await, redacted);
     // Each call was sent once: the service does not retry a JSON-RPC error.
-    assert_eq!(node.reads().len(), 2);
+    assert_eq!(node.reads().len(), 4);
 }
 
 /// Returns the error that the service sends if no node returned a usable response.
@@ -609,7 +584,7 @@ fn without_wait(mut error: Value) -> Value {
 #[tokio::test]
 async fn upstream_failures_get_the_services_own_errors() {
     let (node, service) = start(Reply::Echo, "").await;
-    let raw = |status, body: &str| Reply::Raw(status, body.into());
+    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
     for reply in [
         raw(200, "<html>canary</html>"),
         raw(502, "canary"),
@@ -620,80 +595,57 @@ async fn upstream_failures_get_the_services_own_errors() {
         Reply::RawError("\"canary\"".into()),
         Reply::RawError("{\"code\":\"canary\",\"message\":\"canary\"}".into()),
         Reply::RawError("{\"code\":1}".into()),
-        Reply::RawError(format!(
-            "{{\"code\":1,\"message\":\"\",\"data\":{}{}}}",
-            "[".repeat(200),
-            "]".repeat(200)
-        )),
+        Reply::RawError(format!("{{\"code\":1,\"message\":\"\",\"data\":{deep}}}")),
     ] {
         node.set_read_reply(reply.clone());
         assert_eq!(error(&service, balance(1, "pending")).await, unavailable(), "{reply:?}");
     }
     // This case comes last, because after a 429 the service pauses calls to the node.
     node.set_read_reply(raw(429, "canary"));
-    let limited = error(&service, balance(1, "pending")).await;
-    assert!(limited["data"]["retry_after"].is_u64(), "{limited}");
-    assert_eq!(without_wait(limited), rate_limited());
-    let reads = node.reads().len();
-    let limited = error(&service, balance(1, "pending")).await;
-    assert!(limited["data"]["retry_after"].is_u64(), "{limited}");
-    assert_eq!(without_wait(limited), rate_limited());
-    assert_eq!(node.reads().len(), reads);
+    let reads = node.reads().len() + 1;
+    for _ in 0..2 {
+        let limited = error(&service, balance(1, "pending")).await;
+        assert!(limited["data"]["retry_after"].is_u64(), "{limited}");
+        assert_eq!(without_wait(limited), rate_limited());
+        assert_eq!(node.reads().len(), reads);
+    }
 }
 
 #[tokio::test]
 async fn failed_read_is_retried_at_the_next_node() {
-    let raw = |status, body: &str| Reply::Raw(status, body.into());
     for reply in [
         raw(500, "no"),
         raw(429, "slow down"),
         raw(200, "not JSON"),
-        Reply::RawError("{\"code\":-32601,\"message\":\"no such method\"}".into()),
-        Reply::RawError("{\"code\":-32016,\"message\":\"over rate limit\"}".into()),
+        node_error(-32601, "no such method"),
+        node_error(-32016, "over rate limit"),
     ] {
+        println!("{reply:?}");
         let (first, second, service) =
-            start_two(reply.clone(), Reply::Echo, "block_time = \"500ms\"").await;
-        for _ in 0..2 {
-            let response = post(&service, balance(1, "pending")).await.json();
-            assert_eq!(response["result"], json!([ADDRESS, "pending"]), "{reply:?}");
-        }
-        assert_eq!(second.reads().len(), 2, "{reply:?}");
+            start_two(reply, Reply::Echo, "block_time = \"500ms\"").await;
+        assert_echoed(&service).await;
+        assert_echoed(&service).await;
+        assert_eq!(second.reads().len(), 2);
         // Polling is not affected. After the start, at which both are polled, it continues with the first node alone.
         first.wait_for_poll().await;
         first.wait_for_poll().await;
-        assert!(second.polls() <= 1, "{reply:?}");
+        assert!(second.polls() <= 1, "{} polls", second.polls());
     }
-}
-
-#[tokio::test]
-async fn too_many_results_error_is_not_treated_as_a_rate_limit() {
-    let (node, service) = start(
-        Reply::RawError(
-            "{\"code\":-32005,\"message\":\"query returned more than 10000 results\"}".into(),
-        ),
-        "",
-    )
-    .await;
-    for _ in 0..2 {
-        let error = error(&service, call(1, "eth_getLogs", &json!([{}]))).await;
-        assert_eq!(error["message"], "query returned more than 10000 results");
-    }
-    assert_eq!(node.reads().len(), 2);
 }
 
 #[tokio::test]
 async fn unsupported_method_does_not_affect_other_methods() {
-    let method_not_found = || Reply::RawError("{\"code\":-32601,\"message\":\"canary\"}".into());
+    let method_not_found = || node_error(-32601, "canary");
     let (node, other, service) =
         start_two(method_not_found(), Reply::Echo, "block_time = \"500ms\"").await;
     let simulate = || call(1, "eth_simulateV1", &json!([{}, "pending"]));
     for _ in 0..2 {
-        assert_eq!(post(&service, simulate()).await.json()["result"][1], "pending");
+        assert_eq!(result(&service, simulate()).await[1], "pending");
     }
     // The node is skipped for this method only.
     assert_eq!((node.reads().len(), other.reads().len()), (1, 2));
     node.set_read_reply(Reply::Echo);
-    assert_eq!(post(&service, balance(1, "pending")).await.json()["result"][1], "pending");
+    assert_echoed(&service).await;
     assert_eq!((node.reads().len(), other.reads().len()), (2, 2));
     node.wait_for_poll().await;
 
@@ -703,7 +655,7 @@ async fn unsupported_method_does_not_affect_other_methods() {
         json!({ "code": -32601, "message": "the upstreams do not support the method" });
     assert_eq!(error(&service, simulate()).await, unsupported);
     node.set_read_reply(Reply::Echo);
-    assert_eq!(post(&service, simulate()).await.json()["result"][1], "pending");
+    assert_eq!(result(&service, simulate()).await[1], "pending");
 }
 
 #[tokio::test]
@@ -712,13 +664,17 @@ async fn node_of_another_chain_gets_no_read() {
         (MockNode::for_reads(Reply::Echo).await, MockNode::for_reads(Reply::Echo).await);
     wrong.set_chain_id(1);
     let service = TestServer::start(&read_chain(&[&wrong, &right], "")).await;
-    for _ in 0..2 {
-        assert_eq!(post(&service, balance(1, "pending")).await.json()["result"][1], "pending");
+    assert_echoed(&service).await;
+    assert_echoed(&service).await;
+    assert_eq!((wrong.reads().len(), right.reads().len()), (0, 2));
+    let read_url = format!("read_urls = {:?}", [wrong.url()]);
+    for (polled, more) in [(&wrong, ""), (&right, read_url.as_str())] {
+        let service = TestServer::start(&read_chain(&[polled], more)).await;
+        for slot in [slot(1, "pending"), slot(2, "pending")] {
+            assert_eq!(error(&service, slot).await, unavailable(), "{more}");
+        }
     }
     assert_eq!((wrong.reads().len(), right.reads().len()), (0, 2));
-    let service = TestServer::start(&read_chain(&[&wrong], "")).await;
-    assert_eq!(error(&service, balance(1, "pending")).await, unavailable());
-    assert_eq!(wrong.reads(), []);
 }
 
 #[tokio::test]
@@ -726,25 +682,24 @@ async fn chain_id_is_verified_again_after_failures() {
     let (node, service) = start(Reply::Echo, "").await;
     post(&service, balance(1, "pending")).await;
     assert_eq!(node.chain_checks(), 1);
-    node.set_read_reply(Reply::Raw(500, String::new()));
+    node.set_read_reply(raw(500, ""));
     for _ in 0..3 {
         post(&service, balance(1, "pending")).await;
     }
-    // Meanwhile a node of another chain serves the same URL.
+    // Meanwhile a node of another chain serves the same URL. Concurrent reads share one check.
     node.set_chain_id(1);
     node.set_read_reply(Reply::Echo);
-    assert_eq!(error(&service, balance(1, "pending")).await, unavailable());
+    let response = post(&service, batch((0..16).map(|id| slot(id, "pending")))).await;
+    for response in response.json().as_array().unwrap() {
+        assert_eq!(response["error"], unavailable());
+    }
     assert_eq!((node.reads().len(), node.chain_checks()), (4, 2));
 }
 
 #[tokio::test]
 async fn unsupported_method_is_reported_only_if_every_node_lacks_it() {
-    let method_not_found = Reply::RawError("{\"code\":-32601,\"message\":\"no\"}".into());
-    for (first, expected) in [
-        (Reply::Raw(502, String::new()), unavailable()),
-        (Reply::Raw(429, String::new()), rate_limited()),
-    ] {
-        let (_node, _other, service) = start_two(first, method_not_found.clone(), "").await;
+    for (first, expected) in [(raw(502, ""), unavailable()), (raw(429, ""), rate_limited())] {
+        let (_node, _other, service) = start_two(first, node_error(-32601, "no"), "").await;
         for _ in 0..2 {
             let error = error(&service, balance(1, "pending")).await;
             assert_eq!(without_wait(error), expected);
@@ -771,7 +726,7 @@ async fn clients_with_short_timeouts_eventually_reach_the_next_node() {
 #[tokio::test]
 async fn silent_reads_time_out_and_do_not_delay_polls() {
     let rpc = "[rpc]\ntimeout = \"5s\"\nmax_in_flight = 16\n";
-    let (node, service) = start_with(rpc, Reply::Echo, "block_time = \"200ms\"").await;
+    let (node, service) = start_reads(rpc, Reply::Echo, "block_time = \"200ms\"").await;
     node.hold_reads();
     let started = Instant::now();
     let reads = post_all(&service, (0..4).map(|id| slot(id, "pending")));
@@ -800,7 +755,7 @@ async fn silent_reads_time_out_and_do_not_delay_polls() {
 async fn silent_node_leaves_time_for_the_next_one() {
     let (silent, healthy, service) = start_two(Reply::Echo, Reply::Echo, "").await;
     silent.hold_reads();
-    assert_eq!(post(&service, balance(1, "pending")).await.json()["result"][1], "pending");
+    assert_echoed(&service).await;
     // The responsive node is tried first from then on.
     post(&service, balance(1, "pending")).await;
     assert_eq!((silent.reads().len(), healthy.reads().len()), (1, 2));
@@ -811,19 +766,17 @@ async fn slow_node_can_still_respond_while_the_next_is_called() {
     let (slow, silent, service) = start_two(Reply::Echo, Reply::Echo, "").await;
     slow.hold_reads();
     silent.hold_reads();
-    let read = post(&service, balance(1, "pending"));
     let open_gate = async {
         silent.wait_for_pending(1).await;
         slow.release_reads();
     };
-    let (response, ()) = tokio::join!(read, open_gate);
-    assert_eq!(response.json()["result"][1], "pending");
+    tokio::join!(assert_echoed(&service), open_gate);
 }
 
 #[tokio::test]
 async fn coalesced_read_keeps_its_own_timeout() {
     let rpc = "[rpc]\ntimeout = \"2s\"\n";
-    let (node, service) = start_with(rpc, Reply::Echo, "block_time = \"500ms\"").await;
+    let (node, service) = start_reads(rpc, Reply::Echo, "block_time = \"500ms\"").await;
     node.hold_reads();
     let first = post(&service, balance(1, "pending"));
     let second = async {
@@ -843,27 +796,10 @@ async fn coalesced_read_keeps_its_own_timeout() {
 }
 
 #[tokio::test]
-async fn concurrent_reads_share_one_chain_id_check() {
-    let (node, service) = start(Reply::Raw(500, String::new()), "").await;
-    for _ in 0..3 {
-        post(&service, balance(1, "pending")).await;
-    }
-    node.set_chain_id(1);
-    let checks = node.chain_checks();
-    let response = post(&service, batch((0..16).map(|id| slot(id, "pending")))).await;
-    for response in response.json().as_array().unwrap() {
-        assert_eq!(response["error"], unavailable());
-    }
-    assert_eq!((node.chain_checks() - checks, node.reads().len()), (1, 3));
-}
-
-#[tokio::test]
 async fn shared_call_continues_after_a_client_disconnects() {
-    let (node, service) = start(Reply::RawResult("\"0x7\"".into()), "").await;
+    let (node, service) = start(Reply::Result(json!("0x7")), "").await;
     node.hold_reads();
-    let request = request(&balance(1, "latest"));
-    let mut first = RawClient::connect(service.address()).await;
-    first.send(&request).await;
+    let first = send(service.address(), &balance(1, "latest")).await;
     node.wait_for_pending(1).await;
     let other = post(&service, balance(2, "latest"));
     let leaving = async {
@@ -878,12 +814,12 @@ async fn shared_call_continues_after_a_client_disconnects() {
 
 #[tokio::test]
 async fn too_large_response_is_rejected_without_penalising_the_node() {
-    let too_large = format!("\"{}\"", "x".repeat(10 * 1024 * 1024));
-    let (node, other, service) = start_two(Reply::RawResult(too_large), Reply::Echo, "").await;
+    let too_large = Reply::Result(json!("x".repeat(10 * MIB)));
+    let (node, other, service) = start_two(too_large, Reply::Echo, "").await;
     let rejection = json!({ "code": -32005, "message": "the response is too large; request less" });
     assert_eq!(error(&service, balance(1, "pending")).await, rejection);
-    let large = format!("\"{}\"", "x".repeat(9 * 1024 * 1024));
-    node.set_read_reply(Reply::RawResult(large.clone()));
+    let large = json!("x".repeat(9 * MIB));
+    node.set_read_reply(Reply::Result(large.clone()));
     let response = post(&service, balance(1, "pending")).await;
     assert_eq!(response.body, format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{large}}}"));
     assert_eq!(other.reads(), []);
@@ -892,13 +828,8 @@ async fn too_large_response_is_rejected_without_penalising_the_node() {
 #[tokio::test]
 async fn request_limits_are_enforced() {
     let more = "[rpc]\nmax_body = \"1 KiB\"\nmax_batch = 3\n[limits]\nbody_timeout = \"300ms\"\n";
-    let (node, service) = start_with(more, Reply::Echo, "").await;
-    let members =
-        |count: usize| {
-            batch((0..count).map(|id| {
-                format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"eth_chainId\"}}")
-            }))
-        };
+    let (node, service) = start_reads(more, Reply::Echo, "").await;
+    let members = |count: usize| batch((0..count).map(|id| call(id, "eth_chainId", &json!([]))));
     assert_eq!(post(&service, members(3)).await.json().as_array().unwrap().len(), 3);
     let too_long = json!({ "code": -32600, "message": "a batch may have at most 3 calls, not 4" });
     let rejected = |id: Value| json!({ "jsonrpc": "2.0", "id": id, "error": too_long });
@@ -913,38 +844,24 @@ async fn request_limits_are_enforced() {
     let notifications = post(&service, format!("[{}]", [notification; 4].join(","))).await;
     assert_eq!((notifications.status, notifications.body.as_str()), (204, ""));
 
-    let padded = |length: usize| {
-        let mut body = balance(1, "latest");
-        let _ = write!(body, "{}", " ".repeat(length - body.len()));
-        body
-    };
+    let padded = |length: usize| format!("{:<length$}", balance(1, "latest"));
     assert_eq!(post(&service, padded(1024)).await.status, 200);
-    let large = post(&service, padded(1025)).await;
-    large.assert_problem(413, "payload_too_large");
-
-    let send = |headers: &'static str, body: String| {
-        let address = service.address();
-        async move {
-            let mut connection = RawClient::connect(address).await;
-            connection
-                .request(format!("POST /rpc/ronin HTTP/1.1\r\nHost: x\r\n{headers}\r\n{body}"))
-                .await
-        }
-    };
-    let chunked = |body: &str| format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
-    let response = send("Transfer-Encoding: chunked\r\n", chunked(&balance(1, "latest"))).await;
-    assert_eq!(response.status(), 200, "{response:?}");
-    let response = send("Transfer-Encoding: chunked\r\n", chunked(&padded(1025))).await;
-    assert_eq!(response.status(), 413, "{response:?}");
-    let response = send("Content-Length: 100\r\n", "{\"jsonrpc\"".into()).await;
-    assert_eq!(response.status(), 408, "{response:?}");
-    let response = send("Content-Encoding: gzip\r\nContent-Length: 2\r\n", "{}".into()).await;
-    assert_eq!(response.status(), 415, "{response:?}");
+    post(&service, padded(1025)).await.assert_problem(413, "payload_too_large");
+    let chunked = |body: String| format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    for (headers, body, status) in [
+        ("Transfer-Encoding: chunked", chunked(balance(1, "latest")), 200),
+        ("Transfer-Encoding: chunked", chunked(padded(1025)), 413),
+        ("Content-Length: 100", "{\"jsonrpc\"".into(), 408),
+        ("Content-Encoding: gzip\r\nContent-Length: 2", "{}".into(), 415),
+    ] {
+        let request = format!("POST /rpc/ronin HTTP/1.1\r\nHost: x\r\n{headers}\r\n\r\n{body}");
+        let response = RawClient::connect(service.address()).await.request(request).await;
+        assert_eq!(response.status(), status, "{headers}: {response:?}");
+    }
 
     let wrong_method = service.get("/rpc/ronin").await;
     assert_eq!((wrong_method.status, wrong_method.header("allow")), (405, "POST"));
-    let unknown = service.post("/rpc/nowhere", "{}").await;
-    unknown.assert_problem(404, "unknown_chain");
+    service.post("/rpc/nowhere", "{}").await.assert_problem(404, "unknown_chain");
     assert_eq!(service.post("/rpc/2020", balance(1, "latest")).await.status, 200);
 }
 
@@ -960,35 +877,25 @@ async fn each_call_of_a_batch_counts_against_the_rate_limit() {
         );
         let service = TestServer::with_server(&more, &read_chain(&[&node], "")).await;
         assert_eq!(post(&service, batch(20)).await.status, 200);
-        let rejected = post(&service, batch(20)).await;
-        rejected.assert_problem(429, "rate_limited");
-        assert!(!rejected.header("retry-after").is_empty());
+        assert_rate_limited(&post(&service, batch(20)).await, 1..=30);
         // A rejected batch costs one request.
         assert_eq!(post(&service, batch(5)).await.status, 200);
     }
-}
-
-#[tokio::test]
-async fn batch_above_the_burst_is_served_from_a_full_burst() {
-    let node = MockNode::for_reads(Reply::Echo).await;
+    // A batch above the burst is served from a full burst.
     let more = "[limits]\nrequests_per_second_per_client = 1\nrequest_burst_per_client = 5\n";
     let service = TestServer::with_server(more, &read_chain(&[&node], "")).await;
-    let batch = || batch((0..20).map(|id| balance(id, "latest")));
-    assert_eq!(post(&service, batch()).await.status, 200);
+    assert_eq!(post(&service, batch(20)).await.status, 200);
     // The wait is that of the whole cost, although not even the first unit is left.
-    let refused = post(&service, batch()).await;
-    assert_eq!(refused.status, 429);
-    let wait: u64 = refused.header("retry-after").parse().unwrap();
-    assert!((4..=6).contains(&wait), "{wait}");
+    assert_rate_limited(&post(&service, batch(20)).await, 4..=6);
 }
 
 /// Starts the service as a process, without a rate limit and with a long write timeout.
-async fn start_process(name: &str, node: &MockNode, more: &str) -> Process {
+async fn start_process(name: &str, node: &MockNode) -> Process {
     let text = format!(
         "[limits]\nmemory = \"512 MiB\"\nrequests_per_second_per_client = 0\nwrite_timeout = \"10m\"\n{}",
-        read_chain(&[node], more)
+        read_chain(&[node], "")
     );
-    let file = process::File::new(name, &text);
+    let file = File::new(name, &text);
     let service = Process::start(&["--config", file.path()], &[]);
     service.wait_for_ok(SUGGESTION).await;
     service
@@ -996,36 +903,43 @@ async fn start_process(name: &str, node: &MockNode, more: &str) -> Process {
 
 #[tokio::test]
 async fn error_page_of_one_node_does_not_log_the_key_of_another() {
-    let node =
-        MockNode::for_reads(Reply::Raw(502, "proxy to /v2/CanaryPathKey77 failed".into())).await;
+    let node = MockNode::for_reads(raw(502, "proxy to /v2/CanaryPathKey77 failed")).await;
     let text = format!(
         "[log]\nfilter = \"trace\"\n[chains.ronin]\nchain_id = 2020\njson_rpc = true\nblock_time = \"500ms\"\n\
          rpc_urls = [{:?}, \"http://user:CanaryPass10@127.0.0.1:9/v2/CanaryPathKey77/?k=CanaryQuery1\"]\n",
         node.url()
     );
-    let file = process::File::new("other-key", &text);
-    let service = Process::start(&["--config", file.path()], &[]);
-    service.wait_for_ok(SUGGESTION).await;
-    let mut client = RawClient::connect(service.address).await;
-    let response = client.request(request(&balance(1, "pending"))).await;
+    let service = LoggedProcess::start("other-key", &text);
+    RawClient::connect(service.addresses[0]).await.wait_for_ok(SUGGESTION).await;
+    let mut client = send(service.addresses[0], &balance(1, "pending")).await;
+    let response = client.read_response().await.unwrap().expect("a response");
     assert!(response.text().contains("-32002"), "{response:?}");
-    let (code, log) = service.stop_with("-TERM");
-    assert_eq!(code, Some(0));
-    assert!(log.contains("upstream read failed"), "{log}");
-    assert!(!log.contains("Canary"), "{log}");
+    let log = service.stop();
+    assert!(log.contains("upstream read failed") && !log.contains("Canary"), "{log}");
 }
 
-fn request(body: &str) -> String {
-    format!("POST /rpc/ronin HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+/// Sends a call on its own connection.
+async fn send(address: SocketAddr, body: &str) -> RawClient {
+    let mut client = RawClient::connect(address).await;
+    client.send(http_message::post("/rpc/ronin", "", body.as_bytes())).await;
+    client
+}
+
+const MIB: usize = 1024 * 1024;
+
+/// Replies with a large result of words that some JSON parsers take for numbers.
+fn large_result() -> Reply {
+    Reply::Result(json!(format!("NaN Infinity {}", "x".repeat(8 * MIB))))
 }
 
 /// Reads the start of a response. Returns true if it is a result, false if it is the error of the memory budget.
 async fn is_result(reader: &mut RawClient) -> bool {
     let mut start = String::new();
-    while !start.contains("\"id\":") {
-        start.push_str(&String::from_utf8(reader.read_bytes(1).await).unwrap());
-    }
-    while !start.ends_with("\"result\"") && !start.ends_with("\"error\"") {
+    let is_known = |start: &str| {
+        let is_over = start.ends_with("\"result\"") || start.ends_with("\"error\"");
+        is_over && start.contains("\"id\":")
+    };
+    while !is_known(&start) {
         start.push_str(&String::from_utf8(reader.read_bytes(1).await).unwrap());
     }
     start.ends_with("\"result\"") || {
@@ -1038,40 +952,33 @@ async fn is_result(reader: &mut RawClient) -> bool {
 #[tokio::test]
 async fn slow_readers_of_one_large_response_share_its_bytes() {
     const READERS: u64 = 200;
-    const MIB: usize = 1024 * 1024;
-    let node =
-        MockNode::for_reads(Reply::RawResult(format!("\"NaN Infinity {}\"", "x".repeat(8 * MIB))))
-            .await;
-    let service = start_process("slow-readers", &node, "").await;
-    let head = b"HTTP/1.1 200 OK\r\n";
-    let mut warm = RawClient::connect(service.address).await;
-    warm.send(request(&balance(0, "latest"))).await;
-    assert_eq!(warm.read_bytes(head.len()).await, head);
-    let before = service.resident_kib();
-    let mut readers = Vec::new();
-    for _ in 0..READERS {
-        let mut reader = RawClient::connect(service.address).await;
-        reader.send(request(&balance(0, "latest"))).await;
+    let node = MockNode::for_reads(large_result()).await;
+    let service = start_process("slow-readers", &node).await;
+    let read_start = async || {
+        let mut reader = send(service.address, &balance(0, "latest")).await;
+        let head = b"HTTP/1.1 200 OK\r\n";
         assert_eq!(reader.read_bytes(head.len()).await, head);
-        readers.push(reader);
+        reader
+    };
+    let mut readers = vec![read_start().await];
+    let before = service.resident_kib();
+    for _ in 0..READERS {
+        readers.push(read_start().await);
     }
-    let each = (service.resident_kib().saturating_sub(before)) / READERS;
+    let each = service.resident_kib().saturating_sub(before) / READERS;
     assert!(each < 256, "{each} KiB for each reader of 8 MiB");
     assert_eq!(node.reads().len(), 1);
 }
 
 #[tokio::test]
 async fn unread_responses_are_limited_by_the_memory_budget() {
-    const MIB: usize = 1024 * 1024;
-    let large = format!("\"NaN Infinity {}\"", "x".repeat(8 * MIB));
-    let node = MockNode::for_reads(Reply::RawResult(large.clone())).await;
-    let service = start_process("full", &node, "").await;
-    let slot = |id: usize| slot(id, "pending");
+    let node = MockNode::for_reads(large_result()).await;
+    let service = start_process("full", &node).await;
+    let send = async |id: usize| send(service.address, &slot(id, "pending")).await;
     let mut readers = Vec::new();
     let mut rejected = 0;
     for id in 0..60 {
-        let mut reader = RawClient::connect(service.address).await;
-        reader.send(request(&slot(id))).await;
+        let mut reader = send(id).await;
         if is_result(&mut reader).await {
             readers.push(reader);
         } else {
@@ -1084,20 +991,11 @@ async fn unread_responses_are_limited_by_the_memory_budget() {
     assert!(resident < 207 + 96, "{resident} MiB");
     // Small responses and the gas suggestion still work. Large ones work again once the readers have disconnected.
     node.set_read_reply(Reply::Echo);
-    let mut small = RawClient::connect(service.address).await;
-    assert!(small.request(request(&slot(98))).await.text().contains("result"));
-    node.set_read_reply(Reply::RawResult(large));
+    assert!(is_result(&mut send(98).await).await);
+    node.set_read_reply(large_result());
     service.wait_for_ok(SUGGESTION).await;
     drop(readers);
-    let since = Instant::now();
-    loop {
-        let mut reader = RawClient::connect(service.address).await;
-        reader.send(request(&slot(99))).await;
-        if is_result(&mut reader).await {
-            break;
-        }
-        assert!(since.elapsed() < TIMEOUT, "the memory is not given back");
-    }
+    wait_until("the memory is given back", async || is_result(&mut send(99).await).await).await;
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gas_suggestion::extras::demo::{BlockTiming, ReplayNode};
 
-use crate::process::{FREE_PORTS, File, Process, command};
+use crate::process::{File, Process};
 
 /// Runs the service on the recorded blocks of Base, with `more` keys of the chain, until it has a suggestion.
 pub(crate) async fn start(more: &str) -> Process {
@@ -13,12 +13,9 @@ pub(crate) async fn start(more: &str) -> Process {
     let node = node.unwrap();
     let url = format!("http://{}/base", node.address().unwrap());
     tokio::spawn(node.run());
-    let file = File::new(
-        "base",
-        &format!("[chains.base]\nchain_id = 8453\nrpc_urls = [\"{url}\"]\n{more}"),
-    );
-    let start = move || Process::spawn(command(&["--config", file.path()], &FREE_PORTS));
-    let service = tokio::task::spawn_blocking(start).await.unwrap();
+    let chain = format!("[chains.base]\nchain_id = 8453\nrpc_urls = [\"{url}\"]\n{more}");
+    let file = File::new("base", &chain);
+    let service = Process::start(&["--config", file.path()], &[]);
     service.wait_for_ok("/v1/base/gas-suggestion").await;
     service
 }

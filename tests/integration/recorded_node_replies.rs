@@ -11,15 +11,10 @@ use crate::fixtures;
 
 #[test]
 fn every_recorded_reply_has_its_expected_outcome() {
-    fixtures::assert_snapshot("recorded-node-replies", &outcomes());
-}
-
-fn outcomes() -> String {
-    let directory = fixtures::path("tests/fixtures/fee-history-shapes");
-    let mut names: Vec<_> = std::fs::read_dir(directory)
-        .unwrap()
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    const FOLDER: &str = "tests/fixtures/fee-history-shapes";
+    let entries = std::fs::read_dir(fixtures::path(FOLDER)).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = names.collect();
     names.sort();
     assert_eq!(names.len(), 28);
 
@@ -27,13 +22,12 @@ fn outcomes() -> String {
     let no_floors = fixtures::priced("").pricing;
     let mut outcomes = String::new();
     for name in names {
-        let json = fixtures::read(&format!("tests/fixtures/fee-history-shapes/{name}"));
-        let result = RawValue::from_string(String::from_utf8(json).unwrap()).unwrap();
+        let result: Box<RawValue> = fixtures::json(&format!("{FOLDER}/{name}"));
         writeln!(outcomes, "{name}").unwrap();
         writeln!(outcomes, "  network    {}", outcome(&result, &network)).unwrap();
         writeln!(outcomes, "  no floors  {}", outcome(&result, &no_floors)).unwrap();
     }
-    outcomes
+    fixtures::assert_snapshot("recorded-node-replies", &outcomes);
 }
 
 /// Returns the newest block, the window's length, a note if the next base fee is unknown, and the amounts in wei:

@@ -39,7 +39,7 @@ async fn endless_reply_of_redis_ends_the_connection() {
     let node = MockNode::for_reads(Reply::Echo).await;
     let service = TestServer::with_server(&redis, &read_chain(&[&node], "")).await;
     let failure = "gas_suggestion_redis_failures_total{reason=\"reply_too_large\"} 2";
-    service.wait_for_admin("/metrics", |page| page.body.contains(failure)).await;
+    service.wait_for_sample(failure).await;
     // The limit, and what the buffers of both sockets hold.
     let sent = sent.lock().clone();
     assert!(sent.iter().all(|bytes| *bytes < 16 * 1024 * 1024), "{sent:?}");

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 
-use crate::mock_node::{Call, MockNode, Reply};
+use crate::fixtures::{computed_history, small_quantity};
+use crate::mock_node::{Call, MockNode, Reply, chain_of};
 use crate::process::{File, Process, output};
 use crate::test_server::{Response, TestServer};
 
 /// Half a second a block: ten blocks take 5 s.
-const CHAIN: &str = "[chains.a]\nchain_id = 7\nblock_time = \"500ms\"\nmax_age = \"20s\"\nmax_polls_per_block = 10\n\
+const CHAIN: &str = "block_time = \"500ms\"\nmax_age = \"20s\"\nmax_polls_per_block = 10\n\
     pricing.base_fee_floor = \"0 wei\"\npricing.priority_fee_floor = \"0 wei\"\n";
 const GWEI: u64 = 1_000_000_000;
 
@@ -19,7 +20,7 @@ const GWEI: u64 = 1_000_000_000;
 pub(crate) struct Model {
     head: AtomicU64,
     /// First block of another branch.
-    pub(crate) branch_from: AtomicU64,
+    branch_from: AtomicU64,
     /// True if the node refuses block numbers.
     is_refusing: AtomicBool,
     /// Most blocks of one call.
@@ -52,78 +53,64 @@ impl Model {
     }
 
     fn fee_history(&self, params: &Value) -> Reply {
-        let number = |value: &Value| number(value.as_str().unwrap());
-        let (newest, count) = if params[1] == "latest" {
-            (self.head.load(Ordering::Relaxed), number(&params[0]))
-        } else if self.is_refusing.load(Ordering::Relaxed) || number(&params[0]) > self.most_blocks
-        {
+        let count = small_quantity(&params[0]);
+        let newest = if params[1] == "latest" {
+            self.head.load(Ordering::Relaxed)
+        } else if self.is_refusing.load(Ordering::Relaxed) || count > self.most_blocks {
             return Reply::Error(-32602);
         } else {
-            (number(&params[1]), number(&params[0]))
+            small_quantity(&params[1])
         };
-        let oldest = (newest + 1).saturating_sub(count);
         let percentiles = params[2].as_array().unwrap();
-        let row = |block: u64| -> Vec<String> {
-            percentiles.iter().map(|percentile| hex(self.reward(block, percentile))).collect()
-        };
-        Reply::Result(json!({
-            "oldestBlock": hex(oldest),
-            "baseFeePerGas": (oldest..=newest + 1).map(|block| hex(self.base_fee(block))).collect::<Vec<_>>(),
-            "gasUsedRatio": (oldest..=newest).map(|_| 0.5).collect::<Vec<_>>(),
-            "reward": (oldest..=newest).map(row).collect::<Vec<_>>(),
-        }))
+        let rewards = |block| percentiles.iter().map(|it| self.reward(block, it).into()).collect();
+        let base_fee = |block| (3 * GWEI + block % 4 + self.branch(block)).into();
+        let numbers = (newest + 1).saturating_sub(count)..=newest;
+        Reply::Result(computed_history(numbers, base_fee, rewards))
     }
 
-    fn base_fee(&self, block: u64) -> u64 {
-        let branch = u64::from(block >= self.branch_from.load(Ordering::Relaxed));
-        3 * GWEI + block % 4 + branch
+    /// Returns 1 for a block of the other branch.
+    fn branch(&self, block: u64) -> u64 {
+        u64::from(block >= self.branch_from.load(Ordering::Relaxed))
     }
 
     fn reward(&self, block: u64, percentile: &Value) -> u64 {
-        let branch = u64::from(block >= self.branch_from.load(Ordering::Relaxed));
         match percentile.as_u64() {
-            Some(10) => (1 + branch) * GWEI + block * 7919 % 997 * 10_000_000,
-            Some(60) => (20 + block * 53 % 13 + branch) * GWEI,
+            Some(10) => (1 + self.branch(block)) * GWEI + block * 7919 % 997 * 10_000_000,
+            Some(60) => (20 + block * 53 % 13 + self.branch(block)) * GWEI,
             _ => panic!("{percentile}"),
         }
     }
 }
 
-fn number(hex: &str) -> u64 {
-    u64::from_str_radix(hex.strip_prefix("0x").unwrap(), 16).unwrap()
-}
-
-fn hex(number: u64) -> String {
-    format!("{number:#x}")
-}
-
-/// Returns the readings that the node was asked for: number of blocks and newest block.
+/// Returns the readings that the node was asked for, number of blocks and newest block. Fails unless all polls were the
+/// documented call.
 fn readings(node: &MockNode) -> Vec<(u64, u64)> {
     let calls = node.scripted_calls().into_iter().filter(|call| call.method == "eth_feeHistory");
-    let readings = calls.map(|call| call.params()).filter(|params| params[1] != "latest");
-    let reading = |params: Value| {
-        assert_eq!(params[2], json!([10, 60]));
-        (number(params[0].as_str().unwrap()), number(params[1].as_str().unwrap()))
-    };
-    readings.map(reading).collect()
-}
-
-/// Fails unless all polls were the documented call.
-fn assert_polls_are_documented(node: &MockNode) {
-    let calls = node.scripted_calls();
-    let polls = calls.iter().filter(|call| call.method == "eth_feeHistory");
-    let polls = polls.map(Call::params).filter(|params| params[1] == "latest");
-    assert!(polls.clone().count() > 0);
+    let (polls, readings): (Vec<_>, Vec<_>) =
+        calls.map(|call| call.params()).partition(|params| params[1] == "latest");
+    assert!(!polls.is_empty());
     for params in polls {
         assert_eq!(params, json!(["0x14", "latest", [60]]));
     }
+    let reading = |params: Value| {
+        assert_eq!(params[2], json!([10, 60]));
+        (small_quantity(&params[0]), small_quantity(&params[1]))
+    };
+    readings.into_iter().map(reading).collect()
+}
+
+/// Waits until so many readings have had this outcome.
+async fn wait_for_readings(service: &TestServer, outcome: &str, count: u64) {
+    let labels = format!("{{chain=\"a\",outcome=\"{outcome}\"}}");
+    let sample = format!("gas_suggestion_reward_readings_total{labels} {count}\n");
+    service.wait_for_sample(&sample).await;
 }
 
 pub(crate) fn with_score(node: &MockNode, every: u64) -> String {
-    format!("[score]\nevery = {every}\n{CHAIN}rpc_urls = [\"{}\"]\n", node.url())
+    format!("[score]\nevery = {every}\n{}", chain_of(&[node], CHAIN))
 }
 
-pub(crate) async fn move_to(model: &Model, services: &[&TestServer], head: u64) {
+async fn move_to(model: &Model, services: &[&TestServer], head: u64) {
     model.head.store(head, Ordering::Relaxed);
     for service in services {
         service.wait_for_block("/v1/a/gas-suggestion", head).await;
@@ -155,18 +142,16 @@ async fn every_tenth_block_is_followed_by_one_call_and_polls_stay_as_documented(
     for head in [2006, 2009, 2010, 2011, 2014, 2019, 2022, 2023] {
         move_to(&model, &[&service], head).await;
     }
-    let counter = "gas_suggestion_reward_readings_total{chain=\"a\",outcome=\"ok\"}";
-    service.wait_for_admin("/metrics", |it| it.body.contains(&format!("{counter} 3\n"))).await;
+    wait_for_readings(&service, "ok", 3).await;
     assert_eq!(readings(&node), [(1024, 2000), (10, 2010), (10, 2020)]);
-    assert_polls_are_documented(&node);
     // A reorganisation replaces blocks 2016 to 2023, so five of those that were read are unknown.
     model.branch_from.store(2016, Ordering::Relaxed);
     move_to(&model, &[&service], 2024).await;
-    service.wait_for_admin("/metrics", |it| it.body.contains(&format!("{counter} 4\n"))).await;
+    wait_for_readings(&service, "ok", 4).await;
     assert_eq!(readings(&node)[3..], [(5, 2020)]);
     // A gap leaves nothing of what was read.
     move_to(&model, &[&service], 2100).await;
-    service.wait_for_admin("/metrics", |it| it.body.contains(&format!("{counter} 5\n"))).await;
+    wait_for_readings(&service, "ok", 5).await;
     assert_eq!(readings(&node)[4..], [(1024, 2100)]);
     // The blocks before the first poll came by readings, with the rewards that polls have.
     let history = service.get("/v1/a/fee-history?blocks=1000").await.json();
@@ -194,15 +179,10 @@ async fn a_reading_that_was_refused_leaves_no_hole() {
     wait_for_inclusion(&service, 10, 20, GWEI).await;
     model.is_refusing.store(true, Ordering::Relaxed);
     move_to(&model, &[&service], 2011).await;
-    let counter = |outcome: &str, count: u64| {
-        format!(
-            "gas_suggestion_reward_readings_total{{chain=\"a\",outcome=\"{outcome}\"}} {count}\n"
-        )
-    };
-    service.wait_for_admin("/metrics", |it| it.body.contains(&counter("failed", 1))).await;
+    wait_for_readings(&service, "failed", 1).await;
     model.is_refusing.store(false, Ordering::Relaxed);
     move_to(&model, &[&service], 2021).await;
-    service.wait_for_admin("/metrics", |it| it.body.contains(&counter("ok", 2))).await;
+    wait_for_readings(&service, "ok", 2).await;
     assert_eq!(readings(&node), [(1024, 2000), (10, 2010), (20, 2020)]);
 }
 
@@ -224,8 +204,7 @@ async fn without_readings_suggestions_are_the_same() {
         }
         assert!(bodies.iter().all(|body| *body == bodies[0]), "{bodies:#?}");
     }
-    let failed = "gas_suggestion_reward_readings_total{chain=\"a\",outcome=\"failed\"}";
-    refused.wait_for_admin("/metrics", |it| it.body.contains(&format!("{failed} 3\n"))).await;
+    wait_for_readings(&refused, "failed", 3).await;
     // The first reading tries fewer and fewer blocks; the others are one call each.
     let calls = readings(&refusing_node);
     assert!(calls.iter().take(7).all(|(_, newest)| *newest == 2000), "{calls:?}");
@@ -234,7 +213,6 @@ async fn without_readings_suggestions_are_the_same() {
         wait_for_inclusion(service, 60, 20, GWEI).await;
         assert_eq!(service.get("/v1/a/score").await.json()["alternative"], Value::Null);
     }
-    assert_polls_are_documented(&refusing_node);
 }
 
 #[tokio::test]
@@ -248,51 +226,40 @@ async fn the_score_has_the_strategy_that_is_not_served() {
     let is_priced = |response: &Response| response.json()["alternative"]["heads"] == 8;
     let score = service.wait_for("/v1/a/score", is_priced).await.json();
     let alternative = &score["alternative"];
-    assert_eq!(
-        (&score["strategy"], &alternative["strategy"]),
-        (&json!("network"), &json!("calibrated"))
-    );
+    let strategies = [&score["strategy"], &alternative["strategy"]];
+    assert_eq!(strategies, ["network", "calibrated"]);
     let medium = &alternative["tiers"]["medium"];
     assert_eq!((&medium["target"], &medium["judged"]), (&json!(0.95), &json!(8)));
     let metrics = service.admin("/metrics").await.body;
     let labels = "chain=\"a\",tier=\"medium\",strategy=\"calibrated\"";
     for name in ["outbid_ratio", "overpaid_mean_wei"] {
-        let line = format!("gas_suggestion_score_alternative_{name}{{{labels}}} ");
-        assert!(metrics.contains(&line), "{metrics}");
+        let sample = format!("gas_suggestion_score_alternative_{name}{{{labels}}} ");
+        assert!(metrics.contains(&sample), "{metrics}");
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn check_config_says_which_strategy_is_better_on_the_newest_blocks() {
     let (_, node) = Model::new(2003).start().await;
     let config = File::new("strategies", &with_score(&node, 10));
-    let arguments = ["check-config", "--online", "--config", config.path()];
-    let arguments = arguments.map(str::to_owned);
-    let checked =
-        tokio::task::spawn_blocking(move || output(&arguments.each_ref().map(String::as_str), &[]));
-    let (code, printed, _) = checked.await.unwrap();
+    let (code, printed, _) = output(&["check-config", "--online", "--config", config.path()], &[]);
     assert_eq!(code, Some(0), "{printed}");
     let line = printed.lines().find(|line| line.starts_with("chains.a: medium tips")).unwrap();
     // 1,024 blocks have 624 with the 400 before them, and the last one has no block after it.
-    assert!(
-        line.contains("at the newest 624 blocks: network (served) enough in 100.0 %, "),
-        "{line}"
-    );
-    assert!(line.contains("; calibrated enough in "), "{line}");
+    for part in [
+        "at the newest 624 blocks: network (served) enough in 100.0 %, ",
+        "; calibrated enough in ",
+    ] {
+        assert!(line.contains(part), "{line}");
+    }
     assert!(line.ends_with(". To serve it: chains.a.pricing.strategy = \"calibrated\""), "{line}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_strategy_on_the_command_line_is_that_of_all_chains() {
     let (_, node) = Model::new(2003).start().await;
-    let url = node.url();
-    let start = move || {
-        Process::start(
-            &["serve", "--strategy", "calibrated", "--rpc-url", &url],
-            &[("GAS_LOG__FORMAT", "json")],
-        )
-    };
-    let service = tokio::task::spawn_blocking(start).await.unwrap();
+    let arguments = ["serve", "--strategy", "calibrated", "--rpc-url", &node.url()];
+    let service = Process::start(&arguments, &[("GAS_LOG__FORMAT", "json")]);
     let market = service.wait_for_ok("/v1/7/fee-market").await.json();
     assert_eq!(market["strategy"], "calibrated");
     let (code, _, errors) = output(&["serve", "--strategy", "cheap"], &[]);

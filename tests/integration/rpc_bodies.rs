@@ -1,7 +1,10 @@
 //! Tests of the framing of `POST /rpc/{chain}` bodies: the service parses no byte in or after a body as a request that
 //! the client did not send.
 
-use crate::mock_node::{MockNode, Reply};
+use serde_json::json;
+
+use crate::http_message::chunked;
+use crate::mock_node::{MockNode, Reply, start_reads};
 use crate::raw_client::RawClient;
 use crate::test_server::TestServer;
 
@@ -10,11 +13,8 @@ const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"net_version"}"#;
 const SMUGGLED: &str = "GET /v1/chains HTTP/1.1\r\nHost: a\r\nX-Request-Id: smuggled\r\n\r\n";
 
 async fn start() -> (MockNode, TestServer) {
-    let node = MockNode::for_reads(Reply::RawResult("\"2020\"".into())).await;
-    let text = node.chain("ronin", "json_rpc = true\nblock_time = \"1h\"\nmax_age = \"1day\"");
     let more = "[limits]\nrequests_per_second_per_client = 0\nbody_timeout = \"500ms\"\n";
-    let service = TestServer::with_server(more, &text).await;
-    (node, service)
+    start_reads(more, Reply::Result(json!("2020")), "").await
 }
 
 fn post(headers: &str, body: &str) -> String {
@@ -29,19 +29,10 @@ fn with_content_length(body: &str) -> String {
 async fn pipelined_calls_get_responses_in_order() {
     let (_node, service) = start().await;
     let mut connection = RawClient::connect(service.address()).await;
-    let other = CALL.replace("\"id\":1", "\"id\":2");
-    let notification = r#"{"jsonrpc":"2.0","method":"net_version"}"#;
-    connection
-        .send(
-            [
-                with_content_length(CALL),
-                with_content_length(notification),
-                SMUGGLED.to_owned(),
-                with_content_length(&other),
-            ]
-            .concat(),
-        )
-        .await;
+    let first = with_content_length(CALL);
+    let notification = with_content_length(r#"{"jsonrpc":"2.0","method":"net_version"}"#);
+    let other = with_content_length(&CALL.replace("\"id\":1", "\"id\":2"));
+    connection.send(format!("{first}{notification}{SMUGGLED}{other}")).await;
     let mut next = async || connection.read_response().await.unwrap().expect("a response");
     assert_eq!(next().await.text(), r#"{"jsonrpc":"2.0","id":1,"result":"2020"}"#);
     assert_eq!(next().await.status(), 204);
@@ -51,80 +42,45 @@ async fn pipelined_calls_get_responses_in_order() {
 
 #[tokio::test]
 async fn body_framing_leaves_no_room_for_smuggled_requests() {
+    const CHUNKED: &str = "Transfer-Encoding: chunked\r\n";
     let (_node, service) = start().await;
-    let chunk = |text: &str| format!("{:x}\r\n{text}\r\n", text.len());
-    let last = "0\r\n\r\n";
-    let chunked = "Transfer-Encoding: chunked\r\n";
-    let both = format!("{chunked}Content-Length: {}\r\n", CALL.len());
+    let whole =
+        |text: &str, size: usize| String::from_utf8(chunked(text.as_bytes(), size)).unwrap();
+    let call = whole(CALL, 1000);
+    // A call of 46 bytes behind a wrong or an unusual line, and a request behind it.
+    let behind = |line: &str| format!("{line}\r\n{CALL}\r\n0\r\n\r\n{SMUGGLED}");
+    let both = format!("{CHUNKED}Content-Length: {}\r\n", CALL.len());
+    let two_calls = with_content_length(SMUGGLED) + &with_content_length(CALL);
     for (name, request, statuses) in [
-        ("in chunks", post(chunked, &format!("{}{last}", chunk(CALL))), &[200][..]),
-        (
-            "in chunks of one byte",
-            post(
-                chunked,
-                &CALL
-                    .chars()
-                    .map(|one| chunk(&one.to_string()))
-                    .chain([last.into()])
-                    .collect::<String>(),
-            ),
-            &[200],
-        ),
-        (
-            "chunks followed by a request",
-            post(chunked, &format!("{}{last}{SMUGGLED}", chunk(CALL))),
-            &[200],
-        ),
-        ("a request in a chunk", post(chunked, &format!("{}{last}", chunk(SMUGGLED))), &[200]),
-        (
-            "a chunk extension",
-            post(chunked, &format!("{:x};a=b\r\n{CALL}\r\n{last}", CALL.len())),
-            &[200],
-        ),
-        (
-            "a chunk size that is no number",
-            post(chunked, &format!("zz\r\n{CALL}\r\n{last}{SMUGGLED}")),
-            &[400],
-        ),
-        (
-            "a chunk size over 64 bits",
-            post(chunked, &format!("10000000000000000\r\n{CALL}\r\n{last}{SMUGGLED}")),
-            &[400],
-        ),
-        (
-            "a chunk longer than its size",
-            post(chunked, &format!("5\r\n{CALL}\r\n{last}{SMUGGLED}")),
-            &[400],
-        ),
-        ("chunks without an end", post(chunked, &chunk(CALL)), &[408]),
-        ("an incomplete chunk", post(chunked, "ff\r\n{"), &[408]),
+        ("in chunks", post(CHUNKED, &call), &[200][..]),
+        ("in chunks of one byte", post(CHUNKED, &whole(CALL, 1)), &[200]),
+        ("chunks followed by a request", post(CHUNKED, &(call.clone() + SMUGGLED)), &[200]),
+        ("a request in a chunk", post(CHUNKED, &whole(SMUGGLED, 1000)), &[200]),
+        ("a chunk extension", post(CHUNKED, &call.replacen("\r\n", ";a=b\r\n", 1)), &[200]),
+        ("a chunk size that is no number", post(CHUNKED, &behind("zz")), &[400]),
+        ("a chunk size over 64 bits", post(CHUNKED, &behind("10000000000000000")), &[400]),
+        ("a chunk longer than its size", post(CHUNKED, &behind("5")), &[400]),
+        ("chunks without an end", post(CHUNKED, call.trim_end_matches("0\r\n\r\n")), &[408]),
+        ("an incomplete chunk", post(CHUNKED, "ff\r\n{"), &[408]),
         ("a body shorter than its length", post("Content-Length: 100\r\n", CALL), &[408]),
-        ("a length and chunks", post(&both, &format!("{}{last}{SMUGGLED}", chunk(CALL))), &[200]),
-        (
-            "a request as a body",
-            format!("{}{}", with_content_length(SMUGGLED), with_content_length(CALL)),
-            &[200, 200],
-        ),
-        ("no length", format!("{}{SMUGGLED}", post("", "")), &[200, 200]),
+        ("a length and chunks", post(&both, &(call.clone() + SMUGGLED)), &[200]),
+        ("a request as a body", two_calls, &[200, 200]),
+        ("no length", post("", "") + SMUGGLED, &[200, 200]),
     ] {
         let mut connection = RawClient::connect(service.address()).await;
         connection.send(request).await;
         for status in statuses {
-            let response =
-                connection.read_response().await.unwrap().unwrap_or_else(|| panic!("{name}"));
+            let response = connection.read_response().await.unwrap();
+            let response = response.unwrap_or_else(|| panic!("{name}"));
             assert_eq!(response.status(), *status, "{name}: {response:?}");
-            let is_expected = name == "no length";
             let is_smuggled = response.header("x-request-id") == "smuggled";
-            assert!(is_expected || !is_smuggled, "{name}: {response:?}");
+            assert!(name == "no length" || !is_smuggled, "{name}: {response:?}");
         }
         if statuses.len() == 1 {
             let more = connection.read_until_closed().await;
             assert!(more.is_empty(), "{name}: {more:?}");
         } else {
-            let closing = connection
-                .request("GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-                .await;
-            assert_eq!(closing.status(), 200, "{name}");
+            assert_eq!(connection.status("/livez").await, 200, "{name}");
         }
     }
 }

@@ -1,12 +1,14 @@
 //! `GET /v1/{chain}/score` of the running service. Its grades have unit tests; a script compares them in tests/system.
 
-use serde_json::{Value, json};
+use std::sync::Arc;
+
+use serde_json::json;
 
 use crate::fixtures;
 use crate::mock_node::{MockNode, Reply, fee_history};
 use crate::test_server::{Response, TestServer};
 
-const CHAIN: &str = "[chains.a]\nchain_id = 7\nblock_time = \"20ms\"\nmax_age = \"3s\"\n";
+const CHAIN: &str = "block_time = \"20ms\"\nmax_age = \"3s\"\n";
 
 /// Builds a reply with rewards of 5 gwei (percentile 10), 20 (50) and 40 (60).
 fn blocks(newest: u64) -> Reply {
@@ -25,7 +27,7 @@ async fn score_with_heads(service: &TestServer, heads: u64) -> Response {
 #[tokio::test]
 async fn with_the_default_percentile_the_rest_is_null_with_reasons() {
     let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
-    let service = TestServer::start(&format!("{CHAIN}rpc_urls = [\"{}\"]\n", node.url())).await;
+    let service = TestServer::start(&node.chain("a", CHAIN)).await;
     score_with_heads(&service, 1).await;
     node.set_reply(Reply::history(1001, 3, 40));
     let response = score_with_heads(&service, 2).await;
@@ -36,9 +38,8 @@ async fn with_the_default_percentile_the_rest_is_null_with_reasons() {
 #[tokio::test]
 async fn with_percentiles_10_and_50_the_score_is_complete() {
     let node = MockNode::with_percentiles(7, json!([10, 50, 60]), blocks(1000)).await;
-    let chain =
-        format!("[score]\npercentiles = [10, 50]\n{CHAIN}rpc_urls = [\"{}\"]\n", node.url());
-    let service = TestServer::start(&chain).await;
+    let chain = node.chain("a", CHAIN);
+    let service = TestServer::start(&format!("[score]\npercentiles = [10, 50]\n{chain}")).await;
     score_with_heads(&service, 1).await;
     for newest in 1001..=1026 {
         node.set_reply(blocks(newest));
@@ -69,12 +70,11 @@ async fn with_percentiles_10_and_50_the_score_is_complete() {
 
 #[tokio::test]
 async fn a_calibrated_chain_shows_its_targets() {
-    let node = MockNode::with_percentiles(7, json!([10, 60]), Reply::Newest(history(1000))).await;
+    let node = MockNode::with_percentiles(7, json!([10, 60]), long_history(1000)).await;
     let strategy = "pricing.strategy = \"calibrated\"\npricing.targets = { high = 0.98 }\n";
-    let chain = format!("{CHAIN}rpc_urls = [\"{}\"]\n{strategy}", node.url());
-    let service = TestServer::start(&chain).await;
+    let service = TestServer::start(&node.chain("a", &format!("{CHAIN}{strategy}"))).await;
     score_with_heads(&service, 1).await;
-    node.set_reply(Reply::Newest(history(1001)));
+    node.set_reply(long_history(1001));
     let score = score_with_heads(&service, 2).await.json();
     let [medium, high] = ["medium", "high"].map(|tier| &score["tiers"][tier]);
     assert_eq!((&score["strategy"], &medium["target"]), (&json!("calibrated"), &json!(0.95)));
@@ -90,23 +90,20 @@ async fn a_calibrated_chain_shows_its_targets() {
     assert!(metrics.contains(line), "{metrics}");
 }
 
-/// Builds 250 blocks with rewards of 5 and 40 gwei.
-fn history(newest: u64) -> std::sync::Arc<Value> {
-    std::sync::Arc::new(json!({
-        "oldestBlock": format!("{:#x}", newest - 249),
-        "baseFeePerGas": vec!["0xb2d05e00"; 251],
-        "gasUsedRatio": vec![0.5; 250],
-        "reward": vec![["0x12a05f200", "0x9502f9000"]; 250],
-    }))
+/// Builds a reply of 250 blocks with rewards of 5 and 40 gwei.
+fn long_history(newest: u64) -> Reply {
+    let rewards = |_| vec![5_000_000_000, 40_000_000_000];
+    let history = fixtures::computed_history(newest - 249..=newest, |_| 3_000_000_000, rewards);
+    Reply::Newest(Arc::new(history))
 }
 
 #[tokio::test]
 async fn an_expired_chain_has_no_score() {
     let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
-    let service = TestServer::start(&format!("{CHAIN}rpc_urls = [\"{}\"]\n", node.url())).await;
+    let service = TestServer::start(&node.chain("a", CHAIN)).await;
     score_with_heads(&service, 1).await;
     node.set_reply(Reply::Error(-32000));
     let response = service.wait_for("/v1/a/score", |response| response.status == 503).await;
-    assert_eq!(response.json()["code"], "stale_data");
+    response.assert_problem(503, "stale_data");
     assert_eq!(service.get("/v1/b/score").await.status, 404);
 }

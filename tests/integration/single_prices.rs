@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-use gas_suggestion::extras::demo::DemoRecording;
 use gas_suggestion::fees::{
     self, Block, ChainParameters, FeeHistory, Pricing, Rewards, SinglePrices,
 };
@@ -48,70 +47,64 @@ struct Series {
     denominator: Option<u64>,
 }
 
-fn recorded(name: &'static str, path: &str, denominator: u64) -> Series {
-    let recording = DemoRecording::from_gzip(&fixtures::read(path)).unwrap();
-    let is_60 = |percentile: &f64| percentile.total_cmp(&60.0).is_eq();
-    let column = recording.reward_percentiles.iter().position(is_60).unwrap();
-    let block = |position: usize| Block {
-        base_fee: recording.base_fee_per_gas[position].into(),
-        gas_used_ratio: Some(recording.gas_used_ratio[position]),
-        rewards: Some(rewards(recording.reward[position][column].into())),
-    };
-    let blocks = (0..recording.gas_used_ratio.len()).map(block).collect();
-    Series { name, blocks, base_fees: recording.base_fee_per_gas, denominator: Some(denominator) }
+impl Series {
+    /// Returns blocks with these base fees, ratios and rewards. The last base fee is that of the block after them.
+    fn new(
+        name: &'static str,
+        base_fees: Vec<u64>,
+        facts: impl Iterator<Item = (f64, u64)>,
+        denominator: Option<u64>,
+    ) -> Self {
+        let block = |(base_fee, (ratio, reward)): (&u64, (f64, u64))| Block {
+            base_fee: (*base_fee).into(),
+            gas_used_ratio: Some(ratio),
+            rewards: Some(Rewards::new(&[reward.into()])),
+        };
+        let blocks = base_fees[..base_fees.len() - 1].iter().zip(facts).map(block).collect();
+        Self { name, base_fees, blocks, denominator }
+    }
 }
 
-fn rewards(medium: u128) -> Rewards {
-    Rewards::new(&[medium])
+fn recorded(name: &'static str, path: &str, denominator: u64) -> Series {
+    let recording = fixtures::recording(path);
+    let is_60 = |percentile: &f64| percentile.total_cmp(&60.0).is_eq();
+    let column = recording.reward_percentiles.iter().position(is_60).unwrap();
+    let rewards = recording.reward.iter().map(|row| row[column]);
+    let facts = recording.gas_used_ratio.iter().copied().zip(rewards);
+    Series::new(name, recording.base_fee_per_gas.clone(), facts, Some(denominator))
 }
 
 /// A chain without tips whose base fee changes by up to 1 % from block to block, as on Arbitrum.
 fn without_tips() -> Series {
-    const BLOCKS: usize = 3000;
     let (mut state, mut base_fee) = (88_172_645_463_325_252_u64, 1_000_000_000_u64);
-    let base_fees: Vec<u64> = std::iter::repeat_with(|| {
+    let base_fees = std::iter::repeat_with(|| {
         // Xorshift.
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
         base_fee = base_fee * (9_900_000 + state % 200_001) / 10_000_000;
         base_fee
-    })
-    .take(BLOCKS + 1)
-    .collect();
-    let block = |base_fee: &u64| Block {
-        base_fee: (*base_fee).into(),
-        gas_used_ratio: Some(0.5),
-        rewards: Some(rewards(0)),
-    };
-    let blocks = base_fees.iter().take(BLOCKS).map(block).collect();
-    Series { name: "no tips, ±1 %", base_fees, blocks, denominator: None }
+    });
+    let facts = std::iter::repeat((0.5, 0));
+    Series::new("no tips, ±1 %", base_fees.take(3001).collect(), facts, None)
 }
 
-/// Counts of the prices of one tier.
+/// Prices of one tier at each head: without the bound, with it, and the highest base fee of the blocks after the next one.
 #[derive(Default)]
-struct Tally {
-    prices: usize,
-    /// Prices that no base fee of the blocks after the next one exceeds, without the bound and with it.
-    kept: [usize; 2],
-    raised: usize,
-    /// Surcharge of the bound, in thousandths of the price without it.
-    added: Vec<u128>,
-}
+struct Tally(Vec<[u128; 3]>);
 
 impl Tally {
-    fn record(&mut self, paid: u128, price: u128, following: &[u64]) {
-        let highest = u128::from(*following.iter().max().unwrap());
-        self.prices += 1;
-        self.kept[0] += usize::from(paid >= highest);
-        self.kept[1] += usize::from(price >= highest);
-        self.raised += usize::from(price > paid);
-        self.added.push((price - paid) * 1000 / paid);
+    /// Returns the share of prices with this property, in hundredths of a percent.
+    fn share(&self, is_so: impl Fn(&[u128; 3]) -> bool) -> usize {
+        self.0.iter().filter(|prices| is_so(prices)).count() * 10_000 / self.0.len()
     }
 
-    /// Returns a count in hundredths of a percent of the prices.
-    fn share(&self, count: usize) -> usize {
-        count * 10_000 / self.prices
+    /// Returns the median surcharge of the bound, in thousandths of the price without it.
+    fn added(&self) -> u128 {
+        let mut added: Vec<_> =
+            self.0.iter().map(|[paid, price, _]| (price - paid) * 1000 / paid).collect();
+        added.sort_unstable();
+        added[added.len() / 2]
     }
 }
 
@@ -142,11 +135,10 @@ fn judge(series: &Series) -> [Tally; 3] {
             let expected = [paid[0].max(soon), paid[1].max(soon), paid[2].max(later)];
             assert_eq!([low, medium, high], expected, "{} at {mined}", series.name);
         }
-        let following = |blocks| &series.base_fees[mined + 1..=mined + blocks];
-        for ((tally, blocks), (paid, price)) in
-            tallies.iter_mut().zip([2, 2, 5]).zip(paid.into_iter().zip([low, medium, high]))
-        {
-            tally.record(paid, price, following(blocks));
+        let prices = paid.into_iter().zip([low, medium, high]);
+        for ((tally, blocks), (paid, price)) in tallies.iter_mut().zip([2, 2, 5]).zip(prices) {
+            let following = &series.base_fees[mined + 1..=mined + blocks];
+            tally.0.push([paid, price, (*following.iter().max().unwrap()).into()]);
         }
     }
     tallies
@@ -163,21 +155,16 @@ fn prices_of_one_number_hold_for_the_blocks_that_they_promise() {
         recorded("Polygon", "tests/fixtures/recordings/polygon.json.gz", 20),
         without_tips(),
     ] {
-        let tallies = judge(&series);
-        for (mut tally, (name, blocks)) in
-            tallies.into_iter().zip([("low", 2), ("medium", 2), ("high", 5)])
-        {
-            tally.added.sort_unstable();
-            let [before, after] = tally.kept.map(|kept| tally.share(kept));
-            let raised = tally.share(tally.raised);
-            let added = tally.added[tally.added.len() / 2];
-            let percent = |share: usize| format!("{}.{:02}", share / 100, share % 100);
-            let [before_text, after_text, raised_text] = [before, after, raised].map(percent);
-            let _ = writeln!(
-                table,
-                "{}, {name}, {blocks}, {before_text}, {after_text}, {raised_text}, {added}",
-                series.name
-            );
+        let tiers = [("low", 2), ("medium", 2), ("high", 5)];
+        for (tally, (name, blocks)) in judge(&series).into_iter().zip(tiers) {
+            let after = tally.share(|[_, price, highest]| price >= highest);
+            let before = tally.share(|[paid, _, highest]| paid >= highest);
+            let raised = tally.share(|[paid, price, _]| price > paid);
+            let [before, kept, raised] =
+                [before, after, raised].map(|share| format!("{}.{:02}", share / 100, share % 100));
+            let (series, added) = (series.name, tally.added());
+            let row = format!("{series}, {name}, {blocks}, {before}, {kept}, {raised}, {added}");
+            let _ = writeln!(table, "{row}");
             assert!(after >= 9750, "{table}");
         }
     }

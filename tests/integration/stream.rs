@@ -2,7 +2,6 @@
 
 mod slow;
 
-use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
@@ -16,7 +15,9 @@ use crate::raw_client::{RawClient, TIMEOUT};
 use crate::test_server::{self, TestServer};
 
 const STREAM: &str = "/v1/a/gas-suggestion/stream";
+const ALL: &str = "/v1/gas-suggestions/stream";
 const SUGGESTION: &str = "/v1/a/gas-suggestion";
+const NO_RATE: &str = "[limits]\nrequests_per_second_per_client = 0\n";
 
 /// Settings of a chain that is polled every 50 ms.
 const FAST: &str = "block_time = \"50ms\"\nstall_after = \"0s\"";
@@ -52,11 +53,7 @@ struct Event {
 
 impl Subscriber {
     async fn open(service: &TestServer, path: &str, headers: &[(&str, &str)]) -> Self {
-        let mut request = http_client::new().get(service.url(path));
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let response = request.send().await.unwrap();
+        let response = service.open(Method::GET, path, headers).await;
         assert_eq!(response.status(), 200);
         let mut subscriber = Self { response, received: String::new() };
         // The line is part of the first event's block, whenever that comes.
@@ -91,25 +88,37 @@ impl Subscriber {
 
     async fn next(&mut self) -> Event {
         let block = self.block().await.expect("an event");
-        let (kind, rest) = block.split_once('\n').unwrap();
-        assert_eq!(kind, "event: gas-suggestion");
-        let (id, data) = rest.split_once('\n').unwrap();
+        let lines: Vec<_> = block.lines().collect();
+        let ["event: gas-suggestion", id, data] = lines[..] else { panic!("{block}") };
         let value = |line: &str, name| line.strip_prefix(name).unwrap().to_owned();
-        assert!(!data.contains('\n'), "{block}");
         Event { id: value(id, "id: "), data: value(data, "data: ") }
     }
 
     /// Returns the data of the next event, which tells a status.
     async fn next_status(&mut self) -> Value {
         let block = self.block().await.expect("an event");
-        let data = block.strip_prefix("event: status\ndata: ");
-        let data = data.unwrap_or_else(|| panic!("{block} is a status"));
-        assert!(!data.contains('\n'), "{block}");
+        let lines: Vec<_> = block.lines().collect();
+        let ["event: status", data] = lines[..] else { panic!("{block}") };
+        let data = data.strip_prefix("data: ").unwrap();
         let status: Value = serde_json::from_str(data).unwrap();
         let names = ["\"chain\":", "\"status\":", "\"reason\":", "\"observed_at\":"];
         let positions = names.map(|name| data.find(name).unwrap());
         assert!(positions.is_sorted() && status.as_object().unwrap().len() == 4, "{data}");
         status
+    }
+
+    /// Checks status and reason of the next event.
+    async fn expect_status(&mut self, status: &str, reason: Option<&str>) {
+        let event = self.next_status().await;
+        let expected = (&json!(status), &json!(reason));
+        assert_eq!((&event["status"], &event["reason"]), expected, "{event}");
+    }
+
+    /// Lets the node have this block and checks that the next event is from it.
+    async fn expect_block(&mut self, node: &MockNode, block: u64) {
+        node.set_reply(Reply::history(block, 3, 40));
+        let event = self.next().await;
+        assert!(event.id.starts_with(&format!("{block}-")), "{event:?}");
     }
 
     /// Returns true if no unread event has arrived.
@@ -123,35 +132,35 @@ impl Subscriber {
 /// Returns the event for the current suggestion.
 async fn current(service: &TestServer) -> Event {
     let response = service.get(SUGGESTION).await;
-    let (block, tag) =
-        (response.header("x-newest-block"), response.header("etag").trim_matches('"'));
-    Event { id: format!("{block}-{tag}"), data: response.body }
+    let block = response.header("x-newest-block");
+    let id = format!("{block}-{}", response.header("etag").trim_matches('"'));
+    Event { id, data: response.body }
 }
 
 /// Waits until `count` further polls of the node have ended.
 async fn wait_for_polls(node: &MockNode, count: usize) {
     // One poll may already be in flight, and the last one has certainly ended only when the next begins.
-    let enough = node.calls("eth_feeHistory") + count + 2;
-    let deadline = Instant::now() + TIMEOUT;
-    while node.calls("eth_feeHistory") < enough {
-        assert!(Instant::now() < deadline, "the node is not polled");
-        tokio::task::yield_now().await;
+    for _ in 0..count + 2 {
+        node.wait_for_poll().await;
     }
 }
 
-/// Returns the response to a request that must not open a stream.
-async fn refused_response(
+/// Checks that a request opens no stream and gets this problem.
+async fn assert_refused(
     service: &TestServer,
     path: &str,
     headers: &[(&str, &str)],
-) -> test_server::Response {
+    (status, code): (u16, &str),
+) {
     let response = timeout(TIMEOUT, service.send(Method::GET, path, headers));
-    response.await.expect("the response ends: no stream was opened")
+    let refused = response.await.expect("the response ends: no stream was opened");
+    refused.assert_problem(status, code);
+    assert_eq!(refused.header("retry-after"), "1");
+    assert_eq!(refused.header("access-control-allow-origin"), "*");
 }
 
 async fn wait_for_streams(service: &TestServer, count: usize) {
-    let line = format!("\ngas_suggestion_streams {count}\n");
-    service.wait_for_admin("/metrics", |response| response.body.contains(&line)).await;
+    service.wait_for_count("gas_suggestion_streams", count).await;
 }
 
 #[tokio::test]
@@ -185,20 +194,49 @@ async fn subscriber_receives_the_value_and_each_change_only() {
 }
 
 #[tokio::test]
-async fn current_last_event_id_suppresses_the_first_event() {
+async fn a_current_last_event_id_suppresses_the_first_event() {
     let (node, service) = start().await;
     let known = current(&service).await;
-    let mut subscriber = Subscriber::open(&service, STREAM, &[("last-event-id", &known.id)]).await;
-    wait_for_polls(&node, 3).await;
-    assert!(subscriber.no_event_pending().await, "{subscriber:?}");
-    node.set_reply(Reply::history(1001, 3, 40));
-    assert!(subscriber.next().await.id.starts_with("1001-"));
-
-    let long = "1".repeat(10_000);
-    for other in [known.id.as_str(), "1001", "", "\u{e9}", &long] {
-        let mut subscriber = Subscriber::open(&service, STREAM, &[("last-event-id", other)]).await;
-        assert_eq!(subscriber.next().await, current(&service).await, "{other}");
+    let (id, long) = (known.id.as_str(), "1".repeat(10_000));
+    let encoded = id.replace('-', "%2D");
+    let open = async |path: &str, header: Option<&str>| {
+        let header = header.map(|id| ("last-event-id", id));
+        Subscriber::open(&service, path, header.as_slice()).await
+    };
+    // The query stands for the header, which wins.
+    for (path, header) in [
+        (STREAM, Some(id)),
+        (&format!("{STREAM}?lastEventId=1-a"), Some(id)),
+        (&format!("{STREAM}?lastEventId={id}"), None),
+        (&format!("{STREAM}?Last-Event-ID={id}"), None),
+        (&format!("{STREAM}?_=1&lastEventId={encoded}&evs_preamble=2056"), None),
+        (&format!("{STREAM}?lastEventId=1-a&lastEventId={id}"), None),
+        (&format!("{ALL}?lastEventId=7-{id}"), None),
+    ] {
+        let mut resumed = open(path, header).await;
+        wait_for_polls(&node, 1).await;
+        assert!(resumed.no_event_pending().await, "{path}: {resumed:?}");
     }
+    for (path, header) in [
+        (STREAM, Some("1001")),
+        (STREAM, Some("")),
+        (STREAM, Some("\u{e9}")),
+        (STREAM, Some(&long)),
+        (&format!("{STREAM}?lastEventId={id}"), Some("1-a")),
+        (&format!("{STREAM}?lastEventId={}", &long[..5000]), None),
+        (&format!("{STREAM}?lastEventId="), None),
+        (&format!("{STREAM}?lastEventId"), None),
+        (&format!("{STREAM}?lasteventid={id}"), None),
+        (&format!("{STREAM}?%FF=%FF&lastEventId=%FF&"), None),
+    ] {
+        assert_eq!(open(path, header).await.next().await, known, "{path} {header:?}");
+    }
+    let mut resumed = open(STREAM, Some(id)).await;
+    wait_for_polls(&node, 3).await;
+    assert!(resumed.no_event_pending().await, "{resumed:?}");
+    resumed.expect_block(&node, 1001).await;
+    // Now the id is that of an older event.
+    assert_eq!(open(STREAM, Some(id)).await.next().await, current(&service).await);
 }
 
 #[tokio::test]
@@ -236,154 +274,97 @@ async fn expired_value_is_withheld_until_a_node_confirms_it() {
     assert!(early.no_event_pending().await, "{early:?}");
 }
 
-/// Returns the status of the chain `a` as `/v1/chains` shows it.
-async fn listed_status(service: &TestServer) -> Value {
-    service.get("/v1/chains").await.json()[0]["status"].clone()
-}
-
 #[tokio::test]
 async fn each_change_of_the_status_is_an_event_that_no_publication_causes() {
     let (node, service) = start_with("", "max_age = \"3s\"\n").await;
     let mut one = Subscriber::open(&service, STREAM, &[]).await;
-    let mut all = Subscriber::open(&service, "/v1/gas-suggestions/stream", &[]).await;
+    let mut all = Subscriber::open(&service, ALL, &[]).await;
     one.next().await;
     all.next().await;
+    let listed = async || service.get("/v1/chains").await.json()[0]["status"].take();
     node.set_reply(Reply::Error(-32000));
-    for (status, reason) in [("stale", "old_data"), ("unavailable", "old_data")] {
+    for status in ["stale", "unavailable"] {
         let event = one.next_status().await;
         let observed_at = event["observed_at"].as_str().unwrap();
-        let observed_at = humantime::parse_rfc3339(observed_at).unwrap();
-        assert!(observed_at.elapsed().unwrap() < Duration::from_secs(10), "{event}");
-        let expected = json!({ "chain": "a", "status": status, "reason": reason, "observed_at": event["observed_at"] });
+        let age = humantime::parse_rfc3339(observed_at).unwrap().elapsed().unwrap();
+        assert!(age < Duration::from_secs(10), "{event}");
+        let expected = json!({
+            "chain": "a", "status": status, "reason": "old_data", "observed_at": observed_at,
+        });
         assert_eq!(event, expected);
         assert_eq!(all.next_status().await, expected);
-        assert_eq!(listed_status(&service).await, status);
+        assert_eq!(listed().await, status);
     }
     // The same reply again: it changes nothing but the status.
     node.set_reply(Reply::history(1000, 3, 40));
     // The value had expired, so it may be sent again.
-    loop {
+    let block = loop {
         let block = one.block().await.unwrap();
         if block.starts_with("event: status\n") {
-            assert!(block.contains("\"status\":\"fresh\",\"reason\":null,"), "{block}");
-            break;
+            break block;
         }
-    }
-    assert_eq!(listed_status(&service).await, "fresh");
+    };
+    assert!(block.contains("\"status\":\"fresh\",\"reason\":null,"), "{block}");
+    assert_eq!(listed().await, "fresh");
 }
 
 #[tokio::test]
 async fn a_head_that_stands_is_told_and_its_end_too() {
-    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
-    let text = node.chain("a", "block_time = \"50ms\"\nstall_after = \"3s\"");
-    let service = TestServer::start(&text).await;
+    let chain = "block_time = \"50ms\"\nstall_after = \"3s\"";
+    let (node, service) = start_service("", chain).await;
     let mut subscriber = Subscriber::open(&service, STREAM, &[]).await;
     subscriber.next().await;
-    let mut status = subscriber.next_status().await;
-    if status["status"] == "fresh" {
-        // The stream was opened before the first reply.
-        status = subscriber.next_status().await;
-    }
-    assert_eq!((&status["status"], &status["reason"]), (&json!("stale"), &json!("standing_head")));
+    subscriber.expect_status("stale", Some("standing_head")).await;
     // A subscriber of now gets the value first.
     let mut late = Subscriber::open(&service, STREAM, &[]).await;
     let value = late.next().await;
-    assert_eq!(late.next_status().await["reason"], "standing_head");
+    late.expect_status("stale", Some("standing_head")).await;
     // One that has the value gets the status alone.
     let mut resumed = Subscriber::open(&service, STREAM, &[("last-event-id", &value.id)]).await;
-    assert_eq!(resumed.next_status().await["reason"], "standing_head");
+    resumed.expect_status("stale", Some("standing_head")).await;
     node.set_reply(Reply::history(1001, 3, 40));
     for subscriber in [&mut subscriber, &mut late, &mut resumed] {
         assert!(subscriber.next().await.id.starts_with("1001-"));
-        let status = subscriber.next_status().await;
-        assert_eq!((&status["status"], &status["reason"]), (&json!("fresh"), &json!(null)));
+        subscriber.expect_status("fresh", None).await;
     }
-}
-
-#[tokio::test]
-async fn the_query_stands_for_the_last_event_id_and_the_header_wins() {
-    let (node, service) = start().await;
-    let known = current(&service).await;
-    let all = "/v1/gas-suggestions/stream";
-    for (path, query) in [
-        (STREAM, format!("lastEventId={}", known.id)),
-        (STREAM, format!("Last-Event-ID={}", known.id)),
-        (STREAM, format!("_=1&lastEventId={}&evs_preamble=2056", known.id.replace('-', "%2D"))),
-        (STREAM, format!("lastEventId=1-a&lastEventId={}", known.id)),
-        (all, format!("lastEventId=7-{}", known.id)),
-    ] {
-        let mut resumed = Subscriber::open(&service, &format!("{path}?{query}"), &[]).await;
-        wait_for_polls(&node, 1).await;
-        assert!(resumed.no_event_pending().await, "{query}: {resumed:?}");
-    }
-    let other = format!("{STREAM}?lastEventId={}", known.id);
-    let long = format!("{STREAM}?lastEventId={}", "1".repeat(5000));
-    let header = ("last-event-id", "1-a");
-    for (path, headers) in [
-        (other.as_str(), &[header][..]),
-        (&long, &[]),
-        (&format!("{STREAM}?lastEventId="), &[]),
-        (&format!("{STREAM}?lastEventId"), &[]),
-        (&format!("{STREAM}?lasteventid={}", known.id), &[]),
-        (&format!("{STREAM}?%FF=%FF&lastEventId=%FF&"), &[]),
-    ] {
-        let mut subscriber = Subscriber::open(&service, path, headers).await;
-        assert_eq!(subscriber.next().await, known, "{path}");
-    }
-    let known = ("last-event-id", known.id.as_str());
-    let mut resumed =
-        Subscriber::open(&service, &format!("{STREAM}?lastEventId=1-a"), &[known]).await;
-    wait_for_polls(&node, 1).await;
-    assert!(resumed.no_event_pending().await, "{resumed:?}");
 }
 
 #[tokio::test]
 async fn one_stream_carries_all_chains() {
-    let nodes = [
-        MockNode::start(7, Reply::history(1000, 3, 40)).await,
-        MockNode::start(8, Reply::history(2000, 3, 40)).await,
-    ];
-    let [a, b] = &nodes;
-    let service = TestServer::start(&(chain("a", a) + &chain("b", b))).await;
+    let a = MockNode::start(7, Reply::history(1000, 3, 40)).await;
+    let b = MockNode::start(8, Reply::history(2000, 3, 40)).await;
+    let service = TestServer::start(&(chain("a", &a) + &chain("b", &b))).await;
     service.wait_for_ok("/v1/b/gas-suggestion").await;
     service.wait_for_ok(SUGGESTION).await;
-    let mut all = Subscriber::open(&service, "/v1/gas-suggestions/stream", &[]).await;
+    let mut all = Subscriber::open(&service, ALL, &[]).await;
     let mut events = [all.next().await, all.next().await];
     events.sort_by(|one, other| one.id.cmp(&other.id));
     let [event_a, event_b] = &events;
     let suggestion = current(&service).await;
-    assert_eq!(
-        (event_a.id.as_str(), &event_a.data),
-        (format!("7-{}", suggestion.id).as_str(), &suggestion.data)
-    );
+    assert_eq!(event_a.id, format!("7-{}", suggestion.id));
+    assert_eq!(event_a.data, suggestion.data);
     assert!(event_b.id.starts_with("8-2000-") && event_b.data.contains("\"b\""), "{event_b:?}");
 
     let known = [("last-event-id", event_a.id.as_str())];
-    let mut resumed = Subscriber::open(&service, "/v1/gas-suggestions/stream", &known).await;
+    let mut resumed = Subscriber::open(&service, ALL, &known).await;
     assert_eq!(&resumed.next().await, event_b);
     assert!(resumed.no_event_pending().await, "{resumed:?}");
-    a.set_reply(Reply::history(1001, 3, 40));
-    for subscriber in [&mut all, &mut resumed] {
-        assert!(subscriber.next().await.id.starts_with("7-1001-"));
-    }
-    b.set_reply(Reply::history(2001, 3, 40));
-    for subscriber in [&mut all, &mut resumed] {
-        assert!(subscriber.next().await.id.starts_with("8-2001-"));
+    for (node, block, id) in [(&a, 1001, "7-1001-"), (&b, 2001, "8-2001-")] {
+        node.set_reply(Reply::history(block, 3, 40));
+        for subscriber in [&mut all, &mut resumed] {
+            assert!(subscriber.next().await.id.starts_with(id), "{id}");
+        }
     }
 }
 
 #[tokio::test]
 async fn max_streams_is_enforced_and_a_closed_stream_frees_a_permit() {
-    let limits = "[limits]\nrequests_per_second_per_client = 0\nmax_streams = 2\n";
-    let (_node, service) = start_with(limits, "").await;
+    let (_node, service) = start_with(&format!("{NO_RATE}max_streams = 2\n"), "").await;
     let first = Subscriber::open(&service, STREAM, &[]).await;
-    let _second = Subscriber::open(&service, "/v1/gas-suggestions/stream", &[]).await;
+    let _second = Subscriber::open(&service, ALL, &[]).await;
     wait_for_streams(&service, 2).await;
-    for path in [STREAM, "/v1/gas-suggestions/stream"] {
-        let refused = refused_response(&service, path, &[]).await;
-        refused.assert_problem(503, "overloaded");
-        assert_eq!(refused.header("retry-after"), "1");
-        assert_eq!(refused.header("access-control-allow-origin"), "*");
+    for path in [STREAM, ALL] {
+        assert_refused(&service, path, &[], (503, "overloaded")).await;
     }
     assert_eq!(service.count("gas_suggestion_streams_refused_total").await, 2);
     // Other requests are not limited.
@@ -399,17 +380,15 @@ async fn max_streams_is_enforced_and_a_closed_stream_frees_a_permit() {
 async fn proxied_client_streams_are_capped_by_its_connection_limit() {
     let more = "trusted_proxies = [\"127.0.0.1/32\"]\n[limits]\nmax_connections_per_client = 2\n";
     let (_node, service) = start_with(more, "").await;
-    let client_headers = [("x-forwarded-for", "192.0.2.1")];
-    let first = Subscriber::open(&service, STREAM, &client_headers).await;
-    let _second = Subscriber::open(&service, "/v1/gas-suggestions/stream", &client_headers).await;
-    let refused = refused_response(&service, STREAM, &client_headers).await;
-    refused.assert_problem(429, "rate_limited");
-    assert_eq!(refused.header("retry-after"), "1");
+    let client = [("x-forwarded-for", "192.0.2.1")];
+    let first = Subscriber::open(&service, STREAM, &client).await;
+    let _second = Subscriber::open(&service, ALL, &client).await;
+    assert_refused(&service, STREAM, &client, (429, "rate_limited")).await;
     assert_eq!(service.count("gas_suggestion_streams_refused_total").await, 1);
     let _other = Subscriber::open(&service, STREAM, &[("x-forwarded-for", "192.0.2.2")]).await;
     drop(first);
     wait_for_streams(&service, 2).await;
-    Subscriber::open(&service, STREAM, &client_headers).await;
+    Subscriber::open(&service, STREAM, &client).await;
 }
 
 #[tokio::test]
@@ -422,53 +401,51 @@ async fn stream_that_starts_with_stale_data_sets_x_stale() {
     let mut stale = Subscriber::open(&service, STREAM, &[]).await;
     assert_eq!(stale.response.headers()["x-stale"], "true");
     assert!(stale.next().await.id.starts_with("1000-"));
-    let status = stale.next_status().await;
-    assert_eq!((&status["status"], &status["reason"]), (&json!("stale"), &json!("old_data")));
+    stale.expect_status("stale", Some("old_data")).await;
 }
 
 #[tokio::test]
 async fn service_starts_with_any_write_timeout() {
     for time in ["0s", "1ms", "25days", "1000years"] {
         let limits = format!("[limits]\nwrite_timeout = \"{time}\"\n");
-        let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
-        let service = TestServer::with_server(&limits, &chain("a", &node)).await;
+        let (_node, service) = start_with(&limits, "").await;
         service.wait_for_block(SUGGESTION, 1000).await;
     }
 }
 
 #[tokio::test]
 async fn max_streams_zero_disables_the_limit() {
-    let limits = "[limits]\nrequests_per_second_per_client = 0\nmax_streams = 0\n";
-    let (_node, service) = start_with(limits, "").await;
+    let (_node, service) = start_with(&format!("{NO_RATE}max_streams = 0\n"), "").await;
     let mut subscriber = Subscriber::open(&service, STREAM, &[]).await;
     assert_eq!(subscriber.next().await, current(&service).await);
 }
 
 #[tokio::test]
 async fn streams_outlive_request_timeouts() {
-    let limits = "[limits]\nrequest_timeout = \"100ms\"\n\
-                  header_timeout = \"100ms\"\nwrite_timeout = \"100ms\"\nbody_timeout = \"100ms\"\n";
-    let (node, service) = start_with(limits, "").await;
+    let timeouts = ["request", "header", "write", "body"];
+    let limits = timeouts.map(|name| format!("{name}_timeout = \"100ms\"\n")).concat();
+    let (node, service) = start_with(&format!("[limits]\n{limits}"), "").await;
     let mut subscriber = Subscriber::open(&service, STREAM, &[]).await;
     subscriber.next().await;
     // 40 polls of 50 ms without an event outlast every timeout.
     wait_for_polls(&node, 40).await;
-    node.set_reply(Reply::history(1001, 3, 40));
-    assert!(subscriber.next().await.id.starts_with("1001-"));
+    subscriber.expect_block(&node, 1001).await;
 }
 
 #[tokio::test]
 async fn shutdown_ends_streams_cleanly() {
     let (_node, service) = start().await;
-    let mut subscriber = Subscriber::open(&service, STREAM, &[]).await;
-    let mut all_chains = Subscriber::open(&service, "/v1/gas-suggestions/stream", &[]).await;
-    subscriber.next().await;
-    all_chains.next().await;
+    let mut subscribers = Vec::new();
+    for path in [STREAM, ALL] {
+        let mut subscriber = Subscriber::open(&service, path, &[]).await;
+        subscriber.next().await;
+        subscribers.push(subscriber);
+    }
     let began = Instant::now();
     service.stop().await.unwrap();
     // A clean end does not use the grace period of 10 s.
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
-    for subscriber in [&mut subscriber, &mut all_chains] {
+    for mut subscriber in subscribers {
         assert_eq!(subscriber.block().await, None);
     }
 }
@@ -504,22 +481,31 @@ async fn idle_stream_sends_keep_alive_comments() {
     assert_eq!(subscriber.until("\n").await.as_deref(), Some(":"));
     assert!(began.elapsed() >= Duration::from_millis(14_900), "{:?}", began.elapsed());
     // No empty line follows, so the next event is in one block with the comment.
-    node.set_reply(Reply::history(1001, 3, 40));
-    assert!(subscriber.next().await.id.starts_with("1001-"));
+    subscriber.expect_block(&node, 1001).await;
+}
+
+/// Opens a stream with HTTP/1.0.
+async fn open_http_1_0(service: &TestServer) -> RawClient {
+    let mut client = RawClient::connect(service.address()).await;
+    client.send(get(STREAM, "").replace("HTTP/1.1", "HTTP/1.0")).await;
+    client
+}
+
+/// Reads up to the next occurrence of `end`.
+async fn read_text(client: &mut RawClient, end: &str) -> String {
+    String::from_utf8(client.read_bytes_until(end.as_bytes(), 1).await).unwrap()
 }
 
 #[tokio::test]
 async fn the_first_event_of_a_waiting_stream_has_the_retry_in_its_block() {
     let node = MockNode::start(7, Reply::Error(-32000)).await;
     let service = TestServer::start(&chain("a", &node)).await;
-    let mut waiting = RawClient::connect_from(Ipv4Addr::LOCALHOST, service.address()).await;
-    waiting.send(get(STREAM, "").replace("HTTP/1.1", "HTTP/1.0")).await;
-    let mut received = waiting.read_bytes_until(b"\nretry: ", 1).await;
+    let mut waiting = open_http_1_0(&service).await;
+    let mut received = read_text(&mut waiting, "\nretry: ").await;
     // Longer than the time of a comment.
-    received.extend(waiting.read_bytes_until(b":\n", 1).await);
+    received += &read_text(&mut waiting, ":\n").await;
     node.set_reply(Reply::history(1000, 3, 40));
-    received.extend(waiting.read_bytes_until(b"\n\n", 1).await);
-    let received = String::from_utf8(received).unwrap();
+    received += &read_text(&mut waiting, "\n\n").await;
     let (_, body) = received.split_once("\r\n\r\n").unwrap();
     let lines: Vec<_> = body.lines().collect();
     assert!(lines[0].starts_with("retry: ") && lines[1] == ":", "{body}");
@@ -531,9 +517,8 @@ async fn the_first_event_of_a_waiting_stream_has_the_retry_in_its_block() {
 #[tokio::test]
 async fn stream_routes_handle_errors_head_and_preflight() {
     let (_node, service) = start().await;
-    let unknown = service.get("/v1/none/gas-suggestion/stream").await;
-    unknown.assert_problem(404, "unknown_chain");
-    for path in [STREAM, "/v1/gas-suggestions/stream"] {
+    service.get("/v1/none/gas-suggestion/stream").await.assert_problem(404, "unknown_chain");
+    for path in [STREAM, ALL] {
         let posted = service.send(Method::POST, path, &[]).await;
         assert_eq!((posted.status, posted.header("allow")), (405, "GET,HEAD"));
         let head = service.send(Method::HEAD, path, &[]).await;
@@ -554,13 +539,11 @@ async fn stream_routes_handle_errors_head_and_preflight() {
 #[tokio::test]
 async fn http_1_0_client_gets_an_unchunked_stream() {
     let (node, service) = start().await;
-    let mut connection = RawClient::connect_from(Ipv4Addr::LOCALHOST, service.address()).await;
-    connection.send(get(STREAM, "").replace("HTTP/1.1", "HTTP/1.0")).await;
-    let beginning = connection.read_bytes_until(b"\n\n", 1).await;
-    let beginning = String::from_utf8(beginning).unwrap();
+    let mut connection = open_http_1_0(&service).await;
+    let beginning = read_text(&mut connection, "\n\n").await;
     assert!(!beginning.contains("chunked") && beginning.contains("\nid: 1000-"), "{beginning}");
     assert!(beginning.contains("\r\n\r\nretry: "), "{beginning}");
     node.set_reply(Reply::history(1001, 3, 40));
-    let next = String::from_utf8(connection.read_bytes_until(b"\n\n", 1).await).unwrap();
+    let next = read_text(&mut connection, "\n\n").await;
     assert!(next.starts_with("event: gas-suggestion\nid: 1001-"), "{next}");
 }

@@ -1,17 +1,16 @@
 //! OpenTelemetry spans as the collector receives them.
 
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::fixtures;
 use crate::http_message::{get, post};
-use crate::logged_process;
+use crate::logged_process::LoggedProcess;
 use crate::mock_collector::{MockCollector, Span};
 use crate::mock_node::{MockNode, Reply};
 use crate::process::{FREE_PORTS, File, Process, command};
-use crate::raw_client::{RawClient, TIMEOUT};
+use crate::raw_client::RawClient;
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
@@ -20,21 +19,27 @@ fn chain(node: &MockNode) -> String {
     node.chain("a", "json_rpc = true")
 }
 
-/// Starts the service with this chain and the environment variables `more`.
-fn start(name: &str, node: &MockNode, more: &[(&str, &str)]) -> (Process, File) {
-    let file = File::new(name, &chain(node));
-    let mut command = command(&["--config", file.path()], &FREE_PORTS);
-    command.envs(more.iter().copied());
-    (Process::spawn(command), file)
+/// Header of a client's trace that is sampled, or not.
+fn traceparent(is_sampled: bool) -> String {
+    format!("traceparent: 00-{TRACE}-{PARENT}-0{}\r\n", u8::from(is_sampled))
 }
 
-async fn ready(address: SocketAddr) -> RawClient {
-    let mut client = RawClient::connect(address).await;
-    let since = Instant::now();
-    while client.request(get("/readyz", "")).await.status() != 200 {
-        assert!(since.elapsed() < TIMEOUT, "the service does not become ready");
-    }
-    client
+/// Starts a node, a collector, and the service, whose environment has the collector's URL in place of `COLLECTOR`. Waits
+/// until the service is ready.
+async fn start(
+    name: &str,
+    variables: &[(&str, &str)],
+) -> (MockNode, MockCollector, Process, RawClient) {
+    let node = MockNode::for_reads(Reply::Result(json!("0x7"))).await;
+    let collector = MockCollector::start().await;
+    let file = File::new(name, &chain(&node));
+    let mut command = command(&["--config", file.path()], &FREE_PORTS);
+    let url = collector.url();
+    command.envs(variables.iter().map(|(key, value)| (key, value.replace("COLLECTOR", &url))));
+    let service = Process::spawn(command);
+    let mut client = RawClient::connect(service.address).await;
+    client.wait_for_ok("/readyz").await;
+    (node, collector, service, client)
 }
 
 /// Returns name, kind, error and attributes of a span.
@@ -49,16 +54,10 @@ fn named(name: &str) -> impl Fn(&Span) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_polls_and_calls_follow_span_naming_conventions() {
-    let (node, collector) = (
-        MockNode::for_reads(Reply::RawResult("\"0x7\"".into())).await,
-        MockCollector::start().await,
-    );
-    let (service, _file) =
-        start("spans", &node, &[("GAS_TRACING__OTLP_ENDPOINT", &collector.url())]);
-    let mut client = ready(service.address).await;
-
-    let parent = format!("traceparent: 00-{TRACE}-{PARENT}-01\r\n");
-    assert_eq!(client.request(get("/v1/a/gas-suggestion", &parent)).await.status(), 200);
+    let (_node, collector, service, mut client) =
+        start("spans", &[("GAS_TRACING__OTLP_ENDPOINT", "COLLECTOR")]).await;
+    let response = client.request(get("/v1/a/gas-suggestion", &traceparent(true))).await;
+    assert_eq!(response.status(), 200);
     let suggestion = collector.wait_for(named("GET /v1/{chain}/gas-suggestion")).await;
     // The span continues the client's trace.
     assert_eq!((suggestion.trace.as_str(), suggestion.parent.as_str()), (TRACE, PARENT));
@@ -77,7 +76,7 @@ async fn requests_polls_and_calls_follow_span_naming_conventions() {
     let spans = [suggestion, request, read, poll, call_span].map(|span| shown(&span));
     fixtures::assert_snapshot("spans", &spans.join("\n"));
 
-    let resource = collector.resource();
+    let resource = collector.received().resource;
     assert_eq!(resource["service.name"], "gas-suggestion");
     assert_eq!(resource["service.version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(service.stop_with("-TERM").0, Some(0));
@@ -85,36 +84,29 @@ async fn requests_polls_and_calls_follow_span_naming_conventions() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn failures_mark_spans_and_trace_ids_reach_problems_and_logs() {
-    let (node, collector) = (
-        MockNode::for_reads(Reply::RawError("{\"code\":-32000}".into())).await,
-        MockCollector::start().await,
-    );
+    let node = MockNode::for_reads(Reply::RawError("{\"code\":-32000}".into())).await;
+    let collector = MockCollector::start().await;
     let config = format!(
         "[tracing]\notlp_endpoint = \"{}\"\n[verification]\nurl = \"http://127.0.0.1:9\"\n[delegation]\n\
          source = \"api\"\napi_url = \"http://127.0.0.1:9\"\n{}",
         collector.url(),
         chain(&node)
     );
-    let service = logged_process::LoggedProcess::start("failing-spans", &config);
-    let mut client = ready(service.addresses[0]).await;
-    let parent = format!("traceparent: 00-{TRACE}-{PARENT}-01\r\n");
-    let wrong = client.request(get("/v1/nowhere/fee-market", &parent)).await;
-    let problem: Value = serde_json::from_str(wrong.text()).unwrap();
-    assert_eq!((&problem["trace_id"], &problem["status"]), (&json!(TRACE), &json!(404)));
-    let unreachable = client.request(get("/verification/health", "")).await;
-    let problem: Value = serde_json::from_str(unreachable.text()).unwrap();
-    let trace = problem["trace_id"].as_str().unwrap().to_owned();
-    let look_up = "/registry/v2/0x0000000000000000000000000000000000000001?chainId=2020";
-    client.request(get(look_up, "")).await;
+    let service = LoggedProcess::start("failing-spans", &config);
+    let mut client = RawClient::connect(service.addresses[0]).await;
+    client.wait_for_ok("/readyz").await;
+    let wrong = client.request(get("/v1/nowhere/fee-market", &traceparent(true))).await.problem();
+    assert_eq!((&wrong["trace_id"], &wrong["status"]), (&json!(TRACE), &json!(404)));
+    let unreachable = client.request(get("/verification/health", "")).await.problem();
+    let trace = unreachable["trace_id"].as_str().unwrap();
+    client.status("/registry/v2/0x0000000000000000000000000000000000000001?chainId=2020").await;
     client.request("BREW /v1/chains HTTP/1.1\r\nHost: a\r\n\r\n").await;
     // The process exports the remaining spans before it exits.
     let log = service.stop();
-    let spans = collector.spans();
+    let spans = collector.received().spans;
     let one = |name: &str| {
-        spans
-            .iter()
-            .find(|span| span.name == name)
-            .unwrap_or_else(|| panic!("{name} in {spans:#?}"))
+        let span = spans.iter().find(|span| span.name == name);
+        span.unwrap_or_else(|| panic!("{name} in {spans:#?}"))
     };
 
     let not_found = one("GET /v1/{chain}/fee-market");
@@ -122,13 +114,11 @@ async fn failures_mark_spans_and_trace_ids_reach_problems_and_logs() {
     assert_eq!((not_found.trace.as_str(), &not_found.error), (TRACE, &None));
     assert_eq!(not_found.attributes["http.response.status_code"], "404");
     let failed = one("GET /verification/{*path}");
-    assert_eq!((failed.trace.as_str(), failed.error.as_deref()), (trace.as_str(), Some("502")));
+    assert_eq!((failed.trace.as_str(), failed.error.as_deref()), (trace, Some("502")));
     assert_eq!(failed.attributes["error.type"], "502");
     let upstream_call = one("GET");
-    assert_eq!(
-        (&upstream_call.parent, upstream_call.error.as_deref()),
-        (&failed.id, Some("unreachable"))
-    );
+    assert_eq!(upstream_call.parent, failed.id);
+    assert_eq!(upstream_call.error.as_deref(), Some("unreachable"));
     fixtures::assert_snapshot("failed-spans", &[failed, upstream_call].map(shown).join("\n"));
     // The task of a shared look-up belongs to the request that started it.
     let look_up = one("GET /registry/v2/{address}");
@@ -139,77 +129,53 @@ async fn failures_mark_spans_and_trace_ids_reach_problems_and_logs() {
     assert_eq!(odd.attributes["http.request.method_original"], "BREW");
 
     let entries: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let line = |path: &str| entries.iter().find(|entry| entry["path"] == path).unwrap();
-    assert_eq!(line("/v1/nowhere/fee-market")["trace_id"], TRACE);
-    assert_eq!(line("/verification/health")["trace_id"], json!(trace));
+    let line = |key: &str, value: &str| entries.iter().find(|entry| entry[key] == value).unwrap();
+    assert_eq!(line("path", "/v1/nowhere/fee-market")["trace_id"], TRACE);
+    assert_eq!(line("path", "/verification/health")["trace_id"], trace);
     // Lines that are logged while the request is handled have the trace id too.
-    let warned = entries.iter().find(|entry| entry["message"] == "upstream failed").unwrap();
+    let warned = line("message", "upstream failed");
     let span = json!({"name": "trace", "trace_id": trace});
     assert_eq!((&warned["span"], &warned["spans"]), (&span, &json!([span])), "{warned}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn otel_environment_variables_alone_export_nothing() {
-    let (node, collector) = (
-        MockNode::for_reads(Reply::RawResult("\"0x7\"".into())).await,
-        MockCollector::start().await,
-    );
-    let url = collector.url();
-    let (service, _file) = start(
-        "no-spans",
-        &node,
-        &[("OTEL_EXPORTER_OTLP_ENDPOINT", &url), ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", &url)],
-    );
-    let mut client = ready(service.address).await;
-    let parent = format!("traceparent: 00-{TRACE}-{PARENT}-01\r\n");
-    client.request(get("/v1/a/gas-suggestion", &parent)).await;
-    let wrong = client.request(get("/v1/nowhere/fee-market", &parent)).await;
+    let names = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
+    let (_node, collector, service, mut client) =
+        start("no-spans", &names.map(|name| (name, "COLLECTOR"))).await;
+    client.request(get("/v1/a/gas-suggestion", &traceparent(true))).await;
+    let wrong = client.request(get("/v1/nowhere/fee-market", &traceparent(true))).await;
     assert!(!wrong.text().contains("trace_id"), "{}", wrong.text());
     // If there were any spans, the process would export them before it exits.
     let (code, log) = service.stop_with("-TERM");
-    assert_eq!((code, collector.requests()), (Some(0), 0));
+    assert_eq!((code, collector.received().requests), (Some(0), 0));
     assert!(!log.contains("trace_id"), "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unsampled_spans_are_not_exported_unless_the_client_sampled() {
-    let (node, collector) = (
-        MockNode::for_reads(Reply::RawResult("\"0x7\"".into())).await,
-        MockCollector::start().await,
-    );
-    let url = collector.url();
-    let (service, _file) = start(
-        "sampled",
-        &node,
-        &[("GAS_TRACING__OTLP_ENDPOINT", &url), ("GAS_TRACING__SAMPLE_RATIO", "0")],
-    );
-    let mut client = ready(service.address).await;
+    let variables =
+        [("GAS_TRACING__OTLP_ENDPOINT", "COLLECTOR"), ("GAS_TRACING__SAMPLE_RATIO", "0")];
+    let (_node, collector, service, mut client) = start("sampled", &variables).await;
     client.request(get("/v1/a/gas-suggestion", "")).await;
-    client.request(get("/v1/chains", &format!("traceparent: 00-{TRACE}-{PARENT}-00\r\n"))).await;
-    client
-        .request(get("/v1/a/fee-market", &format!("traceparent: 00-{TRACE}-{PARENT}-01\r\n")))
-        .await;
+    client.request(get("/v1/chains", &traceparent(false))).await;
+    client.request(get("/v1/a/fee-market", &traceparent(true))).await;
     assert_eq!(service.stop_with("-TERM").0, Some(0));
-    let names: Vec<_> = collector.spans().into_iter().map(|span| span.name).collect();
+    let names: Vec<_> = collector.received().spans.into_iter().map(|span| span.name).collect();
     assert_eq!(names, ["GET /v1/{chain}/fee-market"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn unreachable_collector_is_logged_once() {
-    let node = MockNode::for_reads(Reply::RawResult("\"0x7\"".into())).await;
-    let (service, _file) = start(
-        "no-collector",
-        &node,
-        &[
-            ("GAS_TRACING__OTLP_ENDPOINT", "http://127.0.0.1:9/canary"),
-            ("GAS_LIMITS__REQUESTS_PER_SECOND_PER_CLIENT", "0"),
-        ],
-    );
-    let mut client = ready(service.address).await;
+    let variables = [
+        ("GAS_TRACING__OTLP_ENDPOINT", "http://127.0.0.1:9/canary"),
+        ("GAS_LIMITS__REQUESTS_PER_SECOND_PER_CLIENT", "0"),
+    ];
+    let (_node, _collector, service, mut client) = start("no-collector", &variables).await;
     // The loop lasts long enough for several batches, all of which fail.
     let since = Instant::now();
     while since.elapsed() < Duration::from_millis(2500) {
-        assert_eq!(client.request(get("/v1/a/gas-suggestion", "")).await.status(), 200);
+        assert_eq!(client.status("/v1/a/gas-suggestion").await, 200);
     }
     let stopping = Instant::now();
     let (code, log) = service.stop_with("-TERM");

@@ -1,8 +1,5 @@
 //! Prices in dollars: what a price feed must say to be believed, and where the price appears.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use serde_json::{Value, json};
 
 use crate::fixtures::seconds;
@@ -10,6 +7,9 @@ use crate::mock_node::{Call, MockNode, Reply, fee_history};
 use crate::test_server::{Response, TestServer};
 
 const ADDRESS: &str = "0x5f4eC3Df9cbd43714FE2740f5E3616155c5b8419";
+/// Selector of `latestRoundData()`.
+const LATEST_ROUND_DATA: &str = "0xfeaf968c";
+const MINUS_ONE: &str = "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff";
 
 /// Answers of the contract.
 #[derive(Debug, Clone)]
@@ -32,18 +32,14 @@ fn word(hex: &str) -> String {
 }
 
 /// Starts a node of chain 7 with this contract. The base fee is 3 gwei, the tip 30.
-async fn node(feed: Feed) -> (MockNode, Arc<AtomicUsize>) {
-    let calls = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&calls);
-    let node = MockNode::scripted(7, move |call: &Call| match call.method.as_str() {
+async fn node(feed: Feed) -> MockNode {
+    MockNode::scripted(7, move |call: &Call| match call.method.as_str() {
         "eth_chainId" => Reply::Result(json!("0x7")),
         "eth_feeHistory" => Reply::Result(fee_history(1000, 3, 30)),
         "eth_call" => {
             let params = call.params();
-            assert_eq!(
-                (&params[0]["to"], &params[1]),
-                (&json!(ADDRESS.to_lowercase()), &json!("latest"))
-            );
+            let called = (&params[0]["to"], &params[1]);
+            assert_eq!(called, (&json!(ADDRESS.to_lowercase()), &json!("latest")));
             match params[0]["data"].as_str().unwrap() {
                 "0x7284e416" => {
                     let text = alloy_primitives::hex::encode(feed.pair);
@@ -51,54 +47,47 @@ async fn node(feed: Feed) -> (MockNode, Arc<AtomicUsize>) {
                     words(&[word("20"), word(&length), format!("{text:0<64}")])
                 }
                 "0x313ce567" => words(&[word(&format!("{:x}", feed.decimals))]),
-                "0xfeaf968c" => {
-                    counted.fetch_add(1, Ordering::Relaxed);
+                LATEST_ROUND_DATA => {
                     let written = i64::try_from(seconds()).unwrap() - feed.age;
-                    let written = format!("{written:x}");
-                    words(&[
-                        word("7"),
-                        word(feed.answer),
-                        word(&written),
-                        word(&written),
-                        word("7"),
-                    ])
+                    let written = word(&format!("{written:x}"));
+                    words(&[word("7"), word(feed.answer), written.clone(), written, word("7")])
                 }
                 data => panic!("{data}"),
             }
         }
         _ => Reply::Error(-32601),
     })
-    .await;
-    (node, calls)
+    .await
+}
+
+/// Returns the setting of this feed, which is of the chain itself unless `more` names another one.
+fn usd_feed(more: &str) -> String {
+    format!(
+        "usd_feed = {{ address = \"{ADDRESS}\", pair = \"TOK / USD\", heartbeat = \"1h\"{more} }}\n"
+    )
 }
 
 async fn start(node: &MockNode) -> TestServer {
-    let feed = format!(
-        "usd_feed = {{ address = \"{ADDRESS}\", pair = \"TOK / USD\", heartbeat = \"1h\" }}\n"
-    );
     let more = "max_block_age = \"0s\"\nstall_after = \"0s\"\ndata_fee = \"none\"\n\
                 pricing.base_fee_floor = \"0 wei\"\npricing.priority_fee_floor = \"0 wei\"\n";
-    TestServer::start(&node.chain("a", &format!("{feed}{more}"))).await
+    TestServer::start(&node.chain("a", &(usd_feed("") + more))).await
 }
 
 /// Waits until the feed was read with this outcome.
 async fn wait_for_outcome(service: &TestServer, outcome: &str) {
-    let line =
-        format!("gas_suggestion_usd_price_reads_total{{chain=\"a\",outcome=\"{outcome}\"}} 1\n");
-    let has_line = |response: &Response| response.body.contains(&line);
-    service.wait_for_admin("/metrics", has_line).await;
+    let name = format!("gas_suggestion_usd_price_reads_total{{chain=\"a\",outcome=\"{outcome}\"}}");
+    service.wait_for_count(&name, 1).await;
 }
 
 #[tokio::test]
 async fn costs_have_amounts_in_dollars() {
-    let (node, calls) = node(FEED).await;
+    let node = node(FEED).await;
     let service = start(&node).await;
     wait_for_outcome(&service, "ok").await;
     let market = service.get("/v1/a/fee-market").await.json();
     let price = &market["usd_per_coin"];
     assert_eq!(price["price"], "3022.3765");
-    let source = format!("TOK / USD at {} on a", ADDRESS.to_lowercase());
-    assert_eq!(price["source"], source);
+    assert_eq!(price["source"], format!("TOK / USD at {} on a", ADDRESS.to_lowercase()));
     let written = humantime::parse_rfc3339(price["observed_at"].as_str().unwrap()).unwrap();
     assert!(written.elapsed().unwrap().as_secs() >= 10);
     let cost = service.get("/v1/a/cost?gas=21000").await.json();
@@ -109,24 +98,25 @@ async fn costs_have_amounts_in_dollars() {
     let cheapest = service.get("/v1/cheapest").await.json();
     assert_eq!((&cheapest[0]["usd"], &cheapest[0]["chain"]), (&json!("2.095"), &json!("a")));
     // The requests caused no call.
-    assert_eq!(calls.load(Ordering::Relaxed), 1);
+    let calls = node.scripted_calls();
+    let is_of_price = |call: &&Call| call.params()[0]["data"] == LATEST_ROUND_DATA;
+    assert_eq!(calls.iter().filter(is_of_price).count(), 1);
     let metrics = service.admin("/metrics").await.body;
     assert!(metrics.contains("gas_suggestion_usd_price_age_seconds{chain=\"a\"} 1"), "{metrics}");
 }
 
 #[tokio::test]
 async fn what_is_no_price_of_the_pair_is_not_shown() {
-    let negative = "f".repeat(64);
     for feed in [
         Feed { pair: "TOK / EUR", ..FEED },
         Feed { pair: "", ..FEED },
         Feed { answer: "0", ..FEED },
-        Feed { answer: Box::leak(negative.into_boxed_str()), ..FEED },
+        Feed { answer: MINUS_ONE, ..FEED },
         Feed { decimals: 19, ..FEED },
         Feed { age: 3960 + 60, ..FEED },
         Feed { age: -600, ..FEED },
     ] {
-        let (node, _) = node(feed.clone()).await;
+        let node = node(feed.clone()).await;
         let service = start(&node).await;
         wait_for_outcome(&service, "invalid").await;
         let market = service.get("/v1/a/fee-market").await.json();
@@ -139,12 +129,10 @@ async fn what_is_no_price_of_the_pair_is_not_shown() {
 
 #[tokio::test]
 async fn dollars_come_before_coins_and_another_chain_may_have_the_contract() {
-    let (node, _) = node(FEED).await;
+    let node = node(FEED).await;
     let cheap = MockNode::start(8, Reply::history(1000, 1, 1)).await;
     let dear = MockNode::start(9, Reply::history(1000, 90, 90)).await;
-    let feed = format!(
-        "usd_feed = {{ address = \"{ADDRESS}\", pair = \"TOK / USD\", heartbeat = \"1h\", chain = \"a\" }}\n"
-    );
+    let feed = usd_feed(", chain = \"a\"");
     let common = "data_fee = \"none\"\npricing.priority_fee_floor = \"0 wei\"\n";
     let chains = [
         node.chain("a", &format!("{common}{feed}")),
@@ -154,11 +142,12 @@ async fn dollars_come_before_coins_and_another_chain_may_have_the_contract() {
     let service = TestServer::start(&chains.concat()).await;
     let has_all = |response: &Response| {
         let list = response.json();
-        let keys = (0..3).map(|index| list[index]["chain"].as_str().unwrap_or_default().to_owned());
-        keys.eq(["a", "dear", "cheap"])
-            && list[0]["usd"].is_string()
-            && list[1]["usd"].is_string()
-            && list[2]["usd"].is_null()
+        let is_listed = |(index, (chain, has_usd)): (usize, (&str, bool))| {
+            // Without a price it is null.
+            let usd = &list[index]["usd"];
+            list[index]["chain"] == chain && usd.is_string() == has_usd && usd.is_null() != has_usd
+        };
+        [("a", true), ("dear", true), ("cheap", false)].into_iter().enumerate().all(is_listed)
     };
     service.wait_for("/v1/cheapest?gas=21000", has_all).await;
 }

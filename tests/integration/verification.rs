@@ -3,7 +3,6 @@
 
 mod bytes;
 mod clients;
-mod fault_list;
 mod faults;
 mod headers;
 mod overload;
@@ -13,10 +12,10 @@ mod secrets;
 
 use std::time::Instant;
 
-use crate::http_message::{Message, get, post, post_chunked};
+use crate::http_message::{Message, chunked, get, post, post_chunked};
 use crate::mock_node::{MockNode, Reply};
 use crate::mock_upstream::{MockUpstream, ReceivedConnection, Step, respond_with, response};
-use crate::raw_client::{ConnectionEnd, TIMEOUT, exchange};
+use crate::raw_client::{ConnectionEnd, RawClient, TIMEOUT, exchange};
 use crate::test_server::TestServer;
 
 /// A service with one chain, and the scripted upstream to which it forwards.
@@ -75,23 +74,35 @@ impl Harness {
         self.service.count(&format!("{name}{{{labels}}}")).await
     }
 
-    /// Repeats `request` until the response is not a 503.
-    async fn request_when_free(&self, request: impl AsRef<[u8]>) -> Message {
+    /// Asserts that a request passes to a healthy upstream as soon as a permit is free.
+    async fn assert_recovers(&self, context: &str) {
+        self.upstream.set_script(healthy());
         let deadline = Instant::now() + TIMEOUT;
-        loop {
-            let response = self.request(&request).await;
+        let response = loop {
+            let response = self.request(get("/verification/health", "")).await;
             if response.status() != 503 {
-                return response;
+                break response;
             }
-            assert!(Instant::now() < deadline, "no permit becomes free");
+            assert!(Instant::now() < deadline, "{context}: no permit becomes free");
             tokio::task::yield_now().await;
-        }
+        };
+        assert_eq!((response.status(), response.text()), (200, "{\"result\":[]}"), "{context}");
     }
 }
 
 /// Returns `length` bytes that take every value, in an order that reveals gaps.
 fn every_byte(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 7 + at / 256).to_le_bytes()[0]).collect()
+}
+
+/// Builds a GET and a POST request of these paths.
+fn get_and_post(get_path: &str, post_path: &str) -> [Vec<u8>; 2] {
+    [get(get_path, "").into(), post(post_path, "", b"{}")]
+}
+
+/// Builds a POST request with `body` at once, and one with chunks of `size` bytes.
+fn post_whole_and_chunked(path: &str, body: &[u8], size: usize) -> [Vec<u8>; 2] {
+    [post(path, "", body), post_chunked(path, "", &chunked(body, size))]
 }
 
 /// Returns the script of a healthy upstream.

@@ -6,18 +6,24 @@ use serde_json::json;
 use sha2::Sha256;
 
 use crate::mock_node::{MockNode, Reply};
-use crate::test_server::{TestServer, wait_until};
-use crate::webhook_receiver::WebhookReceiver;
+use crate::test_server::{Response, TestServer, wait_until};
+use crate::webhook_receiver::{Webhook, WebhookReceiver};
 
-/// Starts a service whose chain has short blocks, with these alerts.
-async fn start(node: &MockNode, alerts: &str) -> TestServer {
-    let chain = node.chain("a", "block_time = \"50ms\"\nmax_age = \"5s\"\nstall_after = \"0s\"");
-    TestServer::start(&format!("{alerts}{chain}")).await
+/// Short blocks.
+const CHAIN: &str = "block_time = \"50ms\"\nmax_age = \"5s\"\nstall_after = \"0s\"";
+
+/// Starts a node whose price is 43 gwei, and a service of this chain with an alert of the receiver.
+async fn start(receiver: &WebhookReceiver, alert: &str, chain: &str) -> (MockNode, TestServer) {
+    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
+    let url = receiver.url("/hook?chat_id=7");
+    let alert = format!("[[alerts]]\nchain = \"a\"\nurl = \"{url}\"\n{alert}\n");
+    let service = TestServer::start(&(alert + &node.chain("a", chain))).await;
+    (node, service)
 }
 
-fn alert(receiver: &WebhookReceiver, more: &str) -> String {
-    let url = receiver.url("/hook?chat_id=7");
-    format!("[[alerts]]\nchain = \"a\"\nurl = \"{url}\"\n{more}\n")
+/// Waits until the receiver has taken exactly these states.
+async fn wait_for_states(receiver: &WebhookReceiver, states: &[&str]) {
+    wait_until(&format!("{states:?}"), async || receiver.taken_states() == states).await;
 }
 
 /// Publishes a price of so many gwei at a new block.
@@ -28,21 +34,19 @@ async fn publish(node: &MockNode, service: &TestServer, block: u64, gwei: u64) {
 
 #[tokio::test]
 async fn a_webhook_tells_of_each_crossing_and_its_end() {
-    let (node, receiver) =
-        (MockNode::start(7, Reply::history(1000, 3, 40)).await, WebhookReceiver::start().await);
-    let alert = alert(&receiver, "below = \"30 gwei\"\nsecret = \"c4n4ry-key\"");
-    let service = start(&node, &alert).await;
+    let receiver = WebhookReceiver::start().await;
+    let alert = "below = \"30 gwei\"\nsecret = \"c4n4ry-key\"";
+    let (node, service) = start(&receiver, alert, CHAIN).await;
     for (block, gwei) in [(1000, 43), (1001, 31), (1002, 30), (1003, 25), (1004, 30)] {
         publish(&node, &service, block, gwei).await;
     }
-    wait_until("a webhook", async || receiver.taken_states() == ["reached"]).await;
+    wait_for_states(&receiver, &["reached"]).await;
     // In the band of 2 %.
     publish(&node, &service, 1005, 30).await;
     publish(&node, &service, 1006, 31).await;
-    wait_until("its end", async || receiver.taken_states() == ["reached", "over"]).await;
+    wait_for_states(&receiver, &["reached", "over"]).await;
     publish(&node, &service, 1007, 29).await;
-    wait_until("a webhook", async || receiver.taken_states() == ["reached", "over", "reached"])
-        .await;
+    wait_for_states(&receiver, &["reached", "over", "reached"]).await;
     let webhooks = receiver.webhooks();
     let first = &webhooks[0];
     let expected = json!({
@@ -62,11 +66,10 @@ async fn a_webhook_tells_of_each_crossing_and_its_end() {
 
 #[tokio::test]
 async fn a_failed_webhook_is_repeated_until_it_is_taken_or_replaced() {
-    let (node, receiver) =
-        (MockNode::start(7, Reply::history(1000, 3, 40)).await, WebhookReceiver::start().await);
+    let receiver = WebhookReceiver::start().await;
     receiver.refuse(1);
-    let service = start(&node, &alert(&receiver, "above = \"40 gwei\"")).await;
-    wait_until("a repetition", async || receiver.taken_states() == ["reached"]).await;
+    let (node, service) = start(&receiver, "above = \"40 gwei\"", CHAIN).await;
+    wait_for_states(&receiver, &["reached"]).await;
     let webhooks = receiver.webhooks();
     assert!(webhooks[0].was_refused && webhooks[0].body == webhooks[1].body, "{webhooks:?}");
     assert!(webhooks[0].headers.get("x-signature-256").is_none());
@@ -76,46 +79,37 @@ async fn a_failed_webhook_is_repeated_until_it_is_taken_or_replaced() {
     wait_until("a refusal", async || receiver.webhooks().len() > 2).await;
     publish(&node, &service, 1002, 50).await;
     let replaced = "gas_suggestion_webhooks_total{chain=\"a\",outcome=\"replaced\"}";
-    wait_until("a replacement", async || service.count(replaced).await == 1).await;
+    service.wait_for_count(replaced, 1).await;
     receiver.refuse(0);
-    wait_until("the newest", async || receiver.taken_states() == ["reached", "reached"]).await;
+    wait_for_states(&receiver, &["reached", "reached"]).await;
 }
 
 #[tokio::test]
 async fn a_stale_price_changes_no_state() {
-    let (node, receiver) =
-        (MockNode::start(7, Reply::history(1000, 3, 40)).await, WebhookReceiver::start().await);
-    let chain =
-        node.chain("a", "block_time = \"50ms\"\nstall_after = \"500ms\"\nmax_block_age = \"0s\"");
-    let alerts = alert(&receiver, "above = \"100 gwei\"");
-    let service = TestServer::start(&format!("{alerts}{chain}")).await;
-    let is_stale = |response: &crate::test_server::Response| response.header("x-stale") == "true";
+    let receiver = WebhookReceiver::start().await;
+    let chain = "block_time = \"50ms\"\nstall_after = \"500ms\"\nmax_block_age = \"0s\"";
+    let (node, service) = start(&receiver, "above = \"100 gwei\"", chain).await;
+    let is_stale = |response: &Response| response.header("x-stale") == "true";
     service.wait_for("/v1/a/gas-suggestion", is_stale).await;
     // The same block with another price is stale too: its head has not moved.
     node.set_reply(Reply::history(1000, 3, 200));
-    let is_dear = |response: &crate::test_server::Response| {
-        response.json()["expected_price_per_gas"]["medium"] == "203000000000"
-    };
+    let is_dear =
+        |response: &Response| response.json()["expected_price_per_gas"]["medium"] == "203000000000";
     service.wait_for("/v1/a/fee-market", is_dear).await;
     assert_eq!(receiver.taken_states(), Vec::<String>::new());
     node.set_reply(Reply::history(1001, 3, 200));
-    wait_until("a webhook", async || receiver.taken_states() == ["reached"]).await;
+    wait_for_states(&receiver, &["reached"]).await;
 }
 
 #[tokio::test]
 async fn formats_are_those_of_their_readers() {
-    let (node, receiver) =
-        (MockNode::start(7, Reply::history(1000, 3, 40)).await, WebhookReceiver::start().await);
     for (format, member) in [("slack", "text"), ("discord", "content"), ("telegram", "text")] {
-        let more = format!("above = \"40 gwei\"\nformat = \"{format}\"");
-        let service = start(&node, &alert(&receiver, &more)).await;
-        let text = "Gas on a costs 43 gwei: at or above 40 gwei.";
-        let expected = json!({ member: text });
-        wait_until("a webhook", async || {
-            receiver.webhooks().last().is_some_and(|webhook| webhook.json() == expected)
-        })
-        .await;
+        let receiver = WebhookReceiver::start().await;
+        let alert = format!("above = \"40 gwei\"\nformat = \"{format}\"");
+        let (_node, service) = start(&receiver, &alert, CHAIN).await;
+        wait_until(format, async || !receiver.webhooks().is_empty()).await;
         service.stop().await.unwrap();
+        let bodies: Vec<_> = receiver.webhooks().iter().map(Webhook::json).collect();
+        assert_eq!(bodies, [json!({ member: "Gas on a costs 43 gwei: at or above 40 gwei." })]);
     }
-    assert_eq!(receiver.webhooks().len(), 3);
 }

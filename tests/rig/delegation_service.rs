@@ -106,3 +106,9 @@ pub(crate) fn check_at_api(number: usize) -> String {
 pub(crate) fn source(response: &Message) -> &str {
     response.header("x-delegation-source")
 }
+
+/// Asserts that the service itself refused the look-up because of the API's rate limit. Returns the seconds to wait.
+pub(crate) fn assert_rate_limited(response: &Message) -> u64 {
+    assert_eq!(response.outcome(), (429, "rate_limited".into()), "{response:#?}");
+    response.header("retry-after").parse().unwrap()
+}

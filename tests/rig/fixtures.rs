@@ -126,26 +126,32 @@ pub(crate) fn priced(pricing: &str) -> Chain {
 pub(crate) const NETWORK_FLOORS: &str =
     "base_fee_floor = \"1 gwei\"\npriority_fee_floor = \"20 gwei\"\n";
 
+/// Reads a recording of the repository.
+pub(crate) fn recording(path: &str) -> DemoRecording {
+    DemoRecording::from_gzip(&read(path)).unwrap()
+}
+
 /// Builds the fee history of the first `count` recorded blocks with these percentiles.
 pub(crate) fn recorded_history(
     recording: &DemoRecording,
     count: usize,
     percentiles: &[f64],
 ) -> Value {
-    let hex = |number: u64| json!(format!("{number:#x}"));
     let column = |wanted: &f64| {
         let mut recorded = recording.reward_percentiles.iter();
         recorded.position(|percentile| percentile.total_cmp(wanted).is_eq()).unwrap()
     };
     let columns: Vec<_> = percentiles.iter().map(column).collect();
-    let row = |row: &Vec<u64>| columns.iter().map(|column| hex(row[*column])).collect::<Vec<_>>();
-    let base_fees = recording.base_fee_per_gas[..=count].iter().map(|fee| hex(*fee));
-    json!({
-        "oldestBlock": hex(recording.oldest_block),
-        "baseFeePerGas": base_fees.collect::<Vec<_>>(),
-        "gasUsedRatio": recording.gas_used_ratio[..count],
-        "reward": recording.reward[..count].iter().map(row).collect::<Vec<_>>(),
-    })
+    let first = recording.oldest_block;
+    let at = |number: u64| usize::try_from(number - first).unwrap();
+    let rewards = |number| {
+        let row = &recording.reward[at(number)];
+        columns.iter().map(|column| row[*column].into()).collect()
+    };
+    let base_fee = |number| recording.base_fee_per_gas[at(number)].into();
+    let mut history = computed_history(first..=first + count as u64 - 1, base_fee, rewards);
+    history["gasUsedRatio"] = json!(recording.gas_used_ratio[..count]);
+    history
 }
 
 /// Returns the newest `blocks` of the first `mined` blocks of a fee history.

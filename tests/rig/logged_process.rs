@@ -2,16 +2,16 @@
 
 use std::io::Read;
 use std::net::SocketAddr;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::time::Instant;
 
-use crate::process::{FREE_PORTS, File, command};
+use crate::process::{ChildProcess, FREE_PORTS, File, command};
 use crate::raw_client::TIMEOUT;
 
 /// A running command whose log goes to a file, because a pipe could fill up. Killed when dropped.
 #[derive(Debug)]
 pub(crate) struct LoggedProcess {
-    child: Child,
+    child: ChildProcess,
     log: File,
     /// Public and admin address.
     pub(crate) addresses: [SocketAddr; 2],
@@ -31,7 +31,7 @@ impl LoggedProcess {
         let (config, log) = (File::new(name, config), File::new(&format!("{name}-log"), ""));
         let mut command = command(&["--config", config.path()], variables);
         let to_log = std::fs::File::create(log.path()).unwrap();
-        let child = command.stdout(Stdio::piped()).stderr(to_log).spawn().unwrap();
+        let child = ChildProcess(command.stdout(Stdio::piped()).stderr(to_log).spawn().unwrap());
         let nowhere = SocketAddr::from(([0; 4], 0));
         let mut process = Self { child, log, addresses: [nowhere; 2], _config: config };
         let deadline = Instant::now() + TIMEOUT;
@@ -55,26 +55,16 @@ impl LoggedProcess {
 
     /// Returns the peak of resident memory in bytes.
     pub(crate) fn peak_memory(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+        self.child.memory_kib("VmHWM") * 1024
     }
 
     /// Stops the process with SIGTERM and returns its standard output and log.
     pub(crate) fn stop(mut self) -> String {
-        let id = self.child.id().to_string();
-        assert!(std::process::Command::new("kill").arg(&id).status().unwrap().success());
-        assert!(self.child.wait().unwrap().success());
+        self.child.signal("-TERM");
+        assert!(self.child.0.wait().unwrap().success());
         let mut output = String::new();
-        self.child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
+        self.child.0.stdout.take().unwrap().read_to_string(&mut output).unwrap();
         output + &self.log.text()
-    }
-}
-
-impl Drop for LoggedProcess {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -17,6 +17,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::raw_client::TIMEOUT;
+
 /// A collector on a free loopback port. Stopped when dropped.
 #[derive(Debug)]
 pub(crate) struct MockCollector {
@@ -25,13 +26,13 @@ pub(crate) struct MockCollector {
     task: JoinHandle<()>,
 }
 
-#[derive(Debug, Default)]
-struct Received {
-    requests: usize,
-    spans: Vec<Span>,
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Received {
+    pub(crate) requests: usize,
+    pub(crate) spans: Vec<Span>,
     violations: Vec<String>,
     /// Attributes of the resource, the same for all spans.
-    resource: BTreeMap<String, String>,
+    pub(crate) resource: BTreeMap<String, String>,
 }
 
 /// A received span. Ids are hex.
@@ -63,26 +64,19 @@ impl MockCollector {
         format!("http://{}", self.address)
     }
 
-    pub(crate) fn requests(&self) -> usize {
-        self.received.lock().unwrap().requests
-    }
-
-    pub(crate) fn resource(&self) -> BTreeMap<String, String> {
-        self.received.lock().unwrap().resource.clone()
-    }
-
-    pub(crate) fn spans(&self) -> Vec<Span> {
-        self.received.lock().unwrap().spans.clone()
+    pub(crate) fn received(&self) -> Received {
+        self.received.lock().unwrap().clone()
     }
 
     /// Waits for a span that satisfies `as_expected`.
     pub(crate) async fn wait_for(&self, as_expected: impl Fn(&Span) -> bool) -> Span {
         let since = Instant::now();
         loop {
-            if let Some(span) = self.spans().into_iter().find(|span| as_expected(span)) {
-                return span;
+            let spans = self.received().spans;
+            if let Some(span) = spans.iter().find(|span| as_expected(span)) {
+                return span.clone();
             }
-            assert!(since.elapsed() < TIMEOUT, "no such span among {:#?}", self.spans());
+            assert!(since.elapsed() < TIMEOUT, "no such span among {spans:#?}");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -111,8 +105,7 @@ async fn receive(State(received): State<Arc<Mutex<Received>>>, request: Request)
     };
     for resource_spans in export.resource_spans {
         received.resource = texts(&resource_spans.resource.unwrap().attributes);
-        let spans =
-            resource_spans.scope_spans.into_iter().flat_map(|scope_spans| scope_spans.spans);
+        let spans = resource_spans.scope_spans.into_iter().flat_map(|scope| scope.spans);
         received.spans.extend(spans.map(|span| {
             assert!(span.end_time_unix_nano >= span.start_time_unix_nano, "{span:?}");
             let status = span.status.filter(|status| status.code == 2);

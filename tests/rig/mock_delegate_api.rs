@@ -15,6 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::raw_client::TIMEOUT;
+
 /// An API on a free loopback port. Dropping it stops it, and fails the test if it received an invalid request, or more
 /// requests without a key than the real API allows.
 #[derive(Debug)]
@@ -46,7 +47,6 @@ pub(crate) struct ApiState {
 /// Status, headers and body of a response.
 type StoredResponse = (u16, Vec<(&'static str, String)>, String);
 
-/// A received request.
 #[derive(Debug, Clone)]
 pub(crate) struct ReceivedRequest {
     /// Path after `/registry/v2/`.
@@ -60,8 +60,6 @@ pub(crate) struct ReceivedRequest {
 #[derive(Debug, Default)]
 pub(crate) struct Rates {
     arrivals: Vec<Instant>,
-    /// Start of each fixed window and the number of requests in it. Every request starts a window.
-    windows: Vec<(Instant, usize)>,
     pub(crate) rejected: usize,
 }
 
@@ -71,23 +69,16 @@ impl Rates {
 
     /// Records a request. Returns `None` if it is allowed, otherwise the time until the next one is.
     ///
-    /// The limit applies to the sliding window and to each fixed window.
+    /// The limit applies to every window of this length, so a fixed window of the API may begin at any request.
     pub(crate) fn record(&mut self, now: Instant) -> Option<Duration> {
         self.arrivals.push(now);
-        self.windows.push((now, 0));
-        let is_within = |from: Instant| now.duration_since(from) < Self::WINDOW;
-        let sliding = self.arrivals.iter().filter(|at| is_within(**at)).count();
-        for (from, count) in &mut self.windows {
-            *count += usize::from(is_within(*from));
-        }
-        let fixed = self.windows.iter().filter(|(from, _)| is_within(*from));
-        let max_count = fixed.map(|(_, count)| *count).max().unwrap_or_default().max(sliding);
-        if max_count <= Self::LIMIT {
+        let is_within = |at: &&Instant| now.duration_since(**at) < Self::WINDOW;
+        let in_window: Vec<_> = self.arrivals.iter().filter(is_within).collect();
+        if in_window.len() <= Self::LIMIT {
             return None;
         }
         self.rejected += 1;
-        let oldest = self.arrivals.iter().find(|at| is_within(**at));
-        oldest.map(|oldest| Self::WINDOW.saturating_sub(now.duration_since(*oldest)))
+        Some(Self::WINDOW.saturating_sub(now.duration_since(*in_window[0])))
     }
 }
 
@@ -129,7 +120,6 @@ impl MockDelegateApi {
         self.state().responses.insert(target.into(), (status, headers, body.into()));
     }
 
-    /// Sets the delay until later requests arrive.
     pub(crate) fn set_delay(&self, delay: Duration) {
         self.state().delay = delay;
     }
@@ -143,12 +133,10 @@ impl MockDelegateApi {
         self.shared.held_path.send_replace(None);
     }
 
-    /// Returns all requests so far.
     pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
         self.state().requests.clone()
     }
 
-    /// Returns the number of requests so far.
     pub(crate) fn request_count(&self) -> usize {
         self.state().requests.len()
     }
@@ -160,7 +148,6 @@ impl MockDelegateApi {
         format!("{path}?{query}")
     }
 
-    /// Waits until `count` requests have arrived in total.
     pub(crate) async fn wait_for_requests(&self, count: usize) {
         let deadline = Instant::now() + TIMEOUT;
         while self.request_count() < count {
@@ -179,11 +166,8 @@ impl Drop for MockDelegateApi {
         self.task.abort();
         if !std::thread::panicking() {
             let state = self.state();
-            assert!(
-                state.violations.is_empty(),
-                "invalid requests to the API: {:#?}",
-                state.violations
-            );
+            let violations = &state.violations;
+            assert!(violations.is_empty(), "invalid requests to the API: {violations:#?}");
             assert_eq!(state.rates.rejected, 0, "requests over the rate limit");
         }
     }
@@ -252,27 +236,19 @@ fn empty_body(path: &str) -> &'static str {
 /// Checks the method and the headers: none of the client's headers is forwarded except its key.
 fn check_head(parts: &Parts) -> Result<(), &'static str> {
     const ALLOWED: [&str; 4] = ["host", "accept", "user-agent", "x-api-key"];
-    if parts.method != Method::GET {
-        return Err("not a GET");
-    }
     let headers: &HeaderMap = &parts.headers;
-    if headers.keys().any(|name| !ALLOWED.contains(&name.as_str())) {
-        return Err("an unneeded header");
-    }
-    let is = |name, value| headers.get(name).is_some_and(|found| found == value);
-    if headers.len() != headers.keys_len() {
-        return Err("a header twice");
-    }
-    if !is("accept", "application/json") {
-        return Err("accept is not JSON");
-    }
-    if !headers["user-agent"].to_str().unwrap().starts_with("gas-suggestion/") {
-        return Err("another user agent");
-    }
-    if headers.get("x-api-key").is_some_and(HeaderValue::is_empty) {
-        return Err("an empty key");
-    }
-    Ok(())
+    let text = |name| headers.get(name).map_or("", |value| value.to_str().unwrap_or_default());
+    let is_empty_key = headers.get("x-api-key").is_some_and(HeaderValue::is_empty);
+    let violations = [
+        (parts.method != Method::GET, "not a GET"),
+        (headers.keys().any(|name| !ALLOWED.contains(&name.as_str())), "an unneeded header"),
+        (headers.len() != headers.keys_len(), "a header twice"),
+        (text("accept") != "application/json", "accept is not JSON"),
+        (!text("user-agent").starts_with("gas-suggestion/"), "another user agent"),
+        (is_empty_key, "an empty key"),
+    ];
+    let found = violations.into_iter().find(|(is_violated, _)| *is_violated);
+    found.map_or(Ok(()), |(_, violation)| Err(violation))
 }
 
 /// Checks path and parameters against the documentation of the API.

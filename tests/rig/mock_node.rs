@@ -78,10 +78,6 @@ pub(crate) enum Reply {
     RawError(String),
     /// A status and a body, in which `{id}` is replaced by the id of the call.
     Raw(u16, String),
-    /// A result if the block count is an integer, otherwise error −32602.
-    IntegerCountOnly(Value),
-    /// A result for this many blocks at most, counted from the first one, otherwise error −32602.
-    YoungChain(u64),
     /// The newest blocks of this fee history, as many as requested.
     Newest(Arc<Value>),
     /// The same, for at most this many blocks, otherwise error −32602.
@@ -129,6 +125,18 @@ impl Reply {
         Self::WithHeader(name, value.into(), Box::new(self))
     }
 
+    /// Builds a reply with 20 blocks of this fee history, up to the block with index `mined` - 1.
+    pub(crate) fn mined(history: &Value, mined: usize) -> Self {
+        Self::Newest(Arc::new(fixtures::window(history, mined, 20)))
+    }
+
+    /// Returns the number of the newest block that a node with this reply has.
+    fn newest_block(&self) -> u64 {
+        let (Self::Newest(history) | Self::NewestUpTo(_, history)) = self else { return 1000 };
+        let blocks = history["gasUsedRatio"].as_array().unwrap().len() as u64;
+        fixtures::small_quantity(&history["oldestBlock"]) + blocks - 1
+    }
+
     /// Builds a result after a pause.
     pub(crate) fn slow(pause: Duration, result: Value) -> Self {
         Self::After(pause, Box::new(Self::Result(result)))
@@ -170,22 +178,25 @@ impl Call {
 impl MockNode {
     /// Starts a node of `chain_id` for a service with the single reward percentile 60.
     pub(crate) async fn start(chain_id: u64, reply: Reply) -> Self {
-        Self::with_percentiles(chain_id, json!([60]), reply).await
+        Self::bind(Some(chain_id), reply).await
     }
 
     pub(crate) async fn with_percentiles(chain_id: u64, percentiles: Value, reply: Reply) -> Self {
-        Self::bind(Some(chain_id), percentiles, reply, None).await
+        let node = Self::start(chain_id, reply).await;
+        node.state().percentiles = percentiles;
+        node
     }
 
     /// Starts a node of every chain: `/rpc/7` and all paths below it are chain 7.
     pub(crate) async fn for_every_chain(reply: Reply) -> Self {
-        Self::bind(None, json!([60]), reply, None).await
+        Self::bind(None, reply).await
     }
 
     /// Starts a node of chain 2020 at block 1000 that replies to every read with `reply`.
     pub(crate) async fn for_reads(reply: Reply) -> Self {
-        let polls = Reply::history(1000, 3, 30);
-        Self::bind(Some(2020), json!([60]), polls, Some(VecDeque::from([reply]))).await
+        let node = Self::start(2020, Reply::history(1000, 3, 30)).await;
+        node.set_read_reply(reply);
+        node
     }
 
     /// Starts a node of `chain_id` that replies to each call with what `script` returns. It accepts all calls, which
@@ -194,26 +205,21 @@ impl MockNode {
         chain_id: u64,
         script: impl Fn(&Call) -> Reply + Send + Sync + 'static,
     ) -> Self {
-        let node = Self::bind(Some(chain_id), json!([]), Reply::script(script), None).await;
+        let node = Self::start(chain_id, Reply::script(script)).await;
         node.state().is_scripted = true;
         node
     }
 
-    async fn bind(
-        chain_id: Option<u64>,
-        percentiles: Value,
-        poll_reply: Reply,
-        read_replies: Option<VecDeque<Reply>>,
-    ) -> Self {
+    async fn bind(chain_id: Option<u64>, poll_reply: Reply) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let state = NodeState {
             chain_id,
-            percentiles,
+            percentiles: json!([60]),
             poll_reply,
             header_reply: Reply::computed(|_| young_header()),
             syncing_reply: Reply::Error(-32601),
-            read_replies,
+            read_replies: None,
             is_scripted: false,
             quota: None,
             polls: Vec::new(),
@@ -240,8 +246,13 @@ impl MockNode {
 
     /// Returns the configuration of the chain `key` at this node, with `more` lines.
     pub(crate) fn chain(&self, key: &str, more: &str) -> String {
+        self.chain_at(&[self.url()], key, more)
+    }
+
+    /// Returns the configuration of this node's chain at these URLs.
+    fn chain_at(&self, urls: &[String], key: &str, more: &str) -> String {
         let id = self.state().chain_id.expect("a node of one chain");
-        format!("[chains.{key}]\nchain_id = {id}\nrpc_urls = [{:?}]\n{more}\n", self.url())
+        format!("[chains.{key}]\nchain_id = {id}\nrpc_urls = {urls:?}\n{more}\n")
     }
 
     /// Sets the reply to polls.
@@ -259,12 +270,10 @@ impl MockNode {
         self.state().syncing_reply = reply;
     }
 
-    /// Returns the number of requests of the newest header.
     pub(crate) fn header_reads(&self) -> usize {
         self.state().header_reads
     }
 
-    /// Sets the reply to reads.
     pub(crate) fn set_read_reply(&self, reply: Reply) {
         self.set_read_replies([reply]);
     }
@@ -306,7 +315,6 @@ impl MockNode {
         self.state().polls.clone()
     }
 
-    /// Returns the number of polls.
     pub(crate) fn polls(&self) -> usize {
         self.calls("eth_feeHistory")
     }
@@ -327,7 +335,6 @@ impl MockNode {
         self.state().polls.iter().filter(|call| call.params.get().starts_with(&start)).count()
     }
 
-    /// Returns the reads so far.
     pub(crate) fn reads(&self) -> Vec<Read> {
         self.state().reads.clone()
     }
@@ -383,71 +390,58 @@ impl NodeState {
             self.polls.push(call.clone());
             return Some(self.poll_reply.clone());
         }
-        let params = call.params();
-        if call.method == "eth_getBlockByNumber" && params == json!(["latest", false]) {
+        let (method, params) = (call.method.as_str(), call.params());
+        if method == "eth_getBlockByNumber" && params == json!(["latest", false]) {
             self.header_reads += 1;
             return Some(self.header_reply.clone());
         }
-        if call.method == "eth_syncing" && self.read_replies.is_none() {
-            return Some(self.syncing_reply.clone());
-        }
-        let is_reading = call.method == "eth_feeHistory" && params[2] == json!([10, 60]);
-        if is_reading && params[1] != "latest" && self.read_replies.is_none() {
-            return Some(Reply::Error(-32601));
-        }
-        let is_of_data_fee = call.method == "eth_getTransactionByBlockNumberAndIndex";
-        if is_of_data_fee && self.read_replies.is_none() {
-            return Some(Reply::Error(-32601));
-        }
-        let is_of_price_feed = call.method == "eth_call"
-            && ["0x7284e416", "0x313ce567", "0xfeaf968c"]
-                .contains(&params[0]["data"].as_str().unwrap_or_default());
-        if is_of_price_feed && self.read_replies.is_none() {
-            return Some(Reply::Error(-32601));
-        }
-        let percentiles = &self.percentiles;
-        let is_poll = match call.method.as_str() {
-            "eth_chainId" => params == json!([]),
-            "eth_blockNumber" => self.read_replies.is_none() && params == json!([]),
-            "eth_feeHistory" if let Reply::YoungChain(_) = self.poll_reply => true,
-            "eth_feeHistory" if let Reply::Newest(_) | Reply::NewestUpTo(..) = self.poll_reply => {
-                params[1] == "latest" && params[2] == *percentiles
-            }
-            "eth_feeHistory" => {
-                params == json!(["0x14", "latest", percentiles])
-                    || params == json!([20, "latest", percentiles])
-            }
-            _ => false,
-        };
-        if is_poll {
+        if self.is_poll(method, &params) {
             self.polls.push(call.clone());
-            if call.method == "eth_feeHistory" {
-                return Some(self.poll_reply.clone());
-            }
-            if call.method == "eth_blockNumber" {
-                let newest =
-                    if let Reply::YoungChain(blocks) = self.poll_reply { blocks - 1 } else { 1000 };
-                return Some(Reply::Result(json!(format!("{newest:#x}"))));
-            }
-            let chain_id = self.chain_id.or(path_chain_id).unwrap_or_default();
-            let chain_id = json!(format!("{chain_id:#x}"));
-            return Some(match self.poll_reply {
-                Reply::After(pause, _) => Reply::slow(pause, chain_id),
-                _ => Reply::Result(chain_id),
+            let quantity = |number: u64| json!(format!("{number:#x}"));
+            return Some(match (method, &self.poll_reply) {
+                ("eth_feeHistory", reply) => reply.clone(),
+                ("eth_blockNumber", reply) => Reply::Result(quantity(reply.newest_block())),
+                (_, reply) => {
+                    let chain_id = quantity(self.chain_id.or(path_chain_id).unwrap_or_default());
+                    match reply {
+                        Reply::After(pause, _) => Reply::slow(*pause, chain_id),
+                        _ => Reply::Result(chain_id),
+                    }
+                }
             });
         }
-        if self.read_replies.is_none() && call.method == "eth_getBlockByNumber" {
+        if self.read_replies.is_some() {
+            self.reads.push(Read { method: method.into(), params: call.params.get().into() });
+            self.pending_reads += 1;
+            self.max_pending_reads = self.max_pending_reads.max(self.pending_reads);
+            return None;
+        }
+        Some(match method {
+            "eth_syncing" => self.syncing_reply.clone(),
             // The node has no old blocks, so the fee trend is not filled.
-            return Some(Reply::Result(Value::Null));
+            "eth_getBlockByNumber" => Reply::Result(Value::Null),
+            _ => {
+                if !is_optional(method, &params) {
+                    self.violations.push(format!("an unexpected call: {call:?}"));
+                }
+                Reply::Error(-32601)
+            }
+        })
+    }
+
+    /// Returns true if the call is one of those of polls.
+    fn is_poll(&self, method: &str, params: &Value) -> bool {
+        match method {
+            "eth_chainId" => *params == json!([]),
+            "eth_blockNumber" => self.read_replies.is_none() && *params == json!([]),
+            "eth_feeHistory" => {
+                let has_any_count =
+                    matches!(self.poll_reply, Reply::Newest(_) | Reply::NewestUpTo(..));
+                let is_count = has_any_count || params[0] == "0x14" || params[0] == 20;
+                is_count && params[1] == "latest" && params[2] == self.percentiles
+            }
+            _ => false,
         }
-        if self.read_replies.is_none() {
-            self.violations.push(format!("an unexpected call: {call:?}"));
-            return Some(Reply::Error(-32601));
-        }
-        self.reads.push(Read { method: call.method.clone(), params: call.params.get().into() });
-        self.pending_reads += 1;
-        self.max_pending_reads = self.max_pending_reads.max(self.pending_reads);
-        None
     }
 
     /// Returns the reply to the next read.
@@ -455,6 +449,17 @@ impl NodeState {
         let replies = self.read_replies.as_mut().expect("reads are expected");
         let reply = if replies.len() > 1 { replies.pop_front() } else { replies.front().cloned() };
         reply.expect("the last reply is repeated")
+    }
+}
+
+/// Returns true for the calls of readings of rewards, data fees and price feeds, which not every node has to answer.
+fn is_optional(method: &str, params: &Value) -> bool {
+    match method {
+        "eth_feeHistory" => params[2] == json!([10, 60]) && params[1] != "latest",
+        "eth_call" => {
+            ["0x7284e416", "0x313ce567", "0xfeaf968c"].iter().any(|data| params[0]["data"] == *data)
+        }
+        _ => method == "eth_getTransactionByBlockNumberAndIndex",
     }
 }
 
@@ -523,19 +528,11 @@ async fn respond(call: &Call, reply: Reply) -> Response {
                 .into_response()
         }
         Reply::NewestUpTo(most, _) if requested_count(call) > most => error(-32602),
-        Reply::IntegerCountOnly(_) if call.params.get().starts_with("[\"") => error(-32602),
-        Reply::Result(result) | Reply::IntegerCountOnly(result) => {
-            envelope("result", &result.to_string())
-        }
-        Reply::YoungChain(blocks) => {
-            if call.params()[0] == json!(format!("{blocks:#x}")) {
-                envelope("result", &short_fee_history(blocks).to_string())
-            } else {
-                error(-32602)
-            }
-        }
+        Reply::Result(result) => envelope("result", &result.to_string()),
         Reply::Newest(history) | Reply::NewestUpTo(_, history) => {
-            envelope("result", &newest_blocks(&history, requested_count(call)).to_string())
+            let all = history["gasUsedRatio"].as_array().unwrap().len();
+            let newest = fixtures::window(&history, all, all.min(requested_count(call)));
+            envelope("result", &newest.to_string())
         }
         Reply::After(pause, reply) => {
             tokio::time::sleep(pause).await;
@@ -567,35 +564,11 @@ impl Drop for PendingGuard {
     }
 }
 
-/// Builds the first `blocks` blocks of a chain, with a base fee of 3 gwei and a reward of 40.
-fn short_fee_history(blocks: u64) -> Value {
-    let mut history = fee_history(19, 3, 40);
-    let count = usize::try_from(blocks).unwrap();
-    for (member, more) in [("baseFeePerGas", 1), ("gasUsedRatio", 0), ("reward", 0)] {
-        history[member].as_array_mut().unwrap().truncate(count + more);
-    }
-    history
-}
-
 /// Returns the number of blocks that a call requests, in either form.
 fn requested_count(call: &Call) -> usize {
     let params = call.params();
     let count = params[0].as_u64().unwrap_or_else(|| fixtures::small_quantity(&params[0]));
     usize::try_from(count).unwrap()
-}
-
-/// Returns the newest blocks of `history`: `count` of them, or all.
-fn newest_blocks(history: &Value, count: usize) -> Value {
-    let blocks = history["gasUsedRatio"].as_array().unwrap().len();
-    let skipped = blocks.saturating_sub(count);
-    let oldest = fixtures::small_quantity(&history["oldestBlock"]) + skipped as u64;
-    let rest = |member: &str| history[member].as_array().unwrap()[skipped..].to_vec();
-    json!({
-        "oldestBlock": format!("{oldest:#x}"),
-        "baseFeePerGas": rest("baseFeePerGas"),
-        "gasUsedRatio": rest("gasUsedRatio"),
-        "reward": rest("reward"),
-    })
 }
 
 /// Builds 20 equal blocks up to `newest` with this base fee and reward in gwei. The next base fee is the same.
@@ -617,10 +590,19 @@ pub(crate) fn dead_url() -> String {
     format!("http://{}/rpc", listener.local_addr().unwrap())
 }
 
+/// Returns the configuration of the chain `a` with these nodes, and with `more` lines.
+pub(crate) fn chain_of(nodes: &[&MockNode], more: &str) -> String {
+    nodes[0].chain_at(&urls(nodes), "a", more)
+}
+
+fn urls(nodes: &[&MockNode]) -> Vec<String> {
+    nodes.iter().map(|node| node.url()).collect()
+}
+
 /// Returns the configuration of chain 2020 with these nodes. The block time is one hour and there are no flashblocks
 /// unless `more` sets them.
 pub(crate) fn read_chain(nodes: &[&MockNode], more: &str) -> String {
-    let urls: Vec<_> = nodes.iter().map(|node| node.url()).collect();
+    let urls = urls(nodes);
     let is_set = |key: &str| more.lines().any(|line| line.starts_with(key));
     let block_time =
         if is_set("block_time =") { "" } else { "block_time = \"1h\"\nmax_age = \"1day\"\n" };
@@ -638,6 +620,15 @@ pub(crate) async fn start_service(server: &str, chain: &str) -> (MockNode, TestS
     let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     let service = TestServer::with_server(server, &node.chain("a", chain)).await;
     service.wait_for_admin("/readyz", |response| response.status == 200).await;
+    (node, service)
+}
+
+/// Starts a node that replies to reads with `reply`, and a service that has polled it, with these lines in `[server]` or in
+/// sections after it, and in the chain of [`read_chain`].
+pub(crate) async fn start_reads(server: &str, reply: Reply, chain: &str) -> (MockNode, TestServer) {
+    let node = MockNode::for_reads(reply).await;
+    let service = TestServer::with_server(server, &read_chain(&[&node], chain)).await;
+    wait_until_polled(&service).await;
     (node, service)
 }
 

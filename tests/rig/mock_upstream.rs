@@ -201,7 +201,9 @@ impl ScriptedConnection {
     async fn play(mut self, script: Vec<Step>) {
         for step in script {
             let is_open = match step {
-                Step::ReadHeaders => self.read_until(ends_head).await,
+                Step::ReadHeaders => {
+                    self.read_until(|bytes| bytes.windows(4).any(|end| end == b"\r\n\r\n")).await
+                }
                 Step::ReadRequest => {
                     self.read_until(|bytes| Message::is_complete_in(Kind::Request, bytes)).await
                 }
@@ -258,8 +260,4 @@ impl ScriptedConnection {
         }
         true
     }
-}
-
-fn ends_head(bytes: &[u8]) -> bool {
-    bytes.windows(4).any(|window| window == b"\r\n\r\n")
 }

@@ -56,10 +56,8 @@ async fn check_resource(service: &TestServer, path: &str) -> (String, String) {
     let (tag, policy) = (response.header("etag"), response.header("content-security-policy"));
     let not_modified = service.send(Method::GET, path, &[("if-none-match", tag)]).await;
     assert_eq!((not_modified.status, not_modified.body.as_str()), (304, ""), "{path}");
-    assert_eq!(
-        [not_modified.header("etag"), not_modified.header("content-security-policy")],
-        [tag, policy]
-    );
+    let names = ["etag", "content-security-policy"];
+    assert_eq!(names.map(|name| not_modified.header(name)), [tag, policy]);
     let other = service.send(Method::GET, path, &[("if-none-match", "\"0\"")]).await;
     assert_eq!(other.status, 200, "{path}");
     let head = service.send(Method::HEAD, path, &[]).await;
@@ -75,25 +73,21 @@ async fn check_resource(service: &TestServer, path: &str) -> (String, String) {
 /// because comments in noble-hashes contain other paths.
 fn loaded_paths(path: &str, text: &str) -> Vec<String> {
     let base = reqwest::Url::parse(&format!("http://service{path}")).unwrap();
-    let prefixes = [
-        "from \"",
-        "from './",
-        "import(\"",
-        "<link rel=\"stylesheet\" href=\"",
-        "<script type=\"module\" src=\"",
-        "<script src=\"",
-    ];
-    prefixes
-        .iter()
-        .flat_map(|prefix| {
-            let start = if prefix.ends_with('/') { "./" } else { "" };
-            text.split(prefix).skip(1).map(move |rest| (start, rest))
-        })
-        .map(|(start, rest)| {
+    let mut paths = vec![];
+    for (prefix, start) in [
+        ("from \"", ""),
+        ("from './", "./"),
+        ("import(\"", ""),
+        ("<link rel=\"stylesheet\" href=\"", ""),
+        ("<script type=\"module\" src=\"", ""),
+        ("<script src=\"", ""),
+    ] {
+        for rest in text.split(prefix).skip(1) {
             let (rest, _) = rest.split_once(['"', '\'']).unwrap();
-            base.join(&format!("{start}{rest}")).unwrap().path().to_owned()
-        })
-        .collect()
+            paths.push(base.join(&format!("{start}{rest}")).unwrap().path().to_owned());
+        }
+    }
+    paths
 }
 
 /// Checks that `from` redirects permanently to `to`, with this `Location` header.

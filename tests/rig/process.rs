@@ -1,7 +1,8 @@
 //! The `gas-suggestion` command as a process.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,14 +13,14 @@ use crate::test_server::{self, Response};
 
 /// A temporary configuration file. Removed when dropped.
 #[derive(Debug)]
-pub(crate) struct File(std::path::PathBuf);
+pub(crate) struct File(PathBuf);
 
 impl File {
     pub(crate) fn new(name: &str, text: &str) -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("{}-{count}-{name}.toml", std::process::id()));
-        std::fs::File::create(&path).unwrap().write_all(text.as_bytes()).unwrap();
+        std::fs::write(&path, text).unwrap();
         Self(path)
     }
 
@@ -36,6 +37,29 @@ impl File {
 impl Drop for File {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// A temporary folder. Removed when dropped.
+#[derive(Debug)]
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    /// Creates a folder. `name` must be unique within the test process.
+    pub(crate) fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -89,10 +113,36 @@ pub(crate) fn output(
     (status.code(), text(stdout), text(stderr))
 }
 
+/// A child process. Killed when dropped.
+#[derive(Debug)]
+pub(crate) struct ChildProcess(pub(crate) Child);
+
+impl ChildProcess {
+    pub(crate) fn signal(&self, signal: &str) {
+        let id = self.0.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+    }
+
+    /// Returns a size of the process from `/proc`, such as `VmRSS`.
+    pub(crate) fn memory_kib(&self, name: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
+        let mut sizes =
+            status.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        sizes.next().unwrap().trim().strip_suffix(" kB").unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for ChildProcess {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A running `gas-suggestion` process. Killed when dropped.
 #[derive(Debug)]
 pub(crate) struct Process {
-    child: Child,
+    child: ChildProcess,
     /// The unread rest of the log.
     pub(crate) log: BufReader<ChildStderr>,
     pub(crate) address: SocketAddr,
@@ -136,7 +186,7 @@ impl Process {
                     .map(|key| entry[key].as_str().unwrap().parse().unwrap());
             }
         };
-        Self { child, log, address, admin }
+        Self { child: ChildProcess(child), log, address, admin }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Response {
@@ -159,18 +209,15 @@ impl Process {
     }
 
     pub(crate) fn id(&self) -> u32 {
-        self.child.id()
+        self.child.0.id()
     }
 
     pub(crate) fn resident_kib(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
+        self.child.memory_kib("VmRSS")
     }
 
     pub(crate) fn signal(&self, signal: &str) {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+        self.child.signal(signal);
     }
 
     /// Sends `signal` and returns the exit code and the rest of the log.
@@ -182,14 +229,7 @@ impl Process {
     /// Waits for the exit and returns the exit code and the rest of the log.
     pub(crate) fn wait(mut self) -> (Option<i32>, String) {
         let mut rest = String::new();
-        while self.log.read_line(&mut rest).unwrap() > 0 {}
-        (self.child.wait().unwrap().code(), rest)
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.log.read_to_string(&mut rest).unwrap();
+        (self.child.0.wait().unwrap().code(), rest)
     }
 }

@@ -3,12 +3,12 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
-use crate::http_message::{Kind, Message};
+use crate::http_message::{Kind, Message, get};
 
 /// Timeout of every wait in tests. Longer than any expected event takes.
 pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
@@ -28,6 +28,14 @@ impl RawClient {
     /// Connects from the loopback address `source`.
     pub(crate) async fn connect_from(source: Ipv4Addr, address: SocketAddr) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
+        socket.bind((source, 0).into()).unwrap();
+        Self::from_stream(socket.connect(address).await.unwrap())
+    }
+
+    /// Like [`connect_from`](Self::connect_from), with a small receive buffer, so that the service cannot send much.
+    pub(crate) async fn connect_with_small_buffer(source: Ipv4Addr, address: SocketAddr) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(4096).unwrap();
         socket.bind((source, 0).into()).unwrap();
         Self::from_stream(socket.connect(address).await.unwrap())
     }
@@ -53,9 +61,7 @@ impl RawClient {
                 self.received.drain(..length);
                 return Ok(Some(response));
             }
-            let read = self.stream.read_buf(&mut self.received);
-            let read = tokio::time::timeout(TIMEOUT, read).await.expect("a response or the end");
-            if read? == 0 {
+            if self.read_more().await? == 0 {
                 let rest = String::from_utf8_lossy(&self.received);
                 assert_eq!(rest, "", "closed within a response");
                 return Ok(None);
@@ -63,10 +69,29 @@ impl RawClient {
         }
     }
 
+    /// Reads what arrives next. Returns 0 at the end of the connection.
+    async fn read_more(&mut self) -> io::Result<usize> {
+        let read = self.stream.read_buf(&mut self.received);
+        tokio::time::timeout(TIMEOUT, read).await.expect("more bytes or the end")
+    }
+
     /// Sends `request` and reads the response.
     pub(crate) async fn request(&mut self, request: impl AsRef<[u8]>) -> Message {
         self.send(request).await;
         self.read_response().await.unwrap().expect("a response")
+    }
+
+    /// Sends a GET request and returns the status of the response.
+    pub(crate) async fn status(&mut self, path: &str) -> u16 {
+        self.request(get(path, "")).await.status()
+    }
+
+    /// Repeats a GET request until its status is 200.
+    pub(crate) async fn wait_for_ok(&mut self, path: &str) {
+        let since = Instant::now();
+        while self.status(path).await != 200 {
+            assert!(since.elapsed() < TIMEOUT, "{path} is never served");
+        }
     }
 
     /// Reads all responses until the peer closes the connection. Panics if the peer resets it.
@@ -81,9 +106,7 @@ impl RawClient {
     /// Reads the next `count` bytes.
     pub(crate) async fn read_bytes(&mut self, count: usize) -> Vec<u8> {
         while self.received.len() < count {
-            let read = self.stream.read_buf(&mut self.received);
-            let read = tokio::time::timeout(TIMEOUT, read).await.expect("enough bytes").unwrap();
-            assert_ne!(read, 0, "the connection was closed");
+            assert_ne!(self.read_more().await.unwrap(), 0, "the connection was closed");
         }
         self.received.drain(..count).collect()
     }
@@ -92,9 +115,7 @@ impl RawClient {
     pub(crate) async fn read_bytes_until(&mut self, what: &[u8], count: usize) -> Vec<u8> {
         let found = |bytes: &[u8]| bytes.windows(what.len()).filter(|some| *some == what).count();
         while found(&self.received) < count {
-            let read = self.stream.read_buf(&mut self.received);
-            let read = tokio::time::timeout(TIMEOUT, read).await.expect("more bytes").unwrap();
-            assert_ne!(read, 0, "the connection was closed");
+            assert_ne!(self.read_more().await.unwrap(), 0, "the connection was closed");
         }
         std::mem::take(&mut self.received)
     }
@@ -142,13 +163,10 @@ pub(crate) async fn exchange(
     let writing = async {
         // The write may fail, because the peer may respond without reading the rest.
         let _ = writer.write_all(request).await;
-        std::future::pending::<()>().await;
+        std::future::pending().await
     };
     let both = async {
-        tokio::select! {
-            end = reading => end,
-            () = writing => unreachable!("writing never ends"),
-        }
+        tokio::select! { end = reading => end, end = writing => end }
     };
     let end = tokio::time::timeout(TIMEOUT, both).await.expect("a response or the end");
     (Message::parse(kind, &received), end)

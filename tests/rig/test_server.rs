@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use gas_suggestion::config::Config;
 use gas_suggestion::extras::sections;
 use gas_suggestion::server::Server;
-use reqwest::{Client, Method};
+use reqwest::{Client, Method, RequestBuilder};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -39,18 +39,21 @@ impl TestServer {
 
     /// Like [`start`](Self::start), with further lines in the `[server]` section, or sections after it.
     pub(crate) async fn with_server(server_options: &str, chains: &str) -> Self {
-        let text = format!(
+        let mut text = format!(
             "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\n\
              drain_delay = \"0s\"\n{server_options}\n{chains}"
         );
-        // Without this setting, the rate limit would apply, because all requests of a test come from one client.
-        let no_rate = "[limits]\nrequests_per_second_per_client = 0\n";
-        let text = if text.contains("[limits]") { text } else { format!("{text}\n{no_rate}") };
-        // The calls of a node are counted by many tests.
-        let no_refill = "[history]\nrefill = false\n";
-        let text = if text.contains("[history]") { text } else { format!("{text}\n{no_refill}") };
-        let no_readings = "[score]\nevery = 0\n";
-        let text = if text.contains("[score]") { text } else { format!("{text}\n{no_readings}") };
+        for (section, setting) in [
+            // The rate limit would apply, because all requests of a test come from one client.
+            ("[limits]", "requests_per_second_per_client = 0"),
+            // Many tests count the calls of a node.
+            ("[history]", "refill = false"),
+            ("[score]", "every = 0"),
+        ] {
+            if !text.contains(section) {
+                write!(text, "\n{section}\n{setting}\n").unwrap();
+            }
+        }
         Self::with_config(&text).await
     }
 
@@ -100,17 +103,32 @@ impl TestServer {
         count.unwrap_or_else(|| panic!("{counter} in {text}")).parse().unwrap()
     }
 
+    /// Waits until a counter or a gauge, given as `name{a="b",c="d"}`, has this value.
+    pub(crate) async fn wait_for_count(&self, name: &str, count: usize) {
+        let line = format!("\n{name} {count}\n");
+        self.wait_for_admin("/metrics", |page| page.body.contains(&line)).await;
+    }
+
     pub(crate) async fn send(
         &self,
         method: Method,
         path: &str,
         headers: &[(&str, &str)],
     ) -> Response {
-        let mut request = CLIENT.request(method, self.url(path));
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        Response::read(request.send().await.unwrap()).await
+        Response::read(self.open(method, path, headers).await).await
+    }
+
+    /// Like [`send`](Self::send), for a body that may be endless.
+    pub(crate) async fn open(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> reqwest::Response {
+        let request = CLIENT.request(method, self.url(path));
+        let add =
+            |request: RequestBuilder, (name, value): &(&str, &str)| request.header(*name, *value);
+        headers.iter().fold(request, add).send().await.unwrap()
     }
 
     /// Repeats a GET request until the response satisfies `as_expected`.
@@ -143,6 +161,11 @@ impl TestServer {
         as_expected: impl Fn(&Response) -> bool,
     ) -> Response {
         wait_for(&CLIENT, &self.admin_url(path), as_expected).await
+    }
+
+    /// Waits until the metrics contain this text.
+    pub(crate) async fn wait_for_sample(&self, sample: &str) {
+        self.wait_for_admin("/metrics", |page| page.body.contains(sample)).await;
     }
 
     /// Stops the service and returns the result of its run.
@@ -217,6 +240,11 @@ impl Response {
     /// Returns a header's value, or an empty string.
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// Returns the block that the response is from.
+    pub(crate) fn newest_block(&self) -> u64 {
+        self.header("x-newest-block").parse().unwrap()
     }
 
     /// Returns the status, the headers and a line per member of the body, with `…` for the values of headers and members

@@ -9,14 +9,12 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::Value;
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
 
-/// A receiver on a free loopback port. Stopped when dropped.
+/// A receiver on a free loopback port, until the end of the test.
 #[derive(Debug)]
 pub(crate) struct WebhookReceiver {
     address: SocketAddr,
     state: Arc<Mutex<Received>>,
-    task: JoinHandle<()>,
 }
 
 #[derive(Debug, Default)]
@@ -26,7 +24,6 @@ struct Received {
     refused: usize,
 }
 
-/// A request.
 #[derive(Debug, Clone)]
 pub(crate) struct Webhook {
     pub(crate) headers: HeaderMap,
@@ -47,8 +44,8 @@ impl WebhookReceiver {
         let address = listener.local_addr().unwrap();
         let state = Arc::<Mutex<Received>>::default();
         let app = Router::new().fallback(receive).with_state(Arc::clone(&state));
-        let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-        Self { address, state, task }
+        tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        Self { address, state }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -69,12 +66,6 @@ impl WebhookReceiver {
     pub(crate) fn taken_states(&self) -> Vec<String> {
         let taken = self.webhooks().into_iter().filter(|webhook| !webhook.was_refused);
         taken.map(|webhook| webhook.json()["state"].as_str().unwrap().to_owned()).collect()
-    }
-}
-
-impl Drop for WebhookReceiver {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 

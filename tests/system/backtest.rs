@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::fixtures;
 use crate::process::{File, output};
@@ -66,52 +66,35 @@ fn row<'a>(recording: &'a Value, name: &str) -> &'a Value {
     rows.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// Compares the rows of the estimators that `tests/python/scores.py` implements with its output.
-fn assert_scores_match(file: &str, landing_percentile: &str) {
-    let script = path("tests/python/scores.py");
-    let output = Command::new("python3").args([&script, &path(file), landing_percentile]).output();
-    let output = output.expect("python3 has to be installed");
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{stderr}");
-    let expected: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let recording = run_json(&["--landing-percentile", landing_percentile, &path(file)]);
-    assert_eq!(recording["quotes"], 600);
-    let expected = expected.as_object().unwrap();
-    assert_eq!(expected.len(), 10);
-    for (name, scores) in expected {
-        let mut row = row(&recording, name).clone();
-        row.as_object_mut().unwrap().remove("name");
-        assert_eq!(row, *scores, "{name}");
-    }
-}
-
 const RULE: &str = "network rule without floors, medium";
 
+/// `tests/python/scores.py` implements ten of the estimators.
 #[test]
-fn ethereum_scores_match_an_independent_program() {
-    assert_scores_match(ETHEREUM, "10");
-}
-
-#[test]
-fn base_scores_match_an_independent_program() {
-    assert_scores_match(BASE, "10");
-}
-
-#[test]
-fn polygon_scores_match_an_independent_program() {
-    assert_scores_match(POLYGON, "10");
-}
-
-#[test]
-fn scores_at_percentile_0_match_an_independent_program() {
-    assert_scores_match(ETHEREUM, "0");
+fn scores_match_an_independent_program() {
+    for (file, landing_percentile) in
+        [(ETHEREUM, "10"), (BASE, "10"), (POLYGON, "10"), (ETHEREUM, "0")]
+    {
+        let (script, file) = (path("tests/python/scores.py"), path(file));
+        let output = Command::new("python3").args([&script, &file, landing_percentile]).output();
+        let output = output.expect("python3 has to be installed");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{stderr}");
+        let expected: BTreeMap<String, Value> = serde_json::from_slice(&output.stdout).unwrap();
+        let recording = run_json(&["--landing-percentile", landing_percentile, &file]);
+        assert_eq!((&recording["quotes"], expected.len()), (&600.into(), 10), "{file}");
+        for (name, scores) in expected {
+            let mut row = row(&recording, &name).clone();
+            row.as_object_mut().unwrap().remove("name");
+            assert_eq!(row, scores, "{file}, {landing_percentile}: {name}");
+        }
+    }
 }
 
 #[test]
 fn base_fees_alone_are_scored_by_fee_cap_coverage() {
     let recording = run_json(&[&path(AUGUST)]);
     assert_eq!((&recording["quotes"], &recording["has_tips"]), (&34_576.into(), &false.into()));
-    let covers = |name: &str, key: &str| {
+    let covers = |name: &str| {
         let row = row(&recording, name);
         let tips = [
             "included_next",
@@ -121,18 +104,18 @@ fn base_fees_alone_are_scored_by_fee_cap_coverage() {
             "pinball_loss",
         ];
         assert!(tips.iter().all(|key| row[key].is_null()), "{row}");
-        row[key].clone()
+        &row["covers_after_5"]
     };
     // An independent program counted 91 heads after which the fifth base fee exceeds twice the average of 20 blocks.
-    assert_eq!(covers(RULE, "covers_after_5"), (34_576.0 - 91.0) / 34_576.0);
-    assert_eq!(covers("alloy", "covers_after_5"), 1.0);
+    assert_eq!(*covers(RULE), (34_576.0 - 91.0) / 34_576.0);
+    assert_eq!(*covers("alloy"), 1.0);
     assert!(row(&recording, "geth tip oracle")["covers_after_5"].is_null());
 }
 
 /// Returns a recording of `count` half-full blocks with a base fee of 10 gwei and these rewards.
 fn uniform_recording(count: usize, percentiles: &Value, rewards: &[u64]) -> Value {
     let wei = |wei: u64| format!("{wei:#x}");
-    serde_json::json!({
+    json!({
         "oldestBlock": "0x10",
         "rewardPercentiles": percentiles,
         "baseFeePerGas": vec![wei(10 * GWEI); count + 1],
@@ -162,15 +145,15 @@ fn table_and_json_report_the_same_numbers() {
         ];
         assert_eq!(cells[..5], shares.map(percent), "{name}");
         assert_eq!(cells[7], percent("tip_covered"), "{name}");
-        let gwei = [
+        for (column, key) in [
             (5, "tip_gap_p50"),
             (6, "tip_gap_p99"),
             (8, "overpaid_p50"),
             (9, "overpaid_p95"),
             (10, "overpaid_mean"),
             (13, "pinball_loss"),
-        ];
-        for (cell, key) in gwei.map(|(column, key)| (cells[column], key)) {
+        ] {
+            let cell = cells[column];
             let Some(wei) = row[key].as_str() else {
                 assert_eq!(cell, "–", "{name} {key}");
                 continue;
@@ -180,10 +163,9 @@ fn table_and_json_report_the_same_numbers() {
             assert!((wei / 1e9 - shown).abs() <= shown * 0.0005, "{name} {key}: {wei} {shown}");
         }
         let ratios = ["price_over_fair_p50", "price_over_fair_p95", "max_fee_over_base_fee_p50"];
-        for (cell, key) in [cells[11], cells[12], cells[14]].iter().zip(ratios) {
-            let expected = row[key].as_f64().map_or("–".into(), |ratio| format!("{ratio:.3}"));
-            assert_eq!(*cell, expected, "{name} {key}");
-        }
+        let ratio =
+            |key: &str| row[key].as_f64().map_or("–".into(), |ratio| format!("{ratio:.3}"));
+        assert_eq!([cells[11], cells[12], cells[14]], ratios.map(ratio), "{name}");
     }
 }
 
@@ -193,10 +175,7 @@ fn several_files_are_reported_in_argument_order() {
     let arguments = ["--json", &names[0], &names[1]];
     let document: Value = serde_json::from_str(&run(&arguments)).unwrap();
     let result = document["recordings"].as_array().unwrap().iter();
-    assert_eq!(
-        result.map(|recording| &recording["name"]).collect::<Vec<_>>(),
-        [&names[0], &names[1]]
-    );
+    assert!(result.map(|recording| &recording["name"]).eq(&names), "{document}");
     let table = run(&arguments[1..]);
     let [first, second] = names.map(|name| table.find(&name).unwrap());
     assert!(first < second);
@@ -211,18 +190,17 @@ fn chain_option_selects_the_scored_pricing() {
          [chains.b]\nchain_id = 2\nrpc_urls = [\"http://127.0.0.1:9\"]\n[chains.b.pricing]\n\
          base_fee_multiplier = 3\nbase_fee_floor = \"0 wei\"\npriority_fee_floor = \"2 gwei\"\n",
     );
-    let file = path(ETHEREUM);
-    let (code, stderr) = run_failing(&["--config", config.path(), &file]);
-    let expected = "error: the chains have different pricing; choose one with --chain: a, b\n";
-    assert_eq!((code, stderr.as_str()), (Some(2), expected));
-    let (code, stderr) = run_failing(&["--config", config.path(), "--chain", "c", &file]);
-    let expected = "error: --chain: no chain \"c\" is configured; configured chains: a, b\n";
-    assert_eq!((code, stderr.as_str()), (Some(2), expected));
+    for (chain, expected) in [
+        (&[][..], "the chains have different pricing; choose one with --chain: a, b"),
+        (&["--chain", "c"], "--chain: no chain \"c\" is configured; configured chains: a, b"),
+    ] {
+        let file = path(ETHEREUM);
+        let arguments = [&["--config", config.path(), &file], chain].concat();
+        assert_eq!(run_failing(&arguments), (Some(2), format!("error: {expected}\n")));
+    }
 
-    let recording = File::new(
-        "flat",
-        &uniform_recording(80, &serde_json::json!([0, 50, 60]), &[1, 2, 3]).to_string(),
-    );
+    let recording = uniform_recording(80, &json!([0, 50, 60]), &[1, 2, 3]);
+    let recording = File::new("flat", &recording.to_string());
     let scores = |chain: &str| {
         let result = run_json(&["--config", config.path(), "--chain", chain, recording.path()]);
         let row = row(&result, "configured, medium").clone();
@@ -254,23 +232,23 @@ fn horizons_are_shown_in_seconds_if_the_block_time_is_known() {
 
 #[test]
 fn landing_percentile_sets_the_tip_needed_for_inclusion() {
-    let percentiles = serde_json::json!([0, 10, 20, 30, 40, 50, 60]);
-    let rewards: Vec<_> = (1..=7).map(|tip| tip * GWEI).collect();
-    let recording =
-        File::new("landing", &uniform_recording(80, &percentiles, &rewards).to_string());
+    let rewards = [1, 2, 3, 4, 5, 6, 7].map(|tip| tip * GWEI);
+    let recording = uniform_recording(80, &json!([0, 10, 20, 30, 40, 50, 60]), &rewards);
+    let recording = File::new("landing", &recording.to_string());
     let included = |percentile: &str| {
         let result = run_json(&["--landing-percentile", percentile, recording.path()]);
         ["alloy", RULE].map(|name| row(&result, name)["included_next"].clone())
     };
-    let (none, all) = (Value::from(0.0), Value::from(1.0));
-    assert_eq!(included("0"), [all.clone(), all.clone()]);
-    assert_eq!(included("20"), [all.clone(), all.clone()]);
-    assert_eq!(included("30"), [none.clone(), all.clone()]);
-    assert_eq!(included("60"), [none, all]);
-    assert_eq!(
-        run_json(&[recording.path()]),
-        run_json(&["--landing-percentile", "10", recording.path()])
-    );
-    // The recording has no rewards at this percentile.
-    assert_eq!(included("90"), [Value::Null, Value::Null]);
+    for (percentile, expected) in [
+        ("0", json!([1.0, 1.0])),
+        ("20", json!([1.0, 1.0])),
+        ("30", json!([0.0, 1.0])),
+        ("60", json!([0.0, 1.0])),
+        // The recording has no rewards at this percentile.
+        ("90", json!([null, null])),
+    ] {
+        assert_eq!(json!(included(percentile)), expected, "{percentile}");
+    }
+    let default = run_json(&[recording.path()]);
+    assert_eq!(default, run_json(&["--landing-percentile", "10", recording.path()]));
 }

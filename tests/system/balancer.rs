@@ -3,23 +3,21 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, UdpSocket};
-use tokio::task::JoinHandle;
+use tokio::net::UdpSocket;
 
 use crate::fixtures;
 use crate::http_message::get;
+use crate::mock_upstream::{MockUpstream, Step};
 use crate::nginx::Nginx;
 use crate::process::Process;
-use crate::raw_client::{RawClient, TIMEOUT, free_port};
+use crate::raw_client::{RawClient, free_port};
+use crate::test_server::wait_until;
 
-/// A mock of Docker's DNS server, which resolves one name: `replica`.
+/// A mock of Docker's DNS server, which resolves one name: `replica`. It ends with the test.
 struct MockDns {
     address: SocketAddr,
     replicas: Arc<Mutex<Vec<Ipv4Addr>>>,
-    task: JoinHandle<()>,
 }
 
 impl MockDns {
@@ -28,7 +26,7 @@ impl MockDns {
         let address = socket.local_addr().unwrap();
         let replicas = Arc::new(Mutex::new(replicas.to_vec()));
         let addresses = Arc::clone(&replicas);
-        let task = tokio::spawn(async move {
+        tokio::spawn(async move {
             let mut query = [0; 512];
             loop {
                 let (length, client) = socket.recv_from(&mut query).await.unwrap();
@@ -36,17 +34,7 @@ impl MockDns {
                 socket.send_to(&response, client).await.unwrap();
             }
         });
-        Self { address, replicas, task }
-    }
-
-    fn set_replicas(&self, replicas: &[Ipv4Addr]) {
-        *self.replicas.lock().unwrap() = replicas.to_vec();
-    }
-}
-
-impl Drop for MockDns {
-    fn drop(&mut self) {
-        self.task.abort();
+        Self { address, replicas }
     }
 }
 
@@ -64,31 +52,24 @@ fn dns_response(query: &[u8], addresses: &[Ipv4Addr]) -> Vec<u8> {
     response
 }
 
-/// nginx as docker-compose.yml starts it, except for addresses and folder.
-struct Balancer {
-    _nginx: Nginx,
-    address: SocketAddr,
-}
-
-impl Balancer {
-    /// Starts nginx in front of replicas that listen on `port`.
-    async fn start(dns: &MockDns, port: u16) -> Self {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
-        let configure = |folder: &Path| {
-            let mut text = String::from_utf8(fixtures::read("config/nginx/replicas.conf")).unwrap();
-            for (found, replacement, count) in [
-                ("resolver 127.0.0.11 ", format!("resolver {} ", dns.address), 1),
-                ("listen 8080;", format!("listen {address};"), 1),
-                (" replica:8080;", format!(" replica:{port};"), 1),
-                ("/tmp/", format!("{}/", folder.display()), 6),
-            ] {
-                assert_eq!(text.matches(found).count(), count, "{found}");
-                text = text.replace(found, &replacement);
-            }
-            text
-        };
-        Self { _nginx: Nginx::start(&[address], configure).await, address }
-    }
+/// Starts nginx as docker-compose.yml does, except for addresses and folder, in front of replicas that listen on `port`.
+/// Returns its address too.
+async fn start_nginx(dns: &MockDns, port: u16) -> (Nginx, SocketAddr) {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+    let configure = |folder: &Path| {
+        let mut text = String::from_utf8(fixtures::read("config/nginx/replicas.conf")).unwrap();
+        for (found, replacement, count) in [
+            ("resolver 127.0.0.11 ", format!("resolver {} ", dns.address), 1),
+            ("listen 8080;", format!("listen {address};"), 1),
+            (" replica:8080;", format!(" replica:{port};"), 1),
+            ("/tmp/", format!("{}/", folder.display()), 6),
+        ] {
+            assert_eq!(text.matches(found).count(), count, "{found}");
+            text = text.replace(found, &replacement);
+        }
+        text
+    };
+    (Nginx::start(&[address], configure).await, address)
 }
 
 const FIRST: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
@@ -101,26 +82,18 @@ fn start(address: Ipv4Addr, port: u16) -> Process {
 
 #[tokio::test]
 async fn nginx_forwards_host_and_client_address_and_drops_forged_headers() {
-    let dns = MockDns::start(&[FIRST]).await;
-    let replica = TcpListener::bind((FIRST, 0)).await.unwrap();
-    let balancer = Balancer::start(&dns, replica.local_addr().unwrap().port()).await;
-    let mut client = RawClient::connect_from(Ipv4Addr::new(127, 0, 0, 9), balancer.address).await;
-    client.send(get("/v1//%2e/a?b=%20", "X-Forwarded-For: 1.2.3.4\r\n")).await;
-    let (mut connection, _) = replica.accept().await.unwrap();
-    let mut request_head = Vec::new();
-    while !request_head.ends_with(b"\r\n\r\n") {
-        let read = tokio::time::timeout(TIMEOUT, connection.read_buf(&mut request_head)).await;
-        assert_ne!(read.expect("a request").unwrap(), 0, "the connection was closed");
-    }
+    let dns = MockDns::start(&[Ipv4Addr::LOCALHOST]).await;
+    let response = b"HTTP/1.1 204 No Content\r\nETag: \"1\"\r\n\r\n".to_vec();
+    let replica = MockUpstream::start(vec![Step::ReadHeaders, Step::Write(response)]).await;
+    let (_nginx, address) = start_nginx(&dns, replica.address().port()).await;
+    let mut client = RawClient::connect_from(Ipv4Addr::new(127, 0, 0, 9), address).await;
+    let response = client.request(get("/v1//%2e/a?b=%20", "X-Forwarded-For: 1.2.3.4\r\n")).await;
+    assert_eq!((response.status(), response.header("etag")), (204, "\"1\""));
     assert_eq!(
-        String::from_utf8(request_head).unwrap(),
+        String::from_utf8_lossy(&replica.connections()[0].bytes),
         "GET /v1//%2e/a?b=%20 HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: 127.0.0.9\r\n\
          Connection: close\r\n\r\n"
     );
-    let response = b"HTTP/1.1 204 No Content\r\nETag: \"1\"\r\n\r\n";
-    connection.write_all(response).await.unwrap();
-    let response = client.read_response().await.unwrap().unwrap();
-    assert_eq!((response.status(), response.header("etag")), (204, "\"1\""));
 }
 
 #[tokio::test]
@@ -128,8 +101,8 @@ async fn nginx_does_not_buffer_events() {
     let dns = MockDns::start(&[FIRST]).await;
     let port = free_port();
     let _replica = start(FIRST, port);
-    let balancer = Balancer::start(&dns, port).await;
-    let mut client = RawClient::connect(balancer.address).await;
+    let (_nginx, address) = start_nginx(&dns, port).await;
+    let mut client = RawClient::connect(address).await;
     client.send(get("/v1/ethereum/gas-suggestion/stream", "")).await;
     // With buffering, nginx would hold events back until it has 4 KiB of them, about a dozen.
     client.read_bytes_until(b"\ndata: {\"chain_name\":\"ethereum\",", 2).await;
@@ -143,8 +116,8 @@ async fn nginx_fails_over_and_discovers_new_replica_addresses() {
     for replica in &replicas {
         replica.wait_for_ok("/readyz").await;
     }
-    let balancer = Balancer::start(&dns, port).await;
-    let mut client = RawClient::connect(balancer.address).await;
+    let (_nginx, address) = start_nginx(&dns, port).await;
+    let mut client = RawClient::connect(address).await;
     let request = get("/v1/ethereum/gas-suggestion", "");
     let [first, second] = replicas;
     assert_eq!(first.stop_with("-TERM").0, Some(0));
@@ -156,15 +129,12 @@ async fn nginx_fails_over_and_discovers_new_replica_addresses() {
     let third = Ipv4Addr::new(127, 0, 0, 4);
     let replacement = start(third, port);
     replacement.wait_for_ok("/readyz").await;
-    dns.set_replicas(&[third]);
+    *dns.replicas.lock().unwrap() = vec![third];
     assert_eq!(second.stop_with("-TERM").0, Some(0));
-    let deadline = Instant::now() + TIMEOUT;
-    loop {
-        let response = client.request(&request).await;
-        if response.status() == 200 {
-            return;
-        }
-        assert!(response.status() == 502 && Instant::now() < deadline, "{response:#?}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    wait_until("the new replica", async || {
+        let status = client.request(&request).await.status();
+        assert!([200, 502].contains(&status), "{status}");
+        status == 200
+    })
+    .await;
 }

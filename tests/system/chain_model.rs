@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::fixtures;
+use crate::mock_node::Reply;
 
 pub(crate) const GWEI: u128 = 1_000_000_000;
 
@@ -34,6 +35,11 @@ impl ChainModel {
     pub(crate) fn head(&self) -> u64 {
         let (head, at) = self.started_at;
         head + self.block.map_or(0, |block| whole_blocks(at.elapsed(), block))
+    }
+
+    /// Builds the reply to polls of a node at the head.
+    pub(crate) fn reply(self) -> Reply {
+        Reply::computed(move |columns| history(self.head(), columns))
     }
 
     /// Sets the head. The chain continues from there after a pause.

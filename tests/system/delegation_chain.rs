@@ -9,9 +9,50 @@ mod nodes;
 mod queued;
 mod transactions;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::anvil::Anvil;
 use crate::programs;
+use crate::registry::{self, assert_problem, post, request};
+use crate::test_server::{Response, TestServer};
+
+/// Status, code and detail of a problem.
+type Problem = (u16, &'static str, &'static str);
+
+const UNREACHABLE: Problem =
+    (502, "upstream_unreachable", "no node of the chain returned a usable response");
+const INVALID: Problem =
+    (502, "upstream_invalid", "the contract at the registry address is not a delegation registry");
+const INVALID_RESULT: Problem =
+    (502, "upstream_invalid", "the chain's node returned an invalid response");
+const ABSENT: Problem =
+    (502, "registry_absent", "this chain has no contract at the registry address");
+const REFUSED: Problem =
+    (502, "upstream_invalid", "the chain's node reports that the transaction would fail");
+const OVERLOADED: Problem =
+    (503, "overloaded", "too many concurrent requests of this kind; retry later");
+
+fn assert_is_problem(response: &Response, (status, code, detail): Problem) {
+    assert_problem(response, status, code, detail);
+}
+
+/// Starts a service with these chains, of which it reads delegations.
+async fn start_service(chains: &str) -> TestServer {
+    TestServer::start(&format!("[delegation]\nsource = \"chain\"\n{chains}")).await
+}
+
+/// Starts a node with the registry.
+async fn node_with_registry(chain_id: u64) -> Anvil {
+    let node = Anvil::with_chain_id(chain_id, 0, &[]);
+    registry::install_code(&node, registry::runtime_code().await).await;
+    node
+}
+
+/// Requests a transaction that delegates everything.
+async fn prepare(service: &TestServer) -> Response {
+    let path = "/v1/ronin/delegations/transactions";
+    post(service, path, &request("delegate_all", json!({}))).await
+}
 
 /// Returns the output of `tests/node/delegation.mjs` with these arguments.
 async fn run_client(arguments: &[&str]) -> Value {

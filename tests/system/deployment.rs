@@ -1,18 +1,19 @@
 //! The deployment files: Dockerfile, docker-compose.yml and `config`. `tests/image.sh` builds and runs the image.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
-use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 use std::time::Duration;
 
 use gas_suggestion::config::{Config, Server};
 use gas_suggestion::extras::sections;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::fixtures;
 use crate::process::{File, output};
-use crate::programs::python_tool;
+use crate::programs::{self, python_tool};
 
 fn text(path: &str) -> String {
     String::from_utf8(fixtures::read(path)).unwrap()
@@ -34,13 +35,9 @@ fn run(program: &str, package: &str, arguments: &[&str]) -> String {
 
 /// Parses the documents of a YAML text.
 pub(crate) fn documents(yaml: &str) -> Vec<Value> {
-    let script = "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(sys.stdin))))";
-    let mut python = python_tool("python");
-    python.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut python = python.spawn().unwrap();
-    // Python reads all input before it writes. The temporary is dropped here, which closes the pipe.
-    python.stdin.take().unwrap().write_all(yaml.as_bytes()).unwrap();
-    let Output { status, stdout, .. } = python.wait_with_output().unwrap();
+    let script = "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(sys.argv[1]))))";
+    let output = python_tool("python").args(["-c", script, yaml]).output();
+    let Output { status, stdout, .. } = output.unwrap();
     assert!(status.success(), "{yaml}");
     serde_json::from_slice(&stdout).unwrap()
 }
@@ -55,40 +52,37 @@ fn compose() -> Value {
     documents(&compose_file("docker-compose.yml")).remove(0)
 }
 
-/// Returns one member of every service, by the service's name.
-fn service_members(compose: &Value, member: &str) -> Value {
-    let services = compose["services"].as_object().unwrap();
-    services.iter().map(|(name, service)| (name.clone(), service[member].clone())).collect()
-}
+/// The services of this repository's image.
+const OWN: [&str; 4] = ["gas-suggestion", "demo", "replica-1", "replica-2"];
 
-/// Maps every service to `value`.
-fn for_every_service(compose: &Value, value: &Value) -> Value {
-    let services = compose["services"].as_object().unwrap();
-    services.keys().map(|name| (name.clone(), value.clone())).collect()
+fn services(compose: &Value) -> &Map<String, Value> {
+    compose["services"].as_object().unwrap()
 }
 
 #[test]
 fn compose_restricts_the_privileges_of_every_container() {
     let compose = compose();
-    let same = |value| for_every_service(&compose, &value);
-    assert_eq!(service_members(&compose, "read_only"), same(json!(true)));
-    assert_eq!(service_members(&compose, "cap_drop"), same(json!(["ALL"])));
-    assert_eq!(service_members(&compose, "cap_add"), same(json!(null)));
-    assert_eq!(service_members(&compose, "privileged"), same(json!(null)));
-    assert_eq!(service_members(&compose, "security_opt"), same(json!(["no-new-privileges:true"])));
-    assert_eq!(service_members(&compose, "restart"), same(json!("unless-stopped")));
-    let own = ["gas-suggestion", "demo", "replica-1", "replica-2"];
-    for (name, user) in service_members(&compose, "user").as_object().unwrap() {
-        let user = user.as_str().unwrap();
+    for (name, service) in services(&compose) {
+        for (member, value) in [
+            ("read_only", json!(true)),
+            ("cap_drop", json!(["ALL"])),
+            ("cap_add", json!(null)),
+            ("privileged", json!(null)),
+            ("security_opt", json!(["no-new-privileges:true"])),
+            ("restart", json!("unless-stopped")),
+        ] {
+            assert_eq!(service[member], value, "{name}: {member}");
+        }
+        let user = service["user"].as_str().unwrap();
         assert!(!user.starts_with("0:") && user.contains(':'), "{name} runs as {user}");
-        assert_eq!(own.contains(&name.as_str()), user == "65532:65532", "{name} runs as {user}");
-    }
-    for (name, limit) in service_members(&compose, "mem_limit").as_object().unwrap() {
-        assert!(limit.is_string(), "{name} has no memory limit");
+        assert_eq!(OWN.contains(&&**name), user == "65532:65532", "{name} runs as {user}");
+        assert!(service["mem_limit"].is_string(), "{name} has no memory limit");
     }
     // Prometheus and Grafana are not public, so they are bound to the loopback address.
+    let ports =
+        services(&compose).iter().map(|(name, service)| (name.clone(), service["ports"].clone()));
     assert_eq!(
-        service_members(&compose, "ports"),
+        ports.collect::<Value>(),
         json!({
             "gas-suggestion": [{"published": 8080, "target": 8080}],
             "demo": [{"published": 8081, "target": 8080}],
@@ -104,7 +98,7 @@ fn compose_restricts_the_privileges_of_every_container() {
 fn compose_grace_period_covers_the_drain_and_health_is_checked() {
     let compose = compose();
     let server = server("");
-    for name in ["gas-suggestion", "demo", "replica-1", "replica-2"] {
+    for name in OWN {
         let service = &compose["services"][name];
         let test = &service["healthcheck"]["test"];
         assert_eq!(*test, json!(["CMD", "/gas-suggestion", "healthcheck"]), "{name}");
@@ -116,17 +110,18 @@ fn compose_grace_period_covers_the_drain_and_health_is_checked() {
 #[test]
 fn compose_sets_only_valid_variables() {
     let compose = compose();
-    for name in ["gas-suggestion", "demo", "replica-1", "replica-2"] {
+    for name in OWN {
         let variables = compose["services"][name]["environment"].as_object().unwrap();
-        let set = variables.iter().filter_map(|(name, value)| Some((&**name, value.as_str()?)));
-        let set: Vec<_> = set.collect();
-        assert!(set.contains(&("GAS_SERVER__ADMIN_LISTEN", "0.0.0.0:9090")), "{name}: {set:?}");
+        assert_eq!(variables["GAS_SERVER__ADMIN_LISTEN"], "0.0.0.0:9090", "{name}");
         // Variables that are passed through from the host must have valid names too.
-        let passed = variables.iter().filter(|(_, value)| value.is_null()).map(|(name, _)| {
-            let is_list = name.ends_with("_URLS");
-            (name.as_str(), if is_list { "[\"http://127.0.0.1:1\"]" } else { "secret" })
+        let passed = |name: &str| {
+            if name.ends_with("_URLS") { "[\"http://127.0.0.1:1\"]" } else { "secret" }
+        };
+        let all = variables.iter().filter_map(|(name, value)| match value {
+            Value::Null => Some((&**name, passed(name))),
+            _ => Some((&**name, value.as_str()?)),
         });
-        let all: Vec<_> = set.iter().copied().chain(passed).collect();
+        let all: Vec<_> = all.collect();
         let (code, _, stderr) = output(&["check-config"], &all);
         assert_eq!((code, stderr.as_str()), (Some(0), ""), "{name}");
     }
@@ -134,8 +129,8 @@ fn compose_sets_only_valid_variables() {
 
 #[test]
 fn compose_pins_the_release_of_every_image() {
-    for (name, image) in service_members(&compose(), "image").as_object().unwrap() {
-        let image = image.as_str().unwrap();
+    for (name, service) in services(&compose()) {
+        let image = service["image"].as_str().unwrap();
         if image != "gas-suggestion:local" {
             assert!(is_pinned(image), "{name} is {image}");
         }
@@ -155,14 +150,14 @@ fn compose_mounts_existing_files() {
     let volumes = compose["volumes"].as_object().unwrap();
     let root = format!("{}/", env!("CARGO_MANIFEST_DIR"));
     let mut mounted = Vec::new();
-    for (name, all) in service_members(&compose, "volumes").as_object().unwrap() {
-        for volume in all.as_array().into_iter().flatten() {
-            let parts: Vec<_> = volume.as_str().unwrap().split(':').map(str::to_owned).collect();
-            let [source, target, mode] = &parts[..] else { panic!("{name}: {volume}") };
+    for (name, service) in services(&compose) {
+        for volume in service["volumes"].as_array().into_iter().flatten() {
+            let parts: Vec<_> = volume.as_str().unwrap().split(':').collect();
+            let [source, target, mode] = parts[..] else { panic!("{name}: {volume}") };
             if source.starts_with('/') {
                 let is_in_repository = source.starts_with(&root) && Path::new(source).exists();
                 assert!(is_in_repository && mode == "ro", "{name}: {volume}");
-                mounted.push((source.clone(), target.clone()));
+                mounted.push((source, target));
             } else {
                 assert!(volumes.contains_key(source), "{name}: {volume}");
             }
@@ -171,7 +166,7 @@ fn compose_mounts_existing_files() {
     // True if a path inside a container is a mounted file of this repository.
     let is_mounted = |path: &str| {
         mounted.iter().any(|(source, target)| {
-            let rest = path.strip_prefix(target.as_str());
+            let rest = path.strip_prefix(target);
             rest.is_some_and(|rest| Path::new(&format!("{source}{rest}")).exists())
         })
     };
@@ -198,19 +193,18 @@ fn prometheus_configuration_is_valid_and_scrapes_the_services() {
     let [job] = &configuration["scrape_configs"].as_array().unwrap()[..] else { panic!("one job") };
     assert_eq!(job["job_name"], "gas-suggestion");
     assert_eq!(job["static_configs"], json!([{"targets": ["gas-suggestion:9090"]}]));
-    let [discovery] = &job["dns_sd_configs"].as_array().unwrap()[..] else {
-        panic!("one discovery")
-    };
-    assert_eq!(
-        (&discovery["names"], &discovery["port"]),
-        (&json!(["demo", "replica"]), &json!(9090))
-    );
+    let discoveries = job["dns_sd_configs"].as_array().unwrap().iter();
+    let discoveries = discoveries.map(|it| json!([it["names"], it["port"]]));
+    assert_eq!(discoveries.collect::<Vec<_>>(), [json!([["demo", "replica"], 9090])]);
     let compose = compose();
-    let networks = service_members(&compose, "networks");
-    let replica = json!({"default": {"aliases": ["replica"]}});
-    assert_eq!([&networks["replica-1"], &networks["replica-2"]], [&replica, &replica]);
-    assert_eq!(networks["demo"], json!({"offline": null}));
-    assert_eq!(networks["prometheus"], json!({"default": null, "offline": null}));
+    for (service, networks) in [
+        ("replica-1", json!({"default": {"aliases": ["replica"]}})),
+        ("replica-2", json!({"default": {"aliases": ["replica"]}})),
+        ("demo", json!({"offline": null})),
+        ("prometheus", json!({"default": null, "offline": null})),
+    ] {
+        assert_eq!(compose["services"][service]["networks"], networks, "{service}");
+    }
     let source = documents(&text("config/grafana/provisioning/datasources/prometheus.yml"));
     let [source] = &source[0]["datasources"].as_array().unwrap()[..] else { panic!("one source") };
     assert_eq!(source["url"], "http://prometheus:9090");
@@ -221,10 +215,9 @@ fn prometheus_configuration_is_valid_and_scrapes_the_services() {
 fn dockerfile_pins_its_base_images_and_the_rust_version() {
     let file = text("Dockerfile");
     let default = |name: &str| {
-        let mut defaults =
-            file.lines().filter_map(|line| line.strip_prefix(&format!("ARG {name}=")));
-        let only = defaults.next().unwrap();
-        assert_eq!(defaults.next(), None);
+        let start = format!("ARG {name}=");
+        let defaults: Vec<_> = file.lines().filter_map(|line| line.strip_prefix(&start)).collect();
+        let [only] = defaults[..] else { panic!("{defaults:?}") };
         only
     };
     let builder = default("BUILDER");
@@ -249,8 +242,12 @@ fn document_of_kind(kind: &str) -> Value {
     all.remove(0)
 }
 
-#[test]
-fn kubernetes_manifest_is_valid_in_versions_of_three_years() {
+fn pod() -> Value {
+    document_of_kind("Deployment")["spec"]["template"]["spec"].take()
+}
+
+#[tokio::test]
+async fn kubernetes_manifest_is_valid_in_versions_of_three_years() {
     let resources = [
         "configmap",
         "deployment",
@@ -263,15 +260,13 @@ fn kubernetes_manifest_is_valid_in_versions_of_three_years() {
         let version = format!("1.{minor}");
         let mut command = python_tool("kubernetes-validate");
         command.args(["--strict", "--kubernetes-version", &version]);
-        let output = command.arg(fixtures::path("config/kubernetes.yaml")).output().unwrap();
-        let [stdout, stderr] =
-            [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
-        assert!(output.status.success(), "{version}: {stdout}{stderr}");
+        command.arg(fixtures::path("config/kubernetes.yaml"));
+        let stdout = programs::expect_success(command).await;
         let passed = stdout.lines().map(|line| {
             let (_, rest) = line.split_once(" passed for resource ").expect(line);
             rest.split_once('/').unwrap().0
         });
-        assert_eq!(passed.collect::<Vec<_>>(), resources, "{version}: {stderr}");
+        assert_eq!(passed.collect::<Vec<_>>(), resources, "{version}");
     }
 }
 
@@ -285,7 +280,7 @@ fn kubernetes_configuration_is_valid_and_leaves_time_to_drain() {
     let (code, _, stderr) = output(&["check-config", "--config", file.path()], &[]);
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
 
-    let pod = &document_of_kind("Deployment")["spec"]["template"]["spec"];
+    let pod = pod();
     let server = server(toml);
     let grace = Duration::from_secs(pod["terminationGracePeriodSeconds"].as_u64().unwrap());
     assert!(grace > server.drain_delay + server.shutdown_grace);
@@ -299,7 +294,7 @@ fn kubernetes_configuration_is_valid_and_leaves_time_to_drain() {
 
 #[test]
 fn kubernetes_restricts_the_privileges_of_the_container() {
-    let pod = &document_of_kind("Deployment")["spec"]["template"]["spec"];
+    let pod = pod();
     assert_eq!(pod["automountServiceAccountToken"], false);
     assert_eq!(
         pod["securityContext"],
@@ -340,32 +335,30 @@ fn kubernetes_probes_and_selectors_match_ports_and_pods() {
     assert_eq!(probes, [live.clone(), live, ready]);
     let labels = json!({"app.kubernetes.io/name": "gas-suggestion"});
     assert_eq!(template["metadata"]["labels"], labels);
-    let selectors = [
-        &deployment["spec"]["selector"]["matchLabels"],
-        &document_of_kind("Service")["spec"]["selector"],
-        &document_of_kind("PodDisruptionBudget")["spec"]["selector"]["matchLabels"],
-        &document_of_kind("NetworkPolicy")["spec"]["podSelector"]["matchLabels"],
-    ]
-    .map(Clone::clone);
-    assert_eq!(selectors, [&labels; 4].map(Clone::clone));
+    for (kind, selector) in [
+        ("Deployment", "/selector/matchLabels"),
+        ("Service", "/selector"),
+        ("PodDisruptionBudget", "/selector/matchLabels"),
+        ("NetworkPolicy", "/podSelector/matchLabels"),
+    ] {
+        assert_eq!(document_of_kind(kind)["spec"].pointer(selector), Some(&labels), "{kind}");
+    }
     assert_eq!(
         document_of_kind("HorizontalPodAutoscaler")["spec"]["scaleTargetRef"],
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": deployment["metadata"]["name"]})
     );
 }
 
-#[test]
-fn workflows_fit_the_published_schema() {
+#[tokio::test]
+async fn workflows_fit_the_published_schema() {
+    let files = ["advisories.yml", "ci.yml", "release.yml"];
     let folder = fixtures::path(".github/workflows");
-    let mut files: Vec<_> =
-        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.sort();
-    let names: Vec<_> = files.iter().map(|file| file.file_name().unwrap()).collect();
-    assert_eq!(names, ["advisories.yml", "ci.yml", "release.yml"]);
+    let names = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(names.collect::<BTreeSet<_>>(), files.map(OsString::from).into());
     let mut command = python_tool("check-jsonschema");
-    command.args(["--builtin-schema", "vendor.github-workflows"]).args(&files);
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    command.args(["--builtin-schema", "vendor.github-workflows"]).args(files);
+    command.current_dir(folder);
+    programs::expect_success(command).await;
 }
 
 #[test]
@@ -386,11 +379,8 @@ fn debian_unit_starts_the_service_with_a_valid_configuration() {
     let unit = text("config/debian/gas-suggestion.service");
     let start = "ExecStart=/usr/bin/gas-suggestion --config /etc/gas-suggestion/config.toml\n";
     assert!(unit.contains(start));
-    let number = |key: &str| -> u64 {
-        let line = unit.lines().find_map(|line| line.strip_prefix(key)).unwrap();
-        line.parse().unwrap()
-    };
+    let stop = unit.lines().find_map(|line| line.strip_prefix("TimeoutStopSec=")).unwrap();
     let server = server(&text("config/debian/config.toml"));
     let drain = server.drain_delay + server.shutdown_grace;
-    assert!(number("TimeoutStopSec=") > drain.as_secs());
+    assert!(stop.parse::<u64>().unwrap() > drain.as_secs());
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::anvil::Anvil;
-use crate::http_client;
+use crate::fixtures;
 use crate::integrations;
 use crate::mock_node::{MockNode, Reply};
 use crate::programs;
@@ -23,23 +23,14 @@ struct Served {
     prices: Value,
 }
 
-/// Builds a window whose rewards rise from 21 to 44.5 gwei, with the next base fee below the average.
-fn window() -> Value {
-    let wei = |amount: u64| format!("{amount:#x}");
-    let reward = |index: u64| [wei(21_000_000_001 + index * 1_234_567_891)];
-    let mut base_fees = vec![wei(3_000_000_007); 20];
-    base_fees.push(wei(2_987_654_321));
-    json!({
-        "oldestBlock": "0x3e8",
-        "baseFeePerGas": base_fees,
-        "gasUsedRatio": vec![0.5; 20],
-        "reward": (0..20).map(reward).collect::<Vec<_>>(),
-    })
-}
-
 impl Setup {
     async fn start() -> Self {
-        let polled = MockNode::start(2020, Reply::Result(window())).await;
+        // Rewards rise from 21 to 44.5 gwei, and the next base fee is below the average.
+        let base_fee = |number| if number == 1020 { 2_987_654_321 } else { 3_000_000_007 };
+        let rewards =
+            |number: u64| vec![21_000_000_001 + u128::from(number - 1000) * 1_234_567_891];
+        let window = fixtures::computed_history(1000..=1019, base_fee, rewards);
+        let polled = MockNode::start(2020, Reply::Result(window)).await;
         let chain = polled.chain("ronin", "");
         let service = TestServer::start(&chain).await;
         service.wait_for_ok("/v1/ronin/gas-suggestion").await;
@@ -67,15 +58,6 @@ async fn read(consumer: &str, packages: &[&str], urls: &[&str]) -> Value {
     let mut command = programs::node_js(packages);
     command.arg(programs::script_path("drop-in.mjs")).arg(consumer).args(urls);
     serde_json::from_str(&programs::expect_success(command).await).unwrap()
-}
-
-/// Returns the URL of a service whose chain has no data: it answers 503.
-async fn without_data() -> TestServer {
-    let chain = "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
-    let service = TestServer::start(chain).await;
-    let response = service.get("/networks/2020/suggestedGasFees").await;
-    assert_eq!(response.status, 503);
-    service
 }
 
 const METAMASK: [&str; 4] = [
@@ -127,12 +109,11 @@ async fn metamask_takes_the_prices_of_a_network_without_eip_1559() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn metamask_falls_back_to_its_node_when_the_service_has_no_data() {
-    let setup = Setup { service: without_data().await, ..Setup::start().await };
-    let client = http_client::new();
-    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_gasPrice", "params": [] });
-    let response = client.post(setup.node.url()).json(&call).send().await.unwrap();
-    let answer: Value = response.json().await.unwrap();
-    let price = crate::fixtures::quantity(&answer["result"]);
+    let chain = "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
+    let setup = Setup { service: TestServer::start(chain).await, ..Setup::start().await };
+    let response = setup.service.get("/networks/2020/suggestedGasFees").await;
+    assert_eq!(response.status, 503);
+    let price = fixtures::quantity(&setup.node.call("eth_gasPrice", json!([])).await);
     for consumer in ["metamask-fees", "metamask-legacy"] {
         let read = setup.read(consumer, &METAMASK).await;
         assert_eq!(read["gasEstimateType"], "eth_gasPrice", "{consumer}: {read}");
@@ -200,7 +181,7 @@ async fn wallets_take_fees_from_the_route_that_answers_fee_methods() {
         assert_ne!(read["maxFeePerGas"], Value::Null);
     }
     let mut command = programs::python_tool("python");
-    command.arg(crate::fixtures::path("tests/python/web3_fees.py")).arg(&route);
+    command.arg(fixtures::path("tests/python/web3_fees.py")).arg(&route);
     let read: Value = serde_json::from_str(&programs::expect_success(command).await).unwrap();
     assert_eq!((&read["maxPriorityFeePerGas"], &read["gasPrice"]), (medium, &json!(gas_price)));
     let cast = async |command: &str| {

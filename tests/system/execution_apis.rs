@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::delegation_service::RARELY;
 use crate::fixtures;
-use crate::http_client;
 use crate::mock_node::{MockNode, Read, Reply};
 use crate::test_server::TestServer;
 
@@ -74,20 +74,15 @@ async fn recorded_node(exchanges: &[Exchange]) -> MockNode {
 /// Sends `exchanges` to the service, with these lines in the configuration of its chain. Returns the name of each file
 /// whose response differs from the recording, with that response.
 async fn replay(node: &MockNode, options: &str, exchanges: &[Exchange]) -> Vec<(String, Value)> {
-    let chain = node.chain(
-        "geth",
-        &format!("json_rpc = true\nblock_time = \"1h\"\nmax_age = \"1day\"\n{options}"),
-    );
+    let chain = node.chain("geth", &format!("json_rpc = true\n{RARELY}{options}"));
     let service = TestServer::start(&chain).await;
-    service.wait_for("/v1/geth/gas-suggestion", |response| response.status == 200).await;
-    let (client, route) = (http_client::new(), service.url("/rpc/geth"));
+    service.wait_for_ok("/v1/geth/gas-suggestion").await;
     let mut differing = Vec::new();
     for Exchange { file, request, response } in exchanges {
-        let received = client.post(&route).body(request.clone()).send().await.unwrap();
-        assert_eq!(received.status(), 200, "{file}");
-        let received = received.text().await.unwrap();
-        if received != *response {
-            differing.push((file.clone(), serde_json::from_str(&received).unwrap()));
+        let received = service.post("/rpc/geth", request.clone()).await;
+        assert_eq!(received.status, 200, "{file}");
+        if received.body != *response {
+            differing.push((file.clone(), received.json()));
         }
     }
     differing
@@ -109,10 +104,9 @@ async fn recorded_exchanges_of_a_node_are_forwarded_byte_for_byte() {
     let files: Vec<_> = differing.iter().map(|(file, _)| file.as_str()).collect();
     assert_eq!(files, [sending], "{differing:#?}");
     assert_eq!(differing[0].1["error"]["code"], -32601, "{differing:#?}");
-    let is_forwarded = |call: &Read| {
-        // The mock counts checks of the chain id apart.
-        call.method != "eth_chainId" && call.method != "eth_sendRawTransaction"
-    };
+    // The mock counts checks of the chain id apart.
+    let others = ["eth_chainId", "eth_sendRawTransaction"];
+    let is_forwarded = |call: &Read| !others.contains(&call.method.as_str());
     let expected: Vec<_> = exchanges.iter().map(Exchange::call).filter(is_forwarded).collect();
     assert_eq!(node.reads(), expected);
 

@@ -1,8 +1,7 @@
 //! A proxy in front of a node that forwards calls and injects faults into the replies.
 
-use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -11,12 +10,10 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::fixtures::gzip;
 use crate::http_client;
-use crate::http_message::{Kind, Message};
+use crate::http_message::{self, Message};
 
 /// A proxy on a free loopback port. It stops when it is dropped.
-#[derive(Debug)]
 pub(crate) struct FaultProxy {
     address: SocketAddr,
     setting: watch::Sender<Setting>,
@@ -26,19 +23,23 @@ pub(crate) struct FaultProxy {
     task: JoinHandle<()>,
 }
 
-/// A fault that the proxy injects into a reply.
-#[derive(Debug, Clone)]
-pub(crate) enum Fault {
+/// A fault that the proxy injects into the replies to the calls of its scope.
+#[derive(Clone)]
+pub(crate) struct Fault {
+    kind: Kind,
+    scope: Scope,
+}
+
+#[derive(Clone)]
+pub(crate) enum Kind {
     /// Sends the node's reply unchanged.
     Pass,
     /// Delays the reply.
     Delay(Duration),
-    /// Sends the reply in pieces of this many bytes, with a pause between them.
-    Drip(usize, Duration),
-    /// Sends only this many bytes of the body, then closes the connection.
-    Truncate(usize),
-    /// Declares a length that is this many bytes too short.
-    CutLength(usize),
+    /// Sends a byte of the reply per interval.
+    Drip(Duration),
+    /// Sends a body that never ends, in chunks.
+    Endless,
     /// Resets the connection instead of a reply.
     Reset,
     /// Never replies.
@@ -47,67 +48,31 @@ pub(crate) enum Fault {
     Refuse,
     /// Never replies on connections that are open now; new ones work.
     DeadPool,
-    /// Declares the reply as gzip.
-    Gzip(Gzip),
-    /// Sends a reply that is far too large.
-    Bloat(Bloat),
     /// Sends another reply, computed from the call and the node's reply.
-    Rewrite(Rewrite),
+    Rewrite(Arc<Rewrite>),
 }
 
-/// Body of a reply that is declared as gzip.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Gzip {
-    /// The reply, compressed correctly.
-    Whole,
-    /// The first half of the compressed reply.
-    Truncated,
-    /// The reply, uncompressed.
-    Plain,
-}
+type Rewrite = dyn Fn(&Call, Value) -> Reply + Send + Sync;
 
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Bloat {
-    /// The reply padded by this many bytes, with the correct length.
-    Giant(usize),
-    /// A reply that never ends, in chunks.
-    Endless,
-    /// 64 MiB in 64 KiB of gzip.
-    Bomb,
-    /// The bytes of [`Bomb`](Self::Bomb) without a `content-encoding`.
-    UndeclaredBomb,
-}
-
-/// Function that computes a reply.
-#[derive(Clone)]
-pub(crate) struct Rewrite(Arc<Make>);
-
-type Make = dyn Fn(&Call, Value) -> Reply + Send + Sync;
-
-impl fmt::Debug for Rewrite {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("Rewrite")
-    }
-}
-
-#[derive(Debug)]
 pub(crate) struct Call {
     /// Path and query.
-    pub(crate) path: String,
+    path: String,
     pub(crate) json: Value,
 }
 
 /// A reply to send.
-#[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: Vec<u8>,
+    /// The declared length. The connection is closed after a body of another length.
+    pub(crate) declared: usize,
 }
 
 impl Reply {
     pub(crate) fn new(status: u16, body: impl Into<Vec<u8>>) -> Self {
-        Self { status, headers: Vec::new(), body: body.into() }
+        let body = body.into();
+        Self { status, headers: Vec::new(), declared: body.len(), body }
     }
 
     pub(crate) fn json(reply: &Value) -> Self {
@@ -123,24 +88,64 @@ impl Reply {
         self.headers.push((header, value.into()));
         self
     }
+
+    fn bytes(&self) -> Vec<u8> {
+        let Self { status, headers, body, declared } = self;
+        let mut head = format!("HTTP/1.1 {status} Status\r\ncontent-length: {declared}\r\n");
+        for (name, value) in headers {
+            head.extend([name, ": ", value, "\r\n"]);
+        }
+        [head.as_bytes(), b"\r\n", body].concat()
+    }
 }
 
 impl Fault {
+    pub(crate) fn in_fee_histories(kind: Kind) -> Self {
+        Self { kind, scope: Scope::FeeHistory }
+    }
+
+    pub(crate) fn everywhere(kind: Kind) -> Self {
+        Self { kind, scope: Scope::All }
+    }
+
+    /// Sets the calls that the fault affects.
+    pub(crate) fn with_scope(self, scope: Scope) -> Self {
+        Self { scope, ..self }
+    }
+
     pub(crate) fn rewrite(make: impl Fn(&Call, Value) -> Reply + Send + Sync + 'static) -> Self {
-        Self::Rewrite(Rewrite(Arc::new(make)))
+        Self::in_fee_histories(Kind::Rewrite(Arc::new(make)))
+    }
+
+    /// Returns a fault that replaces each reply by a fixed one, in which `{path}` becomes the request path.
+    pub(crate) fn fixed(status: u16, body: &str) -> Self {
+        let body = body.to_owned();
+        Self::rewrite(move |call, _| Reply::new(status, body.replace("{path}", &call.path)))
+    }
+
+    /// Returns a fault that replaces each reply by an error, in whose message `{path}` becomes the request path.
+    pub(crate) fn error(code: i64, message: &'static str) -> Self {
+        Self::rewrite(move |call, _| {
+            Reply::error(call, code, &message.replace("{path}", &call.path))
+        })
+    }
+
+    /// Returns a fault that sends the node's reply with changed members.
+    pub(crate) fn envelope(change: impl Fn(&mut Value) + Send + Sync + 'static) -> Self {
+        Self::rewrite(move |_, mut reply| {
+            change(&mut reply);
+            Reply::json(&reply)
+        })
     }
 
     /// Returns a fault that sends the node's reply with a changed `result`.
     pub(crate) fn result(change: impl Fn(&mut Value) + Send + Sync + 'static) -> Self {
-        Self::rewrite(move |_, mut reply| {
-            change(&mut reply["result"]);
-            Reply::json(&reply)
-        })
+        Self::envelope(move |reply| change(&mut reply["result"]))
     }
 }
 
 /// Calls that a fault affects.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub(crate) enum Scope {
     All,
     FeeHistory,
@@ -157,20 +162,19 @@ impl Scope {
     }
 }
 
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 struct Setting {
     fault: Fault,
-    scope: Scope,
     /// Number of switches so far.
     switches: u64,
 }
 
 /// Connections and calls so far.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Received {
     connections: usize,
-    /// Per call: method, true if the block count was a hex quantity, and time.
-    calls: Vec<(String, bool, Instant)>,
+    /// Method and time.
+    calls: Vec<(String, Instant)>,
 }
 
 impl FaultProxy {
@@ -178,8 +182,8 @@ impl FaultProxy {
     pub(crate) async fn start(target: String) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (fault, scope) = (Fault::Pass, Scope::All);
-        let (setting, settings) = watch::channel(Setting { fault, scope, switches: 0 });
+        let fault = Fault::everywhere(Kind::Pass);
+        let (setting, settings) = watch::channel(Setting { fault, switches: 0 });
         let (in_force_sender, applied_switches) = watch::channel(0);
         let received = Arc::default();
         let proxy = Proxy { target, client: http_client::new(), received: Arc::clone(&received) };
@@ -191,10 +195,10 @@ impl FaultProxy {
         self.address
     }
 
-    /// Switches to `fault` for the calls of `scope`, and returns once it has taken effect.
-    pub(crate) async fn switch(&self, fault: Fault, scope: Scope) {
+    /// Switches to `fault`, and returns once it has taken effect.
+    pub(crate) async fn switch(&self, fault: Fault) {
         let switches = self.setting.borrow().switches + 1;
-        self.setting.send_replace(Setting { fault, scope, switches });
+        self.setting.send_replace(Setting { fault, switches });
         let mut applied_switches = self.applied_switches.clone();
         applied_switches.wait_for(|last| *last >= switches).await.expect("the proxy runs");
     }
@@ -207,23 +211,12 @@ impl FaultProxy {
     /// Returns the times of the calls of `method`.
     pub(crate) fn call_times(&self, method: &str) -> Vec<Instant> {
         let received = self.received.lock().unwrap();
-        received.calls.iter().filter(|(called, ..)| called == method).map(|(.., at)| *at).collect()
+        received.calls.iter().filter(|(called, _)| called == method).map(|(_, at)| *at).collect()
     }
 
     /// Returns the number of calls so far.
     pub(crate) fn call_count(&self) -> usize {
         self.received.lock().unwrap().calls.len()
-    }
-
-    /// Returns the number of calls with a hex block count.
-    pub(crate) fn hex_count_calls(&self) -> usize {
-        self.received
-            .lock()
-            .unwrap()
-            .calls
-            .iter()
-            .filter(|(_, is_quantity, _)| *is_quantity)
-            .count()
     }
 }
 
@@ -266,12 +259,12 @@ impl Proxy {
         let mut connections = JoinSet::new();
         loop {
             let Setting { fault, switches, .. } = settings.borrow_and_update().clone();
-            if matches!(fault, Fault::Refuse) {
+            if matches!(fault.kind, Kind::Refuse) {
                 connections.shutdown().await;
                 drop(listener);
                 let socket = bind_without_listening(address).await;
                 applied_switches.send_replace(switches);
-                let lifted = |setting: &Setting| !matches!(setting.fault, Fault::Refuse);
+                let lifted = |setting: &Setting| !matches!(setting.fault.kind, Kind::Refuse);
                 if settings.wait_for(lifted).await.is_err() {
                     return;
                 }
@@ -301,26 +294,17 @@ impl Proxy {
         let mut buffer = Vec::new();
         while let Some(call) = connection.read_call(&mut buffer).await {
             let method = call.json["method"].as_str().unwrap_or_default().to_owned();
-            let is_quantity = call.json["params"][0].is_string();
-            self.received.lock().unwrap().calls.push((method, is_quantity, Instant::now()));
-            let setting = connection.settings.borrow().clone();
-            let is_old = connection.switches < setting.switches;
-            let fault = match setting.fault {
-                Fault::DeadPool if is_old => Fault::Blackhole,
-                Fault::DeadPool => Fault::Pass,
-                fault if setting.scope.covers(&call.json) => fault,
-                _ => Fault::Pass,
-            };
-            match fault {
-                Fault::Reset => {
-                    connection.stream.set_zero_linger().unwrap();
-                    return;
-                }
-                Fault::Blackhole => std::future::pending().await,
+            self.received.lock().unwrap().calls.push((method, Instant::now()));
+            let Setting { fault, switches } = connection.settings.borrow().clone();
+            let kind = if fault.scope.covers(&call.json) { fault.kind } else { Kind::Pass };
+            match kind {
+                Kind::Reset => return connection.stream.set_zero_linger().unwrap(),
+                Kind::DeadPool if connection.switches == switches => {}
+                Kind::Blackhole | Kind::DeadPool => std::future::pending().await,
                 _ => {}
             }
             let Some(reply) = self.forward(&call).await else { return };
-            if connection.reply(&call, reply, fault).await.is_none() {
+            if connection.reply(&call, reply, kind).await.is_none() {
                 return;
             }
         }
@@ -347,7 +331,9 @@ impl Connection {
             if !buffer.is_empty() && !buffer.starts_with(b"P") {
                 return None;
             }
-            if let Some((request, length)) = Message::parse_first(Kind::Request, buffer) {
+            if let Some((request, length)) =
+                Message::parse_first(http_message::Kind::Request, buffer)
+            {
                 buffer.drain(..length);
                 let path = request.start_line.strip_prefix("POST ")?.strip_suffix(" HTTP/1.1")?;
                 let json = serde_json::from_slice(&request.body).unwrap_or_default();
@@ -359,70 +345,20 @@ impl Connection {
         }
     }
 
-    /// Sends the reply with `fault`. `None`: the connection has to be closed.
-    async fn reply(&mut self, call: &Call, json: Value, fault: Fault) -> Option<()> {
-        let reply = Reply::json(&json);
-        match fault {
-            Fault::Delay(pause) => {
-                tokio::time::sleep(pause).await;
-                self.send(&reply, reply.body.len()).await
-            }
-            Fault::Drip(bytes, pause) => {
+    /// Sends the reply with this fault. `None`: the connection has to be closed.
+    async fn reply(&mut self, call: &Call, json: Value, kind: Kind) -> Option<()> {
+        let mut reply = Reply::json(&json);
+        match kind {
+            Kind::Delay(pause) => tokio::time::sleep(pause).await,
+            Kind::Drip(pause) => {
                 let mut ticks = tokio::time::interval(pause);
-                for piece in [head(&reply, reply.body.len()), reply.body].concat().chunks(bytes) {
+                for byte in reply.bytes() {
                     ticks.tick().await;
-                    self.stream.write_all(piece).await.ok()?;
+                    self.stream.write_all(&[byte]).await.ok()?;
                 }
-                Some(())
+                return Some(());
             }
-            Fault::Truncate(bytes) => {
-                let body = &reply.body[..bytes.min(reply.body.len())];
-                let cut = [head(&reply, reply.body.len()).as_slice(), body].concat();
-                self.stream.write_all(&cut).await.ok()?;
-                self.stream.shutdown().await.ok()?;
-                None
-            }
-            Fault::CutLength(bytes) => {
-                self.send(&reply, reply.body.len() - bytes).await?;
-                None
-            }
-            Fault::Gzip(kind) => {
-                let body = match kind {
-                    Gzip::Whole => gzip(&reply.body),
-                    Gzip::Truncated => {
-                        let whole = gzip(&reply.body);
-                        whole[..whole.len() / 2].to_vec()
-                    }
-                    Gzip::Plain => reply.body,
-                };
-                let reply = Reply::new(200, body).with("content-encoding", "gzip");
-                self.send(&reply, reply.body.len()).await
-            }
-            Fault::Bloat(bloat) => self.bloat(json, bloat).await,
-            Fault::Rewrite(Rewrite(make)) => {
-                let reply = make(call, json);
-                self.send(&reply, reply.body.len()).await
-            }
-            _ => self.send(&reply, reply.body.len()).await,
-        }
-    }
-
-    async fn bloat(&mut self, mut json: Value, bloat: Bloat) -> Option<()> {
-        match bloat {
-            Bloat::Giant(bytes) => {
-                json["padding"] = " ".repeat(bytes).into();
-                let reply = Reply::json(&json);
-                self.send(&reply, reply.body.len()).await
-            }
-            Bloat::Bomb => {
-                let reply = Reply::new(200, BOMB.clone()).with("content-encoding", "gzip");
-                self.send(&reply, reply.body.len()).await
-            }
-            Bloat::UndeclaredBomb => {
-                let reply = Reply::new(200, BOMB.clone());
-                self.send(&reply, reply.body.len()).await
-            }
-            Bloat::Endless => {
+            Kind::Endless => {
                 let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
                 self.stream.write_all(head).await.ok()?;
                 let chunk = [b"4000\r\n", " ".repeat(0x4000).as_bytes(), b"\r\n"].concat();
@@ -430,22 +366,10 @@ impl Connection {
                     self.stream.write_all(&chunk).await.ok()?;
                 }
             }
+            Kind::Rewrite(make) => reply = make(call, json),
+            _ => {}
         }
-    }
-
-    async fn send(&mut self, reply: &Reply, declared: usize) -> Option<()> {
-        let bytes = [head(reply, declared).as_slice(), &reply.body].concat();
-        self.stream.write_all(&bytes).await.ok()
+        self.stream.write_all(&reply.bytes()).await.ok()?;
+        (reply.declared == reply.body.len()).then_some(())
     }
 }
-
-fn head(reply: &Reply, declared: usize) -> Vec<u8> {
-    let mut head = format!("HTTP/1.1 {} Status\r\ncontent-length: {declared}\r\n", reply.status);
-    for (name, value) in &reply.headers {
-        head.extend([name, ": ", value, "\r\n"]);
-    }
-    (head + "\r\n").into_bytes()
-}
-
-/// 64 gzip members of 1 MiB each, which decompress as one stream.
-static BOMB: LazyLock<Vec<u8>> = LazyLock::new(|| gzip(&vec![b' '; 1 << 20]).repeat(64));

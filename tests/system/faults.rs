@@ -15,9 +15,12 @@ use std::time::{Duration, SystemTime};
 use serde_json::{Value, json};
 
 use crate::chain_model::{Window, longer_history, newest_of, quantity};
-use crate::fault_proxy::{Bloat, Fault, Gzip, Reply, Scope};
-use crate::fixtures;
-use harness::{ChainSettings, Harness, HealthyChains, Suggestion, TestRun, Urls, unpleasant_text};
+use crate::fault_proxy::{Fault, Kind, Reply, Scope};
+use crate::fixtures::{self, gzip};
+use harness::{
+    ChainSettings, Harness, HealthyChains, TestRun, Urls, assert_fresh, assert_no_data,
+    unpleasant_text,
+};
 
 /// One fault of a node.
 struct Scenario {
@@ -32,10 +35,10 @@ struct Scenario {
 enum Expectation {
     /// The reply is rejected: 503 at the start; later the last good suggestion until it expires.
     Rejected(Rejected),
-    /// The reply is accepted and gives the suggestion of `window`; `market` checks `/fee-market`.
-    Accepted { fault: Fault, window: fn(u64) -> Window, market: fn(&Value) },
+    /// The reply is accepted and gives the suggestion of `window`. `market` has pointers into `/fee-market` and their values.
+    Accepted { fault: Fault, window: fn(u64) -> Window, market: Vec<(&'static str, Value)> },
     /// The service fails over to the second URL.
-    FailedOver { reason: &'static str, fault: Fault, scope: Scope },
+    FailedOver { reason: &'static str, fault: Fault },
     /// A function checks the service.
     Custom(CustomCheck),
 }
@@ -46,7 +49,6 @@ struct Rejected {
     /// The expected `outcome` label of the attempts.
     reason: &'static str,
     fault: Fault,
-    scope: Scope,
     /// Fault to inject first in the steady state, and its outcome. The service checks the chain id again only after an
     /// error, so a wrong one needs this.
     onset: Option<(Fault, &'static str)>,
@@ -55,6 +57,16 @@ struct Rejected {
     /// The maximum time until the node is polled again after the fault.
     rest: Duration,
 }
+
+impl Rejected {
+    fn new(reason: &'static str, fault: Fault) -> Self {
+        Self { reason, fault, onset: None, gap: None, rest: Duration::ZERO }
+    }
+}
+
+/// Name of each phase with the fault, and of the one after it.
+const PHASES: [[&str; 2]; 2] =
+    [["start", "recovery after the start"], ["steady state", "recovery"]];
 
 /// Number of scenarios that run concurrently; they mostly wait.
 const WORKERS: usize = 6;
@@ -117,7 +129,21 @@ fn faults_of_one_chain_never_cause_wrong_prices_or_affect_other_chains() {
 fn try_run(scenario: &Scenario, number: usize, healthy: &Arc<HealthyChains>) -> Result<(), String> {
     let phase = Arc::new(Mutex::new("before the start"));
     let run = TestRun { healthy: Arc::clone(healthy), number, phase };
-    catch_unwind(AssertUnwindSafe(|| run_scenario(scenario, &run))).map_err(|panic| {
+    let check = async {
+        let settings = scenario.settings.clone();
+        match &scenario.expectation {
+            Expectation::Rejected(rejected) => check_rejected(&run, &settings, rejected).await,
+            Expectation::Accepted { fault, window, market } => {
+                check_accepted(&run, &settings, fault, *window, market).await;
+            }
+            Expectation::FailedOver { reason, fault } => {
+                check_failover(&run, settings, reason, fault).await;
+            }
+            Expectation::Custom(check) => check(run.clone(), settings).await,
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    catch_unwind(AssertUnwindSafe(|| runtime.block_on(check))).map_err(|panic| {
         let phase = *run.phase.lock().unwrap();
         format!("row {}, {}, phase {phase}: {}", scenario.row, scenario.name, panic_text(&*panic))
     })
@@ -128,29 +154,12 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref().copied()).unwrap_or("a panic without a text")
 }
 
-fn run_scenario(scenario: &Scenario, run: &TestRun) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let settings = scenario.settings.clone();
-    runtime.block_on(async {
-        match &scenario.expectation {
-            Expectation::Rejected(rejected) => check_rejected(run, settings, rejected).await,
-            Expectation::Accepted { fault, window, market } => {
-                check_accepted(run, settings, fault, *window, *market).await;
-            }
-            Expectation::FailedOver { reason, fault, scope } => {
-                check_failover(run, settings, reason, fault, *scope).await;
-            }
-            Expectation::Custom(check) => check(run.clone(), settings).await,
-        }
-    });
-}
-
-async fn check_rejected(run: &TestRun, settings: ChainSettings, rejected: &Rejected) {
-    let Rejected { reason, fault, scope, onset, gap, rest } = rejected;
-    let harness = Harness::start(run, settings, &[(fault.clone(), *scope)]).await;
+async fn check_rejected(run: &TestRun, settings: &ChainSettings, rejected: &Rejected) {
+    let Rejected { reason, fault, onset, gap, rest } = rejected;
+    let harness = Harness::start(run, settings, &[fault]).await;
     harness.enter_phase("start");
-    harness.wait_for_attempt(0, reason, Suggestion::assert_no_data).await;
-    harness.read().await.assert_no_data();
+    harness.wait_for_attempt(0, reason, assert_no_data).await;
+    assert_no_data(&harness.read().await);
     harness.check_reported_status("unavailable", Value::Null).await;
 
     harness.recover("recovery after the start", *rest).await;
@@ -158,15 +167,14 @@ async fn check_rejected(run: &TestRun, settings: ChainSettings, rejected: &Rejec
     harness.enter_phase("steady state");
     if let Some((onset, reason)) = onset {
         let before = harness.count(0, reason).await;
-        harness.inject(onset, Scope::All).await;
+        harness.inject(onset).await;
         harness.wait_until("the onset", async || harness.count(0, reason).await > before).await;
     }
     let before = harness.count(0, reason).await;
-    harness.inject(fault, *scope).await;
+    harness.inject(fault).await;
     let calls = gap.map(|(method, _)| harness.proxies[0].call_times(method).len());
     harness.wait_until(reason, async || harness.count(0, reason).await > before).await;
-    let last = harness.read().await.served.unwrap();
-    harness.check_expiry(&last).await;
+    harness.check_expiry().await;
     if let (Some((method, min_gap)), Some(calls)) = (gap, calls) {
         let times = harness.proxies[0].call_times(method);
         for pair in times[calls..].windows(2) {
@@ -181,83 +189,70 @@ async fn check_rejected(run: &TestRun, settings: ChainSettings, rejected: &Rejec
 
 async fn check_accepted(
     run: &TestRun,
-    settings: ChainSettings,
+    settings: &ChainSettings,
     fault: &Fault,
     window: fn(u64) -> Window,
-    market: fn(&Value),
+    market: &[(&str, Value)],
 ) {
-    let mut harness =
-        Harness::start(run, settings.clone(), &[(fault.clone(), Scope::FeeHistory)]).await;
+    let mut harness = Harness::start(run, settings, &[fault]).await;
     let plain =
         if settings.columns == 2 { Window::with_two_percentiles } else { Window::ending_with };
-    harness.enter_phase("start");
-    harness.allowed = vec![window];
-    harness.wait_until_fresh(window, Duration::ZERO).await;
-    market(&harness.process.get("/v1/a/fee-market").await.json());
+    for [phase, recovery] in PHASES {
+        harness.enter_phase(phase);
+        if phase == "steady state" {
+            harness.allowed = vec![window, plain];
+            harness.inject(fault).await;
+            // Both windows may give the same suggestion, so wait for two further polls.
+            for _ in 0..2 {
+                harness.wait_for_attempt(0, "ok", assert_fresh).await;
+            }
+        }
+        harness.allowed = vec![window];
+        harness.wait_until_fresh(window, Duration::ZERO).await;
+        let response = harness.get("/v1/a/fee-market").await.json();
+        for (pointer, value) in market {
+            assert_eq!(response.pointer(pointer), Some(value), "{pointer} of {response}");
+        }
 
-    harness.enter_phase("recovery after the start");
-    harness.allowed = vec![window, plain];
-    harness.clear_faults().await;
-    harness.wait_until_fresh(plain, Duration::ZERO).await;
-    harness.allowed = vec![plain];
-    harness.read().await.served.unwrap();
-
-    harness.enter_phase("steady state");
-    harness.allowed = vec![window, plain];
-    harness.inject(fault, Scope::FeeHistory).await;
-    // Both windows may give the same suggestion, so wait for two further polls.
-    for _ in 0..2 {
-        harness.wait_for_attempt(0, "ok", Suggestion::assert_fresh).await;
+        harness.allowed = vec![window, plain];
+        harness.clear_faults(recovery).await;
+        harness.wait_until_fresh(plain, Duration::ZERO).await;
+        harness.allowed = vec![plain];
+        harness.read().await.unwrap();
     }
-    harness.allowed = vec![window];
-    harness.wait_until_fresh(window, Duration::ZERO).await;
-    market(&harness.process.get("/v1/a/fee-market").await.json());
-
-    harness.enter_phase("recovery");
-    harness.allowed = vec![window, plain];
-    harness.clear_faults().await;
-    harness.wait_until_fresh(plain, Duration::ZERO).await;
     harness.check_outcomes(&["ok"]).await;
     harness.finish().await;
 }
 
-async fn check_failover(
-    run: &TestRun,
-    settings: ChainSettings,
-    reason: &str,
-    fault: &Fault,
-    scope: Scope,
-) {
+async fn check_failover(run: &TestRun, settings: ChainSettings, reason: &str, fault: &Fault) {
     let settings = ChainSettings { urls: Urls::Two, ..settings };
-    let mut harness = Harness::start(run, settings.clone(), &[(fault.clone(), scope)]).await;
+    let mut harness = Harness::start(run, &settings, &[fault]).await;
     harness.enter_phase("start");
     harness.wait_until_fresh(Window::ending_with, settings.longest_pause()).await;
     assert!(harness.count(0, reason).await > 0, "{:?}", harness.counts().await);
 
-    harness.enter_phase("recovery after the start");
-    harness.clear_faults().await;
+    harness.clear_faults("recovery after the start").await;
     harness.check_stays_fresh(&settings).await;
     // After a timeout the service prefers the other upstream for 30 s; after other faults it soon returns to the first.
     let returns_to_first = reason != "timeout";
     if returns_to_first {
-        harness.wait_for_attempt(0, "ok", Suggestion::assert_fresh).await;
+        harness.wait_for_attempt(0, "ok", assert_fresh).await;
     } else {
         harness.finish().await;
-        harness = Harness::start(run, settings.clone(), &[]).await;
+        harness = Harness::start(run, &settings, &[]).await;
         harness.wait_for_attempt(0, "ok", |_| {}).await;
     }
 
     harness.enter_phase("steady state");
     harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
     let before = harness.count(0, reason).await;
-    harness.inject(fault, scope).await;
+    harness.inject(fault).await;
     harness.check_stays_fresh(&settings).await;
     assert!(harness.count(0, reason).await > before, "{:?}", harness.counts().await);
 
-    harness.enter_phase("recovery");
-    harness.clear_faults().await;
+    harness.clear_faults("recovery").await;
     if returns_to_first {
-        harness.wait_for_attempt(0, "ok", Suggestion::assert_fresh).await;
+        harness.wait_for_attempt(0, "ok", assert_fresh).await;
     }
     harness.check_stays_fresh(&settings).await;
     harness.finish().await;
@@ -268,9 +263,7 @@ fn scenario(row: u8, name: &str, expectation: Expectation) -> Scenario {
 }
 
 fn rejected(row: u8, name: &str, reason: &'static str, fault: Fault) -> Scenario {
-    let (scope, onset, gap, rest) = (Scope::FeeHistory, None, None, Duration::ZERO);
-    let rejected = Rejected { reason, fault, scope, onset, gap, rest };
-    scenario(row, name, Expectation::Rejected(rejected))
+    scenario(row, name, Expectation::Rejected(Rejected::new(reason, fault)))
 }
 
 /// Builds a scenario in which the service rejects the reply and pauses calls to the node: at least `gap` between calls,
@@ -280,46 +273,37 @@ fn backed_off(
     name: &str,
     reason: &'static str,
     fault: Fault,
-    [gap, rest]: [Duration; 2],
+    [gap, rest]: Pauses,
 ) -> Scenario {
-    let (scope, gap) = (Scope::FeeHistory, Some(("eth_feeHistory", gap)));
-    let rejected = Rejected { reason, fault, scope, onset: None, gap, rest };
+    let gap = Some(("eth_feeHistory", gap));
+    let rejected = Rejected { gap, rest, ..Rejected::new(reason, fault) };
     scenario(row, name, Expectation::Rejected(rejected))
 }
 
+type Pauses = [Duration; 2];
+
 fn accepted(row: u8, name: &str, fault: Fault, window: fn(u64) -> Window) -> Scenario {
-    scenario(row, name, Expectation::Accepted { fault, window, market: |_| {} })
+    scenario(row, name, Expectation::Accepted { fault, window, market: vec![] })
 }
 
 fn failed_over(row: u8, name: &str, reason: &'static str, fault: Fault) -> Scenario {
-    let expectation = Expectation::FailedOver { reason, fault, scope: Scope::FeeHistory };
-    scenario(row, &format!("{name}, with a second URL"), expectation)
-}
-
-fn custom_check(row: u8, name: &str, check: CustomCheck) -> Scenario {
-    scenario(row, name, Expectation::Custom(check))
+    scenario(row, &format!("{name}, with a second URL"), Expectation::FailedOver { reason, fault })
 }
 
 impl Scenario {
-    /// Sets the check of `/fee-market` during the fault.
-    fn with_market(mut self, check: fn(&Value)) -> Self {
+    /// Adds an expected member of `/fee-market` during the fault.
+    fn with_market(mut self, pointer: &'static str, value: impl Into<Value>) -> Self {
         let Expectation::Accepted { market, .. } = &mut self.expectation else {
             panic!("the reply is not accepted")
         };
-        *market = check;
+        market.push((pointer, value.into()));
         self
     }
 
-    /// Sets the calls that the fault affects.
-    fn with_scope(mut self, target: Scope) -> Self {
-        match &mut self.expectation {
-            Expectation::Rejected(Rejected { scope, .. })
-            | Expectation::FailedOver { scope, .. } => *scope = target,
-            Expectation::Accepted { .. } | Expectation::Custom(_) => {
-                panic!("the scenario has no scope")
-            }
-        }
-        self
+    /// The floor stands for the rewards, because there are none.
+    fn without_rewards(self) -> Self {
+        let floors = json!({ "base_fee": false, "priority_fee": true });
+        self.with_market("/average_reward_per_gas", json!([null])).with_market(FLOORS, floors)
     }
 
     fn with_settings(mut self, change: impl FnOnce(&mut ChainSettings)) -> Self {
@@ -336,21 +320,15 @@ impl Scenario {
     }
 }
 
+const FLOORS: &str = "/floors_applied";
+const BLOCKS: &str = "/window/blocks";
+const RATIOS: &str = "/gas_used_ratio";
 const NO_TIP_FLOOR: &str = "pricing.priority_fee_floor = \"0 wei\"";
 
 fn scenarios() -> Vec<Scenario> {
-    let tables = [
-        custom::scenarios(),
-        rewards(),
-        blocks(),
-        base_fees(),
-        number_formats(),
-        error_responses(),
-        ids(),
-        rate_limits(),
-        transport(),
-    ];
-    tables.into_iter().flatten().collect()
+    let of_results = [rewards(), blocks(), base_fees(), number_formats()];
+    let of_replies = [error_responses(), ids(), rate_limits(), transport()];
+    [custom::scenarios()].into_iter().chain(of_results).chain(of_replies).flatten().collect()
 }
 
 /// Returns a fault that replaces a member of the result.
@@ -385,17 +363,15 @@ fn no_tips(newest: u64) -> Window {
 
 /// Returns the window without the tips of its blocks at index 4 and 19.
 fn without_two_tips(newest: u64) -> Window {
-    let mut window = Window::ending_with(newest);
-    window.tips.remove(19);
-    window.tips.remove(4);
-    window
+    without_two(Window::ending_with(newest))
 }
 
-fn without_two_tips_in_both_columns(newest: u64) -> Window {
-    let mut high_tips = Window::with_two_percentiles(newest).high_tips.unwrap();
-    high_tips.remove(19);
-    high_tips.remove(4);
-    Window { high_tips: Some(high_tips), ..without_two_tips(newest) }
+fn without_two(mut window: Window) -> Window {
+    for tips in window.high_tips.iter_mut().chain([&mut window.tips]) {
+        tips.remove(19);
+        tips.remove(4);
+    }
+    window
 }
 
 const BASE: &str = "baseFeePerGas";
@@ -404,47 +380,38 @@ const FEES: &[&str] = &[BASE, "reward"];
 const ALL: &[&str] = &["oldestBlock", BASE, "reward"];
 
 fn rewards() -> Vec<Scenario> {
-    let has_no_reward = |market: &Value| {
-        assert_eq!(market["average_reward_per_gas"], json!([null]));
-        assert_eq!(market["floors_applied"], json!({ "base_fee": false, "priority_fee": true }));
-    };
-    let is_average = |market: &Value| {
-        assert_eq!(market["floors_applied"], json!({ "base_fee": false, "priority_fee": false }));
-    };
-    let in_both = without_two_tips_in_both_columns;
+    let no_floors = || json!({ "base_fee": false, "priority_fee": false });
+    let in_both = |newest| without_two(Window::with_two_percentiles(newest));
     let zeros = || set("reward", json!(vec![["0x0"]; 20]));
     let none = |newest| Window { tips: vec![0; 20], ..Window::ending_with(newest) };
     let no_floor =
         |newest| Window { tips: vec![0; 20], tip_floor: 0, ..Window::ending_with(newest) };
     vec![
-        accepted(1, "no reward", unset("reward"), no_tips).with_market(has_no_reward),
-        accepted(1, "a null reward", set("reward", NULL), no_tips).with_market(has_no_reward),
-        accepted(1, "an empty reward", set("reward", json!([])), no_tips)
-            .with_market(has_no_reward),
+        accepted(1, "no reward", unset("reward"), no_tips).without_rewards(),
+        accepted(1, "a null reward", set("reward", NULL), no_tips).without_rewards(),
+        accepted(1, "an empty reward", set("reward", json!([])), no_tips).without_rewards(),
         rejected(1, "no reward and no floor", "no_rewards", unset("reward"))
             .with_config(NO_TIP_FLOOR),
         failed_over(1, "no reward and no floor", "no_rewards", unset("reward"))
             .with_config(NO_TIP_FLOOR),
-        accepted(2, "null rows", two("reward", NULL), without_two_tips).with_market(is_average),
+        accepted(2, "null rows", two("reward", NULL), without_two_tips)
+            .with_market(FLOORS, no_floors()),
         accepted(2, "rows with a null", two("reward", json!([null])), without_two_tips)
-            .with_market(is_average),
+            .with_market(FLOORS, no_floors()),
         accepted(2, "rows with a second null", two("reward", json!(["0x1", null])), in_both)
             .with_two_percentiles(),
         accepted(3, "empty rows", two("reward", json!([])), without_two_tips),
         accepted(3, "nothing but empty rows", set("reward", json!(vec![json!([]); 20])), no_tips)
-            .with_market(has_no_reward),
+            .without_rewards(),
         accepted(3, "rows with one of two percentiles", two("reward", json!(["0x1"])), in_both)
             .with_two_percentiles(),
-        accepted(4, "nothing but zeros", zeros(), none).with_market(|market| {
-            assert_eq!(market["average_reward_per_gas"], json!(["0"]));
-            assert_eq!(market["floors_applied"]["priority_fee"], true);
-        }),
+        accepted(4, "nothing but zeros", zeros(), none)
+            .with_market("/average_reward_per_gas", json!(["0"]))
+            .with_market("/floors_applied/priority_fee", true),
         accepted(4, "nothing but zeros and no floor", zeros(), no_floor)
             .with_config(NO_TIP_FLOOR)
-            .with_market(|market| {
-                assert_eq!(market["average_reward_per_gas"], json!(["0"]));
-                assert_eq!(market["floors_applied"]["priority_fee"], false);
-            }),
+            .with_market("/average_reward_per_gas", json!(["0"]))
+            .with_market("/floors_applied/priority_fee", false),
     ]
 }
 
@@ -470,44 +437,31 @@ fn blocks() -> Vec<Scenario> {
     });
     let hash = set("oldestBlock", format!("0x{}", "a7".repeat(32)));
     let last_number = set("oldestBlock", quantity(u64::MAX.into()));
-    let has_twenty = |market: &Value| assert_eq!(market["window"]["blocks"], 20);
     vec![
         accepted(5, "3 blocks of 20", window_of(3, 1), |newest| last(3, newest))
-            .with_market(|market| assert_eq!(market["window"]["blocks"], 3)),
+            .with_market(BLOCKS, 3),
         accepted(5, "1 block of 20", window_of(1, 1), |newest| last(1, newest))
-            .with_market(|market| assert_eq!(market["window"]["blocks"], 1)),
-        accepted(6, "as many base fees as blocks", no_next, Window::ending_with).with_market(
-            |market| {
-                assert_eq!(market["next_base_fee_per_gas"], NULL);
-                assert_eq!(market["window"]["blocks"], 20);
-            },
-        ),
-        accepted(36, "61 blocks", window_of(61, 1), Window::ending_with).with_market(has_twenty),
-        accepted(36, "3 columns", window_of(20, 3), Window::ending_with).with_market(has_twenty),
+            .with_market(BLOCKS, 1),
+        accepted(6, "as many base fees as blocks", no_next, Window::ending_with)
+            .with_market("/next_base_fee_per_gas", NULL)
+            .with_market(BLOCKS, 20),
+        accepted(36, "61 blocks", window_of(61, 1), Window::ending_with).with_market(BLOCKS, 20),
+        accepted(36, "3 columns", window_of(20, 3), Window::ending_with).with_market(BLOCKS, 20),
         accepted(36, "61 blocks of 3 columns", window_of(61, 3), Window::with_two_percentiles)
             .with_two_percentiles()
-            .with_market(has_twenty),
+            .with_market(BLOCKS, 20),
         rejected(13, "no oldest block", "bad_oldest_block", unset("oldestBlock")),
         failed_over(13, "no oldest block", "bad_oldest_block", unset("oldestBlock")),
         rejected(13, "a misspelt oldest block", "bad_oldest_block", misspelt),
         rejected(13, "a hash as the oldest block", "bad_oldest_block", hash),
-        rejected(
-            13,
-            "an oldest block with no number for the newest",
-            "bad_oldest_block",
-            last_number,
-        ),
-        accepted(
-            19,
-            "a reorg at one height",
-            each(FEES, |amount| quantity(2 * amount)),
-            |newest| {
-                let double = |amounts: &[u128]| amounts.iter().map(|amount| 2 * amount).collect();
-                let Window { base_fees, tips, .. } = Window::ending_with(newest);
-                let (base_fees, tips) = (double(&base_fees), double(&tips));
-                Window { base_fees, tips, ..Window::ending_with(newest) }
-            },
-        )
+        rejected(13, "an oldest block without a newest", "bad_oldest_block", last_number),
+        accepted(19, "a reorg at one height", each(FEES, |fee| quantity(2 * fee)), |newest| {
+            let mut window = Window::ending_with(newest);
+            for fee in window.base_fees.iter_mut().chain(&mut window.tips) {
+                *fee *= 2;
+            }
+            window
+        })
         .with_settings(|settings| settings.real_block = None),
     ]
 }
@@ -590,48 +544,28 @@ fn number_formats() -> Vec<Scenario> {
             rejected(12, &name("the oldest block"), "bad_oldest_block", oldest),
         ]);
     }
-    let no_ratio = |market: &Value| {
-        assert_eq!(market["gas_used_ratio"], json!({ "latest": null, "average": null }));
-    };
-    let some_ratios = |market: &Value| {
-        assert_eq!(market["gas_used_ratio"], json!({ "latest": null, "average": 0.5 }));
-    };
+    let no_ratio = || json!({ "latest": null, "average": null });
+    let some_ratios = || json!({ "latest": null, "average": 0.5 });
     let nan = Fault::rewrite(|_, mut reply| {
         reply["result"]["gasUsedRatio"][19] = "bare".into();
         Reply::new(200, reply.to_string().replace("\"bare\"", "NaN"))
     });
     let ratio = |name, value| {
         accepted(14, name, elements("gasUsedRatio", &[19], value), Window::ending_with)
-            .with_market(some_ratios)
+            .with_market(RATIOS, some_ratios())
     };
     scenarios.extend([
-        accepted(14, "no ratios", unset("gasUsedRatio"), Window::ending_with).with_market(no_ratio),
+        accepted(14, "no ratios", unset("gasUsedRatio"), Window::ending_with)
+            .with_market(RATIOS, no_ratio()),
         accepted(14, "null ratios", set("gasUsedRatio", NULL), Window::ending_with)
-            .with_market(no_ratio),
+            .with_market(RATIOS, no_ratio()),
         ratio("a null as a ratio", NULL),
         ratio("a ratio above 1", json!(1.6)),
         ratio("a negative ratio", json!(-0.5)),
-        accepted(14, "a bare NaN as a ratio", nan, Window::ending_with).with_market(some_ratios),
+        accepted(14, "a bare NaN as a ratio", nan, Window::ending_with)
+            .with_market(RATIOS, some_ratios()),
     ]);
     scenarios
-}
-
-/// Returns a fault that replaces each reply by a fixed one, in which `{path}` becomes the request path.
-fn fixed_reply(status: u16, body: &str) -> Fault {
-    let body = body.to_owned();
-    Fault::rewrite(move |call, _| Reply::new(status, body.replace("{path}", &call.path)))
-}
-
-fn error(code: i64, message: &'static str) -> Fault {
-    Fault::rewrite(move |call, _| Reply::error(call, code, &message.replace("{path}", &call.path)))
-}
-
-/// Returns a fault that changes any member of the JSON-RPC response.
-fn change_envelope(change: fn(&mut Value)) -> Fault {
-    Fault::rewrite(move |_, mut reply| {
-        change(&mut reply);
-        Reply::json(&reply)
-    })
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -639,44 +573,45 @@ const SECOND: Duration = Duration::from_secs(1);
 fn error_responses() -> Vec<Scenario> {
     let html =
         format!("<html>no {{path}} at {{path}} or /V2/CANARY-PATH or {}</html>", unpleasant_text());
-    let unknown = || error(-32601, "the method eth_feeHistory does not exist");
+    let page_everywhere = Fault::fixed(200, &html).with_scope(Scope::All);
+    let unknown = || Fault::error(-32601, "the method eth_feeHistory does not exist");
     let fast = |settings: &mut ChainSettings| settings.block = Duration::from_millis(20);
     // The pause is four block times at first and doubles each time.
     let pauses = [Duration::from_millis(80), Duration::from_secs(12)];
-    let text = change_envelope(|reply| *reply = json!({ "id": reply["id"], "error": "slow down" }));
+    let beyond_head = Fault::error(-32000, "request beyond head block");
+    let text = Fault::envelope(|reply| *reply = json!({ "id": reply["id"], "error": "slow down" }));
     let error_too =
-        change_envelope(|reply| reply["error"] = json!({ "code": -32000, "message": "no" }));
+        Fault::envelope(|reply| reply["error"] = json!({ "code": -32000, "message": "no" }));
     let with_500 = Fault::rewrite(|_, reply| Reply::new(500, reply.to_string()));
     let with_404 =
         Fault::rewrite(|call, _| Reply { status: 404, ..Reply::error(call, -32000, "no") });
     vec![
         backed_off(16, "an unknown method", "unsupported", unknown(), pauses).with_settings(fast),
         failed_over(16, "an unknown method", "unsupported", unknown()).with_settings(fast),
-        rejected(20, "beyond head", "beyond_head", error(-32000, "request beyond head block")),
-        rejected(21, "an error with HTTP 200", "node_error", error(-32000, "no {path}")),
-        failed_over(21, "an error with HTTP 200", "node_error", error(-32603, "internal")),
+        rejected(20, "beyond head", "beyond_head", beyond_head),
+        rejected(21, "an error with HTTP 200", "node_error", Fault::error(-32000, "no {path}")),
+        failed_over(21, "an error with HTTP 200", "node_error", Fault::error(-32603, "internal")),
         rejected(21, "an error that is a text", "node_error", text),
         rejected(22, "an error and a result", "node_error", error_too),
         accepted(22, "a result with HTTP 500", with_500, Window::ending_with),
         rejected(22, "an error with HTTP 404", "node_error", with_404),
-        rejected(24, "a web page", "not_json", fixed_reply(200, &html)),
-        rejected(24, "a web page for all calls", "not_json", fixed_reply(200, &html))
-            .with_scope(Scope::All),
-        rejected(24, "nothing", "not_json", fixed_reply(200, "")),
-        rejected(24, "a text", "not_json", fixed_reply(200, "\u{1b}[31mmaintenance {path}")),
-        rejected(24, "a gateway's web page", "http_status", fixed_reply(502, &html)),
-        failed_over(24, "a gateway's web page", "http_status", fixed_reply(502, &html)),
-        rejected(24, "JSON of another kind", "invalid_reply", fixed_reply(200, "[{}]")),
+        rejected(24, "a web page", "not_json", Fault::fixed(200, &html)),
+        rejected(24, "a web page for all calls", "not_json", page_everywhere),
+        rejected(24, "nothing", "not_json", Fault::fixed(200, "")),
+        rejected(24, "a text", "not_json", Fault::fixed(200, "\u{1b}[31mmaintenance {path}")),
+        rejected(24, "a gateway's web page", "http_status", Fault::fixed(502, &html)),
+        failed_over(24, "a gateway's web page", "http_status", Fault::fixed(502, &html)),
+        rejected(24, "JSON of another kind", "invalid_reply", Fault::fixed(200, "[{}]")),
     ]
 }
 
 fn ids() -> Vec<Scenario> {
-    let other = || change_envelope(|reply| reply["id"] = 0.into());
-    let text = change_envelope(|reply| reply["id"] = reply["id"].to_string().into());
-    let none = change_envelope(|reply| drop(reply.as_object_mut().unwrap().remove("id")));
-    let null = change_envelope(|reply| reply["id"] = NULL);
+    let other = || Fault::envelope(|reply| reply["id"] = 0.into());
+    let text = Fault::envelope(|reply| reply["id"] = reply["id"].to_string().into());
+    let none = Fault::envelope(|reply| drop(reply.as_object_mut().unwrap().remove("id")));
+    let null = Fault::envelope(|reply| reply["id"] = NULL);
     let error =
-        change_envelope(|reply| *reply = json!({ "id": null, "error": { "code": -32000 } }));
+        Fault::envelope(|reply| *reply = json!({ "id": null, "error": { "code": -32000 } }));
     vec![
         rejected(30, "another id", "invalid_reply", other()),
         accepted(30, "an id that is a text", text, Window::ending_with),
@@ -690,82 +625,94 @@ fn ids() -> Vec<Scenario> {
 fn rate_limits() -> Vec<Scenario> {
     // Without `Retry-After` the service retries after 1 s, 2 s and 4 s, each with up to 10 % jitter.
     let doubling = [SECOND, Duration::from_millis(4400)];
-    let too_many = |retry_after: fn() -> Option<String>| {
-        Fault::rewrite(move |_, _| {
-            let reply = Reply::new(429, "too many");
-            match retry_after() {
-                Some(value) => reply.with("retry-after", value),
-                None => reply,
-            }
-        })
+    let retry_after = |value: fn() -> String| {
+        Fault::rewrite(move |_, _| Reply::new(429, "too many").with("retry-after", value()))
     };
+    let seconds = || retry_after(|| "1".into());
+    let date = retry_after(|| httpdate::fmt_http_date(SystemTime::now() + SECOND * 2));
+    let page = Fault::fixed(429, "<html>{path}</html>");
+    let in_words = Fault::error(15, "You reached the rate limit of the public endpoint");
+    let limited =
+        |row, name: &str, fault, pauses| backed_off(row, name, "rate_limited", fault, pauses);
     let mut scenarios = vec![
-        backed_off(
-            23,
-            "429 with seconds",
-            "rate_limited",
-            too_many(|| Some("1".into())),
-            [SECOND, SECOND * 11 / 10],
-        ),
-        backed_off(
-            23,
-            "429 with a date",
-            "rate_limited",
-            too_many(|| {
-                let date = SystemTime::now() + Duration::from_secs(2);
-                Some(httpdate::fmt_http_date(date))
-            }),
-            // HTTP dates have whole seconds, so the pause may be one second shorter.
-            [SECOND, SECOND * 22 / 10],
-        ),
-        backed_off(23, "429 without a time", "rate_limited", too_many(|| None), doubling),
-        failed_over(23, "429", "rate_limited", too_many(|| Some("1".into()))),
-        backed_off(
-            24,
-            "a web page with 429",
-            "rate_limited",
-            fixed_reply(429, "<html>{path}</html>"),
-            doubling,
-        ),
+        limited(23, "429 with seconds", seconds(), [SECOND, SECOND * 11 / 10]),
+        // HTTP dates have whole seconds, so the pause may be one second shorter.
+        limited(23, "429 with a date", date, [SECOND, SECOND * 22 / 10]),
+        limited(23, "429 without a time", Fault::fixed(429, "too many"), doubling),
+        failed_over(23, "429", "rate_limited", seconds()),
+        limited(24, "a web page with 429", page, doubling),
+        limited(21, "a rate limit in words", in_words, doubling),
     ];
     for code in [-32005, -32007, -32016, -32029] {
-        let name = format!("the rate limit {code}");
-        let limit = error(code, "over the limit");
-        scenarios.push(backed_off(21, &name, "rate_limited", limit, doubling));
+        let limit = Fault::error(code, "over the limit");
+        scenarios.push(limited(21, &format!("the rate limit {code}"), limit, doubling));
     }
-    let in_words = error(15, "You reached the rate limit of the public endpoint");
-    scenarios.push(backed_off(21, "a rate limit in words", "rate_limited", in_words, doubling));
     scenarios
+}
+
+/// Returns a fault whose reply has this body, computed from that of the node, and is declared as gzip.
+fn gzipped(body: fn(Vec<u8>) -> Vec<u8>) -> Fault {
+    Fault::rewrite(move |_, reply| {
+        Reply::new(200, body(reply.to_string().into())).with("content-encoding", "gzip")
+    })
 }
 
 fn transport() -> Vec<Scenario> {
     let ten_blocks = SECOND;
-    let delay = |millis| Fault::Delay(Duration::from_millis(millis));
+    let delay = |millis| Fault::in_fee_histories(Kind::Delay(Duration::from_millis(millis)));
+    let drip = || Fault::in_fee_histories(Kind::Drip(SECOND));
+    let endless = || Fault::in_fee_histories(Kind::Endless);
+    let half = gzipped(|reply| {
+        let whole = gzip(&reply);
+        whole[..whole.len() / 2].to_vec()
+    });
+    let plain = || gzipped(|reply| reply);
+    let cut = |bytes| {
+        Fault::rewrite(move |_, reply| {
+            let mut reply = Reply::json(&reply);
+            reply.body.truncate(bytes);
+            reply
+        })
+    };
+    let short_length = Fault::rewrite(|_, reply| {
+        let mut reply = Reply::json(&reply);
+        reply.declared -= 10;
+        reply
+    });
+    let padded = |bytes| Fault::envelope(move |reply| reply["padding"] = " ".repeat(bytes).into());
+    // 64 gzip members of 1 MiB each decompress as one stream.
+    let bomb = gzip(&vec![b' '; 1 << 20]).repeat(64);
+    let undeclared = bomb.clone();
+    let undeclared = Fault::rewrite(move |_, _| Reply::new(200, undeclared.clone()));
+    let bomb =
+        Fault::rewrite(move |_, _| Reply::new(200, bomb.clone()).with("content-encoding", "gzip"));
+    let [refuse, reset, silence] = [Kind::Refuse, Kind::Reset, Kind::Blackhole]
+        .map(|kind| move || Fault::everywhere(kind.clone()));
     vec![
-        rejected(25, "half of a gzip", "unexpected_encoding", Fault::Gzip(Gzip::Truncated)),
-        rejected(25, "invalid gzip", "unexpected_encoding", Fault::Gzip(Gzip::Plain)),
-        accepted(25, "unrequested gzip", Fault::Gzip(Gzip::Whole), Window::ending_with),
-        failed_over(25, "invalid gzip", "unexpected_encoding", Fault::Gzip(Gzip::Plain)),
-        rejected(25, "a body that ends early", "transport", Fault::Truncate(100)),
-        rejected(25, "an endless body", "transport", Fault::Truncate(0)),
-        rejected(25, "a declared length that is too short", "not_json", Fault::CutLength(10)),
-        rejected(26, "300 KB", "too_large", Fault::Bloat(Bloat::Giant(300_000))),
-        accepted(26, "200 KB", Fault::Bloat(Bloat::Giant(200_000)), Window::ending_with),
-        rejected(26, "an endless body", "too_large", Fault::Bloat(Bloat::Endless)),
-        rejected(26, "a bomb", "too_large", Fault::Bloat(Bloat::Bomb)),
-        rejected(26, "a bomb without a name", "not_json", Fault::Bloat(Bloat::UndeclaredBomb)),
-        failed_over(26, "an endless body", "too_large", Fault::Bloat(Bloat::Endless)),
-        rejected(27, "a byte a second", "timeout", Fault::Drip(1, SECOND)),
-        rejected(27, "a reply after the timeout", "timeout", Fault::Delay(SECOND * 2)),
-        failed_over(27, "a byte a second", "timeout", Fault::Drip(1, SECOND)),
+        rejected(25, "half of a gzip", "unexpected_encoding", half),
+        rejected(25, "invalid gzip", "unexpected_encoding", plain()),
+        accepted(25, "unrequested gzip", gzipped(|reply| gzip(&reply)), Window::ending_with),
+        failed_over(25, "invalid gzip", "unexpected_encoding", plain()),
+        rejected(25, "a body that ends early", "transport", cut(100)),
+        rejected(25, "an endless body", "transport", cut(0)),
+        rejected(25, "a declared length that is too short", "not_json", short_length),
+        rejected(26, "300 KB", "too_large", padded(300_000)),
+        accepted(26, "200 KB", padded(200_000), Window::ending_with),
+        rejected(26, "an endless body", "too_large", endless()),
+        rejected(26, "a bomb", "too_large", bomb),
+        rejected(26, "a bomb without a name", "not_json", undeclared),
+        failed_over(26, "an endless body", "too_large", endless()),
+        rejected(27, "a byte a second", "timeout", drip()),
+        rejected(27, "a reply after the timeout", "timeout", delay(2000)),
+        failed_over(27, "a byte a second", "timeout", drip()),
         accepted(27, "a reply within the timeout", delay(100), Window::ending_with),
         accepted(27, "a late reply, and no faster node", delay(700), Window::ending_with),
-        rejected(28, "connection refused", "unreachable", Fault::Refuse).with_scope(Scope::All),
-        rejected(28, "resets", "transport", Fault::Reset).with_scope(Scope::All),
-        rejected(28, "silence", "timeout", Fault::Blackhole).with_scope(Scope::All),
-        failed_over(28, "connection refused", "unreachable", Fault::Refuse).with_scope(Scope::All),
-        failed_over(28, "resets", "transport", Fault::Reset).with_scope(Scope::All),
-        failed_over(28, "silence", "timeout", Fault::Blackhole).with_scope(Scope::All),
+        rejected(28, "connection refused", "unreachable", refuse()),
+        rejected(28, "resets", "transport", reset()),
+        rejected(28, "silence", "timeout", silence()),
+        failed_over(28, "connection refused", "unreachable", refuse()),
+        failed_over(28, "resets", "transport", reset()),
+        failed_over(28, "silence", "timeout", silence()),
         wrong_chain_id("another chain", "wrong_chain", "0x8", Some(("eth_chainId", ten_blocks))),
         wrong_chain_id("an invalid chain id", "invalid_reply", "seven", None),
     ]
@@ -778,8 +725,9 @@ fn wrong_chain_id(
     chain_id: &'static str,
     gap: Option<(&'static str, Duration)>,
 ) -> Scenario {
-    let fault = Fault::result(move |result| *result = chain_id.into());
-    let (scope, onset) = (Scope::ChainId, Some((Fault::Reset, "transport")));
+    let fault = Fault::result(move |result| *result = chain_id.into()).with_scope(Scope::ChainId);
+    let onset = Some((Fault::everywhere(Kind::Reset), "transport"));
     let rest = gap.map_or(Duration::ZERO, |(_, gap)| gap);
-    scenario(29, name, Expectation::Rejected(Rejected { reason, fault, scope, onset, gap, rest }))
+    let rejected = Rejected { onset, gap, rest, ..Rejected::new(reason, fault) };
+    scenario(29, name, Expectation::Rejected(rejected))
 }

@@ -29,15 +29,16 @@ const DOCKER: &str =
     "needs a Docker engine; tests/image.sh and tests/system/deployment.rs check the files";
 const CLUSTER: &str = "needs a cluster; tests/packages.sh lints the chart, tests/system/deployment.rs checks the manifest";
 const SYSTEMD: &str = "needs systemd as process 1; tests/system/deployment.rs checks the unit, tests/debian.sh installs it";
+const SHORTENED: &str = "its transaction is shortened; tests/node/cost.mjs sends whole ones";
+const BRIDGE: &str = "needs the bridge; tests/system/drop_in.rs checks the format";
+const SYSTEM_FILES: &str =
+    "writes outside of the folder of the tests; tests/debian.sh installs the same files";
 const RELEASE: &str = "needs a published release";
 const HOURS: &str = "a measurement of minutes to hours";
 
 /// The first row whose beginning a command has is its own.
 const ROWS: [(&str, Place); 51] = [
-    (
-        "curl localhost:8080/v1/base/cost --data",
-        Nowhere("its transaction is shortened; tests/node/cost.mjs sends whole ones"),
-    ),
+    ("curl localhost:8080/v1/base/cost --data", Nowhere(SHORTENED)),
     ("curl 'localhost:8080/v1/ronin/wait", In("tests/integration/wait.rs")),
     ("curl 'localhost:8080/registry/", In("tests/system/delegation_chain.rs")),
     ("curl localhost:8080/v1/ronin/delegations", In("tests/system/delegation_chain.rs")),
@@ -72,10 +73,7 @@ const ROWS: [(&str, Place); 51] = [
     ("GAS_", In("tests/integration/command.rs")),
     ("export GAS_", In("tests/integration/command.rs")),
     ("export INFURA_API_KEY", In("tests/system/drop_in.rs")),
-    (
-        "COMMON_HOME_GAS_PRICE",
-        Nowhere("needs the bridge; tests/system/drop_in.rs checks the format"),
-    ),
+    ("COMMON_HOME_GAS_PRICE", Nowhere(BRIDGE)),
     ("CHAIN=mainnet NODE=", In("tests/system/guides.rs")),
     ("NODE=", In("tests/system/guides.rs")),
     ("docker ", Nowhere(DOCKER)),
@@ -84,12 +82,7 @@ const ROWS: [(&str, Place); 51] = [
     ("apt install ./", In("tests/debian.sh")),
     ("systemctl ", Nowhere(SYSTEMD)),
     ("journalctl ", Nowhere(SYSTEMD)),
-    (
-        "install ",
-        Nowhere(
-            "writes outside of the folder of the tests; tests/debian.sh installs the same files",
-        ),
-    ),
+    ("install ", Nowhere(SYSTEM_FILES)),
     ("sha256sum ", In("tests/packages.sh")),
     ("gh attestation", Nowhere(RELEASE)),
     ("openssl req", In("tests/system/reach_nodes.rs")),
@@ -124,19 +117,16 @@ fn commands(path: &str) -> Vec<String> {
 #[tokio::test]
 async fn commands_of_the_guides_run_or_are_listed() {
     let anvil = Anvil::with_chain_id(2020, 0, &[]);
-    let nodes = [("ethereum", 1), ("base", 8453)]
-        .map(async |(key, id)| (key, MockNode::start(id, Reply::history(100, 1, 1)).await));
-    let mut chains = format!(
-        "[chains.ronin]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [\"{}\"]\n",
-        anvil.url()
-    );
-    let mut running = vec![];
-    for node in nodes {
-        let (key, node) = node.await;
-        chains.push_str(&node.chain(key, "block_time = \"1s\"\nmax_age = \"1h\"\n"));
-        running.push(node);
-    }
-    let service = TestServer::start(&chains).await;
+    let [ethereum, base] = [1, 8453].map(|id| MockNode::start(id, Reply::history(100, 1, 1)));
+    let (ethereum, base) = (ethereum.await, base.await);
+    let more = "block_time = \"1s\"\nmax_age = \"1h\"";
+    let service = TestServer::start(&format!(
+        "[chains.ronin]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [\"{}\"]\n{}{}",
+        anvil.url(),
+        ethereum.chain("ethereum", more),
+        base.chain("base", more),
+    ))
+    .await;
     for chain in ["ronin", "ethereum", "base"] {
         service.wait_for_ok(&format!("/v1/{chain}/gas-suggestion")).await;
     }
@@ -144,14 +134,12 @@ async fn commands_of_the_guides_run_or_are_listed() {
     for path in guides() {
         let path = path.to_str().unwrap();
         for command in commands(path) {
-            let rows = ROWS.iter();
-            let row = rows.enumerate().find(|(_, (start, _))| command.starts_with(start));
-            let Some((index, (_, place))) = row else {
+            let Some(index) = ROWS.iter().position(|(start, _)| command.starts_with(start)) else {
                 missing.push(format!("{path}: {command}"));
                 continue;
             };
             used[index] = true;
-            if let Here = place {
+            if let (_, Here) = ROWS[index] {
                 run_curl(&command, &service.address().to_string()).await;
                 ran += 1;
             }
@@ -161,7 +149,7 @@ async fn commands_of_the_guides_run_or_are_listed() {
     let unused: Vec<_> = ROWS.iter().zip(used).filter(|(_, is_used)| !is_used).collect();
     assert!(unused.is_empty(), "of no command: {unused:?}");
     assert!(ran > 8, "{ran} commands");
-    for (start, place) in ROWS.iter() {
+    for (start, place) in &ROWS {
         match place {
             In(file) => assert!(crate::fixtures::path(file).exists(), "{start}: no {file}"),
             Nowhere(reason) => assert!(!reason.is_empty(), "{start}"),
@@ -179,13 +167,13 @@ async fn run_curl(command: &str, address: &str) {
     let mut shell = Command::new("sh");
     shell.args(["-c", &line]);
     let (is_success, stdout, stderr) = programs::run(shell).await;
-    if is_stream {
-        assert!(
-            stdout.contains("data:") && stderr.contains("timed out"),
-            "{line}\n{stdout}\n{stderr}"
-        );
+    let is_as_expected = if is_stream {
+        stdout.contains("data:") && stderr.contains("timed out")
     } else {
-        assert!(is_success, "{line}\n{stdout}\n{stderr}");
+        is_success
+    };
+    assert!(is_as_expected, "{line}\n{stdout}\n{stderr}");
+    if !is_stream {
         let body: serde_json::Value = serde_json::from_str(&stdout).expect(&line);
         assert!(body.get("error").is_none(), "{line}\n{body}");
     }

@@ -2,20 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Component, Path, PathBuf};
+use std::path::PathBuf;
 
 use gas_suggestion::config::Config;
 use gas_suggestion::extras::sections;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::anvil::Anvil;
 use crate::fixtures;
-use crate::integrations::blocks;
+use crate::integrations::{KEY, blocks};
 use crate::programs;
 use crate::test_server::TestServer;
-
-/// Private key of anvil's first default account.
-const KEY: &str = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
 
 /// Returns the paths of all guides, relative to the repository root.
 pub(crate) fn guides() -> Vec<PathBuf> {
@@ -93,21 +90,6 @@ fn anchors(page: &str) -> BTreeSet<String> {
     anchors
 }
 
-/// Resolves `.` and `..` in a path below the repository root.
-fn normalize(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::new();
-    for component in path.components() {
-        match component {
-            Component::ParentDir => {
-                assert!(normal.pop(), "{} leaves the repository", path.display());
-            }
-            Component::CurDir => {}
-            other => normal.push(other),
-        }
-    }
-    normal
-}
-
 #[test]
 fn links_and_anchors_are_found_by_the_rules_of_github() {
     let page = "# A b\n\n## `[c.D]`, e's: f_g\n\n## A b\n\n```\n# no\n[x](y)\n```\n\nsee [a\nb](c.md#d) `[n](o)`\n\n\
@@ -120,21 +102,21 @@ fn links_and_anchors_are_found_by_the_rules_of_github() {
 #[test]
 fn every_link_of_the_guides_has_its_file_and_anchor() {
     let (mut broken, mut count) = (vec![], 0);
+    let root = fixtures::path("").canonicalize().unwrap();
     for guide in guides() {
-        let read = |path: &Path| String::from_utf8(fixtures::read(path.to_str().unwrap())).unwrap();
-        for link in links(&read(&guide)) {
+        for link in links(&fs::read_to_string(root.join(&guide)).unwrap()) {
             if link.contains("://") {
                 continue;
             }
             count += 1;
             let (path, anchor) = link.split_once('#').unwrap_or((&link, ""));
-            let target = match path {
-                "" => guide.clone(),
-                path => normalize(&guide.parent().unwrap().join(path)),
+            let folder = root.join(guide.parent().unwrap());
+            let target = if path.is_empty() { root.join(&guide) } else { folder.join(path) };
+            let target = target.canonicalize().ok().filter(|target| target.starts_with(&root));
+            let has_anchor = |target: PathBuf| {
+                anchor.is_empty() || anchors(&fs::read_to_string(target).unwrap()).contains(anchor)
             };
-            let exists = fixtures::path(target.to_str().unwrap()).exists();
-            let has_anchor = || anchor.is_empty() || anchors(&read(&target)).contains(anchor);
-            if !exists || !has_anchor() {
+            if !target.is_some_and(has_anchor) {
                 broken.push(format!("{}: {link}", guide.display()));
             }
         }
@@ -189,9 +171,8 @@ async fn scripts_of_the_quick_start_send_with_the_suggested_fees() {
             ("maxFeePerGas", "max_fee_per_gas"),
             ("maxPriorityFeePerGas", "max_priority_fee_per_gas"),
         ] {
-            let suggested: u128 =
-                suggestion["medium"][suggested].as_str().unwrap().parse().unwrap();
-            assert_eq!(transaction[sent], Value::String(format!("{suggested:#x}")), "{package}");
+            let suggested = fixtures::wei(&suggestion["medium"][suggested]);
+            assert_eq!(fixtures::quantity(&transaction[sent]), suggested, "{package}");
         }
     }
     fs::remove_dir_all(&folder).unwrap();

@@ -3,6 +3,7 @@
 //! Only the URLs of the service and of the node are replaced. The tests contain no copy of a block, so a wrong change
 //! of a block fails a test.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
@@ -12,27 +13,27 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::timeout;
 
 use crate::anvil::Anvil;
 use crate::client_package;
-use crate::fixtures::{self, quantity as number};
+use crate::fixtures::{self, quantity as number, wei};
+use crate::nginx::Nginx;
 use crate::programs;
 use crate::raw_client::{TIMEOUT, free_port};
 use crate::test_server::{Response, TestServer};
 
 const SUGGESTION: &str = "/v1/ronin/gas-suggestion";
 
-/// An address where nothing listens.
-const NOWHERE: &str = "127.0.0.1:9";
+/// A URL where nothing listens.
+const NOWHERE: &str = "http://127.0.0.1:9";
 
 /// Interval at which tests check the node. Long enough to leave the processor to the program.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Private key and address of anvil's first default account.
-const KEY: &str = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
+pub(crate) const KEY: &str = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
 const SENDER: &str = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266";
 
 /// The addresses of the service and of the node in the documentation.
@@ -69,6 +70,13 @@ pub(crate) fn blocks(path: &str) -> Vec<Block> {
     blocks
 }
 
+/// Returns the blocks of the page in this language.
+fn blocks_in(path: &str, language: &str) -> Vec<Block> {
+    let mut blocks = blocks(path);
+    blocks.retain(|block| block.language == language);
+    blocks
+}
+
 /// A folder with the JavaScript blocks of the page, each in the file named in its first line. Removed when dropped.
 #[derive(Debug)]
 struct Workspace {
@@ -90,7 +98,7 @@ impl Workspace {
         let packages = client_package::installed().join("node_modules");
         std::os::unix::fs::symlink(packages, workspace.folder.join("node_modules")).unwrap();
         workspace.write("package.json", "{ \"type\": \"module\" }");
-        for block in blocks("docs/integrations.md").iter().filter(|block| block.language == "js") {
+        for block in blocks_in("docs/integrations.md", "js") {
             let name = block.text.lines().next().unwrap().strip_prefix("// ");
             let name = name.unwrap_or_else(|| panic!("no name in the first line of {block:#?}"));
             assert!(!workspace.folder.join(name).exists(), "two blocks are {name}");
@@ -115,7 +123,6 @@ impl Workspace {
         command
     }
 
-    /// Runs the file `name`.
     fn file(&self, name: &str) -> Program {
         let mut command = Self::node(&["ethers", "viem"]);
         command.arg(name);
@@ -125,23 +132,15 @@ impl Workspace {
     /// Runs `text` as a module in the folder, with `print` defined.
     fn module(&self, text: &str) -> Program {
         let mut command = Self::node(&["ethers", "viem"]);
-        command
-            .args(["--input-type=module", "--eval"])
-            .arg(format!("{PRINT_JS}{}", self.with_addresses(text)));
-        self.start(command)
-    }
-
-    /// Runs a script of `tests/node` with the folder and `arguments`.
-    fn script(&self, name: &str, packages: &[&str], arguments: &[String]) -> Program {
-        let mut command = Self::node(packages);
-        command.arg(programs::script_path(name)).arg(&self.folder).args(arguments);
+        let text = format!("{PRINT_JS}{}", self.with_addresses(text));
+        command.args(["--input-type=module", "--eval", &text]);
         self.start(command)
     }
 
     /// Runs the shell block with this index below the heading `curl`.
     fn shell(&self, number: usize) -> Program {
-        let mut found = blocks("docs/integrations.md");
-        found.retain(|block| (block.heading.as_str(), block.language.as_str()) == ("curl", "sh"));
+        let mut found = blocks_in("docs/integrations.md", "sh");
+        found.retain(|block| block.heading == "curl");
         let mut command = Command::new("bash");
         command.args(["-c", &self.with_addresses(&found.remove(number).text)]);
         self.start(command)
@@ -197,7 +196,6 @@ impl Program {
         self.process.try_wait().unwrap().is_some()
     }
 
-    /// Returns the next line of standard output.
     pub(crate) async fn next_line(&mut self) -> String {
         let next_line = timeout(TIMEOUT, self.stdout.recv()).await;
         next_line.ok().flatten().unwrap_or_else(|| panic!("no more output of {}", self.line))
@@ -244,6 +242,14 @@ fn chain(node: &str) -> String {
     )
 }
 
+/// Returns the only transaction in the newest block.
+async fn only_transaction(node: &Anvil) -> Value {
+    let block = node.call("eth_getBlockByNumber", json!(["latest", true])).await;
+    let transactions = block["transactions"].as_array().unwrap();
+    assert_eq!(transactions.len(), 1, "{block:#}");
+    transactions[0].clone()
+}
+
 async fn mine(node: &Anvil) {
     node.call("anvil_mine", json!([])).await;
 }
@@ -276,7 +282,7 @@ impl NodeAndService {
     async fn suggestion(&self) -> [u128; 2] {
         let response = self.service.get(SUGGESTION).await.json();
         ["max_priority_fee_per_gas", "max_fee_per_gas"]
-            .map(|member| response["medium"][member].as_str().unwrap().parse().unwrap())
+            .map(|member| wei(&response["medium"][member]))
     }
 
     /// Queues a transfer that pays 1 gwei less than the suggestion, and far more than the node requires.
@@ -284,12 +290,11 @@ impl NodeAndService {
         let max_fee = self.suggestion().await[1] - 1_000_000_000;
         let accounts = self.node.call("eth_accounts", json!([])).await;
         let mut rival = json!({ "from": accounts[1], "to": accounts[2], "gas": "0x5208" });
-        let london = self.node.call("eth_getBlockByNumber", json!(["latest", false])).await;
-        if london["baseFeePerGas"].is_null() {
-            rival["gasPrice"] = json!(format!("{max_fee:#x}"));
-        } else {
-            rival["maxFeePerGas"] = json!(format!("{max_fee:#x}"));
-            rival["maxPriorityFeePerGas"] = json!(format!("{max_fee:#x}"));
+        let head = self.node.call("eth_getBlockByNumber", json!(["latest", false])).await;
+        let is_legacy = head["baseFeePerGas"].is_null();
+        let members = ["gasPrice", "maxFeePerGas", "maxPriorityFeePerGas"];
+        for member in if is_legacy { &members[..1] } else { &members[1..] } {
+            rival[member] = json!(format!("{max_fee:#x}"));
         }
         self.node.call("eth_sendTransaction", json!([rival])).await;
     }
@@ -315,10 +320,9 @@ async fn send(node: &Anvil, mut program: Program) -> (Value, String) {
     }
     assert_eq!(number(&node.call("eth_blockNumber", json!([])).await), head);
     mine(node).await;
-    let block = node.call("eth_getBlockByNumber", json!([format!("{:#x}", head + 1), true])).await;
-    let transactions = block["transactions"].as_array().unwrap();
-    assert_eq!(transactions.len(), 1, "{block:#}");
-    assert_eq!(transactions[0]["from"], SENDER, "a rival was first: {block:#}");
+    let transaction = only_transaction(node).await;
+    assert_eq!(transaction["blockNumber"], format!("{:#x}", head + 1));
+    assert_eq!(transaction["from"], SENDER, "a rival was first");
     // ethers looks for its receipt at each new block only, and may have looked just before this one.
     let more_blocks = async {
         loop {
@@ -330,45 +334,16 @@ async fn send(node: &Anvil, mut program: Program) -> (Value, String) {
         ended = program.wait() => ended,
         () = more_blocks => unreachable!("it goes on for ever"),
     };
-    let hash = transactions[0]["hash"].as_str().unwrap();
+    let hash = transaction["hash"].as_str().unwrap();
     let expected = format!("{hash} is in block {}", head + 1);
     assert!(has_succeeded && stdout == expected, "{expected}, but: {stdout}\n{stderr}");
-    (transactions[0].clone(), stderr)
+    (transaction, stderr)
 }
 
 /// Returns the tip and the maximum fee of a type 2 transaction.
 fn fees(transaction: &Value) -> [u128; 2] {
     assert_eq!(transaction["type"], "0x2", "{transaction:#}");
     ["maxPriorityFeePerGas", "maxFeePerGas"].map(|member| number(&transaction[member]))
-}
-
-/// Checks that the file sends the suggested fees on a chain with EIP-1559.
-async fn sends_suggested_fees(file: &str) {
-    let market = NodeAndService::start(&[]).await;
-    let suggestion = market.suggestion().await;
-    let transaction = market.send(market.workspace().file(file)).await;
-    assert_eq!(fees(&transaction), suggestion);
-}
-
-/// Like [`sends_suggested_fees`], on a chain before EIP-1559 and on one whose base fee is 0.
-async fn sends_suggested_legacy_fees(file: &str, with_zero_base_fee: &str) {
-    let cases = [
-        (["--hardfork", "berlin", "--base-fee", "0"].as_slice(), "0x0"),
-        (&["--base-fee", "0"], with_zero_base_fee),
-    ];
-    join_all(cases.map(async |(arguments, kind)| {
-        let market = NodeAndService::start(arguments).await;
-        assert_eq!(market.service.get(SUGGESTION).await.json()["type"], "legacy");
-        let [price, same] = market.suggestion().await;
-        assert_eq!(price, same);
-        let transaction = market.send(market.workspace().file(file)).await;
-        assert_eq!(transaction["type"], kind, "{arguments:?}");
-        let members = ["gasPrice", "maxPriorityFeePerGas", "maxFeePerGas"];
-        for member in if kind == "0x0" { &members[..1] } else { &members[1..] } {
-            assert_eq!(number(&transaction[member]), price, "{arguments:?}: {transaction:#}");
-        }
-    }))
-    .await;
 }
 
 #[tokio::test]
@@ -379,8 +354,9 @@ async fn viem_replaces_a_stuck_transaction() {
         "input": "0xabcd", "gas": "0x7000", "nonce": "0x0",
     });
     let mut stuck = transaction.clone();
-    stuck["maxPriorityFeePerGas"] = json!(format!("{:#x}", 25_000_000_001_u128));
-    stuck["maxFeePerGas"] = json!(format!("{:#x}", 100_000_000_009_u128));
+    // 25 gwei and 1 wei, and 100 gwei and 9 wei.
+    stuck["maxPriorityFeePerGas"] = json!("0x5d21dba01");
+    stuck["maxFeePerGas"] = json!("0x174876e809");
     let stuck = market.node.call("eth_sendTransaction", json!([stuck])).await;
     let workspace = market.workspace();
     let replace = workspace.module(&format!(
@@ -394,12 +370,9 @@ async fn viem_replaces_a_stuck_transaction() {
     ));
     let printed = replace.success().await;
     mine(&market.node).await;
-    let block = market.node.call("eth_getBlockByNumber", json!(["latest", true])).await;
-    let transactions = block["transactions"].as_array().unwrap();
-    assert_eq!(transactions.len(), 1, "{block:#}");
-    let replacement = &transactions[0];
+    let replacement = only_transaction(&market.node).await;
     assert_eq!(printed, replacement["hash"].to_string());
-    assert_eq!(fees(replacement), [27_500_000_002, 110_000_000_010]);
+    assert_eq!(fees(&replacement), [27_500_000_002, 110_000_000_010]);
     for (member, value) in transaction.as_object().unwrap() {
         assert_eq!(replacement[member], *value, "{member}");
     }
@@ -425,8 +398,8 @@ const OWN_ESTIMATES: [(&str, &str); 2] = [
 ];
 
 /// Checks that both libraries send their own estimate when `service` has no suggestion, and that their warnings
-/// contain `why`.
-async fn sends_own_estimate(service: &str, why: &str) {
+/// contain `why`. Checks that the error of the `fetch` example contains `fetch_errors`.
+async fn assert_falls_back(service: &str, why: &str, fetch_errors: &[&str]) {
     join_all(OWN_ESTIMATES.map(async |(file, own_estimate)| {
         let node = node(&[]);
         let workspace = Workspace::new(service, &node.url());
@@ -439,35 +412,50 @@ async fn sends_own_estimate(service: &str, why: &str) {
         assert_eq!(stderr.trim_end().lines().count(), 1, "{file}: {stderr}");
     }))
     .await;
+    let fetch = "import { suggestedFees } from './suggested-fees.js';
+        await suggestedFees().then(print, (error) => print(error.message));";
+    let stdout = Workspace::new(service, "nowhere").module(fetch).success().await;
+    assert!(fetch_errors.iter().all(|error| stdout.contains(error)), "{stdout}");
 }
 
-const FETCH: &str = "import { suggestedFees } from './suggested-fees.js';
-    await suggestedFees().then(print, (error) => print(error.message));";
-
-/// Checks that the error of the `fetch` example contains `expected` when there is no suggestion.
-async fn fetch_fails_with(service: &str, expected: &str) {
-    let stdout = Workspace::new(service, "nowhere").module(FETCH).success().await;
-    assert!(stdout.contains(expected), "{stdout}");
-}
+/// The files that send with viem and with ethers.
+const SENDERS: [&str; 2] = ["send.js", "pay.js"];
 
 #[tokio::test]
-async fn viem_sends_suggested_fees_and_is_in_the_next_block() {
-    sends_suggested_fees("send.js").await;
+async fn viem_and_ethers_send_suggested_fees_and_are_in_the_next_block() {
+    join_all(SENDERS.map(async |file| {
+        let market = NodeAndService::start(&[]).await;
+        let suggestion = market.suggestion().await;
+        let transaction = market.send(market.workspace().file(file)).await;
+        assert_eq!(fees(&transaction), suggestion, "{file}");
+    }))
+    .await;
 }
 
+/// One chain is before EIP-1559, the other has a base fee of 0. There viem sends a transaction of type 2.
 #[tokio::test]
-async fn ethers_sends_suggested_fees_and_is_in_the_next_block() {
-    sends_suggested_fees("pay.js").await;
-}
-
-#[tokio::test]
-async fn viem_sends_the_gas_price_on_legacy_chains() {
-    sends_suggested_legacy_fees("send.js", "0x2").await;
-}
-
-#[tokio::test]
-async fn ethers_sends_the_gas_price_on_legacy_chains() {
-    sends_suggested_legacy_fees("pay.js", "0x0").await;
+async fn viem_and_ethers_send_the_gas_price_on_legacy_chains() {
+    let berlin = ["--hardfork", "berlin", "--base-fee", "0"].as_slice();
+    let zero_base_fee = ["--base-fee", "0"].as_slice();
+    for cases in [
+        [("send.js", berlin, "0x0"), ("send.js", zero_base_fee, "0x2")],
+        [("pay.js", berlin, "0x0"), ("pay.js", zero_base_fee, "0x0")],
+    ] {
+        join_all(cases.map(async |(file, arguments, kind)| {
+            let market = NodeAndService::start(arguments).await;
+            assert_eq!(market.service.get(SUGGESTION).await.json()["type"], "legacy");
+            let [price, same] = market.suggestion().await;
+            assert_eq!(price, same);
+            let transaction = market.send(market.workspace().file(file)).await;
+            assert_eq!(transaction["type"], kind, "{file} {arguments:?}");
+            let members = ["gasPrice", "maxPriorityFeePerGas", "maxFeePerGas"];
+            for member in if kind == "0x0" { &members[..1] } else { &members[1..] } {
+                let paid = number(&transaction[member]);
+                assert_eq!(paid, price, "{file} {arguments:?}: {transaction:#}");
+            }
+        }))
+        .await;
+    }
 }
 
 #[tokio::test]
@@ -509,8 +497,7 @@ async fn viem_changes_neither_suggested_nor_explicit_fees() {
 async fn libraries_fall_back_when_the_service_is_unreachable() {
     // `fetch` refuses to connect to port 9 of `NOWHERE`.
     let nowhere = format!("127.0.0.1:{}", free_port());
-    sends_own_estimate(&nowhere, "ECONNREFUSED").await;
-    fetch_fails_with(&nowhere, "fetch failed").await;
+    assert_falls_back(&nowhere, "ECONNREFUSED", &["fetch failed"]).await;
 }
 
 #[tokio::test]
@@ -518,17 +505,15 @@ async fn libraries_fall_back_when_the_service_does_not_respond() {
     // The kernel accepts connections, but no response is sent.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap().to_string();
-    sends_own_estimate(&address, "timeout").await;
-    fetch_fails_with(&address, "timeout").await;
+    assert_falls_back(&address, "timeout", &["timeout"]).await;
 }
 
 #[tokio::test]
 async fn libraries_fall_back_when_the_service_has_no_data() {
-    let service = TestServer::start(&chain(&format!("http://{NOWHERE}"))).await;
+    let service = TestServer::start(&chain(NOWHERE)).await;
     let address = service.address().to_string();
-    sends_own_estimate(&address, "503").await;
-    fetch_fails_with(&address, "no gas suggestion: 503 {").await;
-    fetch_fails_with(&address, "\\\"code\\\":\\\"no_data\\\"").await;
+    let errors = ["no gas suggestion: 503 {", "\\\"code\\\":\\\"no_data\\\""];
+    assert_falls_back(&address, "503", &errors).await;
 }
 
 #[tokio::test]
@@ -539,14 +524,13 @@ async fn libraries_fall_back_when_the_data_is_too_old() {
     node.kill();
     service.wait_for(SUGGESTION, |response| response.status == 503).await;
     let address = service.address().to_string();
-    sends_own_estimate(&address, "503").await;
-    fetch_fails_with(&address, "\\\"code\\\":\\\"stale_data\\\"").await;
+    assert_falls_back(&address, "503", &["\\\"code\\\":\\\"stale_data\\\""]).await;
 }
 
 /// Returns the fees of a tier as `suggested-fees.js` returns them for `response`.
 fn expected_fees(response: &Value, tier: &str) -> String {
-    let amount = |member: &str| response[tier][member].as_str().unwrap().to_owned();
-    let [tip, max_fee] = ["max_priority_fee_per_gas", "max_fee_per_gas"].map(amount);
+    let [tip, max_fee] =
+        ["max_priority_fee_per_gas", "max_fee_per_gas"].map(|member| wei(&response[tier][member]));
     if response["type"] == "legacy" {
         return format!("{{\"gasPrice\":\"{max_fee}n\"}}");
     }
@@ -587,8 +571,7 @@ async fn client_returns_and_follows_the_price() {
     let block = response.header("x-newest-block");
     let [_, max_fee] = market.suggestion().await;
     let fee_market = market.service.get("/v1/ronin/fee-market").await.json();
-    let expected = fee_market["expected_price_per_gas"]["medium"].as_str().unwrap();
-    let expected: u128 = expected.parse().unwrap();
+    let expected = wei(&fee_market["expected_price_per_gas"]["medium"]);
     let stdout = program.success().await;
     let (price, followed) = stdout.split_once('\n').unwrap();
     assert_eq!(followed, format!("[{block},\"{max_fee}n\"]"));
@@ -599,28 +582,25 @@ async fn client_returns_and_follows_the_price() {
 }
 
 /// Formats an amount in gwei as `formatGwei` of the package does: rounded to four significant digits.
-fn gwei(wei: u128) -> String {
-    let dropped = wei.to_string().len().saturating_sub(4);
+fn gwei(amount: u128) -> String {
+    let dropped = amount.to_string().len().saturating_sub(4);
     let unit = 10_u128.pow(u32::try_from(dropped).unwrap());
-    let rounded = (wei + unit / 2) / unit * unit;
+    let rounded = (amount + unit / 2) / unit * unit;
     let text = format!("{}.{:09}", rounded / 1_000_000_000, rounded % 1_000_000_000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// Returns the id and the data of the next event in the output of `curl`.
 async fn event(curl: &mut Program) -> (String, String) {
-    let mut fields = [String::new(), String::new(), String::new()];
+    let mut fields = HashMap::new();
     loop {
         let line = curl.next_line().await;
-        for (field, name) in fields.iter_mut().zip(["event: ", "id: ", "data: "]) {
-            if let Some(value) = line.strip_prefix(name) {
-                value.clone_into(field);
-            }
+        if let Some((name, value)) = line.split_once(": ") {
+            fields.insert(name.to_owned(), value.to_owned());
         }
-        let [event, id, data] = &fields;
-        if line.is_empty() && !data.is_empty() {
-            assert_eq!(event, "gas-suggestion");
-            return (id.clone(), data.clone());
+        if line.is_empty() && fields.contains_key("data") {
+            assert_eq!(fields["event"], "gas-suggestion");
+            return (fields["id"].clone(), fields["data"].clone());
         }
     }
 }
@@ -658,7 +638,10 @@ async fn curl_prints_each_new_suggestion_until_the_service_stops() {
 /// Runs a wagmi application that sends a transaction. `how` is "with the hook" of the page or "without the hook".
 fn wagmi(market: &NodeAndService, workspace: &Workspace, how: &str) -> Program {
     const PACKAGES: &[&str] = &["wagmi", "viem", "react", "react-dom", "@tanstack/react-query"];
-    workspace.script("integrations-wagmi.mjs", PACKAGES, &[market.node.url(), how.into()])
+    let mut command = Workspace::node(PACKAGES);
+    command.arg(programs::script_path("integrations-wagmi.mjs")).arg(&workspace.folder);
+    command.args([&market.node.url(), how]);
+    workspace.start(command)
 }
 
 #[tokio::test]
@@ -687,22 +670,23 @@ async fn browser_pages_follow_blocks_reconnect_and_know_the_age() {
     let full = format!("[limits]\nmax_streams = 1\nrequests_per_second_per_client = 0\n{config}");
     let full = TestServer::start(&full).await;
     let stalled = TestServer::start(&config.replace("1m", "2s")).await;
-    let empty = TestServer::start(&chain(&format!("http://{NOWHERE}"))).await;
+    let empty = TestServer::start(&chain(NOWHERE)).await;
     full.wait_for_head("ronin", &market.node).await;
     stalled.wait_for_head("ronin", &market.node).await;
-    let workspaces = [&market.service, &full, &stalled, &empty]
-        .map(|service| Workspace::new(&service.address().to_string(), &market.node.url()));
-    let [plain, full_folder, stalled_folder, empty_folder] =
-        workspaces.each_ref().map(|workspace| workspace.folder.to_str().unwrap());
+    let services =
+        [("plain", &market.service), ("full", &full), ("stalled", &stalled), ("empty", &empty)];
+    let workspaces = services.map(|(name, service)| {
+        (name, Workspace::new(&service.address().to_string(), &market.node.url()))
+    });
+    let folders: HashMap<_, _> =
+        workspaces.iter().map(|(name, workspace)| (name, &workspace.folder)).collect();
     let harness = json!({
         "node": market.node.url(),
         "service": market.service.url(""),
         "metrics": market.service.admin_url("/metrics"),
         "full": full.url(""),
         "stalled": stalled.url(""),
-        "folders": {
-            "plain": plain, "full": full_folder, "stalled": stalled_folder, "empty": empty_folder,
-        },
+        "folders": folders,
     });
     let mut command = programs::node_js(&["ethers", "playwright-core"]);
     command.arg(programs::script_path("integrations-browser.mjs")).arg(harness.to_string());
@@ -713,19 +697,16 @@ async fn browser_pages_follow_blocks_reconnect_and_know_the_age() {
 async fn readme_examples_of_the_package_work() {
     let market = NodeAndService::start(&[]).await;
     let workspace = market.workspace();
-    let mut examples = blocks("README.md");
-    examples.retain(|block| block.language == "js");
     // The service of this test has one chain, which is Ronin.
-    let examples: Vec<_> = examples
-        .iter()
-        .map(|block| block.text.replace("'ethereum'", "'ronin'").replace("localhost:8545", "NODE"))
-        .map(|text| text.replace("http://NODE", NODE).replace("('ronin', 1)", "('ronin', 2020)"))
-        .map(|text| text.replace("mainnet", "ronin"))
-        .collect();
+    let adapt = |block: Block| {
+        let text = block.text.replace("'ethereum'", "'ronin'").replace("mainnet", "ronin");
+        text.replace("http://localhost:8545", NODE).replace("('ronin', 1)", "('ronin', 2020)")
+    };
+    let examples: Vec<_> = blocks_in("README.md", "js").into_iter().map(adapt).collect();
     let [client, viem, ethers] = &examples[..] else { panic!("{examples:#?}") };
     let response = market.service.get(SUGGESTION).await.json();
     let printed = workspace.module(client).success().await;
-    let expected = response["medium"]["max_fee_per_gas"].as_str().unwrap().parse::<u128>().unwrap();
+    let expected = wei(&response["medium"]["max_fee_per_gas"]);
     let (price, age) = printed.trim_end().split_once(" gwei, read ").unwrap();
     assert_eq!(price, gwei(expected), "{printed}");
     assert!(age.ends_with(" s ago"), "{printed}");
@@ -745,25 +726,20 @@ async fn readme_examples_of_the_package_work() {
     assert_eq!(workspace.module(&ethers).success().await.trim_end(), fees);
 }
 
-/// Starts nginx with the page's `server` block and a minimal configuration around it.
-fn nginx(workspace: &Workspace, port: u16) -> Program {
-    let mut found = blocks("docs/integrations.md");
-    found.retain(|block| block.language == "nginx");
-    let server = found.remove(0).text.replace("listen 80;", &format!("listen 127.0.0.1:{port};"));
-    workspace.write("server.conf", &server.replace("/var/cache/nginx/", "cache-"));
-    workspace.write(
-        "nginx.conf",
-        "daemon off; master_process off; pid nginx.pid; events {}\n\
-         http { access_log off; client_body_temp_path body; proxy_temp_path proxy;\n\
-         fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;\n\
-         include server.conf; }\n",
-    );
-    // Debian installs nginx in /usr/sbin, which is not in every PATH.
-    let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin";
-    let mut command = Command::new("nginx");
-    command.env("PATH", path).args(["-e", "stderr", "-c", "nginx.conf", "-p"]);
-    command.arg(&workspace.folder);
-    workspace.start(command)
+/// Starts nginx at `listen` with the page's `server` block and a minimal configuration around it.
+async fn start_nginx(workspace: &Workspace, listen: &str) -> Nginx {
+    let server = blocks_in("docs/integrations.md", "nginx").remove(0).text;
+    let server = server.replace("listen 80;", &format!("listen {listen};"));
+    let server = workspace.with_addresses(&server.replace("/var/cache/nginx/", "cache-"));
+    Nginx::start(&[listen.parse().unwrap()], |_| {
+        format!(
+            "pid nginx.pid; events {{}}\n\
+             http {{ access_log off; client_body_temp_path body; proxy_temp_path proxy;\n\
+             fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;\n\
+             {server} }}\n"
+        )
+    })
+    .await
 }
 
 #[tokio::test]
@@ -774,20 +750,14 @@ async fn nginx_caches_suggestions_and_does_not_buffer_events() {
     let service = TestServer::start(&chain(&node.url()).replace("500ms", "14s")).await;
     service.wait_for_head("ronin", &node).await;
     let workspace = Workspace::new(&service.address().to_string(), &node.url());
-    let port = free_port();
-    let mut nginx = nginx(&workspace, port);
-    let deadline = Instant::now() + TIMEOUT;
-    while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
-        assert!(!nginx.exited(), "{:#?}", nginx.wait().await);
-        assert!(Instant::now() < deadline, "nginx does not listen");
-        tokio::time::sleep(CHECK_INTERVAL).await;
-    }
-    let behind = Workspace::new(&format!("127.0.0.1:{port}"), &node.url());
+    let listen = format!("127.0.0.1:{}", free_port());
+    let _nginx = start_nginx(&workspace, &listen).await;
+    let behind = Workspace::new(&listen, &node.url());
     let mut stream = behind.shell(1);
     let response = service.get(SUGGESTION).await;
     let (_, data) = event(&mut stream).await;
     assert_eq!(data, response.body);
-    let url = format!("http://127.0.0.1:{port}{SUGGESTION}");
+    let url = format!("http://{listen}{SUGGESTION}");
     let first = Response::read(reqwest::get(&url).await.unwrap()).await;
     assert_eq!((first.status, &first.body), (200, &response.body));
     service.stop().await.unwrap();

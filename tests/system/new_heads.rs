@@ -1,24 +1,24 @@
 //! Polling with `newHeads` subscriptions, over WebSockets that work or fail.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::{SinkExt, StreamExt};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
-use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
+use tokio_tungstenite::tungstenite::{Error, Message};
 
 use crate::anvil::Anvil;
 use crate::http_client;
 use crate::logged_process::LoggedProcess;
 use crate::mock_node::{MockNode, Reply, dead_url};
-use crate::test_server::{TestServer, wait_until};
+use crate::test_server::{self, TestServer, wait_until};
 
 const SUGGESTION: &str = "/v1/a/gas-suggestion";
 const UP: &str = "gas_suggestion_new_heads_up{chain=\"a\"}";
@@ -43,21 +43,28 @@ enum Behaviour {
     Closing,
     /// Closes the connection in the middle of a frame.
     Breaking,
-    /// Responds to the upgrade with 200.
-    NoWebSocket,
-    /// Responds to the upgrade with a wrong `Sec-WebSocket-Accept`.
-    WrongKey,
+    /// Sends these bytes in response to the upgrade.
+    Http(&'static str),
 }
 
+const NO_WEBSOCKET: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+/// A response with a wrong `Sec-WebSocket-Accept`.
+const WRONG_KEY: &str = "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\
+     sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
+
 /// A node's WebSocket endpoint. Dropping it fails the test if it received an unexpected request.
-#[derive(Debug)]
 struct MockWebSocketNode {
     address: SocketAddr,
-    behaviour: Arc<Mutex<Behaviour>>,
-    connections: Arc<Mutex<Vec<Instant>>>,
-    sender: broadcast::Sender<String>,
-    violations: Arc<Mutex<Vec<String>>>,
+    shared: Arc<Shared>,
     task: JoinHandle<()>,
+}
+
+struct Shared {
+    behaviour: Mutex<Behaviour>,
+    connections: AtomicUsize,
+    /// Texts that the open connections send.
+    texts: broadcast::Sender<String>,
+    violations: Mutex<Vec<String>>,
 }
 
 impl MockWebSocketNode {
@@ -66,41 +73,34 @@ impl MockWebSocketNode {
     async fn start(behaviour: Behaviour) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (sender, _) = broadcast::channel(64);
-        let behaviour = Arc::new(Mutex::new(behaviour));
-        let (connections, violations) = <(Arc<Mutex<Vec<_>>>, Arc<_>)>::default();
-        let state = (
-            Arc::clone(&behaviour),
-            Arc::clone(&connections),
-            Arc::clone(&violations),
-            sender.clone(),
-        );
+        let shared = Arc::new(Shared {
+            behaviour: Mutex::new(behaviour),
+            connections: AtomicUsize::new(0),
+            texts: broadcast::Sender::new(64),
+            violations: Mutex::default(),
+        });
+        let accepting = Arc::clone(&shared);
         let task = tokio::spawn(async move {
-            let (behaviour, connections, violations, sender) = state;
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                connections.lock().unwrap().push(Instant::now());
-                let behaviour = *behaviour.lock().unwrap();
-                tokio::spawn(serve(stream, behaviour, sender.subscribe(), Arc::clone(&violations)));
+                accepting.connections.fetch_add(1, Ordering::Relaxed);
+                let shared = Arc::clone(&accepting);
+                tokio::spawn(async move { shared.serve(stream).await });
             }
         });
-        Self { address, behaviour, connections, sender, violations, task }
+        Self { address, shared, task }
     }
 
     fn url(&self) -> String {
         format!("ws://{}{}", self.address, Self::PATH)
     }
 
-    fn set_behaviour(&self, behaviour: Behaviour) {
-        *self.behaviour.lock().unwrap() = behaviour;
-    }
-
     fn connections(&self) -> usize {
-        self.connections.lock().unwrap().len()
+        self.shared.connections.load(Ordering::Relaxed)
     }
 
     fn send(&self, text: impl Into<String>) {
-        self.sender.send(text.into()).unwrap();
+        self.shared.texts.send(text.into()).unwrap();
     }
 
     fn announce(&self, number: u64) {
@@ -111,113 +111,94 @@ impl MockWebSocketNode {
 impl Drop for MockWebSocketNode {
     fn drop(&mut self) {
         self.task.abort();
-        let violations = self.violations.lock().unwrap();
+        let violations = self.shared.violations.lock().unwrap();
         assert!(violations.is_empty() || std::thread::panicking(), "{violations:#?}");
     }
 }
 
-fn announcement(subscription: &str, number: &serde_json::Value) -> String {
+fn announcement(subscription: &str, number: &Value) -> String {
     let head = json!({ "number": number, "hash": "0x00", "logsBloom": "0x".to_owned() + &"0".repeat(512) });
     let params = json!({ "subscription": subscription, "result": head });
     json!({ "jsonrpc": "2.0", "method": "eth_subscription", "params": params }).to_string()
 }
 
-async fn serve(
-    mut stream: TcpStream,
-    behaviour: Behaviour,
-    mut messages: broadcast::Receiver<String>,
-    violations: Arc<Mutex<Vec<String>>>,
-) {
-    let record_violation = |what: String| violations.lock().unwrap().push(what);
-    if let Behaviour::NoWebSocket | Behaviour::WrongKey = behaviour {
-        let response = match behaviour {
-            Behaviour::NoWebSocket => "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok",
-            _ => {
-                "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\
-                 sec-websocket-accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"
-            }
-        };
-        let mut request = Vec::new();
-        while !request.ends_with(b"\r\n\r\n") && stream.read_buf(&mut request).await.unwrap() > 0 {}
-        let _ = stream.write_all(response.as_bytes()).await;
-        // Keeps the connection open until the service closes it.
-        let _ = stream.read_buf(&mut request).await;
-        return;
+impl Shared {
+    fn record_violation(&self, what: String) {
+        self.violations.lock().unwrap().push(what);
     }
-    #[expect(clippy::result_large_err, reason = "it is what the callback has to return")]
-    let check = |request: &Request, response: Response| {
-        if *request.uri() != MockWebSocketNode::PATH {
-            record_violation(format!("{request:?}"));
-        }
-        let expected = concat!("gas-suggestion/", env!("CARGO_PKG_VERSION"));
-        if request.headers().get("user-agent").is_none_or(|agent| agent != expected) {
-            record_violation(format!("{request:?}"));
-        }
-        Ok(response)
-    };
-    let mut socket = match tokio_tungstenite::accept_hdr_async(stream, check).await {
-        Ok(socket) => socket,
-        Err(error) => return record_violation(error.to_string()),
-    };
-    let subscribe =
-        json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": ["newHeads"] });
-    match socket.next().await {
-        Some(Ok(Message::Text(text)))
-            if serde_json::from_str::<serde_json::Value>(&text).ok().as_ref()
-                == Some(&subscribe) => {}
-        Some(Ok(other)) => record_violation(format!("{other:?}")),
-        _ => return,
-    }
-    let _ = run_connection(&mut socket, behaviour, &mut messages, record_violation).await;
-}
 
-async fn run_connection(
-    socket: &mut WebSocketStream<TcpStream>,
-    behaviour: Behaviour,
-    messages: &mut broadcast::Receiver<String>,
-    record_violation: impl Fn(String),
-) -> Result<(), tokio_tungstenite::tungstenite::Error> {
-    match behaviour {
-        Behaviour::Closing => return socket.close(None).await,
-        Behaviour::Breaking => {
-            let frame = [0x81, 126, 0x7f];
-            return Ok(socket.get_mut().write_all(&frame).await?);
+    async fn serve(&self, mut stream: TcpStream) -> Result<(), Error> {
+        let mut texts = self.texts.subscribe();
+        let behaviour = *self.behaviour.lock().unwrap();
+        if let Behaviour::Http(response) = behaviour {
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") && stream.read_buf(&mut request).await? > 0 {}
+            stream.write_all(response.as_bytes()).await?;
+            // Keeps the connection open until the service closes it.
+            stream.read_buf(&mut request).await?;
+            return Ok(());
         }
-        Behaviour::Refusing => {
-            let error =
-                json!({ "code": -32601, "message": "no canary-path?key=canary-query here" });
-            let refusal = json!({ "jsonrpc": "2.0", "id": 1, "error": error }).to_string();
-            socket.send(Message::text(refusal)).await?;
-        }
-        Behaviour::Silent => {}
-        _ => {
-            let response = json!({ "jsonrpc": "2.0", "id": 1, "result": SUBSCRIPTION }).to_string();
-            socket.send(Message::text(response)).await?;
-        }
-    }
-    if let Behaviour::Flooding = behaviour {
-        // The replies (pongs) amount to 50 MB.
-        for _ in 0..400_000 {
-            socket.feed(Message::Ping(vec![0; 125].into())).await?;
-        }
-        return socket.flush().await;
-    }
-    let mut pings = tokio::time::interval(Duration::from_millis(500));
-    loop {
-        tokio::select! {
-            _ = pings.tick(), if behaviour == Behaviour::Pinging => {
-                socket.send(Message::Ping(vec![].into())).await?;
+        #[expect(clippy::result_large_err, reason = "it is what the callback has to return")]
+        let check = |request: &Request, response: Response| {
+            let agent = request.headers().get("user-agent");
+            let expected = concat!("gas-suggestion/", env!("CARGO_PKG_VERSION"));
+            if *request.uri() != MockWebSocketNode::PATH
+                || agent.is_none_or(|agent| agent != expected)
+            {
+                self.record_violation(format!("{request:?}"));
             }
-            text = messages.recv() => match text {
-                Ok(text) => socket.send(Message::text(text)).await?,
-                Err(_) => return Ok(()),
-            },
-            message = socket.next() => match message {
-                None => return Ok(()),
-                Some(Err(error)) => return Err(error),
-                Some(Ok(message)) if message.is_text() => record_violation(format!("{message:?}")),
-                Some(Ok(_)) => {}
-            },
+            Ok(response)
+        };
+        let accepted = tokio_tungstenite::accept_hdr_async(stream, check).await;
+        let mut socket = accepted.inspect_err(|error| self.record_violation(error.to_string()))?;
+        let Some(request) = socket.next().await else { return Ok(()) };
+        let request = request?;
+        let subscribe =
+            json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": ["newHeads"] });
+        if serde_json::from_slice::<Value>(&request.clone().into_data()).ok() != Some(subscribe) {
+            self.record_violation(format!("{request:?}"));
+        }
+        let reply = |member: &str, value: Value| {
+            Message::text(json!({ "jsonrpc": "2.0", "id": 1, member: value }).to_string())
+        };
+        match behaviour {
+            Behaviour::Closing => return socket.close(None).await,
+            Behaviour::Breaking => {
+                return Ok(socket.get_mut().write_all(&[0x81, 126, 0x7f]).await?);
+            }
+            Behaviour::Refusing => {
+                let message = "no canary-path?key=canary-query here";
+                let error = json!({ "code": -32601, "message": message });
+                socket.send(reply("error", error)).await?;
+            }
+            Behaviour::Silent => {}
+            _ => socket.send(reply("result", json!(SUBSCRIPTION))).await?,
+        }
+        if behaviour == Behaviour::Flooding {
+            // The replies (pongs) amount to 50 MB.
+            for _ in 0..400_000 {
+                socket.feed(Message::Ping(vec![0; 125].into())).await?;
+            }
+            return socket.flush().await;
+        }
+        let mut pings = tokio::time::interval(Duration::from_millis(500));
+        loop {
+            tokio::select! {
+                _ = pings.tick(), if behaviour == Behaviour::Pinging => {
+                    socket.send(Message::Ping(vec![].into())).await?;
+                }
+                text = texts.recv() => match text {
+                    Ok(text) => socket.send(Message::text(text)).await?,
+                    Err(_) => return Ok(()),
+                },
+                message = socket.next() => match message.transpose()? {
+                    None => return Ok(()),
+                    Some(message) if message.is_text() => {
+                        self.record_violation(format!("{message:?}"));
+                    }
+                    Some(_) => {}
+                },
+            }
         }
     }
 }
@@ -231,11 +212,13 @@ fn chain(node: &str, ws_urls: &[String], block_time: &str) -> String {
     )
 }
 
-/// Waits until the suggestion is from block `number`; returns how long that took.
-async fn wait_for_block(service: &TestServer, number: u64) -> Duration {
-    let since = Instant::now();
+/// Waits until the suggestion is from block `number`.
+async fn wait_for_block(service: &TestServer, number: u64) {
     service.wait_for_block(SUGGESTION, number).await;
-    since.elapsed()
+}
+
+async fn wait_for_subscription(service: &TestServer) {
+    wait_until("a subscription", async || service.count(UP).await == 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -246,7 +229,7 @@ async fn each_block_that_a_real_node_announces_is_polled_at_once() {
     // With a block time of 30 s only announcements cause polls.
     let service = TestServer::start(&chain(&node.url(), &[socket], "30s")).await;
     wait_for_block(&service, 0).await;
-    wait_until("a subscription", async || service.count(UP).await == 1).await;
+    wait_for_subscription(&service).await;
     let since = Instant::now();
     for block in 1..=BLOCKS {
         node.call("evm_mine", json!([])).await;
@@ -267,7 +250,7 @@ async fn announcements_only_trigger_polls_within_the_poll_limit() {
     let node_socket = MockWebSocketNode::start(Behaviour::Healthy).await;
     let service = TestServer::start(&chain(&node.url(), &[node_socket.url()], "2s")).await;
     wait_for_block(&service, 1000).await;
-    wait_until("a subscription", async || service.count(UP).await == 1).await;
+    wait_for_subscription(&service).await;
     // The service does not use the announced number: the node's reply is still block 1000.
     node_socket.announce(u64::MAX);
     wait_until("an announcement", async || service.count(ANNOUNCED).await == 1).await;
@@ -295,49 +278,43 @@ async fn announcements_only_trigger_polls_within_the_poll_limit() {
     let polls = node.calls("eth_feeHistory") - polls;
     assert!(polls <= 3 * 10, "{polls} polls in two block times");
     node.set_reply(Reply::history(1001, 4, 30));
-    assert!(wait_for_block(&service, 1001).await < Duration::from_secs(20));
+    let since = Instant::now();
+    wait_for_block(&service, 1001).await;
+    assert!(since.elapsed() < Duration::from_secs(20));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn polling_continues_and_the_websocket_is_retried_after_any_failure() {
-    let behaviours = [
+    let cases = [
         (Behaviour::Silent, "timeout"),
         (Behaviour::Refusing, "refused"),
         (Behaviour::Closing, "closed"),
         (Behaviour::Breaking, "connection"),
-        (Behaviour::NoWebSocket, "no_websocket"),
-        (Behaviour::WrongKey, "no_websocket"),
+        (Behaviour::Http(NO_WEBSOCKET), "no_websocket"),
+        (Behaviour::Http(WRONG_KEY), "no_websocket"),
     ];
-    let cases = behaviours.map(|(behaviour, reason)| async move {
+    let cases = cases.into_iter().enumerate().map(|(number, (behaviour, reason))| async move {
         let node = MockNode::start(2020, Reply::history(1000, 3, 40)).await;
         let node_socket = MockWebSocketNode::start(behaviour).await;
-        let config = format!(
-            "[log]\nfilter = \"debug\"\n{}",
-            chain(&node.url(), &[node_socket.url()], "100ms")
-        );
-        let process = LoggedProcess::start(&format!("new-heads-{behaviour:?}"), &config);
-        let url = format!("http://{}{SUGGESTION}", process.addresses[0]);
+        let chain = chain(&node.url(), &[node_socket.url()], "100ms");
+        let config = format!("[log]\nfilter = \"debug\"\n{chain}");
+        let process = LoggedProcess::start(&format!("new-heads-{number}"), &config);
+        let [public, admin] = process.addresses;
+        let url = format!("http://{public}{SUGGESTION}");
+        let metrics = format!("http://{admin}/metrics");
         let client = http_client::new();
-        let newest = async || {
-            let response = client.get(&url).send().await.unwrap();
-            response
-                .headers()
-                .get("x-newest-block")
-                .map(|number| number.to_str().unwrap().to_owned())
-        };
         for number in 1000..1010 {
             node.set_reply(Reply::history(number, 3, 40));
-            let expected = number.to_string();
-            wait_until("the next block", async || newest().await.as_ref() == Some(&expected)).await;
+            let number = number.to_string();
+            test_server::wait_for(&client, &url, |response| {
+                response.header("x-newest-block") == number
+            })
+            .await;
         }
         wait_until("another attempt", async || node_socket.connections() >= 2).await;
-        node_socket.set_behaviour(Behaviour::Healthy);
-        let metrics = format!("http://{}/metrics", process.addresses[1]);
-        let is_up = async || {
-            let text = client.get(&metrics).send().await.unwrap().text().await.unwrap();
-            text.contains(&format!("{UP} 1"))
-        };
-        wait_until("a subscription", is_up).await;
+        *node_socket.shared.behaviour.lock().unwrap() = Behaviour::Healthy;
+        let is_up = format!("{UP} 1");
+        test_server::wait_for(&client, &metrics, |response| response.body.contains(&is_up)).await;
         let log = process.stop();
         assert!(log.contains(&format!("\"reason\":\"{reason}\"")), "{behaviour:?}: {log}");
         assert!(log.contains("block announcements established"), "{behaviour:?}: {log}");
@@ -353,14 +330,14 @@ async fn next_websocket_is_used_when_the_first_is_unreachable() {
     let dead = dead_url().replace("http://", "ws://");
     let service = TestServer::start(&chain(&node.url(), &[dead, node_socket.url()], "30s")).await;
     wait_for_block(&service, 1000).await;
-    wait_until("a subscription", async || service.count(UP).await == 1).await;
+    wait_for_subscription(&service).await;
     node.set_reply(Reply::history(1001, 4, 30));
     node_socket.announce(1001);
     wait_for_block(&service, 1001).await;
     // An oversized message closes the connection; the service reconnects.
     node_socket.send(" ".repeat(300 * 1024));
     wait_until("another connection", async || node_socket.connections() >= 2).await;
-    wait_until("a subscription", async || service.count(UP).await == 1).await;
+    wait_for_subscription(&service).await;
     node.set_reply(Reply::history(1002, 4, 30));
     node_socket.announce(1002);
     wait_for_block(&service, 1002).await;
@@ -376,9 +353,9 @@ async fn subscription_without_announcements_is_replaced_by_the_next_url() {
     let service =
         TestServer::start(&chain(&node.url(), &[silent.url(), healthy.url()], "1s")).await;
     // The service drops a subscription without announcements after half a minute, even if pings arrive.
-    wait_until("a subscription", async || service.count(UP).await == 1).await;
+    wait_for_subscription(&service).await;
     wait_until("a connection to the next URL", async || healthy.connections() == 1).await;
-    wait_until("a subscription", async || service.count(UP).await == 1).await;
+    wait_for_subscription(&service).await;
     assert_eq!(silent.connections(), 1);
 }
 

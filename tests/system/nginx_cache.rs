@@ -3,14 +3,13 @@
 use axum::Router;
 use axum::http::HeaderMap;
 use axum::routing::get;
-use reqwest::header::HeaderValue;
 use tokio::net::TcpListener;
 
 use crate::http_client;
 use crate::mock_node::{MockNode, Reply};
-use crate::nginx::Nginx;
+use crate::nginx::{self, Nginx};
 use crate::raw_client::free_port;
-use crate::test_server::TestServer;
+use crate::test_server::{Response, TestServer};
 
 const ORIGINS: [&str; 2] = ["https://a.example", "https://b.example"];
 const ADDRESS: &str = "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359";
@@ -54,35 +53,24 @@ impl Harness {
         let listen = format!("127.0.0.1:{}", free_port());
         let (addresses, upstream) = ([listen.parse().unwrap()], service.address());
         let nginx = Nginx::start(&addresses, |_| {
-            format!(
-                "pid nginx.pid; error_log stderr; events {{ worker_connections 256; }}\n\
-                 http {{ access_log off; client_body_temp_path body; proxy_temp_path proxy;\n\
-                 fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;\n\
-                 proxy_cache_path cache keys_zone=gas:1m;\n\
+            nginx::configuration(&format!(
+                "proxy_cache_path cache keys_zone=gas:1m;\n\
                  server {{ listen {listen}; location / {{ proxy_pass http://{upstream};\n\
                  proxy_http_version 1.1; proxy_set_header Connection \"\"; proxy_cache gas;\n\
-                 add_header X-Cache $upstream_cache_status always; }} }} }}\n"
-            )
+                 add_header X-Cache $upstream_cache_status always; }} }}"
+            ))
         });
-        Self {
-            _nginx: nginx.await,
-            url: format!("http://{listen}"),
-            _service: service,
-            _node: node,
-        }
+        let (url, nginx) = (format!("http://{listen}"), nginx.await);
+        Self { url, _nginx: nginx, _service: service, _node: node }
     }
 
-    async fn get(&self, path: &str, headers: &[(&str, &str)]) -> reqwest::Response {
+    async fn get(&self, path: &str, headers: &[(&str, &str)]) -> Response {
         let mut request = http_client::new().get(format!("{}{path}", self.url));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        request.send().await.unwrap()
+        Response::read(request.send().await.unwrap()).await
     }
-}
-
-fn text<'a>(response: &'a reqwest::Response, name: &str) -> Option<&'a str> {
-    response.headers().get(name).map(HeaderValue::to_str).transpose().unwrap()
 }
 
 #[tokio::test]
@@ -112,12 +100,12 @@ async fn each_kind_of_client_gets_its_own_response_from_a_shared_cache() {
                 let mut headers = Vec::from_iter(origin.map(|origin| ("origin", origin)));
                 headers.extend(asks_gzip.then_some(("accept-encoding", "gzip")));
                 let response = harness.get(path, &headers).await;
-                assert_eq!(response.status(), 200, "{path}");
-                let allowed = origin.filter(|origin| ORIGINS.contains(origin));
-                assert_eq!(text(&response, "access-control-allow-origin"), allowed, "{path}");
-                let encoding = text(&response, "content-encoding");
-                assert!(encoding.is_none() || asks_gzip, "{path} for {headers:?}: {response:?}");
-                hits += usize::from(text(&response, "x-cache") == Some("HIT"));
+                assert_eq!(response.status, 200, "{path}");
+                let allowed = origin.filter(|origin| ORIGINS.contains(origin)).unwrap_or_default();
+                assert_eq!(response.header("access-control-allow-origin"), allowed, "{path}");
+                let is_plain = response.header("content-encoding").is_empty();
+                assert!(is_plain || asks_gzip, "{path} for {headers:?}: {response:?}");
+                hits += usize::from(response.header("x-cache") == "HIT");
             }
         }
     }
@@ -132,10 +120,10 @@ async fn a_look_up_with_a_key_never_gets_the_cached_response_of_another() {
     for key in [None, Some("one"), None, Some("two"), Some("one"), None] {
         let headers = Vec::from_iter(key.map(|key| ("x-api-key", key)));
         let response = harness.get(&path, &headers).await;
-        hits += usize::from(text(&response, "x-cache") == Some("HIT"));
-        let vary: Vec<_> = response.headers().get_all("vary").iter().collect();
+        hits += usize::from(response.header("x-cache") == "HIT");
+        let vary: Vec<_> = response.headers.get_all("vary").iter().collect();
         assert_eq!(vary, ["x-api-key, origin"]);
-        assert_eq!(response.text().await.unwrap(), key.is_some().to_string(), "{key:?}");
+        assert_eq!(response.body, key.is_some().to_string(), "{key:?}");
     }
     assert_eq!(hits, 2);
 }

@@ -4,6 +4,7 @@ mod examples;
 pub(crate) mod harness;
 
 use std::collections::BTreeSet;
+use std::process::Command;
 
 use gas_suggestion::config::Config;
 use gas_suggestion::extras::sections;
@@ -26,9 +27,22 @@ const CHAIN_ALONE: &str =
 const ANOTHER: &str =
     "[chains.b-2]\nchain_id = 7\nrpc_urls = [\"http://127.0.0.1:9\"]\nhistory_blocks = 5\n";
 
-fn document(configuration: &str) -> Value {
+fn document_text(configuration: &str) -> String {
     let config = Config::from_toml(configuration, &sections()).unwrap();
-    serde_json::from_str(&gas_suggestion::server::document(&config).unwrap()).unwrap()
+    gas_suggestion::server::document(&config).unwrap()
+}
+
+fn document(configuration: &str) -> Value {
+    serde_json::from_str(&document_text(configuration)).unwrap()
+}
+
+/// Runs the command with this configuration, which has to succeed, and returns its output.
+fn print_document(options: &[&str], configuration: &str) -> String {
+    let file = File::new("openapi", configuration);
+    let arguments = [&["openapi", "--config", file.path()], options].concat();
+    let (code, stdout, stderr) = output(&arguments, &[]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    stdout
 }
 
 fn paths(document: &Value) -> &Map<String, Value> {
@@ -39,13 +53,12 @@ fn paths(document: &Value) -> &Map<String, Value> {
 async fn openapi_command_prints_the_served_document() {
     for base in ["", "/proxy/public"] {
         let section = format!("base_path = \"{base}\"");
-        let file = File::new("openapi", &format!("[server]\n{section}\n{CHAIN}{ANOTHER}"));
-        let (code, stdout, stderr) = output(&["openapi", "--config", file.path()], &[]);
-        assert_eq!((code, stderr.as_str()), (Some(0), ""));
-        let service = TestServer::with_server(&section, &format!("{CHAIN}{ANOTHER}")).await;
+        let chains = format!("{CHAIN}{ANOTHER}");
+        let printed = print_document(&[], &format!("[server]\n{section}\n{chains}"));
+        let service = TestServer::with_server(&section, &chains).await;
         let path = format!("{base}/openapi.json");
         let served = service.get(&path).await;
-        assert_eq!(serde_json::from_str::<Value>(&stdout).unwrap(), served.json());
+        assert_eq!(serde_json::from_str::<Value>(&printed).unwrap(), served.json());
         let headers = ["content-type", "cache-control", "access-control-allow-origin"];
         let headers = headers.map(|name| served.header(name));
         assert_eq!((served.status, headers), (200, ["application/json", "no-cache", "*"]));
@@ -56,7 +69,7 @@ async fn openapi_command_prints_the_served_document() {
         let url = if base.is_empty() { "/" } else { base };
         assert_eq!(served.json()["servers"], json!([{ "url": url }]));
         // Each instance renders the same bytes, hence the same ETag.
-        let other = TestServer::with_server(&section, &format!("{CHAIN}{ANOTHER}")).await;
+        let other = TestServer::with_server(&section, &chains).await;
         assert_eq!(other.get(&path).await.header("etag"), served.header("etag"));
     }
 }
@@ -89,51 +102,52 @@ fn document_states_version_chains_and_history_length() {
 
 #[test]
 fn generic_document_does_not_depend_on_the_configured_chains() {
-    let generic = |chains: &str| {
-        let file = File::new("generic", &format!("[server]\nbase_path = \"/a\"\n{chains}"));
-        let (code, stdout, stderr) =
-            output(&["openapi", "--generic", "--config", file.path()], &[]);
-        assert_eq!((code, stderr.as_str()), (Some(0), ""));
-        stdout
-    };
+    let based = |chains: &str| format!("[server]\nbase_path = \"/a\"\n{chains}");
     let other = CHAIN.replace("ronin", "other").replace("2020", "7");
-    let text = generic(&other);
-    assert!(text == generic(CHAIN), "the document differs");
+    let text = print_document(&["--generic"], &based(&other));
+    assert!(text == print_document(&["--generic"], &based(CHAIN)), "the document differs");
     let generic: Value = serde_json::from_str(&text).unwrap();
     let parameters = &generic["components"]["parameters"];
     assert_eq!(parameters["path.chain"]["schema"], json!({ "type": "string" }));
     assert!(parameters["query.chainId"]["schema"]["enum"].is_null());
     assert!(parameters["query.blocks"]["schema"]["maximum"].is_null());
-    let configured = document(&format!("[server]\nbase_path = \"/a\"\n{CHAIN}"));
-    assert_eq!(
-        paths(&generic).keys().collect::<Vec<_>>(),
-        paths(&configured).keys().collect::<Vec<_>>()
-    );
+    let configured = document(&based(CHAIN));
+    assert!(paths(&generic).keys().eq(paths(&configured).keys()), "the paths differ");
     assert_eq!(generic["servers"], configured["servers"]);
     assert_eq!(generic["components"]["schemas"], configured["components"]["schemas"]);
 }
 
 #[test]
 fn disabled_routes_are_omitted() {
-    let paths_and_tags = |configuration: &str, prefixes: &[&str]| {
+    let check = |configuration: &str, counts: [usize; 5], tags: &[&str]| {
         let document = document(configuration);
+        let prefixes = ["/verif", "/registry/", "/v1/{chain}/delegations/", "/v1/", "/rpc/"];
         let found = prefixes
-            .iter()
             .map(|prefix| paths(&document).keys().filter(|path| path.starts_with(prefix)).count());
-        let tags = document["tags"].as_array().unwrap().iter();
-        let tags: Vec<_> = tags.map(|tag| tag["name"].as_str().unwrap().to_owned()).collect();
-        (found.collect::<Vec<_>>(), tags)
+        assert_eq!(found, counts, "{configuration}");
+        let found = document["tags"].as_array().unwrap().iter().map(|tag| &tag["name"]);
+        assert_eq!(found.collect::<Vec<_>>(), tags, "{configuration}");
     };
-    let prefixes = ["/verif", "/registry/", "/v1/{chain}/delegations/", "/v1/", "/rpc/"];
-    let (counts, tags) = paths_and_tags(CHAIN, &prefixes);
-    assert_eq!(counts, [25, 6, 1, 19, 1]);
-    assert_eq!(
-        tags,
-        ["Gas", "Drop-in formats", "JSON-RPC", "Delegation", "Verification", "Pages", "Operation"]
-    );
-    let (counts, tags) = paths_and_tags(CHAIN_ALONE, &prefixes);
-    assert_eq!(counts, [0, 0, 0, 18, 1]);
-    assert_eq!(tags, ["Gas", "Drop-in formats", "JSON-RPC", "Pages", "Operation"]);
+    let all =
+        ["Gas", "Drop-in formats", "JSON-RPC", "Delegation", "Verification", "Pages", "Operation"];
+    check(CHAIN, [25, 6, 1, 19, 1], &all);
+    let rest = ["Gas", "Drop-in formats", "JSON-RPC", "Pages", "Operation"];
+    check(CHAIN_ALONE, [0, 0, 0, 18, 1], &rest);
+}
+
+/// Writes the document to a file and returns its path. Members stay in order: the generated client uses the first media
+/// type of a response.
+fn write_document(name: &str, configuration: &str) -> String {
+    let path = format!("{}/{name}.json", env!("CARGO_TARGET_TMPDIR"));
+    std::fs::write(&path, document_text(configuration)).unwrap();
+    path
+}
+
+/// Returns a Python command with these arguments, in the repository's root.
+fn python(arguments: &[&str]) -> Command {
+    let mut command = programs::python_tool("python");
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).args(arguments);
+    command
 }
 
 #[tokio::test]
@@ -144,14 +158,11 @@ async fn document_is_valid_and_examples_match_their_schemas() {
         ("off", CHAIN_ALONE.to_owned()),
         ("based", format!("[server]\nbase_path = \"/a/b\"\n{CHAIN}{ANOTHER}{both}")),
     ] {
-        let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.json"));
-        std::fs::write(&path, document(&configuration).to_string()).unwrap();
-        let mut command = programs::python_tool("python");
-        command.args(["-m", "openapi_spec_validator", "--schema", "3.1"]).arg(&path);
+        let path = write_document(name, &configuration);
+        let command = python(&["-m", "openapi_spec_validator", "--schema", "3.1", &path]);
         let stdout = programs::expect_success(command).await;
         assert!(stdout.ends_with(": OK"), "{stdout}");
-        let mut command = programs::python_tool("python");
-        command.arg(fixtures::path("tests/python/examples.py")).arg(&path);
+        let command = python(&["tests/python/examples.py", &path]);
         let count: usize = programs::expect_success(command).await.parse().unwrap();
         // The count includes examples of problems, headers, responses and requests.
         assert!(count > 35, "{name}: {count}");
@@ -160,24 +171,18 @@ async fn document_is_valid_and_examples_match_their_schemas() {
 
 #[tokio::test]
 async fn generated_client_parses_every_example_response() {
-    let directory = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
     let api = CHAIN.replace("\"api\"", "\"api-then-chain\"");
-    for (name, configuration) in [
-        ("client-all", CHAIN.to_owned()),
-        ("client-api", api),
-        ("client-off", CHAIN_ALONE.to_owned()),
-    ] {
-        let (path, client) = (directory.join(format!("{name}.json")), directory.join(name));
-        // Not as a `Value`, which sorts members: the client uses the first media type of a response.
-        let config = Config::from_toml(&configuration, &sections()).unwrap();
-        std::fs::write(&path, gas_suggestion::server::document(&config).unwrap()).unwrap();
+    for (name, configuration) in
+        [("client-all", CHAIN), ("client-api", &api), ("client-off", CHAIN_ALONE)]
+    {
+        let path = write_document(name, configuration);
+        let client = path.trim_end_matches(".json");
         let mut command = programs::python_tool("openapi-python-client");
         command.args(["generate", "--fail-on-warning", "--overwrite", "--config"]);
         command.arg(fixtures::path("tests/python/client.yaml"));
-        command.arg("--path").arg(&path).arg("--output-path").arg(&client);
+        command.args(["--path", &path, "--output-path", client]);
         programs::expect_success(command).await;
-        let mut command = programs::python_tool("python");
-        command.arg(fixtures::path("tests/python/client.py")).args([&path, &client]);
+        let command = python(&["tests/python/client.py", &path, client]);
         let count: usize = programs::expect_success(command).await.parse().unwrap();
         assert!(count > 130, "{name}: {count}");
     }
@@ -216,20 +221,15 @@ fn lookups_document_upstream_responses_where_the_api_is_used() {
 fn only_these_routes_are_not_in_the_document() {
     // `routes!` adds a route to the router and to the document, `.route` to the router only.
     let mut undocumented = BTreeSet::new();
-    let mut folders = vec![fixtures::path("src")];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|ending| ending == "rs") {
-                let text = std::fs::read_to_string(&path).unwrap();
-                let code = text.split("#[cfg(test)]").next().unwrap();
-                let routes = code.split(".route(").skip(1);
-                let name =
-                    |rest: &str| rest.split_once(',').unwrap().0.trim_matches('"').to_owned();
-                undocumented.extend(routes.map(name));
-            }
+    let mut paths_left = vec![fixtures::path("src")];
+    while let Some(path) = paths_left.pop() {
+        if path.is_dir() {
+            paths_left.extend(std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let code = text.split("#[cfg(test)]").next().unwrap();
+            let name = |rest: &str| rest.split_once(',').unwrap().0.trim_matches('"').to_owned();
+            undocumented.extend(code.split(".route(").skip(1).map(name));
         }
     }
     let expected = [
@@ -278,8 +278,7 @@ async fn send_request(
         };
         let name = parameter["name"].as_str().unwrap();
         // A replacement needs a fee, but which of its parameters have it is up to the caller.
-        let is_required = parameter["required"] == true || name == "gas_price";
-        if !is_required {
+        if parameter["required"] != true && name != "gas_price" {
             continue;
         }
         let value = match name {
@@ -304,14 +303,14 @@ async fn send_request(
     let method = if verb == "post" { Method::POST } else { Method::GET };
     // None of these values needs percent-encoding.
     let target = service.url(&format!("{target}?{}", query.join("&")));
-    let request = http_client::new().request(method, target);
     let example = &operation["requestBody"]["content"]["application/json"]["example"];
-    let response = request.body(example.to_string()).send().await.unwrap();
-    let (status, headers) = (response.status().as_u16(), response.headers().clone());
-    if headers["content-type"] == "text/event-stream" {
+    let request = http_client::new().request(method, target).body(example.to_string());
+    let response = request.send().await.unwrap();
+    if response.headers()["content-type"] == "text/event-stream" {
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
         return Response { status, headers, body: String::new() };
     }
-    Response { status, headers, body: response.text().await.unwrap() }
+    Response::read(response).await
 }
 
 #[tokio::test]

@@ -4,12 +4,11 @@
 use std::collections::BTreeSet;
 use std::net::TcpListener;
 
-use gas_suggestion::config::{Config, ConfigError};
+use gas_suggestion::config::Config;
 use gas_suggestion::extras::sections;
 
 use crate::alerts::services::start_calibrated_node;
 use crate::fixtures;
-use crate::http_client;
 use crate::mock_delegate_api::MockDelegateApi;
 use crate::mock_node::{MockNode, Reply};
 use crate::process::{FREE_PORTS, File, Process, command};
@@ -31,23 +30,22 @@ fn documented_rows(section: &str) -> Vec<(String, String)> {
     rows.collect()
 }
 
-fn unique(names: impl Iterator<Item = String>) -> BTreeSet<String> {
+/// Returns the names of these rows, of which each occurs once.
+fn unique(rows: Vec<(String, String)>) -> BTreeSet<String> {
     let mut unique = BTreeSet::new();
-    names.for_each(|name| assert!(unique.insert(name.clone()), "{name} is listed twice"));
+    for (name, _) in rows {
+        assert!(unique.insert(name.clone()), "{name} is listed twice");
+    }
     unique
 }
 
-/// Returns the metrics in docs/operate.md.
-fn documented_metrics() -> BTreeSet<String> {
-    let guide = String::from_utf8(fixtures::read("docs/operate.md")).unwrap();
-    let (_, section) = guide.split_once("\n## Metrics\n").unwrap();
-    let rows = documented_rows(section.split("\n## ").next().unwrap());
-    unique(rows.into_iter().map(|(name, _)| name))
+fn text(path: &str) -> String {
+    String::from_utf8(fixtures::read(path)).unwrap()
 }
 
 /// Returns the keys in docs/configuration.md, with their sections, and the column of the built-in values.
 fn documented_keys() -> Vec<(String, String)> {
-    let guide = String::from_utf8(fixtures::read("docs/configuration.md")).unwrap();
+    let guide = text("docs/configuration.md");
     let sections = guide.split("\n## `[").skip(1).flat_map(|text| {
         let (section, text) = text.split_once("]`\n").unwrap();
         // A list of tables has two brackets.
@@ -60,39 +58,34 @@ fn documented_keys() -> Vec<(String, String)> {
 
 #[test]
 fn configuration_guide_lists_exactly_the_configuration_keys() {
-    // The error for an unknown key lists the allowed ones.
-    let allowed_keys = |section: &str, toml: &str| {
-        let errors =
-            Config::from_toml(&format!("{toml}\nno_such_key = 1"), &sections()).unwrap_err();
-        let is_unknown = |error: &&ConfigError| error.key.ends_with("no_such_key");
-        let error = errors.0.iter().find(is_unknown).unwrap().to_string();
-        let (_, allowed) = error.split_once("llowed: ").unwrap_or_else(|| panic!("{error}"));
-        let keys = allowed.split(", ").map(|key| format!("{section}.{key}"));
-        keys.collect::<Vec<_>>()
+    // The error for an unknown name lists the allowed ones.
+    let allowed = |toml: &str| -> Vec<String> {
+        let errors = Config::from_toml(toml, &sections()).unwrap_err();
+        let mut errors = errors.0.iter().map(ToString::to_string);
+        let listed = errors.find_map(|error| Some(error.split_once("llowed: ")?.1.to_owned()));
+        listed.expect(toml).split(", ").map(str::to_owned).collect()
     };
-    let error =
-        Config::from_toml("[no_such_section]", &sections()).unwrap_err().0.remove(0).to_string();
-    let (_, sections) = error.split_once("llowed: ").unwrap();
-    let sections: Vec<_> = sections.split(", ").filter(|section| *section != "chains").collect();
-    let section_keys = sections.iter().flat_map(|section| match *section {
-        "alerts" => allowed_keys(section, "[[alerts]]"),
-        section => allowed_keys(section, &format!("[{section}]")),
+    let tables = allowed("[no_such_section]").into_iter().filter(|section| section != "chains");
+    let tables = tables.map(|section| match &*section {
+        "alerts" => (section, "[[alerts]]".to_owned()),
+        _ => (section.clone(), format!("[{section}]")),
     });
-    let chain_keys = allowed_keys("chains.NAME", "[chains.a]");
-    let pricing_keys = allowed_keys("chains.NAME.pricing", "[chains.a.pricing]");
-    let known: BTreeSet<_> = section_keys
-        .chain(chain_keys)
-        .chain(pricing_keys)
-        // This is a table, not a key.
-        .filter(|key| key != "chains.NAME.pricing")
-        .collect();
-    assert_eq!(unique(documented_keys().into_iter().map(|(key, _)| key)), known);
+    let of_chains = [
+        ("chains.NAME".to_owned(), "[chains.a]".to_owned()),
+        ("chains.NAME.pricing".to_owned(), "[chains.a.pricing]".to_owned()),
+    ];
+    let keys = tables.chain(of_chains).flat_map(|(section, table)| {
+        let keys = allowed(&format!("{table}\nno_such_key = 1")).into_iter();
+        keys.map(move |key| format!("{section}.{key}"))
+    });
+    // This is a table, not a key.
+    let known = keys.filter(|key| key != "chains.NAME.pricing").collect();
+    assert_eq!(unique(documented_keys()), known);
 }
 
 #[test]
 fn configuration_guide_has_the_built_in_values() {
-    let defaults = String::from_utf8(fixtures::read("config/default.toml")).unwrap();
-    let defaults: toml_edit::DocumentMut = defaults.parse().unwrap();
+    let defaults: toml_edit::DocumentMut = text("config/default.toml").parse().unwrap();
     let mut count = 0;
     for (key, documented) in documented_keys() {
         let (section, name) = key.split_once('.').unwrap();
@@ -131,9 +124,7 @@ async fn operate_guide_lists_exactly_the_exported_metrics() {
     let service = TestServer::start(&(redis + &chain)).await;
     service.wait_for_ok("/readyz").await;
     let read = r#"{"jsonrpc":"2.0","id":1,"method":"eth_getCode","params":["0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed","latest"]}"#;
-    let client = http_client::new();
-    let response = client.post(service.url("/rpc/a")).body(read).send().await.unwrap();
-    assert_eq!(response.status(), 200);
+    assert_eq!(service.post("/rpc/a", read).await.status, 200);
     let (mut names, mut exposed) = exported_metrics(&service).await;
     // The WebSocket metrics exist only without Redis, those of targets only with a strategy that has them, those of webhooks
     // and dollars only with an alert and a price feed.
@@ -148,34 +139,24 @@ async fn operate_guide_lists_exactly_the_exported_metrics() {
     let announced = TestServer::start(&announced).await;
     announced.wait_for_ok("/v1/b/score").await;
     let (more, also_exposed) = exported_metrics(&announced).await;
+    // Replicas without Redis do not have its metrics.
+    for name in ["redis_failures_total", "redis_up", "replica_messages_total", "poll_slots_total"] {
+        let name = format!("gas_suggestion_{name}");
+        assert!(names.contains(&name) && !more.contains(&name), "{name}");
+    }
     names.extend(more);
     exposed += &also_exposed;
-    assert_eq!(documented_metrics(), names);
+    let guide = text("docs/operate.md");
+    let (_, section) = guide.split_once("\n## Metrics\n").unwrap();
+    assert_eq!(unique(documented_rows(section.split("\n## ").next().unwrap())), names);
     for name in names {
         assert!(exposed.contains(&format!("# HELP {name} ")), "{name}");
     }
 }
 
-#[tokio::test]
-async fn redis_metrics_are_exported_only_by_replicas_that_use_redis() {
-    let node = MockNode::for_reads(Reply::RawResult("\"0x7\"".into())).await;
-    let chain = node.chain("a", "json_rpc = true");
-    let service = TestServer::start(&chain).await;
-    service.wait_for_ok("/readyz").await;
-    let (names, _) = exported_metrics(&service).await;
-    let redis_metrics =
-        ["redis_failures_total", "redis_up", "replica_messages_total", "poll_slots_total"]
-            .map(|name| format!("gas_suggestion_{name}"));
-    assert!(
-        redis_metrics
-            .iter()
-            .all(|name| documented_metrics().contains(name) && !names.contains(name))
-    );
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn documented_redis_acl_is_sufficient_and_minimal() {
-    let guide = String::from_utf8(fixtures::read("docs/replicas.md")).unwrap();
+    let guide = text("docs/replicas.md");
     let (_, rest) = guide.split_once("\nuser gas on >PASSWORD ").unwrap();
     let acl_rules: Vec<_> = rest.split("```").next().unwrap().split_whitespace().collect();
     let redis = Redis::start();

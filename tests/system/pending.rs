@@ -1,7 +1,6 @@
 //! Pending state through `/rpc/{chain}`, from a real node that mines on request.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -9,7 +8,6 @@ use serde_json::{Value, json};
 use crate::anvil::Anvil;
 use crate::fixtures;
 use crate::http_client;
-use crate::raw_client::TIMEOUT;
 use crate::test_contract;
 use crate::test_server::TestServer;
 
@@ -29,15 +27,10 @@ pub(crate) struct Network {
 
 impl Network {
     pub(crate) async fn start() -> Self {
-        Self::with_flashblocks("250ms").await
-    }
-
-    /// Starts the node and the service, with this `flashblock_time`.
-    async fn with_flashblocks(time: &str) -> Self {
         let node = Anvil::start(0, &["--no-mining"]);
         let chain = format!(
             "[chains.ronin]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [\"{}\"]\nblock_time = \"2s\"\n\
-             flashblock_time = \"{time}\"\n",
+             flashblock_time = \"250ms\"\n",
             node.url()
         );
         let service = TestServer::start(&chain).await;
@@ -116,47 +109,13 @@ impl Network {
             self.read_at("latest", method, &params).await,
         ]
     }
-
-    /// Repeats a call to the service until its outcome satisfies `as_expected`.
-    async fn wait_for(
-        &self,
-        method: &str,
-        params: Value,
-        as_expected: impl Fn(&Outcome) -> bool,
-    ) -> Outcome {
-        let deadline = Instant::now() + TIMEOUT;
-        loop {
-            let outcome = call(&self.route(), method, &params).await;
-            if as_expected(&outcome) {
-                return outcome;
-            }
-            assert!(Instant::now() < deadline, "{method} {params} stays at {outcome:?}");
-            tokio::task::yield_now().await;
-        }
-    }
 }
 
 /// The raw JSON of a response's `result` or `error`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Outcome {
-    Result(String),
-    Error(String),
-}
+type Outcome = Result<String, String>;
 
-impl Outcome {
-    fn result(&self) -> Value {
-        match self {
-            Self::Result(text) => serde_json::from_str(text).unwrap(),
-            Self::Error(text) => panic!("an error: {text}"),
-        }
-    }
-
-    fn error(&self) -> Value {
-        match self {
-            Self::Result(text) => panic!("a result: {text}"),
-            Self::Error(text) => serde_json::from_str(text).unwrap(),
-        }
-    }
+fn parsed(json: &str) -> Value {
+    serde_json::from_str(json).unwrap()
 }
 
 async fn call(url: &str, method: &str, params: &Value) -> Outcome {
@@ -171,15 +130,16 @@ async fn call(url: &str, method: &str, params: &Value) -> Outcome {
     let (name, value) = members.pop_first().unwrap();
     assert!(members.is_empty(), "{text}");
     match name.as_str() {
-        "result" => Outcome::Result(value.get().to_owned()),
-        "error" => Outcome::Error(value.get().to_owned()),
+        "result" => Ok(value.get().to_owned()),
+        "error" => Err(value.get().to_owned()),
         _ => panic!("{text}"),
     }
 }
 
 /// Returns a result that is the JSON string `value`.
+#[expect(clippy::unnecessary_wraps, reason = "it is compared with outcomes")]
 fn text(value: &str) -> Outcome {
-    Outcome::Result(format!("\"{value}\""))
+    Ok(format!("\"{value}\""))
 }
 
 fn word(value: u64) -> Outcome {
@@ -188,25 +148,11 @@ fn word(value: u64) -> Outcome {
 
 /// Returns the node's error for `spend` with an empty slot; its data encodes `Error("nothing stored")`.
 fn nothing_stored() -> Outcome {
-    Outcome::Error(
-        "{\"code\":3,\"message\":\"execution reverted: nothing stored\",\"data\":\"0x08c379a0\
+    Err("{\"code\":3,\"message\":\"execution reverted: nothing stored\",\"data\":\"0x08c379a0\
          0000000000000000000000000000000000000000000000000000000000000020\
          000000000000000000000000000000000000000000000000000000000000000e\
          6e6f7468696e672073746f726564000000000000000000000000000000000000\"}"
-            .into(),
-    )
-}
-
-#[tokio::test]
-async fn pending_nonce_is_never_served_from_the_cache() {
-    // A flashblock is as long as a block here, so cacheable responses stay cached during the test.
-    let network = Network::with_flashblocks("2s").await;
-    let params = json!([network.sender, "pending"]);
-    // A wallet that gets the same nonce twice replaces its own transaction.
-    for count in ["0x0", "0x1", "0x2"] {
-        assert_eq!(network.read("eth_getTransactionCount", &params).await, text(count));
-        network.queue_transfer().await;
-    }
+        .into())
 }
 
 #[tokio::test]
@@ -215,21 +161,6 @@ async fn pending_code_includes_a_queued_contract() {
     let contract = network.queue_contract().await;
     let code = network.read_pending_and_latest("eth_getCode", json!([contract])).await;
     assert_eq!(code, [text(test_contract::RUNTIME), text("0x")]);
-}
-
-#[tokio::test]
-async fn pending_gas_estimate_uses_queued_state() {
-    let network = Network::start().await;
-    let (contract, _) = network.contract_with_queued_write().await;
-    let params = json!([{ "to": contract, "data": test_contract::spend() }]);
-    let [pending, latest] =
-        network.read_pending_and_latest("eth_estimateGas", params.clone()).await;
-    // The intrinsic 21000 plus the cost of the call.
-    let gas = fixtures::quantity(&pending.result());
-    assert!((21_001..30_000).contains(&gas), "{gas}");
-    assert_eq!(latest, nothing_stored());
-    // Without a tag the node chooses; anvil uses the pending state.
-    assert_eq!(network.read("eth_estimateGas", &params).await, pending);
 }
 
 #[tokio::test]
@@ -242,7 +173,7 @@ async fn pending_simulation_sees_queued_state() {
     let params = json!([{ "blockStateCalls": [{ "calls": [call] }] }]);
     let [pending, latest] = network.read_pending_and_latest("eth_simulateV1", params.clone()).await;
     let returned = |outcome: &Outcome| {
-        let call = outcome.result()[0]["calls"][0].clone();
+        let call = parsed(outcome.as_ref().unwrap())[0]["calls"][0].clone();
         assert_eq!(call["status"], "0x1");
         text(call["returnData"].as_str().unwrap())
     };
@@ -258,10 +189,11 @@ async fn logs_of_a_queued_transaction_appear_when_it_is_mined() {
     let filter = |from, to| json!([{ "address": contract, "fromBlock": from, "toBlock": to }]);
     for (from, to) in [("pending", "pending"), ("latest", "pending"), ("latest", "latest")] {
         let logs = network.read("eth_getLogs", &filter(from, to)).await;
-        assert_eq!(logs, Outcome::Result("[]".into()), "{from} {to}");
+        assert_eq!(logs, Ok("[]".into()), "{from} {to}");
     }
     network.mine().await;
-    let logs = network.read("eth_getLogs", &filter("latest", "latest")).await.result();
+    let logs = network.read("eth_getLogs", &filter("latest", "latest")).await.unwrap();
+    let logs = parsed(&logs);
     assert_eq!(logs.as_array().unwrap().len(), 1, "{logs}");
     let log =
         ["transactionHash", "address", "topics", "data"].map(|member| logs[0][member].clone());
@@ -276,29 +208,16 @@ async fn logs_of_a_queued_transaction_appear_when_it_is_mined() {
 async fn receipt_is_null_until_its_transaction_is_mined() {
     let network = Network::start().await;
     let hash = network.queue_transfer().await;
-    let null = Outcome::Result("null".into());
-    assert_eq!(network.read("eth_getTransactionReceipt", &json!([hash])).await, null);
-    network.node.call("anvil_mine", json!([])).await;
-    let receipt =
-        network.wait_for("eth_getTransactionReceipt", json!([hash]), |found| *found != null).await;
-    assert_eq!(network.read("eth_getTransactionReceipt", &json!([hash])).await, receipt);
-    let receipt = receipt.result();
-    let members = ["transactionHash", "status", "blockNumber"].map(|member| &receipt[member]);
-    assert_eq!(members, [&json!(hash), &json!("0x1"), &json!("0x1")]);
-}
-
-#[tokio::test]
-async fn receipt_is_available_once_a_client_has_seen_its_block() {
-    // A flashblock is as long as a block here, so cacheable responses stay cached during the test.
-    let network = Network::with_flashblocks("2s").await;
-    let hash = network.queue_transfer().await;
     let params = json!([hash]);
-    let null = Outcome::Result("null".into());
+    let null = Ok("null".into());
     assert_eq!(network.read("eth_getTransactionReceipt", &params).await, null);
     network.node.call("anvil_mine", json!([])).await;
     // Clients look for the receipt at each new block, and some treat a missing one as a failure.
     assert_eq!(network.read("eth_blockNumber", &json!([])).await, text("0x1"));
-    assert_ne!(network.read("eth_getTransactionReceipt", &params).await, null);
+    let receipt = network.read("eth_getTransactionReceipt", &params).await.unwrap();
+    let receipt = parsed(&receipt);
+    let members = ["transactionHash", "status", "blockNumber"].map(|member| &receipt[member]);
+    assert_eq!(members, [&json!(hash), &json!("0x1"), &json!("0x1")]);
 }
 
 #[tokio::test]
@@ -306,9 +225,11 @@ async fn receipt_call_with_a_block_tag_is_rejected() {
     let network = Network::start().await;
     let hash = network.queue_transfer().await;
     let params = json!([hash, "pending"]);
-    let [served, direct] = [network.route(), network.node.url()]
-        .map(async |url| call(&url, "eth_getTransactionReceipt", &params).await.error());
-    let [served, direct] = [served.await, direct.await];
+    let error = async |url: String| {
+        let outcome = call(&url, "eth_getTransactionReceipt", &params).await;
+        parsed(&outcome.unwrap_err())
+    };
+    let [served, direct] = [error(network.route()).await, error(network.node.url()).await];
     assert_eq!([&served["code"], &direct["code"]], [-32602, -32602]);
     // The error comes from the service, not from the node.
     assert_ne!(served["message"], direct["message"]);
@@ -318,18 +239,13 @@ async fn receipt_call_with_a_block_tag_is_rejected() {
 async fn revert_error_is_passed_through_unchanged() {
     let network = Network::start().await;
     let (contract, _) = network.contract_with_queued_write().await;
-    let [passes, reverts] = network
-        .read_pending_and_latest(
-            "eth_call",
-            json!([{ "to": contract, "data": test_contract::spend() }]),
-        )
-        .await;
-    assert_eq!((passes, reverts), (text("0x"), nothing_stored()));
-    let refuse = json!([{ "to": contract, "data": test_contract::refuse() }]);
-    for (outcome, stored) in
-        network.read_pending_and_latest("eth_call", refuse).await.iter().zip([42, 0])
-    {
-        let error = outcome.error();
+    let call = async |data: String| {
+        let params = json!([{ "to": contract, "data": data }]);
+        network.read_pending_and_latest("eth_call", params).await
+    };
+    assert_eq!(call(test_contract::spend()).await, [text("0x"), nothing_stored()]);
+    for (outcome, stored) in call(test_contract::refuse()).await.iter().zip([42, 0]) {
+        let error = parsed(outcome.as_ref().unwrap_err());
         // The custom error Refused(uint256). Anvil cannot decode it and puts its bytes into the message as text.
         let data = format!("0x590a5151{}", test_contract::word(stored));
         assert_eq!((&error["code"], &error["data"]), (&json!(3), &json!(data)));
@@ -341,30 +257,13 @@ async fn pending_block_lists_a_queued_transaction() {
     let network = Network::start().await;
     let hash = network.queue_transfer().await;
     network.node.call("evm_setNextBlockTimestamp", json!(["0x80000000"])).await;
-    let block = async |tag| network.read("eth_getBlockByNumber", &json!([tag, false])).await;
-    let [pending, latest] = [block("pending").await.result(), block("latest").await.result()];
+    let read = async |method, params| parsed(&network.read(method, &params).await.unwrap());
+    let block = async |tag| read("eth_getBlockByNumber", json!([tag, false])).await;
+    let [pending, latest] = [block("pending").await, block("latest").await];
     assert_eq!((&pending["number"], &pending["transactions"]), (&json!("0x1"), &json!([hash])));
     assert_eq!((&latest["number"], &latest["transactions"]), (&json!("0x0"), &json!([])));
-    let transaction = network.read("eth_getTransactionByHash", &json!([hash])).await.result();
+    let transaction = read("eth_getTransactionByHash", json!([hash])).await;
     assert_eq!((&transaction["hash"], &transaction["blockHash"]), (&json!(hash), &Value::Null));
-}
-
-#[tokio::test]
-async fn pending_balance_is_updated_within_a_flashblock() {
-    let network = Network::start().await;
-    let params = json!([RECIPIENT, "pending"]);
-    assert_eq!(network.read("eth_getBalance", &params).await, text("0x0"));
-    network.queue_transfer().await;
-    let queued = Instant::now();
-    loop {
-        let sent = Instant::now();
-        if call(&network.route(), "eth_getBalance", &params).await == text(ETHER) {
-            break;
-        }
-        // A request that is sent more than one flashblock (250 ms) later must show the transaction.
-        let age = sent.saturating_duration_since(queued);
-        assert!(age <= Duration::from_millis(250), "the old balance after {age:?}");
-    }
 }
 
 #[tokio::test]
@@ -387,7 +286,13 @@ async fn pending_state_includes_the_queue_and_is_latest_once_it_is_polled() {
         assert_eq!(found, *expected, "{method}");
     }
     let spend = json!([{ "to": contract, "data": test_contract::spend() }]);
-    let [gas, _] = network.read_pending_and_latest("eth_estimateGas", spend.clone()).await;
+    let [gas, latest] = network.read_pending_and_latest("eth_estimateGas", spend.clone()).await;
+    // The intrinsic 21000 plus the cost of the call.
+    let amount = fixtures::quantity(&parsed(gas.as_ref().unwrap()));
+    assert!((21_001..30_000).contains(&amount), "{amount}");
+    assert_eq!(latest, nothing_stored());
+    // Without a tag the node chooses; anvil uses the pending state.
+    assert_eq!(network.read("eth_estimateGas", &spend).await, gas);
     network.mine().await;
     for (method, params, [queued, _]) in reads {
         assert_eq!(network.read_at("latest", method, &params).await, queued, "{method}");

@@ -11,10 +11,11 @@ use tokio::task::JoinHandle;
 
 use crate::anvil::Anvil;
 use crate::http_client;
+use crate::logged_process::LoggedProcess;
 use crate::nginx::Nginx;
-use crate::process::{File, Process, output};
+use crate::process::{FREE_PORTS, File, output};
 use crate::raw_client::free_port;
-use crate::test_server::Response;
+use crate::test_server::wait_for;
 
 const TOKEN: &str = "c4n4ry-0123456789";
 
@@ -30,7 +31,7 @@ impl ForwardProxy {
     async fn start() -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let requests: Arc<Mutex<Vec<String>>> = Arc::default();
+        let requests = Arc::<Mutex<Vec<String>>>::default();
         let seen = Arc::clone(&requests);
         let task = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
@@ -38,6 +39,10 @@ impl ForwardProxy {
             }
         });
         Self { address, requests, task }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}", self.address)
     }
 
     fn requests(&self) -> Vec<String> {
@@ -120,12 +125,11 @@ fn nginx_configuration(folder: &Path, servers: &str) -> String {
 }
 
 /// Runs `check-config --online` and returns its exit code and output.
-async fn check(text: String) -> (Option<i32>, String) {
-    let run = move || {
-        let file = File::new("reach", &text);
-        output(&["check-config", "--online", "--config", file.path()], &[])
-    };
-    let (code, stdout, stderr) = tokio::task::spawn_blocking(run).await.unwrap();
+fn check(text: &str, variables: &[(&str, &str)]) -> (Option<i32>, String) {
+    let file = File::new("reach", text);
+    let arguments = ["check-config", "--online", "--config", file.path()];
+    // The proxy runs in this process.
+    let (code, stdout, stderr) = tokio::task::block_in_place(|| output(&arguments, variables));
     (code, stdout + &stderr)
 }
 
@@ -154,79 +158,59 @@ async fn keys_in_headers_own_certificates_and_a_proxy_reach_a_node() {
     };
 
     // Each is needed, and no output shows the token.
-    let mut all = upstream(&certificate.path(), "off");
-    all.push_str(&chain(good, TOKEN));
-    let (code, text) = check(all).await;
-    assert_eq!(code, Some(0), "{text}");
-    assert!(text.contains("chain id 4711"), "{text}");
-    for (ca_file, port, token, expected) in [
-        (String::new(), good, TOKEN, "certificate"),
-        (certificate.path(), good, "c4n4ry-wrong", "401"),
-        (expired.path(), good, TOKEN, "certificate"),
-        (other_name.path(), named, TOKEN, "certificate"),
-        (expired.path(), old, TOKEN, "certificate"),
+    for (ca_file, port, token, code, expected) in [
+        (certificate.path(), good, TOKEN, 0, "chain id 4711"),
+        (String::new(), good, TOKEN, 1, "certificate"),
+        (certificate.path(), good, "c4n4ry-wrong", 1, "401"),
+        (expired.path(), good, TOKEN, 1, "certificate"),
+        (other_name.path(), named, TOKEN, 1, "certificate"),
+        (expired.path(), old, TOKEN, 1, "certificate"),
     ] {
-        let (code, text) = check(upstream(&ca_file, "off") + &chain(port, token)).await;
-        assert_eq!(code, Some(1), "{port} {text}");
+        let (found, text) = check(&(upstream(&ca_file, "off") + &chain(port, token)), &[]);
+        assert_eq!(found, Some(code), "{port} {text}");
         assert!(text.contains(expected) && !text.contains("c4n4ry"), "{expected}: {text}");
     }
     assert_eq!(proxy.requests(), [""; 0], "the proxy is off");
 
     // All of them at once: polls, reads and announcements. The variable has the table form too.
-    let proxy_url = format!("http://{}", proxy.address);
-    let file =
-        File::new("reach", &(upstream(&certificate.path(), &proxy_url) + &chain(good, TOKEN)));
-    let path = file.path().to_owned();
+    let text = upstream(&certificate.path(), &proxy.url()) + &chain(good, TOKEN);
     let sockets =
         format!("{{url=\"wss://127.0.0.1:{good}\",headers={{Authorization=\"Bearer {TOKEN}\"}}}}");
-    let start = move || {
-        let variables = [("GAS_CHAINS__A__WS_URLS", sockets.as_str())];
-        Process::start(&["--config", &path], &variables)
-    };
-    let service = tokio::task::spawn_blocking(start).await.unwrap();
-    let is_ok = |response: &Response| response.status == 200;
-    service.wait_for("/v1/a/gas-suggestion", is_ok).await;
+    let variables = [&FREE_PORTS[..], &[("GAS_CHAINS__A__WS_URLS", &sockets)]].concat();
+    let service = LoggedProcess::with_variables("reach", &text, &variables);
+    let [public, admin] = service.addresses.map(|address| format!("http://{address}"));
+    let client = http_client::new();
+    let suggestion = format!("{public}/v1/a/gas-suggestion");
+    wait_for(&client, &suggestion, |response| response.status == 200).await;
     let call = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_blockNumber\"}";
-    let rpc = format!("http://{}/rpc/a", service.address);
-    let read = http_client::new().post(rpc).header("content-type", "application/json").body(call);
+    let read = client.post(public + "/rpc/a").header("content-type", "application/json").body(call);
     let read = read.send().await.unwrap().text().await.unwrap();
     assert!(read.contains("\"result\":\"0x"), "{read}");
-    let metrics = format!("http://{}/metrics", service.admin);
-    let announces =
-        |response: &Response| response.body.contains("gas_suggestion_new_heads_up{chain=\"a\"} 1");
-    crate::test_server::wait_for(&http_client::new(), &metrics, announces).await;
+    let up = "gas_suggestion_new_heads_up{chain=\"a\"} 1";
+    wait_for(&client, &(admin + "/metrics"), |response| response.body.contains(up)).await;
     let requests = proxy.requests();
     let expected = format!("CONNECT 127.0.0.1:{good} HTTP/1.1");
     assert!(requests.len() >= 3 && requests.iter().all(|line| *line == expected), "{requests:?}");
-    let stopped = tokio::task::spawn_blocking(|| service.stop_with("-TERM")).await.unwrap();
-    assert!(stopped.0 == Some(0) && !stopped.1.contains("c4n4ry"), "{}", stopped.1);
+    let log = service.stop();
+    assert!(!log.contains("c4n4ry"), "{log}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_proxy_of_the_environment_is_opt_in() {
     let anvil = Anvil::with_chain_id(4711, 0, &["--block-time", "1"]);
     let proxy = ForwardProxy::start().await;
-    let proxy_url = format!("http://{}", proxy.address);
-    let url = anvil.url();
-    let run = move |setting: &'static str, exceptions: &'static str| {
-        let (url, proxy_url) = (url.clone(), proxy_url.clone());
-        let text = format!(
-            "[upstream]\nproxy = {setting:?}\n[chains.a]\nchain_id = 4711\nrpc_urls = [{url:?}]\n"
-        );
-        tokio::task::spawn_blocking(move || {
-            let file = File::new("environment", &text);
-            let variables = [("HTTP_PROXY", proxy_url.as_str()), ("NO_PROXY", exceptions)];
-            output(&["check-config", "--online", "--config", file.path()], &variables)
-        })
-    };
-    let (code, stdout, _) = run("off", "").await.unwrap();
-    assert_eq!((code, proxy.requests().len()), (Some(0), 0), "{stdout}");
-    let (code, stdout, _) = run("environment", "127.0.0.1").await.unwrap();
-    assert_eq!((code, proxy.requests().len()), (Some(0), 0), "{stdout}");
-    // This proxy has only `CONNECT`. A plain URL goes to it as a whole, and gets no response.
-    let (code, stdout, _) = run("environment", "").await.unwrap();
-    assert_eq!(code, Some(1), "{stdout}");
-    let requests = proxy.requests();
-    let expected = format!("POST {}/ HTTP/1.1", anvil.url());
-    assert!(!requests.is_empty() && requests.iter().all(|line| *line == expected), "{requests:?}");
+    for (setting, exceptions, is_used) in
+        [("off", "", false), ("environment", "127.0.0.1", false), ("environment", "", true)]
+    {
+        let chain = format!("[chains.a]\nchain_id = 4711\nrpc_urls = [{:?}]\n", anvil.url());
+        let text = format!("[upstream]\nproxy = {setting:?}\n{chain}");
+        let variables = [("HTTP_PROXY", &*proxy.url()), ("NO_PROXY", exceptions)];
+        let (code, output) = check(&text, &variables);
+        // This proxy has only `CONNECT`. A plain URL goes to it as a whole, and gets no response.
+        assert_eq!(code, Some(i32::from(is_used)), "{setting} {exceptions}: {output}");
+        let requests = proxy.requests();
+        let expected = format!("POST {}/ HTTP/1.1", anvil.url());
+        assert!(requests.iter().all(|line| *line == expected), "{requests:?}");
+        assert_eq!(!requests.is_empty(), is_used, "{setting} {exceptions}: {output}");
+    }
 }

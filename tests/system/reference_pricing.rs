@@ -11,34 +11,50 @@ use serde_json::value::to_raw_value;
 
 use crate::fixtures;
 
-#[test]
-fn ethereum_windows_have_the_expected_prices() {
-    check("src/extras/demo/recordings/ethereum.json.gz", "ethereum");
-}
+/// Recordings, and the names of the files of their expected prices.
+const RECORDINGS: [(&str, &str); 3] = [
+    ("src/extras/demo/recordings/ethereum.json.gz", "ethereum"),
+    ("src/extras/demo/recordings/base.json.gz", "base"),
+    ("tests/fixtures/recordings/polygon.json.gz", "polygon"),
+];
+
+/// Rows per chain: 1,005 windows in four configurations.
+const ROWS: usize = 4020;
 
 #[test]
-fn base_windows_have_the_expected_prices() {
-    check("src/extras/demo/recordings/base.json.gz", "base");
-}
-
-#[test]
-fn polygon_windows_have_the_expected_prices() {
-    check("tests/fixtures/recordings/polygon.json.gz", "polygon");
+fn every_window_has_the_expected_prices() {
+    let header = "newest_block,percentiles,base_fee_floor_wei,priority_fee_floor_wei,base_fee_per_gas,\
+         medium_max_priority_fee_per_gas,medium_max_fee_per_gas,high_max_priority_fee_per_gas,\
+         high_max_fee_per_gas";
+    for (recording, chain) in RECORDINGS {
+        let recording = DemoRecording::from_gzip(&fixtures::read(recording)).unwrap();
+        let lines = lines(chain, header);
+        assert_eq!(lines.len(), ROWS, "{chain}");
+        for line in lines {
+            let columns: Vec<_> = line.split(',').collect();
+            let [newest, percentiles, base_floor, tip_floor, ..] = columns[..] else {
+                panic!("{line}")
+            };
+            let pricing = format!(
+                "reward_percentiles = [{}]\nbase_fee_floor = \"{base_floor} wei\"\n\
+                 priority_fee_floor = \"{tip_floor} wei\"",
+                percentiles.replace('|', ",")
+            );
+            let actual = priced(&recording, newest.parse().unwrap(), &pricing);
+            assert_eq!(actual, columns[4..].join(","), "{chain}: {line}");
+        }
+    }
 }
 
 #[test]
 fn calibrated_strategy_has_the_expected_tips() {
-    for (recording, chain) in [
-        ("src/extras/demo/recordings/ethereum.json.gz", "ethereum"),
-        ("src/extras/demo/recordings/base.json.gz", "base"),
-        ("tests/fixtures/recordings/polygon.json.gz", "polygon"),
-    ] {
+    let pricing = fixtures::priced("strategy = \"calibrated\"").pricing;
+    for (recording, chain) in RECORDINGS {
         let recording = DemoRecording::from_gzip(&fixtures::read(recording)).unwrap();
-        let lines = lines(&format!("calibrated-{chain}"));
-        assert_eq!(lines[0], "newest_block,tip_target_95,tip_target_99");
-        assert_eq!(lines.len() - 1, recording.reward.len());
-        let pricing = fixtures::priced("strategy = \"calibrated\"").pricing;
-        for line in &lines[1..] {
+        let header = "newest_block,tip_target_95,tip_target_99";
+        let lines = lines(&format!("calibrated-{chain}"), header);
+        assert_eq!(lines.len(), recording.reward.len(), "{chain}");
+        for line in lines {
             let newest = line.split(',').next().unwrap().parse().unwrap();
             let actual = match price_at(&recording, newest, &pricing) {
                 Ok(suggestion) => {
@@ -48,47 +64,19 @@ fn calibrated_strategy_has_the_expected_tips() {
                 }
                 Err(_) => format!("{newest},,"),
             };
-            assert_eq!(actual, *line, "{chain}");
+            assert_eq!(actual, line, "{chain}");
         }
     }
 }
 
-/// Reads the lines of a file of expected prices.
-fn lines(name: &str) -> Vec<String> {
+/// Reads the lines of a file of expected prices, which has to begin with `header`.
+fn lines(name: &str, header: &str) -> Vec<String> {
     let mut expected = String::new();
     let file = fixtures::read(&format!("tests/fixtures/expected/{name}.csv.gz"));
     GzDecoder::new(file.as_slice()).read_to_string(&mut expected).unwrap();
-    expected.lines().map(str::to_owned).collect()
-}
-
-/// Rows per chain: 1,005 windows in four configurations.
-const ROWS: usize = 4020;
-
-fn check(recording: &str, chain: &str) {
-    let recording = DemoRecording::from_gzip(&fixtures::read(recording)).unwrap();
-    let lines = lines(chain);
-    assert_eq!(
-        lines[0],
-        "newest_block,percentiles,base_fee_floor_wei,priority_fee_floor_wei,base_fee_per_gas,\
-         medium_max_priority_fee_per_gas,medium_max_fee_per_gas,high_max_priority_fee_per_gas,\
-         high_max_fee_per_gas"
-    );
-    let mut rows = 0;
-    for line in &lines[1..] {
-        let columns: Vec<_> = line.split(',').collect();
-        let [newest, percentiles, base_floor, tip_floor, ..] = columns[..] else {
-            panic!("{line}")
-        };
-        let pricing = format!(
-            "reward_percentiles = [{}]\nbase_fee_floor = \"{base_floor} wei\"\n\
-             priority_fee_floor = \"{tip_floor} wei\"",
-            percentiles.replace('|', ",")
-        );
-        let actual = priced(&recording, newest.parse().unwrap(), &pricing);
-        assert_eq!(actual, columns[4..].join(","), "{chain}: {line}");
-        rows += 1;
-    }
-    assert_eq!(rows, ROWS);
+    let mut lines = expected.lines().map(str::to_owned);
+    assert_eq!(lines.next().unwrap(), header, "{name}");
+    lines.collect()
 }
 
 /// Prices the blocks up to `newest`. Returns the amounts in the order of the file's columns.
@@ -115,11 +103,8 @@ fn price_at(
     let end = usize::try_from(newest - recording.oldest_block).unwrap() + 1;
     let start = end.saturating_sub(pricing.history_blocks());
     let hex = |number: &u64| format!("{number:#x}");
-    let columns: Vec<_> = pricing
-        .percentiles()
-        .iter()
-        .map(|percentile| recording.column(percentile).unwrap())
-        .collect();
+    let column = |percentile| recording.column(percentile).unwrap();
+    let columns: Vec<_> = pricing.percentiles().iter().map(column).collect();
     let row =
         |row: &Vec<u64>| -> Vec<_> { columns.iter().map(|column| hex(&row[*column])).collect() };
     let result = json!({

@@ -1,15 +1,12 @@
 //! The delegation registry on a real node, and a service that uses it.
 
-use std::time::Instant;
-
 use alloy_primitives::{Address, B256, hex};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 
 use crate::anvil::Anvil;
 use crate::programs;
-use crate::raw_client::TIMEOUT;
-use crate::test_server::{Response, TestServer};
+use crate::test_server::{Response, TestServer, wait_until};
 
 /// Address of the registry on public networks.
 pub(crate) const ADDRESS: &str = "0x00000000000000447e69651d841bD8D104Bed493";
@@ -106,7 +103,7 @@ impl Registry {
         self.look_up(&format!("/registry/v2/check/{scope}?from={VAULT}&to={DELEGATE}{more}")).await
     }
 
-    /// Requests an unsigned transaction from the service and returns the response.
+    /// Requests an unsigned transaction from the service.
     pub(crate) async fn request_transaction(&self, request: &Value) -> Response {
         post(&self.service, "/v1/ronin/delegations/transactions", request).await
     }
@@ -141,14 +138,12 @@ impl Registry {
 /// Waits until the transaction has succeeded in a block. A node that mines each transaction at once may do so only
 /// after its reply to `eth_sendTransaction`.
 pub(crate) async fn wait_for_receipt(node: &Anvil, hash: &str) -> Value {
-    let deadline = Instant::now() + TIMEOUT;
-    let receipt = loop {
-        let receipt = node.call("eth_getTransactionReceipt", json!([hash])).await;
-        if !receipt.is_null() {
-            break receipt;
-        }
-        assert!(Instant::now() < deadline, "{hash} is not mined");
-    };
+    let mut receipt = Value::Null;
+    wait_until("a receipt", async || {
+        receipt = node.call("eth_getTransactionReceipt", json!([hash])).await;
+        !receipt.is_null()
+    })
+    .await;
     assert_eq!(receipt["status"], "0x1", "{receipt}");
     receipt
 }

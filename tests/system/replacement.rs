@@ -45,80 +45,66 @@ impl Rule {
             Self::TenthRoundedDown => amount * 110 / 100,
             Self::TenthRoundedUp => (amount * 110).div_ceil(100),
         };
-        match old {
-            Fees::Capped { tip, max_fee } => {
-                let tip = if matches!(self, Self::HigherMaxFee) { tip } else { raise(tip) };
-                Fees::Capped { tip, max_fee: raise(max_fee) }
-            }
-            Fees::GasPrice(price) => Fees::GasPrice(raise(price)),
-        }
+        let has_any_tip = matches!(self, Self::HigherMaxFee);
+        let tip = old.tip.map(|tip| if has_any_tip { tip } else { raise(tip) });
+        Fees { tip, max_fee: raise(old.max_fee) }
     }
 
     /// Returns variants of `new`, one fee of each of which is 1 wei less than the node demands.
     fn one_wei_short(self, old: Fees, new: Fees) -> Vec<Fees> {
-        match (self.least(old), new) {
-            (Fees::GasPrice(least), _) => vec![Fees::GasPrice(least - 1)],
-            (Fees::Capped { tip: least_tip, max_fee: least }, Fees::Capped { tip, max_fee }) => {
-                // A tip is at most the max fee.
-                let mut short = vec![Fees::Capped { tip: tip.min(least - 1), max_fee: least - 1 }];
-                if !matches!(self, Self::HigherMaxFee) {
-                    short.push(Fees::Capped { tip: least_tip - 1, max_fee });
-                }
-                short
-            }
-            (_, Fees::GasPrice(_)) => panic!("{old:?} {new:?}"),
+        let least = self.least(old);
+        let max_fee = least.max_fee - 1;
+        // A tip is at most the max fee.
+        let mut short = vec![Fees { tip: new.tip.map(|tip| tip.min(max_fee)), max_fee }];
+        if let (Some(tip), Self::TenthRoundedDown | Self::TenthRoundedUp) = (least.tip, self) {
+            short.push(Fees { tip: Some(tip - 1), ..new });
         }
+        short
     }
 }
 
 /// The fees of a transaction, in wei.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fees {
-    Capped { tip: u128, max_fee: u128 },
-    GasPrice(u128),
+struct Fees {
+    /// `None`: the max fee is a gas price.
+    tip: Option<u128>,
+    max_fee: u128,
 }
 
 impl Fees {
+    fn new(tip: u128, max_fee: u128) -> Self {
+        Self { tip: Some(tip), max_fee }
+    }
+
+    fn gas_price(max_fee: u128) -> Self {
+        Self { tip: None, max_fee }
+    }
+
     /// Returns pseudo-random fees: a max fee from 1 to 128 gwei with a tip from a 64th of it, or a gas price.
     fn random(random: &mut Random) -> Self {
         let base = GWEI << random.below(7);
         let max_fee = base + random.below(base);
         if random.below(4) == 0 {
-            return Self::GasPrice(max_fee);
+            return Self::gas_price(max_fee);
         }
         let least_tip = max_fee >> (1 + random.below(6));
-        Self::Capped { tip: least_tip + random.below(least_tip + 1), max_fee }
-    }
-
-    fn members(self) -> Value {
-        match self {
-            Self::Capped { tip, max_fee } => json!({
-                "maxPriorityFeePerGas": format!("{tip:#x}"), "maxFeePerGas": format!("{max_fee:#x}"),
-            }),
-            Self::GasPrice(price) => json!({ "gasPrice": format!("{price:#x}") }),
-        }
+        Self::new(least_tip + random.below(least_tip + 1), max_fee)
     }
 
     /// Returns the fees of this tier that the service gives in place of these.
     async fn replacement(self, service: &TestServer, tier: &str) -> Self {
-        let query = match self {
-            Self::Capped { tip, max_fee } => {
-                format!("max_fee_per_gas={max_fee}&max_priority_fee_per_gas={tip}")
-            }
-            Self::GasPrice(price) => format!("gas_price={price}"),
+        let Self { tip, max_fee } = self;
+        let query = match tip {
+            Some(tip) => format!("max_fee_per_gas={max_fee}&max_priority_fee_per_gas={tip}"),
+            None => format!("gas_price={max_fee}"),
         };
         let response = service.get(&format!("/v1/local/replacement?{query}")).await;
         assert_eq!(response.status, 200, "{query}: {}", response.body);
-        let body = response.json();
-        let [tip, max_fee] = ["max_priority_fee_per_gas", "max_fee_per_gas"]
-            .map(|member| body[tier][member].as_str().unwrap().parse().unwrap());
-        match self {
-            Self::Capped { .. } => Self::Capped { tip, max_fee },
-            Self::GasPrice(_) => {
-                assert_eq!(tip, max_fee);
-                Self::GasPrice(max_fee)
-            }
-        }
+        let fees = &response.json()[tier];
+        let [new_tip, max_fee] =
+            ["max_priority_fee_per_gas", "max_fee_per_gas"].map(|name| fixtures::wei(&fees[name]));
+        assert!(tip.is_some() || new_tip == max_fee, "{fees}");
+        Self { tip: tip.map(|_| new_tip), max_fee }
     }
 }
 
@@ -215,12 +201,17 @@ impl Node {
 
     /// Sends a transfer of `value` wei with this nonce from the account `from`. Returns its hash, or the node's error.
     async fn send(&self, from: usize, nonce: u64, value: u8, fees: Fees) -> Result<Value, String> {
-        let mut transaction = fees.members();
-        transaction["from"] = json!(self.accounts[from]);
-        transaction["to"] = json!("0x00000000000000000000000000000000c0ffee00");
-        transaction["gas"] = json!("0x5208");
-        transaction["nonce"] = json!(format!("{nonce:#x}"));
-        transaction["value"] = json!(format!("{value:#x}"));
+        let max_fee = format!("{:#x}", fees.max_fee);
+        let mut transaction = json!({
+            "from": self.accounts[from], "to": "0x00000000000000000000000000000000c0ffee00", "gas": "0x5208",
+            "nonce": format!("{nonce:#x}"), "value": format!("{value:#x}"),
+        });
+        if let Some(tip) = fees.tip {
+            transaction["maxFeePerGas"] = json!(max_fee);
+            transaction["maxPriorityFeePerGas"] = json!(format!("{tip:#x}"));
+        } else {
+            transaction["gasPrice"] = json!(max_fee);
+        }
         self.reply("eth_sendTransaction", json!([transaction])).await
     }
 
@@ -242,8 +233,7 @@ impl Node {
 async fn replace_pending_transactions(command: Command, rule: Rule) {
     let node = Node::start(command).await;
     for nonce in 0..3 {
-        let fees = Fees::Capped { tip: MARKET_TIP, max_fee: 10 * GWEI };
-        let hash = node.send(COUNT, nonce, 1, fees).await.unwrap();
+        let hash = node.send(COUNT, nonce, 1, Fees::new(MARKET_TIP, 10 * GWEI)).await.unwrap();
         assert_eq!(node.mine().await, [hash]);
     }
     let service = TestServer::start(&format!(
@@ -282,14 +272,12 @@ async fn replace_pending_transactions(command: Command, rule: Rule) {
     assert_eq!(mined, hashes);
 
     // The node does accept the least fees of its rule.
-    for (sender, old) in [
-        Fees::Capped { tip: 2 * GWEI + 1, max_fee: 30 * GWEI + 1 },
-        Fees::Capped { tip: 2 * GWEI + 9, max_fee: 30 * GWEI + 9 },
-        Fees::GasPrice(30 * GWEI + 5),
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    let demanding = [
+        Fees::new(2 * GWEI + 1, 30 * GWEI + 1),
+        Fees::new(2 * GWEI + 9, 30 * GWEI + 9),
+        Fees::gas_price(30 * GWEI + 5),
+    ];
+    for (sender, old) in demanding.into_iter().enumerate() {
         node.send(sender, 1, 1, old).await.unwrap();
         node.send(sender, 1, 2, rule.least(old)).await.unwrap();
     }

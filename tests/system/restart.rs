@@ -5,12 +5,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use crate::http_message::{Message, get};
-use crate::process::{FREE_PORTS, Process};
-use crate::raw_client::{RawClient, TIMEOUT, free_port};
+use crate::process::Process;
+use crate::raw_client::{RawClient, free_port};
+use crate::test_server::wait_until;
 
 const RESTARTS: usize = 20;
 const CLIENTS: usize = 4;
@@ -19,7 +21,6 @@ const DRAIN_DELAY: Duration = Duration::from_millis(400);
 const PROBE_INTERVAL: Duration = Duration::from_millis(10);
 
 /// An instance of the service behind the balancer.
-#[derive(Debug)]
 struct Backend {
     address: SocketAddr,
     admin: SocketAddr,
@@ -32,7 +33,7 @@ struct Backend {
 }
 
 /// A load balancer that sends requests to the instances that are ready.
-#[derive(Debug)]
+#[derive(Default)]
 struct Balancer {
     backends: [Backend; 2],
     next: AtomicU64,
@@ -40,29 +41,25 @@ struct Balancer {
     is_finished: AtomicBool,
 }
 
-impl Backend {
-    fn new() -> Self {
-        let [address, admin] = [free_port(), free_port()].map(|port| (Ipv4Addr::LOCALHOST, port));
-        Self {
-            address: address.into(),
-            admin: admin.into(),
-            ready: Mutex::default(),
-            idle: Mutex::default(),
-            served: AtomicU64::new(0),
-            closing_responses: AtomicU64::new(0),
-        }
+impl Default for Backend {
+    fn default() -> Self {
+        let [address, admin] =
+            [free_port(), free_port()].map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        let (ready, idle, served, closing_responses) = Default::default();
+        Self { address, admin, ready, idle, served, closing_responses }
     }
+}
 
+impl Backend {
     fn start(&self) -> Process {
         let [address, admin] = [self.address, self.admin].map(|address| address.to_string());
         let drain_delay = format!("{}ms", DRAIN_DELAY.as_millis());
-        let mut variables = FREE_PORTS.to_vec();
-        variables.extend([
+        let variables = [
             ("GAS_SERVER__LISTEN", address.as_str()),
-            ("GAS_SERVER__ADMIN_LISTEN", admin.as_str()),
+            ("GAS_SERVER__ADMIN_LISTEN", &admin),
             ("GAS_SERVER__DRAIN_DELAY", &drain_delay),
             ("GAS_LIMITS__REQUESTS_PER_SECOND_PER_CLIENT", "0"),
-        ]);
+        ];
         Process::start(&["demo"], &variables)
     }
 
@@ -74,39 +71,27 @@ impl Backend {
 
     /// Waits until the balancer's probes find the instance ready, or not ready if `is_ready` is false.
     async fn wait_until_ready(&self, is_ready: bool) {
-        let since = Instant::now();
-        while self.ready.lock().unwrap().is_some() != is_ready {
-            assert!(since.elapsed() < TIMEOUT, "the probes do not find ready = {is_ready}");
-            tokio::time::sleep(PROBE_INTERVAL).await;
-        }
+        let is_found = async || self.ready.lock().unwrap().is_some() == is_ready;
+        wait_until(&format!("the probes find ready = {is_ready}"), is_found).await;
     }
 
-    /// Waits until the instance has served `count` more requests.
-    async fn wait_for_responses(&self, count: u64) {
-        let (since, before) = (Instant::now(), self.served.load(Ordering::SeqCst));
-        while self.served.load(Ordering::SeqCst) < before + count {
-            assert!(since.elapsed() < TIMEOUT, "the instance gets too few requests");
-            tokio::time::sleep(PROBE_INTERVAL).await;
-        }
+    /// Waits until the instance has served 20 more requests.
+    async fn wait_for_responses(&self) {
+        let count = self.served.load(Ordering::SeqCst) + 20;
+        wait_until("responses", async || self.served.load(Ordering::SeqCst) >= count).await;
     }
 
     /// Sends a request over an idle connection or a new one, and keeps the connection unless the response closes it.
-    async fn send(&self, request: &str) -> Result<Message, String> {
+    async fn send(&self, request: &str) -> anyhow::Result<Message> {
         let reused = self.idle.lock().unwrap().pop();
         let kind = if reused.is_some() { "a used connection" } else { "a new connection" };
         let mut connection = match reused {
             Some(connection) => connection,
-            None => RawClient::from_stream(
-                TcpStream::connect(self.address)
-                    .await
-                    .map_err(|error| format!("{kind}: {error}"))?,
-            ),
+            None => RawClient::from_stream(TcpStream::connect(self.address).await.context(kind)?),
         };
-        let sent = connection.try_send(request).await;
-        sent.map_err(|error| format!("{kind}: {error}"))?;
-        let response =
-            connection.read_response().await.map_err(|error| format!("{kind}: {error}"))?;
-        let response = response.ok_or_else(|| format!("{kind}: closed without a response"))?;
+        connection.try_send(request).await.context(kind)?;
+        let response = connection.read_response().await.context(kind)?;
+        let response = response.with_context(|| format!("{kind}: closed without a response"))?;
         if response.closes_connection() {
             self.closing_responses.fetch_add(1, Ordering::SeqCst);
             let rest = connection.read_until_closed().await;
@@ -143,9 +128,8 @@ impl Balancer {
             }
             let position = usize::try_from(self.next.fetch_add(1, Ordering::SeqCst)).unwrap();
             let mut candidates =
-                (position..position + 2).map(|position| &self.backends[position % 2]);
-            let ready = candidates
-                .find_map(|one| one.ready.lock().unwrap().map(|probed_at| (one, probed_at)));
+                [position, position + 1].into_iter().map(|position| &self.backends[position % 2]);
+            let ready = candidates.find_map(|one| Some((one, (*one.ready.lock().unwrap())?)));
             let Some((backend, probed_at)) = ready else {
                 self.failures.lock().unwrap().push("no instance is ready".into());
                 return;
@@ -153,19 +137,15 @@ impl Balancer {
             let id = format!("{client}-{count}");
             let request = get("/v1/ethereum/gas-suggestion", &format!("X-Request-Id: {id}\r\n"));
             let failure = match backend.send(&request).await {
-                Ok(response)
-                    if response.status() == 200 && response.header("x-request-id") == id =>
-                {
-                    None
+                Ok(response) => {
+                    let is_good = response.status() == 200 && response.header("x-request-id") == id;
+                    (!is_good).then(|| format!("{response:#?}"))
                 }
-                Ok(response) => Some(format!("{response:#?}")),
                 // The instance may have stopped since, because its last probe is older than the drain delay.
                 Err(_) if probed_at.elapsed() >= DRAIN_DELAY => None,
-                Err(failure) => Some(failure),
+                Err(failure) => Some(format!("{failure:#}")),
             };
-            if let Some(failure) = failure {
-                self.failures.lock().unwrap().push(failure);
-            }
+            self.failures.lock().unwrap().extend(failure);
             // The pause limits the load to a few hundred requests per second.
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
@@ -174,12 +154,7 @@ impl Balancer {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rolling_restarts_fail_no_request() {
-    let balancer = Arc::new(Balancer {
-        backends: [Backend::new(), Backend::new()],
-        next: AtomicU64::new(0),
-        failures: Mutex::default(),
-        is_finished: AtomicBool::new(false),
-    });
+    let balancer = Arc::<Balancer>::default();
     let mut instances = balancer.backends.each_ref().map(|backend| Some(backend.start()));
     let mut tasks = JoinSet::new();
     for index in 0..2 {
@@ -195,11 +170,16 @@ async fn rolling_restarts_fail_no_request() {
     for restart in 0..RESTARTS {
         let index = restart % 2;
         let (backend, other) = (&balancer.backends[index], &balancer.backends[1 - index]);
-        backend.wait_for_responses(20).await;
+        backend.wait_for_responses().await;
         let instance = instances[index].take().unwrap();
         instance.signal("-TERM");
         let signalled = Instant::now();
-        let status = wait_until_not_ready(backend).await;
+        let mut status = Some(200);
+        wait_until("an instance that is not ready", async || {
+            status = backend.probe().await;
+            status != Some(200)
+        })
+        .await;
         // A draining instance still accepts connections and closes each after its response.
         let late = TcpStream::connect(backend.address).await;
         if signalled.elapsed() < DRAIN_DELAY {
@@ -212,12 +192,12 @@ async fn rolling_restarts_fail_no_request() {
             draining_seen += 1;
         }
         backend.wait_until_ready(false).await;
-        other.wait_for_responses(20).await;
+        other.wait_for_responses().await;
         let exit = tokio::task::spawn_blocking(|| instance.wait()).await.unwrap();
         assert_eq!(exit.0, Some(0), "{restart}: {}", exit.1);
         assert!(exit.1.contains("\"message\":\"shutting down\""), "{restart}: {}", exit.1);
         assert!(TcpStream::connect(backend.address).await.is_err(), "{restart}");
-        other.wait_for_responses(20).await;
+        other.wait_for_responses().await;
         instances[index] = Some(backend.start());
         backend.wait_until_ready(true).await;
         assert_eq!(*balancer.failures.lock().unwrap(), [""; 0], "{restart}");
@@ -231,17 +211,5 @@ async fn rolling_restarts_fail_no_request() {
     for backend in &balancer.backends {
         let count = backend.closing_responses.load(Ordering::SeqCst);
         assert!(count > 0, "no response closed a connection");
-    }
-}
-
-/// Probes until the instance is not ready. Returns the status, or `None` if the instance is unreachable.
-async fn wait_until_not_ready(backend: &Backend) -> Option<u16> {
-    let since = Instant::now();
-    loop {
-        let status = backend.probe().await;
-        if status != Some(200) {
-            return status;
-        }
-        assert!(since.elapsed() < TIMEOUT, "the instance stays ready");
     }
 }

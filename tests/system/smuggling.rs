@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use crate::fixtures::{self, Bytes};
 use crate::http_message::{Message, get};
 use crate::mock_node::start_service;
-use crate::nginx::Nginx;
-use crate::raw_client::{RawClient, free_port};
+use crate::nginx::{self, Nginx};
+use crate::raw_client::{RawClient, TIMEOUT, free_port};
 
 const DOCUMENTED: &str = include_str!("../../docs/reliability-shapes.md");
 
@@ -29,9 +29,8 @@ use After::{Breaks, Closes, Stays};
 struct Shape {
     name: String,
     request: Vec<u8>,
-    /// 0: no response.
-    status: u16,
-    code: String,
+    /// Status and code; `None`: no response.
+    response: Option<(u16, String)>,
     after: After,
 }
 
@@ -50,18 +49,16 @@ fn shapes() -> Vec<Shape> {
         let expected = row.strip_prefix(&format!("| {name} | "));
         let expected = expected.unwrap_or_else(|| panic!("{name} is not documented: {row}"));
         let (response, after) = expected.strip_suffix(" |").unwrap().split_once(" | ").unwrap();
-        let (status, code) = match response.split_once(' ') {
-            Some(("no", "response")) => (0, ""),
-            Some((status, code)) => (status.parse().unwrap(), code.trim_matches('`')),
-            None => (response.parse().unwrap(), ""),
-        };
+        let (status, code) = response.split_once(' ').unwrap_or((response, ""));
+        let code = code.trim_matches('`').to_owned();
+        let response = (response != "no response").then(|| (status.parse().unwrap(), code));
         let after = match after {
             "closes" => Closes,
             "closes unannounced" => Breaks,
             "stays open" => Stays,
             other => panic!("{name}: {other}"),
         };
-        Shape { name, request: request.into(), status, code: code.into(), after }
+        Shape { name, request: request.into(), response, after }
     };
     rows.into_iter().zip(requests).map(shape).collect()
 }
@@ -74,41 +71,29 @@ fn marker(id: &str, more: &str) -> String {
 async fn each_shape_gets_its_documented_response_and_nothing_smuggled() {
     let (_node, service) = start_service("", "").await;
     let mut failures = Vec::new();
-    for Shape { name, request, status, code, after } in shapes() {
+    for Shape { name, request, response, after } in shapes() {
         let mut client = RawClient::connect(service.address()).await;
         client.send(&request).await;
-        let mut responses = match after {
-            Closes | Breaks => {
-                let responses = tokio::time::timeout(MAX_CLOSE_DELAY, client.read_until_closed());
-                responses.await.unwrap_or_else(|_| {
-                    failures.push(format!("{name}: the connection stays open"));
-                    Vec::new()
-                })
-            }
-            Stays => {
-                // The response to a smuggled request would arrive before the response to the marker.
-                client.send(marker("marker", "")).await;
-                let mut responses = Vec::new();
-                while let Some(response) = client.read_response().await.unwrap() {
-                    let is_marker = response.header("x-request-id") == "marker";
-                    responses.push(response);
-                    if is_marker {
-                        break;
-                    }
-                }
-                let last = responses.pop().filter(|last| last.status() == 200);
-                if last.is_none_or(|last| last.header("x-request-id") != "marker") {
-                    failures.push(format!("{name}: no response to the next request"));
-                }
-                responses
-            }
-        };
-        let first = (!responses.is_empty()).then(|| responses.remove(0));
-        let found = first.as_ref().map_or((0, String::new()), Message::outcome);
-        if found != (status, code.clone()) || !responses.is_empty() {
-            failures
-                .push(format!("{name}: not {status} {code} alone: {first:#?} and {responses:#?}"));
+        let mut max_delay = MAX_CLOSE_DELAY;
+        if after == Stays {
+            // The response to a smuggled request would arrive before the response to the marker.
+            client.send(marker("marker", "Connection: close\r\n")).await;
+            max_delay = TIMEOUT;
         }
+        let responses = tokio::time::timeout(max_delay, client.read_until_closed()).await;
+        let Ok(mut responses) = responses else {
+            failures.push(format!("{name}: the connection stays open"));
+            continue;
+        };
+        let is_marker =
+            |last: &Message| last.status() == 200 && last.header("x-request-id") == "marker";
+        if after == Stays && !responses.pop().is_some_and(|last| is_marker(&last)) {
+            failures.push(format!("{name}: no response to the next request"));
+        }
+        if !responses.iter().map(Message::outcome).eq(response.clone()) {
+            failures.push(format!("{name}: not {response:?} alone: {responses:#?}"));
+        }
+        let first = responses.first();
         if first.is_some_and(|first| first.closes_connection() != (after == Closes)) {
             failures.push(format!("{name}: the Connection header does not match"));
         }
@@ -165,24 +150,12 @@ fn configuration(upstream: SocketAddr, buffering: SocketAddr, streaming: SocketA
              proxy_request_buffering {buffers}; }} }}\n"
         )
     };
-    format!(
-        "pid nginx.pid;\n\
-         events {{ worker_connections 256; }}\n\
-         http {{\n\
-         access_log off; ignore_invalid_headers off;\n\
+    let servers = server(buffering, "on") + &server(streaming, "off");
+    nginx::configuration(&format!(
+        "ignore_invalid_headers off;\n\
          client_header_timeout 1s; client_body_timeout 1s; keepalive_timeout 60s;\n\
-         client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi;\n\
-         uwsgi_temp_path uwsgi; scgi_temp_path scgi;\n\
-         upstream service {{ server {upstream}; keepalive 2; }}\n\
-         {}{}}}\n",
-        server(buffering, "on"),
-        server(streaming, "off"),
-    )
-}
-
-/// Returns the request ids of all responses, in order.
-fn ids(text: &str) -> Vec<&str> {
-    text.lines().filter_map(|line| line.strip_prefix("x-request-id: ")).collect()
+         upstream service {{ server {upstream}; keepalive 2; }}\n{servers}"
+    ))
 }
 
 #[tokio::test]
@@ -193,10 +166,9 @@ async fn nginx_connections_stay_in_sync_for_every_shape() {
     let configure = |_: &Path| configuration(service.address(), proxies[0], proxies[1]);
     let _nginx = Nginx::start(&proxies, configure).await;
     for proxy in proxies {
-        let mut other_clients = Vec::new();
-        for _ in 0..4 {
-            other_clients.push(RawClient::connect(proxy).await);
-        }
+        let connect = || RawClient::connect(proxy);
+        let mut other_clients =
+            [connect().await, connect().await, connect().await, connect().await];
         let expected = other_clients[0].request(marker("first", "")).await;
         assert_eq!((expected.status(), expected.header("x-request-id")), (200, "first"));
         for (count, Shape { name, request, .. }) in shapes().iter().enumerate() {
@@ -213,13 +185,12 @@ async fn nginx_connections_stay_in_sync_for_every_shape() {
             let text = String::from_utf8_lossy(&bytes);
             // nginx may parse the bytes that follow as further requests of the same client. Then each of them gets
             // one response, in order.
-            let ids = ids(&text);
-            let named: Vec<_> = ids.iter().filter(|id| **id == "smuggled" || **id == own).collect();
+            let ids: Vec<_> =
+                text.lines().filter_map(|line| line.strip_prefix("x-request-id: ")).collect();
+            let is_named = |id: &&str| *id == "smuggled" || *id == own;
+            let named: Vec<_> = ids.iter().copied().filter(is_named).collect();
             let in_order = [vec![], vec!["smuggled"], vec![&own], vec!["smuggled", &own]];
-            assert!(
-                in_order.iter().any(|ids| named.iter().eq(&ids.iter().collect::<Vec<_>>())),
-                "{name}: {text}"
-            );
+            assert!(in_order.contains(&named), "{name}: {text}");
             assert!(ids.len() <= named.len() + 1, "{name}: {text}");
             if ids.last() == Some(&own.as_str()) {
                 assert!(text.ends_with(expected.text()), "{name}: {text}");

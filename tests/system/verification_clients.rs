@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::anvil::{Anvil, foundry};
 use crate::fixtures;
 use crate::http_client;
+use crate::integrations::KEY;
 use crate::programs::{expect_success, run};
 use crate::registry;
 use crate::test_contract::word;
@@ -61,20 +62,38 @@ impl Networks {
         Self { ronin, testnet, verifier, service, below }
     }
 
-    /// Returns the verifier URL without a trailing slash.
-    fn url(&self) -> String {
-        self.service.url("/verification")
+    /// Returns the verifier URLs without a trailing slash: of the service, and of the one with a base path.
+    fn urls(&self) -> [String; 2] {
+        let below = format!("{}/verification", Self::BASE_PATH);
+        [self.service.url("/verification"), self.below.url(&below)]
     }
 
-    /// Returns the verifier URL of the service with a base path.
-    fn url_below(&self) -> String {
-        self.below.url(&format!("{}/verification", Self::BASE_PATH))
+    fn nodes(&self) -> [String; 2] {
+        [self.ronin.url(), self.testnet.url()]
     }
 
-    /// Returns the upstream requests as `METHOD path status`, with names instead of addresses and job ids. Omits polls
-    /// of a job after the second, because their number depends on timing. Asserts that no request had a header that a
-    /// proxy must not forward.
-    async fn received(&self, names: &[(&str, &str)]) -> Vec<String> {
+    /// Verifies a contract on each network with the commands that `verify` builds for a network and a verifier URL, and
+    /// then a second time. The second time each takes the other service. Returns the four outputs.
+    async fn verify_twice(&self, verify: impl Fn(&str, &str) -> Command) -> [String; 4] {
+        let [plain, below] = self.urls();
+        // Hardhat doubles slashes when the configured URL ends with one.
+        let slash = below + "/";
+        let mut outputs = vec![];
+        for (network, url) in [
+            ("ronin", &plain),
+            ("ronin-testnet", &slash),
+            ("ronin", &slash),
+            ("ronin-testnet", &plain),
+        ] {
+            outputs.push(expect_success(verify(network, url)).await);
+        }
+        outputs.try_into().unwrap()
+    }
+
+    /// Returns the upstream requests as `METHOD path status`, with A, B and C instead of these addresses and JOB instead
+    /// of job ids. Omits polls of a job after the second, because their number depends on timing. Asserts that no request
+    /// had a header that a proxy must not forward.
+    async fn received(&self, addresses: &[&str]) -> Vec<String> {
         let mut lines = vec![];
         let mut jobs = HashMap::<_, u32>::new();
         for entry in self.verifier.received().await {
@@ -92,8 +111,8 @@ impl Networks {
                     continue;
                 }
             }
-            for (address, name) in names {
-                path = path.replace(*address, name).replace(&address.to_lowercase(), name);
+            for (address, name) in addresses.iter().zip(["A", "B", "C"]) {
+                path = path.replace(address, name).replace(&address.to_lowercase(), name);
             }
             lines.push(format!("{method} {path} {}", entry["status"]));
         }
@@ -131,7 +150,9 @@ impl Project {
         let directory = format!("gas-suggestion-{name}-{test}-{}", std::process::id());
         let project = Self { root: std::env::temp_dir().join(directory) };
         let _ = fs::remove_dir_all(&project.root);
-        copy(&fixtures::path(&format!("tests/fixtures/verification/{name}")), &project.root);
+        let files = fixtures::path(&format!("tests/fixtures/verification/{name}"));
+        let copied = Command::new("cp").arg("-r").args([&files, &project.root]).status().unwrap();
+        assert!(copied.success());
         fs::create_dir_all(project.root.join("contracts")).unwrap();
         fs::create_dir_all(project.home()).unwrap();
         fs::write(project.source(), Contract::fixture("Counter").source()).unwrap();
@@ -149,11 +170,8 @@ impl Project {
 
     /// Links these packages as `node_modules`.
     fn with_modules(self, modules: &Path) -> Self {
-        assert!(
-            modules.join("hardhat").exists(),
-            "no hardhat in {}: run tests/run.sh",
-            modules.display()
-        );
+        let is_installed = modules.join("hardhat").exists();
+        assert!(is_installed, "no hardhat in {}: run tests/run.sh", modules.display());
         std::os::unix::fs::symlink(modules, self.root.join("node_modules")).unwrap();
         self
     }
@@ -178,19 +196,6 @@ impl Project {
 impl Drop for Project {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.root);
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let target = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &target);
-        } else {
-            fs::copy(entry.path(), target).unwrap();
-        }
     }
 }
 
@@ -227,12 +232,9 @@ impl Project {
         command
     }
 
-    /// Deploys Counter and returns its address.
     async fn forge_create(&self, node: &Anvil) -> String {
-        // Key of anvil's first default account.
-        let key = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
         let contract = "contracts/Counter.sol:Counter";
-        let mut command = self.forge(&["create", contract, "--broadcast", "--private-key", key]);
+        let mut command = self.forge(&["create", contract, "--broadcast", "--private-key", KEY]);
         command.args(["--rpc-url", &node.url(), "--constructor-args", &START.to_string()]);
         let stdout = expect_success(command).await;
         let address = stdout.lines().find_map(|line| line.strip_prefix("Deployed to: "));
@@ -261,8 +263,7 @@ async fn forge_verifies_on_both_networks_and_fails_on_different_code() {
     let on_testnet = project.forge_create(&networks.testnet).await;
     assert!(on_ronin != on_testnet && other != on_testnet);
 
-    let url = networks.url() + "/";
-    let below = networks.url_below() + "/";
+    let [url, below] = networks.urls().map(|url| url + "/");
     let verify_and_watch = |url: &str, chain, address: &str| {
         let mut command = project.forge_verify(url, chain, address);
         command.arg("--watch");
@@ -275,10 +276,8 @@ async fn forge_verifies_on_both_networks_and_fails_on_different_code() {
         expect_failure(verify_and_watch(&url, RONIN, &other)),
     );
     for stdout in [&first, &second] {
-        assert!(
-            stdout.ends_with("Contract successfully verified:\nStatus: `exact_match`"),
-            "{stdout}"
-        );
+        let verified = "Contract successfully verified:\nStatus: `exact_match`";
+        assert!(stdout.ends_with(verified), "{stdout}");
     }
     assert!(!stdout.contains("successfully"), "{stdout}");
     let reason = "Verification job failed:\nError Code: `no_match`\n\
@@ -292,8 +291,7 @@ async fn forge_verifies_on_both_networks_and_fails_on_different_code() {
         assert!(stdout.ends_with(&already), "{stdout}");
     }
 
-    let names = [(on_ronin.as_str(), "A"), (&on_testnet, "B"), (&other, "C")];
-    let mut received = networks.received(&names).await;
+    let mut received = networks.received(&[&on_ronin, &on_testnet, &other]).await;
     // The order of the requests varies, because the three commands ran concurrently.
     received.sort();
     let expected = [
@@ -322,7 +320,7 @@ async fn forge_shows_the_missing_slash_detail() {
     let networks = Networks::start().await;
     let project = Project::new("forge", "slash");
     let address = project.forge_create(&networks.ronin).await;
-    for url in [networks.url(), networks.url_below()] {
+    for url in networks.urls() {
         let mut command = project.forge_verify(&url, RONIN, &address);
         // By default Forge retries for half a minute.
         command.args(["--retries", "1", "--delay", "0"]);
@@ -356,13 +354,13 @@ async fn requests_of_forge_up_to_1_3_are_verified() {
         Response::read(client.get(url).send().await.unwrap()).await.json()[0]["status"].clone()
     };
     // Forge posts to the URL as configured.
-    let url = networks.url() + "/";
+    let [without_slash, _] = networks.urls();
+    let [url, below] = networks.urls().map(|url| url + "/");
     assert_eq!(check(&url).await, "false");
-    let verified = post(&networks.url(), &address).await;
+    let verified = post(&without_slash, &address).await;
     assert_eq!(verified.status, 200, "{}", verified.body);
     let result = &verified.json()["result"][0];
     assert_eq!((&result["status"], result.get("storageTimestamp")), (&json!("perfect"), None));
-    let below = networks.url_below() + "/";
     assert_eq!(check(&below).await, "perfect");
     let again = post(&below, &address).await.json();
     assert!(again["result"][0]["storageTimestamp"].is_string(), "{again}");
@@ -382,7 +380,7 @@ async fn requests_of_forge_up_to_1_3_are_verified() {
         "POST /server/ 200".to_owned(),
         "POST /server/ 500".to_owned(),
     ];
-    assert_eq!(networks.received(&[(&address, "A")]).await, expected);
+    assert_eq!(networks.received(&[&address]).await, expected);
 }
 
 /// A Hardhat installation and the Node.js that runs it.
@@ -419,44 +417,51 @@ impl Hardhat {
         project
     }
 
-    /// Returns a Hardhat command in `project`, with this verifier URL and the networks at `urls`.
+    /// Returns a Hardhat command in `project`, with this verifier URL and the networks at `nodes`.
     fn run(
         &self,
         project: &Project,
         arguments: &[&str],
         verifier: &str,
-        urls: [&str; 2],
+        nodes: [String; 2],
     ) -> Command {
         let mut command = project.command(&self.node);
         command.arg(self.modules.join(self.command)).args(arguments);
         command.env("SOLJSON", soljson()).env("VERIFIER_URL", verifier);
-        let [ronin, testnet] = urls;
+        let [ronin, testnet] = nodes;
         command.env("RONIN_URL", ronin).env("TESTNET_URL", testnet);
         command
     }
 
     /// Compiles Counter in `project` and returns its creation code.
     async fn compiled(&self, project: &Project, arguments: &[&str]) -> String {
-        expect_success(self.run(project, arguments, UNREACHABLE, [UNREACHABLE; 2])).await;
+        expect_success(self.run(project, arguments, UNREACHABLE, [UNREACHABLE; 2].map(Into::into)))
+            .await;
         let artifact = project.root.join("artifacts/contracts/Counter.sol/Counter.json");
         let artifact: Value = serde_json::from_slice(&fs::read(artifact).unwrap()).unwrap();
         artifact["bytecode"].as_str().unwrap().to_owned()
     }
-}
 
-/// Starts a node that has the compiled code `good` at an address where the verifier's node has the code `changed`.
-/// Returns the node and the address. With the verifier's node, Hardhat would detect the difference itself and send no
-/// request.
-async fn node_with_different_code(
-    networks: &Networks,
-    good: &str,
-    changed: &str,
-) -> (Anvil, String) {
-    let own = Anvil::with_chain_id(RONIN, 0, &[]);
-    // The account is unused on both nodes, so its nonce and hence the addresses are equal.
-    let address = deploy(&own, 9, good).await;
-    assert_eq!(deploy(&networks.ronin, 9, changed).await, address);
-    (own, address)
+    /// Compiles Counter of `project` and deploys it to both networks. Also starts a node that has its code at an address
+    /// where the verifier's node has other code: with the verifier's node, Hardhat would detect the difference itself and
+    /// send no request. Returns that node and the three addresses.
+    async fn deploy(
+        &self,
+        networks: &Networks,
+        project: &Project,
+        changed: &Project,
+        compile: &[&str],
+    ) -> (Anvil, [String; 3]) {
+        let (creation, other) =
+            tokio::join!(self.compiled(project, compile), self.compiled(changed, compile));
+        let on_ronin = deploy(&networks.ronin, 0, &creation).await;
+        let on_testnet = deploy(&networks.testnet, 1, &creation).await;
+        let own = Anvil::with_chain_id(RONIN, 0, &[]);
+        // The account is unused on both nodes, so its nonce and hence the addresses are equal.
+        let different = deploy(&own, 9, &creation).await;
+        assert_eq!(deploy(&networks.ronin, 9, &other).await, different);
+        (own, [on_ronin, on_testnet, different])
+    }
 }
 
 /// Returns the expected upstream requests of the v1 API, with the look-up route `check`: A and B are verified and
@@ -482,46 +487,32 @@ async fn hardhat_2_verifies_on_both_networks_and_reports_failures() {
     let hardhat = Hardhat::v2();
     let project = hardhat.project("hardhat-2", "networks");
     let changed = hardhat.project("hardhat-2", "changed").with_change();
-    let (creation, other) = tokio::join!(
-        hardhat.compiled(&project, &["compile"]),
-        hardhat.compiled(&changed, &["compile"])
-    );
-    let on_ronin = deploy(&networks.ronin, 0, &creation).await;
-    let on_testnet = deploy(&networks.testnet, 1, &creation).await;
-    let (own, different) = node_with_different_code(&networks, &creation, &other).await;
-    let urls = [&*networks.ronin.url(), &networks.testnet.url()];
-    let verify = |network, address: &str, url: &str| {
-        let start = START.to_string();
-        let arguments = ["verify", "--network", network, address, &start];
-        hardhat.run(&project, &arguments, url, urls)
+    let (own, addresses) = hardhat.deploy(&networks, &project, &changed, &["compile"]).await;
+    let [on_ronin, on_testnet, different] = addresses.each_ref().map(String::as_str);
+    let verify = |network: &str, address: &str, url: &str, nodes| {
+        let arguments = ["verify", "--network", network, address, &START.to_string()];
+        hardhat.run(&project, &arguments, url, nodes)
     };
-    // Hardhat doubles slashes when the configured URL ends with one.
-    let (plain, slash) = (networks.url(), networks.url_below() + "/");
-    for (network, address, url) in
-        [("ronin", &on_ronin, &plain), ("ronin-testnet", &on_testnet, &slash)]
-    {
-        let stdout = expect_success(verify(network, address, url)).await;
-        assert!(
-            stdout.starts_with("Successfully verified contract Counter on Sourcify."),
-            "{stdout}"
-        );
+    let outputs = networks.verify_twice(|network, url| {
+        let address = if network == "ronin" { on_ronin } else { on_testnet };
+        verify(network, address, url, networks.nodes())
+    });
+    let already =
+        |address| format!("The contract {address} has already been verified on Sourcify.");
+    let verified = || "Successfully verified contract Counter on Sourcify.".to_owned();
+    let expected = [verified(), verified(), already(on_ronin), already(on_testnet)];
+    for (stdout, start) in outputs.await.iter().zip(expected) {
+        assert!(stdout.starts_with(&start), "{stdout}");
     }
-    for (network, address, url) in
-        [("ronin", &on_ronin, &slash), ("ronin-testnet", &on_testnet, &plain)]
-    {
-        let stdout = expect_success(verify(network, address, url)).await;
-        let already = format!("The contract {address} has already been verified on Sourcify.");
-        assert!(stdout.starts_with(&already), "{stdout}");
-    }
-    let arguments = ["verify", "--network", "ronin", &different, &START.to_string()];
-    let wrong = hardhat.run(&project, &arguments, &slash, [&own.url(), &own.url()]);
+    let [_, below] = networks.urls();
+    let wrong = verify("ronin", different, &(below + "/"), [own.url(), own.url()]);
     let (stdout, stderr) = expect_failure(wrong).await;
     assert_eq!(stdout, "");
     let reason = "The deployed and recompiled bytecode don't match.";
     assert!(stderr.contains("500") && stderr.contains(reason), "{stderr}");
 
-    let names = [(on_ronin.as_str(), "A"), (&on_testnet, "B"), (&different, "C")];
-    assert_eq!(networks.received(&names).await, v1_requests("check-all-by-addresses"));
+    let received = networks.received(&[on_ronin, on_testnet, different]).await;
+    assert_eq!(received, v1_requests("check-all-by-addresses"));
 }
 
 #[tokio::test]
@@ -531,39 +522,30 @@ async fn hardhat_3_verifies_on_both_networks_and_reports_failures() {
     let project = hardhat.project("hardhat-3", "networks");
     let changed = hardhat.project("hardhat-3", "changed").with_change();
     let build = ["build", "--build-profile", "production"];
-    let (creation, other) =
-        tokio::join!(hardhat.compiled(&project, &build), hardhat.compiled(&changed, &build));
-    let on_ronin = deploy(&networks.ronin, 0, &creation).await;
-    let on_testnet = deploy(&networks.testnet, 1, &creation).await;
-    let (own, different) = node_with_different_code(&networks, &creation, &other).await;
-    let urls = [&*networks.ronin.url(), &networks.testnet.url()];
-    let verify = |network, address: &str, url: &str, urls| {
-        let start = START.to_string();
-        let arguments = ["verify", "sourcify", "--network", network, address, &start];
-        hardhat.run(&project, &arguments, url, urls)
+    let (own, addresses) = hardhat.deploy(&networks, &project, &changed, &build).await;
+    let [on_ronin, on_testnet, different] = addresses.each_ref().map(String::as_str);
+    let verify = |network: &str, address: &str, url: &str, nodes| {
+        let arguments = ["verify", "sourcify", "--network", network, address, &START.to_string()];
+        hardhat.run(&project, &arguments, url, nodes)
     };
-    let (plain, slash) = (networks.url(), networks.url_below() + "/");
-    for (network, address, url) in
-        [("ronin", &on_ronin, &plain), ("ronin-testnet", &on_testnet, &slash)]
-    {
-        let stdout = expect_success(verify(network, address, url, urls)).await;
-        assert!(stdout.contains("Contract verified successfully on Sourcify!"), "{stdout}");
-        assert!(!stdout.contains("failed"), "{stdout}");
+    let outputs = networks.verify_twice(|network, url| {
+        let address = if network == "ronin" { on_ronin } else { on_testnet };
+        verify(network, address, url, networks.nodes())
+    });
+    let already =
+        |address| format!("The contract at {address} has already been verified on Sourcify.");
+    let verified = || "Contract verified successfully on Sourcify!".to_owned();
+    let expected = [verified(), verified(), already(on_ronin), already(on_testnet)];
+    for (stdout, part) in outputs.await.iter().zip(expected) {
+        assert!(stdout.contains(&part) && !stdout.contains("failed"), "{stdout}");
     }
-    for (network, address, url) in
-        [("ronin", &on_ronin, &slash), ("ronin-testnet", &on_testnet, &plain)]
-    {
-        let stdout = expect_success(verify(network, address, url, urls)).await;
-        let already = format!("The contract at {address} has already been verified on Sourcify.");
-        assert!(stdout.contains(&already), "{stdout}");
-    }
-    let wrong = verify("ronin", &different, &slash, [&own.url(), &own.url()]);
+    let [_, below] = networks.urls();
+    let wrong = verify("ronin", different, &(below + "/"), [own.url(), own.url()]);
     let (stdout, stderr) = expect_failure(wrong).await;
     assert!(!stdout.contains("successfully"), "{stdout}");
     let reason = "The deployed and recompiled bytecode don't match.";
     assert!(stderr.contains(reason), "{stderr}");
 
-    let names = [(on_ronin.as_str(), "A"), (&on_testnet, "B"), (&different, "C")];
     let lookup = |chain, name, status| format!("GET /server/v2/contract/{chain}/{name} {status}");
     let post = |chain, name| format!("POST /server/v2/verify/{chain}/{name} 202");
     let job = || "GET /server/v2/verify/JOB 200".to_owned();
@@ -572,17 +554,11 @@ async fn hardhat_3_verifies_on_both_networks_and_reports_failures() {
         vec![lookup(TESTNET, "B", 404), post(TESTNET, "B"), job(), job()],
         vec![lookup(RONIN, "A", 200), lookup(TESTNET, "B", 200)],
         // After a failure Hardhat retries with the full compiler input.
-        vec![
-            lookup(RONIN, "C", 404),
-            post(RONIN, "C"),
-            job(),
-            job(),
-            post(RONIN, "C"),
-            job(),
-            job(),
-        ],
+        vec![lookup(RONIN, "C", 404), post(RONIN, "C"), job(), job()],
+        vec![post(RONIN, "C"), job(), job()],
     ];
-    assert_eq!(networks.received(&names).await, expected.concat());
+    let received = networks.received(&[on_ronin, on_testnet, different]).await;
+    assert_eq!(received, expected.concat());
     let posted = networks.posted(&format!("/server/v2/verify/{RONIN}/{on_ronin}")).await;
     assert_eq!(posted["headers"]["content-type"], "application/json");
 }
@@ -593,10 +569,9 @@ async fn hardhat_deploy_verifies_on_both_networks_and_reports_failures() {
     let hardhat = Hardhat::v2();
     let project = hardhat.project("hardhat-deploy", "networks");
     let changed = hardhat.project("hardhat-deploy", "changed").with_change();
-    let urls = [&*networks.ronin.url(), &networks.testnet.url()];
     let deploy_project = async |project: &Project, network: &str| {
         let arguments = ["deploy", "--network", network];
-        expect_success(hardhat.run(project, &arguments, UNREACHABLE, urls)).await;
+        expect_success(hardhat.run(project, &arguments, UNREACHABLE, networks.nodes())).await;
         let record = project.root.join(format!("deployments/{network}/Counter.json"));
         let record: Value = serde_json::from_slice(&fs::read(record).unwrap()).unwrap();
         record["address"].as_str().unwrap().to_owned()
@@ -608,32 +583,28 @@ async fn hardhat_deploy_verifies_on_both_networks_and_reports_failures() {
     let on_testnet = deploy_project(&project, "ronin-testnet").await;
     assert!(on_ronin != on_testnet && different != on_testnet);
 
-    let verify = |network, url: &str| {
+    let verify = |network: &str, url: &str| {
         let arguments = ["sourcify", "--network", network, "--endpoint", url];
-        hardhat.run(&project, &arguments, UNREACHABLE, urls)
+        hardhat.run(&project, &arguments, UNREACHABLE, networks.nodes())
     };
-    let (plain, slash) = (networks.url(), networks.url_below() + "/");
-    for (network, url) in [("ronin", &plain), ("ronin-testnet", &slash)] {
-        let stdout = expect_success(verify(network, url)).await;
+    let [first, second, repeated @ ..] = networks.verify_twice(verify).await;
+    for stdout in [first, second] {
         assert!(stdout.ends_with("=> contract Counter is now verified"), "{stdout}");
     }
-    for (network, address, url) in
-        [("ronin", &on_ronin, &slash), ("ronin-testnet", &on_testnet, &plain)]
-    {
-        let stdout = expect_success(verify(network, url)).await;
-        assert_eq!(stdout, format!("already verified: Counter ({address}), skipping."));
-    }
+    let already = |address| format!("already verified: Counter ({address}), skipping.");
+    assert_eq!(repeated, [already(&on_ronin), already(&on_testnet)]);
     // The deployment record now points to the contract from changed sources.
     let record = project.root.join("deployments/ronin/Counter.json");
     let recorded = fs::read_to_string(&record).unwrap();
     fs::write(&record, recorded.replace(&on_ronin, &different)).unwrap();
     // hardhat-deploy reports the failure and still exits with 0.
+    let [plain, _] = networks.urls();
     let stdout = expect_success(verify("ronin", &plain)).await;
     let reason = "{\"error\":\"The deployed and recompiled bytecode don't match.\"";
     assert!(stdout.contains(reason) && !stdout.contains("now verified"), "{stdout}");
 
-    let names = [(on_ronin.as_str(), "A"), (&on_testnet, "B"), (&different, "C")];
-    assert_eq!(networks.received(&names).await, v1_requests("checkByAddresses"));
+    let received = networks.received(&[&on_ronin, &on_testnet, &different]).await;
+    assert_eq!(received, v1_requests("checkByAddresses"));
     for entry in networks.verifier.received().await {
         if entry["method"] == "POST" {
             let headers = &entry["headers"];

@@ -231,10 +231,31 @@ async fn v2_api_verifies_in_asynchronous_jobs() {
     let node = node_with_contract(&counter, &word(7)).await;
     let arguments = ["--job-polls", "2", "--job-ms", "0", "--prefix", "/server"];
     let verifier = Verifier::start(&[(2020, &node.url())], &arguments);
-    let outcome = async |path: &str, body: &Value| {
-        let started = post(&verifier, path, body).await;
+    let unverified = get(&verifier, &format!("/server/v2/contract/2020/{EXACT}")).await;
+    let nothing = json!({
+        "match": null, "creationMatch": null, "runtimeMatch": null,
+        "chainId": "2020", "address": EXACT,
+    });
+    assert_eq!((unverified.status, unverified.json()), (404, nothing));
+
+    let standard = |address| format!("/server/v2/verify/2020/{address}");
+    let by_metadata = |address| format!("/server/v2/verify/metadata/2020/{address}");
+    let (input, metadata) = (counter.v2_body(), counter.v2_metadata_body());
+    // The content of the source does not have the hash in the metadata.
+    let mut changed = metadata.clone();
+    changed["sources"][counter.path()] = json!(counter.source().replace("Counts", "Count"));
+    for (path, body, found, error) in [
+        (standard(OTHER), &input, None, Some("no_match")),
+        (standard(LONGER), &input, None, Some("bytecode_length_mismatch")),
+        (standard(EMPTY), &input, None, Some("contract_not_deployed")),
+        (standard(EXACT), &input, Some("exact_match"), None),
+        (by_metadata(INEXACT), &metadata, Some("match"), None),
+        (by_metadata(INEXACT), &metadata, None, Some("already_verified")),
+        (by_metadata(OTHER), &changed, None, Some("missing_or_invalid_source")),
+    ] {
+        let started = post(&verifier, &path, body).await;
         assert_eq!(started.status, 202, "{}", started.body);
-        let twice = post(&verifier, path, body).await;
+        let twice = post(&verifier, &path, body).await;
         assert_eq!(twice.status, 429, "{}", twice.body);
         assert_eq!(twice.json()["customCode"], "duplicate_verification_request");
         let id = started.json()["verificationId"].as_str().unwrap().to_owned();
@@ -242,52 +263,17 @@ async fn v2_api_verifies_in_asynchronous_jobs() {
         for _ in 0..2 {
             assert_eq!(get(&verifier, &job).await.json()["isJobCompleted"], false);
         }
-        let url = verifier.url() + &job;
-        let job = wait_for(&http_client::new(), &url, |response| {
-            response.json()["isJobCompleted"] == true
-        })
-        .await;
-        (job.json()["contract"]["match"].clone(), job.json()["error"]["customCode"].clone())
-    };
-    let standard = |address| format!("/server/v2/verify/2020/{address}");
-    for (address, reason) in [
-        (OTHER, "no_match"),
-        (LONGER, "bytecode_length_mismatch"),
-        (EMPTY, "contract_not_deployed"),
-    ] {
-        assert_eq!(
-            outcome(&standard(address), &counter.v2_body()).await,
-            (Value::Null, json!(reason))
-        );
+        let is_over = |response: &Response| response.json()["isJobCompleted"] == true;
+        let job = wait_for(&http_client::new(), &(verifier.url() + &job), is_over).await.json();
+        assert_eq!(job["contract"]["match"], json!(found), "{path}");
+        assert_eq!(job["error"]["customCode"], json!(error), "{path}");
     }
-    let unverified = get(&verifier, &format!("/server/v2/contract/2020/{EXACT}")).await;
-    assert_eq!(unverified.status, 404);
-    let nothing = json!({
-        "match": null, "creationMatch": null, "runtimeMatch": null,
-        "chainId": "2020", "address": EXACT,
-    });
-    assert_eq!(unverified.json(), nothing);
-
-    let exact = outcome(&standard(EXACT), &counter.v2_body()).await;
-    assert_eq!(exact, (json!("exact_match"), Value::Null));
-    let by_metadata = format!("/server/v2/verify/metadata/2020/{INEXACT}");
-    let inexact = outcome(&by_metadata, &counter.v2_metadata_body()).await;
-    assert_eq!(inexact, (json!("match"), Value::Null));
-    let no_better = outcome(&by_metadata, &counter.v2_metadata_body()).await;
-    assert_eq!(no_better, (Value::Null, json!("already_verified")));
     let again = post(&verifier, &standard(EXACT), &counter.v2_body()).await;
     assert_eq!((again.status, &again.json()["customCode"]), (409, &json!("already_verified")));
     let found = get(&verifier, &format!("/server/v2/contract/2020/{EXACT}?fields=abi")).await;
     assert_eq!((found.status, &found.json()["match"]), (200, &json!("exact_match")));
     assert_eq!(found.json()["abi"][0]["type"], "constructor");
     assert_eq!(found.json()["creationMatch"], "exact_match");
-
-    // The content of the source does not have the hash in the metadata.
-    let mut changed = counter.v2_metadata_body();
-    changed["sources"][counter.path()] = json!(counter.source().replace("Counts", "Count"));
-    let by_metadata = format!("/server/v2/verify/metadata/2020/{OTHER}");
-    let missing = outcome(&by_metadata, &changed).await;
-    assert_eq!(missing, (Value::Null, json!("missing_or_invalid_source")));
 }
 
 #[tokio::test]

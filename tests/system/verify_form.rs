@@ -28,14 +28,13 @@ async fn page_maps_every_verifier_response_to_an_outcome() {
 #[test]
 fn vendored_hash_files_match_the_published_package() {
     let folder = fixtures::path("src/extras/verification/verify/noble");
-    let names: Vec<_> =
-        fs::read_dir(&folder).unwrap().map(|file| file.unwrap().file_name()).collect();
-    assert_eq!(names.len(), 4, "{names:?}");
     let published = fixtures::path("tests/node/node_modules/@noble/hashes");
     assert!(published.exists(), "no {}: run tests/run.sh", published.display());
-    for name in names {
-        let read = |folder: &Path| fs::read(folder.join(&name)).unwrap();
-        assert!(read(&folder) == read(&published), "{}", name.display());
+    let files: Vec<_> = fs::read_dir(&folder).unwrap().map(Result::unwrap).collect();
+    assert_eq!(files.len(), 4, "{files:?}");
+    for file in files {
+        let published = fs::read(published.join(file.file_name())).unwrap();
+        assert!(fs::read(file.path()).unwrap() == published, "{file:?}");
     }
 }
 
@@ -45,21 +44,16 @@ const NO_NODES: [&str; 2] = ["http://127.0.0.1:9"; 2];
 async fn page_and_its_files_are_served_below_any_base_path() {
     for base in ["", "/proxy/public"] {
         let server = format!("base_path = \"{base}\"");
-        let service =
-            TestServer::with_server(&server, &config("http://127.0.0.1:9", NO_NODES)).await;
+        let config = config("http://127.0.0.1:9", NO_NODES);
+        let service = TestServer::with_server(&server, &config).await;
         let parts = pages::check_page_and_resources(&service, &format!("{base}/verify")).await;
         let files = ["", "/files.js", "/noble/_u64.js", "/noble/sha3.js", "/noble/utils.js"];
         let files = files.into_iter().chain(["/page.js", "/style.css", "/submit.js"]);
         let own = files.map(|file| (format!("{base}/verify{file}"), policy("'self' data:")));
         let palette = (format!("{base}/base.css"), policy("'self' data:"));
         assert_eq!(parts, [palette].into_iter().chain(own).collect::<Vec<_>>());
-        pages::check_redirect(
-            &service,
-            &format!("{base}/verify/"),
-            "../verify",
-            &format!("{base}/verify"),
-        )
-        .await;
+        let page = format!("{base}/verify");
+        pages::check_redirect(&service, &format!("{page}/"), "../verify", &page).await;
     }
 }
 

@@ -27,29 +27,11 @@ async fn start_hosts(service: &TestServer) -> (Nginx, u16) {
     let upstream = service.address();
     let addresses = [listen.parse().unwrap()];
     let nginx = Nginx::start(&addresses, |folder| {
-        let certified = Command::new("openssl")
-            .args([
-                "req",
-                "-x509",
-                "-nodes",
-                "-newkey",
-                "ec",
-                "-pkeyopt",
-                "ec_paramgen_curve:prime256v1",
-            ])
-            .args([
-                "-subj",
-                "/CN=test",
-                "-days",
-                "2",
-                "-keyout",
-                "key.pem",
-                "-out",
-                "certificate.pem",
-            ])
-            .current_dir(folder)
-            .output()
-            .expect("no openssl: run tests/run.sh");
+        let arguments = "req -x509 -nodes -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 \
+             -subj /CN=test -days 2 -keyout key.pem -out certificate.pem";
+        let mut openssl = Command::new("openssl");
+        openssl.args(arguments.split(' ')).current_dir(folder);
+        let certified = openssl.output().expect("no openssl: run tests/run.sh");
         assert!(certified.status.success(), "{}", String::from_utf8_lossy(&certified.stderr));
         let mut text = "pid nginx.pid; error_log stderr; events { worker_connections 256; }\n\
              http { access_log off; client_body_temp_path body; proxy_temp_path proxy;\n\
@@ -89,7 +71,7 @@ async fn a_wallet_gets_fees_nonce_and_gas_at_the_hosts_in_its_code() {
     let mut chains = Vec::new();
     for ((id, key, fees, rpc), node) in CHAINS.iter().zip(&nodes) {
         let path = format!("{BASE_PATH}/v1/{key}/gas-suggestion");
-        service.wait_for(&path, |response| response.status == 200).await;
+        service.wait_for_ok(&path).await;
         let accounts = node.call("eth_accounts", json!([])).await;
         // The nonce of `pending` differs from that of `latest`.
         let transfer = json!([{ "from": accounts[0], "to": accounts[1], "value": "0x1" }]);

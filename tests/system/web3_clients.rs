@@ -7,39 +7,27 @@ use crate::pending::{Network, RECIPIENT};
 use crate::programs;
 use crate::test_contract;
 
-/// Runs `tests/node/clients.mjs` for `client`.
-async fn script(client: &str) {
-    let network = Network::start().await;
-    let mut command = programs::node_js(&["viem", "ethers", "@ethersproject/providers", "web3"]);
-    command.arg(programs::script_path("clients.mjs")).arg(client);
-    command.args([network.route(), network.node.url(), test_contract::creation()]);
-    command.arg(test_contract::RUNTIME);
-    println!("{}", programs::expect_success(command).await);
-}
-
 #[tokio::test]
-async fn viem_sees_pending_state_without_a_tag_and_decodes_reverts() {
-    script("viem").await;
-}
-
-#[tokio::test]
-async fn viem_batches_see_pending_state_and_decode_reverts() {
-    script("viem-in-batches").await;
-}
-
-#[tokio::test]
-async fn ethers_sees_pending_state_reverts_and_events() {
-    script("ethers").await;
-}
-
-#[tokio::test]
-async fn ethers_5_gets_an_error_for_each_call_of_a_long_batch() {
-    script("ethers-5").await;
-}
-
-#[tokio::test]
-async fn web3_js_connects_and_reads_blocks_by_hash() {
-    script("web3").await;
+async fn javascript_clients_see_pending_state_reverts_and_events() {
+    let packages = ["viem", "ethers", "@ethersproject/providers", "web3"];
+    for client in [
+        // viem sees pending state without a tag, and decodes reverts. It does in batches too.
+        "viem",
+        "viem-in-batches",
+        // ethers also sees events.
+        "ethers",
+        // ethers 5 gets an error for each call of a long batch.
+        "ethers-5",
+        // web3.js connects and reads blocks by hash.
+        "web3",
+    ] {
+        let network = Network::start().await;
+        let mut command = programs::node_js(&packages);
+        command.arg(programs::script_path("clients.mjs")).arg(client);
+        command.args([network.route(), network.node.url(), test_contract::creation()]);
+        command.arg(test_contract::RUNTIME);
+        println!("{}", programs::expect_success(command).await);
+    }
 }
 
 #[tokio::test]
@@ -70,12 +58,6 @@ impl Network {
         assert!(is_success, "{arguments:?}: {stdout}\n{stderr}");
         stdout
     }
-
-    /// Returns the output with `--block pending` and with `--block latest`.
-    async fn cast_pending_and_latest(&self, arguments: &[&str]) -> [String; 2] {
-        let at = async |tag| self.cast(&[arguments, &["--block", tag]].concat()).await;
-        [at("pending").await, at("latest").await]
-    }
 }
 
 #[tokio::test]
@@ -90,18 +72,18 @@ async fn cast_shows_queued_state_under_pending_but_not_latest() {
         (&["call", &contract, "stored()(uint256)"], "42", "0"),
         (&["storage", &contract, "0"], &padded_word(42), &padded_word(0)),
     ] {
-        assert_eq!(
-            network.cast_pending_and_latest(arguments).await,
-            [pending, latest],
-            "{arguments:?}"
-        );
         // Without `--block`, cast reads the latest block.
-        assert_eq!(network.cast(arguments).await, latest, "{arguments:?}");
+        for (block, expected) in [
+            (["--block", "pending"].as_slice(), pending),
+            (&["--block", "latest"], latest),
+            (&[], latest),
+        ] {
+            let found = network.cast(&[arguments, block].concat()).await;
+            assert_eq!(found, expected, "{arguments:?} {block:?}");
+        }
     }
-    assert_eq!(
-        network.cast(&["code", &contract, "--block", "pending"]).await,
-        test_contract::RUNTIME
-    );
+    let code = network.cast(&["code", &contract, "--block", "pending"]).await;
+    assert_eq!(code, test_contract::RUNTIME);
     for (tag, number) in [("pending", "2"), ("latest", "1")] {
         assert_eq!(network.cast(&["block", tag, "--field", "number"]).await, number);
     }

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use tokio::task::JoinSet;
 
-use crate::delegation_service::{Harness, VAULT, check, check_at_api, source};
+use crate::delegation_service::{Harness, VAULT, assert_rate_limited, check, check_at_api, source};
 use crate::http_message::{Message, get};
 use crate::mock_delegate_api::MockDelegateApi;
 use crate::raw_client::{RawClient, exchange};
@@ -68,12 +68,11 @@ async fn client_key_replaces_the_configured_key() {
             assert_eq!((response.status(), source(&response)), (200, "api"));
             assert_eq!(keys(&api).last(), Some(&format!("mine-{name}")));
         }
-        let response = harness.get_with(&path, "X-API-KEY:\r\nX-API-KEY: other\r\n").await;
-        assert_eq!(response.status(), 200);
-        assert_eq!(keys(&api).last().unwrap(), "other");
-        assert_eq!(harness.get(&path).await.status(), 200);
         let configured = if more.is_empty() { "none" } else { "ours" };
-        assert_eq!(keys(&api).last().unwrap(), configured);
+        for (headers, key) in [("X-API-KEY:\r\nX-API-KEY: other\r\n", "other"), ("", configured)] {
+            assert_eq!(harness.get_with(&path, headers).await.status(), 200);
+            assert_eq!(keys(&api).last().unwrap(), key);
+        }
     }
     assert_eq!(api.request_count(), 10);
 }
@@ -112,8 +111,7 @@ async fn client_keys_do_not_use_the_shared_rate_budget_and_have_one_per_client()
         if response.status() == 200 {
             served += 1;
         } else {
-            assert_eq!(response.outcome(), (429, "rate_limited".into()));
-            let wait: u64 = response.header("retry-after").parse().unwrap();
+            let wait = assert_rate_limited(&response);
             assert!((1..=10).contains(&wait), "{wait}");
         }
     }
@@ -121,21 +119,16 @@ async fn client_keys_do_not_use_the_shared_rate_budget_and_have_one_per_client()
     for number in 0..25 {
         assert_eq!(harness.get(&check(number)).await.status(), 200);
     }
-    assert_eq!(harness.get(&check(25)).await.outcome(), (429, "rate_limited".into()));
+    assert_rate_limited(&harness.get(&check(25)).await);
     // Another key does not help the client, and others have not used theirs.
-    let response = harness.get_with(&check(25), "X-API-KEY: junk\r\n").await;
-    assert_eq!(response.outcome(), (429, "rate_limited".into()));
+    assert_rate_limited(&harness.get_with(&check(25), "X-API-KEY: junk\r\n").await);
     let other = Ipv4Addr::new(127, 0, 0, 2);
     let mut other = RawClient::connect_from(other, harness.service.address()).await;
     let response = other.request(get(&check(25), CLIENT_KEY_HEADER)).await;
     assert_eq!(response.status(), 200, "{response:#?}");
     // A 429 for one client key does not affect other keys.
-    api.set_response_with(
-        "check/all",
-        429,
-        &[("retry-after", "60")],
-        "{\"error\":\"of this key\"}",
-    );
+    let body = "{\"error\":\"of this key\"}";
+    api.set_response_with("check/all", 429, &[("retry-after", "60")], body);
     let response = other.request(get(&check(26), CLIENT_KEY_HEADER)).await;
     assert_eq!((response.status(), response.header("retry-after")), (429, "60"));
     api.set_response("check/all", "true");
@@ -157,9 +150,7 @@ async fn a_client_has_a_quarter_of_the_rate_budget_while_another_asks() {
     for number in 1..=6 {
         assert_eq!(greedy.request(get(&check(number), "")).await.status(), 200, "{number}");
     }
-    let refused = greedy.request(get(&check(7), "")).await;
-    assert_eq!(refused.outcome(), (429, "rate_limited".into()));
-    let wait: u64 = refused.header("retry-after").parse().unwrap();
+    let wait = assert_rate_limited(&greedy.request(get(&check(7), "")).await);
     assert!((1..=10).contains(&wait), "{wait}");
     // What is cached costs nothing.
     assert_eq!(greedy.request(get(&check(0), "")).await.status(), 200);
@@ -182,25 +173,22 @@ async fn slow_request_with_a_client_key_turns_no_other_client_away_from_the_api(
 #[tokio::test]
 async fn responses_to_client_keys_are_not_cached() {
     let (api, harness) = Harness::with_api("api", "cache_ttl = \"1h\"").await;
-    let look_up = async |headers: &str| {
+    for (api_body, headers, expected) in [
+        ("true", CLIENT_KEY_HEADER, "true"),
+        ("false", "", "false"),
+        ("true", CLIENT_KEY_HEADER, "true"),
+        ("true", CLIENT_KEY_HEADER, "true"),
+        ("true", "", "false"),
+    ] {
+        api.set_response("check/all", api_body);
         let response = harness.get_with(&check(1), headers).await;
+        assert_eq!(response.text(), expected);
         assert_eq!(response.header("vary"), "x-api-key");
-        let lifetime = response.header("cache-control").to_owned();
-        (response.text().to_owned(), response.has_header("age"), lifetime)
-    };
-    let cached = (true, "public, max-age=3600".to_owned());
-    let uncached = (false, "no-store".to_owned());
-    let expected = |text: &str, (has_age, lifetime): &(bool, String)| {
-        (text.to_owned(), *has_age, lifetime.clone())
-    };
-    api.set_response("check/all", "true");
-    assert_eq!(look_up(CLIENT_KEY_HEADER).await, expected("true", &uncached));
-    api.set_response("check/all", "false");
-    assert_eq!(look_up("").await, expected("false", &cached));
-    api.set_response("check/all", "true");
-    assert_eq!(look_up(CLIENT_KEY_HEADER).await, expected("true", &uncached));
-    assert_eq!(look_up(CLIENT_KEY_HEADER).await, expected("true", &uncached));
-    assert_eq!(look_up("").await, expected("false", &cached));
+        let is_cacheable = headers.is_empty();
+        let lifetime = if is_cacheable { "public, max-age=3600" } else { "no-store" };
+        assert_eq!(response.header("cache-control"), lifetime);
+        assert_eq!(response.has_header("age"), is_cacheable);
+    }
     assert_eq!(keys(&api), ["mine", "none", "mine", "mine"]);
 }
 
@@ -209,15 +197,18 @@ async fn look_ups_with_client_keys_are_not_coalesced() {
     let (api, harness) = Harness::with_api("api", "").await;
     api.hold("check/all");
     let mut connections = Vec::new();
-    for (number, headers) in ["", CLIENT_KEY_HEADER, CLIENT_KEY_HEADER, "X-API-KEY: other\r\n", ""]
-        .into_iter()
-        .enumerate()
-    {
+    // The last look-up has no client key and is coalesced with the first.
+    for (headers, requests) in [
+        ("", 1),
+        (CLIENT_KEY_HEADER, 2),
+        (CLIENT_KEY_HEADER, 3),
+        ("X-API-KEY: other\r\n", 4),
+        ("", 4),
+    ] {
         let mut connection = RawClient::connect(harness.service.address()).await;
         connection.send(get(&check(1), headers)).await;
         connections.push(connection);
-        // The last look-up has no client key and is coalesced with the first.
-        api.wait_for_requests((number + 1).min(4)).await;
+        api.wait_for_requests(requests).await;
     }
     api.release();
     for connection in &mut connections {

@@ -2,39 +2,26 @@
 
 use std::collections::BTreeMap;
 
+use super::refusal;
 use crate::delegation_service::{CONTRACT, HOT, Harness, VAULT};
 use crate::fixtures;
-use crate::http_message::Message;
 use crate::mock_delegate_api::MockDelegateApi;
 
-const SCOPES: [&str; 5] = ["all", "contract", "erc721", "erc20", "erc1155"];
-
-/// Returns invalid addresses, as they appear in a path or query.
-fn invalid_addresses() -> Vec<String> {
-    let mut invalid: Vec<String> =
-        fixtures::json("tests/fixtures/delegation/invalid-addresses.json");
-    invalid.push("a".repeat(5000));
-    invalid
-}
-
-/// Asserts that the request was refused with the name of the parameter.
-fn assert_refused(response: &Message, name: &str, request: &str) {
-    let request = &request[..request.len().min(300)];
-    assert_eq!(response.outcome(), (400, "invalid_parameter".into()), "{request}: {response:#?}");
-    let problem = response.problem();
-    let detail = problem["detail"].as_str().unwrap();
-    assert!(detail.contains(&format!("`{name}`")), "{request}: {detail}");
-    assert!(detail.len() < 300, "{request}: {detail}");
-    assert!(!response.has_header("x-delegation-source"), "{request}");
-}
+pub(super) const SCOPES: [&str; 5] = ["all", "contract", "erc721", "erc20", "erc1155"];
 
 async fn start() -> (MockDelegateApi, Harness) {
-    let (api, harness) = Harness::with_api("api-then-chain", "api_key = \"k\"").await;
-    (api, harness)
+    Harness::with_api("api-then-chain", "api_key = \"k\"").await
+}
+
+impl Harness {
+    /// Asserts that a GET of `path` is refused with the name of the parameter. Returns the detail of the problem.
+    async fn refuses(&self, name: &str, path: &str) -> String {
+        refusal(&self.get(path).await, name, path, 300)
+    }
 }
 
 /// Returns the parameters of a check of this scope.
-fn parameters<'a>(scope: &str) -> Vec<(&'a str, &'a str)> {
+pub(super) fn parameters<'a>(scope: &str) -> Vec<(&'a str, &'a str)> {
     let mut parameters = vec![("from", VAULT), ("to", HOT)];
     if scope != "all" {
         parameters.push(("contract", CONTRACT));
@@ -45,7 +32,7 @@ fn parameters<'a>(scope: &str) -> Vec<(&'a str, &'a str)> {
     parameters
 }
 
-fn target(scope: &str, parameters: &[(&str, &str)]) -> String {
+pub(super) fn target(scope: &str, parameters: &[(&str, &str)]) -> String {
     let query: Vec<_> = parameters.iter().map(|(name, value)| format!("{name}={value}")).collect();
     format!("/registry/v2/check/{scope}?{}", query.join("&"))
 }
@@ -53,10 +40,13 @@ fn target(scope: &str, parameters: &[(&str, &str)]) -> String {
 #[tokio::test]
 async fn invalid_addresses_are_refused_in_every_parameter() {
     let (api, harness) = start().await;
+    let mut invalid: Vec<String> =
+        fixtures::json("tests/fixtures/delegation/invalid-addresses.json");
+    invalid.push("a".repeat(5000));
     let mut count = 0;
-    for invalid in invalid_addresses() {
+    for invalid in invalid {
         let path = format!("/registry/v2/{invalid}?chainId=2020");
-        assert_refused(&harness.get(&path).await, "address", &path);
+        harness.refuses("address", &path).await;
         for scope in SCOPES {
             for name in ["from", "to", "contract"] {
                 let mut parameters = parameters(scope);
@@ -64,8 +54,7 @@ async fn invalid_addresses_are_refused_in_every_parameter() {
                     continue;
                 };
                 parameter.1 = &invalid;
-                let path = target(scope, &parameters);
-                assert_refused(&harness.get(&path).await, name, &path);
+                harness.refuses(name, &target(scope, &parameters)).await;
                 count += 1;
             }
         }
@@ -83,19 +72,17 @@ async fn missing_parameters_are_refused_by_name() {
             let mut some = all.clone();
             let (name, _) = some.remove(missing);
             let path = target(scope, &some);
-            let response = harness.get(&path).await;
-            assert_refused(&response, name, &path);
-            assert_eq!(response.problem()["detail"], format!("`{name}` is required"), "{path}");
+            let detail = harness.refuses(name, &path).await;
+            assert_eq!(detail, format!("`{name}` is required"), "{path}");
             // Names are case-sensitive.
             let upper = name.to_uppercase();
-            some.push((&upper, HOT));
-            assert_refused(&harness.get(&target(scope, &some)).await, name, &path);
-            some.pop();
-            some.push((name, ""));
-            assert_refused(&harness.get(&target(scope, &some)).await, name, &path);
+            for other in [(upper.as_str(), HOT), (name, "")] {
+                some.push(other);
+                harness.refuses(name, &target(scope, &some)).await;
+                some.pop();
+            }
         }
-        let path = format!("/registry/v2/check/{scope}");
-        assert_refused(&harness.get(&path).await, "from", &path);
+        harness.refuses("from", &format!("/registry/v2/check/{scope}")).await;
     }
     assert_eq!((api.request_count(), harness.reads()), (0, 0));
 }
@@ -118,12 +105,10 @@ async fn invalid_values_are_refused_by_name() {
                     "tokenId" => parameters.last_mut().unwrap().1 = value,
                     _ => parameters.push((name, value)),
                 }
-                let path = target(scope, &parameters);
-                assert_refused(&harness.get(&path).await, name, &path);
+                harness.refuses(name, &target(scope, &parameters)).await;
             }
             if !["rights", "tokenId"].contains(&name.as_str()) {
-                let path = format!("/registry/v2/{VAULT}?{name}={value}");
-                assert_refused(&harness.get(&path).await, name, &path);
+                harness.refuses(name, &format!("/registry/v2/{VAULT}?{name}={value}")).await;
             }
         }
     }
@@ -143,16 +128,14 @@ async fn duplicate_parameters_are_refused_by_name() {
                 parameters.retain(|(one, _)| *one != name);
                 parameters.extend([(name, value), again]);
                 let path = target(scope, &parameters);
-                let response = harness.get(&path).await;
-                assert_refused(&response, name, &path);
-                let detail = format!("`{name}` must be given once");
-                assert_eq!(response.problem()["detail"], detail, "{path}");
+                let detail = harness.refuses(name, &path).await;
+                assert_eq!(detail, format!("`{name}` must be given once"), "{path}");
             }
         }
     }
     for (name, value) in [("chainId", "2020"), ("direction", "incoming"), ("block", "latest")] {
-        let path = format!("/registry/v2/{VAULT}?{name}={value}&a=b&{name}={value}");
-        assert_refused(&harness.get(&path).await, name, &path);
+        let twice = format!("{name}={value}&a=b&{name}={value}");
+        harness.refuses(name, &format!("/registry/v2/{VAULT}?{twice}")).await;
     }
     assert_eq!((api.request_count(), harness.reads()), (0, 0));
 }
@@ -184,28 +167,21 @@ async fn erc721_check_accepts_the_names_vault_and_delegate() {
     let all = parameters("erc721");
     assert_eq!(harness.get(&target("erc721", &all)).await.text(), "true");
     let expected = api.last_target();
-    let other_names = |name| match name {
-        "from" => "vault",
-        "to" => "delegate",
-        other => other,
+    let renamed = |scope| {
+        let path = target(scope, &parameters(scope));
+        path.replace("from=", "vault=").replace("to=", "delegate=")
     };
-    let renamed: Vec<_> = all.iter().map(|(name, value)| (other_names(name), *value)).collect();
     // The second look-up has the same response, from the cache.
-    let response = harness.get(&target("erc721", &renamed)).await;
+    let response = harness.get(&renamed("erc721")).await;
     assert_eq!((response.text(), api.request_count()), ("true", 1));
-    let with_key = harness.get_with(&target("erc721", &renamed), "X-API-KEY: mine\r\n").await;
+    let with_key = harness.get_with(&renamed("erc721"), "X-API-KEY: mine\r\n").await;
     assert_eq!((with_key.text(), api.last_target()), ("true", expected));
-    for name in ["from", "to"] {
-        let mut both = all.clone();
-        both.push((other_names(name), VAULT));
-        let path = target("erc721", &both);
-        assert_refused(&harness.get(&path).await, name, &path);
+    for (name, other_name) in [("from", "vault"), ("to", "delegate")] {
+        let both = [all.as_slice(), &[(other_name, VAULT)]].concat();
+        harness.refuses(name, &target("erc721", &both)).await;
     }
     for scope in ["all", "contract", "erc20", "erc1155"] {
-        let some: Vec<_> =
-            parameters(scope).into_iter().map(|(name, value)| (other_names(name), value)).collect();
-        let path = target(scope, &some);
-        assert_refused(&harness.get(&path).await, "from", &path);
+        harness.refuses("from", &renamed(scope)).await;
     }
     assert_eq!((api.request_count(), harness.reads()), (2, 0));
 }

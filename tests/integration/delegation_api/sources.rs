@@ -1,45 +1,30 @@
 //! The configured source decides which upstreams are called.
 
-use crate::delegation_service::{CONTRACT, HOT, Harness, NO_DELEGATIONS, VAULT, check, source};
-use crate::http_message::post;
+use super::parameters::{SCOPES, parameters, target};
+use crate::delegation_service::{HOT, Harness, NO_DELEGATIONS, VAULT, check, source};
+use crate::http_message::{get, post};
 use crate::mock_node::Reply;
 
-fn routes() -> Vec<String> {
-    let [contract, token] = [&format!("&contract={CONTRACT}"), "&tokenId=1"];
-    let scopes = [
-        ("all", "", ""),
-        ("contract", contract, ""),
-        ("erc721", contract, token),
-        ("erc20", contract, ""),
-        ("erc1155", contract, token),
-    ];
-    let path = |(scope, contract, token)| {
-        format!("/registry/v2/check/{scope}?from={VAULT}&to={HOT}{contract}{token}")
-    };
-    scopes.map(path).into()
+/// Returns a check of each scope.
+fn checks() -> [String; 5] {
+    SCOPES.map(|scope| target(scope, &parameters(scope)))
 }
 
 #[tokio::test]
 async fn disabled_look_ups_reach_no_upstream() {
     let (api, harness) = Harness::with_api("off", "api_key = \"ours\"").await;
     let body = format!("{{\"from\":\"{VAULT}\",\"to\":\"{HOT}\",\"action\":\"delegate_all\"}}");
-    let mut requests: Vec<Vec<u8>> = Vec::new();
-    for path in
-        routes().into_iter().chain([format!("/registry/v2/{VAULT}"), "/registry/v2/x".into()])
-    {
-        requests.push(crate::http_message::get(&path, "X-API-KEY: mine\r\n").into_bytes());
-        requests.push(post(&path, "", b"{}"));
-    }
-    for chain in ["2020", "a-chain", "none"] {
-        let path = format!("/v1/{chain}/delegations/transactions");
-        requests.push(post(&path, "", body.as_bytes()));
-        requests.push(crate::http_message::get(&path, "").into_bytes());
-    }
-    for request in requests {
-        let response = harness.send(&request).await;
-        let first = String::from_utf8_lossy(&request).lines().next().unwrap().to_owned();
-        assert_eq!(response.outcome(), (404, "not_found".into()), "{first}");
-        assert!(!response.has_header("x-delegation-source"));
+    let lists = [format!("/registry/v2/{VAULT}"), "/registry/v2/x".into()];
+    let transactions =
+        ["2020", "a-chain", "none"].map(|chain| format!("/v1/{chain}/delegations/transactions"));
+    for path in checks().into_iter().chain(lists).chain(transactions) {
+        for request in
+            [get(&path, "X-API-KEY: mine\r\n").into_bytes(), post(&path, "", body.as_bytes())]
+        {
+            let response = harness.send(&request).await;
+            assert_eq!(response.outcome(), (404, "not_found".into()), "{path}");
+            assert!(!response.has_header("x-delegation-source"));
+        }
     }
     assert_eq!((api.request_count(), harness.reads()), (0, 0));
 }
@@ -48,10 +33,10 @@ async fn disabled_look_ups_reach_no_upstream() {
 async fn chain_source_never_calls_the_api() {
     let (api, harness) = Harness::with_api("chain", "api_key = \"ours\"").await;
     for headers in ["", "X-API-KEY: mine\r\n"] {
-        for path in routes() {
+        for path in checks() {
             let response = harness.get_with(&path, headers).await;
-            let expected =
-                if path.contains("/erc20") || path.contains("1155?") { "\"1\"" } else { "true" };
+            let is_amount = path.contains("/erc20") || path.contains("1155?");
+            let expected = if is_amount { "\"1\"" } else { "true" };
             assert_eq!((response.status(), response.text()), (200, expected), "{path}");
             assert_eq!(source(&response), "chain");
         }
@@ -90,16 +75,17 @@ async fn a_list_over_the_limit_is_refused_however_long_a_reply_the_node_sends() 
     let response = harness.get(&path).await;
     assert_eq!(response.status(), 200);
     assert_eq!(response.text().matches("\"ALL\"").count(), 10_000);
-    // The last one is longer than a reply may be.
-    for count in [10_001, 30_000] {
-        set_reply(Reply::RawResult(list(count)));
-        let response = harness.get(&path).await;
-        assert_eq!(response.outcome(), (502, "too_many_delegations".into()), "{count}");
-    }
+    // The list of 30,000 is longer than a reply may be.
     let too_large = r#"{"code":-32008,"message":"Response is too big"}"#;
-    set_reply(Reply::RawError(too_large.into()));
-    let response = harness.get(&path).await;
-    assert_eq!(response.outcome(), (502, "too_many_delegations".into()));
+    for (case, reply) in [
+        ("10,001", Reply::RawResult(list(10_001))),
+        ("30,000", Reply::RawResult(list(30_000))),
+        ("an error", Reply::RawError(too_large.into())),
+    ] {
+        set_reply(reply);
+        let response = harness.get(&path).await;
+        assert_eq!(response.outcome(), (502, "too_many_delegations".into()), "{case}");
+    }
 }
 
 #[tokio::test]
@@ -108,10 +94,8 @@ async fn pending_state_is_read_from_the_chain() {
         let (api, harness) = Harness::with_api(configured_source, "").await;
         for headers in ["", "X-API-KEY: mine\r\n"] {
             let response = harness.get_with(&format!("{}&block=pending", check(1)), headers).await;
-            assert_eq!(
-                (response.status(), response.text(), source(&response)),
-                (200, "true", "chain")
-            );
+            let found = (response.status(), response.text(), source(&response));
+            assert_eq!(found, (200, "true", "chain"));
             assert_eq!(response.header("cache-control"), "no-store");
         }
         assert_eq!(api.request_count(), 0);

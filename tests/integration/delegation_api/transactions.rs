@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
+use super::refusal;
 use crate::delegation_service::{CONTRACT, HOT, Harness, VAULT};
 use crate::fixtures;
 use crate::http_message::{Message, chunked, get, post, post_chunked};
@@ -15,13 +16,12 @@ const PATH: &str = "/v1/2020/delegations/transactions";
 async fn start() -> (MockDelegateApi, Harness) {
     let (api, harness) = Harness::with_api("api-then-chain", "api_key = \"k\"").await;
     // With known fees, only the request itself can be refused.
-    let ready = |response: &crate::test_server::Response| response.status == 200;
-    harness.service.wait_for("/v1/2020/gas-suggestion", ready).await;
+    harness.service.wait_for_ok("/v1/2020/gas-suggestion").await;
     (api, harness)
 }
 
 /// Returns a request of every action with its required members.
-fn requests() -> Vec<Map<String, Value>> {
+fn requests() -> [Map<String, Value>; 5] {
     let more = [
         ("delegate_all", json!({})),
         ("delegate_contract", json!({ "contract": CONTRACT })),
@@ -29,26 +29,31 @@ fn requests() -> Vec<Map<String, Value>> {
         ("delegate_erc20", json!({ "contract": CONTRACT, "amount": "1000" })),
         ("delegate_erc1155", json!({ "contract": CONTRACT, "token_id": "7", "amount": "5" })),
     ];
-    let with_members = |(action, more): (&str, Value)| {
+    let request = |(action, more): (&str, Value)| {
         let mut request = json!({ "from": VAULT, "action": action, "to": HOT });
-        request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        request.as_object().unwrap().clone()
+        let members = request.as_object_mut().unwrap();
+        members.extend(more.as_object().unwrap().clone());
+        members.clone()
     };
-    more.map(with_members).into()
+    more.map(request)
 }
 
-fn assert_refused(response: &Message, name: &str, body: &str) {
-    let body = &body[..body.len().min(300)];
-    assert_eq!(response.outcome(), (400, "invalid_parameter".into()), "{body}: {response:#?}");
-    let problem = response.problem();
-    let detail = problem["detail"].as_str().unwrap();
-    assert!(detail.contains(&format!("`{name}`")), "{name} in {body}: {detail}");
-    assert!(detail.len() < 400, "{body}: {detail}");
+/// Returns the request with this member.
+fn with(request: &Map<String, Value>, name: &str, value: &Value) -> Value {
+    let mut request = Value::from(request.clone());
+    request[name] = value.clone();
+    request
 }
 
 impl Harness {
     async fn prepare(&self, body: &str) -> Message {
         self.send(post(PATH, "Content-Type: application/json\r\n", body.as_bytes())).await
+    }
+
+    /// Asserts that this request is refused with the name of the member. Returns the detail of the problem.
+    async fn refuses_member(&self, name: &str, body: impl ToString) -> String {
+        let body = body.to_string();
+        refusal(&self.prepare(&body).await, name, &body, 400)
     }
 }
 
@@ -73,15 +78,11 @@ async fn missing_members_are_refused_by_name() {
         for name in request.keys() {
             let mut some = request.clone();
             some.remove(name);
-            let body = Value::from(some.clone()).to_string();
-            let response = harness.prepare(&body).await;
-            assert_refused(&response, name, &body);
-            let detail = response.problem()["detail"].as_str().unwrap().to_owned();
+            let detail = harness.refuses_member(name, Value::from(some.clone())).await;
             let expected = [format!("`{name}` is required"), format!("missing field `{name}`")];
-            assert!(expected.iter().any(|text| detail.contains(text)), "{body}: {detail}");
+            assert!(expected.iter().any(|text| detail.contains(text)), "{some:?}: {detail}");
             some.insert(name.clone(), Value::Null);
-            let body = Value::from(some).to_string();
-            assert_refused(&harness.prepare(&body).await, name, &body);
+            harness.refuses_member(name, Value::from(some)).await;
         }
     }
     assert_eq!((api.request_count(), harness.reads()), (0, 0));
@@ -99,10 +100,7 @@ async fn invalid_members_are_refused_by_name() {
             let is_needed =
                 request.contains_key(name) || ["rights", "enable"].contains(&name.as_str());
             for value in values.iter().filter(|_| is_needed) {
-                let mut request = request.clone();
-                request.insert(name.clone(), value.clone());
-                let body = Value::from(request).to_string();
-                assert_refused(&harness.prepare(&body).await, name, &body);
+                harness.refuses_member(name, with(&request, name, value)).await;
                 count += 1;
             }
         }
@@ -116,34 +114,24 @@ async fn superfluous_and_unknown_members_are_refused_by_name() {
     let (api, harness) = start().await;
     let superfluous =
         [("contract", json!(CONTRACT)), ("token_id", json!("7")), ("amount", json!("1"))];
-    let unknown = ["tokenId", "From", "value", "gas", "chain_id", "data", "", "nonce"];
+    let unknown = ["tokenId", "From", "value", "gas", "chain_id", "data", "", "nonce"]
+        .map(|name| (name, json!("0x0")));
     for request in requests() {
-        for (name, value) in &superfluous {
-            if request.contains_key(*name) {
-                continue;
-            }
-            let mut request = request.clone();
-            request.insert((*name).to_owned(), value.clone());
-            let body = Value::from(request).to_string();
-            assert_refused(&harness.prepare(&body).await, name, &body);
-        }
-        for name in unknown {
-            let mut request = request.clone();
-            request.insert(name.to_owned(), json!("0x0"));
-            let body = Value::from(request).to_string();
-            assert_refused(&harness.prepare(&body).await, name, &body);
+        let superfluous = superfluous.iter().filter(|(name, _)| !request.contains_key(*name));
+        for (name, value) in superfluous.chain(&unknown) {
+            harness.refuses_member(name, with(&request, name, value)).await;
         }
         let body = Value::from(request).to_string();
         for name in ["from", "action", "to"] {
             let twice = body.replacen('{', &format!("{{\"{name}\":\"{VAULT}\","), 1);
-            assert_refused(&harness.prepare(&twice).await, name, &twice);
+            harness.refuses_member(name, twice).await;
         }
     }
     let body = format!(
         "{{\"from\":\"{VAULT}\",\"action\":\"delegate_erc20\",\"to\":\"{HOT}\",\
          \"contract\":\"{CONTRACT}\",\"amount\":\"0\",\"enable\":true}}"
     );
-    assert_refused(&harness.prepare(&body).await, "amount", &body);
+    harness.refuses_member("amount", body).await;
     assert_eq!((api.request_count(), harness.reads()), (0, 0));
 }
 
@@ -190,9 +178,8 @@ async fn large_compressed_and_unknown_chain_requests_are_refused() {
     let (api, harness) = start().await;
     let valid = Value::from(requests()[0].clone()).to_string();
     let large = format!("{valid}{}", " ".repeat(16 * 1024));
-    for request in
-        [post(PATH, "", large.as_bytes()), post_chunked(PATH, "", &chunked(large.as_bytes(), 1000))]
-    {
+    let in_chunks = post_chunked(PATH, "", &chunked(large.as_bytes(), 1000));
+    for request in [post(PATH, "", large.as_bytes()), in_chunks] {
         assert_eq!(harness.send(request).await.outcome(), (413, "payload_too_large".into()));
     }
     let response = harness.send(post(PATH, "Content-Encoding: gzip\r\n", valid.as_bytes())).await;

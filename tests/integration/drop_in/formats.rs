@@ -81,6 +81,7 @@ impl<Wait> Level<Wait> {
 /// 3d354d34bced, and KomodoPlatform/komodo-defi-framework `eip1559/infura.rs` at a9fbf6096257.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(dead_code, reason = "its readers require all members")]
 pub(crate) struct MetaMask {
     pub(crate) low: Level<u32>,
     pub(crate) medium: Level<u32>,
@@ -90,40 +91,33 @@ pub(crate) struct MetaMask {
     pub(crate) latest_priority_fee_range: Vec<Text>,
     pub(crate) historical_priority_fee_range: Vec<Text>,
     pub(crate) historical_base_fee_range: Vec<Text>,
-    #[serde(rename = "priorityFeeTrend")]
-    _priority_fee_trend: String,
-    #[serde(rename = "baseFeeTrend")]
-    _base_fee_trend: String,
+    priority_fee_trend: String,
+    base_fee_trend: String,
     /// Status takes it as a text.
-    #[serde(default, rename = "version")]
-    _version: String,
+    #[serde(default)]
+    version: String,
 }
 
 /// Blocknative's format: KomodoPlatform/komodo-defi-framework `eip1559/block_native.rs` at a9fbf6096257.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(dead_code, reason = "its readers require all members")]
 pub(crate) struct Blocknative {
-    #[serde(rename = "system")]
-    _system: String,
-    #[serde(rename = "network")]
-    _network: String,
-    #[serde(rename = "unit")]
-    _unit: String,
-    #[serde(rename = "maxPrice")]
-    _max_price: Number,
-    #[serde(rename = "currentBlockNumber")]
-    _current_block_number: u32,
-    #[serde(rename = "msSinceLastBlock")]
-    _ms_since_last_block: u32,
+    system: String,
+    network: String,
+    unit: String,
+    max_price: Number,
+    current_block_number: u32,
+    ms_since_last_block: u32,
     pub(crate) block_prices: [BlockPrices; 1],
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(dead_code, reason = "its readers require all members")]
 pub(crate) struct BlockPrices {
     pub(crate) block_number: u32,
-    #[serde(rename = "estimatedTransactionCount")]
-    _estimated_transaction_count: u32,
+    estimated_transaction_count: u32,
     pub(crate) base_fee_per_gas: Number,
     pub(crate) estimated_prices: Vec<EstimatedPrice>,
 }
@@ -159,11 +153,10 @@ pub(crate) struct Rrelayer {
 /// Etherscan's format: foundry-rs/block-explorers `gas.rs` at f41cbd48899a, and safe-global/safe-wallet-monorepo
 /// `useDefaultGasPrice.ts` at 0aa27aff8473.
 #[derive(Debug, Deserialize)]
+#[expect(dead_code, reason = "its readers require all members")]
 pub(crate) struct Etherscan {
-    #[serde(rename = "status")]
-    _status: String,
-    #[serde(rename = "message")]
-    _message: String,
+    status: String,
+    message: String,
     pub(crate) result: GasOracle,
 }
 

@@ -1,8 +1,7 @@
 //! Every window of a recording in every format: the documents equal the suggestion, as their readers understand it.
 
-use std::sync::Arc;
-
 use gas_suggestion::extras::demo::DemoRecording;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::formats::{self, Blocknative, EstimatedPrice, Etherscan, MetaMask, Rrelayer};
@@ -12,45 +11,37 @@ use crate::single_prices::expected_bound;
 use crate::test_server::TestServer;
 
 /// Blocks of the first window.
-pub(super) const WINDOW: usize = 20;
+const WINDOW: usize = 20;
 
 /// Every how many heads the counts are compared with `/inclusion`.
 const COUNTED_EVERY: usize = 25;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ethereum() {
-    replay(recording("src/extras/demo/recordings/ethereum.json.gz")).await;
+    replay("src/extras/demo/recordings/ethereum.json.gz").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn base() {
-    replay(recording("src/extras/demo/recordings/base.json.gz")).await;
+    replay("src/extras/demo/recordings/base.json.gz").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn polygon() {
-    replay(recording("tests/fixtures/recordings/polygon.json.gz")).await;
-}
-
-fn recording(path: &str) -> DemoRecording {
-    DemoRecording::from_gzip(&fixtures::read(path)).unwrap()
+    replay("tests/fixtures/recordings/polygon.json.gz").await;
 }
 
 /// Moves a node over the whole recording, block by block, and checks all documents at each head.
-async fn replay(recording: DemoRecording) {
+async fn replay(path: &str) {
+    let recording = fixtures::recording(path);
     let count = recording.gas_used_ratio.len();
     let history = fixtures::recorded_history(&recording, count, &[60.0]);
-    let node =
-        MockNode::start(7, Reply::Newest(Arc::new(fixtures::window(&history, WINDOW, WINDOW))))
-            .await;
-    let service = TestServer::start(&node.chain(
-        "a",
-        "block_time = \"10ms\"\n\
-         pricing.base_fee_change_denominator = 8\npricing.check_base_fees = false",
-    ))
-    .await;
+    let node = MockNode::start(7, Reply::mined(&history, WINDOW)).await;
+    let more = "block_time = \"10ms\"\n\
+                pricing.base_fee_change_denominator = 8\npricing.check_base_fees = false";
+    let service = TestServer::start(&node.chain("a", more)).await;
     for mined in WINDOW..=count {
-        node.set_reply(Reply::Newest(Arc::new(fixtures::window(&history, mined, WINDOW))));
+        node.set_reply(Reply::mined(&history, mined));
         let head = Head::read(&service, &recording, mined).await;
         assert!(head.prices.is_sorted(), "{}: {:?}", head.number, head.prices);
         head.check().await;
@@ -127,6 +118,10 @@ impl<'a> Head<'a> {
         response.body
     }
 
+    async fn parsed<T: DeserializeOwned>(&self, path: &str) -> T {
+        formats::parse(&self.document(path).await).unwrap()
+    }
+
     async fn check(&self) {
         let low = self.check_metamask().await;
         self.check_etherscan().await;
@@ -139,8 +134,7 @@ impl<'a> Head<'a> {
 
     /// Returns low's tip and max fee.
     async fn check_metamask(&self) -> [u128; 2] {
-        let fees: MetaMask =
-            formats::parse(&self.document("/networks/7/suggestedGasFees").await).unwrap();
+        let fees: MetaMask = self.parsed("/networks/7/suggestedGasFees").await;
         let low = fees.low.fees();
         assert_eq!([fees.medium.fees(), fees.high.fees()], [self.medium, self.high]);
         assert!([low, self.medium, self.high].is_sorted(), "{}: {low:?}", self.number);
@@ -163,25 +157,22 @@ impl<'a> Head<'a> {
         let longest = levels.map(|level| level.max_wait_time_estimate);
         assert!(longest.is_sorted_by(|a, b| a >= b), "{longest:?}");
 
-        let prices: Value =
-            serde_json::from_str(&self.document("/networks/7/gasPrices").await).unwrap();
+        let prices: Value = self.parsed("/networks/7/gasPrices").await;
         let names = ["SafeGasPrice", "ProposeGasPrice", "FastGasPrice"];
         assert_eq!(names.map(|name| gwei(prices[name].as_str().unwrap())), self.prices);
         low
     }
 
     async fn check_etherscan(&self) {
-        let body = self.document("/api?module=gastracker&action=gasoracle&chainid=7").await;
-        let oracle = formats::parse::<Etherscan>(&body).unwrap().result;
+        let path = "/api?module=gastracker&action=gasoracle&chainid=7";
+        let oracle = self.parsed::<Etherscan>(path).await.result;
         assert_eq!(oracle.prices(), self.prices);
-        assert_eq!(
-            (oracle.last_block, oracle.suggest_base_fee.0),
-            (self.number, self.next_base_fee)
-        );
+        let (block, base_fee) = (oracle.last_block, oracle.suggest_base_fee.0);
+        assert_eq!((block, base_fee), (self.number, self.next_base_fee));
         assert_eq!(oracle.gas_used_ratio, self.newest_ratios);
         let result = async |action: &str| {
-            let body = self.document(&format!("/api?module=proxy&action={action}")).await;
-            serde_json::from_str::<Value>(&body).unwrap()["result"].take()
+            self.parsed::<Value>(&format!("/api?module=proxy&action={action}")).await["result"]
+                .take()
         };
         let hex = |amount: u128| json!(format!("{amount:#x}"));
         assert_eq!(result("eth_gasPrice").await, hex(self.prices[1]));
@@ -191,16 +182,15 @@ impl<'a> Head<'a> {
     }
 
     async fn check_safe(&self, low: [u128; 2]) {
-        let body = self.document("/compat/safe/7").await;
-        let oracle = formats::parse::<Etherscan>(&body).unwrap().result;
+        let oracle = self.parsed::<Etherscan>("/compat/safe/7").await.result;
         assert_eq!(oracle.safe_fees(), Some(self.high));
         let max_fees = [low[1], self.medium[1], self.high[1]];
         assert_eq!((oracle.prices(), oracle.suggest_base_fee.0), (max_fees, self.base_fee_per_gas));
     }
 
     async fn check_blocknative(&self, low: [u128; 2]) {
-        let body = self.document("/gasprices/blockprices?chainid=7").await;
-        let Blocknative { block_prices: [block], .. } = formats::parse(&body).unwrap();
+        let Blocknative { block_prices: [block], .. } =
+            self.parsed("/gasprices/blockprices?chainid=7").await;
         assert_eq!(u64::from(block.block_number), self.number + 1);
         assert_eq!(block.base_fee_per_gas.0, self.next_base_fee);
         let levels = block.levels().unwrap();
@@ -247,7 +237,7 @@ impl<'a> Head<'a> {
     }
 
     async fn check_rrelayer(&self, low: [u128; 2]) {
-        let fees: Rrelayer = formats::parse(&self.document("/compat/rrelayer/7").await).unwrap();
+        let fees: Rrelayer = self.parsed("/compat/rrelayer/7").await;
         let levels = [fees.slow, fees.medium, fees.fast].map(|level| level.fees());
         assert_eq!(levels, [low, self.medium, self.high]);
         let tip = self.high[0] * 12 / 10;

@@ -1,13 +1,10 @@
 //! Tests of stream subscribers that read too slowly.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use tokio::net::{TcpSocket, TcpStream};
-
-use super::{STREAM, SUGGESTION, Subscriber, TIMEOUT, wait_for_streams};
+use super::{NO_RATE, STREAM, SUGGESTION, Subscriber, TIMEOUT, wait_for_streams};
 use crate::http_message::get;
 use crate::mock_node::{MockNode, Reply, fee_history};
 use crate::raw_client::RawClient;
@@ -16,29 +13,22 @@ use crate::test_server::TestServer;
 /// Size of one event, which has a long chain name. Small events would take too long to fill the socket buffers.
 const EVENT_BYTES: usize = 16 * 1024;
 
-/// Starts a node with a new block for every poll, up to block `last`, and a service that polls it 100 times per second.
-/// The size of an event is a little more than `event_bytes`.
-async fn start(limits: &str, event_bytes: usize, last: u64) -> (MockNode, TestServer) {
-    let newest = Arc::new(AtomicU64::new(1000));
+/// Starts a node with a new block for every poll, up to block `last`, a service that polls it 100 times per second, and a
+/// subscriber that does not read yet. The size of an event is a little more than `event_bytes`.
+async fn start(limits: &str, event_bytes: usize, last: u64) -> (MockNode, TestServer, RawClient) {
+    let newest = AtomicU64::new(1000);
     let more = move |_| fee_history(newest.fetch_add(1, Ordering::Relaxed).min(last), 3, 40);
     let node = MockNode::start(7, Reply::computed(more)).await;
     let name = "a".repeat(event_bytes);
-    let chain = format!(
-        "[chains.a]\nname = \"{name}\"\nchain_id = 7\nrpc_urls = [\"{}\"]\nblock_time = \"10ms\"\n\
-         stall_after = \"0s\"\n",
-        node.url()
-    );
-    let limits = format!("[limits]\nrequests_per_second_per_client = 0\n{limits}");
-    let service = TestServer::with_server(&limits, &chain).await;
+    let chain = format!("name = \"{name}\"\nblock_time = \"10ms\"\nstall_after = \"0s\"");
+    let limits = format!("{NO_RATE}{limits}");
+    let service = TestServer::with_server(&limits, &node.chain("a", &chain)).await;
     service.wait_for_ok(SUGGESTION).await;
-    (node, service)
-}
-
-/// Opens a connection with a small receive buffer.
-async fn connect(address: SocketAddr) -> TcpStream {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.set_recv_buffer_size(4096).unwrap();
-    socket.connect(address).await.unwrap()
+    let mut slow =
+        RawClient::connect_with_small_buffer(Ipv4Addr::LOCALHOST, service.address()).await;
+    slow.send(get(STREAM, "")).await;
+    wait_for_streams(&service, 1).await;
+    (node, service, slow)
 }
 
 async fn newest_block(service: &TestServer) -> u64 {
@@ -47,10 +37,7 @@ async fn newest_block(service: &TestServer) -> u64 {
 
 #[tokio::test]
 async fn slow_reader_gets_the_newest_value_without_a_backlog() {
-    let (_node, service) = start("", EVENT_BYTES, u64::MAX).await;
-    let mut slow = RawClient::from_stream(connect(service.address()).await);
-    slow.send(get(STREAM, "")).await;
-    wait_for_streams(&service, 1).await;
+    let (_node, service, mut slow) = start("", EVENT_BYTES, u64::MAX).await;
     let mut quick = Subscriber::open(&service, STREAM, &[]).await;
     // The size of 100 events is several times the capacity of all buffers between service and reader.
     let begun_at = newest_block(&service).await;
@@ -76,13 +63,11 @@ async fn slow_reader_gets_the_newest_value_without_a_backlog() {
 
 #[tokio::test]
 async fn stalled_subscriber_is_disconnected_at_the_write_timeout() {
-    let (_node, service) = start("write_timeout = \"1s\"\n", EVENT_BYTES, u64::MAX).await;
-    let mut silent = RawClient::from_stream(connect(service.address()).await);
-    silent.send(get(STREAM, "")).await;
-    wait_for_streams(&service, 1).await;
+    let limits = "write_timeout = \"1s\"\n";
+    let (_node, service, mut silent) = start(limits, EVENT_BYTES, u64::MAX).await;
     let mut quick = Subscriber::open(&service, STREAM, &[]).await;
     let deadline = Instant::now() + TIMEOUT;
-    while !service.admin("/metrics").await.body.contains("\ngas_suggestion_streams 1\n") {
+    while service.count("gas_suggestion_streams").await != 1 {
         assert!(Instant::now() < deadline, "the stalled stream is still open");
         quick.next().await;
     }
@@ -98,10 +83,7 @@ async fn stalled_subscriber_is_disconnected_at_the_write_timeout() {
 #[tokio::test]
 async fn kernel_timeout_disconnects_a_stalled_subscriber() {
     // The 30 events of 1 KiB fit into the socket buffers, so only the kernel can detect that the client reads nothing.
-    let (_node, service) = start("write_timeout = \"1s\"\n", 1024, 1030).await;
-    let mut silent = RawClient::from_stream(connect(service.address()).await);
-    silent.send(get(STREAM, "")).await;
-    wait_for_streams(&service, 1).await;
+    let (_node, service, _silent) = start("write_timeout = \"1s\"\n", 1024, 1030).await;
     wait_for_streams(&service, 0).await;
     let cut = "gas_suggestion_connection_timeouts_total{listener=\"public\",deadline=\"write\"}";
     assert_eq!(service.count(cut).await, 1);
@@ -109,10 +91,7 @@ async fn kernel_timeout_disconnects_a_stalled_subscriber() {
 
 #[tokio::test]
 async fn stalled_subscriber_does_not_delay_shutdown() {
-    let (_node, service) = start("", EVENT_BYTES, u64::MAX).await;
-    let mut silent = RawClient::from_stream(connect(service.address()).await);
-    silent.send(get(STREAM, "")).await;
-    wait_for_streams(&service, 1).await;
+    let (_node, service, _silent) = start("", EVENT_BYTES, u64::MAX).await;
     let mut quick = Subscriber::open(&service, STREAM, &[]).await;
     // After 30 events the stalled subscriber has been blocked for a while.
     for _ in 0..30 {

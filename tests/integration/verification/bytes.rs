@@ -1,12 +1,10 @@
 //! Tests that bodies and queries are forwarded byte for byte.
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
-
-use super::{Harness, every_byte, get, healthy, post, post_chunked};
+use super::{
+    Harness, RawClient, chunked, every_byte, get, healthy, post, post_chunked,
+    post_whole_and_chunked, respond_with, response,
+};
 use crate::fixtures::gzip;
-use crate::http_message::chunked;
-use crate::mock_upstream::{respond_with, response};
 
 #[tokio::test]
 async fn request_body_and_framing_are_forwarded_unchanged() {
@@ -23,8 +21,8 @@ async fn request_body_and_framing_are_forwarded_unchanged() {
         ("application/octet-stream", "", every_byte(1)),
         ("application/octet-stream", "", every_byte(256)),
         ("application/octet-stream", "", every_byte(1_000_000)),
-        ("application/json", "Content-Encoding: gzip\r\n", gzip(&every_byte(20_000))),
-        ("application/json", "Content-Encoding: br\r\n", b"not brotli data".to_vec()),
+        ("application/json", "gzip", gzip(&every_byte(20_000))),
+        ("application/json", "br", b"not brotli data".to_vec()),
         ("multipart/form-data; boundary=x", "", multipart),
         (
             "application/json",
@@ -33,31 +31,23 @@ async fn request_body_and_framing_are_forwarded_unchanged() {
         ),
         ("", "", b"{}".to_vec()),
     ];
-    let mut number = 0;
     for (kind, encoding, body) in bodies {
-        let headers = if kind.is_empty() {
-            String::new()
-        } else {
-            format!("Content-Type: {kind}\r\n{encoding}")
-        };
-        for is_chunked in [false, true] {
-            let request = if is_chunked {
-                post_chunked("/verification/verify", &headers, &chunked(&body, 1009))
-            } else {
-                post("/verification/verify", &headers, &body)
-            };
+        let path = "/verification/verify";
+        let headers = [("Content-Type", kind), ("Content-Encoding", encoding)];
+        let given = headers.into_iter().filter(|(_, value)| !value.is_empty());
+        let lines = given.map(|(name, value)| format!("{name}: {value}\r\n"));
+        let headers = lines.collect::<Vec<_>>().concat();
+        let whole = post(path, &headers, &body);
+        let in_chunks = post_chunked(path, &headers, &chunked(&body, 1009));
+        let length = body.len().to_string();
+        for (request, framing) in [(whole, ["", length.as_str()]), (in_chunks, ["chunked", ""])] {
+            let number = harness.upstream.connection_count();
             assert_eq!(harness.request(request).await.status(), 200);
             let seen = harness.upstream.request(number).await;
-            assert!(seen.body == body, "{kind}, chunked: {is_chunked}: {} bytes", seen.body.len());
-            assert_eq!(seen.header("content-type"), kind);
-            assert_eq!(
-                seen.header("content-encoding"),
-                encoding.trim_start_matches("Content-Encoding: ").trim_end()
-            );
-            let delimited = (seen.header("transfer-encoding"), seen.header("content-length"));
-            let length = body.len().to_string();
-            assert_eq!(delimited, if is_chunked { ("chunked", "") } else { ("", length.as_str()) });
-            number += 1;
+            assert!(seen.body == body, "{kind}, {framing:?}: {} bytes", seen.body.len());
+            let names = ["content-type", "content-encoding", "transfer-encoding", "content-length"];
+            let expected = [kind, encoding, framing[0], framing[1]];
+            assert_eq!(names.map(|name| seen.header(name)), expected);
         }
     }
 }
@@ -81,21 +71,17 @@ async fn empty_request_body_is_forwarded_as_empty() {
 async fn max_body_bytes_pass_and_one_more_is_refused() {
     let harness = Harness::with_settings("max_body = \"64 KiB\"", "", healthy()).await;
     let max_body = every_byte(64 * 1024);
-    for request in [
-        post("/verification/verify", "", &max_body),
-        post_chunked("/verification/verify", "", &chunked(&max_body, 4099)),
-    ] {
-        let number = harness.upstream.connection_count();
+    let requests = post_whole_and_chunked("/verification/verify", &max_body, 4099);
+    for (number, request) in requests.iter().enumerate() {
         assert_eq!(harness.request(request).await.status(), 200);
         assert!(harness.upstream.request(number).await.body == max_body);
     }
     let too_large = every_byte(64 * 1024 + 1);
-    let response = harness.request(post("/verification/verify", "", &too_large)).await;
-    assert_eq!(response.outcome(), (413, "payload_too_large".into()));
+    let [whole, in_chunks] = post_whole_and_chunked("/verification/verify", &too_large, 4099);
+    let refused = (413, "payload_too_large".to_owned());
+    assert_eq!(harness.request(whole).await.outcome(), refused);
     assert_eq!(harness.upstream.connection_count(), 2);
-    let response =
-        harness.request(post_chunked("/verification/verify", "", &chunked(&too_large, 4099))).await;
-    assert_eq!(response.outcome(), (413, "payload_too_large".into()));
+    assert_eq!(harness.request(in_chunks).await.outcome(), refused);
     assert!(!harness.upstream.wait_for_close(2).await.is_complete());
 }
 
@@ -151,17 +137,13 @@ async fn query_that_would_be_re_encoded_is_refused() {
 #[tokio::test]
 async fn expect_100_continue_is_honoured() {
     let harness = Harness::start(healthy()).await;
-    let mut client = TcpStream::connect(harness.service.address()).await.unwrap();
+    let mut client = RawClient::connect(harness.service.address()).await;
     let head = "POST /verification/verify HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\
                 Content-Length: 5\r\n\r\n";
-    client.write_all(head.as_bytes()).await.unwrap();
-    let mut interim = [0; 25];
-    client.read_exact(&mut interim).await.unwrap();
-    assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n");
-    client.write_all(b"12345").await.unwrap();
-    let mut response = [0; 15];
-    client.read_exact(&mut response).await.unwrap();
-    assert_eq!(&response, b"HTTP/1.1 200 OK");
+    client.send(head).await;
+    assert_eq!(client.read_bytes(25).await, b"HTTP/1.1 100 Continue\r\n\r\n");
+    client.send("12345").await;
+    assert_eq!(client.read_bytes(15).await, b"HTTP/1.1 200 OK");
     let request = harness.upstream.request(0).await;
     assert_eq!((request.body.as_slice(), request.has_header("expect")), (&b"12345"[..], false));
 }
@@ -169,13 +151,12 @@ async fn expect_100_continue_is_honoured() {
 #[tokio::test]
 async fn expect_100_continue_with_a_too_large_body_is_refused() {
     let harness = Harness::start(healthy()).await;
-    let response = harness
-        .request(format!(
-            "POST /verification/verify HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\
-             Content-Length: {}\r\n\r\n",
-            32 * 1024 * 1024 + 1
-        ))
-        .await;
+    let request = format!(
+        "POST /verification/verify HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\
+         Content-Length: {}\r\n\r\n",
+        32 * 1024 * 1024 + 1
+    );
+    let response = harness.request(request).await;
     assert_eq!(response.outcome(), (413, "payload_too_large".into()));
     assert_eq!(harness.upstream.connection_count(), 0);
 }

@@ -6,12 +6,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
 use super::{
-    ConnectionEnd, Harness, ReceivedConnection, every_byte, exchange, get, healthy, post,
-    post_chunked,
+    Harness, MockUpstream, RawClient, ReceivedConnection, Step, TIMEOUT, every_byte, exchange, get,
+    get_and_post, healthy, post_whole_and_chunked, response,
 };
-use crate::http_message::{Kind, Message, chunked};
-use crate::mock_upstream::{MockUpstream, Step, response};
-use crate::raw_client::TIMEOUT;
+use crate::http_message::{Kind, Message};
 
 const LENGTH: &str = "Content-Length: 10\r\n";
 const CHUNKED: &str = "Transfer-Encoding: chunked\r\n";
@@ -32,29 +30,27 @@ fn partial_request(framing: &str, part: &str) -> String {
 
 #[tokio::test]
 async fn stalled_body_is_a_408_and_never_a_whole_upstream_request() {
-    let harness = Harness::with_settings("", "body_timeout = \"300ms\"", healthy()).await;
-    for (number, (framing, part, body)) in PARTIAL_BODIES.into_iter().enumerate() {
-        let sent_at = Instant::now();
-        let response = harness.request(partial_request(framing, part)).await;
-        assert_eq!(response.outcome(), (408, "request_timeout".into()), "{part:?}");
-        assert!(sent_at.elapsed() >= Duration::from_millis(300), "{part:?}");
-        assert_eq!(response.header("connection"), "close");
-        let seen = harness.upstream.wait_for_close(number).await;
-        assert!(!seen.is_complete(), "{part:?}");
-        assert_eq!(seen.request().text(), body, "{part:?}");
+    // The limit of a client's body ends the request, or the upstream's timeout, of which the client is the cause.
+    for (verification, limits, outcome) in [
+        ("", "body_timeout = \"300ms\"", "request_aborted"),
+        ("timeout = \"300ms\"", "", "timeout"),
+    ] {
+        let harness = Harness::with_settings(verification, limits, healthy()).await;
+        for (number, (framing, part, body)) in PARTIAL_BODIES.into_iter().enumerate() {
+            let sent_at = Instant::now();
+            let response = harness.request(partial_request(framing, part)).await;
+            let context = format!("{outcome} {part:?}");
+            assert_eq!(response.outcome(), (408, "request_timeout".into()), "{context}");
+            assert!(sent_at.elapsed() >= Duration::from_millis(300), "{context}");
+            if outcome == "request_aborted" {
+                assert_eq!(response.header("connection"), "close", "{context}");
+            }
+            let seen = harness.upstream.wait_for_close(number).await;
+            assert!(!seen.is_complete(), "{context}");
+            assert_eq!(seen.request().text(), body, "{context}");
+        }
+        assert_eq!(harness.count(outcome).await, 6);
     }
-    assert_eq!(harness.count("request_aborted").await, 6);
-}
-
-#[tokio::test]
-async fn client_that_causes_the_upstream_timeout_gets_a_408() {
-    let harness = Harness::with_settings("timeout = \"300ms\"", "", healthy()).await;
-    for (number, (framing, part, _)) in PARTIAL_BODIES.into_iter().enumerate() {
-        let response = harness.request(partial_request(framing, part)).await;
-        assert_eq!(response.outcome(), (408, "request_timeout".into()), "{part:?}");
-        assert!(!harness.upstream.wait_for_close(number).await.is_complete(), "{part:?}");
-    }
-    assert_eq!(harness.count("timeout").await, 6);
 }
 
 #[tokio::test]
@@ -62,10 +58,7 @@ async fn upstream_that_does_not_read_the_body_is_a_504() {
     let upstream = MockUpstream::with_small_receive_buffer(vec![Step::Wait]);
     let harness = Harness::with_upstream(upstream, "", "timeout = \"400ms\"", "").await;
     let body = vec![b'x'; 25 * 1024 * 1024];
-    for request in [
-        post("/verification", "", &body),
-        post_chunked("/verification", "", &chunked(&body, 64 * 1024)),
-    ] {
+    for request in post_whole_and_chunked("/verification", &body, 64 * 1024) {
         let (message, _) = exchange(harness.service.address(), &request).await;
         let outcome = message.expect("a response").outcome();
         assert_eq!(outcome, (504, "upstream_timeout".into()));
@@ -97,19 +90,15 @@ async fn client_disconnect_in_the_body_aborts_the_upstream_request() {
 #[tokio::test]
 async fn client_disconnect_while_waiting_aborts_the_upstream_request() {
     let harness = Harness::with_settings("max_in_flight = 1", "", vec![Step::ReadRequest]).await;
-    for (number, request) in
-        [post("/verification", "", b"{}"), get("/verification/health", "").into_bytes()]
-            .iter()
-            .enumerate()
-    {
+    let requests = get_and_post("/verification/health", "/verification");
+    for (number, request) in requests.iter().enumerate() {
         let mut client = TcpStream::connect(harness.service.address()).await.unwrap();
         client.write_all(request).await.unwrap();
         harness.upstream.request(number).await;
         drop(client);
         harness.upstream.wait_for_close(number).await;
     }
-    harness.upstream.set_script(healthy());
-    assert_eq!(harness.request_when_free(get("/verification/health", "")).await.status(), 200);
+    harness.assert_recovers("after disconnects").await;
     assert_eq!(harness.count("cancelled").await, 2);
 }
 
@@ -120,12 +109,9 @@ async fn early_response_ends_the_upstream_request() {
         vec![Step::ReadHeaders, Step::Write(response("413 Payload Too Large", "", "too much"))];
     let harness = Harness::with_settings("", "body_timeout = \"1h\"", script).await;
     let head = "POST /verification HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n";
-    let mut client = TcpStream::connect(harness.service.address()).await.unwrap();
-    client.write_all(head.as_bytes()).await.unwrap();
-    let mut received = Vec::new();
-    while !received.ends_with(b"too much") {
-        assert!(client.read_buf(&mut received).await.unwrap() > 0);
-    }
+    let mut client = RawClient::connect(harness.service.address()).await;
+    client.send(head).await;
+    client.read_bytes_until(b"too much", 1).await;
     harness.upstream.wait_for_close(0).await;
 }
 
@@ -137,13 +123,12 @@ async fn client_disconnect_in_a_response_aborts_the_upstream_request() {
         Step::WriteForever(vec![b'x'; 64 * 1024]),
     ];
     let harness = Harness::with_settings("max_in_flight = 1", "", endless).await;
-    let mut client = TcpStream::connect(harness.service.address()).await.unwrap();
-    client.write_all(get("/verification/health", "").as_bytes()).await.unwrap();
-    client.read_exact(&mut vec![0; 100_000]).await.unwrap();
+    let mut client = RawClient::connect(harness.service.address()).await;
+    client.send(get("/verification/health", "")).await;
+    client.read_bytes(100_000).await;
     drop(client);
     harness.upstream.wait_for_close(0).await;
-    harness.upstream.set_script(healthy());
-    assert_eq!(harness.request_when_free(get("/verification/health", "")).await.status(), 200);
+    harness.assert_recovers("after the disconnect").await;
 }
 
 #[tokio::test]
@@ -152,20 +137,14 @@ async fn back_pressure_from_the_upstream_reaches_the_client() {
     /// Upper bound of the bytes that the service and the sockets of both connections buffer. The sockets take nearly all
     /// of it: Linux lets them grow to several MiB each.
     const MAX_BUFFERED: usize = 16 * 1024 * 1024;
-    for is_chunked in [false, true] {
+    let body = every_byte(BODY);
+    for request in post_whole_and_chunked("/verification", &body, 8000) {
         let script = vec![Step::Wait, Step::ReadRequest, Step::Write(response("200 OK", "", "{}"))];
-        let harness =
-            Harness::with_upstream(MockUpstream::with_small_receive_buffer(script), "", "", "")
-                .await;
+        let upstream = MockUpstream::with_small_receive_buffer(script);
+        let harness = Harness::with_upstream(upstream, "", "", "").await;
         let socket = TcpSocket::new_v4().unwrap();
         socket.set_send_buffer_size(64 * 1024).unwrap();
         let mut client = socket.connect(harness.service.address()).await.unwrap();
-        let body = every_byte(BODY);
-        let request = if is_chunked {
-            post_chunked("/verification", "", &chunked(&body, 8000))
-        } else {
-            post("/verification", "", &body)
-        };
         let mut sent = 0;
         // A write that blocks for 700 ms means that all buffers are full.
         while let Ok(written) =
@@ -183,34 +162,18 @@ async fn back_pressure_from_the_upstream_reaches_the_client() {
     }
 }
 
-/// Sends the whole request before reading anything, as many clients do.
-async fn send_then_read(
-    harness: &Harness,
-    request: &[u8],
-) -> (std::io::Result<()>, Option<Message>, ConnectionEnd) {
-    let mut client = TcpStream::connect(harness.service.address()).await.unwrap();
-    let sent = tokio::time::timeout(TIMEOUT, client.write_all(request))
-        .await
-        .expect("the service reads the request");
-    let mut received = Vec::new();
-    let read = client.read_to_end(&mut received);
-    let read = tokio::time::timeout(TIMEOUT, read).await.expect("an end");
-    let end = if read.is_ok() { ConnectionEnd::Closed } else { ConnectionEnd::Reset };
-    (sent, Message::parse(Kind::Response, &received), end)
-}
-
 #[tokio::test]
 async fn client_that_sends_a_too_large_body_can_read_the_413() {
     let harness = Harness::start(healthy()).await;
     let body = vec![b'x'; 33 * 1024 * 1024];
-    for request in [
-        post("/verification", "", &body),
-        post_chunked("/verification", "", &chunked(&body, 64 * 1024)),
-    ] {
-        let (sent, message, end) = send_then_read(&harness, &request).await;
-        sent.unwrap();
-        assert_eq!(message.unwrap().outcome(), (413, "payload_too_large".into()));
-        assert_eq!(end, ConnectionEnd::Closed);
+    for request in post_whole_and_chunked("/verification", &body, 64 * 1024) {
+        // Like many clients, it sends the whole request before it reads anything.
+        let mut client = RawClient::connect(harness.service.address()).await;
+        let sent = tokio::time::timeout(TIMEOUT, client.try_send(&request)).await;
+        sent.expect("the service reads the request").unwrap();
+        let responses = client.read_until_closed().await;
+        let outcomes: Vec<_> = responses.iter().map(Message::outcome).collect();
+        assert_eq!(outcomes, [(413, "payload_too_large".into())]);
     }
 }
 
@@ -250,8 +213,7 @@ async fn stalled_reader_is_cut_at_the_write_timeout_and_frees_its_permit() {
     let mut client = small_buffer_client(&harness).await;
     harness.upstream.request(0).await;
     let sent_at = Instant::now();
-    harness.upstream.set_script(healthy());
-    assert_eq!(harness.request_when_free(get("/verification/health", "")).await.status(), 200);
+    harness.assert_recovers("after the cut").await;
     assert!(sent_at.elapsed() < Duration::from_secs(5), "{:?}", sent_at.elapsed());
     harness.upstream.wait_for_close(0).await;
     let mut received = Vec::new();

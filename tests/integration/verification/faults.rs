@@ -1,141 +1,167 @@
 //! Tests of upstream faults: each request ends, the next one works, and other requests are not affected.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::fault_list::Expected::{self, Broken, Passes, Unreachable};
-use super::fault_list::{Fault, faults};
-use super::{ConnectionEnd, Harness, exchange, get, healthy, post};
-use crate::http_message::{Message, chunked};
-use crate::mock_upstream::{MockUpstream, Step, respond_with, response};
-use crate::raw_client::{TIMEOUT, free_port};
-use crate::test_server::TestServer;
+use serde::Deserialize;
+
+use super::{
+    ConnectionEnd, Harness, Message, MockUpstream, RawClient, Step, TIMEOUT, chunked, exchange,
+    get, get_and_post, healthy, post, respond_with, response,
+};
+use crate::fixtures;
+use crate::raw_client::free_port;
 
 /// Upstream timeout for faults that last until the timeout.
 const UPSTREAM_TIMEOUT: Duration = Duration::from_millis(400);
 /// Delay allowed for a busy machine.
 const TOLERANCE: Duration = Duration::from_secs(5);
 
-/// Asserts that the client received the expected response of the fault.
-fn check(fault: &Fault, message: Option<&Message>, end: ConnectionEnd) {
-    let name = &fault.name;
-    match &fault.expected {
-        Broken | Expected::Cut => {
+/// Misbehaviour of an upstream.
+#[derive(Debug, Deserialize)]
+pub(super) struct Fault {
+    pub(super) name: String,
+    expected: Expected,
+    pub(super) script: Vec<Step>,
+}
+
+/// Expected response to the client.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+enum Expected {
+    /// 502, long before the upstream timeout.
+    Unreachable,
+    /// 502, counted as an invalid response.
+    Invalid,
+    /// 504, at the upstream timeout.
+    Late,
+    /// A response that is cut off at once.
+    Broken,
+    /// A response that is cut off at the upstream timeout.
+    Cut,
+    /// The upstream's status and body.
+    Passes(u16, String),
+}
+
+impl Expected {
+    /// Returns the outcome in the request metric, and the number by which the count of truncated responses grows.
+    fn counted(&self) -> (&'static str, u64) {
+        match self {
+            Self::Unreachable => ("connection_closed", 0),
+            Self::Invalid => ("invalid", 0),
+            Self::Late => ("timeout", 0),
+            Self::Broken | Self::Cut => ("ok", 1),
+            Self::Passes(..) => ("ok", 0),
+        }
+    }
+
+    fn is_at_deadline(&self) -> bool {
+        matches!(self, Self::Late | Self::Cut)
+    }
+
+    /// Asserts that the client received this response.
+    fn check(&self, name: &str, message: Option<&Message>, end: ConnectionEnd) {
+        if matches!(self, Self::Broken | Self::Cut) {
             assert_ne!(end, ConnectionEnd::Complete, "{name}");
             // The connection may be cut off before any byte of the response.
             assert!(message.is_none_or(|response| response.status() == 200), "{name}");
             return;
         }
-        _ => assert_eq!(end, ConnectionEnd::Complete, "{name}: {message:#?}"),
-    }
-    let response = message.unwrap();
-    let (status, code) = response.outcome();
-    match &fault.expected {
-        Unreachable => assert_eq!((status, code.as_str()), (502, "upstream_unreachable"), "{name}"),
-        Expected::Invalid => {
-            assert_eq!((status, code.as_str()), (502, "upstream_invalid"), "{name}");
-        }
-        Expected::Late => assert_eq!((status, code.as_str()), (504, "upstream_timeout"), "{name}"),
-        Passes(expected, body) => {
-            assert_eq!(
-                (status, response.text()),
-                (*expected, body.as_str()),
-                "{name}: {response:#?}"
-            );
+        assert_eq!(end, ConnectionEnd::Complete, "{name}: {message:#?}");
+        let response = message.unwrap();
+        if let Self::Passes(status, body) = self {
+            let found = (response.status(), response.text());
+            assert_eq!(found, (*status, body.as_str()), "{name}: {response:#?}");
             assert!(!response.has_header("location"), "{name}");
+        } else {
+            let problem = match self {
+                Self::Late => (504, "upstream_timeout".into()),
+                Self::Invalid => (502, "upstream_invalid".into()),
+                _ => (502, "upstream_unreachable".into()),
+            };
+            assert_eq!(response.outcome(), problem, "{name}");
         }
-        Broken | Expected::Cut => unreachable!("checked above"),
+        assert_eq!(response.header("access-control-allow-origin"), "*", "{name}");
     }
-    assert_eq!(response.header("access-control-allow-origin"), "*", "{name}");
+}
+
+/// Returns all faults that apply to a GET request, by the name of their group.
+pub(super) fn faults() -> BTreeMap<String, Vec<Fault>> {
+    fixtures::json("tests/fixtures/upstream-faults/verification.json")
 }
 
 /// Plays the faults of this group. Those that end at once run with a long upstream timeout.
 async fn play(group: &str) {
-    let (late, at_once): (Vec<_>, Vec<_>) = faults()
-        .remove(group)
-        .unwrap()
-        .into_iter()
-        .partition(|fault| fault.expected.is_at_deadline());
+    let group = faults().remove(group).unwrap();
+    let (late, at_once): (Vec<_>, Vec<_>) =
+        group.into_iter().partition(|fault| fault.expected.is_at_deadline());
     tokio::join!(play_with(late, UPSTREAM_TIMEOUT), play_with(at_once, TIMEOUT));
 }
 
-/// Plays the faults one after the other. The service allows one request in flight, so a leaked permit fails the next.
+/// Plays the faults one after the other, while another client reads the suggestion.
 async fn play_with(faults: Vec<Fault>, timeout: Duration) {
     if faults.is_empty() {
         return;
     }
+    // With a single permit, a leaked one fails the next request.
     let more = format!("timeout = \"{}ms\"\nmax_in_flight = 1", timeout.as_millis());
     let harness = Harness::with_settings(&more, "", healthy()).await;
-    let reader = BackgroundReader::start(&harness.service).await;
-    for fault in faults {
-        for request in
-            [get("/verification/health", "").into_bytes(), post("/verification", "", b"{}")]
-        {
-            let (outcome, cut) = fault.expected.counted();
-            let before = (harness.count(outcome).await, harness.count("truncated").await);
-            harness.upstream.set_script(fault.script.clone());
-            let number = harness.upstream.connection_count();
-            let started = Instant::now();
-            let (message, end) = exchange(harness.service.address(), &request).await;
-            let took = started.elapsed();
-            check(&fault, message.as_ref(), end);
-            let name = &fault.name;
-            if fault.expected.is_at_deadline() {
-                assert!(took >= timeout, "{name}: after {took:?}");
-                assert!(took < timeout + TOLERANCE, "{name}: after {took:?}");
-            } else {
-                assert!(took < TOLERANCE, "{name}: after {took:?}");
+    harness.service.wait_for_ok(SUGGESTION).await;
+    let mut reads = 0;
+    let playing = async {
+        for fault in faults {
+            for request in get_and_post("/verification/health", "/verification") {
+                play_fault(&harness, &fault, &request, timeout).await;
             }
-            // The upstream gets one request: no retry, and its connection is closed.
-            if !matches!(fault.script.last(), Some(Step::Close | Step::Reset | Step::Wait)) {
-                harness.upstream.wait_for_close(number).await;
-            }
-            assert_eq!(harness.upstream.connection_count(), number + 1, "{name}");
-            harness.upstream.release(1);
-            harness.upstream.set_script(healthy());
-            let response = harness.request_when_free(get("/verification/health", "")).await;
-            assert_eq!((response.status(), response.text()), (200, "{\"result\":[]}"), "{name}");
-            let recovered = u64::from(outcome == "ok");
-            let after = (harness.count(outcome).await, harness.count("truncated").await);
-            assert_eq!(after, (before.0 + 1 + recovered, before.1 + cut), "{name}");
         }
+    };
+    tokio::select! {
+        () = playing => {}
+        () = read_suggestions(&harness, &mut reads) => unreachable!("it reads for ever"),
     }
-    reader.end().await;
+    assert!(reads > 0);
 }
 
-/// A client that reads the suggestion continuously.
-struct BackgroundReader {
-    is_over: Arc<AtomicBool>,
-    reads: Arc<AtomicU64>,
-    task: tokio::task::JoinHandle<()>,
+async fn play_fault(harness: &Harness, fault: &Fault, request: &[u8], timeout: Duration) {
+    let Fault { name, expected, script } = fault;
+    let (outcome, cut) = expected.counted();
+    let before = (harness.count(outcome).await, harness.count("truncated").await);
+    harness.upstream.set_script(script.clone());
+    let number = harness.upstream.connection_count();
+    let started = Instant::now();
+    let (message, end) = exchange(harness.service.address(), request).await;
+    let took = started.elapsed();
+    expected.check(name, message.as_ref(), end);
+    let (least, most) = if expected.is_at_deadline() {
+        (timeout, timeout + TOLERANCE)
+    } else {
+        (Duration::ZERO, TOLERANCE)
+    };
+    assert!(took >= least && took < most, "{name}: after {took:?}");
+    // The upstream gets one request: no retry, and its connection is closed.
+    if !matches!(script.last(), Some(Step::Close | Step::Reset | Step::Wait)) {
+        harness.upstream.wait_for_close(number).await;
+    }
+    assert_eq!(harness.upstream.connection_count(), number + 1, "{name}");
+    harness.upstream.release(1);
+    harness.assert_recovers(name).await;
+    let recovered = u64::from(outcome == "ok");
+    let after = (harness.count(outcome).await, harness.count("truncated").await);
+    assert_eq!(after, (before.0 + 1 + recovered, before.1 + cut), "{name}");
 }
 
-impl BackgroundReader {
-    async fn start(service: &TestServer) -> Self {
-        let path = "/v1/a/gas-suggestion";
-        service.wait_for_ok(path).await;
-        let (is_over, reads) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let (address, over, count) = (service.address(), Arc::clone(&is_over), Arc::clone(&reads));
-        let task = tokio::spawn(async move {
-            let mut connection = crate::raw_client::RawClient::connect(address).await;
-            let mut ticks = tokio::time::interval(Duration::from_millis(10));
-            while !over.load(Ordering::Relaxed) {
-                let sent_at = Instant::now();
-                let response = connection.request(get(path, "")).await;
-                assert_eq!(response.status(), 200, "{response:#?}");
-                assert!(sent_at.elapsed() < TOLERANCE, "after {:?}", sent_at.elapsed());
-                count.fetch_add(1, Ordering::Relaxed);
-                ticks.tick().await;
-            }
-        });
-        Self { is_over, reads, task }
-    }
+const SUGGESTION: &str = "/v1/a/gas-suggestion";
 
-    async fn end(self) {
-        self.is_over.store(true, Ordering::Relaxed);
-        self.task.await.unwrap();
-        assert!(self.reads.load(Ordering::Relaxed) > 0);
+/// Reads the suggestion every 10 ms, and counts.
+async fn read_suggestions(harness: &Harness, reads: &mut u32) {
+    let mut connection = RawClient::connect(harness.service.address()).await;
+    let mut ticks = tokio::time::interval(Duration::from_millis(10));
+    loop {
+        let sent_at = Instant::now();
+        let response = connection.request(get(SUGGESTION, "")).await;
+        assert_eq!(response.status(), 200, "{response:#?}");
+        assert!(sent_at.elapsed() < TOLERANCE, "after {:?}", sent_at.elapsed());
+        *reads += 1;
+        ticks.tick().await;
     }
 }
 
@@ -170,8 +196,7 @@ async fn down_upstream_is_an_immediate_502_and_retried_next_time() {
     let url = format!("url = \"http://127.0.0.1:{port}/server\"");
     // The service uses `url`. The upstream of the harness stays unused.
     let harness = Harness::with_upstream(MockUpstream::start(healthy()).await, "", &url, "").await;
-    for request in [get("/verification/health", "").into_bytes(), post("/verification", "", b"{}")]
-    {
+    for request in get_and_post("/verification/health", "/verification") {
         let sent_at = Instant::now();
         let response = harness.request(request).await;
         assert_eq!(response.outcome(), (502, "upstream_unreachable".into()));

@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
-use super::{Harness, get, healthy, post};
+use super::{
+    Harness, RawClient, ReceivedConnection, Step, chunked, get, healthy, post, post_chunked,
+    respond_with, response,
+};
 use crate::fixtures;
-use crate::http_message::chunked;
-use crate::mock_upstream::{respond_with, response};
 
 /// Headers of the client. Most of those that must not be forwarded contain "canary".
 const CLIENT_HEADERS: &str = include_str!("../../fixtures/upstream-faults/client-headers.txt");
@@ -19,14 +20,10 @@ fn sent(headers: &str) -> String {
 async fn only_listed_request_headers_are_forwarded() {
     let harness = Harness::start(healthy()).await;
     let mut forwarded = String::new();
-    for (number, path) in
-        ["/", "/verify", "/verify/solc-json", "/v2/verify/1/0xA", "/verify/create2"]
-            .iter()
-            .enumerate()
-    {
-        let response = harness
-            .request(post(&format!("/verification{path}"), &sent(CLIENT_HEADERS), b"{}"))
-            .await;
+    let paths = ["/", "/verify", "/verify/solc-json", "/v2/verify/1/0xA", "/verify/create2"];
+    for (number, path) in paths.iter().enumerate() {
+        let request = post(&format!("/verification{path}"), &sent(CLIENT_HEADERS), b"{}");
+        let response = harness.request(request).await;
         assert_eq!(response.status(), 200, "{response:#?}");
         let request = harness.upstream.request(number).await;
         let mut head =
@@ -57,12 +54,17 @@ async fn request_headers_named_in_connection_are_not_forwarded() {
 const UPSTREAM_HEADERS: &str = include_str!("../../fixtures/upstream-faults/upstream-headers.txt");
 
 #[tokio::test]
-async fn only_listed_response_headers_come_back_beside_our_own() {
+async fn only_listed_response_headers_come_back_and_no_redirect_is_followed() {
     let harness = Harness::start(healthy()).await;
+    let origin = "Origin: https://app.example\r\n";
     for status in [
         "200 OK",
         "202 Accepted",
         "301 Moved Permanently",
+        "302 Found",
+        "303 See Other",
+        "307 Temporary Redirect",
+        "308 Permanent Redirect",
         "401 Unauthorized",
         "404 Not Found",
         "429 Too Many Requests",
@@ -70,15 +72,18 @@ async fn only_listed_response_headers_come_back_beside_our_own() {
         "503 Service Unavailable",
     ] {
         harness.upstream.set_script(respond_with(response(status, &sent(UPSTREAM_HEADERS), "{}")));
-        let request =
-            "GET /verification/chains HTTP/1.1\r\nHost: a\r\nOrigin: https://app.example\r\n\r\n";
-        let response = harness.request(request).await;
-        assert_eq!((response.status().to_string().as_str(), response.text()), (&status[..3], "{}"));
-        fixtures::assert_snapshot(
-            "verification-response-headers",
-            &response.header_text(&["date", "x-request-id"]),
-        );
-        assert!(!format!("{response:?}").contains("canary"), "{response:#?}");
+        for request in
+            [get("/verification/chains", origin).into(), post("/verification", origin, b"{}")]
+        {
+            let number = harness.upstream.connection_count();
+            let response = harness.request(request).await;
+            let found = (response.status().to_string(), response.text());
+            assert_eq!(found, (status[..3].to_owned(), "{}"));
+            let headers = response.header_text(&["date", "x-request-id"]);
+            fixtures::assert_snapshot("verification-response-headers", &headers);
+            assert!(!format!("{response:?}").contains("canary"), "{response:#?}");
+            assert_eq!(harness.upstream.connection_count(), number + 1, "{status}");
+        }
     }
 }
 
@@ -97,19 +102,19 @@ async fn response_headers_named_in_connection_do_not_come_back() {
 async fn trailers_are_not_forwarded() {
     let harness = Harness::start(healthy()).await;
     let with_trailer = |body: &[u8]| {
-        [&chunked(body, 3)[..chunked(body, 3).len() - 2], b"X-Canary: 1\r\n\r\n"].concat()
+        let chunks = chunked(body, 3);
+        [&chunks[..chunks.len() - 2], b"X-Canary: 1\r\n\r\n"].concat()
     };
     let head = b"HTTP/1.1 200 OK\r\nTrailer: X-Canary\r\nTransfer-Encoding: chunked\r\n\r\n";
     harness.upstream.set_script(vec![
-        crate::mock_upstream::Step::ReadHeaders,
-        crate::mock_upstream::Step::Write([&head[..], &with_trailer(b"12345")].concat()),
+        Step::ReadHeaders,
+        Step::Write([&head[..], &with_trailer(b"12345")].concat()),
     ]);
-    let request = super::post_chunked("/verification/verify", "", &with_trailer(b"67890"));
+    let request = post_chunked("/verification/verify", "", &with_trailer(b"67890"));
     let response = harness.request(request).await;
     assert_eq!(response.text(), "12345");
     assert!(!format!("{response:?}").to_lowercase().contains("canary"), "{response:#?}");
-    let seen =
-        harness.upstream.wait_for_connection(0, super::ReceivedConnection::is_complete).await;
+    let seen = harness.upstream.wait_for_connection(0, ReceivedConnection::is_complete).await;
     assert_eq!(seen.request().body, b"67890");
     assert!(!String::from_utf8(seen.bytes).unwrap().to_lowercase().contains("canary"));
 }
@@ -140,8 +145,7 @@ async fn head_is_forwarded_as_head_with_the_upstream_content_length() {
         assert_eq!(request.start_line, "HEAD /server/chains HTTP/1.1");
     }
     // A pipelined request after HEAD gets its own response.
-    let address = harness.service.address();
-    let mut connection = crate::raw_client::RawClient::connect(address).await;
+    let mut connection = RawClient::connect(harness.service.address()).await;
     connection.send([head("/verification/chains"), get("/livez", "")].concat()).await;
     let bytes = connection.read_bytes_until(b"HTTP/1.1 200 OK", 2).await;
     assert_eq!(String::from_utf8(bytes).unwrap().matches("HTTP/1.1").count(), 2);

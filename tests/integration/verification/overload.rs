@@ -1,23 +1,19 @@
 //! Tests of the concurrency limits and timeouts of the verification routes.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpSocket;
 use tokio::task::JoinHandle;
 
-use super::{Harness, get, healthy, post};
-use crate::mock_upstream::{Step, response};
-use crate::raw_client::TIMEOUT;
+use super::{Harness, RawClient, Step, get, healthy, post, response};
+use crate::test_server::wait_until;
 
 #[tokio::test]
 async fn request_above_max_in_flight_is_refused_and_not_sent() {
     let script = vec![Step::ReadRequest, Step::Wait, Step::Write(response("200 OK", "", "{}"))];
     let harness = Harness::with_settings("max_in_flight = 2", "", script).await;
     let address = harness.service.address();
-    let waiting: Vec<_> =
-        ["127.0.0.2", "127.0.0.3"].map(|client| request_from(client, address)).into();
+    let waiting = [2, 3].map(|client| request_from(client, address));
     harness.upstream.request(0).await;
     harness.upstream.request(1).await;
     for request in
@@ -38,20 +34,15 @@ async fn request_above_max_in_flight_is_refused_and_not_sent() {
     for answered in waiting {
         assert_eq!(answered.await.unwrap(), 200);
     }
-    harness.upstream.set_script(healthy());
-    assert_eq!(harness.request_when_free(get("/verification/chains", "")).await.status(), 200);
+    harness.assert_recovers("after the overload").await;
 }
 
-/// Sends a request from this client address and returns its status.
-fn request_from(client: &'static str, service: SocketAddr) -> JoinHandle<u16> {
+/// Sends a request from the loopback address that ends in `client`, and returns its status.
+fn request_from(client: u8, service: SocketAddr) -> JoinHandle<u16> {
     tokio::spawn(async move {
-        let socket = TcpSocket::new_v4().unwrap();
-        socket.bind(format!("{client}:0").parse().unwrap()).unwrap();
-        let mut stream = socket.connect(service).await.unwrap();
-        stream.write_all(&post("/verification", "Connection: close\r\n", b"{}")).await.unwrap();
-        let mut response = String::new();
-        stream.read_to_string(&mut response).await.unwrap();
-        response.split(' ').nth(1).unwrap().parse().unwrap()
+        let source = Ipv4Addr::new(127, 0, 0, client);
+        let mut connection = RawClient::connect_from(source, service).await;
+        connection.request(post("/verification", "", b"{}")).await.status()
     })
 }
 
@@ -60,24 +51,21 @@ async fn one_client_gets_a_quarter_of_the_permits() {
     let script = vec![Step::ReadRequest, Step::Wait, Step::Write(response("200 OK", "", "{}"))];
     let harness = Harness::with_settings("max_in_flight = 8", "", script).await;
     let address = harness.service.address();
-    let waiting = ["127.0.0.2", "127.0.0.2"].map(|client| request_from(client, address));
+    let waiting = [2, 2].map(|client| request_from(client, address));
     harness.upstream.request(0).await;
     harness.upstream.request(1).await;
-    assert_eq!(request_from("127.0.0.2", address).await.unwrap(), 429);
+    assert_eq!(request_from(2, address).await.unwrap(), 429);
     assert_eq!(harness.count("client_limit").await, 1);
     assert_eq!(harness.upstream.connection_count(), 2);
-    let other = request_from("127.0.0.3", address);
+    let other = request_from(3, address);
     harness.upstream.request(2).await;
     harness.upstream.release(3);
     for answered in waiting.into_iter().chain([other]) {
         assert_eq!(answered.await.unwrap(), 200);
     }
     harness.upstream.set_script(healthy());
-    let again = async || request_from("127.0.0.2", address).await.unwrap();
-    let deadline = Instant::now() + TIMEOUT;
-    while again().await != 200 {
-        assert!(Instant::now() < deadline, "the client's permit does not become free");
-    }
+    let is_served = async || request_from(2, address).await.unwrap() == 200;
+    wait_until("the client's permit is free", is_served).await;
 }
 
 #[tokio::test]

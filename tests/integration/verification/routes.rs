@@ -1,7 +1,6 @@
 //! Tests of the forwarded paths and their upstream targets.
 
-use super::{Harness, get, healthy};
-use crate::mock_upstream::MockUpstream;
+use super::{Harness, MockUpstream, get, get_and_post, healthy, post};
 
 const ADDRESS: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
 
@@ -72,22 +71,16 @@ async fn configured_url_may_end_in_a_slash_or_have_no_path() {
         let upstream = MockUpstream::start(healthy()).await;
         let url = format!("url = \"http://{}{configured}\"", upstream.address());
         let harness = Harness::with_upstream(upstream, "", &url, "").await;
-        for (number, (path, target)) in
-            [("/chains", "/chains"), ("/v2//x/", "/v2/x")].iter().enumerate()
-        {
-            harness.request(get(&format!("/verification{path}"), "")).await;
-            let request = harness.upstream.request(number).await;
-            assert_eq!(
-                request.start_line,
-                format!("GET {prefix}{target} HTTP/1.1"),
-                "{configured}"
-            );
-        }
-        for path in ["/verification", "/verification/"] {
+        for (request, target) in [
+            (get("/verification/chains", "").into(), "GET {prefix}/chains HTTP/1.1"),
+            (get("/verification/v2//x/", "").into(), "GET {prefix}/v2/x HTTP/1.1"),
+            (post("/verification", "", b"{}"), "POST {prefix}/ HTTP/1.1"),
+            (post("/verification/", "", b"{}"), "POST {prefix}/ HTTP/1.1"),
+        ] {
             let number = harness.upstream.connection_count();
-            harness.request(super::post(path, "", b"{}")).await;
+            harness.request(request).await;
             let request = harness.upstream.request(number).await;
-            assert_eq!(request.start_line, format!("POST {prefix}/ HTTP/1.1"), "{configured}");
+            assert_eq!(request.start_line, target.replace("{prefix}", prefix), "{configured}");
         }
     }
 }
@@ -121,14 +114,12 @@ async fn verifier_url_without_its_slash_gets_an_explanatory_404() {
             "version",
         ] {
             let path = format!("{base_path}/verification{path_without_slash}");
-            for request in [get(&path, "").into_bytes(), super::post(&path, "", b"{}")] {
+            for request in get_and_post(&path, &path) {
                 let response = harness.request(request).await;
                 assert_eq!(response.outcome(), (404, "not_found".into()), "{path}");
-                assert_eq!(
-                    response.problem()["detail"],
-                    "missing slash after /verification: the verifier URL must end with one",
-                    "{path}"
-                );
+                let detail =
+                    "missing slash after /verification: the verifier URL must end with one";
+                assert_eq!(response.problem()["detail"], detail, "{path}");
             }
         }
         for other in ["/verificatio", "/verification2", "/v1/nothing"] {
@@ -145,7 +136,7 @@ async fn routes_are_404_without_a_configured_url() {
     let harness = Harness::with_upstream(upstream, "", "url = \"\"", "").await;
     for (path, ..) in ROUTES {
         let path = format!("/verification{path}").replace("{A}", ADDRESS);
-        for request in [get(&path, "").into_bytes(), super::post(&path, "", b"{}")] {
+        for request in get_and_post(&path, &path) {
             let response = harness.request(request).await;
             assert_eq!(response.outcome(), (404, "not_found".into()), "{path}");
         }
@@ -159,12 +150,11 @@ async fn preflight_requests_are_not_forwarded() {
     let harness = Harness::start(healthy()).await;
     for (path, ..) in ROUTES {
         let path = format!("/verification{path}").replace("{A}", ADDRESS);
-        let response = harness
-            .request(format!(
-                "OPTIONS {path} HTTP/1.1\r\nHost: a\r\nOrigin: https://app.example\r\n\
-                 Access-Control-Request-Method: POST\r\n\r\n"
-            ))
-            .await;
+        let request = format!(
+            "OPTIONS {path} HTTP/1.1\r\nHost: a\r\nOrigin: https://app.example\r\n\
+             Access-Control-Request-Method: POST\r\n\r\n"
+        );
+        let response = harness.request(request).await;
         assert_eq!(response.status(), 200, "{path}: {response:#?}");
         assert_eq!(response.header("access-control-allow-origin"), "*");
     }

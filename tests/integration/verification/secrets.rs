@@ -3,12 +3,9 @@
 use gas_suggestion::config::Config;
 use gas_suggestion::extras::sections;
 
-use super::fault_list::faults;
-use super::{exchange, get, healthy, post, post_chunked};
-use crate::http_message::Message;
+use super::faults::faults;
+use super::{Message, MockUpstream, Step, exchange, get, healthy, post, post_chunked};
 use crate::logged_process::{LoggedProcess, assert_no_secrets};
-use crate::mock_upstream::{MockUpstream, Step};
-use crate::raw_client::free_port;
 
 /// In lower case: the secret itself, the Basic credentials, and base64 of `canary`.
 const SECRETS: [&str; 3] = ["canary", "y2fuyxj5lxvzzxi6y2fuyxj5lxbhc3n3b3jk", "y2fuyxj5"];
@@ -29,8 +26,8 @@ fn assert_clean(what: &str, text: &str) {
 #[tokio::test]
 async fn upstream_url_secret_is_sent_to_the_upstream_only() {
     let upstream = MockUpstream::start(healthy()).await;
-    let process =
-        LoggedProcess::start("verification", &config(&upstream.address().to_string(), ""));
+    let config = config(&upstream.address().to_string(), "");
+    let process = LoggedProcess::start("verification", &config);
     let [address, admin] = process.addresses;
     let send = async |name: &str, request: Vec<u8>| {
         let (message, _) = exchange(address, &request).await;
@@ -67,10 +64,8 @@ async fn upstream_url_secret_is_sent_to_the_upstream_only() {
         assert!(send("a refusal", request).await.is_some());
     }
     drop(upstream);
-    assert_eq!(
-        send("unreachable", get("/verification/chains", "").into()).await.unwrap().status(),
-        502
-    );
+    let response = send("unreachable", get("/verification/chains", "").into()).await.unwrap();
+    assert_eq!(response.status(), 502);
     let metrics = exchange(admin, get("/metrics", "").as_bytes()).await.0.unwrap();
     assert!(metrics.text().contains("gas_suggestion_proxied_requests_total"));
     assert_clean("/metrics", &metrics.searchable_text());
@@ -81,16 +76,17 @@ async fn upstream_url_secret_is_sent_to_the_upstream_only() {
 
 #[test]
 fn configuration_and_its_errors_redact_a_secret_url() {
-    let host = format!("127.0.0.1:{}", free_port());
-    let parsed = Config::from_toml(&config(&host, ""), &sections()).unwrap();
+    let valid = config("127.0.0.1:9", "");
+    let parsed = Config::from_toml(&valid, &sections()).unwrap();
     assert_clean("Debug", &format!("{parsed:?} {parsed:#?}"));
-    for more in ["timeout2 = \"1s\"", "max_in_flight = 0", "max_in_flight = \"canary\""] {
-        let error = Config::from_toml(&config(&host, more), &sections()).unwrap_err();
+    for invalid in [
+        config("127.0.0.1:9", "timeout2 = \"1s\""),
+        config("127.0.0.1:9", "max_in_flight = 0"),
+        config("127.0.0.1:9", "max_in_flight = \"canary\""),
+        valid.replace("/canary\"", "/canary?canary\""),
+        valid.replace("/canary\"", "/canary#canary\""),
+    ] {
+        let error = Config::from_toml(&invalid, &sections()).unwrap_err();
         assert_clean("an error", &format!("{error:?} {error}").replace("found \"canary\"", ""));
-    }
-    for query in ["?canary", "#canary"] {
-        let text = config(&host, "").replace("/canary\"", &format!("/canary{query}\""));
-        let error = Config::from_toml(&text, &sections()).unwrap_err();
-        assert_clean("an error", &format!("{error:?} {error}"));
     }
 }

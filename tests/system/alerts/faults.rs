@@ -1,51 +1,47 @@
 //! Faults that fire their alerts in a real Prometheus.
 
 use std::cell::RefCell;
-use std::collections::{BTreeSet, VecDeque};
-use std::io::Write;
-use std::process::Stdio;
+use std::collections::VecDeque;
+use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::prometheus::{Prometheus, program, target};
 use super::services::{
-    FaultyService, ForwardingService, HealthyService, LimitedService, ReplicaPair, advancing_chain,
+    FaultyService, ForwardingService, HealthyService, ReplicaPair, advancing_chain, start_limited,
 };
 use super::{rules, text};
 use crate::http_message::get;
 use crate::mock_node::Reply;
-use crate::process::{FREE_PORTS, Process, command, with_open_files};
+use crate::process::{FREE_PORTS, File, Process, command, with_open_files};
 use crate::raw_client::{RawClient, free_port};
+
+/// Ranges of the rules, and what takes their place.
+const SHORTER: [(&str, &str); 6] = [
+    ("[5m]", "[6s]"),
+    ("[10m]", "[6s]"),
+    ("[15m]", "[20s]"),
+    ("[30m]", "[8s]"),
+    ("[1h]", "[8s]"),
+    ("[6h]", "[10s]"),
+];
 
 /// Returns the alert rules with short ranges and no `for` duration, so that alerts fire and resolve within seconds.
 fn shortened_rules() -> String {
-    let mut shortened = Vec::new();
-    let (mut durations, mut ranges) = (0, 0);
-    for line in rules().lines() {
-        if line.starts_with("        for: ") {
-            durations += 1;
-            shortened.push("        for: 0s".to_owned());
-            continue;
-        }
-        let mut line = line.to_owned();
-        for (range, shortened_range) in [
-            ("5m", "6s"),
-            ("10m", "6s"),
-            ("15m", "20s"),
-            ("30m", "8s"),
-            ("1h", "8s"),
-            ("6h", "10s"),
-        ] {
-            let range = format!("[{range}]");
-            ranges += line.matches(&range).count();
-            line = line.replace(&range, &format!("[{shortened_range}]"));
-        }
-        shortened.push(line);
-    }
+    let is_duration = |line: &&str| line.starts_with("        for: ");
     let rules = rules();
+    let durations = rules.lines().filter(is_duration).count();
     assert_eq!(durations, rules.matches("- alert: ").count());
+    let ranges: usize = SHORTER.iter().map(|(range, _)| rules.matches(range).count()).sum();
     assert_eq!(ranges, rules.matches("h]").count() + rules.matches("m]").count());
-    shortened.join("\n")
+    let shorten = |line: &str| {
+        if is_duration(&line) {
+            return "        for: 0s\n".to_owned();
+        }
+        let replace = |line: String, (range, shorter): &(&str, &str)| line.replace(range, shorter);
+        SHORTER.iter().fold(format!("{line}\n"), replace)
+    };
+    rules.lines().map(shorten).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -61,29 +57,27 @@ async fn each_fault_fires_its_alerts_until_it_is_over() {
     let faulty = FaultyService::start().await;
     let unlimited = "requests_per_second_per_client = 0";
     let strict = "requests_per_second_per_client = 1\nrequest_burst_per_client = 1";
-    let strict = LimitedService::start(strict).await;
-    let full = LimitedService::start(&format!("{unlimited}\nmax_streams = 1")).await;
-    let crowded = LimitedService::start(&format!(
-        "{unlimited}\nmax_connections = 1\nheader_timeout = \"0s\""
-    ))
-    .await;
-    let limited = [("strict", &strict), ("full", &full), ("crowded", &crowded)];
-    targets.push(("faulty", target(&faulty.service)));
-    targets.extend(limited.map(|(name, limited)| (name, target(&limited.service))));
+    let crowded = format!("{unlimited}\nmax_connections = 1\nheader_timeout = \"0s\"");
+    let (strict, _node_of_strict) = start_limited(strict).await;
+    let (full, _node_of_full) = start_limited(&format!("{unlimited}\nmax_streams = 1")).await;
+    let (crowded, _node_of_crowded) = start_limited(&crowded).await;
+    let others =
+        [("faulty", &faulty.service), ("strict", &strict), ("full", &full), ("crowded", &crowded)];
+    targets.extend(others.map(|(name, service)| (name, target(service))));
     prometheus.scrape(&targets);
     healthy.silent.set_reply(Reply::NoResponse);
     forwarding.occupy_read_slot().await;
-    let stream = full.service.url("/v1/narrow/gas-suggestion/stream");
+    let stream = full.url("/v1/narrow/gas-suggestion/stream");
     let first = reqwest::get(&stream).await.unwrap();
     assert_eq!(first.status(), 200);
-    let connection = RawClient::connect(crowded.service.address()).await;
+    let connection = RawClient::connect(crowded.address()).await;
     let exceed_limits = async || {
         healthy.traffic().await;
         forwarding.exceed_limits().await;
         for _ in 0..3 {
-            strict.service.get("/v1/chains").await;
+            strict.get("/v1/chains").await;
             assert_eq!(reqwest::get(&stream).await.unwrap().status(), 503);
-            let mut refused = RawClient::connect(crowded.service.address()).await;
+            let mut refused = RawClient::connect(crowded.address()).await;
             assert_eq!(refused.request(get("/v1/chains", "")).await.status(), 503);
         }
     };
@@ -95,13 +89,7 @@ async fn each_fault_fires_its_alerts_until_it_is_over() {
     let expected = include_str!("../../fixtures/alerts-of-faults.txt").lines();
     let expected: Vec<_> = expected.map(str::to_owned).collect();
     // Alerts may resolve and fire again while the service backs off from nodes. No other alert may fire.
-    let seen = RefCell::new(BTreeSet::new());
-    let have_all_fired = |firing: &[String]| {
-        seen.borrow_mut().extend(firing.to_vec());
-        expected.iter().all(|alert| seen.borrow().contains(alert))
-            && firing.iter().all(|alert| expected.contains(alert))
-    };
-    prometheus.wait_for_alerts(have_all_fired, exceed_limits).await;
+    prometheus.wait_for_each(&expected, false, exceed_limits).await;
     for alert in prometheus.alerts().await {
         println!("{}", text(&alert["annotations"], "description"));
     }
@@ -152,20 +140,18 @@ async fn redis_failure_and_invalid_messages_fire_only_their_alerts() {
         let others: Vec<_> = firing.iter().filter(is_other).collect();
         assert!(others.is_empty(), "{others:#?}");
     };
-    let are_exactly = |expected: &[String], firing: &[String]| {
-        assert_no_others(firing);
-        firing == expected
+    let wait_for_exactly = async |expected: &[String], meanwhile: &dyn Fn()| {
+        let are_expected = |firing: &[String]| {
+            assert_no_others(firing);
+            firing == expected
+        };
+        prometheus.wait_for_alerts(are_expected, async || meanwhile()).await;
     };
-    prometheus
-        .wait_for_alerts(
-            |firing| are_exactly(&invalid, firing),
-            async || pair.publish_invalid_messages(),
-        )
-        .await;
+    wait_for_exactly(&invalid, &|| pair.publish_invalid_messages()).await;
     pair.redis.kill();
-    prometheus.wait_for_alerts(|firing| are_exactly(&failing, firing), async || ()).await;
+    wait_for_exactly(&failing, &|| ()).await;
     pair.redis.start_again();
-    prometheus.wait_for_alerts(|firing| are_exactly(&[], firing), async || ()).await;
+    wait_for_exactly(&[], &|| ()).await;
 }
 
 /// Waits until a healthy service under light traffic has no alert, and checks its exposition with promtool.
@@ -181,16 +167,10 @@ async fn wait_for_no_alerts(prometheus: &Prometheus, healthy: &HealthyService) {
         targets.iter().map(|target| [&target["health"], &target["lastError"]]).collect();
     assert_eq!(states, [["up", ""]; 2], "{targets:#?}");
 
+    let exposed = File::new("exposed-metrics", &healthy.service.admin("/metrics").await.body);
     let mut check = program("promtool");
-    check
-        .args(["check", "metrics"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let exposed = healthy.service.admin("/metrics").await.body;
-    let mut check = check.spawn().unwrap();
-    check.stdin.take().unwrap().write_all(exposed.as_bytes()).unwrap();
-    let output = check.wait_with_output().unwrap();
+    check.args(["check", "metrics"]).stdin(fs::File::open(exposed.path()).unwrap());
+    let output = check.output().unwrap();
     let output_text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
     assert!(output.status.success() && output_text.is_empty(), "{output_text}");
 }
@@ -200,15 +180,13 @@ async fn crash_loop_fires_its_alert() {
     let prometheus = Prometheus::start(&shortened_rules()).await;
     let admin = format!("127.0.0.1:{}", free_port());
     prometheus.scrape(&[("crashing", format!("http://{admin}"))]);
-    let mut variables = FREE_PORTS.to_vec();
-    variables.push(("GAS_SERVER__ADMIN_LISTEN", &admin));
     let mut last = 0;
     for _ in 0..4 {
         // The exported start time has whole seconds and may be off by one.
         while UNIX_EPOCH.elapsed().unwrap().as_secs() < last + 2 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        let process = Process::start(&["demo"], &variables);
+        let process = Process::start(&["demo"], &[("GAS_SERVER__ADMIN_LISTEN", &admin)]);
         prometheus.wait_for(&format!("process_start_time_seconds > {last}")).await;
         let started = prometheus.query("process_start_time_seconds").await;
         last = started[0]["value"][1].as_str().unwrap().parse().unwrap();
@@ -253,10 +231,5 @@ async fn exhausted_files_and_unread_log_fire_their_alerts() {
     let expected = ["GasSuggestionFileDescriptorsLow", "GasSuggestionLogLinesDropped"]
         .map(|alert| format!("{alert} instance=confined"));
     // No more lines are dropped by now, so one alert may resolve before the other fires.
-    let seen = RefCell::new(BTreeSet::new());
-    let have_all_fired = |firing: &[String]| {
-        seen.borrow_mut().extend(firing.to_vec());
-        expected.iter().all(|alert| seen.borrow().contains(alert))
-    };
-    prometheus.wait_for_alerts(have_all_fired, open_connections).await;
+    prometheus.wait_for_each(&expected, true, open_connections).await;
 }

@@ -1,16 +1,18 @@
 //! A real Prometheus process.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fs;
-use std::net::TcpStream;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use crate::http_client;
+use crate::process::Folder;
 use crate::raw_client::free_port;
+use crate::replicas::controlled_process::ControlledProcess;
 use crate::test_server::TestServer;
 
 /// Returns a command for `name`, a program of Debian's package `prometheus`.
@@ -26,8 +28,8 @@ pub(super) fn program(name: &str) -> Command {
 /// A Prometheus server on a free loopback port; killed when dropped.
 #[derive(Debug)]
 pub(super) struct Prometheus {
-    process: Child,
-    folder: PathBuf,
+    process: ControlledProcess,
+    folder: Folder,
     url: String,
     client: reqwest::Client,
 }
@@ -39,8 +41,8 @@ impl Prometheus {
 
     pub(super) async fn start(rules: &str) -> Self {
         let port = free_port();
-        let folder = std::env::temp_dir().join(format!("{}-prometheus-{port}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
+        let folder = Folder::new(&format!("prometheus-{port}"));
+        let path = |name: &str| folder.path().join(name);
         let interval = format!("{}ms", Self::INTERVAL.as_millis());
         let config = format!(
             "global: {{ scrape_interval: {interval}, scrape_timeout: {interval}, evaluation_interval: {interval} }}\n\
@@ -49,41 +51,43 @@ impl Prometheus {
              - job_name: gas-suggestion\n  \
                file_sd_configs: [{{ files: [targets.json] }}]\n"
         );
-        fs::write(folder.join("prometheus.yml"), config).unwrap();
-        fs::write(folder.join("rules.yml"), rules).unwrap();
-        let log = fs::File::create(folder.join("log")).unwrap();
-        let process = program("prometheus")
-            .arg(format!("--config.file={}", folder.join("prometheus.yml").display()))
-            .arg(format!("--storage.tsdb.path={}", folder.join("data").display()))
+        fs::write(path("prometheus.yml"), config).unwrap();
+        fs::write(path("rules.yml"), rules).unwrap();
+        let log = fs::File::create(path("log")).unwrap();
+        let child = program("prometheus")
+            .arg(format!("--config.file={}", path("prometheus.yml").display()))
+            .arg(format!("--storage.tsdb.path={}", path("data").display()))
             .arg(format!("--web.listen-address=127.0.0.1:{port}"))
             .arg("--log.level=warn")
             .stdin(Stdio::null())
             .stderr(log)
             .spawn()
             .unwrap();
+        let process = ControlledProcess::default();
+        process.set(child);
         let (url, client) = (format!("http://127.0.0.1:{port}"), http_client::new());
-        let mut started = Self { process, folder, url, client };
-        let deadline = Instant::now() + Self::DEADLINE;
-        while !started.is_ready(port).await {
-            let exit_status = started.process.try_wait().unwrap();
-            assert!(
-                exit_status.is_none() && Instant::now() < deadline,
-                "{exit_status:?} {}",
-                started.log()
-            );
-            tokio::time::sleep(Self::INTERVAL / 10).await;
-        }
+        let started = Self { process, folder, url, client };
+        let ready = format!("{}/-/ready", started.url);
+        let is_ready = async || {
+            assert!(!started.process.has_exited(), "{}", started.log());
+            let response = started.client.get(&ready).send().await;
+            response.is_ok_and(|response| response.status() == 200)
+        };
+        started.wait_until(is_ready, || "Prometheus is not ready".to_owned()).await;
         started
     }
 
-    async fn is_ready(&self, port: u16) -> bool {
-        TcpStream::connect(("127.0.0.1", port)).is_ok()
-            && self.client.get(format!("{}/-/ready", self.url)).send().await.unwrap().status()
-                == 200
+    /// Waits until `is_met` returns true. `what` describes the failure.
+    async fn wait_until(&self, is_met: impl AsyncFn() -> bool, what: impl Fn() -> String) {
+        let deadline = Instant::now() + Self::DEADLINE;
+        while !is_met().await {
+            assert!(Instant::now() < deadline, "{}; {}", what(), self.log());
+            tokio::time::sleep(Self::INTERVAL / 5).await;
+        }
     }
 
     fn log(&self) -> String {
-        fs::read_to_string(self.folder.join("log")).unwrap()
+        fs::read_to_string(self.folder.path().join("log")).unwrap()
     }
 
     /// Replaces the scrape targets by these pairs of instance name and admin URL.
@@ -93,9 +97,9 @@ impl Prometheus {
             json!({ "targets": [address], "labels": { "instance": instance } })
         });
         // Prometheus reads the file as soon as it exists, so it is moved into place complete.
-        let written = self.folder.join("written");
+        let written = self.folder.path().join("written");
         fs::write(&written, targets.collect::<Value>().to_string()).unwrap();
-        fs::rename(written, self.folder.join("targets.json")).unwrap();
+        fs::rename(written, self.folder.path().join("targets.json")).unwrap();
     }
 
     /// Calls the HTTP API and returns the response's `data`.
@@ -118,13 +122,9 @@ impl Prometheus {
         }
     }
 
-    /// Waits until `expression` returns at least one series.
     pub(super) async fn wait_for(&self, expression: &str) {
-        let deadline = Instant::now() + Self::DEADLINE;
-        while self.query(expression).await.is_empty() {
-            assert!(Instant::now() < deadline, "{expression} returns no series; {}", self.log());
-            tokio::time::sleep(Self::INTERVAL / 5).await;
-        }
+        let has_series = async || !self.query(expression).await.is_empty();
+        self.wait_until(has_series, || format!("{expression} returns no series")).await;
     }
 
     /// Returns all active alerts, including pending ones.
@@ -142,28 +142,35 @@ impl Prometheus {
         is_expected: impl Fn(&[String]) -> bool,
         meanwhile: impl AsyncFn(),
     ) {
-        let deadline = Instant::now() + Self::DEADLINE;
-        loop {
+        let firing = RefCell::new(Vec::new());
+        let is_met = async || {
             meanwhile().await;
             let alerts = self.alerts().await;
-            let firing = alerts.iter().filter(|alert| alert["state"] == "firing");
-            let mut firing: Vec<_> =
-                firing.map(|alert| describe_labels(&alert["labels"])).collect();
-            firing.sort();
-            if is_expected(&firing) {
-                return;
-            }
-            assert!(Instant::now() < deadline, "{firing:#?} fire; {}", self.log());
-            tokio::time::sleep(Self::INTERVAL / 5).await;
-        }
+            let are_firing = alerts.iter().filter(|alert| alert["state"] == "firing");
+            let mut described: Vec<_> =
+                are_firing.map(|alert| describe_labels(&alert["labels"])).collect();
+            described.sort();
+            firing.replace(described);
+            is_expected(&firing.borrow())
+        };
+        self.wait_until(is_met, || format!("{:#?} fire", firing.borrow())).await;
     }
-}
 
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        let _ = fs::remove_dir_all(&self.folder);
+    /// Waits until each of these alerts has fired. They need not fire at the same time. `allows_others` tells if other
+    /// alerts may fire at the end.
+    pub(super) async fn wait_for_each(
+        &self,
+        expected: &[String],
+        allows_others: bool,
+        meanwhile: impl AsyncFn(),
+    ) {
+        let seen = RefCell::new(BTreeSet::new());
+        let have_all_fired = |firing: &[String]| {
+            seen.borrow_mut().extend(firing.to_vec());
+            expected.iter().all(|alert| seen.borrow().contains(alert))
+                && (allows_others || firing.iter().all(|alert| expected.contains(alert)))
+        };
+        self.wait_for_alerts(have_all_fired, meanwhile).await;
     }
 }
 

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::json;
 
@@ -12,7 +12,7 @@ use crate::mock_delegate_api::MockDelegateApi;
 use crate::mock_node::{MockNode, Reply, fee_history};
 use crate::raw_client::free_port;
 use crate::replicas::redis::Redis;
-use crate::test_server::TestServer;
+use crate::test_server::{TestServer, wait_until};
 
 /// Block time of [`advancing_chain`] in milliseconds.
 const BLOCK_TIME: u128 = 500;
@@ -41,7 +41,6 @@ pub(crate) async fn start_calibrated_node(chain_id: u64) -> MockNode {
 }
 
 /// A healthy service with three chains. One has targets: `calibrated`, whose block does not change.
-#[derive(Debug)]
 pub(super) struct HealthyService {
     pub(super) service: TestServer,
     _others: [MockNode; 2],
@@ -60,8 +59,7 @@ impl HealthyService {
             + &chain("calibrated", 9, &[calibrated.url()], strategy);
         let service = TestServer::start(&chains).await;
         for key in ["steady", "silent", "calibrated"] {
-            let path = format!("/v1/{key}/gas-suggestion");
-            service.wait_for_ok(&path).await;
+            service.wait_for_ok(&format!("/v1/{key}/gas-suggestion")).await;
         }
         Self { service, _others: [steady, calibrated], silent }
     }
@@ -80,26 +78,26 @@ impl HealthyService {
         }
     }
 
-    /// Sends traffic until `is_done` returns true.
     pub(super) async fn traffic_until(&self, is_done: impl AsyncFn() -> bool) {
-        let deadline = Instant::now() + Duration::from_mins(1);
-        while !is_done().await {
-            self.traffic().await;
-            assert!(Instant::now() < deadline, "the traffic had no effect in time");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        wait_until("an effect of the traffic", async || {
+            let is_done = is_done().await;
+            if !is_done {
+                self.traffic().await;
+            }
+            is_done
+        })
+        .await;
     }
 }
 
 /// A service that forwards requests to upstreams: a delegation API that works, a verification server that is
 /// unreachable, a chain whose node fails every read, and a chain whose node does not reply to reads.
-#[derive(Debug)]
 pub(super) struct ForwardingService {
     pub(super) service: TestServer,
     _api: MockDelegateApi,
     _failing: MockNode,
     busy: MockNode,
-    /// Makes every request unique.
+    /// Makes the address in every request a new one.
     number: AtomicUsize,
 }
 
@@ -125,11 +123,9 @@ impl ForwardingService {
         );
         let service = TestServer::start(&config).await;
         for key in ["failing", "busy"] {
-            let path = format!("/v1/{key}/gas-suggestion");
-            service.wait_for_ok(&path).await;
+            service.wait_for_ok(&format!("/v1/{key}/gas-suggestion")).await;
         }
-        let number = AtomicUsize::new(1);
-        Self { service, _api: api, _failing: failing, busy, number }
+        Self { service, _api: api, _failing: failing, busy, number: AtomicUsize::new(1) }
     }
 
     /// Sends a delegation look-up, a verification request and a read.
@@ -159,13 +155,12 @@ impl ForwardingService {
         }
     }
 
-    fn next_number(&self) -> usize {
-        self.number.fetch_add(1, Ordering::Relaxed)
+    fn new_address(&self) -> String {
+        format!("0x{:040}", self.number.fetch_add(1, Ordering::Relaxed))
     }
 
     async fn look_up(&self) -> u16 {
-        let path =
-            format!("/registry/v2/check/all?from=0x{:040}&to=0x{:040}", self.next_number(), 0);
+        let path = format!("/registry/v2/check/all?from={}&to=0x{:040}", self.new_address(), 0);
         self.service.get(&path).await.status
     }
 
@@ -174,7 +169,7 @@ impl ForwardingService {
             "jsonrpc": "2.0",
             "id": 1,
             "method": "eth_getBalance",
-            "params": [format!("0x{:040}", self.next_number()), "latest"],
+            "params": [self.new_address(), "latest"],
         });
         let url = self.service.url(&format!("/rpc/{chain}"));
         // A client of each chain, because a client may have one call in flight.
@@ -186,7 +181,6 @@ impl ForwardingService {
 }
 
 /// Two replicas that share a chain over Redis.
-#[derive(Debug)]
 pub(super) struct ReplicaPair {
     pub(super) services: [TestServer; 2],
     pub(super) redis: Redis,
@@ -219,26 +213,14 @@ impl ReplicaPair {
     }
 }
 
-/// A service with tight limits and a healthy node.
-#[derive(Debug)]
-pub(super) struct LimitedService {
-    pub(super) service: TestServer,
-    _node: MockNode,
-}
-
-impl LimitedService {
-    pub(super) async fn start(limits: &str) -> Self {
-        let node = MockNode::start(7, advancing_chain()).await;
-        let chain = chain("narrow", 7, &[node.url()], "");
-        Self {
-            service: TestServer::start(&format!("[limits]\n{limits}\n{chain}")).await,
-            _node: node,
-        }
-    }
+/// Starts a service with these limits, and its healthy node.
+pub(super) async fn start_limited(limits: &str) -> (TestServer, MockNode) {
+    let node = MockNode::start(7, advancing_chain()).await;
+    let chain = chain("narrow", 7, &[node.url()], "");
+    (TestServer::start(&format!("[limits]\n{limits}\n{chain}")).await, node)
 }
 
 /// A service whose chains are faulty from the start.
-#[derive(Debug)]
 pub(super) struct FaultyService {
     pub(super) service: TestServer,
     /// Nodes of the chain `unread`.

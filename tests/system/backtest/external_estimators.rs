@@ -55,31 +55,25 @@ fn windows(name: &str, percentile: f64, blocks: usize) -> Vec<Window> {
     windows
 }
 
-fn expected_lines(windows: &[Window]) -> Vec<String> {
-    windows.iter().map(|window| format!("{} {}", window.tip, window.max_fee)).collect()
-}
-
 /// Runs a program that reads the windows from the file named by its last argument, and compares its output.
 async fn assert_same_estimates(mut command: Command, name: &str, windows: &[Window]) {
     let hex = |wei: &u128| format!("{wei:#x}");
-    let inputs: Vec<Value> = windows
-        .iter()
-        .map(|window| {
-            json!({
-                "baseFee": hex(&window.base_fee),
-                "nextBaseFee": hex(&window.next_base_fee),
-                "ratios": window.ratios,
-                "rewards": window.rewards.iter().map(hex).collect::<Vec<_>>(),
-                // The node's result of eth_maxPriorityFeePerGas, for libraries that call it.
-                "tip": hex(&window.tip),
-            })
+    let inputs = windows.iter().map(|window| {
+        json!({
+            "baseFee": hex(&window.base_fee),
+            "nextBaseFee": hex(&window.next_base_fee),
+            "ratios": window.ratios,
+            "rewards": window.rewards.iter().map(hex).collect::<Vec<_>>(),
+            // The node's result of eth_maxPriorityFeePerGas, for libraries that call it.
+            "tip": hex(&window.tip),
         })
-        .collect();
+    });
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("windows-{name}.json"));
-    std::fs::write(&path, json!(inputs).to_string()).unwrap();
+    std::fs::write(&path, inputs.collect::<Value>().to_string()).unwrap();
     command.arg(&path);
     let output = programs::expect_success(command).await;
-    assert_eq!(output.lines().collect::<Vec<_>>(), expected_lines(windows), "{name}");
+    let expected = windows.iter().map(|window| format!("{} {}", window.tip, window.max_fee));
+    assert_eq!(output.lines().collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "{name}");
 }
 
 /// `tests/alloy.sh` checks the recorded estimates against alloy itself.
@@ -94,21 +88,14 @@ fn recorded_alloy_estimates_match() {
     assert_eq!(lines.collect::<String>(), recorded);
 }
 
-async fn assert_library_matches(library: &str) {
-    let windows = windows(&format!("{library} on geth"), 0.0, 20);
-    let mut command = programs::node_js(&[library]);
-    command.arg(programs::script_path("estimators.mjs")).arg(library);
-    assert_same_estimates(command, library, &windows).await;
-}
-
 #[tokio::test]
-async fn viem_estimates_match() {
-    assert_library_matches("viem").await;
-}
-
-#[tokio::test]
-async fn ethers_estimates_match() {
-    assert_library_matches("ethers").await;
+async fn viem_and_ethers_estimates_match() {
+    for library in ["viem", "ethers"] {
+        let windows = windows(&format!("{library} on geth"), 0.0, 20);
+        let mut command = programs::node_js(&[library]);
+        command.arg(programs::script_path("estimators.mjs")).arg(library);
+        assert_same_estimates(command, library, &windows).await;
+    }
 }
 
 #[tokio::test]

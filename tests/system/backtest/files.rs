@@ -9,14 +9,14 @@ use crate::fixtures::{self, gzip};
 use crate::process::File;
 
 /// Creates a temporary file with these bytes.
-fn file(name: &str, bytes: &[u8]) -> File {
+fn file(name: &str, bytes: impl AsRef<[u8]>) -> File {
     let file = File::new(name, "");
     std::fs::write(file.path(), bytes).unwrap();
     file
 }
 
 /// Returns the error about a file with these bytes, without the file name.
-fn error_of_file(name: &str, bytes: &[u8]) -> String {
+fn error_of_file(name: &str, bytes: impl AsRef<[u8]>) -> String {
     let file = file(name, bytes);
     let (code, stderr) = run_failing(&[file.path()]);
     assert_eq!(code, Some(1), "{stderr}");
@@ -84,7 +84,7 @@ fn invalid_recording_members_are_reported_with_their_path() {
         let shown = format!("{pointer} = {value}");
         *recording.pointer_mut(pointer).unwrap() = value;
         let name = format!("member-{number}");
-        (shown, error_of_file(&name, recording.to_string().as_bytes()))
+        (shown, error_of_file(&name, recording.to_string()))
     });
     assert_errors("backtest-members", errors);
 }
@@ -106,7 +106,7 @@ fn invalid_base_fee_tables_are_reported_with_their_line() {
         row("1,2,3,4"),
     ];
     let errors = tables.iter().enumerate().map(|(number, table)| {
-        (format!("{table:?}"), error_of_file(&format!("csv-{number}"), table.as_bytes()))
+        (format!("{table:?}"), error_of_file(&format!("csv-{number}"), table))
     });
     assert_errors("backtest-base-fee-tables", errors);
 }
@@ -116,10 +116,9 @@ fn too_short_recordings_report_the_required_block_count() {
     for count in [1, 74] {
         let recording = uniform_recording(count, &json!([0, 50]), &[1, 2]).to_string();
         let expected = format!("has {count} consecutive blocks, but at least 75 are required");
-        assert_eq!(error_of_file(&format!("few-{count}"), recording.as_bytes()), expected);
+        assert_eq!(error_of_file(&format!("few-{count}"), &recording), expected);
     }
-    let enough =
-        file("enough", uniform_recording(75, &json!([0, 50]), &[1, 2]).to_string().as_bytes());
+    let enough = file("enough", uniform_recording(75, &json!([0, 50]), &[1, 2]).to_string());
     assert_eq!(run_json(&[enough.path()])["quotes"], 1);
 }
 
@@ -129,23 +128,7 @@ fn decompression_stops_at_the_size_limit() {
     assert!(bomb.len() < 1024 * 1024);
     assert_eq!(error_of_file("bomb", &bomb), "larger than 64 MiB");
     // Nested gzip is not unpacked.
-    assert_eq!(error_of_file("nested", &gzip(&bomb)), "not text");
-}
-
-#[test]
-fn overflowing_fees_yield_no_quote() {
-    let mut recording = uniform_recording(80, &json!([0, 20, 50, 60]), &[1, 2, 3, 4]);
-    let huge = json!(format!("0x{}", "f".repeat(32)));
-    for index in 0..81 {
-        recording["baseFeePerGas"][index] = huge.clone();
-    }
-    for row in recording["reward"].as_array_mut().unwrap() {
-        *row = json!(vec![&huge; 4]);
-    }
-    let file = file("huge", recording.to_string().as_bytes());
-    let result = run_json(&[file.path()]);
-    assert_eq!(row(&result, "alloy")["quotes"], 0);
-    assert_eq!(row(&result, "configured, medium")["quotes"], 0);
+    assert_eq!(error_of_file("nested", gzip(&bomb)), "not text");
 }
 
 #[test]
@@ -155,14 +138,14 @@ fn rpc_reply_plain_and_gzipped_recordings_score_alike() {
     let mut bare = result.clone();
     bare["rewardPercentiles"] = Value::Null;
     let files = [
-        file("plain", result.to_string().as_bytes()),
-        file("reply", reply.as_bytes()),
-        file("marked", format!("\u{feff}{result}").as_bytes()),
-        file("zip", &gzip(result.to_string().as_bytes())),
+        file("plain", result.to_string()),
+        file("reply", &reply),
+        file("marked", format!("\u{feff}{result}")),
+        file("zip", gzip(result.to_string().as_bytes())),
     ];
     let result = files.each_ref().map(|file| run_json(&[file.path()])["estimators"].take());
     assert!(result.iter().all(|other| *other == result[0]));
-    let bare = file("bare", bare.to_string().as_bytes());
+    let bare = file("bare", bare.to_string());
     let message = run_json(&["--percentiles", "0,20,50,60", bare.path()])["estimators"].take();
     assert_eq!(message, result[0]);
 }
@@ -170,15 +153,16 @@ fn rpc_reply_plain_and_gzipped_recordings_score_alike() {
 #[test]
 fn missing_percentiles_leave_scores_unknown_with_a_note() {
     let text = |percentiles: &Value, rewards: &[u64]| {
-        let file = file("open", uniform_recording(80, percentiles, rewards).to_string().as_bytes());
+        let file = file("open", uniform_recording(80, percentiles, rewards).to_string());
         (run(&[file.path()]), run_json(&[file.path()]))
     };
     let (table, result) = text(&json!([10, 20, 35, 50]), &[GWEI; 4]);
-    assert!(
-        table.contains("\nRundler: unknown, because percentile 33 is not recorded.\n"),
-        "{table}"
-    );
-    assert!(table.contains("\nAlto: unknown, because percentile 40 is not recorded.\n"), "{table}");
+    let has_note = |table: &str, what: &str, percentile: u8| {
+        let why = format!("\n{what}: unknown, because percentile {percentile} is not recorded.\n");
+        assert!(table.contains(&why), "{table}");
+    };
+    has_note(&table, "Rundler", 33);
+    has_note(&table, "Alto", 40);
     let quotes = |name: &str| row(&result, name)["quotes"].as_u64().unwrap();
     assert_eq!((quotes("alloy"), quotes("Rundler"), quotes("Alto")), (6, 0, 0));
     assert_eq!(row(&result, "Alto")["included_next"], Value::Null);
@@ -186,47 +170,38 @@ fn missing_percentiles_leave_scores_unknown_with_a_note() {
 
     // Inclusion is judged by percentile 10, which is missing here.
     let (table, result) = text(&json!([20, 50]), &[GWEI; 2]);
-    assert!(
-        table.contains("\nrequired tips: unknown, because percentile 10 is not recorded.\n"),
-        "{table}"
-    );
+    has_note(&table, "required tips", 10);
     assert_eq!(row(&result, "alloy")["included_next"], Value::Null);
     assert_eq!(row(&result, "alloy")["tip_covered"], 1.0);
 
     // A block without transactions includes any tip, but it does not stand for the others.
     let mut recording = uniform_recording(80, &json!([60]), &[GWEI]);
     recording["gasUsedRatio"][60] = json!(0.0);
-    let only_60 = file("only-60", recording.to_string().as_bytes());
+    let only_60 = file("only-60", recording.to_string());
     let result = run_json(&[only_60.path()]);
     for estimator in result["estimators"].as_array().unwrap() {
         let name = estimator["name"].as_str().unwrap();
         let is_quoted =
             ["configured", "network", "Chainlink"].iter().any(|own| name.starts_with(own));
         assert_eq!(estimator["quotes"], if is_quoted { 6 } else { 0 }, "{name}");
-        let numbers = estimator.as_object().unwrap().iter().filter(|(_, value)| !value.is_null());
-        let numbers: Vec<_> = numbers.map(|(key, _)| key.as_str()).collect();
-        let base_fees = ["covers_after_25", "covers_after_5", "max_fee_over_base_fee_p50"];
-        let expected =
-            [&base_fees[..usize::from(is_quoted) * 3], &["name", "pinball_target", "quotes"][..]];
-        assert_eq!(
-            numbers.into_iter().collect::<BTreeSet<_>>(),
-            expected.concat().into_iter().collect()
-        );
+        let known = estimator.as_object().unwrap().iter().filter(|(_, value)| !value.is_null());
+        let known: BTreeSet<_> = known.map(|(key, _)| key.as_str()).collect();
+        let mut expected = BTreeSet::from(["name", "pinball_target", "quotes"]);
+        if is_quoted {
+            expected.extend(["covers_after_25", "covers_after_5", "max_fee_over_base_fee_p50"]);
+        }
+        assert_eq!(known, expected, "{name}");
     }
 }
 
 #[test]
 fn blocks_without_rewards_are_skipped_and_counted() {
     let mut recording = uniform_recording(80, &json!([10, 20, 50]), &[GWEI; 3]);
-    for index in 52..54 {
-        recording["reward"][index] = Value::Null;
-    }
-    let file = file("gaps", recording.to_string().as_bytes());
+    recording["reward"].as_array_mut().unwrap()[52..54].fill(Value::Null);
+    let file = file("gaps", recording.to_string());
     let result = run_json(&[file.path()]);
-    let notes = result["notes"].as_array().unwrap();
-    assert!(
-        notes.contains(&"2 blocks have no rewards and are excluded from the tip measures.".into())
-    );
+    let note = "2 blocks have no rewards and are excluded from the tip measures.";
+    assert!(result["notes"].as_array().unwrap().contains(&note.into()), "{result}");
     let alloy = row(&result, "alloy");
     assert_eq!((&alloy["quotes"], &alloy["included_next"]), (&6.into(), &1.0.into()));
     assert_eq!((&alloy["tip_covered"], &alloy["tip_gap_p99"]), (&1.0.into(), &"0".into()));

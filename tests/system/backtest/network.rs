@@ -4,11 +4,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use gas_suggestion::extras::demo::DemoRecording;
 use serde_json::{Value, json};
+use tokio::task::block_in_place;
 
 use super::{ETHEREUM, row, run_failing, run_json};
 use crate::anvil::Anvil;
 use crate::fixtures::{self, small_quantity};
-use crate::mock_node::{Call, MockNode, Reply};
+use crate::mock_node::{Call, MockNode, Reply, dead_url};
 use crate::process::File;
 
 /// A node that serves the recorded blocks.
@@ -84,29 +85,23 @@ fn column(percentile: &Value) -> usize {
     usize::try_from((percentile.as_u64().unwrap() + 2) / 5).unwrap()
 }
 
-/// Runs the blocking command off the runtime, which serves the node meanwhile.
-async fn run_blocking<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
-    tokio::task::spawn_blocking(run).await.unwrap()
+/// Runs the blocking command, while the runtime serves the node.
+fn run_on(node: &RecordedNode, blocks: &str) -> Value {
+    block_in_place(|| run_json(&["--rpc-url", &node.url(), "--blocks", blocks]))
 }
 
-async fn run_json_on(node: &RecordedNode, blocks: &str) -> Value {
-    let (url, blocks) = (node.url(), blocks.to_owned());
-    run_blocking(move || run_json(&["--rpc-url", &url, "--blocks", &blocks])).await
-}
-
-async fn error_on(node: &RecordedNode) -> String {
-    let url = node.url();
-    let (code, stderr) =
-        run_blocking(move || run_failing(&["--rpc-url", &url, "--blocks", "300"])).await;
-    assert_eq!(code, Some(1), "{stderr}");
-    assert!(!stderr.contains("canary"), "{stderr}");
+/// Returns the error, which must not have the node's URL.
+fn error_on(node: &RecordedNode, blocks: &str) -> String {
+    let arguments = ["--rpc-url", &node.url(), "--blocks", blocks];
+    let (code, stderr) = block_in_place(|| run_failing(&arguments));
+    assert!(code == Some(1) && !stderr.contains("canary"), "{code:?} {stderr}");
     stderr
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn node_gets_one_call_for_the_needed_percentiles() {
     let node = RecordedNode::start(Behaviour::AtMost(1024)).await;
-    let mut result = run_json_on(&node, "1024").await;
+    let mut result = run_on(&node, "1024");
     let calls = node.calls();
     assert_eq!(calls.len(), 1);
     let percentiles = json!([0, 5, 10, 15, 20, 30, 33, 40, 45, 50, 60, 70, 90]);
@@ -116,7 +111,7 @@ async fn node_gets_one_call_for_the_needed_percentiles() {
     let mut blocks = fee_history(&recording, 0, recording.blocks() - 1, &percentiles);
     blocks["rewardPercentiles"] = percentiles;
     let file = File::new("node-blocks", &blocks.to_string());
-    let mut recorded = run_blocking(move || run_json(&[file.path()])).await;
+    let mut recorded = block_in_place(|| run_json(&[file.path()]));
     assert_eq!(result["estimators"].take(), recorded["estimators"].take());
     assert_eq!(result["name"], "the node's newest blocks");
     assert_eq!(result["oldest_block"], recorded["oldest_block"]);
@@ -125,25 +120,21 @@ async fn node_gets_one_call_for_the_needed_percentiles() {
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_repeat_until_a_capped_node_has_returned_all_blocks() {
     let node = RecordedNode::start(Behaviour::AtMost(100)).await;
-    let all = run_json_on(&node, "250").await;
+    let all = run_on(&node, "250");
     assert_eq!((&all["quotes"], &all["newest_block"]), (&176.into(), &23_598_757.into()));
     let calls = node.calls();
     let calls: Vec<_> = calls.iter().map(|params| [&params[0], &params[1]]).collect();
     let before = |blocks: u64| format!("{:#x}", 23_598_757 - blocks);
-    let expected = [
-        [json!("0xfa"), json!("latest")],
-        [json!("0x96"), json!(before(100))],
-        [json!("0x32"), json!(before(200))],
-    ];
-    assert_eq!(calls, expected.each_ref().map(|[count, newest]| [count, newest]));
+    let expected = [["0xfa", "latest"], ["0x96", &before(100)], ["0x32", &before(200)]];
+    assert_eq!(json!(calls), json!(expected));
     let whole = RecordedNode::start(Behaviour::AtMost(1024)).await;
-    assert_eq!(run_json_on(&whole, "250").await, all);
+    assert_eq!(run_on(&whole, "250"), all);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn integer_block_counts_are_sent_to_nodes_that_need_them() {
     let node = RecordedNode::start(Behaviour::Integers).await;
-    let result = run_json_on(&node, "250").await;
+    let result = run_on(&node, "250");
     assert_eq!(result["quotes"], 176);
     let counts: Vec<_> = node.calls().into_iter().map(|mut params| params[0].take()).collect();
     assert_eq!(counts, [json!("0xfa"), json!(250)]);
@@ -151,54 +142,45 @@ async fn integer_block_counts_are_sent_to_nodes_that_need_them() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn node_errors_do_not_reveal_its_url() {
-    let node = RecordedNode::start(Behaviour::Newest).await;
-    let url = node.url();
-    let (code, stderr) =
-        run_blocking(move || run_failing(&["--rpc-url", &url, "--blocks", "1100"])).await;
-    // The recording has fewer blocks and starts after genesis, so the command requests 76 older blocks. This node
-    // returns its newest ones instead.
-    assert_eq!(code, Some(1));
-    assert_eq!(stderr, "error: eth_feeHistory of 76 blocks up to 23597733 returned other blocks\n");
+    for (behaviour, blocks, error) in [
+        // The recording has fewer blocks and starts after genesis, so the command requests 76 older blocks. This node
+        // returns its newest ones instead.
+        (
+            Behaviour::Newest,
+            "1100",
+            "eth_feeHistory of 76 blocks up to 23597733 returned other blocks",
+        ),
+        (
+            Behaviour::AtMost(1),
+            "300",
+            "256 calls of eth_feeHistory returned only 256 blocks; request fewer with --blocks",
+        ),
+        (
+            Behaviour::FirstOnly,
+            "2000",
+            "eth_feeHistory of 976 blocks up to 23597733 failed: the node returned error -32000: ***",
+        ),
+    ] {
+        let node = RecordedNode::start(behaviour).await;
+        assert_eq!(error_on(&node, blocks), format!("error: {error}\n"));
+    }
 
-    let few = RecordedNode::start(Behaviour::AtMost(1)).await;
-    let stderr = error_on(&few).await;
-    assert_eq!(
-        stderr,
-        "error: 256 calls of eth_feeHistory returned only 256 blocks; request fewer with --blocks\n"
-    );
-
-    let gone = few.url();
-    drop(few);
-    let (code, stderr) = run_blocking(move || run_failing(&["--rpc-url", &gone])).await;
-    assert_eq!(code, Some(1));
-    assert!(
-        stderr
-            .starts_with("error: eth_feeHistory of the newest 1024 blocks failed: cannot connect"),
-        "{stderr}"
-    );
+    let gone = dead_url().replace("http://", "http://canary:canary@");
+    let (code, stderr) = run_failing(&["--rpc-url", &gone]);
+    let expected = "error: eth_feeHistory of the newest 1024 blocks failed: cannot connect";
+    assert!(code == Some(1) && stderr.starts_with(expected), "{stderr}");
     assert!(!stderr.contains("canary"), "{stderr}");
 
-    let (code, stderr) = run_blocking(|| run_failing(&["--rpc-url", "canary"])).await;
+    let (code, stderr) = run_failing(&["--rpc-url", "canary"]);
     assert_eq!(code, Some(2));
     assert!(stderr.contains("expected an http:// or https:// URL"), "{stderr}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn node_error_after_the_first_call_fails_the_run() {
-    let node = RecordedNode::start(Behaviour::FirstOnly).await;
-    let url = node.url();
-    let (code, stderr) =
-        run_blocking(move || run_failing(&["--rpc-url", &url, "--blocks", "2000"])).await;
-    let expected = "error: eth_feeHistory of 976 blocks up to 23597733 failed: the node returned error -32000: ***\n";
-    assert_eq!((code, stderr.as_str()), (Some(1), expected));
-}
-
-#[tokio::test(flavor = "multi_thread")]
+#[tokio::test]
 async fn anvil_blocks_are_scored_from_genesis() {
     let anvil = Anvil::start(0, &[]);
     anvil.call("anvil_mine", json!(["0x5a"])).await;
-    let url = anvil.url();
-    let result = run_blocking(move || run_json(&["--rpc-url", &url, "--blocks", "1000"])).await;
+    let result = run_json(&["--rpc-url", &anvil.url(), "--blocks", "1000"]);
     // Blocks 0 to 90, all empty.
     assert_eq!((&result["oldest_block"], &result["newest_block"]), (&0.into(), &90.into()));
     assert_eq!(result["quotes"], 17);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
-use crate::delegation_service::{Harness, address, check, source};
+use crate::delegation_service::{Harness, address, assert_rate_limited, check, source};
 use crate::http_message::{Message, get};
 use crate::mock_delegate_api::ReceivedRequest;
 use crate::mock_upstream::{MockUpstream, Step};
@@ -30,8 +30,9 @@ impl FinishedLookUp {
         Self { started_at, finished_at: Instant::now(), response }
     }
 
+    /// Asserts that the look-up was refused, and returns the `Retry-After`.
     fn retry_after(&self) -> Duration {
-        Duration::from_secs(self.response.header("retry-after").parse().expect("seconds"))
+        Duration::from_secs(assert_rate_limited(&self.response))
     }
 }
 
@@ -72,19 +73,19 @@ pub(super) fn max_requests_per_window(requests: &[ReceivedRequest]) -> usize {
 /// Asserts that the `Retry-After` of a 429 is neither too short nor much too long. A slot becomes free when the 25th
 /// latest request leaves the window. `requests` is in order of arrival.
 fn check_refusal(done: &FinishedLookUp, requests: &[ReceivedRequest]) {
-    assert_eq!(done.response.outcome(), (429, "rate_limited".into()), "{done:#?}");
+    let retry_after = done.retry_after();
     let arrived = |by: Instant| requests.iter().filter(|one| one.at <= by).count();
     // Some requests may still be on their way to the API.
     let soon = requests.iter().filter(|one| one.at <= done.finished_at + TOLERANCE).count();
     assert!(soon >= 25, "refused after {soon} requests");
     let free_after = |count: usize| requests[count.saturating_sub(25)].at + WINDOW;
     let free = free_after(arrived(done.finished_at));
-    let retry_at = done.finished_at + done.retry_after();
+    let retry_at = done.finished_at + retry_after;
     assert!(retry_at + SLOT_WAIT >= free, "{:?} too early", free - retry_at);
     // Requests that were waiting for a slot have arrived by then.
     let latest =
         free_after(arrived(done.finished_at + SLOT_WAIT)) + Duration::from_secs(1) + TOLERANCE;
-    let retry_at = done.started_at + done.retry_after();
+    let retry_at = done.started_at + retry_after;
     assert!(retry_at <= latest, "{:?} too late", retry_at - latest);
 }
 
@@ -97,36 +98,31 @@ async fn api_limit_holds_under_load_and_retry_after_is_accurate() {
     println!("500 look-ups in {:?}", started.elapsed());
     assert_eq!(done.len(), 500);
     let (served, refused): (Vec<_>, Vec<_>) =
-        done.iter().partition(|done| done.response.status() == 200);
+        done.iter().partition(|done| is_served(&done.response));
     for done in &served {
         assert_eq!(done.response.text(), "true");
         assert_eq!(done.response.header("x-delegation-source"), "api");
     }
     let requests = api.requests();
-    println!(
-        "{} served, {} refused, {} requests, at most {} in a window",
-        served.len(),
-        refused.len(),
-        requests.len(),
-        max_requests_per_window(&requests)
-    );
+    let (count, most) = (requests.len(), max_requests_per_window(&requests));
+    println!("{} served, {count} requests, at most {most} in a window", served.len());
     for done in &refused {
         check_refusal(done, &requests);
         let took = done.finished_at.duration_since(done.started_at);
         assert!(took < Duration::from_secs(1), "refused after {took:?}");
     }
     // The limit is used up, and repeated look-ups share a request.
-    assert!((25..=50).contains(&requests.len()), "{}", requests.len());
-    assert!(served.len() > requests.len() && refused.len() > 100, "{}", served.len());
+    assert!((25..=50).contains(&count), "{count}");
+    assert!(served.len() > count && refused.len() > 100, "{}", served.len());
     // A client that retries after `Retry-After` succeeds if no other client came in between.
     let mut more = 0;
-    let wait: u64 = loop {
+    let wait = loop {
         let response = harness.get(&check(9000 + more)).await;
         more += 1;
-        match response.status() {
-            200 => assert!(more <= 25, "the API limit was exceeded"),
-            _ => break response.header("retry-after").parse().unwrap(),
+        if !is_served(&response) {
+            break assert_rate_limited(&response);
         }
+        assert!(more <= 25, "the API limit was exceeded");
     };
     tokio::time::sleep(Duration::from_secs(wait)).await;
     let response = harness.get(&check(8999)).await;
@@ -137,11 +133,10 @@ async fn api_limit_holds_under_load_and_retry_after_is_accurate() {
         counted += harness.lookup_count(outcome).await;
     }
     assert_eq!(counted, u64::try_from(501 + more).unwrap());
-    assert_eq!(
-        harness.lookup_count("budget_exhausted").await,
-        u64::try_from(refused.len() + 1).unwrap()
-    );
-    assert_eq!(harness.lookup_count("api").await, u64::try_from(api.request_count()).unwrap());
+    for (outcome, count) in [("budget_exhausted", refused.len() + 1), ("api", api.request_count())]
+    {
+        assert_eq!(harness.lookup_count(outcome).await, u64::try_from(count).unwrap(), "{outcome}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -161,17 +156,23 @@ async fn chain_serves_every_look_up_beyond_the_api_limit() {
         }
     }
     let (requests, reads) = (api.requests(), harness.reads());
-    println!(
-        "{from_api} by the API in {} requests, at most {} in a window; {from_chain} by the chain in \
-         {reads} reads",
-        requests.len(),
-        max_requests_per_window(&requests)
-    );
-    assert!((25..=50).contains(&requests.len()), "{}", requests.len());
-    assert!(
-        from_api >= requests.len() && from_chain >= reads && reads > 100,
-        "{from_api} {from_chain}"
-    );
+    let (count, most) = (requests.len(), max_requests_per_window(&requests));
+    println!("{from_api} by the API in {count} requests, at most {most} in a window");
+    println!("{from_chain} by the chain in {reads} reads");
+    assert!((25..=50).contains(&count), "{count}");
+    assert!(from_api >= count && from_chain >= reads && reads > 100, "{from_api} {from_chain}");
+}
+
+/// Sends as many look-ups at once as the API allows in a window.
+fn first_window(service: SocketAddr) -> JoinSet<Message> {
+    let send = |number: usize| async move {
+        exchange(service, get(&check(1000 + number), "").as_bytes()).await.0.unwrap()
+    };
+    (0..25).map(send).collect()
+}
+
+fn is_served(response: &Message) -> bool {
+    response.status() == 200
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -180,12 +181,7 @@ async fn slow_requests_do_not_exceed_the_api_limit() {
     // The first 25 requests take 2 s to reach the API, later ones no time.
     api.set_delay(Duration::from_secs(2));
     let service = harness.service.address();
-    let mut first = JoinSet::new();
-    for number in 0..25 {
-        let request = crate::http_message::get(&check(1000 + number), "");
-        first.spawn(async move { exchange(service, request.as_bytes()).await.0.unwrap().status() });
-    }
-    assert_eq!(first.join_all().await, [200; 25]);
+    assert!(first_window(service).join_all().await.iter().all(is_served));
     api.set_delay(Duration::ZERO);
     let mut number = 2000;
     loop {
@@ -216,17 +212,15 @@ async fn look_ups_beyond_the_limit_are_refused_at_once() {
         let started_at = Instant::now();
         let response = harness.get(&path).await;
         assert!(started_at.elapsed() < Duration::from_secs(1), "{:?}", started_at.elapsed());
-        assert_eq!(response.outcome(), (429, "rate_limited".into()));
+        let wait = assert_rate_limited(&response);
         let problem = response.problem();
         assert_eq!(problem["title"], "Too Many Requests");
         assert_eq!(problem["detail"], "delegation API rate limit reached; retry later");
-        let wait: u64 = response.header("retry-after").parse().unwrap();
         let free = (first + WINDOW).duration_since(Instant::now());
         assert!(wait <= 10 && Duration::from_secs(wait) + SLOT_WAIT >= free, "{wait} {free:?}");
-        assert!(
-            !response.has_header("x-delegation-source") && !response.has_header("age"),
-            "{response:#?}"
-        );
+        for name in ["x-delegation-source", "age"] {
+            assert!(!response.has_header(name), "{response:#?}");
+        }
     }
     // Cached responses are still served.
     let response = harness.get(&check(1024)).await;
@@ -248,7 +242,7 @@ async fn unsent_requests_keep_their_slots_free_and_failed_ones_use_them() {
         let response = harness.get(&check(number)).await;
         assert_eq!(response.outcome(), (502, "upstream_unreachable".into()), "{number}");
     }
-    assert_eq!(harness.get(&check(100)).await.outcome(), (429, "rate_limited".into()));
+    assert_rate_limited(&harness.get(&check(100)).await);
     assert_eq!(upstream.connection_count(), 25);
 }
 
@@ -256,22 +250,15 @@ async fn unsent_requests_keep_their_slots_free_and_failed_ones_use_them() {
 async fn retry_after_holds_while_requests_are_in_flight() {
     let (api, harness) = Harness::with_api("api", "timeout = \"3s\"").await;
     api.hold("check/all");
-    let service = harness.service.address();
-    let mut in_flight = JoinSet::new();
-    for number in 0..25 {
-        let request = get(&check(1000 + number), "");
-        in_flight.spawn(async move { exchange(service, request.as_bytes()).await.0.unwrap() });
-    }
+    let in_flight = first_window(harness.service.address());
     api.wait_for_requests(25).await;
     // The requests now take longer than the latency that the service assumes until it has measured one.
     tokio::time::sleep(SLOT_WAIT).await;
-    let response = harness.get(&check(2000)).await;
-    assert_eq!(response.outcome(), (429, "rate_limited".into()));
-    let wait: u64 = response.header("retry-after").parse().unwrap();
+    let wait = assert_rate_limited(&harness.get(&check(2000)).await);
     let retry_at = Instant::now() + Duration::from_secs(wait);
     tokio::time::sleep(Duration::from_millis(1200)).await;
     api.release();
-    assert!(in_flight.join_all().await.iter().all(|response| response.status() == 200));
+    assert!(in_flight.join_all().await.iter().all(is_served));
     tokio::time::sleep_until(retry_at.into()).await;
     let response = harness.get(&check(2000)).await;
     assert_eq!((response.status(), response.text()), (200, "false"), "{response:#?}");

@@ -40,16 +40,14 @@ impl LookUpKind {
     /// Returns the path of a look-up that is unique to `number`.
     pub(super) fn path(self, number: usize) -> String {
         let vault = address(100_000 + number);
-        match self {
-            Self::All => format!("/registry/v2/check/all?from={vault}&to={HOT}"),
-            Self::Contract => {
-                format!("/registry/v2/check/contract?from={vault}&to={HOT}&contract={CONTRACT}")
-            }
-            Self::Amount => {
-                format!("/registry/v2/check/erc20?from={vault}&to={HOT}&contract={CONTRACT}")
-            }
-            Self::List => format!("/registry/v2/{vault}"),
-        }
+        let parties = format!("from={vault}&to={HOT}");
+        let look_up = match self {
+            Self::All => format!("check/all?{parties}"),
+            Self::Contract => format!("check/contract?{parties}&contract={CONTRACT}"),
+            Self::Amount => format!("check/erc20?{parties}&contract={CONTRACT}"),
+            Self::List => vault,
+        };
+        format!("/registry/v2/{look_up}")
     }
 
     /// Returns the contract's result and the body that the service makes of it.
@@ -71,7 +69,6 @@ impl LookUpKind {
     }
 }
 
-/// The fixture.
 #[derive(Deserialize)]
 struct Tables {
     late_responses: Vec<(String, Vec<Step>)>,
@@ -97,25 +94,37 @@ impl Fault {
         Self { name, kind: LookUpKind::All, script, expected, falls_back: true }
     }
 
-    fn invalid(name: String, kind: LookUpKind, bytes: Vec<u8>) -> Self {
-        Self { kind, ..Self::new(name, ExpectedResponse::Invalid, respond_with(bytes)) }
+    fn invalid(name: String, kind: LookUpKind, script: Vec<Step>) -> Self {
+        Self { kind, ..Self::new(name, ExpectedResponse::Invalid, script) }
     }
 }
 
+/// Returns all faults. Late responses come last, because the service pauses requests to an API that responds late.
+pub(super) fn faults(redirect_target: &str) -> Vec<Fault> {
+    let faults = [
+        broken_connections(),
+        invalid_responses(redirect_target),
+        api_errors(),
+        unusual_responses(),
+        late_responses(),
+    ];
+    faults.concat()
+}
+
 /// Responses that do not complete before the timeout.
-pub(super) fn late_responses() -> Vec<Fault> {
+fn late_responses() -> Vec<Fault> {
     let fault = |(name, script)| Fault::new(name, ExpectedResponse::Timeout, script);
     tables().late_responses.into_iter().map(fault).collect()
 }
 
 /// Connections that end before the response is complete.
-pub(super) fn broken_connections() -> Vec<Fault> {
+fn broken_connections() -> Vec<Fault> {
     let fault = |(name, script)| Fault::new(name, ExpectedResponse::Unreachable, script);
     tables().broken_connections.into_iter().map(fault).collect()
 }
 
 /// Responses that no delegation API gives.
-pub(super) fn invalid_responses(redirect_target: &str) -> Vec<Fault> {
+fn invalid_responses(redirect_target: &str) -> Vec<Fault> {
     let mut faults = Vec::new();
     for status in ["200 OK", "400 Bad Request", "404 Not Found", "500 Oops", "503 Busy"] {
         for (body, content_type) in
@@ -123,31 +132,32 @@ pub(super) fn invalid_responses(redirect_target: &str) -> Vec<Fault> {
         {
             let headers = format!("Content-Type: {content_type}\r\n");
             let name = format!("{status} with {} bytes of {content_type}", body.len());
-            faults.push(Fault::invalid(name, LookUpKind::All, response(status, &headers, body)));
+            let script = respond_with(response(status, &headers, body));
+            faults.push(Fault::invalid(name, LookUpKind::All, script));
         }
     }
     for (kind, bodies) in tables().wrong_types {
-        faults.extend(bodies.into_iter().map(|body| {
+        for body in bodies {
             let name = format!("{body:?} for {kind:?}");
-            Fault::invalid(name, kind, response("200 OK", JSON, body))
-        }));
+            faults.push(Fault::invalid(name, kind, respond_with(response("200 OK", JSON, body))));
+        }
     }
     for (name, script) in tables().invalid_lists {
-        let fault = Fault::new(name, ExpectedResponse::Invalid, script);
-        faults.push(Fault { kind: LookUpKind::List, ..fault });
+        faults.push(Fault::invalid(name, LookUpKind::List, script));
     }
     for status in ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"] {
         for body in ["", "[]", "{}"] {
             let headers = format!("{JSON}Location: {redirect_target}/registry/v2/x\r\n");
             let name = format!("{status} with {body:?}");
-            faults.push(Fault::invalid(name, LookUpKind::List, response(status, &headers, body)));
+            let script = respond_with(response(status, &headers, body));
+            faults.push(Fault::invalid(name, LookUpKind::List, script));
         }
     }
     faults
 }
 
 /// Errors that the API reports.
-pub(super) fn api_errors() -> Vec<Fault> {
+fn api_errors() -> Vec<Fault> {
     let mut faults = Vec::new();
     for (status, falls_back, body) in tables().api_errors {
         for (header, retry_after) in [("", ""), ("Retry-After: 7\r\n", "7")] {
@@ -162,7 +172,7 @@ pub(super) fn api_errors() -> Vec<Fault> {
 }
 
 /// Unusual responses that are valid.
-pub(super) fn unusual_responses() -> Vec<Fault> {
+fn unusual_responses() -> Vec<Fault> {
     let fault = |(name, kind, body, script): (_, _, Bytes, _)| {
         let body = String::from_utf8(body.into()).unwrap();
         let expected = ExpectedResponse::Forwarded(200, "", body);

@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 
 use super::budget::max_requests_per_window;
-use crate::delegation_service::{Harness, check, source};
+use crate::delegation_service::{Harness, assert_rate_limited, check, source};
 use crate::http_message::get;
 use crate::mock_delegate_api::MockDelegateApi;
 use crate::raw_client::RawClient;
@@ -15,8 +15,9 @@ use crate::test_server::wait_until;
 
 const REPLICAS: usize = 4;
 
-/// Starts [`REPLICAS`] replicas that share the limit of `api`, and waits until they are connected to Redis.
-async fn start(api: &MockDelegateApi, redis: &Redis, source: &str) -> Vec<Harness> {
+/// Starts an API, Redis, and [`REPLICAS`] replicas that share the limit of the API. Waits until they are connected.
+async fn start(source: &str) -> (MockDelegateApi, Redis, Vec<Harness>) {
+    let (api, redis) = (MockDelegateApi::start().await, Redis::start());
     api.set_response("check/all", "true");
     let more = format!("cache_ttl = \"0s\"\n[redis]\nurl = \"{}\"", redis.url(0));
     let mut replicas = Vec::new();
@@ -24,7 +25,7 @@ async fn start(api: &MockDelegateApi, redis: &Redis, source: &str) -> Vec<Harnes
         replicas.push(Harness::start(&api.url(), source, &more).await);
     }
     wait_for_redis(&replicas, 1).await;
-    replicas
+    (api, redis, replicas)
 }
 
 /// Waits until Redis is up (1) or down (0) for all replicas.
@@ -57,16 +58,12 @@ async fn load(replicas: &[Harness], seconds: usize, salt: usize) -> Vec<usize> {
                     ticks.tick().await;
                     let number = ((salt * 10 + replica) * 10 + client) * 10_000 + round;
                     let response = connection.request(get(&check(number), "")).await;
-                    match response.outcome() {
-                        _ if response.status() == 200 => {
-                            assert_eq!(response.text(), "true");
-                            served += 1;
-                        }
-                        outcome => {
-                            assert_eq!(outcome, (429, "rate_limited".into()), "{response:#?}");
-                            let wait: u64 = response.header("retry-after").parse().unwrap();
-                            assert!((1..=30).contains(&wait), "{wait}");
-                        }
+                    if response.status() == 200 {
+                        assert_eq!(response.text(), "true");
+                        served += 1;
+                    } else {
+                        let wait = assert_rate_limited(&response);
+                        assert!((1..=30).contains(&wait), "{wait}");
                     }
                 }
                 (replica, served)
@@ -91,8 +88,7 @@ async fn total_count(replicas: &[Harness], outcome: &str) -> u64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replicas_share_one_api_limit() {
-    let (api, redis) = (MockDelegateApi::start().await, Redis::start());
-    let replicas = start(&api, &redis, "api").await;
+    let (api, _redis, replicas) = start("api").await;
     // Requests take longer to reach the API than a call to Redis takes.
     api.set_delay(Duration::from_millis(100));
     let burst = load(&replicas, 1, 1).await;
@@ -111,8 +107,7 @@ async fn replicas_share_one_api_limit() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn requests_of_a_replica_count_without_redis_too() {
-    let (api, redis) = (MockDelegateApi::start().await, Redis::start());
-    let replicas = start(&api, &redis, "api").await;
+    let (api, redis, replicas) = start("api").await;
     assert_eq!(load(&replicas[..1], 2, 1).await, [25]);
     redis.kill();
     wait_for_redis(&replicas, 0).await;
@@ -127,8 +122,7 @@ async fn requests_of_a_replica_count_without_redis_too() {
     assert_eq!((response.status(), source(&response)), (429, "api"));
     wait_until("the pause in Redis", async || redis_key(&redis, ":pause").is_some()).await;
     for (number, replica) in replicas.iter().enumerate() {
-        let response = replica.get(&check(2 + number)).await;
-        assert_eq!(response.outcome(), (429, "rate_limited".into()));
+        assert_rate_limited(&replica.get(&check(2 + number)).await);
     }
     assert_eq!(api.request_count(), 26);
     assert_eq!(std::mem::take(&mut api.state().rates.rejected), 1);
@@ -136,8 +130,7 @@ async fn requests_of_a_replica_count_without_redis_too() {
 
 #[tokio::test]
 async fn chain_is_read_without_redis_if_it_is_the_fallback() {
-    let (api, redis) = (MockDelegateApi::start().await, Redis::start());
-    let replicas = start(&api, &redis, "api-then-chain").await;
+    let (api, redis, replicas) = start("api-then-chain").await;
     assert_eq!(source(&replicas[0].get(&check(1)).await), "api");
     redis.kill();
     wait_for_redis(&replicas, 0).await;
@@ -149,8 +142,7 @@ async fn chain_is_read_without_redis_if_it_is_the_fallback() {
 
 #[tokio::test]
 async fn foreign_value_at_the_key_is_replaced() {
-    let (api, redis) = (MockDelegateApi::start().await, Redis::start());
-    let replicas = start(&api, &redis, "api").await;
+    let (_api, redis, replicas) = start("api").await;
     assert_eq!(replicas[0].get(&check(1)).await.status(), 200);
     let key = redis_key(&redis, ":requests").unwrap();
     redis.command(&[b"SET".as_slice(), &key, b"foreign"]);
@@ -160,8 +152,7 @@ async fn foreign_value_at_the_key_is_replaced() {
 
 #[tokio::test]
 async fn requests_from_before_a_clock_change_do_not_count() {
-    let (api, redis) = (MockDelegateApi::start().await, Redis::start());
-    let replicas = start(&api, &redis, "api").await;
+    let (_api, redis, replicas) = start("api").await;
     assert_eq!(replicas[0].get(&check(1)).await.status(), 200);
     let key = redis_key(&redis, ":requests").unwrap();
     let in_an_hour = (redis.time_micros() / 1000 + 3_600_000).to_string();
@@ -174,8 +165,7 @@ async fn requests_from_before_a_clock_change_do_not_count() {
 
 #[tokio::test]
 async fn api_429_without_a_pause_is_no_failure_of_redis() {
-    let (api, redis) = (MockDelegateApi::start().await, Redis::start());
-    let replicas = start(&api, &redis, "api").await;
+    let (api, _redis, replicas) = start("api").await;
     api.set_response_with("check/all", 429, &[("retry-after", "0")], "{\"error\":\"slow down\"}");
     assert_eq!(replicas[0].get(&check(1)).await.status(), 429);
     api.set_response("check/all", "true");
@@ -188,17 +178,14 @@ async fn api_429_without_a_pause_is_no_failure_of_redis() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn api_429_pauses_every_replica() {
-    let (api, redis) = (MockDelegateApi::start().await, Redis::start());
-    let replicas = start(&api, &redis, "api").await;
+    let (api, redis, replicas) = start("api").await;
     api.set_response_with("check/all", 429, &[("retry-after", "4")], "{\"error\":\"slow down\"}");
     assert_eq!(replicas[0].get(&check(1)).await.status(), 429);
     let paused_at = Instant::now();
     api.set_response("check/all", "true");
     wait_until("the pause in Redis", async || redis_key(&redis, ":pause").is_some()).await;
     for (number, harness) in replicas.iter().enumerate() {
-        let response = harness.get(&check(10 + number)).await;
-        assert_eq!(response.status(), 429, "{response:#?}");
-        let wait: u64 = response.header("retry-after").parse().unwrap();
+        let wait = assert_rate_limited(&harness.get(&check(10 + number)).await);
         assert!((3..=4).contains(&wait), "{wait}");
     }
     assert_eq!(api.request_count(), 1);

@@ -3,9 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::fault_list::{
-    api_errors, broken_connections, invalid_responses, late_responses, unusual_responses,
-};
+use super::fault_list::faults;
 use crate::delegation_service::{HOT, VAULT, check};
 use crate::http_message::get;
 use crate::logged_process::{LoggedProcess, assert_no_secrets};
@@ -45,22 +43,23 @@ fn echoes(key: &str) -> Vec<Vec<u8>> {
             ["200 OK", "400 Bad", "401 No", "404 None", "429 Slow", "500 Oops", "503 Busy"]
         {
             for body in [
-                format!("{{\"error\":\"the key {spelling} is wrong\"}}"),
-                format!("{{\"{spelling}\":[\"{spelling}\"]}}"),
-                format!("[{{\"type\":\"ALL\",\"from\":\"{VAULT}\",\"to\":\"{spelling}\"}}]"),
-                format!("\"{spelling}\""),
-                spelling.to_owned(),
-                format!("<p>{spelling}</p>"),
+                "{\"error\":\"the key KEY is wrong\"}",
+                "{\"KEY\":[\"KEY\"]}",
+                "[{\"type\":\"ALL\",\"from\":\"VAULT\",\"to\":\"KEY\"}]",
+                "\"KEY\"",
+                "KEY",
+                "<p>KEY</p>",
             ] {
+                let body = body.replace("KEY", spelling).replace("VAULT", VAULT);
                 echoes.push(response(status, "Content-Type: application/json\r\n", body));
             }
             let headers = format!(
                 "Retry-After: {key}\r\nX-Echo: {key}\r\nContent-Type: {key}\r\nETag: \"{key}\"\r\n\
                  Warning: 199 - \"{key}\"\r\nSet-Cookie: a={key}\r\nLocation: /{key}\r\n\
-                 Cache-Control: max-age={key}\r\nContent-Encoding: {key}\r\n"
+                 Cache-Control: max-age={key}\r\n"
             );
             echoes.push(response(status, &headers, "{}"));
-            let headers = headers.split_once("Content-Encoding").unwrap().0.to_owned();
+            let headers = format!("{headers}Content-Encoding: {key}\r\n");
             echoes.push(response(status, &headers, "{}"));
         }
     }
@@ -76,13 +75,12 @@ async fn keys_never_leak() {
         let key = if has_key { format!("api_key = \"{CONFIGURED_KEY}\"\n") } else { String::new() };
         let upstream_address = upstream.address().to_string();
         let name = format!("delegation-{source}-{has_key}");
-        let process =
-            LoggedProcess::start(&name, &config(&upstream_address, &node.url(), source, &key));
+        let config = config(&upstream_address, &node.url(), source, &key);
+        let process = LoggedProcess::start(&name, &config);
         let [address, admin] = process.addresses;
         let mut sent = 0;
         let mut send_request = async |context: &str, path: &str, headers: &str| {
-            let (response, _) =
-                exchange(address, crate::http_message::get(path, headers).as_bytes()).await;
+            let (response, _) = exchange(address, get(path, headers).as_bytes()).await;
             sent += 1;
             let response = response.unwrap();
             if context != OWN_ECHO {
@@ -94,9 +92,8 @@ async fn keys_never_leak() {
         upstream.set_script(respond_with(response("200 OK", "", "true")));
         assert_eq!(send_request("a response", &check(1), "").await.text(), "true");
         let request = upstream.request(0).await;
-        assert!(
-            request.start_line.starts_with("GET /canary-Path/canary/registry/v2/check/all?to=")
-        );
+        let target = "GET /canary-Path/canary/registry/v2/check/all?to=";
+        assert!(request.start_line.starts_with(target));
         assert_eq!(request.header("x-api-key"), if has_key { CONFIGURED_KEY } else { "" });
         let user = "Basic Y2FuYXJ5LXVzZXI6Y2FuYXJ5LXBhc3N3b3Jk";
         assert_eq!(request.header("authorization"), user);
@@ -120,15 +117,7 @@ async fn keys_never_leak() {
                 send_request("a response to another client", path, "").await;
             }
         }
-        // The service pauses requests to an API that responds late, so late responses come last.
-        let faults = [
-            broken_connections(),
-            invalid_responses("http://127.0.0.1:1"),
-            api_errors(),
-            unusual_responses(),
-            late_responses(),
-        ];
-        for fault in faults.concat() {
+        for fault in faults("http://127.0.0.1:1") {
             upstream.set_script(fault.script);
             send_request(&fault.name, &fault.kind.path(1), &client_header).await;
             send_request(&fault.name, &fault.kind.path(1), "").await;

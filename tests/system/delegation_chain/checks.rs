@@ -8,17 +8,9 @@ use crate::registry::{ANY, CLAIM, CONTRACT, DELEGATE, MAX, Registry, VAULT, requ
 
 /// Results of seven checks: of all with any rights and with the rights "claim", of the contract likewise, of its
 /// ERC-721 token 7, of its ERC-20 amount, and of its amount of ERC-1155 token 7.
-type CheckResults = [String; 7];
+type CheckResults = String;
 
-fn check_results(checks: [bool; 5], amounts: [&str; 2]) -> CheckResults {
-    let [all, all_claim, contract, contract_claim, erc721] = checks.map(|check| check.to_string());
-    let [erc20, erc1155] = amounts.map(|amount| format!("\"{amount}\""));
-    [all, all_claim, contract, contract_claim, erc721, erc20, erc1155]
-}
-
-fn no_delegations() -> CheckResults {
-    check_results([false; 5], ["0"; 2])
-}
+const NO_DELEGATIONS: &str = r#"false false false false false "0" "0""#;
 
 async fn checks(registry: &Registry) -> CheckResults {
     let check = async |scope, more: &str, [name, bytes]: [&str; 2]| {
@@ -33,82 +25,71 @@ async fn checks(registry: &Registry) -> CheckResults {
     };
     let (any, claim) = (format!("&rights={ANY}"), format!("&rights={CLAIM}"));
     let (any, claim) = (["", &any], ["&rights=claim", &claim]);
-    [
-        check("all", "", any).await,
-        check("all", "", claim).await,
-        check("contract", "", any).await,
-        check("contract", "", claim).await,
-        check("erc721", "&tokenId=7", any).await,
-        check("erc20", "", any).await,
-        check("erc1155", "&tokenId=7", any).await,
-    ]
+    let mut results = vec![];
+    for (scope, more, rights) in [
+        ("all", "", any),
+        ("all", "", claim),
+        ("contract", "", any),
+        ("contract", "", claim),
+        ("erc721", "&tokenId=7", any),
+        ("erc20", "", any),
+        ("erc1155", "&tokenId=7", any),
+    ] {
+        results.push(check(scope, more, rights).await);
+    }
+    results.join(" ")
 }
 
 /// Returns requests that grant and revoke each of the five kinds of delegation, with the results of checks after each
 /// request.
 fn steps() -> Vec<(Value, CheckResults)> {
-    let with = |mut one: Value, more: Value| {
-        let more = more.as_object().unwrap().clone();
-        one.as_object_mut().unwrap().extend(more);
-        one
+    let with = |one: &Value, name: &str, value: Value| {
+        let mut changed = one.clone();
+        changed[name] = value;
+        changed
     };
+    let disabled = |one| with(one, "enable", json!(false));
     let all = request("delegate_all", json!({}));
     let contract = json!({ "contract": CONTRACT, "rights": "claim" });
     let contract = request("delegate_contract", contract);
     let erc20 = request("delegate_erc20", json!({ "contract": CONTRACT, "amount": "1000" }));
     let token = json!({ "contract": CONTRACT, "token_id": "7" });
-    let erc1155 = request("delegate_erc1155", with(token.clone(), json!({ "amount": 55 })));
-    let erc721 = request("delegate_erc721", with(token, json!({ "enable": true })));
-    let disable = || json!({ "enable": false });
-    let token_only = [false, false, false, false, true];
-    vec![
-        (all.clone(), check_results([true; 5], [MAX; 2])),
-        (with(all, disable()), no_delegations()),
-        (contract.clone(), check_results([false, false, false, true, false], ["0"; 2])),
-        (with(contract, disable()), no_delegations()),
-        (erc20.clone(), check_results([false; 5], ["1000", "0"])),
-        (erc1155.clone(), check_results([false; 5], ["1000", "55"])),
-        (erc721.clone(), check_results(token_only, ["1000", "55"])),
-        (with(erc20, json!({ "amount": "0" })), check_results(token_only, ["0", "55"])),
-        (with(erc1155, disable()), check_results(token_only, ["0"; 2])),
-        (with(erc721, disable()), no_delegations()),
+    let erc1155 = request("delegate_erc1155", with(&token, "amount", json!(55)));
+    let erc721 = request("delegate_erc721", with(&token, "enable", json!(true)));
+    let every = format!("true true true true true \"{MAX}\" \"{MAX}\"");
+    [
+        (all.clone(), every.as_str()),
+        (disabled(&all), NO_DELEGATIONS),
+        (contract.clone(), r#"false false false true false "0" "0""#),
+        (disabled(&contract), NO_DELEGATIONS),
+        (erc20.clone(), r#"false false false false false "1000" "0""#),
+        (erc1155.clone(), r#"false false false false false "1000" "55""#),
+        (erc721.clone(), r#"false false false false true "1000" "55""#),
+        (with(&erc20, "amount", json!("0")), r#"false false false false true "0" "55""#),
+        (disabled(&erc1155), r#"false false false false true "0" "0""#),
+        (disabled(&erc721), NO_DELEGATIONS),
     ]
+    .map(|(request, results)| (request, results.to_owned()))
+    .into()
 }
 
-/// Goes through all steps. `send` requests a transaction, sends it and returns its hash.
-async fn assert_steps(send: impl AsyncFn(&Registry, &Value) -> String) {
+/// Goes through all steps. `send` requests a transaction, sends it with `client` and returns its hash.
+async fn assert_steps(client: &str, send: impl AsyncFn(&Registry, &Value) -> String) {
     let registry = Registry::start().await;
-    assert_eq!(checks(&registry).await, no_delegations());
+    assert_eq!(checks(&registry).await, NO_DELEGATIONS);
     for (request, check_results) in steps() {
         let hash = send(&registry, &request).await;
         registry.wait_until_mined(&hash).await;
-        assert_eq!(checks(&registry).await, check_results, "{request}");
+        assert_eq!(checks(&registry).await, check_results, "{client}: {request}");
     }
-}
-
-/// Goes through all steps with this command of `tests/node/delegation.mjs`.
-async fn assert_steps_with(script: &str) {
-    assert_steps(async |registry, request| {
-        let [service, node] = [registry.service.url(""), registry.node.url()];
-        let sent = run_client(&[script, &service, &node, "ronin", &request.to_string()]).await;
-        let [used, gas] = ["gasUsed", "gas"].map(|name| sent[name].as_u64().unwrap());
-        assert!((21_000..=gas).contains(&used), "{sent}");
-        sent["hash"].as_str().unwrap().to_owned()
-    })
-    .await;
 }
 
 #[tokio::test]
 async fn delegations_sent_by_cast_take_effect_until_revoked() {
-    assert_steps(async |registry, request| {
+    assert_steps("cast", async |registry, request| {
         let transaction = registry.transaction(request).await;
-        let command = programs::cast(&[
-            "rpc",
-            "eth_sendTransaction",
-            &transaction.to_string(),
-            "--rpc-url",
-            &registry.node.url(),
-        ]);
+        let (call, node) = (transaction.to_string(), registry.node.url());
+        let command = programs::cast(&["rpc", "eth_sendTransaction", &call, "--rpc-url", &node]);
         let hash: Value = serde_json::from_str(&programs::expect_success(command).await).unwrap();
         let sent = registry.node.call("eth_getTransactionByHash", json!([hash])).await;
         for name in ["chainId", "value", "type", "gas", "maxFeePerGas", "maxPriorityFeePerGas"] {
@@ -120,18 +101,18 @@ async fn delegations_sent_by_cast_take_effect_until_revoked() {
 }
 
 #[tokio::test]
-async fn delegations_sent_by_ethers_take_effect_until_revoked() {
-    assert_steps_with("ethers-send").await;
-}
-
-#[tokio::test]
-async fn delegations_signed_by_ethers_take_effect_until_revoked() {
-    assert_steps_with("ethers-sign").await;
-}
-
-#[tokio::test]
-async fn delegations_sent_by_viem_take_effect_until_revoked() {
-    assert_steps_with("viem-send").await;
+async fn delegations_of_ethers_and_viem_take_effect_until_revoked() {
+    // `ethers-sign` signs the transaction itself, the others let the node sign it.
+    for script in ["ethers-send", "ethers-sign", "viem-send"] {
+        assert_steps(script, async |registry, request| {
+            let [service, node] = [registry.service.url(""), registry.node.url()];
+            let sent = run_client(&[script, &service, &node, "ronin", &request.to_string()]).await;
+            let [used, gas] = ["gasUsed", "gas"].map(|name| sent[name].as_u64().unwrap());
+            assert!((21_000..=gas).contains(&used), "{script}: {sent}");
+            sent["hash"].as_str().unwrap().to_owned()
+        })
+        .await;
+    }
 }
 
 #[tokio::test]

@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use super::run_client;
 use crate::registry::{CONTRACT, DELEGATE, Registry, VAULT, request};
 
-/// The deployed example.
 struct Claim {
     registry: Registry,
     address: String,

@@ -2,11 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::anvil::Anvil;
+use super::{node_with_registry, start_service};
 use crate::registry::{
     self, ANY, CLAIM, CONTRACT, DELEGATE, Registry, VAULT, assert_problem, request,
 };
-use crate::test_server::TestServer;
 
 /// Returns the list member of a delegation from [`VAULT`] to [`DELEGATE`].
 fn list_member(kind: &str, rights: &str, more: [Option<&str>; 3]) -> String {
@@ -36,32 +35,32 @@ pub(super) fn list(members: &[String]) -> String {
 /// Returns a request for each kind of delegation, and its list member.
 fn each_kind() -> [(Value, String); 5] {
     let contract = Some(CONTRACT);
-    let token = json!({ "contract": CONTRACT, "token_id": "7", "rights": "claim" });
     [
+        ("ALL", json!({ "rights": "claim" }), CLAIM, [None; 3]),
+        ("CONTRACT", json!({ "contract": CONTRACT }), ANY, [contract, None, None]),
         (
-            request("delegate_all", json!({ "rights": "claim" })),
-            list_member("ALL", CLAIM, [None, None, None]),
+            "ERC721",
+            json!({ "contract": CONTRACT, "token_id": "7", "rights": "claim" }),
+            CLAIM,
+            [contract, Some("7"), None],
         ),
         (
-            request("delegate_contract", json!({ "contract": CONTRACT })),
-            list_member("CONTRACT", ANY, [contract, None, None]),
+            "ERC20",
+            json!({ "contract": CONTRACT, "amount": "1000" }),
+            ANY,
+            [contract, None, Some("1000")],
         ),
         (
-            request("delegate_erc721", token),
-            list_member("ERC721", CLAIM, [contract, Some("7"), None]),
-        ),
-        (
-            request("delegate_erc20", json!({ "contract": CONTRACT, "amount": "1000" })),
-            list_member("ERC20", ANY, [contract, None, Some("1000")]),
-        ),
-        (
-            request(
-                "delegate_erc1155",
-                json!({ "contract": CONTRACT, "token_id": 0, "amount": "55", "rights": CLAIM }),
-            ),
-            list_member("ERC1155", CLAIM, [contract, Some("0"), Some("55")]),
+            "ERC1155",
+            json!({ "contract": CONTRACT, "token_id": 0, "amount": "55", "rights": CLAIM }),
+            CLAIM,
+            [contract, Some("0"), Some("55")],
         ),
     ]
+    .map(|(kind, members, rights, more)| {
+        let action = format!("delegate_{}", kind.to_lowercase());
+        (request(&action, members), list_member(kind, rights, more))
+    })
 }
 
 #[tokio::test]
@@ -125,14 +124,11 @@ async fn incoming_precede_outgoing_and_self_delegations_appear_once() {
 
 #[tokio::test]
 async fn chain_id_selects_the_chain_and_defaults_to_the_lowest() {
-    let nodes = [Anvil::with_chain_id(2020, 0, &[]), Anvil::with_chain_id(202_601, 0, &[])];
-    for node in &nodes {
-        registry::install_code(node, registry::runtime_code().await).await;
-    }
+    let nodes = [node_with_registry(2020).await, node_with_registry(202_601).await];
     // The chain with the higher id comes first, in the file and by name.
     let chains = registry::chain("another", 202_601, &nodes[1].url())
         + &registry::chain("ronin", 2020, &nodes[0].url());
-    let service = TestServer::start(&format!("[delegation]\nsource = \"chain\"\n{chains}")).await;
+    let service = start_service(&chains).await;
     let erc20 =
         |amount: &str| request("delegate_erc20", json!({ "contract": CONTRACT, "amount": amount }));
     for (chain, node, amount) in [("ronin", &nodes[0], "20"), ("202601", &nodes[1], "26")] {
@@ -154,14 +150,13 @@ async fn chain_id_selects_the_chain_and_defaults_to_the_lowest() {
         assert_eq!(found, list(&[member]), "{query}");
     }
     for id in ["1", "0x7e5", "ronin", "", "20206"] {
-        for path in [format!("{check}&chainId={id}"), format!("/registry/v2/{VAULT}?chainId={id}")]
-        {
-            let response = service.get(&path).await;
-            let detail = if ["", "ronin"].contains(&id) {
-                "`chainId` must be a chain id, decimal or 0x and hex digits"
-            } else {
-                "`chainId` must be the id of a configured chain; GET /v1/chains lists them"
-            };
+        let detail = if ["", "ronin"].contains(&id) {
+            "`chainId` must be a chain id, decimal or 0x and hex digits"
+        } else {
+            "`chainId` must be the id of a configured chain; GET /v1/chains lists them"
+        };
+        for look_up in [format!("{check}&"), format!("/registry/v2/{VAULT}?")] {
+            let response = service.get(&format!("{look_up}chainId={id}")).await;
             assert_problem(&response, 400, "invalid_parameter", detail);
         }
     }

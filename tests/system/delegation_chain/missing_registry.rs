@@ -2,16 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::{ABSENT, INVALID, INVALID_RESULT, REFUSED, assert_is_problem, start_service};
 use crate::anvil::Anvil;
-use crate::registry::{self, CONTRACT, DELEGATE, Registry, VAULT, assert_problem, request};
-use crate::test_server::{Response, TestServer};
-
-const ABSENT: (&str, &str) =
-    ("registry_absent", "this chain has no contract at the registry address");
-const INVALID: (&str, &str) =
-    ("upstream_invalid", "the contract at the registry address is not a delegation registry");
-const REFUSED: (&str, &str) =
-    ("upstream_invalid", "the chain's node reports that the transaction would fail");
+use crate::registry::{self, CONTRACT, DELEGATE, Registry, VAULT, request};
 
 /// Returns the five checks and the lists of [`VAULT`] with the type of their result.
 pub(super) fn look_ups() -> Vec<(&'static str, String)> {
@@ -28,10 +21,6 @@ fn actions() -> [Value; 5] {
     registry::kinds().map(|(.., request)| request)
 }
 
-fn assert_is_problem(response: &Response, (code, detail): (&str, &str)) {
-    assert_problem(response, 502, code, detail);
-}
-
 #[tokio::test]
 async fn missing_registry_differs_from_no_delegations() {
     for delegation in
@@ -39,26 +28,20 @@ async fn missing_registry_differs_from_no_delegations() {
     {
         let registry = Registry::with_node(Anvil::start(0, &[]), delegation).await;
         for (_, path) in look_ups() {
-            assert_is_problem(&registry.service.get(&path).await, ABSENT);
             let sign = if path.contains('?') { '&' } else { '?' };
-            assert_is_problem(
-                &registry.service.get(&format!("{path}{sign}block=pending")).await,
-                ABSENT,
-            );
+            for path in [format!("{path}{sign}block=pending"), path] {
+                assert_is_problem(&registry.service.get(&path).await, ABSENT);
+            }
         }
         for request in actions() {
             assert_is_problem(&registry.request_transaction(&request).await, ABSENT);
         }
         // Only the contract at the configured address counts.
-        registry
-            .node
-            .call("anvil_setCode", json!([CONTRACT, registry::runtime_code().await]))
-            .await;
-        assert_is_problem(
-            &registry.service.get(&format!("/registry/v2/{VAULT}?block=pending")).await,
-            ABSENT,
-        );
-        registry::install_code(&registry.node, registry::runtime_code().await).await;
+        let code = registry::runtime_code().await;
+        registry.node.call("anvil_setCode", json!([CONTRACT, code])).await;
+        let list = format!("/registry/v2/{VAULT}?block=pending");
+        assert_is_problem(&registry.service.get(&list).await, ABSENT);
+        registry::install_code(&registry.node, code).await;
         assert_eq!(registry.check("all", "&block=pending").await, "false");
     }
 }
@@ -73,12 +56,6 @@ async fn registry_address_is_configurable() {
     assert_eq!(registry.transaction(&all).await["to"], CONTRACT);
     registry.execute(&all).await;
     assert_eq!(registry.check("all", "").await, "true");
-}
-
-/// Returns a configuration with this node as the source of delegations.
-fn config_for(node: &Anvil) -> String {
-    let chain = registry::chain("ronin", 2020, &node.url());
-    format!("[delegation]\nsource = \"chain\"\n{chain}")
 }
 
 #[tokio::test]
@@ -99,17 +76,16 @@ async fn results_of_another_contract_are_refused() {
         ("0x60205f52600160205260405ff3", &["list"]),
     ] {
         registry::install_code(&node, code).await;
-        let service = TestServer::start(&config_for(&node)).await;
+        let service = start_service(&registry::chain("ronin", 2020, &node.url())).await;
         for (_, path) in look_ups().iter().filter(|(kind, _)| kinds.contains(kind)) {
             assert_is_problem(&service.get(path).await, INVALID);
         }
     }
     // INVALID uses all gas. Each kind of node reports that with a different error.
     registry::install_code(&node, "0xfe").await;
-    let failing = TestServer::start(&config_for(&node)).await;
-    let expected = ("upstream_invalid", "the chain's node returned an invalid response");
+    let failing = start_service(&registry::chain("ronin", 2020, &node.url())).await;
     for (_, path) in look_ups() {
-        assert_is_problem(&failing.get(&path).await, expected);
+        assert_is_problem(&failing.get(&path).await, INVALID_RESULT);
     }
     // STOP returns no data, which looks like a missing contract.
     registry::install_code(&node, "0x00").await;

@@ -6,38 +6,20 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use super::missing_registry::look_ups;
+use super::{
+    ABSENT, INVALID, INVALID_RESULT, OVERLOADED, REFUSED, UNREACHABLE, assert_is_problem, prepare,
+    start_service,
+};
 use crate::mock_node::{MockNode, Read, Reply, read_chain, wait_until_polled};
-use crate::registry::{ADDRESS, DELEGATE, VAULT, assert_problem, look_up, post, request};
-use crate::test_server::{Response, TestServer, wait_until};
+use crate::registry::{self, ADDRESS, DELEGATE, VAULT, look_up, post};
+use crate::test_server::{TestServer, wait_until};
 
-const TRANSACTIONS: &str = "/v1/ronin/delegations/transactions";
-const UNREACHABLE: (u16, &str, &str) =
-    (502, "upstream_unreachable", "no node of the chain returned a usable response");
-const INVALID: (u16, &str, &str) =
-    (502, "upstream_invalid", "the contract at the registry address is not a delegation registry");
-const INVALID_RESULT: (u16, &str, &str) =
-    (502, "upstream_invalid", "the chain's node returned an invalid response");
-const ABSENT: (u16, &str, &str) =
-    (502, "registry_absent", "this chain has no contract at the registry address");
-const REFUSED: (u16, &str, &str) =
-    (502, "upstream_invalid", "the chain's node reports that the transaction would fail");
-const OVERLOADED: (u16, &str, &str) =
-    (503, "overloaded", "too many concurrent requests of this kind; retry later");
-
-/// Starts the service with this node as the source of delegations.
+/// Starts the service with this node as the source of delegations, these lines in `[rpc]`, and `more` in its chain.
 async fn start(node: &MockNode, rpc: &str, more: &str) -> TestServer {
-    let delegation = format!("[delegation]\nsource = \"chain\"\n[rpc]\n{rpc}\n");
-    let service = TestServer::with_server(&delegation, &read_chain(&[node], more)).await;
+    let chain = read_chain(&[node], more);
+    let service = start_service(&format!("[rpc]\n{rpc}\n{chain}")).await;
     wait_until_polled(&service).await;
     service
-}
-
-fn assert_is_problem(response: &Response, (status, code, detail): (u16, &str, &str)) {
-    assert_problem(response, status, code, detail);
-}
-
-async fn prepare(service: &TestServer) -> Response {
-    post(service, TRANSACTIONS, &request("delegate_all", json!({}))).await
 }
 
 fn result(json: impl Into<String>) -> Reply {
@@ -47,6 +29,12 @@ fn result(json: impl Into<String>) -> Reply {
 /// Returns `number` as a result of 32 bytes.
 fn word(number: u64) -> Reply {
     result(format!("\"0x{number:064x}\""))
+}
+
+/// Starts a node with these replies to the reads that prepare a transaction.
+async fn preparing_node(code: Reply, gas: Reply) -> MockNode {
+    let replies = vec![("eth_getCode", code), ("eth_estimateGas", gas)];
+    MockNode::for_reads(Reply::PerMethod(replies)).await
 }
 
 #[tokio::test]
@@ -96,10 +84,7 @@ async fn rate_limiting_and_unreachable_nodes_give_502() {
     // After the first 429 the service backs off from the node.
     assert_eq!(node.reads().len(), 1);
 
-    let unreachable =
-        "[chains.ronin]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
-    let service =
-        TestServer::start(&format!("[delegation]\nsource = \"chain\"\n{unreachable}")).await;
+    let service = start_service(&registry::chain("ronin", 2020, "http://127.0.0.1:9")).await;
     for (_, path) in look_ups() {
         assert_is_problem(&service.get(&path).await, UNREACHABLE);
     }
@@ -112,11 +97,8 @@ async fn silent_node_times_out_at_the_rpc_timeout() {
     node.hold_reads();
     let timed_out = (504, "upstream_timeout", "the chain's nodes did not respond in time");
     let started = Instant::now();
-    let responses = look_ups().into_iter().map(|(_, path)| {
-        let service = &service;
-        async move { service.get(&path).await }
-    });
-    for response in join_all(responses).await {
+    let look_ups = look_ups();
+    for response in join_all(look_ups.iter().map(|(_, path)| service.get(path))).await {
         assert_is_problem(&response, timed_out);
     }
     let elapsed = started.elapsed();
@@ -132,12 +114,8 @@ async fn long_list_is_read_at_an_earlier_block_if_a_node_lacks_the_newest() {
     let error =
         |message: &str| Reply::RawError(json!({ "code": -32000, "message": message }).to_string());
     let no_hashes = result(format!("\"0x{:064x}{:064x}\"", 32, 0));
-    node.set_read_replies([
-        error("out of gas"),
-        result("\"0x64\""),
-        error("header not found"),
-        no_hashes,
-    ]);
+    let number = result("\"0x64\"");
+    node.set_read_replies([error("out of gas"), number, error("header not found"), no_hashes]);
     let response = service.get(&format!("/registry/v2/{VAULT}?direction=incoming")).await;
     assert_eq!((response.status, response.body.as_str()), (200, "[]"));
     let blocks: Vec<_> = node.reads().iter().map(|read| read.params.clone()).collect();
@@ -225,21 +203,13 @@ async fn concurrent_identical_look_ups_make_one_call() {
     let (found, ()) = tokio::join!(look_ups, opening);
     assert_eq!(found, vec!["true"; 100]);
     let [read] = &node.reads()[..] else { panic!("{:#?}", node.reads()) };
-    let data = format!(
-        "0xe839bd53{:0>64}{:0>64}{:064}",
-        DELEGATE[2..].to_lowercase(),
-        VAULT[2..].to_lowercase(),
-        0
-    );
+    let [to, from] = [DELEGATE, VAULT].map(|address| address[2..].to_lowercase());
+    let data = format!("0xe839bd53{to:0>64}{from:0>64}{:064}", 0);
     let params: Value = serde_json::from_str(&read.params).unwrap();
-    assert_eq!(
-        (read.method.as_str(), params),
-        ("eth_call", json!([{ "to": ADDRESS, "data": data }, "latest"]))
-    );
-    let count = |metric: &str, outcome: &str| {
-        let name = format!("gas_suggestion_{metric}outcome=\"{outcome}\"}}");
-        let service = &service;
-        async move { service.count(&name).await }
+    let expected = json!([{ "to": ADDRESS, "data": data }, "latest"]);
+    assert_eq!((read.method.as_str(), params), ("eth_call", expected));
+    let count = async |metric: &str, outcome: &str| {
+        service.count(&format!("gas_suggestion_{metric}outcome=\"{outcome}\"}}")).await
     };
     let reads = "reads_total{chain=\"ronin\",";
     assert_eq!(count(reads, "ok").await, 1);
@@ -249,52 +219,40 @@ async fn concurrent_identical_look_ups_make_one_call() {
 
 #[tokio::test]
 async fn preparing_a_transaction_reads_only_code_and_gas() {
-    let node = MockNode::for_reads(Reply::PerMethod(vec![
-        ("eth_getCode", result("\"0x00\"")),
-        ("eth_estimateGas", result("\"0x5208\"")),
-    ]))
-    .await;
+    let node = preparing_node(result("\"0x00\""), result("\"0x5208\"")).await;
     let service = start(&node, "", "").await;
     let prepared = prepare(&service).await;
     assert_eq!((prepared.status, &prepared.json()["gas"]), (200, &json!("0x5208")));
     let call = json!({ "from": VAULT, "to": ADDRESS, "data": prepared.json()["data"] });
-    let read = |method: &str, params: Value| (method.to_owned(), params);
-    let mut reads: Vec<_> = node
-        .reads()
-        .into_iter()
-        .map(|Read { method, params }| (method, serde_json::from_str::<Value>(&params).unwrap()))
-        .collect();
-    reads.sort_by(|one, other| one.0.cmp(&other.0));
-    assert_eq!(
-        reads,
-        [
-            read("eth_estimateGas", json!([call, "latest"])),
-            read("eth_getCode", json!([ADDRESS, "latest"])),
-        ]
-    );
+    let read = |Read { method, params }| format!("{method} {params}");
+    let mut reads: Vec<_> = node.reads().into_iter().map(read).collect();
+    reads.sort_unstable();
+    let expected = [
+        format!("eth_estimateGas {}", json!([call, "latest"])),
+        format!("eth_getCode {}", json!([ADDRESS, "latest"])),
+    ];
+    assert_eq!(reads, expected);
 }
 
 #[tokio::test]
 async fn unverified_code_or_gas_prepares_no_transaction() {
-    let error = || Reply::RawError("{\"code\":3,\"message\":\"canary\"}".into());
+    let error =
+        |code: i64| Reply::RawError(json!({ "code": code, "message": "canary" }).to_string());
+    let failure = || Reply::Raw(500, "canary".into());
     let (code, gas) = (|| result("\"0x00\""), || result("\"0x5208\""));
     for (code_reply, gas_reply, expected) in [
         (result("\"0x\""), gas(), ABSENT),
-        (result("\"0x\""), error(), ABSENT),
-        (Reply::Raw(500, "canary".into()), gas(), UNREACHABLE),
-        (error(), gas(), INVALID_RESULT),
+        (result("\"0x\""), error(3), ABSENT),
+        (failure(), gas(), UNREACHABLE),
+        (error(3), gas(), INVALID_RESULT),
         (result("null"), gas(), INVALID_RESULT),
         (result("0"), gas(), INVALID_RESULT),
         (result("\"\""), gas(), INVALID_RESULT),
         (result("\"0x0\""), gas(), INVALID_RESULT),
         (result("\"0xcanary\""), gas(), INVALID_RESULT),
-        (
-            code(),
-            Reply::RawError("{\"code\":-32000,\"message\":\"canary\"}".into()),
-            INVALID_RESULT,
-        ),
-        (code(), error(), REFUSED),
-        (code(), Reply::Raw(500, "canary".into()), UNREACHABLE),
+        (code(), error(-32000), INVALID_RESULT),
+        (code(), error(3), REFUSED),
+        (code(), failure(), UNREACHABLE),
         (code(), result("null"), INVALID_RESULT),
         // One less than the least gas of a transaction, and more than 64 bits can hold.
         (code(), result("\"0x5207\""), INVALID_RESULT),
@@ -303,8 +261,7 @@ async fn unverified_code_or_gas_prepares_no_transaction() {
         (code(), result("\"21000\""), INVALID_RESULT),
         (code(), result(format!("\"0x1{}\"", "0".repeat(32))), INVALID_RESULT),
     ] {
-        let replies = vec![("eth_getCode", code_reply), ("eth_estimateGas", gas_reply)];
-        let node = MockNode::for_reads(Reply::PerMethod(replies)).await;
+        let node = preparing_node(code_reply, gas_reply).await;
         let service = start(&node, "", "").await;
         assert_is_problem(&prepare(&service).await, expected);
     }
@@ -326,7 +283,8 @@ async fn gas_estimates_are_not_shared() {
         // The node sends the same result to every call, so `0x5208` is also the code.
         assert_eq!((response.status, response.json()["gas"].as_str()), (200, Some("0x5208")));
     }
-    let methods: Vec<_> = node.reads().iter().map(|read| read.method.clone()).collect();
-    let count = |name: &str| methods.iter().filter(|method| *method == name).count();
-    assert_eq!((count("eth_getCode"), count("eth_estimateGas"), methods.len()), (2, 2, 4));
+    let mut methods: Vec<_> = node.reads().into_iter().map(|read| read.method).collect();
+    methods.sort_unstable();
+    let [gas, code] = ["eth_estimateGas", "eth_getCode"];
+    assert_eq!(methods, [gas, gas, code, code]);
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::run_client;
-use crate::anvil::Anvil;
+use super::{node_with_registry, prepare, run_client, start_service};
+use crate::delegation_service::RARELY;
 use crate::fixtures;
 use crate::mock_node::{MockNode, Reply, read_chain};
 use crate::programs;
@@ -15,11 +15,6 @@ use crate::test_server::{Response, TestServer};
 
 const SUGGESTION: &str = "/v1/ronin/gas-suggestion";
 
-/// Returns a decimal string as a hex quantity.
-fn hex(amount: &Value) -> String {
-    format!("{:#x}", amount.as_str().unwrap().parse::<u128>().unwrap())
-}
-
 /// Returns the calldata that cast encodes.
 async fn calldata(signature: &str, arguments: &[&str]) -> String {
     programs::expect_success(programs::cast(&[&["calldata", signature], arguments].concat())).await
@@ -27,64 +22,47 @@ async fn calldata(signature: &str, arguments: &[&str]) -> String {
 
 /// Returns requests that grant and revoke each kind of delegation, with their calldata.
 async fn actions() -> Vec<(Value, String)> {
-    let contract_members = json!({ "contract": CONTRACT, "rights": "claim" });
-    let token_members = json!({ "contract": CONTRACT, "token_id": MAX, "rights": "" });
-    let with = |mut members: Value, name: &str, value: Value| {
-        members[name] = value;
-        members
-    };
-    let revoked = |members: &Value| with(members.clone(), "enable", json!(false));
-    let with_amount =
-        |members: &Value, amount: &str| with(members.clone(), "amount", json!(amount));
-    let all = "delegateAll(address,bytes32,bool)";
-    let contract = "delegateContract(address,address,bytes32,bool)";
-    let erc721 = "delegateERC721(address,address,uint256,bytes32,bool)";
-    let erc20 = "delegateERC20(address,address,bytes32,uint256)";
-    let erc1155 = "delegateERC1155(address,address,uint256,bytes32,uint256)";
+    let enabled = || [(json!({}), "true"), (json!({ "enable": false }), "false")];
+    let contract = json!({ "contract": CONTRACT, "rights": "claim" });
+    let token = json!({ "contract": CONTRACT, "token_id": MAX, "rights": "" });
     let mut actions = Vec::new();
-    for (action, more, signature, arguments) in [
-        ("delegate_all", json!({}), all, [DELEGATE, ANY, "true"].as_slice()),
-        ("delegate_all", revoked(&json!({})), all, &[DELEGATE, ANY, "false"]),
+    // Each grant and revocation has further members, and the last argument that they become.
+    for (signature, members, arguments, changes) in [
+        ("All(address,bytes32,bool)", &json!({}), [DELEGATE, ANY].as_slice(), enabled()),
         (
-            "delegate_contract",
-            contract_members.clone(),
-            contract,
-            &[DELEGATE, CONTRACT, CLAIM, "true"],
+            "Contract(address,address,bytes32,bool)",
+            &contract,
+            &[DELEGATE, CONTRACT, CLAIM],
+            enabled(),
         ),
         (
-            "delegate_contract",
-            revoked(&contract_members),
-            contract,
-            &[DELEGATE, CONTRACT, CLAIM, "false"],
-        ),
-        ("delegate_erc721", token_members.clone(), erc721, &[DELEGATE, CONTRACT, MAX, ANY, "true"]),
-        (
-            "delegate_erc721",
-            revoked(&token_members),
-            erc721,
-            &[DELEGATE, CONTRACT, MAX, ANY, "false"],
+            "ERC721(address,address,uint256,bytes32,bool)",
+            &token,
+            &[DELEGATE, CONTRACT, MAX, ANY],
+            enabled(),
         ),
         (
-            "delegate_erc20",
-            with_amount(&contract_members, "1000"),
-            erc20,
-            &[DELEGATE, CONTRACT, CLAIM, "1000"],
-        ),
-        ("delegate_erc20", revoked(&contract_members), erc20, &[DELEGATE, CONTRACT, CLAIM, "0"]),
-        (
-            "delegate_erc1155",
-            with_amount(&token_members, MAX),
-            erc1155,
-            &[DELEGATE, CONTRACT, MAX, ANY, MAX],
+            "ERC20(address,address,bytes32,uint256)",
+            &contract,
+            &[DELEGATE, CONTRACT, CLAIM],
+            [(json!({ "amount": "1000" }), "1000"), (json!({ "enable": false }), "0")],
         ),
         (
-            "delegate_erc1155",
-            with_amount(&token_members, "0"),
-            erc1155,
-            &[DELEGATE, CONTRACT, MAX, ANY, "0"],
+            "ERC1155(address,address,uint256,bytes32,uint256)",
+            &token,
+            &[DELEGATE, CONTRACT, MAX, ANY],
+            [(json!({ "amount": MAX }), MAX), (json!({ "amount": "0" }), "0")],
         ),
     ] {
-        actions.push((request(action, more), calldata(signature, arguments).await));
+        let (kind, _) = signature.split_once('(').unwrap();
+        for (more, last) in changes {
+            let mut request =
+                request(&format!("delegate_{}", kind.to_lowercase()), members.clone());
+            request.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            let arguments = [arguments, &[last]].concat();
+            let data = calldata(&format!("delegate{signature}"), &arguments).await;
+            actions.push((request, data));
+        }
     }
     actions
 }
@@ -95,18 +73,14 @@ async fn expected(registry: &Registry, from: &str, data: &str) -> String {
     let gas = registry.node.call("eth_estimateGas", call).await;
     let suggestion = registry.service.get(SUGGESTION).await.json();
     let medium = &suggestion["medium"];
+    let [max_fee, tip] = ["max_fee_per_gas", "max_priority_fee_per_gas"]
+        .map(|name| format!("{:#x}", fixtures::wei(&medium[name])));
     let fees = if suggestion["type"] == "legacy" {
-        format!(
-            "\"type\":\"0x0\",\"gas\":{gas},\"gasPrice\":\"{}\"",
-            hex(&medium["max_fee_per_gas"])
-        )
+        format!("\"type\":\"0x0\",\"gas\":{gas},\"gasPrice\":\"{max_fee}\"")
     } else {
         assert_ne!(medium, &suggestion["high"]);
-        format!(
-            "\"type\":\"0x2\",\"gas\":{gas},\"maxFeePerGas\":\"{}\",\"maxPriorityFeePerGas\":\"{}\"",
-            hex(&medium["max_fee_per_gas"]),
-            hex(&medium["max_priority_fee_per_gas"])
-        )
+        let fees = format!("\"maxFeePerGas\":\"{max_fee}\",\"maxPriorityFeePerGas\":\"{tip}\"");
+        format!("\"type\":\"0x2\",\"gas\":{gas},{fees}")
     };
     format!(
         "{{\"chainId\":\"0x7e4\",\"from\":\"{from}\",\"to\":\"{ADDRESS}\",\"data\":\"{data}\",\
@@ -160,10 +134,8 @@ async fn chain_id_and_base_path_are_accepted() {
     }
     let check = format!("/proxy/public/registry/v2/check/all?from={VAULT}&to={DELEGATE}");
     assert_eq!(registry::look_up(&below, &check).await, "false");
-    assert_eq!(
-        registry::look_up(&below, &format!("/proxy/public/registry/v2/{VAULT}")).await,
-        "[]"
-    );
+    let list = format!("/proxy/public/registry/v2/{VAULT}");
+    assert_eq!(registry::look_up(&below, &list).await, "[]");
     for chain in ["1", "ethereum", "0x7e5"] {
         let response = post(&registry.service, &format!("/v1/{chain}{path}"), &all).await;
         let detail = "unknown chain; GET /v1/chains lists the configured chains";
@@ -226,17 +198,13 @@ async fn repeated_delegation_needs_less_gas() {
 async fn chain_without_fees_gets_no_further_calls() {
     // `MockNode` fails the test on any call except those for fees and chain id.
     let node = MockNode::start(2020, Reply::Error(-32000)).await;
-    let chain = format!(
-        "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"{}\"]\nblock_time = \"3s\"\n",
-        node.url()
-    );
-    let service = TestServer::start(&format!("[delegation]\nsource = \"chain\"\n{chain}")).await;
-    let path = "/v1/ronin/delegations/transactions";
-    let response = post(&service, path, &request("delegate_all", json!({}))).await;
+    let service = start_service(&node.chain("ronin", "block_time = \"3s\"")).await;
+    let response = prepare(&service).await;
     assert_problem(&response, 503, "no_data", "no data has been read for this chain yet");
     assert_eq!(response.header("retry-after"), "3");
     // Invalid parameters are reported first.
-    let response = post(&service, path, &request("delegate_nothing", json!({}))).await;
+    let invalid = request("delegate_nothing", json!({}));
+    let response = post(&service, "/v1/ronin/delegations/transactions", &invalid).await;
     response.assert_problem(400, "invalid_parameter");
     service.stop().await.unwrap();
     assert_eq!(node.calls("eth_estimateGas") + node.calls("eth_getCode"), 0);
@@ -244,35 +212,29 @@ async fn chain_without_fees_gets_no_further_calls() {
 
 #[tokio::test]
 async fn stale_fees_are_flagged_and_expired_fees_refused() {
-    let node = Anvil::start(0, &[]);
-    registry::install_code(&node, registry::runtime_code().await).await;
+    let node = node_with_registry(2020).await;
     let second = MockNode::for_reads(Reply::PerMethod(vec![
         ("eth_getCode", Reply::RawResult("\"0x00\"".into())),
         ("eth_estimateGas", Reply::RawResult("\"0x5208\"".into())),
     ]))
     .await;
-    let all = request("delegate_all", json!({}));
 
     // The chain's head stalls.
     let more = "block_time = \"250ms\"\nstall_after = \"500ms\"";
-    let text = format!("[delegation]\nsource = \"chain\"\n{}", read_chain(&[&second], more));
-    let service = TestServer::start(&text).await;
+    let service = start_service(&read_chain(&[&second], more)).await;
     service.wait_for(SUGGESTION, |response| response.header("x-stale") == "true").await;
-    let response = post(&service, "/v1/ronin/delegations/transactions", &all).await;
-    assert_eq!((response.status, response.header("x-stale")), (200, "true"));
-    assert_eq!(
-        (response.header("x-newest-block"), response.header("cache-control")),
-        ("1000", "no-store")
-    );
+    let response = prepare(&service).await;
+    let names = ["x-stale", "x-newest-block", "cache-control"];
+    let headers = names.map(|name| response.header(name));
+    assert_eq!((response.status, headers), (200, ["true", "1000", "no-store"]));
 
     let chain = registry::chain("ronin", 2020, &node.url()) + "max_age = \"3s\"\n";
-    let service = TestServer::start(&format!("[delegation]\nsource = \"chain\"\n{chain}")).await;
+    let service = start_service(&chain).await;
     service.wait_for_ok("/readyz").await;
-    let prepare = async || post(&service, "/v1/ronin/delegations/transactions", &all).await;
-    assert_eq!(prepare().await.status, 200);
+    assert_eq!(prepare(&service).await.status, 200);
     node.kill();
     service.wait_for(SUGGESTION, |response| response.status == 503).await;
-    let response = prepare().await;
+    let response = prepare(&service).await;
     let detail = "the newest data for this chain is too old to serve";
     assert_problem(&response, 503, "stale_data", detail);
     assert_eq!(response.header("retry-after"), "1");
@@ -280,15 +242,13 @@ async fn stale_fees_are_flagged_and_expired_fees_refused() {
 
 #[tokio::test]
 async fn mined_delegations_are_visible_before_the_next_poll() {
-    let node = Anvil::start(0, &[]);
-    registry::install_code(&node, registry::runtime_code().await).await;
+    let node = node_with_registry(2020).await;
     // The service polls the first block only.
-    let chain = "block_time = \"1h\"\nmax_age = \"1day\"";
-    let text = format!(
-        "[delegation]\nsource = \"chain\"\n[chains.ronin]\nchain_id = 2020\nrpc_urls = [{:?}]\n{chain}\n",
+    let service = start_service(&format!(
+        "[chains.ronin]\nchain_id = 2020\nrpc_urls = [{:?}]\n{RARELY}",
         node.url()
-    );
-    let service = TestServer::start(&text).await;
+    ))
+    .await;
     service.wait_for_ok("/readyz").await;
     let registry = Registry { node, service };
     let delegate = |enable: bool| request("delegate_all", json!({ "enable": enable }));

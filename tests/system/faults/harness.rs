@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use reqwest::Client;
-use reqwest::header::{HeaderMap, HeaderValue};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
-use crate::chain_model::{self, ChainModel, Window, whole_blocks};
-use crate::fault_proxy::{Fault, FaultProxy, Scope};
+use crate::chain_model::{ChainModel, Window, whole_blocks};
+use crate::fault_proxy::{Fault, FaultProxy, Kind};
 use crate::http_client;
 use crate::logged_process::{LoggedProcess, assert_no_secrets};
-use crate::mock_node::{self, MockNode};
+use crate::mock_node::MockNode;
 use crate::test_server::Response;
 
 /// The route of the faulty chain's suggestion.
@@ -43,7 +43,6 @@ const MAX_MEMORY_KIB: u64 = 64 * 1024;
 const SECRETS: [&str; 2] = ["canary", "y2fuyxj5lxvzzxi6y2fuyxj5lxbhc3n3b3jk"];
 
 /// The node of the nine healthy chains.
-#[derive(Debug)]
 pub(super) struct HealthyChains {
     node: MockNode,
     model: ChainModel,
@@ -52,14 +51,12 @@ pub(super) struct HealthyChains {
 impl HealthyChains {
     pub(super) async fn start() -> Self {
         let model = ChainModel::new(Some(HEALTHY_REAL_BLOCK));
-        let response =
-            mock_node::Reply::computed(move |columns| chain_model::history(model.head(), columns));
-        Self { node: MockNode::for_every_chain(response).await, model }
+        Self { node: MockNode::for_every_chain(model.reply()).await, model }
     }
 }
 
 /// One run of a scenario: its resources and current phase.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct TestRun {
     pub(super) healthy: Arc<HealthyChains>,
     pub(super) number: usize,
@@ -67,7 +64,7 @@ pub(super) struct TestRun {
 }
 
 /// The configuration of the faulty chain and its nodes.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct ChainSettings {
     /// The configured block time.
     pub(super) block: Duration,
@@ -81,7 +78,7 @@ pub(super) struct ChainSettings {
     pub(super) variables: Vec<(&'static str, String)>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq)]
 pub(super) enum Urls {
     /// One proxy.
     One,
@@ -116,49 +113,52 @@ impl ChainSettings {
 }
 
 /// The service process with its node, its proxies and the monitor of the healthy chains.
-#[derive(Debug)]
 pub(super) struct Harness {
     pub(super) model: ChainModel,
+    pub(super) node: MockNode,
     pub(super) proxies: Vec<FaultProxy>,
-    pub(super) process: ServiceProcess,
     /// The windows from which a suggestion may currently be calculated.
     pub(super) allowed: Vec<fn(u64) -> Window>,
+    process: LoggedProcess,
+    /// A client whose headers have secrets.
+    client: Client,
     run: TestRun,
     monitor: HealthyChainsMonitor,
-    _node: MockNode,
 }
 
 impl Harness {
     /// Starts with `faults` at the first proxies, and waits for the nine healthy chains.
-    pub(super) async fn start(
-        run: &TestRun,
-        settings: ChainSettings,
-        faults: &[(Fault, Scope)],
-    ) -> Self {
+    pub(super) async fn start(run: &TestRun, settings: &ChainSettings, faults: &[&Fault]) -> Self {
         let model = ChainModel::new(settings.real_block);
         let percentiles = if settings.columns == 2 { json!([60, 100]) } else { json!([60]) };
-        let response =
-            mock_node::Reply::computed(move |columns| chain_model::history(model.head(), columns));
-        let node = MockNode::with_percentiles(7, percentiles.clone(), response).await;
+        let node = MockNode::with_percentiles(7, percentiles.clone(), model.reply()).await;
         let mut proxies = Vec::new();
         for _ in 0..if matches!(settings.urls, Urls::Two | Urls::AfterPlainPort) { 2 } else { 1 } {
             proxies.push(FaultProxy::start(node.url()).await);
         }
-        for (proxy, (fault, scope)) in proxies.iter().zip(faults) {
-            proxy.switch(fault.clone(), *scope).await;
+        for (proxy, fault) in proxies.iter().zip(faults) {
+            proxy.switch((*fault).clone()).await;
         }
-        let config = configuration(run, &settings, &percentiles, &proxies);
-        let process = ServiceProcess::start(&format!("faults-{}", run.number), &config, &settings);
-        let monitor = HealthyChainsMonitor::start(&process, &run.healthy).await;
-        Self {
-            model,
-            proxies,
-            process,
-            allowed: vec![Window::ending_with],
-            run: run.clone(),
-            monitor,
-            _node: node,
-        }
+        let config = configuration(run, settings, &percentiles, &proxies);
+        let variables = settings.variables.iter().map(|(name, value)| (*name, value.as_str()));
+        let variables =
+            variables.chain([("GAS_HISTORY__REFILL", "false"), ("GAS_SCORE__EVERY", "0")]);
+        let variables: Vec<_> = variables.collect();
+        let name = format!("faults-{}", run.number);
+        let process = LoggedProcess::with_variables(&name, &config, &variables);
+        let headers = [
+            ("x-api-key", "canary-x-api-key"),
+            ("authorization", "Bearer canary-authorization"),
+            ("cookie", "session=canary-cookie"),
+        ];
+        let headers = headers
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        let headers = HeaderMap::from_iter(headers);
+        let client = http_client::builder().default_headers(headers).build().unwrap();
+        let base = format!("http://{}", process.addresses[0]);
+        let monitor = HealthyChainsMonitor::start(&client, base, &run.healthy).await;
+        let (allowed, run) = (vec![Window::ending_with as fn(u64) -> Window], run.clone());
+        Self { model, node, proxies, allowed, process, client, run, monitor }
     }
 
     /// Records the current phase for failure messages.
@@ -166,24 +166,39 @@ impl Harness {
         *self.run.phase.lock().unwrap() = phase;
     }
 
-    pub(super) async fn inject(&self, fault: &Fault, scope: Scope) {
-        self.proxies[0].switch(fault.clone(), scope).await;
+    pub(super) async fn inject(&self, fault: &Fault) {
+        self.proxies[0].switch(fault.clone()).await;
     }
 
-    pub(super) async fn clear_faults(&self) {
+    /// Enters this phase and ends all faults.
+    pub(super) async fn clear_faults(&self, phase: &'static str) {
+        self.enter_phase(phase);
         for proxy in &self.proxies {
-            proxy.switch(Fault::Pass, Scope::All).await;
+            proxy.switch(Fault::everywhere(Kind::Pass)).await;
         }
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Returns the URL of a path of the public listener (0) or the admin listener (1).
+    pub(super) fn url(&self, listener: usize, path: &str) -> String {
+        format!("http://{}{path}", self.process.addresses[listener])
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Response {
+        get(&self.client, &self.url(0, path)).await
     }
 
     /// Reads the faulty chain's suggestion and checks its numbers, or its error.
     pub(super) async fn read(&self) -> Suggestion {
-        let response = self.process.get(SUGGESTION).await;
-        let read = Suggestion::from_response(&response);
-        match &read.served {
+        let response = self.get(SUGGESTION).await;
+        let read = parse(&response);
+        match &read {
             Ok(served) => {
-                let rules = self.allowed.iter().map(|window| window(served.newest).body("a"));
-                let is_by_the_rules = rules.into_iter().any(|body| body == served.body);
+                let mut rules = self.allowed.iter();
+                let is_by_the_rules = rules.any(|window| served.is_from(*window));
                 assert!(is_by_the_rules, "a wrong number: {response:#?}");
             }
             Err(code) => {
@@ -207,16 +222,14 @@ impl Harness {
 
     /// Returns the number of attempts at the faulty chain's `upstream` with this `outcome`.
     pub(super) async fn count(&self, upstream: usize, outcome: &str) -> u64 {
-        let counts = self.counts().await;
-        counts
-            .into_iter()
-            .find(|(index, label, _)| (*index, label.as_str()) == (upstream, outcome))
-            .map_or(0, |(_, _, count)| count)
+        let mut counts = self.counts().await.into_iter();
+        let found = counts.find(|(index, label, _)| *index == upstream && label == outcome);
+        found.map_or(0, |(_, _, count)| count)
     }
 
     /// Returns the number of attempts at the faulty chain by upstream and outcome.
     pub(super) async fn counts(&self) -> Vec<(usize, String, u64)> {
-        let metrics = self.process.get_at(1, "/metrics").await.body;
+        let metrics = get(&self.client, &self.url(1, "/metrics")).await.body;
         let mut counts = Vec::new();
         for line in metrics.lines() {
             let start = "gas_suggestion_upstream_attempts_total{chain=\"a\",upstream=\"";
@@ -251,14 +264,11 @@ impl Harness {
         within: Duration,
     ) -> Served {
         let (started, head) = (Instant::now(), self.model.head());
-        let is_expected = |served: &Served| {
-            !served.is_stale
-                && served.newest >= head
-                && served.body == window(served.newest).body("a")
-        };
+        let is_expected =
+            |served: &Served| !served.is_stale && served.newest >= head && served.is_from(window);
         let mut last = None;
         self.wait_until("fresh", async || {
-            last = self.read().await.served.ok().filter(is_expected);
+            last = self.read().await.ok().filter(is_expected);
             last.is_some()
         })
         .await;
@@ -268,7 +278,7 @@ impl Harness {
         let min_further_blocks = if self.model.head() == head { 0 } else { 2 };
         let mut last = first.clone();
         self.wait_until("newer blocks", async || {
-            last = self.read().await.served.unwrap();
+            last = self.read().await.unwrap();
             assert!(is_expected(&last) && last.newest >= first.newest, "{last:?} after {first:?}");
             last.newest >= first.newest + min_further_blocks
         })
@@ -277,16 +287,14 @@ impl Harness {
     }
 
     /// Checks that the last good suggestion is kept, then labelled stale, then refused.
-    pub(super) async fn check_expiry(&self, last: &Served) {
+    pub(super) async fn check_expiry(&self) {
+        let last = self.read().await.unwrap();
         let started = Instant::now();
         let (mut is_kept, mut is_labelled) = (false, false);
         self.wait_until("refused", async || {
-            let served = match self.read().await.served {
-                Ok(served) => served,
-                Err(code) => {
-                    assert_eq!(code, "stale_data");
-                    return true;
-                }
+            let Ok(served) = self.read().await.inspect_err(|code| assert_eq!(code, "stale_data"))
+            else {
+                return true;
             };
             assert_eq!((served.newest, &served.body), (last.newest, &last.body));
             assert_eq!(served.is_stale, served.age >= STALE_AFTER.as_secs(), "{served:?}");
@@ -303,16 +311,16 @@ impl Harness {
         let took = started.elapsed();
         assert!(took <= MAX_AGE + SLACK, "refused after {took:?}");
         // What was read stays known.
-        let entry = &self.process.get("/v1/chains").await.json()[0];
+        let entry = &self.get("/v1/chains").await.json()[0];
         assert_eq!([&entry["status"], &entry["reason"]], ["unavailable", "old_data"]);
         assert!(entry["newest_block"].is_u64(), "{entry}");
-        let all = self.process.get("/v1/gas-suggestions").await.json();
+        let all = self.get("/v1/gas-suggestions").await.json();
         assert_eq!(all.as_array().unwrap().len(), 9);
     }
 
     /// Checks the entry of the faulty chain in `/v1/chains`.
     pub(super) async fn check_reported_status(&self, status: &str, newest_block: Value) {
-        let entry = &self.process.get("/v1/chains").await.json()[0];
+        let entry = &self.get("/v1/chains").await.json()[0];
         let found = (&entry["chain"], &entry["status"], &entry["newest_block"]);
         assert_eq!(found, (&json!("a"), &json!(status), &newest_block));
     }
@@ -332,15 +340,15 @@ impl Harness {
         self.wait_until("a second", async || {
             let lowest = self.model.head() - lag;
             let read = self.read().await;
-            read.assert_fresh();
-            assert!(read.served.as_ref().unwrap().newest >= lowest, "{read:?} below {lowest}");
+            assert_fresh(&read);
+            assert!(read.as_ref().unwrap().newest >= lowest, "{read:?} below {lowest}");
             Instant::now() >= until
         })
         .await;
     }
 
     /// Starts without a fault and enters the steady state.
-    pub(super) async fn start_fresh(run: &TestRun, settings: ChainSettings) -> Self {
+    pub(super) async fn start_fresh(run: &TestRun, settings: &ChainSettings) -> Self {
         let harness = Self::start(run, settings, &[]).await;
         harness.enter_phase("start");
         harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
@@ -350,8 +358,7 @@ impl Harness {
 
     /// Enters this phase, ends all faults, and waits until the suggestion is that of the newest blocks.
     pub(super) async fn recover(&self, phase: &'static str, rest: Duration) {
-        self.enter_phase(phase);
-        self.clear_faults().await;
+        self.clear_faults(phase).await;
         self.wait_until_fresh(Window::ending_with, rest).await;
     }
 
@@ -359,11 +366,11 @@ impl Harness {
     /// stayed low, and that the output has no panic, secret, escape sequence or long excerpt.
     pub(super) async fn finish(self) -> String {
         self.enter_phase("end");
-        self.process.get_at(1, "/metrics").await;
+        self.counts().await;
         self.monitor.finish();
-        let memory = self.process.process.peak_memory() / 1024;
+        let memory = self.process.peak_memory() / 1024;
         assert!(memory < MAX_MEMORY_KIB, "{memory} KiB of memory");
-        let output = self.process.process.stop();
+        let output = self.process.stop();
         assert_no_secrets(&SECRETS, "the output", &output);
         assert!(output.contains("TRACE"), "the log is not at trace level: {output}");
         assert!(!output.contains("hyper_util"), "the log contains connection details: {output}");
@@ -388,20 +395,13 @@ fn configuration(
 ) -> String {
     let user = if run.number.is_multiple_of(3) { "canary-user:canary-password@" } else { "" };
     let format = if run.number.is_multiple_of(2) { "text" } else { "json" };
-    let url = |scheme: &str, host: &str| {
-        format!("{scheme}://{user}{host}/v2/Canary-Path?key=CANARY-query")
-    };
-    let mut urls: Vec<_> =
-        proxies.iter().map(|proxy| url("http", &proxy.address().to_string())).collect();
+    let url = |host: String| format!("http://{user}{host}/v2/Canary-Path?key=CANARY-query");
+    let mut urls: Vec<_> = proxies.iter().map(|proxy| url(proxy.address().to_string())).collect();
     match settings.urls {
         Urls::One | Urls::Two => {}
-        Urls::AfterUnresolvableHost => urls.insert(0, url("http", "node.invalid")),
-        Urls::AfterPlainPort => {
-            urls[0] = url("https", &proxies[0].address().to_string());
-        }
+        Urls::AfterUnresolvableHost => urls.insert(0, url("node.invalid".into())),
+        Urls::AfterPlainPort => urls[0] = urls[0].replace("http:", "https:"),
     }
-    let has_tip_floor = settings.more.contains("priority_fee_floor");
-    let tip_floor = if has_tip_floor { "" } else { "pricing.priority_fee_floor = \"20 gwei\"\n" };
     let mut text = format!(
         "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n\
          shutdown_grace = \"0s\"\n\
@@ -409,16 +409,18 @@ fn configuration(
          [log]\nfilter = \"trace\"\nformat = \"{format}\"\n\
          [delegation]\nsource = \"api\"\napi_key = \"canary-delegation\"\n\
          [chains.a]\nchain_id = 7\nrpc_urls = {urls:?}\nblock_time = \"{}ms\"\nmax_age = \"{}s\"\n\
-         stall_after = \"0s\"\nchain_parameters = \"off\"\n\
+         chain_parameters = \"off\"\n\
          pricing.reward_percentiles = {percentiles}\n\
-         pricing.base_fee_floor = \"1 gwei\"\n{tip_floor}{}\n",
+         pricing.base_fee_floor = \"1 gwei\"\n{}\n",
         settings.block.as_millis(),
         MAX_AGE.as_secs(),
         settings.more,
     );
     // TOML does not allow a duplicate key.
-    if settings.more.contains("stall_after") {
-        text = text.replace("stall_after = \"0s\"\n", "");
+    for (key, value) in [("stall_after", "0s"), ("pricing.priority_fee_floor", "20 gwei")] {
+        if !settings.more.contains(key) {
+            writeln!(text, "{key} = {value:?}").unwrap();
+        }
     }
     for id in HEALTHY {
         let base = run.healthy.node.url().replace("http://", &format!("http://{user}"));
@@ -434,88 +436,44 @@ fn configuration(
 }
 
 /// A response of the faulty chain: a suggestion, or the problem's code.
-#[derive(Debug, Clone)]
-pub(super) struct Suggestion {
-    pub(super) served: Result<Served, String>,
-}
+pub(super) type Suggestion = Result<Served, String>;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(super) struct Served {
     pub(super) newest: u64,
     pub(super) age: u64,
     pub(super) is_stale: bool,
-    pub(super) body: String,
+    body: String,
 }
 
-impl Suggestion {
-    fn from_response(response: &Response) -> Self {
-        let served = if response.status == 200 {
-            Ok(Served {
-                newest: response.header("x-newest-block").parse().unwrap(),
-                age: response.header("age").parse().unwrap(),
-                is_stale: match response.header("x-stale") {
-                    "true" => true,
-                    "" => false,
-                    other => panic!("X-Stale: {other}"),
-                },
-                body: response.body.clone(),
-            })
-        } else {
-            assert_eq!(response.status, 503, "{response:#?}");
-            assert_eq!(response.header("content-type"), "application/problem+json");
-            Err(response.json()["code"].as_str().unwrap().to_owned())
-        };
-        Self { served }
-    }
-
-    pub(super) fn assert_fresh(&self) {
-        let is_fresh = self.served.as_ref().is_ok_and(|served| !served.is_stale);
-        assert!(is_fresh, "not fresh: {self:?}");
-    }
-
-    pub(super) fn assert_no_data(&self) {
-        assert_eq!(self.served.as_ref().unwrap_err(), "no_data");
+impl Served {
+    fn is_from(&self, window: fn(u64) -> Window) -> bool {
+        self.body == window(self.newest).body("a")
     }
 }
 
-/// A running service, and a client whose headers have secrets.
-#[derive(Debug)]
-pub(super) struct ServiceProcess {
-    process: LoggedProcess,
-    client: Client,
+fn parse(response: &Response) -> Suggestion {
+    if response.status != 200 {
+        assert_eq!(response.status, 503, "{response:#?}");
+        assert_eq!(response.header("content-type"), "application/problem+json");
+        return Err(response.json()["code"].as_str().unwrap().to_owned());
+    }
+    let stale = response.header("x-stale");
+    assert!(["true", ""].contains(&stale), "X-Stale: {stale}");
+    Ok(Served {
+        newest: response.header("x-newest-block").parse().unwrap(),
+        age: response.header("age").parse().unwrap(),
+        is_stale: stale == "true",
+        body: response.body.clone(),
+    })
 }
 
-impl ServiceProcess {
-    fn start(name: &str, config: &str, settings: &ChainSettings) -> Self {
-        let variables = settings.variables.iter().map(|(name, value)| (*name, value.as_str()));
-        let variables: Vec<_> = variables
-            .chain([("GAS_HISTORY__REFILL", "false"), ("GAS_SCORE__EVERY", "0")])
-            .collect();
-        let process = LoggedProcess::with_variables(name, config, &variables);
-        let mut headers = HeaderMap::new();
-        headers.insert("x-api-key", HeaderValue::from_static("canary-x-api-key"));
-        headers.insert("authorization", HeaderValue::from_static("Bearer canary-authorization"));
-        headers.insert("cookie", HeaderValue::from_static("session=canary-cookie"));
-        let client = http_client::builder().default_headers(headers).build().unwrap();
-        Self { process, client }
-    }
+pub(super) fn assert_fresh(read: &Suggestion) {
+    assert!(read.as_ref().is_ok_and(|served| !served.is_stale), "not fresh: {read:?}");
+}
 
-    pub(super) fn url(&self, path: &str) -> String {
-        format!("http://{}{path}", self.process.addresses[0])
-    }
-
-    pub(super) fn client(&self) -> &Client {
-        &self.client
-    }
-
-    pub(super) async fn get(&self, path: &str) -> Response {
-        self.get_at(0, path).await
-    }
-
-    /// Sends a request to the public listener (0) or the admin listener (1).
-    async fn get_at(&self, listener: usize, path: &str) -> Response {
-        get(&self.client, &format!("http://{}{path}", self.process.addresses[listener])).await
-    }
+pub(super) fn assert_no_data(read: &Suggestion) {
+    assert_eq!(read.as_ref().unwrap_err(), "no_data");
 }
 
 /// Sends a request and checks that the response contains no secret.
@@ -527,16 +485,9 @@ async fn get(client: &Client, url: &str) -> Response {
 }
 
 /// Reads the nine healthy chains in the background.
-#[derive(Debug)]
 struct HealthyChainsMonitor {
-    observations: Arc<Mutex<Observations>>,
+    rounds: Arc<Mutex<Vec<Result<(), String>>>>,
     task: JoinHandle<()>,
-}
-
-#[derive(Debug, Default)]
-struct Observations {
-    rounds: usize,
-    violations: Vec<String>,
 }
 
 impl HealthyChainsMonitor {
@@ -546,28 +497,25 @@ impl HealthyChainsMonitor {
     const MAX_LAG_BLOCKS: u64 = 7;
 
     /// Waits until all nine chains are served, then starts.
-    async fn start(process: &ServiceProcess, healthy: &Arc<HealthyChains>) -> Self {
-        let (client, healthy) = (process.client.clone(), Arc::clone(healthy));
-        let base = process.url("");
+    async fn start(client: &Client, base: String, healthy: &Arc<HealthyChains>) -> Self {
+        let (client, healthy) = (client.clone(), Arc::clone(healthy));
         let deadline = Instant::now() + TIMEOUT;
         while let Err(violation) = Self::round(&client, &base, &healthy).await {
             assert!(Instant::now() < deadline, "{violation}");
             tokio::task::yield_now().await;
         }
-        let observations = Arc::<Mutex<Observations>>::default();
-        let task_observations = Arc::clone(&observations);
+        let rounds = Arc::<Mutex<Vec<_>>>::default();
+        let finished = Arc::clone(&rounds);
         let task = tokio::spawn(async move {
             let mut ticks = tokio::time::interval(Self::PAUSE);
             ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
-                let outcome = Self::round(&client, &base, &healthy).await;
-                let mut observations = task_observations.lock().unwrap();
-                observations.rounds += 1;
-                observations.violations.extend(outcome.err());
+                let round = Self::round(&client, &base, &healthy).await;
+                finished.lock().unwrap().push(round);
             }
         });
-        Self { observations, task }
+        Self { rounds, task }
     }
 
     async fn round(client: &Client, base: &str, healthy: &HealthyChains) -> Result<(), String> {
@@ -606,13 +554,14 @@ impl HealthyChainsMonitor {
     fn finish(&self) {
         assert!(!self.task.is_finished(), "a read of another chain failed");
         self.task.abort();
-        let observations = self.observations.lock().unwrap();
-        let Observations { rounds, violations } = &*observations;
+        let rounds = self.rounds.lock().unwrap();
+        let violations: Vec<_> = rounds.iter().filter_map(|round| round.as_ref().err()).collect();
         assert!(
-            violations.is_empty() && *rounds > 0,
-            "{} of {rounds} rounds found an unhealthy chain: {}",
+            violations.is_empty() && !rounds.is_empty(),
+            "{} of {} rounds found an unhealthy chain: {:?}",
             violations.len(),
-            violations.first().map_or("", String::as_str),
+            rounds.len(),
+            violations.first(),
         );
     }
 }

@@ -7,8 +7,6 @@ use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use gas_suggestion::config::Config;
-use gas_suggestion::extras::sections;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -48,9 +46,7 @@ impl Upstream {
     async fn start() -> Self {
         const PREFIX: &str = "/verification";
         let unreachable = "http://127.0.0.1:9";
-        let config = Config::from_toml(&config(unreachable, unreachable), &sections()).unwrap();
-        let document = gas_suggestion::server::document(&config).unwrap();
-        let document: Value = serde_json::from_str(&document).unwrap();
+        let document = super::document(&config(unreachable, unreachable));
         let mut routes = Router::new();
         for (path, item) in document["paths"].as_object().unwrap() {
             let Some(rest) = path.strip_prefix(PREFIX) else { continue };
@@ -73,12 +69,10 @@ async fn respond(
 ) -> (StatusCode, Json<Value>) {
     let is_hex = |text: &str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let is_good = |(name, text): (&String, &String)| match name.as_str() {
-        "address" => text.len() == 42 && text.starts_with("0x") && is_hex(&text[2..]),
+        "address" => text.len() == 42 && text.strip_prefix("0x").is_some_and(is_hex),
         "chainId" => !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit()),
         "verificationId" => {
-            let parts: Vec<_> = text.split('-').collect();
-            parts.iter().map(|part| part.len()).eq([8, 4, 4, 4, 12])
-                && parts.iter().all(|part| is_hex(part))
+            text.split('-').map(str::len).eq([8, 4, 4, 4, 12]) && text.split('-').all(is_hex)
         }
         name => panic!("unexpected segment {name}"),
     };

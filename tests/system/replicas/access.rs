@@ -4,18 +4,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use redis::Value;
-use tokio::io::AsyncWriteExt;
-use tokio::net::TcpListener;
 
 use super::mock_clock_node::{Behaviour, MockClockNode};
 use super::monitor::MAX_GAP;
 use super::redis::{Authority, Redis};
 use super::replica::Replica;
 use super::{
-    BLOCK_TIME, CHAIN_ID, Harness, REJOIN_TIMEOUT, chain_section, redis_section, shared_chain,
-    start_monitor, wait_until,
+    BLOCK_TIME, CHAIN_ID, Harness, REJOIN_TIMEOUT, shared_chain, start_monitor, start_replicas,
+    wait_until,
 };
 use crate::logged_process::assert_no_secrets;
+use crate::mock_upstream::{MockUpstream, Step};
 use crate::raw_client::free_port;
 
 /// Part of every secret in the URLs.
@@ -28,12 +27,23 @@ async fn start(
     url: &str,
     variables: &[(&str, &str)],
 ) -> Arc<Replica> {
-    let config = redis_section(url) + &chain_section("a", CHAIN_ID, &node.url(), "");
+    let config = shared_chain(url, &node.url(), "");
     let replica = Arc::new(Replica::with_environment(name, &config, variables));
     let ready = replica.wait_until_ready().await;
     println!("{name}: ready after {ready:?}");
     assert!(ready < REJOIN_TIMEOUT, "{ready:?}");
     replica
+}
+
+/// Starts two replicas with this Redis URL and these environment variables.
+async fn start_two(
+    name: &str,
+    node: &MockClockNode,
+    url: &str,
+    variables: &[(&str, &str)],
+) -> [Arc<Replica>; 2] {
+    let names = [format!("{name}-0"), format!("{name}-1")];
+    [start(&names[0], node, url, variables).await, start(&names[1], node, url, variables).await]
 }
 
 /// Name and Redis URL of a replica, and its environment variables.
@@ -52,11 +62,9 @@ async fn check_all_standalone(replicas: &[Scenario<'_>]) {
 /// Checks that the replica polls once per block by itself, logs the reason once, and reveals no secret.
 async fn check_standalone(replica: &Arc<Replica>, node: &MockClockNode) {
     let monitor = start_monitor(replica, "a", node);
-    let (before, first) = (node.progress(), replica.counts("a").await);
-    wait_until("blocks", async || node.head() >= before.head + 5).await;
-    let (after, last) = (node.progress(), replica.counts("a").await);
-    let (blocks, calls) = after.since(before);
-    assert!((blocks - 1..=blocks + 1).contains(&calls), "{calls} in {blocks} blocks");
+    let first = replica.counts("a").await;
+    node.check_one_call_per_block(5).await;
+    let last = replica.counts("a").await;
     assert!(last.standalone >= first.standalone + 3, "{first:?}, then {last:?}");
     assert_eq!((last.redis_up, last.claimed, last.yielded), (0, 0, 0), "{last:?}");
     assert!(last.redis_failures > 0, "{last:?}");
@@ -73,7 +81,6 @@ async fn check_standalone(replica: &Arc<Replica>, node: &MockClockNode) {
 async fn check_no_secret(replica: &Replica) {
     let secrets = [SECRET, "redis://", "rediss://"];
     assert_no_secrets(&secrets, "the log", &replica.log());
-    assert_no_secrets(&secrets, "/metrics", &replica.metrics().await);
     for path in [
         "/v1/a/gas-suggestion",
         "/v1/a/fee-market",
@@ -83,6 +90,7 @@ async fn check_no_secret(replica: &Replica) {
         "/openapi.json",
         "/v1/nowhere/gas-suggestion",
         "/",
+        "/metrics",
     ] {
         let response = replica.get(path).await;
         assert_no_secrets(&secrets, path, &format!("{:?} {}", response.headers, response.body));
@@ -94,13 +102,10 @@ async fn redis_never_contains_the_urls_of_nodes() {
     let redis = Redis::start();
     let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
     let url = node.url_for("canary-path").replace("http://", "http://canary-user:canary-password@");
-    let config = shared_chain(&redis, &url, "");
+    let config = shared_chain(&redis.url(0), &url, "");
     redis.subscribe("");
-    let replicas = ["learning-0", "learning-1"].map(|name| Replica::start(name, &config));
-    for replica in &replicas {
-        replica.wait_until_ready().await;
-    }
-    let output = || {
+    let _replicas = start_replicas("learning", 2, |_| config.clone()).await;
+    let check = || {
         let mut output: Vec<_> = redis.messages().into_iter().flat_map(<[_; 2]>::from).collect();
         for key in redis.keys("") {
             if let Value::BulkString(value) = redis.try_command(&[b"GET", key.as_slice()]).unwrap()
@@ -109,10 +114,7 @@ async fn redis_never_contains_the_urls_of_nodes() {
             }
             output.push(key);
         }
-        String::from_utf8_lossy(&output.join(&b'\n')).into_owned()
-    };
-    let check = || {
-        let output = output();
+        let output = String::from_utf8_lossy(&output.join(&b'\n')).into_owned();
         assert_no_secrets(&[SECRET, "http", "127.0.0.1"], "Redis", &output);
         output
     };
@@ -122,8 +124,7 @@ async fn redis_never_contains_the_urls_of_nodes() {
     })
     .await;
     node.set_behaviour(Behaviour::Failing);
-    let calls = node.progress().calls;
-    wait_until("failed polls", async || node.progress().calls > calls + 1).await;
+    node.wait_for_calls(node.progress().calls + 2).await;
     check();
 }
 
@@ -163,12 +164,9 @@ async fn minimal_acl_user_with_special_characters_in_the_password_shares() {
     // The environment variable overrides the unreachable URL in the file.
     let variables = [("GAS_REDIS__URL", url.as_str()), TRACE];
     let nowhere = "redis://127.0.0.1:1/";
-    let replicas = [
-        start("letters-0", &node, nowhere, &variables).await,
-        start("letters-1", &node, nowhere, &variables).await,
-    ];
-    let harness = Harness::from_replicas(redis, node, &replicas).await;
-    for replica in harness.replicas() {
+    let replicas = start_two("letters", &node, nowhere, &variables).await;
+    let harness = Harness::sharing(node, &replicas).await;
+    for replica in &replicas {
         check_no_secret(replica).await;
     }
     harness.check_no_failures();
@@ -177,12 +175,9 @@ async fn minimal_acl_user_with_special_characters_in_the_password_shares() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tls_replicas_share_only_if_they_trust_the_authority() {
     let (known, other) = (Authority::new("known-to-all"), Authority::new("unknown-authority"));
-    let redis = Redis::with_tls(&known);
+    let (redis, url) = Redis::with_tls(&known);
     let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
-    let certificate_path =
-        |authority: &Authority| authority.certificate.to_str().unwrap().to_owned();
-    let (known, other) = (certificate_path(&known), certificate_path(&other));
-    let url = redis.tls_url();
+    let [known, other] = [&known, &other].map(|authority| authority.path("authority.crt"));
     // An unknown authority, plain text at the TLS port, and TLS at the plain port.
     let plain = redis.url(0);
     check_all_standalone(&[
@@ -191,12 +186,8 @@ async fn tls_replicas_share_only_if_they_trust_the_authority() {
         ("tls-plain", plain.replace("redis:", "rediss:"), &[("SSL_CERT_FILE", &known)]),
     ])
     .await;
-    let variables = [("SSL_CERT_FILE", known.as_str())];
-    let replicas = [
-        start("tls-0", &node, &url, &variables).await,
-        start("tls-1", &node, &url, &variables).await,
-    ];
-    let harness = Harness::from_replicas(redis, node, &replicas).await;
+    let replicas = start_two("tls", &node, &url, &[("SSL_CERT_FILE", &known)]).await;
+    let harness = Harness::sharing(node, &replicas).await;
     harness.check_no_failures();
 }
 
@@ -207,13 +198,9 @@ async fn replicas_start_without_redis_and_share_once_it_is_available() {
     // A closed port, a frozen Redis, a server that is not Redis, and an unknown host.
     redis.freeze();
     let closed_port = free_port();
-    let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let no_redis = format!("redis://{}", other.local_addr().unwrap());
-    tokio::spawn(async move {
-        while let Ok((mut client, _)) = other.accept().await {
-            let _ = client.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
-        }
-    });
+    let bad_request = b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec();
+    let other = MockUpstream::start(vec![Step::Write(bad_request), Step::Close]).await;
+    let no_redis = format!("redis://{}", other.address());
     check_all_standalone(&[
         ("start-closed-port", format!("redis://127.0.0.1:{closed_port}"), &[]),
         ("start-frozen", redis.url(0), &[]),
@@ -221,12 +208,9 @@ async fn replicas_start_without_redis_and_share_once_it_is_available() {
         ("start-no-host", "redis://redis.invalid".into(), &[]),
     ])
     .await;
-    let url = redis.url(0);
-    let replicas =
-        [start("start-0", &node, &url, &[]).await, start("start-1", &node, &url, &[]).await];
+    let replicas = start_two("start", &node, &redis.url(0), &[]).await;
     redis.thaw();
     let returned = Instant::now();
-    let monitors = replicas.each_ref().map(|replica| start_monitor(replica, "a", &node));
-    let rejoined = super::share_again(&monitors, &node, returned).await;
+    let rejoined = Harness::new(node, &replicas).share_again(returned).await;
     println!("shared after {rejoined:?}");
 }

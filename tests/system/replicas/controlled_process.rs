@@ -1,24 +1,24 @@
 //! A child process that a test starts, kills, freezes and starts again.
 
-use std::process::{Child, Command};
+use std::process::Child;
 use std::sync::Mutex;
+
+use crate::process::ChildProcess;
 
 /// The running process, if any. Dropping this kills it.
 #[derive(Debug, Default)]
-pub(crate) struct ControlledProcess(Mutex<Option<Child>>);
+pub(crate) struct ControlledProcess(Mutex<Option<ChildProcess>>);
 
 impl ControlledProcess {
     /// Takes over a started process. Panics if another one is running.
     pub(crate) fn set(&self, process: Child) {
-        let before = self.0.lock().unwrap().replace(process);
+        let before = self.0.lock().unwrap().replace(ChildProcess(process));
         assert!(before.is_none(), "the process is still running");
     }
 
-    /// Kills the process.
     pub(crate) fn kill(&self) {
-        let mut process = self.0.lock().unwrap().take().expect("the process is not running");
-        process.kill().unwrap();
-        process.wait().unwrap();
+        let process = self.0.lock().unwrap().take();
+        drop(process.expect("the process is not running"));
     }
 
     /// Suspends the process (SIGSTOP) until [`thaw`](Self::thaw).
@@ -33,26 +33,10 @@ impl ControlledProcess {
     /// Returns true if the process has exited by itself.
     pub(crate) fn has_exited(&self) -> bool {
         let mut process = self.0.lock().unwrap();
-        process.as_mut().is_some_and(|process| process.try_wait().unwrap().is_some())
-    }
-
-    /// Kills the process if it runs.
-    pub(crate) fn kill_if_running(&self) {
-        if let Some(mut process) = self.0.lock().unwrap().take() {
-            let _ = process.kill();
-            let _ = process.wait();
-        }
+        process.as_mut().is_some_and(|process| process.0.try_wait().unwrap().is_some())
     }
 
     fn signal(&self, signal: &str) {
-        let id =
-            self.0.lock().unwrap().as_ref().expect("the process is not running").id().to_string();
-        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
-    }
-}
-
-impl Drop for ControlledProcess {
-    fn drop(&mut self) {
-        self.kill_if_running();
+        self.0.lock().unwrap().as_ref().expect("the process is not running").signal(signal);
     }
 }

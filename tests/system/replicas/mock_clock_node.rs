@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::chain_model::{self, ChainModel, Window};
+use crate::chain_model::{self, ChainModel};
 use crate::mock_node::{self, MockNode, Reply};
+use crate::test_server::wait_until;
 
 /// A mock node on a free loopback port. Its head advances by one block per block time. Dropping it stops it, and
 /// fails the test if it has received an unexpected call.
@@ -16,7 +17,7 @@ use crate::mock_node::{self, MockNode, Reply};
 #[derive(Debug)]
 pub(crate) struct MockClockNode {
     node: MockNode,
-    state: Arc<Mutex<NodeState>>,
+    clock: Clock,
 }
 
 /// The state of the node, with which tests compare responses of the service.
@@ -27,28 +28,17 @@ pub(crate) struct Clock(Arc<Mutex<NodeState>>);
 struct NodeState {
     chain_id: u64,
     model: ChainModel,
-    /// Delay before each response.
     delay: Duration,
     behaviour: Behaviour,
     calls: Vec<Call>,
-    readings: Vec<Reading>,
+    /// Number of blocks and newest block of the readings of rewards, which polls do not request.
+    readings: Vec<(u64, u64)>,
     violations: Vec<String>,
 }
 
-/// A reading of rewards that polls do not request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Reading {
-    /// The path segment after `/rpc/`.
-    pub(crate) client: String,
-    pub(crate) blocks: u64,
-    pub(crate) newest: u64,
-}
-
-/// Reaction of the node to a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behaviour {
     Healthy,
-    /// Responds with 500.
     Failing,
     /// Never responds.
     Silent,
@@ -58,22 +48,21 @@ pub(crate) enum Behaviour {
     RateLimited(u64),
 }
 
-/// A received call.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub(crate) at: Instant,
     /// The path segment after `/rpc/`, which identifies the replica. Empty for `/rpc`.
     pub(crate) client: String,
-    pub(crate) method: String,
+    method: String,
     /// The newest block of the returned fee history and the time of the response. `None` if no fee history was
     /// returned.
-    pub(crate) response: Option<(u64, Instant)>,
+    response: Option<(u64, Instant)>,
 }
 
 impl MockClockNode {
     /// Starts a chain with one block per `block_time`.
     pub(crate) async fn start(chain_id: u64, block_time: Duration) -> Self {
-        let state = Arc::new(Mutex::new(NodeState {
+        let clock = Clock(Arc::new(Mutex::new(NodeState {
             chain_id,
             model: ChainModel::new(Some(block_time)),
             delay: Duration::ZERO,
@@ -81,10 +70,10 @@ impl MockClockNode {
             calls: Vec::new(),
             readings: Vec::new(),
             violations: Vec::new(),
-        }));
-        let shared = Arc::clone(&state);
+        })));
+        let shared = clock.clone();
         let node = MockNode::scripted(chain_id, move |call| receive(&shared, call)).await;
-        Self { node, state }
+        Self { node, clock }
     }
 
     pub(crate) fn url(&self) -> String {
@@ -97,11 +86,15 @@ impl MockClockNode {
     }
 
     pub(crate) fn clock(&self) -> Clock {
-        Clock(Arc::clone(&self.state))
+        self.clock.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, NodeState> {
+        self.clock.state()
     }
 
     pub(crate) fn head(&self) -> u64 {
-        self.state().model.head()
+        self.clock.head()
     }
 
     /// Sets the head; the chain continues from there.
@@ -119,47 +112,41 @@ impl MockClockNode {
         self.state().behaviour = behaviour;
     }
 
-    /// Sets the delay before each response.
     pub(crate) fn set_delay(&self, delay: Duration) {
         self.state().delay = delay;
     }
 
-    /// Returns the current head and the number of calls of all methods so far.
     pub(crate) fn progress(&self) -> Progress {
         let state = self.state();
         Progress { head: state.model.head(), calls: state.calls.len() }
     }
 
-    /// Returns all calls so far.
     pub(crate) fn calls(&self) -> Vec<Call> {
         self.state().calls.clone()
     }
 
-    /// Returns all readings of rewards so far.
-    pub(crate) fn readings(&self) -> Vec<Reading> {
+    pub(crate) fn readings(&self) -> Vec<(u64, u64)> {
         self.state().readings.clone()
     }
 
     /// Returns the times of the polls, which request a fee history, from call `first` on.
     pub(crate) fn polls(&self, first: usize) -> Vec<Instant> {
-        let state = self.state();
-        let polls = state.calls[first..].iter().filter(|call| call.method == "eth_feeHistory");
-        polls.map(|call| call.at).collect()
+        let calls = self.calls().into_iter().skip(first);
+        calls.filter(|call| call.method == "eth_feeHistory").map(|call| call.at).collect()
     }
 
     /// Returns the number of calls per method, from call `first` on.
     pub(crate) fn calls_by_method(&self, first: usize) -> BTreeMap<String, usize> {
         let mut counts = BTreeMap::new();
-        for call in &self.state().calls[first..] {
-            *counts.entry(call.method.clone()).or_default() += 1;
+        for call in self.calls().into_iter().skip(first) {
+            *counts.entry(call.method).or_default() += 1;
         }
         counts
     }
 
-    /// Returns the times of the fee history responses, from call `first` on.
-    pub(crate) fn response_times(&self, first: usize) -> Vec<Instant> {
-        let state = self.state();
-        state.calls[first..].iter().filter_map(|call| Some(call.response?.1)).collect()
+    /// Returns the number of fee history responses, from call `first` on.
+    pub(crate) fn response_count(&self, first: usize) -> usize {
+        self.state().calls[first..].iter().filter(|call| call.response.is_some()).count()
     }
 
     /// Returns the newest block and the time of the last fee history response, if any.
@@ -167,8 +154,22 @@ impl MockClockNode {
         self.state().calls.iter().filter_map(|call| call.response).max_by_key(|(_, at)| *at)
     }
 
-    fn state(&self) -> MutexGuard<'_, NodeState> {
-        self.state.lock().unwrap()
+    /// Waits until the node has received this many calls.
+    pub(crate) async fn wait_for_calls(&self, count: usize) {
+        wait_until("calls", async || self.progress().calls >= count).await;
+    }
+
+    pub(crate) async fn wait_for_blocks(&self, count: u64) {
+        let last = self.head() + count;
+        wait_until("blocks", async || self.head() >= last).await;
+    }
+
+    /// Waits for `count` blocks and checks that the node is called about once for each.
+    pub(crate) async fn check_one_call_per_block(&self, count: u64) {
+        let before = self.progress();
+        self.wait_for_blocks(count).await;
+        let (blocks, calls) = self.progress().since(before);
+        assert!((blocks - 1..=blocks + 1).contains(&calls), "{calls} calls in {blocks} blocks");
     }
 }
 
@@ -189,15 +190,18 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Returns the number of blocks and of calls since `before`.
     pub(crate) fn since(self, before: Self) -> (u64, u64) {
         (self.head - before.head, (self.calls - before.calls) as u64)
     }
 }
 
 impl Clock {
+    fn state(&self) -> MutexGuard<'_, NodeState> {
+        self.0.lock().unwrap()
+    }
+
     pub(crate) fn head(&self) -> u64 {
-        self.0.lock().unwrap().model.head()
+        self.state().model.head()
     }
 
     /// Checks the `seconds` of age of a suggestion from block `newest` that was requested at `requested` and has just
@@ -208,65 +212,54 @@ impl Clock {
         requested: Instant,
         seconds: u64,
     ) -> Result<(), String> {
-        let state = self.0.lock().unwrap();
-        let responses = state.calls.iter().rev().filter_map(|call| call.response);
-        let times: Vec<_> =
-            responses.filter(|(head, _)| *head == newest).map(|(_, at)| at).collect();
-        let (Some(last), Some(first)) = (times.first(), times.last()) else {
-            return Err(format!("the node never returned {newest}"));
-        };
-        let since_last = requested.saturating_duration_since(*last).as_secs();
-        let possible = since_last.saturating_sub(1)..=first.elapsed().as_secs() + 1;
-        if possible.contains(&seconds) {
-            Ok(())
-        } else {
-            Err(format!("an age of {seconds} s at {newest}, not one in {possible:?}"))
-        }
+        let state = self.state();
+        let responses = state.calls.iter().filter_map(|call| call.response);
+        let mut times = responses.filter(|(head, _)| *head == newest).map(|(_, at)| at);
+        let first = times.next().ok_or_else(|| format!("the node never returned {newest}"))?;
+        let since_last = requested.saturating_duration_since(times.next_back().unwrap_or(first));
+        let possible = since_last.as_secs().saturating_sub(1)..=first.elapsed().as_secs() + 1;
+        let is_possible = possible.contains(&seconds);
+        is_possible
+            .then_some(())
+            .ok_or_else(|| format!("an age of {seconds} s at {newest}, not one in {possible:?}"))
     }
 }
 
-/// Returns block count and percentiles of a poll. `None` for other parameters.
-fn poll_parameters(params: &Value) -> Option<(u64, Vec<u64>)> {
-    let [count, tag, percentiles] = params.as_array()?.as_slice() else { return None };
-    let count = u64::from_str_radix(count.as_str()?.strip_prefix("0x")?, 16).ok()?;
-    let percentiles: Option<_> = percentiles.as_array()?.iter().map(Value::as_u64).collect();
-    (tag == "latest" && (1..=1024).contains(&count)).then_some((count, percentiles?))
-}
-
-/// Returns block count and newest block of a reading of rewards. `None` for other parameters.
-fn reading_parameters(params: &Value) -> Option<(u64, u64)> {
+/// Returns block count, newest block (`None`: the latest) and percentiles of a request of a fee history. `None` for other
+/// parameters.
+fn history_parameters(params: &Value) -> Option<(u64, Option<u64>, Vec<u64>)> {
     let number = |value: &Value| u64::from_str_radix(value.as_str()?.strip_prefix("0x")?, 16).ok();
     let [count, newest, percentiles] = params.as_array()?.as_slice() else { return None };
-    (*percentiles == json!([10, 60])).then_some((number(count)?, number(newest)?))
-}
-
-/// Returns the path segment that identifies the calling replica.
-fn client_of(call: &mock_node::Call) -> String {
-    call.path.trim_start_matches("/rpc").trim_start_matches('/').to_owned()
+    let percentiles: Option<_> = percentiles.as_array()?.iter().map(Value::as_u64).collect();
+    let newest = if newest == "latest" { None } else { Some(number(newest)?) };
+    Some((number(count)?, newest, percentiles?))
 }
 
 /// Records a call and returns its reply, which depends on the state at the end of the delay.
-fn receive(shared: &Arc<Mutex<NodeState>>, call: &mock_node::Call) -> Reply {
+fn receive(clock: &Clock, call: &mock_node::Call) -> Reply {
     let (params, method) = (call.params(), call.method.clone());
-    let poll = poll_parameters(&params).filter(|_| method == "eth_feeHistory");
-    let mut state = shared.lock().unwrap();
-    if let Some((blocks, newest)) = reading_parameters(&params) {
-        let client = client_of(call);
-        state.readings.push(Reading { client, blocks, newest });
-        return Reply::Result(chain_model::history_at(newest, blocks, &[10, 60]));
-    }
-    if poll.is_none() && (method != "eth_chainId" || params != json!([])) {
-        eprintln!("unexpected call at the mock node: {call:?}");
-        state.violations.push(format!("{call:?}"));
-        return Reply::Raw(501, String::new());
-    }
-    let client = client_of(call);
+    let history = history_parameters(&params).filter(|_| method == "eth_feeHistory");
+    let mut state = clock.state();
+    let poll = match history {
+        Some((blocks, Some(newest), percentiles)) if percentiles == [10, 60] => {
+            state.readings.push((blocks, newest));
+            return Reply::Result(chain_model::history_at(newest, blocks, &percentiles));
+        }
+        Some((count @ 1..=1024, None, percentiles)) => Some((count, percentiles)),
+        None if method == "eth_chainId" && params == json!([]) => None,
+        _ => {
+            eprintln!("unexpected call at the mock node: {call:?}");
+            state.violations.push(format!("{call:?}"));
+            return Reply::Raw(501, String::new());
+        }
+    };
+    let client = call.path.trim_start_matches("/rpc").trim_start_matches('/').to_owned();
     state.calls.push(Call { at: Instant::now(), client, method, response: None });
     let (index, behaviour) = (state.calls.len() - 1, state.behaviour);
-    let shared = Arc::clone(shared);
+    let clock = clock.clone();
     let reply = Reply::script(move |_| match behaviour {
         Behaviour::Healthy | Behaviour::Ahead(_) => {
-            let mut state = shared.lock().unwrap();
+            let mut state = clock.state();
             let Some((count, percentiles)) = &poll else {
                 return Reply::Result(json!(format!("{:#x}", state.chain_id)));
             };
@@ -282,24 +275,4 @@ fn receive(shared: &Arc<Mutex<NodeState>>, call: &mock_node::Call) -> Reply {
         }
     });
     Reply::After(state.delay, Box::new(reply))
-}
-
-/// The settings by which the tests' chain configurations differ.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PricingSettings {
-    pub(crate) window: u64,
-    pub(crate) percentiles: Vec<u64>,
-}
-
-impl Default for PricingSettings {
-    fn default() -> Self {
-        Self { window: 20, percentiles: vec![60] }
-    }
-}
-
-impl PricingSettings {
-    /// Calculates the suggestion for the window that ends with `newest`.
-    pub(crate) fn expected_suggestion(&self, name: &str, newest: u64) -> String {
-        Window::new(newest, self.window, &self.percentiles).body(name)
-    }
 }

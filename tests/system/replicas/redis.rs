@@ -1,8 +1,6 @@
 //! A real `redis-server` that a test can kill, freeze, start again and send commands to.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
@@ -10,19 +8,19 @@ use std::time::{Duration, Instant};
 use redis::{Client, Connection, ConnectionLike, FromRedisValue, RedisResult, Value};
 
 use super::controlled_process::ControlledProcess;
+use crate::process::Folder;
 use crate::raw_client::{TIMEOUT, free_port};
 use crate::wall_clock::WallClock;
 
 /// A Redis server on its own loopback ports, without persistence. Dropping it kills the process.
 pub(crate) struct Redis {
     port: u16,
-    tls_port: Option<u16>,
-    folder: PathBuf,
     arguments: Vec<String>,
     /// A fake wall clock; `None` for the real time.
     wall_clock: Option<WallClock>,
     password: Mutex<Option<String>>,
     process: ControlledProcess,
+    folder: Folder,
     /// The test's own connection, reused while it works.
     client: Mutex<Option<Connection>>,
     messages: Arc<Mutex<BTreeMap<Vec<u8>, Vec<u8>>>>,
@@ -30,52 +28,47 @@ pub(crate) struct Redis {
 
 impl Redis {
     pub(crate) fn start() -> Self {
-        Self::launch(&[], None, None, None)
+        Self::launch(&[], None, None)
     }
 
-    /// Starts a server that requires this password for the default user.
     pub(crate) fn with_password(password: &str) -> Self {
-        Self::launch(&["--requirepass", password], Some(password), None, None)
+        Self::launch(&["--requirepass", password], Some(password), None)
     }
 
     /// Starts a server whose wall clock can [`step`](Self::step).
     pub(crate) fn with_wall_clock() -> Self {
         let wall_clock = WallClock::new(&format!("redis-{}", free_port()));
-        Self::launch(&[], None, None, Some(wall_clock))
+        Self::launch(&[], None, Some(wall_clock))
     }
 
-    /// Starts a server that also has a TLS port, with a certificate signed by `authority`.
-    pub(crate) fn with_tls(authority: &Authority) -> Self {
-        let (certificate, key) = authority.sign("redis");
-        let paths = [&certificate, &key, &authority.certificate];
-        let [certificate, key, authority] = paths.map(|path| path.to_str().unwrap());
+    /// Starts a server that also has a TLS port, with a certificate signed by `authority`. Returns the URL of that port
+    /// too.
+    pub(crate) fn with_tls(authority: &Authority) -> (Self, String) {
+        authority.certify(
+            "redis",
+            "-subj /CN=redis -CA authority.crt -CAkey authority.key \
+             -addext basicConstraints=CA:FALSE -addext subjectAltName=IP:127.0.0.1,DNS:localhost",
+        );
         let port = free_port();
         let arguments = [
             ["--tls-port", &port.to_string()],
-            ["--tls-cert-file", certificate],
-            ["--tls-key-file", key],
-            ["--tls-ca-cert-file", authority],
+            ["--tls-cert-file", &authority.path("redis.crt")],
+            ["--tls-key-file", &authority.path("redis.key")],
+            ["--tls-ca-cert-file", &authority.path("authority.crt")],
             ["--tls-auth-clients", "no"],
         ];
-        Self::launch(&arguments.concat(), None, Some(port), None)
+        let redis = Self::launch(&arguments.concat(), None, None);
+        (redis, format!("rediss://127.0.0.1:{port}/0"))
     }
 
-    fn launch(
-        arguments: &[&str],
-        password: Option<&str>,
-        tls_port: Option<u16>,
-        wall_clock: Option<WallClock>,
-    ) -> Self {
+    fn launch(arguments: &[&str], password: Option<&str>, wall_clock: Option<WallClock>) -> Self {
         let port = free_port();
-        let folder = std::env::temp_dir().join(format!("gas-suggestion-redis-{port}"));
-        std::fs::create_dir_all(&folder).unwrap();
         let redis = Self {
             port,
-            tls_port,
-            folder,
             arguments: arguments.iter().map(ToString::to_string).collect(),
             password: Mutex::new(password.map(str::to_owned)),
             process: ControlledProcess::default(),
+            folder: Folder::new(&format!("redis-{port}")),
             client: Mutex::default(),
             messages: Arc::default(),
             wall_clock,
@@ -87,11 +80,11 @@ impl Redis {
     /// Starts the killed server again, without data, on the same ports, and waits until it responds.
     pub(crate) fn start_again(&self) {
         let port = self.port.to_string();
-        let log = std::fs::File::create(self.folder.join("log")).unwrap();
+        let log = std::fs::File::create(self.folder.path().join("log")).unwrap();
         let child = Command::new("redis-server")
             .args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
             .args(["--enable-debug-command", "local", "--dir"])
-            .arg(&self.folder)
+            .arg(self.folder.path())
             .args(&self.arguments)
             .envs(self.wall_clock.iter().flat_map(server_environment))
             .stdin(Stdio::null())
@@ -101,7 +94,7 @@ impl Redis {
         self.process.set(child);
         let deadline = Instant::now() + TIMEOUT;
         while self.try_command(&["PING"]) != Ok(Value::SimpleString("PONG".into())) {
-            let log = || std::fs::read_to_string(self.folder.join("log"));
+            let log = || std::fs::read_to_string(self.folder.path().join("log"));
             assert!(
                 !self.process.has_exited() && Instant::now() < deadline,
                 "Redis does not respond: {:?}",
@@ -130,7 +123,6 @@ impl Redis {
         self.wall_clock.as_ref().expect("no fake wall clock").step(offset);
     }
 
-    /// Returns the server's time in microseconds.
     pub(crate) fn time_micros(&self) -> u128 {
         let (seconds, micros): (u128, u128) = self.read(&["TIME"]);
         seconds * 1_000_000 + micros
@@ -170,11 +162,6 @@ impl Redis {
         format!("redis://{credentials}@127.0.0.1:{}/0", self.port)
     }
 
-    /// Returns the URL of the TLS port.
-    pub(crate) fn tls_url(&self) -> String {
-        format!("rediss://127.0.0.1:{}/0", self.tls_port.expect("no TLS port"))
-    }
-
     /// Sets the password for the next connection of the test itself.
     pub(crate) fn use_password(&self, password: Option<&str>) {
         *self.password.lock().unwrap() = password.map(str::to_owned);
@@ -209,12 +196,11 @@ impl Redis {
     }
 
     fn connect(&self) -> RedisResult<Connection> {
-        /// Timeout of a command.
-        const TIMEOUT: Option<Duration> = Some(Duration::from_secs(5));
         let credentials = self.password.lock().unwrap().as_ref().map(|word| format!(":{word}@"));
         let url = format!("redis://{}127.0.0.1:{}", credentials.unwrap_or_default(), self.port);
-        let connection = Client::open(url)?.get_connection_with_timeout(TIMEOUT.unwrap())?;
-        connection.set_read_timeout(TIMEOUT)?;
+        let timeout = Duration::from_secs(5);
+        let connection = Client::open(url)?.get_connection_with_timeout(timeout)?;
+        connection.set_read_timeout(Some(timeout))?;
         Ok(connection)
     }
 
@@ -246,76 +232,31 @@ fn server_environment(clock: &WallClock) -> Vec<(&'static str, String)> {
     clock.environment().into_iter().map(with_allocator).collect()
 }
 
-impl fmt::Debug for Redis {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "Redis at port {}", self.port)
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        self.process.kill_if_running();
-        let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
-/// A certificate authority; dropping it deletes its files.
 #[derive(Debug)]
-pub(crate) struct Authority {
-    folder: PathBuf,
-    pub(crate) certificate: PathBuf,
-}
+pub(crate) struct Authority(Folder);
 
 impl Authority {
     pub(crate) fn new(name: &str) -> Self {
-        let folder = std::env::temp_dir()
-            .join(format!("gas-suggestion-authority-{}-{name}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let certificate = folder.join("authority.crt");
-        openssl(
-            &folder,
-            &format!(
-                "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 \
-                 -subj /CN={name} -keyout authority.key -out authority.crt \
-                 -addext basicConstraints=critical,CA:TRUE"
-            ),
-        );
-        Self { folder, certificate }
+        let authority = Self(Folder::new(&format!("authority-{name}")));
+        let arguments = format!("-subj /CN={name} -addext basicConstraints=critical,CA:TRUE");
+        authority.certify("authority", &arguments);
+        authority
     }
 
-    /// Signs a certificate for a server at 127.0.0.1. Returns the paths of the certificate and its key.
-    fn sign(&self, name: &str) -> (PathBuf, PathBuf) {
-        openssl(
-            &self.folder,
-            &format!(
-                "req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN={name} \
-                 -keyout {name}.key -out {name}.csr"
-            ),
-        );
-        let extensions = "subjectAltName=IP:127.0.0.1,DNS:localhost\nbasicConstraints=CA:FALSE\n";
-        std::fs::write(self.folder.join("extensions"), extensions).unwrap();
-        openssl(
-            &self.folder,
-            &format!(
-                "x509 -req -in {name}.csr -CA authority.crt -CAkey authority.key -CAcreateserial \
-                 -days 2 -extfile extensions -out {name}.crt"
-            ),
-        );
-        (self.folder.join(format!("{name}.crt")), self.folder.join(format!("{name}.key")))
+    /// Returns the path of one of its files, such as `authority.crt`.
+    pub(crate) fn path(&self, file: &str) -> String {
+        self.0.path().join(file).to_str().unwrap().to_owned()
     }
-}
 
-impl Drop for Authority {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.folder);
+    /// Writes a certificate, `{name}.crt`, and its key, `{name}.key`, with these further arguments of openssl.
+    fn certify(&self, name: &str, arguments: &str) {
+        let output = Command::new("openssl")
+            .args("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes".split(' '))
+            .args(format!("-days 2 -keyout {name}.key -out {name}.crt").split(' '))
+            .args(arguments.split_whitespace())
+            .current_dir(self.0.path())
+            .output()
+            .expect("openssl is needed (Debian: apt-get install openssl)");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
-}
-
-fn openssl(folder: &Path, arguments: &str) {
-    let output = Command::new("openssl")
-        .args(arguments.split_whitespace())
-        .current_dir(folder)
-        .output()
-        .expect("openssl is needed (Debian: apt-get install openssl)");
-    assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
 }

@@ -23,7 +23,7 @@ pub(crate) struct Replica {
     config: File,
     log: File,
     variables: Vec<(String, String)>,
-    process: ControlledProcess,
+    pub(crate) process: ControlledProcess,
     client: Client,
 }
 
@@ -51,7 +51,6 @@ impl Replica {
         Self::with_environment(name, more, &[])
     }
 
-    /// Starts a replica with these environment variables.
     pub(crate) fn with_environment(name: &str, more: &str, variables: &[(&str, &str)]) -> Self {
         let [address, admin] =
             [free_port(), free_port()].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
@@ -91,87 +90,44 @@ impl Replica {
         self.process.set(child);
     }
 
-    /// Kills the process.
-    pub(crate) fn kill(&self) {
-        self.process.kill();
-    }
-
-    /// Suspends the process (SIGSTOP) until [`thaw`](Self::thaw).
-    pub(crate) fn freeze(&self) {
-        self.process.freeze();
-    }
-
-    pub(crate) fn thaw(&self) {
-        self.process.thaw();
-    }
-
-    /// Returns true if the process has exited by itself.
-    pub(crate) fn has_exited(&self) -> bool {
-        self.process.has_exited()
-    }
-
     /// Returns the log, which spans all restarts.
     pub(crate) fn log(&self) -> String {
         self.log.text()
     }
 
-    /// Returns the log lines about Redis.
     pub(crate) fn redis_log_lines(&self) -> Vec<Value> {
         let log = self.log();
         let lines = log.lines().filter(|line| line.to_lowercase().contains("redis"));
         lines.map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Checks that the log has at most `max` lines about Redis.
-    pub(crate) fn check_redis_log_volume(&self, max: usize) {
-        let lines = self.redis_log_lines();
-        assert!(lines.len() <= max, "{} lines of {}: {lines:#?}", lines.len(), self.name);
-    }
-
-    /// Sends a GET request. Returns the response, or the reason if none arrives within `within`.
+    /// Sends a GET request, for `/metrics` to the admin address. Returns the response, or the reason if none arrives
+    /// within `within`.
     pub(crate) async fn try_get(&self, path: &str, within: Duration) -> Result<Response, String> {
-        self.try_get_at(self.address, path, within).await
-    }
-
-    async fn try_get_at(
-        &self,
-        address: SocketAddr,
-        path: &str,
-        within: Duration,
-    ) -> Result<Response, String> {
-        let request = async {
-            let response = self.client.get(format!("http://{address}{path}")).send().await?;
-            let (status, headers) = (response.status().as_u16(), response.headers().clone());
-            Ok::<_, reqwest::Error>(Response { status, headers, body: response.text().await? })
-        };
-        match tokio::time::timeout(within, request).await {
-            Ok(response) => response.map_err(|error| format!("{path}: {error:?}")),
-            Err(_) => Err(format!("{path}: no response within {within:?}")),
-        }
+        let address = if path == "/metrics" { self.admin } else { self.address };
+        let failed = |error: reqwest::Error| format!("{path}: {error:?}");
+        let request = self.client.get(format!("http://{address}{path}")).timeout(within);
+        let response = request.send().await.map_err(failed)?;
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        Ok(Response { status, headers, body: response.text().await.map_err(failed)? })
     }
 
     /// Sends a GET request and returns the response. Panics without a response.
     pub(crate) async fn get(&self, path: &str) -> Response {
-        self.expect_response(self.try_get(path, TIMEOUT).await)
-    }
-
-    /// Returns the text of `/metrics`.
-    pub(crate) async fn metrics(&self) -> String {
-        let response = self.expect_response(self.try_get_at(self.admin, "/metrics", TIMEOUT).await);
-        assert_eq!(response.status, 200, "{response:?}");
-        response.body
-    }
-
-    fn expect_response(&self, response: Result<Response, String>) -> Response {
+        let response = self.try_get(path, TIMEOUT).await;
         response.unwrap_or_else(|error| panic!("{}: {error}\n{}", self.name, self.log()))
     }
 
-    /// Returns the metrics of a chain and of Redis.
+    /// Returns the suggestion for the chain `a`.
+    pub(crate) async fn suggestion(&self) -> Response {
+        self.get("/v1/a/gas-suggestion").await
+    }
+
     pub(crate) async fn counts(&self, chain: &str) -> Counts {
-        let metrics = self.metrics().await;
+        let Response { status, body: metrics, .. } = self.get("/metrics").await;
+        assert_eq!(status, 200, "{metrics}");
         let chain_count = |metric: &str, outcome: &str| {
-            let chain = format!("chain=\"{chain}\"");
-            sum(&metrics, metric, &[&chain, &format!("outcome=\"{outcome}\"")])
+            sum(&metrics, &format!("{metric}{{chain=\"{chain}\",outcome=\"{outcome}\"}} "))
         };
         Counts {
             claimed: chain_count("poll_slots_total", "claimed"),
@@ -182,8 +138,8 @@ impl Replica {
                 .map(|outcome| chain_count("replica_messages_total", outcome))
                 .iter()
                 .sum(),
-            redis_up: sum(&metrics, "redis_up", &[]),
-            redis_failures: sum(&metrics, "redis_failures_total", &[]),
+            redis_up: sum(&metrics, "redis_up "),
+            redis_failures: sum(&metrics, "redis_failures_total{"),
         }
     }
 
@@ -192,46 +148,26 @@ impl Replica {
         self.wait_until_ok("/readyz").await
     }
 
-    /// Waits until `/livez` returns 200; returns how long that took.
-    pub(crate) async fn wait_until_live(&self) -> Duration {
-        self.wait_until_ok("/livez").await
-    }
-
-    async fn wait_until_ok(&self, path: &str) -> Duration {
+    /// Waits until `path` returns 200; returns how long that took.
+    pub(crate) async fn wait_until_ok(&self, path: &str) -> Duration {
         let since = Instant::now();
         loop {
             let response = self.try_get(path, TIMEOUT).await;
             if response.as_ref().is_ok_and(|response| response.status == 200) {
                 return since.elapsed();
             }
-            let has_failed = since.elapsed() > TIMEOUT || self.has_exited();
+            let has_failed = since.elapsed() > TIMEOUT || self.process.has_exited();
             assert!(!has_failed, "{} at {path}: {response:?}\n{}", self.name, self.log());
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
 }
 
-/// Returns the sum of the samples of `gas_suggestion_{metric}` with these labels, 0 if there are none.
-fn sum(metrics: &str, metric: &str, labels: &[&str]) -> u64 {
-    let samples = metrics.lines().filter_map(|line| {
-        let rest = line.strip_prefix("gas_suggestion_")?.strip_prefix(metric)?;
-        let (found, value) = rest.rsplit_once(' ')?;
-        let is_match = found.is_empty() || found.starts_with('{');
-        (is_match && labels.iter().all(|label| found.contains(label))).then(|| value.parse::<u64>())
+/// Returns the sum of the samples that start with `gas_suggestion_{start}`, 0 if there are none.
+fn sum(metrics: &str, start: &str) -> u64 {
+    let samples = metrics.lines().filter(|line| {
+        line.strip_prefix("gas_suggestion_").is_some_and(|rest| rest.starts_with(start))
     });
-    samples.map(|value| value.expect("a whole number")).sum()
-}
-
-#[test]
-fn sum_matches_labels_and_the_whole_metric_name() {
-    let metrics = "# TYPE gas_suggestion_poll_slots_total counter\n\
-                   gas_suggestion_poll_slots_total{chain=\"a\",outcome=\"yielded\"} 3\n\
-                   gas_suggestion_poll_slots_total{chain=\"a\",outcome=\"claimed\"} 4\n\
-                   gas_suggestion_poll_slots_total{chain=\"b\",outcome=\"yielded\"} 10\n\
-                   gas_suggestion_redis_up 1\n\
-                   gas_suggestion_redis_up_total 7\n";
-    assert_eq!(sum(metrics, "poll_slots_total", &["chain=\"a\""]), 7);
-    assert_eq!(sum(metrics, "poll_slots_total", &["outcome=\"yielded\""]), 13);
-    assert_eq!(sum(metrics, "redis_up", &[]), 1);
-    assert_eq!(sum(metrics, "redis_failures_total", &[]), 0);
+    let value = |line: &str| line.rsplit_once(' ').unwrap().1.parse::<u64>();
+    samples.map(|line| value(line).expect("a whole number")).sum()
 }
