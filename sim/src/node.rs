@@ -353,6 +353,9 @@ fn refusal(fault: NodeFault, call: &Call) -> Option<Response<Bytes>> {
             let reply = json!({"jsonrpc": "2.0", "id": call.id, "result": null});
             respond(StatusCode::OK, reply.to_string())
         }
+        NodeFault::NoHeader if call.method == "eth_getBlockByNumber" => {
+            error(200, -32000, "header not found")
+        }
         NodeFault::Unsupported if call.method == "eth_feeHistory" => {
             error(200, -32601, "the method eth_feeHistory does not exist")
         }

@@ -70,6 +70,8 @@ pub enum NodeFault {
     Empty,
     WrongId,
     NullResult,
+    /// It returns no header, and denies that it syncs. Scenes alone have it.
+    NoHeader,
     Unsupported,
     InternalError,
     /// So many blocks behind.

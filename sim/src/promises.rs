@@ -451,16 +451,23 @@ impl Promises {
         let stood_still =
             if now < self.frozen_until + window { Duration::from_mins(1) } else { Duration::ZERO };
         let since = now.saturating_sub(window + stood_still);
-        let lower = || {
-            let said = self.said[chain].iter();
-            said.filter(|said| said.at >= since && said.head < last.head)
-        };
+        // A reply counts if a higher head was known before, and if its node can have got to the served head since.
+        let block_ms = self.plan.chains[chain].block_time.as_millis();
+        let mut highest = 0;
         let mut rounds: BTreeMap<usize, usize> = BTreeMap::new();
-        for said in lower() {
-            *rounds.entry(said.node).or_default() += 1;
+        let mut nodes = BTreeSet::new();
+        for said in &self.said[chain] {
+            let passed = now.saturating_sub(said.at).as_millis();
+            let reach = u128::from(said.head) + 5 + 200 * passed / block_ms;
+            let can_be = said.head <= quote.head + 5 && reach >= u128::from(quote.head);
+            if said.at >= since && said.head < highest && can_be {
+                *rounds.entry(said.node).or_default() += 1;
+                if said.head.abs_diff(quote.head) <= 5 {
+                    nodes.insert(said.node);
+                }
+            }
+            highest = highest.max(said.head);
         }
-        let near = lower().filter(|said| said.head.abs_diff(quote.head) <= 5);
-        let nodes: BTreeSet<usize> = near.map(|said| said.node).collect();
         let is_confirmed = nodes.len() >= 2 || rounds.values().any(|count| *count >= 3);
         self.check(
             "a head goes back only if it is confirmed",
@@ -491,7 +498,11 @@ impl Promises {
         let now = clock::now();
         // A block of the hour that has not ended may be replaced. The poll of a block may come late, and the file has what
         // was closed at the last full minute.
-        let closed = clock::WALL_START + now.saturating_sub(Duration::from_secs(150));
+        // A node without the method is asked again after ten minutes at the latest.
+        let is_unsupported = |fault: &Fault| matches!(fault.what, What::Node(of, _, NodeFault::Unsupported) if of == chain);
+        let has_pause = self.plan.faults.iter().any(is_unsupported);
+        let lateness = Duration::from_secs(if has_pause { 810 } else { 150 });
+        let closed = clock::WALL_START + now.saturating_sub(lateness);
         let closed = rfc3339(Duration::from_secs(closed.as_secs() / 3600 * 3600));
         let known = &mut self.buckets[replica][chain];
         let mut broken = None;

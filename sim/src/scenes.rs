@@ -18,7 +18,7 @@ pub fn all() -> Vec<(&'static str, Plan)> {
         lasts: Duration::from_secs(lasts),
         what,
     };
-    let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 12] = [
+    let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 13] = [
         (
             "a node asks for a pause that is longer than max_age",
             1,
@@ -75,6 +75,15 @@ pub fn all() -> Vec<(&'static str, Plan)> {
                 fault(136, 33, What::Kill(1)),
                 fault(138, 72, What::Node(0, 0, NodeFault::Syncing)),
                 fault(190, 12, What::Node(0, 0, NodeFault::Dropped)),
+            ],
+        ),
+        (
+            "the only node syncs and returns no header",
+            1,
+            chain(2000, 1, 1),
+            vec![
+                fault(100, 300, What::Node(0, 0, NodeFault::Syncing)),
+                fault(150, 200, What::Node(0, 0, NodeFault::NoHeader)),
             ],
         ),
         (

@@ -95,7 +95,8 @@ impl UpstreamCall<'_> {
         let is_plausible = self.is_plausible_head(candidate, newest);
         let head = || candidate.upstream.head().for_reply(newest, self.chain.block_time);
         let is_old = || head().block_age(self.chain.max_block_age()) == BlockAge::Old;
-        if !is_plausible || is_old() {
+        // A header that is old itself was asked for with this poll.
+        if !is_plausible || (is_old() && !candidate.upstream.has_old_head()) {
             // A slow node has used up its deadline with the fee history.
             candidate.upstream.read_head_again(polled_at, self.deadline).await;
         }

@@ -12,7 +12,7 @@ pub struct NewestBlock {
     header: Option<HeaderTime>,
     /// True if the block was too old when this process first read it, or if it comes from a node that is behind.
     was_old: bool,
-    /// When a node last told that its newest block is old, unless a later one told otherwise.
+    /// When a node last told that its newest block is old; `None`: a later reading ended this.
     told_old_at: Option<Instant>,
     /// True if another node has a newer block.
     is_behind: bool,

@@ -62,8 +62,9 @@ impl Anvil {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    pub(crate) fn kill(self) {
-        drop(self);
+    /// Kills the process and returns its port.
+    pub(crate) fn kill(self) -> u16 {
+        self.port
     }
 
     /// Calls a method that has to succeed and returns its result.

@@ -1,7 +1,7 @@
 //! Tests of suggestions from anvil, a real node with real transactions.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 
@@ -12,6 +12,11 @@ use crate::test_server::{Response, TestServer};
 
 const GWEI: u128 = 1_000_000_000;
 const SUGGESTION: &str = "/v1/ronin/gas-suggestion";
+
+/// Starts anvil with one block per second.
+fn start(port: u16) -> Anvil {
+    Anvil::start(port, &["--block-time", "1"])
+}
 
 /// Sends a transfer with the priority fee `tip`.
 async fn send_with_tip(anvil: &Anvil, tip: u128) {
@@ -51,7 +56,7 @@ fn expected_body(history: &Value, percentiles: usize) -> String {
 /// Sends transfers with known priority fees for a few blocks. Compares each new suggestion with one that is calculated
 /// from the fee history of the same blocks.
 async fn check_suggestions_against_real_tips(percentiles: &[u8]) {
-    let anvil = Anvil::start(0, &["--block-time", "1"]);
+    let anvil = start(0);
     let more = format!("pricing.reward_percentiles = {percentiles:?}");
     let service = TestServer::start(&chain(&anvil, &more)).await;
     let mut last = 0;
@@ -75,6 +80,31 @@ async fn check_suggestions_against_real_tips(percentiles: &[u8]) {
 async fn suggestion_equals_an_independent_calculation() {
     let check = check_suggestions_against_real_tips;
     tokio::join!(check(&[60]), check(&[60, 100]));
+}
+
+#[tokio::test]
+async fn suggestion_of_a_killed_node_is_kept_then_labelled_then_refused() {
+    let is_fresh =
+        |response: &Response| response.status == 200 && response.header("x-stale").is_empty();
+    let anvil = start(0);
+    let service = TestServer::start(&chain(&anvil, "max_age = \"5s\"")).await;
+    let last_good = service.wait_for(SUGGESTION, is_fresh).await;
+    let port = anvil.kill();
+    let killed = Instant::now();
+    let kept = service.get(SUGGESTION).await;
+    assert_eq!((kept.status, &kept.body), (200, &last_good.body));
+    let stale = service.wait_for(SUGGESTION, |response| !is_fresh(response)).await;
+    assert_eq!((stale.status, &stale.body), (200, &last_good.body));
+    assert_eq!(stale.header("x-stale"), "true");
+    assert!(stale.header("age").parse::<u64>().unwrap() >= 2);
+    let refused = service.wait_for(SUGGESTION, |response| response.status != 200).await;
+    refused.assert_problem(503, "stale_data");
+    assert!(killed.elapsed() < Duration::from_secs(6), "{:?}", killed.elapsed());
+
+    let anvil = start(port);
+    // The new head is above the old one, as after a restart of a synced node, but not implausibly far ahead.
+    anvil.call("anvil_mine", json!(["0x10"])).await;
+    service.wait_for(SUGGESTION, |it| is_fresh(it) && it.newest_block() >= 0x10).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
