@@ -414,9 +414,12 @@ impl Promises {
         let silence = silence.min(self.max_age(chain) / 2).saturating_sub(Duration::from_secs(1));
         // What was said before the last response came before the leap was believed. Against a later node that is ahead of
         // the earlier ones three polls are enough.
-        let was_well = self.said[chain].iter().any(|said| {
-            let is_well = said.is_honest && said.head >= last.head;
-            is_well && said.node < liar && said.at <= last.at && said.at + silence > now
+        let is_well = |said: &&Said| said.is_honest && said.head >= last.head;
+        // A node that was in use before it lied is no spare.
+        let in_use_since = self.said[chain].iter().filter(is_well).rfind(|said| said.node == liar);
+        let was_well = self.said[chain].iter().filter(is_well).any(|said| {
+            let was_before = in_use_since.is_none_or(|own| own.at <= said.at);
+            was_before && said.node < liar && said.at <= last.at && said.at + silence > now
         });
         // A head that stands for as long is as good as silence.
         let heads = self.said[chain].iter().filter(|said| said.is_honest && said.head >= last.head);
