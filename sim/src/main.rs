@@ -45,22 +45,23 @@ impl Arguments {
         };
         let mut arguments = std::env::args().skip(1);
         while let Some(name) = arguments.next() {
-            if name == "--scene" {
-                parsed.scene = arguments.next();
-                continue;
-            }
+            let mut value = || arguments.next().ok_or_else(|| format!("{name} needs a value"));
             let mut number = || {
-                let value = arguments.next().ok_or_else(|| format!("{name} needs a number"))?;
+                let value = value()?;
                 value.parse().map_err(|_| format!("{name}: {value} is not a number"))
             };
             match name.as_str() {
                 "--from" => parsed.from = number()?,
                 "--seeds" => parsed.seeds = number()?,
                 "--trace" => parsed.trace = Some(number()?),
+                "--scene" => parsed.scene = Some(value()?),
                 "--no-scenes" => parsed.skips_scenes = true,
                 "--twice" => parsed.runs_twice = true,
                 other => return Err(format!("unknown argument {other}")),
             }
+        }
+        if parsed.scene.is_some() && parsed.trace.is_none() {
+            return Err("--scene needs --trace with a seed".into());
         }
         Ok(parsed)
     }

@@ -416,9 +416,9 @@ impl Promises {
         // the earlier ones three polls are enough.
         let is_well = |said: &&Said| said.is_honest && said.head >= last.head;
         // A node that was in use before it lied is no spare.
-        let in_use_since = self.said[chain].iter().filter(is_well).rfind(|said| said.node == liar);
+        let last_truth = self.said[chain].iter().filter(is_well).rfind(|said| said.node == liar);
         let was_well = self.said[chain].iter().filter(is_well).any(|said| {
-            let was_before = in_use_since.is_none_or(|own| own.at <= said.at);
+            let was_before = last_truth.is_none_or(|own| own.at <= said.at);
             was_before && said.node < liar && said.at <= last.at && said.at + silence > now
         });
         // A head that stands for as long is as good as silence.

@@ -94,7 +94,7 @@ impl UpstreamCall<'_> {
         let newest = history.newest_block();
         let is_plausible = self.is_plausible_head(candidate, newest);
         let head = || candidate.upstream.head().for_reply(newest, self.chain.block_time);
-        let is_old = || head().block_age(self.chain.max_block_age()) == BlockAge::Old;
+        let is_old = || self.block_age(head()) == BlockAge::Old;
         // A header that is old itself was asked for with this poll.
         if !is_plausible || (is_old() && !candidate.upstream.has_old_head()) {
             // A slow node has used up its deadline with the fee history.
@@ -153,6 +153,10 @@ impl UpstreamCall<'_> {
     /// Returns what is left of the deadline of an attempt.
     fn left(&self, polled_at: Instant) -> Duration {
         self.deadline.saturating_sub(polled_at.elapsed())
+    }
+
+    fn block_age(&self, head: HeadReading) -> BlockAge {
+        head.block_age(self.chain.max_block_age())
     }
 
     fn is_plausible_head(&self, candidate: Candidate<'_>, head: u64) -> bool {
@@ -251,7 +255,7 @@ impl<'a> ActivePoll<'a> {
             if waits_for_preferred {
                 continue;
             }
-            if self.block_age(reply.head) == BlockAge::Young {
+            if self.call.block_age(reply.head) == BlockAge::Young {
                 break;
             }
             deadline.get_or_insert((Instant::now() + call.deadline / 2).into());
@@ -261,7 +265,7 @@ impl<'a> ActivePoll<'a> {
         for (candidate, reply) in replies {
             if !self.is_success {
                 self.evaluate_reply(candidate, Ok(reply));
-            } else if self.block_age(reply.head) == BlockAge::Old && self.has_young_block {
+            } else if self.call.block_age(reply.head) == BlockAge::Old && self.has_young_block {
                 self.record(candidate, &Err(PollError::OldBlock));
             } else {
                 self.record(candidate, &Ok(()));
@@ -273,15 +277,11 @@ impl<'a> ActivePoll<'a> {
     /// then the newest of the old ones.
     fn preference(&self, index: usize, reply: &PricedReply) -> (u8, Duration, usize) {
         let age = reply.head.header().map_or(Duration::MAX, |header| header.age);
-        match self.block_age(reply.head) {
+        match self.call.block_age(reply.head) {
             BlockAge::Young => (0, Duration::ZERO, index),
             BlockAge::Unknown => (1, Duration::ZERO, index),
             BlockAge::Old => (2, age, index),
         }
-    }
-
-    fn block_age(&self, head: HeadReading) -> BlockAge {
-        head.block_age(self.call.chain.max_block_age())
     }
 
     /// Calls the first candidate, then all others at once if it has no good reply or seems late.
@@ -396,7 +396,7 @@ impl<'a> ActivePoll<'a> {
         self.reporter.record_published(index, is_regression);
         self.reporter.record_outlying_rewards(outlying);
         self.source = Some(index);
-        self.has_young_block = self.block_age(head) == BlockAge::Young;
+        self.has_young_block = self.call.block_age(head) == BlockAge::Young;
         self.published = Some(history);
     }
 

@@ -163,7 +163,6 @@ fn record_of_a_node_behind_is_stale_until_a_current_one_replaces_it() {
     let stale_reason = |harness: &Harness| {
         harness.poller.publisher.chain().servable_snapshot().unwrap().stale_reason
     };
-    harness.head = HeadReading::Syncing;
     // The header of the second replica's node did not come in time.
     for (head, reading) in
         [(100, HeadReading::Syncing), (101, HeadReading::Unread), (102, HeadReading::Syncing)]
