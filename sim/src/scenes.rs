@@ -18,7 +18,7 @@ pub fn all() -> Vec<(&'static str, Plan)> {
         lasts: Duration::from_secs(lasts),
         what,
     };
-    let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 13] = [
+    let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 14] = [
         (
             "a node asks for a pause that is longer than max_age",
             1,
@@ -84,6 +84,16 @@ pub fn all() -> Vec<(&'static str, Plan)> {
             vec![
                 fault(100, 300, What::Node(0, 0, NodeFault::Syncing)),
                 fault(150, 200, What::Node(0, 0, NodeFault::NoHeader)),
+            ],
+        ),
+        (
+            "the only node syncs and answers slowly as a replica starts",
+            1,
+            chain(12_000, 1, 1),
+            vec![
+                fault(36, 52, What::Node(0, 0, NodeFault::Syncing)),
+                fault(55, 82, What::Node(0, 0, NodeFault::Slow(1102))),
+                fault(61, 3, What::Kill(0)),
             ],
         ),
         (

@@ -46,12 +46,14 @@ impl HeadRecord {
     }
 
     /// Records a reading that ended at `now`. A failed one, `None`, keeps the last. So does one that says nothing, if the node
-    /// has returned a header before: it has the method.
+    /// has returned a header before: it has the method. If the one that polls wait for fails, the next is due at once, beside
+    /// them.
     pub(crate) fn record(&mut self, reading: Option<HeadReading>, now: Instant) {
         let has_headers = self.reading.header().is_some();
         let reading = reading.filter(|reading| *reading != HeadReading::Unknown || !has_headers);
         let interval = match reading {
             Some(HeadReading::Unknown) => Self::SILENT_INTERVAL,
+            None if self.due_at.is_none() => Duration::ZERO,
             _ => Self::INTERVAL,
         };
         self.due_at = Some(now + interval);
@@ -143,5 +145,19 @@ mod tests {
         }
         record.record(Some(HeadReading::Syncing), now);
         assert_eq!(record.reading(), HeadReading::Syncing);
+    }
+
+    #[test]
+    fn a_failed_first_header_is_due_at_once_without_holding_up_polls() {
+        let (now, max_age) = (Instant::now(), Some(Duration::from_mins(1)));
+        let mut record = HeadRecord::default();
+        for _ in 0..2 {
+            assert!(record.is_required(max_age));
+            record.record(None, now);
+            assert!(record.is_due(now) && !record.is_required(max_age));
+            record.record(None, now);
+            assert!(!record.is_due(now) && record.is_due(now + HeadRecord::INTERVAL));
+            record.mark_due();
+        }
     }
 }

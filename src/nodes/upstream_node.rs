@@ -181,8 +181,11 @@ impl UpstreamNode {
                 Err(_) => Err(Error::Timeout(deadline)),
             }
         });
+        // Without an earlier reading, the age of a reply is not known until the header is there.
+        let is_unread = head.reading() == HeadReading::Unread;
+        let head_deadline = if is_unread { deadline } else { deadline / 2 };
         let outcome =
-            if needs_head { self.fetch_with_head(fetch, deadline / 2).await } else { fetch.await };
+            if needs_head { self.fetch_with_head(fetch, head_deadline).await } else { fetch.await };
         if outcome.is_err() {
             // The verification of this very attempt stays valid. Otherwise a node that answers one call within the
             // deadline, but not two, would never be used.

@@ -51,7 +51,8 @@ try {
 
 async function check(page, width, theme) {
     const shown = () => page.evaluate(() => [...document.querySelectorAll(".story gas-suggestion")].map((node) => {
-        const parts = [...node.shadowRoot.querySelectorAll("[part]")].filter((part) => part.checkVisibility());
+        // Without the script, which may load after the page, there is no shadow root.
+        const parts = [...node.shadowRoot?.querySelectorAll("[part]") ?? []].filter((part) => part.checkVisibility());
         return [node.getAttribute("state"), Object.fromEntries(parts.map((part) => [part.part[0], part.textContent]))];
     }));
     const fits = ([state, texts], [expected, parts]) => state === expected && String(Object.keys(texts)) === String(Object.keys(parts)) &&
