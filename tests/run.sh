@@ -105,43 +105,18 @@ done
 step target/python/bin/python tests/workflows.py --self-test
 step target/python/bin/python tests/workflows.py
 export RUST_BACKTRACE=0
-# At most three tests of each run may fail beside others, if they pass alone afterwards: a busy machine can delay them.
-# They are named at the end.
-delayed=()
-run_tests() { # number of threads, arguments of `cargo test`, --, filters
-    local threads=$1 log=target/tests.log test arguments=() failed
+run_tests() { # number of threads, arguments of `cargo test`
+    local threads=$1
     shift
-    while [ "$1" != -- ]; do
-        arguments+=("$1")
-        shift
-    done
-    shift
-    printf '\n== cargo test %s (%d s)\n' "${arguments[*]} $*" "$SECONDS"
-    if RUST_TEST_THREADS=$threads cargo test --locked --no-fail-fast "${arguments[@]}" -- "$@" 2>&1 | tee "$log"; then
-        return
-    fi
-    mapfile -t failed < <(awk '
-        /^failures:$/ { names = "" }
-        /^    [a-z_0-9:]+$/ { names = names $1 "\n" }
-        /^test result: FAILED/ { all = all names }
-        END { printf "%s", all }' "$log")
-    if [ "${#failed[@]}" = 0 ] || [ "${#failed[@]}" -gt 3 ]; then
-        return 1
-    fi
-    for test in "${failed[@]}"; do
-        step cargo test --locked "${arguments[@]}" -- --exact "$test"
-    done
-    delayed+=("${failed[@]}")
+    printf '\n== cargo test %s (%d s)\n' "$*" "$SECONDS"
+    RUST_TEST_THREADS=$threads cargo test --locked --no-fail-fast "$@"
 }
 # Unit tests start no services.
-CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG_ASSERTIONS=true run_tests 8 --lib --
-run_tests 8 --test integration --
+CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG_ASSERTIONS=true run_tests 8 --lib
+run_tests 8 --test integration
 step sim/run.sh 200
 # Tests that depend on time have a run of their own, not beside compilers and browsers.
 run_tests 3 --test system -- --skip replicas:: --skip delegation_api::
 run_tests 3 --test system -- replicas:: --skip delegation_api::
 run_tests 2 --test system -- delegation_api::
 step tests/site.sh
-if [ "${#delayed[@]}" -gt 0 ]; then
-    printf '\nPassed alone, after failing beside other tests: %s\n' "${delayed[*]}"
-fi
