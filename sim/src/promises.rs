@@ -442,11 +442,12 @@ impl Promises {
         let Some(last) = last.filter(|last| quote.head < last.head && !last.is_stale) else {
             return;
         };
-        // What is too old to be served gives way to an old block, which is labelled.
+        // What is too old to be served gives way to an old block, which is labelled, and an old block to any that is not.
         let of_last = self.said[chain].iter().filter(|said| said.head == last.head);
-        let is_over =
-            of_last.map(|said| said.at).max().is_none_or(|at| at + self.max_age(chain) <= now);
-        if quote.is_stale && is_over {
+        let last_said = of_last.map(|said| said.at).max();
+        let is_over = |age| last_said.is_none_or(|at| at + age <= now);
+        let limit = if quote.is_stale { self.max_age(chain) } else { self.max_block_age(chain) };
+        if is_over(limit) {
             return;
         }
         let window = self.max_age(chain).max(20 * self.plan.chains[chain].block_time);

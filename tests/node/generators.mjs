@@ -32,7 +32,10 @@ async function startDemo() {
 function operations(document) {
     const resolve = (value) =>
         value.$ref ? value.$ref.split('/').slice(1).reduce((node, key) => node[key], document) : value
-    const value = ({ name, schema, example }) => example ?? { chain: 'ethereum', chain_id: '1', gas_price: '1' }[name] ?? schema.enum?.[0]
+    const values = { chain: 'ethereum', chain_id: '1', gas_price: '1' }
+    // A limit that the price is always below, so that `wait` answers at once.
+    const example = ({ name, example }) => (name === 'below' ? '1000000000000000' : example)
+    const value = (parameter) => example(parameter) ?? values[parameter.name] ?? parameter.schema.enum?.[0]
     const found = []
     for (const [path, { get }] of Object.entries(document.paths)) {
         if (!get || !resolve(get.responses[200] ?? {}).content?.['application/json']) continue
