@@ -146,9 +146,12 @@ impl Promises {
                 format!("{count} polls of node {index} of chain {chain} by replica {replica} in ten block times")
             }));
         } else if call.method == "eth_getBalance" {
+            // The budget is one of a process: it begins anew with it.
+            let started_at = self.started_at[replica];
+            let is_over = |at: Duration| at + Duration::from_mins(1) <= now || at < started_at;
             let reads = &mut node.reads[replica];
             reads.push_back(now);
-            while reads.front().is_some_and(|at| *at + Duration::from_mins(1) <= now) {
+            while reads.front().is_some_and(|at| is_over(*at)) {
                 reads.pop_front();
             }
             let (count, limit) = (reads.len(), plan.reads_per_minute as usize);
