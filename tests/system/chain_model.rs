@@ -63,18 +63,9 @@ fn tip(number: u64, percentile: u64) -> u128 {
     u128::from(100 + percentile) * GWEI + 1000 * u128::from(number)
 }
 
-pub(crate) fn quantity(number: u128) -> Value {
-    format!("{number:#x}").into()
-}
-
 /// Returns the result of `eth_feeHistory` for the window that ends with `newest`.
 pub(crate) fn history(newest: u64, columns: usize) -> Value {
-    longer_history(newest, WINDOW, columns)
-}
-
-/// Returns the result for any number of blocks and reward columns.
-pub(crate) fn longer_history(newest: u64, blocks: u64, columns: usize) -> Value {
-    history_at(newest, blocks, &PERCENTILES[..columns])
+    history_at(newest, WINDOW, &PERCENTILES[..columns])
 }
 
 /// Returns the result for any number of blocks and these percentiles.
@@ -91,12 +82,10 @@ pub(crate) fn newest_of(result: &Value) -> u64 {
 /// The inputs of a suggestion. Any two windows give different suggestions.
 #[derive(Debug, Clone)]
 pub(crate) struct Window {
-    pub(crate) base_fees: Vec<u128>,
-    pub(crate) tips: Vec<u128>,
+    base_fees: Vec<u128>,
+    tips: Vec<u128>,
     /// Tips at the second percentile; `None` without one, and `high` is then 1.2 × `medium`.
-    pub(crate) high_tips: Option<Vec<u128>>,
-    pub(crate) tip_floor: u128,
-    pub(crate) is_legacy: bool,
+    high_tips: Option<Vec<u128>>,
 }
 
 impl Window {
@@ -108,8 +97,6 @@ impl Window {
             base_fees: blocks().map(base_fee).collect(),
             tips: tips(&percentiles[0]),
             high_tips: percentiles.get(1).map(tips),
-            tip_floor: 20 * GWEI,
-            is_legacy: false,
         }
     }
 
@@ -117,21 +104,15 @@ impl Window {
         Self::new(newest, WINDOW, &PERCENTILES[..1])
     }
 
-    /// Adds the tips of the second column.
-    pub(crate) fn with_two_percentiles(newest: u64) -> Self {
-        Self::new(newest, WINDOW, &PERCENTILES[..2])
-    }
-
     /// Calculates the body of the suggestion.
     pub(crate) fn body(&self, name: &str) -> String {
-        let base = if self.is_legacy { 0 } else { 2 * average(&self.base_fees).max(GWEI) };
-        let medium = average(&self.tips).max(self.tip_floor);
+        let base = 2 * average(&self.base_fees).max(GWEI);
+        let medium = average(&self.tips).max(20 * GWEI);
         let high = match &self.high_tips {
             Some(tips) => average(tips).max(medium),
             None => medium * 12 / 10,
         };
-        let kind = if self.is_legacy { "legacy" } else { "eip-1559" };
-        fixtures::suggestion(name, kind, base, [medium, high])
+        fixtures::suggestion(name, "eip-1559", base, [medium, high])
     }
 }
 

@@ -8,34 +8,31 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::watch;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 
 use crate::http_client;
 use crate::http_message::{self, Message};
 
-/// A proxy on a free loopback port. It stops when it is dropped.
+/// A proxy on a free loopback port. It stops when it is dropped, and with it the sender of its settings.
 pub(crate) struct FaultProxy {
     address: SocketAddr,
     setting: watch::Sender<Setting>,
     /// Number of the newest switch that has taken effect.
     applied_switches: watch::Receiver<u64>,
     received: Arc<Mutex<Received>>,
-    task: JoinHandle<()>,
 }
 
-/// A fault that the proxy injects into the replies to the calls of its scope.
+/// A fault that the proxy injects into the replies to polls, or to all calls.
 #[derive(Clone)]
 pub(crate) struct Fault {
     kind: Kind,
-    scope: Scope,
+    is_for_all: bool,
 }
 
 #[derive(Clone)]
 pub(crate) enum Kind {
     /// Sends the node's reply unchanged.
     Pass,
-    /// Delays the reply.
-    Delay(Duration),
     /// Sends a byte of the reply per interval.
     Drip(Duration),
     /// Sends a body that never ends, in chunks.
@@ -56,7 +53,7 @@ type Rewrite = dyn Fn(&Call, Value) -> Reply + Send + Sync;
 
 pub(crate) struct Call {
     /// Path and query.
-    path: String,
+    pub(crate) path: String,
     pub(crate) json: Value,
 }
 
@@ -101,16 +98,15 @@ impl Reply {
 
 impl Fault {
     pub(crate) fn in_fee_histories(kind: Kind) -> Self {
-        Self { kind, scope: Scope::FeeHistory }
+        Self { kind, is_for_all: false }
     }
 
     pub(crate) fn everywhere(kind: Kind) -> Self {
-        Self { kind, scope: Scope::All }
+        Self { kind, is_for_all: true }
     }
 
-    /// Sets the calls that the fault affects.
-    pub(crate) fn with_scope(self, scope: Scope) -> Self {
-        Self { scope, ..self }
+    pub(crate) fn for_all_calls(self) -> Self {
+        Self::everywhere(self.kind)
     }
 
     pub(crate) fn rewrite(make: impl Fn(&Call, Value) -> Reply + Send + Sync + 'static) -> Self {
@@ -121,13 +117,6 @@ impl Fault {
     pub(crate) fn fixed(status: u16, body: &str) -> Self {
         let body = body.to_owned();
         Self::rewrite(move |call, _| Reply::new(status, body.replace("{path}", &call.path)))
-    }
-
-    /// Returns a fault that replaces each reply by an error, in whose message `{path}` becomes the request path.
-    pub(crate) fn error(code: i64, message: &'static str) -> Self {
-        Self::rewrite(move |call, _| {
-            Reply::error(call, code, &message.replace("{path}", &call.path))
-        })
     }
 
     /// Returns a fault that sends the node's reply with changed members.
@@ -144,24 +133,6 @@ impl Fault {
     }
 }
 
-/// Calls that a fault affects.
-#[derive(Clone, Copy)]
-pub(crate) enum Scope {
-    All,
-    FeeHistory,
-    ChainId,
-}
-
-impl Scope {
-    fn covers(self, call: &Value) -> bool {
-        match self {
-            Self::All => true,
-            Self::FeeHistory => call["method"] == "eth_feeHistory",
-            Self::ChainId => call["method"] == "eth_chainId",
-        }
-    }
-}
-
 #[derive(Clone)]
 struct Setting {
     fault: Fault,
@@ -173,8 +144,7 @@ struct Setting {
 #[derive(Default)]
 struct Received {
     connections: usize,
-    /// Method and time.
-    calls: Vec<(String, Instant)>,
+    calls: usize,
 }
 
 impl FaultProxy {
@@ -187,8 +157,8 @@ impl FaultProxy {
         let (in_force_sender, applied_switches) = watch::channel(0);
         let received = Arc::default();
         let proxy = Proxy { target, client: http_client::new(), received: Arc::clone(&received) };
-        let task = tokio::spawn(proxy.run(listener, settings, in_force_sender));
-        Self { address, setting, applied_switches, received, task }
+        tokio::spawn(proxy.run(listener, settings, in_force_sender));
+        Self { address, setting, applied_switches, received }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -208,21 +178,9 @@ impl FaultProxy {
         self.received.lock().unwrap().connections
     }
 
-    /// Returns the times of the calls of `method`.
-    pub(crate) fn call_times(&self, method: &str) -> Vec<Instant> {
-        let received = self.received.lock().unwrap();
-        received.calls.iter().filter(|(called, _)| called == method).map(|(_, at)| *at).collect()
-    }
-
     /// Returns the number of calls so far.
     pub(crate) fn call_count(&self) -> usize {
-        self.received.lock().unwrap().calls.len()
-    }
-}
-
-impl Drop for FaultProxy {
-    fn drop(&mut self) {
-        self.task.abort();
+        self.received.lock().unwrap().calls
     }
 }
 
@@ -293,10 +251,10 @@ impl Proxy {
     async fn serve(self, mut connection: Connection) {
         let mut buffer = Vec::new();
         while let Some(call) = connection.read_call(&mut buffer).await {
-            let method = call.json["method"].as_str().unwrap_or_default().to_owned();
-            self.received.lock().unwrap().calls.push((method, Instant::now()));
+            self.received.lock().unwrap().calls += 1;
             let Setting { fault, switches } = connection.settings.borrow().clone();
-            let kind = if fault.scope.covers(&call.json) { fault.kind } else { Kind::Pass };
+            let is_affected = fault.is_for_all || call.json["method"] == "eth_feeHistory";
+            let kind = if is_affected { fault.kind } else { Kind::Pass };
             match kind {
                 Kind::Reset => return connection.stream.set_zero_linger().unwrap(),
                 Kind::DeadPool if connection.switches == switches => {}
@@ -349,7 +307,6 @@ impl Connection {
     async fn reply(&mut self, call: &Call, json: Value, kind: Kind) -> Option<()> {
         let mut reply = Reply::json(&json);
         match kind {
-            Kind::Delay(pause) => tokio::time::sleep(pause).await,
             Kind::Drip(pause) => {
                 let mut ticks = tokio::time::interval(pause);
                 for byte in reply.bytes() {

@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::broadcast;
-use tokio::task::JoinHandle;
 use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
@@ -56,7 +55,6 @@ const WRONG_KEY: &str = "HTTP/1.1 101 Switching Protocols\r\nconnection: Upgrade
 struct MockWebSocketNode {
     address: SocketAddr,
     shared: Arc<Shared>,
-    task: JoinHandle<()>,
 }
 
 struct Shared {
@@ -80,7 +78,7 @@ impl MockWebSocketNode {
             violations: Mutex::default(),
         });
         let accepting = Arc::clone(&shared);
-        let task = tokio::spawn(async move {
+        tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
                 accepting.connections.fetch_add(1, Ordering::Relaxed);
@@ -88,7 +86,7 @@ impl MockWebSocketNode {
                 tokio::spawn(async move { shared.serve(stream).await });
             }
         });
-        Self { address, shared, task }
+        Self { address, shared }
     }
 
     fn url(&self) -> String {
@@ -110,7 +108,6 @@ impl MockWebSocketNode {
 
 impl Drop for MockWebSocketNode {
     fn drop(&mut self) {
-        self.task.abort();
         let violations = self.shared.violations.lock().unwrap();
         assert!(violations.is_empty() || std::thread::panicking(), "{violations:#?}");
     }

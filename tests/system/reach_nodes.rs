@@ -1,19 +1,17 @@
 //! Nodes behind keys in headers, certificates of their own and a forward proxy.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
 
 use crate::anvil::Anvil;
 use crate::http_client;
 use crate::logged_process::LoggedProcess;
-use crate::nginx::Nginx;
-use crate::process::{FREE_PORTS, File, output};
+use crate::nginx::{self, Nginx};
+use crate::process::{FREE_PORTS, File, Folder, output};
 use crate::raw_client::free_port;
 use crate::test_server::wait_for;
 
@@ -24,7 +22,6 @@ const TOKEN: &str = "c4n4ry-0123456789";
 struct ForwardProxy {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<String>>>,
-    task: JoinHandle<()>,
 }
 
 impl ForwardProxy {
@@ -33,12 +30,12 @@ impl ForwardProxy {
         let address = listener.local_addr().unwrap();
         let requests = Arc::<Mutex<Vec<String>>>::default();
         let seen = Arc::clone(&requests);
-        let task = tokio::spawn(async move {
+        tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 tokio::spawn(tunnel(client, Arc::clone(&seen)));
             }
         });
-        Self { address, requests, task }
+        Self { address, requests }
     }
 
     fn url(&self) -> String {
@@ -47,12 +44,6 @@ impl ForwardProxy {
 
     fn requests(&self) -> Vec<String> {
         self.requests.lock().unwrap().clone()
-    }
-}
-
-impl Drop for ForwardProxy {
-    fn drop(&mut self) {
-        self.task.abort();
     }
 }
 
@@ -74,32 +65,30 @@ async fn tunnel(client: TcpStream, seen: Arc<Mutex<Vec<String>>>) {
 }
 
 /// A folder with the certificate of a server at `name`, as `openssl req -x509` makes one: self-signed, and a CA.
-struct Certificate(PathBuf);
+struct Certificate(Folder);
 
 impl Certificate {
     /// `before` goes before the command.
     fn new(label: &str, name: &str, before: &[&str]) -> Self {
-        let folder = std::env::temp_dir()
-            .join(format!("gas-suggestion-certificate-{}-{label}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
+        let folder = Folder::new(&format!("certificate-{label}"));
         let arguments = format!(
             "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 \
              -subj /CN=node -addext subjectAltName={name} -keyout key.pem -out certificate.pem"
         );
         let all: Vec<&str> = before.iter().copied().chain(arguments.split_whitespace()).collect();
-        let made = Command::new(all[0]).args(&all[1..]).current_dir(&folder).output();
+        let made = Command::new(all[0]).args(&all[1..]).current_dir(folder.path()).output();
         let made = made.expect("openssl and faketime are needed (Debian: apt-get install both)");
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         Self(folder)
     }
 
     fn path(&self) -> String {
-        self.0.join("certificate.pem").display().to_string()
+        self.0.path().join("certificate.pem").display().to_string()
     }
 
     /// nginx directives for a server with the certificate, which demands the token in front of `node`.
     fn server(&self, port: u16, node: &str) -> String {
-        let (certificate, key) = (self.path(), self.0.join("key.pem").display().to_string());
+        let (certificate, key) = (self.path(), self.0.path().join("key.pem").display().to_string());
         format!(
             "server {{ listen 127.0.0.1:{port} ssl; ssl_certificate {certificate}; ssl_certificate_key {key};
                if ($http_authorization != 'Bearer {TOKEN}') {{ return 401 'no $http_authorization'; }}
@@ -107,21 +96,6 @@ impl Certificate {
                  proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $connection_upgrade; }} }}"
         )
     }
-}
-
-impl Drop for Certificate {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn nginx_configuration(folder: &Path, servers: &str) -> String {
-    let folder = folder.display();
-    format!(
-        "pid {folder}/pid; events {{}} http {{ access_log off; client_body_temp_path {folder}; proxy_temp_path {folder};
-         fastcgi_temp_path {folder}; uwsgi_temp_path {folder}; scgi_temp_path {folder};
-         map $http_upgrade $connection_upgrade {{ default upgrade; '' ''; }} {servers} }}"
-    )
 }
 
 /// Runs `check-config --online` and returns its exit code and output.
@@ -146,7 +120,9 @@ async fn keys_in_headers_own_certificates_and_a_proxy_reach_a_node() {
     let url = anvil.url();
     let servers = [(&certificate, good), (&other_name, named), (&expired, old)];
     let servers: String = servers.iter().map(|(one, port)| one.server(*port, &url)).collect();
-    let _nginx = Nginx::start(&addresses, |folder| nginx_configuration(folder, &servers)).await;
+    let upgrade = "map $http_upgrade $connection_upgrade { default upgrade; '' ''; }\n";
+    let configuration = nginx::configuration(&(upgrade.to_owned() + &servers));
+    let _nginx = Nginx::start(&addresses, |_| configuration).await;
     let upstream = |ca_file: &str, proxy: &str| {
         format!("[upstream]\nca_file = {ca_file:?}\nproxy = {proxy:?}\n")
     };

@@ -14,6 +14,7 @@ use crate::anvil::{Anvil, foundry};
 use crate::fixtures;
 use crate::http_client;
 use crate::integrations::KEY;
+use crate::process::Folder;
 use crate::programs::{expect_success, run};
 use crate::registry;
 use crate::test_contract::word;
@@ -140,23 +141,23 @@ async fn deploy(node: &Anvil, account: usize, creation: &str) -> String {
 
 /// A temporary directory with the files of `tests/fixtures/verification/{name}` and Counter, removed on drop.
 #[derive(Debug)]
-struct Project {
-    root: PathBuf,
-}
+struct Project(Folder);
 
 impl Project {
     /// Creates the directory. `test` makes its name unique.
     fn new(name: &str, test: &str) -> Self {
-        let directory = format!("gas-suggestion-{name}-{test}-{}", std::process::id());
-        let project = Self { root: std::env::temp_dir().join(directory) };
-        let _ = fs::remove_dir_all(&project.root);
-        let files = fixtures::path(&format!("tests/fixtures/verification/{name}"));
-        let copied = Command::new("cp").arg("-r").args([&files, &project.root]).status().unwrap();
+        let project = Self(Folder::new(&format!("{name}-{test}")));
+        let files = fixtures::path(&format!("tests/fixtures/verification/{name}/."));
+        let copied = Command::new("cp").arg("-r").args([&*files, project.root()]).status().unwrap();
         assert!(copied.success());
-        fs::create_dir_all(project.root.join("contracts")).unwrap();
+        fs::create_dir_all(project.root().join("contracts")).unwrap();
         fs::create_dir_all(project.home()).unwrap();
         fs::write(project.source(), Contract::fixture("Counter").source()).unwrap();
         project
+    }
+
+    fn root(&self) -> &Path {
+        self.0.path()
     }
 
     /// Changes Counter to count by two.
@@ -172,30 +173,24 @@ impl Project {
     fn with_modules(self, modules: &Path) -> Self {
         let is_installed = modules.join("hardhat").exists();
         assert!(is_installed, "no hardhat in {}: run tests/run.sh", modules.display());
-        std::os::unix::fs::symlink(modules, self.root.join("node_modules")).unwrap();
+        std::os::unix::fs::symlink(modules, self.root().join("node_modules")).unwrap();
         self
     }
 
     fn source(&self) -> PathBuf {
-        self.root.join("contracts/Counter.sol")
+        self.root().join("contracts/Counter.sol")
     }
 
     fn home(&self) -> PathBuf {
-        self.root.join("home")
+        self.root().join("home")
     }
 
     /// Returns a command that runs `program` in this directory, with a clean environment.
     fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
-        command.env_clear().current_dir(&self.root);
+        command.env_clear().current_dir(self.root());
         command.env("HOME", self.home()).env("PATH", std::env::var_os("PATH").unwrap());
         command
-    }
-}
-
-impl Drop for Project {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.root);
     }
 }
 
@@ -210,12 +205,6 @@ async fn expect_failure(command: Command) -> (String, String) {
 /// Returns the path of the compiler as an executable for Foundry.
 fn solc() -> PathBuf {
     fixtures::path("tests/node/solc.mjs")
-}
-
-fn soljson() -> PathBuf {
-    let path = fixtures::path("tests/node/node_modules/solc/soljson.js");
-    assert!(path.exists(), "no solc at {}: run tests/run.sh", path.display());
-    path
 }
 
 impl Project {
@@ -412,7 +401,7 @@ impl Hardhat {
         let project = Project::new(name, test).with_modules(&self.modules);
         if name != "hardhat-3" {
             let compiler = fixtures::path("tests/node/hardhat-2/compiler.js");
-            fs::copy(compiler, project.root.join("compiler.js")).unwrap();
+            fs::copy(compiler, project.root().join("compiler.js")).unwrap();
         }
         project
     }
@@ -427,7 +416,9 @@ impl Hardhat {
     ) -> Command {
         let mut command = project.command(&self.node);
         command.arg(self.modules.join(self.command)).args(arguments);
-        command.env("SOLJSON", soljson()).env("VERIFIER_URL", verifier);
+        let soljson = fixtures::path("tests/node/node_modules/solc/soljson.js");
+        assert!(soljson.exists(), "no solc at {}: run tests/run.sh", soljson.display());
+        command.env("SOLJSON", soljson).env("VERIFIER_URL", verifier);
         let [ronin, testnet] = nodes;
         command.env("RONIN_URL", ronin).env("TESTNET_URL", testnet);
         command
@@ -437,30 +428,64 @@ impl Hardhat {
     async fn compiled(&self, project: &Project, arguments: &[&str]) -> String {
         expect_success(self.run(project, arguments, UNREACHABLE, [UNREACHABLE; 2].map(Into::into)))
             .await;
-        let artifact = project.root.join("artifacts/contracts/Counter.sol/Counter.json");
+        let artifact = project.root().join("artifacts/contracts/Counter.sol/Counter.json");
         let artifact: Value = serde_json::from_slice(&fs::read(artifact).unwrap()).unwrap();
         artifact["bytecode"].as_str().unwrap().to_owned()
     }
 
-    /// Compiles Counter of `project` and deploys it to both networks. Also starts a node that has its code at an address
-    /// where the verifier's node has other code: with the verifier's node, Hardhat would detect the difference itself and
-    /// send no request. Returns that node and the three addresses.
-    async fn deploy(
+    /// Compiles Counter of the project `name`, deploys it to both networks and verifies it there, twice. Then verifies other
+    /// code, which must fail. The arguments of `verify` go before the network.
+    async fn verify_on_both_networks(
         &self,
-        networks: &Networks,
-        project: &Project,
-        changed: &Project,
+        name: &str,
         compile: &[&str],
-    ) -> (Anvil, [String; 3]) {
+        verify: &[&str],
+    ) -> VerifiedTwice {
+        let networks = Networks::start().await;
+        let project = self.project(name, "networks");
+        let changed = self.project(name, "changed").with_change();
         let (creation, other) =
-            tokio::join!(self.compiled(project, compile), self.compiled(changed, compile));
+            tokio::join!(self.compiled(&project, compile), self.compiled(&changed, compile));
         let on_ronin = deploy(&networks.ronin, 0, &creation).await;
         let on_testnet = deploy(&networks.testnet, 1, &creation).await;
+        // A node that has the code at an address where the verifier's node has other code: with the verifier's node,
+        // Hardhat would detect the difference itself and send no request.
         let own = Anvil::with_chain_id(RONIN, 0, &[]);
         // The account is unused on both nodes, so its nonce and hence the addresses are equal.
         let different = deploy(&own, 9, &creation).await;
         assert_eq!(deploy(&networks.ronin, 9, &other).await, different);
-        (own, [on_ronin, on_testnet, different])
+
+        let verify = |network: &str, address: &str, url: &str, nodes| {
+            let start = START.to_string();
+            let arguments = [verify, &["--network", network, address, &start]].concat();
+            self.run(&project, &arguments, url, nodes)
+        };
+        let outputs = networks.verify_twice(|network, url| {
+            let address = if network == "ronin" { &on_ronin } else { &on_testnet };
+            verify(network, address, url, networks.nodes())
+        });
+        let outputs = outputs.await;
+        let [_, below] = networks.urls();
+        let wrong = verify("ronin", &different, &(below + "/"), [own.url(), own.url()]);
+        let failure = expect_failure(wrong).await;
+        VerifiedTwice { networks, addresses: [on_ronin, on_testnet, different], outputs, failure }
+    }
+}
+
+/// Contracts that Hardhat has verified on both networks, and its output.
+struct VerifiedTwice {
+    networks: Networks,
+    /// Addresses of the contract on Ronin and on the testnet, and of the other code.
+    addresses: [String; 3],
+    outputs: [String; 4],
+    /// Standard output and error for the other code.
+    failure: (String, String),
+}
+
+impl VerifiedTwice {
+    /// Returns the upstream requests, as [`Networks::received`] does.
+    async fn received(&self) -> Vec<String> {
+        self.networks.received(&self.addresses.each_ref().map(String::as_str)).await
     }
 }
 
@@ -483,65 +508,38 @@ fn v1_requests(check: &str) -> [String; 8] {
 
 #[tokio::test]
 async fn hardhat_2_verifies_on_both_networks_and_reports_failures() {
-    let networks = Networks::start().await;
-    let hardhat = Hardhat::v2();
-    let project = hardhat.project("hardhat-2", "networks");
-    let changed = hardhat.project("hardhat-2", "changed").with_change();
-    let (own, addresses) = hardhat.deploy(&networks, &project, &changed, &["compile"]).await;
-    let [on_ronin, on_testnet, different] = addresses.each_ref().map(String::as_str);
-    let verify = |network: &str, address: &str, url: &str, nodes| {
-        let arguments = ["verify", "--network", network, address, &START.to_string()];
-        hardhat.run(&project, &arguments, url, nodes)
-    };
-    let outputs = networks.verify_twice(|network, url| {
-        let address = if network == "ronin" { on_ronin } else { on_testnet };
-        verify(network, address, url, networks.nodes())
-    });
+    let verified_twice =
+        Hardhat::v2().verify_on_both_networks("hardhat-2", &["compile"], &["verify"]).await;
+    let [on_ronin, on_testnet, _] = &verified_twice.addresses;
     let already =
         |address| format!("The contract {address} has already been verified on Sourcify.");
     let verified = || "Successfully verified contract Counter on Sourcify.".to_owned();
     let expected = [verified(), verified(), already(on_ronin), already(on_testnet)];
-    for (stdout, start) in outputs.await.iter().zip(expected) {
+    for (stdout, start) in verified_twice.outputs.iter().zip(expected) {
         assert!(stdout.starts_with(&start), "{stdout}");
     }
-    let [_, below] = networks.urls();
-    let wrong = verify("ronin", different, &(below + "/"), [own.url(), own.url()]);
-    let (stdout, stderr) = expect_failure(wrong).await;
+    let (stdout, stderr) = &verified_twice.failure;
     assert_eq!(stdout, "");
     let reason = "The deployed and recompiled bytecode don't match.";
     assert!(stderr.contains("500") && stderr.contains(reason), "{stderr}");
 
-    let received = networks.received(&[on_ronin, on_testnet, different]).await;
-    assert_eq!(received, v1_requests("check-all-by-addresses"));
+    assert_eq!(verified_twice.received().await, v1_requests("check-all-by-addresses"));
 }
 
 #[tokio::test]
 async fn hardhat_3_verifies_on_both_networks_and_reports_failures() {
-    let networks = Networks::start().await;
-    let hardhat = Hardhat::v3();
-    let project = hardhat.project("hardhat-3", "networks");
-    let changed = hardhat.project("hardhat-3", "changed").with_change();
     let build = ["build", "--build-profile", "production"];
-    let (own, addresses) = hardhat.deploy(&networks, &project, &changed, &build).await;
-    let [on_ronin, on_testnet, different] = addresses.each_ref().map(String::as_str);
-    let verify = |network: &str, address: &str, url: &str, nodes| {
-        let arguments = ["verify", "sourcify", "--network", network, address, &START.to_string()];
-        hardhat.run(&project, &arguments, url, nodes)
-    };
-    let outputs = networks.verify_twice(|network, url| {
-        let address = if network == "ronin" { on_ronin } else { on_testnet };
-        verify(network, address, url, networks.nodes())
-    });
+    let verified_twice =
+        Hardhat::v3().verify_on_both_networks("hardhat-3", &build, &["verify", "sourcify"]).await;
+    let [on_ronin, on_testnet, _] = &verified_twice.addresses;
     let already =
         |address| format!("The contract at {address} has already been verified on Sourcify.");
     let verified = || "Contract verified successfully on Sourcify!".to_owned();
     let expected = [verified(), verified(), already(on_ronin), already(on_testnet)];
-    for (stdout, part) in outputs.await.iter().zip(expected) {
+    for (stdout, part) in verified_twice.outputs.iter().zip(expected) {
         assert!(stdout.contains(&part) && !stdout.contains("failed"), "{stdout}");
     }
-    let [_, below] = networks.urls();
-    let wrong = verify("ronin", different, &(below + "/"), [own.url(), own.url()]);
-    let (stdout, stderr) = expect_failure(wrong).await;
+    let (stdout, stderr) = &verified_twice.failure;
     assert!(!stdout.contains("successfully"), "{stdout}");
     let reason = "The deployed and recompiled bytecode don't match.";
     assert!(stderr.contains(reason), "{stderr}");
@@ -557,8 +555,8 @@ async fn hardhat_3_verifies_on_both_networks_and_reports_failures() {
         vec![lookup(RONIN, "C", 404), post(RONIN, "C"), job(), job()],
         vec![post(RONIN, "C"), job(), job()],
     ];
-    let received = networks.received(&[on_ronin, on_testnet, different]).await;
-    assert_eq!(received, expected.concat());
+    assert_eq!(verified_twice.received().await, expected.concat());
+    let networks = &verified_twice.networks;
     let posted = networks.posted(&format!("/server/v2/verify/{RONIN}/{on_ronin}")).await;
     assert_eq!(posted["headers"]["content-type"], "application/json");
 }
@@ -572,7 +570,7 @@ async fn hardhat_deploy_verifies_on_both_networks_and_reports_failures() {
     let deploy_project = async |project: &Project, network: &str| {
         let arguments = ["deploy", "--network", network];
         expect_success(hardhat.run(project, &arguments, UNREACHABLE, networks.nodes())).await;
-        let record = project.root.join(format!("deployments/{network}/Counter.json"));
+        let record = project.root().join(format!("deployments/{network}/Counter.json"));
         let record: Value = serde_json::from_slice(&fs::read(record).unwrap()).unwrap();
         record["address"].as_str().unwrap().to_owned()
     };
@@ -594,7 +592,7 @@ async fn hardhat_deploy_verifies_on_both_networks_and_reports_failures() {
     let already = |address| format!("already verified: Counter ({address}), skipping.");
     assert_eq!(repeated, [already(&on_ronin), already(&on_testnet)]);
     // The deployment record now points to the contract from changed sources.
-    let record = project.root.join("deployments/ronin/Counter.json");
+    let record = project.root().join("deployments/ronin/Counter.json");
     let recorded = fs::read_to_string(&record).unwrap();
     fs::write(&record, recorded.replace(&on_ronin, &different)).unwrap();
     // hardhat-deploy reports the failure and still exits with 0.

@@ -2,7 +2,7 @@
 //! that it receives and compares the code.
 
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::Stdio;
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -10,37 +10,35 @@ use serde_json::{Value, json};
 use crate::anvil::Anvil;
 use crate::fixtures;
 use crate::http_client;
+use crate::process::ChildProcess;
+use crate::programs;
 use crate::test_contract::word;
 use crate::test_server::{Response, wait_for};
 
 /// A running `tests/node/verifier/server.mjs`, killed on drop.
 #[derive(Debug)]
 pub(crate) struct Verifier {
-    process: Child,
+    _process: ChildProcess,
     port: u16,
 }
 
 impl Verifier {
     /// Starts the server for `chains` (ids and node URLs) with `more` arguments.
     pub(crate) fn start(chains: &[(u64, &str)], more: &[&str]) -> Self {
-        for package in ["solc", "busboy"] {
-            let path = fixtures::path("tests/node/node_modules").join(package);
-            assert!(path.exists(), "no {package} at {}: run tests/run.sh", path.display());
-        }
-        let mut process = Command::new("node")
-            .arg(fixtures::path("tests/node/verifier/server.mjs"))
+        let mut process = programs::node_js(&["solc", "busboy"])
+            .arg(programs::script_path("verifier/server.mjs"))
             .args(chains.iter().flat_map(|(id, url)| ["--chain".to_owned(), format!("{id}={url}")]))
             .args(more)
             // The server exits when its stdin closes, which also happens when the test is killed.
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .unwrap_or_else(|error| panic!("no node: install Node.js 20 or later ({error})"));
+            .unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let port = lines
             .find_map(|line| line.unwrap().strip_prefix("Listening on 127.0.0.1:")?.parse().ok())
             .expect("the verifier prints its address");
-        Self { process, port }
+        Self { _process: ChildProcess(process), port }
     }
 
     /// Returns the server's URL without the prefix.
@@ -54,13 +52,6 @@ impl Verifier {
     pub(crate) async fn received(&self) -> Vec<Value> {
         let url = format!("{}/__received", self.url());
         http_client::new().get(url).send().await.unwrap().json().await.unwrap()
-    }
-}
-
-impl Drop for Verifier {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 
@@ -168,9 +159,12 @@ async fn get(verifier: &Verifier, path: &str) -> Response {
     Response::read(http_client::new().get(verifier.url() + path).send().await.unwrap()).await
 }
 
-async fn post(verifier: &Verifier, path: &str, body: &Value) -> Response {
+/// Returns the response, which must have this status.
+async fn post(verifier: &Verifier, path: &str, body: &Value, status: u16) -> Response {
     let request = http_client::new().post(verifier.url() + path).json(body);
-    Response::read(request.send().await.unwrap()).await
+    let response = Response::read(request.send().await.unwrap()).await;
+    assert_eq!(response.status, status, "{path}: {}", response.body);
+    response
 }
 
 #[tokio::test]
@@ -182,8 +176,7 @@ async fn v1_api_compares_with_the_code_at_the_address() {
     let longer = "The recompiled bytecode length doesn't match the onchain bytecode length.";
     let empty = format!("Chain #2020 does not have a contract deployed at {EMPTY}.");
     for (address, reason) in [(OTHER, no_match), (LONGER, longer), (EMPTY, &empty)] {
-        let response = post(&verifier, "/", &counter.v1_body(2020, address)).await;
-        assert_eq!(response.status, 500, "{}", response.body);
+        let response = post(&verifier, "/", &counter.v1_body(2020, address), 500).await;
         assert_eq!(response.json(), json!({ "error": reason, "message": reason }));
         assert_eq!(response.header("deprecation"), "true");
     }
@@ -193,8 +186,7 @@ async fn v1_api_compares_with_the_code_at_the_address() {
     assert_eq!(checked.json(), json!([unknown(EXACT), unknown(INEXACT), unknown(OTHER)]));
 
     for (address, status) in [(EXACT, "perfect"), (INEXACT, "partial")] {
-        let response = post(&verifier, "/verify", &counter.v1_body(2020, address)).await;
-        assert_eq!(response.status, 200, "{}", response.body);
+        let response = post(&verifier, "/verify", &counter.v1_body(2020, address), 200).await;
         let result = response.json()["result"][0].clone();
         assert_eq!(result["status"], status);
         assert_eq!([&result["address"], &result["chainId"]], [address, "2020"]);
@@ -212,10 +204,9 @@ async fn v1_api_compares_with_the_code_at_the_address() {
         let raw = get(&verifier, &format!("/{alias}?{}", query.replace("%2C", ","))).await;
         assert_eq!(raw.status, 400, "{}", raw.body);
     }
-    let again = post(&verifier, "/", &counter.v1_body(2020, INEXACT)).await;
-    assert_eq!(again.status, 409, "{}", again.body);
-    let again = post(&verifier, "/", &counter.v1_body(2020, EXACT)).await;
-    assert_eq!((again.status, &again.json()["result"][0]["status"]), (200, &json!("perfect")));
+    post(&verifier, "/", &counter.v1_body(2020, INEXACT), 409).await;
+    let again = post(&verifier, "/", &counter.v1_body(2020, EXACT), 200).await;
+    assert_eq!(again.json()["result"][0]["status"], "perfect");
     let files = get(&verifier, &format!("/files/any/2020/{INEXACT}")).await.json();
     assert_eq!(files["status"], "partial");
     assert_eq!(files["files"][0]["content"], counter.source());
@@ -253,10 +244,8 @@ async fn v2_api_verifies_in_asynchronous_jobs() {
         (by_metadata(INEXACT), &metadata, None, Some("already_verified")),
         (by_metadata(OTHER), &changed, None, Some("missing_or_invalid_source")),
     ] {
-        let started = post(&verifier, &path, body).await;
-        assert_eq!(started.status, 202, "{}", started.body);
-        let twice = post(&verifier, &path, body).await;
-        assert_eq!(twice.status, 429, "{}", twice.body);
+        let started = post(&verifier, &path, body, 202).await;
+        let twice = post(&verifier, &path, body, 429).await;
         assert_eq!(twice.json()["customCode"], "duplicate_verification_request");
         let id = started.json()["verificationId"].as_str().unwrap().to_owned();
         let job = format!("/server/v2/verify/{id}");
@@ -268,8 +257,8 @@ async fn v2_api_verifies_in_asynchronous_jobs() {
         assert_eq!(job["contract"]["match"], json!(found), "{path}");
         assert_eq!(job["error"]["customCode"], json!(error), "{path}");
     }
-    let again = post(&verifier, &standard(EXACT), &counter.v2_body()).await;
-    assert_eq!((again.status, &again.json()["customCode"]), (409, &json!("already_verified")));
+    let again = post(&verifier, &standard(EXACT), &counter.v2_body(), 409).await;
+    assert_eq!(again.json()["customCode"], "already_verified");
     let found = get(&verifier, &format!("/server/v2/contract/2020/{EXACT}?fields=abi")).await;
     assert_eq!((found.status, &found.json()["match"]), (200, &json!("exact_match")));
     assert_eq!(found.json()["abi"][0]["type"], "constructor");
@@ -283,14 +272,12 @@ async fn build_info_offers_a_choice_of_contracts() {
     let verifier = Verifier::start(&[(2020, &node.url())], &[]);
     let files = json!({ "build-info.json": build_info().to_string() });
     let mut body = json!({ "address": EXACT, "chainId": "2020", "files": files });
-    let response = post(&verifier, "/", &body).await;
-    assert_eq!(response.status, 400, "{}", response.body);
+    let response = post(&verifier, "/", &body, 400).await;
     let choice = |name| json!({ "name": name, "path": format!("contracts/{name}.sol") });
     assert_eq!(response.json()["contractsToChoose"], json!([choice("Counter"), choice("Switch")]));
     for (chosen, status) in [("2", 404), ("0", 500), ("1", 200)] {
         body["chosenContract"] = json!(chosen);
-        let response = post(&verifier, "/", &body).await;
-        assert_eq!(response.status, status, "{}", response.body);
+        post(&verifier, "/", &body, status).await;
     }
 }
 
@@ -304,8 +291,7 @@ async fn invalid_requests_get_descriptive_errors() {
     };
     let v1 = counter.v1_body(2020, EXACT);
     for name in ["address", "chain", "files"] {
-        let response = post(&verifier, "/", &without(v1.clone(), name)).await;
-        assert_eq!(response.status, 400, "{}", response.body);
+        let response = post(&verifier, "/", &without(v1.clone(), name), 400).await;
         let message = format!("must have required property '{name}'");
         let errors = json!([{ "path": "/body", "message": message }]);
         let expected = json!({ "message": format!("request/body {message}"), "errors": errors });
@@ -317,8 +303,7 @@ async fn invalid_requests_get_descriptive_errors() {
     ] {
         let mut body = v1.clone();
         body[name] = value;
-        let response = post(&verifier, "/", &body).await;
-        assert_eq!(response.status, 400, "{}", response.body);
+        let response = post(&verifier, "/", &body, 400).await;
         assert_eq!(response.json(), json!({ "error": message, "message": message }));
     }
     let v2 = counter.v2_body();
@@ -331,8 +316,7 @@ async fn invalid_requests_get_descriptive_errors() {
         (&here.replace("2020", "1"), v2.clone(), "unsupported_chain"),
         (&here, json!("no object"), "invalid_json"),
     ] {
-        let response = post(&verifier, path, &body).await;
-        assert_eq!(response.status, 400, "{}", response.body);
+        let response = post(&verifier, path, &body, 400).await;
         assert_eq!(response.json()["customCode"], code);
     }
     let request = http_client::new().post(verifier.url() + "/verify").body("address=1");
@@ -371,8 +355,7 @@ async fn paths_must_match_routes_exactly() {
         assert_eq!(response.header("content-type"), "text/html; charset=utf-8", "{path}");
     }
     for path in ["", "/verify", "/server/verify/", "/server//verify", "/server/verify/create2"] {
-        let response = post(&verifier, path, &json!({})).await;
-        assert_eq!(response.status, 404, "{path}");
+        let response = post(&verifier, path, &json!({}), 404).await;
         assert_eq!(response.header("content-type"), "text/html; charset=utf-8", "{path}");
     }
     let received = verifier.received().await;

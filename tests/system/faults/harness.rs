@@ -20,14 +20,20 @@ use crate::test_server::Response;
 pub(super) const SUGGESTION: &str = "/v1/a/gas-suggestion";
 
 /// `max_age` of the faulty chain, and the age at which suggestions are labelled stale.
-pub(super) const MAX_AGE: Duration = Duration::from_secs(3);
+const MAX_AGE: Duration = Duration::from_secs(3);
 const STALE_AFTER: Duration = Duration::from_secs(2);
 
 /// Time after which an expected event counts as missing.
 const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Tolerance for delays on a busy machine.
-pub(super) const SLACK: Duration = Duration::from_millis(1500);
+const SLACK: Duration = Duration::from_millis(1500);
+
+/// Block time of the faulty chain.
+pub(super) const BLOCK: Duration = Duration::from_millis(100);
+
+/// Maximum time between two successful polls with failover: a poll interval plus the timeout of the failed attempt.
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_millis(600);
 
 const HEALTHY: std::ops::RangeInclusive<u64> = 101..=109;
 /// Configured block time of the healthy chains. It allows an attempt to take 1 s.
@@ -63,24 +69,18 @@ pub(super) struct TestRun {
     pub(super) phase: Arc<Mutex<&'static str>>,
 }
 
-/// The configuration of the faulty chain and its nodes.
-#[derive(Clone)]
+/// The nodes of the faulty chain, and the process.
+#[derive(Default)]
 pub(super) struct ChainSettings {
-    /// The configured block time.
-    pub(super) block: Duration,
-    /// The real block time; `None` if the head never changes.
-    pub(super) real_block: Option<Duration>,
-    /// Additional lines of the chain's configuration table.
-    pub(super) more: String,
-    pub(super) columns: usize,
     pub(super) urls: Urls,
     /// Environment variables of the process.
     pub(super) variables: Vec<(&'static str, String)>,
 }
 
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Default, PartialEq)]
 pub(super) enum Urls {
     /// One proxy.
+    #[default]
     One,
     /// Two proxies in front of one node.
     Two,
@@ -90,35 +90,11 @@ pub(super) enum Urls {
     AfterPlainPort,
 }
 
-impl Default for ChainSettings {
-    fn default() -> Self {
-        let block = Duration::from_millis(100);
-        Self {
-            block,
-            real_block: Some(block),
-            more: String::new(),
-            columns: 1,
-            urls: Urls::One,
-            variables: Vec::new(),
-        }
-    }
-}
-
-impl ChainSettings {
-    /// Returns the maximum time between two successful polls with failover: a poll interval plus the timeout of
-    /// the failed attempt.
-    pub(super) fn longest_pause(&self) -> Duration {
-        self.block + (self.block / 2).max(Duration::from_millis(500))
-    }
-}
-
 /// The service process with its node, its proxies and the monitor of the healthy chains.
 pub(super) struct Harness {
     pub(super) model: ChainModel,
     pub(super) node: MockNode,
     pub(super) proxies: Vec<FaultProxy>,
-    /// The windows from which a suggestion may currently be calculated.
-    pub(super) allowed: Vec<fn(u64) -> Window>,
     process: LoggedProcess,
     /// A client whose headers have secrets.
     client: Client,
@@ -129,9 +105,8 @@ pub(super) struct Harness {
 impl Harness {
     /// Starts with `faults` at the first proxies, and waits for the nine healthy chains.
     pub(super) async fn start(run: &TestRun, settings: &ChainSettings, faults: &[&Fault]) -> Self {
-        let model = ChainModel::new(settings.real_block);
-        let percentiles = if settings.columns == 2 { json!([60, 100]) } else { json!([60]) };
-        let node = MockNode::with_percentiles(7, percentiles.clone(), model.reply()).await;
+        let model = ChainModel::new(Some(BLOCK));
+        let node = MockNode::start(7, model.reply()).await;
         let mut proxies = Vec::new();
         for _ in 0..if matches!(settings.urls, Urls::Two | Urls::AfterPlainPort) { 2 } else { 1 } {
             proxies.push(FaultProxy::start(node.url()).await);
@@ -139,26 +114,22 @@ impl Harness {
         for (proxy, fault) in proxies.iter().zip(faults) {
             proxy.switch((*fault).clone()).await;
         }
-        let config = configuration(run, settings, &percentiles, &proxies);
-        let variables = settings.variables.iter().map(|(name, value)| (*name, value.as_str()));
-        let variables =
-            variables.chain([("GAS_HISTORY__REFILL", "false"), ("GAS_SCORE__EVERY", "0")]);
-        let variables: Vec<_> = variables.collect();
+        let config = configuration(run, settings.urls, &proxies);
+        let mut variables = vec![("GAS_HISTORY__REFILL", "false"), ("GAS_SCORE__EVERY", "0")];
+        variables.extend(settings.variables.iter().map(|(name, value)| (*name, value.as_str())));
         let name = format!("faults-{}", run.number);
         let process = LoggedProcess::with_variables(&name, &config, &variables);
         let headers = [
             ("x-api-key", "canary-x-api-key"),
             ("authorization", "Bearer canary-authorization"),
             ("cookie", "session=canary-cookie"),
-        ];
-        let headers = headers
-            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
-        let headers = HeaderMap::from_iter(headers);
-        let client = http_client::builder().default_headers(headers).build().unwrap();
+        ]
+        .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        let client = http_client::builder().default_headers(HeaderMap::from_iter(headers));
+        let client = client.build().unwrap();
         let base = format!("http://{}", process.addresses[0]);
         let monitor = HealthyChainsMonitor::start(&client, base, &run.healthy).await;
-        let (allowed, run) = (vec![Window::ending_with as fn(u64) -> Window], run.clone());
-        Self { model, node, proxies, allowed, process, client, run, monitor }
+        Self { model, node, proxies, process, client, run: run.clone(), monitor }
     }
 
     /// Records the current phase for failure messages.
@@ -197,9 +168,8 @@ impl Harness {
         let read = parse(&response);
         match &read {
             Ok(served) => {
-                let mut rules = self.allowed.iter();
-                let is_by_the_rules = rules.any(|window| served.is_from(*window));
-                assert!(is_by_the_rules, "a wrong number: {response:#?}");
+                let right = Window::ending_with(served.newest).body("a");
+                assert_eq!(served.body, right, "a wrong number: {response:#?}");
             }
             Err(code) => {
                 assert!(["no_data", "stale_data"].contains(&code.as_str()), "{response:#?}");
@@ -258,32 +228,24 @@ impl Harness {
 
     /// Waits until the suggestion is from the chain's newest blocks, and checks that this took at most `within` plus
     /// [`SLACK`]. Then checks that the suggestion follows further blocks.
-    pub(super) async fn wait_until_fresh(
-        &self,
-        window: fn(u64) -> Window,
-        within: Duration,
-    ) -> Served {
+    pub(super) async fn wait_until_fresh(&self, within: Duration) {
         let (started, head) = (Instant::now(), self.model.head());
-        let is_expected =
-            |served: &Served| !served.is_stale && served.newest >= head && served.is_from(window);
-        let mut last = None;
+        let is_expected = |served: &Served| !served.is_stale && served.newest >= head;
+        let mut first = None;
         self.wait_until("fresh", async || {
-            last = self.read().await.ok().filter(is_expected);
-            last.is_some()
+            first = self.read().await.ok().filter(is_expected);
+            first.is_some()
         })
         .await;
         let took = started.elapsed();
         assert!(took <= within + SLACK, "fresh after {took:?}");
-        let first = last.unwrap();
-        let min_further_blocks = if self.model.head() == head { 0 } else { 2 };
-        let mut last = first.clone();
+        let first = first.unwrap();
         self.wait_until("newer blocks", async || {
-            last = self.read().await.unwrap();
-            assert!(is_expected(&last) && last.newest >= first.newest, "{last:?} after {first:?}");
-            last.newest >= first.newest + min_further_blocks
+            let last = self.read().await.unwrap();
+            assert!(!last.is_stale && last.newest >= first.newest, "{last:?} after {first:?}");
+            last.newest >= first.newest + 2
         })
         .await;
-        last
     }
 
     /// Checks that the last good suggestion is kept, then labelled stale, then refused.
@@ -333,9 +295,8 @@ impl Harness {
     }
 
     /// Checks for a second that every read is fresh and lags by at most the longest pause.
-    pub(super) async fn check_stays_fresh(&self, settings: &ChainSettings) {
-        let block = settings.real_block.unwrap();
-        let lag = whole_blocks(settings.longest_pause() + SLACK, block);
+    pub(super) async fn check_stays_fresh(&self) {
+        let lag = whole_blocks(LONGEST_PAUSE + SLACK, BLOCK);
         let until = Instant::now() + Duration::from_secs(1);
         self.wait_until("a second", async || {
             let lowest = self.model.head() - lag;
@@ -347,19 +308,10 @@ impl Harness {
         .await;
     }
 
-    /// Starts without a fault and enters the steady state.
-    pub(super) async fn start_fresh(run: &TestRun, settings: &ChainSettings) -> Self {
-        let harness = Self::start(run, settings, &[]).await;
-        harness.enter_phase("start");
-        harness.wait_until_fresh(Window::ending_with, Duration::ZERO).await;
-        harness.enter_phase("steady state");
-        harness
-    }
-
     /// Enters this phase, ends all faults, and waits until the suggestion is that of the newest blocks.
-    pub(super) async fn recover(&self, phase: &'static str, rest: Duration) {
+    pub(super) async fn recover(&self, phase: &'static str) {
         self.clear_faults(phase).await;
-        self.wait_until_fresh(Window::ending_with, rest).await;
+        self.wait_until_fresh(Duration::ZERO).await;
     }
 
     /// Stops the service and returns all its output. Checks that the nine healthy chains were unaffected, that memory
@@ -382,22 +334,12 @@ impl Harness {
     }
 }
 
-/// Returns text with control characters and a long line for error pages.
-pub(super) fn unpleasant_text() -> String {
-    format!("\x1b[31m\r\n{}", "~".repeat(1000))
-}
-
-fn configuration(
-    run: &TestRun,
-    settings: &ChainSettings,
-    percentiles: &Value,
-    proxies: &[FaultProxy],
-) -> String {
+fn configuration(run: &TestRun, upstreams: Urls, proxies: &[FaultProxy]) -> String {
     let user = if run.number.is_multiple_of(3) { "canary-user:canary-password@" } else { "" };
     let format = if run.number.is_multiple_of(2) { "text" } else { "json" };
     let url = |host: String| format!("http://{user}{host}/v2/Canary-Path?key=CANARY-query");
     let mut urls: Vec<_> = proxies.iter().map(|proxy| url(proxy.address().to_string())).collect();
-    match settings.urls {
+    match upstreams {
         Urls::One | Urls::Two => {}
         Urls::AfterUnresolvableHost => urls.insert(0, url("node.invalid".into())),
         Urls::AfterPlainPort => urls[0] = urls[0].replace("http:", "https:"),
@@ -409,19 +351,12 @@ fn configuration(
          [log]\nfilter = \"trace\"\nformat = \"{format}\"\n\
          [delegation]\nsource = \"api\"\napi_key = \"canary-delegation\"\n\
          [chains.a]\nchain_id = 7\nrpc_urls = {urls:?}\nblock_time = \"{}ms\"\nmax_age = \"{}s\"\n\
-         chain_parameters = \"off\"\n\
-         pricing.reward_percentiles = {percentiles}\n\
-         pricing.base_fee_floor = \"1 gwei\"\n{}\n",
-        settings.block.as_millis(),
+         stall_after = \"0s\"\nchain_parameters = \"off\"\n\
+         pricing.reward_percentiles = [60]\npricing.base_fee_floor = \"1 gwei\"\n\
+         pricing.priority_fee_floor = \"20 gwei\"\n",
+        BLOCK.as_millis(),
         MAX_AGE.as_secs(),
-        settings.more,
     );
-    // TOML does not allow a duplicate key.
-    for (key, value) in [("stall_after", "0s"), ("pricing.priority_fee_floor", "20 gwei")] {
-        if !settings.more.contains(key) {
-            writeln!(text, "{key} = {value:?}").unwrap();
-        }
-    }
     for id in HEALTHY {
         let base = run.healthy.node.url().replace("http://", &format!("http://{user}"));
         write!(
@@ -444,12 +379,6 @@ pub(super) struct Served {
     pub(super) age: u64,
     pub(super) is_stale: bool,
     body: String,
-}
-
-impl Served {
-    fn is_from(&self, window: fn(u64) -> Window) -> bool {
-        self.body == window(self.newest).body("a")
-    }
 }
 
 fn parse(response: &Response) -> Suggestion {
