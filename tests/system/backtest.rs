@@ -114,14 +114,11 @@ fn base_fees_alone_are_scored_by_fee_cap_coverage() {
 
 /// Returns a recording of `count` half-full blocks with a base fee of 10 gwei and these rewards.
 fn uniform_recording(count: usize, percentiles: &Value, rewards: &[u64]) -> Value {
-    let wei = |wei: u64| format!("{wei:#x}");
-    json!({
-        "oldestBlock": "0x10",
-        "rewardPercentiles": percentiles,
-        "baseFeePerGas": vec![wei(10 * GWEI); count + 1],
-        "gasUsedRatio": vec![0.5; count],
-        "reward": vec![rewards.iter().map(|reward| wei(*reward)).collect::<Vec<_>>(); count],
-    })
+    let rewards = |_| rewards.iter().map(|reward| u128::from(*reward)).collect();
+    let numbers = 0x10..=0xf + count as u64;
+    let mut recording = fixtures::computed_history(numbers, |_| (10 * GWEI).into(), rewards);
+    recording["rewardPercentiles"] = percentiles.clone();
+    recording
 }
 
 #[test]

@@ -48,10 +48,11 @@ async fn node_with_registry(chain_id: u64) -> Anvil {
     node
 }
 
+const TRANSACTIONS: &str = "/v1/ronin/delegations/transactions";
+
 /// Requests a transaction that delegates everything.
 async fn prepare(service: &TestServer) -> Response {
-    let path = "/v1/ronin/delegations/transactions";
-    post(service, path, &request("delegate_all", json!({}))).await
+    post(service, TRANSACTIONS, &request("delegate_all", json!({}))).await
 }
 
 /// Returns the output of `tests/node/delegation.mjs` with these arguments.

@@ -62,10 +62,6 @@ async fn openapi_command_prints_the_served_document() {
         let headers = ["content-type", "cache-control", "access-control-allow-origin"];
         let headers = headers.map(|name| served.header(name));
         assert_eq!((served.status, headers), (200, ["application/json", "no-cache", "*"]));
-        let condition = [("if-none-match", served.header("etag"))];
-        let same = service.send(Method::GET, &path, &condition).await;
-        assert_eq!((same.status, same.body.as_str()), (304, ""));
-        assert_eq!(same.header("etag"), served.header("etag"));
         let url = if base.is_empty() { "/" } else { base };
         assert_eq!(served.json()["servers"], json!([{ "url": url }]));
         // Each instance renders the same bytes, hence the same ETag.
@@ -103,14 +99,10 @@ fn document_states_version_chains_and_history_length() {
 #[test]
 fn generic_document_does_not_depend_on_the_configured_chains() {
     let based = |chains: &str| format!("[server]\nbase_path = \"/a\"\n{chains}");
-    let other = CHAIN.replace("ronin", "other").replace("2020", "7");
+    let other = CHAIN.replace("ronin", "other").replace("2020", "7") + "history_blocks = 5\n";
     let text = print_document(&["--generic"], &based(&other));
     assert!(text == print_document(&["--generic"], &based(CHAIN)), "the document differs");
     let generic: Value = serde_json::from_str(&text).unwrap();
-    let parameters = &generic["components"]["parameters"];
-    assert_eq!(parameters["path.chain"]["schema"], json!({ "type": "string" }));
-    assert!(parameters["query.chainId"]["schema"]["enum"].is_null());
-    assert!(parameters["query.blocks"]["schema"]["maximum"].is_null());
     let configured = document(&based(CHAIN));
     assert!(paths(&generic).keys().eq(paths(&configured).keys()), "the paths differ");
     assert_eq!(generic["servers"], configured["servers"]);
@@ -119,7 +111,12 @@ fn generic_document_does_not_depend_on_the_configured_chains() {
 
 #[test]
 fn disabled_routes_are_omitted() {
-    let check = |configuration: &str, counts: [usize; 5], tags: &[&str]| {
+    let all =
+        ["Gas", "Drop-in formats", "JSON-RPC", "Delegation", "Verification", "Pages", "Operation"];
+    let rest = ["Gas", "Drop-in formats", "JSON-RPC", "Pages", "Operation"];
+    for (configuration, counts, tags) in
+        [(CHAIN, [25, 6, 1, 19, 1], all.as_slice()), (CHAIN_ALONE, [0, 0, 0, 18, 1], &rest)]
+    {
         let document = document(configuration);
         let prefixes = ["/verif", "/registry/", "/v1/{chain}/delegations/", "/v1/", "/rpc/"];
         let found = prefixes
@@ -127,12 +124,7 @@ fn disabled_routes_are_omitted() {
         assert_eq!(found, counts, "{configuration}");
         let found = document["tags"].as_array().unwrap().iter().map(|tag| &tag["name"]);
         assert_eq!(found.collect::<Vec<_>>(), tags, "{configuration}");
-    };
-    let all =
-        ["Gas", "Drop-in formats", "JSON-RPC", "Delegation", "Verification", "Pages", "Operation"];
-    check(CHAIN, [25, 6, 1, 19, 1], &all);
-    let rest = ["Gas", "Drop-in formats", "JSON-RPC", "Pages", "Operation"];
-    check(CHAIN_ALONE, [0, 0, 0, 18, 1], &rest);
+    }
 }
 
 /// Writes the document to a file and returns its path. Members stay in order: the generated client uses the first media

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::prometheus::{Prometheus, program, target};
+use super::rules;
 use super::services::{
     FaultyService, ForwardingService, HealthyService, ReplicaPair, advancing_chain, start_limited,
 };
-use super::{rules, text};
 use crate::http_message::get;
 use crate::mock_node::Reply;
 use crate::process::{FREE_PORTS, File, Process, command, with_open_files};
@@ -90,9 +90,6 @@ async fn each_fault_fires_its_alerts_until_it_is_over() {
     let expected: Vec<_> = expected.map(str::to_owned).collect();
     // Alerts may resolve and fire again while the service backs off from nodes. No other alert may fire.
     prometheus.wait_for_each(&expected, false, exceed_limits).await;
-    for alert in prometheus.alerts().await {
-        println!("{}", text(&alert["annotations"], "description"));
-    }
 
     // Only the chain with a node of the wrong chain, and with wrong constants, stays faulty.
     healthy.silent.set_reply(advancing_chain());

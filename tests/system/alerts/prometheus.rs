@@ -116,10 +116,7 @@ impl Prometheus {
     /// Evaluates `expression` now and returns its series, each with labels and value.
     pub(super) async fn query(&self, expression: &str) -> Vec<Value> {
         let mut data = self.call_api("query", &[("query", expression)]).await;
-        match data["result"].take() {
-            Value::Array(series) => series,
-            other => panic!("{expression}: {other}"),
-        }
+        serde_json::from_value(data["result"].take()).unwrap()
     }
 
     pub(super) async fn wait_for(&self, expression: &str) {
@@ -128,11 +125,8 @@ impl Prometheus {
     }
 
     /// Returns all active alerts, including pending ones.
-    pub(super) async fn alerts(&self) -> Vec<Value> {
-        match self.call_api("alerts", &[]).await["alerts"].take() {
-            Value::Array(alerts) => alerts,
-            other => panic!("{other}"),
-        }
+    async fn alerts(&self) -> Vec<Value> {
+        serde_json::from_value(self.call_api("alerts", &[]).await["alerts"].take()).unwrap()
     }
 
     /// Waits until `is_expected` accepts the sorted firing alerts, and runs `meanwhile` before each attempt. An alert

@@ -223,10 +223,8 @@ pub(super) async fn start_limited(limits: &str) -> (TestServer, MockNode) {
 /// A service whose chains are faulty from the start.
 pub(super) struct FaultyService {
     pub(super) service: TestServer,
-    /// Nodes of the chain `unread`.
-    failing: [MockNode; 2],
-    halted: MockNode,
-    limiting: MockNode,
+    /// Nodes that fail, do not advance or limit requests.
+    failing: [MockNode; 4],
     /// Contradicts two other nodes of the chain `divided`.
     dissenting: MockNode,
     /// Reply with which it would agree.
@@ -240,9 +238,10 @@ impl FaultyService {
         let failing = [
             MockNode::start(7, Reply::Error(-32000)).await,
             MockNode::start(7, Reply::Raw(502, String::new())).await,
+            MockNode::start(8, Reply::history(1000, 3, 40)).await,
+            MockNode::start(9, Reply::Raw(429, String::new())).await,
         ];
-        let halted = MockNode::start(8, Reply::history(1000, 3, 40)).await;
-        let limiting = MockNode::start(9, Reply::Raw(429, String::new())).await;
+        let [error, unavailable, halted, limiting] = failing.each_ref().map(MockNode::url);
         let wrong_chain = MockNode::start(7, advancing_chain()).await;
         let agreeing = advancing_chain();
         let [spare, right, one, other] = [
@@ -256,9 +255,9 @@ impl FaultyService {
         let dissenting = MockNode::start(11, Reply::history(1000, 30, 400)).await;
         let divided = [&dissenting, &one, &other].map(MockNode::url);
         let chains = [
-            chain("unread", 7, &failing.each_ref().map(MockNode::url), ""),
-            chain("halted", 8, &[halted.url()], "stall_after = \"1s\""),
-            chain("limited", 9, &[limiting.url(), spare.url()], ""),
+            chain("unread", 7, &[error, unavailable], ""),
+            chain("halted", 8, &[halted], "stall_after = \"1s\""),
+            chain("limited", 9, &[limiting, spare.url()], ""),
             chain(
                 "misled",
                 10,
@@ -270,12 +269,12 @@ impl FaultyService {
         ];
         let service = TestServer::start(&chains.concat()).await;
         let others = [wrong_chain, spare, right, one, other];
-        Self { service, failing, halted, limiting, dissenting, agreeing, _others: others }
+        Self { service, failing, dissenting, agreeing, _others: others }
     }
 
     /// Repairs every node except the one of the wrong chain.
     pub(super) fn repair(&self) {
-        for node in self.failing.iter().chain([&self.halted, &self.limiting]) {
+        for node in &self.failing {
             node.set_reply(advancing_chain());
         }
         self.dissenting.set_reply(self.agreeing.clone());

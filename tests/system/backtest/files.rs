@@ -1,6 +1,7 @@
 //! Invalid and incomplete recordings.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 
 use serde_json::{Value, json};
 
@@ -9,15 +10,15 @@ use crate::fixtures::{self, gzip};
 use crate::process::File;
 
 /// Creates a temporary file with these bytes.
-fn file(name: &str, bytes: impl AsRef<[u8]>) -> File {
-    let file = File::new(name, "");
+fn file(bytes: impl AsRef<[u8]>) -> File {
+    let file = File::new("recording", "");
     std::fs::write(file.path(), bytes).unwrap();
     file
 }
 
 /// Returns the error about a file with these bytes, without the file name.
-fn error_of_file(name: &str, bytes: impl AsRef<[u8]>) -> String {
-    let file = file(name, bytes);
+fn error_of_file(bytes: impl AsRef<[u8]>) -> String {
+    let file = file(bytes);
     let (code, stderr) = run_failing(&[file.path()]);
     assert_eq!(code, Some(1), "{stderr}");
     let prefix = format!("error: {}: ", file.path());
@@ -25,10 +26,13 @@ fn error_of_file(name: &str, bytes: impl AsRef<[u8]>) -> String {
     message.trim_end().to_owned()
 }
 
-/// Compares the errors about these files with a snapshot.
-fn assert_errors(snapshot: &str, errors: impl IntoIterator<Item = (String, String)>) {
-    let lines = errors.into_iter().map(|(file, error)| format!("{file}: {error}\n"));
-    fixtures::assert_snapshot(snapshot, &lines.collect::<String>());
+/// Compares the errors about these files, each with its description, with a snapshot.
+fn assert_errors(
+    snapshot: &str,
+    files: impl IntoIterator<Item = (impl Display, impl AsRef<[u8]>)>,
+) {
+    let line = |(shown, bytes)| format!("{shown}: {}\n", error_of_file(bytes));
+    fixtures::assert_snapshot(snapshot, &files.into_iter().map(line).collect::<String>());
 }
 
 #[test]
@@ -47,8 +51,7 @@ fn unreadable_recordings_are_refused_with_file_name_and_reason() {
         ("cut-gzip", &whole[..whole.len() / 2]),
         ("no-gzip", &[0x1f, 0x8b, 0x08, 0x00]),
     ];
-    let errors = files.map(|(name, bytes)| (name.to_owned(), error_of_file(name, bytes)));
-    assert_errors("backtest-unreadable", errors);
+    assert_errors("backtest-unreadable", files);
     for (path, reason) in [("/none.json", "No such file"), ("/", "")] {
         let (code, stderr) = run_failing(&[path]);
         let expected = format!("error: {path}: cannot be read: {reason}");
@@ -79,14 +82,13 @@ fn invalid_recording_members_are_reported_with_their_path() {
         ("/baseFeePerGas", json!("0x1")),
         ("/reward", json!("0x1")),
     ];
-    let errors = members.into_iter().enumerate().map(|(number, (pointer, value))| {
+    let files = members.map(|(pointer, value)| {
         let mut recording = uniform_recording(80, &json!([0, 20, 50, 60]), &[1, 2, 3, 4]);
         let shown = format!("{pointer} = {value}");
         *recording.pointer_mut(pointer).unwrap() = value;
-        let name = format!("member-{number}");
-        (shown, error_of_file(&name, recording.to_string()))
+        (shown, recording.to_string())
     });
-    assert_errors("backtest-members", errors);
+    assert_errors("backtest-members", files);
 }
 
 #[test]
@@ -105,10 +107,8 @@ fn invalid_base_fee_tables_are_reported_with_their_line() {
         row(",2,3,4"),
         row("1,2,3,4"),
     ];
-    let errors = tables.iter().enumerate().map(|(number, table)| {
-        (format!("{table:?}"), error_of_file(&format!("csv-{number}"), table))
-    });
-    assert_errors("backtest-base-fee-tables", errors);
+    let files = tables.map(|table: String| (format!("{table:?}"), table));
+    assert_errors("backtest-base-fee-tables", files);
 }
 
 #[test]
@@ -116,9 +116,9 @@ fn too_short_recordings_report_the_required_block_count() {
     for count in [1, 74] {
         let recording = uniform_recording(count, &json!([0, 50]), &[1, 2]).to_string();
         let expected = format!("has {count} consecutive blocks, but at least 75 are required");
-        assert_eq!(error_of_file(&format!("few-{count}"), &recording), expected);
+        assert_eq!(error_of_file(&recording), expected);
     }
-    let enough = file("enough", uniform_recording(75, &json!([0, 50]), &[1, 2]).to_string());
+    let enough = file(uniform_recording(75, &json!([0, 50]), &[1, 2]).to_string());
     assert_eq!(run_json(&[enough.path()])["quotes"], 1);
 }
 
@@ -126,9 +126,9 @@ fn too_short_recordings_report_the_required_block_count() {
 fn decompression_stops_at_the_size_limit() {
     let bomb = gzip(&vec![b' '; 64 * 1024 * 1024 + 1]);
     assert!(bomb.len() < 1024 * 1024);
-    assert_eq!(error_of_file("bomb", &bomb), "larger than 64 MiB");
+    assert_eq!(error_of_file(&bomb), "larger than 64 MiB");
     // Nested gzip is not unpacked.
-    assert_eq!(error_of_file("nested", gzip(&bomb)), "not text");
+    assert_eq!(error_of_file(gzip(&bomb)), "not text");
 }
 
 #[test]
@@ -138,14 +138,14 @@ fn rpc_reply_plain_and_gzipped_recordings_score_alike() {
     let mut bare = result.clone();
     bare["rewardPercentiles"] = Value::Null;
     let files = [
-        file("plain", result.to_string()),
-        file("reply", &reply),
-        file("marked", format!("\u{feff}{result}")),
-        file("zip", gzip(result.to_string().as_bytes())),
+        file(result.to_string()),
+        file(&reply),
+        file(format!("\u{feff}{result}")),
+        file(gzip(result.to_string().as_bytes())),
     ];
     let result = files.each_ref().map(|file| run_json(&[file.path()])["estimators"].take());
     assert!(result.iter().all(|other| *other == result[0]));
-    let bare = file("bare", bare.to_string());
+    let bare = file(bare.to_string());
     let message = run_json(&["--percentiles", "0,20,50,60", bare.path()])["estimators"].take();
     assert_eq!(message, result[0]);
 }
@@ -153,7 +153,7 @@ fn rpc_reply_plain_and_gzipped_recordings_score_alike() {
 #[test]
 fn missing_percentiles_leave_scores_unknown_with_a_note() {
     let text = |percentiles: &Value, rewards: &[u64]| {
-        let file = file("open", uniform_recording(80, percentiles, rewards).to_string());
+        let file = file(uniform_recording(80, percentiles, rewards).to_string());
         (run(&[file.path()]), run_json(&[file.path()]))
     };
     let (table, result) = text(&json!([10, 20, 35, 50]), &[GWEI; 4]);
@@ -177,7 +177,7 @@ fn missing_percentiles_leave_scores_unknown_with_a_note() {
     // A block without transactions includes any tip, but it does not stand for the others.
     let mut recording = uniform_recording(80, &json!([60]), &[GWEI]);
     recording["gasUsedRatio"][60] = json!(0.0);
-    let only_60 = file("only-60", recording.to_string());
+    let only_60 = file(recording.to_string());
     let result = run_json(&[only_60.path()]);
     for estimator in result["estimators"].as_array().unwrap() {
         let name = estimator["name"].as_str().unwrap();
@@ -198,7 +198,7 @@ fn missing_percentiles_leave_scores_unknown_with_a_note() {
 fn blocks_without_rewards_are_skipped_and_counted() {
     let mut recording = uniform_recording(80, &json!([10, 20, 50]), &[GWEI; 3]);
     recording["reward"].as_array_mut().unwrap()[52..54].fill(Value::Null);
-    let file = file("gaps", recording.to_string());
+    let file = file(recording.to_string());
     let result = run_json(&[file.path()]);
     let note = "2 blocks have no rewards and are excluded from the tip measures.";
     assert!(result["notes"].as_array().unwrap().contains(&note.into()), "{result}");

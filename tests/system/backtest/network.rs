@@ -30,7 +30,7 @@ enum Behaviour {
 
 impl RecordedNode {
     async fn start(behaviour: Behaviour) -> Self {
-        let recording = DemoRecording::from_gzip(&fixtures::read(ETHEREUM)).unwrap();
+        let recording = fixtures::recording(ETHEREUM);
         let was_called = AtomicBool::new(false);
         let script = move |params: &Value| {
             let is_first = !was_called.swap(true, Ordering::Relaxed);
@@ -67,7 +67,10 @@ impl RecordedNode {
 
 /// Returns the result of `eth_feeHistory` for the recorded blocks from `first` to `last`.
 fn fee_history(recording: &DemoRecording, first: usize, last: usize, percentiles: &Value) -> Value {
-    let columns: Vec<_> = percentiles.as_array().unwrap().iter().map(column).collect();
+    // The recorded percentiles are 0, 5, …, 100.
+    let nearest =
+        |percentile: &Value| usize::try_from((percentile.as_u64().unwrap() + 2) / 5).unwrap();
+    let columns: Vec<_> = percentiles.as_array().unwrap().iter().map(nearest).collect();
     let quantity = |wei: &u64| format!("{wei:#x}");
     let rows = recording.reward[first..=last].iter();
     let rows = rows.map(|row| columns.iter().map(|column| quantity(&row[*column])).collect());
@@ -77,12 +80,6 @@ fn fee_history(recording: &DemoRecording, first: usize, last: usize, percentiles
         "gasUsedRatio": recording.gas_used_ratio[first..=last],
         "reward": rows.collect::<Vec<Vec<_>>>(),
     })
-}
-
-/// Returns the recording's column of this percentile, or of the nearest recorded one.
-fn column(percentile: &Value) -> usize {
-    // The recorded percentiles are 0, 5, …, 100.
-    usize::try_from((percentile.as_u64().unwrap() + 2) / 5).unwrap()
 }
 
 /// Runs the blocking command, while the runtime serves the node.
@@ -107,7 +104,7 @@ async fn node_gets_one_call_for_the_needed_percentiles() {
     let percentiles = json!([0, 5, 10, 15, 20, 30, 33, 40, 45, 50, 60, 70, 90]);
     assert_eq!(calls[0], json!(["0x400", "latest", percentiles]));
 
-    let recording = DemoRecording::from_gzip(&fixtures::read(ETHEREUM)).unwrap();
+    let recording = fixtures::recording(ETHEREUM);
     let mut blocks = fee_history(&recording, 0, recording.blocks() - 1, &percentiles);
     blocks["rewardPercentiles"] = percentiles;
     let file = File::new("node-blocks", &blocks.to_string());
@@ -118,26 +115,20 @@ async fn node_gets_one_call_for_the_needed_percentiles() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn calls_repeat_until_a_capped_node_has_returned_all_blocks() {
-    let node = RecordedNode::start(Behaviour::AtMost(100)).await;
-    let all = run_on(&node, "250");
-    assert_eq!((&all["quotes"], &all["newest_block"]), (&176.into(), &23_598_757.into()));
-    let calls = node.calls();
-    let calls: Vec<_> = calls.iter().map(|params| [&params[0], &params[1]]).collect();
+async fn calls_repeat_for_capped_nodes_and_those_that_need_integers() {
+    let whole = run_on(&RecordedNode::start(Behaviour::AtMost(1024)).await, "250");
+    assert_eq!((&whole["quotes"], &whole["newest_block"]), (&176.into(), &23_598_757.into()));
     let before = |blocks: u64| format!("{:#x}", 23_598_757 - blocks);
-    let expected = [["0xfa", "latest"], ["0x96", &before(100)], ["0x32", &before(200)]];
-    assert_eq!(json!(calls), json!(expected));
-    let whole = RecordedNode::start(Behaviour::AtMost(1024)).await;
-    assert_eq!(run_on(&whole, "250"), all);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn integer_block_counts_are_sent_to_nodes_that_need_them() {
-    let node = RecordedNode::start(Behaviour::Integers).await;
-    let result = run_on(&node, "250");
-    assert_eq!(result["quotes"], 176);
-    let counts: Vec<_> = node.calls().into_iter().map(|mut params| params[0].take()).collect();
-    assert_eq!(counts, [json!("0xfa"), json!(250)]);
+    let capped = json!([["0xfa", "latest"], ["0x96", before(100)], ["0x32", before(200)]]);
+    let integers = json!([["0xfa", "latest"], [250, "latest"]]);
+    for (behaviour, expected) in [(Behaviour::AtMost(100), capped), (Behaviour::Integers, integers)]
+    {
+        let node = RecordedNode::start(behaviour).await;
+        assert_eq!(run_on(&node, "250"), whole);
+        let calls = node.calls();
+        let calls: Vec<_> = calls.iter().map(|params| [&params[0], &params[1]]).collect();
+        assert_eq!(json!(calls), expected);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

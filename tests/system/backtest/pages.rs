@@ -65,14 +65,6 @@ fn rows_below(page: &str, heading: &str) -> Vec<Vec<String>> {
     rows.map(cells).collect()
 }
 
-/// Returns the cells after the name in the row `name` of the table that `arguments` print.
-fn scores_row(arguments: &[&str], name: &str) -> Vec<String> {
-    let table = run(arguments);
-    let row = table.lines().find_map(|line| line.strip_prefix(name));
-    let row = row.unwrap_or_else(|| panic!("no {name} in {table}"));
-    row.split_whitespace().map(str::to_owned).collect()
-}
-
 #[test]
 fn window_and_factor_scores_match_the_page() {
     let rows = rows_below(TABLES, "| `window_blocks` | `base_fee_multiplier` |");
@@ -87,7 +79,9 @@ fn window_and_factor_scores_match_the_page() {
                  base_fee_floor = \"0 wei\"\n"
             ),
         );
-        let found = scores_row(&["--config", config.path(), AUGUST], "configured, medium");
+        let table = run(&["--config", config.path(), AUGUST]);
+        let scores = table.lines().find_map(|line| line.strip_prefix("configured, medium"));
+        let found: Vec<_> = scores.unwrap().split_whitespace().collect();
         assert_eq!([&found[3], &found[4], &found[14]], [soon, later, multiple], "{row:?}");
     }
 }

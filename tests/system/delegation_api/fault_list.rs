@@ -20,13 +20,16 @@ pub(super) struct Fault {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ExpectedResponse {
-    Unreachable,
-    Invalid,
-    /// A 504 at the API timeout.
-    Timeout,
+    /// A problem of the service: status and code.
+    Problem(u16, &'static str),
     /// The API's response: status, `Retry-After`, body.
     Forwarded(u16, &'static str, String),
 }
+
+const UNREACHABLE: ExpectedResponse = ExpectedResponse::Problem(502, "upstream_unreachable");
+const INVALID: ExpectedResponse = ExpectedResponse::Problem(502, "upstream_invalid");
+/// At the API timeout.
+pub(super) const LATE: ExpectedResponse = ExpectedResponse::Problem(504, "upstream_timeout");
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(super) enum LookUpKind {
@@ -50,133 +53,91 @@ impl LookUpKind {
         format!("/registry/v2/{look_up}")
     }
 
-    /// Returns the contract's result and the body that the service makes of it.
-    pub(super) fn chain_reply(self) -> (&'static str, &'static str) {
+    /// Returns the contract's result, the body that the service makes of it, and the body of a healthy API, which always
+    /// differs.
+    pub(super) fn replies(self) -> [&'static str; 3] {
         match self {
-            Self::All | Self::Contract => (TRUE, "true"),
-            Self::Amount => (TRUE, "\"1\""),
-            Self::List => (NO_DELEGATIONS, "[]"),
-        }
-    }
-
-    /// Returns the body of a healthy API, which always differs from the chain's.
-    pub(super) fn api_body(self) -> &'static str {
-        match self {
-            Self::All | Self::Contract => "false",
-            Self::Amount => "55",
-            Self::List => "[{\"type\":\"ALL\"}]",
+            Self::All | Self::Contract => [TRUE, "true", "false"],
+            Self::Amount => [TRUE, "\"1\"", "55"],
+            Self::List => [NO_DELEGATIONS, "[]", "[{\"type\":\"ALL\"}]"],
         }
     }
 }
 
 #[derive(Deserialize)]
 struct Tables {
+    /// Responses that do not complete before the timeout.
     late_responses: Vec<(String, Vec<Step>)>,
+    /// Connections that end before the response is complete.
     broken_connections: Vec<(String, Vec<Step>)>,
     invalid_lists: Vec<(String, Vec<Step>)>,
     /// JSON of types that do not fit the look-up.
     wrong_types: Vec<(LookUpKind, Vec<String>)>,
     /// Status, whether the chain can help, and body.
     api_errors: Vec<(String, bool, String)>,
-    /// The look-up, the body and its bytes on the wire.
+    /// Valid responses: the look-up, the body and its bytes on the wire.
     unusual_responses: Vec<(String, LookUpKind, Bytes, Vec<Step>)>,
-}
-
-fn tables() -> Tables {
-    fixtures::json("tests/fixtures/upstream-faults/delegation.json")
 }
 
 const JSON: &str = "Content-Type: application/json\r\n";
 const HTML: &str = "<html>\r\n<h1>It works!</h1>\r\n</html>";
 
 impl Fault {
-    fn new(name: String, expected: ExpectedResponse, script: Vec<Step>) -> Self {
-        Self { name, kind: LookUpKind::All, script, expected, falls_back: true }
-    }
-
-    fn invalid(name: String, kind: LookUpKind, script: Vec<Step>) -> Self {
-        Self { kind, ..Self::new(name, ExpectedResponse::Invalid, script) }
+    fn new(name: String, kind: LookUpKind, expected: ExpectedResponse, script: Vec<Step>) -> Self {
+        Self { name, kind, script, expected, falls_back: true }
     }
 }
 
 /// Returns all faults. Late responses come last, because the service pauses requests to an API that responds late.
 pub(super) fn faults(redirect_target: &str) -> Vec<Fault> {
-    let faults = [
-        broken_connections(),
-        invalid_responses(redirect_target),
-        api_errors(),
-        unusual_responses(),
-        late_responses(),
-    ];
-    faults.concat()
-}
-
-/// Responses that do not complete before the timeout.
-fn late_responses() -> Vec<Fault> {
-    let fault = |(name, script)| Fault::new(name, ExpectedResponse::Timeout, script);
-    tables().late_responses.into_iter().map(fault).collect()
-}
-
-/// Connections that end before the response is complete.
-fn broken_connections() -> Vec<Fault> {
-    let fault = |(name, script)| Fault::new(name, ExpectedResponse::Unreachable, script);
-    tables().broken_connections.into_iter().map(fault).collect()
-}
-
-/// Responses that no delegation API gives.
-fn invalid_responses(redirect_target: &str) -> Vec<Fault> {
+    let tables: Tables = fixtures::json("tests/fixtures/upstream-faults/delegation.json");
     let mut faults = Vec::new();
+    for (name, script) in tables.broken_connections {
+        faults.push(Fault::new(name, LookUpKind::All, UNREACHABLE, script));
+    }
+    let mut invalid = |name, kind, script| faults.push(Fault::new(name, kind, INVALID, script));
     for status in ["200 OK", "400 Bad Request", "404 Not Found", "500 Oops", "503 Busy"] {
         for (body, content_type) in
             [(HTML, "text/html"), ("", "text/html"), ("", "application/json")]
         {
-            let headers = format!("Content-Type: {content_type}\r\n");
             let name = format!("{status} with {} bytes of {content_type}", body.len());
-            let script = respond_with(response(status, &headers, body));
-            faults.push(Fault::invalid(name, LookUpKind::All, script));
+            let response = response(status, &format!("Content-Type: {content_type}\r\n"), body);
+            invalid(name, LookUpKind::All, respond_with(response));
         }
     }
-    for (kind, bodies) in tables().wrong_types {
+    for (kind, bodies) in tables.wrong_types {
         for body in bodies {
             let name = format!("{body:?} for {kind:?}");
-            faults.push(Fault::invalid(name, kind, respond_with(response("200 OK", JSON, body))));
+            invalid(name, kind, respond_with(response("200 OK", JSON, body)));
         }
     }
-    for (name, script) in tables().invalid_lists {
-        faults.push(Fault::invalid(name, LookUpKind::List, script));
+    for (name, script) in tables.invalid_lists {
+        invalid(name, LookUpKind::List, script);
     }
     for status in ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"] {
         for body in ["", "[]", "{}"] {
             let headers = format!("{JSON}Location: {redirect_target}/registry/v2/x\r\n");
-            let name = format!("{status} with {body:?}");
             let script = respond_with(response(status, &headers, body));
-            faults.push(Fault::invalid(name, LookUpKind::List, script));
+            invalid(format!("{status} with {body:?}"), LookUpKind::List, script);
         }
     }
-    faults
-}
-
-/// Errors that the API reports.
-fn api_errors() -> Vec<Fault> {
-    let mut faults = Vec::new();
-    for (status, falls_back, body) in tables().api_errors {
+    for (status, falls_back, body) in tables.api_errors {
         for (header, retry_after) in [("", ""), ("Retry-After: 7\r\n", "7")] {
             let code = status[..3].parse().unwrap();
-            let expected = ExpectedResponse::Forwarded(code, retry_after, body.clone());
+            let name = format!("{status}: {body} {retry_after}");
             let script = respond_with(response(&status, &format!("{JSON}{header}"), &body));
-            let fault = Fault::new(format!("{status}: {body} {retry_after}"), expected, script);
+            let expected = ExpectedResponse::Forwarded(code, retry_after, body.clone());
+            let fault = Fault::new(name, LookUpKind::All, expected, script);
             faults.push(Fault { falls_back, ..fault });
         }
     }
-    faults
-}
-
-/// Unusual responses that are valid.
-fn unusual_responses() -> Vec<Fault> {
-    let fault = |(name, kind, body, script): (_, _, Bytes, _)| {
+    for (name, kind, body, script) in tables.unusual_responses {
         let body = String::from_utf8(body.into()).unwrap();
         let expected = ExpectedResponse::Forwarded(200, "", body);
-        Fault { kind, falls_back: false, ..Fault::new(name, expected, script) }
-    };
-    tables().unusual_responses.into_iter().map(fault).collect()
+        faults.push(Fault { falls_back: false, ..Fault::new(name, kind, expected, script) });
+    }
+    for (name, script) in tables.late_responses {
+        faults.push(Fault::new(name, LookUpKind::All, LATE, script));
+    }
+    faults
 }

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::fault_list::{ExpectedResponse, Fault, LookUpKind, faults};
-use crate::delegation_service::{Harness, source};
+use super::fault_list::{ExpectedResponse, Fault, LATE, LookUpKind, faults};
+use crate::delegation_service::{Harness, assert_rate_limited, source};
 use crate::http_message::Message;
 use crate::mock_node::Reply;
 use crate::mock_upstream::{MockUpstream, Step, respond_with, response};
@@ -15,16 +15,15 @@ const TIMEOUT: Duration = Duration::from_millis(400);
 const TOLERANCE: Duration = Duration::from_secs(5);
 
 fn healthy_script(kind: LookUpKind) -> Vec<Step> {
-    respond_with(response("200 OK", "Content-Type: application/json\r\n", kind.api_body()))
+    let [.., from_api] = kind.replies();
+    respond_with(response("200 OK", "Content-Type: application/json\r\n", from_api))
 }
 
 /// Asserts that `response` is the one expected after `fault`.
 fn assert_expected(fault: &Fault, response: &Message) {
     let name = &fault.name;
     let problem = match &fault.expected {
-        ExpectedResponse::Unreachable => (502, "upstream_unreachable".into()),
-        ExpectedResponse::Invalid => (502, "upstream_invalid".into()),
-        ExpectedResponse::Timeout => (504, "upstream_timeout".into()),
+        ExpectedResponse::Problem(status, code) => (*status, (*code).to_owned()),
         ExpectedResponse::Forwarded(status, retry_after, body) => {
             assert_eq!((response.status(), source(response)), (*status, "api"), "{name}");
             assert_eq!(response.text(), body, "{name}");
@@ -42,7 +41,7 @@ fn assert_expected(fault: &Fault, response: &Message) {
 }
 
 fn assert_from_chain(fault: &Fault, response: &Message) {
-    let (_, expected) = fault.kind.chain_reply();
+    let [_, expected, _] = fault.kind.replies();
     let found = (response.status(), response.text(), source(response));
     assert_eq!(found, (200, expected, "chain"), "{}: {response:#?}", fault.name);
     assert_eq!(response.header("cache-control"), "no-store", "{}", fault.name);
@@ -50,7 +49,7 @@ fn assert_from_chain(fault: &Fault, response: &Message) {
 }
 
 fn is_late(fault: &Fault) -> bool {
-    fault.expected == ExpectedResponse::Timeout
+    fault.expected == LATE
 }
 
 /// Plays the faults one after the other. Those that reach the timeout get a new service each, because the service pauses
@@ -62,7 +61,7 @@ async fn play_with_source(sources: &str, faults: &[Fault]) {
     let timeout_ms = timeout.as_millis();
     let more =
         format!("timeout = \"{timeout_ms}ms\"\napi_key = \"of-the-service\"\nmax_in_flight = 1");
-    let url = upstream_url(&upstream);
+    let url = upstream.url();
     let start = || Harness::start(&url, sources, &more);
     let mut harness = start().await;
     for (number, fault) in faults.iter().enumerate() {
@@ -70,7 +69,7 @@ async fn play_with_source(sources: &str, faults: &[Fault]) {
         if is_late(fault) {
             harness = start().await;
         }
-        let (result, _) = fault.kind.chain_reply();
+        let [result, _, from_api] = fault.kind.replies();
         harness.node.set_read_reply(Reply::RawResult(result.into()));
         upstream.set_script(fault.script.clone());
         let (before, reads) = (upstream.connection_count(), harness.reads());
@@ -99,15 +98,11 @@ async fn play_with_source(sources: &str, faults: &[Fault]) {
             assert_eq!(upstream.connection_count(), before + 1, "{name}");
         } else {
             let found = (response.status(), response.text(), source(&response));
-            assert_eq!(found, (200, fault.kind.api_body(), "api"), "{name}: {response:#?}");
+            assert_eq!(found, (200, from_api, "api"), "{name}: {response:#?}");
             let request = upstream.request(before + 1).await;
             assert_eq!(request.header("x-api-key"), "of-the-service", "{name}");
         }
     }
-}
-
-fn upstream_url(upstream: &MockUpstream) -> String {
-    format!("http://{}", upstream.address())
 }
 
 /// A late API gives a 504. A broken connection or an invalid response gives a 502. Errors of the API are forwarded unless
@@ -115,8 +110,7 @@ fn upstream_url(upstream: &MockUpstream) -> String {
 #[tokio::test]
 async fn each_api_fault_has_its_response_or_falls_back_to_the_chain() {
     let other = MockUpstream::start(healthy_script(LookUpKind::List)).await;
-    let (late, at_once): (Vec<_>, Vec<_>) =
-        faults(&upstream_url(&other)).into_iter().partition(is_late);
+    let (late, at_once): (Vec<_>, Vec<_>) = faults(&other.url()).into_iter().partition(is_late);
     assert!(late.len() > 3 && at_once.len() > 80, "{} {}", late.len(), at_once.len());
     tokio::join!(
         play_with_source("api", &late),
@@ -128,7 +122,7 @@ async fn each_api_fault_has_its_response_or_falls_back_to_the_chain() {
 }
 
 #[tokio::test]
-async fn unreachable_api_gives_502_or_falls_back_and_is_retried_each_time() {
+async fn unreachable_api_gives_502_or_falls_back_and_uses_no_slot() {
     for sources in ["api", "api-then-chain"] {
         let port = free_port();
         let harness = Harness::start(&format!("http://127.0.0.1:{port}"), sources, "").await;
@@ -145,6 +139,10 @@ async fn unreachable_api_gives_502_or_falls_back_and_is_retried_each_time() {
         for number in 0..40 {
             down(number).await;
         }
+        if sources == "api" {
+            let problem = harness.get(&LookUpKind::All.path(0)).await.problem();
+            assert_eq!(problem["detail"], "cannot connect to the delegation API");
+        }
         let up = MockUpstream::start_at(port, healthy_script(LookUpKind::All)).await;
         let response = harness.get(&LookUpKind::All.path(40)).await;
         assert_eq!((response.text(), source(&response)), ("false", "api"));
@@ -153,38 +151,14 @@ async fn unreachable_api_gives_502_or_falls_back_and_is_retried_each_time() {
         let response = harness.get(&LookUpKind::All.path(40)).await;
         assert_eq!((response.text(), source(&response)), ("false", "api"));
         down(41).await;
+        if sources == "api" {
+            // Requests that fail once they were sent use the other slots.
+            let closing = MockUpstream::start_at(port, vec![Step::ReadRequest, Step::Close]).await;
+            for number in 42..66 {
+                down(number).await;
+            }
+            assert_rate_limited(&harness.get(&LookUpKind::All.path(66)).await);
+            assert_eq!(closing.connection_count(), 24);
+        }
     }
-}
-
-#[tokio::test]
-async fn silent_api_is_skipped_when_the_chain_is_the_fallback() {
-    let upstream = MockUpstream::start(vec![Step::ReadRequest]).await;
-    let more = format!("timeout = \"{}ms\"", TIMEOUT.as_millis());
-    let harness = Harness::start(&upstream_url(&upstream), "api-then-chain", &more).await;
-    let response = harness.get(&LookUpKind::All.path(0)).await;
-    assert_eq!((response.text(), source(&response)), ("true", "chain"));
-    upstream.wait_for_close(0).await;
-    for number in 1..50 {
-        let started = Instant::now();
-        let response = harness.get(&LookUpKind::All.path(number)).await;
-        assert_eq!((response.text(), source(&response)), ("true", "chain"));
-        assert!(started.elapsed() < TIMEOUT, "{:?}", started.elapsed());
-    }
-    assert_eq!(upstream.connection_count(), 1);
-}
-
-#[tokio::test]
-async fn chain_error_is_reported_when_both_sources_fail() {
-    let upstream = MockUpstream::start(vec![Step::Close]).await;
-    let harness = Harness::start(&upstream_url(&upstream), "api-then-chain", "").await;
-    for (number, reply, code) in [
-        (0, Reply::RawResult("\"0x\"".into()), "registry_absent"),
-        (1, Reply::RawResult("\"0x01\"".into()), "upstream_invalid"),
-        (2, Reply::Raw(500, String::new()), "upstream_unreachable"),
-    ] {
-        harness.node.set_read_reply(reply);
-        let response = harness.get(&LookUpKind::All.path(number)).await;
-        assert_eq!(response.outcome(), (502, code.into()));
-    }
-    assert_eq!(upstream.connection_count(), 3);
 }

@@ -7,6 +7,15 @@ use crate::http_message::get;
 use crate::mock_delegate_api::MockDelegateApi;
 use crate::raw_client::RawClient;
 
+/// Sends a look-up on its own connection.
+async fn send_look_up(harness: &Harness, path: &str) -> RawClient {
+    let mut connection = RawClient::connect(harness.service.address()).await;
+    // The service has accepted the connection.
+    assert_eq!(connection.request(get("/livez", "")).await.status(), 200);
+    connection.send(get(path, "")).await;
+    connection
+}
+
 /// Requests each path on its own connection, and holds back the API's response until all requests were sent.
 async fn send_concurrently(
     harness: &Harness,
@@ -16,11 +25,7 @@ async fn send_concurrently(
     let before = api.request_count();
     let mut connections = Vec::new();
     for path in paths {
-        let mut connection = RawClient::connect(harness.service.address()).await;
-        // The service has accepted the connection.
-        assert_eq!(connection.request(get("/livez", "")).await.status(), 200);
-        connection.send(get(path, "")).await;
-        connections.push(connection);
+        connections.push(send_look_up(harness, path).await);
     }
     api.wait_for_requests(before + 1).await;
     // By the time of these responses the service has read the requests sent before.
@@ -142,12 +147,9 @@ async fn coalesced_request_survives_its_first_client() {
     let (api, harness) = Harness::with_api("api", "").await;
     api.set_response("check/all", "true");
     api.hold("check/all");
-    let mut first = RawClient::connect(harness.service.address()).await;
-    first.send(get(&check(1), "")).await;
+    let first = send_look_up(&harness, &check(1)).await;
     api.wait_for_requests(1).await;
-    let mut second = RawClient::connect(harness.service.address()).await;
-    assert_eq!(second.request(get("/livez", "")).await.status(), 200);
-    second.send(get(&check(1), "")).await;
+    let mut second = send_look_up(&harness, &check(1)).await;
     drop(first);
     // By the time of these responses the service has noticed the closed connection.
     for _ in 0..20 {
@@ -159,8 +161,7 @@ async fn coalesced_request_survives_its_first_client() {
     assert_eq!(api.request_count(), 1);
     // The only client of the request disconnects, and the next client receives the response.
     api.hold("check/all");
-    let mut only = RawClient::connect(harness.service.address()).await;
-    only.send(get(&check(2), "")).await;
+    let only = send_look_up(&harness, &check(2)).await;
     api.wait_for_requests(2).await;
     drop(only);
     api.release();
@@ -172,8 +173,7 @@ async fn coalesced_request_survives_its_first_client() {
 async fn coalesced_look_ups_keep_the_first_deadline() {
     let (api, harness) = Harness::with_api("api", "timeout = \"1s\"").await;
     api.hold("check/all");
-    let mut leaving = RawClient::connect(harness.service.address()).await;
-    leaving.send(get(&check(1), "")).await;
+    let leaving = send_look_up(&harness, &check(1)).await;
     api.wait_for_requests(1).await;
     let started = Instant::now();
     let leave = async {
@@ -190,9 +190,8 @@ async fn coalesced_look_ups_keep_the_first_deadline() {
 
 #[tokio::test]
 async fn cached_responses_are_served_while_the_api_is_paused() {
-    let api = MockDelegateApi::start().await;
     let more = "timeout = \"500ms\"\ncache_ttl = \"1h\"";
-    let harness = Harness::start(&api.url(), "api-then-chain", more).await;
+    let (api, harness) = Harness::with_api("api-then-chain", more).await;
     api.set_response("check/all", "false");
     assert_eq!(source(&harness.get(&check(1)).await), "api");
     api.hold("check/all");

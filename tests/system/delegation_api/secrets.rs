@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::fault_list::faults;
-use crate::delegation_service::{HOT, VAULT, check};
+use crate::delegation_service::{HOT, RARELY, TRUE, VAULT, check};
 use crate::http_message::get;
 use crate::logged_process::{LoggedProcess, assert_no_secrets};
 use crate::mock_node::{MockNode, Reply};
@@ -19,15 +19,6 @@ const SECRETS: [&str; 2] = ["canary", "y2fuyxj5"];
 
 /// Context of requests whose response may contain the key that the client itself sent.
 const OWN_ECHO: &str = "the client's own key";
-
-fn config(api: &str, node: &str, source: &str, key: &str) -> String {
-    format!(
-        "[server]\nshutdown_grace = \"0s\"\n[limits]\nrequests_per_second_per_client = 0\n[log]\n\
-         filter = \"trace\"\n[delegation]\nsource = \"{source}\"\n{key}timeout = \"200ms\"\n\
-         cache_ttl = \"0s\"\napi_url = \"http://canary-user:canary-password@{api}/canary-Path/canary\"\n\
-         [chains.a]\nchain_id = 2020\ndata_fee = \"off\"\nrpc_urls = [{node:?}]\nblock_time = \"1h\"\nmax_age = \"1day\"\n"
-    )
-}
 
 /// Returns responses that contain a key: with every status, as value, name and list member, in headers and as text.
 fn echoes(key: &str) -> Vec<Vec<u8>> {
@@ -68,15 +59,20 @@ fn echoes(key: &str) -> Vec<Vec<u8>> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_never_leak() {
-    let node = MockNode::for_reads(Reply::RawResult(crate::delegation_service::TRUE.into())).await;
+    let node = MockNode::for_reads(Reply::RawResult(TRUE.into())).await;
     let client_header = format!("X-API-KEY: {CLIENT_KEY}\r\n");
     for (source, has_key) in [("api", true), ("api", false), ("api-then-chain", true)] {
         let upstream = MockUpstream::start(Vec::new()).await;
         let key = if has_key { format!("api_key = \"{CONFIGURED_KEY}\"\n") } else { String::new() };
-        let upstream_address = upstream.address().to_string();
-        let name = format!("delegation-{source}-{has_key}");
-        let config = config(&upstream_address, &node.url(), source, &key);
-        let process = LoggedProcess::start(&name, &config);
+        let config = format!(
+            "[server]\nshutdown_grace = \"0s\"\n[limits]\nrequests_per_second_per_client = 0\n[log]\n\
+             filter = \"trace\"\n[delegation]\nsource = \"{source}\"\n{key}timeout = \"200ms\"\n\
+             cache_ttl = \"0s\"\napi_url = \"http://canary-user:canary-password@{}/canary-Path/canary\"\n\
+             [chains.a]\nchain_id = 2020\ndata_fee = \"off\"\nrpc_urls = [{:?}]\n{RARELY}",
+            upstream.address(),
+            node.url(),
+        );
+        let process = LoggedProcess::start(&format!("delegation-{source}-{has_key}"), &config);
         let [address, admin] = process.addresses;
         let mut sent = 0;
         let mut send_request = async |context: &str, path: &str, headers: &str| {

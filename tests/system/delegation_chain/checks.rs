@@ -6,13 +6,11 @@ use super::run_client;
 use crate::programs;
 use crate::registry::{ANY, CLAIM, CONTRACT, DELEGATE, MAX, Registry, VAULT, request};
 
-/// Results of seven checks: of all with any rights and with the rights "claim", of the contract likewise, of its
-/// ERC-721 token 7, of its ERC-20 amount, and of its amount of ERC-1155 token 7.
-type CheckResults = String;
-
 const NO_DELEGATIONS: &str = r#"false false false false false "0" "0""#;
 
-async fn checks(registry: &Registry) -> CheckResults {
+/// Returns the results of seven checks: of all with any rights and with the rights "claim", of the contract likewise,
+/// of its ERC-721 token 7, of its ERC-20 amount, and of its amount of ERC-1155 token 7.
+async fn checks(registry: &Registry) -> String {
     let check = async |scope, more: &str, [name, bytes]: [&str; 2]| {
         let [named, in_bytes] = [name, bytes].map(async |rights| {
             let contract =
@@ -42,7 +40,7 @@ async fn checks(registry: &Registry) -> CheckResults {
 
 /// Returns requests that grant and revoke each of the five kinds of delegation, with the results of checks after each
 /// request.
-fn steps() -> Vec<(Value, CheckResults)> {
+fn steps() -> Vec<(Value, String)> {
     let with = |one: &Value, name: &str, value: Value| {
         let mut changed = one.clone();
         changed[name] = value;
@@ -116,7 +114,7 @@ async fn delegations_of_ethers_and_viem_take_effect_until_revoked() {
 }
 
 #[tokio::test]
-async fn checks_match_parties_contract_token_and_rights() {
+async fn checks_match_parties_contract_and_every_bit_of_token_and_rights() {
     let registry = Registry::start().await;
     let token = json!({ "contract": CONTRACT, "token_id": "7", "rights": "claim", "amount": 55 });
     registry.execute(&request("delegate_erc1155", token)).await;
@@ -144,11 +142,6 @@ async fn checks_match_parties_contract_token_and_rights() {
         assert_eq!(found, expected, "{scope}?{query}");
     }
     assert_eq!(registry.check("all", "&rights=play").await, "false");
-}
-
-#[tokio::test]
-async fn rights_and_amounts_keep_every_bit() {
-    let registry = Registry::start().await;
     // The rights have 31 bytes, two of them for one character. Token and amount use all 256 bits.
     let rights = "all that the 31 bytes can ho\u{e4}d";
     assert_eq!(rights.len(), 31);

@@ -4,7 +4,7 @@ use alloy_primitives::{Address, B256, hex};
 use alloy_sol_types::{SolCall, sol};
 use serde_json::json;
 
-use super::list::{list, list_member_between};
+use super::list::{list, list_member};
 use crate::anvil::Anvil;
 use crate::registry::{
     self, ADDRESS, ANY, DELEGATE, Registry, VAULT, assert_problem, deployed_code, install_code,
@@ -64,7 +64,7 @@ async fn six_thousand_delegations_are_listed_completely() {
         .filter(|number| !REVOKED.contains(number))
         .map(|number| {
             let contract = contract(number).to_string();
-            list_member_between("CONTRACT", VAULT, DELEGATE, ANY, [Some(&contract), None, None])
+            list_member("CONTRACT", VAULT, DELEGATE, ANY, [Some(&contract), None, None])
         })
         .collect();
     assert_eq!(members.len(), 6000);

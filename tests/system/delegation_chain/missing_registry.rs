@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{ABSENT, INVALID, INVALID_RESULT, REFUSED, assert_is_problem, start_service};
+use super::{
+    ABSENT, INVALID, INVALID_RESULT, REFUSED, TRANSACTIONS, assert_is_problem, start_service,
+};
 use crate::anvil::Anvil;
 use crate::registry::{self, CONTRACT, DELEGATE, Registry, VAULT, request};
 
@@ -59,48 +61,38 @@ async fn registry_address_is_configurable() {
 }
 
 #[tokio::test]
-async fn results_of_another_contract_are_refused() {
+async fn results_and_reverts_of_another_contract_are_refused() {
+    const REVERT: &str = "0x5f5ffd";
+    let every = ["bool", "amount", "list"].as_slice();
     let node = Anvil::start(0, &[]);
-    for (code, kinds) in [
+    for (code, kinds, expected) in [
         // PUSH0 PUSH0 REVERT: always reverts.
-        ("0x5f5ffd", ["bool", "amount", "list"].as_slice()),
+        (REVERT, every, INVALID),
         // PUSH1 1 PUSH0 RETURN: one zero byte.
-        ("0x60015ff3", &["bool", "amount", "list"]),
+        ("0x60015ff3", every, INVALID),
         // PUSH1 31 PUSH0 RETURN: one byte too few.
-        ("0x601f5ff3", &["bool", "amount", "list"]),
+        ("0x601f5ff3", every, INVALID),
         // PUSH0 NOT PUSH0 MSTORE, PUSH1 32 PUSH0 RETURN: 32 bytes 0xff, a valid amount.
-        ("0x5f195f5260205ff3", &["bool", "list"]),
+        ("0x5f195f5260205ff3", &["bool", "list"], INVALID),
         // 32 bytes with the value 2: neither false nor true.
-        ("0x60025f5260205ff3", &["bool", "list"]),
+        ("0x60025f5260205ff3", &["bool", "list"], INVALID),
         // 64 bytes, the words 32 and 1: a list with a length of one, but without its member.
-        ("0x60205f52600160205260405ff3", &["list"]),
+        ("0x60205f52600160205260405ff3", &["list"], INVALID),
+        // INVALID uses all gas. Each kind of node reports that with a different error.
+        ("0xfe", every, INVALID_RESULT),
+        // STOP returns no data, which looks like a missing contract.
+        ("0x00", every, ABSENT),
     ] {
         registry::install_code(&node, code).await;
         let service = start_service(&registry::chain("ronin", 2020, &node.url())).await;
         for (_, path) in look_ups().iter().filter(|(kind, _)| kinds.contains(kind)) {
-            assert_is_problem(&service.get(path).await, INVALID);
+            assert_is_problem(&service.get(path).await, expected);
         }
-    }
-    // INVALID uses all gas. Each kind of node reports that with a different error.
-    registry::install_code(&node, "0xfe").await;
-    let failing = start_service(&registry::chain("ronin", 2020, &node.url())).await;
-    for (_, path) in look_ups() {
-        assert_is_problem(&failing.get(&path).await, INVALID_RESULT);
-    }
-    // STOP returns no data, which looks like a missing contract.
-    registry::install_code(&node, "0x00").await;
-    let registry = Registry::with_node(node, "source = \"chain\"").await;
-    for (_, path) in look_ups() {
-        assert_is_problem(&registry.service.get(&path).await, ABSENT);
-    }
-}
-
-#[tokio::test]
-async fn reverting_transactions_are_not_prepared() {
-    let node = Anvil::start(0, &[]);
-    registry::install_code(&node, "0x5f5ffd").await;
-    let registry = Registry::with_node(node, "source = \"chain\"").await;
-    for request in actions() {
-        assert_is_problem(&registry.request_transaction(&request).await, REFUSED);
+        if code == REVERT {
+            service.wait_for_ok("/readyz").await;
+            for request in actions() {
+                assert_is_problem(&registry::post(&service, TRANSACTIONS, &request).await, REFUSED);
+            }
+        }
     }
 }

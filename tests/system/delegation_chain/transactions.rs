@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{node_with_registry, prepare, run_client, start_service};
+use super::nodes::{preparing_node, result};
+use super::{TRANSACTIONS, node_with_registry, prepare, run_client, start_service};
 use crate::delegation_service::RARELY;
 use crate::fixtures;
 use crate::mock_node::{MockNode, Reply, read_chain};
@@ -97,15 +98,21 @@ fn assert_headers(response: &Response, newest_block: &str) {
 }
 
 #[tokio::test]
-async fn transactions_carry_calldata_estimated_gas_and_medium_fees() {
+async fn transactions_carry_calldata_gas_and_medium_fees_even_without_funds() {
     let registry = Registry::start().await;
     registry.node.call("anvil_mine", json!(["0x3"])).await;
     registry.service.wait_for_head("ronin", &registry.node).await;
-    for (request, data) in actions().await {
-        let response = registry.request_transaction(&request).await;
-        assert_eq!(response.body, expected(&registry, VAULT, &data).await, "{request}");
+    let actions = actions().await;
+    for (request, data) in &actions {
+        let response = registry.request_transaction(request).await;
+        assert_eq!(response.body, expected(&registry, VAULT, data).await, "{request}");
         assert_headers(&response, "3");
     }
+    let balance = registry.node.call("eth_getBalance", json!([CONTRACT, "latest"])).await;
+    assert_eq!(balance, "0x0");
+    let parties = json!({ "from": CONTRACT.to_lowercase(), "to": DELEGATE.to_lowercase() });
+    let response = registry.request_transaction(&request("delegate_all", parties)).await;
+    assert_eq!(response.body, expected(&registry, CONTRACT, &actions[0].1).await);
     // The service sends no transaction itself.
     for tag in ["latest", "pending"] {
         let count = registry.node.call("eth_getTransactionCount", json!([VAULT, tag])).await;
@@ -128,32 +135,9 @@ async fn chain_id_and_base_path_are_accepted() {
     for chain in ["ronin", "Ronin", "2020", "0x7e4"] {
         let response = post(&below, &format!("/proxy/public/v1/{chain}{path}"), &all).await;
         assert_eq!((response.status, response.json()), (200, by_key.clone()));
-        let detail = "no such route";
         let response = post(&below, &format!("/v1/{chain}{path}"), &all).await;
-        assert_problem(&response, 404, "not_found", detail);
+        assert_problem(&response, 404, "not_found", "no such route");
     }
-    let check = format!("/proxy/public/registry/v2/check/all?from={VAULT}&to={DELEGATE}");
-    assert_eq!(registry::look_up(&below, &check).await, "false");
-    let list = format!("/proxy/public/registry/v2/{VAULT}");
-    assert_eq!(registry::look_up(&below, &list).await, "[]");
-    for chain in ["1", "ethereum", "0x7e5"] {
-        let response = post(&registry.service, &format!("/v1/{chain}{path}"), &all).await;
-        let detail = "unknown chain; GET /v1/chains lists the configured chains";
-        assert_problem(&response, 404, "unknown_chain", detail);
-    }
-}
-
-#[tokio::test]
-async fn accounts_without_funds_get_a_transaction() {
-    let registry = Registry::start().await;
-    let balance = json!([CONTRACT, "latest"]);
-    assert_eq!(registry.node.call("eth_getBalance", balance).await, "0x0");
-    let mut request = request("delegate_all", json!({}));
-    request["from"] = json!(CONTRACT.to_lowercase());
-    request["to"] = json!(DELEGATE.to_lowercase());
-    let response = registry.request_transaction(&request).await;
-    let data = calldata("delegateAll(address,bytes32,bool)", &[DELEGATE, ANY, "true"]).await;
-    assert_eq!(response.body, expected(&registry, CONTRACT, &data).await);
 }
 
 #[tokio::test]
@@ -169,15 +153,11 @@ async fn zero_base_fee_gives_a_sendable_legacy_transaction() {
         assert_headers(&response, "1");
     }
     let (service, node) = (registry.service.url(""), registry.node.url());
-    for client in ["ethers-send", "ethers-sign", "viem-send", "as it is"] {
+    for client in ["ethers-send", "ethers-sign", "viem-send"] {
         let all = request("delegate_all", json!({ "rights": client }));
-        if client == "as it is" {
-            registry.execute(&all).await;
-        } else {
-            let sent = run_client(&[client, &service, &node, "ronin", &all.to_string()]).await;
-            registry.wait_until_mined(sent["hash"].as_str().unwrap()).await;
-        }
-        let found = registry.check("all", &format!("&rights={}", client.replace(' ', "+"))).await;
+        let sent = run_client(&[client, &service, &node, "ronin", &all.to_string()]).await;
+        registry.wait_until_mined(sent["hash"].as_str().unwrap()).await;
+        let found = registry.check("all", &format!("&rights={client}")).await;
         assert_eq!(found, "true", "{client}");
     }
 }
@@ -204,7 +184,7 @@ async fn chain_without_fees_gets_no_further_calls() {
     assert_eq!(response.header("retry-after"), "3");
     // Invalid parameters are reported first.
     let invalid = request("delegate_nothing", json!({}));
-    let response = post(&service, "/v1/ronin/delegations/transactions", &invalid).await;
+    let response = post(&service, TRANSACTIONS, &invalid).await;
     response.assert_problem(400, "invalid_parameter");
     service.stop().await.unwrap();
     assert_eq!(node.calls("eth_estimateGas") + node.calls("eth_getCode"), 0);
@@ -213,12 +193,7 @@ async fn chain_without_fees_gets_no_further_calls() {
 #[tokio::test]
 async fn stale_fees_are_flagged_and_expired_fees_refused() {
     let node = node_with_registry(2020).await;
-    let second = MockNode::for_reads(Reply::PerMethod(vec![
-        ("eth_getCode", Reply::RawResult("\"0x00\"".into())),
-        ("eth_estimateGas", Reply::RawResult("\"0x5208\"".into())),
-    ]))
-    .await;
-
+    let second = preparing_node(result("\"0x00\""), result("\"0x5208\"")).await;
     // The chain's head stalls.
     let more = "block_time = \"250ms\"\nstall_after = \"500ms\"";
     let service = start_service(&read_chain(&[&second], more)).await;

@@ -9,7 +9,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 use crate::anvil::Anvil;
 use crate::registry;
@@ -39,7 +39,7 @@ impl Harness {
 #[derive(Debug)]
 struct Upstream {
     url: String,
-    task: JoinHandle<()>,
+    _task: JoinSet<()>,
 }
 
 impl Upstream {
@@ -57,8 +57,9 @@ impl Upstream {
         }
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let task = tokio::spawn(async { axum::serve(listener, routes).await.unwrap() });
-        Self { url, task }
+        let mut task = JoinSet::new();
+        task.spawn(async { axum::serve(listener, routes).await.unwrap() });
+        Self { url, _task: task }
     }
 }
 
@@ -79,12 +80,6 @@ async fn respond(
     let status =
         if segments.iter().all(is_good) { StatusCode::OK } else { StatusCode::BAD_REQUEST };
     (status, Json(json!({})))
-}
-
-impl Drop for Upstream {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
 }
 
 /// Returns a configuration with a chain at `node`, every feature enabled and no client limits.
