@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::net::UdpSocket;
 
-use crate::fixtures;
+use crate::deployment::text;
 use crate::http_message::get;
 use crate::mock_upstream::{MockUpstream, Step};
 use crate::nginx::Nginx;
@@ -57,17 +57,17 @@ fn dns_response(query: &[u8], addresses: &[Ipv4Addr]) -> Vec<u8> {
 async fn start_nginx(dns: &MockDns, port: u16) -> (Nginx, SocketAddr) {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
     let configure = |folder: &Path| {
-        let mut text = String::from_utf8(fixtures::read("config/nginx/replicas.conf")).unwrap();
+        let mut configuration = text("config/nginx/replicas.conf");
         for (found, replacement, count) in [
             ("resolver 127.0.0.11 ", format!("resolver {} ", dns.address), 1),
             ("listen 8080;", format!("listen {address};"), 1),
             (" replica:8080;", format!(" replica:{port};"), 1),
             ("/tmp/", format!("{}/", folder.display()), 6),
         ] {
-            assert_eq!(text.matches(found).count(), count, "{found}");
-            text = text.replace(found, &replacement);
+            assert_eq!(configuration.matches(found).count(), count, "{found}");
+            configuration = configuration.replace(found, &replacement);
         }
-        text
+        configuration
     };
     (Nginx::start(&[address], configure).await, address)
 }
@@ -97,19 +97,7 @@ async fn nginx_forwards_host_and_client_address_and_drops_forged_headers() {
 }
 
 #[tokio::test]
-async fn nginx_does_not_buffer_events() {
-    let dns = MockDns::start(&[FIRST]).await;
-    let port = free_port();
-    let _replica = start(FIRST, port);
-    let (_nginx, address) = start_nginx(&dns, port).await;
-    let mut client = RawClient::connect(address).await;
-    client.send(get("/v1/ethereum/gas-suggestion/stream", "")).await;
-    // With buffering, nginx would hold events back until it has 4 KiB of them, about a dozen.
-    client.read_bytes_until(b"\ndata: {\"chain_name\":\"ethereum\",", 2).await;
-}
-
-#[tokio::test]
-async fn nginx_fails_over_and_discovers_new_replica_addresses() {
+async fn nginx_passes_events_on_fails_over_and_discovers_new_replicas() {
     let dns = MockDns::start(&[FIRST, SECOND]).await;
     let port = free_port();
     let replicas = [start(FIRST, port), start(SECOND, port)];
@@ -117,6 +105,11 @@ async fn nginx_fails_over_and_discovers_new_replica_addresses() {
         replica.wait_for_ok("/readyz").await;
     }
     let (_nginx, address) = start_nginx(&dns, port).await;
+    let mut stream = RawClient::connect(address).await;
+    stream.send(get("/v1/ethereum/gas-suggestion/stream", "")).await;
+    // With buffering, nginx would hold events back until it has 4 KiB of them, about a dozen.
+    stream.read_bytes_until(b"\ndata: {\"chain_name\":\"ethereum\",", 2).await;
+    drop(stream);
     let mut client = RawClient::connect(address).await;
     let request = get("/v1/ethereum/gas-suggestion", "");
     let [first, second] = replicas;

@@ -1,4 +1,4 @@
-//! The dashboard: its resources, and its behaviour in Chromium.
+//! The pages and their resources, and the dashboard and the OpenAPI page in Chromium.
 
 use std::fs;
 use std::path::Path;
@@ -14,34 +14,79 @@ use crate::test_server::TestServer;
 
 const CHAINS: &str = "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
 
+/// Swagger UI writes styles into the page, and displays images of responses from `blob:` URLs.
+const SWAGGER_UI_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
+     connect-src 'self'; img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// Files of the dashboard.
+const DASHBOARD: &str = "/ /base.css /dashboard/amounts.js /dashboard/cards.js /dashboard/chain.js /dashboard/copy.js \
+    /dashboard/costs.js /dashboard/details.js /dashboard/dom.js /dashboard/favicon.js \
+    /dashboard/format.js /dashboard/heatmap.js /dashboard/history.js /dashboard/live.js \
+    /dashboard/notify.js /dashboard/overview.js /dashboard/page.js /dashboard/points.js \
+    /dashboard/price-chart.js /dashboard/score.js /dashboard/snippets.js /dashboard/sorting.js \
+    /dashboard/sparkline.js /dashboard/spend.js /dashboard/state.js /dashboard/store.js \
+    /dashboard/style.css /dashboard/tiers.js /dashboard/trend.js /dashboard/uplot/uPlot.esm.js \
+    /dashboard/uplot/uPlot.min.css /dashboard/view.js";
+
+/// Files of the OpenAPI page.
+const DOCS: &str =
+    "/docs /docs/initializer.js /docs/style.css /docs/swagger-ui-bundle.js /docs/swagger-ui.css";
+
+/// Files of the form that verifies contracts.
+const VERIFY: &str = "/base.css /verify /verify/files.js /verify/noble/_u64.js /verify/noble/sha3.js \
+     /verify/noble/utils.js /verify/page.js /verify/style.css /verify/submit.js";
+
 #[tokio::test]
-async fn page_and_resources_are_served_below_any_base_path() {
+async fn pages_are_served_below_any_base_path_and_nowhere_else() {
+    let own = policy("'self' data:");
     for base in ["", "/public", "/proxy/public"] {
-        let service = TestServer::with_server(&format!("base_path = \"{base}\""), CHAINS).await;
-        let parts = pages::check_page_and_resources(&service, &format!("{base}/")).await;
-        let names = "amounts cards chain copy costs details dom favicon format heatmap history live notify overview \
-                     page points price-chart score snippets sorting sparkline spend state store style tiers trend \
-                     uplot/uPlot.esm uplot/uPlot.min view";
-        let modules = names.split(' ').map(|name| {
-            let kind = if ["style", "uplot/uPlot.min"].contains(&name) { "css" } else { "js" };
-            format!("/dashboard/{name}.{kind}")
-        });
-        let files = ["/".to_owned(), "/base.css".to_owned()].into_iter().chain(modules);
-        let mut expected: Vec<_> =
-            files.map(|file| (format!("{base}{file}"), policy("'self' data:"))).collect();
-        expected.sort();
-        assert_eq!(parts, expected);
+        let chains = format!("[verification]\nurl = \"http://127.0.0.1:9\"\n{CHAINS}");
+        let service = TestServer::with_server(&format!("base_path = \"{base}\""), &chains).await;
+        for (page, policy, files) in
+            [("/", &*own, DASHBOARD), ("/docs", SWAGGER_UI_POLICY, DOCS), ("/verify", &own, VERIFY)]
+        {
+            let path = format!("{base}{page}");
+            let parts = pages::check_page_and_resources(&service, &path).await;
+            let files = files.split(' ').map(|file| (format!("{base}{file}"), policy.to_owned()));
+            let mut expected: Vec<_> = files.collect();
+            expected.sort();
+            assert_eq!(parts, expected);
+            if page != "/" {
+                let location = format!("..{page}");
+                pages::check_redirect(&service, &format!("{path}/"), &location, &path).await;
+            }
+        }
+        let bundle = format!("{base}/docs/swagger-ui-bundle.js");
+        let bundle = service.send(Method::GET, &bundle, &[("accept-encoding", "gzip")]).await;
+        assert_eq!(bundle.header("content-encoding"), "gzip");
+        if !base.is_empty() {
+            pages::check_redirect(&service, base, "public/", &format!("{base}/")).await;
+            for path in ["/", "/proxy", "/dashboard/page.js", &format!("{base}//")] {
+                service.get(path).await.assert_problem(404, "not_found");
+            }
+        }
     }
 }
 
-#[tokio::test]
-async fn base_path_redirects_to_the_page_and_the_root_is_404() {
-    for base in ["/public", "/proxy/public"] {
-        let service = TestServer::with_server(&format!("base_path = \"{base}\""), CHAINS).await;
-        pages::check_redirect(&service, base, "public/", &format!("{base}/")).await;
-        for path in ["/", "/proxy", "/dashboard/page.js", &format!("{base}//")] {
-            let response = service.get(path).await;
-            response.assert_problem(404, "not_found");
+#[test]
+fn vendored_files_match_the_published_packages() {
+    let uplot = [
+        ("LICENSE", "LICENSE"),
+        ("uPlot.esm.js", "dist/uPlot.esm.js"),
+        ("uPlot.min.css", "dist/uPlot.min.css"),
+    ];
+    let noble = ["LICENSE", "_u64.js", "sha3.js", "utils.js"].map(|name| (name, name));
+    for (folder, package, files) in [
+        ("src/extras/pages/dashboard/uplot", "uplot", uplot.as_slice()),
+        ("src/extras/verification/verify/noble", "@noble/hashes", &noble),
+    ] {
+        let folder = fixtures::path(folder);
+        let published = fixtures::path("tests/node/node_modules").join(package);
+        assert!(published.exists(), "no {}: run tests/run.sh", published.display());
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), files.len());
+        for (name, source) in files {
+            let [ours, theirs] = [folder.join(name), published.join(source)].map(fs::read);
+            assert!(ours.unwrap() == theirs.unwrap(), "{package}: {name}");
         }
     }
 }
@@ -69,24 +114,6 @@ async fn icon_and_component_are_served_to_pages_of_any_origin() {
     }
 }
 
-#[test]
-fn vendored_chart_library_matches_the_published_package() {
-    let folder = fixtures::path("src/extras/pages/dashboard/uplot");
-    let published = fixtures::path("tests/node/node_modules/uplot");
-    assert!(published.exists(), "no {}: run tests/run.sh", published.display());
-    assert_eq!(fs::read_dir(&folder).unwrap().count(), 3);
-    for (name, source) in [
-        ("LICENSE", "LICENSE"),
-        ("uPlot.esm.js", "dist/uPlot.esm.js"),
-        ("uPlot.min.css", "dist/uPlot.min.css"),
-    ] {
-        assert!(
-            fs::read(folder.join(name)).unwrap() == fs::read(published.join(source)).unwrap(),
-            "{name}"
-        );
-    }
-}
-
 #[tokio::test]
 async fn dashboard_is_right_fast_and_accessible_in_chromium() {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
@@ -97,5 +124,17 @@ async fn dashboard_is_right_fast_and_accessible_in_chromium() {
     });
     let mut command = programs::node_js(&["playwright-core", "axe-core"]);
     command.arg(programs::script_path("dashboard.mjs")).arg(harness.to_string());
+    println!("{}", programs::expect_success(command).await);
+}
+
+#[tokio::test]
+async fn operations_can_be_read_and_tried_in_chromium() {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let harness = json!({
+        "binary": env!("CARGO_BIN_EXE_gas-suggestion"),
+        "shots": target.join("docs"),
+    });
+    let mut command = programs::node_js(&["playwright-core"]);
+    command.arg(programs::script_path("docs.mjs")).arg(harness.to_string());
     println!("{}", programs::expect_success(command).await);
 }

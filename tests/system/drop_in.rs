@@ -72,7 +72,7 @@ fn wei(amount: &Value) -> f64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn metamask_takes_the_tiers_to_the_wei() {
+async fn metamask_takes_the_tiers_and_legacy_prices_to_the_wei() {
     let setup = Setup::start().await;
     let served = setup.served().await;
     let read = setup.read("metamask-fees", &METAMASK).await;
@@ -97,12 +97,7 @@ async fn metamask_takes_the_tiers_to_the_wei() {
     let medium = &read["gasFeeEstimates"]["medium"];
     assert_eq!(times["lowerTimeBound"], medium["minWaitTimeEstimate"], "{read}");
     assert_eq!(times["upperTimeBound"], medium["maxWaitTimeEstimate"], "{read}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn metamask_takes_the_prices_of_a_network_without_eip_1559() {
-    let setup = Setup::start().await;
-    let served = setup.served().await;
+    // The prices of a network without EIP-1559.
     let read = setup.read("metamask-legacy", &METAMASK).await;
     assert_eq!((&read["gasEstimateType"], &read["wei"]), (&json!("legacy"), &served.prices));
 }

@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::anvil::Anvil;
 use crate::fixtures;
 use crate::integrations::{KEY, blocks};
+use crate::process::Folder;
 use crate::programs;
 use crate::test_server::TestServer;
 
@@ -149,11 +150,10 @@ async fn scripts_of_the_quick_start_send_with_the_suggested_fees() {
     let chain = format!("[chains.local]\nchain_id = 31337\nrpc_urls = [\"{}\"]\n", node.url());
     let service = TestServer::start(&chain).await;
     // ES modules are found from the folder of the script.
-    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("quick-start");
-    fs::create_dir_all(&folder).unwrap();
-    let packages = folder.join("node_modules");
-    let _ = fs::remove_file(&packages);
-    std::os::unix::fs::symlink(fixtures::path("tests/node/node_modules"), &packages).unwrap();
+    let folder = Folder::new("quick-start");
+    let folder = folder.path();
+    let packages = fixtures::path("tests/node/node_modules");
+    std::os::unix::fs::symlink(packages, folder.join("node_modules")).unwrap();
     for package in ["viem", "ethers"] {
         service.wait_for_head("local", &node).await;
         let suggestion = service.get("/v1/local/gas-suggestion").await.json();
@@ -175,5 +175,4 @@ async fn scripts_of_the_quick_start_send_with_the_suggested_fees() {
             assert_eq!(fixtures::quantity(&transaction[sent]), suggested, "{package}");
         }
     }
-    fs::remove_dir_all(&folder).unwrap();
 }

@@ -5,24 +5,22 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::time::timeout;
+use tokio::task::JoinHandle;
 
 use crate::anvil::Anvil;
 use crate::client_package;
-use crate::fixtures::{self, quantity as number, wei};
-use crate::nginx::Nginx;
+use crate::deployment::text;
+use crate::fixtures::{quantity as number, wei};
+use crate::process::Folder;
 use crate::programs;
-use crate::raw_client::{TIMEOUT, free_port};
-use crate::test_server::{Response, TestServer};
+use crate::raw_client::TIMEOUT;
+use crate::test_server::TestServer;
 
 const SUGGESTION: &str = "/v1/ronin/gas-suggestion";
 
@@ -55,7 +53,7 @@ pub(crate) struct Block {
 
 /// Returns the blocks of the page at this path, in order.
 pub(crate) fn blocks(path: &str) -> Vec<Block> {
-    let page = String::from_utf8(fixtures::read(path)).unwrap();
+    let page = text(path);
     let mut lines = page.lines();
     let (mut heading, mut blocks) = (String::new(), vec![]);
     while let Some(line) = lines.next() {
@@ -71,7 +69,7 @@ pub(crate) fn blocks(path: &str) -> Vec<Block> {
 }
 
 /// Returns the blocks of the page in this language.
-fn blocks_in(path: &str, language: &str) -> Vec<Block> {
+pub(crate) fn blocks_in(path: &str, language: &str) -> Vec<Block> {
     let mut blocks = blocks(path);
     blocks.retain(|block| block.language == language);
     blocks
@@ -80,7 +78,7 @@ fn blocks_in(path: &str, language: &str) -> Vec<Block> {
 /// A folder with the JavaScript blocks of the page, each in the file named in its first line. Removed when dropped.
 #[derive(Debug)]
 struct Workspace {
-    folder: PathBuf,
+    folder: Folder,
     service: String,
     node: String,
 }
@@ -90,18 +88,16 @@ impl Workspace {
     fn new(service: &str, node: &str) -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("integrations-{}-{count}", std::process::id());
-        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-        fs::create_dir_all(&folder).unwrap();
+        let folder = Folder::new(&format!("integrations-{count}"));
         let workspace = Self { folder, service: service.to_owned(), node: node.to_owned() };
         // Beside the published package these are the packages of tests/node.
         let packages = client_package::installed().join("node_modules");
-        std::os::unix::fs::symlink(packages, workspace.folder.join("node_modules")).unwrap();
+        std::os::unix::fs::symlink(packages, workspace.folder.path().join("node_modules")).unwrap();
         workspace.write("package.json", "{ \"type\": \"module\" }");
         for block in blocks_in("docs/integrations.md", "js") {
             let name = block.text.lines().next().unwrap().strip_prefix("// ");
             let name = name.unwrap_or_else(|| panic!("no name in the first line of {block:#?}"));
-            assert!(!workspace.folder.join(name).exists(), "two blocks are {name}");
+            assert!(!workspace.folder.path().join(name).exists(), "two blocks are {name}");
             workspace.write(name, &block.text);
         }
         workspace
@@ -114,117 +110,38 @@ impl Workspace {
     }
 
     fn write(&self, name: &str, text: &str) {
-        fs::write(self.folder.join(name), self.with_addresses(text)).unwrap();
-    }
-
-    fn node(packages: &[&str]) -> Command {
-        let mut command = programs::node_js(packages);
-        command.env("PRIVATE_KEY", KEY);
-        command
+        fs::write(self.folder.path().join(name), self.with_addresses(text)).unwrap();
     }
 
     fn file(&self, name: &str) -> Program {
-        let mut command = Self::node(&["ethers", "viem"]);
+        let mut command = programs::node_js(&["ethers", "viem"]);
         command.arg(name);
-        self.start(command)
+        self.start(&command)
     }
 
-    /// Runs `text` as a module in the folder, with `print` defined.
-    fn module(&self, text: &str) -> Program {
-        let mut command = Self::node(&["ethers", "viem"]);
+    /// Runs `text` as a module in the folder, with `print` defined. It must succeed without standard error. Returns
+    /// standard output.
+    async fn module(&self, text: &str) -> String {
+        let mut command = programs::node_js(&["ethers", "viem"]);
         let text = format!("{PRINT_JS}{}", self.with_addresses(text));
         command.args(["--input-type=module", "--eval", &text]);
-        self.start(command)
-    }
-
-    /// Runs the shell block with this index below the heading `curl`.
-    fn shell(&self, number: usize) -> Program {
-        let mut found = blocks_in("docs/integrations.md", "sh");
-        found.retain(|block| block.heading == "curl");
-        let mut command = Command::new("bash");
-        command.args(["-c", &self.with_addresses(&found.remove(number).text)]);
-        self.start(command)
-    }
-
-    fn start(&self, mut command: Command) -> Program {
-        command.current_dir(&self.folder);
-        Program::start(command)
-    }
-}
-
-impl Drop for Workspace {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder);
-    }
-}
-
-/// A running program. Killed when dropped.
-#[derive(Debug)]
-pub(crate) struct Program {
-    line: String,
-    process: Child,
-    stdout: UnboundedReceiver<String>,
-    stderr: UnboundedReceiver<String>,
-}
-
-fn lines(source: impl Read + Send + 'static) -> UnboundedReceiver<String> {
-    let (sender, receiver) = unbounded_channel();
-    let lines = BufReader::new(source).lines().map_while(Result::ok);
-    std::thread::spawn(move || lines.for_each(|line| drop(sender.send(line))));
-    receiver
-}
-
-async fn all(lines: &mut UnboundedReceiver<String>) -> String {
-    let mut text = vec![];
-    while let Some(line) = lines.recv().await {
-        text.push(line);
-    }
-    text.join("\n")
-}
-
-impl Program {
-    pub(crate) fn start(mut command: Command) -> Self {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let line = format!("{command:?}");
-        let mut process = command.spawn().unwrap_or_else(|error| panic!("{line}: {error}"));
-        let stdout = lines(process.stdout.take().unwrap());
-        let stderr = lines(process.stderr.take().unwrap());
-        Self { line, process, stdout, stderr }
-    }
-
-    fn exited(&mut self) -> bool {
-        self.process.try_wait().unwrap().is_some()
-    }
-
-    pub(crate) async fn next_line(&mut self) -> String {
-        let next_line = timeout(TIMEOUT, self.stdout.recv()).await;
-        next_line.ok().flatten().unwrap_or_else(|| panic!("no more output of {}", self.line))
-    }
-
-    /// Waits for the exit and returns success, the rest of standard output, and standard error.
-    async fn wait(mut self) -> (bool, String, String) {
-        let output = async { (all(&mut self.stdout).await, all(&mut self.stderr).await) };
-        // Several Node processes and nodes at a time can take a minute on a busy machine.
-        let output = timeout(3 * TIMEOUT, output).await;
-        let (stdout, stderr) = output.unwrap_or_else(|_| panic!("{} does not end", self.line));
-        (self.process.wait().unwrap().success(), stdout, stderr)
-    }
-
-    /// Waits for a success without standard error and returns standard output.
-    async fn success(self) -> String {
-        let line = self.line.clone();
-        let (has_succeeded, stdout, stderr) = self.wait().await;
-        assert!(has_succeeded && stderr.is_empty(), "{line}\n{stdout}\n{stderr}");
+        let (has_succeeded, stdout, stderr) = self.start(&command).await.unwrap();
+        assert!(has_succeeded && stderr.is_empty(), "{text}\n{stdout}\n{stderr}");
         stdout
     }
-}
 
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+    /// Starts a program of Node.js in the folder. It is killed after three minutes: several of them and nodes at a time
+    /// can take one on a busy machine.
+    fn start(&self, node: &Command) -> Program {
+        let mut command = Command::new("timeout");
+        command.arg("180").arg(node.get_program()).args(node.get_args());
+        command.current_dir(self.folder.path()).env("PRIVATE_KEY", KEY);
+        tokio::spawn(programs::run(command))
     }
 }
+
+/// A running program. Returns success, standard output and standard error.
+type Program = JoinHandle<(bool, String, String)>;
 
 /// Time between blocks that are mined while a program waits.
 const BLOCK_TIME: Duration = Duration::from_millis(500);
@@ -310,12 +227,12 @@ impl NodeAndService {
 
 /// Mines a block once `program` has sent a transaction, and checks that the program prints its hash. Returns the
 /// transaction and the program's standard error.
-async fn send(node: &Anvil, mut program: Program) -> (Value, String) {
+async fn send(node: &Anvil, program: Program) -> (Value, String) {
     let head = number(&node.call("eth_blockNumber", json!([])).await);
     let deadline = Instant::now() + TIMEOUT;
     while node.call("eth_getTransactionCount", json!([SENDER, "pending"])).await == "0x0" {
-        assert!(!program.exited(), "no transaction was sent: {:#?}", program.wait().await);
-        assert!(Instant::now() < deadline, "no transaction from {}", program.line);
+        assert!(!program.is_finished(), "no transaction was sent: {:#?}", program.await);
+        assert!(Instant::now() < deadline, "no transaction is sent");
         tokio::time::sleep(CHECK_INTERVAL).await;
     }
     assert_eq!(number(&node.call("eth_blockNumber", json!([])).await), head);
@@ -331,7 +248,7 @@ async fn send(node: &Anvil, mut program: Program) -> (Value, String) {
         }
     };
     let (has_succeeded, stdout, stderr) = tokio::select! {
-        ended = program.wait() => ended,
+        ended = program => ended.unwrap(),
         () = more_blocks => unreachable!("it goes on for ever"),
     };
     let hash = transaction["hash"].as_str().unwrap();
@@ -359,7 +276,7 @@ async fn viem_replaces_a_stuck_transaction() {
     stuck["maxFeePerGas"] = json!("0x174876e809");
     let stuck = market.node.call("eth_sendTransaction", json!([stuck])).await;
     let workspace = market.workspace();
-    let replace = workspace.module(&format!(
+    let module = format!(
         "import {{ createWalletClient, publicActions }} from 'viem';
          import {{ privateKeyToAccount }} from 'viem/accounts';
          import {{ ronin as chain, transport }} from './ronin.js';
@@ -367,8 +284,8 @@ async fn viem_replaces_a_stuck_transaction() {
          const account = privateKeyToAccount(process.env.PRIVATE_KEY);
          const wallet = createWalletClient({{ account, chain, transport }}).extend(publicActions);
          print(await replace(wallet, {stuck}));"
-    ));
-    let printed = replace.success().await;
+    );
+    let printed = workspace.module(&module).await;
     mine(&market.node).await;
     let replacement = only_transaction(&market.node).await;
     assert_eq!(printed, replacement["hash"].to_string());
@@ -397,62 +314,60 @@ const OWN_ESTIMATES: [(&str, &str); 2] = [
     ),
 ];
 
-/// Checks that both libraries send their own estimate when `service` has no suggestion, and that their warnings
-/// contain `why`. Checks that the error of the `fetch` example contains `fetch_errors`.
-async fn assert_falls_back(service: &str, why: &str, fetch_errors: &[&str]) {
-    join_all(OWN_ESTIMATES.map(async |(file, own_estimate)| {
-        let node = node(&[]);
-        let workspace = Workspace::new(service, &node.url());
-        let estimate = workspace.module(own_estimate).success().await;
-        let (transaction, stderr) = send(&node, workspace.file(file)).await;
-        let [tip, max_fee] = fees(&transaction);
-        assert_eq!(format!("[\"{tip}n\",\"{max_fee}n\"]"), estimate, "{file}");
-        assert!(stderr.starts_with("no gas suggestion, "), "{file}: {stderr}");
-        assert!(stderr.contains(why), "{file}: {stderr}");
-        assert_eq!(stderr.trim_end().lines().count(), 1, "{file}: {stderr}");
-    }))
-    .await;
-    let fetch = "import { suggestedFees } from './suggested-fees.js';
-        await suggestedFees().then(print, (error) => print(error.message));";
-    let stdout = Workspace::new(service, "nowhere").module(fetch).success().await;
-    assert!(fetch_errors.iter().all(|error| stdout.contains(error)), "{stdout}");
+#[tokio::test]
+async fn libraries_fall_back_when_the_service_is_silent_or_has_no_data() {
+    // The kernel accepts connections, but no response is sent.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let empty = TestServer::start(&chain(NOWHERE)).await;
+    let no_data = ["no gas suggestion: 503 {", "\\\"code\\\":\\\"no_data\\\""];
+    for (address, why, fetch_errors) in [
+        (silent.local_addr().unwrap(), "timeout", ["timeout"].as_slice()),
+        (empty.address(), "503", &no_data),
+    ] {
+        let service = &address.to_string();
+        join_all(OWN_ESTIMATES.map(async |(file, own_estimate)| {
+            let node = node(&[]);
+            let workspace = Workspace::new(service, &node.url());
+            let estimate = workspace.module(own_estimate).await;
+            let (transaction, stderr) = send(&node, workspace.file(file)).await;
+            let [tip, max_fee] = fees(&transaction);
+            assert_eq!(format!("[\"{tip}n\",\"{max_fee}n\"]"), estimate, "{file}");
+            assert!(stderr.starts_with("no gas suggestion, "), "{file}: {stderr}");
+            assert!(stderr.contains(why), "{file}: {stderr}");
+            assert_eq!(stderr.trim_end().lines().count(), 1, "{file}: {stderr}");
+        }))
+        .await;
+        let fetch = "import { suggestedFees } from './suggested-fees.js';
+            await suggestedFees().then(print, (error) => print(error.message));";
+        let stdout = Workspace::new(service, "nowhere").module(fetch).await;
+        assert!(fetch_errors.iter().all(|error| stdout.contains(error)), "{stdout}");
+    }
 }
 
-/// The files that send with viem and with ethers.
-const SENDERS: [&str; 2] = ["send.js", "pay.js"];
-
+/// One legacy chain is before EIP-1559, the other has a base fee of 0. There viem sends a transaction of type 2.
 #[tokio::test]
 async fn viem_and_ethers_send_suggested_fees_and_are_in_the_next_block() {
-    join_all(SENDERS.map(async |file| {
-        let market = NodeAndService::start(&[]).await;
-        let suggestion = market.suggestion().await;
-        let transaction = market.send(market.workspace().file(file)).await;
-        assert_eq!(fees(&transaction), suggestion, "{file}");
-    }))
-    .await;
-}
-
-/// One chain is before EIP-1559, the other has a base fee of 0. There viem sends a transaction of type 2.
-#[tokio::test]
-async fn viem_and_ethers_send_the_gas_price_on_legacy_chains() {
     let berlin = ["--hardfork", "berlin", "--base-fee", "0"].as_slice();
     let zero_base_fee = ["--base-fee", "0"].as_slice();
     for cases in [
+        [("send.js", [].as_slice(), "0x2"), ("pay.js", &[], "0x2")],
         [("send.js", berlin, "0x0"), ("send.js", zero_base_fee, "0x2")],
         [("pay.js", berlin, "0x0"), ("pay.js", zero_base_fee, "0x0")],
     ] {
         join_all(cases.map(async |(file, arguments, kind)| {
             let market = NodeAndService::start(arguments).await;
-            assert_eq!(market.service.get(SUGGESTION).await.json()["type"], "legacy");
-            let [price, same] = market.suggestion().await;
-            assert_eq!(price, same);
+            let is_legacy = market.service.get(SUGGESTION).await.json()["type"] == "legacy";
+            assert_eq!(is_legacy, !arguments.is_empty());
+            let suggestion = market.suggestion().await;
+            assert!(!is_legacy || suggestion[0] == suggestion[1]);
             let transaction = market.send(market.workspace().file(file)).await;
             assert_eq!(transaction["type"], kind, "{file} {arguments:?}");
-            let members = ["gasPrice", "maxPriorityFeePerGas", "maxFeePerGas"];
-            for member in if kind == "0x0" { &members[..1] } else { &members[1..] } {
-                let paid = number(&transaction[member]);
-                assert_eq!(paid, price, "{file} {arguments:?}: {transaction:#}");
-            }
+            let paid = if kind == "0x0" {
+                [number(&transaction["gasPrice"]); 2]
+            } else {
+                fees(&transaction)
+            };
+            assert_eq!(paid, suggestion, "{file} {arguments:?}: {transaction:#}");
         }))
         .await;
     }
@@ -462,8 +377,7 @@ async fn viem_and_ethers_send_the_gas_price_on_legacy_chains() {
 async fn viem_changes_neither_suggested_nor_explicit_fees() {
     let market = NodeAndService::start(&[]).await;
     let workspace = market.workspace();
-    let stdout = workspace.module(
-        "import { createWalletClient, publicActions } from 'viem';
+    let module = "import { createWalletClient, publicActions } from 'viem';
          import { privateKeyToAccount } from 'viem/accounts';
          import { ronin, transport } from './ronin.js';
          const account = privateKeyToAccount(process.env.PRIVATE_KEY);
@@ -477,8 +391,7 @@ async fn viem_changes_neither_suggested_nor_explicit_fees() {
              const request = { to: account.address, value: 1n, gas: 21000n, ...fees };
              const { maxFeePerGas, maxPriorityFeePerGas } = await wallet.prepareTransactionRequest(request);
              print({ maxFeePerGas, maxPriorityFeePerGas });
-         }",
-    );
+         }";
     let [tip, max_fee] = market.suggestion().await;
     let both = |max_fee, tip| {
         format!("{{\"maxFeePerGas\":\"{max_fee}n\",\"maxPriorityFeePerGas\":\"{tip}n\"}}")
@@ -490,41 +403,7 @@ async fn viem_changes_neither_suggested_nor_explicit_fees() {
         both(22_000_000_000, tip),
         both(max_fee, 7),
     ];
-    assert_eq!(stdout.success().await, expected.join("\n"));
-}
-
-#[tokio::test]
-async fn libraries_fall_back_when_the_service_is_unreachable() {
-    // `fetch` refuses to connect to port 9 of `NOWHERE`.
-    let nowhere = format!("127.0.0.1:{}", free_port());
-    assert_falls_back(&nowhere, "ECONNREFUSED", &["fetch failed"]).await;
-}
-
-#[tokio::test]
-async fn libraries_fall_back_when_the_service_does_not_respond() {
-    // The kernel accepts connections, but no response is sent.
-    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = silent.local_addr().unwrap().to_string();
-    assert_falls_back(&address, "timeout", &["timeout"]).await;
-}
-
-#[tokio::test]
-async fn libraries_fall_back_when_the_service_has_no_data() {
-    let service = TestServer::start(&chain(NOWHERE)).await;
-    let address = service.address().to_string();
-    let errors = ["no gas suggestion: 503 {", "\\\"code\\\":\\\"no_data\\\""];
-    assert_falls_back(&address, "503", &errors).await;
-}
-
-#[tokio::test]
-async fn libraries_fall_back_when_the_data_is_too_old() {
-    let node = node(&[]);
-    let service = TestServer::start(&format!("{}max_age = \"2100ms\"\n", chain(&node.url()))).await;
-    service.wait_for_head("ronin", &node).await;
-    node.kill();
-    service.wait_for(SUGGESTION, |response| response.status == 503).await;
-    let address = service.address().to_string();
-    assert_falls_back(&address, "503", &["\\\"code\\\":\\\"stale_data\\\""]).await;
+    assert_eq!(workspace.module(module).await, expected.join("\n"));
 }
 
 /// Returns the fees of a tier as `suggested-fees.js` returns them for `response`.
@@ -553,7 +432,7 @@ async fn fetch_returns_the_fees_of_a_tier_also_below_a_base_path() {
         let below = format!("{}/proxy/public", below.address());
         for service in [market.service.address().to_string(), below] {
             let workspace = Workspace::new(&service, &market.node.url());
-            assert_eq!(workspace.module(BOTH).success().await, expected);
+            assert_eq!(workspace.module(BOTH).await, expected);
         }
     }
 }
@@ -562,17 +441,15 @@ async fn fetch_returns_the_fees_of_a_tier_also_below_a_base_path() {
 async fn client_returns_and_follows_the_price() {
     let market = NodeAndService::start(&[]).await;
     let workspace = market.workspace();
-    let program = workspace.module(
-        "import { followGas, gasPrice } from './gas-price.js';
+    let module = "import { followGas, gasPrice } from './gas-price.js';
          print(await gasPrice());
-         const stop = followGas(({ block, medium }) => { stop(); print([block, medium.maxFeePerGas]); });",
-    );
+         const stop = followGas(({ block, medium }) => { stop(); print([block, medium.maxFeePerGas]); });";
     let response = market.service.get(SUGGESTION).await;
     let block = response.header("x-newest-block");
     let [_, max_fee] = market.suggestion().await;
     let fee_market = market.service.get("/v1/ronin/fee-market").await.json();
     let expected = wei(&fee_market["expected_price_per_gas"]["medium"]);
-    let stdout = program.success().await;
+    let stdout = workspace.module(module).await;
     let (price, followed) = stdout.split_once('\n').unwrap();
     assert_eq!(followed, format!("[{block},\"{max_fee}n\"]"));
     let price: Value = serde_json::from_str(price).unwrap();
@@ -590,76 +467,24 @@ fn gwei(amount: u128) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Returns the id and the data of the next event in the output of `curl`.
-async fn event(curl: &mut Program) -> (String, String) {
-    let mut fields = HashMap::new();
-    loop {
-        let line = curl.next_line().await;
-        if let Some((name, value)) = line.split_once(": ") {
-            fields.insert(name.to_owned(), value.to_owned());
-        }
-        if line.is_empty() && fields.contains_key("data") {
-            assert_eq!(fields["event"], "gas-suggestion");
-            return (fields["id"].clone(), fields["data"].clone());
-        }
-    }
-}
-
 #[tokio::test]
-async fn curl_prints_each_new_suggestion_until_the_service_stops() {
-    let market = NodeAndService::start(&[]).await;
-    let workspace = market.workspace();
-    let id = |response: &Response| {
-        let tag = response.header("etag").trim_matches('"');
-        format!("{}-{tag}", response.header("x-newest-block"))
-    };
-    let [mut one, mut all] = [workspace.shell(1), workspace.shell(2)];
-    for round in 0..2 {
-        let response = market.service.get(SUGGESTION).await;
-        let (has_succeeded, stdout, _) = workspace.shell(0).wait().await;
-        assert!(has_succeeded);
-        assert_eq!(stdout, response.body);
-        let expected = (id(&response), response.body.clone());
-        assert_eq!(event(&mut one).await, expected);
-        let (all_id, body) = event(&mut all).await;
-        assert_eq!((all_id, body), (format!("2020-{}", expected.0), expected.1));
-        if round == 0 {
-            mine(&market.node).await;
-            market.service.wait_for_head("ronin", &market.node).await;
-        }
-    }
-    market.service.stop().await.unwrap();
-    for curl in [one, all] {
-        let (has_succeeded, stdout, stderr) = curl.wait().await;
-        assert!(has_succeeded && stdout.is_empty(), "{stdout}\n{stderr}");
-    }
-}
-
-/// Runs a wagmi application that sends a transaction. `how` is "with the hook" of the page or "without the hook".
-fn wagmi(market: &NodeAndService, workspace: &Workspace, how: &str) -> Program {
+async fn wagmi_sends_suggested_fees_with_the_hook_and_the_wallets_without() {
     const PACKAGES: &[&str] = &["wagmi", "viem", "react", "react-dom", "@tanstack/react-query"];
-    let mut command = Workspace::node(PACKAGES);
-    command.arg(programs::script_path("integrations-wagmi.mjs")).arg(&workspace.folder);
-    command.args([&market.node.url(), how]);
-    workspace.start(command)
-}
-
-#[tokio::test]
-async fn wagmi_sends_suggested_fees_and_is_in_the_next_block() {
-    let market = NodeAndService::start(&[]).await;
-    let (workspace, suggestion) = (market.workspace(), market.suggestion().await);
-    let transaction = market.send(wagmi(&market, &workspace, "with the hook")).await;
-    assert_eq!(fees(&transaction), suggestion);
-}
-
-#[tokio::test]
-async fn wagmi_wallet_uses_its_own_fees_without_the_hook() {
-    let market = NodeAndService::start(&[]).await;
-    let workspace = market.workspace();
-    let own_tip = number(&market.node.call("eth_maxPriorityFeePerGas", json!([])).await);
-    let bare = wagmi(&market, &workspace, "without the hook");
-    let (transaction, stderr) = send(&market.node, bare).await;
-    assert_eq!((fees(&transaction)[0], stderr.as_str()), (own_tip, ""));
+    for how in ["with the hook", "without the hook"] {
+        let market = NodeAndService::start(&[]).await;
+        let (workspace, suggestion) = (market.workspace(), market.suggestion().await);
+        let own_tip = number(&market.node.call("eth_maxPriorityFeePerGas", json!([])).await);
+        let mut command = programs::node_js(PACKAGES);
+        command.arg(programs::script_path("integrations-wagmi.mjs")).arg(workspace.folder.path());
+        command.args([&market.node.url(), how]);
+        let program = workspace.start(&command);
+        if how == "with the hook" {
+            assert_eq!(fees(&market.send(program).await), suggestion);
+        } else {
+            let (transaction, stderr) = send(&market.node, program).await;
+            assert_eq!((fees(&transaction)[0], stderr.as_str()), (own_tip, ""));
+        }
+    }
 }
 
 #[tokio::test]
@@ -679,7 +504,7 @@ async fn browser_pages_follow_blocks_reconnect_and_know_the_age() {
         (name, Workspace::new(&service.address().to_string(), &market.node.url()))
     });
     let folders: HashMap<_, _> =
-        workspaces.iter().map(|(name, workspace)| (name, &workspace.folder)).collect();
+        workspaces.iter().map(|(name, workspace)| (name, workspace.folder.path())).collect();
     let harness = json!({
         "node": market.node.url(),
         "service": market.service.url(""),
@@ -705,9 +530,9 @@ async fn readme_examples_of_the_package_work() {
     let examples: Vec<_> = blocks_in("README.md", "js").into_iter().map(adapt).collect();
     let [client, viem, ethers] = &examples[..] else { panic!("{examples:#?}") };
     let response = market.service.get(SUGGESTION).await.json();
-    let printed = workspace.module(client).success().await;
+    let printed = workspace.module(client).await;
     let expected = wei(&response["medium"]["max_fee_per_gas"]);
-    let (price, age) = printed.trim_end().split_once(" gwei, read ").unwrap();
+    let (price, age) = printed.split_once(" gwei, read ").unwrap();
     assert_eq!(price, gwei(expected), "{printed}");
     assert!(age.ends_with(" s ago"), "{printed}");
 
@@ -718,54 +543,10 @@ async fn readme_examples_of_the_package_work() {
          const {{ maxFeePerGas, maxPriorityFeePerGas }} = await client.estimateFeesPerGas()\n\
          print({{ maxFeePerGas, maxPriorityFeePerGas }})\n"
     );
-    assert_eq!(workspace.module(&viem).success().await.trim_end(), fees);
+    assert_eq!(workspace.module(&viem).await, fees);
     let ethers = format!(
         "{ethers}\nconst {{ maxFeePerGas, maxPriorityFeePerGas }} = await provider.getFeeData()\n\
          print({{ maxFeePerGas, maxPriorityFeePerGas }})\n"
     );
-    assert_eq!(workspace.module(&ethers).success().await.trim_end(), fees);
-}
-
-/// Starts nginx at `listen` with the page's `server` block and a minimal configuration around it.
-async fn start_nginx(workspace: &Workspace, listen: &str) -> Nginx {
-    let server = blocks_in("docs/integrations.md", "nginx").remove(0).text;
-    let server = server.replace("listen 80;", &format!("listen {listen};"));
-    let server = workspace.with_addresses(&server.replace("/var/cache/nginx/", "cache-"));
-    Nginx::start(&[listen.parse().unwrap()], |_| {
-        format!(
-            "pid nginx.pid; events {{}}\n\
-             http {{ access_log off; client_body_temp_path body; proxy_temp_path proxy;\n\
-             fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;\n\
-             {server} }}\n"
-        )
-    })
-    .await
-}
-
-#[tokio::test]
-async fn nginx_caches_suggestions_and_does_not_buffer_events() {
-    // The first installation takes longer than a price is cached.
-    client_package::installed();
-    let node = node(&[]);
-    let service = TestServer::start(&chain(&node.url()).replace("500ms", "14s")).await;
-    service.wait_for_head("ronin", &node).await;
-    let workspace = Workspace::new(&service.address().to_string(), &node.url());
-    let listen = format!("127.0.0.1:{}", free_port());
-    let _nginx = start_nginx(&workspace, &listen).await;
-    let behind = Workspace::new(&listen, &node.url());
-    let mut stream = behind.shell(1);
-    let response = service.get(SUGGESTION).await;
-    let (_, data) = event(&mut stream).await;
-    assert_eq!(data, response.body);
-    let url = format!("http://{listen}{SUGGESTION}");
-    let first = Response::read(reqwest::get(&url).await.unwrap()).await;
-    assert_eq!((first.status, &first.body), (200, &response.body));
-    service.stop().await.unwrap();
-    assert!(stream.wait().await.0);
-    let cached = Response::read(reqwest::get(&url).await.unwrap()).await;
-    assert_eq!((cached.status, &cached.body), (200, &response.body));
-    assert_eq!(cached.header("age"), first.header("age"));
-    // nginx has not cached this response, because it has no cache lifetime.
-    let chains = url.replace(SUGGESTION, "/v1/chains");
-    assert_eq!(reqwest::get(&chains).await.unwrap().status(), 502);
+    assert_eq!(workspace.module(&ethers).await, fees);
 }

@@ -8,7 +8,7 @@ use gas_suggestion::config::Config;
 use gas_suggestion::extras::sections;
 
 use crate::alerts::services::start_calibrated_node;
-use crate::fixtures;
+use crate::deployment::text;
 use crate::mock_delegate_api::MockDelegateApi;
 use crate::mock_node::{MockNode, Reply};
 use crate::process::{FREE_PORTS, File, Process, command};
@@ -37,10 +37,6 @@ fn unique(rows: Vec<(String, String)>) -> BTreeSet<String> {
         assert!(unique.insert(name.clone()), "{name} is listed twice");
     }
     unique
-}
-
-fn text(path: &str) -> String {
-    String::from_utf8(fixtures::read(path)).unwrap()
 }
 
 /// Returns the keys in docs/configuration.md, with their sections, and the column of the built-in values.

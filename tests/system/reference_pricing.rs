@@ -27,7 +27,7 @@ fn every_window_has_the_expected_prices() {
          medium_max_priority_fee_per_gas,medium_max_fee_per_gas,high_max_priority_fee_per_gas,\
          high_max_fee_per_gas";
     for (recording, chain) in RECORDINGS {
-        let recording = DemoRecording::from_gzip(&fixtures::read(recording)).unwrap();
+        let recording = fixtures::recording(recording);
         let lines = lines(chain, header);
         assert_eq!(lines.len(), ROWS, "{chain}");
         for line in lines {
@@ -40,7 +40,13 @@ fn every_window_has_the_expected_prices() {
                  priority_fee_floor = \"{tip_floor} wei\"",
                 percentiles.replace('|', ",")
             );
-            let actual = priced(&recording, newest.parse().unwrap(), &pricing);
+            let pricing = fixtures::priced(&pricing).pricing;
+            let newest = newest.parse().unwrap();
+            let Suggestion { base_fee_per_gas, medium, high, .. } =
+                price_at(&recording, newest, &pricing).unwrap();
+            let tiers = [medium, high]
+                .map(|tier| format!("{},{}", tier.max_priority_fee_per_gas, tier.max_fee_per_gas));
+            let actual = format!("{base_fee_per_gas},{}", tiers.join(","));
             assert_eq!(actual, columns[4..].join(","), "{chain}: {line}");
         }
     }
@@ -50,7 +56,7 @@ fn every_window_has_the_expected_prices() {
 fn calibrated_strategy_has_the_expected_tips() {
     let pricing = fixtures::priced("strategy = \"calibrated\"").pricing;
     for (recording, chain) in RECORDINGS {
-        let recording = DemoRecording::from_gzip(&fixtures::read(recording)).unwrap();
+        let recording = fixtures::recording(recording);
         let header = "newest_block,tip_target_95,tip_target_99";
         let lines = lines(&format!("calibrated-{chain}"), header);
         assert_eq!(lines.len(), recording.reward.len(), "{chain}");
@@ -77,21 +83,6 @@ fn lines(name: &str, header: &str) -> Vec<String> {
     let mut lines = expected.lines().map(str::to_owned);
     assert_eq!(lines.next().unwrap(), header, "{name}");
     lines.collect()
-}
-
-/// Prices the blocks up to `newest`. Returns the amounts in the order of the file's columns.
-fn priced(recording: &DemoRecording, newest: u64, pricing: &str) -> String {
-    let pricing = fixtures::priced(pricing).pricing;
-    let suggestion = price_at(recording, newest, &pricing).unwrap();
-    let (medium, high) = (suggestion.medium, suggestion.high);
-    format!(
-        "{},{},{},{},{}",
-        suggestion.base_fee_per_gas,
-        medium.max_priority_fee_per_gas,
-        medium.max_fee_per_gas,
-        high.max_priority_fee_per_gas,
-        high.max_fee_per_gas
-    )
 }
 
 /// Prices all blocks that a suggestion after `newest` depends on, parsed from a node's result.

