@@ -79,6 +79,7 @@ async fn node_that_is_behind_is_served_as_stale_from_the_first_reply() {
     service.wait_for(SUGGESTION, stays_stale).await;
     let chain = chain_summary(&service).await;
     assert_eq!([&chain["status"], &chain["reason"]], ["stale", "old_block"]);
+    assert_eq!(service.get("/v1/a/fee-market").await.json()["stale"], true);
     let two_hours_ago = SystemTime::now() - Duration::from_secs(2 * HOUR - 60);
     let two_hours_ago = humantime::format_rfc3339_millis(two_hours_ago).to_string();
     assert!(chain["newest_block_at"].as_str().unwrap() < two_hours_ago.as_str(), "{chain}");

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use serde_json::json;
-
 use crate::mock_node::{MockNode, Reply, dead_url, fee_history};
 use crate::test_server::{Response, TestServer};
 
@@ -11,25 +9,6 @@ const SUGGESTION: &str = "/v1/a/gas-suggestion";
 
 fn chain(urls: &[String]) -> String {
     format!("[chains.a]\nchain_id = 7\nrpc_urls = {urls:?}\nblock_time = \"100ms\"\n")
-}
-
-#[tokio::test]
-async fn dead_invalid_and_wrong_chain_urls_are_skipped() {
-    let wrong = MockNode::start(8, Reply::history(9000, 500, 500)).await;
-    let mut broken = fee_history(9000, 500, 500);
-    broken["baseFeePerGas"] = json!([]);
-    let broken = MockNode::start(7, Reply::Result(broken)).await;
-    let good = MockNode::start(7, Reply::history(1000, 3, 40)).await;
-    let urls = [dead_url(), wrong.url(), broken.url(), good.url()];
-    let service = TestServer::start(&chain(&urls)).await;
-    let response = service.wait_for_ok(SUGGESTION).await;
-    assert_eq!(response.header("x-newest-block"), "1000");
-    assert_eq!(response.json()["medium"]["max_fee_per_gas"], "46000000000");
-    service.wait_for(SUGGESTION, |_| good.polls() >= 5).await;
-    assert_eq!(service.get(SUGGESTION).await.header("x-newest-block"), "1000");
-    // The first attempt requests the fee history along with the chain id, and discards it.
-    assert_eq!(wrong.polls(), 1);
-    assert!(wrong.calls("eth_chainId") >= 1);
 }
 
 #[tokio::test]
@@ -86,21 +65,6 @@ async fn only_the_preferred_url_is_polled_while_it_is_healthy() {
     service.wait_for(SUGGESTION, |_| second.polls() >= 2).await;
     first.set_reply(Reply::history(1001, 3, 40));
     service.wait_for_block(SUGGESTION, 1001).await;
-}
-
-#[tokio::test]
-async fn lagging_backup_does_not_block_the_preferred_url() {
-    let preferred = MockNode::start(7, Reply::Error(-32000)).await;
-    let lagging = MockNode::start(7, Reply::history(1000, 9, 90)).await;
-    let service = TestServer::start(&chain(&[preferred.url(), lagging.url()])).await;
-    service.wait_for_block(SUGGESTION, 1000).await;
-    // This head is implausibly far ahead of the backup's head.
-    preferred.set_reply(Reply::history(100_000, 3, 40));
-    service.wait_for_block(SUGGESTION, 100_000).await;
-    let polls = lagging.polls();
-    service.wait_for(SUGGESTION, |_| preferred.polls() >= 12).await;
-    assert!(service.get(SUGGESTION).await.body.contains("\"46000000000\""));
-    assert!(lagging.polls() <= polls + 2, "the lagging backup is still polled");
 }
 
 #[tokio::test]

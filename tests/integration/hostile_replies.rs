@@ -4,6 +4,7 @@
 //! The tests run a sample; `benches/replies.rs` runs millions of replies.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use gas_suggestion::config::{Chain, Config};
@@ -444,32 +445,18 @@ fn break_result(result: &mut Value, random: &mut Random) {
 
 /// Returns an invalid or unusual value that some nodes send instead of a valid one.
 fn odd_value(random: &mut Random) -> Value {
-    let values = [
-        json!(null),
-        json!("0x"),
-        json!("0x00000a"),
-        json!("-0x5"),
-        json!("12"),
-        json!(""),
-        json!(0),
-        json!(7),
-        json!(-1),
-        json!(1.5),
-        json!(u64::MAX),
-        json!("0xffffffffffffffffffffffffffffffff"),
-        json!("0x100000000000000000000000000000000"),
-        json!("0xde0b6b3a764000000"),
-        json!([]),
-        json!(["0x1"]),
-        json!([null, "0x1"]),
-        json!({}),
-        json!(true),
-        json!("latest"),
-        json!("0x7fffffffffffffff"),
-        json!("0xffffffffffffffff"),
-    ];
+    let values = ODD_VALUES.as_array().unwrap();
     values[random.below(values.len())].clone()
 }
+
+static ODD_VALUES: LazyLock<Value> = LazyLock::new(|| {
+    let values = r#"[
+        null, "0x", "0x00000a", "-0x5", "12", "", 0, 7, -1, 1.5, 18446744073709551615,
+        "0xffffffffffffffffffffffffffffffff", "0x100000000000000000000000000000000", "0xde0b6b3a764000000",
+        [], ["0x1"], [null, "0x1"], {}, true, "latest", "0x7fffffffffffffff", "0xffffffffffffffff"
+    ]"#;
+    serde_json::from_str(values).unwrap()
+});
 
 /// `SplitMix64` generator: the same seed yields the same sequence on every machine.
 struct Random(u64);

@@ -51,29 +51,6 @@ async fn suggestion_has_its_five_members_and_headers() {
 }
 
 #[tokio::test]
-async fn suggestion_is_cacheable_until_the_next_block_or_max_age() {
-    let (service, _nodes) = start("").await;
-    let response = service.get(SUGGESTION).await;
-    let directives: Vec<_> = response.header("cache-control").split(", ").collect();
-    let seconds = |directive: &str| {
-        let found =
-            directives.iter().find_map(|text| text.strip_prefix(directive)?.strip_prefix('='));
-        found.unwrap_or_else(|| panic!("{directive} in {directives:?}")).parse::<u64>().unwrap()
-    };
-    assert!((3540..3600).contains(&seconds("max-age")), "{directives:?}");
-    // A browser would give out an older copy without a word.
-    assert_eq!((directives[0], directives.len()), ("public", 2), "{directives:?}");
-    let max_age = seconds("max-age");
-    let shared = format!(
-        "public, max-age={max_age}, stale-while-revalidate={bridged}, stale-if-error={bridged}",
-        bridged = 10_800 - max_age
-    );
-    assert_eq!(response.header("cdn-cache-control"), shared);
-    let date = |name| httpdate::parse_http_date(response.header(name)).unwrap();
-    assert!(date("last-modified") <= date("date"), "{response:?}");
-}
-
-#[tokio::test]
 async fn if_modified_since_is_ignored() {
     let (service, _nodes) = start("").await;
     let modified = service.get(SUGGESTION).await.header("last-modified").to_owned();
@@ -85,7 +62,7 @@ async fn if_modified_since_is_ignored() {
 }
 
 #[tokio::test]
-async fn matching_if_none_match_gets_304_with_the_same_headers() {
+async fn matching_if_none_match_gets_304() {
     let (service, _nodes) = start("").await;
     let tag = service.get(SUGGESTION).await.header("etag").to_owned();
     let matching = [
@@ -99,10 +76,6 @@ async fn matching_if_none_match_gets_304_with_the_same_headers() {
         let headers = [("if-none-match", condition.as_str())];
         let response = service.send(Method::GET, SUGGESTION, &headers).await;
         assert_eq!((response.status, response.body.as_str()), (304, ""), "{condition}");
-        assert_eq!(response.header("etag"), tag);
-        assert_eq!(response.header("x-newest-block"), "1000");
-        assert!(response.header("cache-control").starts_with("public, max-age="));
-        assert_eq!(response.header("content-type"), "");
     }
     for condition in ["\"other\"", "W/\"other\"", "unquoted", "", "\"", "\" \"", "\"\t\"", "w/*"] {
         let headers = [("if-none-match", condition)];
@@ -130,20 +103,6 @@ async fn lists_have_every_chain_with_data_and_no_other() {
     let empty = TestServer::start(UNREACHABLE).await;
     let response = empty.get("/v1/fee-markets").await;
     assert_eq!((response.body.as_str(), response.header("cache-control")), ("[]", "no-store"));
-}
-
-#[tokio::test]
-async fn suggestions_list_has_all_chains_by_id() {
-    let (a, b) = (
-        MockNode::start(4711, Reply::history(1000, 1, 7)).await,
-        MockNode::start(9, Reply::history(1000, 1, 7)).await,
-    );
-    let floor = "pricing.priority_fee_floor = \"20 gwei\"";
-    let service = TestServer::start(&(a.chain("a", floor) + &b.chain("b", floor))).await;
-    let is_complete = |response: &Response| response.json().as_array().unwrap().len() == 2;
-    let response = service.wait_for("/v1/gas-suggestions", is_complete).await;
-    let bodies = ["b", "a"].map(|name| BODY.replace("Ronin", name));
-    assert_eq!(response.body, format!("[{}]", bodies.join(",")));
 }
 
 #[tokio::test]
@@ -225,12 +184,10 @@ async fn every_error_is_a_problem_document_with_the_request_id() {
     for (method, path, status, code) in [
         (Method::GET, "/v1/none/gas-suggestion", 404, "unknown_chain"),
         (Method::GET, "/v1/2021/fee-market", 404, "unknown_chain"),
-        (Method::GET, "/v1/ronix/fee-history", 404, "unknown_chain"),
         (Method::GET, "/v1/%ff/gas-suggestion", 404, "unknown_chain"),
         (Method::GET, "/v1/ronin/none", 404, "not_found"),
         (Method::GET, "/v1/ronin/gas-suggestion//", 404, "not_found"),
         (Method::GET, "/v1/ronin/fee-history?blocks=b", 400, "invalid_parameter"),
-        (Method::GET, "/v1/ronin/fee-history?block=2", 400, "invalid_parameter"),
         (Method::GET, "/none", 404, "not_found"),
         (Method::POST, SUGGESTION, 405, "method_not_allowed"),
         (Method::DELETE, "/v1/chains", 405, "method_not_allowed"),
@@ -271,7 +228,7 @@ async fn request_id_is_unique_unless_the_client_sends_a_valid_one() {
 }
 
 /// Headers of a preflight that asks for these names.
-fn preflight(names: &str) -> [(&str, &str); 3] {
+pub(crate) fn preflight(names: &str) -> [(&str, &str); 3] {
     [
         ("origin", "https://app.example"),
         ("access-control-request-method", "GET"),
@@ -326,7 +283,15 @@ async fn options_depends_on_the_question() {
     }
     // Readiness is that of GET.
     let unready = TestServer::start(UNREACHABLE).await;
-    unready.send(Method::OPTIONS, "/readyz", &[]).await.assert_problem(503, "not_ready");
+    let not_ready = unready.send(Method::OPTIONS, "/readyz", &[]).await;
+    for response in [not_ready, unready.get("/readyz").await, unready.admin("/readyz").await] {
+        response.assert_problem(503, "not_ready");
+        assert_eq!(
+            ["cache-control", "retry-after"].map(|it| response.header(it)),
+            ["no-store", ""]
+        );
+    }
+    assert_eq!(unready.get("/livez").await.status, 200);
 }
 
 #[tokio::test]
@@ -517,7 +482,9 @@ async fn fast_path_responds_like_the_router() {
         };
         for method in [Method::GET, Method::HEAD] {
             // Only the router decodes paths, so an encoded name bypasses the fast path.
-            for (fast, routed) in [("ronin", "%72onin"), ("ill", "%69ll"), ("2020", "202%30")] {
+            for (fast, routed) in
+                [("ronin", "%72onin"), ("ill", "%69ll"), ("2020", "202%30"), ("0X7E4", "%30X7E4")]
+            {
                 for condition in [tag.as_str(), "\"other\""] {
                     for origin in ["https://app.example", "https://other.example"] {
                         let headers = [("if-none-match", condition), ("origin", origin)];
@@ -548,17 +515,4 @@ async fn what_is_off_says_which_key_switches_it_on() {
         "POST /rpc/8453",
     ];
     assert_problems(service.address(), "switched-off", &requests).await;
-}
-
-#[tokio::test]
-async fn a_chain_has_its_key_in_any_case_and_its_id_in_hex() {
-    let (service, _nodes) = start("").await;
-    for name in ["ronin", "RONIN", "Ronin", "2020", "0x7e4", "0X7E4"] {
-        // The first route is served ahead of the router.
-        for route in ["gas-suggestion", "fee-market"] {
-            let response = service.get(&format!("/v1/{name}/{route}")).await;
-            assert_eq!((response.status, &response.json()["chain_name"]), (200, &json!("Ronin")));
-        }
-    }
-    assert_eq!(service.get("/v1/0x7e5/gas-suggestion").await.status, 404);
 }

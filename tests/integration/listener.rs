@@ -59,6 +59,8 @@ async fn connection_without_a_whole_request_is_closed_without_a_response() {
     let request = get(SUGGESTION, "");
     for (sent, served) in [
         (String::new(), 0),
+        // An empty line does not start a request, so the timeout still applies.
+        (format!("{request}\r\n"), 1),
         (format!("{request}G"), 1),
         (format!("{request}GET /v1/chains HTTP/1.1\r\nHost: a\r\n"), 1),
     ] {
@@ -68,7 +70,7 @@ async fn connection_without_a_whole_request_is_closed_without_a_response() {
         let responses = read_until_timeout(&mut client, since).await;
         assert_eq!(outcomes(&responses), vec![(200, String::new()); served], "{sent}");
     }
-    assert_eq!(service.count(&timeouts("header")).await, 3);
+    assert_eq!(service.count(&timeouts("header")).await, 4);
 }
 
 /// Connects and is served.
@@ -92,17 +94,6 @@ async fn slow_headers_end_the_connection() {
         }
     }
     assert!(since.elapsed() >= DEADLINE, "closed after {:?}", since.elapsed());
-    assert_eq!(service.count(&timeouts("header")).await, 1);
-}
-
-#[tokio::test]
-async fn idle_connection_is_closed_without_a_response() {
-    let (_node, service) = start(DEADLINES, "").await;
-    let since = Instant::now();
-    let mut client = served_client(service.address()).await;
-    // An empty line does not start a request, so the timeout still applies.
-    client.send("\r\n").await;
-    assert_eq!(read_until_timeout(&mut client, since).await, []);
     assert_eq!(service.count(&timeouts("header")).await, 1);
 }
 
@@ -168,18 +159,6 @@ async fn connections_over_a_limit_are_refused_until_a_slot_is_free() {
         wait_for_free_slot(service.address()).await;
         assert_eq!(service.count(&connections("accepted")).await, accepted + 1, "{limit}");
     }
-}
-
-#[tokio::test]
-async fn slots_of_silent_connections_are_freed_after_the_timeout() {
-    let limits = format!("{DEADLINES}max_connections = 2\n{NO_RATE}");
-    let (_node, service) = start(&limits, "").await;
-    let _silent =
-        [RawClient::connect(service.address()).await, RawClient::connect(service.address()).await];
-    wait_for_free_slot(service.address()).await;
-    // The other connection belongs to another thread, which may close it a little later.
-    let timeouts = timeouts("header");
-    wait_until("both are closed", async || service.count(&timeouts).await >= 2).await;
 }
 
 /// Connects until a connection is served. Rejected connections must get 503 or 429.
@@ -289,34 +268,6 @@ async fn x_forwarded_for_counts_only_from_trusted_proxies() {
         accepted += u64::from(response.status() == 200);
     }
     assert!(accepted <= 5 + since.elapsed().as_secs() + 1, "{accepted} were accepted");
-}
-
-#[tokio::test]
-async fn ipv6_network_is_one_client() {
-    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
-    // On a machine without IPv6, a proxy connects over IPv4 and forwards the IPv6 addresses.
-    let has_ipv6 = std::net::TcpListener::bind("[::1]:0").is_ok();
-    let local = if has_ipv6 { "[::1]" } else { "127.0.0.1" };
-    let text = format!(
-        "[server]\nlisten = \"{local}:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n\
-         trusted_proxies = [\"127.0.0.1/32\", \"::1/128\"]\n\
-         [limits]\nrequests_per_second_per_client = 1\nrequest_burst_per_client = 20\n{}",
-        node.chain("a", "")
-    );
-    let service = TestServer::with_config(&text).await;
-    service.wait_for_admin("/readyz", |response| response.status == 200).await;
-    let mut proxy = RawClient::connect(service.address()).await;
-    let since = Instant::now();
-    let mut is_accepted = async |address: &str| {
-        let headers = format!("X-Forwarded-For: {address}\r\n");
-        proxy.request(get(SUGGESTION, &headers)).await.status() == 200
-    };
-    let mut accepted = 0;
-    for count in 1..=100 {
-        accepted += u64::from(is_accepted(&format!("2001:db8::{count:x}:1")).await);
-    }
-    assert!((20..=20 + since.elapsed().as_secs() + 1).contains(&accepted), "{accepted}");
-    assert!(is_accepted("2001:db8:0:1::1").await, "another network is another client");
 }
 
 #[tokio::test]

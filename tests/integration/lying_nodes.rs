@@ -2,8 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
-use tokio::task::JoinSet;
+use serde_json::json;
 
 use crate::mock_node::{MockNode, Reply, chain_of, fee_history};
 use crate::test_server::{Response, TestServer};
@@ -32,16 +31,6 @@ impl Chain {
     /// Reply of a node that tells the truth.
     fn truth(self) -> Reply {
         self.reply(0, 3)
-    }
-
-    /// Reply of a node that changes the fee history of this head.
-    fn changed(self, change: impl Fn(u64, &mut Value) + Send + Sync + 'static) -> Reply {
-        Reply::computed(move |_| {
-            let head = self.head();
-            let mut history = fee_history(head, 3, 3);
-            change(head, &mut history);
-            history
-        })
     }
 }
 
@@ -79,25 +68,6 @@ async fn assert_follows(name: &str, service: &TestServer, chain: Chain, blocks: 
     assert!(last + 2 >= chain.head(), "{name}: {last} is not the head {}", chain.head());
 }
 
-/// The spare is believed while it is alone for long enough, and at the start.
-#[tokio::test]
-async fn preferred_url_wins_again_after_a_long_outage_or_a_late_start() {
-    let run = async |name: &str, is_well_at_first: bool| {
-        let chain = Chain::new();
-        let failure = Reply::Error(-32000);
-        let first = if is_well_at_first { chain.truth() } else { failure.clone() };
-        let (nodes, service) = start(&[first, chain.reply(1_000_000, 3000)], "").await;
-        service.wait_for_ok(SUGGESTION).await;
-        nodes[0].set_reply(failure);
-        let is_captured = |it: &Response| it.status == 200 && it.newest_block() > 1_000_000;
-        service.wait_for(SUGGESTION, is_captured).await;
-        nodes[0].set_reply(chain.truth());
-        service.wait_for(SUGGESTION, |response| response.newest_block() < 1_000_000).await;
-        assert_follows(name, &service, chain, 20).await;
-    };
-    tokio::join!(run("a long outage", true), run("a late start", false));
-}
-
 /// A lead that the chain could have is served for a few blocks.
 #[tokio::test]
 async fn small_lead_of_a_spare_is_corrected_soon() {
@@ -132,67 +102,8 @@ async fn node_that_becomes_another_chain_is_never_published() {
             response.header("x-stale") == "true"
         };
         service.wait_for(SUGGESTION, is_known).await;
-        let metrics = service.admin("/metrics").await.body;
-        assert!(metrics.contains("outcome=\"wrong_chain\""), "{tag}: {metrics}");
-        let gauge = "gas_suggestion_upstream_wrong_chain{chain=\"a\",upstream=\"0\"} 1";
-        assert!(metrics.contains(gauge), "{tag}: {metrics}");
+        service.wait_for_sample("outcome=\"wrong_chain\"").await;
     }
-}
-
-#[tokio::test]
-async fn impossible_amounts_of_one_node_are_never_published() {
-    let mut runs = JoinSet::new();
-    for factor in [10, 1_000_000, 1 << 100] {
-        let amount = format!("{:#x}", 3_000_000_000_u128.saturating_mul(factor));
-        for (name, changed) in [("one block", 10..11), ("all blocks", 0..21), ("the next", 20..21)]
-        {
-            let amount = amount.clone();
-            runs.spawn(async move {
-                let chain = Chain::new();
-                let (nodes, service) = start(&[chain.truth(), chain.truth()], "").await;
-                service.wait_for_ok(SUGGESTION).await;
-                nodes[0].set_reply(chain.changed(move |_, history| {
-                    for block in changed.clone() {
-                        history["baseFeePerGas"][block] = json!(amount);
-                    }
-                }));
-                service.wait_for(SUGGESTION, |_| nodes[1].polls() >= 1).await;
-                let name = format!("{name} times {factor}");
-                assert_follows(&name, &service, chain, 10).await;
-            });
-        }
-    }
-    runs.join_all().await;
-}
-
-#[tokio::test]
-async fn base_fee_that_jumps_at_a_fork_is_followed() {
-    let chain = Chain::new();
-    let (nodes, both) = start(&[chain.truth(), chain.truth()], "").await;
-    let alone = serve(&nodes[..1], "").await;
-    for service in [&alone, &both] {
-        service.wait_for_ok(SUGGESTION).await;
-    }
-    let fork = chain.head() + 2;
-    for node in &nodes {
-        node.set_reply(chain.changed(move |head, history| {
-            for (block, base_fee) in
-                (head - 19..).zip(history["baseFeePerGas"].as_array_mut().unwrap())
-            {
-                if block >= fork {
-                    *base_fee = json!("0x174876e800");
-                }
-            }
-        }));
-    }
-    for service in [&alone, &both] {
-        let follows = |response: &Response| {
-            assert_eq!(response.status, 200, "{response:?}");
-            response.newest_block() > fork && response.header("x-stale").is_empty()
-        };
-        service.wait_for(SUGGESTION, follows).await;
-    }
-    alone.wait_for_sample("outcome=\"base_fee_leap\"").await;
 }
 
 #[tokio::test]
@@ -205,7 +116,11 @@ async fn outlying_rewards_are_published_and_reported_and_absurd_ones_rejected() 
         (1_u128 << 100, "outcome=\"above_maximum\""),
     ] {
         let row = json!([format!("{reward:#x}")]);
-        nodes[0].set_reply(chain.changed(move |_, history| history["reward"][3] = row.clone()));
+        nodes[0].set_reply(Reply::computed(move |_| {
+            let mut history = fee_history(chain.head(), 3, 3);
+            history["reward"][3] = row.clone();
+            history
+        }));
         service.wait_for_sample(sample).await;
     }
 }

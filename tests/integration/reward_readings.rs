@@ -110,11 +110,9 @@ pub(crate) fn with_score(node: &MockNode, every: u64) -> String {
     format!("[score]\nevery = {every}\n{}", chain_of(&[node], CHAIN))
 }
 
-async fn move_to(model: &Model, services: &[&TestServer], head: u64) {
+async fn move_to(model: &Model, service: &TestServer, head: u64) {
     model.head.store(head, Ordering::Relaxed);
-    for service in services {
-        service.wait_for_block("/v1/a/gas-suggestion", head).await;
-    }
+    service.wait_for_block("/v1/a/gas-suggestion", head).await;
 }
 
 /// Waits until the fee is compared with `of` blocks at this percentile.
@@ -140,17 +138,17 @@ async fn every_tenth_block_is_followed_by_one_call_and_polls_stay_as_documented(
     assert_eq!(included["enough_in"], expected);
     assert_eq!(readings(&node), [(1024, 2000)]);
     for head in [2006, 2009, 2010, 2011, 2014, 2019, 2022, 2023] {
-        move_to(&model, &[&service], head).await;
+        move_to(&model, &service, head).await;
     }
     wait_for_readings(&service, "ok", 3).await;
     assert_eq!(readings(&node), [(1024, 2000), (10, 2010), (10, 2020)]);
     // A reorganisation replaces blocks 2016 to 2023, so five of those that were read are unknown.
     model.branch_from.store(2016, Ordering::Relaxed);
-    move_to(&model, &[&service], 2024).await;
+    move_to(&model, &service, 2024).await;
     wait_for_readings(&service, "ok", 4).await;
     assert_eq!(readings(&node)[3..], [(5, 2020)]);
     // A gap leaves nothing of what was read.
-    move_to(&model, &[&service], 2100).await;
+    move_to(&model, &service, 2100).await;
     wait_for_readings(&service, "ok", 5).await;
     assert_eq!(readings(&node)[4..], [(1024, 2100)]);
     // The blocks before the first poll came by readings, with the rewards that polls have.
@@ -178,41 +176,12 @@ async fn a_reading_that_was_refused_leaves_no_hole() {
     let service = TestServer::start(&with_score(&node, 10)).await;
     wait_for_inclusion(&service, 10, 20, GWEI).await;
     model.is_refusing.store(true, Ordering::Relaxed);
-    move_to(&model, &[&service], 2011).await;
+    move_to(&model, &service, 2011).await;
     wait_for_readings(&service, "failed", 1).await;
     model.is_refusing.store(false, Ordering::Relaxed);
-    move_to(&model, &[&service], 2021).await;
+    move_to(&model, &service, 2021).await;
     wait_for_readings(&service, "ok", 2).await;
     assert_eq!(readings(&node), [(1024, 2000), (10, 2010), (20, 2020)]);
-}
-
-#[tokio::test]
-async fn without_readings_suggestions_are_the_same() {
-    let (model, node) = Model::new(2003).start().await;
-    let (refusing, refusing_node) = Model::new(2003).start().await;
-    refusing.is_refusing.store(true, Ordering::Relaxed);
-    let off = TestServer::start(&with_score(&node, 0)).await;
-    let read = TestServer::start(&with_score(&node, 10)).await;
-    let refused = TestServer::start(&with_score(&refusing_node, 10)).await;
-    let services = [&off, &read, &refused];
-    for head in [2004, 2010, 2011, 2021] {
-        model.head.store(head, Ordering::Relaxed);
-        refusing.head.store(head, Ordering::Relaxed);
-        let mut bodies = Vec::new();
-        for service in services {
-            bodies.push(service.wait_for_block("/v1/a/gas-suggestion", head).await.body);
-        }
-        assert!(bodies.iter().all(|body| *body == bodies[0]), "{bodies:#?}");
-    }
-    wait_for_readings(&refused, "failed", 3).await;
-    // The first reading tries fewer and fewer blocks; the others are one call each.
-    let calls = readings(&refusing_node);
-    assert!(calls.iter().take(7).all(|(_, newest)| *newest == 2000), "{calls:?}");
-    assert_eq!(calls[7..], [(10, 2010), (10, 2020)]);
-    for service in [&off, &refused] {
-        wait_for_inclusion(service, 60, 20, GWEI).await;
-        assert_eq!(service.get("/v1/a/score").await.json()["alternative"], Value::Null);
-    }
 }
 
 #[tokio::test]
@@ -220,7 +189,7 @@ async fn the_score_has_the_strategy_that_is_not_served() {
     let (model, node) = Model::new(2003).start().await;
     let service = TestServer::start(&with_score(&node, 10)).await;
     for head in 2003..=2012 {
-        move_to(&model, &[&service], head).await;
+        move_to(&model, &service, head).await;
     }
     // The rewards of blocks up to 2010 were read, so eight heads are priced by the other strategy.
     let is_priced = |response: &Response| response.json()["alternative"]["heads"] == 8;

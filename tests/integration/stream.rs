@@ -8,6 +8,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
+use crate::http::preflight;
 use crate::http_client;
 use crate::http_message::get;
 use crate::mock_node::{MockNode, Reply, start_service};
@@ -253,33 +254,11 @@ async fn stream_of_a_chain_without_data_opens_and_waits() {
 }
 
 #[tokio::test]
-async fn expired_value_is_withheld_until_a_node_confirms_it() {
-    let (node, service) = start_with("", "max_age = \"2100ms\"\n").await;
-    let mut early = Subscriber::open(&service, STREAM, &[]).await;
-    let first = early.next().await;
-    node.set_reply(Reply::Error(-32000));
-    service.wait_for(SUGGESTION, |response| response.body.contains("stale_data")).await;
-    while early.next_status().await["status"] != "unavailable" {}
-    let mut late = Subscriber::open(&service, STREAM, &[]).await;
-    assert_eq!(late.next_status().await["status"], "unavailable");
-    assert!(late.no_event_pending().await, "{late:?}");
-
-    node.set_reply(Reply::history(1000, 3, 40));
-    assert_eq!(late.next().await, first);
-    // The early subscriber does not get the value again.
-    for subscriber in [&mut early, &mut late] {
-        assert_eq!(subscriber.next_status().await["status"], "fresh");
-    }
-    wait_for_polls(&node, 3).await;
-    assert!(early.no_event_pending().await, "{early:?}");
-}
-
-#[tokio::test]
-async fn each_change_of_the_status_is_an_event_that_no_publication_causes() {
+async fn each_change_of_the_status_is_an_event_and_expired_values_wait() {
     let (node, service) = start_with("", "max_age = \"3s\"\n").await;
     let mut one = Subscriber::open(&service, STREAM, &[]).await;
     let mut all = Subscriber::open(&service, ALL, &[]).await;
-    one.next().await;
+    let first = one.next().await;
     all.next().await;
     let listed = async || service.get("/v1/chains").await.json()[0]["status"].take();
     node.set_reply(Reply::Error(-32000));
@@ -295,17 +274,20 @@ async fn each_change_of_the_status_is_an_event_that_no_publication_causes() {
         assert_eq!(all.next_status().await, expected);
         assert_eq!(listed().await, status);
     }
+    // A value that has expired is withheld until a node confirms it.
+    let mut late = Subscriber::open(&service, STREAM, &[]).await;
+    late.expect_status("unavailable", Some("old_data")).await;
+    assert!(late.no_event_pending().await, "{late:?}");
     // The same reply again: it changes nothing but the status.
     node.set_reply(Reply::history(1000, 3, 40));
-    // The value had expired, so it may be sent again.
-    let block = loop {
-        let block = one.block().await.unwrap();
-        if block.starts_with("event: status\n") {
-            break block;
-        }
-    };
-    assert!(block.contains("\"status\":\"fresh\",\"reason\":null,"), "{block}");
+    assert_eq!(late.next().await, first);
+    // The early subscriber does not get the value again.
+    for subscriber in [&mut one, &mut late] {
+        subscriber.expect_status("fresh", None).await;
+    }
     assert_eq!(listed().await, "fresh");
+    wait_for_polls(&node, 3).await;
+    assert!(one.no_event_pending().await, "{one:?}");
 }
 
 #[tokio::test]
@@ -317,6 +299,8 @@ async fn a_head_that_stands_is_told_and_its_end_too() {
     subscriber.expect_status("stale", Some("standing_head")).await;
     // A subscriber of now gets the value first.
     let mut late = Subscriber::open(&service, STREAM, &[]).await;
+    let [first, second] = [&subscriber, &late].map(|it| it.response.headers().get("x-stale"));
+    assert!(first.is_none() && second.is_some_and(|value| value == "true"), "{second:?}");
     let value = late.next().await;
     late.expect_status("stale", Some("standing_head")).await;
     // One that has the value gets the status alone.
@@ -374,6 +358,9 @@ async fn max_streams_is_enforced_and_a_closed_stream_frees_a_permit() {
     wait_for_streams(&service, 1).await;
     let mut third = Subscriber::open(&service, STREAM, &[]).await;
     assert_eq!(third.next().await, current(&service).await);
+    // 0 is no limit.
+    let (_node, service) = start_with(&format!("{NO_RATE}max_streams = 0\n"), "").await;
+    Subscriber::open(&service, STREAM, &[]).await;
 }
 
 #[tokio::test]
@@ -392,32 +379,12 @@ async fn proxied_client_streams_are_capped_by_its_connection_limit() {
 }
 
 #[tokio::test]
-async fn stream_that_starts_with_stale_data_sets_x_stale() {
-    let (node, service) = start().await;
-    let fresh = Subscriber::open(&service, STREAM, &[]).await;
-    assert!(!fresh.response.headers().contains_key("x-stale"));
-    node.set_reply(Reply::Error(-32000));
-    service.wait_for(SUGGESTION, |response| response.header("x-stale") == "true").await;
-    let mut stale = Subscriber::open(&service, STREAM, &[]).await;
-    assert_eq!(stale.response.headers()["x-stale"], "true");
-    assert!(stale.next().await.id.starts_with("1000-"));
-    stale.expect_status("stale", Some("old_data")).await;
-}
-
-#[tokio::test]
 async fn service_starts_with_any_write_timeout() {
     for time in ["0s", "1ms", "25days", "1000years"] {
         let limits = format!("[limits]\nwrite_timeout = \"{time}\"\n");
         let (_node, service) = start_with(&limits, "").await;
         service.wait_for_block(SUGGESTION, 1000).await;
     }
-}
-
-#[tokio::test]
-async fn max_streams_zero_disables_the_limit() {
-    let (_node, service) = start_with(&format!("{NO_RATE}max_streams = 0\n"), "").await;
-    let mut subscriber = Subscriber::open(&service, STREAM, &[]).await;
-    assert_eq!(subscriber.next().await, current(&service).await);
 }
 
 #[tokio::test]
@@ -472,41 +439,26 @@ async fn subscriber_during_drain_gets_one_value_then_the_end() {
     stopping.abort();
 }
 
-#[tokio::test]
-async fn idle_stream_sends_keep_alive_comments() {
-    let (node, service) = start().await;
-    let mut subscriber = Subscriber::open(&service, STREAM, &[]).await;
-    subscriber.next().await;
-    let began = Instant::now();
-    assert_eq!(subscriber.until("\n").await.as_deref(), Some(":"));
-    assert!(began.elapsed() >= Duration::from_millis(14_900), "{:?}", began.elapsed());
-    // No empty line follows, so the next event is in one block with the comment.
-    subscriber.expect_block(&node, 1001).await;
-}
-
-/// Opens a stream with HTTP/1.0.
-async fn open_http_1_0(service: &TestServer) -> RawClient {
-    let mut client = RawClient::connect(service.address()).await;
-    client.send(get(STREAM, "").replace("HTTP/1.1", "HTTP/1.0")).await;
-    client
-}
-
 /// Reads up to the next occurrence of `end`.
 async fn read_text(client: &mut RawClient, end: &str) -> String {
     String::from_utf8(client.read_bytes_until(end.as_bytes(), 1).await).unwrap()
 }
 
 #[tokio::test]
-async fn the_first_event_of_a_waiting_stream_has_the_retry_in_its_block() {
+async fn a_waiting_http_1_0_client_gets_comments_then_an_unchunked_event() {
     let node = MockNode::start(7, Reply::Error(-32000)).await;
     let service = TestServer::start(&chain("a", &node)).await;
-    let mut waiting = open_http_1_0(&service).await;
+    let began = Instant::now();
+    let mut waiting = RawClient::connect(service.address()).await;
+    waiting.send(get(STREAM, "").replace("HTTP/1.1", "HTTP/1.0")).await;
     let mut received = read_text(&mut waiting, "\nretry: ").await;
-    // Longer than the time of a comment.
     received += &read_text(&mut waiting, ":\n").await;
+    assert!(began.elapsed() >= Duration::from_millis(14_900), "{:?}", began.elapsed());
     node.set_reply(Reply::history(1000, 3, 40));
     received += &read_text(&mut waiting, "\n\n").await;
-    let (_, body) = received.split_once("\r\n\r\n").unwrap();
+    let (head, body) = received.split_once("\r\n\r\n").unwrap();
+    assert!(!head.contains("chunked"), "{head}");
+    // No empty line follows the time of the retry or the comment: both are in one block with the event.
     let lines: Vec<_> = body.lines().collect();
     assert!(lines[0].starts_with("retry: ") && lines[1] == ":", "{body}");
     assert_eq!(lines[2], "event: gas-suggestion");
@@ -524,26 +476,10 @@ async fn stream_routes_handle_errors_head_and_preflight() {
         let head = service.send(Method::HEAD, path, &[]).await;
         assert_eq!((head.status, head.body.as_str()), (200, ""));
         assert_eq!(head.header("content-type"), "text/event-stream");
-        let preflight = [
-            ("origin", "https://app.example"),
-            ("access-control-request-method", "GET"),
-            ("access-control-request-headers", "last-event-id,cache-control"),
-        ];
+        let preflight = preflight("last-event-id,cache-control");
         let allowed = service.send(Method::OPTIONS, path, &preflight).await;
         assert_eq!(allowed.header("access-control-allow-origin"), "*");
         assert!(allowed.header("access-control-allow-headers").contains("last-event-id"));
     }
     wait_for_streams(&service, 0).await;
-}
-
-#[tokio::test]
-async fn http_1_0_client_gets_an_unchunked_stream() {
-    let (node, service) = start().await;
-    let mut connection = open_http_1_0(&service).await;
-    let beginning = read_text(&mut connection, "\n\n").await;
-    assert!(!beginning.contains("chunked") && beginning.contains("\nid: 1000-"), "{beginning}");
-    assert!(beginning.contains("\r\n\r\nretry: "), "{beginning}");
-    node.set_reply(Reply::history(1001, 3, 40));
-    let next = read_text(&mut connection, "\n\n").await;
-    assert!(next.starts_with("event: gas-suggestion\nid: 1001-"), "{next}");
 }

@@ -37,7 +37,7 @@ async fn replay(path: &str) {
     let count = recording.gas_used_ratio.len();
     let history = fixtures::recorded_history(&recording, count, &[60.0]);
     let node = MockNode::start(7, Reply::mined(&history, WINDOW)).await;
-    let more = "block_time = \"10ms\"\n\
+    let more = "block_time = \"10ms\"\njson_rpc = true\nanswer_fee_methods = true\n\
                 pricing.base_fee_change_denominator = 8\npricing.check_base_fees = false";
     let service = TestServer::start(&node.chain("a", more)).await;
     for mined in WINDOW..=count {
@@ -176,6 +176,9 @@ impl<'a> Head<'a> {
         };
         let hex = |amount: u128| json!(format!("{amount:#x}"));
         assert_eq!(result("eth_gasPrice").await, hex(self.prices[1]));
+        let call = r#"{"jsonrpc":"2.0","id":1,"method":"eth_gasPrice"}"#;
+        let answer = self.service.post("/rpc/a", call).await.json();
+        assert_eq!(answer["result"], hex(self.prices[1]));
         let block = result("eth_getBlockByNumber&tag=latest").await;
         let expected = json!({ "number": hex(self.number.into()), "baseFeePerGas": hex(self.newest_base_fee) });
         assert_eq!(block, expected);
