@@ -25,13 +25,17 @@ async fn score_with_heads(service: &TestServer, heads: u64) -> Response {
 }
 
 #[tokio::test]
-async fn with_the_default_percentile_the_rest_is_null_with_reasons() {
+async fn by_default_the_rest_is_null_with_reasons_and_all_expires() {
     let (node, service) = start_service("", CHAIN).await;
     score_with_heads(&service, 1).await;
     node.set_reply(Reply::history(1001, 3, 40));
     let response = score_with_heads(&service, 2).await;
     assert_eq!(response.header("x-newest-block"), "1001");
     fixtures::assert_snapshot("score-default", &format!("{:#}", response.json()));
+    node.set_reply(Reply::Error(-32000));
+    let response = service.wait_for("/v1/a/score", |response| response.status == 503).await;
+    response.assert_problem(503, "stale_data");
+    assert_eq!(service.get("/v1/b/score").await.status, 404);
 }
 
 #[tokio::test]
@@ -90,14 +94,4 @@ fn long_history(newest: u64) -> Reply {
     let rewards = |_| vec![5_000_000_000, 40_000_000_000];
     let history = fixtures::computed_history(newest - 249..=newest, |_| 3_000_000_000, rewards);
     Reply::Newest(Arc::new(history))
-}
-
-#[tokio::test]
-async fn an_expired_chain_has_no_score() {
-    let (node, service) = start_service("", CHAIN).await;
-    score_with_heads(&service, 1).await;
-    node.set_reply(Reply::Error(-32000));
-    let response = service.wait_for("/v1/a/score", |response| response.status == 503).await;
-    response.assert_problem(503, "stale_data");
-    assert_eq!(service.get("/v1/b/score").await.status, 404);
 }
