@@ -27,14 +27,8 @@ const EXTRAS: &[(&str, &[&str])] = &[
 /// Rooms that may use all others: they put the service together.
 const COMPOSITION: &[&str] = &["main", "lib", "server", "cli", "extras"];
 
-/// A use of one room by a file of another.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Arrow {
-    from: String,
-    to: String,
-    /// File and line.
-    place: String,
-}
+/// The room of a file, another one that it uses, and the line that says so.
+type Arrow = (String, String, String);
 
 /// Returns the room of a path below `src` without its ending.
 fn room(path: &str) -> String {
@@ -83,7 +77,7 @@ fn arrows(path: &str, text: &str) -> (Vec<Arrow>, Vec<String>) {
             hidden.push(format!("{place}: name the room in full instead of `{}`", line.trim()));
         }
         let named = rooms_named(line).into_iter().filter(|to| *to != from);
-        arrows.extend(named.map(|to| Arrow { from: from.clone(), to, place: place.clone() }));
+        arrows.extend(named.map(|to| (from.clone(), to, place.clone())));
     }
     (arrows, hidden)
 }
@@ -141,7 +135,7 @@ fn rooms_use_only_the_rooms_that_the_table_allows() {
     assert!(hidden.is_empty(), "{}", hidden.join("\n"));
     let wrong: Vec<String> = all
         .iter()
-        .filter_map(|Arrow { from, to, place }| {
+        .filter_map(|(from, to, place)| {
             Some(format!("{place}: {from} → {to}: {}", violation(from, to)?))
         })
         .collect();
@@ -167,7 +161,7 @@ fn arrows_against_the_table_are_found() {
         let (arrows, hidden) = arrows(path, line);
         let wrong = arrows
             .iter()
-            .filter_map(|it| Some(format!("{}: {}", it.to, violation(&it.from, &it.to)?)));
+            .filter_map(|(from, to, _)| Some(format!("{to}: {}", violation(from, to)?)));
         wrong.chain(hidden).collect()
     };
     for (path, line) in [

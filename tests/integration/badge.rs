@@ -2,12 +2,10 @@
 
 use reqwest::Method;
 
-use crate::mock_node::{MockNode, Reply};
+use crate::mock_node::{MockNode, Reply, start_service};
 use crate::test_server::{Response, TestServer};
 
-async fn start(node: &MockNode) -> TestServer {
-    TestServer::start(&node.chain("a", "block_time = \"500ms\"\nmax_age = \"3s\"")).await
-}
+const CHAIN: &str = "block_time = \"500ms\"\nmax_age = \"3s\"";
 
 fn texts(response: &Response) -> Vec<String> {
     let document = roxmltree::Document::parse(&response.body).unwrap();
@@ -18,7 +16,7 @@ fn texts(response: &Response) -> Vec<String> {
 #[tokio::test]
 async fn a_badge_shows_the_expected_medium_price() {
     let node = MockNode::start(7, Reply::Error(-32000)).await;
-    let service = start(&node).await;
+    let service = TestServer::start(&node.chain("a", CHAIN)).await;
     service.get("/v1/a/badge.svg").await.assert_problem(503, "no_data");
     node.set_reply(Reply::history(1000, 3, 40));
     let badge = service.wait_for_ok("/v1/a/badge.svg").await;
@@ -42,9 +40,7 @@ async fn a_badge_shows_the_expected_medium_price() {
 
 #[tokio::test]
 async fn a_label_is_escaped_and_limited() {
-    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
-    let service = start(&node).await;
-    service.wait_for_ok("/v1/a/badge.svg").await;
+    let (_node, service) = start_service("", CHAIN).await;
     let long = "%C3%A4".repeat(40);
     for (label, expected) in [
         ("Ronin+gas", "Ronin gas"),

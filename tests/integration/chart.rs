@@ -1,6 +1,5 @@
 //! The chart of recent fees.
 
-use reqwest::Method;
 use roxmltree::Document;
 use serde_json::{Value, json};
 
@@ -71,18 +70,6 @@ async fn chart_shows_the_requested_number_of_newest_blocks() {
     for query in ["?blocks=0", "?blocks=31", "?blocks=-1", "?blocks=", "?blocks=1&blocks=2"] {
         service.get(&format!("{CHART}{query}")).await.assert_problem(400, "invalid_parameter");
     }
-}
-
-#[tokio::test]
-async fn chart_etag_changes_with_its_content() {
-    let (node, service) = start(1000).await;
-    let first = service.get(CHART).await;
-    let tag = first.header("etag");
-    node.set_reply(Reply::Result(history(1001)));
-    service.wait_for_block(CHART, 1001).await;
-    let next = service.send(Method::GET, CHART, &[("if-none-match", tag)]).await;
-    assert_eq!(next.status, 200);
-    assert_ne!(next.header("etag"), tag);
 }
 
 #[tokio::test]

@@ -24,26 +24,10 @@ fn replay(name: &str, target: fn(&[u8])) {
 }
 
 #[test]
-fn corpus_replies_are_priced_or_rejected() {
+fn every_target_takes_every_input_of_its_corpus() {
     replay("reply", targets::reply);
-}
-
-#[test]
-fn corpus_envelopes_yield_their_own_result_or_none() {
     replay("envelope", targets::envelope);
-}
-
-#[test]
-fn corpus_configurations_are_valid_or_rejected_without_secrets() {
     replay("config", targets::config);
-}
-
-#[test]
-fn corpus_calls_are_answered_in_order() {
     replay("call", targets::call);
-}
-
-#[test]
-fn corpus_requests_get_a_response_or_a_problem() {
     replay("request", targets::request);
 }

@@ -1,11 +1,10 @@
 //! Metrics of a chain, of its routes, and of the process.
 
 use std::fs;
-use std::time::SystemTime;
 
 use crate::fixtures;
 use crate::http_client;
-use crate::mock_node::{MockNode, Reply};
+use crate::mock_node::{MockNode, Reply, start_service};
 use crate::process::Process;
 use crate::test_server::{Response, TestServer};
 
@@ -77,9 +76,7 @@ async fn fees_are_exported_in_wei_and_gwei_until_they_expire() {
 
 #[tokio::test]
 async fn requests_are_counted_by_route_and_suggestions_by_freshness() {
-    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
-    let service = TestServer::with_server("base_path = \"/below\"", &node.chain("a", "")).await;
-    service.wait_for_ok("/readyz").await;
+    let (_node, service) = start_service("base_path = \"/below\"", "").await;
     let client = http_client::new();
     let url = service.url("/below/v1/a/gas-suggestion");
     for _ in 0..3 {
@@ -112,10 +109,9 @@ async fn requests_are_counted_by_route_and_suggestions_by_freshness() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn metrics_of_the_process_are_those_of_the_system() {
-    let seconds = || SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs();
-    let before = seconds();
+    let before = fixtures::seconds();
     let service = Process::start(&["demo"], &[]);
-    let after = seconds();
+    let after = fixtures::seconds();
     let url = format!("http://{}/metrics", service.admin);
     let page = Response::read(http_client::new().get(url).send().await.unwrap()).await;
     let number = |name: &str| value(&page, name).parse::<u64>().unwrap();

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 
+use crate::process::Folder;
+
 /// Chain id, width in seconds, start in seconds since 1970.
 pub(crate) type BucketKey = (u64, u32, u32);
 /// First time, number of blocks, base fees, tips, bits of the ratios, median price.
@@ -71,18 +73,19 @@ impl Rows {
 }
 
 /// A new directory for a history database. Removed when dropped.
-pub(crate) struct Directory(pub(crate) PathBuf);
+pub(crate) struct Directory(Folder);
 
 impl Directory {
     pub(crate) fn new(name: &str) -> Self {
-        let name = format!("gas-suggestion-{}-{name}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path).unwrap();
-        Self(path)
+        Self(Folder::new(&format!("history-{name}")))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
     }
 
     pub(crate) fn file(&self) -> PathBuf {
-        self.0.join("history.redb")
+        self.path().join("history.redb")
     }
 
     /// Returns the line of `[history]` that names the file.
@@ -92,16 +95,10 @@ impl Directory {
 
     /// Returns the names of its files, in order.
     pub(crate) fn names(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(&self.0).unwrap();
+        let entries = std::fs::read_dir(self.path()).unwrap();
         let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let mut names: Vec<_> = names.collect();
         names.sort();
         names
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
     }
 }

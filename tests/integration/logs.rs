@@ -7,18 +7,8 @@ use serde_json::{Value, json};
 use crate::http_message::get;
 use crate::logged_process::LoggedProcess;
 use crate::mock_node::{MockNode, Reply};
-use crate::process::{self, FREE_PORTS, File, Process};
+use crate::process::{self, ChildProcess, FREE_PORTS, File, Process};
 use crate::raw_client::{RawClient, TIMEOUT, free_port};
-
-/// A process. Killed when dropped.
-struct KillOnDrop(std::process::Child);
-
-impl Drop for KillOnDrop {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 const SUGGESTION: &str = "/v1/a/gas-suggestion";
 
@@ -137,7 +127,7 @@ async fn unwritable_log_lines_are_counted() {
     bare.env("GAS_SERVER__LISTEN", &public).env("GAS_SERVER__ADMIN_LISTEN", &admin);
     // Every write to this device fails with ENOSPC.
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-    let _child = KillOnDrop(bare.stderr(full).spawn().unwrap());
+    let _child = ChildProcess(bare.stderr(full).spawn().unwrap());
     let since = Instant::now();
     loop {
         assert!(since.elapsed() < TIMEOUT, "no dropped lines were counted");

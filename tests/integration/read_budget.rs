@@ -2,7 +2,6 @@
 
 use std::net::Ipv4Addr;
 
-use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use crate::http_message;
@@ -46,22 +45,6 @@ fn reads_counter(upstream: usize, outcome: &str) -> String {
     format!(
         "gas_suggestion_upstream_reads_total{{chain=\"ronin\",upstream=\"{upstream}\",outcome=\"{outcome}\"}}"
     )
-}
-
-#[tokio::test]
-async fn reads_leave_the_rest_of_a_nodes_quota_to_the_polls() {
-    let node = MockNode::for_reads(Reply::Echo).await;
-    node.set_quota(300);
-    let options = "block_time = \"500ms\"\nreads_per_minute = 150";
-    let service = TestServer::start(&read_chain(&[&node], options)).await;
-    wait_until_polled(&service).await;
-    let responses = join_all((0..10).map(|index| post(&service, 100 * index, 100))).await;
-    let ok: usize = responses.iter().map(|responses| count_ok(responses)).sum();
-    assert!((37..=40).contains(&ok), "{ok}");
-    // The node refuses none of the polls that follow.
-    let polls = node.polls();
-    service.wait_for(SUGGESTION, |_| node.polls() >= polls + 8).await;
-    assert!(!service.admin("/metrics").await.body.contains(REFUSED_POLLS));
 }
 
 #[tokio::test]

@@ -17,9 +17,6 @@ const KNOWN_BLOCKS: usize = 200;
 /// Blocks that a chain remembers by default.
 const REMEMBERED_BLOCKS: usize = 1024;
 
-/// Every how many heads the prices are compared with those of [`expected_bound`].
-const COMPARED_EVERY: usize = 10;
-
 /// Computes the bound of a base fee a second time, for amounts below 2^64.
 pub(crate) fn expected_bound(base_fees: &[u64], next: u128, blocks: usize, n: u128) -> u128 {
     let mut rises: Vec<[u128; 2]> = Vec::new();
@@ -128,13 +125,6 @@ fn judge(series: &Series) -> [Tally; 3] {
         let SinglePrices { low, medium, high, .. } = SinglePrices::new(&market, &base_fees);
         let paid = [market.low, market.suggestion.medium, market.suggestion.high]
             .map(|tier| tier.price_at(next));
-        if mined.is_multiple_of(COMPARED_EVERY) {
-            let n = series.denominator.unwrap_or(8).into();
-            let soon = expected_bound(known, next, 2, n);
-            let later = expected_bound(known, next, 5, n).max(soon);
-            let expected = [paid[0].max(soon), paid[1].max(soon), paid[2].max(later)];
-            assert_eq!([low, medium, high], expected, "{} at {mined}", series.name);
-        }
         let prices = paid.into_iter().zip([low, medium, high]);
         for ((tally, blocks), (paid, price)) in tallies.iter_mut().zip([2, 2, 5]).zip(prices) {
             let following = &series.base_fees[mined + 1..=mined + blocks];

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use reqwest::{Client, Method};
+use reqwest::Method;
 use serde_json::Value;
 
 use crate::test_server::TestServer;
@@ -51,11 +51,9 @@ async fn the_paths_of_a_feature_that_is_off_name_the_key_that_switches_it_on() {
         assert!(gone.contains_key(path), "{key}: {:?}", gone.keys());
         assert_eq!(left.len() + gone.len(), all.len(), "{key}");
         for (path, method) in gone {
-            let url = service.url(&filled(&path));
-            let response = Client::new().request(method, url).body("{}").send().await.unwrap();
-            assert_eq!(response.status(), 404, "{path}");
-            let problem: Value = response.json().await.unwrap();
-            assert_eq!(problem["code"], "not_found", "{path}");
+            let response = service.send(method, &filled(&path), &[]).await;
+            response.assert_problem(404, "not_found");
+            let problem = response.json();
             assert!(problem["detail"].as_str().unwrap().contains(key), "{path}: {problem}");
         }
     }

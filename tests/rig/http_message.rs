@@ -119,13 +119,6 @@ impl Message {
         self.headers.iter().any(|(one, _)| one == name)
     }
 
-    /// Returns the names of all headers, sorted.
-    pub(crate) fn header_names(&self) -> Vec<&str> {
-        let mut names: Vec<_> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
-        names.sort_unstable();
-        names
-    }
-
     /// Returns the headers, one a line, by name, with `…` for the values of those that vary.
     pub(crate) fn header_text(&self, varying: &[&str]) -> String {
         let mut headers: Vec<_> = self.headers.iter().collect();

@@ -1,7 +1,7 @@
 //! A mock OpenTelemetry collector that records spans.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -13,10 +13,10 @@ use axum::http::{Method, StatusCode};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
 use prost::Message;
-use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use crate::raw_client::TIMEOUT;
+use crate::test_server::serve;
 
 /// A collector on a free loopback port. Stopped when dropped.
 #[derive(Debug)]
@@ -52,11 +52,9 @@ pub(crate) struct Span {
 
 impl MockCollector {
     pub(crate) async fn start() -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let address = listener.local_addr().unwrap();
         let received = Arc::<Mutex<Received>>::default();
         let app = Router::new().fallback(receive).with_state(Arc::clone(&received));
-        let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        let (address, task) = serve(app).await;
         Self { address, received, task }
     }
 

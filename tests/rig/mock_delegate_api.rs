@@ -1,7 +1,7 @@
 //! A mock of the delegate.xyz REST API that checks requests and their rate.
 
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -10,11 +10,10 @@ use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::raw_client::TIMEOUT;
+use crate::test_server::{serve, wait_until};
 
 /// An API on a free loopback port. Dropping it stops it, and fails the test if it received an invalid request, or more
 /// requests without a key than the real API allows.
@@ -89,12 +88,10 @@ impl MockDelegateApi {
 
     /// Starts an API whose routes are below `prefix`.
     pub(crate) async fn with_prefix(prefix: &'static str) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let address = listener.local_addr().unwrap();
         let state = Mutex::new(ApiState::default());
         let shared = Arc::new(Shared { prefix, state, held_path: watch::Sender::new(None) });
         let app = Router::new().fallback(handle).with_state(Arc::clone(&shared));
-        let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        let (address, task) = serve(app).await;
         Self { address, shared, task }
     }
 
@@ -149,11 +146,8 @@ impl MockDelegateApi {
     }
 
     pub(crate) async fn wait_for_requests(&self, count: usize) {
-        let deadline = Instant::now() + TIMEOUT;
-        while self.request_count() < count {
-            assert!(Instant::now() < deadline, "{:?}", self.requests());
-            tokio::task::yield_now().await;
-        }
+        let what = format!("{count} requests to the API");
+        wait_until(&what, async || self.request_count() >= count).await;
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, ApiState> {

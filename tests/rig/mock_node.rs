@@ -13,13 +13,12 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use crate::fixtures;
 use crate::raw_client::TIMEOUT;
-use crate::test_server::TestServer;
+use crate::test_server::{TestServer, serve};
 
 /// A node on a free loopback port. Dropping it stops it, and fails the test if it received an unexpected call.
 #[derive(Debug)]
@@ -52,8 +51,6 @@ struct NodeState {
     read_replies: Option<VecDeque<Reply>>,
     /// True if `poll_reply` is the reply to every call.
     is_scripted: bool,
-    /// Requests of any kind until the node returns 429. `None`: no limit.
-    quota: Option<usize>,
     /// Calls of polls and checks of the chain id; all calls of a scripted node.
     polls: Vec<Call>,
     /// Number of requests of the newest header.
@@ -211,8 +208,6 @@ impl MockNode {
     }
 
     async fn bind(chain_id: Option<u64>, poll_reply: Reply) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let address = listener.local_addr().unwrap();
         let state = NodeState {
             chain_id,
             percentiles: json!([60]),
@@ -221,7 +216,6 @@ impl MockNode {
             syncing_reply: Reply::Error(-32601),
             read_replies: None,
             is_scripted: false,
-            quota: None,
             polls: Vec::new(),
             header_reads: 0,
             reads: Vec::new(),
@@ -232,7 +226,7 @@ impl MockNode {
         let gate = Semaphore::new(Semaphore::MAX_PERMITS);
         let shared = Arc::new(Shared { state: Mutex::new(state), gate });
         let app = Router::new().fallback(handle).with_state(Arc::clone(&shared));
-        let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        let (address, task) = serve(app).await;
         Self { address, shared, task }
     }
 
@@ -281,11 +275,6 @@ impl MockNode {
     /// Sets the replies to the next reads. The last one is repeated.
     pub(crate) fn set_read_replies(&self, replies: impl Into<VecDeque<Reply>>) {
         self.state().read_replies = Some(replies.into());
-    }
-
-    /// Sets how many more requests the node answers, polls and reads together. It returns 429 to the others.
-    pub(crate) fn set_quota(&self, requests: usize) {
-        self.state().quota = Some(requests);
     }
 
     pub(crate) fn set_chain_id(&self, chain_id: u64) {
@@ -486,12 +475,6 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
             state.violations.push(violation);
             return StatusCode::BAD_REQUEST.into_response();
         };
-        match state.quota.map(|left| left.checked_sub(1)) {
-            Some(None) => {
-                return (StatusCode::TOO_MANY_REQUESTS, [("retry-after", "60")]).into_response();
-            }
-            left => state.quota = left.flatten(),
-        }
         state.receive(call, path_chain_id)
     };
     let call = call.expect("checked above");

@@ -1,15 +1,17 @@
 //! The whole service in this process, on free ports.
 
 use std::fmt::Write;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
+use axum::Router;
 use gas_suggestion::config::Config;
 use gas_suggestion::extras::sections;
 use gas_suggestion::server::Server;
 use reqwest::{Client, Method, RequestBuilder};
 use serde_json::Value;
+use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -175,6 +177,13 @@ impl TestServer {
     }
 }
 
+/// Serves `app` on a free loopback port.
+pub(crate) async fn serve(app: Router) -> (SocketAddr, JoinHandle<()>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let address = listener.local_addr().unwrap();
+    (address, tokio::spawn(async move { axum::serve(listener, app).await.unwrap() }))
+}
+
 /// Polls `condition` until it is true. `what` describes the condition in the panic message.
 pub(crate) async fn wait_until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + TIMEOUT;
@@ -275,6 +284,14 @@ impl Response {
         let problem = self.json();
         assert_eq!((&problem["code"], &problem["status"]), (&code.into(), &status.into()));
         assert_eq!(problem["request_id"], self.header("x-request-id"), "{self:#?}");
+    }
+
+    /// Checks that the response refuses a request because of this parameter.
+    pub(crate) fn assert_refuses(&self, parameter: &str) {
+        self.assert_problem(400, "invalid_parameter");
+        let problem = self.json();
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains(&format!("`{parameter}`")), "{parameter}: {detail}");
     }
 
     pub(crate) fn json(&self) -> Value {

@@ -1,6 +1,6 @@
 //! A receiver of webhooks that records them.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
@@ -8,7 +8,8 @@ use axum::body::to_bytes;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use serde_json::Value;
-use tokio::net::TcpListener;
+
+use crate::test_server::serve;
 
 /// A receiver on a free loopback port, until the end of the test.
 #[derive(Debug)]
@@ -40,11 +41,9 @@ impl Webhook {
 
 impl WebhookReceiver {
     pub(crate) async fn start() -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
-        let address = listener.local_addr().unwrap();
         let state = Arc::<Mutex<Received>>::default();
         let app = Router::new().fallback(receive).with_state(Arc::clone(&state));
-        tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        let (address, _) = serve(app).await;
         Self { address, state }
     }
 

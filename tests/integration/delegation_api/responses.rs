@@ -129,37 +129,6 @@ async fn api_response_headers_are_replaced_by_source_and_max_age() {
 }
 
 #[tokio::test]
-async fn cors_exposes_the_delegation_source() {
-    let api = MockDelegateApi::start().await;
-    let cors = "[cors]\nallowed_origins = [\"https://app.example\"]\n";
-    let harness = Harness::with_server(cors, &api.url(), "api", "").await;
-    for (path, status) in [(check(1), 200), (check(1).replace("0x", "0y"), 400)] {
-        let response = harness.get_with(&path, "Origin: https://app.example\r\n").await;
-        assert_eq!(response.status(), status);
-        assert_eq!(response.header("access-control-allow-origin"), "https://app.example");
-        let exposed = response.header("access-control-expose-headers");
-        assert!(exposed.split(',').any(|name| name == "x-delegation-source"), "{exposed}");
-        // In one line: some caches keep only one of several.
-        let varies: Vec<_> = response.header("vary").split(", ").collect();
-        assert!(varies.contains(&"origin"), "{varies:?}");
-        assert_eq!(varies.contains(&"x-api-key"), status == 200, "{varies:?}");
-    }
-    let preflight = format!(
-        "OPTIONS {} HTTP/1.1\r\nHost: a\r\nOrigin: https://app.example\r\n\
-         Access-Control-Request-Method: GET\r\n\
-         Access-Control-Request-Headers: content-type,x-api-key\r\n\r\n",
-        check(1)
-    );
-    let response = harness.send(preflight).await;
-    assert_eq!(response.status(), 200);
-    for name in ["content-type", "x-api-key"] {
-        let allowed = response.header("access-control-allow-headers");
-        assert!(allowed.split(',').any(|one| one == name), "{allowed}");
-    }
-    assert_eq!(api.request_count(), 1);
-}
-
-#[tokio::test]
 async fn head_omits_the_body_and_other_methods_are_refused() {
     let (api, harness) = Harness::with_api("api", "").await;
     api.set_response("check/all", "true");

@@ -1,39 +1,14 @@
 //! The configured source decides which upstreams are called.
 
 use super::parameters::{SCOPES, parameters, target};
-use crate::delegation_service::{HOT, Harness, NO_DELEGATIONS, VAULT, check, source};
-use crate::http_message::{get, post};
+use crate::delegation_service::{Harness, NO_DELEGATIONS, VAULT, check, source};
 use crate::mock_node::Reply;
-
-/// Returns a check of each scope.
-fn checks() -> [String; 5] {
-    SCOPES.map(|scope| target(scope, &parameters(scope)))
-}
-
-#[tokio::test]
-async fn disabled_look_ups_reach_no_upstream() {
-    let (api, harness) = Harness::with_api("off", "api_key = \"ours\"").await;
-    let body = format!("{{\"from\":\"{VAULT}\",\"to\":\"{HOT}\",\"action\":\"delegate_all\"}}");
-    let lists = [format!("/registry/v2/{VAULT}"), "/registry/v2/x".into()];
-    let transactions =
-        ["2020", "a-chain", "none"].map(|chain| format!("/v1/{chain}/delegations/transactions"));
-    for path in checks().into_iter().chain(lists).chain(transactions) {
-        for request in
-            [get(&path, "X-API-KEY: mine\r\n").into_bytes(), post(&path, "", body.as_bytes())]
-        {
-            let response = harness.send(&request).await;
-            assert_eq!(response.outcome(), (404, "not_found".into()), "{path}");
-            assert!(!response.has_header("x-delegation-source"));
-        }
-    }
-    assert_eq!((api.request_count(), harness.reads()), (0, 0));
-}
 
 #[tokio::test]
 async fn chain_source_never_calls_the_api() {
     let (api, harness) = Harness::with_api("chain", "api_key = \"ours\"").await;
     for headers in ["", "X-API-KEY: mine\r\n"] {
-        for path in checks() {
+        for path in SCOPES.map(|scope| target(scope, &parameters(scope))) {
             let response = harness.get_with(&path, headers).await;
             let is_amount = path.contains("/erc20") || path.contains("1155?");
             let expected = if is_amount { "\"1\"" } else { "true" };
