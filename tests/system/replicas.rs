@@ -61,7 +61,7 @@ async fn start_replicas(
     count: usize,
     config: impl Fn(usize) -> String,
 ) -> Vec<Arc<Replica>> {
-    let start = |index| Arc::new(Replica::start(&format!("{name}-{index}"), &config(index)));
+    let start = |index| Arc::new(Replica::start(&format!("{name}-{index}"), &config(index), &[]));
     let replicas: Vec<_> = (0..count).map(start).collect();
     for replica in &replicas {
         replica.wait_until_ready().await;
@@ -71,7 +71,7 @@ async fn start_replicas(
 
 /// Reads `chain`, which has the default pricing, of a replica that is ready.
 fn start_monitor(replica: &Arc<Replica>, chain: &str, node: &MockClockNode) -> Monitor {
-    Monitor::start(replica, chain, node.clock(), Window::ending_with, READ_INTERVAL)
+    Monitor::start(replica, chain, node.clock.clone(), Window::ending_with, READ_INTERVAL)
 }
 
 /// Replicas that serve one chain, `a`, of one node, each with a monitor that reads it.
@@ -98,12 +98,15 @@ impl Harness {
     /// Monitors these replicas, which are ready, and waits until they share polls.
     async fn sharing(node: MockClockNode, replicas: &[Arc<Replica>]) -> Self {
         let harness = Self::new(node, replicas);
+        harness.wait_until_sharing().await;
+        harness
+    }
+
+    async fn wait_until_sharing(&self) {
         wait_until("all replicas share", async || {
-            let counts = harness.counts().await;
-            counts.iter().all(|one| one.redis_up == 1 && one.claimed + one.yielded >= 2)
+            self.counts().await.iter().all(|one| one.redis_up == 1 && one.shared() >= 2)
         })
         .await;
-        harness
     }
 
     fn replicas(&self) -> Vec<Arc<Replica>> {
@@ -113,7 +116,7 @@ impl Harness {
     async fn counts(&self) -> Vec<Counts> {
         let mut all = Vec::new();
         for monitor in &self.monitors {
-            all.push(monitor.replica.counts("a").await);
+            all.push(monitor.counts().await);
         }
         all
     }
@@ -124,31 +127,22 @@ impl Harness {
     }
 
     fn check_no_failures(&self) {
-        for monitor in &self.monitors {
-            assert_eq!(monitor.stats().failures, [""; 0], "{}", monitor.replica.name);
-        }
+        assert_eq!(self.take_stats().failures, [""; 0]);
     }
 
     /// Checks that all replicas share polls within [`REJOIN_TIMEOUT`] after `returned` and then continue to do so, with
-    /// one call per block and no standalone polls. Returns the time until all shared again.
-    async fn share_again(&self, returned: Instant) -> Duration {
+    /// one call per block and no standalone polls.
+    async fn share_again(&self, returned: Instant) {
         const SLOTS: usize = 4;
         let at_first = self.counts().await;
-        let rejoined = loop {
+        wait_until("all replicas share again", async || {
             let now = self.counts().await;
             let mut pairs = now.iter().zip(&at_first);
-            let shares = |(now, first): (&Counts, &Counts)| {
-                now.redis_up == 1 && now.claimed + now.yielded > first.claimed + first.yielded
-            };
-            if pairs.all(shares) {
-                break returned.elapsed();
-            }
-            assert!(
-                returned.elapsed() < REJOIN_TIMEOUT,
-                "not all replicas share again: {at_first:#?}, then {now:#?}"
-            );
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        };
+            pairs.all(|(now, first)| now.redis_up == 1 && now.shared() > first.shared())
+        })
+        .await;
+        let rejoined = returned.elapsed();
+        assert!(rejoined < REJOIN_TIMEOUT, "{rejoined:?}, {at_first:#?}");
         // Compare the counts right after two calls that are `SLOTS` apart.
         let first = self.node.progress().calls;
         self.node.wait_for_calls(first + 1).await;
@@ -156,20 +150,17 @@ impl Harness {
         self.node.wait_for_calls(first + SLOTS + 1).await;
         let counts_after = self.counts().await;
         let calls = &self.node.calls()[first..];
-        let details = || format!("{counts_before:#?}, then {counts_after:#?}, {calls:#?}");
+        let details = format!("{counts_before:#?}, then {counts_after:#?}, {calls:#?}");
         let took = calls[SLOTS].at - calls[0].at;
-        let (expected, min_slots) = (u32::try_from(SLOTS).unwrap() * BLOCK_TIME, SLOTS as u64 - 1);
         // Replicas that did not poll last claim the next slot a little later.
-        assert!(took.abs_diff(expected) <= BLOCK_TIME / 2, "{took:?}: {}", details());
-        let slots = min_slots..=min_slots + 2;
+        let expected = u32::try_from(SLOTS).unwrap() * BLOCK_TIME;
+        assert!(took.abs_diff(expected) <= BLOCK_TIME / 2, "{took:?}: {details}");
+        let (slots, mut claimed) = (3..=5, 0);
         for (before, after) in counts_before.iter().zip(&counts_after) {
-            assert_eq!((after.redis_up, after.standalone), (1, before.standalone), "{}", details());
-            let count = after.claimed + after.yielded - before.claimed - before.yielded;
-            assert!(slots.contains(&count), "{count} slots: {}", details());
+            assert_eq!((after.redis_up, after.standalone), (1, before.standalone), "{details}");
+            assert!(slots.contains(&(after.shared() - before.shared())), "{details}");
+            claimed += after.claimed - before.claimed;
         }
-        let claimed = |counts: &[Counts]| counts.iter().map(|counts| counts.claimed).sum::<u64>();
-        let claimed = claimed(&counts_after) - claimed(&counts_before);
-        assert!(slots.contains(&claimed), "{claimed} claimed: {}", details());
-        rejoined
+        assert!(slots.contains(&claimed), "{claimed} claimed: {details}");
     }
 }

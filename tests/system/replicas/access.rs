@@ -28,70 +28,45 @@ async fn start(
     variables: &[(&str, &str)],
 ) -> Arc<Replica> {
     let config = shared_chain(url, &node.url(), "");
-    let replica = Arc::new(Replica::with_environment(name, &config, variables));
+    let replica = Arc::new(Replica::start(name, &config, variables));
     let ready = replica.wait_until_ready().await;
-    println!("{name}: ready after {ready:?}");
-    assert!(ready < REJOIN_TIMEOUT, "{ready:?}");
+    assert!(ready < REJOIN_TIMEOUT, "{name}: {ready:?}");
     replica
-}
-
-/// Starts two replicas with this Redis URL and these environment variables.
-async fn start_two(
-    name: &str,
-    node: &MockClockNode,
-    url: &str,
-    variables: &[(&str, &str)],
-) -> [Arc<Replica>; 2] {
-    let names = [format!("{name}-0"), format!("{name}-1")];
-    [start(&names[0], node, url, variables).await, start(&names[1], node, url, variables).await]
 }
 
 /// Name and Redis URL of a replica, and its environment variables.
 type Scenario<'a> = (&'a str, String, &'a [(&'a str, &'a str)]);
 
-/// Starts these replicas and checks that each of them polls standalone.
+/// Starts these replicas. Checks that each polls once per block by itself, logs the reason once, and reveals no secret.
 async fn check_all_standalone(replicas: &[Scenario<'_>]) {
     let checks = replicas.iter().map(async |(name, url, variables)| {
         let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
         let replica = start(name, &node, url, variables).await;
-        check_standalone(&replica, &node).await;
+        let monitor = start_monitor(&replica, "a", &node);
+        let first = monitor.counts().await;
+        node.check_one_call_per_block(5).await;
+        let last = monitor.counts().await;
+        assert!(last.standalone >= first.standalone + 3, "{first:?}, then {last:?}");
+        assert_eq!((last.redis_up, last.shared()), (0, 0), "{last:?}");
+        assert!(last.redis_failures > 0, "{last:?}");
+        let stats = monitor.take_stats();
+        assert_eq!(stats.failures, [""; 0]);
+        assert!(stats.max_lag <= MAX_GAP, "{stats:?}");
+        let output = replica.redis_log_lines();
+        assert_eq!(output.len(), 1, "{output:#?}");
+        assert!(["WARN", "ERROR"].contains(&output[0]["level"].as_str().unwrap()), "{output:#?}");
+        check_no_secret(&replica).await;
     });
     futures_util::future::join_all(checks).await;
-}
-
-/// Checks that the replica polls once per block by itself, logs the reason once, and reveals no secret.
-async fn check_standalone(replica: &Arc<Replica>, node: &MockClockNode) {
-    let monitor = start_monitor(replica, "a", node);
-    let first = replica.counts("a").await;
-    node.check_one_call_per_block(5).await;
-    let last = replica.counts("a").await;
-    assert!(last.standalone >= first.standalone + 3, "{first:?}, then {last:?}");
-    assert_eq!((last.redis_up, last.claimed, last.yielded), (0, 0, 0), "{last:?}");
-    assert!(last.redis_failures > 0, "{last:?}");
-    let stats = monitor.stats();
-    assert_eq!(stats.failures, [""; 0]);
-    assert!(stats.max_lag() <= MAX_GAP, "{stats:?}");
-    let output = replica.redis_log_lines();
-    assert_eq!(output.len(), 1, "{output:#?}");
-    assert!(["WARN", "ERROR"].contains(&output[0]["level"].as_str().unwrap()), "{output:#?}");
-    check_no_secret(replica).await;
 }
 
 /// Checks that the log, the metrics and the responses contain neither the secrets nor the Redis URL.
 async fn check_no_secret(replica: &Replica) {
     let secrets = [SECRET, "redis://", "rediss://"];
     assert_no_secrets(&secrets, "the log", &replica.log());
-    for path in [
-        "/v1/a/gas-suggestion",
-        "/v1/a/fee-market",
-        "/v1/chains",
-        "/readyz",
-        "/livez",
-        "/openapi.json",
-        "/v1/nowhere/gas-suggestion",
-        "/",
-        "/metrics",
-    ] {
+    let prices = "/v1/a/gas-suggestion /v1/a/fee-market /v1/chains /v1/nowhere/gas-suggestion";
+    let others = "/readyz /livez /openapi.json / /metrics";
+    for path in prices.split(' ').chain(others.split(' ')) {
         let response = replica.get(path).await;
         assert_no_secrets(&secrets, path, &format!("{:?} {}", response.headers, response.body));
     }
@@ -132,7 +107,8 @@ const TRACE: (&str, &str) = ("GAS_LOG__FILTER", "trace");
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wrong_password_leads_to_standalone_polling_and_one_log_line() {
-    let redis = Redis::with_password("right");
+    let redis = Redis::start();
+    redis.set_password("right");
     let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
     // No password, a wrong password, and an unknown user.
     check_all_standalone(&[
@@ -164,7 +140,10 @@ async fn minimal_acl_user_with_special_characters_in_the_password_shares() {
     // The environment variable overrides the unreachable URL in the file.
     let variables = [("GAS_REDIS__URL", url.as_str()), TRACE];
     let nowhere = "redis://127.0.0.1:1/";
-    let replicas = start_two("letters", &node, nowhere, &variables).await;
+    let replicas = [
+        start("letters-0", &node, nowhere, &variables).await,
+        start("letters-1", &node, nowhere, &variables).await,
+    ];
     let harness = Harness::sharing(node, &replicas).await;
     for replica in &replicas {
         check_no_secret(replica).await;
@@ -186,7 +165,11 @@ async fn tls_replicas_share_only_if_they_trust_the_authority() {
         ("tls-plain", plain.replace("redis:", "rediss:"), &[("SSL_CERT_FILE", &known)]),
     ])
     .await;
-    let replicas = start_two("tls", &node, &url, &[("SSL_CERT_FILE", &known)]).await;
+    let variables = [("SSL_CERT_FILE", known.as_str())];
+    let replicas = [
+        start("tls-0", &node, &url, &variables).await,
+        start("tls-1", &node, &url, &variables).await,
+    ];
     let harness = Harness::sharing(node, &replicas).await;
     harness.check_no_failures();
 }
@@ -196,7 +179,7 @@ async fn replicas_start_without_redis_and_share_once_it_is_available() {
     let redis = Redis::start();
     let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
     // A closed port, a frozen Redis, a server that is not Redis, and an unknown host.
-    redis.freeze();
+    redis.process.freeze();
     let closed_port = free_port();
     let bad_request = b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec();
     let other = MockUpstream::start(vec![Step::Write(bad_request), Step::Close]).await;
@@ -208,9 +191,9 @@ async fn replicas_start_without_redis_and_share_once_it_is_available() {
         ("start-no-host", "redis://redis.invalid".into(), &[]),
     ])
     .await;
-    let replicas = start_two("start", &node, &redis.url(0), &[]).await;
-    redis.thaw();
+    let config = shared_chain(&redis.url(0), &node.url(), "");
+    let replicas = start_replicas("start", 2, |_| config.clone()).await;
+    redis.process.thaw();
     let returned = Instant::now();
-    let rejoined = Harness::new(node, &replicas).share_again(returned).await;
-    println!("shared after {rejoined:?}");
+    Harness::new(node, &replicas).share_again(returned).await;
 }

@@ -1,4 +1,4 @@
-//! Chaos test: of eight replicas, about one per second is killed or frozen.
+//! Chaos test: of eight replicas, about one per second is killed or frozen, each third one during its poll.
 //!
 //! `tests/replicas.sh` runs it for five minutes with a random seed.
 
@@ -13,7 +13,7 @@ use super::mock_clock_node::MockClockNode;
 use super::monitor::{MAX_GAP, Monitor, ReadStats};
 use super::redis::Redis;
 use super::replica::Replica;
-use super::{BLOCK_TIME, chain_section, redis_section, start_replicas, wait_until};
+use super::{BLOCK_TIME, Harness, chain_section, redis_section, start_replicas};
 use crate::chain_model::Window;
 
 /// A fixed seed, so that a new failure is caused by the change under test.
@@ -22,7 +22,7 @@ const SECONDS: &str = "20";
 const REPLICAS: usize = 8;
 const CHAINS: [(&str, u64); 2] = [("a", 7), ("b", 8)];
 
-/// Response delay of the nodes, so that some replicas are stopped during a poll.
+/// Response delay of the nodes, so that replicas are stopped during a poll.
 const NODE_DELAY: Duration = Duration::from_millis(60);
 /// Read interval per chain and replica.
 const READ_INTERVAL: Duration = Duration::from_millis(150);
@@ -41,31 +41,27 @@ fn variable(name: &str, default: &str) -> u64 {
     text.parse().unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// A replica and its monitors, one for each chain.
-struct Member {
-    replica: Arc<Replica>,
-    monitors: Vec<Monitor>,
-}
-
-impl Member {
-    /// Kills the process and starts it again. Returns the start-up time.
-    async fn kill(&self) -> Duration {
-        self.monitors.iter().for_each(Monitor::pause);
-        self.replica.process.kill();
+/// Kills the process of a replica and starts it again, or freezes it for `frozen`. Returns the start-up time.
+async fn strike(monitors: &[&Monitor], frozen: Option<Duration>) -> Duration {
+    let replica = &monitors[0].replica;
+    for monitor in monitors {
+        monitor.pause();
+    }
+    let (took, grace) = if let Some(frozen) = frozen {
+        replica.process.freeze();
+        tokio::time::sleep(frozen).await;
+        replica.process.thaw();
+        (Duration::ZERO, GRACE)
+    } else {
+        replica.process.kill();
         tokio::time::sleep(RESTART_DELAY).await;
-        self.replica.start_again();
-        let took = self.replica.wait_until_ready().await;
-        self.monitors.iter().for_each(Monitor::resume);
-        took
+        replica.start_again();
+        (replica.wait_until_ready().await, Duration::ZERO)
+    };
+    for monitor in monitors {
+        monitor.resume(grace);
     }
-
-    async fn freeze(&self, time: Duration) {
-        self.monitors.iter().for_each(Monitor::pause);
-        self.replica.process.freeze();
-        tokio::time::sleep(time).await;
-        self.replica.process.thaw();
-        self.monitors.iter().for_each(|monitor| monitor.resume_after_thaw(GRACE));
-    }
+    took
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -81,45 +77,36 @@ async fn killing_or_freezing_one_of_eight_replicas_causes_no_gap() {
         node.set_delay(NODE_DELAY);
         nodes.push(node);
     }
-    let chains =
-        CHAINS.iter().zip(&nodes).map(|((key, id), node)| chain_section(key, *id, &node.url(), ""));
-    let config = redis_section(&redis.url(0)) + &chains.collect::<String>();
-    let replicas = start_replicas("chaos", REPLICAS, |_| config.clone()).await;
-    wait_until("all share", async || {
-        for replica in &replicas {
-            for (key, _) in CHAINS {
-                let counts = replica.counts(key).await;
-                if counts.claimed + counts.yielded < 2 {
-                    return false;
-                }
-            }
-        }
-        true
-    })
-    .await;
-    let monitors_of = |replica: &Arc<Replica>| {
-        let start = |((key, _), node): (&(&str, u64), &MockClockNode)| {
-            Monitor::start(replica, key, node.clock(), Window::ending_with, READ_INTERVAL)
+    let config = |index: usize| {
+        let sections = CHAINS.iter().zip(&nodes).map(|((key, id), node)| {
+            chain_section(key, *id, &node.url_for(&index.to_string()), "")
+        });
+        redis_section(&redis.url(0)) + &sections.collect::<String>()
+    };
+    let replicas = start_replicas("chaos", REPLICAS, config).await;
+    let mut harnesses = Vec::new();
+    for ((key, _), node) in CHAINS.iter().zip(nodes) {
+        let start = |replica: &Arc<Replica>| {
+            Monitor::start(replica, key, node.clock.clone(), Window::ending_with, READ_INTERVAL)
         };
-        CHAINS.iter().zip(&nodes).map(start).collect()
-    };
-    let member = |replica: Arc<Replica>| {
-        let monitors = monitors_of(&replica);
-        Arc::new(Member { replica, monitors })
-    };
-    let members: Vec<_> = replicas.into_iter().map(member).collect();
+        let monitors = replicas.iter().map(start).collect();
+        let harness = Harness { node, monitors };
+        harness.wait_until_sharing().await;
+        harnesses.push(harness);
+    }
+    let harnesses = Arc::new(harnesses);
+    let progress = || harnesses.iter().map(|harness| harness.node.progress()).collect::<Vec<_>>();
 
-    let before: Vec<_> = nodes.iter().map(MockClockNode::progress).collect();
-    let started = Instant::now();
+    let (before, started) = (progress(), Instant::now());
     let end = started + Duration::from_secs(seconds);
     let mut next_action = started + Duration::from_millis(500);
-    let (mut running, mut struck) = (members.clone(), JoinSet::new());
+    let (mut running, mut struck) = ((0..REPLICAS).collect::<Vec<_>>(), JoinSet::new());
     let (mut kills, mut freezes, mut slowest_start) = (0, 0, Duration::ZERO);
     loop {
         tokio::time::sleep_until(next_action.min(end).into()).await;
         while let Some(done) = struck.try_join_next() {
-            let (member, took) = done.unwrap();
-            running.push(member);
+            let (index, took) = done.unwrap();
+            running.push(index);
             slowest_start = slowest_start.max(took);
         }
         if next_action >= end {
@@ -127,34 +114,38 @@ async fn killing_or_freezing_one_of_eight_replicas_causes_no_gap() {
         }
         // The jitter varies the time within a slot, because slots begin at a fixed time within each second.
         next_action += Duration::from_millis(rng.random_range(500..=1500));
-        let member = running.swap_remove(rng.random_range(..running.len()));
+        let mut position = rng.random_range(..running.len());
+        if (kills + freezes) % 3 == 0 {
+            // The replica that polls next is struck while its call is in flight.
+            let node = &harnesses[0].node;
+            let calls = node.progress().calls;
+            node.wait_for_calls(calls + 1).await;
+            let poller: usize = node.calls()[calls].client.parse().unwrap();
+            position = running.iter().position(|index| *index == poller).unwrap_or(position);
+        }
+        let index = running.swap_remove(position);
         let time = Duration::from_millis(rng.random_range(1000..5000));
-        let is_killed = rng.random();
-        *(if is_killed { &mut kills } else { &mut freezes }) += 1;
+        let frozen = (!rng.random::<bool>()).then_some(time);
+        *(if frozen.is_some() { &mut freezes } else { &mut kills }) += 1;
+        let harnesses = Arc::clone(&harnesses);
         struck.spawn(async move {
-            let took = if is_killed {
-                member.kill().await
-            } else {
-                member.freeze(time).await;
-                Duration::ZERO
-            };
-            (member, took)
+            let monitors = harnesses.iter().map(|harness| &harness.monitors[index]);
+            (index, strike(&monitors.collect::<Vec<_>>(), frozen).await)
         });
     }
-    let after: Vec<_> = nodes.iter().map(MockClockNode::progress).collect();
+    let after = progress();
+    struck.shutdown().await;
 
-    let monitors = members.iter().flat_map(|member| &member.monitors);
-    let all = monitors.map(Monitor::stats).fold(ReadStats::default(), ReadStats::merge);
+    let stats = harnesses.iter().map(Harness::take_stats);
+    let all = stats.fold(ReadStats::default(), ReadStats::merge);
     println!("{kills} killed, {freezes} frozen; ready again within {slowest_start:?}");
-    println!("{} reads, {} failures", all.reads, all.failures.len());
-    println!("lag (blocks: reads): {:?}, at most {}", all.lags, all.max_lag());
-    println!("jump (blocks: reads): {:?}, at most {}", all.jumps, all.max_jump());
+    println!("{all:?}");
     // A thawed replica whose time to catch up is over would be behind.
     all.check(MAX_GAP);
     assert!(kills > 0 && freezes > 0 && kills + freezes >= seconds * 3 / 4);
-    for (node, (before, after)) in nodes.iter().zip(before.iter().zip(&after)) {
-        let (blocks, polls) = (after.head - before.head, node.polls(before.calls).len() as u64);
-        println!("{blocks} blocks, {:?}", node.calls_by_method(before.calls));
+    for (harness, (before, after)) in harnesses.iter().zip(before.iter().zip(&after)) {
+        let polls = harness.node.calls_of("eth_feeHistory", before.calls).len() as u64;
+        let blocks = after.head - before.head;
         let allowed = MIN_POLLS * blocks..=MAX_POLLS * blocks;
         assert!(allowed.contains(&(100 * polls)), "{polls} polls, {blocks} blocks");
     }

@@ -1,23 +1,23 @@
 //! A mock node that records its calls and whose head follows the clock.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::chain_model::{self, ChainModel};
+use crate::fixtures;
 use crate::mock_node::{self, MockNode, Reply};
 use crate::test_server::wait_until;
 
 /// A mock node on a free loopback port. Its head advances by one block per block time. Dropping it stops it, and
-/// fails the test if it has received an unexpected call.
+/// fails the test if it has received an unexpected call, which poisons its state.
 ///
 /// Its paths are `/rpc` and `/rpc/{client}`; the second identifies the calling replica.
 #[derive(Debug)]
 pub(crate) struct MockClockNode {
     node: MockNode,
-    clock: Clock,
+    pub(crate) clock: Clock,
 }
 
 /// The state of the node, with which tests compare responses of the service.
@@ -33,7 +33,6 @@ struct NodeState {
     calls: Vec<Call>,
     /// Number of blocks and newest block of the readings of rewards, which polls do not request.
     readings: Vec<(u64, u64)>,
-    violations: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +68,6 @@ impl MockClockNode {
             behaviour: Behaviour::Healthy,
             calls: Vec::new(),
             readings: Vec::new(),
-            violations: Vec::new(),
         })));
         let shared = clock.clone();
         let node = MockNode::scripted(chain_id, move |call| receive(&shared, call)).await;
@@ -85,73 +83,46 @@ impl MockClockNode {
         format!("{}/{client}", self.url())
     }
 
-    pub(crate) fn clock(&self) -> Clock {
-        self.clock.clone()
-    }
-
-    fn state(&self) -> MutexGuard<'_, NodeState> {
-        self.clock.state()
-    }
-
-    pub(crate) fn head(&self) -> u64 {
-        self.clock.head()
-    }
-
-    /// Sets the head; the chain continues from there.
-    pub(crate) fn reset_head(&self, head: u64) {
-        self.state().model.continue_from(head, Duration::ZERO);
-    }
-
-    /// Makes no block for this time from now on.
-    pub(crate) fn pause(&self, time: Duration) {
-        let model = &mut self.state().model;
-        model.continue_from(model.head(), time);
+    /// Sets the head. The chain continues from there after a pause.
+    pub(crate) fn continue_from(&self, head: u64, pause: Duration) {
+        self.clock.state().model.continue_from(head, pause);
     }
 
     pub(crate) fn set_behaviour(&self, behaviour: Behaviour) {
-        self.state().behaviour = behaviour;
+        self.clock.state().behaviour = behaviour;
     }
 
     pub(crate) fn set_delay(&self, delay: Duration) {
-        self.state().delay = delay;
+        self.clock.state().delay = delay;
     }
 
     pub(crate) fn progress(&self) -> Progress {
-        let state = self.state();
+        let state = self.clock.state();
         Progress { head: state.model.head(), calls: state.calls.len() }
     }
 
     pub(crate) fn calls(&self) -> Vec<Call> {
-        self.state().calls.clone()
+        self.clock.state().calls.clone()
     }
 
     pub(crate) fn readings(&self) -> Vec<(u64, u64)> {
-        self.state().readings.clone()
+        self.clock.state().readings.clone()
     }
 
-    /// Returns the times of the polls, which request a fee history, from call `first` on.
-    pub(crate) fn polls(&self, first: usize) -> Vec<Instant> {
+    /// Returns the times of the calls of a method, from call `first` on. Polls call `eth_feeHistory`.
+    pub(crate) fn calls_of(&self, method: &str, first: usize) -> Vec<Instant> {
         let calls = self.calls().into_iter().skip(first);
-        calls.filter(|call| call.method == "eth_feeHistory").map(|call| call.at).collect()
-    }
-
-    /// Returns the number of calls per method, from call `first` on.
-    pub(crate) fn calls_by_method(&self, first: usize) -> BTreeMap<String, usize> {
-        let mut counts = BTreeMap::new();
-        for call in self.calls().into_iter().skip(first) {
-            *counts.entry(call.method).or_default() += 1;
-        }
-        counts
+        calls.filter(|call| call.method == method).map(|call| call.at).collect()
     }
 
     /// Returns the number of fee history responses, from call `first` on.
     pub(crate) fn response_count(&self, first: usize) -> usize {
-        self.state().calls[first..].iter().filter(|call| call.response.is_some()).count()
+        self.clock.state().calls[first..].iter().filter(|call| call.response.is_some()).count()
     }
 
     /// Returns the newest block and the time of the last fee history response, if any.
     pub(crate) fn last_response(&self) -> Option<(u64, Instant)> {
-        self.state().calls.iter().filter_map(|call| call.response).max_by_key(|(_, at)| *at)
+        self.clock.state().calls.iter().filter_map(|call| call.response).max_by_key(|(_, at)| *at)
     }
 
     /// Waits until the node has received this many calls.
@@ -160,8 +131,8 @@ impl MockClockNode {
     }
 
     pub(crate) async fn wait_for_blocks(&self, count: u64) {
-        let last = self.head() + count;
-        wait_until("blocks", async || self.head() >= last).await;
+        let last = self.clock.head() + count;
+        wait_until("blocks", async || self.clock.head() >= last).await;
     }
 
     /// Waits for `count` blocks and checks that the node is called about once for each.
@@ -175,10 +146,8 @@ impl MockClockNode {
 
 impl Drop for MockClockNode {
     fn drop(&mut self) {
-        if !std::thread::panicking() {
-            let violations = &self.state().violations;
-            assert!(violations.is_empty(), "unexpected calls at the mock node: {violations:#?}");
-        }
+        let is_well = !self.clock.0.is_poisoned();
+        assert!(is_well || std::thread::panicking(), "an unexpected call at the mock node");
     }
 }
 
@@ -218,42 +187,33 @@ impl Clock {
         let first = times.next().ok_or_else(|| format!("the node never returned {newest}"))?;
         let since_last = requested.saturating_duration_since(times.next_back().unwrap_or(first));
         let possible = since_last.as_secs().saturating_sub(1)..=first.elapsed().as_secs() + 1;
-        let is_possible = possible.contains(&seconds);
-        is_possible
-            .then_some(())
-            .ok_or_else(|| format!("an age of {seconds} s at {newest}, not one in {possible:?}"))
+        let error = || format!("an age of {seconds} s at {newest}, not one in {possible:?}");
+        possible.contains(&seconds).then_some(()).ok_or_else(error)
     }
-}
-
-/// Returns block count, newest block (`None`: the latest) and percentiles of a request of a fee history. `None` for other
-/// parameters.
-fn history_parameters(params: &Value) -> Option<(u64, Option<u64>, Vec<u64>)> {
-    let number = |value: &Value| u64::from_str_radix(value.as_str()?.strip_prefix("0x")?, 16).ok();
-    let [count, newest, percentiles] = params.as_array()?.as_slice() else { return None };
-    let percentiles: Option<_> = percentiles.as_array()?.iter().map(Value::as_u64).collect();
-    let newest = if newest == "latest" { None } else { Some(number(newest)?) };
-    Some((number(count)?, newest, percentiles?))
 }
 
 /// Records a call and returns its reply, which depends on the state at the end of the delay.
 fn receive(clock: &Clock, call: &mock_node::Call) -> Reply {
-    let (params, method) = (call.params(), call.method.clone());
-    let history = history_parameters(&params).filter(|_| method == "eth_feeHistory");
     let mut state = clock.state();
-    let poll = match history {
-        Some((blocks, Some(newest), percentiles)) if percentiles == [10, 60] => {
-            state.readings.push((blocks, newest));
-            return Reply::Result(chain_model::history_at(newest, blocks, &percentiles));
+    let parameters = serde_json::from_value::<(Value, Value, Vec<u64>)>(call.params());
+    let poll = match (call.method.as_str(), parameters) {
+        ("eth_feeHistory", Ok((count, newest, percentiles))) => {
+            let count = fixtures::small_quantity(&count);
+            if newest == "latest" {
+                assert!((1..=1024).contains(&count), "{call:?}");
+                Some((count, percentiles))
+            } else {
+                assert_eq!(percentiles, [10, 60], "{call:?}");
+                let newest = fixtures::small_quantity(&newest);
+                state.readings.push((count, newest));
+                return Reply::Result(chain_model::history_at(newest, count, &percentiles));
+            }
         }
-        Some((count @ 1..=1024, None, percentiles)) => Some((count, percentiles)),
-        None if method == "eth_chainId" && params == json!([]) => None,
-        _ => {
-            eprintln!("unexpected call at the mock node: {call:?}");
-            state.violations.push(format!("{call:?}"));
-            return Reply::Raw(501, String::new());
-        }
+        ("eth_chainId", _) if call.params() == json!([]) => None,
+        _ => panic!("an unexpected call at the mock node: {call:?}"),
     };
     let client = call.path.trim_start_matches("/rpc").trim_start_matches('/').to_owned();
+    let method = call.method.clone();
     state.calls.push(Call { at: Instant::now(), client, method, response: None });
     let (index, behaviour) = (state.calls.len() - 1, state.behaviour);
     let clock = clock.clone();

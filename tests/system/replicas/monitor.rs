@@ -8,14 +8,13 @@
 //!
 //! A gap of two blocks is thus a lag or a jump of 3, [`MAX_GAP`].
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
 
 use super::mock_clock_node::Clock;
-use super::replica::Replica;
+use super::replica::{Counts, Replica};
 use crate::chain_model::Window;
 use crate::test_server::Response;
 
@@ -36,8 +35,6 @@ struct MonitorState {
     stats: ReadStats,
     /// Incremented each time the process is killed, started, frozen or thawed.
     epoch: u64,
-    /// Incremented each time the head of the chain is set back.
-    resets: u64,
     /// Reads that begin at or after this time count. `None` while the process is down or frozen.
     counts_from: Option<Instant>,
     /// The highest served head.
@@ -46,38 +43,27 @@ struct MonitorState {
     last: Option<u64>,
 }
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct ReadStats {
     pub(crate) reads: u64,
     /// Reads without a response, with a status other than 200, with wrong numbers or with a lower head.
     pub(crate) failures: Vec<String>,
-    pub(crate) lags: BTreeMap<u64, u64>,
-    pub(crate) jumps: BTreeMap<u64, u64>,
+    pub(crate) max_lag: u64,
+    pub(crate) max_jump: u64,
 }
 
 impl ReadStats {
-    pub(crate) fn max_lag(&self) -> u64 {
-        self.lags.keys().next_back().copied().unwrap_or_default()
-    }
-
-    pub(crate) fn max_jump(&self) -> u64 {
-        self.jumps.keys().next_back().copied().unwrap_or_default()
-    }
-
     /// Checks that no read failed, and that no lag or jump was larger.
     pub(crate) fn check(&self, max_gap: u64) {
         assert_eq!(self.failures, [""; 0]);
-        assert!(self.max_lag() <= max_gap && self.max_jump() <= max_gap, "{self:#?}");
+        assert!(self.max_lag <= max_gap && self.max_jump <= max_gap, "{self:#?}");
     }
 
     pub(crate) fn merge(mut self, other: Self) -> Self {
         self.reads += other.reads;
         self.failures.extend(other.failures);
-        for (ours, theirs) in [(&mut self.lags, other.lags), (&mut self.jumps, other.jumps)] {
-            for (blocks, count) in theirs {
-                *ours.entry(blocks).or_default() += count;
-            }
-        }
+        self.max_lag = self.max_lag.max(other.max_lag);
+        self.max_jump = self.max_jump.max(other.max_jump);
         self
     }
 }
@@ -101,40 +87,25 @@ impl Monitor {
     }
 
     /// Begins an epoch, in which reads count from this time on.
-    fn begin_epoch(&self, counts_from: Option<Instant>) -> MutexGuard<'_, MonitorState> {
+    fn begin_epoch(&self, counts_from: Option<Instant>) {
         let mut state = self.reader.state.lock().unwrap();
         state.epoch += 1;
         (state.counts_from, state.last) = (counts_from, None);
-        state
     }
 
     /// Pauses reading; called before the process is killed or frozen.
     pub(crate) fn pause(&self) {
-        drop(self.begin_epoch(None));
+        self.begin_epoch(None);
     }
 
-    /// Pauses reading; called before the head of the chain is set back. A read that this interrupts may still return the
-    /// old head or the new one.
-    pub(crate) fn pause_for_reset(&self) {
-        self.begin_epoch(None).resets += 1;
+    /// Resumes reading; called when the process is ready again or thawed. It may serve its old head for at most `grace`.
+    pub(crate) fn resume(&self, grace: Duration) {
+        self.begin_epoch(Some(Instant::now() + grace));
     }
 
-    /// Resumes reading; called when the restarted process is ready.
-    pub(crate) fn resume(&self) {
-        self.resume_after_thaw(Duration::ZERO);
-    }
-
-    pub(crate) fn resume_after_reset(&self) {
-        self.begin_epoch(Some(Instant::now())).newest = 0;
-    }
-
-    /// Resumes reading after the process was thawed. It may serve its old head for at most `grace`.
-    pub(crate) fn resume_after_thaw(&self, grace: Duration) {
-        drop(self.begin_epoch(Some(Instant::now() + grace)));
-    }
-
-    pub(crate) fn stats(&self) -> ReadStats {
-        self.reader.state.lock().unwrap().stats.clone()
+    /// Returns the metrics of the replica for the chain.
+    pub(crate) async fn counts(&self) -> Counts {
+        self.replica.counts(&self.reader.chain).await
     }
 
     /// Returns and resets the statistics.
@@ -171,20 +142,20 @@ impl Reader {
     }
 
     async fn read(&self) {
-        let (epoch, resets) = {
+        let epoch = {
             let state = self.state.lock().unwrap();
             if state.counts_from.is_none() {
                 return;
             }
-            (state.epoch, state.resets)
+            state.epoch
         };
         let (requested, head) = (Instant::now(), self.clock.head());
         let path = format!("/v1/{}/gas-suggestion", self.chain);
         let response = self.replica.try_get(&path, TIMEOUT).await;
         let mut state = self.state.lock().unwrap();
         let is_same_epoch = state.epoch == epoch;
-        if state.resets != resets || !is_same_epoch && response.is_err() {
-            // The chain was reset, or the process was killed or frozen during the read.
+        if !is_same_epoch && response.is_err() {
+            // The process was killed or frozen during the read.
             return;
         }
         let counts = is_same_epoch && state.counts_from.is_some_and(|from| requested >= from);
@@ -205,10 +176,10 @@ impl Reader {
             Ok(newest) => {
                 state.newest = newest;
                 if counts {
-                    *state.stats.lags.entry(head.saturating_sub(newest)).or_default() += 1;
-                    if let Some(last) = state.last.replace(newest) {
-                        *state.stats.jumps.entry(newest - last).or_default() += 1;
-                    }
+                    let last = state.last.replace(newest).unwrap_or(newest);
+                    let ReadStats { max_lag, max_jump, .. } = &mut state.stats;
+                    *max_lag = head.saturating_sub(newest).max(*max_lag);
+                    *max_jump = (newest - last).max(*max_jump);
                 }
             }
             // There may be hundreds of failures, of which the first ones suffice.

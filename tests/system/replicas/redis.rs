@@ -15,11 +15,13 @@ use crate::wall_clock::WallClock;
 /// A Redis server on its own loopback ports, without persistence. Dropping it kills the process.
 pub(crate) struct Redis {
     port: u16,
-    arguments: Vec<String>,
+    command: Mutex<Command>,
     /// A fake wall clock; `None` for the real time.
     wall_clock: Option<WallClock>,
-    password: Mutex<Option<String>>,
-    process: ControlledProcess,
+    /// Empty: no password is needed.
+    password: Mutex<String>,
+    /// While it is frozen, the kernel accepts connections, but no response is sent.
+    pub(crate) process: ControlledProcess,
     folder: Folder,
     /// The test's own connection, reused while it works.
     client: Mutex<Option<Connection>>,
@@ -28,17 +30,13 @@ pub(crate) struct Redis {
 
 impl Redis {
     pub(crate) fn start() -> Self {
-        Self::launch(&[], None, None)
-    }
-
-    pub(crate) fn with_password(password: &str) -> Self {
-        Self::launch(&["--requirepass", password], Some(password), None)
+        Self::launch(&[], None)
     }
 
     /// Starts a server whose wall clock can [`step`](Self::step).
     pub(crate) fn with_wall_clock() -> Self {
         let wall_clock = WallClock::new(&format!("redis-{}", free_port()));
-        Self::launch(&[], None, Some(wall_clock))
+        Self::launch(&[], Some(wall_clock))
     }
 
     /// Starts a server that also has a TLS port, with a certificate signed by `authority`. Returns the URL of that port
@@ -57,18 +55,29 @@ impl Redis {
             ["--tls-ca-cert-file", &authority.path("authority.crt")],
             ["--tls-auth-clients", "no"],
         ];
-        let redis = Self::launch(&arguments.concat(), None, None);
+        let redis = Self::launch(&arguments.concat(), None);
         (redis, format!("rediss://127.0.0.1:{port}/0"))
     }
 
-    fn launch(arguments: &[&str], password: Option<&str>, wall_clock: Option<WallClock>) -> Self {
+    fn launch(arguments: &[&str], wall_clock: Option<WallClock>) -> Self {
         let port = free_port();
+        let folder = Folder::new(&format!("redis-{port}"));
+        let log = std::fs::File::create(folder.path().join("log")).unwrap();
+        let mut clock = wall_clock.iter().flat_map(WallClock::environment).collect::<Vec<_>>();
+        for (_, value) in clock.iter_mut().filter(|(name, _)| *name == "LD_PRELOAD") {
+            // Redis's own allocator reads the time before libfaketime is ready.
+            *value += ":libc.so.6";
+        }
+        let mut command = Command::new("redis-server");
+        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
+        command.args(["--appendonly", "no", "--enable-debug-command", "local", "--dir"]);
+        command.arg(folder.path()).args(arguments).envs(clock).stdin(Stdio::null()).stdout(log);
         let redis = Self {
             port,
-            arguments: arguments.iter().map(ToString::to_string).collect(),
-            password: Mutex::new(password.map(str::to_owned)),
+            command: Mutex::new(command),
+            password: Mutex::default(),
             process: ControlledProcess::default(),
-            folder: Folder::new(&format!("redis-{port}")),
+            folder,
             client: Mutex::default(),
             messages: Arc::default(),
             wall_clock,
@@ -79,19 +88,9 @@ impl Redis {
 
     /// Starts the killed server again, without data, on the same ports, and waits until it responds.
     pub(crate) fn start_again(&self) {
-        let port = self.port.to_string();
-        let log = std::fs::File::create(self.folder.path().join("log")).unwrap();
-        let child = Command::new("redis-server")
-            .args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
-            .args(["--enable-debug-command", "local", "--dir"])
-            .arg(self.folder.path())
-            .args(&self.arguments)
-            .envs(self.wall_clock.iter().flat_map(server_environment))
-            .stdin(Stdio::null())
-            .stdout(log)
-            .spawn()
-            .expect("redis-server is needed (Debian: apt-get install redis-server)");
-        self.process.set(child);
+        let child = self.command.lock().unwrap().spawn();
+        let missing = "redis-server is needed (Debian: apt-get install redis-server)";
+        self.process.set(child.expect(missing));
         let deadline = Instant::now() + TIMEOUT;
         while self.try_command(&["PING"]) != Ok(Value::SimpleString("PONG".into())) {
             let log = || std::fs::read_to_string(self.folder.path().join("log"));
@@ -107,15 +106,6 @@ impl Redis {
     /// Kills the server; its data is lost.
     pub(crate) fn kill(&self) {
         self.process.kill();
-    }
-
-    /// Suspends the process until [`thaw`](Self::thaw): the kernel accepts connections, but no response is sent.
-    pub(crate) fn freeze(&self) {
-        self.process.freeze();
-    }
-
-    pub(crate) fn thaw(&self) {
-        self.process.thaw();
     }
 
     /// Sets the offset of the fake wall clock, such as `-1h`.
@@ -162,9 +152,10 @@ impl Redis {
         format!("redis://{credentials}@127.0.0.1:{}/0", self.port)
     }
 
-    /// Sets the password for the next connection of the test itself.
-    pub(crate) fn use_password(&self, password: Option<&str>) {
-        *self.password.lock().unwrap() = password.map(str::to_owned);
+    /// Sets the password that new connections need; empty: none.
+    pub(crate) fn set_password(&self, password: &str) {
+        self.command(&["CONFIG", "SET", "requirepass", password]);
+        password.clone_into(&mut self.password.lock().unwrap());
     }
 
     /// Sends a command and returns the reply, which must not be an error.
@@ -196,8 +187,8 @@ impl Redis {
     }
 
     fn connect(&self) -> RedisResult<Connection> {
-        let credentials = self.password.lock().unwrap().as_ref().map(|word| format!(":{word}@"));
-        let url = format!("redis://{}127.0.0.1:{}", credentials.unwrap_or_default(), self.port);
+        let password = self.password.lock().unwrap().clone();
+        let url = format!("redis://:{password}@127.0.0.1:{}", self.port);
         let timeout = Duration::from_secs(5);
         let connection = Client::open(url)?.get_connection_with_timeout(timeout)?;
         connection.set_read_timeout(Some(timeout))?;
@@ -220,16 +211,6 @@ impl Redis {
         let mut lines = info.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
         lines.next().unwrap_or_else(|| panic!("{name} in {info}")).parse().unwrap()
     }
-}
-
-/// Returns the environment of a server with this clock. Redis's own allocator reads the time before libfaketime is
-/// ready, so the server uses the allocator of libc.
-fn server_environment(clock: &WallClock) -> Vec<(&'static str, String)> {
-    let with_allocator = |(name, value)| match name {
-        "LD_PRELOAD" => (name, value + ":libc.so.6"),
-        _ => (name, value),
-    };
-    clock.environment().into_iter().map(with_allocator).collect()
 }
 
 #[derive(Debug)]

@@ -1,8 +1,8 @@
 //! A replica: a service process that a test can kill, freeze and start again with the same configuration.
 
-use std::fs::File as LogFile;
 use std::net::SocketAddr;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use reqwest::Client;
@@ -20,9 +20,9 @@ pub(crate) struct Replica {
     pub(crate) name: String,
     pub(crate) address: SocketAddr,
     pub(crate) admin: SocketAddr,
-    config: File,
+    command: Mutex<Command>,
     log: File,
-    variables: Vec<(String, String)>,
+    _config: File,
     pub(crate) process: ControlledProcess,
     client: Client,
 }
@@ -44,14 +44,17 @@ pub(crate) struct Counts {
     pub(crate) redis_failures: u64,
 }
 
+impl Counts {
+    /// Returns the number of slots in which the replica shared polls.
+    pub(crate) fn shared(self) -> u64 {
+        self.claimed + self.yielded
+    }
+}
+
 impl Replica {
     /// Starts a replica on free ports. `more` is the configuration of Redis and the chains. `name` must be unique
     /// within the test process.
-    pub(crate) fn start(name: &str, more: &str) -> Self {
-        Self::with_environment(name, more, &[])
-    }
-
-    pub(crate) fn with_environment(name: &str, more: &str, variables: &[(&str, &str)]) -> Self {
+    pub(crate) fn start(name: &str, more: &str, variables: &[(&str, &str)]) -> Self {
         let [address, admin] =
             [free_port(), free_port()].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
         let no_readings = if more.contains("[score]") { "" } else { "[score]\nevery = 0\n" };
@@ -64,16 +67,19 @@ impl Replica {
                  {no_readings}{more}"
             ),
         );
-        let variables = variables.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        let log = File::new(&format!("{name}-log"), "");
+        let to_log = std::fs::File::options().append(true).open(log.path()).unwrap();
+        let mut command = command(&["--config", config.path()], variables);
+        command.stdin(Stdio::null()).stderr(to_log);
         // The client pools no connections, because they break when the process is killed.
         let client = http_client::builder().pool_max_idle_per_host(0).no_proxy().build().unwrap();
         let replica = Self {
             name: name.to_owned(),
             address,
             admin,
-            config,
-            log: File::new(&format!("{name}-log"), ""),
-            variables: variables.collect(),
+            command: Mutex::new(command),
+            log,
+            _config: config,
             process: ControlledProcess::default(),
             client,
         };
@@ -83,11 +89,7 @@ impl Replica {
 
     /// Starts the killed process again, as a supervisor would. Does not wait until it listens.
     pub(crate) fn start_again(&self) {
-        let mut command = command(&["--config", self.config.path()], &[]);
-        let log = LogFile::options().append(true).open(self.log.path()).unwrap();
-        command.envs(self.variables.iter().map(|(name, value)| (name, value)));
-        let child = command.stdin(Stdio::null()).stderr(log).spawn().unwrap();
-        self.process.set(child);
+        self.process.set(self.command.lock().unwrap().spawn().unwrap());
     }
 
     /// Returns the log, which spans all restarts.
