@@ -18,7 +18,7 @@ pub fn all() -> Vec<(&'static str, Plan)> {
         lasts: Duration::from_secs(lasts),
         what,
     };
-    let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 14] = [
+    let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 15] = [
         (
             "a node asks for a pause that is longer than max_age",
             1,
@@ -94,6 +94,16 @@ pub fn all() -> Vec<(&'static str, Plan)> {
                 fault(36, 52, What::Node(0, 0, NodeFault::Syncing)),
                 fault(55, 82, What::Node(0, 0, NodeFault::Slow(1102))),
                 fault(61, 3, What::Kill(0)),
+            ],
+        ),
+        (
+            "the only node syncs soon after it has returned no header to a new replica",
+            1,
+            chain(2000, 1, 1),
+            vec![
+                fault(55, 15, What::Node(0, 0, NodeFault::NoHeader)),
+                fault(61, 3, What::Kill(0)),
+                fault(75, 80, What::Node(0, 0, NodeFault::Syncing)),
             ],
         ),
         (

@@ -270,12 +270,15 @@ impl UpstreamNode {
     /// Reads the newest header again, unless it was read since `since`: a node that surprises may have lost the block of an
     /// earlier reading, or may not have been read for long. Nothing is known if that fails. Ends within `deadline`.
     pub(crate) async fn read_head_again(&self, since: Instant, deadline: Duration) {
-        let Some(earlier) = self.head().header().filter(|header| header.read_at < since) else {
-            return;
+        let earlier = match self.head() {
+            HeadReading::Header(header) if header.read_at < since => Some(header),
+            // It may have failed to answer then.
+            HeadReading::Unknown => None,
+            _ => return,
         };
         self.read_head(deadline).await;
         self.update(|state| {
-            if state.head.reading().header() == Some(earlier) {
+            if earlier.is_some() && state.head.reading().header() == earlier {
                 state.head = HeadRecord::default();
             }
         });
