@@ -318,7 +318,17 @@ impl Promises {
             );
         }
         let is_other = matching.iter().all(|said| said.is_other_chain);
-        self.check("another chain is never served", is_other.then(|| who.to_owned()));
+        // A node that changes its chain between its chain id and its first block surprises nobody.
+        let started_at = self.started_at[replica];
+        let is_first =
+            self.was(Duration::ZERO, |fault| {
+                fault.at > started_at
+                    && matches!(fault.what, What::Node(of, _, NodeFault::WrongChain) if of == chain)
+            }) && self.said[chain].iter().all(|said| said.at < started_at || said.is_other_chain);
+        self.check(
+            "another chain is never served",
+            (is_other && !is_first).then(|| who.to_owned()),
+        );
         self.check_agreement(who, chain, quote);
         self.check_lone_liar(who, chain, replica, &matching);
         self.check_spare(who, chain, replica, &matching);
