@@ -318,7 +318,7 @@ impl Promises {
             );
         }
         let is_other = matching.iter().all(|said| said.is_other_chain);
-        // A node that changes its chain between its chain id and its first block surprises nobody.
+        // The service has no sign of a node that changes its chain between its chain id and its first block.
         let started_at = self.started_at[replica];
         let is_first =
             self.was(Duration::ZERO, |fault| {
