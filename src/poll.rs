@@ -219,6 +219,10 @@ impl Poller {
         if last == Some(head) && last_observed_at >= Some(timestamps.observed_at) {
             return AdoptOutcome::Duplicate;
         }
+        // An earlier reply with a lower head says nothing against a later one, however often it is read.
+        if last > Some(head) && last_observed_at >= Some(timestamps.observed_at) {
+            return AdoptOutcome::Older;
+        }
         if timestamps.observed_at.elapsed() >= self.chain.max_age {
             return AdoptOutcome::Older;
         }

@@ -299,14 +299,15 @@ impl Promises {
             (is_late && !quote.is_stale)
                 .then(|| format!("{who}: said {:.2} s ago without X-Stale", age.as_secs_f64())),
         );
-        // Headers are read every 30 s, and the clock must be right.
+        // Headers are read every 30 s, or a sixth of the limit later, and the clock must be right.
         let is_honest = matching.iter().any(|said| said.is_honest);
         let has_clock = !self.was(2 * RECENTLY, |fault| matches!(fault.what, What::Clock(_)));
         if is_honest && has_clock {
             let block_age =
                 matching.iter().map(|said| said.block_age + now.saturating_sub(said.at)).min();
             let block_age = block_age.unwrap_or_default();
-            let is_old = block_age > self.max_block_age(chain) + Duration::from_secs(35);
+            let limit = self.max_block_age(chain);
+            let is_old = block_age > limit + limit / 6 + Duration::from_secs(32);
             self.check(
                 "an old block is labelled",
                 (is_old && !quote.is_stale).then(|| {

@@ -19,7 +19,7 @@
 //! - At once by a majority of the upstreams that answer in the round, at least two, with nearly the same head and base
 //!   fee. But a lower head needs three rounds in which it moves while another upstream continues the published one. An
 //!   upstream with an old block is not counted while another one's block is young.
-//! - By one upstream in three of its rounds, while no majority contradicts it:
+//! - By one upstream in three of its rounds that are not far apart, while no majority contradicts it:
 //!   - If no upstream is plausible: an upstream as preferred as the published one. Any other one must wait until no
 //!     upstream has been plausible for `patience`.
 //!   - If another upstream is plausible: a higher head of a more preferred upstream, or of any if the published head
@@ -320,7 +320,10 @@ impl HeadTracker {
             claim.reason == reason
                 && (lowest..=max_plausible_head(claim.last, now, block_time)).contains(&report.head)
         };
-        let known = self.claims.get(&report.upstream).filter(|claim| claim.reason == reason);
+        let known = self.claims.get(&report.upstream).filter(|claim| {
+            let since = now.saturating_duration_since(claim.last.at);
+            claim.reason == reason && since < self.claim_lifetime()
+        });
         let attempts = known.map_or(0, |claim| claim.attempts).saturating_add(1);
         let claim = match known.filter(|claim| continues(claim)) {
             Some(claim) => {
@@ -329,6 +332,11 @@ impl HeadTracker {
             None => Claim { reason, first: observed, last: observed, rounds: 1, attempts },
         };
         self.claims.insert(report.upstream, claim);
+    }
+
+    /// Time after which a suspicious reply says nothing for the next one of the same upstream.
+    fn claim_lifetime(&self) -> Duration {
+        self.max_age.max(self.block_time.saturating_mul(2 * Self::PATIENCE_BLOCKS))
     }
 
     /// Returns true if a suspicious reply that was not confirmed counts against its upstream. It does not while only

@@ -26,11 +26,13 @@ impl HeadRecord {
         self.reading
     }
 
-    /// Returns true if a reply must not be used without a new reading: at the first use, after an error, and while the
-    /// head is old.
-    pub(crate) fn is_required(&self, max_age: Option<Duration>) -> bool {
-        max_age.is_some()
-            && (self.due_at.is_none() || self.reading.block_age(max_age) == BlockAge::Old)
+    /// Returns true if a reply at `now` must not be used without a new reading: at the first use, after an error, while the
+    /// head is old, and if the last reading is long overdue, as after a standstill of the machine.
+    pub(crate) fn is_required(&self, max_age: Option<Duration>, now: Instant) -> bool {
+        max_age.is_some_and(|max_age| {
+            let is_overdue = self.due_at.is_none_or(|due_at| now > due_at + max_age / 6);
+            is_overdue || self.reading.block_age(Some(max_age)) == BlockAge::Old
+        })
     }
 
     /// Returns true if a reading is due at `now`.
@@ -93,22 +95,26 @@ pub(crate) async fn read(
     let params = json!(["latest", false]);
     let header = client.call_for_header(node, "eth_getBlockByNumber", &params).await;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    match header {
+    let refusal = match header {
         Ok(header) => {
             let header: Option<Header<'_>> = serde_json::from_str(header.get()).unwrap_or_default();
             if let Some((number, unix_seconds)) = header.and_then(|header| header.values()) {
                 let header = HeaderTime::new(number, unix_seconds, Instant::now(), now);
                 return Ok(HeadReading::Header(header));
             }
+            None
         }
-        Err(error) if is_without_header(&error) => {}
+        Err(error) if is_without_header(&error) => Some(error),
         Err(error) => return Err(error),
-    }
+    };
     match client.call_for_header(node, "eth_syncing", &json!([])).await {
         Ok(progress) if progress.get().trim_start().starts_with('{') => Ok(HeadReading::Syncing),
-        Ok(_) => Ok(HeadReading::Unknown),
-        Err(error) if is_without_header(&error) => Ok(HeadReading::Unknown),
-        Err(error) => Err(error),
+        Err(error) if !is_without_header(&error) => Err(error),
+        _ => match refusal {
+            // It has failed, and may return the next one.
+            Some(error) if !matches!(error, Error::Unsupported) => Err(error),
+            _ => Ok(HeadReading::Unknown),
+        },
     }
 }
 
@@ -149,11 +155,15 @@ mod tests {
         let (now, max_age) = (Instant::now(), Some(Duration::from_mins(1)));
         let mut record = HeadRecord::default();
         for _ in 0..2 {
-            assert!(record.is_required(max_age));
+            assert!(record.is_required(max_age, now));
             record.record(None, now);
-            assert!(record.is_due(now) && !record.is_required(max_age));
+            assert!(record.is_due(now) && !record.is_required(max_age, now));
             record.record(None, now);
             assert!(!record.is_due(now) && record.is_due(now + HeadRecord::INTERVAL));
+            // It is read beside polls then, or with a poll if those stood still.
+            let seconds = |count| now + HeadRecord::INTERVAL + Duration::from_secs(count);
+            assert!(!record.is_required(max_age, seconds(10)));
+            assert!(record.is_required(max_age, seconds(11)));
             record.mark_due();
         }
     }

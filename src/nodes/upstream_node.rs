@@ -157,7 +157,7 @@ impl UpstreamNode {
     ) -> Result<(FeeHistory, Instant), Error> {
         let started = Instant::now();
         let NodeState { chain_verified_at, has_failed, head, .. } = self.state();
-        let needs_head = head.is_required(self.max_block_age);
+        let needs_head = head.is_required(self.max_block_age, started);
         // Boxed, because it is awaited at two places, and every poll would be larger.
         let receive = Box::pin(async {
             let history = self.fetch_fee_history(request).await?;
@@ -272,9 +272,9 @@ impl UpstreamNode {
     pub(crate) async fn read_head_again(&self, since: Instant, deadline: Duration) {
         let earlier = match self.head() {
             HeadReading::Header(header) if header.read_at < since => Some(header),
-            // It may have failed to answer then.
-            HeadReading::Unknown => None,
-            _ => return,
+            // It may have failed to return one.
+            HeadReading::Unread | HeadReading::Unknown => None,
+            HeadReading::Header(_) | HeadReading::Syncing => return,
         };
         self.read_head(deadline).await;
         self.update(|state| {

@@ -52,7 +52,7 @@ pub enum AdoptOutcome {
     Adopted,
     /// It is not newer than the published data.
     Duplicate,
-    /// It has expired, or its newest block is slightly lower than the published one.
+    /// It has expired, or its newest block is lower than the published one, slightly or of an earlier time.
     Older,
     /// This replica's pricing cannot compute a suggestion from it.
     Rejected,

@@ -146,6 +146,8 @@ fn record_that_is_not_newer_or_plausible_changes_nothing() {
         (95, 1, AdoptOutcome::Older),
         // A much lower one, which an own upstream may confirm.
         (90, 1, AdoptOutcome::Implausible),
+        // One of an earlier time, which no number of readings confirms.
+        (90, FIRST_AGE + 5, AdoptOutcome::Older),
         // Expired, although its head is higher.
         (101, 60, AdoptOutcome::Older),
         // Two minutes of blocks within half a minute.

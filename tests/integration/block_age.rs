@@ -1,5 +1,6 @@
 //! Nodes whose replies look well but whose newest block is old: they sync, lag, or stand at the genesis block.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
@@ -138,6 +139,24 @@ async fn node_without_headers_is_stale_while_it_syncs() {
     assert_eq!(chain_summary(&service).await["reason"], "old_block");
     node.set_syncing_reply(Reply::Result(json!(false)));
     service.wait_for(SUGGESTION, is_fresh).await;
+}
+
+#[tokio::test]
+async fn a_node_that_fails_to_return_one_header_is_asked_for_the_next() {
+    let view = View::new(1000, 2 * HOUR);
+    let node = MockNode::start(7, view.polls(3)).await;
+    let has_failed = AtomicBool::new(false);
+    node.set_header_reply(Reply::script(move |_| {
+        if has_failed.swap(true, Ordering::Relaxed) {
+            Reply::Result(header(view.head(), view.seconds_behind))
+        } else {
+            Reply::Error(-32000)
+        }
+    }));
+    node.set_syncing_reply(Reply::Result(json!(false)));
+    let service = TestServer::start(&config(&[&node], "")).await;
+    service.wait_for(SUGGESTION, |response| response.header("x-stale") == "true").await;
+    assert_eq!(chain_summary(&service).await["reason"], "old_block");
 }
 
 #[tokio::test]

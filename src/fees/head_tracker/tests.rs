@@ -38,6 +38,19 @@ fn a_regression_is_accepted_after_three_consecutive_rounds() {
 }
 
 #[test]
+fn claims_that_are_far_apart_do_not_count_together() {
+    let silence = [&[] as &[_]; 21];
+    let mut rounds: Vec<&[_]> = vec![&[(0, 9000)], &[(0, 10)], &[(0, 10)]];
+    rounds.extend(silence);
+    rounds.extend([&[(0, 20)] as &[_], &[(0, 21)], &[(0, 22)]]);
+    let published = run_rounds(&rounds);
+    assert_eq!(published[24..], [None, None, Some(22)]);
+    // They do after a shorter silence.
+    rounds.drain(3..5);
+    assert_eq!(run_rounds(&rounds)[22], Some(20));
+}
+
+#[test]
 fn a_regular_head_restarts_the_confirmation_count() {
     let rounds: [&[_]; 6] =
         [&[(0, 100)], &[(0, 98)], &[(0, 99)], &[(0, 101)], &[(0, 99)], &[(0, 99)]];
