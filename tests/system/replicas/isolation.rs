@@ -23,7 +23,9 @@ async fn replicas_with_different_windows_or_databases_do_not_share() {
         (1, "", default),
         (0, "pricing.window_blocks = 10\n", |newest| Window::new(newest, 10, &[60])),
         (0, "pricing.reward_percentiles = [50]\n", |newest| Window::new(newest, 20, &[50])),
-        (0, "pricing.reward_percentiles = [60, 100]\n", Window::with_two_percentiles),
+        (0, "pricing.reward_percentiles = [60, 100]\n", |newest| {
+            Window::new(newest, 20, &[60, 100])
+        }),
         (0, "block_time = \"1500ms\"\n", default),
     ];
     let config = |index: usize| {
