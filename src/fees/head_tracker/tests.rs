@@ -39,10 +39,10 @@ fn a_regression_is_accepted_after_three_consecutive_rounds() {
 
 #[test]
 fn claims_that_are_far_apart_do_not_count_together() {
-    let silence = [&[] as &[_]; 21];
-    let mut rounds: Vec<&[_]> = vec![&[(0, 9000)], &[(0, 10)], &[(0, 10)]];
-    rounds.extend(silence);
-    rounds.extend([&[(0, 20)] as &[_], &[(0, 21)], &[(0, 22)]]);
+    let mut rounds: Vec<&[(usize, u64)]> = vec![&[(0, 9000)], &[(0, 10)], &[(0, 10)]];
+    rounds.resize(24, &[]);
+    let continued: [&[_]; 3] = [&[(0, 20)], &[(0, 21)], &[(0, 22)]];
+    rounds.extend(continued);
     let published = run_rounds(&rounds);
     assert_eq!(published[24..], [None, None, Some(22)]);
     // They do after a shorter silence.
