@@ -46,8 +46,8 @@ fn claims_that_are_far_apart_do_not_count_together() {
     let published = run_rounds(&rounds);
     assert_eq!(published[24..], [None, None, Some(22)]);
     // They do after a shorter silence.
-    rounds.drain(3..5);
-    assert_eq!(run_rounds(&rounds)[22], Some(20));
+    rounds.drain(3..6);
+    assert_eq!(run_rounds(&rounds)[21], Some(20));
 }
 
 #[test]
