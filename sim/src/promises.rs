@@ -365,12 +365,6 @@ impl Promises {
     /// One node of three that lies grossly is not believed while the others are well.
     fn check_lone_liar(&mut self, who: &str, chain: usize, replica: usize, matching: &[Said]) {
         let now = clock::now();
-        let is_gross = |fault: NodeFault| match fault {
-            NodeFault::HeadAhead(blocks) => blocks >= 100,
-            NodeFault::HeadBehind(blocks) => blocks >= 30,
-            NodeFault::HighBaseFees | NodeFault::WrongChain => true,
-            _ => false,
-        };
         let is_well_placed = self.plan.chains[chain].nodes >= 3
             && now > self.started_at[replica] + RECENTLY
             && now > self.frozen_until + RECENTLY;
@@ -433,7 +427,13 @@ impl Promises {
         let last_truth = self.said[chain].iter().filter(is_well).rfind(|said| said.node == liar);
         let was_well = self.said[chain].iter().filter(is_well).any(|said| {
             let was_before = last_truth.is_none_or(|own| own.at <= said.at);
-            was_before && said.node < liar && said.at <= last.at && said.at + silence > now
+            // One that lies too is not plausible, and the liar is the first of the others.
+            let lies = self.was(Duration::ZERO, |fault| match fault.what {
+                What::Node(of, node, lie) => of == chain && node == said.node && is_gross(lie),
+                _ => false,
+            });
+            let is_recent = said.at <= last.at && said.at + silence > now;
+            was_before && said.node < liar && is_recent && !lies
         });
         // A head that stands for as long is as good as silence.
         let heads = self.said[chain].iter().filter(|said| said.is_honest && said.head >= last.head);
@@ -580,5 +580,15 @@ impl Quote {
         };
         let price = Price { base_fee, medium: medium.0, high: high.0 };
         Some(Self { head, price, is_stale: text("x-stale") == Some("true") })
+    }
+}
+
+/// Returns true for a lie that the other nodes of three outvote.
+fn is_gross(fault: NodeFault) -> bool {
+    match fault {
+        NodeFault::HeadAhead(blocks) => blocks >= 100,
+        NodeFault::HeadBehind(blocks) => blocks >= 30,
+        NodeFault::HighBaseFees | NodeFault::WrongChain => true,
+        _ => false,
     }
 }
