@@ -37,6 +37,7 @@ mod openapi;
 mod operations;
 mod programs;
 mod reach_nodes;
+mod real_node;
 mod reference_pricing;
 mod registry;
 mod replacement;
