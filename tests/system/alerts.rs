@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use crate::deployment;
 use crate::fixtures;
 use crate::mock_node::MockNode;
 use crate::programs;
@@ -21,12 +22,8 @@ use services::{ForwardingService, HealthyService, ReplicaPair, advancing_chain};
 const UNIT_TESTS: [&str; 2] =
     ["config/prometheus/rules.test.yml", "config/prometheus/objectives.test.yml"];
 
-fn read(path: &str) -> String {
-    String::from_utf8(fixtures::read(path)).unwrap()
-}
-
 fn rules() -> String {
-    read("config/prometheus/rules.yml")
+    deployment::text("config/prometheus/rules.yml")
 }
 
 fn text<'a>(value: &'a Value, member: &str) -> &'a str {
@@ -56,7 +53,8 @@ async fn each_alert_has_duration_severity_unit_tests_and_runbook() {
     let rules = fetch_rules(&prometheus).await;
     let alerts: Vec<_> = rules.iter().filter(|rule| rule["type"] == "alerting").collect();
     assert_eq!(alerts.len(), count_in_rules("- alert: "));
-    let (tests, runbook) = (UNIT_TESTS.map(read).concat(), read("docs/operate.md"));
+    let (tests, runbook) =
+        (UNIT_TESTS.map(deployment::text).concat(), deployment::text("docs/operate.md"));
     for alert in alerts {
         let (name, annotations) = (text(alert, "name"), &alert["annotations"]);
         assert!(alert["duration"].as_f64().unwrap() > 0.0, "{name}");

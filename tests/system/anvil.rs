@@ -1,13 +1,14 @@
 //! Anvil, a real node, as a child process.
 
-use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
 use crate::fixtures;
 use crate::http_client;
+use crate::process::ChildProcess;
+use crate::programs;
 use crate::test_server::TestServer;
 
 /// Returns the path of a Foundry program: the one in the environment `variable`, or the one from npm.
@@ -25,46 +26,46 @@ pub(crate) fn foundry(variable: &str, name: &str) -> PathBuf {
     std::path::absolute(binary).unwrap()
 }
 
-/// An anvil process; killed when dropped.
+/// A process of anvil, or of another node; killed when dropped.
 #[derive(Debug)]
 pub(crate) struct Anvil {
-    process: Child,
+    _process: ChildProcess,
+    chain_id: u64,
     port: u16,
+    client: reqwest::Client,
 }
 
 impl Anvil {
-    /// Starts chain 2020 on `port` (0: any free port). The base fee is 3 gwei unless `arguments` set one.
-    pub(crate) fn start(port: u16, arguments: &[&str]) -> Self {
-        Self::with_chain_id(2020, port, arguments)
+    /// Starts chain 2020. The base fee is 3 gwei unless `arguments` set one.
+    pub(crate) fn start(arguments: &[&str]) -> Self {
+        Self::with_chain_id(2020, arguments)
     }
 
     /// Like [`start`](Self::start), with another chain id.
-    pub(crate) fn with_chain_id(id: u64, port: u16, arguments: &[&str]) -> Self {
+    pub(crate) fn with_chain_id(id: u64, arguments: &[&str]) -> Self {
         let base_fee = ["--base-fee", "3000000000"];
         let has_base_fee = arguments.contains(&base_fee[0]);
-        let mut process = Command::new(foundry("ANVIL", "anvil"))
-            .args(["--chain-id", &id.to_string(), "--port", &port.to_string()])
-            .args(if has_base_fee { [].as_slice() } else { &base_fee })
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let port = lines
-            .find_map(|line| line.unwrap().strip_prefix("Listening on 127.0.0.1:")?.parse().ok())
-            .expect("anvil prints its address");
-        // Anvil would block on a full pipe.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { process, port }
+        let mut command = Command::new(foundry("ANVIL", "anvil"));
+        command.args(["--chain-id", &id.to_string(), "--port", "0"]);
+        command.args(if has_base_fee { [].as_slice() } else { &base_fee }).args(arguments);
+        Self::from_command(id, command)
+    }
+
+    /// Starts a node of this chain with a command that makes it listen.
+    pub(crate) fn from_command(chain_id: u64, command: Command) -> Self {
+        let (process, port) = programs::start_server(command);
+        let client = http_client::builder().pool_max_idle_per_host(0).build().unwrap();
+        Self { _process: process, chain_id, port, client }
+    }
+
+    /// Returns the configuration of the chain of this node, with `more` lines.
+    pub(crate) fn chain(&self, key: &str, more: &str) -> String {
+        let (id, url) = (self.chain_id, self.url());
+        format!("[chains.{key}]\nchain_id = {id}\nrpc_urls = [\"{url}\"]\n{more}\n")
     }
 
     pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
-    }
-
-    /// Kills the process and returns its port.
-    pub(crate) fn kill(self) -> u16 {
-        self.port
     }
 
     /// Calls a method that has to succeed and returns its result.
@@ -77,15 +78,8 @@ impl Anvil {
     /// Calls a method and returns the reply, which may have an error.
     pub(crate) async fn reply(&self, method: &str, params: Value) -> Value {
         let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let reply = http_client::new().post(self.url()).json(&call).send().await.unwrap();
+        let reply = self.client.post(self.url()).json(&call).send().await.unwrap();
         reply.json().await.unwrap()
-    }
-}
-
-impl Drop for Anvil {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

@@ -88,7 +88,7 @@ async fn compose_example_runs_the_service_with_a_chain_of_ones_own() {
     assert_eq!(service["volumes"][0], format!("{file}:{path}:ro"));
     assert_valid(&["check-config"], &[("GAS_CONFIG", &file)]);
 
-    let node = Anvil::with_chain_id(31_337, 0, &[]);
+    let node = Anvil::with_chain_id(31_337, &[]);
     let text = text("docs/examples/own-chain/chain.toml");
     let text = text.replace("http://host.docker.internal:8545", &node.url());
     let service = TestServer::start(&text).await;
@@ -106,12 +106,8 @@ async fn nginx_examples_cache_prices_and_pass_streams_on() {
         (text("docs/examples/nginx/nginx.conf"), "listen 8082;", "127.0.0.1:8080"),
         (block, "listen 80;", "localhost:8080"),
     ] {
-        let node = Anvil::start(0, &["--no-mining"]);
-        let chain = format!(
-            "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"{}\"]\nblock_time = \"14s\"\n",
-            node.url()
-        );
-        let service = TestServer::start(&chain).await;
+        let node = Anvil::start(&["--no-mining"]);
+        let service = TestServer::start(&node.chain("ronin", "block_time = \"14s\"")).await;
         service.wait_for_head("ronin", &node).await;
         let listen = format!("127.0.0.1:{}", free_port());
         let _nginx = Nginx::start(&[listen.parse().unwrap()], |_| {

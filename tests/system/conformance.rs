@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::fixtures;
 use crate::openapi::harness::Harness;
-use crate::programs;
+use crate::programs::{self, variable_or};
 
 /// Fixed, so that a failure comes from a change of the code.
 const SEED: &str = "20261120";
@@ -14,16 +14,10 @@ const SEED: &str = "20261120";
 const EXAMPLES: &str = "40";
 const MIN_CASES: &str = "3000";
 
-/// Returns an environment variable or its default.
-fn variable_or(name: &str, default: &str) -> String {
-    std::env::var(name).unwrap_or_else(|_| default.to_owned())
-}
-
 #[tokio::test]
 async fn responses_conform_to_the_openapi_document() {
     let harness = Harness::start().await;
-    let reports = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("conformance");
-    std::fs::create_dir_all(&reports).unwrap();
+    let reports = programs::kept_folder("conformance");
     let [file, report] = ["openapi.json", "report.json"].map(|name| reports.join(name));
     let document = harness.service.get("/openapi.json").await;
     std::fs::write(&file, &document.body).unwrap();

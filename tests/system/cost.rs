@@ -1,13 +1,10 @@
 //! Data fees of ten thousand transactions, compared with an independent implementation, a hundred sends of everything, and
 //! costs compared with viem's op-stack actions on Optimism's contracts.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
 use serde_json::json;
 
 use crate::anvil::Anvil;
-use crate::fixtures::{self, l1_attributes_deposit};
+use crate::fixtures::l1_attributes_deposit;
 use crate::mock_node::{MockNode, Reply, fee_history};
 use crate::programs;
 use crate::test_server::TestServer;
@@ -37,12 +34,9 @@ async fn data_fees_and_max_sends_match_an_independent_program() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn everything_can_be_sent_while_the_base_fee_moves() {
-    let node = Anvil::with_chain_id(1, 0, &[]);
+    let node = Anvil::with_chain_id(1, &[]);
     node.call("anvil_mine", json!(["0x3"])).await;
-    let chain = format!(
-        "[chains.ethereum]\nchain_id = 1\nrpc_urls = [\"{}\"]\nblock_time = \"250ms\"\nstall_after = \"0s\"\n",
-        node.url()
-    );
+    let chain = node.chain("ethereum", "block_time = \"250ms\"\nstall_after = \"0s\"");
     let service = TestServer::start(&chain).await;
     service.wait_for_head("ethereum", &node).await;
     let mut command = programs::node_js(&["viem"]);
@@ -54,18 +48,17 @@ async fn everything_can_be_sent_while_the_base_fee_moves() {
 #[tokio::test(flavor = "multi_thread")]
 async fn costs_on_op_stack_chains_equal_those_of_viem_in_each_block() {
     let options = ["--network", "optimism", "--no-mining", "--order", "fifo"];
-    let node = Anvil::start(0, &options);
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("op-oracle");
-    fs::create_dir_all(&folder).unwrap();
-    let hardhat = std::env::var_os("HARDHAT_3").map(PathBuf::from);
-    let hardhat = hardhat.unwrap_or_else(|| fixtures::path("tests/node/hardhat-3"));
+    let node = Anvil::start(&options);
+    let folder = programs::kept_folder("op-oracle");
     let settings = json!({
         "binary": env!("CARGO_BIN_EXE_gas-suggestion"),
         "folder": folder,
         "node": node.url(),
-        "hardhat": hardhat,
+        "hardhat": programs::hardhat_3(),
     });
-    let mut command = programs::node_js(&["playwright-core", "solady", "viem"]);
-    command.arg(programs::script_path("op-oracle.mjs")).arg(settings.to_string());
-    assert_eq!(programs::expect_success(command).await, "32 blocks");
+    assert_eq!(
+        programs::run_script("op-oracle.mjs", &["playwright-core", "solady", "viem"], &settings)
+            .await,
+        "32 blocks"
+    );
 }

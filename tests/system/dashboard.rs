@@ -122,9 +122,7 @@ async fn dashboard_is_right_fast_and_accessible_in_chromium() {
         "listen": format!("127.0.0.1:{}", free_port()),
         "shots": target.join("dashboard/shots"),
     });
-    let mut command = programs::node_js(&["playwright-core", "axe-core"]);
-    command.arg(programs::script_path("dashboard.mjs")).arg(harness.to_string());
-    println!("{}", programs::expect_success(command).await);
+    programs::run_script("dashboard.mjs", &["playwright-core", "axe-core"], &harness).await;
 }
 
 #[tokio::test]
@@ -134,7 +132,5 @@ async fn operations_can_be_read_and_tried_in_chromium() {
         "binary": env!("CARGO_BIN_EXE_gas-suggestion"),
         "shots": target.join("docs"),
     });
-    let mut command = programs::node_js(&["playwright-core"]);
-    command.arg(programs::script_path("docs.mjs")).arg(harness.to_string());
-    println!("{}", programs::expect_success(command).await);
+    programs::run_script("docs.mjs", &["playwright-core"], &harness).await;
 }

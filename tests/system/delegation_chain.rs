@@ -43,7 +43,7 @@ async fn start_service(chains: &str) -> TestServer {
 
 /// Starts a node with the registry.
 async fn node_with_registry(chain_id: u64) -> Anvil {
-    let node = Anvil::with_chain_id(chain_id, 0, &[]);
+    let node = Anvil::with_chain_id(chain_id, &[]);
     registry::install_code(&node, registry::runtime_code().await).await;
     node
 }
@@ -59,7 +59,7 @@ async fn prepare(service: &TestServer) -> Response {
 async fn run_client(arguments: &[&str]) -> Value {
     let mut command = programs::node_js(&["ethers", "solc", "viem"]);
     command.arg(programs::script_path("delegation.mjs")).args(arguments);
-    serde_json::from_str(&programs::expect_success(command).await).unwrap()
+    programs::expect_json(command).await
 }
 
 #[tokio::test]

@@ -34,7 +34,7 @@ impl Setup {
         let chain = polled.chain("ronin", "");
         let service = TestServer::start(&chain).await;
         service.wait_for_ok("/v1/ronin/gas-suggestion").await;
-        let node = Anvil::start(0, &["--gas-price", "7000000000"]);
+        let node = Anvil::start(&["--gas-price", "7000000000"]);
         Self { _polled: polled, service, node }
     }
 
@@ -57,7 +57,7 @@ impl Setup {
 async fn read(consumer: &str, packages: &[&str], urls: &[&str]) -> Value {
     let mut command = programs::node_js(packages);
     command.arg(programs::script_path("drop-in.mjs")).arg(consumer).args(urls);
-    serde_json::from_str(&programs::expect_success(command).await).unwrap()
+    programs::expect_json(command).await
 }
 
 const METAMASK: [&str; 4] = [
@@ -155,7 +155,7 @@ async fn gas_price_oracle_takes_etherscans_and_flat_prices() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn wallets_take_fees_from_the_route_that_answers_fee_methods() {
-    let node = Anvil::start(0, &["--gas-price", "7000000000"]);
+    let node = Anvil::start(&["--gas-price", "7000000000"]);
     let mut blocks = integrations::blocks("docs/drop-in.md");
     blocks.retain(|block| block.text.contains("answer_fee_methods"));
     let [block] = &blocks[..] else { panic!("{blocks:?}") };
@@ -177,7 +177,7 @@ async fn wallets_take_fees_from_the_route_that_answers_fee_methods() {
     }
     let mut command = programs::python_tool("python");
     command.arg(fixtures::path("tests/python/web3_fees.py")).arg(&route);
-    let read: Value = serde_json::from_str(&programs::expect_success(command).await).unwrap();
+    let read: Value = programs::expect_json(command).await;
     assert_eq!((&read["maxPriorityFeePerGas"], &read["gasPrice"]), (medium, &json!(gas_price)));
     let cast = async |command: &str| {
         programs::expect_success(programs::cast(&[command, "--rpc-url", &route])).await

@@ -116,13 +116,13 @@ fn commands(path: &str) -> Vec<String> {
 
 #[tokio::test]
 async fn commands_of_the_guides_run_or_are_listed() {
-    let anvil = Anvil::with_chain_id(2020, 0, &[]);
+    let anvil = Anvil::with_chain_id(2020, &[]);
     let [ethereum, base] = [1, 8453].map(|id| MockNode::start(id, Reply::history(100, 1, 1)));
     let (ethereum, base) = (ethereum.await, base.await);
     let more = "block_time = \"1s\"\nmax_age = \"1h\"";
     let service = TestServer::start(&format!(
-        "[chains.ronin]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [\"{}\"]\n{}{}",
-        anvil.url(),
+        "{}{}{}",
+        anvil.chain("ronin", "json_rpc = true"),
         ethereum.chain("ethereum", more),
         base.chain("base", more),
     ))

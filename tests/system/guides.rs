@@ -146,9 +146,8 @@ fn toml_snippets_of_the_guides_are_valid_configurations() {
 
 #[tokio::test]
 async fn scripts_of_the_quick_start_send_with_the_suggested_fees() {
-    let node = Anvil::with_chain_id(31337, 0, &[]);
-    let chain = format!("[chains.local]\nchain_id = 31337\nrpc_urls = [\"{}\"]\n", node.url());
-    let service = TestServer::start(&chain).await;
+    let node = Anvil::with_chain_id(31337, &[]);
+    let service = TestServer::start(&node.chain("local", "")).await;
     // ES modules are found from the folder of the script.
     let folder = Folder::new("quick-start");
     let folder = folder.path();

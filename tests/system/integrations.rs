@@ -148,7 +148,7 @@ const BLOCK_TIME: Duration = Duration::from_millis(500);
 
 /// Starts a node that mines on request only and whose blocks have room for one transfer.
 fn node(arguments: &[&str]) -> Anvil {
-    Anvil::start(0, &[&["--no-mining", "--gas-limit", "30000"], arguments].concat())
+    Anvil::start(&[&["--no-mining", "--gas-limit", "30000"], arguments].concat())
 }
 
 /// Returns the configuration of a chain with blocks of 500 ms, which counts as stalled after a minute without a block.
@@ -513,9 +513,8 @@ async fn browser_pages_follow_blocks_reconnect_and_know_the_age() {
         "stalled": stalled.url(""),
         "folders": folders,
     });
-    let mut command = programs::node_js(&["ethers", "playwright-core"]);
-    command.arg(programs::script_path("integrations-browser.mjs")).arg(harness.to_string());
-    println!("{}", programs::expect_success(command).await);
+    programs::run_script("integrations-browser.mjs", &["ethers", "playwright-core"], &harness)
+        .await;
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ use crate::fixtures;
 use crate::http_client;
 use crate::mock_node::{MockNode, Reply};
 use crate::process::{FREE_PORTS, File, Process, command};
+use crate::programs;
 use crate::test_server::assert_problems;
 
 /// Compiles the library that logs connections and look-ups of names. `cc` is there: Rust links with it.
@@ -25,8 +26,7 @@ fn library(folder: &Path) -> PathBuf {
 
 /// Runs the service with this configuration, sends requests to all kinds of routes, and returns what it called.
 async fn calls_of(name: &str, node: &MockNode, more: &str, answered: &[&str]) -> BTreeSet<String> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    std::fs::create_dir_all(&folder).unwrap();
+    let folder = programs::kept_folder(name);
     let log = folder.join("connections.log");
     let _ = std::fs::remove_file(&log);
     let text = format!(

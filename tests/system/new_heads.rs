@@ -221,7 +221,7 @@ async fn wait_for_subscription(service: &TestServer) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_block_that_a_real_node_announces_is_polled_at_once() {
     const BLOCKS: u64 = 5;
-    let node = Anvil::start(0, &["--no-mining"]);
+    let node = Anvil::start(&["--no-mining"]);
     let socket = node.url().replace("http://", "ws://");
     // With a block time of 30 s only announcements cause polls.
     let service = TestServer::start(&chain(&node.url(), &[socket], "30s")).await;
@@ -289,6 +289,8 @@ async fn polling_continues_and_the_websocket_is_retried_after_any_failure() {
         (Behaviour::Breaking, "connection"),
         (Behaviour::Http(NO_WEBSOCKET), "no_websocket"),
         (Behaviour::Http(WRONG_KEY), "no_websocket"),
+        // No response to the upgrade.
+        (Behaviour::Http(""), "timeout"),
     ];
     let cases = cases.into_iter().enumerate().map(|(number, (behaviour, reason))| async move {
         let node = MockNode::start(2020, Reply::history(1000, 3, 40)).await;

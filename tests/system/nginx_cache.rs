@@ -3,29 +3,24 @@
 use axum::Router;
 use axum::http::HeaderMap;
 use axum::routing::get;
-use tokio::net::TcpListener;
 
 use crate::http_client;
 use crate::mock_node::{MockNode, Reply};
 use crate::nginx::{self, Nginx};
 use crate::raw_client::free_port;
-use crate::test_server::{Response, TestServer};
+use crate::test_server::{Response, TestServer, serve};
 
 const ORIGINS: [&str; 2] = ["https://a.example", "https://b.example"];
 const ADDRESS: &str = "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359";
 
 /// Starts a delegation API that says `true` to clients with a key of their own.
 async fn start_api() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
     let answer = async |request: HeaderMap| {
         let body = request.contains_key("x-api-key").to_string();
         // The API's own reason to vary is none of the service.
         ([("content-type", "application/json"), ("vary", "cookie")], body)
     };
-    let app = Router::new().fallback(get(answer));
-    tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
-    url
+    format!("http://{}", serve(Router::new().fallback(get(answer))).await.0)
 }
 
 struct Harness {

@@ -1,7 +1,6 @@
 //! Nodes behind keys in headers, certificates of their own and a forward proxy.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, copy_bidirectional};
@@ -12,6 +11,7 @@ use crate::http_client;
 use crate::logged_process::LoggedProcess;
 use crate::nginx::{self, Nginx};
 use crate::process::{FREE_PORTS, File, Folder, output};
+use crate::programs;
 use crate::raw_client::free_port;
 use crate::test_server::wait_for;
 
@@ -68,27 +68,21 @@ async fn tunnel(client: TcpStream, seen: Arc<Mutex<Vec<String>>>) {
 struct Certificate(Folder);
 
 impl Certificate {
-    /// `before` goes before the command.
-    fn new(label: &str, name: &str, before: &[&str]) -> Self {
+    fn new(label: &str, name: &str, openssl: &[&str]) -> Self {
         let folder = Folder::new(&format!("certificate-{label}"));
-        let arguments = format!(
-            "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 1 \
-             -subj /CN=node -addext subjectAltName={name} -keyout key.pem -out certificate.pem"
-        );
-        let all: Vec<&str> = before.iter().copied().chain(arguments.split_whitespace()).collect();
-        let made = Command::new(all[0]).args(&all[1..]).current_dir(folder.path()).output();
-        let made = made.expect("openssl and faketime are needed (Debian: apt-get install both)");
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let arguments = format!("-subj /CN=node -addext subjectAltName={name}");
+        programs::certify(folder.path(), "node", openssl, &arguments);
         Self(folder)
     }
 
     fn path(&self) -> String {
-        self.0.path().join("certificate.pem").display().to_string()
+        self.0.path().join("node.crt").display().to_string()
     }
 
     /// nginx directives for a server with the certificate, which demands the token in front of `node`.
     fn server(&self, port: u16, node: &str) -> String {
-        let (certificate, key) = (self.path(), self.0.path().join("key.pem").display().to_string());
+        let (certificate, key) =
+            (self.path(), self.0.path().join("node.key").display().to_string());
         format!(
             "server {{ listen 127.0.0.1:{port} ssl; ssl_certificate {certificate}; ssl_certificate_key {key};
                if ($http_authorization != 'Bearer {TOKEN}') {{ return 401 'no $http_authorization'; }}
@@ -109,11 +103,12 @@ fn check(text: &str, variables: &[(&str, &str)]) -> (Option<i32>, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_in_headers_own_certificates_and_a_proxy_reach_a_node() {
-    let anvil = Anvil::with_chain_id(4711, 0, &["--block-time", "1"]);
+    let anvil = Anvil::with_chain_id(4711, &["--block-time", "1"]);
     let proxy = ForwardProxy::start().await;
-    let certificate = Certificate::new("good", "IP:127.0.0.1", &[]);
-    let other_name = Certificate::new("name", "DNS:node.example", &[]);
-    let expired = Certificate::new("expired", "IP:127.0.0.1", &["faketime", "3 days ago"]);
+    let certificate = Certificate::new("good", "IP:127.0.0.1", &["openssl"]);
+    let other_name = Certificate::new("name", "DNS:node.example", &["openssl"]);
+    let expired =
+        Certificate::new("expired", "IP:127.0.0.1", &["faketime", "3 days ago", "openssl"]);
     let ports = [free_port(), free_port(), free_port()];
     let [good, named, old] = ports;
     let addresses = ports.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
@@ -173,13 +168,12 @@ async fn keys_in_headers_own_certificates_and_a_proxy_reach_a_node() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_proxy_of_the_environment_is_opt_in() {
-    let anvil = Anvil::with_chain_id(4711, 0, &["--block-time", "1"]);
+    let anvil = Anvil::with_chain_id(4711, &["--block-time", "1"]);
     let proxy = ForwardProxy::start().await;
     for (setting, exceptions, is_used) in
         [("off", "", false), ("environment", "127.0.0.1", false), ("environment", "", true)]
     {
-        let chain = format!("[chains.a]\nchain_id = 4711\nrpc_urls = [{:?}]\n", anvil.url());
-        let text = format!("[upstream]\nproxy = {setting:?}\n{chain}");
+        let text = format!("[upstream]\nproxy = {setting:?}\n{}", anvil.chain("a", ""));
         let variables = [("HTTP_PROXY", &*proxy.url()), ("NO_PROXY", exceptions)];
         let (code, output) = check(&text, &variables);
         // This proxy has only `CONNECT`. A plain URL goes to it as a whole, and gets no response.

@@ -1,31 +1,32 @@
 //! A real node is killed and starts again.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use crate::anvil::Anvil;
+use crate::anvil::{Anvil, foundry};
 use crate::test_server::{Response, TestServer};
 
 const SUGGESTION: &str = "/v1/ronin/gas-suggestion";
 
-/// Starts anvil with one block per second.
-fn start(port: u16) -> Anvil {
-    Anvil::start(port, &["--block-time", "1"])
+/// Starts anvil with one block per second. Port 0 is any free one.
+fn start(port: &str) -> Anvil {
+    let mut command = Command::new(foundry("ANVIL", "anvil"));
+    command.args(["--chain-id", "2020", "--port", port, "--block-time", "1"]);
+    Anvil::from_command(2020, command)
 }
 
 #[tokio::test]
 async fn suggestion_of_a_killed_node_is_kept_then_labelled_then_refused() {
     let is_fresh =
         |response: &Response| response.status == 200 && response.header("x-stale").is_empty();
-    let anvil = start(0);
-    let service = TestServer::start(&format!(
-        "[chains.ronin]\nchain_id = 2020\nrpc_urls = [\"{}\"]\nblock_time = \"1s\"\nmax_age = \"5s\"\n",
-        anvil.url()
-    ))
-    .await;
+    let anvil = start("0");
+    let config = anvil.chain("ronin", "block_time = \"1s\"\nmax_age = \"5s\"");
+    let service = TestServer::start(&config).await;
     let last_good = service.wait_for(SUGGESTION, is_fresh).await;
-    let port = anvil.kill();
+    let url = anvil.url();
+    drop(anvil);
     let killed = Instant::now();
     let kept = service.get(SUGGESTION).await;
     assert_eq!((kept.status, &kept.body), (200, &last_good.body));
@@ -37,7 +38,7 @@ async fn suggestion_of_a_killed_node_is_kept_then_labelled_then_refused() {
     refused.assert_problem(503, "stale_data");
     assert!(killed.elapsed() < Duration::from_secs(6), "{:?}", killed.elapsed());
 
-    let anvil = start(port);
+    let anvil = start(url.rsplit(':').next().unwrap());
     // The new head is above the old one, as after a restart of a synced node, but not implausibly far ahead.
     anvil.call("anvil_mine", json!(["0x10"])).await;
     service.wait_for(SUGGESTION, |it| is_fresh(it) && it.newest_block() >= 0x10).await;

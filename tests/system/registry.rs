@@ -31,8 +31,7 @@ pub(crate) async fn runtime_code() -> &'static str {
         let mut command = programs::node_js(&["solc"]);
         command.arg(programs::script_path("compile.mjs"));
         command.arg(crate::fixtures::path("tests/fixtures/delegation/Registry.sol"));
-        let compiled: Value =
-            serde_json::from_str(&programs::expect_success(command).await).unwrap();
+        let compiled: Value = programs::expect_json(command).await;
         compiled["Registry"]["runtime"].as_str().unwrap().to_owned()
     };
     RUNTIME.get_or_init(compile).await
@@ -80,7 +79,7 @@ impl Registry {
 
     /// Starts a node with these arguments, and a service with this `[delegation]` section.
     pub(crate) async fn start_with(delegation: &str, arguments: &[&str]) -> Self {
-        let node = Anvil::start(0, arguments);
+        let node = Anvil::start(arguments);
         install_code(&node, runtime_code().await).await;
         Self::with_node(node, delegation).await
     }

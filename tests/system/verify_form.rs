@@ -52,7 +52,7 @@ fn config(verification: &str, nodes: [&str; 2]) -> String {
 
 #[tokio::test]
 async fn users_verify_contracts_in_chromium() {
-    let nodes = [Anvil::with_chain_id(2020, 0, &[]), Anvil::with_chain_id(202_601, 0, &[])];
+    let nodes = [Anvil::with_chain_id(2020, &[]), Anvil::with_chain_id(202_601, &[])];
     let [ronin, saigon] = nodes.each_ref().map(Anvil::url);
     let upstream = |more: &[&str]| Verifier::start(&[(2020, &ronin), (202_601, &saigon)], more);
     let verifiers = [
@@ -81,9 +81,7 @@ async fn users_verify_contracts_in_chromium() {
         "nodes": { "2020": ronin, "202601": saigon },
         "shots": target.join("verify-form"),
     });
-    let mut command = programs::node_js(PACKAGES);
-    command.arg(programs::script_path("verify-form.mjs")).arg(settings.to_string());
-    println!("{}", programs::expect_success(command).await);
+    programs::run_script("verify-form.mjs", PACKAGES, &settings).await;
     for verifier in &verifiers {
         for request in verifier.received().await {
             assert_eq!(request["violations"], json!([]), "{request:#}");

@@ -1,7 +1,6 @@
 //! Ronin's wallet SDK, unmodified, in Chromium: the service answers in place of the hosts that the SDK has in its code.
 
 use std::fmt::Write as _;
-use std::process::Command;
 
 use serde_json::json;
 
@@ -27,13 +26,8 @@ async fn start_hosts(service: &TestServer) -> (Nginx, u16) {
     let upstream = service.address();
     let addresses = [listen.parse().unwrap()];
     let nginx = Nginx::start(&addresses, |folder| {
-        let arguments = "req -x509 -nodes -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 \
-             -subj /CN=test -days 2 -keyout key.pem -out certificate.pem";
-        let mut openssl = Command::new("openssl");
-        openssl.args(arguments.split(' ')).current_dir(folder);
-        let certified = openssl.output().expect("no openssl: run tests/run.sh");
-        assert!(certified.status.success(), "{}", String::from_utf8_lossy(&certified.stderr));
-        let mut text = "ssl_certificate certificate.pem; ssl_certificate_key key.pem;\n\
+        programs::certify(folder, "test", &["openssl"], "-subj /CN=test");
+        let mut text = "ssl_certificate test.crt; ssl_certificate_key test.key;\n\
              proxy_http_version 1.1; proxy_set_header Connection \"\";\n"
             .to_owned();
         for (_, key, fees, rpc) in CHAINS {
@@ -53,17 +47,11 @@ async fn start_hosts(service: &TestServer) -> (Nginx, u16) {
 
 #[tokio::test]
 async fn a_wallet_gets_fees_nonce_and_gas_at_the_hosts_in_its_code() {
-    let nodes = CHAINS.map(|(id, ..)| Anvil::with_chain_id(id, 0, &["--no-mining"]));
-    let mut text = String::new();
-    for ((id, key, ..), node) in CHAINS.iter().zip(&nodes) {
-        writeln!(
-            text,
-            "[chains.{key}]\nchain_id = {id}\njson_rpc = true\nrpc_urls = [\"{}\"]\n\
-             [chains.{key}.pricing]\nbase_fee_floor = \"1 gwei\"\npriority_fee_floor = \"20 gwei\"",
-            node.url()
-        )
-        .unwrap();
-    }
+    let nodes = CHAINS.map(|(id, ..)| Anvil::with_chain_id(id, &["--no-mining"]));
+    let more = "json_rpc = true\npricing.base_fee_floor = \"1 gwei\"\n\
+         pricing.priority_fee_floor = \"20 gwei\"";
+    let text: String =
+        CHAINS.iter().zip(&nodes).map(|((_, key, ..), node)| node.chain(key, more)).collect();
     let service = TestServer::with_server(&format!("base_path = \"{BASE_PATH}\""), &text).await;
     let mut chains = Vec::new();
     for ((id, key, fees, rpc), node) in CHAINS.iter().zip(&nodes) {
@@ -84,7 +72,6 @@ async fn a_wallet_gets_fees_nonce_and_gas_at_the_hosts_in_its_code() {
     }
     let (_nginx, port) = start_hosts(&service).await;
     let settings = json!({ "port": port, "service": service.url(BASE_PATH), "chains": chains });
-    let mut command = programs::node_js(&["@sky-mavis/waypoint", "playwright-core"]);
-    command.arg(programs::script_path("wallet-sdk.mjs")).arg(settings.to_string());
-    println!("{}", programs::expect_success(command).await);
+    programs::run_script("wallet-sdk.mjs", &["@sky-mavis/waypoint", "playwright-core"], &settings)
+        .await;
 }

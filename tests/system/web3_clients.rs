@@ -22,13 +22,9 @@ struct Network {
 
 impl Network {
     async fn start() -> Self {
-        let node = Anvil::start(0, &["--no-mining"]);
-        let chain = format!(
-            "[chains.ronin]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [\"{}\"]\nblock_time = \"2s\"\n\
-             flashblock_time = \"250ms\"\n",
-            node.url()
-        );
-        let service = TestServer::start(&chain).await;
+        let node = Anvil::start(&["--no-mining"]);
+        let more = "json_rpc = true\nblock_time = \"2s\"\nflashblock_time = \"250ms\"";
+        let service = TestServer::start(&node.chain("ronin", more)).await;
         service.wait_for_ok("/readyz").await;
         let accounts = node.call("eth_accounts", json!([])).await;
         let sender = accounts[0].as_str().unwrap().to_owned();

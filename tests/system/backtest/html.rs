@@ -138,7 +138,5 @@ async fn chart_shows_every_estimator_in_chromium() {
         "recordings": recordings,
         "shots": target.join("backtest"),
     });
-    let mut command = programs::node_js(&["playwright-core", "axe-core"]);
-    command.arg(programs::script_path("backtest.mjs")).arg(harness.to_string());
-    println!("{}", programs::expect_success(command).await);
+    programs::run_script("backtest.mjs", &["playwright-core", "axe-core"], &harness).await;
 }

@@ -169,7 +169,7 @@ async fn node_errors_do_not_reveal_its_url() {
 
 #[tokio::test]
 async fn anvil_blocks_are_scored_from_genesis() {
-    let anvil = Anvil::start(0, &[]);
+    let anvil = Anvil::start(&[]);
     anvil.call("anvil_mine", json!(["0x5a"])).await;
     let result = run_json(&["--rpc-url", &anvil.url(), "--blocks", "1000"]);
     // Blocks 0 to 90, all empty.

@@ -1,6 +1,7 @@
 //! docs/pricing.md and docs/pricing-tables.md show the output of their commands.
 
 use super::{AUGUST, run};
+use crate::deployment::text;
 use crate::integrations::blocks;
 use crate::process::File;
 
@@ -46,7 +47,7 @@ fn results_on_the_pricing_page_match_its_command() {
 
 #[test]
 fn pricing_tables_list_every_estimator() {
-    let page = String::from_utf8(crate::fixtures::read(TABLES)).unwrap();
+    let page = text(TABLES);
     let pricing = gas_suggestion::fees::Pricing::default();
     for estimator in gas_suggestion::extras::backtest::all_estimators(&pricing).iter().skip(6) {
         let (system, _) = estimator.name.split_once(',').unwrap_or((&estimator.name, ""));
@@ -57,7 +58,7 @@ fn pricing_tables_list_every_estimator() {
 
 /// Returns the cells of the page's table with this heading.
 fn rows_below(page: &str, heading: &str) -> Vec<Vec<String>> {
-    let page = String::from_utf8(crate::fixtures::read(page)).unwrap();
+    let page = text(page);
     let (_, rows) = page.split_once(heading).unwrap();
     let rows = rows.lines().skip(2).take_while(|line| line.starts_with('|'));
     let cells =

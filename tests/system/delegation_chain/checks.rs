@@ -88,7 +88,7 @@ async fn delegations_sent_by_cast_take_effect_until_revoked() {
         let transaction = registry.transaction(request).await;
         let (call, node) = (transaction.to_string(), registry.node.url());
         let command = programs::cast(&["rpc", "eth_sendTransaction", &call, "--rpc-url", &node]);
-        let hash: Value = serde_json::from_str(&programs::expect_success(command).await).unwrap();
+        let hash: Value = programs::expect_json(command).await;
         let sent = registry.node.call("eth_getTransactionByHash", json!([hash])).await;
         for name in ["chainId", "value", "type", "gas", "maxFeePerGas", "maxPriorityFeePerGas"] {
             assert_eq!(sent[name], transaction[name], "{name}");

@@ -44,7 +44,7 @@ async fn change(node: &Anvil, numbers: impl Iterator<Item = u64>, enable: bool) 
 #[tokio::test]
 async fn six_thousand_delegations_are_listed_completely() {
     const REVOKED: [u64; 4] = [0, 777, 3000, 6003];
-    let node = Anvil::start(0, &GAS_LIMIT);
+    let node = Anvil::start(&GAS_LIMIT);
     install_code(&node, &deployed_code()).await;
     let numbers: Vec<_> = (0..6004).collect();
     for batch in numbers.chunks(100) {
@@ -94,7 +94,7 @@ async fn longer_lists_are_refused_with_the_limit() {
     let hashes =
         format!("0x60003560e01c63{selector}146013575b600f565b60206000526127116020526204e2606000f3");
     for code in [endless, hashes] {
-        let node = Anvil::start(0, &GAS_LIMIT);
+        let node = Anvil::start(&GAS_LIMIT);
         install_code(&node, &code).await;
         let registry = Registry::with_node(node, "source = \"chain\"").await;
         let service = &registry.service;

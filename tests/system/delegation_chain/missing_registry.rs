@@ -28,7 +28,7 @@ async fn missing_registry_differs_from_no_delegations() {
     for delegation in
         ["source = \"chain\"", "source = \"api-then-chain\"\napi_url = \"http://127.0.0.1:9\""]
     {
-        let registry = Registry::with_node(Anvil::start(0, &[]), delegation).await;
+        let registry = Registry::with_node(Anvil::start(&[]), delegation).await;
         for (_, path) in look_ups() {
             let sign = if path.contains('?') { '&' } else { '?' };
             for path in [format!("{path}{sign}block=pending"), path] {
@@ -50,7 +50,7 @@ async fn missing_registry_differs_from_no_delegations() {
 
 #[tokio::test]
 async fn registry_address_is_configurable() {
-    let node = Anvil::start(0, &[]);
+    let node = Anvil::start(&[]);
     node.call("anvil_setCode", json!([CONTRACT, registry::runtime_code().await])).await;
     let delegation = format!("source = \"chain\"\nregistry_address = \"{CONTRACT}\"");
     let registry = Registry::with_node(node, &delegation).await;
@@ -64,7 +64,7 @@ async fn registry_address_is_configurable() {
 async fn results_and_reverts_of_another_contract_are_refused() {
     const REVERT: &str = "0x5f5ffd";
     let every = ["bool", "amount", "list"].as_slice();
-    let node = Anvil::start(0, &[]);
+    let node = Anvil::start(&[]);
     for (code, kinds, expected) in [
         // PUSH0 PUSH0 REVERT: always reverts.
         (REVERT, every, INVALID),

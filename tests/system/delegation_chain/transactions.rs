@@ -207,7 +207,7 @@ async fn stale_fees_are_flagged_and_expired_fees_refused() {
     let service = start_service(&chain).await;
     service.wait_for_ok("/readyz").await;
     assert_eq!(prepare(&service).await.status, 200);
-    node.kill();
+    drop(node);
     service.wait_for(SUGGESTION, |response| response.status == 503).await;
     let response = prepare(&service).await;
     let detail = "the newest data for this chain is too old to serve";
@@ -219,11 +219,7 @@ async fn stale_fees_are_flagged_and_expired_fees_refused() {
 async fn mined_delegations_are_visible_before_the_next_poll() {
     let node = node_with_registry(2020).await;
     // The service polls the first block only.
-    let service = start_service(&format!(
-        "[chains.ronin]\nchain_id = 2020\nrpc_urls = [{:?}]\n{RARELY}",
-        node.url()
-    ))
-    .await;
+    let service = start_service(&node.chain("ronin", RARELY)).await;
     service.wait_for_ok("/readyz").await;
     let registry = Registry { node, service };
     let delegate = |enable: bool| request("delegate_all", json!({ "enable": enable }));

@@ -1,6 +1,5 @@
 //! Faults that need checks of their own.
 
-use std::net::TcpListener;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -33,7 +32,6 @@ pub(super) fn scenarios() -> Vec<Scenario> {
         check!("a host that does not resolve", unreachable, Urls::AfterUnresolvableHost),
         check!("https at a plain port", unreachable, Urls::AfterPlainPort),
         check!("dead pooled connections", dead_pool),
-        check!("a silent subscription", silent_subscription),
         check!("hundreds of clients", stampede),
         check!("a stalled head, with a second URL", one_of_two_heads_stalled),
     ]
@@ -136,26 +134,6 @@ async fn dead_pool(run: TestRun) {
     harness.check_stays_fresh().await;
     harness.check_outcomes(&["ok"]).await;
     harness.finish().await;
-}
-
-/// Checks that a silent WebSocket does not delay polling.
-async fn silent_subscription(run: TestRun) {
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    silent.set_nonblocking(true).unwrap();
-    let address = silent.local_addr().unwrap();
-    let url = format!("[\"ws://{address}/canary-path?key=canary-query\"]");
-    let variables = vec![("GAS_CHAINS__A__WS_URLS", url)];
-    let settings = ChainSettings { variables, ..ChainSettings::default() };
-    let harness = Harness::start(&run, &settings, &[]).await;
-    harness.enter_phase("steady state");
-    harness.wait_until_fresh(Duration::ZERO).await;
-    harness.check_stays_fresh().await;
-    let (connection, _) = silent.accept().expect("a connection attempt");
-    drop((connection, silent));
-    harness.enter_phase("recovery");
-    harness.check_stays_fresh().await;
-    harness.check_outcomes(&["ok"]).await;
-    assert!(harness.finish().await.contains("block announcements lost"));
 }
 
 /// Returns `observed_at` minus the real time, in seconds.

@@ -8,59 +8,45 @@ use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio::task::JoinSet;
 
 use crate::anvil::Anvil;
 use crate::registry;
-use crate::test_server::TestServer;
+use crate::test_server::{TestServer, serve};
 
 #[derive(Debug)]
 pub(crate) struct Harness {
     pub(crate) service: TestServer,
     _node: Anvil,
-    _upstream: Upstream,
 }
 
 impl Harness {
     pub(crate) async fn start() -> Self {
-        let node = Anvil::start(0, &[]);
+        let node = Anvil::start(&[]);
         registry::install_code(&node, registry::runtime_code().await).await;
         // Fees for a horizon need 200 blocks.
         node.call("anvil_mine", json!(["0x100"])).await;
-        let upstream = Upstream::start().await;
-        let service = TestServer::with_config(&config(&node.url(), &upstream.url)).await;
+        let upstream = start_upstream().await;
+        let service = TestServer::with_config(&config(&node.url(), &upstream)).await;
         service.wait_for_ok("/v1/ronin/fees").await;
-        Self { service, _node: node, _upstream: upstream }
+        Self { service, _node: node }
     }
 }
 
-/// Verification upstream with exactly the documented routes. It responds with 400 to malformed path parameters.
-#[derive(Debug)]
-struct Upstream {
-    url: String,
-    _task: JoinSet<()>,
-}
-
-impl Upstream {
-    async fn start() -> Self {
-        const PREFIX: &str = "/verification";
-        let unreachable = "http://127.0.0.1:9";
-        let document = super::document(&config(unreachable, unreachable));
-        let mut routes = Router::new();
-        for (path, item) in document["paths"].as_object().unwrap() {
-            let Some(rest) = path.strip_prefix(PREFIX) else { continue };
-            let route_path = if rest.is_empty() { "/" } else { rest };
-            let route = if item["get"].is_null() { post(respond) } else { get(respond) };
-            // Like Express, the upstream responds with 404 to any other method.
-            routes = routes.route(route_path, route.fallback(async || StatusCode::NOT_FOUND));
-        }
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let mut task = JoinSet::new();
-        task.spawn(async { axum::serve(listener, routes).await.unwrap() });
-        Self { url, _task: task }
+/// Starts a verification upstream with exactly the documented routes, and returns its URL. It responds with 400 to
+/// malformed path parameters.
+async fn start_upstream() -> String {
+    const PREFIX: &str = "/verification";
+    let unreachable = "http://127.0.0.1:9";
+    let document = super::document(&config(unreachable, unreachable));
+    let mut routes = Router::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        let Some(rest) = path.strip_prefix(PREFIX) else { continue };
+        let route_path = if rest.is_empty() { "/" } else { rest };
+        let route = if item["get"].is_null() { post(respond) } else { get(respond) };
+        // Like Express, the upstream responds with 404 to any other method.
+        routes = routes.route(route_path, route.fallback(async || StatusCode::NOT_FOUND));
     }
+    format!("http://{}", serve(routes).await.0)
 }
 
 async fn respond(

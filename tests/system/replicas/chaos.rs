@@ -15,6 +15,7 @@ use super::redis::Redis;
 use super::replica::Replica;
 use super::{BLOCK_TIME, Harness, chain_section, redis_section, start_replicas};
 use crate::chain_model::Window;
+use crate::programs::variable_or;
 
 /// A fixed seed, so that a new failure is caused by the change under test.
 const SEED: &str = "20261122";
@@ -34,12 +35,6 @@ const GRACE: Duration = Duration::from_millis(1500);
 const MAX_POLLS: u64 = 110;
 /// Minimum number of polls per hundred blocks. A chain that is not polled is far below.
 const MIN_POLLS: u64 = 80;
-
-/// Returns the number in an environment variable, or the `default`.
-fn variable(name: &str, default: &str) -> u64 {
-    let text = std::env::var(name).unwrap_or_else(|_| default.to_owned());
-    text.parse().unwrap_or_else(|error| panic!("{name}: {error}"))
-}
 
 /// Kills the process of a replica and starts it again, or freezes it for `frozen`. Returns the start-up time.
 async fn strike(monitors: &[&Monitor], frozen: Option<Duration>) -> Duration {
@@ -66,7 +61,8 @@ async fn strike(monitors: &[&Monitor], frozen: Option<Duration>) -> Duration {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killing_or_freezing_one_of_eight_replicas_causes_no_gap() {
-    let (seed, seconds) = (variable("REPLICAS_SEED", SEED), variable("REPLICAS_SECONDS", SECONDS));
+    let [seed, seconds]: [u64; 2] = [("REPLICAS_SEED", SEED), ("REPLICAS_SECONDS", SECONDS)]
+        .map(|(name, default)| variable_or(name, default).parse().unwrap());
     println!("seed {seed}, {seconds} s, {REPLICAS} replicas, {} chains", CHAINS.len());
     let seed_bytes = [seed.to_le_bytes(), *b"replicas"].concat();
     let mut rng = TestRng::from_seed(RngAlgorithm::XorShift, &seed_bytes);

@@ -9,6 +9,7 @@ use redis::{Client, Connection, ConnectionLike, FromRedisValue, RedisResult, Val
 
 use super::controlled_process::ControlledProcess;
 use crate::process::Folder;
+use crate::programs;
 use crate::raw_client::{TIMEOUT, free_port};
 use crate::wall_clock::WallClock;
 
@@ -231,13 +232,6 @@ impl Authority {
 
     /// Writes a certificate, `{name}.crt`, and its key, `{name}.key`, with these further arguments of openssl.
     fn certify(&self, name: &str, arguments: &str) {
-        let output = Command::new("openssl")
-            .args("req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes".split(' '))
-            .args(format!("-days 2 -keyout {name}.key -out {name}.crt").split(' '))
-            .args(arguments.split_whitespace())
-            .current_dir(self.0.path())
-            .output()
-            .expect("openssl is needed (Debian: apt-get install openssl)");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        programs::certify(self.0.path(), name, &["openssl"], arguments);
     }
 }
