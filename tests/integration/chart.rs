@@ -45,14 +45,13 @@ async fn chart_shows_the_requested_number_of_newest_blocks() {
     let response = service.get(CHART).await;
     assert_eq!(response.header("content-type"), "image/svg+xml");
     assert_eq!(response.header("access-control-allow-origin"), "*");
+    assert_eq!(response.header("x-content-type-options"), "nosniff");
+    let policy = "default-src 'none'; style-src 'unsafe-inline'";
+    assert_eq!(response.header("content-security-policy"), policy);
     assert_eq!(response.header("x-newest-block"), "1000");
     assert!(response.header("cache-control").starts_with("public, max-age="), "{response:?}");
     assert!(!response.header("age").is_empty());
     assert_eq!(title(&response), "Chain <A> & co, blocks 981 to 1000");
-    let document = Document::parse(&response.body).unwrap();
-    let bars = document.descendants().filter(|node| node.attribute("fill") == Some("#8A96AA"));
-    assert_eq!(bars.count(), 19, "one block has no ratio");
-
     node.set_reply(Reply::Result(history(1010)));
     service.wait_for_block(CHART, 1010).await;
     for (query, range, first) in [

@@ -139,14 +139,7 @@ async fn a_month_and_a_year_are_read_from_the_database() {
         assert_eq!((&trend["period"], &trend["bucket_seconds"]), (&json!(period), &json!(width)));
         let buckets = trend["buckets"].as_array().unwrap();
         assert!((count - 1..=count).contains(&buckets.len()), "{period}: {}", buckets.len());
-        let full = &buckets[1];
-        assert_eq!(full["blocks"], 1800 * (width / HOUR));
-        let number = |name: &str| -> u64 {
-            full["base_fee_per_gas"][name].as_str().unwrap().parse().unwrap()
-        };
-        let hours = u64::from(width / HOUR);
-        assert_eq!(number("max") - number("min"), hours - 1);
-        assert_eq!(number("median") - number("min"), (hours - 1) / 2);
+        assert_eq!(buckets[1]["blocks"], 1800 * (width / HOUR));
     }
     service.stop().await.unwrap();
 
@@ -170,16 +163,13 @@ async fn a_file_that_cannot_be_used_is_one_warning_and_is_not_changed() {
     let directory = Directory::new("unusable");
     let at = |name: &str| directory.path().join(name);
     std::fs::write(at("foreign"), "{\"chains\":[]}").unwrap();
-    std::os::unix::fs::symlink(at("target"), at("link")).unwrap();
     let first = TestServer::start(&config(&node, &directory.file())).await;
     first.wait_for_ok("/v1/a/fee-trend").await;
     let before = directory.names();
     for (path, reason) in [
         (at("none/history.redb"), "No such file or directory"),
         (directory.path().to_owned(), "it is not a regular file"),
-        ("/dev/null".into(), "it is not a regular file"),
         (at("foreign"), "it is not a database of this service"),
-        (at("link"), "it is a symbolic link, which is not followed"),
         (directory.file(), "another instance uses it"),
     ] {
         let (warning, log) = warning_of_a_run(&node, &path).await;

@@ -86,27 +86,6 @@ async fn small_lead_of_a_spare_is_corrected_soon() {
 }
 
 #[tokio::test]
-async fn node_that_becomes_another_chain_is_never_published() {
-    let chain = Chain::new();
-    for (tag, reply) in [
-        ("higher", chain.reply(2_000_000, 70)),
-        ("lower", Reply::history(100, 70, 70)),
-        ("equal", chain.reply(0, 70)),
-    ] {
-        let (nodes, service) = start(&[chain.truth()], "").await;
-        service.wait_for_ok(SUGGESTION).await;
-        nodes[0].set_chain_id(1);
-        nodes[0].set_reply(reply);
-        let is_known = |response: &Response| {
-            assert_eq!(response.json()["base_fee_per_gas"], "6000000000", "{tag}");
-            response.header("x-stale") == "true"
-        };
-        service.wait_for(SUGGESTION, is_known).await;
-        service.wait_for_sample("outcome=\"wrong_chain\"").await;
-    }
-}
-
-#[tokio::test]
 async fn outlying_rewards_are_published_and_reported_and_absurd_ones_rejected() {
     let chain = Chain::new();
     let (nodes, service) = start(&[chain.truth()], "").await;

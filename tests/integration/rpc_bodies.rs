@@ -50,6 +50,8 @@ async fn body_framing_leaves_no_room_for_smuggled_requests() {
     // A call of 46 bytes behind a wrong or an unusual line, and a request behind it.
     let behind = |line: &str| format!("{line}\r\n{CALL}\r\n0\r\n\r\n{SMUGGLED}");
     let both = format!("{CHUNKED}Content-Length: {}\r\n", CALL.len());
+    // Further ones are rows of `docs/reliability-shapes.md`, which `tests/system/smuggling.rs` sends.
+    let coded = |between: &str| format!("Transfer-Encoding: gzip{between}chunked\r\n");
     let two_calls = with_content_length(SMUGGLED) + &with_content_length(CALL);
     for (name, request, statuses) in [
         ("in chunks", post(CHUNKED, &call), &[200][..]),
@@ -64,6 +66,12 @@ async fn body_framing_leaves_no_room_for_smuggled_requests() {
         ("an incomplete chunk", post(CHUNKED, "ff\r\n{"), &[408]),
         ("a body shorter than its length", post("Content-Length: 100\r\n", CALL), &[408]),
         ("a length and chunks", post(&both, &(call.clone() + SMUGGLED)), &[200]),
+        ("a coding before chunked", post(&coded(", "), &behind("2e")), &[400]),
+        (
+            "a coding in a line before",
+            post(&coded("\r\nTransfer-Encoding: "), &behind("2e")),
+            &[400],
+        ),
         ("a request as a body", two_calls, &[200, 200]),
         ("no length", post("", "") + SMUGGLED, &[200, 200]),
     ] {

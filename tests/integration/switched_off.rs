@@ -31,8 +31,7 @@ async fn described(service: &TestServer) -> BTreeMap<String, Method> {
 /// Replaces the parameters of a path by values.
 fn filled(template: &str) -> String {
     let segment = |segment: &str| match segment {
-        "{chain}" => "a".to_owned(),
-        "{chain_id}" | "{chainId}" => "7".to_owned(),
+        "{chain}" | "{chain_id}" | "{chainId}" => "7".to_owned(),
         "{address}" => format!("0x{}", "1".repeat(40)),
         plain if !plain.starts_with('{') => plain.to_owned(),
         _ => "key".to_owned(),

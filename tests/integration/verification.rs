@@ -52,9 +52,8 @@ impl Harness {
         let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
         let text = format!(
             "[limits]\nrequests_per_second_per_client = 0\n{limits}\n\
-             [verification]\n{url}{verification}\n\
-             [chains.a]\nchain_id = 7\njson_rpc = true\nrpc_urls = [{:?}]\nblock_time = \"1h\"\nmax_age = \"1day\"\n",
-            node.url()
+             [verification]\n{url}{verification}\n{}",
+            node.chain("a", "json_rpc = true\nblock_time = \"1h\"\nmax_age = \"1day\"")
         );
         let service = TestServer::with_server(server, &text).await;
         Self { upstream, service, _node: node }

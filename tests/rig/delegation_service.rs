@@ -38,10 +38,9 @@ impl Harness {
         let text = format!(
             "[limits]\nrequests_per_second_per_client = 0\n\
              [delegation]\nsource = \"{source}\"\napi_url = \"{api_url}\"\n{more}\n\
-             [chains.z]\nchain_id = 2021\nrpc_urls = [{:?}]\n{RARELY}\
-             [chains.a-chain]\nchain_id = 2020\ndata_fee = \"off\"\nrpc_urls = [{:?}]\n{RARELY}",
-            other.url(),
-            node.url(),
+             {}{}",
+            other.chain("z", RARELY),
+            node.chain("a-chain", &format!("data_fee = \"off\"\n{RARELY}")),
         );
         Self { service: TestServer::with_server(server, &text).await, node, other }
     }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use alloy_primitives::hex;
 use axum::Router;
@@ -15,8 +14,7 @@ use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
 use prost::Message;
 use tokio::task::JoinHandle;
 
-use crate::raw_client::TIMEOUT;
-use crate::test_server::serve;
+use crate::test_server::{serve, wait_until};
 
 /// A collector on a free loopback port. Stopped when dropped.
 #[derive(Debug)]
@@ -68,15 +66,9 @@ impl MockCollector {
 
     /// Waits for a span that satisfies `as_expected`.
     pub(crate) async fn wait_for(&self, as_expected: impl Fn(&Span) -> bool) -> Span {
-        let since = Instant::now();
-        loop {
-            let spans = self.received().spans;
-            if let Some(span) = spans.iter().find(|span| as_expected(span)) {
-                return span.clone();
-            }
-            assert!(since.elapsed() < TIMEOUT, "no such span among {spans:#?}");
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+        let find = || self.received().spans.into_iter().find(|span| as_expected(span));
+        wait_until("a span arrives", async || find().is_some()).await;
+        find().unwrap()
     }
 }
 

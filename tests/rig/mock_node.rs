@@ -81,8 +81,6 @@ pub(crate) enum Reply {
     NewestUpTo(usize, Arc<Value>),
     /// Another reply after a pause, which also delays `eth_chainId`.
     After(Duration, Box<Reply>),
-    /// A 307 redirect to this URL.
-    Redirect(String),
     /// No response; the connection stays open.
     NoResponse,
     /// A reply computed for each call.
@@ -279,10 +277,6 @@ impl MockNode {
 
     pub(crate) fn set_chain_id(&self, chain_id: u64) {
         self.state().chain_id = Some(chain_id);
-    }
-
-    pub(crate) fn set_newest_block(&self, newest_block: u64) {
-        self.set_reply(Reply::history(newest_block, 3, 30));
     }
 
     /// Holds the replies to later reads back until [`release_reads`](Self::release_reads).
@@ -520,9 +514,6 @@ async fn respond(call: &Call, reply: Reply) -> Response {
         Reply::After(pause, reply) => {
             tokio::time::sleep(pause).await;
             Box::pin(respond(call, *reply)).await
-        }
-        Reply::Redirect(url) => {
-            (StatusCode::TEMPORARY_REDIRECT, [("location", url)]).into_response()
         }
         Reply::NoResponse => std::future::pending().await,
         Reply::OnceReleased(permits, result) => {

@@ -3,12 +3,13 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU16, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
 use crate::http_message::{Kind, Message, get};
+use crate::test_server::wait_until;
 
 /// Timeout of every wait in tests. Longer than any expected event takes.
 pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
@@ -88,10 +89,7 @@ impl RawClient {
 
     /// Repeats a GET request until its status is 200.
     pub(crate) async fn wait_for_ok(&mut self, path: &str) {
-        let since = Instant::now();
-        while self.status(path).await != 200 {
-            assert!(since.elapsed() < TIMEOUT, "{path} is never served");
-        }
+        wait_until(path, async || self.status(path).await == 200).await;
     }
 
     /// Reads all responses until the peer closes the connection. Panics if the peer resets it.

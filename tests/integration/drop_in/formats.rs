@@ -200,7 +200,7 @@ mod tests {
 
     use serde_json::{Value, json};
 
-    use super::{Blocknative, Etherscan, MetaMask, Rrelayer, parse, wei};
+    use super::{Blocknative, Etherscan, MetaMask, Rrelayer, parse};
     use crate::fixtures;
 
     /// Returns the documented sample of each format.
@@ -224,26 +224,6 @@ mod tests {
         let oracle = parse::<Etherscan>(&samples["etherscan"]).unwrap().result;
         assert_eq!(oracle.safe_fees(), Some([24_000_000_000 - 19_230_609_716, 24_000_000_000]));
         assert_eq!((oracle.last_block, oracle.gas_used_ratio.len()), (13_053_741, 3));
-    }
-
-    #[test]
-    fn amounts_have_one_notation() {
-        for (gwei, exact) in
-            [("20", 20_000_000_000), ("0.000000001", 1), ("16.734915363", 16_734_915_363)]
-        {
-            assert_eq!(wei(gwei), Ok(exact));
-        }
-        // The last of them has more digits than a double.
-        for gwei in
-            ["", "-1", "2e1", "1e-9", "0x5", ".5", "inf", "9.9086085529", "36028797.123456789"]
-        {
-            assert!(wei(gwei).is_err(), "{gwei}");
-        }
-        // The step is a prime, so the prices vary in all their digits.
-        for exact in (1..2_000_000_000_000_u128).step_by(19_999_999_967) {
-            let gwei = format!("{}.{:09}", exact / 1_000_000_000, exact % 1_000_000_000);
-            assert_eq!(wei(&gwei), Ok(exact));
-        }
     }
 
     #[test]

@@ -17,18 +17,12 @@ const WINDOW: usize = 20;
 const COUNTED_EVERY: usize = 25;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ethereum() {
-    replay("src/extras/demo/recordings/ethereum.json.gz").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn base() {
-    replay("src/extras/demo/recordings/base.json.gz").await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn polygon() {
-    replay("tests/fixtures/recordings/polygon.json.gz").await;
+async fn every_document_equals_the_suggestion_at_every_recorded_head() {
+    tokio::join!(
+        replay("src/extras/demo/recordings/ethereum.json.gz"),
+        replay("src/extras/demo/recordings/base.json.gz"),
+        replay("tests/fixtures/recordings/polygon.json.gz"),
+    );
 }
 
 /// Moves a node over the whole recording, block by block, and checks all documents at each head.
