@@ -45,6 +45,8 @@ struct NodeState {
     max_blocks: u64,
     /// Number of blocks before the head of which the node has the fee history.
     history: u64,
+    /// Number of blocks of which it has the header.
+    headers: u64,
     /// Requests with 429 before the next good one.
     refusals: usize,
     /// Requested ranges that are not up to the newest block.
@@ -60,6 +62,7 @@ impl ArchiveNode {
             head_time: seconds() - 3,
             max_blocks: 1024,
             history: 10_000,
+            headers: 20_000,
             refusals: 0,
             ranges: Vec::new(),
         };
@@ -73,6 +76,10 @@ impl ArchiveNode {
 
     fn state(&self) -> NodeState {
         self.state.lock().unwrap().clone()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut NodeState)) {
+        change(&mut self.state.lock().unwrap());
     }
 
     fn config(&self, history: &str) -> String {
@@ -129,7 +136,7 @@ fn answer(state: &mut NodeState, call: &Call) -> Reply {
             let number = if newest { head } else { small_quantity(&params[0]) };
             // Older headers are gone.
             Reply::Result(match head.checked_sub(number) {
-                Some(depth) if depth < 20_000 => json!({
+                Some(depth) if depth < state.headers => json!({
                     "timestamp": format!("{:#x}", head_time - depth * SPACING),
                     "extraData": "0x",
                 }),
@@ -308,6 +315,78 @@ async fn days_before_an_hour_of_one_late_block_are_read() {
     service.stop().await.unwrap();
 }
 
+/// Starts the program with a log of this chain, and waits until its refill has ended.
+async fn start_process(config: &str) -> LoggedProcess {
+    let process = LoggedProcess::start("refill", config);
+    wait_until("the refill has not ended", async || process.log().contains("from fee history"))
+        .await;
+    process
+}
+
+/// Fails if a bucket or a block of `before` is not in `after` as it was, unless it is too old.
+fn check_kept(before: &Rows, after: &Rows, round: usize) {
+    let newest_time = |rows: &Rows| rows.blocks.values().map(|block| block.0).max().unwrap();
+    let open = newest_time(after) / 3600 * 3600;
+    for (key, bucket) in &before.buckets {
+        let (_, width, start) = *key;
+        let kept = match width {
+            60 => 3600,
+            600 => 86_400,
+            _ => 7 * 86_400,
+        };
+        assert!(
+            start + kept <= open || after.buckets.get(key) == Some(bucket),
+            "{key:?} in round {round}"
+        );
+    }
+    for (key, block) in &before.blocks {
+        // The blocks of an hour make place for its buckets.
+        let hour = (7, 3600, block.0 / 3600 * 3600);
+        let is_kept = after.blocks.get(key) == Some(block) || after.buckets.contains_key(&hour);
+        assert!(is_kept, "{key:?} in round {round}");
+    }
+}
+
+/// The reported fault: the restored hour was replaced by what a node without history returned.
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_restarts_on_a_node_without_history_change_no_bucket() {
+    let directory = Directory::new("restarts");
+    let path = directory.file();
+    let node = ArchiveNode::start(|_| {}).await;
+    let config = node.config(&directory.setting());
+    let process = start_process(&config).await;
+    assert!(process.log().contains("fee trend filled from fee history"), "{}", process.log());
+    process.stop();
+    let first = Rows::read(&path);
+    let counts = [3600, 600].map(|width| first.wide(width).len());
+    assert!(counts[0] >= 166 && counts[1] >= 120, "{counts:?}");
+    // From now on the node has what a poll requests, and nothing else.
+    node.change(|state| (state.max_blocks, state.history, state.headers) = (20, 19, 20));
+    let mut before = first.clone();
+    let mut gaps = 0;
+    for round in 0..10 {
+        let blocks = if round % 3 == 0 { 300 } else { 3 };
+        node.change(|state| (state.head, state.head_time) = (state.head + blocks, seconds()));
+        let process = start_process(&config).await;
+        // A kill before the end of a minute loses its blocks.
+        let missing = node.state().head - before.newest_block(7).unwrap();
+        gaps += usize::from(missing > WINDOW);
+        let has_failed = process.log().contains("fee trend not filled further");
+        assert_eq!(has_failed, missing > WINDOW, "{}", process.log());
+        if round % 2 == 0 {
+            drop(process);
+        } else {
+            process.stop();
+        }
+        let after = Rows::read(&path);
+        check_kept(&before, &after, round);
+        check_kept(&first, &after, round);
+        before = after;
+    }
+    assert!((4..10).contains(&gaps), "{gaps}");
+    assert!(before.newest_block(7) >= Some(51_200), "{:?}", before.newest_block(7));
+}
+
 /// Lies about old blocks: the reported one first.
 const LIES: [(&str, Lie); 5] = [
     ("a thousand times too high", |depth, fee| if depth > 40 { fee * 1000 } else { fee }),
@@ -322,9 +401,7 @@ const LIES: [(&str, Lie); 5] = [
 async fn old_blocks_of_a_lying_node_are_not_shown() {
     for (name, lie) in LIES {
         let liar = ArchiveNode::start(|state| state.lie = lie).await;
-        let process = LoggedProcess::start("refill", &liar.checking_config());
-        let has_ended = async || process.log().contains("from fee history");
-        wait_until("the refill has ended", has_ended).await;
+        let process = start_process(&liar.checking_config()).await;
         let url = format!("http://{}/v1/a/fee-trend?period=7d", process.addresses[0]);
         let trend = wait_for(&http_client::new(), &url, |it| it.status == 200).await.json();
         let log = process.stop();
