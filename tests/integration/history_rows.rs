@@ -64,6 +64,12 @@ impl Rows {
         let blocks = self.blocks.range((chain_id, 0)..=(chain_id, u64::MAX));
         blocks.last().map(|((_, number), _)| *number)
     }
+
+    /// The buckets of a width.
+    pub(crate) fn wide(&self, width: u32) -> Vec<BucketRow> {
+        let buckets = self.buckets.iter().filter(|((_, known, _), _)| *known == width);
+        buckets.map(|(_, row)| *row).collect()
+    }
 }
 
 /// A new directory for a history database. Removed when dropped.
