@@ -273,8 +273,8 @@ impl UpstreamNode {
         let earlier = match self.head() {
             HeadReading::Header(header) if header.read_at < since => Some(header),
             // It may have failed to return one.
-            HeadReading::Unread | HeadReading::Unknown => None,
-            HeadReading::Header(_) | HeadReading::Syncing => return,
+            HeadReading::Unread | HeadReading::Unknown if self.max_block_age.is_some() => None,
+            _ => return,
         };
         self.read_head(deadline).await;
         self.update(|state| {
