@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use crate::fixtures;
-use crate::raw_client::TIMEOUT;
+use crate::raw_client::{TIMEOUT, free_port};
 use crate::test_server::{TestServer, serve};
 
 /// A node on a free loopback port. Dropping it stops it, and fails the test if it received an unexpected call.
@@ -558,10 +558,9 @@ fn young_header() -> Value {
     json!({"number": "0x0", "timestamp": format!("{now:#x}"), "extraData": "0x"})
 }
 
-/// Returns a URL that refuses connections: its port was just released.
+/// Returns a URL that refuses connections.
 pub(crate) fn dead_url() -> String {
-    let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    format!("http://{}/rpc", listener.local_addr().unwrap())
+    format!("http://127.0.0.1:{}/rpc", free_port())
 }
 
 /// Returns the configuration of the chain `a` with these nodes, and with `more` lines.

@@ -170,8 +170,8 @@ pub(crate) async fn exchange(
     (Message::parse(kind, &received), end)
 }
 
-/// Returns a free port for a process that cannot report its own. It is outside the ephemeral range, so the system
-/// does not assign it to a client in the meantime.
+/// Returns a free port for a process that cannot report its own, or for a dead URL. It is outside the ephemeral
+/// range, so the system does not assign it to others in the meantime.
 pub(crate) fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = u16::try_from(std::process::id() % 8000).unwrap();

@@ -6,14 +6,15 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::anvil::{Anvil, foundry};
+use crate::raw_client::free_port;
 use crate::test_server::{Response, TestServer};
 
 const SUGGESTION: &str = "/v1/ronin/gas-suggestion";
 
-/// Starts anvil with one block per second. Port 0 is any free one.
-fn start(port: &str) -> Anvil {
+/// Starts anvil with one block per second.
+fn start(port: u16) -> Anvil {
     let mut command = Command::new(foundry("ANVIL", "anvil"));
-    command.args(["--chain-id", "2020", "--port", port, "--block-time", "1"]);
+    command.args(["--chain-id", "2020", "--port", &port.to_string(), "--block-time", "1"]);
     Anvil::from_command(2020, command)
 }
 
@@ -21,11 +22,11 @@ fn start(port: &str) -> Anvil {
 async fn suggestion_of_a_killed_node_is_kept_then_labelled_then_refused() {
     let is_fresh =
         |response: &Response| response.status == 200 && response.header("x-stale").is_empty();
-    let anvil = start("0");
+    let port = free_port();
+    let anvil = start(port);
     let config = anvil.chain("ronin", "block_time = \"1s\"\nmax_age = \"5s\"");
     let service = TestServer::start(&config).await;
     let last_good = service.wait_for(SUGGESTION, is_fresh).await;
-    let url = anvil.url();
     drop(anvil);
     let killed = Instant::now();
     let kept = service.get(SUGGESTION).await;
@@ -38,7 +39,7 @@ async fn suggestion_of_a_killed_node_is_kept_then_labelled_then_refused() {
     refused.assert_problem(503, "stale_data");
     assert!(killed.elapsed() < Duration::from_secs(6), "{:?}", killed.elapsed());
 
-    let anvil = start(url.rsplit(':').next().unwrap());
+    let anvil = start(port);
     // The new head is above the old one, as after a restart of a synced node, but not implausibly far ahead.
     anvil.call("anvil_mine", json!(["0x10"])).await;
     service.wait_for(SUGGESTION, |it| is_fresh(it) && it.newest_block() >= 0x10).await;
