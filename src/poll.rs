@@ -286,8 +286,11 @@ impl Poller {
         }
         let remote = &publication.history;
         let suspicious = (!is_check_due).then(|| self.remote_report(remote, publication.head));
-        let (_, own) = self.poll_recorded(CallOrder::ByPreference, suspicious).await;
-        self.unchecked_records = 0;
+        let (outcome, own) = self.poll_recorded(CallOrder::ByPreference, suspicious).await;
+        // An upstream that contradicts the others is asked again before its claim says nothing any more.
+        let is_unconfirmed = outcome == PollOutcome::Unconfirmed;
+        let interval = Comparisons::POLL_INTERVAL;
+        self.unchecked_records = if is_unconfirmed { interval - interval / 4 } else { 0 };
         let Some(own) = own else {
             // Without an own reply there is nothing to check against.
             return if is_check_due {

@@ -15,6 +15,8 @@ pub(crate) struct HeadRecord {
     reading: HeadReading,
     /// `None`: it was never read, or a call has failed since.
     due_at: Option<Instant>,
+    /// When the last reading ended, also a failed one.
+    ended_at: Option<Instant>,
 }
 
 impl HeadRecord {
@@ -26,13 +28,24 @@ impl HeadRecord {
         self.reading
     }
 
-    /// Returns true if a reply at `now` must not be used without a new reading: at the first use, after an error, while the
-    /// head is old, and if the last reading is long overdue, as after a standstill of the machine.
-    pub(crate) fn is_required(&self, max_age: Option<Duration>, now: Instant) -> bool {
-        max_age.is_some_and(|max_age| {
-            let is_overdue = self.due_at.is_none_or(|due_at| now > due_at + max_age / 6);
-            is_overdue || self.reading.block_age(Some(max_age)) == BlockAge::Old
-        })
+    /// Returns true if a reply must not be used without a new reading: at the first use, after an error, and while the
+    /// head is old.
+    pub(crate) fn is_required(&self, max_age: Option<Duration>) -> bool {
+        max_age.is_some()
+            && (self.due_at.is_none() || self.reading.block_age(max_age) == BlockAge::Old)
+    }
+
+    /// Forgets a reading that is long overdue at `now`, as after a standstill of the machine.
+    pub(crate) fn forget_overdue(&mut self, max_age: Option<Duration>, now: Instant) {
+        let overdue_at = self.due_at.zip(max_age).map(|(due_at, max_age)| due_at + max_age / 6);
+        if overdue_at.is_some_and(|at| now > at) {
+            *self = Self::default();
+        }
+    }
+
+    /// Returns true if the last reading ended before `since`, or was never made.
+    pub(crate) fn ended_before(&self, since: Instant) -> bool {
+        self.ended_at.is_none_or(|ended_at| ended_at < since)
     }
 
     /// Returns true if a reading is due at `now`.
@@ -49,14 +62,14 @@ impl HeadRecord {
     /// has returned a header before: it has the method. If the one that polls wait for fails, the next is due at once, beside
     /// them.
     pub(crate) fn record(&mut self, reading: Option<HeadReading>, now: Instant) {
-        let has_headers = self.reading.header().is_some();
-        let reading = reading.filter(|reading| *reading != HeadReading::Unknown || !has_headers);
-        let interval = match reading {
-            None if self.due_at.is_none() => Duration::ZERO,
-            _ => Self::INTERVAL,
-        };
+        let has_failed = matches!(reading, None | Some(HeadReading::Unread));
+        let is_first = self.due_at.is_none();
+        let interval = if has_failed && is_first { Duration::ZERO } else { Self::INTERVAL };
         self.due_at = Some(now + interval);
-        if let Some(reading) = reading {
+        self.ended_at = Some(now);
+        let has_headers = self.reading.header().is_some();
+        let says_nothing = has_failed || reading == Some(HeadReading::Unknown);
+        if let Some(reading) = reading.filter(|_| !(says_nothing && has_headers)) {
             self.reading = reading;
         }
     }
@@ -83,7 +96,8 @@ impl Header<'_> {
     }
 }
 
-/// Requests the newest header of `node`. If it returns none, asks whether it syncs.
+/// Requests the newest header of `node`. If it returns none, asks whether it syncs. The reading is `Unread` if it does not, and
+/// if it may return a header next time.
 ///
 /// # Errors
 ///
@@ -112,7 +126,7 @@ pub(crate) async fn read(
         Err(error) if !is_without_header(&error) => Err(error),
         _ => match refusal {
             // It has failed, and may return the next one.
-            Some(error) if !matches!(error, Error::Unsupported) => Err(error),
+            Some(error) if !matches!(error, Error::Unsupported) => Ok(HeadReading::Unread),
             _ => Ok(HeadReading::Unknown),
         },
     }
@@ -155,15 +169,17 @@ mod tests {
         let (now, max_age) = (Instant::now(), Some(Duration::from_mins(1)));
         let mut record = HeadRecord::default();
         for _ in 0..2 {
-            assert!(record.is_required(max_age, now));
+            assert!(record.is_required(max_age));
             record.record(None, now);
-            assert!(record.is_due(now) && !record.is_required(max_age, now));
+            assert!(record.is_due(now) && !record.is_required(max_age));
             record.record(None, now);
             assert!(!record.is_due(now) && record.is_due(now + HeadRecord::INTERVAL));
             // It is read beside polls then, or with a poll if those stood still.
-            let seconds = |count| now + HeadRecord::INTERVAL + Duration::from_secs(count);
-            assert!(!record.is_required(max_age, seconds(10)));
-            assert!(record.is_required(max_age, seconds(11)));
+            for (seconds, is_required) in [(10, false), (11, true)] {
+                let later = now + HeadRecord::INTERVAL + Duration::from_secs(seconds);
+                record.forget_overdue(max_age, later);
+                assert_eq!(record.is_required(max_age), is_required);
+            }
             record.mark_due();
         }
     }

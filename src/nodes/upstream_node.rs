@@ -156,8 +156,9 @@ impl UpstreamNode {
         deadline: Duration,
     ) -> Result<(FeeHistory, Instant), Error> {
         let started = Instant::now();
+        self.update(|state| state.head.forget_overdue(self.max_block_age, started));
         let NodeState { chain_verified_at, has_failed, head, .. } = self.state();
-        let needs_head = head.is_required(self.max_block_age, started);
+        let needs_head = head.is_required(self.max_block_age);
         // Boxed, because it is awaited at two places, and every poll would be larger.
         let receive = Box::pin(async {
             let history = self.fetch_fee_history(request).await?;
@@ -270,10 +271,15 @@ impl UpstreamNode {
     /// Reads the newest header again, unless it was read since `since`: a node that surprises may have lost the block of an
     /// earlier reading, or may not have been read for long. Nothing is known if that fails. Ends within `deadline`.
     pub(crate) async fn read_head_again(&self, since: Instant, deadline: Duration) {
-        let earlier = match self.head() {
+        let head = self.state().head;
+        let earlier = match head.reading() {
             HeadReading::Header(header) if header.read_at < since => Some(header),
             // It may have failed to return one.
-            HeadReading::Unread | HeadReading::Unknown if self.max_block_age.is_some() => None,
+            HeadReading::Unread | HeadReading::Unknown
+                if self.max_block_age.is_some() && head.ended_before(since) =>
+            {
+                None
+            }
             _ => return,
         };
         self.read_head(deadline).await;

@@ -89,7 +89,10 @@ impl UpstreamCall<'_> {
             return Err(PollError::Genesis);
         }
         if let Some(since) = surprising_since {
-            candidate.upstream.verify_chain_again(since, self.left(polled_at)).await?;
+            // At the start a slow node is worth the wait.
+            let is_start = self.earlier.is_none();
+            let deadline = if is_start { self.deadline } else { self.left(polled_at) };
+            candidate.upstream.verify_chain_again(since, deadline).await?;
         }
         let newest = history.newest_block();
         let is_plausible = self.is_plausible_head(candidate, newest);
@@ -174,7 +177,9 @@ impl UpstreamCall<'_> {
         if !self.is_plausible_head(candidate, history.newest_block()) {
             return Some(polled_at);
         }
-        match plausibility::compare(history, self.earlier?) {
+        // Nothing tells whose blocks the first ones are but a chain id of the same poll.
+        let Some(earlier) = self.earlier else { return Some(polled_at) };
+        match plausibility::compare(history, earlier) {
             Continuity::Same => None,
             Continuity::OtherRewards => {
                 // If the last check is younger, a later poll makes one: this reply becomes what it is compared with.
@@ -371,7 +376,6 @@ impl<'a> ActivePoll<'a> {
         match outcome {
             Ok(()) => {
                 self.is_success = true;
-                self.reply_time.get_or_insert_with(|| self.called_at.elapsed());
                 self.reporter.record_success(candidate);
             }
             Err(failure) => self.reporter.record_failure(candidate, failure),
@@ -380,6 +384,8 @@ impl<'a> ActivePoll<'a> {
 
     pub(crate) fn publish(&mut self, index: usize, reply: PricedReply) {
         let PricedReply { history, market, head, received_at } = reply;
+        // The header may have taken longer.
+        self.reply_time.get_or_insert(received_at.saturating_duration_since(self.called_at));
         let publisher = &mut *self.publisher;
         let chain = publisher.chain().config();
         let last = publisher.chain().newest_block();

@@ -130,15 +130,18 @@ async fn current_node_that_comes_back_replaces_the_one_behind_within_seconds() {
 
 #[tokio::test]
 async fn node_without_headers_is_stale_while_it_syncs() {
-    let view = View::new(1000, 0);
-    let node = MockNode::start(7, view.polls(3)).await;
-    node.set_header_reply(Reply::Error(-32601));
-    node.set_syncing_reply(Reply::Result(json!({"currentBlock": "0x3e8"})));
-    let service = TestServer::start(&config(&[&node], "")).await;
-    assert_stale_at_first(&service).await;
-    assert_eq!(chain_summary(&service).await["reason"], "old_block");
-    node.set_syncing_reply(Reply::Result(json!(false)));
-    service.wait_for(SUGGESTION, is_fresh).await;
+    // The node lacks the method, or always fails.
+    for code in [-32601, -32000] {
+        let view = View::new(1000, 0);
+        let node = MockNode::start(7, view.polls(3)).await;
+        node.set_header_reply(Reply::Error(code));
+        node.set_syncing_reply(Reply::Result(json!({"currentBlock": "0x3e8"})));
+        let service = TestServer::start(&config(&[&node], "")).await;
+        assert_stale_at_first(&service).await;
+        assert_eq!(chain_summary(&service).await["reason"], "old_block");
+        node.set_syncing_reply(Reply::Result(json!(false)));
+        service.wait_for(SUGGESTION, is_fresh).await;
+    }
 }
 
 #[tokio::test]
