@@ -59,17 +59,16 @@ impl HeadRecord {
     }
 
     /// Records a reading that ended at `now`. A failed one, `None`, keeps the last. So does one that says nothing, if the node
-    /// has returned a header before: it has the method. If the one that polls wait for fails, the next is due at once, beside
-    /// them.
+    /// has returned a header before: it has the method. If the one that polls wait for is without a result, the next is due at
+    /// once, beside them.
     pub(crate) fn record(&mut self, reading: Option<HeadReading>, now: Instant) {
-        let has_failed = matches!(reading, None | Some(HeadReading::Unread));
+        let has_result = reading.is_some_and(|reading| reading != HeadReading::Unknown);
         let is_first = self.due_at.is_none();
-        let interval = if has_failed && is_first { Duration::ZERO } else { Self::INTERVAL };
+        let interval = if has_result || !is_first { Self::INTERVAL } else { Duration::ZERO };
         self.due_at = Some(now + interval);
         self.ended_at = Some(now);
         let has_headers = self.reading.header().is_some();
-        let says_nothing = has_failed || reading == Some(HeadReading::Unknown);
-        if let Some(reading) = reading.filter(|_| !(says_nothing && has_headers)) {
+        if let Some(reading) = reading.filter(|_| has_result || !has_headers) {
             self.reading = reading;
         }
     }
@@ -96,8 +95,7 @@ impl Header<'_> {
     }
 }
 
-/// Requests the newest header of `node`. If it returns none, asks whether it syncs. The reading is `Unread` if it does not, and
-/// if it may return a header next time.
+/// Requests the newest header of `node`. If it returns none, asks whether it syncs.
 ///
 /// # Errors
 ///
@@ -109,26 +107,22 @@ pub(crate) async fn read(
     let params = json!(["latest", false]);
     let header = client.call_for_header(node, "eth_getBlockByNumber", &params).await;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let refusal = match header {
+    match header {
         Ok(header) => {
             let header: Option<Header<'_>> = serde_json::from_str(header.get()).unwrap_or_default();
             if let Some((number, unix_seconds)) = header.and_then(|header| header.values()) {
                 let header = HeaderTime::new(number, unix_seconds, Instant::now(), now);
                 return Ok(HeadReading::Header(header));
             }
-            None
         }
-        Err(error) if is_without_header(&error) => Some(error),
+        Err(error) if is_without_header(&error) => {}
         Err(error) => return Err(error),
-    };
+    }
     match client.call_for_header(node, "eth_syncing", &json!([])).await {
         Ok(progress) if progress.get().trim_start().starts_with('{') => Ok(HeadReading::Syncing),
-        Err(error) if !is_without_header(&error) => Err(error),
-        _ => match refusal {
-            // It has failed, and may return the next one.
-            Some(error) if !matches!(error, Error::Unsupported) => Ok(HeadReading::Unread),
-            _ => Ok(HeadReading::Unknown),
-        },
+        Ok(_) => Ok(HeadReading::Unknown),
+        Err(error) if is_without_header(&error) => Ok(HeadReading::Unknown),
+        Err(error) => Err(error),
     }
 }
 
@@ -153,7 +147,7 @@ mod tests {
         let mut record = HeadRecord::default();
         record.record(Some(HeadReading::Unknown), now);
         assert_eq!(record.reading(), HeadReading::Unknown);
-        assert!(record.is_due(now + HeadRecord::INTERVAL), "it may have failed to answer");
+        assert!(record.is_due(now), "it may have failed to answer");
         for silent in [Some(HeadReading::Unknown), None] {
             record.record(Some(header(7)), now);
             record.record(silent, now);
