@@ -344,6 +344,7 @@ impl<'a> ActivePoll<'a> {
         candidate: Candidate<'a>,
         reply: Result<PricedReply, PollError>,
     ) {
+        let received_at = reply.as_ref().ok().map(|reply| reply.received_at);
         let checked = reply.and_then(|reply| {
             let UpstreamCall { earlier, chain, .. } = self.call;
             let report = report(candidate.index, &reply.history, reply.head, earlier, chain);
@@ -360,6 +361,12 @@ impl<'a> ActivePoll<'a> {
             Ok(publishable) => (Ok(()), publishable),
             Err(failure) => (Err(failure), None),
         };
+        if outcome.is_ok()
+            && let Some(received_at) = received_at
+        {
+            // The header may have taken longer.
+            self.record_reply_time(received_at);
+        }
         // The end of the poll decides about a suspicious reply.
         if !matches!(outcome, Err(PollError::Suspicious(_))) {
             self.record(candidate, &outcome);
@@ -368,6 +375,11 @@ impl<'a> ActivePoll<'a> {
         if let Some(reply) = publishable {
             self.publish(candidate.index, reply);
         }
+    }
+
+    /// Records when the first good reply arrived.
+    pub(crate) fn record_reply_time(&mut self, received_at: Instant) {
+        self.reply_time.get_or_insert(received_at.saturating_duration_since(self.called_at));
     }
 
     /// Records the outcome of an attempt.
@@ -384,8 +396,6 @@ impl<'a> ActivePoll<'a> {
 
     pub(crate) fn publish(&mut self, index: usize, reply: PricedReply) {
         let PricedReply { history, market, head, received_at } = reply;
-        // The header may have taken longer.
-        self.reply_time.get_or_insert(received_at.saturating_duration_since(self.called_at));
         let publisher = &mut *self.publisher;
         let chain = publisher.chain().config();
         let last = publisher.chain().newest_block();

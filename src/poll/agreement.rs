@@ -27,6 +27,11 @@ impl<'a> ActivePoll<'a> {
         if group.len() < replies.len() {
             self.reporter.record_disagreement();
         }
+        // The deadline adapts to the slowest, as each one counts.
+        let last_at = replies.iter().map(|(_, reply)| reply.received_at).max();
+        if let Some(last_at) = last_at.filter(|_| !group.is_empty()) {
+            self.record_reply_time(last_at);
+        }
         let mut agreeing = Vec::new();
         for (index, (candidate, priced)) in replies.into_iter().enumerate() {
             if group.contains(&index) {
