@@ -419,7 +419,8 @@ impl Poller {
         while self.head_reads.try_join_next().is_some() {}
         let (upstreams, in_use) = (Arc::clone(&self.upstreams), self.in_use);
         if self.head_reads.is_empty() && upstreams.has_due_head(in_use) {
-            let deadline = upstreams.attempt_deadline();
+            // A node without headers gets two calls. Nothing waits for them.
+            let deadline = 2 * upstreams.attempt_deadline();
             self.head_reads.spawn(async move { upstreams.read_due_heads(in_use, deadline).await });
         }
     }

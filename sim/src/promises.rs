@@ -319,7 +319,17 @@ impl Promises {
             );
         }
         let is_other = matching.iter().all(|said| said.is_other_chain);
-        self.check("another chain is never served", is_other.then(|| who.to_owned()));
+        // The service has no sign of a node that changes its chain between its chain id and its first good block.
+        let started_at = self.started_at[replica];
+        let is_first = self.served[replica][chain].is_none_or(|last| !last.is_honest)
+            && self.was(Duration::from_mins(10), |fault| {
+                fault.at > started_at
+                    && matches!(fault.what, What::Node(of, _, NodeFault::WrongChain) if of == chain)
+            });
+        self.check(
+            "another chain is never served",
+            (is_other && !is_first).then(|| who.to_owned()),
+        );
         self.check_agreement(who, chain, quote);
         self.check_lone_liar(who, chain, replica, &matching);
         self.check_spare(who, chain, replica, &matching);
@@ -332,8 +342,8 @@ impl Promises {
             return;
         }
         let now = clock::now();
-        // A poll that waits for a slow node lasts up to a third of `max_age`.
-        let since = now.saturating_sub(self.max_age(chain) * 4 / 3 + Duration::from_secs(2));
+        // A poll that waits for slow nodes, then for others, lasts up to two thirds of `max_age`.
+        let since = now.saturating_sub(self.max_age(chain) * 5 / 3 + Duration::from_secs(2));
         let is_near = |one: u128, other: u128| one.abs_diff(other) * 4 <= one.max(other);
         let agrees = |said: &&Said| {
             said.at >= since

@@ -57,7 +57,7 @@ pub(crate) struct ActivePoll<'a> {
     /// Replies that are not published unless they are confirmed.
     suspicious: Vec<(Candidate<'a>, SuspiciousReply, PricedReply)>,
     published: Option<FeeHistory>,
-    /// Time that the first good reply took.
+    /// Time that the first good reply took; with `agreement`, the slowest.
     reply_time: Option<Duration>,
     any_timed_out: bool,
     is_success: bool,
@@ -89,10 +89,7 @@ impl UpstreamCall<'_> {
             return Err(PollError::Genesis);
         }
         if let Some(since) = surprising_since {
-            // At the start a slow node is worth the wait.
-            let is_start = self.earlier.is_none();
-            let deadline = if is_start { self.deadline } else { self.left(polled_at) };
-            candidate.upstream.verify_chain_again(since, deadline).await?;
+            candidate.upstream.verify_chain_again(since, self.left(polled_at)).await?;
         }
         let newest = history.newest_block();
         let is_plausible = self.is_plausible_head(candidate, newest);
@@ -177,9 +174,7 @@ impl UpstreamCall<'_> {
         if !self.is_plausible_head(candidate, history.newest_block()) {
             return Some(polled_at);
         }
-        // Nothing tells whose blocks the first ones are but a chain id of the same poll.
-        let Some(earlier) = self.earlier else { return Some(polled_at) };
-        match plausibility::compare(history, earlier) {
+        match plausibility::compare(history, self.earlier?) {
             Continuity::Same => None,
             Continuity::OtherRewards => {
                 // If the last check is younger, a later poll makes one: this reply becomes what it is compared with.

@@ -150,7 +150,7 @@ export default {
         const proxy = await Proxy.start(inner.url);
         let fees;
         proxy.rule = (path) => (path.endsWith("/fees") ? fees : "pass");
-        const market = await get(`${inner.url}/v1/chain-1/fee-market`);
+        const market = await until(() => get(`${inner.url}/v1/chain-1/fee-market`), ({ suggestion }) => suggestion);
         const { medium, high } = market.suggestion;
         const of = (within, tier) => cell(within, 0.8, tier.max_fee_per_gas, tier.max_priority_fee_per_gas);
         fees = { cells: [cell(1, 0.5, 0, 0), of(1, high), of(3, medium), cell(25, 0.8, 10n ** 30n, 10n ** 30n)] };
