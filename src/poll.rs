@@ -15,6 +15,7 @@ mod reward_readings;
 pub mod schedule;
 mod shared_polls;
 
+use std::cmp::Ordering;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Instant;
@@ -216,12 +217,13 @@ impl Poller {
         let chain = self.publisher.chain();
         let (head, last) = (history.newest_block(), chain.newest_block());
         let last_observed_at = chain.timestamps().map(|last| last.observed_at);
-        if last == Some(head) && last_observed_at >= Some(timestamps.observed_at) {
-            return AdoptOutcome::Duplicate;
-        }
-        // An earlier reply with a lower head says nothing against a later one, however often it is read.
-        if last > Some(head) && last_observed_at >= Some(timestamps.observed_at) {
-            return AdoptOutcome::Older;
+        if last_observed_at >= Some(timestamps.observed_at) {
+            match last.cmp(&Some(head)) {
+                Ordering::Less => {}
+                Ordering::Equal => return AdoptOutcome::Duplicate,
+                // An earlier reply says nothing against a later one, however often it is read.
+                Ordering::Greater => return AdoptOutcome::Older,
+            }
         }
         if timestamps.observed_at.elapsed() >= self.chain.max_age {
             return AdoptOutcome::Older;

@@ -13,7 +13,7 @@ use crate::fees::{BlockAge, HeadReading, HeaderTime};
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct HeadRecord {
     reading: HeadReading,
-    /// `None`: it was never read, or a call has failed since.
+    /// `None`: it was never read, or it was forgotten, or a call has failed since.
     due_at: Option<Instant>,
     /// When the last reading ended, also a failed one.
     ended_at: Option<Instant>,

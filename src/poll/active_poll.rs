@@ -372,7 +372,7 @@ impl<'a> ActivePoll<'a> {
         }
     }
 
-    /// Records when the first good reply arrived.
+    /// Records when the reply arrived that the deadline adapts to. Only the first call counts.
     pub(crate) fn record_reply_time(&mut self, received_at: Instant) {
         self.reply_time.get_or_insert(received_at.saturating_duration_since(self.called_at));
     }
