@@ -236,6 +236,7 @@ impl Poller {
         }
         let report = self.remote_report(history, *reading);
         let mut round = self.head_tracker.start_round(Instant::now());
+        round.set_reported_at(timestamps.observed_at);
         let is_plausible = round.check(report).is_ok();
         let is_confirmed = round.finish().confirmed.is_some();
         if !is_plausible && !is_confirmed {

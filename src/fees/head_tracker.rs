@@ -240,7 +240,8 @@ impl HeadTracker {
             })
     }
 
-    fn publish(&mut self, report: Report, now: Instant) {
+    /// Publishes a report of this time.
+    fn publish(&mut self, report: Report, at: Instant) {
         let Report { head, upstream: source, .. } = report;
         let is_old = report.block_age == BlockAge::Old;
         let last = self.published.map(|published| published.observed);
@@ -248,7 +249,9 @@ impl HeadTracker {
             self.published = Some(Published { observed, source, is_old });
             return;
         }
-        let observed = ObservedHead { head, at: now };
+        // A record of another replica may be from before an own reply. Heads change in the order of publications.
+        let at = last.map_or(at, |last| at.max(last.at));
+        let observed = ObservedHead { head, at };
         if last.is_some_and(|last| head < last.head) {
             self.head_changes.clear();
             self.schedule_baseline = None;
@@ -259,7 +262,7 @@ impl HeadTracker {
         self.head_changes.push_back(observed);
         self.published = Some(Published { observed, source, is_old });
         // A head ahead of its schedule gets no credit for later.
-        if self.lateness(now).is_none_or(|late| late.is_zero()) {
+        if self.lateness(at).is_none_or(|late| late.is_zero()) {
             self.schedule_baseline = Some(observed);
         }
     }

@@ -35,10 +35,12 @@ impl HeadRecord {
             && (self.due_at.is_none() || self.reading.block_age(max_age) == BlockAge::Old)
     }
 
-    /// Forgets a reading that is long overdue at `now`, as after a standstill of the machine.
+    /// Forgets a reading that is long overdue at `now`, as after a standstill of the machine. An old head stays old until the
+    /// node says otherwise.
     pub(crate) fn forget_overdue(&mut self, max_age: Option<Duration>, now: Instant) {
         let overdue_at = self.due_at.zip(max_age).map(|(due_at, max_age)| due_at + max_age / 6);
-        if overdue_at.is_some_and(|at| now > at) {
+        let is_old = self.reading.block_age(max_age) == BlockAge::Old;
+        if !is_old && overdue_at.is_some_and(|at| now > at) {
             *self = Self::default();
         }
     }
@@ -70,6 +72,16 @@ impl HeadRecord {
         let has_headers = self.reading.header().is_some();
         if let Some(reading) = reading.filter(|_| has_result || !has_headers) {
             self.reading = reading;
+        }
+    }
+
+    /// Records a reading that a poll waited for. A failed one does not put off the next one beside polls, which has more
+    /// time.
+    pub(crate) fn record_with_poll(&mut self, reading: Option<HeadReading>, now: Instant) {
+        if reading.is_some() || self.due_at.is_none() {
+            self.record(reading, now);
+        } else {
+            self.ended_at = Some(now);
         }
     }
 }
@@ -176,5 +188,21 @@ mod tests {
             }
             record.mark_due();
         }
+    }
+
+    #[test]
+    fn a_header_that_is_too_slow_for_polls_is_read_beside_them() {
+        let (now, mut record) = (Instant::now(), HeadRecord::default());
+        record.record_with_poll(Some(HeadReading::Syncing), now);
+        let due_at = now + HeadRecord::INTERVAL;
+        for seconds in [10, 20, 30] {
+            record.record_with_poll(None, now + Duration::from_secs(seconds));
+            assert!(record.is_due(due_at), "{seconds} s");
+        }
+        let later = due_at + Duration::from_mins(1);
+        record.forget_overdue(Some(Duration::from_mins(1)), later);
+        assert_eq!(record.reading(), HeadReading::Syncing);
+        record.record(None, due_at);
+        assert!(!record.is_due(due_at), "one beside polls has failed");
     }
 }

@@ -208,7 +208,7 @@ impl UpstreamNode {
         head_deadline: Duration,
     ) -> Result<(FeeHistory, Instant), Error> {
         // Boxed, because it is needed rarely, and every poll would be larger.
-        match select(fetch, Box::pin(self.read_head(head_deadline))).await {
+        match select(fetch, Box::pin(self.read_head_with_poll(head_deadline))).await {
             Either::Left((Ok(received), reading)) => {
                 reading.await;
                 Ok(received)
@@ -263,9 +263,19 @@ impl UpstreamNode {
 
     /// Reads the newest header within `deadline`, and records what it says.
     pub(crate) async fn read_head(&self, deadline: Duration) {
-        let read = newest_header::read(&self.client, &self.node);
-        let reading = tokio::time::timeout(deadline, read).await.ok().and_then(Result::ok);
+        let reading = self.fetch_head(deadline).await;
         self.update(|state| state.head.record(reading, Instant::now()));
+    }
+
+    /// As [`read_head`](Self::read_head), for a poll that waits for it.
+    async fn read_head_with_poll(&self, deadline: Duration) {
+        let reading = self.fetch_head(deadline).await;
+        self.update(|state| state.head.record_with_poll(reading, Instant::now()));
+    }
+
+    async fn fetch_head(&self, deadline: Duration) -> Option<HeadReading> {
+        let read = newest_header::read(&self.client, &self.node);
+        tokio::time::timeout(deadline, read).await.ok()?.ok()
     }
 
     /// Reads the newest header again, unless it was read since `since`: a node that surprises may have lost the block of an
@@ -282,7 +292,7 @@ impl UpstreamNode {
             }
             _ => return,
         };
-        self.read_head(deadline).await;
+        self.read_head_with_poll(deadline).await;
         self.update(|state| {
             if earlier.is_some() && state.head.reading().header() == earlier {
                 state.head = HeadRecord::default();

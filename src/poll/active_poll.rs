@@ -25,6 +25,8 @@ pub(crate) struct PricedReply {
     pub(crate) head: HeadReading,
     /// When the fee history arrived. A poll may wait for other upstreams after that.
     pub(crate) received_at: Instant,
+    /// Time from the call to the fee history. The header may have taken longer.
+    pub(crate) took: Duration,
 }
 
 /// The call that a poll makes at each upstream.
@@ -47,8 +49,6 @@ pub(crate) struct UpstreamCall<'a> {
 /// A poll in progress.
 pub(crate) struct ActivePoll<'a> {
     call: UpstreamCall<'a>,
-    /// When the upstreams that have not replied yet were called.
-    called_at: Instant,
     round: PollRound<'a>,
     upstreams: &'a ChainUpstreams,
     publisher: &'a mut Publisher,
@@ -106,7 +106,8 @@ impl UpstreamCall<'_> {
         if !is_plausible && header.is_some_and(|header| header.number > highest) {
             return Err(PollError::OldBlock);
         }
-        Ok(PricedReply { head: head(), history, market, received_at })
+        let took = received_at.saturating_duration_since(polled_at);
+        Ok(PricedReply { head: head(), history, market, received_at, took })
     }
 
     /// Fetches the newest blocks: at the start all that a suggestion depends on, if the node returns so many. Also returns
@@ -198,7 +199,6 @@ impl<'a> ActivePoll<'a> {
     ) -> Self {
         Self {
             call: *call,
-            called_at: Instant::now(),
             round,
             upstreams,
             publisher,
@@ -214,9 +214,8 @@ impl<'a> ActivePoll<'a> {
         }
     }
 
-    /// Starts to measure the time of replies, and returns the call to make.
-    pub(crate) fn start_calls(&mut self) -> UpstreamCall<'a> {
-        self.called_at = Instant::now();
+    /// Returns the call to make.
+    pub(crate) fn call(&self) -> UpstreamCall<'a> {
         self.call
     }
 
@@ -228,7 +227,7 @@ impl<'a> ActivePoll<'a> {
     /// Calls all candidates at once, because no head is known that a wrong one would contradict. Waits for those that are
     /// preferred to the best reply, and for the others if its block is old or of unknown age. Publishes the best reply.
     pub(crate) async fn poll_all(&mut self, candidates: &[Candidate<'a>]) {
-        let call = self.start_calls();
+        let call = self.call;
         let send =
             |candidate: Candidate<'a>| async move { (candidate, call.send(candidate).await) };
         let mut pending: FuturesUnordered<_> = candidates.iter().copied().map(send).collect();
@@ -297,7 +296,6 @@ impl<'a> ActivePoll<'a> {
         let published = self.publisher.chain().newest_block();
         // Do not wait for upstreams that failed lately only to find a higher head.
         let others = others.iter().copied().filter(|other| other.is_healthy || !seeks_newer);
-        self.start_calls();
         let mut replies: FuturesUnordered<_> =
             others.map(|other| async move { (other, call.send(other).await) }).collect();
         let mut deadline = None;
@@ -339,7 +337,7 @@ impl<'a> ActivePoll<'a> {
         candidate: Candidate<'a>,
         reply: Result<PricedReply, PollError>,
     ) {
-        let received_at = reply.as_ref().ok().map(|reply| reply.received_at);
+        let took = reply.as_ref().ok().map(|reply| reply.took);
         let checked = reply.and_then(|reply| {
             let UpstreamCall { earlier, chain, .. } = self.call;
             let report = report(candidate.index, &reply.history, reply.head, earlier, chain);
@@ -357,10 +355,9 @@ impl<'a> ActivePoll<'a> {
             Err(failure) => (Err(failure), None),
         };
         if outcome.is_ok()
-            && let Some(received_at) = received_at
+            && let Some(took) = took
         {
-            // The header may have taken longer.
-            self.record_reply_time(received_at);
+            self.record_reply_time(took);
         }
         // The end of the poll decides about a suspicious reply.
         if !matches!(outcome, Err(PollError::Suspicious(_))) {
@@ -372,9 +369,9 @@ impl<'a> ActivePoll<'a> {
         }
     }
 
-    /// Records when the reply arrived that the deadline adapts to. Only the first call counts.
-    pub(crate) fn record_reply_time(&mut self, received_at: Instant) {
-        self.reply_time.get_or_insert(received_at.saturating_duration_since(self.called_at));
+    /// Records the time of the reply that the deadline adapts to. Only the first call counts.
+    pub(crate) fn record_reply_time(&mut self, took: Duration) {
+        self.reply_time.get_or_insert(took);
     }
 
     /// Records the outcome of an attempt.
@@ -390,7 +387,7 @@ impl<'a> ActivePoll<'a> {
     }
 
     pub(crate) fn publish(&mut self, index: usize, reply: PricedReply) {
-        let PricedReply { history, market, head, received_at } = reply;
+        let PricedReply { history, market, head, received_at, .. } = reply;
         let publisher = &mut *self.publisher;
         let chain = publisher.chain().config();
         let last = publisher.chain().newest_block();

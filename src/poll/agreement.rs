@@ -28,9 +28,9 @@ impl<'a> ActivePoll<'a> {
             self.reporter.record_disagreement();
         }
         // The deadline adapts to the slowest, as each one counts.
-        let last_at = replies.iter().map(|(_, reply)| reply.received_at).max();
-        if let Some(last_at) = last_at.filter(|_| !group.is_empty()) {
-            self.record_reply_time(last_at);
+        let slowest = replies.iter().map(|(_, reply)| reply.took).max();
+        if let Some(slowest) = slowest.filter(|_| !group.is_empty()) {
+            self.record_reply_time(slowest);
         }
         let mut agreeing = Vec::new();
         for (index, (candidate, priced)) in replies.into_iter().enumerate() {
@@ -56,7 +56,7 @@ impl<'a> ActivePoll<'a> {
 
     /// Calls all these upstreams. Records the failures and returns the replies.
     async fn fetch_all(&mut self, candidates: &[Candidate<'a>]) -> Vec<Reply<'a>> {
-        let call = self.start_calls();
+        let call = self.call();
         let send =
             |candidate: Candidate<'a>| async move { (candidate, call.send(candidate).await) };
         let mut pending: FuturesUnordered<_> = candidates.iter().copied().map(send).collect();

@@ -93,7 +93,13 @@ impl Harness {
         let mut poll = ActivePoll::new(&call, round, upstreams, publisher, doubts, reporter);
         poll.publish(
             0,
-            PricedReply { history, market, head: HeadReading::Unread, received_at: Instant::now() },
+            PricedReply {
+                history,
+                market,
+                head: HeadReading::Unread,
+                received_at: Instant::now(),
+                took: Duration::ZERO,
+            },
         );
     }
 

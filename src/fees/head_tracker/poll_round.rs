@@ -87,6 +87,8 @@ pub struct Confirmation {
 pub struct PollRound<'a> {
     tracker: &'a mut HeadTracker,
     now: Instant,
+    /// When the reports were made.
+    reported_at: Instant,
     /// `None`: no head is published.
     limits: Option<Limits>,
     /// All reports, with the reason if they are suspicious.
@@ -98,7 +100,12 @@ pub struct PollRound<'a> {
 impl<'a> PollRound<'a> {
     pub(super) fn new(tracker: &'a mut HeadTracker, now: Instant) -> Self {
         let limits = Limits::new(tracker, now);
-        Self { tracker, now, limits, reports: Vec::new(), published: None }
+        Self { tracker, now, reported_at: now, limits, reports: Vec::new(), published: None }
+    }
+
+    /// Sets when the reports were made, if that was before the round. Later heads are expected from then on.
+    pub fn set_reported_at(&mut self, at: Instant) {
+        self.reported_at = at.min(self.now);
     }
 
     /// Checks a reply. A suspicious one may still be confirmed by [`finish`](Self::finish).
@@ -120,7 +127,7 @@ impl<'a> PollRound<'a> {
             self.limits = None;
         }
         self.update_trail(report);
-        self.tracker.publish(report, self.now);
+        self.tracker.publish(report, self.reported_at);
         self.published = Some(report.head);
         Ok(PublishDecision::Publish)
     }

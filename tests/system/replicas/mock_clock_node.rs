@@ -52,7 +52,7 @@ pub(crate) struct Call {
     pub(crate) at: Instant,
     /// The path segment after `/rpc/`, which identifies the replica. Empty for `/rpc`.
     pub(crate) client: String,
-    method: String,
+    pub(crate) method: String,
     /// The newest block of the returned fee history and the time of the response. `None` if no fee history was
     /// returned.
     response: Option<(u64, Instant)>,
