@@ -35,12 +35,23 @@ impl HeadRecord {
             && (self.due_at.is_none() || self.reading.block_age(max_age) == BlockAge::Old)
     }
 
-    /// Forgets a reading that is long overdue at `now`, as after a standstill of the machine. An old head stays old until the
-    /// node says otherwise.
+    /// Returns true if the next reading is long overdue at `now`, as after a standstill of the machine.
+    pub(crate) fn is_overdue(&self, max_age: Option<Duration>, now: Instant) -> bool {
+        let due_at = self.due_at.or(self.ended_at.map(|ended_at| ended_at + Self::INTERVAL));
+        let overdue_at = due_at.zip(max_age).map(|(due_at, max_age)| due_at + max_age / 6);
+        overdue_at.is_some_and(|overdue_at| now > overdue_at)
+    }
+
+    /// Forgets an overdue reading.
     pub(crate) fn forget_overdue(&mut self, max_age: Option<Duration>, now: Instant) {
-        let overdue_at = self.due_at.zip(max_age).map(|(due_at, max_age)| due_at + max_age / 6);
-        let is_old = self.reading.block_age(max_age) == BlockAge::Old;
-        if !is_old && overdue_at.is_some_and(|at| now > at) {
+        if self.is_overdue(max_age, now) {
+            self.forget_unless_old(max_age);
+        }
+    }
+
+    /// Forgets the reading. An old head stays old until the node says otherwise.
+    pub(crate) fn forget_unless_old(&mut self, max_age: Option<Duration>) {
+        if self.reading.block_age(max_age) != BlockAge::Old {
             *self = Self::default();
         }
     }
@@ -187,6 +198,23 @@ mod tests {
                 assert_eq!(record.is_required(max_age), is_required);
             }
             record.mark_due();
+        }
+    }
+
+    #[test]
+    fn a_header_from_before_a_standstill_is_forgotten_also_after_an_error() {
+        let (now, max_age) = (Instant::now(), Some(Duration::from_mins(1)));
+        let young = HeaderTime::new(7, 3600, now, Duration::from_hours(1));
+        for has_failed in [false, true] {
+            let mut record = HeadRecord::default();
+            record.record(Some(HeadReading::Header(young)), now);
+            if has_failed {
+                record.mark_due();
+            }
+            for (seconds, is_known) in [(40, true), (41, false)] {
+                record.forget_overdue(max_age, now + Duration::from_secs(seconds));
+                assert_eq!(record.reading() != HeadReading::Unread, is_known);
+            }
         }
     }
 

@@ -182,9 +182,10 @@ impl UpstreamNode {
                 Err(_) => Err(Error::Timeout(deadline)),
             }
         });
-        // Without an earlier reading, the age of a reply is not known until the header is there.
-        let is_unread = head.reading() == HeadReading::Unread;
-        let head_deadline = if is_unread { deadline } else { deadline / 2 };
+        // Without a late reading, the age of a reply is not known until the header is there.
+        let needs_reading =
+            head.reading() == HeadReading::Unread || head.is_overdue(self.max_block_age, started);
+        let head_deadline = if needs_reading { deadline } else { deadline / 2 };
         let outcome =
             if needs_head { self.fetch_with_head(fetch, head_deadline).await } else { fetch.await };
         if outcome.is_err() {
@@ -295,7 +296,7 @@ impl UpstreamNode {
         self.read_head_with_poll(deadline).await;
         self.update(|state| {
             if earlier.is_some() && state.head.reading().header() == earlier {
-                state.head = HeadRecord::default();
+                state.head.forget_unless_old(self.max_block_age);
             }
         });
     }

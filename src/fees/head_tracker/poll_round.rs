@@ -103,9 +103,11 @@ impl<'a> PollRound<'a> {
         Self { tracker, now, reported_at: now, limits, reports: Vec::new(), published: None }
     }
 
-    /// Sets when the reports were made, if that was before the round. Later heads are expected from then on.
+    /// Sets when the reports were made, if that was before the round. The head is compared with what the chain can have
+    /// been then, and later heads are expected from then on.
     pub fn set_reported_at(&mut self, at: Instant) {
         self.reported_at = at.min(self.now);
+        self.limits = Limits::new(self.tracker, self.reported_at);
     }
 
     /// Checks a reply. A suspicious one may still be confirmed by [`finish`](Self::finish).

@@ -53,21 +53,20 @@ fn claims_that_are_far_apart_do_not_count_together() {
 #[test]
 fn heads_after_a_record_are_expected_from_its_time_on() {
     let (mut tracker, start) = (HeadTracker::new(BLOCK, MAX_AGE), Instant::now());
-    let adopt = |tracker: &mut HeadTracker, age: u32, head| {
-        let now = start + 2 * BLOCK + BLOCK / 4;
-        let mut round = tracker.start_round(now);
-        round.set_reported_at(now - age * BLOCK);
+    let mut adopt = |at: u32, reported_at: u32, head| {
+        let mut round = tracker.start_round(start + BLOCK * at);
+        round.set_reported_at(start + BLOCK * reported_at);
         let checked = round.check(report((REMOTE, head)));
         let _ = round.finish();
         checked
     };
     // A replica that has just started adopts two records, of which the first is two blocks old.
-    assert_eq!(adopt(&mut tracker, 2, 100), Ok(PublishDecision::Publish));
-    assert_eq!(adopt(&mut tracker, 0, 103), Ok(PublishDecision::Publish));
-    assert_eq!(adopt(&mut tracker, 0, 105), Err(SuspiciousReply::Jump));
-    // A record from before the published one gives no room to higher heads.
-    assert_eq!(adopt(&mut tracker, 2, 104), Ok(PublishDecision::Publish));
-    assert_eq!(adopt(&mut tracker, 0, 106), Err(SuspiciousReply::Jump));
+    assert_eq!(adopt(2, 0, 100), Ok(PublishDecision::Publish));
+    assert_eq!(adopt(2, 2, 103), Ok(PublishDecision::Publish));
+    // The time until a record arrives gives no room to higher heads, nor does one from before the published one.
+    assert_eq!(adopt(4, 2, 105), Err(SuspiciousReply::Jump));
+    assert_eq!(adopt(4, 0, 104), Ok(PublishDecision::Publish));
+    assert_eq!(adopt(4, 2, 106), Err(SuspiciousReply::Jump));
 }
 
 #[test]
