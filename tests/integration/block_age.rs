@@ -97,7 +97,7 @@ async fn node_that_is_behind_never_hides_a_current_one() {
         let behind = View::new(1000, 2 * HOUR).node(3).await;
         let current = View::new(73_000, 0).node(50).await;
         let nodes = if behind_comes_first { [&behind, &current] } else { [&current, &behind] };
-        let service = TestServer::start(&config(&nodes, "")).await;
+        let service = TestServer::start(&config(&nodes, "stall_after = \"1m\"")).await;
         let polls = current.polls();
         let is_current = |response: &Response| {
             if response.status == 200 {

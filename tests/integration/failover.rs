@@ -8,7 +8,9 @@ use crate::test_server::{Response, TestServer};
 const SUGGESTION: &str = "/v1/a/gas-suggestion";
 
 fn chain(urls: &[String]) -> String {
-    format!("[chains.a]\nchain_id = 7\nrpc_urls = {urls:?}\nblock_time = \"100ms\"\n")
+    // The heads of the nodes stand still.
+    let stall = "stall_after = \"1m\"";
+    format!("[chains.a]\nchain_id = 7\nrpc_urls = {urls:?}\nblock_time = \"100ms\"\n{stall}\n")
 }
 
 #[tokio::test]

@@ -133,7 +133,6 @@ impl Harness {
     /// Checks that all replicas share polls within [`REJOIN_TIMEOUT`] after `returned` and then continue to do so, with
     /// one call per block and no standalone polls.
     async fn share_again(&self, returned: Instant) {
-        const SLOTS: usize = 4;
         let at_first = self.counts().await;
         wait_until("all replicas share again", async || {
             let now = self.counts().await;
@@ -143,24 +142,36 @@ impl Harness {
         .await;
         let rejoined = returned.elapsed();
         assert!(rejoined < REJOIN_TIMEOUT, "{rejoined:?}, {at_first:#?}");
-        // Compare the counts right after two calls that are `SLOTS` apart.
+        // A stall of the machine shifts a poll, or makes one without Redis. Of three periods one is regular.
+        let mut irregular = Vec::new();
+        while let Err(details) = self.check_slots().await {
+            irregular.push(details);
+            assert!(irregular.len() < 3, "{irregular:#?}");
+        }
+    }
+
+    /// Compares the counts right after two polls that are some slots apart.
+    async fn check_slots(&self) -> Result<(), String> {
+        const SLOTS: usize = 4;
         let first = self.node.progress().calls;
-        self.node.wait_for_calls(first + 1).await;
+        let polls = || self.node.calls_of("eth_feeHistory", first);
+        wait_until("a poll", async || !polls().is_empty()).await;
         let counts_before = self.counts().await;
-        self.node.wait_for_calls(first + SLOTS + 1).await;
+        wait_until("polls", async || polls().len() > SLOTS).await;
         let counts_after = self.counts().await;
-        let calls = &self.node.calls()[first..];
-        let details = format!("{counts_before:#?}, then {counts_after:#?}, {calls:#?}");
-        let took = calls[SLOTS].at - calls[0].at;
+        let took = polls()[SLOTS] - polls()[0];
         // Replicas that did not poll last claim the next slot a little later.
         let expected = u32::try_from(SLOTS).unwrap() * BLOCK_TIME;
-        assert!(took.abs_diff(expected) <= BLOCK_TIME / 2, "{took:?}: {details}");
+        let mut is_regular = took.abs_diff(expected) <= BLOCK_TIME / 2;
         let (slots, mut claimed) = (3..=5, 0);
         for (before, after) in counts_before.iter().zip(&counts_after) {
-            assert_eq!((after.redis_up, after.standalone), (1, before.standalone), "{details}");
-            assert!(slots.contains(&(after.shared() - before.shared())), "{details}");
+            is_regular &= (after.redis_up, after.standalone) == (1, before.standalone);
+            is_regular &= slots.contains(&(after.shared() - before.shared()));
             claimed += after.claimed - before.claimed;
         }
-        assert!(slots.contains(&claimed), "{claimed} claimed: {details}");
+        is_regular &= slots.contains(&claimed);
+        let calls = &self.node.calls()[first..];
+        let details = || format!("{took:?}: {counts_before:#?}, {counts_after:#?}, {calls:#?}");
+        is_regular.then_some(()).ok_or_else(details)
     }
 }

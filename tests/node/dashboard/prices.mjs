@@ -11,7 +11,7 @@ import { blockOf, shownCard } from "./page.mjs";
 const BLOCKS = 300;
 const GAS = [...ACTIONS.map(({ gas }) => gas), 100_000n];
 const UNITS = { ETH: 18, gwei: 9 };
-const MAX_MS = 120_000;
+const MAX_MS = 300_000;
 
 // Checks that an amount is `wei`, rounded to three significant digits.
 function checkRounded(text, wei, what) {

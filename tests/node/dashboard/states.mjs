@@ -8,7 +8,7 @@ export default {
     "stale data is labelled, and expired data is shown as past": async ({ check, config, nodes, open, start }) => {
         const well = nodes.chain(41);
         const service = await start({ config: config({ well: { ...well, more:
-            'block_time = "1s"\nmax_age = "8s"\nstall_after = "2s"' } }) });
+            'block_time = "1s"\nmax_age = "8s"\nstall_after = "4s"' } }) });
         await open(`${service.url}/`, async (dashboard) => {
             const waitForProblem = (name, problem) =>
                 dashboard.waitForCard(name, (card, problem) => card.problem === problem, problem);
@@ -52,7 +52,7 @@ export default {
             await dashboard.page.getByText(/^Price per gas in the last /).first().waitFor();
             await check.whole(dashboard, "stopped");
             well.isHealthy = true;
-            // The chain is stale again two seconds after a block.
+            // The chain is stale again four seconds after a block.
             const ticking = setInterval(() => (well.newest += 1), 500);
             await dashboard.waitForBlockAbove("well", 101).finally(() => clearInterval(ticking));
         });

@@ -182,7 +182,7 @@ async fn slow_requests_do_not_exceed_the_api_limit() {
 
 #[tokio::test]
 async fn refusals_are_immediate_and_retry_after_holds_with_slow_requests() {
-    let (api, harness) = Harness::with_api("api", "timeout = \"3s\"").await;
+    let (api, harness) = Harness::with_api("api", "timeout = \"5s\"").await;
     api.hold("check/all");
     let in_flight = first_window(harness.service.address());
     api.wait_for_requests(25).await;

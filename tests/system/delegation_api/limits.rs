@@ -171,19 +171,19 @@ async fn coalesced_request_survives_its_first_client() {
 
 #[tokio::test]
 async fn coalesced_look_ups_keep_the_first_deadline() {
-    let (api, harness) = Harness::with_api("api", "timeout = \"1s\"").await;
+    let (api, harness) = Harness::with_api("api", "timeout = \"2s\"").await;
     api.hold("check/all");
     let leaving = send_look_up(&harness, &check(1)).await;
     api.wait_for_requests(1).await;
     let started = Instant::now();
     let leave = async {
-        tokio::time::sleep(Duration::from_millis(700)).await;
+        tokio::time::sleep(Duration::from_millis(1400)).await;
         drop(leaving);
     };
     let path = check(1);
     let (response, ()) = tokio::join!(harness.get(&path), leave);
     assert_eq!(response.outcome(), (504, "upstream_timeout".into()));
-    assert!(started.elapsed() < Duration::from_millis(1500), "{:?}", started.elapsed());
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
     assert_eq!(api.request_count(), 1);
     api.release();
 }

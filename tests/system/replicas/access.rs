@@ -44,7 +44,7 @@ async fn check_all_standalone(replicas: &[Scenario<'_>]) {
         let replica = start(name, &node, url, variables).await;
         let monitor = start_monitor(&replica, "a", &node);
         let first = monitor.counts().await;
-        node.check_one_call_per_block(5).await;
+        node.check_one_poll_per_block(5).await;
         let last = monitor.counts().await;
         assert!(last.standalone >= first.standalone + 3, "{first:?}, then {last:?}");
         assert_eq!((last.redis_up, last.shared()), (0, 0), "{last:?}");

@@ -120,6 +120,9 @@ async fn killing_or_freezing_one_of_eight_replicas_causes_no_gap() {
         let polling = pollers(&harnesses);
         let is_idle = |position: &usize| !polling.contains(&running[*position].to_string());
         let idle: Vec<_> = (0..running.len()).filter(is_idle).collect();
+        if idle.is_empty() {
+            continue;
+        }
         let mut position = idle[rng.random_range(..idle.len())];
         if (kills + freezes) % 3 == 0 {
             // The replica that polls next is struck while its call is in flight.

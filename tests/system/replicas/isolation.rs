@@ -45,8 +45,9 @@ async fn replicas_with_different_windows_or_databases_do_not_share() {
     .await;
     harness.check_no_failures();
     for ((_, more, _), counts) in settings.iter().zip(harness.counts().await) {
-        let of_others = (counts.adopted, counts.yielded, counts.standalone);
-        assert_eq!(of_others, (0, 0, 0), "{more}");
+        // A stall of the machine makes a poll without Redis.
+        assert_eq!((counts.adopted, counts.yielded), (0, 0), "{more}");
+        assert!(counts.standalone <= 1, "{more}: {}", counts.standalone);
     }
 }
 
@@ -70,6 +71,6 @@ async fn replicas_share_despite_settings_that_do_not_affect_polls() {
         sum(|counts| counts.yielded) >= 4 && sum(|counts| counts.adopted) >= 4
     })
     .await;
-    harness.node.check_one_call_per_block(4).await;
+    harness.node.check_one_poll_per_block(4).await;
     harness.check_no_failures();
 }

@@ -135,12 +135,16 @@ impl MockClockNode {
         wait_until("blocks", async || self.clock.head() >= last).await;
     }
 
-    /// Waits for `count` blocks and checks that the node is called about once for each.
-    pub(crate) async fn check_one_call_per_block(&self, count: u64) {
-        let before = self.progress();
-        self.wait_for_blocks(count).await;
-        let (blocks, calls) = self.progress().since(before);
-        assert!((blocks - 1..=blocks + 1).contains(&calls), "{calls} calls in {blocks} blocks");
+    /// Waits for `count` polls and checks that there is about one block for each. The time is from poll to poll, because
+    /// polls and blocks have any phase to each other.
+    pub(crate) async fn check_one_poll_per_block(&self, count: u64) {
+        let first = self.progress().calls;
+        let polls = || self.calls_of("eth_feeHistory", first).len() as u64;
+        wait_until("a poll", async || polls() > 0).await;
+        let head = self.clock.head();
+        wait_until("polls", async || polls() > count).await;
+        let (blocks, polls) = (self.clock.head() - head, polls() - 1);
+        assert!((blocks - 1..=blocks + 1).contains(&polls), "{polls} polls in {blocks} blocks");
     }
 }
 

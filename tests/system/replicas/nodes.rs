@@ -66,7 +66,7 @@ async fn new_and_late_replicas_serve_shared_data_with_its_age_until_expiry() {
     let late = Arc::clone(&replicas[usize::from(node.calls()[calls].client == clients[0])]);
     late.process.freeze();
     let calls = node.progress().calls;
-    wait_until("another poll", async || node.response_count(calls) == 1).await;
+    wait_until("another poll", async || node.response_count(calls) >= 1).await;
     node.set_behaviour(Behaviour::Failing);
     // The third replica starts right after a poll, so that the next poll is a block time away.
     let (head, observed) = node.last_response().unwrap();
@@ -131,7 +131,7 @@ async fn replica_that_cannot_reach_the_node_serves_shared_values() {
     let harness = Harness::sharing(node, &replicas).await;
     let check_sharing = async || {
         harness.take_stats();
-        harness.node.check_one_call_per_block(10).await;
+        harness.node.check_one_poll_per_block(10).await;
         harness.take_stats().check(MAX_GAP);
     };
     check_sharing().await;
@@ -192,7 +192,7 @@ async fn replicas_started_together_poll_the_node_once() {
     let redis = Redis::start();
     // All replicas usually start within the first slot.
     let node = MockClockNode::start(CHAIN_ID, 10 * BLOCK_TIME).await;
-    let config = shared_chain(&redis.url(0), &node.url(), "block_time = \"10s\"\n");
+    let config = shared_chain(&redis.url(0), &node.url(), LONG_SLOTS);
     let started = Instant::now();
     for replica in start_replicas("together", 6, |_| config.clone()).await {
         let response = replica.suggestion().await;
@@ -255,7 +255,7 @@ async fn poll_result_reaches_the_other_replicas_at_once() {
     let mut delays = Vec::new();
     while delays.len() < POLLS {
         let calls_before = node.progress().calls;
-        wait_until("a poll", async || node.response_count(calls_before) == 1).await;
+        wait_until("a poll", async || node.response_count(calls_before) >= 1).await;
         let (head, at) = node.last_response().unwrap();
         wait_for_all(&replicas, |response| response.newest_block() >= head).await;
         delays.push(at.elapsed());
@@ -300,7 +300,8 @@ async fn shared_blocks_serve_every_route_with_each_replicas_own_pricing() {
         assert_eq!(bodies[0], bodies[1]);
         if let [Some(at), Some(same_at)] = times {
             let apart = at.max(same_at).duration_since(at.min(same_at)).unwrap();
-            assert!(apart < SECOND / 4, "{apart:?}");
+            // Each replica knows the clock of Redis but for a round trip, of at most half a second.
+            assert!(apart < SECOND, "{apart:?}");
         }
     }
     // The stream of each replica has an event for each block.
