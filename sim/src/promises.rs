@@ -413,7 +413,13 @@ impl Promises {
         };
         // At the start any node may be the first to reply. With a wrong clock every block may seem old.
         let is_clock = |fault: &Fault| matches!(fault.what, What::Clock(_));
+        // Two liars may be most of the nodes.
+        let is_other_liar = |fault: &Fault| {
+            let What::Node(of, node, what) = fault.what else { return false };
+            of == chain && node != liar && is_gross(what)
+        };
         if !self.was(Duration::ZERO, is_leap)
+            || self.was(Duration::ZERO, is_other_liar)
             || self.was(2 * RECENTLY, is_clock)
             || last.at < self.started_at[replica] + RECENTLY
         {

@@ -231,12 +231,13 @@ impl HeadTracker {
         report.block_age == BlockAge::Young && self.published.is_some_and(|last| last.is_old)
     }
 
-    /// Returns true if the published block is not old, that of `report` is, and the published one may be served for as
-    /// long as it is the newest.
+    /// Returns true if the published block is not old, that of `report` is, and the published one may be served until the
+    /// next poll.
     fn outlasts(&self, report: Report, now: Instant) -> bool {
         report.block_age == BlockAge::Old
             && self.published.is_some_and(|Published { observed, is_old, .. }| {
-                !is_old && now.saturating_duration_since(observed.at) < self.max_age
+                let age = now.saturating_duration_since(observed.at);
+                !is_old && age + self.block_time < self.max_age
             })
     }
 

@@ -298,23 +298,11 @@ impl<'a> ActivePoll<'a> {
         let others = others.iter().copied().filter(|other| other.is_healthy || !seeks_newer);
         let mut replies: FuturesUnordered<_> =
             others.map(|other| async move { (other, call.send(other).await) }).collect();
-        let mut deadline = None;
-        loop {
-            // A suspicious reply waits for the other upstreams, which may agree with it, but not for slow ones.
-            let next = match deadline {
-                None => replies.next().await,
-                Some(deadline) => {
-                    tokio::time::timeout_at(deadline, replies.next()).await.ok().flatten()
-                }
-            };
-            let Some((other, reply)) = next else { break };
+        while let Some((other, reply)) = replies.next().await {
             self.evaluate_reply(other, reply);
-            if self.is_success && !seeks_newer {
-                if !self.round.is_disputed() {
-                    break;
-                }
-                let grace = Instant::now() + call.chain.block_time / 2;
-                deadline.get_or_insert(grace.into());
+            // A suspicious reply waits for all others, of which most may contradict it or agree with it.
+            if self.is_success && !seeks_newer && !self.round.is_disputed() {
+                break;
             }
         }
         if seeks_newer && self.publisher.chain().newest_block() > published {

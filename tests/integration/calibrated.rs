@@ -141,6 +141,5 @@ async fn a_node_that_refuses_so_many_blocks_is_asked_for_the_window_at_once() {
     let market = service.get("/v1/a/fee-history?blocks=100").await.json();
     assert_eq!(market["blocks"].as_array().unwrap().len(), 49);
     let failed = "gas_suggestion_polls_total{chain=\"a\",outcome=\"failed\"} 0\n";
-    let metrics = service.admin("/metrics").await.body;
-    assert!(metrics.contains(failed), "{metrics}");
+    service.wait_for_sample(failed).await;
 }

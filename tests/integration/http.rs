@@ -132,20 +132,10 @@ async fn fee_history_has_the_newest_blocks_oldest_first() {
 #[tokio::test]
 async fn invalid_block_count_is_rejected_with_the_range() {
     let (service, _nodes) = start("").await;
-    let counts = [
-        "blocks=0",
-        "blocks=1025",
-        "blocks=-1",
-        "blocks=%2B1",
-        "blocks=1.0",
-        "blocks=",
-        "blocks=x",
-        "blocks=99999999999999999999999",
-        "blocks=1&blocks=2",
-        "bl%6fcks=1&blocks=1",
-        "blocks=%ff",
-    ];
-    let paths = counts.map(|count| format!("/v1/ronin/fee-history?{count}"));
+    let counts = "blocks=0 blocks=1025 blocks=-1 blocks=%2B1 blocks=1.0 blocks= blocks=x \
+        blocks=99999999999999999999999 blocks=1&blocks=2 bl%6fcks=1&blocks=1 blocks=%ff";
+    let path = |count: &str| format!("/v1/ronin/fee-history?{count}");
+    let paths: Vec<_> = counts.split(' ').map(path).collect();
     assert_problems(service.address(), "invalid-block-counts", &paths).await;
 }
 
@@ -275,10 +265,8 @@ async fn options_depends_on_the_question() {
     let not_ready = unready.send(Method::OPTIONS, "/readyz", &[]).await;
     for response in [not_ready, unready.get("/readyz").await, unready.admin("/readyz").await] {
         response.assert_problem(503, "not_ready");
-        assert_eq!(
-            ["cache-control", "retry-after"].map(|it| response.header(it)),
-            ["no-store", ""]
-        );
+        let headers = ["cache-control", "retry-after"].map(|name| response.header(name));
+        assert_eq!(headers, ["no-store", ""]);
     }
     assert_eq!(unready.get("/livez").await.status, 200);
 }
@@ -318,17 +306,10 @@ async fn cors_allows_only_the_configured_origins() {
     for origin in ["https://app.example", "https://a-1.example.com", "capacitor://localhost"] {
         assert_eq!(allowed(origin).await, origin);
     }
-    for origin in [
-        "https://other.example",
-        "https://example.com",
-        "https://a.b.example.com",
-        "https://a.example.com.evil",
-        "http://a.example.com",
-        "https://a.example.com:8443",
-        "https://evil/.example.com",
-        "capacitor://localhost.evil",
-        "null",
-    ] {
+    let others = "https://other.example https://example.com https://a.b.example.com \
+        https://a.example.com.evil http://a.example.com https://a.example.com:8443 \
+        https://evil/.example.com capacitor://localhost.evil null";
+    for origin in others.split(' ') {
         assert_eq!(allowed(origin).await, "", "{origin}");
     }
 }
@@ -336,26 +317,17 @@ async fn cors_allows_only_the_configured_origins() {
 #[tokio::test]
 async fn close_query_parameters_and_unknown_chains_get_the_nearest_name() {
     let (service, _nodes) = start("").await;
-    let close = [
-        "/v1/ronin/fee-history?block=2",
-        "/v1/ronin/fee-history.svg?a=b&BLOCKS=2",
-        "/v1/ronin/badge.svg?lable=x",
-        "/v1/ronin/fee-trend?periode=7d",
-        "/v1/ronin/inclusion?max_fee_per_gas=2&max_priority_fee_per_gas=1&maxFeePerGas=3",
-        "/v1/ronn/gas-suggestion",
-        "/v1/polygon/gas-suggestion",
-    ];
+    let close = "/v1/ronin/fee-history?block=2 /v1/ronin/fee-history.svg?a=b&BLOCKS=2 \
+        /v1/ronin/badge.svg?lable=x /v1/ronin/fee-trend?periode=7d \
+        /v1/ronin/inclusion?max_fee_per_gas=2&max_priority_fee_per_gas=1&maxFeePerGas=3 \
+        /v1/ronn/gas-suggestion /v1/polygon/gas-suggestion";
+    let close: Vec<_> = close.split(' ').collect();
     assert_problems(service.address(), "close-names", &close).await;
     // Cache busters, polyfills and keys add names.
-    for path in [
-        "/v1/ronin/gas-suggestion?",
-        "/v1/ronin/gas-suggestion?chain=1&_=1795196100000",
-        "/v1/ronin/fee-history?blocks=2&apikey=a&_=%ff&_=2",
-        "/v1/chains?&",
-        "/livez?verbose",
-        "/?utm_source=x",
-        "/docs?a=b",
-    ] {
+    let known = "/v1/ronin/gas-suggestion? /v1/ronin/gas-suggestion?chain=1&_=1795196100000 \
+        /v1/ronin/fee-history?blocks=2&apikey=a&_=%ff&_=2 /v1/chains?& /livez?verbose \
+        /?utm_source=x /docs?a=b";
+    for path in known.split(' ') {
         assert_eq!(service.get(path).await.status, 200, "{path}");
     }
 }

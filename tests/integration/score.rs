@@ -84,9 +84,8 @@ async fn a_calibrated_chain_shows_its_targets() {
     assert_eq!(high["target"], 0.98);
     assert_eq!(medium["outbid"], json!({ "10": 1.0, "50": null, "60": 0.0 }));
     assert!((medium["calibration_error"].as_f64().unwrap() - 0.05).abs() < 1e-9);
-    let metrics = service.admin("/metrics").await.body;
     let line = "gas_suggestion_score_target_ratio{chain=\"a\",tier=\"high\"} 0.98\n";
-    assert!(metrics.contains(line), "{metrics}");
+    service.wait_for_sample(line).await;
 }
 
 /// Builds a reply of 250 blocks with rewards of 5 and 40 gwei.

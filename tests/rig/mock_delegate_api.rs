@@ -153,9 +153,7 @@ impl MockDelegateApi {
     pub(crate) fn state(&self) -> MutexGuard<'_, ApiState> {
         self.shared.state.lock().unwrap()
     }
-}
 
-impl MockDelegateApi {
     /// Makes requests over the rate limit no failure of the test.
     pub(crate) fn forget_rejected_requests(&self) {
         self.state().rates.rejected = 0;
@@ -190,19 +188,16 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
         let now = Instant::now();
         let key = parts.headers.get("x-api-key");
         let key = key.map(|key| String::from_utf8_lossy(key.as_bytes()).into_owned());
-        state.requests.push(ReceivedRequest {
-            path: path.clone(),
-            query: query.clone(),
-            key: key.clone(),
-            at: now,
-        });
+        let has_key = key.is_some();
+        let received = ReceivedRequest { path: path.clone(), query: query.clone(), key, at: now };
+        state.requests.push(received);
         let checked = check_head(&parts).and_then(|()| check_target(&path, &query));
         let checked = checked.and_then(|()| if body.is_empty() { Ok(()) } else { Err("a body") });
         if let Err(violation) = checked {
             state.violations.push(format!("{violation}: {parts:?}"));
             return StatusCode::IM_A_TEAPOT.into_response();
         }
-        let retry_after = if key.is_none() { state.rates.record(now) } else { None };
+        let retry_after = if has_key { None } else { state.rates.record(now) };
         let target = format!("{path}?{query}");
         let stored = state.responses.get(&target).or_else(|| state.responses.get(&path)).cloned();
         let default = || (200, Vec::new(), empty_body(&path).to_owned());
@@ -289,9 +284,7 @@ fn check_target(path: &str, query: &str) -> Result<(), &'static str> {
 
 fn is_hex(text: &str, digits: usize) -> bool {
     let text = text.strip_prefix("0x");
-    text.is_some_and(|text| {
-        text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-    })
+    text.is_some_and(|it| it.len() == digits && it.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 fn is_decimal(text: &str) -> bool {

@@ -171,11 +171,8 @@ impl Process {
         let mut log = BufReader::new(child.stderr.take().unwrap());
         let [address, admin] = loop {
             let mut line = String::new();
-            assert_ne!(
-                log.read_line(&mut line).unwrap(),
-                0,
-                "the process ended before it listened"
-            );
+            let read = log.read_line(&mut line).unwrap();
+            assert_ne!(read, 0, "the process ended before it listened");
             // Before the log, `--rpc-url` says in plain words what it waits for.
             if line.starts_with("waiting for the chain id ") {
                 continue;
@@ -199,13 +196,9 @@ impl Process {
         self.wait_for(path, |response| response.status == 200).await
     }
 
-    pub(crate) async fn wait_for(
-        &self,
-        path: &str,
-        as_expected: impl Fn(&Response) -> bool,
-    ) -> Response {
+    pub(crate) async fn wait_for(&self, path: &str, check: impl Fn(&Response) -> bool) -> Response {
         let url = format!("http://{}{path}", self.address);
-        test_server::wait_for(&http_client::new(), &url, as_expected).await
+        test_server::wait_for(&http_client::new(), &url, check).await
     }
 
     pub(crate) fn id(&self) -> u32 {

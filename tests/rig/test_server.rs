@@ -133,13 +133,9 @@ impl TestServer {
         headers.iter().fold(request, add).send().await.unwrap()
     }
 
-    /// Repeats a GET request until the response satisfies `as_expected`.
-    pub(crate) async fn wait_for(
-        &self,
-        path: &str,
-        as_expected: impl Fn(&Response) -> bool,
-    ) -> Response {
-        wait_for(&CLIENT, &self.url(path), as_expected).await
+    /// Repeats a GET request until the response passes `check`.
+    pub(crate) async fn wait_for(&self, path: &str, check: impl Fn(&Response) -> bool) -> Response {
+        wait_for(&CLIENT, &self.url(path), check).await
     }
 
     /// Repeats a GET request until the status is 200.

@@ -96,14 +96,8 @@ fn base_fees_alone_are_scored_by_fee_cap_coverage() {
     assert_eq!((&recording["quotes"], &recording["has_tips"]), (&34_576.into(), &false.into()));
     let covers = |name: &str| {
         let row = row(&recording, name);
-        let tips = [
-            "included_next",
-            "full_blocks_hit",
-            "tip_gap_p50",
-            "price_over_fair_p50",
-            "pinball_loss",
-        ];
-        assert!(tips.iter().all(|key| row[key].is_null()), "{row}");
+        let tips = "included_next full_blocks_hit tip_gap_p50 price_over_fair_p50 pinball_loss";
+        assert!(tips.split(' ').all(|key| row[key].is_null()), "{row}");
         &row["covers_after_5"]
     };
     // An independent program counted 91 heads after which the fifth base fee exceeds twice the average of 20 blocks.
@@ -133,14 +127,9 @@ fn table_and_json_report_the_same_numbers() {
             Some(share) => format!("{:.2}", share * 100.0),
             None => "–".into(),
         };
-        let shares = [
-            "included_next",
-            "included_within_5",
-            "full_blocks_hit",
-            "covers_after_5",
-            "covers_after_25",
-        ];
-        assert_eq!(cells[..5], shares.map(percent), "{name}");
+        let keys = "included_next included_within_5 full_blocks_hit covers_after_5 covers_after_25";
+        let shares: Vec<_> = keys.split(' ').map(percent).collect();
+        assert_eq!(cells[..5], shares, "{name}");
         assert_eq!(cells[7], percent("tip_covered"), "{name}");
         for (column, key) in [
             (5, "tip_gap_p50"),

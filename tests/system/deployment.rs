@@ -240,14 +240,8 @@ fn pod() -> Value {
 
 #[tokio::test]
 async fn kubernetes_manifest_is_valid_in_versions_of_three_years() {
-    let resources = [
-        "configmap",
-        "deployment",
-        "service",
-        "horizontalpodautoscaler",
-        "poddisruptionbudget",
-        "networkpolicy",
-    ];
+    let resources = "configmap deployment service horizontalpodautoscaler poddisruptionbudget \
+        networkpolicy";
     for minor in 27..=37 {
         let version = format!("1.{minor}");
         let mut command = python_tool("kubernetes-validate");
@@ -258,7 +252,7 @@ async fn kubernetes_manifest_is_valid_in_versions_of_three_years() {
             let (_, rest) = line.split_once(" passed for resource ").expect(line);
             rest.split_once('/').unwrap().0
         });
-        assert_eq!(passed.collect::<Vec<_>>(), resources, "{version}");
+        assert_eq!(passed.collect::<Vec<_>>().join(" "), resources, "{version}");
     }
 }
 

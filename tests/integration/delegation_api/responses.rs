@@ -156,18 +156,10 @@ async fn head_omits_the_body_and_other_methods_are_refused() {
 async fn unknown_routes_are_not_forwarded() {
     let (api, harness) = Harness::with_api("api-then-chain", "").await;
     let query = check(1).split_once('?').unwrap().1.to_owned();
-    for path in [
-        "/registry/v2/check/erc404",
-        "/registry/v2/check/ALL",
-        "/registry/v2/check/all//",
-        "/registry/v2/check/all/x",
-        "/registry/v2/",
-        "/registry/v2/../v2/x",
-        "/registry/v1/check/all",
-        "/registry/v2",
-        "/registry/check/all",
-        "/v2/check/all",
-    ] {
+    let unknown = "/registry/v2/check/erc404 /registry/v2/check/ALL /registry/v2/check/all// \
+        /registry/v2/check/all/x /registry/v2/ /registry/v2/../v2/x /registry/v1/check/all \
+        /registry/v2 /registry/check/all /v2/check/all";
+    for path in unknown.split(' ') {
         let response = harness.get(&format!("{path}?{query}")).await;
         assert_eq!(response.outcome(), (404, "not_found".into()), "{path}");
     }

@@ -89,18 +89,9 @@ async fn verifier_url_without_its_slash_gets_an_explanatory_404() {
         let server = format!("base_path = \"{base_path}\"");
         let upstream = MockUpstream::start(healthy()).await;
         let harness = Harness::with_upstream(upstream, &server, "", "").await;
-        for path_without_slash in [
-            "v2/verify/2020/0xA",
-            "v2/contract/2020/0xA",
-            "check-by-addresses?a=b",
-            "checkAllByAddresses",
-            "verify",
-            "verify/create2",
-            "files/any/2020/0xA",
-            "chains",
-            "health",
-            "version",
-        ] {
+        let paths_without_slash = "v2/verify/2020/0xA v2/contract/2020/0xA check-by-addresses?a=b \
+            checkAllByAddresses verify verify/create2 files/any/2020/0xA chains health version";
+        for path_without_slash in paths_without_slash.split(' ') {
             let path = format!("{base_path}/verification{path_without_slash}");
             for request in get_and_post(&path, &path) {
                 let response = harness.request(request).await;

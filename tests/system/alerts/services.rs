@@ -66,14 +66,9 @@ impl HealthyService {
 
     /// Sends typical requests, one of them for an unknown chain.
     pub(super) async fn traffic(&self) {
-        for path in [
-            "/v1/steady/gas-suggestion",
-            "/v1/silent/gas-suggestion",
-            "/v1/gas-suggestions",
-            "/v1/steady/fee-history.svg",
-            "/v1/nowhere/gas-suggestion",
-            "/livez",
-        ] {
+        let paths = "/v1/steady/gas-suggestion /v1/silent/gas-suggestion /v1/gas-suggestions \
+            /v1/steady/fee-history.svg /v1/nowhere/gas-suggestion /livez";
+        for path in paths.split(' ') {
             self.service.get(path).await;
         }
     }
