@@ -162,12 +162,6 @@ pub(crate) struct Progress {
     pub(crate) calls: usize,
 }
 
-impl Progress {
-    pub(crate) fn since(self, before: Self) -> (u64, u64) {
-        (self.head - before.head, (self.calls - before.calls) as u64)
-    }
-}
-
 impl Clock {
     fn state(&self) -> MutexGuard<'_, NodeState> {
         self.0.lock().unwrap()
