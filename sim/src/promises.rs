@@ -374,6 +374,8 @@ impl Promises {
         let others_are_well = !self.was(before, |fault| match fault.what {
             What::Node(of, ..) | What::Chain(of, _) if of != chain => false,
             What::Node(_, _, fault) if is_gross(fault) => false,
+            // It replies within the deadline, however late.
+            What::Node(_, _, NodeFault::Slow(milliseconds)) => milliseconds > 200,
             What::Redis(_) => false,
             _ => true,
         });

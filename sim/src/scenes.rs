@@ -18,7 +18,7 @@ pub fn all() -> Vec<(&'static str, Plan)> {
         lasts: Duration::from_secs(lasts),
         what,
     };
-    let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 15] = [
+    let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 16] = [
         (
             "a node asks for a pause that is longer than max_age",
             1,
@@ -51,6 +51,15 @@ pub fn all() -> Vec<(&'static str, Plan)> {
             3,
             chain(3000, 3, 1),
             vec![fault(300, 0, What::Chain(0, ChainFault::Reorganisation(2)))],
+        ),
+        (
+            "the first of three nodes lies and the last is slower than half a block time",
+            1,
+            chain(250, 3, 1),
+            vec![
+                fault(90, 90, What::Node(0, 2, NodeFault::Slow(200))),
+                fault(100, 60, What::Node(0, 0, NodeFault::HeadAhead(100))),
+            ],
         ),
         (
             "the only node loses its blocks",
