@@ -182,10 +182,10 @@ impl UpstreamNode {
                 Err(_) => Err(Error::Timeout(deadline)),
             }
         });
-        // Without a late reading, the age of a reply is not known until the header is there.
-        let needs_reading =
+        // Without a recent reading, the age of a reply is not known until the header is there.
+        let lacks_reading =
             head.reading() == HeadReading::Unread || head.is_overdue(self.max_block_age, started);
-        let head_deadline = if needs_reading { deadline } else { deadline / 2 };
+        let head_deadline = if lacks_reading { deadline } else { deadline / 2 };
         let outcome =
             if needs_head { self.fetch_with_head(fetch, head_deadline).await } else { fetch.await };
         if outcome.is_err() {

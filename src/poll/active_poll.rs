@@ -48,7 +48,7 @@ pub(crate) struct UpstreamCall<'a> {
 
 /// A poll in progress.
 pub(crate) struct ActivePoll<'a> {
-    call: UpstreamCall<'a>,
+    pub(crate) call: UpstreamCall<'a>,
     round: PollRound<'a>,
     upstreams: &'a ChainUpstreams,
     publisher: &'a mut Publisher,
@@ -212,11 +212,6 @@ impl<'a> ActivePoll<'a> {
             source: None,
             has_young_block: false,
         }
-    }
-
-    /// Returns the call to make.
-    pub(crate) fn call(&self) -> UpstreamCall<'a> {
-        self.call
     }
 
     /// Returns true if an upstream had a good reply.

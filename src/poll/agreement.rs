@@ -56,7 +56,7 @@ impl<'a> ActivePoll<'a> {
 
     /// Calls all these upstreams. Records the failures and returns the replies.
     async fn fetch_all(&mut self, candidates: &[Candidate<'a>]) -> Vec<Reply<'a>> {
-        let call = self.call();
+        let call = self.call;
         let send =
             |candidate: Candidate<'a>| async move { (candidate, call.send(candidate).await) };
         let mut pending: FuturesUnordered<_> = candidates.iter().copied().map(send).collect();

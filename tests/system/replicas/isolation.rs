@@ -45,9 +45,9 @@ async fn replicas_with_different_windows_or_databases_do_not_share() {
     .await;
     harness.check_no_failures();
     for ((_, more, _), counts) in settings.iter().zip(harness.counts().await) {
-        // A stall of the machine makes a poll without Redis.
         assert_eq!((counts.adopted, counts.yielded), (0, 0), "{more}");
-        assert!(counts.standalone <= 1, "{more}: {}", counts.standalone);
+        // On a machine that stands still for half a second a command of Redis fails.
+        assert!(counts.standalone <= counts.redis_failures, "{more}: {counts:?}");
     }
 }
 
