@@ -97,7 +97,7 @@ impl FastPath for SuggestionFastPath {
         headers: &HeaderMap,
         now: Instant,
     ) -> Option<Response> {
-        // The route has no query parameters, so any is an error, which the router's layers make.
+        // The router serves other methods, and requests with a query, which the route ignores.
         if !matches!(*method, Method::GET | Method::HEAD) || uri.query().is_some() {
             return None;
         }

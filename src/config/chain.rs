@@ -55,7 +55,7 @@ pub struct Chain {
     /// True if `/rpc/{chain}` exists.
     #[serde(default)]
     pub json_rpc: bool,
-    /// True if `/rpc/{chain}` answers `eth_gasPrice` and `eth_maxPriorityFeePerGas` from the suggestion, not from a node.
+    /// True if `/rpc/{chain}` answers the methods that ask for fees from the suggestion, not from a node.
     #[serde(default)]
     pub answer_fee_methods: bool,
     /// Methods that `/rpc/{chain}` allows; `None`: the default list.

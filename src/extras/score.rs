@@ -366,7 +366,7 @@ impl Totals {
             }
         };
         for (tier, (covered, outbid)) in
-            grade.tiers.iter().zip(self.covered.iter_mut().zip(&mut self.outbid))
+            grade.tiers().iter().zip(self.covered.iter_mut().zip(&mut self.outbid))
         {
             for (counts, is_covered) in covered.iter_mut().zip(tier.covered) {
                 add(counts, is_covered);

@@ -8,9 +8,11 @@
 //!
 //! Times are parameters, in seconds or milliseconds since 1970. If the clock was set back by up to ten minutes, new
 //! blocks get the time of the newest known one until it is reached. If it was set back further, everything from the
-//! hour of the new time on is removed, because the old clock was wrong.
+//! hour of the new time on is removed, because the old clock was wrong. A clock that the blocks' own times contradict adds
+//! and removes nothing.
 
 mod bucket;
+mod clock_check;
 mod database;
 mod fill;
 mod level;
@@ -57,6 +59,9 @@ const MINUTE: u32 = 60;
 const TEN_MINUTES: u32 = 600;
 const HOUR: u32 = 3600;
 const HOURS_PER_DAY: u32 = 24;
+
+/// Difference between the clock and the own times of new blocks from which on the clock is wrong, in seconds.
+const MAX_CLOCK_DIFFERENCE: u64 = 600;
 
 /// Days of the hourly buckets that are in memory.
 pub(crate) const DAYS_IN_MEMORY: u32 = 7;

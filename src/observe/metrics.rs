@@ -69,7 +69,8 @@ metrics! {
     /// Time from a request's headers to its response headers
     http_request_duration_seconds: Family<RouteLabels, RequestDurations> = Family::default(),
     /// Responses of the suggestion route by freshness: fresh, stalled (recent data, but the chain's head has not
-    /// moved for stall_after), old (data older than two block times), unavailable (503)
+    /// moved for stall_after), old_block (a node that syncs or lags), old (data older than two block times), unavailable
+    /// (503)
     suggestion_responses_total: Family<FreshnessLabels, Counter> = Family::default(),
     /// 1 for the current state of the chain's data: fresh, stale or unavailable
     chain_status: Family<StatusLabels, FloatGauge> = Family::default(),

@@ -15,7 +15,7 @@ use crate::process::{FREE_PORTS, File, Process, command};
 use crate::raw_client::free_port;
 use crate::registry::VAULT;
 use crate::replicas::redis::Redis;
-use crate::test_server::TestServer;
+use crate::test_server::{TestServer, wait_until};
 
 /// Returns the rows of the tables in `section`: the names in the first column, and the second column.
 fn documented_rows(section: &str) -> Vec<(String, String)> {
@@ -163,6 +163,7 @@ async fn documented_redis_acl_is_sufficient_and_minimal() {
     let (node, api) = (MockNode::start(7, healthy()).await, MockDelegateApi::start().await);
     let service = TestServer::start(&format!(
         "[redis]\nurl = {:?}\n[delegation]\nsource = \"api\"\napi_url = {:?}\n\
+         [[alerts]]\nchain = \"a\"\nabove = \"0 wei\"\nurl = \"http://127.0.0.1:9\"\n\
          [chains.a]\nchain_id = 7\nblock_time = \"500ms\"\nrpc_urls = [{:?}]\n",
         redis.url_with_credentials("gas:PASSWORD"),
         api.url(),
@@ -176,6 +177,7 @@ async fn documented_redis_acl_is_sufficient_and_minimal() {
         let path = format!("/registry/v2/check/all?from=0x{delegator:040}&to=0x{:040}", 0);
         service.wait_for(&path, |response| response.status != 429).await;
     }
+    wait_until("an alert", async || !redis.keys("gas:v1:{state:").is_empty()).await;
     let keys = redis.keys("gas:v7:{7:").into_iter().map(|key| String::from_utf8(key).unwrap());
     let record = keys.into_iter().find(|key| key.ends_with(":record")).unwrap();
     let is_foreign = || redis.read::<Vec<u8>>(&["GET", &record]) == b"foreign";

@@ -165,6 +165,7 @@ test("viem keeps fees that a transaction has", async () => {
     });
     const { client, chain } = block;
     const { estimateFeesPerGas } = chain.fees;
+    await upToDate();
     const [maxFeePerGas, maxPriorityFeePerGas] = await suggested();
     assert.deepEqual(await estimateFeesPerGas({ client, type: "legacy" }), { gasPrice: maxFeePerGas });
     const own = { maxFeePerGas: 7n };

@@ -60,7 +60,7 @@ pub(crate) enum DataFeeReason {
 impl ReadAttributes {
     /// Age above which the parameters are not used.
     const MAX_AGE: Duration = Duration::from_mins(10);
-    /// Age up to which the room of `max` is enough for what follows: five blocks of Ethereum.
+    /// Age up to which there is a `max_send`. The room of `max` is enough for two full blocks of Ethereum.
     pub(crate) const MAX_AGE_TO_SEND: Duration = Duration::from_mins(1);
 }
 

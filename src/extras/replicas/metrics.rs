@@ -14,7 +14,8 @@ metric_set! {
         poll_slots_total: Family<ChainOutcomeLabels, Counter>,
         /// Fee histories published by other replicas, by outcome: adopted, duplicate, older than the current one, rejected
         /// (this replica's pricing cannot compute a suggestion from it), implausible (its newest block is further ahead
-        /// than the chain can be), or invalid (no replica of this version writes such a message)
+        /// than the chain can be), contradicted (by an own node), or invalid (no replica of this version writes such a
+        /// message)
         replica_messages_total: Family<ChainOutcomeLabels, Counter>,
     }
 }

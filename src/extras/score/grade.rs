@@ -65,13 +65,14 @@ impl GradingBlock {
     }
 }
 
-/// How a quote did.
+/// How a quote did. A chain keeps 2,000 of them, so the parts of the tiers are where they take the least memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Grade {
-    /// Medium and high.
-    pub(crate) tiers: [TierGrade; 2],
-    /// Base fee and fair tip of the next block in wei per gas; NaN: unknown.
-    pub(crate) fair_price: f64,
+    overpaid: [u64; 2],
+    /// Base fee and fair tip of the next block in wei per gas, at most 2^64 - 1; 0: unknown.
+    fair_price: u64,
+    covered: [[Option<bool>; 3]; 2],
+    outbid: [[Option<bool>; MAX_PERCENTILES]; 2],
     pub(crate) tips: TipOutcome,
     /// By tier.
     pub(crate) is_floor: [bool; 2],
@@ -84,12 +85,31 @@ pub(crate) struct Grade {
 pub(crate) struct TierGrade {
     /// In wei per gas, at most 2^64 - 1; meaningful if the tier outbid the fair tip.
     pub(crate) overpaid: u64,
-    /// Meaningful if the tier outbid the fair tip; NaN if the fair price is 0.
-    pub(crate) price_over_fair: f64,
+    fair_price: u64,
     /// By distance, in the order of [`DISTANCES`].
     pub(crate) covered: [Option<bool>; 3],
     /// By percentile, in the order of the requested ones.
     pub(crate) outbid: [Option<bool>; MAX_PERCENTILES],
+}
+
+impl Grade {
+    /// Returns the comparisons of medium and high.
+    pub(crate) fn tiers(&self) -> [TierGrade; 2] {
+        let fair_price = self.fair_price;
+        let tier = |overpaid, covered, outbid| TierGrade { overpaid, fair_price, covered, outbid };
+        let Self { overpaid: [first, second], covered, outbid, .. } = *self;
+        let ([covered, high_covered], [outbid, high_outbid]) = (covered, outbid);
+        [tier(first, covered, outbid), tier(second, high_covered, high_outbid)]
+    }
+}
+
+impl TierGrade {
+    /// Returns the price over the fair price, of a tier that outbid the fair tip; `None`: the fair price is 0.
+    pub(crate) fn price_over_fair(&self) -> Option<f64> {
+        let fair = u128::from(self.fair_price);
+        let paid = fair.saturating_add(self.overpaid.into());
+        (fair > 0).then(|| to_f64(paid) / to_f64(fair))
+    }
 }
 
 /// Comparison of the tips with the next block.
@@ -127,30 +147,31 @@ pub(crate) fn grade<'a>(
         let column = column_of(percentile, percentiles)?;
         judged?.rewards.get(column).copied().flatten()
     };
+    let fair = reward_at(FAIR_PERCENTILE);
     let tiers = quote.tiers.map(|tier| {
         let paid = judged.and_then(|block| tier.tip_paid(block.base_fee));
         let mut outbid = [None; MAX_PERCENTILES];
         for (outbid, percentile) in outbid.iter_mut().zip(percentiles) {
             *outbid = reward_at(*percentile).map(|reward| paid.is_some_and(|paid| paid >= reward));
         }
-        let fair = reward_at(FAIR_PERCENTILE);
         let overpaid = paid.zip(fair).and_then(|(paid, fair)| paid.checked_sub(fair));
-        let base_fee = judged.map_or(0, |block| block.base_fee);
-        let price = |tip: Option<u128>| to_f64(base_fee.saturating_add(tip.unwrap_or_default()));
-        TierGrade {
-            overpaid: u64::try_from(overpaid.unwrap_or_default()).unwrap_or(u64::MAX),
-            price_over_fair: match overpaid {
-                Some(_) if price(fair) > 0.0 => price(paid) / price(fair),
-                _ => f64::NAN,
-            },
-            covered: DISTANCES
-                .map(|distance| Some(tier.max_fee_per_gas >= after(distance)?.base_fee)),
-            outbid,
-        }
+        let covered =
+            DISTANCES.map(|distance| Some(tier.max_fee_per_gas >= after(distance)?.base_fee));
+        (saturating_u64(overpaid.unwrap_or_default()), covered, outbid)
     });
     let has_tips = reward_at(MEDIAN).map(|reward| reward > 0);
-    let fair_price = judged.zip(reward_at(FAIR_PERCENTILE));
-    let fair_price =
-        fair_price.map_or(f64::NAN, |(block, fair)| to_f64(block.base_fee.saturating_add(fair)));
-    Grade { tiers, fair_price, tips, is_floor: quote.is_floor, has_tips }
+    let fair_price = judged.zip(fair).map(|(block, fair)| block.base_fee.saturating_add(fair));
+    Grade {
+        overpaid: tiers.map(|(overpaid, ..)| overpaid),
+        fair_price: saturating_u64(fair_price.unwrap_or_default()),
+        covered: tiers.map(|(_, covered, _)| covered),
+        outbid: tiers.map(|(.., outbid)| outbid),
+        tips,
+        is_floor: quote.is_floor,
+        has_tips,
+    }
+}
+
+fn saturating_u64(amount: u128) -> u64 {
+    u64::try_from(amount).unwrap_or(u64::MAX)
 }

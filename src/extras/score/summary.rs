@@ -95,7 +95,7 @@ pub(crate) fn summarise(
         }
     };
     let [medium, high] = targets;
-    let tier = |choose: fn(&Grade) -> (&TierGrade, bool), target| {
+    let tier = |choose: fn(&Grade) -> (TierGrade, bool), target| {
         let (of_tier, are_floors): (Vec<_>, Vec<_>) = grades.iter().map(choose).unzip();
         let floor_decided = share_of(are_floors.into_iter());
         TierScore { floor_decided, ..summarise_tier(&of_tier, percentiles, target) }
@@ -103,8 +103,8 @@ pub(crate) fn summarise(
     Score {
         heads: grades.len(),
         tiers: [
-            tier(|grade| (&grade.tiers[0], grade.is_floor[0]), medium),
-            tier(|grade| (&grade.tiers[1], grade.is_floor[1]), high),
+            tier(|grade| (grade.tiers()[0], grade.is_floor[0]), medium),
+            tier(|grade| (grade.tiers()[1], grade.is_floor[1]), high),
         ],
         tips_decide: (!has_tips.is_empty()).then(|| has_tips.contains(&true)),
         judged: count(TipOutcome::Judged),
@@ -115,7 +115,7 @@ pub(crate) fn summarise(
     }
 }
 
-fn summarise_tier(grades: &[&TierGrade], percentiles: &[f64], target: Option<f64>) -> TierScore {
+fn summarise_tier(grades: &[TierGrade], percentiles: &[f64], target: Option<f64>) -> TierScore {
     let covered = |index: usize| {
         share_of(grades.iter().filter_map(|grade| grade.covered.get(index).copied().flatten()))
     };
@@ -129,8 +129,7 @@ fn summarise_tier(grades: &[&TierGrade], percentiles: &[f64], target: Option<f64
     });
     let mut overpaid: Vec<u128> = outbidding.clone().map(|grade| grade.overpaid.into()).collect();
     overpaid.sort_unstable();
-    let prices = outbidding.map(|grade| grade.price_over_fair);
-    let mut prices: Vec<f64> = prices.filter(|price| !price.is_nan()).collect();
+    let mut prices: Vec<f64> = outbidding.filter_map(TierGrade::price_over_fair).collect();
     prices.sort_unstable_by(f64::total_cmp);
     TierScore {
         covered: [0, 1, 2].map(covered),

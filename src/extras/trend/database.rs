@@ -27,7 +27,7 @@ use file::{Unusable, open_file, set_aside};
 use super::bucket::{Bucket, Range, Sample};
 use super::section::History;
 use super::unsaved::Rows;
-use super::{HOUR, Trends};
+use super::{HOUR, Period, Trends};
 use crate::observe::log_on_change::LogOnChange;
 use crate::store::{StoredChain, seconds_since_1970};
 
@@ -165,14 +165,15 @@ impl HistoryDatabase {
         for (chain, rows) in rows {
             trends.with(chain, |trend| trend.mark_unsaved(rows.removed_from));
         }
-        // After a failure it has to be opened anew.
-        open.lock().take();
-        drop(database);
         if written.changed_to(Err("write")) {
             let (path, error) = (path.display(), error.to_string());
             let message = "history database cannot be written; the next try is in a minute";
             tracing::warn!(%path, error, "{message}");
         }
+        // After a failure it can be read only if it is opened anew.
+        open.lock().take();
+        drop(database);
+        self.open_or_log();
     }
 
     /// Opens the database, and adds its content to the trends. Logs it if something changed. Returns true if it is open.
@@ -259,17 +260,18 @@ fn closed_buckets(
     id: u64,
     days: u32,
 ) -> Result<Vec<(u32, Bucket)>, redb::Error> {
-    let mut closed = Vec::new();
-    for row in buckets.range((id, 0, 0)..=(id, u32::MAX, u32::MAX))? {
-        let (key, row) = row?;
-        let (_, width, _) = key.value();
-        closed.push((width, to_bucket(row.value())));
-    }
+    let rows_of = |width, from| buckets.range((id, width, from)..=(id, width, u32::MAX));
+    let newest = rows_of(HOUR, 0)?.next_back().transpose()?;
+    let newest = newest.map_or(0, |(_, row)| to_bucket(row.value()).first);
     // Older hours stay in the database.
-    let newest = closed.iter().map(|(_, bucket)| bucket.first).max().unwrap_or_default();
     let days = days.min(super::DAYS_IN_MEMORY) + 1;
     let oldest = newest.saturating_sub(days * super::HOURS_PER_DAY * HOUR);
-    closed.retain(|(_, bucket)| bucket.first >= oldest);
+    let mut closed = Vec::new();
+    for width in Period::IN_MEMORY.map(Period::bucket_seconds) {
+        for row in rows_of(width, oldest)? {
+            closed.push((width, to_bucket(row?.1.value())));
+        }
+    }
     Ok(closed)
 }
 

@@ -20,7 +20,9 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::{DAYS_IN_MEMORY, DatedBlock, FeeTrend, PastSpan, RefilledHour, Trends};
+use super::{
+    DAYS_IN_MEMORY, DatedBlock, FeeTrend, MAX_CLOCK_DIFFERENCE, PastSpan, RefilledHour, Trends,
+};
 use crate::fees::FeeHistory;
 use crate::fees::plausibility::{self, KnownBlock};
 use crate::nodes::{ChainUpstreams, FeeHistoryRequest};
@@ -39,9 +41,6 @@ const PAUSE: Duration = Duration::from_millis(500);
 
 /// Shortest wait after a failed call.
 const RETRY_WAIT: Duration = Duration::from_millis(200);
-
-/// Difference between the times of blocks and the clock from which on nothing is filled.
-const MAX_CLOCK_DIFFERENCE: u64 = 600;
 
 /// Oldest block that is read: the one after the genesis block, which may have no time.
 const FIRST_BLOCK: u64 = 1;

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use moka::sync::Cache;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::{OpenApi, RefOr, Schema};
 use utoipa::{IntoParams, ToSchema};
@@ -234,11 +234,17 @@ impl TrendSerializer {
         if let Some(body) = self.cache.get(&key(&age, changes)) {
             return Ok((age, body));
         }
-        let older = if period.days() > DAYS_IN_MEMORY {
-            self.read_hours(chain, period).await?
-        } else {
-            Vec::new()
-        };
+        let (mut older, mut _turn) = (Vec::new(), None);
+        if period.days() > DAYS_IN_MEMORY {
+            // The semaphore is never closed.
+            let turn = Arc::clone(&self.reader).acquire_owned().await;
+            // Those who waited for their turn share what one of them has read.
+            let (age, changes) = self.trends.age(chain).map_err(unavailable)?;
+            if let Some(body) = self.cache.get(&key(&age, changes)) {
+                return Ok((age, body));
+            }
+            (older, _turn) = self.read_hours(chain, period, turn.ok()).await?;
+        }
         let trend = self.trends.read(chain, period, older).map_err(unavailable)?;
         let level = trend.level.map(|it| it.level);
         let body = FeeTrendBody::new(chain.config(), period, &trend.buckets, level);
@@ -249,21 +255,17 @@ impl TrendSerializer {
 }
 
 impl TrendSerializer {
-    /// Returns the hours of a period that the database has.
+    /// Returns the hours of a period that the database has, and the turn, which a read keeps even if the request is dropped.
     async fn read_hours(
         &self,
         chain: &StoredChain,
         period: Period,
-    ) -> Result<Vec<Bucket>, Problem> {
-        // The read keeps its turn even if the request is dropped. The semaphore is never closed.
-        let turn = Arc::clone(&self.reader).acquire_owned().await;
+        turn: Option<OwnedSemaphorePermit>,
+    ) -> Result<(Vec<Bucket>, Option<OwnedSemaphorePermit>), Problem> {
         let now = seconds_since_1970();
         let from = period.first_start(to_seconds(now));
         let (database, read_chain) = (self.database.clone(), chain.clone());
-        let read = move || {
-            let _turn = turn;
-            database?.hours(&read_chain, from)
-        };
+        let read = move || Some((database?.hours(&read_chain, from)?, turn));
         let hours = tokio::task::spawn_blocking(read).await.ok().flatten();
         hours.ok_or_else(|| {
             let detail = "the history database cannot be read now; the log says why";

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::clock_check::ClockCheck;
 use super::unsaved::wide_buckets;
 use super::{Bucket, FeeTrend, Observation, Period, PriceLevel};
 use crate::store::{
@@ -26,6 +27,7 @@ pub(crate) struct Trends {
 pub(crate) struct ChainTrend {
     trend: Mutex<FeeTrend>,
     level: Mutex<LevelCache>,
+    clock: Mutex<ClockCheck>,
 }
 
 /// The newest level of a chain, and what it was computed from.
@@ -79,7 +81,7 @@ impl Trends {
     pub(crate) fn new(store: &ChainStore, days: u32) -> Self {
         let trend = |_: &StoredChain| {
             let trend = Mutex::new(FeeTrend::new(days));
-            Arc::new(ChainTrend { trend, level: Mutex::default() })
+            Arc::new(ChainTrend { trend, level: Mutex::default(), clock: Mutex::default() })
         };
         Self { store: store.clone(), days, chains: PerChain::new(store, trend) }
     }
@@ -182,11 +184,20 @@ impl ChainTrend {
 impl PublishObserver for Arc<ChainTrend> {
     fn published(&mut self, publication: &Publication<'_>) {
         let Publication { chain, snapshot, history, blocks } = *publication;
+        let newest_time = since_1970(snapshot.head_changed_time());
+        let newest_known = self.with(|trend| trend.newest_time);
+        let own_time = snapshot.block.header().map(|header| header.unix_seconds);
+        let is_right =
+            self.clock.lock().is_right(newest_time / 1000, own_time, newest_known.into());
+        // Without block ages there is nothing but the clock.
+        if !is_right && chain.max_block_age().is_some() {
+            return;
+        }
         let seen = Observation {
             history,
             market: Some(&snapshot.market),
             pricing: &chain.pricing,
-            newest_time: since_1970(snapshot.head_changed_time()),
+            newest_time,
             block_time: u64::try_from(snapshot.block_time.as_millis()).unwrap_or(u64::MAX),
             known_blocks: &|count| blocks.newest(count),
         };

@@ -15,6 +15,9 @@ const CACHE_BYTES: usize = 2 * 1024 * 1024;
 /// First bytes of a file of `redb`.
 const MAGIC: [u8; 9] = *b"redb\x1A\x0A\xA9\x0D\x0A";
 
+/// First bytes after a crash while it was created.
+const NEVER_WRITTEN: [u8; 9] = [0; 9];
+
 /// Reason why the database cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Unusable {
@@ -83,13 +86,12 @@ pub(super) fn open_file(path: &Path) -> Result<Database, Unusable> {
             (DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch, _) => {
                 Unusable::InUse
             }
-            (DatabaseError::Storage(StorageError::Io(error)), Some(MAGIC) | None) => {
+            (DatabaseError::Storage(StorageError::Io(error)), Some(MAGIC) | None)
+                if error.kind() != io::ErrorKind::UnexpectedEof =>
+            {
                 Unusable::Io(error)
             }
-            // Without the first bytes: a crash while it was created.
-            (DatabaseError::Storage(_), Some(MAGIC | [0, 0, 0, 0, 0, 0, 0, 0, 0])) => {
-                Unusable::Damaged
-            }
+            (DatabaseError::Storage(_), Some(MAGIC | NEVER_WRITTEN)) => Unusable::Damaged,
             (_, Some(_)) => Unusable::Foreign,
             (error, None) => Unusable::Database(error.to_string()),
         }
@@ -117,7 +119,7 @@ pub(crate) fn check_file(path: &Path) -> Result<Option<&'static str>, Unusable> 
             Ok(Some("an instance uses the database"))
         }
         Err(_) => match first_bytes(file) {
-            Some(MAGIC) => {
+            Some(MAGIC | NEVER_WRITTEN) => {
                 Ok(Some("the database was not closed; it is repaired or renamed at the start"))
             }
             None => Ok(None),

@@ -250,7 +250,8 @@ fn a_damaged_file_is_renamed_and_what_is_in_memory_is_kept() {
     flipped.iter_mut().skip(4096).for_each(|byte| *byte ^= 0x55);
     let mut unfinished = whole.clone();
     unfinished[..9].fill(0);
-    for content in [&whole[..whole.len() / 2], &whole[..5000], &flipped, &unfinished] {
+    let cut = |length| &whole[..length];
+    for content in [cut(whole.len() / 2), cut(5000), cut(300), cut(9), &flipped, &unfinished] {
         std::fs::write(&path, content).unwrap();
         let instance = Instance::start(&path);
         assert!(instance.is_open());

@@ -3,8 +3,9 @@ use std::time::{Duration, Instant, SystemTime};
 use super::*;
 use crate::config::Config;
 use crate::extras::trend::Level;
-use crate::store::Publisher;
+use crate::fees::{HeadReading, HeaderTime};
 use crate::store::tests::{publish, reply};
+use crate::store::{Accepted, Publisher};
 
 const GWEI: u128 = 1_000_000_000;
 
@@ -35,8 +36,11 @@ fn wait_for<T>(mut found: impl FnMut() -> Option<T>) -> T {
 
 /// Gives the chain two hours of blocks at 20 gwei up to eleven minutes ago. The newest is number 989.
 fn restore_two_hours(trends: &Trends, chain: &StoredChain) {
+    restore_two_hours_up_to(trends, chain, since_1970(SystemTime::now()));
+}
+
+fn restore_two_hours_up_to(trends: &Trends, chain: &StoredChain, now: u64) {
     let mut known = FeeTrend::new(1);
-    let now = since_1970(SystemTime::now());
     for minutes_ago in (11..=131).rev() {
         let pricing = &chain.config().pricing;
         let (history, market) = reply(pricing, 1000 - minutes_ago, 20 * GWEI);
@@ -105,4 +109,41 @@ fn a_trend_outlives_the_suggestion() {
     let TrendAge::Expired { newest_block, age } = expired.age else { panic!("{:?}", expired.age) };
     assert!(newest_block == 1001 && age >= Duration::from_secs(3), "{newest_block} {age:?}");
     assert_eq!((blocks(&expired), expired.level), (122, None));
+}
+
+#[test]
+fn a_clock_that_blocks_contradict_adds_and_removes_nothing() {
+    const DAY: u64 = 86_400;
+    let now = seconds_since_1970();
+    for (restored_up_to, time_of_blocks) in [(now + DAY, now + DAY), (now - DAY, now - DAY)] {
+        let (trends, chain, mut publisher) = trends_with_chain("");
+        restore_two_hours_up_to(&trends, &chain, restored_up_to * 1000);
+        let trend = || trends.with(&chain, |trend| trend.clone());
+        let kept = trend();
+        let mut publish = |number, own_time: Option<u64>| {
+            let (history, market) = reply(&chain.config().pricing, number, GWEI);
+            let since_1970 = Duration::from_secs(now);
+            let header = |time| HeaderTime::new(number, time, Instant::now(), since_1970);
+            let head =
+                own_time.map_or(HeadReading::Unread, |time| HeadReading::Header(header(time)));
+            publisher.publish(Accepted { head, ..Accepted::now(&history, market) });
+        };
+        publish(1000, Some(time_of_blocks));
+        publish(1001, None);
+        assert_eq!(trend(), kept);
+        // A block agrees with the clock.
+        publish(1002, Some(now));
+        publish(1003, None);
+        assert_eq!(trend().newest_block, 1003);
+    }
+    // A header that is not read says nothing yet.
+    let (trends, chain, mut publisher) = trends_with_chain("");
+    restore_two_hours_up_to(&trends, &chain, (now + DAY) * 1000);
+    publish(&mut publisher, 1000, GWEI);
+    assert_eq!(trends.with(&chain, |trend| trend.newest_block), 989);
+    // Without block ages there is nothing but the clock.
+    let (trends, chain, mut publisher) = trends_with_chain("max_block_age = \"0s\"");
+    restore_two_hours_up_to(&trends, &chain, (now + DAY) * 1000);
+    publish(&mut publisher, 1000, GWEI);
+    assert_eq!(trends.with(&chain, |trend| trend.newest_block), 1000);
 }
