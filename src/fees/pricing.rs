@@ -5,7 +5,6 @@ use std::fmt;
 use std::num::{NonZeroU64, NonZeroUsize};
 
 use super::calibrated::{self, Targets};
-use super::history::Rewards;
 
 /// Percentile of a block's rewards that counts as its fair tip: docs/pricing.md says why.
 pub const FAIR_PERCENTILE: f64 = 10.0;
@@ -111,7 +110,7 @@ pub struct RewardPercentiles {
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct FurtherPercentiles([Option<f64>; 2]);
 
-/// Columns of a block's [`Rewards`] that the tips of the suggestion depend on.
+/// Columns of a block's [`Rewards`](super::Rewards) that the tips of the suggestion depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TierColumns {
     /// Column of the medium tip.
@@ -187,7 +186,7 @@ impl Pricing {
         all
     }
 
-    /// Returns the column of this percentile in a block's [`Rewards`]; `None` if polls do not request it.
+    /// Returns the column of this percentile in a block's [`Rewards`](super::Rewards); `None` if polls do not request it.
     #[must_use]
     pub fn column(&self, percentile: f64) -> Option<usize> {
         column_of(percentile, &self.polled_percentiles())
@@ -201,12 +200,6 @@ impl Pricing {
             medium: self.column(medium).unwrap_or_default(),
             high: high.and_then(|high| self.column(high)),
         }
-    }
-
-    /// Returns the reward at this percentile; `None` if polls do not request it.
-    #[must_use]
-    pub fn reward_at(&self, percentile: f64, rewards: &Rewards) -> Option<u128> {
-        rewards.get(self.column(percentile)?)
     }
 
     /// Returns true if polls request all [`GRADED_PERCENTILES`].

@@ -1,4 +1,4 @@
-//! Whether the wall clock can date blocks.
+//! Check of the wall clock by the own times of blocks.
 
 use std::time::Instant;
 
@@ -18,7 +18,7 @@ impl ClockCheck {
     /// Returns false if the clock differs from the newest block's `own_time` by more than ten minutes, and after a step
     /// until a block's own time agrees. `seen_at` is when that block was first seen, and `newest_known` the time of the
     /// newest one that is kept, all in seconds since 1970. `own_time` is `None` if its header was not read.
-    pub(super) fn is_right(
+    pub(super) fn agrees(
         &mut self,
         seen_at: u64,
         own_time: Option<u64>,

@@ -187,10 +187,9 @@ impl PublishObserver for Arc<ChainTrend> {
         let newest_time = since_1970(snapshot.head_changed_time());
         let newest_known = self.with(|trend| trend.newest_time);
         let own_time = snapshot.block.header().map(|header| header.unix_seconds);
-        let is_right =
-            self.clock.lock().is_right(newest_time / 1000, own_time, newest_known.into());
+        let agrees = self.clock.lock().agrees(newest_time / 1000, own_time, newest_known.into());
         // Without block ages there is nothing but the clock.
-        if !is_right && chain.max_block_age().is_some() {
+        if !agrees && chain.max_block_age().is_some() {
             return;
         }
         let seen = Observation {

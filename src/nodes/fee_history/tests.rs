@@ -129,7 +129,7 @@ fn each_percentile_has_one_column_in_ascending_order() {
         let result = two_block_reply_with("reward", json!([row, row]));
         let history = request.parse(&to_raw_value(&result).unwrap()).unwrap();
         let rewards = history.blocks()[0].rewards.unwrap();
-        let at = |percentile| pricing.reward_at(percentile, &rewards);
+        let at = |percentile| rewards.get(pricing.column(percentile)?);
         assert_eq!([at(own.0), own.1.and_then(at)], [medium, high], "{params}");
         let columns = pricing.tier_columns();
         let by_column = |column| rewards.get(column);
