@@ -229,6 +229,23 @@ fn a_history_needs_a_block_and_64_bit_numbers() {
     assert_eq!(last.newest_block(), u64::MAX);
 }
 
+#[test]
+fn a_block_is_the_same_by_base_fee_and_ratio_but_not_by_rewards() {
+    let one = block_with_ratio(Some(0.5), 1, 1);
+    for (base_fee, ratio, reward, expected) in [
+        (one.base_fee, Some(0.5), 2, true),
+        (one.base_fee, Some(0.5 + 5e-10), 1, true),
+        (one.base_fee, Some(0.5 + 2e-9), 1, false),
+        (one.base_fee, None, 1, true),
+        (one.base_fee + 1, Some(0.5), 1, false),
+        (one.base_fee + 1, None, 1, false),
+    ] {
+        let other = Block { base_fee, ..block_with_ratio(ratio, reward, reward) };
+        assert_eq!(one.is_same_as(&other), expected, "{other:?}");
+        assert_eq!(other.is_same_as(&one), expected, "{other:?}");
+    }
+}
+
 /// A block with this gas used ratio and these rewards.
 fn block_with_ratio(gas_used_ratio: Option<f64>, medium: u128, high: u128) -> Block {
     let rewards = Some(Rewards::new(&[medium, high]));

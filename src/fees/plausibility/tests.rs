@@ -159,6 +159,39 @@ fn histories_agree_about_the_blocks_that_both_have() {
 }
 
 #[test]
+fn a_reading_that_cannot_be_right_is_implausible() {
+    let pricing = Pricing { max_base_fee: 1000, max_priority_fee: 100, ..Pricing::default() };
+    let with_rewards = |base_fees: [u128; 3], rewards: &[u128]| {
+        let block = |base_fee| Block {
+            base_fee,
+            gas_used_ratio: None,
+            rewards: Some(Rewards::new(rewards)),
+        };
+        FeeHistory::new(100, base_fees.map(block).to_vec(), None).unwrap()
+    };
+    let (polled, elsewhere) = (with_rewards([10, 12, 16], &[20]), history(500, &[10, 10]));
+    for (known, base_fees, rewards, expected) in [
+        (&polled, [10, 12, 16], [5, 20], true),
+        (&polled, [10, 12, 20], [20, 20], true),
+        (&polled, [10, 12, 22], [5, 20], false),
+        (&polled, [10, 12, 16], [5, 40], true),
+        (&polled, [10, 12, 16], [5, 41], false),
+        // A higher reward at the lower percentile.
+        (&polled, [10, 12, 16], [21, 20], false),
+        // Blocks that polls do not have.
+        (&elsewhere, [10, 12, 16], [5, 100], true),
+        (&elsewhere, [10, 12, 16], [5, 101], false),
+        (&elsewhere, [10, 12, 1000], [5, 20], true),
+        (&elsewhere, [10, 12, 1001], [5, 20], false),
+    ] {
+        let reading = with_rewards(base_fees, &rewards);
+        assert_eq!(is_plausible_reading(&reading, known, &pricing), expected, "{reading:?}");
+    }
+    // A node without rewards says nothing about them.
+    assert!(is_plausible_reading(&history(100, &[10, 12, 16, 16]), &polled, &pricing));
+}
+
+#[test]
 fn rewards_a_thousand_times_the_median_are_counted() {
     let with_rewards = |rewards: &[u128]| {
         let block = |medium: &u128| Block {
