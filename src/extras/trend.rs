@@ -8,11 +8,10 @@
 //!
 //! Times are parameters, in seconds or milliseconds since 1970. If the clock was set back by up to ten minutes, new
 //! blocks get the time of the newest known one until it is reached. If it was set back further, everything from the
-//! hour of the new time on is removed, because the old clock was wrong. A clock that the blocks' own times contradict adds
-//! and removes nothing.
+//! hour of the new time on is removed, because the old clock was wrong. Blocks whose own times contradict the clock are left
+//! out, and remove nothing.
 
 mod bucket;
-mod clock_check;
 mod database;
 mod fill;
 mod level;

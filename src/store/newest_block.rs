@@ -10,6 +10,8 @@ use crate::fees::{BlockAge, HeadReading, HeaderTime};
 pub struct NewestBlock {
     /// The first reading of its own header.
     header: Option<HeaderTime>,
+    /// The header that its node told last, which may be of another block.
+    told_header: Option<HeaderTime>,
     /// True if the block was too old when this process first read it, or if it comes from a node that is behind.
     was_old: bool,
     /// When a node last told that its newest block is old; `None`: a later reading ended this.
@@ -62,7 +64,8 @@ impl NewestBlock {
         let not_before = lower.map(|lower| lower.last_modified);
         let last_modified = not_before.map_or(time, |before| time.max(before));
         let last_modified = last_modified.min(SystemTime::now());
-        Self { header, was_old, told_old_at, is_behind, last_modified }
+        let told_header = reading.header();
+        Self { header, told_header, was_old, told_old_at, is_behind, last_modified }
     }
 
     /// Time for `Last-Modified`: the block's own time, else the time of the reply that brought it first.
@@ -75,6 +78,12 @@ impl NewestBlock {
     #[must_use]
     pub fn header(&self) -> Option<HeaderTime> {
         self.header
+    }
+
+    /// Header that its node told last, of this block or of another one.
+    #[must_use]
+    pub fn told_header(&self) -> Option<HeaderTime> {
+        self.told_header
     }
 
     /// True if the block was old when it was first read.

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use redb::{
     Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableError,
     TableHandle, WriteTransaction,
@@ -59,7 +59,7 @@ struct State {
     /// Days of hourly buckets that are kept.
     days: u32,
     /// `None`: it is not open, or was closed after a failure.
-    open: Mutex<Option<Arc<Database>>>,
+    open: RwLock<Option<Database>>,
     /// Held by the one that opens or writes.
     writing: Mutex<()>,
     opened: LogOnChange,
@@ -75,7 +75,7 @@ impl HistoryDatabase {
             path: config.path()?.to_path_buf(),
             trends: trends.clone(),
             days: config.days,
-            open: Mutex::default(),
+            open: RwLock::default(),
             writing: Mutex::default(),
             opened: LogOnChange::default(),
             written: LogOnChange::default(),
@@ -109,7 +109,8 @@ impl HistoryDatabase {
     pub(crate) async fn close(self) {
         let _ = tokio::task::spawn_blocking(move || {
             self.save(u64::MAX);
-            self.state.open.lock().take();
+            let _writing = self.state.writing.lock();
+            self.state.open.write().take();
         })
         .await;
     }
@@ -117,7 +118,8 @@ impl HistoryDatabase {
     /// Returns the hourly buckets of a chain that start at this second or later, the oldest first; `None`: the database is
     /// not open, or cannot be read. Blocks the thread.
     pub(crate) fn hours(&self, chain: &StoredChain, from: u32) -> Option<Vec<Bucket>> {
-        let database = self.state.open.lock().clone()?;
+        let open = self.state.open.read();
+        let database = open.as_ref()?;
         let id = chain.config().chain_id;
         let read = || -> Result<Vec<Bucket>, redb::Error> {
             let transaction = database.begin_read()?;
@@ -143,11 +145,12 @@ impl HistoryDatabase {
     fn save(&self, end: u64) {
         let State { path, trends, days, open, writing, written, .. } = &*self.state;
         let _writing = writing.lock();
-        let is_open = open.lock().is_some();
+        let is_open = open.read().is_some();
         if !is_open && !self.open_or_log() {
             return;
         }
-        let Some(database) = open.lock().clone() else { return };
+        let reading = open.read();
+        let Some(database) = reading.as_ref() else { return };
         let rows = trends.store.chains().iter().filter_map(|chain| {
             let rows = trends.with(chain, |trend| trend.take_unsaved(end, *days))?;
             Some((chain, rows))
@@ -156,7 +159,7 @@ impl HistoryDatabase {
         if rows.is_empty() {
             return;
         }
-        let Err(error) = write(&database, &rows) else {
+        let Err(error) = write(database, &rows) else {
             if written.changed_to(Ok(())) {
                 tracing::info!(path = %path.display(), "history database written");
             }
@@ -171,8 +174,8 @@ impl HistoryDatabase {
             tracing::warn!(%path, error, "{message}");
         }
         // After a failure it can be read only if it is opened anew.
-        open.lock().take();
-        drop(database);
+        drop(reading);
+        open.write().take();
         self.open_or_log();
     }
 
@@ -199,7 +202,7 @@ impl HistoryDatabase {
         let path = path.display();
         match restored {
             Ok((database, chains)) => {
-                *open.lock() = Some(Arc::new(database));
+                *open.write() = Some(database);
                 if log.changed_to(Ok(())) {
                     tracing::info!(%path, chains, "history database opened");
                 }

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::clock_check::ClockCheck;
 use super::unsaved::wide_buckets;
-use super::{Bucket, FeeTrend, Observation, Period, PriceLevel};
+use super::{Bucket, FeeTrend, MAX_CLOCK_DIFFERENCE, Observation, Period, PriceLevel};
 use crate::store::{
-    ChainStore, PerChain, Publication, PublishObserver, ServableSnapshot, StoredChain, Unavailable,
-    seconds_since_1970, since_1970,
+    ChainStore, PerChain, Publication, PublishObserver, ServableSnapshot, Snapshot, StoredChain,
+    Unavailable, seconds_since_1970, since_1970,
 };
 
 /// Fee trends of all chains. Cheap to clone.
@@ -27,7 +26,6 @@ pub(crate) struct Trends {
 pub(crate) struct ChainTrend {
     trend: Mutex<FeeTrend>,
     level: Mutex<LevelCache>,
-    clock: Mutex<ClockCheck>,
 }
 
 /// The newest level of a chain, and what it was computed from.
@@ -81,7 +79,7 @@ impl Trends {
     pub(crate) fn new(store: &ChainStore, days: u32) -> Self {
         let trend = |_: &StoredChain| {
             let trend = Mutex::new(FeeTrend::new(days));
-            Arc::new(ChainTrend { trend, level: Mutex::default(), clock: Mutex::default() })
+            Arc::new(ChainTrend { trend, level: Mutex::default() })
         };
         Self { store: store.clone(), days, chains: PerChain::new(store, trend) }
     }
@@ -180,23 +178,28 @@ impl ChainTrend {
     }
 }
 
+/// Returns true if the header that the node told last differs from the clock by more than ten minutes: the clock is wrong,
+/// as on a machine that starts without the time, or the block is old. Its price at that time would replace others.
+fn contradicts_clock(snapshot: &Snapshot, block_time: Duration) -> bool {
+    let Some(header) = snapshot.block.told_header() else { return false };
+    let told = header.unix_seconds.saturating_add(header.read_at.elapsed().as_secs());
+    let allowed = MAX_CLOCK_DIFFERENCE.max(block_time.as_secs().saturating_mul(2));
+    told.abs_diff(seconds_since_1970()) > allowed
+}
+
 /// Records what is published.
 impl PublishObserver for Arc<ChainTrend> {
     fn published(&mut self, publication: &Publication<'_>) {
         let Publication { chain, snapshot, history, blocks } = *publication;
-        let newest_time = since_1970(snapshot.head_changed_time());
-        let newest_known = self.with(|trend| trend.newest_time);
-        let own_time = snapshot.block.header().map(|header| header.unix_seconds);
-        let agrees = self.clock.lock().agrees(newest_time / 1000, own_time, newest_known.into());
         // Without block ages there is nothing but the clock.
-        if !agrees && chain.max_block_age().is_some() {
+        if chain.max_block_age().is_some() && contradicts_clock(snapshot, chain.block_time) {
             return;
         }
         let seen = Observation {
             history,
             market: Some(&snapshot.market),
             pricing: &chain.pricing,
-            newest_time,
+            newest_time: since_1970(snapshot.head_changed_time()),
             block_time: u64::try_from(snapshot.block_time.as_millis()).unwrap_or(u64::MAX),
             known_blocks: &|count| blocks.newest(count),
         };

@@ -62,7 +62,7 @@ impl Instance {
     }
 
     fn is_open(&self) -> bool {
-        self.database.state.open.lock().is_some()
+        self.database.state.open.read().is_some()
     }
 
     fn add(&self, samples: impl IntoIterator<Item = Sample>) {

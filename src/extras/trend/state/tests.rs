@@ -112,38 +112,38 @@ fn a_trend_outlives_the_suggestion() {
 }
 
 #[test]
-fn a_clock_that_blocks_contradict_adds_and_removes_nothing() {
+fn blocks_that_contradict_the_clock_add_and_remove_nothing() {
     const DAY: u64 = 86_400;
     let now = seconds_since_1970();
-    for (restored_up_to, time_of_blocks) in [(now + DAY, now + DAY), (now - DAY, now - DAY)] {
+    let publish = |publisher: &mut Publisher, number, header: Option<(u64, u64)>| {
+        let (history, market) = reply(&publisher.chain().config().pricing, number, GWEI);
+        let read = |(number, time)| {
+            let since_1970 = Duration::from_secs(now);
+            HeadReading::Header(HeaderTime::new(number, time, Instant::now(), since_1970))
+        };
+        let head = header.map_or(HeadReading::Unread, read);
+        publisher.publish(Accepted { head, ..Accepted::now(&history, market) });
+    };
+    // The clock is a day late, and a day ahead.
+    for time_of_blocks in [now + DAY, now - DAY] {
         let (trends, chain, mut publisher) = trends_with_chain("");
-        restore_two_hours_up_to(&trends, &chain, restored_up_to * 1000);
+        restore_two_hours_up_to(&trends, &chain, time_of_blocks * 1000);
         let trend = || trends.with(&chain, |trend| trend.clone());
         let kept = trend();
-        let mut publish = |number, own_time: Option<u64>| {
-            let (history, market) = reply(&chain.config().pricing, number, GWEI);
-            let since_1970 = Duration::from_secs(now);
-            let header = |time| HeaderTime::new(number, time, Instant::now(), since_1970);
-            let head =
-                own_time.map_or(HeadReading::Unread, |time| HeadReading::Header(header(time)));
-            publisher.publish(Accepted { head, ..Accepted::now(&history, market) });
-        };
-        publish(1000, Some(time_of_blocks));
-        publish(1001, None);
+        publish(&mut publisher, 1000, Some((1000, time_of_blocks)));
+        publish(&mut publisher, 1002, Some((1001, time_of_blocks)));
         assert_eq!(trend(), kept);
-        // A block agrees with the clock.
-        publish(1002, Some(now));
-        publish(1003, None);
+        publish(&mut publisher, 1003, Some((1004, now - 500)));
         assert_eq!(trend().newest_block, 1003);
     }
-    // A header that is not read says nothing yet.
-    let (trends, chain, mut publisher) = trends_with_chain("");
-    restore_two_hours_up_to(&trends, &chain, (now + DAY) * 1000);
-    publish(&mut publisher, 1000, GWEI);
-    assert_eq!(trends.with(&chain, |trend| trend.newest_block), 989);
-    // Without block ages there is nothing but the clock.
-    let (trends, chain, mut publisher) = trends_with_chain("max_block_age = \"0s\"");
-    restore_two_hours_up_to(&trends, &chain, (now + DAY) * 1000);
-    publish(&mut publisher, 1000, GWEI);
-    assert_eq!(trends.with(&chain, |trend| trend.newest_block), 1000);
+    // A node without headers, a chain whose blocks have no age, and one with a block an hour.
+    for (more, header) in [
+        ("", None),
+        ("max_block_age = \"0s\"", Some((1000, now - DAY))),
+        ("block_time = \"1h\"", Some((1000, now - 7000))),
+    ] {
+        let (trends, chain, mut publisher) = trends_with_chain(more);
+        publish(&mut publisher, 1000, header);
+        assert_eq!(trends.with(&chain, |trend| trend.newest_block), 1000, "{more}");
+    }
 }
