@@ -2,7 +2,6 @@
 
 use super::{DISTANCES, MAX_PERCENTILES};
 use crate::fees::{Block, FAIR_PERCENTILE, Market, Pricing, Strategy, Tier, column_of};
-use crate::observe::metrics::to_f64;
 
 const MEDIAN: f64 = 50.0;
 
@@ -106,9 +105,8 @@ impl Grade {
 impl TierGrade {
     /// Returns the price over the fair price, of a tier that outbid the fair tip; `None`: the fair price is 0.
     pub(crate) fn price_over_fair(&self) -> Option<f64> {
-        let fair = u128::from(self.fair_price);
-        let paid = fair.saturating_add(self.overpaid.into());
-        (fair > 0).then(|| to_f64(paid) / to_f64(fair))
+        let paid = self.fair_price.saturating_add(self.overpaid);
+        (self.fair_price > 0).then(|| nearest_f64(paid) / nearest_f64(self.fair_price))
     }
 }
 
@@ -174,4 +172,11 @@ pub(crate) fn grade<'a>(
 
 fn saturating_u64(amount: u128) -> u64 {
     u64::try_from(amount).unwrap_or(u64::MAX)
+}
+
+/// Converts to the nearest `f64`. Parsing takes too long for all grades of a score. Only the sum is rounded.
+pub(super) fn nearest_f64(amount: u64) -> f64 {
+    let halves = [amount >> 32, amount & u64::from(u32::MAX)];
+    let [high, low] = halves.map(|half| f64::from(u32::try_from(half).unwrap_or(u32::MAX)));
+    high * 4_294_967_296.0 + low
 }

@@ -547,3 +547,12 @@ fn a_block_that_is_never_read_holds_no_other_back() {
     // The heads of the hole are left out, and those after it are priced.
     assert!((40..=55).contains(&alternative.heads), "{}", alternative.heads);
 }
+
+#[test]
+fn amounts_are_converted_to_the_nearest_number() {
+    let exact = [0, 1, u64::from(u32::MAX), 1 << 32, (1 << 53) + 1, (1 << 54) + 3, u64::MAX];
+    for amount in exact.into_iter().chain((0..64).map(|shift| 0xDEAD_BEEF_CAFE_F00D >> shift)) {
+        let parsed: f64 = amount.to_string().parse().unwrap();
+        assert_eq!(grade::nearest_f64(amount).to_bits(), parsed.to_bits(), "{amount}");
+    }
+}

@@ -234,11 +234,11 @@ impl TrendSerializer {
         if let Some(body) = self.cache.get(&key(&age, changes)) {
             return Ok((age, body));
         }
+        // The turn ends when the body is in the cache, where those who wait for theirs find it.
         let (mut older, mut _turn) = (Vec::new(), None);
         if period.days() > DAYS_IN_MEMORY {
             // The semaphore is never closed.
             let turn = Arc::clone(&self.reader).acquire_owned().await;
-            // Those who waited for their turn share what one of them has read.
             let (age, changes) = self.trends.age(chain).map_err(unavailable)?;
             if let Some(body) = self.cache.get(&key(&age, changes)) {
                 return Ok((age, body));
