@@ -99,12 +99,15 @@ fn probes() -> OpenApiRouter<ReadinessState> {
 pub(crate) fn public(
     config: &Config,
     store: &ChainStore,
-    others: PublicRoutes,
+    mut others: PublicRoutes,
     health: ReadinessState,
     memory: &MemoryBudget,
     metrics: &Metrics,
 ) -> App {
-    let document = openapi::document(config, &config.chains, config.chains.first(), &others);
+    // A copy of it would take 5 MB.
+    let described = std::mem::take(&mut others.description);
+    let sample = config.chains.first();
+    let document = openapi::document(config, &config.chains, sample, described, &others);
     let table = RouteTable::new(&document, &config.server.base_path, &others);
     let shutdown = health.shutdown_token();
     let state = AppState::new(Parts {
@@ -142,13 +145,14 @@ pub(crate) fn public(
 
 /// Returns the OpenAPI document of the public listener's routes, those of other rooms included.
 pub(crate) fn document(config: &Config, others: &PublicRoutes) -> OpenApi {
-    openapi::document(config, &config.chains, config.chains.first(), others)
+    let described = others.description.clone();
+    openapi::document(config, &config.chains, config.chains.first(), described, others)
 }
 
 /// Returns the OpenAPI document for any chain: it does not depend on the configured chains. Its examples are of a
 /// `sample` chain.
 pub(crate) fn generic_document(config: &Config, sample: &Chain, others: &PublicRoutes) -> OpenApi {
-    openapi::document(config, &[], Some(sample), others)
+    openapi::document(config, &[], Some(sample), others.description.clone(), others)
 }
 
 /// Builds the routes of the admin listener. It has no CORS headers, and accepts only requests for its addresses and names.

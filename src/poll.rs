@@ -336,7 +336,9 @@ impl Poller {
     ) -> (PollOutcome, Option<FeeHistory>) {
         let started = Instant::now();
         let mut span = Span::for_poll(&self.chain.key);
-        let (outcome, published) = span.instrument(self.poll_upstreams(order, remote)).await;
+        // Between two polls its state takes no memory.
+        let upstreams = Box::pin(self.poll_upstreams(order, remote));
+        let (outcome, published) = span.instrument(upstreams).await;
         let is_success = outcome == PollOutcome::Accepted;
         if is_success {
             span.record_success();

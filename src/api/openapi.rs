@@ -54,17 +54,19 @@ is valid. Errors are `application/problem+json` (RFC 9457) with a `code` to swit
 )]
 pub(super) struct SharedDescription;
 
-/// Builds the document of the public listener. It lists `chains` and has examples of `example_chain`.
+/// Builds the document of the public listener. It lists `chains` and has examples of `example_chain`. The routes of other
+/// rooms are `described`.
 pub(crate) fn document(
     config: &Config,
     chains: &[Chain],
     example_chain: Option<&Chain>,
+    described: OpenApi,
     others: &PublicRoutes,
 ) -> OpenApi {
     let mut document = super::heart_routes().into_openapi();
     document.merge(super::untimed_heart_routes().into_openapi());
     document.merge(super::probes().into_openapi());
-    document.merge(others.description.clone());
+    document.merge(described);
     for change in &others.document_changes {
         change(&mut document);
     }

@@ -21,13 +21,14 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use enum_map::{Enum, EnumMap};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::assembly::{Assembly, Extra, Join};
 use crate::config::SectionKind;
 use crate::fees::{FeeHistory, GRADED_PERCENTILES, Market, Pricing, Rewards};
-use grade::{Grade, GradingBlock, ServedQuote, TipOutcome, grade};
+use grade::{Grade, GradingBlock, Outcomes, Quote, TipOutcome, grade};
 use metrics::ScoreMetrics;
 use state::Scores;
 
@@ -75,9 +76,19 @@ const MAX_QUOTES: usize = 1000;
 /// A head that moves further skips blocks that are not counted one by one.
 const MAX_JUMP: u64 = 1000;
 
+/// Whose quotes are graded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
+pub(crate) enum Quoted {
+    /// The strategy that is served.
+    Served,
+    /// The other one.
+    Alternative,
+}
+
 /// Quotes of one chain, and the blocks that followed.
 #[derive(Debug)]
 pub(crate) struct Scorer {
+    /// Pricing that is served.
     pricing: Pricing,
     /// Reward percentiles that polls request.
     polled: Vec<f64>,
@@ -99,23 +110,39 @@ pub(crate) struct Scorer {
     totals: Totals,
 }
 
-/// Known block and quote of one block number.
+/// Known block and quotes of one block number.
 #[derive(Debug, Clone, Copy, Default)]
 struct OpenHead {
     /// The block as it was seen last; `None`: never seen, or removed by a reorg.
     mined: Option<GradingBlock>,
-    /// The quote that was published last while this was the newest block, and seconds since the start.
-    quote: Option<(ServedQuote, u32)>,
+    /// The quotes that were made last while this was the newest block.
+    quotes: EnumMap<Quoted, Option<Quote>>,
+    /// When the served quote was published, in seconds since the start.
+    published_after: u32,
 }
 
-/// A head with a quote.
+/// A head with a quote. A chain keeps 1,000 of them, so both strategies share what the next block says.
 #[derive(Debug, Clone, Copy)]
 struct GradedHead {
-    grade: Grade,
+    fair_price: u64,
+    overpaid: EnumMap<Quoted, [u64; 2]>,
+    /// `None`: the strategy had no quote.
+    outcomes: EnumMap<Quoted, Option<Outcomes>>,
+    tips: TipOutcome,
+    has_tips: Option<bool>,
     /// Seconds since the start.
     published_after: u32,
     /// Numbers without a quote right before this one.
     skipped_before: u16,
+}
+
+impl GradedHead {
+    /// Returns how the quote did; `None`: there was none.
+    fn grade(&self, quoted: Quoted) -> Option<Grade> {
+        let Self { fair_price, tips, has_tips, .. } = *self;
+        let (outcomes, overpaid) = (self.outcomes[quoted]?, self.overpaid[quoted]);
+        Some(Grade { overpaid, fair_price, outcomes, tips, has_tips })
+    }
 }
 
 /// Counts over final grades since the start. The outer index of tiers: medium, high. The inner one: misses, hits.
@@ -160,12 +187,6 @@ impl Scorer {
         }
     }
 
-    /// Returns the same for quotes of another `pricing`, which the chain does not serve.
-    #[must_use]
-    fn for_quotes_of(self, pricing: &Pricing) -> Self {
-        Self { pricing: *pricing, ..self }
-    }
-
     /// Reward percentiles that quotes are graded by.
     #[must_use]
     pub(crate) fn percentiles(&self) -> &[f64] {
@@ -181,7 +202,12 @@ impl Scorer {
     /// Records the blocks of a published history, and the quote that was made from it.
     pub(crate) fn record(&mut self, history: &FeeHistory, market: &Market, now: Instant) {
         self.add_blocks(history);
-        self.add_quote(history.newest_block(), market, now);
+        let (number, pricing) = (history.newest_block(), self.pricing);
+        self.add_quote(Quoted::Served, number, market, &pricing);
+        let published_after = self.seconds_since_start(now);
+        if let Some(head) = self.open_head_mut(number) {
+            head.published_after = published_after;
+        }
         self.close_deep(now);
     }
 
@@ -201,12 +227,11 @@ impl Scorer {
         (self.polled, self.percentiles) = (polled, graded);
     }
 
-    /// Records the quote that was made at this block.
-    fn add_quote(&mut self, number: u64, market: &Market, published_at: Instant) {
-        let published_after = self.seconds_since_start(published_at);
-        let quote = ServedQuote::new(market, &self.pricing);
+    /// Records the quote that `pricing` made at this block.
+    fn add_quote(&mut self, quoted: Quoted, number: u64, market: &Market, pricing: &Pricing) {
+        let quote = Quote::new(market, pricing);
         if let Some(head) = self.open_head_mut(number) {
-            head.quote = Some((quote, published_after));
+            head.quotes[quoted] = Some(quote);
         }
     }
 
@@ -267,25 +292,37 @@ impl Scorer {
 
     /// Grades the oldest open head for good.
     fn close_oldest(&mut self) {
-        let grade = self.grade_open(0);
+        let grade = |quoted| self.grade_open(0, quoted);
+        let of_quotes = EnumMap::from_fn(grade);
         let Some(head) = self.open.pop_front() else { return };
         self.oldest_open = self.oldest_open.saturating_add(1);
-        if let Some((grade, (_, published_after))) = grade.zip(head.quote) {
-            self.totals.count(&grade, self.percentiles.len());
-            let skipped_before = std::mem::take(&mut self.skipped);
-            if self.graded.len() >= MAX_QUOTES {
-                self.graded.pop_front();
-            }
-            self.graded.push_back(GradedHead { grade, published_after, skipped_before });
-        } else {
-            self.totals.no_quote = self.totals.no_quote.saturating_add(1);
-            self.skipped = self.skipped.saturating_add(1);
+        match &of_quotes[Quoted::Served] {
+            Some(grade) => self.totals.count(grade, self.percentiles.len()),
+            None => self.totals.no_quote = self.totals.no_quote.saturating_add(1),
         }
+        let Some(Grade { fair_price, tips, has_tips, .. }) = of_quotes.values().flatten().next()
+        else {
+            self.skipped = self.skipped.saturating_add(1);
+            return;
+        };
+        let graded = GradedHead {
+            fair_price: *fair_price,
+            overpaid: of_quotes.map(|_, grade| grade.map_or([0; 2], |grade| grade.overpaid)),
+            outcomes: of_quotes.map(|_, grade| grade.map(|grade| grade.outcomes)),
+            tips: *tips,
+            has_tips: *has_tips,
+            published_after: head.published_after,
+            skipped_before: std::mem::take(&mut self.skipped),
+        };
+        if self.graded.len() >= MAX_QUOTES {
+            self.graded.pop_front();
+        }
+        self.graded.push_back(graded);
     }
 
     /// Grades the quote at this index of the open heads by the blocks that are known; `None`: there is no quote.
-    fn grade_open(&self, index: usize) -> Option<Grade> {
-        let (quote, _) = self.open.get(index)?.quote?;
+    fn grade_open(&self, index: usize, quoted: Quoted) -> Option<Grade> {
+        let quote = self.open.get(index)?.quotes[quoted]?;
         let is_newest = self.oldest_open.checked_add(u64::try_from(index).ok()?)? >= self.newest;
         let after = |distance: usize| self.open.get(index.checked_add(distance)?)?.mined.as_ref();
         Some(grade(&quote, after, is_newest, &self.percentiles))
@@ -301,19 +338,23 @@ impl Scorer {
         }
     }
 
-    /// Returns the score at `now`.
+    /// Returns the score of what is served at `now`.
     #[must_use]
     pub(crate) fn score(&self, now: Instant) -> Score {
+        self.score_of(Quoted::Served, &self.pricing, now)
+    }
+
+    /// Returns the score at `now` of the quotes that were made by `pricing`.
+    fn score_of(&self, quoted: Quoted, pricing: &Pricing, now: Instant) -> Score {
         let now = self.seconds_since_start(now);
         let known =
             usize::try_from(self.newest.saturating_sub(self.oldest_open)).unwrap_or_default();
         let open = (0..self.open.len().min(known.saturating_add(1))).rev().map(|index| {
-            let (_, published_after) = self.open.get(index)?.quote?;
-            Some((self.grade_open(index)?, published_after))
+            Some((self.grade_open(index, quoted)?, self.open.get(index)?.published_after))
         });
         let skipped = |count: u16| (0..count).map(|_| None);
         let final_grades = self.graded.iter().rev().flat_map(|head| {
-            let quote = Some((head.grade, head.published_after));
+            let quote = head.grade(quoted).map(|grade| (grade, head.published_after));
             std::iter::once(quote).chain(skipped(head.skipped_before))
         });
         // Numbers without a quote count if there is an older quote in the window.
@@ -333,7 +374,7 @@ impl Scorer {
             oldest = Some(published_after);
         }
         let seconds = u64::from(now.saturating_sub(oldest.unwrap_or(now)));
-        summary::summarise(&grades, no_quote, seconds, &self.pricing, &self.percentiles)
+        summary::summarise(&grades, no_quote, seconds, pricing, &self.percentiles)
     }
 
     fn seconds_since_start(&self, now: Instant) -> u32 {

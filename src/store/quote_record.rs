@@ -122,12 +122,9 @@ impl QuoteRecord {
             self.open.pop_back();
         }
         let published_after = self.seconds_since_start(now);
-        self.open.push_back(OpenHead {
-            number,
-            pairs: pairs.collect(),
-            percentile,
-            published_after,
-        });
+        // A copy, because the allocator leaves a shrunk vector where it is.
+        let pairs = pairs.collect::<Vec<_>>().as_slice().into();
+        self.open.push_back(OpenHead { number, pairs, percentile, published_after });
         let is_deep = |head: &OpenHead| {
             let depth = usize::try_from(number.saturating_sub(head.number)).unwrap_or(usize::MAX);
             depth > self.final_depth

@@ -1,5 +1,6 @@
 //! The newest blocks of one chain, without gaps.
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
@@ -14,19 +15,28 @@ pub struct RecentBlocks {
     capacity: usize,
     /// Percentiles of the rewards that polls request.
     polled: Vec<f64>,
+    /// Percentiles of the rewards that are kept, in ascending order.
+    columns: Vec<Column>,
     /// True if the rewards at [`GRADED_PERCENTILES`] come from further readings.
     has_readings: bool,
     /// Number of newest blocks among which one has to be read, so that readings say something of now.
     max_unread: usize,
     blocks: VecDeque<StoredBlock>,
-    /// As many as polled percentiles for each block; 0 where the block has none.
+    /// As many as columns for each block; 0 where the block has none.
     rewards: VecDeque<u128>,
-    /// As many as [`GRADED_PERCENTILES`] for each block, if there are further readings; 0 where the block has none.
-    readings: VecDeque<u128>,
     newest_block: u64,
     next_base_fee: Option<u128>,
     /// Number of changes so far.
     revision: u64,
+}
+
+/// A percentile, and who reads the rewards at it.
+#[derive(Debug, Clone, Copy)]
+struct Column {
+    percentile: f64,
+    is_polled: bool,
+    /// True if further readings have it.
+    is_read: bool,
 }
 
 /// A block without its rewards.
@@ -53,12 +63,13 @@ pub struct BlockWindow {
 }
 
 impl StoredBlock {
-    fn block(self, columns: &[u128]) -> Block {
-        Block {
-            base_fee: self.base_fee,
-            gas_used_ratio: Some(self.gas_used_ratio).filter(|ratio| !ratio.is_nan()),
-            rewards: self.has_rewards.then(|| Rewards::new(columns)),
-        }
+    fn gas_used_ratio(self) -> Option<f64> {
+        Some(self.gas_used_ratio).filter(|ratio| !ratio.is_nan())
+    }
+
+    /// Returns true if polls or further readings have this column of the block.
+    fn knows(self, column: Column) -> bool {
+        self.has_rewards && column.is_polled || self.has_reading && column.is_read
     }
 }
 
@@ -77,14 +88,23 @@ impl RecentBlocks {
         let has_readings = reading_interval.is_some();
         let interval = reading_interval.map_or(0, NonZeroU64::get);
         let interval = usize::try_from(interval).unwrap_or(usize::MAX);
-        let read = if has_readings { Self::READ } else { 0 };
+        let read = if has_readings { &GRADED_PERCENTILES[..] } else { &[] };
+        let mut percentiles = [&polled[..], read].concat();
+        percentiles.sort_unstable_by(f64::total_cmp);
+        percentiles.dedup();
+        let column = |percentile| Column {
+            percentile,
+            is_polled: column_of(percentile, &polled).is_some(),
+            is_read: column_of(percentile, read).is_some(),
+        };
+        let columns: Vec<Column> = percentiles.into_iter().map(column).collect();
         Self {
             capacity,
             has_readings,
             max_unread: interval.saturating_mul(3).saturating_add(COMPARED_BLOCKS),
             blocks: VecDeque::with_capacity(capacity),
-            rewards: VecDeque::with_capacity(capacity.saturating_mul(polled.len())),
-            readings: VecDeque::with_capacity(capacity.saturating_mul(read)),
+            rewards: VecDeque::with_capacity(capacity.saturating_mul(columns.len())),
+            columns,
             polled,
             newest_block: 0,
             next_base_fee: None,
@@ -108,8 +128,7 @@ impl RecentBlocks {
             .map(|index| (self.block(index), self.reading(index)))
             .collect();
         self.blocks.truncate(kept);
-        self.rewards.truncate(kept.saturating_mul(self.polled.len()));
-        self.readings.truncate(kept.saturating_mul(self.read()));
+        self.rewards.truncate(kept.saturating_mul(self.columns.len()));
         let newest = history.newest(self.capacity);
         // The blocks of the history before these have no room.
         let skipped = history.blocks().len().saturating_sub(newest.len());
@@ -171,23 +190,16 @@ impl RecentBlocks {
         let mut learnt = 0_usize;
         for block in older.iter().rev().take(room) {
             let read = graded(block);
-            let columns: Option<Vec<u128>> = read.and_then(|read| {
-                let column = |percentile: &f64| read.get(graded_column(*percentile)?).copied();
-                self.polled.iter().map(column).collect()
-            });
+            let has_all_polled = self.columns.iter().all(|it| it.is_read || !it.is_polled);
             self.blocks.push_front(StoredBlock {
                 base_fee: block.base_fee,
                 gas_used_ratio: block.gas_used_ratio.unwrap_or(f64::NAN),
-                has_rewards: columns.is_some(),
+                has_rewards: has_all_polled && read.is_some(),
                 has_reading: read.is_some(),
                 is_polled: false,
             });
-            let columns = columns.unwrap_or_else(|| vec![0; self.polled.len()]);
-            for amount in columns.iter().rev() {
-                self.rewards.push_front(*amount);
-            }
-            for amount in read.unwrap_or_default().iter().rev() {
-                self.readings.push_front(*amount);
+            for column in self.columns.iter().rev() {
+                self.rewards.push_front(read_at(*column, read).unwrap_or_default());
             }
             learnt = learnt.saturating_add(usize::from(read.is_some()));
         }
@@ -199,8 +211,7 @@ impl RecentBlocks {
         let surplus = self.blocks.len().saturating_add(added).saturating_sub(self.capacity);
         let surplus = surplus.min(self.blocks.len());
         self.blocks.drain(..surplus);
-        self.rewards.drain(..surplus.saturating_mul(self.polled.len()));
-        self.readings.drain(..surplus.saturating_mul(self.read()));
+        self.rewards.drain(..surplus.saturating_mul(self.columns.len()));
     }
 
     fn push(&mut self, block: &Block, reading: Option<[u128; Self::READ]>) {
@@ -211,16 +222,12 @@ impl RecentBlocks {
             has_reading: reading.is_some(),
             is_polled: true,
         });
-        let rewards = block.rewards.map(|rewards| rewards.columns()).unwrap_or_default();
-        self.rewards.extend(rewards.iter().take(self.polled.len()));
-        if self.has_readings {
-            self.readings.extend(reading.unwrap_or_default());
-        }
-    }
-
-    /// Number of rewards of further readings that are kept for each block.
-    fn read(&self) -> usize {
-        if self.has_readings { Self::READ } else { 0 }
+        let reward = |column: &Column| {
+            let of_poll = column_of(column.percentile, &self.polled);
+            let of_poll = of_poll.and_then(|column| block.reward(column));
+            of_poll.or_else(|| read_at(*column, reading)).unwrap_or_default()
+        };
+        self.rewards.extend(self.columns.iter().map(reward));
     }
 
     fn oldest_block(&self) -> Option<u64> {
@@ -234,28 +241,54 @@ impl RecentBlocks {
     }
 
     fn block(&self, index: usize) -> Block {
-        let range = range_of(index, self.polled.len(), self.rewards.len());
+        let Some(stored) = self.blocks.get(index) else {
+            return Block { base_fee: 0, gas_used_ratio: None, rewards: None };
+        };
+        let polled = self.columns_of(index).filter(|(column, _)| column.is_polled);
         let mut amounts = [0; Rewards::MAX_COLUMNS];
-        for (amount, reward) in amounts.iter_mut().zip(self.rewards.range(range)) {
-            *amount = *reward;
+        for (amount, (_, reward)) in amounts.iter_mut().zip(polled) {
+            *amount = reward;
         }
-        let unknown = Block { base_fee: 0, gas_used_ratio: None, rewards: None };
-        self.blocks.get(index).map_or(unknown, |stored| stored.block(&amounts))
+        Block {
+            base_fee: stored.base_fee,
+            gas_used_ratio: stored.gas_used_ratio(),
+            rewards: stored.has_rewards.then(|| Rewards::new(&amounts)),
+        }
     }
 
+    /// Returns the columns of a block and their rewards, 0 where the block has none.
+    fn columns_of(&self, index: usize) -> impl Iterator<Item = (Column, u128)> {
+        let range = range_of(index, self.columns.len(), self.rewards.len());
+        self.columns.iter().copied().zip(self.rewards.range(range).copied())
+    }
+
+    /// Returns the reward of a block at this percentile, from polls or further readings.
+    fn reward(&self, index: usize, percentile: f64) -> Option<u128> {
+        let stored = self.blocks.get(index)?;
+        let is_same = |it: &Column| it.percentile.partial_cmp(&percentile) == Some(Ordering::Equal);
+        let (column, reward) = self.columns_of(index).find(|(column, _)| is_same(column))?;
+        stored.knows(column).then_some(reward)
+    }
+
+    /// Returns the rewards of a block that was read at [`GRADED_PERCENTILES`].
     fn reading(&self, index: usize) -> Option<[u128; Self::READ]> {
         self.blocks.get(index).filter(|stored| stored.has_reading)?;
-        let first = index.checked_mul(Self::READ)?;
-        Some([*self.readings.get(first)?, *self.readings.get(first.checked_add(1)?)?])
+        let [fair, high] = GRADED_PERCENTILES.map(|percentile| self.reward(index, percentile));
+        Some([fair?, high?])
     }
 
+    /// Keeps what a reading says of a block. What its poll said stays.
     fn set_reading(&mut self, index: usize, read: [u128; Self::READ]) {
-        let range = range_of(index, Self::READ, self.readings.len());
-        for (kept, amount) in self.readings.range_mut(range).zip(read) {
-            *kept = amount;
-        }
-        if let Some(stored) = self.blocks.get_mut(index) {
-            stored.has_reading = true;
+        let Some(stored) = self.blocks.get_mut(index) else { return };
+        stored.has_reading = true;
+        let has_rewards = stored.has_rewards;
+        let range = range_of(index, self.columns.len(), self.rewards.len());
+        for (kept, column) in self.rewards.range_mut(range).zip(&self.columns) {
+            if let Some(amount) = read_at(*column, Some(read))
+                && !(has_rewards && column.is_polled)
+            {
+                *kept = amount;
+            }
         }
     }
 
@@ -277,18 +310,9 @@ impl RecentBlocks {
     #[must_use]
     pub fn newest(&self, count: usize) -> BlockWindow {
         let skipped = self.blocks.len().saturating_sub(count);
-        let columns = self.polled.len();
-        let mut rewards = self.rewards.range(columns.saturating_mul(skipped)..);
-        let restored = |block: &StoredBlock| {
-            let mut amounts = [0; Rewards::MAX_COLUMNS];
-            for (amount, reward) in amounts.iter_mut().zip(rewards.by_ref().take(columns)) {
-                *amount = *reward;
-            }
-            block.block(&amounts)
-        };
         BlockWindow {
             newest_block: self.newest_block,
-            blocks: self.blocks.range(skipped..).map(restored).collect(),
+            blocks: (skipped..self.blocks.len()).map(|index| self.block(index)).collect(),
             next_base_fee: self.next_base_fee,
         }
     }
@@ -298,29 +322,19 @@ impl RecentBlocks {
     /// readings have failed for long, they are those at the lowest percentile of polls.
     #[must_use]
     pub fn newest_entries(&self, count: usize) -> EntryWindow {
-        let polled = column_of(FAIR_PERCENTILE, &self.polled);
         let newest_read = self.blocks.iter().rposition(|block| block.has_reading);
         let newest_read = newest_read
             .filter(|newest| self.blocks.len().saturating_sub(*newest) <= self.max_unread);
-        let (end, column) = match (polled, newest_read) {
-            (Some(column), _) => (self.blocks.len(), Some(column)),
-            (None, Some(newest)) => (newest.saturating_add(1), None),
-            (None, None) => (self.blocks.len(), Some(0)),
+        let (end, percentile) = match (column_of(FAIR_PERCENTILE, &self.polled), newest_read) {
+            (Some(_), _) => (self.blocks.len(), Some(&FAIR_PERCENTILE)),
+            (None, Some(newest)) => (newest.saturating_add(1), Some(&FAIR_PERCENTILE)),
+            (None, None) => (self.blocks.len(), self.polled.first()),
         };
-        let percentile = column.map_or(FAIR_PERCENTILE, |column| {
-            self.polled.get(column).copied().unwrap_or(FAIR_PERCENTILE)
-        });
+        let percentile = percentile.copied().unwrap_or(FAIR_PERCENTILE);
         let [_, high] = GRADED_PERCENTILES;
-        let high = column_of(high, &self.polled);
-        let entry = |index: usize| {
-            let (block, read) = (self.block(index), self.reading(index));
-            let tip = match column {
-                Some(column) => block.reward(column),
-                None => read.map(|[fair, _]| fair),
-            };
-            let of_polls = high.and_then(|column| block.reward(column));
-            let high = of_polls.or(read.map(|[_, high]| high));
-            EntryBlock { high, ..EntryBlock::new(&block, tip) }
+        let entry = |index: usize| EntryBlock {
+            high: self.reward(index, high),
+            ..EntryBlock::new(&self.block(index), self.reward(index, percentile))
         };
         let blocks = (end.saturating_sub(count)..end).map(entry).collect();
         let later = u64::try_from(self.blocks.len().saturating_sub(end)).unwrap_or_default();
@@ -334,20 +348,14 @@ impl RecentBlocks {
     pub fn history(&self, newest: u64, count: usize, percentiles: &[f64]) -> Option<FeeHistory> {
         let end = self.index(newest)?.checked_add(1)?;
         let start = end.saturating_sub(count);
-        let columns: Vec<_> = percentiles
-            .iter()
-            .map(|percentile| (column_of(*percentile, &self.polled), graded_column(*percentile)))
-            .collect();
         let block = |index: usize| {
-            let (block, read) = (self.block(index), self.reading(index));
             let mut rewards = [0; Rewards::MAX_COLUMNS];
-            let are_known = rewards.iter_mut().zip(&columns).all(|(reward, (polled, graded))| {
-                let of_polls = polled.and_then(|column| block.reward(column));
-                let known = of_polls.or_else(|| read?.get((*graded)?).copied());
+            let are_known = rewards.iter_mut().zip(percentiles).all(|(reward, percentile)| {
+                let known = self.reward(index, *percentile);
                 *reward = known.unwrap_or_default();
                 known.is_some()
             });
-            Block { rewards: are_known.then(|| Rewards::new(&rewards)), ..block }
+            Block { rewards: are_known.then(|| Rewards::new(&rewards)), ..self.block(index) }
         };
         let blocks: Vec<Block> = (start..end).map(block).collect();
         let next_base_fee = match self.blocks.get(end) {
@@ -372,9 +380,9 @@ fn graded(block: &Block) -> Option<[u128; RecentBlocks::READ]> {
     Some([block.reward(0)?, block.reward(1)?])
 }
 
-/// Returns the position of a percentile in [`GRADED_PERCENTILES`].
-fn graded_column(percentile: f64) -> Option<usize> {
-    column_of(percentile, &GRADED_PERCENTILES)
+/// Returns the column of a reading; `None`: there is none, or it has another percentile.
+fn read_at(column: Column, reading: Option<[u128; RecentBlocks::READ]>) -> Option<u128> {
+    reading?.get(column_of(column.percentile, &GRADED_PERCENTILES)?).copied()
 }
 
 /// Returns the range of a block's amounts in a buffer of `length` amounts with `columns` for each block.

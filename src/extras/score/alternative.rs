@@ -2,11 +2,10 @@
 //! the same rule.
 
 use std::collections::VecDeque;
-use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
-use super::Scorer;
 use super::summary::{Score, TierScore};
+use super::{Quoted, Scorer};
 use crate::fees::{
     self, Block, ChainParameters, FeeHistory, FurtherPercentiles, GRADED_PERCENTILES, Pricing,
     Rewards, Strategy,
@@ -18,7 +17,6 @@ use crate::store::{Publication, RecentBlocks};
 pub(crate) struct Alternative {
     pricing: Pricing,
     percentiles: Vec<f64>,
-    scorer: Scorer,
     /// Heads that are not priced yet, because their rewards are not read: in ascending order.
     pending: VecDeque<PendingHead>,
     advice: Advice,
@@ -29,7 +27,6 @@ pub(crate) struct Alternative {
 struct PendingHead {
     number: u64,
     parameters: ChainParameters,
-    published_at: Instant,
 }
 
 /// Decides when the operator reads that the other strategy would be better.
@@ -56,15 +53,10 @@ impl Alternative {
     const PRICED_AT_ONCE: usize = 4;
 
     /// Creates the alternative to `served`, without quotes.
-    pub(crate) fn new(
-        served: &Pricing,
-        reading_interval: Option<NonZeroU64>,
-        now: Instant,
-    ) -> Self {
+    pub(crate) fn new(served: &Pricing) -> Self {
         let pricing = served.alternative();
         Self {
             percentiles: pricing.polled_percentiles(),
-            scorer: Scorer::new(served, reading_interval, now).for_quotes_of(&pricing),
             pricing,
             pending: VecDeque::new(),
             advice: Advice::default(),
@@ -75,11 +67,9 @@ impl Alternative {
         self.pricing.strategy
     }
 
-    /// Records a publication of the served strategy.
-    pub(crate) fn published(&mut self, publication: &Publication<'_>, now: Instant) {
-        let Publication { history, snapshot, blocks, .. } = publication;
-        self.scorer.add_blocks(history);
-        let number = history.newest_block();
+    /// Quotes at the head of a publication that `scorer` has, once the rewards are known.
+    pub(crate) fn published(&mut self, publication: &Publication<'_>, scorer: &mut Scorer) {
+        let number = publication.history.newest_block();
         // A reorganisation replaces the heads above, and a head is priced as it was published last.
         while self.pending.back().is_some_and(|head| head.number >= number) {
             self.pending.pop_back();
@@ -87,20 +77,13 @@ impl Alternative {
         if self.pending.len() >= Self::MAX_PENDING {
             self.pending.pop_front();
         }
-        let parameters = snapshot.market.chain_parameters;
-        self.pending.push_back(PendingHead { number, parameters, published_at: now });
-        self.price_pending(blocks);
-        self.scorer.close_deep(now);
-    }
-
-    /// Records a further reading of rewards.
-    pub(crate) fn rewards_read(&mut self, reading: &FeeHistory, blocks: &RecentBlocks) {
-        self.scorer.add_reading(reading);
-        self.price_pending(blocks);
+        let parameters = publication.snapshot.market.chain_parameters;
+        self.pending.push_back(PendingHead { number, parameters });
+        self.price_pending(publication.blocks, scorer);
     }
 
     /// Prices the heads whose rewards are known by now.
-    fn price_pending(&mut self, blocks: &RecentBlocks) {
+    pub(crate) fn price_pending(&mut self, blocks: &RecentBlocks, scorer: &mut Scorer) {
         for _ in 0..Self::PRICED_AT_ONCE {
             let Some(&head) = self.pending.front() else { return };
             let wanted = self.pricing.history_blocks();
@@ -111,13 +94,14 @@ impl Alternative {
             };
             match history {
                 // Once its grade is final, a quote at a block that was never read would be of no use.
-                Some(history) if !is_read(&history) && !self.scorer.is_final(head.number) => return,
+                Some(history) if !is_read(&history) && !scorer.is_final(head.number) => return,
                 Some(history) if !is_read(&history) => {}
                 Some(history) if history.blocks().len() == wanted => {
                     let market = fees::price(&history, &self.pricing, &head.parameters);
                     // A fallback is not what this strategy would have served with all rewards.
                     if let Some(market) = market.ok().filter(|it| it.strategy == self.strategy()) {
-                        self.scorer.add_quote(head.number, &market, head.published_at);
+                        let quoted = Quoted::Alternative;
+                        scorer.add_quote(quoted, head.number, &market, &self.pricing);
                     }
                 }
                 // Too few blocks are known, or the head was replaced.
@@ -128,13 +112,16 @@ impl Alternative {
     }
 
     /// Returns the score at `now`; `None` while nothing is priced.
-    pub(crate) fn score(&self, now: Instant) -> Option<Score> {
-        Some(self.scorer.score(now)).filter(|score| score.heads > 0)
+    pub(crate) fn score(&self, scorer: &Scorer, now: Instant) -> Option<Score> {
+        let score = scorer.score_of(Quoted::Alternative, &self.pricing, now);
+        Some(score).filter(|score| score.heads > 0)
     }
 
     /// Returns how both strategies did, if this one has been better for long enough. It does so once.
-    pub(crate) fn advice(&mut self, served: &Score, now: Instant) -> Option<Comparison> {
-        let better = self.score(now).and_then(|other| Comparison::if_better(served, &other));
+    pub(crate) fn advice(&mut self, scorer: &Scorer, now: Instant) -> Option<Comparison> {
+        let served = scorer.score(now);
+        let other = self.score(scorer, now);
+        let better = other.and_then(|other| Comparison::if_better(&served, &other));
         self.advice.record(better, now)
     }
 }
@@ -159,24 +146,29 @@ pub(crate) fn replay(history: &FeeHistory, pricing: &Pricing) -> Option<Replayed
     let calibrated = both.iter().find(|pricing| pricing.strategy == Strategy::Calibrated)?;
     let wanted = calibrated.history_blocks();
     let now = Instant::now();
-    let mut scorers =
-        both.map(|pricing| Scorer::new(calibrated, None, now).for_quotes_of(&pricing));
+    // The recording has the rewards that this strategy polls.
+    let mut scorer = Scorer::new(calibrated, None, now);
+    let quoted = |pricing: &Pricing| match pricing.strategy {
+        Strategy::Calibrated => Quoted::Served,
+        Strategy::Network => Quoted::Alternative,
+    };
     let blocks = history.blocks();
     for (first, known) in (history.oldest_block()..).zip(blocks.windows(wanted)) {
         let newest = first.checked_add(u64::try_from(wanted).ok()?.checked_sub(1)?)?;
         let next = newest.checked_add(1).and_then(|next| history.base_fee(next));
         let next = next.or(history.next_base_fee());
-        let graded = FeeHistory::new(first, known.to_vec(), next)?;
-        for (scorer, pricing) in scorers.iter_mut().zip(&both) {
+        scorer.add_blocks(&FeeHistory::new(first, known.to_vec(), next)?);
+        for pricing in &both {
             let columns = with_percentiles(known, &pricing.polled_percentiles())?;
             let priced = FeeHistory::new(first, columns, next)?;
             let parameters = ChainParameters::without_header(pricing);
             if let Ok(market) = fees::price(&priced, pricing, &parameters) {
-                scorer.record(&graded, &market, now);
+                scorer.add_quote(quoted(pricing), newest, &market, pricing);
             }
         }
+        scorer.close_deep(now);
     }
-    let replayed = scorers.map(|scorer| scorer.score(now));
+    let replayed = both.map(|pricing| scorer.score_of(quoted(&pricing), &pricing, now));
     let [of_served, of_other] = &replayed;
     let better = Comparison::if_better(of_served, of_other);
     Some(ReplayedScores { strategies, scores: replayed, better })

@@ -5,16 +5,16 @@ use crate::fees::{Block, FAIR_PERCENTILE, Market, Pricing, Strategy, Tier, colum
 
 const MEDIAN: f64 = 50.0;
 
-/// Fees that were served.
+/// Fees that were quoted.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ServedQuote {
+pub(crate) struct Quote {
     /// Medium and high.
     tiers: [Tier; 2],
     /// True if a configured floor decided the tip or the base fee. By tier.
     is_floor: [bool; 2],
 }
 
-impl ServedQuote {
+impl Quote {
     pub(crate) fn new(market: &Market, pricing: &Pricing) -> Self {
         let floors = market.floors_applied;
         let (medium, high) = (market.suggestion.medium, market.suggestion.high);
@@ -64,19 +64,25 @@ impl GradingBlock {
     }
 }
 
-/// How a quote did. A chain keeps 2,000 of them, so the parts of the tiers are where they take the least memory.
+/// How a quote did.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Grade {
-    overpaid: [u64; 2],
-    /// Base fee and fair tip of the next block in wei per gas, at most 2^64 - 1; 0: unknown.
-    fair_price: u64,
-    covered: [[Option<bool>; 3]; 2],
-    outbid: [[Option<bool>; MAX_PERCENTILES]; 2],
-    pub(crate) tips: TipOutcome,
     /// By tier.
-    pub(crate) is_floor: [bool; 2],
+    pub(super) overpaid: [u64; 2],
+    /// Base fee and fair tip of the next block in wei per gas, at most 2^64 - 1; 0: unknown.
+    pub(super) fair_price: u64,
+    pub(super) outcomes: Outcomes,
+    pub(crate) tips: TipOutcome,
     /// True if the median tip of the next block is above 0; `None`: unknown.
     pub(crate) has_tips: Option<bool>,
+}
+
+/// What a quote reached. By tier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Outcomes {
+    covered: [[Option<bool>; 3]; 2],
+    outbid: [[Option<bool>; MAX_PERCENTILES]; 2],
+    pub(super) is_floor: [bool; 2],
 }
 
 /// Comparison of one tier. `None`: it could not be compared.
@@ -96,8 +102,9 @@ impl Grade {
     pub(crate) fn tiers(&self) -> [TierGrade; 2] {
         let fair_price = self.fair_price;
         let tier = |overpaid, covered, outbid| TierGrade { overpaid, fair_price, covered, outbid };
-        let Self { overpaid: [first, second], covered, outbid, .. } = *self;
-        let ([covered, high_covered], [outbid, high_outbid]) = (covered, outbid);
+        let Self { overpaid: [first, second], outcomes, .. } = *self;
+        let Outcomes { covered: [covered, high_covered], outbid: [outbid, high_outbid], .. } =
+            outcomes;
         [tier(first, covered, outbid), tier(second, high_covered, high_outbid)]
     }
 }
@@ -127,7 +134,7 @@ pub(crate) enum TipOutcome {
 
 /// Grades `quote` by the blocks at distances after its head.
 pub(crate) fn grade<'a>(
-    quote: &ServedQuote,
+    quote: &Quote,
     after: impl Fn(usize) -> Option<&'a GradingBlock>,
     is_newest: bool,
     percentiles: &[f64],
@@ -162,10 +169,12 @@ pub(crate) fn grade<'a>(
     Grade {
         overpaid: tiers.map(|(overpaid, ..)| overpaid),
         fair_price: saturating_u64(fair_price.unwrap_or_default()),
-        covered: tiers.map(|(_, covered, _)| covered),
-        outbid: tiers.map(|(.., outbid)| outbid),
+        outcomes: Outcomes {
+            covered: tiers.map(|(_, covered, _)| covered),
+            outbid: tiers.map(|(.., outbid)| outbid),
+            is_floor: quote.is_floor,
+        },
         tips,
-        is_floor: quote.is_floor,
         has_tips,
     }
 }

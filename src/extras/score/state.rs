@@ -26,8 +26,8 @@ pub(crate) struct ChainScorer(Mutex<Scorers>);
 
 #[derive(Debug)]
 struct Scorers {
-    served: Scorer,
-    /// `None`: the rewards that it depends on are not known.
+    scorer: Scorer,
+    /// The strategy that is not served. `None`: the rewards that it depends on are not known.
     alternative: Option<Alternative>,
     advised_at: Instant,
 }
@@ -52,9 +52,9 @@ impl Scores {
             let (config, now) = (chain.config(), Instant::now());
             let interval = config.reading_interval();
             let knows_all = interval.is_some() || config.pricing.polls_graded_percentiles();
-            let alternative = knows_all.then(|| Alternative::new(&config.pricing, interval, now));
-            let served = Scorer::new(&config.pricing, interval, now);
-            Arc::new(ChainScorer(Mutex::new(Scorers { served, alternative, advised_at: now })))
+            let alternative = knows_all.then(|| Alternative::new(&config.pricing));
+            let scorer = Scorer::new(&config.pricing, interval, now);
+            Arc::new(ChainScorer(Mutex::new(Scorers { scorer, alternative, advised_at: now })))
         };
         Self { store: store.clone(), chains: PerChain::new(store, scorers) }
     }
@@ -65,21 +65,21 @@ impl Scores {
 
     /// Returns how the quotes of the last hour did.
     pub(super) fn score(&self, chain: &StoredChain) -> Score {
-        self.scorer(chain).0.lock().served.score(Instant::now())
+        self.scorer(chain).0.lock().scorer.score(Instant::now())
     }
 
     /// Returns how the quotes of the strategy that is not served did; `None` while there are none.
     pub(super) fn alternative(&self, chain: &StoredChain) -> Option<AlternativeScore> {
         let scorers = self.scorer(chain).0.lock();
         let alternative = scorers.alternative.as_ref()?;
-        let score = alternative.score(Instant::now())?;
+        let score = alternative.score(&scorers.scorer, Instant::now())?;
         Some(AlternativeScore { strategy: alternative.strategy(), score })
     }
 
     /// Returns counts of all grades since the start, and their percentiles.
     pub(super) fn totals(&self, chain: &StoredChain) -> (Totals, Vec<f64>) {
         let scorers = self.scorer(chain).0.lock();
-        (*scorers.served.totals(), scorers.served.percentiles().to_vec())
+        (*scorers.scorer.totals(), scorers.scorer.percentiles().to_vec())
     }
 }
 
@@ -94,8 +94,7 @@ impl Scorers {
             return;
         }
         self.advised_at = now;
-        let served = self.served.score(now);
-        let Some(comparison) = alternative.advice(&served, now) else { return };
+        let Some(comparison) = alternative.advice(&self.scorer, now) else { return };
         let [served_gwei, other_gwei] = comparison.overpaid_mean.map(rounded_gwei);
         let [served_reached, other_reached] = comparison.reached;
         let other = alternative.strategy().name();
@@ -118,18 +117,20 @@ impl PublishObserver for Arc<ChainScorer> {
     fn published(&mut self, publication: &Publication<'_>) {
         let (market, now) = (&publication.snapshot.market, Instant::now());
         let mut scorers = self.0.lock();
-        scorers.served.record(publication.history, market, now);
-        if let Some(alternative) = &mut scorers.alternative {
-            alternative.published(publication, now);
+        let Scorers { scorer, alternative, .. } = &mut *scorers;
+        scorer.record(publication.history, market, now);
+        if let Some(alternative) = alternative {
+            alternative.published(publication, scorer);
         }
         scorers.advise(publication.chain, now);
     }
 
     fn rewards_read(&mut self, reading: &FeeHistory, blocks: &RecentBlocks) {
         let mut scorers = self.0.lock();
-        scorers.served.add_reading(reading);
-        if let Some(alternative) = &mut scorers.alternative {
-            alternative.rewards_read(reading, blocks);
+        let Scorers { scorer, alternative, .. } = &mut *scorers;
+        scorer.add_reading(reading);
+        if let Some(alternative) = alternative {
+            alternative.price_pending(blocks, scorer);
         }
     }
 }

@@ -103,8 +103,8 @@ pub(crate) fn summarise(
     Score {
         heads: grades.len(),
         tiers: [
-            tier(|grade| (grade.tiers()[0], grade.is_floor[0]), medium),
-            tier(|grade| (grade.tiers()[1], grade.is_floor[1]), high),
+            tier(|grade| (grade.tiers()[0], grade.outcomes.is_floor[0]), medium),
+            tier(|grade| (grade.tiers()[1], grade.outcomes.is_floor[1]), high),
         ],
         tips_decide: (!has_tips.is_empty()).then(|| has_tips.contains(&true)),
         judged: count(TipOutcome::Judged),

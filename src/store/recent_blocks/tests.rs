@@ -128,6 +128,27 @@ fn a_reading_tells_the_tips_of_known_blocks_and_of_older_ones() {
 }
 
 #[test]
+fn what_a_poll_said_of_a_block_goes_before_what_a_reading_says() {
+    let mut recent = with_readings(8);
+    let Block { rewards, .. } = polled(10, &[1]).blocks()[0];
+    let blocks =
+        [rewards, None].map(|rewards| Block { base_fee: 1, gas_used_ratio: Some(0.5), rewards });
+    recent.extend(&FeeHistory::new(10, blocks.to_vec(), None).unwrap());
+    recent.add_reading(&with_rewards(10, &[1; 2], &[10, 61]));
+    let rewards_at = |percentiles: &[f64]| {
+        let history = recent.history(11, 2, percentiles).unwrap();
+        history.blocks().iter().map(|block| block.rewards).collect::<Vec<_>>()
+    };
+    let both = [[10, 60], [10, 61]].map(|rewards| Some(Rewards::new(&rewards)));
+    assert_eq!(rewards_at(&[10.0, 60.0]), both);
+    assert_eq!(rewards_at(&[50.0]), [None; 2]);
+    let of_polls: Vec<_> = recent.newest(2).blocks.iter().map(|block| block.rewards).collect();
+    assert_eq!(of_polls, [rewards, None]);
+    let highs = recent.newest_entries(2).blocks.iter().map(|block| block.high).collect::<Vec<_>>();
+    assert_eq!(highs, [Some(60), Some(61)]);
+}
+
+#[test]
 fn a_reading_stays_with_its_block_and_leaves_with_it() {
     let mut recent = with_readings(4);
     recent.extend(&polled(10, &[1, 2, 3]));
@@ -137,8 +158,7 @@ fn a_reading_stays_with_its_block_and_leaves_with_it() {
     // A reorganisation replaces block 12, and a full ring forgets block 10.
     recent.extend(&polled(11, &[2, 30, 4, 5]));
     assert_eq!((entries(&recent), recent.unread(14, 99)), ((10.0, vec![Some(10)]), 3));
-    assert_eq!((recent.rewards.len(), recent.readings.len()), (4, 8));
-    assert_eq!((recent.rewards.capacity(), recent.readings.capacity()), (4, 8));
+    assert_eq!((recent.rewards.len(), recent.rewards.capacity()), (8, 8));
     // A gap forgets all.
     recent.extend(&polled(20, &[1]));
     assert_eq!((entries(&recent), recent.unread(20, 99)), ((60.0, vec![Some(60)]), 99));
@@ -160,7 +180,7 @@ fn a_reading_of_another_branch_changes_nothing() {
     assert_eq!(recent.revision(), revision + 1);
     let mut off = RecentBlocks::new(8, &Pricing::default(), None);
     off.extend(&polled(10, &[1, 2, 3]));
-    assert_eq!((off.add_reading(&reading(10, &[1, 2, 3])), off.readings.capacity()), (0, 0));
+    assert_eq!((off.add_reading(&reading(10, &[1, 2, 3])), off.rewards.capacity()), (0, 8));
 }
 
 #[test]
