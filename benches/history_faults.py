@@ -167,6 +167,8 @@ def fill_the_disk(folder, node):
         # Two writes fail, or succeed in the space that the file has.
         time.sleep(125)
         assert second.get("/v1/c0/gas-suggestion")[0] == 200, "prices are served"
+        year = second.get("/v1/c0/fee-trend?period=1y")
+        assert year[0] == 200, f"what the file has is served: {year}"
         lines = second.history_lines()
         assert sum(line.startswith("WARN") for line in lines) == 1, lines
         os.remove(os.path.join(disk, "ballast"))

@@ -43,11 +43,11 @@ pub struct QuoteRecord {
     /// At most 32.
     questions: Vec<Question>,
     started: Instant,
-    /// Blocks after which a grade is final.
+    /// Blocks after which a grade is final, although a question is open.
     final_depth: usize,
     /// Heads whose grades may still change, in ascending order.
     open: VecDeque<OpenHead>,
-    /// Heads that are deep enough, oldest first.
+    /// Heads whose grades are final, oldest first.
     graded: VecDeque<GradedHead>,
 }
 
@@ -125,24 +125,18 @@ impl QuoteRecord {
         // A copy, because the allocator leaves a shrunk vector where it is.
         let pairs = pairs.collect::<Vec<_>>().as_slice().into();
         self.open.push_back(OpenHead { number, pairs, percentile, published_after });
-        let is_deep = |head: &OpenHead| {
+        let known = self.known(blocks);
+        while let Some(head) = self.open.front() {
             let depth = usize::try_from(number.saturating_sub(head.number)).unwrap_or(usize::MAX);
-            depth > self.final_depth
-        };
-        let deep = self.open.iter().take_while(|head| is_deep(head)).count();
-        if deep > 0 {
-            let known = self.known(blocks);
-            let grades: Vec<_> = self
-                .open
-                .iter()
-                .take(deep)
-                .map(|head| GradedHead {
-                    grade: self.grade(head, &known),
-                    published_after: head.published_after,
-                })
-                .collect();
-            self.open.drain(..deep);
-            self.graded.extend(grades);
+            if depth <= LONGEST {
+                break;
+            }
+            let grade = self.grade(head, &known);
+            if !self.is_judged(grade) && depth <= self.final_depth {
+                break;
+            }
+            self.graded.push_back(GradedHead { grade, published_after: head.published_after });
+            self.open.pop_front();
         }
         self.forget_old(published_after);
     }
@@ -176,6 +170,11 @@ impl QuoteRecord {
             }
         }
         grade
+    }
+
+    /// Returns true if no question is open. What is read later changes nothing.
+    fn is_judged(&self, grade: Grade) -> bool {
+        usize::try_from(grade.judged.count_ones()).is_ok_and(|count| count >= self.questions.len())
     }
 
     /// Returns the outcomes of the questions, in their order, with the recent `blocks`.
@@ -216,4 +215,39 @@ impl QuoteRecord {
 /// Returns true if a quote that was published at that second counts at second `now`.
 fn is_within_window(published_after: u32, now: u32) -> bool {
     u64::from(now.saturating_sub(published_after)) <= QuoteRecord::WINDOW.as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fees::{Block, FeeHistory, Pricing, Rewards};
+
+    #[test]
+    fn pairs_are_forgotten_once_they_are_judged() {
+        let (interval, pricing, now) = (NonZeroU64::new(10), Pricing::default(), Instant::now());
+        let mut blocks = RecentBlocks::new(200, &pricing, interval);
+        let mut record = QuoteRecord::new(vec![Question { pair: 0, within: 25 }], interval, now);
+        let pair = Tier { max_priority_fee_per_gas: 5, max_fee_per_gas: 10 };
+        let history = |number: u64, count: usize, rewards: Option<&[u128]>| {
+            let rewards = rewards.map(Rewards::new);
+            let block = Block { base_fee: 9, gas_used_ratio: Some(0.5), rewards };
+            let oldest = number + 1 - u64::try_from(count).unwrap();
+            FeeHistory::new(oldest, vec![block; count], None).unwrap()
+        };
+        let mut play = |number: u64, is_read: bool| {
+            blocks.extend(&history(number, 20, Some(&[7])));
+            record.record(number, [pair].into_iter(), 10.0, &blocks, now);
+            if is_read && number.is_multiple_of(10) {
+                blocks.add_reading(&history(number, 10, Some(&[6, 7])));
+            }
+            let [count] = record.counts(&blocks, now)[..] else { panic!("one question") };
+            (record.open.len(), count)
+        };
+        // When block 180 is recorded, tips are known up to block 170, so the heads from 146 on wait.
+        let (open, count) = (100..=180).map(|number| play(number, true)).last().unwrap();
+        assert_eq!((open, count), (35, KeptCount { kept: 0, judged: 56, unjudged: 0 }));
+        // Where they are not read, pairs wait for 50 blocks.
+        let open = (181..300).map(|number| play(number, false).0).max();
+        assert_eq!(open, Some(51));
+    }
 }
