@@ -27,6 +27,7 @@ pub(crate) mod reply;
 pub(crate) mod stateless_node_client;
 pub(crate) mod upstream_node;
 
+use std::collections::HashMap;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -120,10 +121,7 @@ impl JsonRpcClient {
     ///
     /// Fails if the TLS backend cannot start.
     pub fn new(config: &Config) -> Result<Self, reqwest::Error> {
-        // As many as may be in use, so that a burst reuses connections. A chain polls each node once at a time, and reads
-        // its newest header beside.
-        const POLLS: usize = 2;
-        let max_idle = config.needs().node_connections.max(POLLS);
+        let max_idle = max_idle_connections(config);
         let build_client = || {
             PooledClient::new(&config.upstream, |builder| {
                 builder.pool_idle_timeout(Self::POOL_IDLE_TIMEOUT).pool_max_idle_per_host(max_idle)
@@ -369,9 +367,35 @@ impl From<reqwest::Error> for Error {
     }
 }
 
+/// Returns the number of connections to a host that may be kept: as many as may be in use, so that a burst reuses them.
+/// A chain polls each node once at a time, and reads its newest header beside. The nodes of many chains may be one gateway.
+fn max_idle_connections(config: &Config) -> usize {
+    const POLLS: usize = 2;
+    let mut nodes_by_host: HashMap<_, usize> = HashMap::new();
+    for url in config.chains.iter().flat_map(config::Chain::upstream_urls) {
+        *nodes_by_host.entry(url.url().expose().origin()).or_default() += 1;
+    }
+    let of_a_node = config.needs().node_connections.max(POLLS);
+    of_a_node.saturating_mul(nodes_by_host.into_values().max().unwrap_or(1))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn chains_behind_one_gateway_keep_a_connection_each() {
+        let max_idle = |urls: &[&str]| {
+            let chain = |(id, url): (usize, &&str)| {
+                format!("[chains.c{id}]\nchain_id = {}\nrpc_urls = [\"{url}\"]\n", id + 1)
+            };
+            let toml: String = urls.iter().enumerate().map(chain).collect();
+            max_idle_connections(&Config::from_toml(&toml, &[]).unwrap())
+        };
+        assert_eq!(max_idle(&["https://a/1", "https://b/2", "https://c/3"]), 2);
+        assert_eq!(max_idle(&["https://a/1", "https://b/2", "https://a/3"]), 4);
+        assert_eq!(max_idle(&["https://a/1", "https://a:443/2", "http://a/3", "https://a:8/4"]), 4);
+    }
 
     #[test]
     fn a_nodes_error_message_is_short_and_hides_secrets_of_urls() {

@@ -336,7 +336,7 @@ impl Poller {
     ) -> (PollOutcome, Option<FeeHistory>) {
         let started = Instant::now();
         let mut span = Span::for_poll(&self.chain.key);
-        // Between two polls its state takes no memory.
+        // Boxed, so that the poller holds the state of a poll only during one.
         let upstreams = Box::pin(self.poll_upstreams(order, remote));
         let (outcome, published) = span.instrument(upstreams).await;
         let is_success = outcome == PollOutcome::Accepted;

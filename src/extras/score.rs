@@ -199,8 +199,14 @@ impl Scorer {
         &self.totals
     }
 
-    /// Records the blocks of a published history, and the quote that was made from it.
+    /// Records the blocks of a published history, and the quote that was made from it, and closes what is deep.
     pub(crate) fn record(&mut self, history: &FeeHistory, market: &Market, now: Instant) {
+        self.add_published(history, market, now);
+        self.close_deep(now);
+    }
+
+    /// Records the blocks of a published history, and the quote that was made from it.
+    fn add_published(&mut self, history: &FeeHistory, market: &Market, now: Instant) {
         self.add_blocks(history);
         let (number, pricing) = (history.newest_block(), self.pricing);
         self.add_quote(Quoted::Served, number, market, &pricing);
@@ -208,7 +214,6 @@ impl Scorer {
         if let Some(head) = self.open_head_mut(number) {
             head.published_after = published_after;
         }
-        self.close_deep(now);
     }
 
     /// Records the blocks of a published history.
@@ -292,23 +297,22 @@ impl Scorer {
 
     /// Grades the oldest open head for good.
     fn close_oldest(&mut self) {
-        let grade = |quoted| self.grade_open(0, quoted);
-        let of_quotes = EnumMap::from_fn(grade);
+        let grades = EnumMap::from_fn(|quoted| self.grade_open(0, quoted));
         let Some(head) = self.open.pop_front() else { return };
         self.oldest_open = self.oldest_open.saturating_add(1);
-        match &of_quotes[Quoted::Served] {
+        match &grades[Quoted::Served] {
             Some(grade) => self.totals.count(grade, self.percentiles.len()),
             None => self.totals.no_quote = self.totals.no_quote.saturating_add(1),
         }
-        let Some(Grade { fair_price, tips, has_tips, .. }) = of_quotes.values().flatten().next()
+        let Some(Grade { fair_price, tips, has_tips, .. }) = grades.values().flatten().next()
         else {
             self.skipped = self.skipped.saturating_add(1);
             return;
         };
-        let graded = GradedHead {
+        let head = GradedHead {
             fair_price: *fair_price,
-            overpaid: of_quotes.map(|_, grade| grade.map_or([0; 2], |grade| grade.overpaid)),
-            outcomes: of_quotes.map(|_, grade| grade.map(|grade| grade.outcomes)),
+            overpaid: grades.map(|_, grade| grade.map_or([0; 2], |grade| grade.overpaid)),
+            outcomes: grades.map(|_, grade| grade.map(|grade| grade.outcomes)),
             tips: *tips,
             has_tips: *has_tips,
             published_after: head.published_after,
@@ -317,7 +321,7 @@ impl Scorer {
         if self.graded.len() >= MAX_QUOTES {
             self.graded.pop_front();
         }
-        self.graded.push_back(graded);
+        self.graded.push_back(head);
     }
 
     /// Grades the quote at this index of the open heads by the blocks that are known; `None`: there is no quote.

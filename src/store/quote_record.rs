@@ -109,7 +109,7 @@ impl QuoteRecord {
     }
 
     /// Records the `pairs` that were quoted at the block `number`, made of rewards at `percentile`. Those at the same block
-    /// and above it are replaced. `blocks` are the recent ones.
+    /// and above it are replaced while they are open. `blocks` are the recent ones.
     pub fn record(
         &mut self,
         number: u64,
@@ -125,13 +125,14 @@ impl QuoteRecord {
         // A copy, because the allocator leaves a shrunk vector where it is.
         let pairs = pairs.collect::<Vec<_>>().as_slice().into();
         self.open.push_back(OpenHead { number, pairs, percentile, published_after });
-        let known = self.known(blocks);
+        let mut known = None;
         while let Some(head) = self.open.front() {
             let depth = usize::try_from(number.saturating_sub(head.number)).unwrap_or(usize::MAX);
             if depth <= LONGEST {
                 break;
             }
-            let grade = self.grade(head, &known);
+            let known = known.get_or_insert_with(|| self.known(blocks));
+            let grade = self.grade(head, known);
             if !self.is_judged(grade) && depth <= self.final_depth {
                 break;
             }
@@ -172,7 +173,7 @@ impl QuoteRecord {
         grade
     }
 
-    /// Returns true if no question is open. What is read later changes nothing.
+    /// Returns true if no question is open. What is read later changes nothing, unless it is of another branch.
     fn is_judged(&self, grade: Grade) -> bool {
         usize::try_from(grade.judged.count_ones()).is_ok_and(|count| count >= self.questions.len())
     }
@@ -226,8 +227,13 @@ mod tests {
     fn pairs_are_forgotten_once_they_are_judged() {
         let (interval, pricing, now) = (NonZeroU64::new(10), Pricing::default(), Instant::now());
         let mut blocks = RecentBlocks::new(200, &pricing, interval);
-        let mut record = QuoteRecord::new(vec![Question { pair: 0, within: 25 }], interval, now);
-        let pair = Tier { max_priority_fee_per_gas: 5, max_fee_per_gas: 10 };
+        let mut record = QuoteRecord::new(
+            [0, 1].map(|pair| Question { pair, within: 25 }).to_vec(),
+            interval,
+            now,
+        );
+        // The tip of one is too low.
+        let pairs = [5, 6].map(|tip| Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: 20 });
         let history = |number: u64, count: usize, rewards: Option<&[u128]>| {
             let rewards = rewards.map(Rewards::new);
             let block = Block { base_fee: 9, gas_used_ratio: Some(0.5), rewards };
@@ -236,16 +242,16 @@ mod tests {
         };
         let mut play = |number: u64, is_read: bool| {
             blocks.extend(&history(number, 20, Some(&[7])));
-            record.record(number, [pair].into_iter(), 10.0, &blocks, now);
+            record.record(number, pairs.into_iter(), 10.0, &blocks, now);
             if is_read && number.is_multiple_of(10) {
                 blocks.add_reading(&history(number, 10, Some(&[6, 7])));
             }
-            let [count] = record.counts(&blocks, now)[..] else { panic!("one question") };
-            (record.open.len(), count)
+            let counts = record.counts(&blocks, now);
+            (record.open.len(), counts.into_iter().map(|it| (it.kept, it.judged, it.unjudged)))
         };
         // When block 180 is recorded, tips are known up to block 170, so the heads from 146 on wait.
-        let (open, count) = (100..=180).map(|number| play(number, true)).last().unwrap();
-        assert_eq!((open, count), (35, KeptCount { kept: 0, judged: 56, unjudged: 0 }));
+        let (open, counts) = (100..=180).map(|number| play(number, true)).last().unwrap();
+        assert_eq!((open, counts.collect()), (35, vec![(0, 56, 0), (56, 56, 0)]));
         // Where they are not read, pairs wait for 50 blocks.
         let open = (181..300).map(|number| play(number, false).0).max();
         assert_eq!(open, Some(51));

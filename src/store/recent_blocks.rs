@@ -1,6 +1,5 @@
 //! The newest blocks of one chain, without gaps.
 
-use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
@@ -265,12 +264,12 @@ impl RecentBlocks {
     /// Returns the reward of a block at this percentile, from polls or further readings.
     fn reward(&self, index: usize, percentile: f64) -> Option<u128> {
         let stored = self.blocks.get(index)?;
-        let is_same = |it: &Column| it.percentile.partial_cmp(&percentile) == Some(Ordering::Equal);
+        let is_same = |column: &Column| column_of(percentile, &[column.percentile]).is_some();
         let (column, reward) = self.columns_of(index).find(|(column, _)| is_same(column))?;
         stored.knows(column).then_some(reward)
     }
 
-    /// Returns the rewards of a block that was read at [`GRADED_PERCENTILES`].
+    /// Returns the rewards at [`GRADED_PERCENTILES`] of a block that was read, those of its poll where it has them.
     fn reading(&self, index: usize) -> Option<[u128; Self::READ]> {
         self.blocks.get(index).filter(|stored| stored.has_reading)?;
         let [fair, high] = GRADED_PERCENTILES.map(|percentile| self.reward(index, percentile));

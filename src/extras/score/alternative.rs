@@ -148,27 +148,28 @@ pub(crate) fn replay(history: &FeeHistory, pricing: &Pricing) -> Option<Replayed
     let now = Instant::now();
     // The recording has the rewards that this strategy polls.
     let mut scorer = Scorer::new(calibrated, None, now);
-    let quoted = |pricing: &Pricing| match pricing.strategy {
-        Strategy::Calibrated => Quoted::Served,
-        Strategy::Network => Quoted::Alternative,
-    };
+    let quoted = [Quoted::Served, Quoted::Alternative];
     let blocks = history.blocks();
     for (first, known) in (history.oldest_block()..).zip(blocks.windows(wanted)) {
         let newest = first.checked_add(u64::try_from(wanted).ok()?.checked_sub(1)?)?;
         let next = newest.checked_add(1).and_then(|next| history.base_fee(next));
         let next = next.or(history.next_base_fee());
         scorer.add_blocks(&FeeHistory::new(first, known.to_vec(), next)?);
-        for pricing in &both {
+        for (quoted, pricing) in quoted.into_iter().zip(&both) {
             let columns = with_percentiles(known, &pricing.polled_percentiles())?;
             let priced = FeeHistory::new(first, columns, next)?;
             let parameters = ChainParameters::without_header(pricing);
             if let Ok(market) = fees::price(&priced, pricing, &parameters) {
-                scorer.add_quote(quoted(pricing), newest, &market, pricing);
+                scorer.add_quote(quoted, newest, &market, pricing);
             }
         }
         scorer.close_deep(now);
     }
-    let replayed = both.map(|pricing| scorer.score_of(quoted(&pricing), &pricing, now));
+    let [served, other] = &both;
+    let replayed = [
+        scorer.score_of(Quoted::Served, served, now),
+        scorer.score_of(Quoted::Alternative, other, now),
+    ];
     let [of_served, of_other] = &replayed;
     let better = Comparison::if_better(of_served, of_other);
     Some(ReplayedScores { strategies, scores: replayed, better })

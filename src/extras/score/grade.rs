@@ -77,7 +77,7 @@ pub(crate) struct Grade {
     pub(crate) has_tips: Option<bool>,
 }
 
-/// What a quote reached. By tier.
+/// How both tiers of a quote compare with later blocks, and whether a floor decided them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Outcomes {
     covered: [[Option<bool>; 3]; 2],

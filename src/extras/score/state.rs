@@ -118,10 +118,11 @@ impl PublishObserver for Arc<ChainScorer> {
         let (market, now) = (&publication.snapshot.market, Instant::now());
         let mut scorers = self.0.lock();
         let Scorers { scorer, alternative, .. } = &mut *scorers;
-        scorer.record(publication.history, market, now);
+        scorer.add_published(publication.history, market, now);
         if let Some(alternative) = alternative {
             alternative.published(publication, scorer);
         }
+        scorer.close_deep(now);
         scorers.advise(publication.chain, now);
     }
 
