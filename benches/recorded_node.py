@@ -14,8 +14,12 @@ PAUSE = float(sys.argv[1]) if len(sys.argv) > 1 else 0
 BLOCK_TIME = float(sys.argv[2]) if len(sys.argv) > 2 else 2
 
 
+def newest():
+    return int(time.time() / BLOCK_TIME)
+
+
 def history(count, percentiles):
-    head = int(time.time() / BLOCK_TIME)
+    head = newest()
     # The recorded percentiles are 0, 5, ...
     columns = [percentile // 5 for percentile in percentiles]
     first = head % (len(RECORDED["gasUsedRatio"]) - count)
@@ -28,12 +32,22 @@ def history(count, percentiles):
     }
 
 
+def header(tag):
+    """Returns what the service reads of a header."""
+    number = newest() if tag == "latest" else int(tag, 16)
+    return {"number": hex(number), "timestamp": hex(int(number * BLOCK_TIME)), "extraData": "0x", "transactions": []}
+
+
 def answer(chain, call):
     time.sleep(PAUSE)
-    if call["method"] == "eth_chainId":
+    method, params = call["method"], call["params"]
+    if method == "eth_chainId":
         return hex(int(chain))
-    count, _, percentiles = call["params"]
-    return history(int(count, 16), percentiles)
+    if method == "eth_getBlockByNumber":
+        return header(params[0])
+    if method == "eth_feeHistory":
+        return history(int(params[0], 16), params[2])
+    raise json_rpc_node.Refused(404, {})
 
 
 server = json_rpc_node.node(answer)
