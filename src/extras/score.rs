@@ -121,7 +121,8 @@ struct OpenHead {
     published_after: u32,
 }
 
-/// A head with a quote. A chain keeps 1,000 of them, so both strategies share what the next block says.
+/// The [`Grade`] of each strategy at a head with a quote. A chain keeps 1,000 of them, so both share what the next block
+/// says.
 #[derive(Debug, Clone, Copy)]
 struct GradedHead {
     fair_price: u64,

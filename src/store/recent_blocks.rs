@@ -325,11 +325,12 @@ impl RecentBlocks {
         let newest_read = newest_read
             .filter(|newest| self.blocks.len().saturating_sub(*newest) <= self.max_unread);
         let (end, percentile) = match (column_of(FAIR_PERCENTILE, &self.polled), newest_read) {
-            (Some(_), _) => (self.blocks.len(), Some(&FAIR_PERCENTILE)),
-            (None, Some(newest)) => (newest.saturating_add(1), Some(&FAIR_PERCENTILE)),
-            (None, None) => (self.blocks.len(), self.polled.first()),
+            (Some(_), _) => (self.blocks.len(), FAIR_PERCENTILE),
+            (None, Some(newest)) => (newest.saturating_add(1), FAIR_PERCENTILE),
+            (None, None) => {
+                (self.blocks.len(), self.polled.first().copied().unwrap_or(FAIR_PERCENTILE))
+            }
         };
-        let percentile = percentile.copied().unwrap_or(FAIR_PERCENTILE);
         let [_, high] = GRADED_PERCENTILES;
         let entry = |index: usize| EntryBlock {
             high: self.reward(index, high),
