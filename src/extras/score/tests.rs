@@ -7,7 +7,7 @@ use crate::fees::{
     self, Block, ChainParameters, FurtherPercentiles, RewardPercentiles, Rewards, Strategy,
     Targets, Tier, ZeroBaseFee,
 };
-use crate::store::{Accepted, ChainStore, StoredChain};
+use crate::store::{Accepted, ChainStore, Publisher, StoredChain};
 
 /// Chain whose blocks have a base fee of 100 wei and tips of 10 (p10), 20 (p50) and 30 (p60) wei.
 struct Chain {
@@ -470,15 +470,27 @@ fn the_operator_is_told_once_after_an_hour_without_a_break() {
     assert_eq!(told, [120]);
 }
 
+/// Heads of [`played`].
+const PLAYED: std::ops::RangeInclusive<u64> = 500..=560;
+
 /// Publishes blocks with unlike tips to a chain of this strategy, and returns its scores. A reading tells percentile 10
 /// every ten blocks if polls do not.
 fn played(strategy: &str) -> (Scores, StoredChain) {
-    played_with(strategy, |_| false)
+    played_with(strategy, PLAYED, read_every_ten_blocks)
 }
 
-/// Like [`played`], without the readings at the heads that are `missed`.
-fn played_with(strategy: &str, missed: impl Fn(u64) -> bool) -> (Scores, StoredChain) {
-    const FIRST: u64 = 500;
+/// Returns the number of blocks of the reading at this head; `None`: there is none.
+fn read_every_ten_blocks(head: u64) -> Option<u64> {
+    let count = if head == *PLAYED.start() { 450 } else { 10 };
+    head.is_multiple_of(10).then_some(count)
+}
+
+/// Like [`played`], with these heads and readings.
+fn played_with(
+    strategy: &str,
+    heads: impl IntoIterator<Item = u64>,
+    reading: impl Fn(u64) -> Option<u64>,
+) -> (Scores, StoredChain) {
     let text = format!(
         "[score]\nevery = 10\n[chains.a]\nchain_id = 7\nrpc_urls = [\"http://127.0.0.1:9\"]\n\
          pricing.strategy = \"{strategy}\"\npricing.base_fee_floor = \"0 wei\"\n"
@@ -504,22 +516,23 @@ fn played_with(strategy: &str, missed: impl Fn(u64) -> bool) -> (Scores, StoredC
         FeeHistory::new(newest + 1 - count, blocks, Some(next)).unwrap()
     };
     let window = u64::try_from(pricing.history_blocks()).unwrap();
-    for head in FIRST..=FIRST + 60 {
+    let mut last = 0;
+    let publish = |publisher: &mut Publisher, head| {
         let polled = history(head, window, &pricing.polled_percentiles());
         let parameters = ChainParameters::without_header(&pricing);
         let market = fees::price(&polled, &pricing, &parameters).unwrap();
         publisher.publish(Accepted::now(&polled, market));
-        if head % 10 == 0 && !missed(head) {
-            let count = if head == FIRST { 450 } else { 10 };
+    };
+    for head in heads {
+        publish(publisher, head);
+        if let Some(count) = reading(head) {
             publisher.add_reading(&history(head, count, &GRADED_PERCENTILES));
         }
+        last = head;
     }
     // What is left to price is priced with the next publications of the same head.
     for _ in 0..3 {
-        let polled = history(FIRST + 60, window, &pricing.polled_percentiles());
-        let parameters = ChainParameters::without_header(&pricing);
-        let market = fees::price(&polled, &pricing, &parameters).unwrap();
-        publisher.publish(Accepted::now(&polled, market));
+        publish(publisher, last);
     }
     (scores, chain)
 }
@@ -542,10 +555,21 @@ fn the_alternative_has_the_score_of_a_service_that_serves_it() {
 
 #[test]
 fn a_block_that_is_never_read_holds_no_other_back() {
-    let (scores, chain) = played_with("network", |head| head == 510);
+    let reading = |head| read_every_ten_blocks(head).filter(|_| head != 510);
+    let (scores, chain) = played_with("network", PLAYED, reading);
     let alternative = scores.alternative(&chain).unwrap().score;
     // The heads of the hole are left out, and those after it are priced.
     assert!((40..=55).contains(&alternative.heads), "{}", alternative.heads);
+}
+
+#[test]
+fn a_head_is_graded_for_good_after_the_other_strategy_has_priced_it() {
+    // Four heads are priced at a time: those up to 503 with the reading, and four more with the publication that makes the
+    // grades up to 506 final.
+    let heads = (500..=511).chain([531]);
+    let (scores, chain) = played_with("network", heads, |head| (head == 511).then_some(450));
+    assert_eq!(scores.score(&chain).heads, 13);
+    assert_eq!(scores.alternative(&chain).unwrap().score.heads, 12);
 }
 
 #[test]
