@@ -3,8 +3,8 @@
 //! The caller sets one deadline around the future; dropping the future ends the call. Bodies have a size limit.
 //! Redirects are off, and URLs come from the configuration alone. The text of an [`Error`] never contains a URL.
 //!
-//! Polls and reads share the state of the nodes. A poll never waits for a client's read: they use separate connections.
-//! A failed read never counts against a node in the order of the polls.
+//! Polls and reads share the state of the nodes. A poll never waits for a read: they use separate connections, and a
+//! failed read never counts against a node in the order of the polls.
 
 pub(crate) mod body_snippet;
 pub(crate) mod chain_upstreams;
@@ -47,7 +47,7 @@ pub use node_transport::NodeTransport;
 use pooled_client::PooledClient;
 pub(crate) use quantity::{QuantityError, parse as parse_quantity};
 pub use read_budget::Exhausted;
-pub use reads::{Call, Pool, ReadError};
+pub use reads::{Call, ReadError};
 pub use reply::{HttpStatus, NodeResponse, parse_reply};
 pub(crate) use stateless_node_client::StatelessNodeClient;
 pub use upstream_node::UpstreamNode;
@@ -59,7 +59,7 @@ use crate::observe::memory_budget::{MemoryBudget, MemoryExhausted, ReservedBuffe
 use crate::observe::redaction::Redactor;
 use crate::observe::traces::Span;
 
-/// HTTP client of all calls, with one connection pool for polls and one for reads of clients. Cheap to clone.
+/// HTTP client of all calls, with one connection pool for polls and one for reads. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct JsonRpcClient {
     poll_http: NodeClient,
@@ -191,11 +191,8 @@ impl JsonRpcClient {
         memory: &MemoryBudget,
     ) -> Result<NodeResponse, Error> {
         let limit = BodyLimit { max_bytes: Self::MAX_READ_BYTES, memory: Some(memory) };
-        let http = match call.pool {
-            Pool::Polls => &self.poll_http,
-            Pool::Reads => &self.read_http,
-        };
-        self.call(http, node, call.method, call.params, limit, reply::parse_read_reply).await
+        self.call(&self.read_http, node, call.method, call.params, limit, reply::parse_read_reply)
+            .await
     }
 
     /// Makes one call. `parse` gets the reply's body, its status and the call's id.

@@ -34,7 +34,7 @@ pub(crate) use params::InvalidParams;
 
 use crate::assembly::Assembly;
 use crate::http::client_limits::{ClientHandle, LongRequestKind};
-use crate::nodes::{Call, ChainUpstreams, Pool};
+use crate::nodes::{Call, ChainUpstreams};
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::{ChainOutcomeLabels, Counter, Metrics, counters, metric_set};
 use crate::store::{self, ServableSnapshot, StaleReason};
@@ -364,12 +364,11 @@ impl ChainReads {
         let method = method.ok_or(ReadRejection::NotAllowed)?;
         let none = params::empty_params();
         let params = params.unwrap_or(none);
-        let (client, pool) = (caller.client.key(), Pool::Reads);
         let known = match method {
             ReadMethod::Known(known) => known,
             ReadMethod::PassThrough(method) => {
                 params::check_depth(params)?;
-                let call = Call { method, params, is_retryable: false, client, pool };
+                let call = Call { method, params, is_retryable: false, client: None };
                 let response = self.call_nodes(call, caller).await?;
                 return Ok(SourcedResponse { response, source: ReadOutcome::Ok });
             }
@@ -382,7 +381,7 @@ impl ChainReads {
             let response = NodeResponse::Result(result.into());
             return Ok(SourcedResponse { response, source: ReadOutcome::Cached });
         }
-        let call = Call { method: known.name, params, is_retryable: true, client, pool };
+        let call = Call { method: known.name, params, is_retryable: true, client: None };
         if reuse == ReuseMode::Never {
             return Ok(SourcedResponse {
                 response: self.call_nodes(call, caller).await?,
@@ -483,6 +482,7 @@ impl ChainReads {
             .client
             .acquire(LongRequestKind::Read, self.max_in_flight_per_client)
             .map_err(|_| ReadRejection::TooManyPerClient)?;
+        let call = Call { client: caller.client.key(), ..call };
         let response = self.upstreams.read(call, caller.deadline, &self.memory).await;
         Ok(response?)
     }

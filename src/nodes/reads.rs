@@ -24,17 +24,6 @@ pub struct Call<'a> {
     pub is_retryable: bool,
     /// Client of whose share of a node's budget the call is taken. `None`: the service itself makes the call.
     pub client: Option<IpAddr>,
-    /// Connections that the call uses.
-    pub pool: Pool,
-}
-
-/// A pool of connections to nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pool {
-    /// That of polls, for small reads which the service repeats every few blocks.
-    Polls,
-    /// That of reads for clients and of long reads, which polls must not wait for.
-    Reads,
 }
 
 /// Reason why no node answered.
@@ -85,8 +74,8 @@ impl ChainUpstreams {
         Ok(self.read_except(&[], call, deadline, memory).await?.1)
     }
 
-    /// Makes a small read of the service itself, over the connections of polls: no client's share is used. `params` is a
-    /// JSON array. Returns the `result`, or `None` for a node's own error. Ends within `timeout`.
+    /// Makes a read of the service itself: no client's share is used. `params` is a JSON array. Returns the `result`, or
+    /// `None` for a node's own error. Ends within `timeout`.
     ///
     /// # Errors
     ///
@@ -99,8 +88,7 @@ impl ChainUpstreams {
         memory: &MemoryBudget,
     ) -> Result<Option<Bytes>, ReadError> {
         let params = RawValue::from_string(params).map_err(|_| ReadError::Unavailable)?;
-        let pool = Pool::Polls;
-        let call = Call { method, params: &params, is_retryable: true, client: None, pool };
+        let call = Call { method, params: &params, is_retryable: true, client: None };
         match self.read(call, Instant::now() + timeout, memory).await? {
             NodeResponse::Result(result) => Ok(Some(result)),
             NodeResponse::Error(_) => Ok(None),
@@ -303,69 +291,5 @@ impl Error {
             | Self::ChainUnverified => true,
             _ => is_retryable,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use axum::Json;
-    use axum::Router;
-    use axum::serve::ListenerExt;
-    use serde_json::{Value, json};
-
-    use super::*;
-    use crate::config::Config;
-    use crate::nodes::{FeeHistoryRequest, JsonRpcClient};
-    use crate::observe::metrics::Metrics;
-
-    async fn answer(Json(call): Json<Value>) -> Json<Value> {
-        let result = if call["method"] == "eth_feeHistory" {
-            json!({ "oldestBlock": "0x1", "baseFeePerGas": ["0x1", "0x1"],
-                "gasUsedRatio": [0.5], "reward": [["0x1"]] })
-        } else {
-            json!("0x7")
-        };
-        Json(json!({ "jsonrpc": "2.0", "id": call["id"], "result": result }))
-    }
-
-    #[tokio::test]
-    async fn small_reads_of_the_service_use_connections_of_polls_and_clients_have_their_own() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let text = format!(
-            "[chains.a]\nchain_id = 7\nrpc_urls = [\"{url}\"]\nmax_block_age = \"0s\"\n\
-             block_time = \"2s\""
-        );
-        let opened = Arc::new(AtomicUsize::new(0));
-        let count = Arc::clone(&opened);
-        let listener = listener.tap_io(move |_| {
-            count.fetch_add(1, Ordering::Relaxed);
-        });
-        let server = axum::serve(listener, Router::new().fallback(answer));
-        tokio::spawn(server.into_future());
-        let config = Config::from_toml(&text, &[]).unwrap();
-        let client = JsonRpcClient::new(&config).unwrap();
-        let upstreams = ChainUpstreams::for_chains(&client, &config.chains, &Metrics::new());
-        let (upstreams, memory) = (&upstreams[0], MemoryBudget::new(1 << 20));
-        let timeout = Duration::from_mins(1);
-
-        // The first poll requests the chain id at the same time.
-        let request = FeeHistoryRequest::new(&config.chains[0].pricing);
-        upstreams.polled()[0].fee_history(&request, timeout).await.unwrap();
-        assert_eq!(opened.load(Ordering::Relaxed), 2);
-        let method = "eth_getBlockByNumber";
-        for _ in 0..2 {
-            let read = upstreams.read_for_service(method, "[]".to_owned(), timeout, &memory).await;
-            assert_eq!(read.unwrap().unwrap(), "\"0x7\"");
-        }
-        assert_eq!(opened.load(Ordering::Relaxed), 2);
-        let params = RawValue::from_string("[]".to_owned()).unwrap();
-        let (client, pool) = (None, Pool::Reads);
-        let call = Call { method, params: &params, is_retryable: true, client, pool };
-        upstreams.read(call, Instant::now() + timeout, &memory).await.unwrap();
-        assert_eq!(opened.load(Ordering::Relaxed), 3);
     }
 }

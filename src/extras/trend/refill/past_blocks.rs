@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use crate::extras::trend::DatedBlock;
 use crate::fees::FeeHistory;
 use crate::nodes::{
-    Call, ChainUpstreams, FeeHistoryRequest, NodeResponse, Pool, ReadError, parse_quantity,
+    Call, ChainUpstreams, FeeHistoryRequest, NodeResponse, ReadError, parse_quantity,
 };
 use crate::observe::memory_budget::MemoryBudget;
 
@@ -146,8 +146,7 @@ impl PastBlocks {
         params: String,
     ) -> Result<Option<(usize, Box<RawValue>)>, RefillError> {
         let Ok(params) = RawValue::from_string(params) else { return Ok(None) };
-        let pool = Pool::Reads;
-        let call = Call { method, params: &params, is_retryable: true, client: None, pool };
+        let call = Call { method, params: &params, is_retryable: true, client: None };
         let mut wait = self.retry_wait;
         let mut attempt = 1;
         loop {
