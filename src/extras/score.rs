@@ -30,7 +30,7 @@ use crate::assembly::{Assembly, Extra, Join};
 use crate::config::SectionKind;
 use crate::fees::{FeeHistory, GRADED_PERCENTILES, Market, Pricing, Rewards};
 use grade::{Grade, GradingBlock, Quote, TipOutcome, grade};
-use graded_heads::{GradedHeads, HeadTimes};
+use graded_heads::{GradedHeads, HeadContext};
 use metrics::ScoreMetrics;
 use state::Scores;
 
@@ -284,8 +284,8 @@ impl Scorer {
             None => self.totals.no_quote = self.totals.no_quote.saturating_add(1),
         }
         let OpenHead { published_after, .. } = head;
-        let times = HeadTimes { published_after, skipped_before: self.skipped };
-        let is_graded = self.graded.push(&grades, times);
+        let context = HeadContext { published_after, skipped_before: self.skipped };
+        let is_graded = self.graded.push(&grades, context);
         self.skipped = if is_graded { 0 } else { self.skipped.saturating_add(1) };
     }
 
@@ -299,7 +299,10 @@ impl Scorer {
 
     fn forget_old(&mut self, now: u32) {
         while self.graded.len() > MIN_QUOTES
-            && self.graded.oldest().is_some_and(|oldest| !is_within_window(oldest, now))
+            && self
+                .graded
+                .oldest_published_after()
+                .is_some_and(|oldest| !is_within_window(oldest, now))
         {
             self.graded.pop_oldest();
         }
@@ -320,9 +323,9 @@ impl Scorer {
             Some((self.grade_open(index, quoted)?, self.open.get(index)?.published_after))
         });
         let skipped = |count: u16| (0..count).map(|_| None);
-        let final_grades = self.graded.newest_first(quoted).flat_map(|(grade, times)| {
-            let quote = grade.map(|grade| (grade, times.published_after));
-            std::iter::once(quote).chain(skipped(times.skipped_before))
+        let final_grades = self.graded.newest_first(quoted).flat_map(|(grade, context)| {
+            let quote = grade.map(|grade| (grade, context.published_after));
+            std::iter::once(quote).chain(skipped(context.skipped_before))
         });
         // Numbers without a quote count if there is an older quote in the window.
         let (mut grades, mut no_quote, mut since_last) = (Vec::new(), 0_usize, 0_usize);

@@ -85,7 +85,7 @@ pub(crate) struct Grade {
 /// How both tiers of a quote compare with later base fees, and whether a floor decided them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Outcomes {
-    covered: [[Option<bool>; 3]; 2],
+    pub(super) covered: [[Option<bool>; 3]; 2],
     pub(super) is_floor: [bool; 2],
 }
 

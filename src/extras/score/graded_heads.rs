@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use enum_map::{Enum, EnumMap};
 
-use super::Quoted;
 use super::grade::{Grade, Outbid, Outcomes, TipOutcome};
+use super::{MAX_PERCENTILES, Quoted};
 
 /// Heads with a final grade, oldest first, and limited in number.
 #[derive(Debug)]
@@ -14,8 +14,8 @@ pub(super) struct GradedHeads {
     /// Number of the percentiles that quotes are graded by.
     percentiles: usize,
     heads: VecDeque<GradedHead>,
-    /// Whether a quote outbid each percentile: for each head by strategy, then by tier. `None`: it could not be compared.
-    /// Most chains have two or three percentiles and could have six, so a head holds no array of them.
+    /// Whether a quote outbid each percentile: for each head by strategy, then by tier, then by percentile. `None`: it could
+    /// not be compared. Most chains have two or three percentiles, at most six, so a head holds no array of them.
     outbid: VecDeque<Option<bool>>,
 }
 
@@ -37,7 +37,7 @@ struct GradedHead {
 
 /// What is known of a head besides its grades.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct HeadTimes {
+pub(super) struct HeadContext {
     /// When the served quote was published, in seconds since the start.
     pub(super) published_after: u32,
     /// Numbers without a quote right before this one.
@@ -51,6 +51,7 @@ impl GradedHeads {
     /// Creates a ring for this many heads, whose quotes are graded by so many percentiles.
     pub(super) fn new(capacity: usize, percentiles: usize) -> Self {
         let heads = VecDeque::with_capacity(capacity);
+        let percentiles = percentiles.min(MAX_PERCENTILES);
         let mut graded = Self { capacity, percentiles, heads, outbid: VecDeque::new() };
         graded.outbid.reserve_exact(capacity.saturating_mul(graded.comparisons()));
         graded
@@ -72,7 +73,11 @@ impl GradedHeads {
     }
 
     /// Adds a head. The oldest one makes room. Returns false if no strategy has a grade.
-    pub(super) fn push(&mut self, grades: &EnumMap<Quoted, Option<Grade>>, of: HeadTimes) -> bool {
+    pub(super) fn push(
+        &mut self,
+        grades: &EnumMap<Quoted, Option<Grade>>,
+        of: HeadContext,
+    ) -> bool {
         let Some(Grade { fair_price, tips, has_tips, .. }) = grades.values().flatten().next()
         else {
             return false;
@@ -102,7 +107,7 @@ impl GradedHeads {
     }
 
     /// Returns when the oldest quote was published, in seconds since the start.
-    pub(super) fn oldest(&self) -> Option<u32> {
+    pub(super) fn oldest_published_after(&self) -> Option<u32> {
         self.heads.front().map(|head| head.published_after)
     }
 
@@ -110,7 +115,7 @@ impl GradedHeads {
     pub(super) fn newest_first(
         &self,
         quoted: Quoted,
-    ) -> impl Iterator<Item = (Option<Grade>, HeadTimes)> {
+    ) -> impl Iterator<Item = (Option<Grade>, HeadContext)> {
         (0..self.len()).rev().filter_map(move |index| {
             let head = self.heads.get(index)?;
             let GradedHead { published_after, skipped_before, .. } = *head;
@@ -122,7 +127,7 @@ impl GradedHeads {
                 tips: head.tips,
                 has_tips: head.has_tips,
             });
-            Some((grade, HeadTimes { published_after, skipped_before }))
+            Some((grade, HeadContext { published_after, skipped_before }))
         })
     }
 
@@ -137,5 +142,67 @@ impl GradedHeads {
             }
         }
         outbid
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a grade whose outcomes differ from those of other heads, strategies and tiers.
+    fn grade_of(seed: u64, percentiles: usize) -> Grade {
+        let outcome = |index: u64| match (seed * 7 + index) % 3 {
+            0 => None,
+            one_or_two => Some(one_or_two == 1),
+        };
+        let mut outbid = Outbid::default();
+        for (index, kept) in
+            (0..).zip(outbid.iter_mut().flat_map(|it| it.iter_mut().take(percentiles)))
+        {
+            *kept = outcome(index * index);
+        }
+        Grade {
+            overpaid: [seed, seed + 1],
+            fair_price: 5,
+            outcomes: Outcomes {
+                covered: [[outcome(1); 3], [outcome(2); 3]],
+                is_floor: [false, true],
+            },
+            outbid,
+            tips: TipOutcome::Judged,
+            has_tips: Some(true),
+        }
+    }
+
+    #[test]
+    fn each_head_has_its_own_grades_after_older_ones_have_made_room() {
+        for percentiles in [0, 2, MAX_PERCENTILES] {
+            let mut graded = GradedHeads::new(10, percentiles);
+            let pushed_at = |head: u64| {
+                EnumMap::from_fn(|quoted| {
+                    let seed = head * 2 + u64::from(quoted == Quoted::Alternative);
+                    (!seed.is_multiple_of(5)).then(|| grade_of(seed, percentiles))
+                })
+            };
+            for head in 0..37 {
+                let context = HeadContext { published_after: head, skipped_before: 0 };
+                assert!(graded.push(&pushed_at(head.into()), context));
+            }
+            graded.pop_oldest();
+            assert_eq!((graded.len(), graded.oldest_published_after()), (9, Some(28)));
+            for quoted in [Quoted::Served, Quoted::Alternative] {
+                let kept: Vec<_> = graded.newest_first(quoted).map(|(grade, _)| grade).collect();
+                let pushed: Vec<_> = (28..37).rev().map(|head| pushed_at(head)[quoted]).collect();
+                assert_eq!(kept, pushed, "{percentiles} percentiles");
+            }
+            assert_eq!(graded.allocated(), 10);
+            assert!(
+                !graded.push(
+                    &EnumMap::default(),
+                    HeadContext { published_after: 40, skipped_before: 1 }
+                )
+            );
+            assert_eq!(graded.len(), 9);
+        }
     }
 }
