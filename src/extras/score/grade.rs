@@ -64,8 +64,8 @@ impl GradingBlock {
     }
 }
 
-/// Whether both tiers of a quote outbid the rewards of the next block: by tier, then by percentile, in the order of the graded
-/// ones. `None`: they could not be compared.
+/// Comparisons of both tiers of a quote with the rewards of the next block: true if it outbid them. By tier, then by
+/// percentile, in the order of the graded ones. `None`: they could not be compared.
 pub(super) type Outbid = [[Option<bool>; MAX_PERCENTILES]; 2];
 
 /// How a quote did.

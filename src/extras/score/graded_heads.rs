@@ -14,7 +14,7 @@ pub(super) struct GradedHeads {
     /// Number of the percentiles that quotes are graded by.
     percentiles: usize,
     heads: VecDeque<GradedHead>,
-    /// Whether a quote outbid each percentile: for each head by strategy, then by tier, then by percentile. `None`: it could
+    /// True where a quote outbid a percentile: for each head by strategy, then by tier, then by percentile. `None`: it could
     /// not be compared. Most chains have two or three percentiles, at most six, so a head holds no array of them.
     outbid: VecDeque<Option<bool>>,
 }
@@ -35,7 +35,7 @@ struct GradedHead {
     skipped_before: u16,
 }
 
-/// What is known of a head besides its grades.
+/// Properties of a head besides its grades.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HeadContext {
     /// When the served quote was published, in seconds since the start.
