@@ -10,7 +10,6 @@
 mod alternative;
 mod gauges;
 mod grade;
-mod graded_heads;
 mod metrics;
 mod routes;
 mod section;
@@ -29,8 +28,7 @@ use utoipa_axum::routes;
 use crate::assembly::{Assembly, Extra, Join};
 use crate::config::SectionKind;
 use crate::fees::{FeeHistory, GRADED_PERCENTILES, Market, Pricing, Rewards};
-use grade::{Grade, GradingBlock, Quote, TipOutcome, grade};
-use graded_heads::{GradedHeads, HeadContext};
+use grade::{Grade, GradingBlock, Outcomes, Quote, TipOutcome, grade};
 use metrics::ScoreMetrics;
 use state::Scores;
 
@@ -105,8 +103,8 @@ pub(crate) struct Scorer {
     newest: u64,
     /// Heads whose grades may still change: consecutive block numbers up to the newest.
     open: VecDeque<OpenHead>,
-    /// Heads that are deep enough.
-    graded: GradedHeads,
+    /// Heads that are deep enough, oldest first.
+    graded: VecDeque<GradedHead>,
     /// Numbers without a quote since the last of `graded`.
     skipped: u16,
     totals: Totals,
@@ -121,6 +119,31 @@ struct OpenHead {
     quotes: EnumMap<Quoted, Option<Quote>>,
     /// When the served quote was published, in seconds since the start.
     published_after: u32,
+}
+
+/// The [`Grade`] of each strategy at a head with a quote. A chain keeps 1,000 of them, so both share what the next block
+/// says.
+#[derive(Debug, Clone, Copy)]
+struct GradedHead {
+    fair_price: u64,
+    overpaid: EnumMap<Quoted, [u64; 2]>,
+    /// `None`: the strategy had no quote.
+    outcomes: EnumMap<Quoted, Option<Outcomes>>,
+    tips: TipOutcome,
+    has_tips: Option<bool>,
+    /// Seconds since the start.
+    published_after: u32,
+    /// Numbers without a quote right before this one.
+    skipped_before: u16,
+}
+
+impl GradedHead {
+    /// Returns how the quote did; `None`: there was none.
+    fn grade(&self, quoted: Quoted) -> Option<Grade> {
+        let Self { fair_price, tips, has_tips, .. } = *self;
+        let (outcomes, overpaid) = (self.outcomes[quoted]?, self.overpaid[quoted]);
+        Some(Grade { overpaid, fair_price, outcomes, tips, has_tips })
+    }
 }
 
 /// Counts over final grades since the start. The outer index of tiers: medium, high. The inner one: misses, hits.
@@ -150,17 +173,16 @@ impl Scorer {
         // One reading may fail.
         let deepest =
             interval.map_or(0, |blocks| blocks.saturating_mul(2).saturating_add(READING_DELAY));
-        let percentiles = graded_percentiles(pricing, reading_interval.is_some());
         Self {
             pricing: *pricing,
             polled: pricing.polled_percentiles(),
-            graded: GradedHeads::new(MAX_QUOTES, percentiles.len()),
-            percentiles,
+            percentiles: graded_percentiles(pricing, reading_interval.is_some()),
             final_depth: FINAL_DEPTH.max(deepest),
             started: now,
             oldest_open: 0,
             newest: 0,
             open: VecDeque::new(),
+            graded: VecDeque::with_capacity(MAX_QUOTES),
             skipped: 0,
             totals: Totals::default(),
         }
@@ -283,10 +305,24 @@ impl Scorer {
             Some(grade) => self.totals.count(grade, self.percentiles.len()),
             None => self.totals.no_quote = self.totals.no_quote.saturating_add(1),
         }
-        let OpenHead { published_after, .. } = head;
-        let context = HeadContext { published_after, skipped_before: self.skipped };
-        let is_graded = self.graded.push(&grades, context);
-        self.skipped = if is_graded { 0 } else { self.skipped.saturating_add(1) };
+        let Some(Grade { fair_price, tips, has_tips, .. }) = grades.values().flatten().next()
+        else {
+            self.skipped = self.skipped.saturating_add(1);
+            return;
+        };
+        let head = GradedHead {
+            fair_price: *fair_price,
+            overpaid: grades.map(|_, grade| grade.map_or([0; 2], |grade| grade.overpaid)),
+            outcomes: grades.map(|_, grade| grade.map(|grade| grade.outcomes)),
+            tips: *tips,
+            has_tips: *has_tips,
+            published_after: head.published_after,
+            skipped_before: std::mem::take(&mut self.skipped),
+        };
+        if self.graded.len() >= MAX_QUOTES {
+            self.graded.pop_front();
+        }
+        self.graded.push_back(head);
     }
 
     /// Grades the quote at this index of the open heads by the blocks that are known; `None`: there is no quote.
@@ -298,13 +334,12 @@ impl Scorer {
     }
 
     fn forget_old(&mut self, now: u32) {
-        while self.graded.len() > MIN_QUOTES
-            && self
-                .graded
-                .oldest_published_after()
-                .is_some_and(|oldest| !is_within_window(oldest, now))
-        {
-            self.graded.pop_oldest();
+        while let Some(first) = self.graded.front() {
+            let is_old = !is_within_window(first.published_after, now);
+            if !is_old || self.graded.len() <= MIN_QUOTES {
+                return;
+            }
+            self.graded.pop_front();
         }
     }
 
@@ -323,9 +358,9 @@ impl Scorer {
             Some((self.grade_open(index, quoted)?, self.open.get(index)?.published_after))
         });
         let skipped = |count: u16| (0..count).map(|_| None);
-        let final_grades = self.graded.newest_first(quoted).flat_map(|(grade, context)| {
-            let quote = grade.map(|grade| (grade, context.published_after));
-            std::iter::once(quote).chain(skipped(context.skipped_before))
+        let final_grades = self.graded.iter().rev().flat_map(|head| {
+            let quote = head.grade(quoted).map(|grade| (grade, head.published_after));
+            std::iter::once(quote).chain(skipped(head.skipped_before))
         });
         // Numbers without a quote count if there is an older quote in the window.
         let (mut grades, mut no_quote, mut since_last) = (Vec::new(), 0_usize, 0_usize);

@@ -64,10 +64,6 @@ impl GradingBlock {
     }
 }
 
-/// Comparisons of both tiers of a quote with the rewards of the next block: true if it outbid them. By tier, then by
-/// percentile, in the order of the graded ones. `None`: they could not be compared.
-pub(super) type Outbid = [[Option<bool>; MAX_PERCENTILES]; 2];
-
 /// How a quote did.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Grade {
@@ -76,16 +72,16 @@ pub(crate) struct Grade {
     /// Base fee and fair tip of the next block in wei per gas, at most 2^64 - 1; 0: unknown.
     pub(super) fair_price: u64,
     pub(super) outcomes: Outcomes,
-    pub(super) outbid: Outbid,
     pub(crate) tips: TipOutcome,
     /// True if the median tip of the next block is above 0; `None`: unknown.
     pub(crate) has_tips: Option<bool>,
 }
 
-/// How both tiers of a quote compare with later base fees, and whether a floor decided them.
+/// How both tiers of a quote compare with later blocks, and whether a floor decided them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Outcomes {
-    pub(super) covered: [[Option<bool>; 3]; 2],
+    covered: [[Option<bool>; 3]; 2],
+    outbid: [[Option<bool>; MAX_PERCENTILES]; 2],
     pub(super) is_floor: [bool; 2],
 }
 
@@ -106,8 +102,9 @@ impl Grade {
     pub(crate) fn tiers(&self) -> [TierGrade; 2] {
         let fair_price = self.fair_price;
         let tier = |overpaid, covered, outbid| TierGrade { overpaid, fair_price, covered, outbid };
-        let Self { overpaid: [first, second], outbid: [outbid, high_outbid], .. } = *self;
-        let [covered, high_covered] = self.outcomes.covered;
+        let Self { overpaid: [first, second], outcomes, .. } = *self;
+        let Outcomes { covered: [covered, high_covered], outbid: [outbid, high_outbid], .. } =
+            outcomes;
         [tier(first, covered, outbid), tier(second, high_covered, high_outbid)]
     }
 }
@@ -174,9 +171,9 @@ pub(crate) fn grade<'a>(
         fair_price: saturating_u64(fair_price.unwrap_or_default()),
         outcomes: Outcomes {
             covered: tiers.map(|(_, covered, _)| covered),
+            outbid: tiers.map(|(.., outbid)| outbid),
             is_floor: quote.is_floor,
         },
-        outbid: tiers.map(|(.., outbid)| outbid),
         tips,
         has_tips,
     }

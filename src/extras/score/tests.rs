@@ -275,7 +275,7 @@ fn a_score_has_the_last_hour_at_least_100_and_at_most_1000_quotes() {
     chain.publish(20);
     chain.mine(vec![block(USUAL); 1200]);
     assert_eq!(chain.score().heads, 1000);
-    assert_eq!((chain.scorer.graded.len(), chain.scorer.graded.allocated()), (1000, 1000));
+    assert_eq!((chain.scorer.graded.len(), chain.scorer.graded.capacity()), (1000, 1000));
     assert_eq!(chain.scorer.score(chain.now + WINDOW).heads, 100);
     // The last 300 s of the hour before.
     let later = chain.now + Duration::from_secs(3301);
