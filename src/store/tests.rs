@@ -160,14 +160,14 @@ fn an_old_snapshot_is_stale_before_it_expires() {
 #[test]
 fn a_stalled_head_is_stale_although_replies_keep_arriving() {
     let (_, chain, mut publisher) =
-        store_with_chain("block_time = \"10ms\"\nmax_age = \"10s\"\nstall_after = \"100ms\"");
+        store_with_chain("block_time = \"10ms\"\nmax_age = \"10s\"\nstall_after = \"1s\"");
     publish(&mut publisher, 5, GWEI);
     let stale = wait_for(|| {
         publish(&mut publisher, 5, GWEI);
         Some(chain.servable_snapshot().unwrap()).filter(ServableSnapshot::is_stale)
     });
-    assert!(stale.age < Duration::from_secs(2));
-    assert!(stale.head_age >= Duration::from_millis(100));
+    assert!(stale.age < stale.head_age);
+    assert!(stale.head_age >= Duration::from_secs(1));
     publish(&mut publisher, 6, GWEI);
     assert!(!chain.servable_snapshot().unwrap().is_stale());
 }

@@ -74,7 +74,7 @@ async fn chart_shows_the_requested_number_of_newest_blocks() {
 #[tokio::test]
 async fn stale_chart_is_labelled_then_refused() {
     let node = MockNode::start(7, Reply::Error(-32000)).await;
-    let service = TestServer::start(&(chain(&node) + "max_age = \"3s\"\n")).await;
+    let service = TestServer::start(&(chain(&node) + "max_age = \"10s\"\n")).await;
     let response = service.wait_for(CHART, |response| response.body.contains("no_data")).await;
     assert_eq!((response.status, response.header("retry-after")), (503, "1"));
     node.set_reply(Reply::Result(history(1000)));

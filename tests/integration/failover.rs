@@ -58,7 +58,8 @@ async fn only_the_preferred_url_is_polled_while_it_is_healthy() {
     let first = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     let second = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     let text = chain(&[first.url(), second.url()]) + "chain_parameters = \"off\"\n";
-    let service = TestServer::start(&text).await;
+    // With these blocks the head stands still for six seconds before the other node is asked.
+    let service = TestServer::start(&text.replace("100ms", "2s")).await;
     service.wait_for(SUGGESTION, |_| first.polls() >= 3).await;
     // At the start both are asked once.
     assert!(second.polls() <= 1);

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::http_client;
 use crate::mock_node::{MockNode, Reply, start_service};
-use crate::raw_client::RawClient;
+use crate::raw_client::{RawClient, TIMEOUT};
 use crate::test_server::{Response, TestServer};
 
 const SUGGESTION: &str = "/v1/a/gas-suggestion";
@@ -67,7 +67,7 @@ async fn client_that_keeps_sending_does_not_delay_shutdown() {
         ("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n", 200),
         ("POST /rpc/a HTTP/1.1\r\nHost: a\r\nContent-Length: 10000000\r\n\r\n", 413),
     ] {
-        let (_node, service) = start_service("", CHAIN).await;
+        let (_node, service) = start_service("shutdown_grace = \"10m\"", CHAIN).await;
         let mut client = RawClient::connect(service.address()).await;
         assert_eq!(client.request(request).await.status(), status);
         let dripping = tokio::spawn(async move {
@@ -78,7 +78,7 @@ async fn client_that_keeps_sending_does_not_delay_shutdown() {
         });
         let since = Instant::now();
         service.stop().await.unwrap();
-        assert!(since.elapsed() < Duration::from_secs(5), "{status} {:?}", since.elapsed());
+        assert!(since.elapsed() < TIMEOUT, "{status} {:?}", since.elapsed());
         dripping.abort();
     }
 }
@@ -106,7 +106,7 @@ async fn service_stops_while_its_node_does_not_respond() {
     let node = MockNode::start(7, Reply::NoResponse).await;
     let service = TestServer::start(&node.chain("a", CHAIN)).await;
     service.wait_for("/livez", |_| node.polls() >= 1).await;
-    let stopping = timeout(Duration::from_secs(5), service.stop());
+    let stopping = timeout(TIMEOUT, service.stop());
     stopping.await.expect("an immediate stop").unwrap();
 }
 
@@ -121,7 +121,7 @@ async fn run_error_with_task(
     );
     let mut server = Server::bind(Config::from_toml(&text, &sections()).unwrap()).await.unwrap();
     server.add_task(task);
-    let run = timeout(Duration::from_secs(5), server.run(std::future::pending()));
+    let run = timeout(TIMEOUT, server.run(std::future::pending()));
     format!("{:#}", run.await.expect("the service drains and ends").unwrap_err())
 }
 

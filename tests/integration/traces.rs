@@ -133,7 +133,8 @@ async fn failures_mark_spans_and_trace_ids_reach_problems_and_logs() {
     assert_eq!(line("path", "/v1/nowhere/fee-market")["trace_id"], TRACE);
     assert_eq!(line("path", "/verification/health")["trace_id"], trace);
     // Lines that are logged while the request is handled have the trace id too.
-    let warned = line("message", "upstream failed");
+    let is_warning = |it: &&Value| it["message"] == "upstream failed" && it["span"].is_object();
+    let warned = entries.iter().find(is_warning).unwrap();
     let span = json!({"name": "trace", "trace_id": trace});
     assert_eq!((&warned["span"], &warned["spans"]), (&span, &json!([span])), "{warned}");
 }

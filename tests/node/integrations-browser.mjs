@@ -208,7 +208,7 @@ describe("web pages of another origin", () => {
         await watch(page);
         await refused(1);
         // The clock of the page runs on besides.
-        await page.clock.fastForward(25_000);
+        await page.clock.fastForward(20_000);
         assert.equal(await page.evaluate(() => window.sources), 1);
         held.abort();
         await eventually(async () => {

@@ -210,7 +210,10 @@ impl MockNode {
             chain_id,
             percentiles: json!([60]),
             poll_reply,
-            header_reply: Reply::computed(|_| young_header()),
+            header_reply: Reply::computed(|_| {
+                let now = fixtures::seconds();
+                json!({"number": "0x0", "timestamp": format!("{now:#x}"), "extraData": "0x"})
+            }),
             syncing_reply: Reply::Error(-32601),
             read_replies: None,
             is_scripted: false,
@@ -550,12 +553,6 @@ pub(crate) fn fee_history(newest: u64, base_fee_gwei: u64, reward_gwei: u64) -> 
     let wei = |gwei: u64| u128::from(gwei) * 1_000_000_000;
     let rewards = |_| vec![wei(reward_gwei)];
     fixtures::computed_history(newest - 19..=newest, |_| wei(base_fee_gwei), rewards)
-}
-
-/// Returns a header that was mined now.
-fn young_header() -> Value {
-    let now = fixtures::seconds();
-    json!({"number": "0x0", "timestamp": format!("{now:#x}"), "extraData": "0x"})
 }
 
 /// Returns a URL that refuses connections.

@@ -205,7 +205,11 @@ async fn rules_and_dashboard_query_only_exposed_metrics() {
     assert_eq!(unknown, BTreeMap::new(), "metrics that nothing exposes");
 
     let rates = "job_chain:gas_suggestion_suggestion_responses:rate6h > 0";
-    healthy.traffic_until(async || !prometheus.query(rates).await.is_empty()).await;
+    let have_rates = async || {
+        healthy.traffic().await;
+        !prometheus.query(rates).await.is_empty()
+    };
+    prometheus.wait_until(have_rates, || rates.to_owned()).await;
     for (_, expression) in &all {
         prometheus.query(expression).await;
     }

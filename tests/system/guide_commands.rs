@@ -158,10 +158,10 @@ async fn commands_of_the_guides_run_or_are_listed() {
     }
 }
 
-/// Runs a command as a reader types it, against the service at `address`. A stream is read for two seconds.
+/// Runs a command as a reader types it, against the service at `address`. A stream is read for five seconds.
 async fn run_curl(command: &str, address: &str) {
     let is_stream = command.starts_with("curl -N");
-    let seconds = if is_stream { 2 } else { 10 };
+    let seconds = if is_stream { 5 } else { 60 };
     let options = format!("curl -sS --fail-with-body --max-time {seconds}");
     let line = command.replacen("curl", &options, 1).replace("localhost:8080", address);
     let mut shell = Command::new("sh");

@@ -151,11 +151,11 @@ fn node(arguments: &[&str]) -> Anvil {
     Anvil::start(&[&["--no-mining", "--gas-limit", "30000"], arguments].concat())
 }
 
-/// Returns the configuration of a chain with blocks of 500 ms, which counts as stalled after a minute without a block.
+/// Returns the configuration of a chain with blocks of 500 ms, which counts as stalled after ten minutes without a block.
 fn chain(node: &str) -> String {
     format!(
         "[chains.ronin]\nchain_id = 2020\njson_rpc = true\nrpc_urls = [\"{node}\"]\nblock_time = \"500ms\"\n\
-         stall_after = \"1m\"\n"
+         stall_after = \"10m\"\n"
     )
 }
 
@@ -494,7 +494,7 @@ async fn browser_pages_follow_blocks_reconnect_and_know_the_age() {
     // The test occupies the only stream of `full`; `stalled` gets no block for longer than `stall_after`.
     let full = format!("[limits]\nmax_streams = 1\nrequests_per_second_per_client = 0\n{config}");
     let full = TestServer::start(&full).await;
-    let stalled = TestServer::start(&config.replace("1m", "2s")).await;
+    let stalled = TestServer::start(&config.replace("10m", "2s")).await;
     let empty = TestServer::start(&chain(NOWHERE)).await;
     full.wait_for_head("ronin", &market.node).await;
     stalled.wait_for_head("ronin", &market.node).await;

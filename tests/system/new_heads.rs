@@ -367,7 +367,6 @@ async fn unread_pongs_do_not_accumulate_in_memory() {
     // The node closes the connection after its last ping, unless the service ended it earlier.
     wait_until("another connection", async || node_socket.connections() > 1).await;
     let memory = process.peak_memory();
-    println!("{memory} bytes at most");
     assert!(memory < 60_000_000, "{memory}");
     process.stop();
 }

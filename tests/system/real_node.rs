@@ -24,7 +24,7 @@ async fn suggestion_of_a_killed_node_is_kept_then_labelled_then_refused() {
         |response: &Response| response.status == 200 && response.header("x-stale").is_empty();
     let port = free_port();
     let anvil = start(port);
-    let config = anvil.chain("ronin", "block_time = \"1s\"\nmax_age = \"5s\"");
+    let config = anvil.chain("ronin", "block_time = \"2s\"\nmax_age = \"12s\"");
     let service = TestServer::start(&config).await;
     service.wait_for(SUGGESTION, is_fresh).await;
     drop(anvil);
@@ -34,10 +34,10 @@ async fn suggestion_of_a_killed_node_is_kept_then_labelled_then_refused() {
     let stale = service.wait_for(SUGGESTION, |response| !is_fresh(response)).await;
     assert_eq!((stale.status, &stale.body), (200, &kept.body));
     assert_eq!(stale.header("x-stale"), "true");
-    assert!(stale.header("age").parse::<u64>().unwrap() >= 2);
+    assert!(stale.header("age").parse::<u64>().unwrap() >= 4);
     let refused = service.wait_for(SUGGESTION, |response| response.status != 200).await;
     refused.assert_problem(503, "stale_data");
-    assert!(killed.elapsed() < Duration::from_secs(8), "{:?}", killed.elapsed());
+    assert!(killed.elapsed() < Duration::from_secs(30), "{:?}", killed.elapsed());
 
     let anvil = start(port);
     // The new head is above the old one, as after a restart of a synced node, but not implausibly far ahead.

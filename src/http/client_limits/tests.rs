@@ -46,10 +46,10 @@ fn rate_limit_is_exhausted_and_refills() {
     let clients = client_table(&limits);
     let (one, other) =
         (clients.connect(parse_ip("192.0.2.1")).unwrap(), clients.connect(parse_ip("192.0.2.2")));
-    let none = HeaderMap::new();
+    let (none, now) = (HeaderMap::new(), Instant::now());
     let mut allowed = 0;
     let wait = loop {
-        match one.check_rate(&none, Instant::now(), || RequestCost::One) {
+        match one.check_rate(&none, now, || RequestCost::One) {
             Ok(()) => allowed += 1,
             Err(wait) => break wait,
         }
@@ -58,12 +58,12 @@ fn rate_limit_is_exhausted_and_refills() {
     assert!(allowed >= 3, "{allowed}");
     assert!(wait <= Duration::from_millis(50), "{wait:?}");
     // Each client has its own rate limit; connections of one client share it.
-    assert!(other.unwrap().check_rate(&none, Instant::now(), || RequestCost::One).is_ok());
+    assert!(other.unwrap().check_rate(&none, now, || RequestCost::One).is_ok());
     assert!(
         clients
             .connect(parse_ip("::ffff:192.0.2.1"))
             .unwrap()
-            .check_rate(&none, Instant::now(), || RequestCost::One)
+            .check_rate(&none, now, || RequestCost::One)
             .is_err()
     );
     let deadline = Instant::now() + Duration::from_secs(5);
@@ -125,7 +125,7 @@ fn ipv6_slash_64_is_one_client_and_trusted_proxies_are_exempt() {
 
 #[test]
 fn idle_clients_are_removed_once_their_rate_limit_has_refilled() {
-    let clients = client_table(&Limits::default());
+    let (clients, now) = (client_table(&Limits::default()), Instant::now());
     let peer = clients.connect(parse_ip("192.0.2.1")).unwrap();
     let proxy = clients.connect(parse_ip("10.0.0.1")).unwrap();
     for count in 0..=255 {
@@ -134,10 +134,9 @@ fn idle_clients_are_removed_once_their_rate_limit_has_refilled() {
         proxy.check_rate(&headers, Instant::now(), || RequestCost::One).unwrap();
     }
     // At five hundred requests a second, a thousand refill in two seconds.
-    let now = Instant::now();
     clients.remove_idle(now + Duration::from_millis(1900));
     assert_eq!(clients.limits.table.lock().len(), 256);
-    clients.remove_idle(now + Duration::from_secs(3));
+    clients.remove_idle(Instant::now() + Duration::from_secs(3));
     assert_eq!(clients.limits.table.lock().len(), 1);
     drop(peer);
     clients.remove_idle(Instant::now() + Duration::from_secs(3));

@@ -31,10 +31,9 @@ fn partial_request(framing: &str, part: &str) -> String {
 #[tokio::test]
 async fn stalled_body_is_a_408_and_never_a_whole_upstream_request() {
     // The limit of a client's body ends the request, or the upstream's timeout, of which the client is the cause.
-    for (verification, limits, outcome) in [
-        ("", "body_timeout = \"300ms\"", "request_aborted"),
-        ("timeout = \"300ms\"", "", "timeout"),
-    ] {
+    for (verification, limits, outcome) in
+        [("", "body_timeout = \"300ms\"", "request_aborted"), ("timeout = \"1s\"", "", "timeout")]
+    {
         let harness = Harness::with_settings(verification, limits, healthy()).await;
         for (number, (framing, part, body)) in PARTIAL_BODIES.into_iter().enumerate() {
             let sent_at = Instant::now();
@@ -56,7 +55,7 @@ async fn stalled_body_is_a_408_and_never_a_whole_upstream_request() {
 #[tokio::test]
 async fn upstream_that_does_not_read_the_body_is_a_504() {
     let upstream = MockUpstream::with_small_receive_buffer(vec![Step::Wait]);
-    let harness = Harness::with_upstream(upstream, "", "timeout = \"400ms\"", "").await;
+    let harness = Harness::with_upstream(upstream, "", "timeout = \"3s\"", "").await;
     let body = vec![b'x'; 25 * 1024 * 1024];
     for request in post_whole_and_chunked("/verification", &body, 64 * 1024) {
         let (message, _) = exchange(harness.service.address(), &request).await;
@@ -214,7 +213,7 @@ async fn stalled_reader_is_cut_at_the_write_timeout_and_frees_its_permit() {
     harness.upstream.request(0).await;
     let sent_at = Instant::now();
     harness.assert_recovers("after the cut").await;
-    assert!(sent_at.elapsed() < Duration::from_secs(5), "{:?}", sent_at.elapsed());
+    assert!(sent_at.elapsed() < Duration::from_secs(25), "{:?}", sent_at.elapsed());
     harness.upstream.wait_for_close(0).await;
     let mut received = Vec::new();
     let end = tokio::time::timeout(TIMEOUT, client.read_to_end(&mut received)).await;

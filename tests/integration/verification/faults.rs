@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use serde::Deserialize;
 
 use super::{
@@ -13,9 +14,9 @@ use crate::fixtures;
 use crate::raw_client::free_port;
 
 /// Upstream timeout for faults that last until the timeout.
-const UPSTREAM_TIMEOUT: Duration = Duration::from_millis(400);
+const UPSTREAM_TIMEOUT: Duration = Duration::from_millis(1500);
 /// Delay allowed for a busy machine.
-const TOLERANCE: Duration = Duration::from_secs(5);
+const TOLERANCE: Duration = Duration::from_secs(25);
 
 /// Misbehaviour of an upstream.
 #[derive(Debug, Deserialize)]
@@ -159,7 +160,11 @@ async fn each_fault_has_its_response_and_costs_no_other_request() {
     // Those that end at once run with a long upstream timeout.
     let (late, at_once): (Vec<_>, Vec<_>) =
         faults().into_values().flatten().partition(|fault| fault.expected.is_at_deadline());
-    tokio::join!(play(late, UPSTREAM_TIMEOUT), play(at_once, TIMEOUT));
+    let (mut late, mut playing) = (late.into_iter().peekable(), Vec::new());
+    while late.peek().is_some() {
+        playing.push(play(late.by_ref().take(4).collect(), UPSTREAM_TIMEOUT));
+    }
+    tokio::join!(join_all(playing), play(at_once, TIMEOUT));
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use super::faults::faults;
 use super::{Message, MockUpstream, Step, exchange, get, healthy, post, post_chunked};
 use crate::logged_process::{LoggedProcess, assert_no_secrets};
+use crate::test_server::wait_until;
 
 /// In lower case: the secret itself, the Basic credentials, and base64 of `canary`.
 const SECRETS: [&str; 3] = ["canary", "y2fuyxj5lxvzzxi6y2fuyxj5lxbhc3n3b3jk", "y2fuyxj5"];
@@ -31,8 +32,11 @@ async fn upstream_url_secret_is_sent_to_the_upstream_only() {
         assert_clean(name, &message.as_ref().map(Message::searchable_text).unwrap_or_default());
         message
     };
-    let response = send("a response", get("/verification/chains", "").into()).await.unwrap();
-    assert_eq!(response.text(), "{\"result\":[]}");
+    wait_until("a response within the timeout", async || {
+        let response = send("a response", get("/verification/chains", "").into()).await;
+        response.is_some_and(|response| response.text() == "{\"result\":[]}")
+    })
+    .await;
     // The upstream receives the secret.
     let request = upstream.request(0).await;
     assert_eq!(request.start_line, "GET /canary-Path/canary/chains HTTP/1.1");

@@ -1,6 +1,6 @@
 //! Faults that fire their alerts in a real Prometheus.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fs;
 use std::sync::Arc;
@@ -85,7 +85,8 @@ async fn each_fault_fires_its_alerts_until_it_is_over() {
         .map(|state| format!("GasSuggestionChain{state} chain=silent instance=healthy"));
     let is_only_stale =
         |firing: &[String]| firing.contains(&stale) && !firing.contains(&unavailable);
-    prometheus.wait_for_alerts(is_only_stale, exceed_limits).await;
+    // For four seconds only.
+    prometheus.wait_for_alerts(is_only_stale, async || ()).await;
     let expected = include_str!("../../fixtures/alerts-of-faults.txt").lines();
     let expected: Vec<_> = expected.map(str::to_owned).collect();
     // Alerts may resolve and fire again while the service backs off from nodes. No other alert may fire.
@@ -133,7 +134,12 @@ async fn redis_failure_and_invalid_messages_fire_only_their_alerts() {
     let failing = on_both("GasSuggestionRedisFailing");
     // Each replica polls for itself meanwhile, so no other alert may fire.
     let assert_no_others = |firing: &[String]| {
-        let is_other = |alert: &&String| !invalid.contains(alert) && !failing.contains(alert);
+        // A scrape that takes longer than the interval, on a busy machine, fires GasSuggestionDown for a moment.
+        let is_other = |alert: &&String| {
+            !invalid.contains(alert)
+                && !failing.contains(alert)
+                && !alert.starts_with("GasSuggestionDown ")
+        };
         let others: Vec<_> = firing.iter().filter(is_other).collect();
         assert!(others.is_empty(), "{others:#?}");
     };
@@ -157,12 +163,14 @@ async fn wait_for_no_alerts(prometheus: &Prometheus, healthy: &HealthyService) {
     let is_quiet = "job:gas_suggestion_http_requests:rate6h > 10 \
                     and on () (count_over_time(up{instance=\"healthy\"}[7s]) >= 16) \
                     and on () absent(last_over_time(ALERTS[7s]))";
-    healthy.traffic_until(async || !prometheus.query(is_quiet).await.is_empty()).await;
-    let targets = prometheus.call_api("targets", &[]).await;
-    let targets = targets["activeTargets"].as_array().unwrap();
-    let states: Vec<_> =
-        targets.iter().map(|target| [&target["health"], &target["lastError"]]).collect();
-    assert_eq!(states, [["up", ""]; 2], "{targets:#?}");
+    let are_up_and_quiet = async || {
+        healthy.traffic().await;
+        let targets = prometheus.call_api("targets", &[]).await;
+        let targets = targets["activeTargets"].as_array().unwrap();
+        let states = targets.iter().map(|target| [&target["health"], &target["lastError"]]);
+        states.eq([["up", ""]; 2]) && !prometheus.query(is_quiet).await.is_empty()
+    };
+    prometheus.wait_until(are_up_and_quiet, || "an alert fires".to_owned()).await;
 
     let exposed = File::new("exposed-metrics", &healthy.service.admin("/metrics").await.body);
     let mut check = program("promtool");
@@ -177,21 +185,19 @@ async fn crash_loop_fires_its_alert() {
     let prometheus = Prometheus::start(&shortened_rules()).await;
     let admin = format!("127.0.0.1:{}", free_port());
     prometheus.scrape(&[("crashing", format!("http://{admin}"))]);
-    let mut last = 0;
-    for _ in 0..4 {
+    let last = Cell::new(0);
+    let crash = async || {
         // The exported start time has whole seconds and may be off by one.
-        while UNIX_EPOCH.elapsed().unwrap().as_secs() < last + 2 {
+        while UNIX_EPOCH.elapsed().unwrap().as_secs() < last.get() + 2 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        let process = Process::start(&["demo"], &[("GAS_SERVER__ADMIN_LISTEN", &admin)]);
-        prometheus.wait_for(&format!("process_start_time_seconds > {last}")).await;
-        let started = prometheus.query("process_start_time_seconds").await;
-        last = started[0]["value"][1].as_str().unwrap().parse().unwrap();
-        drop(process);
-    }
+        let _process = Process::start(&["demo"], &[("GAS_SERVER__ADMIN_LISTEN", &admin)]);
+        prometheus.wait_for(&format!("process_start_time_seconds > {}", last.get())).await;
+        let started = prometheus.query("last_over_time(process_start_time_seconds[1m])").await;
+        last.set(started[0]["value"][1].as_str().unwrap().parse().unwrap());
+    };
     let expected = "GasSuggestionRestarts instance=crashing".to_owned();
-    let has_fired = |firing: &[String]| firing.contains(&expected);
-    prometheus.wait_for_alerts(has_fired, async || ()).await;
+    prometheus.wait_for_alerts(|firing| firing.contains(&expected), crash).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

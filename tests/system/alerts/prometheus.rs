@@ -78,7 +78,11 @@ impl Prometheus {
     }
 
     /// Waits until `is_met` returns true. `what` describes the failure.
-    async fn wait_until(&self, is_met: impl AsyncFn() -> bool, what: impl Fn() -> String) {
+    pub(super) async fn wait_until(
+        &self,
+        is_met: impl AsyncFn() -> bool,
+        what: impl Fn() -> String,
+    ) {
         let deadline = Instant::now() + Self::DEADLINE;
         while !is_met().await {
             assert!(Instant::now() < deadline, "{}; {}", what(), self.log());

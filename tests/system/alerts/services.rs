@@ -12,7 +12,7 @@ use crate::mock_delegate_api::MockDelegateApi;
 use crate::mock_node::{MockNode, Reply, fee_history};
 use crate::raw_client::free_port;
 use crate::replicas::redis::Redis;
-use crate::test_server::{TestServer, wait_until};
+use crate::test_server::TestServer;
 
 /// Block time of [`advancing_chain`] in milliseconds.
 const BLOCK_TIME: u128 = 500;
@@ -71,17 +71,6 @@ impl HealthyService {
         for path in paths.split(' ') {
             self.service.get(path).await;
         }
-    }
-
-    pub(super) async fn traffic_until(&self, is_done: impl AsyncFn() -> bool) {
-        wait_until("an effect of the traffic", async || {
-            let is_done = is_done().await;
-            if !is_done {
-                self.traffic().await;
-            }
-            is_done
-        })
-        .await;
     }
 }
 

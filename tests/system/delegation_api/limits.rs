@@ -171,26 +171,27 @@ async fn coalesced_request_survives_its_first_client() {
 
 #[tokio::test]
 async fn coalesced_look_ups_keep_the_first_deadline() {
-    let (api, harness) = Harness::with_api("api", "timeout = \"2s\"").await;
+    let (api, harness) = Harness::with_api("api", "timeout = \"6s\"").await;
     api.hold("check/all");
     let leaving = send_look_up(&harness, &check(1)).await;
     api.wait_for_requests(1).await;
     let started = Instant::now();
     let leave = async {
-        tokio::time::sleep(Duration::from_millis(1400)).await;
+        tokio::time::sleep(Duration::from_secs(5)).await;
         drop(leaving);
     };
     let path = check(1);
     let (response, ()) = tokio::join!(harness.get(&path), leave);
     assert_eq!(response.outcome(), (504, "upstream_timeout".into()));
-    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    // A deadline of its own would end after 11 seconds.
+    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
     assert_eq!(api.request_count(), 1);
     api.release();
 }
 
 #[tokio::test]
 async fn cached_responses_are_served_while_the_api_is_paused() {
-    let more = "timeout = \"500ms\"\ncache_ttl = \"1h\"";
+    let more = "timeout = \"2s\"\ncache_ttl = \"1h\"";
     let (api, harness) = Harness::with_api("api-then-chain", more).await;
     api.set_response("check/all", "false");
     assert_eq!(source(&harness.get(&check(1)).await), "api");
@@ -215,5 +216,5 @@ async fn cached_responses_are_served_while_the_api_is_paused() {
     }
     let requests = api.requests();
     let pause = requests[2].at.duration_since(requests[1].at);
-    assert!((Duration::from_secs(10)..Duration::from_secs(13)).contains(&pause), "{pause:?}");
+    assert!((Duration::from_secs(10)..Duration::from_secs(20)).contains(&pause), "{pause:?}");
 }
