@@ -88,7 +88,9 @@ const verdictOnDashboard = (market) => rowView({ ...known(), market: { ...known(
 export default {
     "the component shows a price in pages of other origins": async ({ browser, config, nodes, start }) => {
         const node = nodes.chain(402);
-        const service = await start({ config: config({ ronin: node }) });
+        // Stale from 2 to 12 s after the last reply: a busy machine must not miss it.
+        const more = 'block_time = "1s"\nmax_age = "12s"\nstall_after = "0s"';
+        const service = await start({ config: config({ ronin: { ...node, more } }) });
         const body = `<gas-suggestion chain="ronin"></gas-suggestion>
             <gas-suggestion service="${service.url}" chain="ronin" tier="high" verdict wait></gas-suggestion>
             <gas-suggestion chain="unknown"></gas-suggestion><gas-suggestion service="${service.url}/v0" chain="ronin"></gas-suggestion>`;
@@ -100,7 +102,7 @@ export default {
             // A path that the service does not have says nothing about the chain.
             await becomes(3, { state: "unavailable", price: "–", age: "unavailable" });
             node.isHealthy = false;
-            await becomes(0, { state: "stale", price: "21 gwei", age: /^stale, \d s ago$/ });
+            await becomes(0, { state: "stale", price: "21 gwei", age: /^stale, \d+ s ago$/ });
             await becomes(0, { state: "unavailable", price: "21 gwei", age: /^unavailable, \d+ s ago$/ });
             node.isHealthy = true;
             node.newest += 1;
@@ -218,7 +220,8 @@ export default {
             const before = count("");
             await skip(15_001);
             await becomes(0, { state: "stale", age: /^stale, /, ...none });
-            assert(count("") <= before + 1, "requests of a hidden page");
+            // Those that the two components had just sent are reported late.
+            assert(count("") <= before + 2, "requests of a hidden page");
             // The waiting times are those of a minute ago.
             await skip(600_000);
             replies["/fees"] = "hold";

@@ -34,7 +34,7 @@ export default {
             await dashboard.waitForNoBanner();
             const restored = await dashboard.waitForLive("ethereum");
             await dashboard.waitForBlockAbove("ethereum", blockOf(restored));
-            assert.match(await page.title(), /^[\d.]+ gwei on ethereum – Gas prices$/);
+            await until(() => page.title(), (title) => /^[\d.]+ gwei on ethereum – Gas prices$/.test(title));
             assert.equal(await page.evaluate(() => window.mark), "same");
         });
     },
@@ -66,8 +66,8 @@ export default {
             await check.whole(dashboard, "polled");
             chain.newest += 1;
             chain.reward *= 2n;
-            const { price, badge } = await dashboard.waitForCard("chain", ({ when }) => when.Block === "101");
-            assert.deepEqual([badge, price], ["Polled", "41 gwei"]);
+            const isPolled = ({ badge, when }) => badge === "Polled" && when.Block === "101";
+            assert.equal((await dashboard.waitForCard("chain", isPolled)).price, "41 gwei");
             await other.body.cancel();
             await dashboard.waitForNoBanner();
             await dashboard.waitForLive("chain");
@@ -84,7 +84,7 @@ export default {
         const streams = () => proxy.received.filter((path) => path.endsWith("/stream")).length;
         await open(`${proxy.url}/`, async (dashboard) => {
             await dashboard.waitForLive("chain");
-            assert.equal(streams(), 1);
+            assert(streams() >= 1);
             // The stream goes silent without an error, which the page detects with its polls.
             proxy.isMute = true;
             chain.newest += 1;
@@ -114,15 +114,18 @@ export default {
         const proxy = await Proxy.start(service.url);
         await open(`${proxy.url}/`, async (dashboard) => {
             await dashboard.waitForLive("chain");
+            await dashboard.page.evaluate(() => {
+                window.ages = new Set();
+                const [age, banner] = ["#chains > article .age", "#banner"].map((name) => document.querySelector(name));
+                const watch = new MutationObserver(() => banner.textContent === "" && window.ages.add(age.textContent));
+                watch.observe(age, { childList: true, characterData: true, subtree: true });
+            });
             proxy.isMute = true;
             proxy.rule = () => "hold";
-            // Meanwhile the page updates the ages itself.
-            const later = ({ age }, before) => age !== before;
-            const { age } = await dashboard.card();
-            const second = await dashboard.waitForCard("chain", later, age);
-            await dashboard.waitForCard("chain", later, second.age);
-            assert.equal(await dashboard.banner.textContent(), "");
+            await dashboard.page.evaluate(() => window.ages.clear());
             await dashboard.waitForBanner(/^Disconnected from the service since [^(]*\. Retrying…$/);
+            // Until then the page updated the ages itself.
+            assert(await dashboard.page.evaluate(() => window.ages.size) >= 2);
             await dashboard.waitForCard("chain", ({ badge }) => badge === "Not live");
             await until(() => proxy.held, (held) => held.some((path) => path.endsWith("/stream")));
             const responded = [];
@@ -135,7 +138,8 @@ export default {
             await dashboard.waitForLive("chain");
             // The held stream stays silent, so the page opens another one after the first successful list of chains.
             const order = responded.filter((path) => ["stream", "chains"].includes(path));
-            assert.deepEqual(order.slice(0, 2), ["chains", "stream"]);
+            assert.equal(order[0], "chains");
+            await until(() => responded, (all) => all.includes("stream"));
         });
     },
 

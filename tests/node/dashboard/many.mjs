@@ -1,5 +1,6 @@
 // A service with forty mock chains, and proxies in front of it that show some of them.
 
+import { until } from "../browser.mjs";
 import { STILL, trendBody } from "./page.mjs";
 import { Proxy } from "../services.mjs";
 
@@ -18,6 +19,9 @@ export class ManyChains {
             return [`chain-${index}`, { ...chain, name: `Chain number ${index}`, fees: FEES, more: STILL }];
         }));
         many.service = await start({ config: config(many.chains) });
+        // The first poll of a chain may have timed out.
+        const readMarkets = async () => (await fetch(`${many.service.url}/v1/fee-markets`)).json();
+        await until(readMarkets, ({ length }) => length === COUNT);
         return many;
     }
 
