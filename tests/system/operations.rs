@@ -15,7 +15,7 @@ use crate::process::{FREE_PORTS, File, Process, command};
 use crate::raw_client::free_port;
 use crate::registry::VAULT;
 use crate::replicas::redis::Redis;
-use crate::test_server::{TestServer, wait_until};
+use crate::test_server::{Response, TestServer, wait_until};
 
 /// Returns the rows of the tables in `section`: the names in the first column, and the second column.
 fn documented_rows(section: &str) -> Vec<(String, String)> {
