@@ -97,7 +97,7 @@ step python3 tests/words.py
 step python3 tests/notices.py
 step cargo fmt --check
 step cargo clippy --locked --all-targets -- -D warnings
-# Those with `test = false` are not among all targets.
+# All targets do not include those with `test = false`.
 step cargo clippy --locked --test system -- -D warnings
 step cargo doc --locked --no-deps --document-private-items
 # The packages are needed from here on.

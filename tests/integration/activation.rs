@@ -69,14 +69,11 @@ async fn each_block_around_the_activation_has_its_own_price_without_a_warning() 
         }
         tokio::task::yield_now().await;
     }
-    // The blocks on both sides were seen: neither is served a block too long.
-    for block in [ACTIVATION - 2, ACTIVATION - 1, ACTIVATION, ACTIVATION + 1] {
-        assert!(seen.contains_key(&block), "{block} {:?}", seen.keys());
-    }
     let log = service.stop();
-    // A poll that a busy machine delays has its own.
+    // Each poll finds a new block. No block waits for further polls, except those that a busy machine delays.
+    assert!(node.polls() <= seen.len() + 4, "{} polls of {} blocks", node.polls(), seen.len());
+    // A poll that a busy machine delays has warnings of its own.
     let is_late = |line: &str| line.contains("\"timeout\"") || line.contains("responded in time");
-    let warnings = log.lines().filter(|line| line.contains("\"WARN\"") && !is_late(line));
-    let warnings: Vec<_> = warnings.collect();
-    assert!(warnings.is_empty(), "{warnings:#?}");
+    let mut warnings = log.lines().filter(|line| line.contains("\"WARN\"") && !is_late(line));
+    assert_eq!(warnings.next(), None);
 }

@@ -64,7 +64,11 @@ async fn assert_follows(name: &str, service: &TestServer, chain: Chain, blocks: 
         }
         tokio::time::sleep(BLOCK_TIME / 10).await;
     }
-    let follows = |it: &Response| it.status == 200 && it.newest_block() + 2 >= chain.head();
+    let follows = |it: &Response| {
+        assert!(until.elapsed() < BLOCK_TIME * 40, "{name}: not at the head {}", chain.head());
+        let is_fresh = it.status == 200 && it.header("x-stale").is_empty();
+        is_fresh && it.newest_block() + 2 >= chain.head()
+    };
     service.wait_for(SUGGESTION, follows).await;
 }
 

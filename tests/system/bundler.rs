@@ -11,7 +11,7 @@ use crate::test_server::TestServer;
 async fn a_user_operation_is_mined_at_the_suggested_price() {
     // At most the floor of the suggestion, so that the suggestion stays the same.
     let node = Anvil::start(&["--base-fee", "1000000000"]);
-    // Data is too old after two block times, which a busy machine may need.
+    // Data is stale after two block times. A poll on a busy machine may take longer than two seconds.
     let more = "block_time = \"3s\"\nflashblock_time = \"0s\"\njson_rpc = true\n\
          answer_fee_methods = true\nrpc_methods = [\"+eth_sendRawTransaction\"]";
     let service = TestServer::start(&node.chain("ronin", more)).await;

@@ -15,7 +15,7 @@ fn keys(api: &MockDelegateApi) -> Vec<String> {
     api.requests().into_iter().map(|request| key(request.key)).collect()
 }
 
-/// Sends 30 distinct look-ups, more than a window of the limit has.
+/// Sends 30 distinct look-ups. The limit allows 25 in a window.
 async fn send_thirty(harness: &Harness, headers: &str) -> Vec<Message> {
     let mut responses = Vec::new();
     for number in 1000..1030 {

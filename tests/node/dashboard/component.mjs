@@ -220,10 +220,10 @@ export default {
             const before = count("");
             await skip(15_001);
             await becomes(0, { state: "stale", age: /^stale, /, ...none });
-            // Those that the two components had just sent are reported late.
-            assert(count("") <= before + 2, "requests of a hidden page");
             // The waiting times are those of a minute ago.
             await skip(600_000);
+            // The last request of each of the two components may be listed late.
+            assert(count("") <= before + 2, "requests of a hidden page");
             replies["/fees"] = "hold";
             await hide(page, false);
             const [first] = await becomes(0, { state: "live", price: "21.1 gwei" });

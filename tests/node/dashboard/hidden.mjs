@@ -55,7 +55,7 @@ export default {
             const streamsAsked = () => requests.filter((request) => request.url().endsWith("/stream")).length;
             const before = streamsAsked();
             await dashboard.waitForBlockAbove("ethereum", (await newest()) + 2);
-            // A busy machine may lose one. A page that restarted at each tick of its clock would ask for many.
+            // A busy machine may lose a stream. A page that restarted at each tick of its clock would ask for many.
             assert(streamsAsked() <= before + 1, `${streamsAsked() - before} more streams`);
         }, { init: fastMinutes });
     },

@@ -44,7 +44,7 @@ pub(crate) async fn start_calibrated_node(chain_id: u64) -> MockNode {
 pub(super) struct HealthyService {
     pub(super) service: TestServer,
     _others: [MockNode; 2],
-    /// Node of the chain `silent`, whose suggestions expire after 6 s.
+    /// Node of the chain `silent`, whose suggestions expire after 12 s.
     pub(super) silent: MockNode,
 }
 
@@ -55,7 +55,7 @@ impl HealthyService {
         let calibrated = start_calibrated_node(9).await;
         let strategy = "pricing.strategy = \"calibrated\"\nstall_after = \"0s\"";
         let chains = chain("steady", 7, &[steady.url()], "")
-            + &chain("silent", 8, &[silent.url()], "max_age = \"6s\"")
+            + &chain("silent", 8, &[silent.url()], "max_age = \"12s\"")
             + &chain("calibrated", 9, &[calibrated.url()], strategy);
         let service = TestServer::start(&chains).await;
         for key in ["steady", "silent", "calibrated"] {

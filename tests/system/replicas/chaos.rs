@@ -111,7 +111,7 @@ async fn killing_or_freezing_one_of_eight_replicas_causes_no_gap() {
         }
         // The jitter varies the time within a slot, because slots begin at a fixed time within each second.
         next_action += Duration::from_millis(rng.random_range(500..=1500));
-        // The poll of another one may be in flight, or its result may not be published yet.
+        // The poll of a replica may be in flight, or its result may not be published yet.
         let calls = harnesses.iter().flat_map(|harness| harness.node.calls());
         let recent = calls.filter(|call| call.at.elapsed() < 2 * NODE_DELAY);
         let polling: Vec<_> = recent.map(|call| call.client).collect();
@@ -144,8 +144,7 @@ async fn killing_or_freezing_one_of_eight_replicas_causes_no_gap() {
 
     let stats = harnesses.iter().map(Harness::take_stats);
     let all = stats.fold(ReadStats::default(), ReadStats::merge);
-    println!("{kills} killed, {freezes} frozen; ready again within {slowest_start:?}");
-    println!("{all:?}");
+    println!("{kills} killed, {freezes} frozen, ready again within {slowest_start:?}: {all:?}");
     // A thawed replica whose time to catch up is over would be behind.
     all.check(MAX_GAP);
     assert!(kills > 0 && freezes > 0 && kills + freezes >= seconds * 3 / 4);

@@ -71,6 +71,6 @@ async fn replicas_share_despite_settings_that_do_not_affect_polls() {
         sum(|counts| counts.yielded) >= 4 && sum(|counts| counts.adopted) >= 4
     })
     .await;
-    harness.node.check_one_poll_per_block(4).await;
+    harness.node.check_one_poll_per_block(6).await;
     harness.check_no_failures();
 }

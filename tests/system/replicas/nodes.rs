@@ -96,6 +96,7 @@ async fn new_and_late_replicas_serve_shared_data_with_its_age_until_expiry() {
                 continue;
             }
             assert!(response.status == 200 && ended.is_none(), "{details}");
+            assert!(min_age <= MAX_AGE + SECOND, "{details}");
             if response.newest_block() != head {
                 assert_eq!(replica.name, late.name, "{details}");
                 continue;
@@ -105,7 +106,6 @@ async fn new_and_late_replicas_serve_shared_data_with_its_age_until_expiry() {
             // than its departure.
             let age = Duration::from_secs(response.header("age").parse().unwrap());
             assert!(age + SECOND + SECOND / 4 >= min_age && age <= max_age + SECOND, "{details}");
-            assert!(min_age <= MAX_AGE + SECOND, "{details}");
             // Near the limit either label is correct.
             let is_near = min_age < STALE_AFTER + SECOND / 4 && max_age + SECOND / 4 > STALE_AFTER;
             assert!(is_near || is_stale(&response) == (min_age > STALE_AFTER), "{details}");
@@ -173,7 +173,7 @@ async fn each_replica_respects_its_own_rate_limit() {
             calls.retain(|call| call.client == client);
             // The first poll of a replica sends two calls at once.
             let pauses = calls.windows(2).map(|pair| pair[1].at - pair[0].at);
-            pauses.filter(|pause| *pause > SECOND).collect::<Vec<_>>()
+            pauses.filter(|pause| *pause > SECOND / 2).collect::<Vec<_>>()
         })
     };
     wait_until("a second poll of each replica", async || {
