@@ -103,8 +103,7 @@ async fn service_is_ready_once_all_chains_were_polled_and_one_has_data() {
 #[tokio::test]
 async fn service_stops_while_its_node_does_not_respond() {
     let node = MockNode::start(7, Reply::NoResponse).await;
-    let chain = node.chain("a", CHAIN);
-    let service = TestServer::with_server("shutdown_grace = \"10m\"", &chain).await;
+    let service = TestServer::with_server("shutdown_grace = \"1h\"", &node.chain("a", CHAIN)).await;
     service.wait_for("/livez", |_| node.polls() >= 1).await;
     let stopping = timeout(TIMEOUT, service.stop());
     stopping.await.expect("an immediate stop").unwrap();

@@ -66,8 +66,7 @@ async fn assert_follows(name: &str, service: &TestServer, chain: Chain, blocks: 
     }
     let follows = |it: &Response| {
         assert!(until.elapsed() < BLOCK_TIME * 40, "{name}: not at the head {}", chain.head());
-        let is_fresh = it.status == 200 && it.header("x-stale").is_empty();
-        is_fresh && it.newest_block() + 2 >= chain.head()
+        it.status == 200 && it.header("x-stale").is_empty() && it.newest_block() + 2 >= chain.head()
     };
     service.wait_for(SUGGESTION, follows).await;
 }

@@ -101,6 +101,8 @@ async fn javascript_clients_see_pending_state_reverts_and_events() {
 #[tokio::test]
 async fn web3_py_connects_and_estimates_gas_prices_from_blocks() {
     let network = Network::start().await;
+    // web3.py divides by the time between blocks.
+    network.node.call("anvil_setBlockTimestampInterval", json!([1])).await;
     for _ in 0..2 {
         network.queue_transfer().await;
         network.mine().await;
