@@ -1,8 +1,7 @@
 //! The activation of EIP-1559 (network document, section 4.1): the base fee rises from 0 to 1 gwei between two blocks.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -41,10 +40,9 @@ fn expected(head: u64) -> String {
 
 #[tokio::test]
 async fn each_block_around_the_activation_has_its_own_price_without_a_warning() {
-    // A block follows as soon as the one before was seen.
-    let newest_mined = Arc::new(AtomicU64::new(FIRST_BLOCK));
-    let of_node = Arc::clone(&newest_mined);
-    let head = move || of_node.load(Ordering::Relaxed);
+    // The first poll starts the clock of the chain.
+    let started = Arc::new(OnceLock::new());
+    let head = move || FIRST_BLOCK + started.get_or_init(Instant::now).elapsed().as_secs();
     let header_head = head.clone();
     let node = MockNode::start(2020, Reply::computed(move |_| history(head()))).await;
     node.set_header_reply(Reply::computed(move |_| {
@@ -65,15 +63,14 @@ async fn each_block_around_the_activation_has_its_own_price_without_a_warning() 
             assert_eq!(response.text(), expected(newest), "block {newest}");
             assert_eq!(response.header("x-doubt"), "", "block {newest}");
             seen.insert(newest, response.text().to_owned());
-            newest_mined.fetch_max(newest + 1, Ordering::Relaxed);
         }
         tokio::task::yield_now().await;
     }
+    // The blocks on both sides were seen: neither is served a block too long.
+    for block in [ACTIVATION - 2, ACTIVATION - 1, ACTIVATION, ACTIVATION + 1] {
+        assert!(seen.contains_key(&block), "{block} {:?}", seen.keys());
+    }
     let log = service.stop();
-    // Each poll finds a new block. No block waits for further polls, except those that a busy machine delays.
-    assert!(node.polls() <= seen.len() + 4, "{} polls of {} blocks", node.polls(), seen.len());
-    // A poll that a busy machine delays has warnings of its own.
-    let is_late = |line: &str| line.contains("\"timeout\"") || line.contains("responded in time");
-    let mut warnings = log.lines().filter(|line| line.contains("\"WARN\"") && !is_late(line));
-    assert_eq!(warnings.next(), None);
+    let warnings: Vec<_> = log.lines().filter(|line| line.contains("\"WARN\"")).collect();
+    assert!(warnings.is_empty(), "{warnings:#?}");
 }

@@ -7,10 +7,9 @@ use serde_json::Value;
 use crate::mock_node::{MockNode, Reply};
 use crate::process::{FREE_PORTS, File, Process, command};
 
-/// Reads the log up to the line with this message. Returns the different messages, with their reasons, but not those
-/// of a poll that took too long, as on a busy machine. No warning may follow itself.
+/// Reads the log up to the line with this message. Returns the messages of all lines, with chain and reason.
 fn read_until(service: &mut Process, message: &str) -> Vec<String> {
-    let (mut messages, mut before) = (Vec::new(), String::new());
+    let mut messages = Vec::new();
     loop {
         let mut line = String::new();
         assert_ne!(service.log.read_line(&mut line).unwrap(), 0, "the log ended: {messages:?}");
@@ -19,12 +18,7 @@ fn read_until(service: &mut Process, message: &str) -> Vec<String> {
         let level = entry["level"].as_str().unwrap();
         let reason =
             entry["reason"].as_str().map_or(String::new(), |reason| format!(" ({reason})"));
-        let line = format!("{level} {text}{reason}");
-        assert!(level != "WARN" || line != before, "{line} again");
-        before.clone_from(&line);
-        if reason != " (timeout)" && !messages.contains(&line) {
-            messages.push(line);
-        }
+        messages.push(format!("{level} {text}{reason}"));
         if text == message {
             return messages;
         }

@@ -324,7 +324,7 @@ async fn large_responses_are_charged_to_the_clients_rate_limit() {
     for _ in 0..2 {
         assert_eq!(post(&service, balance(1, "latest")).await.status, 200);
     }
-    assert_rate_limited(&post(&service, balance(1, "latest")).await, 5..=14);
+    assert_rate_limited(&post(&service, balance(1, "latest")).await, 10..=14);
 }
 
 #[tokio::test]

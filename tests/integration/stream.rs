@@ -266,7 +266,7 @@ async fn each_change_of_the_status_is_an_event_and_expired_values_wait() {
         let event = one.next_status().await;
         let observed_at = event["observed_at"].as_str().unwrap();
         let age = humantime::parse_rfc3339(observed_at).unwrap().elapsed().unwrap();
-        assert!(age < TIMEOUT, "{event}");
+        assert!(age < Duration::from_secs(17), "{event}");
         let expected = json!({
             "chain": "a", "status": status, "reason": "old_data", "observed_at": observed_at,
         });
@@ -401,15 +401,17 @@ async fn streams_outlive_request_timeouts() {
 
 #[tokio::test]
 async fn shutdown_ends_streams_cleanly() {
-    let (_node, service) = start_with("shutdown_grace = \"10m\"", "").await;
+    let (_node, service) = start().await;
     let mut subscribers = Vec::new();
     for path in [STREAM, ALL] {
         let mut subscriber = Subscriber::open(&service, path, &[]).await;
         subscriber.next().await;
         subscribers.push(subscriber);
     }
-    let stopping = tokio::time::timeout(TIMEOUT, service.stop());
-    stopping.await.expect("a clean end before the grace period ends").unwrap();
+    let began = Instant::now();
+    service.stop().await.unwrap();
+    // A clean end does not use the grace period of 10 s.
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     for mut subscriber in subscribers {
         assert_eq!(subscriber.block().await, None);
     }

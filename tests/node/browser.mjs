@@ -9,8 +9,8 @@ import { setTimeout } from "node:timers/promises";
 
 import { chromium } from "playwright-core";
 
-// Timeout for every awaited event. A page leaves its stream to other windows for up to a minute.
-export const DEADLINE_MS = 120_000;
+// Timeout for every awaited event.
+export const DEADLINE_MS = 60_000;
 
 // Starts a browser with these additional arguments.
 export async function launch(...more) {

@@ -16,7 +16,7 @@ use crate::raw_client::free_port;
 /// Upstream timeout for faults that last until the timeout.
 const UPSTREAM_TIMEOUT: Duration = Duration::from_millis(1500);
 /// Delay allowed for a busy machine.
-const TOLERANCE: Duration = Duration::from_secs(25);
+const TOLERANCE: Duration = Duration::from_secs(5);
 
 /// Misbehaviour of an upstream.
 #[derive(Debug, Deserialize)]

@@ -23,7 +23,7 @@ async fn request_above_max_in_flight_is_refused_and_not_sent() {
         let response = harness.request(request).await;
         assert_eq!(response.outcome(), (503, "overloaded".into()));
         assert_ne!(response.header("retry-after"), "");
-        assert!(sent_at.elapsed() < Duration::from_secs(9), "{:?}", sent_at.elapsed());
+        assert!(sent_at.elapsed() < Duration::from_secs(5), "{:?}", sent_at.elapsed());
     }
     assert_eq!(harness.upstream.connection_count(), 2);
     assert_eq!(harness.count("overloaded").await, 2);
@@ -81,5 +81,5 @@ async fn verification_may_outlast_the_request_timeout() {
     let sent_at = Instant::now();
     let response = harness.request(stalled).await;
     assert_eq!(response.outcome(), (408, "request_timeout".into()));
-    assert!(sent_at.elapsed() < Duration::from_secs(9), "{:?}", sent_at.elapsed());
+    assert!(sent_at.elapsed() < Duration::from_secs(5), "{:?}", sent_at.elapsed());
 }

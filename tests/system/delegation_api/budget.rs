@@ -101,14 +101,12 @@ async fn api_limit_holds_under_load_and_retry_after_is_accurate() {
         assert_eq!(done.response.header("x-delegation-source"), "api");
     }
     let requests = api.requests();
-    let (count, mut waited) = (requests.len(), 0);
+    let count = requests.len();
     for done in &refused {
         check_refusal(done, &requests);
         let took = done.finished_at.duration_since(done.started_at);
-        waited += usize::from(took >= Duration::from_secs(1));
+        assert!(took < Duration::from_secs(1), "refused after {took:?}");
     }
-    // The machine may stand still for a moment.
-    assert!(waited * 4 <= refused.len(), "{waited} of {} refusals waited", refused.len());
     // The limit is used up, and repeated look-ups share a request.
     assert!((25..=50).contains(&count), "{count}");
     assert!(served.len() > count && refused.len() > 100, "{}", served.len());

@@ -29,7 +29,6 @@ async fn start(
 ) -> Arc<Replica> {
     let config = shared_chain(url, &node.url(), "");
     let replica = Arc::new(Replica::start(name, &config, variables));
-    replica.wait_until_ok("/livez").await;
     let ready = replica.wait_until_ready().await;
     assert!(ready < REJOIN_TIMEOUT, "{name}: {ready:?}");
     replica

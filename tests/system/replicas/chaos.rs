@@ -60,6 +60,12 @@ async fn strike(monitors: &[&Monitor], frozen: Option<Duration>) -> Duration {
     took
 }
 
+/// Returns the replicas whose poll may be in flight, or whose result may not be published yet.
+fn pollers(harnesses: &[Harness]) -> Vec<String> {
+    let calls = harnesses.iter().flat_map(|harness| harness.node.calls());
+    calls.filter(|call| call.at.elapsed() < 2 * NODE_DELAY).map(|call| call.client).collect()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killing_or_freezing_one_of_eight_replicas_causes_no_gap() {
     let [seed, seconds]: [u64; 2] = [("REPLICAS_SEED", SEED), ("REPLICAS_SECONDS", SECONDS)]
@@ -111,10 +117,7 @@ async fn killing_or_freezing_one_of_eight_replicas_causes_no_gap() {
         }
         // The jitter varies the time within a slot, because slots begin at a fixed time within each second.
         next_action += Duration::from_millis(rng.random_range(500..=1500));
-        // The poll of a replica may be in flight, or its result may not be published yet.
-        let calls = harnesses.iter().flat_map(|harness| harness.node.calls());
-        let recent = calls.filter(|call| call.at.elapsed() < 2 * NODE_DELAY);
-        let polling: Vec<_> = recent.map(|call| call.client).collect();
+        let polling = pollers(&harnesses);
         let is_idle = |position: &usize| !polling.contains(&running[*position].to_string());
         let idle: Vec<_> = (0..running.len()).filter(is_idle).collect();
         if idle.is_empty() {
@@ -144,7 +147,8 @@ async fn killing_or_freezing_one_of_eight_replicas_causes_no_gap() {
 
     let stats = harnesses.iter().map(Harness::take_stats);
     let all = stats.fold(ReadStats::default(), ReadStats::merge);
-    println!("{kills} killed, {freezes} frozen, ready again within {slowest_start:?}: {all:?}");
+    println!("{kills} killed, {freezes} frozen; ready again within {slowest_start:?}");
+    println!("{all:?}");
     // A thawed replica whose time to catch up is over would be behind.
     all.check(MAX_GAP);
     assert!(kills > 0 && freezes > 0 && kills + freezes >= seconds * 3 / 4);

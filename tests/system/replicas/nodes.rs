@@ -73,10 +73,7 @@ async fn new_and_late_replicas_serve_shared_data_with_its_age_until_expiry() {
     replicas.extend(start_replicas("down-new", 1, |_| config(2)).await);
     let first = replicas[2].suggestion().await;
     let calls_before = node.calls().iter().filter(|call| call.client == "new").count();
-    assert_eq!(first.status, 200, "{first:?}");
-    // The start may take longer on a busy machine.
-    let is_late = observed.elapsed() >= STALE_AFTER;
-    assert!(is_late || (calls_before == 0 && !is_stale(&first)), "{calls_before}, {first:?}");
+    assert_eq!((first.status, calls_before, is_stale(&first)), (200, 0, false), "{first:?}");
     assert_eq!(first.body, Window::ending_with(head).body("a"));
     // The frozen replica receives the value only after this time.
     wait_until("a late time", async || observed.elapsed() >= MAX_AGE / 2).await;
@@ -173,7 +170,7 @@ async fn each_replica_respects_its_own_rate_limit() {
             calls.retain(|call| call.client == client);
             // The first poll of a replica sends two calls at once.
             let pauses = calls.windows(2).map(|pair| pair[1].at - pair[0].at);
-            pauses.filter(|pause| *pause > SECOND / 2).collect::<Vec<_>>()
+            pauses.filter(|pause| *pause > SECOND / 4).collect::<Vec<_>>()
         })
     };
     wait_until("a second poll of each replica", async || {
@@ -316,6 +313,6 @@ async fn shared_blocks_serve_every_route_with_each_replicas_own_pricing() {
     // The polls were shared.
     for replica in &replicas {
         let counts = replica.counts("a").await;
-        assert!(counts.standalone <= counts.redis_failures && counts.shared() > 0, "{counts:?}");
+        assert!(counts.standalone == 0 && counts.shared() > 0, "{counts:?}");
     }
 }
