@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
+import { inspect } from "node:util";
 
 import { chromium } from "playwright-core";
 
@@ -101,7 +102,7 @@ export async function until(read, isTrue) {
         const found = await read();
         if (isTrue(found)) return found;
         await setTimeout(PAUSE_MS);
-        assert(Date.now() < deadline, `still ${JSON.stringify(found)}`);
+        assert(Date.now() < deadline, `still ${inspect(found)}`);
     }
 }
 
