@@ -70,7 +70,7 @@ pub(crate) async fn node_test(name: &str, packages: &[&str]) {
 /// Runs the script `name` in `tests/node`, which imports these `packages`, with `settings`. Returns its output.
 pub(crate) async fn run_script(name: &str, packages: &[&str], settings: &Value) -> String {
     let mut command = node_js(packages);
-    command.arg(script_path(name)).arg(settings.to_string());
+    command.args(["--test-reporter", "spec"]).arg(script_path(name)).arg(settings.to_string());
     let output = expect_success(command).await;
     println!("{output}");
     output

@@ -32,7 +32,7 @@ export default {
             await page.getByLabel("Your gas limit").fill("1 000 000");
             await dashboard.waitForCard("ronin", ({ costs }) => costs[6] === "0.025 RON +");
             // The title follows the tier, as the address does; another chain's page has the same choices.
-            assert.equal(await page.title(), "25 gwei on ronin – Gas prices");
+            await dashboard.waitForTitle("25 gwei on ronin – Gas prices");
             assert.equal(new URL(page.url()).hash, "#ronin/high");
             await page.evaluate(() => (location.hash = "saigon"));
             await dashboard.waitForCard("saigon", ({ price, costs }) => price === "25 gwei" && costs[6] === "0.025 RON");
