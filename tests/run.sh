@@ -43,7 +43,7 @@ install_package faketime faketime
 install_package promtool prometheus
 install_package docker-compose docker-compose
 # CHROMIUM is the path of a browser to use instead of Debian's.
-[ -n "${CHROMIUM:-}" ] || install_package chromium chromium
+[ -n "${CHROMIUM:-}" ] || install_package chromium-headless-shell chromium-headless-shell
 
 if [ "$(uname -sm)" != "Linux x86_64" ]; then
     if [ -z "${ANVIL:-}" ] || [ -z "${CAST:-}" ] || [ -z "${FORGE:-}" ]; then

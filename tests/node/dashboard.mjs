@@ -72,8 +72,23 @@ after(async () => {
 function run(scenarios, concurrency) {
     const chosen = Object.entries(scenarios).filter(([name]) => name.includes(wanted));
     describe("the dashboard", { concurrency }, () => {
-        for (const [name, scenario] of chosen) test(name, () => scenario(tools));
+        for (const [name, scenario] of chosen) test(name, () => runAlone(scenario));
     });
+}
+
+// Runs a scenario. The services that it starts end with it.
+async function runAlone(scenario) {
+    const own = [];
+    const start = async (options) => {
+        const service = await tools.start(options);
+        own.push(service);
+        return service;
+    };
+    try {
+        await scenario({ ...tools, start });
+    } finally {
+        await Promise.all(own.map((service) => service.stop()));
+    }
 }
 
 // Measured while nothing else runs.

@@ -4,17 +4,15 @@
 // stream; `stalled`, whose chain's head does not move; `empty`, without data. `service` is the URL of `plain`,
 // `metrics` that of its metrics, `full` and `stalled` are those of these services, and `node` is that of their anvil,
 // which mines on request. This script serves the pages, so their origin differs from the service's.
-//
-// The environment variable CHROMIUM names a browser other than the one on the PATH.
 
 import assert from "node:assert/strict";
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import net from "node:net";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 
-import { chromium } from "playwright-core";
+import { launch } from "./browser.mjs";
 
 const settings = JSON.parse(process.argv[2]);
 const DEADLINE_MS = 60_000;
@@ -23,10 +21,7 @@ const ETHERS = new URL("node_modules/ethers/dist/ethers.js", import.meta.url);
 
 let browser;
 before(async () => {
-    const inPath = process.env.PATH.split(":").map((folder) => join(folder, "chromium")).find(existsSync);
-    const executablePath = process.env.CHROMIUM || inPath;
-    assert(executablePath, "no chromium on the path: run tests/run.sh, or set CHROMIUM");
-    browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+    browser = await launch();
 });
 after(() => browser?.close());
 

@@ -86,7 +86,6 @@ export default {
             });
         } finally {
             clearInterval(ticking);
-            await service.stop();
         }
     },
 };
