@@ -72,12 +72,12 @@ after(async () => {
 function run(scenarios, concurrency) {
     const chosen = Object.entries(scenarios).filter(([name]) => name.includes(wanted));
     describe("the dashboard", { concurrency }, () => {
-        for (const [name, scenario] of chosen) test(name, () => runAlone(scenario));
+        for (const [name, scenario] of chosen) test(name, () => runAndStop(scenario));
     });
 }
 
-// Runs a scenario. The services that it starts end with it.
-async function runAlone(scenario) {
+// Runs a scenario, then stops the services that it started.
+async function runAndStop(scenario) {
     const own = [];
     const start = async (options) => {
         const service = await tools.start(options);

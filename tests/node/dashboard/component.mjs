@@ -118,7 +118,7 @@ export default {
 
     "price, verdict and waiting time of the component equal the API's": async ({ browser, start }) => {
         // The slower its blocks, the sooner the demo knows an hour of them, and so a level.
-        const service = await start({ demo: ["--block-time", "2s"] });
+        const service = await start({ demo: ["--block-time", "5s"] });
         const isKnown = async () => {
             const bodies = await Promise.all(["fee-market", "fees"].map(async (path) => (await fetch(`${service.url}/v1/ethereum/${path}`)).json()));
             return bodies[0].level && bodies[1].cells;

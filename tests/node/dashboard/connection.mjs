@@ -99,8 +99,7 @@ export default {
             await dashboard.waitForBanner(/since .* \(status 503\)\. Retrying…$/);
             assert.equal((await dashboard.card()).price, live.price);
             const before = streams();
-            await dashboard.page.waitForRequest((request) => request.url().endsWith("/stream"));
-            assert(streams() >= before);
+            await until(streams, (count) => count > before);
             proxy.rule = () => "pass";
             await dashboard.waitForNoBanner();
             chain.newest += 1;
@@ -209,8 +208,9 @@ export default {
             await until(() => badges.evaluateAll((all) => all.map(({ alt, naturalWidth }) => naturalWidth > 50 && alt)),
                 (found) => String(found) === "Gas price of ethereum,Gas price of base");
             for (const badge of await badges.all()) {
-                const svg = await (await fetch(await badge.evaluate(({ src }) => src))).text();
-                assert.match(svg, /<title id="title">(ethereum|base): [\d.]+ gwei<\/title>/);
+                const src = await badge.evaluate(({ src }) => src);
+                const read = async () => (await fetch(src)).text();
+                await until(read, (svg) => /<title id="title">(ethereum|base): [\d.]+ gwei<\/title>/.test(svg));
             }
             await page.locator("noscript").getByRole("link").click();
             await page.waitForURL(`${service.url}/v1/gas-suggestions`);

@@ -103,7 +103,9 @@ export default {
                     await choose(page, tier[0].toUpperCase() + tier.slice(1));
                     chains.rollup.newest = block;
                     const card = await dashboard.waitForCard("rollup",
-                        ({ when, of }, block) => when.Block === block && of === `at block ${block}`, String(block));
+                        ({ when, of, sendable }, block) =>
+                            when.Block === block && of === `at block ${block}` && sendable !== undefined,
+                        String(block));
                     const costs = await Promise.all(ACTIONS.map(({ gas, bytes }) =>
                         get(`${service.url}/v1/rollup/cost?gas=${gas}&bytes=${bytes}&balance=${BALANCE}`)));
                     assert(costs.every(({ newest_block: newest }) => newest === block));

@@ -21,15 +21,16 @@ export default {
                 (await (await fetch(`${service.url}/v1/chains`)).json())[0].newest_block;
             const card = await dashboard.waitForLive("ethereum");
             await streams(1);
-            await hide(page, true);
+            const [before, kept] = await hide(page, true);
+            assert.equal(kept, before);
             await streams(0);
             // For a moment, a busy machine may have no current price.
             const isPrice = (title) => /^[\d.]+ gwei on ethereum – Gas prices$/.test(title);
+            const isCurrent = (icon) => /^#(1f5fd6|14703d|a4480b) \d(\.\d|\d*)$/.test(icon);
             const title = await until(() => page.title(), isPrice);
-            const icon = await page.evaluate(iconText);
+            const icon = await until(() => page.evaluate(iconText), isCurrent);
             const asked = requests.length;
             await until(() => page.title(), (now) => now !== title && isPrice(now));
-            const isCurrent = (now) => /^#(1f5fd6|14703d|a4480b) \d(\.\d|\d*)$/.test(now);
             await until(() => page.evaluate(iconText), (now) => now !== icon && isCurrent(now));
             const pathsSince = (count) => requests.slice(count).map((request) => new URL(request.url()).pathname);
             // Requests of before may still be listed after the page was hidden.
@@ -54,9 +55,9 @@ export default {
             await streams(1);
             await dashboard.waitForLive("ethereum");
             const streamsAsked = () => requests.filter((request) => request.url().endsWith("/stream")).length;
-            const before = streamsAsked();
+            const reopened = streamsAsked();
             await dashboard.waitForBlockAbove("ethereum", (await newest()) + 2);
-            assert.equal(streamsAsked(), before);
+            assert.equal(streamsAsked(), reopened);
         }, { init: fastMinutes });
     },
 
@@ -103,10 +104,9 @@ export default {
             await page.getByRole("button", { name: "Tell me" }).click();
             await hide(page, true);
             const titles = () => page.evaluate(() => window.shown);
-            const title = await page.title();
             chain.reward = 30n * 10n ** 9n;
             chain.newest += 1;
-            await until(() => page.title(), (now) => now !== title);
+            await until(() => page.title(), (now) => now === "31 gwei on ronin – Gas prices");
             assert.deepEqual(await titles(), []);
             chain.reward = 20n * 10n ** 9n;
             chain.newest += 1;

@@ -173,10 +173,12 @@ export const openDashboard = (browser, url, run, options = {}) => visit(browser,
 // Chooses a tier.
 export const choose = (page, tier) => page.getByRole("radio", { name: tier, exact: true }).check();
 
-// Makes the page hidden or visible.
+// Makes the page hidden or visible. Returns its titles before and after.
 export const hide = (page, isHidden) => page.evaluate((isHidden) => {
+    const before = document.title;
     Object.defineProperty(document, "hidden", { configurable: true, value: isHidden });
     document.dispatchEvent(new Event("visibilitychange"));
+    return [before, document.title];
 }, isHidden);
 
 // For the option `init`: shortens the interval of a hidden page from a minute to 300 ms.
