@@ -3,7 +3,7 @@
 
 import assert from "node:assert/strict";
 
-import { DEADLINE_MS, until } from "../browser.mjs";
+import { until } from "../browser.mjs";
 import { chainConfig } from "./page.mjs";
 
 const MAX_BYTES = 150_000;
@@ -12,7 +12,6 @@ const IDLE_SECONDS = 6;
 // Opens the page in a new context. Returns the milliseconds until it shows a price, and the bytes transferred.
 async function measureFirstPrice(browser, url) {
     const context = await browser.newContext();
-    context.setDefaultTimeout(DEADLINE_MS);
     try {
         const page = await context.newPage();
         const client = await context.newCDPSession(page);
