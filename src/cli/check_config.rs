@@ -7,9 +7,8 @@ use anyhow::{Context, bail};
 use futures_util::future::join_all;
 
 use crate::config::{Chain, Config};
-use crate::extras::score::{self, ReplayedScores, Score};
 use crate::fees::gwei::rounded_gwei;
-use crate::fees::{self, FeeHistory, Strategy};
+use crate::fees::{self, FeeHistory};
 use crate::nodes as upstream;
 use crate::nodes::{ChainUpstreams, FeeHistoryRequest, JsonRpcClient, UpstreamNode};
 use crate::observe::metrics::Metrics;
@@ -95,49 +94,11 @@ async fn check_node(chain: &Chain, index: usize, node: &UpstreamNode) -> Result<
     let reply = node.fee_history(&FeeHistoryRequest::new(&chain.pricing), DEADLINE).await;
     match reply {
         Ok(history) => match describe(&history, chain) {
-            Ok(found) => {
-                let mut line = format!("{name}: chain id {}, {found}", chain.chain_id);
-                if index == 0 {
-                    let compared = compare_strategies(chain, node, history.newest_block()).await;
-                    // Writing to a string cannot fail.
-                    let _ = compared.map(|compared| write!(line, "\n{compared}"));
-                }
-                Ok(line)
-            }
+            Ok(found) => Ok(format!("{name}: chain id {}, {found}", chain.chain_id)),
             Err(problem) => Err(format!("{name}: FAILED: {problem}")),
         },
         Err(error) => Err(format!("{name}: FAILED: {}", error_chain(&error))),
     }
-}
-
-/// Returns how both strategies would have done on the newest blocks, and the key to set if the other one is better. `None`:
-/// the node does not return enough of them.
-async fn compare_strategies(chain: &Chain, node: &UpstreamNode, newest: u64) -> Option<String> {
-    const BLOCKS: usize = 1024;
-    const DEADLINE: Duration = Duration::from_secs(15);
-    let request = FeeHistoryRequest::for_grades(newest, BLOCKS);
-    let history = node.fee_history(&request, DEADLINE).await.ok()?;
-    let ReplayedScores { strategies, scores, better } = score::replay(&history, &chain.pricing)?;
-    let [served, other] = strategies.map(Strategy::name);
-    let describe = |score: &Score| {
-        let [medium, _] = &score.tiers;
-        let (share, overpaid) = (medium.fair?, medium.overpaid_mean?);
-        let percent = 100.0 * share.value();
-        Some(format!("enough in {percent:.1} %, {} gwei above", rounded_gwei(overpaid)))
-    };
-    let [of_served, of_other] = &scores;
-    let mut text = format!(
-        "chains.{}: medium tips at the newest {} blocks: {served} (served) {}; {other} {}",
-        chain.key,
-        of_served.judged,
-        describe(of_served)?,
-        describe(of_other)?
-    );
-    if better.is_some() {
-        // Writing to a string cannot fail.
-        let _ = write!(text, ". To serve it: chains.{}.pricing.strategy = \"{other}\"", chain.key);
-    }
-    Some(text)
 }
 
 /// Formats an error with its causes on one line.

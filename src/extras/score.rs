@@ -7,7 +7,6 @@
 //! A score covers the last hour: at least 100 and at most 1,000 quotes. A restart begins anew. With replicas, each
 //! replica grades what it served itself. Until a head is 25 blocks deep, a reorg replaces its blocks by number.
 
-mod alternative;
 mod gauges;
 mod grade;
 mod metrics;
@@ -21,18 +20,16 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use enum_map::{Enum, EnumMap};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::assembly::{Assembly, Extra, Join};
 use crate::config::SectionKind;
 use crate::fees::{FeeHistory, GRADED_PERCENTILES, Market, Pricing, Rewards};
-use grade::{Grade, GradingBlock, Outcomes, Quote, TipOutcome, grade};
+use grade::{Grade, GradingBlock, Quote, TipOutcome, grade};
 use metrics::ScoreMetrics;
 use state::Scores;
 
-pub(crate) use alternative::{ReplayedScores, replay};
 pub(crate) use summary::{Quantiles, Score, TierScore};
 
 pub(crate) const EXTRA: Extra = Extra {
@@ -76,19 +73,9 @@ const MAX_QUOTES: usize = 1000;
 /// A head that moves further skips blocks that are not counted one by one.
 const MAX_JUMP: u64 = 1000;
 
-/// Whose quotes are graded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Enum)]
-pub(crate) enum Quoted {
-    /// The strategy that is served.
-    Served,
-    /// The other one.
-    Alternative,
-}
-
 /// Quotes of one chain, and the blocks that followed.
 #[derive(Debug)]
 pub(crate) struct Scorer {
-    /// Pricing that is served.
     pricing: Pricing,
     /// Reward percentiles that polls request.
     polled: Vec<f64>,
@@ -110,40 +97,23 @@ pub(crate) struct Scorer {
     totals: Totals,
 }
 
-/// Known block and quotes of one block number.
+/// Known block and quote of one block number.
 #[derive(Debug, Clone, Copy, Default)]
 struct OpenHead {
     /// The block as it was seen last; `None`: never seen, or removed by a reorg.
     mined: Option<GradingBlock>,
-    /// The quotes that were made last while this was the newest block.
-    quotes: EnumMap<Quoted, Option<Quote>>,
-    /// When the served quote was published, in seconds since the start.
-    published_after: u32,
+    /// The quote that was published last while this was the newest block, and seconds since the start.
+    quote: Option<(Quote, u32)>,
 }
 
-/// The [`Grade`] of each strategy at a head with a quote. A chain keeps 1,000 of them, so both share what the next block
-/// says.
+/// A head with a quote.
 #[derive(Debug, Clone, Copy)]
 struct GradedHead {
-    fair_price: u64,
-    overpaid: EnumMap<Quoted, [u64; 2]>,
-    /// `None`: the strategy had no quote.
-    outcomes: EnumMap<Quoted, Option<Outcomes>>,
-    tips: TipOutcome,
-    has_tips: Option<bool>,
+    grade: Grade,
     /// Seconds since the start.
     published_after: u32,
     /// Numbers without a quote right before this one.
     skipped_before: u16,
-}
-
-impl GradedHead {
-    /// Returns how the quote did; `None`: there was none.
-    fn grade(&self, quoted: Quoted) -> Option<Grade> {
-        let Self { fair_price, tips, has_tips, .. } = *self;
-        let (outcomes, overpaid) = (self.outcomes[quoted]?, self.overpaid[quoted]);
-        Some(Grade { overpaid, fair_price, outcomes, tips, has_tips })
-    }
 }
 
 /// Counts over final grades since the start. The outer index of tiers: medium, high. The inner one: misses, hits.
@@ -202,23 +172,6 @@ impl Scorer {
 
     /// Records the blocks of a published history, and the quote that was made from it, and closes what is deep.
     pub(crate) fn record(&mut self, history: &FeeHistory, market: &Market, now: Instant) {
-        self.add_published(history, market, now);
-        self.close_deep(now);
-    }
-
-    /// Records the blocks of a published history, and the quote that was made from it.
-    fn add_published(&mut self, history: &FeeHistory, market: &Market, now: Instant) {
-        self.add_blocks(history);
-        let (number, pricing) = (history.newest_block(), self.pricing);
-        self.add_quote(Quoted::Served, number, market, &pricing);
-        let published_after = self.seconds_since_start(now);
-        if let Some(head) = self.open_head_mut(number) {
-            head.published_after = published_after;
-        }
-    }
-
-    /// Records the blocks of a published history.
-    fn add_blocks(&mut self, history: &FeeHistory) {
         self.move_to(history.newest_block());
         let polled = std::mem::take(&mut self.polled);
         let graded = std::mem::take(&mut self.percentiles);
@@ -231,14 +184,16 @@ impl Scorer {
             }
         }
         (self.polled, self.percentiles) = (polled, graded);
-    }
-
-    /// Records the quote that `pricing` made at this block.
-    fn add_quote(&mut self, quoted: Quoted, number: u64, market: &Market, pricing: &Pricing) {
-        let quote = Quote::new(market, pricing);
-        if let Some(head) = self.open_head_mut(number) {
-            head.quotes[quoted] = Some(quote);
+        let quote = Quote::new(market, &self.pricing);
+        let now = self.seconds_since_start(now);
+        if let Some(head) = self.open_head_mut(history.newest_block()) {
+            head.quote = Some((quote, now));
         }
+        while self.open.len() > self.final_depth {
+            self.close_oldest();
+        }
+        self.open.shrink_to(self.final_depth.saturating_mul(2));
+        self.forget_old(now);
     }
 
     /// Records a further reading of rewards at [`GRADED_PERCENTILES`].
@@ -251,16 +206,6 @@ impl Scorer {
             }
         }
         self.percentiles = graded;
-    }
-
-    /// Grades what is deep enough for good, and forgets what is old.
-    fn close_deep(&mut self, now: Instant) {
-        while self.open.len() > self.final_depth {
-            self.close_oldest();
-        }
-        self.open.shrink_to(self.final_depth.saturating_mul(2));
-        let now = self.seconds_since_start(now);
-        self.forget_old(now);
     }
 
     /// Opens all numbers up to the new head. Removes the blocks above it.
@@ -286,11 +231,6 @@ impl Scorer {
         }
     }
 
-    /// Returns true if the grade of this block's quote can no longer change.
-    fn is_final(&self, number: u64) -> bool {
-        number < self.oldest_open
-    }
-
     fn open_head_mut(&mut self, number: u64) -> Option<&mut OpenHead> {
         let index = usize::try_from(number.checked_sub(self.oldest_open)?).ok()?;
         self.open.get_mut(index)
@@ -298,39 +238,31 @@ impl Scorer {
 
     /// Grades the oldest open head for good.
     fn close_oldest(&mut self) {
-        let grades = EnumMap::from_fn(|quoted| self.grade_open(0, quoted));
-        let Some(head) = self.open.pop_front() else { return };
-        self.oldest_open = self.oldest_open.saturating_add(1);
-        match &grades[Quoted::Served] {
-            Some(grade) => self.totals.count(grade, self.percentiles.len()),
-            None => self.totals.no_quote = self.totals.no_quote.saturating_add(1),
+        let graded = self.grade_open(0);
+        if self.open.pop_front().is_none() {
+            return;
         }
-        let Some(Grade { fair_price, tips, has_tips, .. }) = grades.values().flatten().next()
-        else {
+        self.oldest_open = self.oldest_open.saturating_add(1);
+        let Some((grade, published_after)) = graded else {
+            self.totals.no_quote = self.totals.no_quote.saturating_add(1);
             self.skipped = self.skipped.saturating_add(1);
             return;
         };
-        let head = GradedHead {
-            fair_price: *fair_price,
-            overpaid: grades.map(|_, grade| grade.map_or([0; 2], |grade| grade.overpaid)),
-            outcomes: grades.map(|_, grade| grade.map(|grade| grade.outcomes)),
-            tips: *tips,
-            has_tips: *has_tips,
-            published_after: head.published_after,
-            skipped_before: std::mem::take(&mut self.skipped),
-        };
+        self.totals.count(&grade, self.percentiles.len());
         if self.graded.len() >= MAX_QUOTES {
             self.graded.pop_front();
         }
-        self.graded.push_back(head);
+        let skipped_before = std::mem::take(&mut self.skipped);
+        self.graded.push_back(GradedHead { grade, published_after, skipped_before });
     }
 
-    /// Grades the quote at this index of the open heads by the blocks that are known; `None`: there is no quote.
-    fn grade_open(&self, index: usize, quoted: Quoted) -> Option<Grade> {
-        let quote = self.open.get(index)?.quotes[quoted]?;
+    /// Grades the quote at this index of the open heads by the blocks that are known. Returns when it was published, too;
+    /// `None`: there is no quote.
+    fn grade_open(&self, index: usize) -> Option<(Grade, u32)> {
+        let (quote, published_after) = self.open.get(index)?.quote?;
         let is_newest = self.oldest_open.checked_add(u64::try_from(index).ok()?)? >= self.newest;
         let after = |distance: usize| self.open.get(index.checked_add(distance)?)?.mined.as_ref();
-        Some(grade(&quote, after, is_newest, &self.percentiles))
+        Some((grade(&quote, after, is_newest, &self.percentiles), published_after))
     }
 
     fn forget_old(&mut self, now: u32) {
@@ -343,23 +275,17 @@ impl Scorer {
         }
     }
 
-    /// Returns the score of what is served at `now`.
+    /// Returns the score at `now`.
     #[must_use]
     pub(crate) fn score(&self, now: Instant) -> Score {
-        self.score_of(Quoted::Served, &self.pricing, now)
-    }
-
-    /// Returns the score at `now` of the quotes that were made by `pricing`.
-    fn score_of(&self, quoted: Quoted, pricing: &Pricing, now: Instant) -> Score {
         let now = self.seconds_since_start(now);
         let known =
             usize::try_from(self.newest.saturating_sub(self.oldest_open)).unwrap_or_default();
-        let open = (0..self.open.len().min(known.saturating_add(1))).rev().map(|index| {
-            Some((self.grade_open(index, quoted)?, self.open.get(index)?.published_after))
-        });
+        let open = (0..self.open.len().min(known.saturating_add(1))).rev();
+        let open = open.map(|index| self.grade_open(index));
         let skipped = |count: u16| (0..count).map(|_| None);
         let final_grades = self.graded.iter().rev().flat_map(|head| {
-            let quote = head.grade(quoted).map(|grade| (grade, head.published_after));
+            let quote = Some((head.grade, head.published_after));
             std::iter::once(quote).chain(skipped(head.skipped_before))
         });
         // Numbers without a quote count if there is an older quote in the window.
@@ -379,7 +305,7 @@ impl Scorer {
             oldest = Some(published_after);
         }
         let seconds = u64::from(now.saturating_sub(oldest.unwrap_or(now)));
-        summary::summarise(&grades, no_quote, seconds, pricing, &self.percentiles)
+        summary::summarise(&grades, no_quote, seconds, &self.pricing, &self.percentiles)
     }
 
     fn seconds_since_start(&self, now: Instant) -> u32 {
@@ -389,9 +315,9 @@ impl Scorer {
 }
 
 /// Returns the reward percentiles that quotes are graded by, in ascending order.
-fn graded_percentiles(served: &Pricing, has_readings: bool) -> Vec<f64> {
+fn graded_percentiles(pricing: &Pricing, has_readings: bool) -> Vec<f64> {
     let read = if has_readings { &GRADED_PERCENTILES[..] } else { &[] };
-    let mut all = served.polled_percentiles();
+    let mut all = pricing.polled_percentiles();
     all.extend_from_slice(read);
     all.sort_unstable_by(f64::total_cmp);
     all.dedup();
@@ -412,7 +338,7 @@ impl Totals {
             }
         };
         for (tier, (covered, outbid)) in
-            grade.tiers().iter().zip(self.covered.iter_mut().zip(&mut self.outbid))
+            grade.tiers.iter().zip(self.covered.iter_mut().zip(&mut self.outbid))
         {
             for (counts, is_covered) in covered.iter_mut().zip(tier.covered) {
                 add(counts, is_covered);

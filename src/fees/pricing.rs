@@ -208,17 +208,6 @@ impl Pricing {
         GRADED_PERCENTILES.iter().all(|percentile| self.column(*percentile).is_some())
     }
 
-    /// Returns the constants of the other strategy, with the percentiles that it has by default.
-    #[must_use]
-    pub fn alternative(&self) -> Self {
-        let strategy = match self.strategy {
-            Strategy::Network => Strategy::Calibrated,
-            Strategy::Calibrated => Strategy::Network,
-        };
-        let further_percentiles = FurtherPercentiles::default();
-        Self { strategy, reward_percentiles: None, further_percentiles, ..*self }
-    }
-
     /// Returns true if the percentiles are those that the strategy needs.
     pub(crate) fn has_right_percentiles(&self) -> bool {
         self.strategy == Strategy::Network || self.percentiles() == RewardPercentiles::CALIBRATED

@@ -34,9 +34,9 @@ pub trait PublishObserver: Debug + Send + Sync {
     /// meanwhile.
     fn horizon_computed(&mut self, _publication: &Publication<'_>) {}
 
-    /// Takes a further reading, whose rewards are those at [`GRADED_PERCENTILES`](crate::fees::GRADED_PERCENTILES), with
-    /// the recent blocks after it. Readers wait meanwhile.
-    fn rewards_read(&mut self, _reading: &FeeHistory, _blocks: &RecentBlocks) {}
+    /// Takes a further reading, whose rewards are those at [`GRADED_PERCENTILES`](crate::fees::GRADED_PERCENTILES). Readers
+    /// wait meanwhile.
+    fn rewards_read(&mut self, _reading: &FeeHistory) {}
 }
 
 /// A snapshot that is published, and what it was made of.
@@ -157,7 +157,7 @@ impl Publisher {
                 }
             }
             for observer in &mut self.observers {
-                observer.rewards_read(reading, &blocks);
+                observer.rewards_read(reading);
             }
         }
         learnt

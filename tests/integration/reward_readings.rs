@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::fixtures::{computed_history, small_quantity};
 use crate::mock_node::{Call, MockNode, Reply, chain_of};
-use crate::process::{File, Process, output};
+use crate::process::{Process, output};
 use crate::test_server::{Response, TestServer};
 
 /// Half a second a block: ten blocks take 5 s.
@@ -185,43 +185,15 @@ async fn a_reading_that_was_refused_leaves_no_hole() {
 }
 
 #[tokio::test]
-async fn the_score_has_the_strategy_that_is_not_served() {
+async fn the_score_has_the_percentile_that_was_read() {
     let (model, node) = Model::new(2003).start().await;
     let service = TestServer::start(&with_score(&node, 10)).await;
     for head in 2003..=2012 {
         move_to(&model, &service, head).await;
     }
-    // The rewards of blocks up to 2010 were read, so eight heads are priced by the other strategy.
-    let is_priced = |response: &Response| response.json()["alternative"]["heads"] == 8;
-    let score = service.wait_for("/v1/a/score", is_priced).await.json();
-    let alternative = &score["alternative"];
-    let strategies = [&score["strategy"], &alternative["strategy"]];
-    assert_eq!(strategies, ["network", "calibrated"]);
-    let medium = &alternative["tiers"]["medium"];
-    assert_eq!((&medium["target"], &medium["judged"]), (&json!(0.95), &json!(8)));
-    let metrics = service.admin("/metrics").await.body;
-    let labels = "chain=\"a\",tier=\"medium\",strategy=\"calibrated\"";
-    for name in ["outbid_ratio", "overpaid_mean_wei"] {
-        let sample = format!("gas_suggestion_score_alternative_{name}{{{labels}}} ");
-        assert!(metrics.contains(&sample), "{metrics}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn check_config_says_which_strategy_is_better_on_the_newest_blocks() {
-    let (_, node) = Model::new(2003).start().await;
-    let config = File::new("strategies", &with_score(&node, 10));
-    let (code, printed, _) = output(&["check-config", "--online", "--config", config.path()], &[]);
-    assert_eq!(code, Some(0), "{printed}");
-    let line = printed.lines().find(|line| line.starts_with("chains.a: medium tips")).unwrap();
-    // 1,024 blocks have 624 with the 400 before them, and the last one has no block after it.
-    for part in [
-        "at the newest 624 blocks: network (served) enough in 100.0 %, ",
-        "; calibrated enough in ",
-    ] {
-        assert!(line.contains(part), "{line}");
-    }
-    assert!(line.ends_with(". To serve it: chains.a.pricing.strategy = \"calibrated\""), "{line}");
+    // The rewards of blocks up to 2010 were read, and tips of 20 gwei or more are above all of them.
+    let is_graded = |response: &Response| response.json()["tiers"]["medium"]["outbid"]["10"] == 1.0;
+    service.wait_for("/v1/a/score", is_graded).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

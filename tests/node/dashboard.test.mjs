@@ -19,19 +19,6 @@ import { applyMarketResponse, isHistory, isTrend, newChain } from "../../src/ext
 import { heatMap } from "../../src/extras/pages/dashboard/trend.js";
 import { blocksCovered, chainView, iconOf, rowView, windowTitle } from "../../src/extras/pages/dashboard/view.js";
 
-test("a score compares both strategies, if both were graded", () => {
-    const tiers = (share, mean) => ({ medium: scored({ outbid: { 10: share }, overpaid_per_gas: { mean } }), high: scored() });
-    const served = score(600, undefined, undefined, { strategy: "network", tiers: tiers(0.9967, "873500000") });
-    const lines = (alternative) => scoreView({ ...served, alternative }).notes.filter((note) => note.startsWith("Strategy"));
-    assert.deepEqual(lines({ strategy: "calibrated", tiers: tiers(0.955, "49740000") }), [
-        "Strategy network (served): medium was enough for the next block in 99.7 %, 0.874 gwei above what was needed on average.",
-        "Strategy calibrated (not served): medium was enough for the next block in 95.5 %, 0.0497 gwei above what was needed on average.",
-    ]);
-    for (const alternative of [null, { strategy: "calibrated", tiers: tiers(null, null) }]) {
-        assert.deepEqual(lines(alternative), []);
-    }
-});
-
 test("gwei are exact to the last wei", () => {
     const cases = {
         0: "0",

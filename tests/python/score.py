@@ -109,7 +109,6 @@ def main(recording, served, score):
         "strategy": "network",
         "tips_decide": True,
         "tiers": {tier: score_tier(tier, quotes, blocks) for tier in ("medium", "high")},
-        "alternative": None,
     }
     if score != expected:
         print(json.dumps({"score": score, "expected": expected}, indent=1))

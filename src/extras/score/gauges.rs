@@ -1,10 +1,10 @@
 //! Gauges and counters of the score.
 
 use super::metrics::{
-    AlternativeLabels, ChainReasonLabels, DistanceLabels, DistanceOutcomeLabels, PercentileLabels,
+    ChainReasonLabels, DistanceLabels, DistanceOutcomeLabels, PercentileLabels,
     PercentileOutcomeLabels, ScoreMetrics, StatisticLabels,
 };
-use super::state::{AlternativeScore, Scores};
+use super::state::Scores;
 use super::{DISTANCES, TierScore, Totals};
 use crate::fees::FAIR_PERCENTILE;
 use crate::fees::statistics::Share;
@@ -25,9 +25,6 @@ pub(super) fn update(metrics: &ScoreMetrics, chain: &StoredChain, scores: &Score
     }
     let (totals, percentiles) = scores.totals(chain);
     count(metrics, key, &percentiles, &totals);
-    if let Some(alternative) = scores.alternative(chain) {
-        update_alternative(metrics, key, &alternative);
-    }
 }
 
 fn update_tier(metrics: &ScoreMetrics, key: &str, tier: &'static str, score: &TierScore) {
@@ -72,18 +69,6 @@ fn update_tier(metrics: &ScoreMetrics, key: &str, tier: &'static str, score: &Ti
         ] {
             gauge.get_or_create(&labels).set(value.unwrap_or(f64::NAN));
         }
-    }
-}
-
-/// Updates the score of the strategy that is not served.
-fn update_alternative(metrics: &ScoreMetrics, key: &str, alternative: &AlternativeScore) {
-    let strategy = alternative.strategy.name();
-    for (tier, score) in TIERS.into_iter().zip(&alternative.score.tiers) {
-        let labels = AlternativeLabels { chain: key.to_owned(), tier, strategy };
-        let share = score.fair.map_or(f64::NAN, Share::value);
-        metrics.score_alternative_outbid_ratio.get_or_create(&labels).set(share);
-        let overpaid = score.overpaid_mean.map_or(f64::NAN, to_f64);
-        metrics.score_alternative_overpaid_mean_wei.get_or_create(&labels).set(overpaid);
     }
 }
 

@@ -8,10 +8,8 @@ const MEDIAN: f64 = 50.0;
 /// Fees that were quoted.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Quote {
-    /// Medium and high.
-    tiers: [Tier; 2],
-    /// True if a configured floor decided the tip or the base fee. By tier.
-    is_floor: [bool; 2],
+    /// Medium and high, each with true if a configured floor decided the tip or the base fee.
+    tiers: [(Tier, bool); 2],
 }
 
 impl Quote {
@@ -23,9 +21,8 @@ impl Quote {
             pricing.strategy == Strategy::Network && !pricing.percentiles().has_high();
         let is_high_tip_floor = floors.priority_fee && (is_multiple || high == medium);
         Self {
-            tiers: [medium, high],
-            is_floor: [floors.priority_fee, is_high_tip_floor]
-                .map(|is_tip| is_tip || floors.base_fee),
+            tiers: [(medium, floors.priority_fee), (high, is_high_tip_floor)]
+                .map(|(tier, is_tip_floor)| (tier, is_tip_floor || floors.base_fee)),
         }
     }
 }
@@ -67,22 +64,11 @@ impl GradingBlock {
 /// How a quote did.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Grade {
-    /// By tier.
-    pub(super) overpaid: [u64; 2],
-    /// Base fee and fair tip of the next block in wei per gas, at most 2^64 - 1; 0: unknown.
-    pub(super) fair_price: u64,
-    pub(super) outcomes: Outcomes,
+    /// Medium and high.
+    pub(crate) tiers: [TierGrade; 2],
     pub(crate) tips: TipOutcome,
     /// True if the median tip of the next block is above 0; `None`: unknown.
     pub(crate) has_tips: Option<bool>,
-}
-
-/// How both tiers of a quote compare with later blocks, and whether a floor decided them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Outcomes {
-    covered: [[Option<bool>; 3]; 2],
-    outbid: [[Option<bool>; MAX_PERCENTILES]; 2],
-    pub(super) is_floor: [bool; 2],
 }
 
 /// Comparison of one tier. `None`: it could not be compared.
@@ -90,23 +76,14 @@ pub(crate) struct Outcomes {
 pub(crate) struct TierGrade {
     /// In wei per gas, at most 2^64 - 1; meaningful if the tier outbid the fair tip.
     pub(crate) overpaid: u64,
+    /// Base fee and fair tip of the next block in wei per gas, at most 2^64 - 1; 0: unknown.
     fair_price: u64,
     /// By distance, in the order of [`DISTANCES`].
     pub(crate) covered: [Option<bool>; 3],
     /// By percentile, in the order of the requested ones.
     pub(crate) outbid: [Option<bool>; MAX_PERCENTILES],
-}
-
-impl Grade {
-    /// Returns the comparisons of medium and high.
-    pub(crate) fn tiers(&self) -> [TierGrade; 2] {
-        let fair_price = self.fair_price;
-        let tier = |overpaid, covered, outbid| TierGrade { overpaid, fair_price, covered, outbid };
-        let Self { overpaid: [first, second], outcomes, .. } = *self;
-        let Outcomes { covered: [covered, high_covered], outbid: [outbid, high_outbid], .. } =
-            outcomes;
-        [tier(first, covered, outbid), tier(second, high_covered, high_outbid)]
-    }
+    /// True if a configured floor decided the tip or the base fee.
+    pub(crate) is_floor: bool,
 }
 
 impl TierGrade {
@@ -153,30 +130,25 @@ pub(crate) fn grade<'a>(
         judged?.rewards.get(column).copied().flatten()
     };
     let fair = reward_at(FAIR_PERCENTILE);
-    let tiers = quote.tiers.map(|tier| {
+    let fair_price = judged.zip(fair).map(|(block, fair)| block.base_fee.saturating_add(fair));
+    let grade_tier = |(tier, is_floor): (Tier, bool)| {
         let paid = judged.and_then(|block| tier.tip_paid(block.base_fee));
         let mut outbid = [None; MAX_PERCENTILES];
         for (outbid, percentile) in outbid.iter_mut().zip(percentiles) {
             *outbid = reward_at(*percentile).map(|reward| paid.is_some_and(|paid| paid >= reward));
         }
         let overpaid = paid.zip(fair).and_then(|(paid, fair)| paid.checked_sub(fair));
-        let covered =
-            DISTANCES.map(|distance| Some(tier.max_fee_per_gas >= after(distance)?.base_fee));
-        (saturating_u64(overpaid.unwrap_or_default()), covered, outbid)
-    });
+        TierGrade {
+            overpaid: saturating_u64(overpaid.unwrap_or_default()),
+            fair_price: saturating_u64(fair_price.unwrap_or_default()),
+            covered: DISTANCES
+                .map(|distance| Some(tier.max_fee_per_gas >= after(distance)?.base_fee)),
+            outbid,
+            is_floor,
+        }
+    };
     let has_tips = reward_at(MEDIAN).map(|reward| reward > 0);
-    let fair_price = judged.zip(fair).map(|(block, fair)| block.base_fee.saturating_add(fair));
-    Grade {
-        overpaid: tiers.map(|(overpaid, ..)| overpaid),
-        fair_price: saturating_u64(fair_price.unwrap_or_default()),
-        outcomes: Outcomes {
-            covered: tiers.map(|(_, covered, _)| covered),
-            outbid: tiers.map(|(.., outbid)| outbid),
-            is_floor: quote.is_floor,
-        },
-        tips,
-        has_tips,
-    }
+    Grade { tiers: quote.tiers.map(grade_tier), tips, has_tips }
 }
 
 fn saturating_u64(amount: u128) -> u64 {

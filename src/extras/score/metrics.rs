@@ -17,10 +17,6 @@ metric_set! {
         score_price_over_fair: Family<StatisticLabels, FloatGauge>,
         /// Median, 95th percentile and mean of the amount per gas in wei that was paid above the 10th percentile
         score_overpaid_wei: Family<StatisticLabels, FloatGauge>,
-        /// Share of blocks whose 10th percentile the strategy that is not served would have reached
-        score_alternative_outbid_ratio: Family<AlternativeLabels, FloatGauge>,
-        /// Mean of the amount per gas in wei that the strategy that is not served would have paid above the 10th percentile
-        score_alternative_overpaid_mean_wei: Family<AlternativeLabels, FloatGauge>,
         /// Share of the suggestions that a configured floor decided
         score_floor_decided_ratio: Family<TierLabels, FloatGauge>,
         /// Share of blocks whose 10th percentile a tier should reach, if the strategy has targets
@@ -42,7 +38,6 @@ metric_set! {
 }
 
 labels! {
-    AlternativeLabels { chain: String, tier: &'static str, strategy: &'static str }
     DistanceLabels { chain: String, tier: &'static str, blocks: usize }
     DistanceOutcomeLabels { chain: String, tier: &'static str, blocks: usize, outcome: &'static str }
     PercentileLabels { chain: String, tier: &'static str, percentile: String }

@@ -12,7 +12,7 @@ use serde_json::json;
 use utoipa::ToSchema;
 use utoipa::openapi::OpenApi;
 
-use super::state::{AlternativeScore, Scores};
+use super::state::Scores;
 use super::{DISTANCES, Quantiles, Scorer, TierScore};
 use crate::api::extractors::ChainParam;
 use crate::api::freshness::write_snapshot_headers;
@@ -44,22 +44,6 @@ pub(crate) struct ScoreBody<'a> {
     /// not polled.
     #[schema(required)]
     tips_decide: Option<bool>,
-    tiers: TierScores,
-    /// The same of the strategy that is not served, at the same blocks. `null` while it was not priced: it needs the
-    /// rewards of 400 blocks, and `[score] every` above 0.
-    #[schema(required)]
-    alternative: Option<AlternativeBody>,
-}
-
-/// How the strategy that is not served would have done.
-#[derive(Serialize, ToSchema)]
-#[schema(as = AlternativeScore)]
-struct AlternativeBody {
-    #[serde(with = "Strategy")]
-    #[schema(value_type = Strategy)]
-    strategy: fees::Strategy,
-    /// Number of suggestions.
-    heads: usize,
     tiers: TierScores,
 }
 
@@ -178,13 +162,10 @@ pub(super) async fn get_score(
     State(scores): State<Scores>,
     ChainParam(chain): ChainParam,
 ) -> Result<Response, Problem> {
-    let read = chain.read_together(|_| {
-        Ok((chain.servable_snapshot()?, scores.score(&chain), scores.alternative(&chain)))
-    });
-    let (current, score, alternative) =
-        read.map_err(|reason| problems::unavailable(&chain, reason))?;
+    let read = chain.read_together(|_| Ok((chain.servable_snapshot()?, scores.score(&chain))));
+    let (current, score) = read.map_err(|reason| problems::unavailable(&chain, reason))?;
     let newest_block = current.snapshot.newest_block;
-    let body = ScoreBody::new(chain.config(), newest_block, &score, alternative.as_ref());
+    let body = ScoreBody::new(chain.config(), newest_block, &score);
     let mut response = Json(body).into_response();
     write_snapshot_headers(response.headers_mut(), &chain, &current);
     Ok(response)
@@ -199,17 +180,13 @@ pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
         scorer.record(history, market, now);
     }
     let newest_block = example.current.snapshot.newest_block;
-    let body = json!(ScoreBody::new(chain, newest_block, &scorer.score(now), None));
+    let body = json!(ScoreBody::new(chain, newest_block, &scorer.score(now)));
     set_response_example(document, "/v1/{chain}/score", body);
 }
 
 impl<'a> ScoreBody<'a> {
-    pub(crate) fn new(
-        chain: &'a config::Chain,
-        newest_block: u64,
-        score: &score::Score,
-        alternative: Option<&AlternativeScore>,
-    ) -> Self {
+    fn new(chain: &'a config::Chain, newest_block: u64, score: &score::Score) -> Self {
+        let [medium, high] = &score.tiers;
         Self {
             chain_name: chain.name(),
             chain_id: chain.chain_id,
@@ -221,20 +198,11 @@ impl<'a> ScoreBody<'a> {
             },
             strategy: chain.pricing.strategy,
             tips_decide: score.tips_decide,
-            tiers: TierScores::new(score),
-            alternative: alternative.map(|AlternativeScore { strategy, score }| AlternativeBody {
-                strategy: *strategy,
-                heads: score.heads,
-                tiers: TierScores::new(score),
-            }),
+            tiers: TierScores {
+                medium: TierScoreBody::new(score, medium),
+                high: TierScoreBody::new(score, high),
+            },
         }
-    }
-}
-
-impl TierScores {
-    fn new(score: &score::Score) -> Self {
-        let [medium, high] = &score.tiers;
-        Self { medium: TierScoreBody::new(score, medium), high: TierScoreBody::new(score, high) }
     }
 }
 

@@ -38,8 +38,6 @@ pub(crate) struct TierScore {
     pub overpaid: Option<Quantiles<u128>>,
     /// Mean of the same amounts, rounded down.
     pub overpaid_mean: Option<u128>,
-    /// Share of the quotes that paid at least the fair tip.
-    pub fair: Option<Share>,
     /// Share of the quotes that a configured floor decided.
     pub floor_decided: Option<Share>,
     /// Share of blocks that the strategy should outbid; `None`: the strategy has no target.
@@ -95,17 +93,13 @@ pub(crate) fn summarise(
         }
     };
     let [medium, high] = targets;
-    let tier = |choose: fn(&Grade) -> (TierGrade, bool), target| {
-        let (of_tier, are_floors): (Vec<_>, Vec<_>) = grades.iter().map(choose).unzip();
-        let floor_decided = share_of(are_floors.into_iter());
-        TierScore { floor_decided, ..summarise_tier(&of_tier, percentiles, target) }
+    let tier = |choose: fn(&Grade) -> TierGrade, target| {
+        let of_tier: Vec<_> = grades.iter().map(choose).collect();
+        summarise_tier(&of_tier, percentiles, target)
     };
     Score {
         heads: grades.len(),
-        tiers: [
-            tier(|grade| (grade.tiers()[0], grade.outcomes.is_floor[0]), medium),
-            tier(|grade| (grade.tiers()[1], grade.outcomes.is_floor[1]), high),
-        ],
+        tiers: [tier(|grade| grade.tiers[0], medium), tier(|grade| grade.tiers[1], high)],
         tips_decide: (!has_tips.is_empty()).then(|| has_tips.contains(&true)),
         judged: count(TipOutcome::Judged),
         no_rewards: count(TipOutcome::NoRewards),
@@ -137,15 +131,14 @@ fn summarise_tier(grades: &[TierGrade], percentiles: &[f64], target: Option<f64>
         price_over_fair: quantiles(&prices),
         overpaid: quantiles(&overpaid),
         overpaid_mean: mean(&overpaid),
-        fair: outbid_fair,
-        floor_decided: None,
+        floor_decided: share_of(grades.iter().map(|grade| grade.is_floor)),
         target,
         calibration: target.zip(outbid_fair).map(|(target, share)| calibration(share, target)),
     }
 }
 
 /// Returns the distance of `share` from `target` with Wilson's interval (E. B. Wilson, 1927).
-pub(crate) fn calibration(share: Share, target: f64) -> Calibration {
+fn calibration(share: Share, target: f64) -> Calibration {
     /// Two-sided 95 % quantile of the normal distribution.
     const Z: f64 = 1.959_963_984_540_054;
     let (n, p) = (f64::from(share.total), share.value());

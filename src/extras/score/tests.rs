@@ -1,13 +1,10 @@
-use super::alternative::{Advice, Comparison};
 use super::*;
-use crate::config::Config;
 use crate::extras::score::summary::Calibration;
 use crate::fees::statistics::Share;
 use crate::fees::{
     self, Block, ChainParameters, FurtherPercentiles, RewardPercentiles, Rewards, Strategy,
     Targets, Tier, ZeroBaseFee,
 };
-use crate::store::{Accepted, ChainStore, Publisher, StoredChain};
 
 /// Chain whose blocks have a base fee of 100 wei and tips of 10 (p10), 20 (p50) and 30 (p60) wei.
 struct Chain {
@@ -387,8 +384,8 @@ fn a_reading_completes_the_grades_of_polls() {
     chain.scorer.add_reading(&reading(1001, 10, 100));
     let [medium, high] = chain.score().tiers;
     assert_eq!(medium.outbid, [(10.0, share(9, 9)), (60.0, share(0, 11))]);
+    assert_eq!(high.outbid[0], (10.0, share(9, 9)));
     assert_eq!((medium.overpaid_mean, high.overpaid_mean), (Some(5), Some(25)));
-    assert_eq!((medium.fair, high.fair), (share(9, 9), share(9, 9)));
     // Another block of the same number was read.
     chain.scorer.add_reading(&reading(1011, 2, 101));
     assert_eq!(chain.score().tiers[0].outbid[0], (10.0, share(9, 9)));
@@ -407,169 +404,6 @@ fn grades_of_a_fast_chain_wait_for_their_reading() {
     for (interval, depth) in [(None, 25), (NonZeroU64::new(10), 25), (NonZeroU64::new(50), 105)] {
         assert_eq!(Scorer::new(&pricing, interval, Instant::now()).final_depth, depth);
     }
-}
-
-/// A score in which these shares of 1,000 quotes reached the fair tip, with this mean above it.
-fn judged(judged: usize, hits: u32, overpaid_mean: u128, target: Option<f64>) -> Score {
-    let tier = TierScore {
-        covered: [None; 3],
-        outbid: Vec::new(),
-        price_over_fair: None,
-        overpaid: None,
-        overpaid_mean: Some(overpaid_mean),
-        fair: if judged < 100 { share(99, 99) } else { share(hits, 1000) },
-        floor_decided: None,
-        target,
-        calibration: None,
-    };
-    let (tiers, seconds) = ([tier.clone(), tier], 3600);
-    let tips_decide = Some(true);
-    Score { heads: judged, tiers, tips_decide, judged, no_rewards: 0, gap: 0, no_quote: 0, seconds }
-}
-
-#[test]
-fn better_is_to_overpay_less_than_half_and_keep_the_target() {
-    let network = |overpaid| judged(300, 998, overpaid, None);
-    let calibrated = |hits, overpaid| judged(300, hits, overpaid, Some(0.95));
-    let cases = [
-        ("Ethereum", network(886), calibrated(956, 48), true),
-        ("Base", network(119), calibrated(945, 77), false),
-        ("Polygon", network(126), calibrated(960, 47), true),
-        ("an L2 whose target is missed", network(1000), calibrated(930, 20), false),
-        ("a chain without tips", network(0), calibrated(1000, 0), false),
-        ("exactly half", network(100), calibrated(960, 50), false),
-        ("less than half", network(100), calibrated(960, 49), true),
-        ("too few", judged(99, 998, 886, None), calibrated(956, 48), false),
-        ("the network's rule beats calibrated", calibrated(960, 100), network(10), true),
-        (
-            "it misses the target of calibrated",
-            calibrated(960, 100),
-            judged(300, 900, 10, None),
-            false,
-        ),
-    ];
-    for (name, served, other, expected) in cases {
-        assert_eq!(Comparison::if_better(&served, &other).is_some(), expected, "{name}");
-    }
-}
-
-#[test]
-fn the_operator_is_told_once_after_an_hour_without_a_break() {
-    let start = Instant::now();
-    let better = Comparison { overpaid_mean: [100, 10], reached: [0.99, 0.96] };
-    let mut advice = Advice::default();
-    let mut told = Vec::new();
-    for minute in 0..400_u64 {
-        // For 50 minutes better, then for 10 minutes not.
-        let is_better = !(50..60).contains(&minute);
-        let now = start + Duration::from_mins(minute);
-        if advice.record(is_better.then_some(better), now).is_some() {
-            told.push(minute);
-        }
-    }
-    assert_eq!(told, [120]);
-}
-
-/// Heads of [`played`].
-const PLAYED: std::ops::RangeInclusive<u64> = 500..=560;
-
-/// Publishes blocks with unlike tips to a chain of this strategy, and returns its scores. A reading tells percentile 10
-/// every ten blocks if polls do not.
-fn played(strategy: &str) -> (Scores, StoredChain) {
-    played_with(strategy, PLAYED, read_every_ten_blocks)
-}
-
-/// Returns the number of blocks of the reading at this head; `None`: there is none.
-fn read_every_ten_blocks(head: u64) -> Option<u64> {
-    let count = if head == *PLAYED.start() { 450 } else { 10 };
-    head.is_multiple_of(10).then_some(count)
-}
-
-/// Like [`played`], with these heads and readings.
-fn played_with(
-    strategy: &str,
-    heads: impl IntoIterator<Item = u64>,
-    reading: impl Fn(u64) -> Option<u64>,
-) -> (Scores, StoredChain) {
-    let text = format!(
-        "[score]\nevery = 10\n[chains.a]\nchain_id = 7\nrpc_urls = [\"http://127.0.0.1:9\"]\n\
-         pricing.strategy = \"{strategy}\"\npricing.base_fee_floor = \"0 wei\"\n"
-    );
-    let config = Config::from_toml(&text, EXTRA.sections).unwrap();
-    let (store, mut publishers) = ChainStore::new(&config.chains);
-    let (chain, publisher) = (store.chains()[0].clone(), &mut publishers[0]);
-    let scores = Scores::new(&store);
-    publisher.observe(Arc::clone(scores.scorer(&chain)));
-    let pricing = chain.config().pricing;
-    let history = |newest: u64, count: u64, percentiles: &[f64]| {
-        let reward = |number: u64, percentile: f64| {
-            let tip = if percentile < 50.0 { number * 37 % 11 } else { 8 + number * 53 % 29 };
-            u128::from(tip)
-        };
-        let block = |number: u64| {
-            let rewards: Vec<u128> = percentiles.iter().map(|it| reward(number, *it)).collect();
-            let (base_fee, rewards) = (100 + u128::from(number % 7), Some(Rewards::new(&rewards)));
-            Block { base_fee, gas_used_ratio: Some(0.5), rewards }
-        };
-        let blocks = (newest + 1 - count..=newest).map(block).collect();
-        let next = 100 + u128::from((newest + 1) % 7);
-        FeeHistory::new(newest + 1 - count, blocks, Some(next)).unwrap()
-    };
-    let window = u64::try_from(pricing.history_blocks()).unwrap();
-    let mut last = 0;
-    let publish = |publisher: &mut Publisher, head| {
-        let polled = history(head, window, &pricing.polled_percentiles());
-        let parameters = ChainParameters::without_header(&pricing);
-        let market = fees::price(&polled, &pricing, &parameters).unwrap();
-        publisher.publish(Accepted::now(&polled, market));
-    };
-    for head in heads {
-        publish(publisher, head);
-        if let Some(count) = reading(head) {
-            publisher.add_reading(&history(head, count, &GRADED_PERCENTILES));
-        }
-        last = head;
-    }
-    // What is left to price is priced with the next publications of the same head.
-    for _ in 0..3 {
-        publish(publisher, last);
-    }
-    (scores, chain)
-}
-
-#[test]
-fn the_alternative_has_the_score_of_a_service_that_serves_it() {
-    let scores = ["network", "calibrated"].map(|strategy| {
-        let (scores, chain) = played(strategy);
-        let alternative = scores.alternative(&chain).unwrap();
-        assert_ne!(alternative.strategy.name(), strategy);
-        // The time that the test takes is not what is compared.
-        [scores.score(&chain), alternative.score].map(|score| Score { seconds: 0, ..score })
-    });
-    let [[network, other_than_network], [calibrated, other_than_calibrated]] = scores;
-    assert_eq!(other_than_network, calibrated);
-    assert_eq!(other_than_calibrated, network);
-    assert!(network.heads == 61 && calibrated.heads == 61 && calibrated.judged == 60);
-    assert_ne!(network.tiers[0].overpaid_mean, calibrated.tiers[0].overpaid_mean);
-}
-
-#[test]
-fn a_block_that_is_never_read_holds_no_other_back() {
-    let reading = |head| read_every_ten_blocks(head).filter(|_| head != 510);
-    let (scores, chain) = played_with("network", PLAYED, reading);
-    let alternative = scores.alternative(&chain).unwrap().score;
-    // The heads of the hole are left out, and those after it are priced.
-    assert!((40..=55).contains(&alternative.heads), "{}", alternative.heads);
-}
-
-#[test]
-fn a_head_is_graded_for_good_after_the_other_strategy_has_priced_it() {
-    // Four heads are priced at a time: those up to 503 with the reading, and four more with the publication that makes the
-    // grades up to 506 final.
-    let heads = (500..=511).chain([531]);
-    let (scores, chain) = played_with("network", heads, |head| (head == 511).then_some(450));
-    assert_eq!(scores.score(&chain).heads, 13);
-    assert_eq!(scores.alternative(&chain).unwrap().score.heads, 12);
 }
 
 #[test]

@@ -1,7 +1,5 @@
 // Texts of the score: how the suggestions that were served did. Pure functions.
 
-import { price } from "./amounts.js";
-
 const SCORE_ROWS = [
     {
         label: "Covered the base fee 5 blocks later",
@@ -41,7 +39,7 @@ const SCORE_NOTE =
     "block’s base fee and the tip that outbids a tenth of it.";
 
 /** Returns what the page shows of a score. */
-export function scoreView({ window, strategy, tips_decide: tipsDecide, tiers, alternative }) {
+export function scoreView({ window, tips_decide: tipsDecide, tiers }) {
     const rows = scoreRows(tiers.medium).map(({ label, name, value, format }) => {
         const cells = [tiers.medium, tiers.high].map((tier) => {
             const known = value(tier);
@@ -56,22 +54,8 @@ export function scoreView({ window, strategy, tips_decide: tipsDecide, tiers, al
     return {
         title: window.heads === 1 ? "How the last suggestion did" : `How the last ${window.heads} suggestions did`,
         rows,
-        notes: [...strategyLines({ strategy, tiers }, alternative), ...notes, SCORE_NOTE],
+        notes: [...notes, SCORE_NOTE],
     };
-}
-
-/** Returns a line for the strategy that is served, and one for the other, if both were graded. */
-function strategyLines(served, alternative) {
-    const line = ({ strategy, tiers: { medium } }, role) => {
-        const [share, wei] = [medium.outbid["10"], medium.overpaid_per_gas.mean];
-        if (!Number.isFinite(share) || wei === null) return undefined;
-        return (
-            `Strategy ${strategy} (${role}): medium was enough for the next block in ${shareText(share)}, ` +
-            `${price(wei)} above what was needed on average.`
-        );
-    };
-    const lines = alternative ? [line(served, "served"), line(alternative, "not served")] : [];
-    return lines.every(Boolean) ? lines : [];
 }
 
 /** Returns the rows of a score. If percentile 10 is not requested, each one that is has a row. */
