@@ -10,13 +10,6 @@ export interface components {
          * @example 0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266
          */
         Address: string;
-        /** @description How the strategy that is not served would have done. */
-        AlternativeScore: {
-            strategy: components["schemas"]["Strategy"];
-            /** @description Number of suggestions. */
-            heads: number;
-            tiers: components["schemas"]["TierScores"];
-        };
         /** @description The blocks that were averaged. */
         AveragingWindow: {
             /** Format: int64 */
@@ -831,7 +824,6 @@ export interface components {
              */
             tips_decide: boolean | null;
             tiers: components["schemas"]["TierScores"];
-            alternative: components["schemas"]["AlternativeScore"] | null;
         };
         /** @description The suggestions that are graded: one per newest block, at least the last 100 and at most the last 1,000. */
         ScoreWindow: {
