@@ -211,25 +211,24 @@ fn table(markets: &Value) -> String {
     text.trim_end().to_owned()
 }
 
-/// Returns the cells of a fee market: the name, the expected prices in gwei, remarks, and the newest block.
+/// Returns the cells of a fee market: the name, the expected prices in gwei, their unit, and the newest block.
 fn row(market: &Value) -> [String; 6] {
     let text = |path: &str| market.pointer(path).and_then(Value::as_str).unwrap_or_default();
     let [low, medium, high] = ["low", "medium", "high"].map(|tier| {
         let wei = text(&format!("/expected_price_per_gas/{tier}")).parse();
         wei.map_or_else(|_| "?".to_owned(), rounded_gwei)
     });
-    let is_stale = market.get("stale").and_then(Value::as_bool) == Some(true);
-    let level = match text("/level") {
-        "" | "normal" => "",
-        level => level,
+    let medium = match text("/level") {
+        level @ ("low" | "high") => format!("{medium} ({level})"),
+        _ => medium,
     };
-    let remarks = ["gwei", level, if is_stale { "stale" } else { "" }];
-    let remarks: Vec<&str> = remarks.into_iter().filter(|remark| !remark.is_empty()).collect();
+    let is_stale = market.get("stale").and_then(Value::as_bool) == Some(true);
+    let unit = if is_stale { "gwei, stale" } else { "gwei" };
     let block = market.get("newest_block").and_then(Value::as_u64);
     let block = block.map_or_else(String::new, |block| block.to_string());
     // A name that a stranger's service sends must not control the terminal.
     let name = text("/chain_name").chars().filter(|character| !character.is_control()).collect();
-    [name, low, medium, high, remarks.join(", "), block]
+    [name, low, medium, high, unit.to_owned(), block]
 }
 
 #[cfg(test)]
@@ -250,7 +249,7 @@ mod tests {
         ]);
         let expected = "\
 CHAIN     LOW          MEDIUM       HIGH                BLOCK
-ethereum  0.000000001  21           43.12  gwei, high   1000
+ethereum  0.000000001  21 (high)    43.12  gwei         1000
 b[2Jase   0.000000001  0.000000007  43.12  gwei, stale  1000";
         assert_eq!(table(&all), expected);
         assert!(table(&json!([])).ends_with("no data of any chain yet."));

@@ -38,7 +38,6 @@ use crate::api::wait::DayPrices;
 use crate::assembly::{Assembly, Extra, Join, Task};
 use crate::config::SectionKind;
 use crate::fees::statistics::nearest_rank;
-use crate::store::seconds_since_1970;
 
 pub(crate) use bucket::{Bucket, Range, Sample};
 use database::HistoryDatabase;
@@ -107,8 +106,8 @@ fn join(assembly: &mut Assembly) {
     assembly.routes.add_market_member(members::for_trends(&trends));
     let days = trends.clone();
     let day_prices = DayPrices::new(move |chain, percent| {
-        let price = days.with(chain, |trend| trend.day_price(percent, seconds_since_1970()));
-        price.map(u128::from)
+        let day = days.trend(chain).day_prices()?;
+        nearest_rank(&day, percent).map(u128::from)
     });
     assembly.offer(day_prices.clone());
     assembly.routes.set_day_prices(day_prices);
@@ -126,8 +125,8 @@ pub(crate) struct FeeTrend {
     /// True while a refill may complete the hours that end.
     keeps_ended: bool,
     unsaved: Unsaved,
-    /// The newest ten minutes of the hour before.
-    before: OpenHour,
+    /// The newest block of the hour before.
+    before: Option<Sample>,
     open: OpenHour,
     /// Number of the newest block.
     newest_block: u64,
@@ -148,7 +147,7 @@ impl FeeTrend {
             ended: Vec::new(),
             keeps_ended: false,
             unsaved: Unsaved::NONE,
-            before: OpenHour::default(),
+            before: None,
             open: OpenHour::default(),
             newest_block: 0,
             newest_time: 0,
@@ -165,8 +164,7 @@ impl FeeTrend {
         let blocks_per_hour = 3_600_000_u128.checked_div(block_time.as_millis());
         let blocks_per_hour = blocks_per_hour.and_then(|count| usize::try_from(count).ok());
         let samples = blocks_per_hour.unwrap_or(usize::MAX).clamp(1, OpenHour::MAX_SAMPLES);
-        // Those of ten minutes are kept longer.
-        let samples = OpenHour::max_capacity(samples).saturating_add(samples / 6 + 1);
+        let samples = OpenHour::max_capacity(samples);
         // The hour that is closed comes to the buckets before old ones go, and may have blocks that are not kept.
         let counts =
             Period::IN_MEMORY.map(|period| (period.seconds() + HOUR) / period.bucket_seconds());
@@ -199,28 +197,12 @@ impl FeeTrend {
         self.newest_time > 0 && self.newest_time >= first_start
     }
 
-    /// Returns where the price of the newest ten minutes stands among those of the 24 hours before the second `now`;
-    /// `None`: less than an hour is known.
+    /// Returns the ten-minute medians of the 24 hours before the second `now`, ascending; `None`: less than an hour is
+    /// known.
     #[must_use]
-    pub(crate) fn level(&self, now: u64) -> Option<PriceLevel> {
+    pub(crate) fn day_prices(&self, now: u64) -> Option<Vec<u64>> {
         let buckets = self.buckets(Period::Day, now);
-        level::level(&buckets, self.newest_prices(), to_seconds(now).max(self.newest_time))
-    }
-
-    /// Returns the price that so many percent of the medians of ten minutes of the 24 hours before the second `now` do not
-    /// exceed; `None`: less than an hour is known.
-    #[must_use]
-    pub(crate) fn day_price(&self, percent: usize, now: u64) -> Option<u64> {
-        let buckets = self.buckets(Period::Day, now);
-        let day = level::day_prices(&buckets, to_seconds(now).max(self.newest_time))?;
-        nearest_rank(&day, percent)
-    }
-
-    /// Returns the prices of the blocks of the newest ten minutes.
-    fn newest_prices(&self) -> Vec<u64> {
-        let since = self.newest_time.saturating_sub(TEN_MINUTES);
-        let samples = self.before.samples().iter().chain(self.open.samples());
-        samples.filter(|sample| sample.time > since).map(Sample::price).collect()
+        level::day_prices(&buckets, to_seconds(now).max(self.newest_time))
     }
 
     /// Number of changes since the trend was created or restored.
@@ -241,8 +223,8 @@ impl FeeTrend {
         sample.time = sample.time.max(self.newest_time);
         self.newest_block = sample.number;
         self.newest_time = sample.time;
-        if sample.time - sample.time % HOUR != self.open.start() {
-            self.close_hour(sample.time - sample.time % HOUR);
+        if sample.hour() != self.open.start() {
+            self.close_hour(sample.hour());
         }
         let added = self.open.add(sample);
         self.unsaved.add_from(added);
@@ -250,7 +232,7 @@ impl FeeTrend {
 
     /// Computes the buckets of the open hour for good, and opens the one that starts at `next`.
     fn close_hour(&mut self, next: u32) {
-        self.before = self.open.last_ten_minutes();
+        self.before = self.open.samples().last().copied();
         if self.keeps_ended {
             let ended = std::mem::take(&mut self.open);
             self.ended.extend(Some(ended).filter(|hour| !hour.is_empty()));
@@ -272,8 +254,8 @@ impl FeeTrend {
     /// Computes the buckets of the hours that ended for good.
     fn close_ended(&mut self) {
         for ended in std::mem::take(&mut self.ended) {
-            if self.before.start() == ended.start() {
-                self.before = ended.last_ten_minutes();
+            if self.before.is_some_and(|before| before.hour() == ended.start()) {
+                self.before = ended.samples().last().copied();
             }
             self.add_closed(&ended);
         }
@@ -337,9 +319,7 @@ impl FeeTrend {
             closed.retain(|bucket| bucket.first < start);
         }
         self.ended.retain(|hour| hour.start() < start);
-        if self.before.start() >= start {
-            self.before = OpenHour::default();
-        }
+        self.before = self.before.filter(|before| before.time < start);
         if self.open.start() >= start {
             self.open.restart(start);
         } else {

@@ -18,11 +18,11 @@ const KINDS = { ".html": "text/html", ".js": "text/javascript", ".css": "text/cs
 // State and visible parts of each component, in the order of the page.
 const PRICE = /^\d+(\.\d+)? gwei$/;
 const AGE = /^(just now|\d+ s ago)$/;
-const VERDICT = /^Low: \d+ % below usual, last 10 min$/;
+const VERDICT = /^Low: \d+ % below usual$/;
 const STORIES = [
     ["live", { price: PRICE, age: AGE }],
     ...Array(3).fill(["live", { price: PRICE, age: AGE }]),
-    ["live", { price: PRICE, verdict: VERDICT, wait: /^about \d+ blocks, \d+ s$/, age: AGE }],
+    ["live", { price: PRICE, verdict: VERDICT, wait: /^next block$/, age: AGE }],
     ["live", { price: PRICE }],
     ["live", { price: PRICE, verdict: VERDICT, wait: /^next block$/, age: AGE }],
     ["live", { price: PRICE, verdict: VERDICT, wait: /^next block$/, age: AGE }],

@@ -44,9 +44,9 @@ export interface Price extends Freshness {
   low: bigint
   medium: bigint
   high: bigint
-  /** `low` or `high`: gas costs less or more than usual in the last 24 hours. `null`: not known. */
+  /** `low` or `high`: `medium` is less or more than usual in the last 24 hours. `null`: not known. */
   level: Market['level']
-  /** Distance to the median of the last 24 hours: 0.12 is 12 % above it. `null`: not known. */
+  /** Distance of `medium` to the median of the last 24 hours: 0.12 is 12 % above it. `null`: not known. */
   levelDeviation: number | null
   /** Symbol of the coin. `null`: not configured. */
   currency: string | null

@@ -2,9 +2,9 @@
 //
 // Load this file with <script type="module" src="https://gas.example/gas-suggestion.js"></script>. `service` defaults to
 // the origin and path of this file, `tier` (low, medium, high) to `medium`. With `verdict` the element says whether the
-// price is usual, with `wait` how long a transaction of the tier waits; with `compact` it has no age while it is live. The
-// element reads the route fee-market while the page is visible, and with `wait` the route fees once a minute. It has the
-// attribute `state`: loading, live, stale, unavailable, unknown (no such chain) or disconnected.
+// price of the medium tier is usual, with `wait` how long a transaction of the tier waits; with `compact` it has no age
+// while it is live. The element reads the route fee-market while the page is visible, and with `wait` the route fees once a
+// minute. It has the attribute `state`: loading, live, stale, unavailable, unknown (no such chain) or disconnected.
 
 const INTERVAL_MS = 5000;
 const TIMEOUT_MS = 5000;
@@ -165,7 +165,8 @@ class GasSuggestion extends HTMLElement {
         this.#price.textContent = wei === undefined ? "–" : price(wei);
         this.#price.title = wei === undefined ? "" : `${wei} wei per gas on ${market.chain_name}`;
         const isLive = state === "live";
-        const verdict = isLive ? verdictText(market) : "";
+        // A verdict is about the price of the medium tier.
+        const verdict = isLive && tier === "medium" ? verdictText(market) : "";
         this.#verdict.textContent = verdict;
         this.#verdict.part = verdict ? `verdict ${market.level}` : "verdict";
         const hasWaits = isLive && !hasToWait(market, tier) && performance.now() - this.#waitsAt < MAX_WAITS_AGE_MS;
@@ -208,7 +209,7 @@ function verdictText({ level, level_deviation: deviation }) {
     if (level === "normal" || !Number.isFinite(deviation)) return LEVELS[level] ?? "";
     const size = Math.round(Math.abs(deviation) * 100);
     const distances = { high: `High: ${grouped(size)} % above usual`, low: `Low: ${size} % below usual` };
-    return level in distances ? `${distances[level]}, last 10 min` : "";
+    return distances[level] ?? "";
 }
 
 /** Returns the fees of a tier. The price of the low tier exceeds its tip by as much as that of the medium tier does. */

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::TEN_MINUTES;
+use super::{HOUR, TEN_MINUTES};
 use crate::fees::statistics::nearest_rank;
 
 /// One block. Amounts are wei per gas.
@@ -88,6 +88,11 @@ impl Sample {
     /// Returns what a transaction with the medium tip paid per gas in this block, in wei.
     pub(crate) fn price(&self) -> u64 {
         self.base_fee.saturating_add(self.tip)
+    }
+
+    /// Returns the start of its hour in seconds since 1970.
+    pub(crate) fn hour(&self) -> u32 {
+        self.time - self.time % HOUR
     }
 
     /// Returns true if both describe the same block, as far as samples tell.

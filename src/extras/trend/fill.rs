@@ -90,7 +90,7 @@ impl FeeTrend {
             }
             let start = time - time % HOUR;
             // No block of an hour that is known is in a later one, whatever its header says.
-            let last_before = self.before.samples().last().filter(|_| self.before.start() < start);
+            let last_before = self.before.filter(|last| last.time < start);
             if last_before.is_some_and(|last| sample.number <= last.number) {
                 continue;
             }
@@ -132,8 +132,8 @@ impl FeeTrend {
             return;
         }
         self.add_closed(hour);
-        if hour.start() + HOUR == open && self.before.is_empty() {
-            self.before = hour.last_ten_minutes();
+        if hour.start() + HOUR == open && self.before.is_none() {
+            self.before = hour.samples().last().copied();
         }
         self.trim();
     }

@@ -1,4 +1,6 @@
-//! Comparison of the price of the last ten minutes with those of the last day.
+//! Comparison of the price of the next block with those of the last day.
+
+use std::cmp::Ordering;
 
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -8,14 +10,14 @@ use super::{HOUR, TEN_MINUTES};
 use crate::fees::statistics::nearest_rank;
 
 /// Where a price stands among those of the last 24 hours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Level {
-    /// Below the 25th percentile, and at least 5 % below the median.
+    /// At most the 20th percentile, and at least 5 % below the median.
     Low,
     /// Neither low nor high.
     Normal,
-    /// Above the 75th percentile, and at least 5 % above the median.
+    /// At least the 80th percentile, and at least 5 % above the median.
     High,
 }
 
@@ -29,24 +31,16 @@ pub(crate) struct PriceLevel {
     pub deviation: Option<f64>,
 }
 
-/// Compares the median of the `newest` prices, those of single blocks, with the medians of the day's buckets of ten
-/// minutes. Both are medians of the same quantity, and each bucket counts once. `None`: the buckets cover less than an
-/// hour up to the second `now`.
-pub(crate) fn level(buckets: &[Bucket], mut newest: Vec<u64>, now: u32) -> Option<PriceLevel> {
-    let day = day_prices(buckets, now)?;
-    newest.sort_unstable();
-    let price = nearest_rank(&newest, 50)?;
-    let [lower, usual, upper] = [25, 50, 75].map(|percent| nearest_rank(&day, percent));
-    let (lower, usual, upper) = (lower?, usual?, upper?);
+/// Compares a price in wei with those of a [day](day_prices); `None`: there are none.
+pub(crate) fn level(price: u128, day: &[u64]) -> Option<PriceLevel> {
+    let [lower, usual, upper] = [20, 50, 80].map(|percent| nearest_rank(day, percent));
+    let (lower, usual, upper) = (u128::from(lower?), u128::from(usual?), u128::from(upper?));
     // A price that hardly moves is below or above a percentile by chance.
-    let [scaled, margin] = [price, usual].map(|price| u128::from(price) * 100);
-    let distance = u128::from(usual) * 5;
-    let level = if price < lower && scaled + distance <= margin {
-        Level::Low
-    } else if price > upper && scaled >= margin + distance {
-        Level::High
-    } else {
-        Level::Normal
+    let scaled = price.saturating_mul(100);
+    let level = match price.cmp(&usual) {
+        Ordering::Less if price <= lower && scaled <= usual * 95 => Level::Low,
+        Ordering::Greater if price >= upper && scaled >= usual * 105 => Level::High,
+        _ => Level::Normal,
     };
     Some(PriceLevel { level, deviation: deviation(price, usual) })
 }
@@ -70,14 +64,13 @@ pub(crate) fn day_prices(buckets: &[Bucket], now: u32) -> Option<Vec<u64>> {
 }
 
 /// Returns (price − usual) / usual with six decimals, at most 4,294; `None`: there is none.
-fn deviation(price: u64, usual: u64) -> Option<f64> {
+fn deviation(price: u128, usual: u128) -> Option<f64> {
     const MILLION: u32 = 1_000_000;
     if price == usual {
         return Some(0.0);
     }
-    let difference = u128::from(price.abs_diff(usual)) * u128::from(MILLION);
-    let usual_wide = u128::from(usual);
-    let millionths = (difference + usual_wide / 2).checked_div(usual_wide)?;
+    let difference = price.abs_diff(usual).saturating_mul(MILLION.into());
+    let millionths = difference.saturating_add(usual / 2).checked_div(usual)?;
     let size = f64::from(u32::try_from(millionths).unwrap_or(u32::MAX)) / f64::from(MILLION);
     Some(if price < usual { -size } else { size })
 }

@@ -10,8 +10,8 @@ use crate::api::public_routes::MarketMember;
 /// The members.
 #[derive(Serialize, ToSchema)]
 struct LevelMembers {
-    /// Where the price of the newest ten minutes stands among those of the last 24 hours; `null` before an hour is known,
-    /// and while the chain is stale.
+    /// Where `expected_price_per_gas.medium` stands among the ten-minute medians of the last 24 hours; `null` before an
+    /// hour is known, and while the chain is stale.
     #[schema(required)]
     level: Option<Level>,
     /// How far that price is from the median of the last 24 hours, divided by that median: 0.12 is 12 % above it. `null`

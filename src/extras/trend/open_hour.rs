@@ -1,7 +1,7 @@
 //! The samples of an hour that has not ended, or that is read by a refill.
 
+use super::HOUR;
 use super::bucket::{Bucket, Sample};
-use super::{HOUR, TEN_MINUTES};
 
 /// Samples of one hour.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -55,14 +55,6 @@ impl OpenHour {
     /// Returns the samples, oldest first.
     pub(crate) fn samples(&self) -> &[Sample] {
         &self.samples
-    }
-
-    /// Returns the newest ten minutes.
-    pub(crate) fn last_ten_minutes(&self) -> Self {
-        let since = self.samples.last().map_or(0, |last| last.time.saturating_sub(TEN_MINUTES));
-        let first = self.samples.partition_point(|sample| sample.time <= since);
-        let newest = self.samples.get(first..).unwrap_or_default();
-        Self { start: self.start, samples: newest.to_vec() }
     }
 
     /// Returns the index of the first sample that is not below this block.

@@ -19,8 +19,8 @@ use utoipa::{IntoParams, ToSchema};
 use super::database::HistoryDatabase;
 use super::openapi::NoTrend;
 use super::{
-    Bucket, DAYS_IN_MEMORY, FeeTrend, Level, Observation, Period, Range, TrendAge, Trends,
-    to_seconds,
+    Bucket, DAYS_IN_MEMORY, FeeTrend, Level, Observation, Period, PriceLevel, Range, TrendAge,
+    Trends, to_seconds,
 };
 use crate::api::extractors::ChainParam;
 use crate::api::freshness::{write_last_modified, write_snapshot_headers};
@@ -53,8 +53,7 @@ struct TrendKey {
     period: Period,
     /// Number of changes of the trend.
     changes: u64,
-    /// True if the trend has a level, once an hour is known.
-    is_fresh: bool,
+    level: Option<Level>,
     /// Buckets disappear with time.
     minute: u64,
 }
@@ -78,8 +77,8 @@ pub(crate) struct FeeTrendBody<'a> {
     period: Period,
     /// Width of a bucket.
     bucket_seconds: u32,
-    /// Where the price of the newest ten minutes stands among those of the last 24 hours; `null` before an hour is known,
-    /// and while the chain is stale. The price of ten minutes is the median over its blocks of base fee plus tip.
+    /// Where the expected medium price of the next block stands among the ten-minute medians of the last 24 hours; `null`
+    /// before an hour is known, and while the chain is stale. The price of a block is its base fee plus its medium tip.
     #[schema(required)]
     level: Option<Level>,
     /// Oldest first. Spans of time without a block are left out.
@@ -217,39 +216,41 @@ impl TrendSerializer {
     }
 
     /// Dropping the future leaves a read of the database to itself.
-    async fn serialize(
+    pub(super) async fn serialize(
         &self,
         chain: &StoredChain,
         period: Period,
     ) -> Result<(TrendAge, Bytes), Problem> {
         let unavailable = |reason| problems::unavailable(chain, reason);
-        let (age, changes) = self.trends.age(chain).map_err(unavailable)?;
-        let key = |age: &TrendAge, changes| TrendKey {
+        let key = |changes, level: Option<PriceLevel>| TrendKey {
             chain_id: chain.config().chain_id,
             period,
             changes,
-            is_fresh: matches!(age, TrendAge::Servable(current) if !current.is_stale()),
+            level: level.map(|it| it.level),
             minute: seconds_since_1970() / 60,
         };
-        if let Some(body) = self.cache.get(&key(&age, changes)) {
-            return Ok((age, body));
+        let cached = || -> Result<_, Problem> {
+            let (age, changes, level) = self.trends.state(chain).map_err(unavailable)?;
+            Ok(self.cache.get(&key(changes, level)).map(|body| (age, body)))
+        };
+        if let Some(cached) = cached()? {
+            return Ok(cached);
         }
         // The turn ends when the body is in the cache, where those who wait for theirs find it.
         let (mut older, mut _turn) = (Vec::new(), None);
         if period.days() > DAYS_IN_MEMORY {
             // The semaphore is never closed.
             let turn = Arc::clone(&self.reader).acquire_owned().await;
-            let (age, changes) = self.trends.age(chain).map_err(unavailable)?;
-            if let Some(body) = self.cache.get(&key(&age, changes)) {
-                return Ok((age, body));
+            if let Some(cached) = cached()? {
+                return Ok(cached);
             }
             (older, _turn) = self.read_hours(chain, period, turn.ok()).await?;
         }
         let trend = self.trends.read(chain, period, older).map_err(unavailable)?;
-        let level = trend.level.map(|it| it.level);
-        let body = FeeTrendBody::new(chain.config(), period, &trend.buckets, level);
+        let key = key(trend.changes, trend.level);
+        let body = FeeTrendBody::new(chain.config(), period, &trend.buckets, key.level);
         let body = Bytes::from(serde_json::to_vec(&body).expect("strings and numbers serialise"));
-        self.cache.insert(key(&trend.age, trend.changes), body.clone());
+        self.cache.insert(key, body.clone());
         Ok((trend.age, body))
     }
 }

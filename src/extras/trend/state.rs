@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use super::level;
 use super::unsaved::wide_buckets;
 use super::{Bucket, FeeTrend, MAX_CLOCK_DIFFERENCE, Observation, Period, PriceLevel};
 use crate::store::{
@@ -25,19 +26,19 @@ pub(crate) struct Trends {
 #[derive(Debug)]
 pub(crate) struct ChainTrend {
     trend: Mutex<FeeTrend>,
-    level: Mutex<LevelCache>,
+    day: Mutex<DayCache>,
 }
 
-/// The newest level of a chain, and what it was computed from.
+/// The newest prices of a day, and what they were computed from.
 #[derive(Debug, Default)]
-struct LevelCache {
-    key: Option<LevelKey>,
-    level: Option<PriceLevel>,
+struct DayCache {
+    key: Option<DayKey>,
+    prices: Option<Arc<[u64]>>,
 }
 
-/// Everything that changes a level.
+/// Everything that changes the prices of a day.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct LevelKey {
+struct DayKey {
     /// Number of changes of the fee trend.
     changes: u64,
     /// Minutes since 1970. Old prices stop counting with time.
@@ -79,7 +80,7 @@ impl Trends {
     pub(crate) fn new(store: &ChainStore, days: u32) -> Self {
         let trend = |_: &StoredChain| {
             let trend = Mutex::new(FeeTrend::new(days));
-            Arc::new(ChainTrend { trend, level: Mutex::default() })
+            Arc::new(ChainTrend { trend, day: Mutex::default() })
         };
         Self { store: store.clone(), days, chains: PerChain::new(store, trend) }
     }
@@ -98,15 +99,25 @@ impl Trends {
         self.trend(chain).with(access)
     }
 
-    /// Returns the age of the fee trend and the number of its changes.
+    /// Returns the age of the fee trend, the number of its changes, and the level.
     ///
     /// # Errors
     ///
     /// Returns [`Unavailable::NoData`] if no reply was ever accepted, and no trend was restored.
-    pub(crate) fn age(&self, chain: &StoredChain) -> Result<(TrendAge, u64), Unavailable> {
+    pub(crate) fn state(
+        &self,
+        chain: &StoredChain,
+    ) -> Result<(TrendAge, u64, Option<PriceLevel>), Unavailable> {
         chain.read_together(|_| {
-            Ok((self.current_age(chain)?, self.with(chain, |trend| trend.changes())))
+            let age = self.current_age(chain)?;
+            let level = self.level(chain, &age);
+            Ok((age, self.with(chain, |trend| trend.changes()), level))
         })
+    }
+
+    fn level(&self, chain: &StoredChain, age: &TrendAge) -> Option<PriceLevel> {
+        let TrendAge::Servable(current) = age else { return None };
+        self.trend(chain).level(current)
     }
 
     /// Returns the fee trend. `older` are hours of a period that is longer than those in memory.
@@ -122,10 +133,7 @@ impl Trends {
     ) -> Result<TrendReading, Unavailable> {
         let (age, level, trend) = chain.read_together(|_| {
             let age = self.current_age(chain)?;
-            let level = match &age {
-                TrendAge::Servable(current) => self.trend(chain).level(current),
-                TrendAge::Expired { .. } | TrendAge::Restored => None,
-            };
+            let level = self.level(chain, &age);
             Ok((age, level, self.with(chain, |trend| trend.clone())))
         })?;
         let now = seconds_since_1970();
@@ -159,21 +167,26 @@ impl ChainTrend {
         access(&mut self.trend.lock())
     }
 
-    /// Returns where the price of this snapshot stands among those of the last 24 hours; `None`: less than an hour is
-    /// known, or the chain is stale. It is computed at most once per change and minute, because it sorts the blocks of
-    /// the open hour.
+    /// Returns where the expected medium price of this snapshot stands among those of the last 24 hours; `None`: less
+    /// than an hour is known, or the chain is stale.
     pub(crate) fn level(&self, current: &ServableSnapshot) -> Option<PriceLevel> {
         if current.is_stale() {
             return None;
         }
-        let mut cache = self.level.lock();
+        level::level(current.snapshot.market.expected_price(), &self.day_prices()?)
+    }
+
+    /// Returns the ten-minute medians of the last 24 hours, ascending; `None`: less than an hour is known. They are
+    /// computed at most once per change and minute, because that sorts the blocks of the open hour.
+    pub(super) fn day_prices(&self) -> Option<Arc<[u64]>> {
+        let mut cache = self.day.lock();
         let now = seconds_since_1970();
         self.with(|trend| {
-            let key = LevelKey { changes: trend.changes(), minute: now / 60 };
+            let key = DayKey { changes: trend.changes(), minute: now / 60 };
             if cache.key != Some(key) {
-                *cache = LevelCache { key: Some(key), level: trend.level(now) };
+                *cache = DayCache { key: Some(key), prices: trend.day_prices(now).map(Arc::from) };
             }
-            cache.level
+            cache.prices.clone()
         })
     }
 }

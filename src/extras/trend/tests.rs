@@ -154,7 +154,7 @@ fn a_fast_chain_keeps_every_block_up_to_a_limit() {
 
 #[test]
 fn memory_of_a_chain_is_bounded() {
-    for (milliseconds, expected) in [(12_000, 60_512), (2000, 136_952), (500, 415_952)] {
+    for (milliseconds, expected) in [(12_000, 58_472), (2000, 124_912), (500, 367_912)] {
         let mut trend = FeeTrend::new(7);
         let mut add = |first: u64, seconds: u32, milliseconds: u64| {
             for index in 0..u64::from(seconds) * 1000 / milliseconds {
@@ -167,8 +167,7 @@ fn memory_of_a_chain_is_bounded() {
         add(8 * 86_400, 86_400, milliseconds);
         let max_bytes = FeeTrend::max_bytes(Duration::from_millis(milliseconds));
         let rings = trend.closed.iter().map(|ring| ring.capacity() * size_of::<Bucket>());
-        let hours = [&trend.open, &trend.before].map(OpenHour::allocated_bytes);
-        let bytes = rings.sum::<usize>() + hours.iter().sum::<usize>();
+        let bytes = rings.sum::<usize>() + trend.open.allocated_bytes();
         assert_eq!(max_bytes, expected, "{milliseconds}");
         assert!((max_bytes * 4 / 5..=max_bytes).contains(&bytes), "{milliseconds}: {bytes}");
         let buckets = trend.closed.iter().map(VecDeque::len).sum::<usize>();
@@ -285,156 +284,65 @@ fn minutes(base_fees: impl IntoIterator<Item = u64>) -> (FeeTrend, u64) {
     (trend, now.into())
 }
 
-fn level(trend: &FeeTrend) -> Option<(Level, f64)> {
-    let PriceLevel { level, deviation } = trend.level(trend.newest_time.into())?;
-    Some((level, deviation.unwrap()))
-}
-
 #[test]
-fn the_level_is_unknown_before_an_hour() {
-    let normal = Some((Level::Normal, 0.0));
+fn the_prices_of_a_day_are_unknown_before_an_hour() {
     let (trend, now) = minutes([GWEI; 60]);
-    assert_eq!(trend.level(now), None);
-    assert_eq!(trend.level(now + 59), None);
-    let (trend, _) = minutes([GWEI; 61]);
-    assert_eq!(level(&trend), normal);
+    assert_eq!([trend.day_prices(now), trend.day_prices(now + 59)], [None, None]);
+    let is_known = |trend: &FeeTrend| trend.day_prices(trend.newest_time.into()).is_some();
+    assert!(is_known(&minutes([GWEI; 61]).0));
     // A start in the middle of a bucket counts from there, and gaps do not count.
     let late = |count: u32, gap: u32| {
         let samples = (0..count).map(|index| {
             let gap = if index < 20 { 0 } else { gap };
             sample(index.into(), START + 305 + gap + index * 60, GWEI)
         });
-        level(&super::tests::trend(samples))
+        is_known(&super::tests::trend(samples))
     };
-    assert_eq!([late(60, 0), late(61, 0)], [None, normal]);
-    assert_eq!([late(56, 7200), late(57, 7200)], [None, normal]);
+    assert_eq!([late(60, 0), late(61, 0)], [false, true]);
+    assert_eq!([late(56, 7200), late(57, 7200)], [false, true]);
 }
 
 #[test]
-fn the_level_compares_the_last_ten_minutes_with_the_medians_of_the_day() {
-    // Ten minutes each at 1 to 12 gwei and the tip, then the last ten: the quartiles are 5 and 11 gwei, the median is 8.
-    let with_last = |gwei_hundredths: u64| {
-        let day = (0..120).map(|index| (index / 10 + 1) * GWEI);
-        let last = [gwei_hundredths * GWEI / 100 - GWEI; 10];
-        level(&minutes(day.chain(last)).0).unwrap()
-    };
-    assert_eq!(with_last(100), (Level::Low, -0.857_143));
-    assert_eq!(with_last(399), (Level::Low, -0.43));
-    assert_eq!(with_last(800), (Level::Normal, 0.0));
-    assert_eq!(with_last(1000), (Level::Normal, 0.25));
-    assert_eq!(with_last(1101), (Level::High, 0.37625));
-    assert_eq!(with_last(100_000), (Level::High, 124.0));
-    // Blocks of more than a day ago do not count.
-    let (trend, _) = minutes((0..3000).map(|index| if index < 1500 { GWEI } else { 5 * GWEI }));
-    assert_eq!(level(&trend), Some((Level::Normal, 0.0)));
-}
-
-#[test]
-fn a_level_needs_five_percent_besides_a_percentile() {
-    let with_last = |wei: u64| level(&minutes([vec![99 * GWEI; 1400], vec![wei; 20]].concat()).0);
-    // The tip is 1 gwei, so the median of the day is 100 gwei.
-    assert_eq!(with_last(104 * GWEI - 1), Some((Level::Normal, 0.05)));
-    assert_eq!(with_last(104 * GWEI), Some((Level::High, 0.05)));
-    assert_eq!(with_last(94 * GWEI + 1), Some((Level::Normal, -0.05)));
-    assert_eq!(with_last(94 * GWEI), Some((Level::Low, -0.05)));
-}
-
-#[test]
-fn a_ten_minute_median_counts_once_however_many_blocks_it_has() {
+fn each_ten_minutes_of_the_last_day_count_once() {
     // For three hours a block a minute at 1 gwei, then two hours with a block a second at 5 gwei.
     let slow = (0..180).map(|index| sample(index.into(), START + index * 60, GWEI));
     let fast =
         (0..7200).map(|index| sample(180 + u64::from(index), START + 10_800 + index, 5 * GWEI));
-    assert_eq!(level(&trend(slow.chain(fast))), Some((Level::Normal, 2.0)));
+    let trend = trend(slow.chain(fast));
+    let day = |hours: u32| trend.day_prices(u64::from(START + hours * HOUR - 1)).unwrap();
+    let all = [[2 * GWEI; 18].as_slice(), &[6 * GWEI; 12]].concat();
+    assert_eq!(day(5), all);
+    // Blocks of more than a day ago do not count.
+    assert_eq!(day(27), all[18..]);
 }
 
-/// Returns a number that is another one for each seed, from 0 to 2^32 - 1.
-fn noise(seed: u64) -> u64 {
-    (seed + 1)
-        .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-        .rotate_left(23)
-        .wrapping_mul(0xd134_2543_de82_ef95)
-        >> 32
-}
-
-/// Builds a block every two seconds for five hours with tips up to `noise_range` above 1 gwei, on a base fee of 20 gwei.
-/// Returns the levels at every `step`th of the last `count` blocks, from which on prices rise by `rise` wei.
-fn levels_of_noise(noise_range: u64, rise: u64, count: u64, step: u64) -> Vec<Level> {
-    let mut trend = FeeTrend::new(7);
-    let mut levels = Vec::new();
-    let blocks = 10_000;
-    for number in 0..blocks {
-        let is_judged = number + count >= blocks;
-        let tip = GWEI + noise(number) % noise_range + if is_judged { rise } else { 0 };
-        let time = START + u32::try_from(number * 2).unwrap();
-        trend.add(Sample { tip, ..sample(number, time, 20 * GWEI) });
-        if is_judged && (number + count - blocks).is_multiple_of(step) {
-            levels.push(level(&trend).unwrap().0);
-        }
+#[test]
+fn a_level_needs_five_percent_besides_a_percentile() {
+    // The 20th percentile is 80, the median 100, and the 80th percentile 130.
+    let wide = [70, 80, 90, 95, 100, 110, 120, 130, 140, 150];
+    let flat = [100; 10];
+    for (price, day, expected) in [
+        (80, wide, (Level::Low, -0.2)),
+        (81, wide, (Level::Normal, -0.19)),
+        (100, wide, (Level::Normal, 0.0)),
+        (129, wide, (Level::Normal, 0.29)),
+        (130, wide, (Level::High, 0.3)),
+        (12_500, wide, (Level::High, 124.0)),
+        (95, flat, (Level::Low, -0.05)),
+        (96, flat, (Level::Normal, -0.04)),
+        (104, flat, (Level::Normal, 0.04)),
+        (105, flat, (Level::High, 0.05)),
+        (0, [0; 10], (Level::Normal, 0.0)),
+    ] {
+        let (level, deviation) = expected;
+        let expected = PriceLevel { level, deviation: Some(deviation) };
+        assert_eq!(level::level(price, &day), Some(expected), "{price}");
     }
-    levels
-}
-
-#[test]
-fn a_flat_chain_is_always_normal() {
-    // Prices that move by 0.02 %, and by 3 %.
-    for noise_range in [4_000_000, 630_000_000] {
-        assert_eq!(levels_of_noise(noise_range, 0, 101, 1), [Level::Normal; 101], "{noise_range}");
-    }
-}
-
-#[test]
-fn a_rise_of_a_tenth_is_high_after_half_of_ten_minutes() {
-    for noise_range in [4_000_000, 630_000_000] {
-        // Prices are about 21.3 gwei.
-        let levels = levels_of_noise(noise_range, 2_140_000_000, 400, 10);
-        let first_high = levels.iter().position(|level| *level == Level::High).unwrap();
-        assert!((14..=17).contains(&first_high), "{first_high}");
-        assert!(levels[first_high..].iter().all(|level| *level == Level::High));
-        assert!(levels[..first_high].iter().all(|level| *level == Level::Normal));
-    }
-}
-
-#[test]
-fn the_last_ten_minutes_reach_into_the_hour_before() {
-    let minute = |index: u32, fee: u64| sample(index.into(), START + index * 60, fee);
-    // Of the newest ten blocks, seven are in the hour before.
-    let dear = (120..123).map(|index| minute(index, 50 * GWEI));
-    let trend = trend((0..120).map(|index| minute(index, GWEI)).chain(dear));
-    assert_eq!(level(&trend), Some((Level::Normal, 0.0)));
-    assert_eq!(level(&restored(&trend)), Some((Level::Normal, 0.0)));
-    let mut later = trend.clone();
-    (123..126).for_each(|index| later.add(minute(index, 50 * GWEI)));
-    assert_eq!(level(&later).unwrap().0, Level::High);
-}
-
-#[test]
-fn ten_minutes_over_two_hours_weigh_each_block_the_same() {
-    // Five blocks a second.
-    let fee = |time: u32| if time < START + 7200 { GWEI } else { 3 * GWEI };
-    let trend = |seconds: u32| {
-        let samples = (0..(7200 + seconds) * 5).map(|index| {
-            let time = START + index / 5;
-            sample(index.into(), time, fee(time))
-        });
-        super::tests::trend(samples)
-    };
-    assert_eq!(trend(280).level(u64::from(START) + 7480).unwrap().level, Level::Normal);
-    assert_eq!(trend(320).level(u64::from(START) + 7520).unwrap().level, Level::High);
-}
-
-#[test]
-fn a_day_without_prices_has_no_deviation() {
-    let free = |last: u64| {
-        let samples = (0..1440_u32).map(|index| Sample {
-            tip: if index < 1400 { 0 } else { last },
-            ..sample(index.into(), START + index * 60, 0)
-        });
-        let trend = trend(samples);
-        trend.level(trend.newest_time.into()).unwrap()
-    };
-    assert_eq!(free(0), PriceLevel { level: Level::Normal, deviation: Some(0.0) });
-    assert_eq!(free(7), PriceLevel { level: Level::High, deviation: None });
+    let most = level::level(u128::MAX, &[1]).unwrap();
+    assert_eq!((most.level, most.deviation), (Level::High, Some(4_294.967_295)));
+    let paid = PriceLevel { level: Level::High, deviation: None };
+    assert_eq!(level::level(7, &[0; 10]), Some(paid));
+    assert_eq!(level::level(7, &[]), None);
 }
 
 #[test]
@@ -457,10 +365,10 @@ fn restored(trend: &FeeTrend) -> FeeTrend {
 }
 
 /// Everything that readers see.
-fn shown(trend: &FeeTrend) -> (Vec<Vec<Bucket>>, Option<PriceLevel>) {
+fn shown(trend: &FeeTrend) -> (Vec<Vec<Bucket>>, Option<Vec<u64>>) {
     let now = u64::from(trend.newest_time);
     let buckets = Period::IN_MEMORY.map(|period| trend.buckets(period, now));
-    (buckets.into(), trend.level(now))
+    (buckets.into(), trend.day_prices(now))
 }
 
 proptest! {
@@ -499,6 +407,7 @@ proptest! {
         let closed: Vec<_> = closed.into_iter().map(|((width, _), it)| (width, it)).collect();
         restored.merge(&closed, &samples.into_values().collect::<Vec<_>>());
         prop_assert_eq!(shown(&trend), shown(&restored));
+        prop_assert!(restored.before.is_none_or(|before| Some(before) == trend.before));
         prop_assert_eq!(trend.take_unsaved(u64::MAX, 7), None);
     }
 }
@@ -518,7 +427,7 @@ fn a_bucket_that_another_instance_wrote_replaces_the_own_one() {
     assert_eq!(fees(Period::Week), [7, 7, 9, 9]);
     assert_eq!(own.buckets(Period::Week, u64::from(blocks[199].time))[1].blocks, 60);
     let unsaved = own.take_unsaved(u64::MAX, 7).unwrap();
-    assert!(unsaved.closed.len() > 60 && unsaved.samples.len() == 30, "{unsaved:?}");
+    assert!(unsaved.closed.len() > 60 && unsaved.samples.len() == 21, "{unsaved:?}");
 }
 
 #[test]

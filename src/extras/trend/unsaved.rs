@@ -62,12 +62,13 @@ impl FeeTrend {
         let end = to_seconds(end);
         let unsaved = self.unsaved;
         let is_new = |sample: &&Sample| sample.time >= unsaved.samples_from && sample.time < end;
-        // The last blocks of an hour that was closed are needed after a restart.
-        let is_ended = self.ended.iter().any(|hour| hour.start() == self.before.start());
-        let before = Some(&self.before).filter(|_| !is_ended);
-        let hours = || before.into_iter().chain(&self.ended).chain([&self.open]);
+        // The last block of an hour that was closed is needed after a restart.
+        let is_ended = |hour| self.ended.iter().any(|ended| ended.start() == hour);
+        let before = self.before.as_ref().filter(|before| !is_ended(before.hour()));
+        let hours = || self.ended.iter().chain([&self.open]);
         let mut samples: Vec<Sample> = if unsaved.samples_from < end {
-            hours().flat_map(OpenHour::samples).filter(is_new).copied().collect()
+            let samples = before.into_iter().chain(hours().flat_map(OpenHour::samples));
+            samples.filter(is_new).copied().collect()
         } else {
             Vec::new()
         };
@@ -133,16 +134,15 @@ impl FeeTrend {
         // Blocks between those that were seen here may be others after a reorganisation.
         let first_seen = self.open.samples().first().map_or(u64::MAX, |sample| sample.number);
         for hour in samples.chunk_by(|one, next| one.time / HOUR == next.time / HOUR) {
-            let start = hour.first().map_or(0, |first| first.time - first.time % HOUR);
+            let start = hour.first().map_or(0, Sample::hour);
             let hours = self.closed_of(Period::Week);
             if hours.binary_search_by_key(&start, |known| known.start(HOUR)).is_err() {
                 self.merge_hour(start, hour, first_seen);
             }
         }
-        if self.before.is_empty() && self.open.start() >= HOUR {
+        if self.before.is_none() && self.open.start() >= HOUR {
             let start = self.open.start() - HOUR;
-            let is_before = |sample: &&Sample| sample.time - sample.time % HOUR == start;
-            self.before = hour_of(start, samples.iter().filter(is_before)).last_ten_minutes();
+            self.before = samples.iter().rfind(|sample| sample.hour() == start).copied();
         }
         self.trim();
         self.changes += 1;

@@ -139,7 +139,7 @@ export default {
             const plot = page.locator(".plot");
             const readout = page.locator(".price-chart .readout");
             await plot.locator("canvas").waitFor();
-            await page.getByText("High: 31 % above usual, last 10 min").waitFor();
+            await page.getByText("High: 31 % above usual").waitFor();
             await readout.filter({ hasText: "Price per gas in the last 24 hours: usually" }).waitFor();
             await plot.scrollIntoViewIfNeeded();
             const { x, y, width } = await plot.boundingBox();

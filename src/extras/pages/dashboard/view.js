@@ -79,9 +79,9 @@ export function rowView(chain, connection, now, tier = DEFAULT_TIER) {
     const milliseconds = seen && now - seen.at + seen.atLeast;
     const age = seen && ago(milliseconds);
     const block = market?.newest_block ?? chain.block ?? (state === "none" ? chain.standing?.block : undefined);
-    // Data that is not current has a price, but no verdict.
+    // Data that is not current has a price, but no verdict. A verdict is about the price of the default tier.
     const isCurrent = Boolean(market) && !["old", "none", "stale"].includes(state);
-    const level = (isCurrent && market.level) || undefined;
+    const level = (isCurrent && tier === DEFAULT_TIER && market.level) || undefined;
     return {
         key: chain.key,
         name: chain.name,
@@ -140,9 +140,7 @@ function sinceOf({ standing, block }, state, silence, now) {
 function verdictText(level, deviation) {
     if (level === "normal" || deviation === null) return LEVELS[level];
     const size = Math.round(Math.abs(deviation) * 100);
-    const distance = level === "high" ? `High: ${grouped(size)} % above usual` : `Low: ${size} % below usual`;
-    // The price of a single block may be far from that.
-    return `${distance}, last 10 min`;
+    return level === "high" ? `High: ${grouped(size)} % above usual` : `Low: ${size} % below usual`;
 }
 
 /** Returns the price of a tier, or the last known one, which is past. */

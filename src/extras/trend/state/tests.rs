@@ -2,8 +2,10 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::*;
 use crate::config::Config;
-use crate::extras::trend::Level;
-use crate::fees::{HeadReading, HeaderTime};
+use crate::extras::trend::{Level, TrendSerializer};
+use crate::fees::{self, ChainParameters, FeeHistory, HeadReading, HeaderTime};
+use crate::observe::memory_budget::MemoryBudget;
+use crate::observe::metrics::Metrics;
 use crate::store::tests::{publish, reply};
 use crate::store::{Accepted, Publisher};
 
@@ -56,8 +58,8 @@ fn restore_two_hours_up_to(trends: &Trends, chain: &StoredChain, now: u64) {
     trends.with(chain, |trend| *trend = known);
 }
 
-#[test]
-fn the_level_follows_the_price_and_the_trend() {
+#[tokio::test]
+async fn the_level_follows_the_price_and_the_trend() {
     let (trends, chain, mut publisher) = trends_with_chain("");
     let level = || level_of(&trends, &chain).map(|it| it.level);
     publish(&mut publisher, 1000, 10 * GWEI);
@@ -67,11 +69,29 @@ fn the_level_follows_the_price_and_the_trend() {
     assert_eq!(level(), Some(Level::Low));
     let trend = trends.read(&chain, Period::Day, Vec::new()).unwrap();
     assert_eq!(trend.level.unwrap().deviation, Some(-0.5));
-    // The median of the newest blocks counts, and not the newest one.
+    // The newest price counts at once, even if the trend has the block already.
     publish(&mut publisher, 1002, 30 * GWEI);
-    assert_eq!(level(), Some(Level::Low));
-    publish(&mut publisher, 1003, 30 * GWEI);
     assert_eq!([level(), level()], [Some(Level::High); 2]);
+    let changes = trends.state(&chain).unwrap().1;
+    let next_base_fee = |base_fee: u128| {
+        let pricing = &chain.config().pricing;
+        let (history, _) = reply(pricing, 1002, 30 * GWEI);
+        let blocks = history.blocks().to_vec();
+        let history = FeeHistory::new(1002, blocks, Some(base_fee)).unwrap();
+        let parameters = ChainParameters::without_header(pricing);
+        (fees::price(&history, pricing, &parameters).unwrap(), history)
+    };
+    let serializer =
+        TrendSerializer::new(&trends, None, &MemoryBudget::new(1 << 20), &Metrics::new());
+    for (base_fee, expected) in [(5 * GWEI, Level::Low), (20 * GWEI, Level::Normal)] {
+        let (market, history) = next_base_fee(base_fee);
+        publisher.publish(Accepted::now(&history, market));
+        assert_eq!(level(), Some(expected));
+        let (_, body) = serializer.serialize(&chain, Period::Day).await.unwrap();
+        let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(body["level"], serde_json::json!(expected));
+        assert_eq!(trends.state(&chain).unwrap().1, changes);
+    }
 }
 
 #[test]
