@@ -152,7 +152,7 @@ mod tests {
         assert_eq!((unknown.key.as_str(), unknown.preset), ("chain-4711", None));
         assert_eq!((base.key.as_str(), base.name(), base.preset), ("base", "Base", Some("Base")));
         assert_eq!(base.currency.as_deref(), Some("E"));
-        assert_eq!(base.flashblock_time, Some(Duration::from_millis(200)));
+        assert_eq!(base.block_time, Duration::from_millis(200));
         let calibrated = Strategy::Calibrated;
         assert!(config.chains.iter().all(|chain| chain.pricing.strategy == calibrated));
         let strategy = ["chains", "base", "pricing", "strategy"].map(str::to_owned);

@@ -256,14 +256,14 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
 #[test]
 fn an_explicit_denominator_ignores_the_presets_other_one() {
     let denominators = |more| {
-        let config = Config::from_toml(&chain_toml("a", 8453, more), &[]).unwrap();
+        let config = Config::from_toml(&chain_toml("a", 2020, more), &[]).unwrap();
         let parameters = fees::ChainParameters::without_header(&config.chains[0].pricing);
         let found = parameters.denominators.unwrap();
         (found.full_block.get(), found.empty_block.get())
     };
-    assert_eq!(denominators(""), (25, 50));
+    assert_eq!(denominators(""), (50, 250));
     assert_eq!(denominators("pricing.base_fee_change_denominator = 30"), (30, 30));
-    assert_eq!(denominators("pricing.empty_block_denominator = 60"), (25, 60));
+    assert_eq!(denominators("pricing.empty_block_denominator = 60"), (50, 60));
     let both = "pricing.base_fee_change_denominator = 30\npricing.empty_block_denominator = 60";
     assert_eq!(denominators(both), (30, 60));
 }

@@ -181,14 +181,14 @@ async fn without_the_key_no_header_is_requested() {
 
 #[tokio::test]
 async fn both_denominators_of_an_empty_and_a_full_block_may_contradict() {
-    let (node, service) = start(8453, header_of(100, 5, GWEI), "").await;
-    wait_for_parameters(&service, (Some(["25", "100"]), Some("1000000000"), "header")).await;
+    let (node, service) = start(2020, header_of(200, 5, GWEI), "").await;
+    wait_for_parameters(&service, (Some(["50", "200"]), Some("1000000000"), "header")).await;
     wait_for_gauges(&service, "0", "0").await;
     service.wait_for_sample(&gauge("empty_block_denominator", "1")).await;
     // An operator's own value wins, for an empty block alone.
-    let more = "pricing.empty_block_denominator = 200";
+    let more = "pricing.empty_block_denominator = 300";
     let service = TestServer::start(&chain(&[&node], more)).await;
-    wait_for_parameters(&service, (Some(["25", "200"]), Some("1000000000"), "header")).await;
+    wait_for_parameters(&service, (Some(["50", "300"]), Some("1000000000"), "header")).await;
 }
 
 #[tokio::test]

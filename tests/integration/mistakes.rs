@@ -127,7 +127,7 @@ fn the_effective_configuration_has_origins_and_no_secrets() {
         ("max_age = \"45s\"", "GAS_CHAINS__BASE__MAX_AGE".into()),
         ("poll_timeout = \"15s\"", "default: a third of max_age".into()),
         ("priority_fee_floor = \"0 wei\"", "default".into()),
-        ("base_fee_change_denominator = 25", "preset Base".into()),
+        ("block_time = \"200ms\"", "preset Base".into()),
     ] {
         let line = printed.lines().find(|line| line.starts_with(value));
         let line = line.unwrap_or_else(|| panic!("no {value} in {printed}"));

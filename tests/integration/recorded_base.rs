@@ -13,7 +13,10 @@ pub(crate) async fn start(more: &str) -> Process {
     let node = node.unwrap();
     let url = format!("http://{}/base", node.address().unwrap());
     tokio::spawn(node.run());
-    let chain = format!("[chains.base]\nchain_id = 8453\nrpc_urls = [\"{url}\"]\n{more}");
+    // As when they were recorded.
+    let then = "block_time = \"2s\"\npricing.base_fee_change_denominator = 25\n\
+                pricing.empty_block_denominator = 50";
+    let chain = format!("[chains.base]\nchain_id = 8453\nrpc_urls = [\"{url}\"]\n{then}\n{more}");
     let file = File::new("base", &chain);
     let service = Process::start(&["--config", file.path()], &[]);
     service.wait_for_ok("/v1/base/gas-suggestion").await;
