@@ -112,8 +112,10 @@ pub enum ChainParameters {
 pub enum DataFeeKind {
     /// There is none.
     None,
-    /// The gas estimate of a node, or the tip, contains it.
+    /// The gas estimate of a node contains it.
     Included,
+    /// The tip contains it, so the tip that a transaction needs grows with its data.
+    IncludedInTip,
     /// That of OP Stack chains, from the L1 attributes in each block.
     OpStack,
     /// It is not known, and nothing is read.

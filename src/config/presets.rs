@@ -128,7 +128,8 @@ mod tests {
             let data_fee = match id {
                 10 | 130 | 204 | 480 | 1868 | 2020 | 8453 | 42_220 | 57_073 | 84_532 | 202_601
                 | 11_155_420 => Some(DataFeeKind::OpStack),
-                324 | 42_161 | 59_144 | 421_614 => Some(DataFeeKind::Included),
+                324 | 42_161 | 421_614 => Some(DataFeeKind::Included),
+                59_144 => Some(DataFeeKind::IncludedInTip),
                 5000 | 81_457 | 534_352 => None,
                 _ => Some(DataFeeKind::None),
             };

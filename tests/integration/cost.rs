@@ -150,11 +150,16 @@ async fn what_is_not_known_is_null_with_its_reason() {
 #[tokio::test]
 async fn chains_without_a_data_fee_have_exact_zeros_and_blob_fees() {
     let (node, reads) = node(Reply::Error(-32601)).await;
-    for kind in ["none", "included"] {
-        let service = start(&node, &format!("data_fee = \"{kind}\"")).await;
+    for (configured, kind, is_exact) in [
+        ("none", "none", true),
+        ("included", "included", true),
+        // The tip grows with the data.
+        ("included-in-tip", "included", false),
+    ] {
+        let service = start(&node, &format!("data_fee = \"{configured}\"")).await;
         let cost = service.get("/v1/a/cost?gas=21000").await.json();
         let expected = json!({
-            "kind": kind, "exact": true, "fee": "0", "max": "0",
+            "kind": kind, "exact": is_exact, "fee": "0", "max": "0",
             "operator_fee": { "expected": "0", "max": "0" }, "l1_block": null, "observed_at": null,
         });
         assert_eq!((&cost["data_fee"], &cost["blob_fee"]), (&expected, &Value::Null));

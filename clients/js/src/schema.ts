@@ -214,7 +214,10 @@ export interface components {
         /** @description Fee for the data of a transaction, in wei. */
         DataFee: {
             kind: components["schemas"]["DataFeeKind"];
-            /** @description False: a bound that the exact fee never exceeds. */
+            /**
+             * @description False: a bound that the exact fee never exceeds; with `included`, the tip that a transaction needs grows with its
+             *     data.
+             */
             exact: boolean;
             fee: components["schemas"]["Wei"];
             /** @description With room for two full blocks of the chain below. */

@@ -17,7 +17,6 @@ use crate::api::freshness::write_list_headers;
 use crate::api::openapi::components::CommonErrors;
 use crate::api::openapi::examples::{ExampleChain, set_response_example};
 use crate::api::wire::Wei;
-use crate::config::DataFeeKind;
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::Problem;
 use crate::http::query::{ValidQuery, invalid_parameter};
@@ -121,7 +120,7 @@ impl<'a> CheapestChain<'a> {
 
 /// Writes the cost of a transfer on the example's chain.
 pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
-    let no_data_fee = Ok(DataFee::Zero(DataFeeKind::None));
+    let no_data_fee = Ok(DataFee::NONE);
     let cost = CheapestChain::new(example.chain, example.current, MIN_GAS, no_data_fee, None);
     set_response_example(document, PATH, json!([cost]));
 }

@@ -39,9 +39,16 @@ pub(crate) struct ReadAttributes {
 /// The data fee of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DataFee {
-    /// There is none, or the gas contains it.
-    Zero(DataFeeKind),
+    /// There is none, or the gas contains it. Not exact: the tip that a transaction needs grows with its data.
+    Zero {
+        kind: DataFeeKind,
+        is_exact: bool,
+    },
     OpStack(ReadAttributes),
+}
+
+impl DataFee {
+    pub(super) const NONE: Self = Self::Zero { kind: DataFeeKind::None, is_exact: true };
 }
 
 /// Reason why a data fee is not known.
@@ -101,7 +108,12 @@ impl DataFees {
     pub(crate) fn current(&self, chain: &StoredChain) -> Result<DataFee, DataFeeReason> {
         match chain.config().data_fee {
             None | Some(DataFeeKind::Off) => Err(DataFeeReason::Unknown),
-            Some(kind @ (DataFeeKind::None | DataFeeKind::Included)) => Ok(DataFee::Zero(kind)),
+            Some(kind @ (DataFeeKind::None | DataFeeKind::Included)) => {
+                Ok(DataFee::Zero { kind, is_exact: true })
+            }
+            Some(DataFeeKind::IncludedInTip) => {
+                Ok(DataFee::Zero { kind: DataFeeKind::Included, is_exact: false })
+            }
             Some(DataFeeKind::OpStack) => match *self.0.get(chain).lock() {
                 Parameters::NotRead => Err(DataFeeReason::NotRead),
                 Parameters::UnknownFork => Err(DataFeeReason::Unknown),
@@ -176,7 +188,7 @@ enum DataFeeRule {
 impl DataFeeParameters {
     fn new(fee: &DataFee) -> Self {
         let (kind, read) = match fee {
-            DataFee::Zero(kind) => (*kind, None),
+            DataFee::Zero { kind, .. } => (*kind, None),
             DataFee::OpStack(read) => (DataFeeKind::OpStack, Some(read)),
         };
         let attributes = read.map(|read| read.attributes);
@@ -208,7 +220,7 @@ pub(super) fn market_member(fees: &DataFees) -> MarketMember {
         schema: DataFeeMembers::schema,
         referenced: <DataFeeMembers as ToSchema>::schemas,
         members: Box::new(move |chain, _| members(fees.current(chain))),
-        example: members(Ok(DataFee::Zero(DataFeeKind::None))),
+        example: members(Ok(DataFee::NONE)),
     }
 }
 

@@ -188,9 +188,11 @@ impl CostState {
             chain.servable_snapshot().map_err(|reason| problems::unavailable(chain, reason))?;
         let market = &current.snapshot.market;
         // Rollups have no blobs of their own, whatever their node returns.
-        let rollup = [Some(DataFeeKind::OpStack), Some(DataFeeKind::Included)];
-        let has_blobs =
-            market.blob_base_fees.is_some() && !rollup.contains(&chain.config().data_fee);
+        let is_rollup = matches!(
+            chain.config().data_fee,
+            Some(DataFeeKind::OpStack | DataFeeKind::Included | DataFeeKind::IncludedInTip)
+        );
+        let has_blobs = market.blob_base_fees.is_some() && !is_rollup;
         if order.blobs > 0 && !has_blobs {
             let (name, allowed) = match order.size {
                 Size::Bytes(_) => ("blobs", "must be 0: the fee of blobs is not known"),
@@ -299,7 +301,7 @@ fn parse_transaction(value: &RawValue) -> Result<Vec<u8>, Problem> {
 pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
     let (chain, current) = (example.chain, example.current);
     let order = Order { balance: Some(1_000_000_000_000_000_000), ..Order::with_gas(MIN_GAS) };
-    let no_data_fee = Ok(DataFee::Zero(DataFeeKind::None));
+    let no_data_fee = Ok(DataFee::NONE);
     let cost = Cost::new(&order, &current.snapshot.market, no_data_fee);
     let body = json!(CostBody::new(chain, current, &order, &cost, None));
     set_response_example(document, COST_PATH, body);

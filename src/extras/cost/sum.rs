@@ -126,16 +126,9 @@ impl DataFeeAmounts {
     /// Returns the fee of a transaction; `None`: it exceeds 128 bits.
     fn new(fee: &DataFee, order: &Order) -> Option<Self> {
         let read = match fee {
-            DataFee::Zero(kind) => {
-                let (fee, max, operator_fee) = (0, 0, 0);
-                return Some(Self {
-                    kind: *kind,
-                    is_exact: true,
-                    fee,
-                    max,
-                    operator_fee,
-                    read: None,
-                });
+            DataFee::Zero { kind, is_exact } => {
+                let (kind, is_exact) = (*kind, *is_exact);
+                return Some(Self { kind, is_exact, fee: 0, max: 0, operator_fee: 0, read: None });
             }
             DataFee::OpStack(read) => read,
         };

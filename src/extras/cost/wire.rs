@@ -46,7 +46,8 @@ pub(super) struct CostBody<'a> {
 struct DataFeeBody {
     #[schema(value_type = DataFeeKindName)]
     kind: DataFeeKind,
-    /// False: a bound that the exact fee never exceeds.
+    /// False: a bound that the exact fee never exceeds; with `included`, the tip that a transaction needs grows with its
+    /// data.
     exact: bool,
     fee: Wei,
     /// With room for two full blocks of the chain below.
