@@ -43,9 +43,10 @@ With --horizon a second table grades the fees of GET /v1/{chain}/fees, without f
 blocks and probability:
 
   kept %          share of pairs that one of so many blocks would have included
-  upper %         upper end of Wilson's interval of that share (z = 3.29), for as many outcomes as the
+  upper %         upper end of Wilson's interval of that share (z = 2.58), for as many outcomes as the
                   overlapping ones stand for (independent)
-  pass            the upper end is at most 1.5 points below the probability; else MISS
+  pass            else MISS: the upper end is below the probability, and the share by more than half of the
+                  promised misses, at most 1.5 points
 
 The required tip is the block's reward at the landing percentile; in a block without transactions any
 tip lands. Blocks whose rewards are not recorded are excluded. Percentiles of the measures are nearest
