@@ -10,6 +10,7 @@ mod comparisons;
 mod doubts;
 pub(crate) mod freshness_log;
 pub(crate) mod gauges;
+pub(crate) mod leaps;
 mod reporter;
 mod reward_readings;
 pub mod schedule;
@@ -29,6 +30,7 @@ use crate::fees::plausibility::{self, Continuity};
 use crate::fees::{self, ChainParameters, FeeHistory, HeadReading, HeaderParameters, Pricing};
 use crate::nodes::circuit_breaker::Availability;
 use crate::nodes::{ChainUpstreams, Error, FeeHistoryRequest, UpstreamNode};
+use crate::observe::clock;
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::Metrics;
 use crate::observe::traces::Span;
@@ -112,7 +114,7 @@ impl Poller {
             head_reads: JoinSet::new(),
             readings,
             last_reading: None,
-            comparisons: Comparisons::new(Instant::now()),
+            comparisons: Comparisons::new(clock::now()),
             comparison: JoinSet::new(),
             last_history: None,
             trusts_replicas: true,
@@ -130,10 +132,10 @@ impl Poller {
     }
 
     async fn run_standalone(mut self, mut announced: Option<watch::Receiver<u64>>) -> Infallible {
-        let max_polls = self.chain.max_polls_per_block.get();
-        let mut schedule = PollSchedule::new(self.chain.block_time, max_polls, Instant::now());
+        let mut schedule = self.new_schedule();
+        let mut leaps = self.publisher.chain().leaps();
         loop {
-            self.wait_for_poll(&mut schedule, &mut announced).await;
+            self.wait_for_poll(&mut schedule, &mut announced, &mut leaps).await;
             let sent = Instant::now();
             let (outcome, _) = self.poll().await;
             match self.publisher.chain().newest_block() {
@@ -143,11 +145,19 @@ impl Poller {
         }
     }
 
-    /// Waits until a poll is due by `schedule`, or until an unknown block is announced.
+    /// Returns a schedule whose first poll is due now.
+    fn new_schedule(&self) -> PollSchedule {
+        let max_polls = self.chain.max_polls_per_block.get();
+        PollSchedule::new(self.chain.block_time, max_polls, Instant::now())
+    }
+
+    /// Waits until a poll is due by `schedule`, or until an unknown block is announced. After a leap of a clock it is due at
+    /// once, and the times of blocks before are forgotten.
     async fn wait_for_poll(
         &self,
         schedule: &mut PollSchedule,
         announced: &mut Option<watch::Receiver<u64>>,
+        leaps: &mut watch::Receiver<Option<Instant>>,
     ) {
         loop {
             let new_announcement = async {
@@ -162,6 +172,7 @@ impl Poller {
             tokio::select! {
                 () = tokio::time::sleep_until(schedule.next().into()) => return,
                 () = new_announcement => schedule.record_announcement(Instant::now()),
+                Ok(()) = leaps.changed() => *schedule = self.new_schedule(),
             }
         }
     }
@@ -225,7 +236,7 @@ impl Poller {
                 Ordering::Greater => return AdoptOutcome::Older,
             }
         }
-        if timestamps.observed_at.elapsed() >= self.chain.max_age {
+        if clock::elapsed(timestamps.observed_at) >= self.chain.max_age {
             return AdoptOutcome::Older;
         }
         let Ok(market) = fees::price(history, &self.chain.pricing, &self.chain_parameters()) else {
@@ -235,7 +246,8 @@ impl Poller {
             return AdoptOutcome::Rejected;
         }
         let report = self.remote_report(history, *reading);
-        let mut round = self.head_tracker.start_round(Instant::now());
+        self.head_tracker.set_leap(chain.last_leap());
+        let mut round = self.head_tracker.start_round(clock::now());
         round.set_reported_at(timestamps.observed_at);
         let is_plausible = round.check(report).is_ok();
         let is_confirmed = round.finish().confirmed.is_some();
@@ -362,7 +374,7 @@ impl Poller {
         order: CallOrder,
         remote: Option<Report>,
     ) -> (PollOutcome, Option<FeeHistory>) {
-        let now = Instant::now();
+        let now = clock::now();
         self.finish_comparison();
         self.finish_reading();
         let chain_parameters = self.chain_parameters();
@@ -382,6 +394,7 @@ impl Poller {
         if order == CallOrder::ByPreference {
             candidates.sort_by_key(|candidate| candidate.index);
         }
+        head_tracker.set_leap(publisher.chain().last_leap());
         let mut round = head_tracker.start_round(now);
         if let Some(remote) = remote
             && let Some(reason) = round.suspicion(remote)
@@ -492,7 +505,7 @@ impl Poller {
         if self.chain.agreement.get() > 1 {
             return;
         }
-        let now = Instant::now();
+        let now = clock::now();
         let is_due = self.comparisons.record_poll(now);
         let Some(in_use) = self.in_use.filter(|_| is_due && self.comparison.is_empty()) else {
             return;
@@ -570,6 +583,10 @@ fn report(
         head: history.newest_block(),
         base_fee: history.newest_known_base_fee(),
         block_age: head.block_age(chain.max_block_age()),
+        is_of_now: head.header().is_some_and(|header| {
+            let max_age = chain.stall_after().unwrap_or_default().max(chain.stale_after());
+            header.number >= history.newest_block() && header.age <= max_age
+        }),
         suspicious_amounts: plausibility::suspicious_amounts(history, earlier, &chain.pricing),
     }
 }

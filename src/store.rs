@@ -10,8 +10,9 @@
 //!
 //! Each observer of a chain gets a publication before readers see it.
 //!
-//! A suggestion is serialised, with its entity tag, only when it changes. Ages come from the monotonic clock, so a step
-//! of the wall clock changes none. The wall clock is only displayed.
+//! A suggestion is serialised, with its entity tag, only when it changes. Ages come from [`clock`], which counts sleep,
+//! so a step of the wall clock changes none. After a leap of either clock, data is stale until the next reply. Besides,
+//! the wall clock is displayed, and may show that a block is older than it was.
 
 mod consistent_reads;
 mod entry_window;
@@ -48,6 +49,7 @@ pub use recent_blocks::{BlockWindow, RecentBlocks};
 use crate::config;
 use crate::fees::plausibility::Doubt;
 use crate::fees::{Market, SinglePrices};
+use crate::observe::clock;
 
 /// Number of newest blocks that a caller's fee is compared with. More blocks say less of the next one.
 pub const COMPARED_BLOCKS: usize = 20;
@@ -73,8 +75,10 @@ struct ChainRecord {
     servable: Cache<u64, Arc<Snapshot>>,
     latest: watch::Sender<LatestState>,
     recent_blocks: RwLock<RecentBlocks>,
-    /// Number of snapshots that were published.
+    /// Number of snapshots that were published, and of leaps.
     publications: AtomicU64,
+    /// When a clock of the machine last leapt.
+    leaps: watch::Sender<Option<Instant>>,
 }
 
 /// Newest state of one chain, however old.
@@ -117,6 +121,8 @@ pub struct Snapshot {
     /// Reasons to doubt a value of the window, each once.
     pub doubts: Vec<Doubt>,
     timestamps: Timestamps,
+    /// When this process received it. Another replica may have observed it before that.
+    received_at: Instant,
     max_age: Duration,
 }
 
@@ -138,7 +144,7 @@ pub struct ServableSnapshot {
 /// Reason why data that may be served is stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StaleReason {
-    /// No reply was accepted for two block times.
+    /// No reply was accepted for two block times, or since the machine has slept or its clock was set forward.
     OldData,
     /// The newest block was too old already when this process first read it, or another node has a newer one.
     OldBlock,
@@ -226,6 +232,15 @@ impl ChainStore {
         self.by_name.get(&name).copied()
     }
 
+    /// Records that a clock of the machine has leapt at this moment: what was received before is stale, and the pollers
+    /// poll at once.
+    pub(crate) fn record_leap(&self, at: Instant) {
+        for StoredChain { record } in self.chains.iter() {
+            record.leaps.send_replace(Some(at));
+            record.publications.fetch_add(1, Ordering::Release);
+        }
+    }
+
     /// Returns true if any chain ever had data.
     #[must_use]
     pub fn has_any_data(&self) -> bool {
@@ -248,9 +263,9 @@ impl StoredChain {
         ));
         let latest = watch::Sender::new(LatestState::default());
         let publications = AtomicU64::new(0);
-        Self {
-            record: Arc::new(ChainRecord { config, servable, latest, recent_blocks, publications }),
-        }
+        let leaps = watch::Sender::new(None);
+        let record = ChainRecord { config, servable, latest, recent_blocks, publications, leaps };
+        Self { record: Arc::new(record) }
     }
 
     /// The chain's configuration.
@@ -268,16 +283,30 @@ impl StoredChain {
         self.find_servable().ok_or_else(|| Unavailable::new(self.has_data()))
     }
 
-    /// Number of snapshots that were published. While it stays, a snapshot that was servable changes by its age alone.
+    /// Number of snapshots that were published, and of leaps. While it stays, a snapshot that was servable changes by its
+    /// age alone.
     pub(crate) fn publications(&self) -> u64 {
         self.record.publications.load(Ordering::Acquire)
     }
 
+    /// Returns a receiver of the moment when a clock of the machine last leapt.
+    pub(crate) fn leaps(&self) -> watch::Receiver<Option<Instant>> {
+        self.record.leaps.subscribe()
+    }
+
+    /// Returns when a clock of the machine last leapt; `None`: never.
+    pub(crate) fn last_leap(&self) -> Option<Instant> {
+        *self.record.leaps.borrow()
+    }
+
     fn find_servable(&self) -> Option<ServableSnapshot> {
-        // Taken before the look-up, so that a value which the cache still has is not older than `max_age`.
-        let now = Instant::now();
+        let now = clock::now();
         let snapshot = self.record.servable.get(&self.config().chain_id)?;
         let age = now.saturating_duration_since(snapshot.timestamps.observed_at);
+        // The cache does not count the time that the machine has slept.
+        if age >= snapshot.max_age {
+            return None;
+        }
         let head_age = now.saturating_duration_since(snapshot.timestamps.head_changed_at);
         let stale_reason = self.stale_reason(&snapshot, age, head_age, now);
         let fresh_for = match stale_reason {
@@ -300,7 +329,7 @@ impl StoredChain {
         let is_above = |age: Option<Duration>, max: Option<Duration>| {
             age.zip(max).is_some_and(|(age, max)| age > max)
         };
-        if age > config.stale_after() {
+        if age > config.stale_after() || self.last_leap() > Some(snapshot.received_at) {
             return Some(StaleReason::OldData);
         }
         if block.was_old() {
@@ -462,9 +491,8 @@ pub(crate) fn seconds_since_1970() -> u64 {
 struct MaxAgeExpiry;
 
 impl MaxAgeExpiry {
-    fn remaining(snapshot: &Snapshot, at: Instant) -> Duration {
-        let age = at.saturating_duration_since(snapshot.timestamps.observed_at);
-        snapshot.max_age.saturating_sub(age)
+    fn remaining(snapshot: &Snapshot) -> Duration {
+        snapshot.max_age.saturating_sub(snapshot.age())
     }
 }
 
@@ -473,9 +501,9 @@ impl Expiry<u64, Arc<Snapshot>> for MaxAgeExpiry {
         &self,
         _: &u64,
         snapshot: &Arc<Snapshot>,
-        created_at: Instant,
+        _: Instant,
     ) -> Option<Duration> {
-        Some(Self::remaining(snapshot, created_at))
+        Some(Self::remaining(snapshot))
     }
 
     // By default an update keeps the deadline of the replaced value.
@@ -483,10 +511,10 @@ impl Expiry<u64, Arc<Snapshot>> for MaxAgeExpiry {
         &self,
         _: &u64,
         snapshot: &Arc<Snapshot>,
-        updated_at: Instant,
+        _: Instant,
         _: Option<Duration>,
     ) -> Option<Duration> {
-        Some(Self::remaining(snapshot, updated_at))
+        Some(Self::remaining(snapshot))
     }
 }
 

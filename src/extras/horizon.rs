@@ -7,7 +7,6 @@ mod metrics;
 mod routes;
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::extract::FromRef;
 use parking_lot::Mutex;
@@ -16,6 +15,7 @@ use utoipa_axum::routes;
 
 use crate::assembly::{Assembly, Extra, Join};
 use crate::fees::horizon::all_cells;
+use crate::observe::clock;
 use crate::store::{
     ChainStore, KeptCount, PerChain, Publication, PublishObserver, Question, QuoteRecord,
     RecentBlocks, StoredChain,
@@ -63,7 +63,7 @@ impl Records {
             let cells = all_cells().enumerate();
             let questions = cells.map(|(pair, (within, _))| Question { pair, within });
             let interval = chain.config().reading_interval();
-            let record = QuoteRecord::new(questions.collect(), interval, Instant::now());
+            let record = QuoteRecord::new(questions.collect(), interval, clock::now());
             Arc::new(ChainRecord(Mutex::new(record)))
         };
         Self { store: store.clone(), chains: PerChain::new(store, record) }
@@ -71,7 +71,7 @@ impl Records {
 
     /// Returns how often the blocks kept the pairs of each cell.
     fn counts(&self, chain: &StoredChain, blocks: &RecentBlocks) -> Vec<KeptCount> {
-        self.chains.get(chain).0.lock().counts(blocks, Instant::now())
+        self.chains.get(chain).0.lock().counts(blocks, clock::now())
     }
 }
 
@@ -82,7 +82,7 @@ impl PublishObserver for Arc<ChainRecord> {
         if let Some(horizon) = snapshot.horizon() {
             let pairs = horizon.fees.cells().map(|cell| cell.fees);
             let (number, percentile) = (snapshot.newest_block, horizon.percentile);
-            self.0.lock().record(number, pairs, percentile, blocks, Instant::now());
+            self.0.lock().record(number, pairs, percentile, blocks, clock::now());
         }
     }
 }

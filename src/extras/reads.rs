@@ -488,7 +488,7 @@ impl ChainReads {
     }
 
     fn head_version(&self) -> HeadVersion {
-        (self.chain.newest_block(), self.hints.lock().generation)
+        (self.chain.newest_block(), self.hints.lock().generation, self.chain.last_leap())
     }
 
     /// Makes cached results of the head unreachable if a client knows a block that the polls have not seen.

@@ -78,14 +78,15 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let (mut connector, redis) = Connector::new(&url, assembly.dial.clone(), &assembly.metrics)
         .context("cannot set up the Redis client")?;
     let replica_id = format!("{:016x}", RandomState::new().hash_one(std::process::id()));
-    let chains = assembly.config.chains.iter().zip(&assembly.upstreams);
-    let coordinators = chains.map(|(chain, upstreams)| {
+    let chains = assembly.store.chains().iter().zip(&assembly.upstreams);
+    let coordinators = chains.map(|(stored, upstreams)| {
+        let chain = stored.config();
         let (redis, replica_id) = (redis.clone(), replica_id.clone());
         let chain_state = SharedChainState::new(chain, redis, url.database(), replica_id);
         let inbox = connector.open_inbox(chain_state.channel.clone());
         let upstreams = Arc::clone(upstreams);
         let coordinator =
-            PollCoordinator::new(chain, chain_state, upstreams, inbox, &assembly.metrics);
+            PollCoordinator::new(stored, chain_state, upstreams, inbox, &assembly.metrics);
         let coordinator: Box<dyn SharedPolls> = Box::new(coordinator);
         coordinator
     });

@@ -48,10 +48,13 @@ impl HeaderTime {
         Self { number, unix_seconds, read_at, age }
     }
 
-    /// Returns the age of the block at `now`, which a step of the wall clock does not change.
+    /// Returns the age of the block at `now`, which is `wall_clock` since 1970. A wall clock that is set back makes no
+    /// block younger.
     #[must_use]
-    pub fn age_at(&self, now: Instant) -> Duration {
-        self.age.saturating_add(now.saturating_duration_since(self.read_at))
+    pub fn age_at(&self, now: Instant, wall_clock: Duration) -> Duration {
+        let since_reading = now.saturating_duration_since(self.read_at);
+        let told = wall_clock.saturating_sub(Duration::from_secs(self.unix_seconds));
+        self.age.saturating_add(since_reading).max(told)
     }
 }
 

@@ -11,6 +11,9 @@
 //! that is shorter, at most by a factor of 100. An upstream that is less preferred than the one published last may
 //! exceed the expected blocks only by one, or by the blocks of one second.
 //!
+//! After the wall clock has leapt, the time since the published head may be unknown, as after a pause of a virtual
+//! machine. Until another head is published, a higher one is also plausible if its own header is of now.
+//!
 //! # Confirmation
 //!
 //! Any other reply is suspicious: a head behind, a head ahead, or amounts that contradict the blocks before. It is
@@ -68,6 +71,8 @@ pub struct HeadTracker {
     schedule_baseline: Option<ObservedHead>,
     /// When other upstreams were last queried because the published block is old.
     sought_young_at: Option<Instant>,
+    /// When a clock of the machine last leapt.
+    leapt_at: Option<Instant>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -116,6 +121,8 @@ pub struct Report {
     pub base_fee: u128,
     /// Age of the newest block, as far as the upstream tells.
     pub block_age: BlockAge,
+    /// True if the upstream has just returned the header of this block or of a later one, and it is of now.
+    pub is_of_now: bool,
     /// Reason why the amounts are suspicious, if they are.
     pub suspicious_amounts: Option<SuspiciousReply>,
 }
@@ -188,7 +195,13 @@ impl HeadTracker {
             trail: None,
             schedule_baseline: None,
             sought_young_at: None,
+            leapt_at: None,
         }
+    }
+
+    /// Sets when a clock of the machine last leapt.
+    pub fn set_leap(&mut self, at: Option<Instant>) {
+        self.leapt_at = at;
     }
 
     /// Starts the round of a poll at `now`.
@@ -229,6 +242,12 @@ impl HeadTracker {
     /// Returns true if the published block is old and that of `report` is not.
     fn is_overtaken_by(&self, report: Report) -> bool {
         report.block_age == BlockAge::Young && self.published.is_some_and(|last| last.is_old)
+    }
+
+    /// Returns true if the block of `report` is of now, and a clock has leapt since the published head was first seen.
+    fn explains_jump(&self, report: Report) -> bool {
+        let first_seen = self.published.map(|published| published.observed.at);
+        report.is_of_now && self.leapt_at > first_seen
     }
 
     /// Returns true if the published block is not old, that of `report` is, and the published one may be served until the

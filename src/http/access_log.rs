@@ -12,6 +12,7 @@ use axum::response::Response;
 
 use super::problem;
 use super::request_id::{RequestIdGenerator, X_REQUEST_ID};
+use crate::observe::clock;
 use crate::observe::metrics::{Counter, Metrics, RequestDurations, RequestLabels, RouteLabels};
 use crate::observe::redaction;
 use crate::observe::traces::Span;
@@ -86,7 +87,7 @@ impl AccessLog {
     /// Starts a request: takes the time and its id, and starts its span.
     pub(crate) fn start<B>(&self, request: &Request<B>) -> RequestContext {
         RequestContext {
-            started_at: Instant::now(),
+            started_at: clock::now(),
             method: request.method().clone(),
             uri: request.uri().clone(),
             request_id: self.request_ids.for_request(request.headers()),
@@ -102,7 +103,7 @@ impl AccessLog {
         if status.is_client_error() || status.is_server_error() {
             problem::write_problem(&mut response, &context.request_id, trace_id);
         }
-        let elapsed = context.started_at.elapsed();
+        let elapsed = clock::elapsed(context.started_at);
         let matched_path: Option<MatchedPath>;
         let route_template = if context.is_suggestion {
             Some(Self::SUGGESTION_ROUTE)

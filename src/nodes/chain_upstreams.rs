@@ -12,6 +12,7 @@ use super::poll_deadline::PollDeadline;
 use super::read_budget::ReadBudget;
 use super::{JsonRpcClient, NodeEndpoint, UpstreamNode};
 use crate::config::{self, NodeUrl};
+use crate::observe::clock;
 use crate::observe::metrics::{AttemptLabels, Counter, Metrics};
 use crate::observe::redaction::Redactor;
 
@@ -156,7 +157,7 @@ impl ChainUpstreams {
     /// Reads the newest headers that are due at `now`: of the upstream with the index `in_use`, and of those whose head
     /// is old. The others are read when they are polled. Ends within `deadline`.
     pub(crate) async fn read_due_heads(&self, in_use: Option<usize>, deadline: Duration) {
-        let now = Instant::now();
+        let now = clock::now();
         let due = self.polled.iter().enumerate().filter(|(index, upstream)| {
             let is_watched = Some(*index) == in_use || upstream.has_old_head();
             is_watched && upstream.is_head_due(now)
@@ -167,7 +168,7 @@ impl ChainUpstreams {
 
     /// Returns true if a head is to be read by [`read_due_heads`](Self::read_due_heads).
     pub(crate) fn has_due_head(&self, in_use: Option<usize>) -> bool {
-        let now = Instant::now();
+        let now = clock::now();
         self.polled.iter().enumerate().any(|(index, upstream)| {
             (Some(index) == in_use || upstream.has_old_head()) && upstream.is_head_due(now)
         })

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::{Error, JsonRpcClient, NodeEndpoint, quantity};
 use crate::fees::{BlockAge, HeadReading, HeaderTime};
+use crate::observe::clock;
 
 /// The last reading of a node's head, and when the next one is due.
 #[derive(Debug, Clone, Copy, Default)]
@@ -134,7 +135,7 @@ pub(crate) async fn read(
         Ok(header) => {
             let header: Option<Header<'_>> = serde_json::from_str(header.get()).unwrap_or_default();
             if let Some((number, unix_seconds)) = header.and_then(|header| header.values()) {
-                let header = HeaderTime::new(number, unix_seconds, Instant::now(), now);
+                let header = HeaderTime::new(number, unix_seconds, clock::now(), now);
                 return Ok(HeadReading::Header(header));
             }
         }

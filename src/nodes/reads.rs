@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use super::read_budget::Exhausted;
 use super::read_health::ReadHealth;
 use super::{ChainUpstreams, Error, NodeResponse, UpstreamNode};
+use crate::observe::clock;
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::redaction::RedactError;
 
@@ -109,10 +110,9 @@ impl ChainUpstreams {
         deadline: Instant,
         memory: &MemoryBudget,
     ) -> Result<(usize, NodeResponse), ReadError> {
-        let now = Instant::now();
-        let (candidates, skip_error) = self.read_candidates(rejected, &call, now);
+        let (candidates, skip_error) = self.read_candidates(rejected, &call, clock::now());
         let mut candidates = candidates.into_iter();
-        let time_share = deadline.saturating_duration_since(now)
+        let time_share = deadline.saturating_duration_since(Instant::now())
             / u32::try_from(candidates.len()).unwrap_or(u32::MAX).max(1);
         let hedge_delay = time_share.min(ReadHealth::HEDGE_DELAY);
         let mut pending = InFlightAttempts { upstreams: self, started: Vec::new() };
@@ -120,7 +120,7 @@ impl ChainUpstreams {
         let mut last_error = skip_error;
         loop {
             if let Some((index, upstream)) = candidates.next() {
-                pending.started.push((index, Instant::now()));
+                pending.started.push((index, clock::now()));
                 let call_future = upstream.read(call, memory);
                 in_flight.push(async move { (index, call_future.await) });
             }

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::config;
 use crate::fees::{BlockAge, FeeHistory, HeadReading};
+use crate::observe::clock;
 use crate::observe::memory_budget::MemoryBudget;
 
 /// Polls of a node that limits the rate go on at least as often in `max_age`, so that its data does not expire meanwhile.
@@ -100,7 +101,7 @@ impl UpstreamNode {
 
     /// Records a failed call, which decides when the node is polled next. After a 429 reads pause for longer than polls.
     pub fn record_failure(&self, error: &Error) {
-        let now = Instant::now();
+        let now = clock::now();
         self.update(|state| {
             let pause = self.max_pause;
             node_breaker::record_error(&mut state.breaker, error, self.block_time, pause, now);
@@ -115,7 +116,7 @@ impl UpstreamNode {
 
     /// Records a valid reply whose content was rejected.
     pub fn record_rejected_reply(&self) {
-        self.update(|state| state.breaker.record_failure(Instant::now()));
+        self.update(|state| state.breaker.record_failure(clock::now()));
     }
 
     /// Form of the block count that the node accepts, as far as polls know.
@@ -155,14 +156,14 @@ impl UpstreamNode {
         request: &FeeHistoryRequest,
         deadline: Duration,
     ) -> Result<(FeeHistory, Instant), Error> {
-        let started = Instant::now();
+        let started = clock::now();
         self.update(|state| state.head.forget_overdue(self.max_block_age, started));
         let NodeState { chain_verified_at, has_failed, head, .. } = self.state();
         let needs_head = head.is_required(self.max_block_age);
         // Boxed, because it is awaited at two places, and every poll would be larger.
         let receive = Box::pin(async {
             let history = self.fetch_fee_history(request).await?;
-            Ok((history, Instant::now()))
+            Ok((history, clock::now()))
         });
         let fetch = async {
             // At the start there is nothing to serve, so both calls are sent in parallel, although the second may be
@@ -177,7 +178,7 @@ impl UpstreamNode {
         let fetch = pin!(async {
             match tokio::time::timeout(deadline, fetch).await {
                 // A process that stood still during the call finds a reply that may be as old as that.
-                Ok(_) if started.elapsed() > deadline => Err(Error::Timeout(deadline)),
+                Ok(_) if clock::elapsed(started) > deadline => Err(Error::Timeout(deadline)),
                 Ok(outcome) => outcome,
                 Err(_) => Err(Error::Timeout(deadline)),
             }
@@ -265,13 +266,13 @@ impl UpstreamNode {
     /// Reads the newest header within `deadline`, and records what it says.
     pub(crate) async fn read_head(&self, deadline: Duration) {
         let reading = self.fetch_head(deadline).await;
-        self.update(|state| state.head.record(reading, Instant::now()));
+        self.update(|state| state.head.record(reading, clock::now()));
     }
 
     /// As [`read_head`](Self::read_head), for a poll that waits for it.
     async fn read_head_with_poll(&self, deadline: Duration) {
         let reading = self.fetch_head(deadline).await;
-        self.update(|state| state.head.record_with_poll(reading, Instant::now()));
+        self.update(|state| state.head.record_with_poll(reading, clock::now()));
     }
 
     async fn fetch_head(&self, deadline: Duration) -> Option<HeadReading> {
@@ -328,13 +329,13 @@ impl UpstreamNode {
         } else {
             Self::CHAIN_CHECK_INTERVAL
         };
-        if chain_verified_at.is_some_and(|instant| instant.elapsed() < interval) {
+        if chain_verified_at.is_some_and(|instant| clock::elapsed(instant) < interval) {
             return Ok(());
         }
         let chain_id = self.client.call_for_poll(&self.node, "eth_chainId", &json!([])).await?;
         self.verify_chain_id(&chain_id)?;
         self.update(|state| {
-            state.chain_verified_at = Some(Instant::now());
+            state.chain_verified_at = Some(clock::now());
             state.is_chain_doubted = false;
         });
         Ok(())
@@ -419,24 +420,24 @@ impl UpstreamNode {
         let outcome = self.client.forward_read(&self.node, call, memory).await;
         let mut reads = self.read_health.lock();
         match &outcome {
-            Ok(_) => reads.record_success(call.method, Instant::now()),
-            Err(error) => reads.record_failure(error, call.method, Instant::now()),
+            Ok(_) => reads.record_success(call.method, clock::now()),
+            Err(error) => reads.record_failure(error, call.method, clock::now()),
         }
         outcome
     }
 
     /// Records an abandoned read that the node had not answered since `since`.
     pub(crate) fn record_read_timeout(&self, since: Instant) {
-        self.read_health.lock().record_timeout(since, Instant::now());
+        self.read_health.lock().record_timeout(since, clock::now());
     }
 
     async fn check_chain_for_reads(&self) -> Result<(), Error> {
-        let waiting_since = Instant::now();
+        let waiting_since = clock::now();
         if self.is_chain_verified_for_reads(waiting_since) {
             return Ok(());
         }
         let _guard = self.read_check_lock.lock().await;
-        if self.is_chain_verified_for_reads(Instant::now()) {
+        if self.is_chain_verified_for_reads(clock::now()) {
             return Ok(());
         }
         // Reads that waited for a failed check do not repeat it.
@@ -449,9 +450,9 @@ impl UpstreamNode {
             Err(error) => Err(error),
         };
         match &outcome {
-            Ok(()) => self.read_health.lock().record_chain_verified(Instant::now()),
+            Ok(()) => self.read_health.lock().record_chain_verified(clock::now()),
             // Recorded before the next waiting read looks.
-            Err(error) => self.read_health.lock().record_check_failure(error, Instant::now()),
+            Err(error) => self.read_health.lock().record_check_failure(error, clock::now()),
         }
         outcome.map_err(|error| match error {
             Error::Unreachable(_) | Error::RateLimited(_) | Error::WrongChain { .. } => error,
@@ -462,7 +463,7 @@ impl UpstreamNode {
 
     fn take_from_budget(&self, client: Option<IpAddr>) -> Result<(), Error> {
         let mut reads = self.read_health.lock();
-        reads.budget.try_take(client, Instant::now()).map_err(Error::BudgetExhausted)
+        reads.budget.try_take(client, clock::now()).map_err(Error::BudgetExhausted)
     }
 
     /// Returns true if a poll or a read verified the node's chain lately and since the last failure.

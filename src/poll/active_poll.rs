@@ -15,6 +15,7 @@ use crate::fees::plausibility::{self, Continuity};
 use crate::fees::{self, BlockAge, ChainParameters, FeeHistory, HeadReading, Market};
 use crate::nodes as upstream;
 use crate::nodes::{Candidate, ChainUpstreams, FeeHistoryRequest, UpstreamNode};
+use crate::observe::clock;
 use crate::store::{Accepted, Publisher};
 
 /// A fee history, its price, and what its node says of its newest block.
@@ -80,7 +81,7 @@ impl UpstreamCall<'_> {
     /// Fetches and prices a fee history. Requests the chain id again before a surprising one is believed: its head is
     /// implausible, or its blocks are not those that were known before.
     pub(crate) async fn send(&self, candidate: Candidate<'_>) -> Result<PricedReply, PollError> {
-        let polled_at = Instant::now();
+        let polled_at = clock::now();
         let (history, received_at) = self.fetch_newest(candidate.upstream, polled_at).await?;
         let surprising_since = self.surprising_since(candidate, &history, polled_at);
         let history = self.with_all_blocks(history, candidate.upstream, polled_at).await;
@@ -153,7 +154,7 @@ impl UpstreamCall<'_> {
 
     /// Returns what is left of the deadline of an attempt.
     fn left(&self, polled_at: Instant) -> Duration {
-        self.deadline.saturating_sub(polled_at.elapsed())
+        self.deadline.saturating_sub(clock::elapsed(polled_at))
     }
 
     fn block_age(&self, head: HeadReading) -> BlockAge {

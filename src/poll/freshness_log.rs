@@ -4,6 +4,7 @@
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
 
+use crate::observe::clock;
 use crate::store::{ChainState, ServableSnapshot, StaleReason, StoredChain};
 
 /// Shortest sleep, which also covers the rounding of timers.
@@ -11,8 +12,8 @@ const MIN_SLEEP: Duration = Duration::from_millis(10);
 
 /// Watches `chain` for ever. Dropping the future ends it.
 pub(crate) async fn watch(chain: StoredChain) -> Infallible {
-    let started = Instant::now();
-    let mut updates = chain.subscribe();
+    let started = clock::now();
+    let (mut updates, mut leaps) = (chain.subscribe(), chain.leaps());
     let mut state = ChainState::NoData;
     // When the chain stopped being fresh.
     let mut since = started;
@@ -25,7 +26,7 @@ pub(crate) async fn watch(chain: StoredChain) -> Infallible {
         let current = ChainState::new(&snapshot);
         if current == ChainState::NoData && !has_warned_of_no_data && is_overdue(&chain, started) {
             has_warned_of_no_data = true;
-            let waited = duration_text(started.elapsed());
+            let waited = duration_text(clock::elapsed(started));
             tracing::warn!(
                 chain = chain.config().key,
                 waited,
@@ -34,7 +35,7 @@ pub(crate) async fn watch(chain: StoredChain) -> Infallible {
         }
         if current != state {
             if state == ChainState::Fresh {
-                since = Instant::now();
+                since = clock::now();
             }
             let is_first = state == ChainState::NoData && !has_warned_of_no_data;
             if !is_first || current != ChainState::Fresh {
@@ -46,13 +47,15 @@ pub(crate) async fn watch(chain: StoredChain) -> Infallible {
         tokio::select! {
             () = sleep => {}
             _ = updates.changed() => {}
+            // The timer has not counted a sleep.
+            _ = leaps.changed() => {}
         }
     }
 }
 
 /// Returns true if a chain without data should have had some long ago.
 fn is_overdue(chain: &StoredChain, started: Instant) -> bool {
-    started.elapsed() >= chain.config().max_age
+    clock::elapsed(started) >= chain.config().max_age
 }
 
 /// Returns the time after which the status may differ without an update.
@@ -68,7 +71,7 @@ fn time_to_change(
             Some(StaleReason::OldData) => config.max_age.saturating_sub(snapshot.age),
             Some(_) => config.stale_after().saturating_sub(snapshot.age),
         },
-        None => match config.max_age.checked_sub(started.elapsed()) {
+        None => match config.max_age.checked_sub(clock::elapsed(started)) {
             Some(remaining) if !remaining.is_zero() => remaining,
             _ => config.block_time,
         },
@@ -78,7 +81,7 @@ fn time_to_change(
 
 fn log_change(chain: &StoredChain, before: ChainState, now: ChainState, since: Instant) {
     let chain_key = chain.config().key.as_str();
-    let after = duration_text(since.elapsed());
+    let after = duration_text(clock::elapsed(since));
     match (before, now) {
         (ChainState::NoData, ChainState::Fresh) => {
             tracing::info!(chain = chain_key, after, "chain is served");

@@ -10,6 +10,7 @@ use prometheus_client::metrics::family::Family;
 
 use crate::nodes::ChainUpstreams;
 use crate::nodes::circuit_breaker::Availability;
+use crate::observe::clock;
 use crate::observe::metrics::{
     ChainLabels, FloatGauge, FloorLabels, Metrics, StateLabels, StatusLabels, TierLabels,
     UpstreamLabels, to_f64,
@@ -33,14 +34,13 @@ fn update_chain(metrics: &Metrics, chain: &StoredChain) {
     let set = |gauge: &Family<_, FloatGauge>, value: Option<f64>| {
         gauge.get_or_create(&labels).set(value.unwrap_or(f64::NAN));
     };
-    let age = |instant: Instant| instant.elapsed().as_secs_f64();
+    let age = |instant: Instant| clock::elapsed(instant).as_secs_f64();
     let timestamps = chain.timestamps();
     set(&metrics.chain_data_age_seconds, timestamps.map(|seen| age(seen.observed_at)));
     set(&metrics.chain_head_age_seconds, timestamps.map(|seen| age(seen.head_changed_at)));
     let newest = chain.newest_snapshot();
-    let header = newest.and_then(|newest| newest.block.header());
-    let block_age = header.map(|header| header.age_at(Instant::now()).as_secs_f64());
-    set(&metrics.chain_block_age_seconds, block_age);
+    let block_age = newest.and_then(|newest| newest.block.age(clock::now()));
+    set(&metrics.chain_block_age_seconds, block_age.map(|age| age.as_secs_f64()));
     set(&metrics.chain_newest_block, chain.newest_block().map(to_f64));
     set(&metrics.chain_block_time_seconds, Some(config.block_time.as_secs_f64()));
     set(&metrics.chain_max_age_seconds, Some(config.max_age.as_secs_f64()));
@@ -109,7 +109,7 @@ fn update_upstreams(metrics: &Metrics, chain: &str, upstreams: &ChainUpstreams) 
         ("degraded", Availability::Degraded),
         ("excluded", Availability::Excluded),
     ];
-    let now = Instant::now();
+    let now = clock::now();
     for (upstream, node) in upstreams.polled().iter().enumerate() {
         let current = node.availability(now);
         for (state, availability) in AVAILABILITIES {

@@ -16,7 +16,7 @@ use crate::nodes::{ChainUpstreams, NewHeadsSubscription};
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::Metrics;
 use crate::poll::chain_parameters::HeaderReader;
-use crate::poll::{PollTiming, Poller, freshness_log, gauges};
+use crate::poll::{PollTiming, Poller, freshness_log, gauges, leaps};
 use crate::store::Publisher;
 
 /// The service while it runs. Dropping it stops everything at once.
@@ -109,6 +109,8 @@ impl Tasks {
         for ((publisher, upstreams), timing) in publishers.zip(upstreams).zip(timings) {
             self.start_chain(publisher, upstreams, timing, &assembly.memory, &assembly.metrics);
         }
+        let leaps = leaps::watch(assembly.store.clone());
+        self.0.spawn(leaps.map(|never| match never {}));
         for chain in assembly.store.chains() {
             let watch = freshness_log::watch(chain.clone());
             self.0.spawn(watch.map(|never| match never {}));

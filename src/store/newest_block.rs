@@ -4,6 +4,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::Snapshot;
 use crate::fees::{BlockAge, HeadReading, HeaderTime};
+use crate::observe::clock;
 
 /// The newest block of a snapshot: when it was mined, as far as its node tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,8 +44,8 @@ impl NewestBlock {
         let told_old_at = match reading {
             HeadReading::Unread => last
                 .and_then(|last| last.block.told_old_at)
-                .filter(|at| at.elapsed() < Self::VERDICT_LIFETIME),
-            _ => (reading.block_age(max_block_age) == BlockAge::Old).then(Instant::now),
+                .filter(|at| clock::elapsed(*at) < Self::VERDICT_LIFETIME),
+            _ => (reading.block_age(max_block_age) == BlockAge::Old).then(clock::now),
         };
         let header = known.and_then(|known| known.header).or(own);
         let was_old = match known {
@@ -97,7 +98,8 @@ impl NewestBlock {
     }
 
     /// Returns the age of the block at `now` by its own time; `None`: unknown.
-    pub(super) fn age(&self, now: Instant) -> Option<Duration> {
-        self.header.map(|header| header.age_at(now))
+    pub(crate) fn age(&self, now: Instant) -> Option<Duration> {
+        let wall_clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        Some(self.header?.age_at(now, wall_clock.unwrap_or_default()))
     }
 }

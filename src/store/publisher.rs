@@ -15,6 +15,7 @@ use super::{NewestBlock, RecentBlocks, Snapshot, StoredChain, Timestamps, etag};
 use crate::config;
 use crate::fees::plausibility::Doubt;
 use crate::fees::{FeeHistory, HeadReading, Market, SinglePrices, Suggestion};
+use crate::observe::clock;
 
 /// The only writer of one chain.
 #[derive(Debug)]
@@ -61,6 +62,8 @@ pub struct Accepted<'a> {
     pub market: Market,
     /// When it was accepted, and when its newest block was first seen.
     pub timestamps: Timestamps,
+    /// When it was received. Another replica may have observed it before that.
+    pub received_at: Instant,
     /// Age of its newest block, as far as its node tells.
     pub head: HeadReading,
     /// True if another node has a newer block.
@@ -73,7 +76,7 @@ impl<'a> Accepted<'a> {
     /// Creates a reply that arrived now, with a new head of unknown age.
     #[must_use]
     pub fn now(history: &'a FeeHistory, market: Market) -> Self {
-        Self::at(Instant::now(), history, market)
+        Self::at(clock::now(), history, market)
     }
 
     /// Creates a reply that arrived at `observed_at`, with a new head of unknown age.
@@ -83,6 +86,7 @@ impl<'a> Accepted<'a> {
             history,
             market,
             timestamps: Timestamps { observed_at, head_changed_at: observed_at },
+            received_at: observed_at,
             head: HeadReading::Unread,
             is_behind: false,
             doubts: Vec::new(),
@@ -116,6 +120,10 @@ impl Publisher {
         let record = &self.chain.record;
         let last = record.latest.borrow().snapshot.clone();
         let history = accepted.history;
+        // The time between the blocks before a leap and those after it is not known.
+        if self.chain.last_leap() > last.as_ref().map(|last| last.received_at) {
+            self.head_times = HeadTimes::default();
+        }
         // All are updated under one lock, so a reader that takes it never sees one of them new and another old.
         let mut blocks = record.recent_blocks.write();
         blocks.extend(history);
@@ -181,7 +189,8 @@ impl Snapshot {
         blocks: &RecentBlocks,
         chain: &config::Chain,
     ) -> Self {
-        let Accepted { history, market, timestamps, head, is_behind, doubts } = accepted;
+        let Accepted { history, market, timestamps, received_at, head, is_behind, doubts } =
+            accepted;
         let newest_block = history.newest_block();
         let (body, etag) = match last {
             Some(last) if last.market.suggestion == market.suggestion => {
@@ -213,6 +222,7 @@ impl Snapshot {
             block: NewestBlock::new(newest_block, head, is_behind, max_block_age, first_seen, last),
             doubts,
             timestamps: Timestamps { head_changed_at, ..timestamps },
+            received_at,
             max_age: chain.max_age,
         }
     }
@@ -226,7 +236,7 @@ impl Snapshot {
     /// Time since the reply was accepted.
     #[must_use]
     pub fn age(&self) -> Duration {
-        self.timestamps.observed_at.elapsed()
+        clock::elapsed(self.timestamps.observed_at)
     }
 
     /// When its newest block was first seen, by the wall clock.
@@ -247,7 +257,7 @@ impl Snapshot {
     fn is_news_after(&self, last: Option<&Self>) -> bool {
         const EXPIRY_MARGIN: Duration = Duration::from_millis(100);
         last.is_none_or(|last| {
-            let age = last.timestamps.observed_at.elapsed();
+            let age = clock::elapsed(last.timestamps.observed_at);
             last.newest_block != self.newest_block
                 || last.body != self.body
                 || age.saturating_add(EXPIRY_MARGIN) >= last.max_age
@@ -266,5 +276,5 @@ fn serialise(chain_name: &str, suggestion: &Suggestion) -> (Bytes, HeaderValue) 
 /// Converts a past instant to wall-clock time, for display.
 fn to_wall_clock(moment: Instant) -> SystemTime {
     let now = SystemTime::now();
-    now.checked_sub(moment.elapsed()).unwrap_or(now)
+    now.checked_sub(clock::elapsed(moment)).unwrap_or(now)
 }

@@ -9,7 +9,7 @@ const HEART: &[(&str, &[&str])] = &[
     ("config", &["fees"]),
     ("observe", &["config"]),
     ("nodes", &["config", "fees", "observe"]),
-    ("store", &["fees", "config"]),
+    ("store", &["fees", "config", "observe"]),
     ("poll", &["nodes", "store", "fees", "config", "observe"]),
     ("http", &["config", "observe"]),
     ("api", &["store", "fees", "http", "config", "observe"]),

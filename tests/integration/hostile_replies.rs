@@ -126,6 +126,7 @@ impl Poller {
                     head: claimed,
                     base_fee: history.newest_known_base_fee(),
                     block_age: BlockAge::Unknown,
+                    is_of_now: false,
                     suspicious_amounts: plausibility::suspicious_amounts(
                         &history,
                         earlier,

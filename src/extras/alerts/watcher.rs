@@ -2,7 +2,6 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::delivery::Outbox;
 use super::message::AlertMessage;
@@ -11,6 +10,7 @@ use super::section::{Alert, Side};
 use crate::api::wait::{DayPrices, Limit};
 use crate::api::wire::Wei;
 use crate::assembly::SharedStates;
+use crate::observe::clock;
 use crate::store::{ServableSnapshot, StoredChain};
 
 /// Watcher of one alert.
@@ -49,7 +49,7 @@ impl Watcher {
                 && let Some(limit) = self.limit()
             {
                 let price = current.snapshot.market.expected_price();
-                if let Some(state) = rule.look(price, limit, Instant::now()) {
+                if let Some(state) = rule.look(price, limit, clock::now()) {
                     self.tell(state, limit, &current).await;
                 }
             }

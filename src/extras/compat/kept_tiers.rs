@@ -1,12 +1,12 @@
 //! How many blocks the tiers that were served took to be kept.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use parking_lot::Mutex;
 
 use super::content::Tiers;
 use crate::fees::horizon::{LONGEST, WITHIN};
+use crate::observe::clock;
 use crate::store::{
     KeptCount, Publication, PublishObserver, Question, QuoteRecord, RecentBlocks, StoredChain,
 };
@@ -27,14 +27,14 @@ impl KeptTiers {
     pub(super) fn new(chain: &StoredChain) -> Arc<Self> {
         let questions = (0..TIERS).flat_map(|pair| WITHIN.map(|within| Question { pair, within }));
         let interval = chain.config().reading_interval();
-        let record = QuoteRecord::new(questions.collect(), interval, Instant::now());
+        let record = QuoteRecord::new(questions.collect(), interval, clock::now());
         Arc::new(Self(Mutex::new(record)))
     }
 
     /// Returns for each tier the fewest blocks of the matrix within which the last hour's quotes were nearly always kept, or
     /// the most blocks. `None`: too few quotes were judged.
     pub(super) fn kept_within(&self, blocks: &RecentBlocks) -> Option<Tiers<u32>> {
-        let counts = self.0.lock().counts(blocks, Instant::now());
+        let counts = self.0.lock().counts(blocks, clock::now());
         let of_tier = |counts: &[KeptCount]| {
             counts.last()?.share(MIN_JUDGED)?;
             let is_enough = |count: &KeptCount| count.share(1).is_some_and(|share| share >= SHARE);
@@ -53,6 +53,6 @@ impl PublishObserver for Arc<KeptTiers> {
         let Tiers { low, medium, high } = Tiers::from_market(&snapshot.market);
         let pairs = [low, medium, high].into_iter();
         let percentile = blocks.newest_entries(0).percentile;
-        self.0.lock().record(snapshot.newest_block, pairs, percentile, blocks, Instant::now());
+        self.0.lock().record(snapshot.newest_block, pairs, percentile, blocks, clock::now());
     }
 }

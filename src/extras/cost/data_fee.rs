@@ -12,6 +12,7 @@ use super::op_stack::Attributes;
 use crate::api::public_routes::MarketMember;
 use crate::api::wire::Wei;
 use crate::config::DataFeeKind;
+use crate::observe::clock;
 use crate::store::{ChainStore, PerChain, StoredChain};
 
 /// Parameters of all chains. Cheap to clone.
@@ -78,13 +79,13 @@ impl DataFees {
 
     /// Sets what was read at this time. `None`: attributes of another fork.
     pub(super) fn set(&self, chain: &StoredChain, read: Option<Attributes>, read_at: Instant) {
-        let read_time = SystemTime::now().checked_sub(read_at.elapsed());
+        let read_time = SystemTime::now().checked_sub(clock::elapsed(read_at));
         let read_time = read_time.unwrap_or(SystemTime::UNIX_EPOCH);
         let mut known = self.0.get(chain).lock();
         // A node that lags does not renew the parameters.
         if let (Parameters::Known(known), Some(read)) = (&*known, &read)
             && read.l1_block < known.attributes.l1_block
-            && known.read_at.elapsed() <= ReadAttributes::MAX_AGE_TO_SEND
+            && clock::elapsed(known.read_at) <= ReadAttributes::MAX_AGE_TO_SEND
         {
             return;
         }
@@ -99,7 +100,7 @@ impl DataFees {
     /// Returns the age of the parameters; `None`: there are none.
     pub(super) fn age(&self, chain: &StoredChain) -> Option<Duration> {
         match *self.0.get(chain).lock() {
-            Parameters::Known(read) => Some(read.read_at.elapsed()),
+            Parameters::Known(read) => Some(clock::elapsed(read.read_at)),
             Parameters::NotRead | Parameters::UnknownFork => None,
         }
     }
@@ -117,7 +118,9 @@ impl DataFees {
             Some(DataFeeKind::OpStack) => match *self.0.get(chain).lock() {
                 Parameters::NotRead => Err(DataFeeReason::NotRead),
                 Parameters::UnknownFork => Err(DataFeeReason::Unknown),
-                Parameters::Known(read) if read.read_at.elapsed() > ReadAttributes::MAX_AGE => {
+                Parameters::Known(read)
+                    if clock::elapsed(read.read_at) > ReadAttributes::MAX_AGE =>
+                {
                     Err(DataFeeReason::Old)
                 }
                 Parameters::Known(read) => Ok(DataFee::OpStack(read)),

@@ -4,6 +4,7 @@ use super::data_fee::{DataFee, DataFeeReason, ReadAttributes};
 use super::op_stack::longest_fast_lz;
 use crate::config::DataFeeKind;
 use crate::fees::{Market, Tier};
+use crate::observe::clock;
 
 /// Gas of one blob (EIP-4844).
 const GAS_PER_BLOB: u128 = 131_072;
@@ -96,7 +97,7 @@ impl Cost {
             data_fee.and_then(|fee| DataFeeAmounts::new(&fee, order).ok_or(DataFeeReason::Unknown));
         let read = data_fee.ok().and_then(|fee| fee.read);
         let is_data_fee_old =
-            read.is_some_and(|read| read.read_at.elapsed() > ReadAttributes::MAX_AGE_TO_SEND);
+            read.is_some_and(|read| clock::elapsed(read.read_at) > ReadAttributes::MAX_AGE_TO_SEND);
         let blob_fee = BlobFee::new(order.blobs, market.blob_base_fees.map(|fees| fees.next));
         let suggestion = &market.suggestion;
         let tiers = [market.low, suggestion.medium, suggestion.high].map(|tier| {

@@ -26,6 +26,7 @@ use crate::extras::proxy::{BodyError, Proxy, ProxyError, ProxyRequest, collect};
 use crate::http::client_limits::ClientHandle;
 use crate::nodes::circuit_breaker::{Availability, CircuitBreaker};
 use crate::nodes::json;
+use crate::observe::clock;
 use crate::observe::http_client;
 use crate::observe::log_on_change::LogOnChange;
 use crate::observe::memory_budget::MemoryBudget;
@@ -131,7 +132,7 @@ impl ApiClient {
     /// Fails like a request that times out.
     pub(crate) fn admit_request(&self, caller: &Caller) -> Result<(), LookupError> {
         let admit = |breaker: &Mutex<CircuitBreaker>| {
-            let (mut breaker, now) = (breaker.lock(), Instant::now());
+            let (mut breaker, now) = (breaker.lock(), clock::now());
             if caller.key.is_some() { breaker.availability(now) } else { breaker.try_admit(now) }
         };
         match self.circuit_breaker.as_ref().map(admit) {
@@ -152,7 +153,7 @@ impl ApiClient {
         caller: &Caller,
     ) -> Result<ApiResponse, LookupError> {
         const SLOW_FAILURE: Duration = Duration::from_secs(1);
-        let started_at = Instant::now();
+        let started_at = clock::now();
         let result = self.send_once(lookup, caller).await;
         let breaker = self.circuit_breaker.as_ref().filter(|_| caller.key.is_none());
         let Some(breaker) = breaker else { return result };
@@ -169,8 +170,8 @@ impl ApiClient {
             ) => breaker.release_probe(),
             Err(error) => {
                 let is_timeout = matches!(error, LookupError::Api(ProxyError::Timeout));
-                if is_timeout || started_at.elapsed() >= SLOW_FAILURE {
-                    breaker.record_timeout(Instant::now());
+                if is_timeout || clock::elapsed(started_at) >= SLOW_FAILURE {
+                    breaker.record_timeout(clock::now());
                 }
             }
         }
@@ -190,7 +191,7 @@ impl ApiClient {
         }
         let client = caller.client.key();
         if caller.key.is_some() {
-            self.key_budget.lock().try_take(client, Instant::now())?;
+            self.key_budget.lock().try_take(client, clock::now())?;
         }
         let budget = self.budget.as_ref().filter(|_| caller.key.is_none());
         let mut permit = match budget {
@@ -275,7 +276,7 @@ impl ApiClient {
             StatusCode::TOO_MANY_REQUESTS => Some(RateBudget::cool_down_for(retry_after)),
             _ => retry_after,
         };
-        let (received_at, fresh_for) = (Instant::now(), self.cache_ttl);
+        let (received_at, fresh_for) = (clock::now(), self.cache_ttl);
         Ok(ApiResponse { status, body, retry_after, received_at, fresh_for })
     }
 

@@ -6,7 +6,6 @@
 pub(crate) mod transaction;
 pub(crate) mod unsigned_transaction;
 
-use std::time::Instant;
 
 use alloy_primitives::Address;
 
@@ -48,6 +47,7 @@ use crate::http::client_limits::ClientHandle;
 use crate::http::problem::{PassThroughError, Problem, ProblemCode, whole_seconds};
 use crate::http::query::{StrictQuery, invalid_parameter};
 use crate::nodes::Exhausted;
+use crate::observe::clock;
 
 /// Response header: the source of the response, `api` or `chain`.
 pub(crate) const X_DELEGATION_SOURCE: HeaderName = HeaderName::from_static("x-delegation-source");
@@ -364,7 +364,7 @@ impl IntoResponse for ApiResponse {
         if self.status.is_success() && max_age > 0 {
             let cache_control = HeaderValue::try_from(format!("public, max-age={max_age}"));
             headers.insert(CACHE_CONTROL, cache_control.expect("letters and digits"));
-            let age = Instant::now().saturating_duration_since(self.received_at);
+            let age = clock::now().saturating_duration_since(self.received_at);
             headers.insert(AGE, age.as_secs().into());
         } else {
             headers.insert(CACHE_CONTROL, NO_STORE);

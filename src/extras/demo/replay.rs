@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use super::recording::DemoRecording;
+use crate::observe::clock;
 
 /// A recorded chain that advances with time.
 #[derive(Debug)]
@@ -79,7 +80,7 @@ impl Replay {
             recording,
             timing,
             past_blocks: repetitions.saturating_mul(blocks),
-            started: Instant::now(),
+            started: clock::now(),
             started_at_wall_clock: SystemTime::now(),
         }
     }
@@ -110,7 +111,9 @@ impl Replay {
 
     /// Number of blocks before the newest one.
     fn head_position(&self) -> u64 {
-        self.timing.blocks_by(self.started.elapsed()).saturating_add(self.first_head_position())
+        self.timing
+            .blocks_by(clock::elapsed(self.started))
+            .saturating_add(self.first_head_position())
     }
 
     /// Number of the block at position 0.

@@ -50,7 +50,7 @@ pub(crate) enum ReuseMode {
 }
 
 /// Newest block seen by the polls, and the number of hints of later ones.
-pub(crate) type HeadVersion = (Option<u64>, u64);
+pub(crate) type HeadVersion = (Option<u64>, u64, Option<Instant>);
 
 /// How long a response can be cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! State of one chain in Redis: its keys and the scripts that read and write it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::Script;
 
@@ -8,6 +8,7 @@ use super::connection::{CommandFailed, RedisHandle};
 use super::redis_clock::{PollSlots, RedisClock, whole_micros};
 use super::shared_fee_history::{MAX_BYTES, to_json};
 use crate::config;
+use crate::observe::clock;
 use crate::poll::SharedFeeHistory;
 
 /// State of one chain in Redis.
@@ -88,20 +89,20 @@ impl SharedChainState {
         script.arg(self.slots.length_us).arg(self.slots.phase_us);
         script.arg(first_slot.map(|slot| slot.to_string()).unwrap_or_default());
         script.arg(whole_micros(claim_for) / 1000).arg(MAX_BYTES);
-        let requested_at = Instant::now();
+        let requested_at = clock::now();
         let (micros, slot, claimed, record): (u64, u64, u8, Vec<u8>) =
             connection.run(&script).await?;
-        let clock = RedisClock::new(micros, requested_at, requested_at.elapsed());
+        let clock = RedisClock::new(micros, requested_at, clock::elapsed(requested_at));
         Ok(ClaimReply { clock, slot, is_claimed: claimed == 1, record })
     }
 
     /// Publishes a record, unless it has expired or the result of its slot or of a later one is stored.
     pub(crate) async fn publish(&self, published: &SharedFeeHistory, clock: &RedisClock) {
-        let age = published.timestamps.observed_at.elapsed();
+        let age = clock::elapsed(published.timestamps.observed_at);
         let ttl_ms = whole_micros(self.max_age.saturating_sub(age)) / 1000;
         let Some(connection) = self.redis.active().filter(|_| ttl_ms > 0) else { return };
         let mut script = self.publish_script.key(&self.record);
-        script.arg(published.slot).arg(self.slots.slot_at(clock, Instant::now()));
+        script.arg(published.slot).arg(self.slots.slot_at(clock, clock::now()));
         script.arg(to_json(published, clock)).arg(ttl_ms).arg(&self.channel);
         // A failure is already logged and counted.
         let _: Result<(), CommandFailed> = connection.run(&script).await;

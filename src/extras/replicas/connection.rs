@@ -29,6 +29,7 @@ use super::section::RedisUrl;
 use super::shared_fee_history::MAX_BYTES;
 use crate::assembly::Dial;
 use crate::nodes::jitter;
+use crate::observe::clock;
 use crate::observe::log_on_change::LogOnChange;
 use crate::observe::metrics::{Counter, Metrics};
 use crate::observe::redaction::Redactor;
@@ -193,7 +194,7 @@ fn deliver(inboxes: &Inboxes, push: PushInfo) -> Option<()> {
     if record.len() > MAX_BYTES {
         record = Vec::new();
     }
-    inbox.send_replace(Some(Message { received_at: Instant::now(), record: record.into() }));
+    inbox.send_replace(Some(Message { received_at: clock::now(), record: record.into() }));
     Some(())
 }
 

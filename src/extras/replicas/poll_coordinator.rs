@@ -13,11 +13,12 @@ use super::connection::Message;
 use super::metrics::ReplicaMetrics;
 use super::redis_clock::RedisClock;
 use super::shared_fee_history as record;
-use crate::config;
 use crate::nodes::ChainUpstreams;
 use crate::nodes::jitter;
+use crate::observe::clock;
 use crate::observe::metrics::{ChainOutcomeLabels, Counter, Metrics, counters};
 use crate::poll::{Action, AdoptOutcome, PollGrant, PollOutcome, SharedFeeHistory, SharedPolls};
+use crate::store::StoredChain;
 
 /// Coordinator of one chain in one replica.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub(crate) struct PollCoordinator {
     chain_state: SharedChainState,
     upstreams: Arc<ChainUpstreams>,
     inbox: watch::Receiver<Option<Message>>,
+    /// When a clock of the machine last leapt.
+    leaps: watch::Receiver<Option<Instant>>,
     slot_counters: EnumMap<SlotOutcome, Counter>,
     record_counters: EnumMap<AdoptOutcome, Counter>,
     /// Last reading of Redis' clock; `None`: not read with this connection.
@@ -70,24 +73,25 @@ impl PollCoordinator {
     const MAX_CLOCK_AGE: Duration = Duration::from_secs(10);
 
     pub(crate) fn new(
-        chain: &config::Chain,
+        chain: &StoredChain,
         chain_state: SharedChainState,
         upstreams: Arc<ChainUpstreams>,
         inbox: watch::Receiver<Option<Message>>,
         metrics: &Metrics,
     ) -> Self {
         let own = metrics.set::<ReplicaMetrics>();
-        let labels = |outcome| ChainOutcomeLabels { chain: chain.key.clone(), outcome };
+        let labels = |outcome| ChainOutcomeLabels { chain: chain.config().key.clone(), outcome };
         Self {
             chain_state,
             upstreams,
             inbox,
+            leaps: chain.leaps(),
             slot_counters: counters(&own.poll_slots_total, labels),
             record_counters: counters(&own.replica_messages_total, labels),
             clock: None,
             last_slot: 0,
             next_slot: 0,
-            claim_at: Instant::now(),
+            claim_at: clock::now(),
             priority: ClaimPriority::Normal,
             silent_slots: 0,
         }
@@ -100,7 +104,9 @@ impl PollCoordinator {
         let Message { received_at, record } = self.inbox.borrow_and_update().clone()?;
         match self.parse(&record, received_at, &self.clock?) {
             Ok(received) => received.map(adopt),
-            Err(()) if self.clock?.requested_at.elapsed() > MIN_CLOCK_AGE => self.claim().await,
+            Err(()) if clock::elapsed(self.clock?.requested_at) > MIN_CLOCK_AGE => {
+                self.claim().await
+            }
             Err(()) => None,
         }
     }
@@ -126,7 +132,7 @@ impl PollCoordinator {
 
     /// Claims a slot if that is due, and reads the record. Polls standalone if Redis is unavailable.
     async fn claim(&mut self) -> Option<Action> {
-        let now = Instant::now();
+        let now = clock::now();
         let is_due = self.claim_at <= now;
         if is_due {
             self.claim_at = now + self.chain_state.slots.length;
@@ -145,7 +151,7 @@ impl PollCoordinator {
         self.next_slot = self.next_slot.min(following);
         let received = match &*reply.record {
             [] => None,
-            record => self.parse(record, Instant::now(), &reply.clock).ok().flatten(),
+            record => self.parse(record, clock::now(), &reply.clock).ok().flatten(),
         };
         let received = received.map(adopt);
         if reply.is_claimed {
@@ -228,6 +234,7 @@ impl SharedPolls for PollCoordinator {
         loop {
             let renew_at = self.clock.map(|clock| clock.requested_at + Self::MAX_CLOCK_AGE);
             let wake_at = renew_at.map_or(self.claim_at, |at| at.min(self.claim_at));
+            let time_left = wake_at.saturating_duration_since(clock::now());
             // The first attempt to connect ends soon.
             let is_connecting = self.chain_state.redis.is_connecting();
             // Unbiased: a flood of messages must not delay polls.
@@ -241,7 +248,13 @@ impl SharedPolls for PollCoordinator {
                         None => None,
                     }
                 }
-                () = tokio::time::sleep_until(wake_at.into()), if !is_connecting => {
+                Ok(()) = self.leaps.changed() => {
+                    // Redis' clock is read anew, and the claim of this slot may be from before the leap.
+                    let now = clock::now();
+                    (self.clock, self.silent_slots, self.claim_at) = (None, 0, now);
+                    Some(self.poll_standalone(now))
+                }
+                () = tokio::time::sleep(time_left), if !is_connecting => {
                     self.claim().await
                 }
             };
@@ -288,7 +301,7 @@ impl SharedPolls for PollCoordinator {
             PollOutcome::Failed => ClaimPriority::Backoff,
         };
         let retry_at = (outcome != PollOutcome::Accepted)
-            .then(|| Instant::now() + ChainUpstreams::MAX_RETRY_INTERVAL);
+            .then(|| clock::now() + ChainUpstreams::MAX_RETRY_INTERVAL);
         match slot {
             Some(slot) => self.schedule_claim(slot.saturating_add(1), retry_at),
             None => self.claim_at = retry_at.map_or(self.claim_at, |at| at.min(self.claim_at)),

@@ -11,6 +11,7 @@ use super::redis_clock::{RedisClock, whole_micros};
 use crate::config::units::parse_digits;
 use crate::fees::plausibility::Doubt;
 use crate::fees::{BlobBaseFees, Block, FeeHistory, HeadReading, HeaderTime, Rewards};
+use crate::observe::clock;
 use crate::poll::SharedFeeHistory;
 use crate::store::Timestamps;
 
@@ -82,7 +83,7 @@ impl RecordHead {
         };
         let read_at = observed_at.checked_sub(Duration::from_micros(read_before_us))?;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let then = now.saturating_sub(read_at.elapsed());
+        let then = now.saturating_sub(clock::elapsed(read_at));
         Some(HeadReading::Header(HeaderTime::new(number, unix_seconds, read_at, then)))
     }
 }

@@ -1,13 +1,13 @@
 //! The scorers of all chains.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::extract::FromRef;
 use parking_lot::Mutex;
 
 use super::{Score, Scorer, Totals};
 use crate::fees::FeeHistory;
+use crate::observe::clock;
 use crate::store::{ChainStore, PerChain, Publication, PublishObserver, StoredChain};
 
 /// Scorers of all chains. Cheap to clone.
@@ -32,7 +32,7 @@ impl Scores {
     pub(super) fn new(store: &ChainStore) -> Self {
         let scorer = |chain: &StoredChain| {
             let config = chain.config();
-            let scorer = Scorer::new(&config.pricing, config.reading_interval(), Instant::now());
+            let scorer = Scorer::new(&config.pricing, config.reading_interval(), clock::now());
             Arc::new(ChainScorer(Mutex::new(scorer)))
         };
         Self { store: store.clone(), chains: PerChain::new(store, scorer) }
@@ -44,7 +44,7 @@ impl Scores {
 
     /// Returns how the quotes of the last hour did.
     pub(super) fn score(&self, chain: &StoredChain) -> Score {
-        self.scorer(chain).0.lock().score(Instant::now())
+        self.scorer(chain).0.lock().score(clock::now())
     }
 
     /// Returns counts of all grades since the start, and their percentiles.
@@ -58,7 +58,7 @@ impl Scores {
 impl PublishObserver for Arc<ChainScorer> {
     fn published(&mut self, publication: &Publication<'_>) {
         let market = &publication.snapshot.market;
-        self.0.lock().record(publication.history, market, Instant::now());
+        self.0.lock().record(publication.history, market, clock::now());
     }
 
     fn rewards_read(&mut self, reading: &FeeHistory) {

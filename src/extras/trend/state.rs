@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use super::level;
 use super::unsaved::wide_buckets;
 use super::{Bucket, FeeTrend, MAX_CLOCK_DIFFERENCE, Observation, Period, PriceLevel};
+use crate::observe::clock;
 use crate::store::{
     ChainStore, PerChain, Publication, PublishObserver, ServableSnapshot, Snapshot, StoredChain,
     Unavailable, seconds_since_1970, since_1970,
@@ -195,7 +196,7 @@ impl ChainTrend {
 /// as on a machine that starts without the time, or the block is old. Its price at that time would replace others.
 fn contradicts_clock(snapshot: &Snapshot, block_time: Duration) -> bool {
     let Some(header) = snapshot.block.told_header() else { return false };
-    let told = header.unix_seconds.saturating_add(header.read_at.elapsed().as_secs());
+    let told = header.unix_seconds.saturating_add(clock::elapsed(header.read_at).as_secs());
     let allowed = MAX_CLOCK_DIFFERENCE.max(block_time.as_secs().saturating_mul(2));
     told.abs_diff(seconds_since_1970()) > allowed
 }

@@ -12,8 +12,23 @@ fn a_block_is_old_beyond_the_limit_or_while_its_node_syncs() {
     assert_eq!(HeadReading::Syncing.block_age(minute), BlockAge::Old);
     assert_eq!(HeadReading::Syncing.block_age(None), BlockAge::Young);
     assert_eq!(HeadReading::Unknown.block_age(minute), BlockAge::Unknown);
-    let future = HeaderTime::new(7, 1009, read_at, now);
-    assert_eq!(future.age_at(read_at + Duration::from_secs(2)), Duration::from_secs(2));
+}
+
+#[test]
+fn a_block_ages_by_the_clock_of_ages_and_by_a_wall_clock_that_is_set_forward() {
+    let (read_at, seconds) = (Instant::now(), Duration::from_secs);
+    for (time, read, passed, wall, age) in [
+        (990, 1000, 2, 1002, 12),
+        (1009, 1000, 2, 1002, 2),
+        // The machine was paused.
+        (990, 1000, 2, 4602, 3612),
+        // The wall clock is set back, or had been behind.
+        (990, 1000, 2, 500, 12),
+        (990, 500, 2, 1002, 12),
+    ] {
+        let header = HeaderTime::new(7, time, read_at, seconds(read));
+        assert_eq!(header.age_at(read_at + seconds(passed), seconds(wall)), seconds(age));
+    }
 }
 
 #[test]

@@ -127,6 +127,9 @@ impl<'a> PollRound<'a> {
         if self.tracker.is_overtaken_by(report) {
             self.tracker.restart();
             self.limits = None;
+        } else if self.is_jump(report) {
+            // The time that these blocks took is not known.
+            self.tracker.head_changes.clear();
         }
         self.update_trail(report);
         self.tracker.publish(report, self.reported_at);
@@ -141,14 +144,18 @@ impl<'a> PollRound<'a> {
             return report.suspicious_amounts;
         }
         let published = self.tracker.published.map(|published| published.observed.head);
-        let highest = self.limits.map(|limits| limits.highest_of(report.upstream));
         if published.is_some_and(|published| report.head < published) {
             Some(SuspiciousReply::Regression)
-        } else if highest.is_some_and(|highest| report.head > highest) {
+        } else if self.is_jump(report) && !self.tracker.explains_jump(report) {
             Some(SuspiciousReply::Jump)
         } else {
             report.suspicious_amounts
         }
+    }
+
+    /// Returns true if the head of `report` is higher than the time since the published one explains.
+    fn is_jump(&self, report: Report) -> bool {
+        self.limits.is_some_and(|limits| report.head > limits.highest_of(report.upstream))
     }
 
     /// A preferred upstream with a plausible head ends the doubt. A less preferred one that takes over, or that is early,

@@ -6,7 +6,14 @@ const MAX_AGE: Duration = Duration::from_secs(30);
 
 /// Reply of an upstream with this head.
 fn report((upstream, head): (usize, u64)) -> Report {
-    Report { upstream, head, base_fee: 1, block_age: BlockAge::Unknown, suspicious_amounts: None }
+    Report {
+        upstream,
+        head,
+        base_fee: 1,
+        block_age: BlockAge::Unknown,
+        is_of_now: false,
+        suspicious_amounts: None,
+    }
 }
 
 /// Runs rounds one block time apart, in which these upstreams report these heads. Returns the head that each round

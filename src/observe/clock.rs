@@ -1,0 +1,130 @@
+//! The clock of ages, which counts the time that the machine sleeps.
+//!
+//! Linux stops the clock of `Instant::now` while the machine sleeps, and an hour-old price would seem new. Every age, and
+//! every moment that outlives one call, comes from [`now`].
+//!
+//! Deadlines and timers of one call keep `Instant::now`, as Tokio's timers do. After a sleep a moment of [`now`] is in
+//! their future, so never pass one to `sleep_until` or `timeout_at`: sleep for the time that is left.
+//!
+//! A virtual machine that was paused has no clock that counts the pause, and other systems than Linux have none that
+//! counts sleep. There the wall clock leaps when it is set, which [`LeapDetector`] notices.
+
+use std::time::{Duration, Instant, SystemTime};
+
+/// Returns the current moment. On Linux it counts sleep.
+#[cfg(target_os = "linux")]
+pub(crate) fn now() -> Instant {
+    use std::sync::LazyLock;
+
+    use rustix::time::{ClockId, clock_gettime};
+
+    fn since_boot() -> Duration {
+        clock_gettime(ClockId::Boottime).try_into().unwrap_or_default()
+    }
+    static START: LazyLock<(Instant, Duration)> = LazyLock::new(|| (Instant::now(), since_boot()));
+    let (started_at, booted_before) = *START;
+    started_at + since_boot().saturating_sub(booted_before)
+}
+
+/// Returns the current moment.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn now() -> Instant {
+    Instant::now()
+}
+
+/// Returns the time since a moment of [`now`]; 0 for one in the future.
+pub(crate) fn elapsed(since: Instant) -> Duration {
+    now().saturating_duration_since(since)
+}
+
+/// Notices that the machine has slept, and that its wall clock was set forward.
+#[derive(Debug)]
+pub(crate) struct LeapDetector {
+    last: Reading,
+}
+
+/// The clocks of the machine at one moment.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    /// Does not count sleep on Linux.
+    timers: Instant,
+    ages: Instant,
+    wall: SystemTime,
+}
+
+impl LeapDetector {
+    /// Shorter leaps change no label: data is never stale before 2 s.
+    const LEAST: Duration = Duration::from_secs(2);
+
+    /// Creates a detector of leaps from now on.
+    pub(crate) fn new() -> Self {
+        Self { last: Reading::now() }
+    }
+
+    /// Returns the length of the leap since the last call, if there was one.
+    pub(crate) fn leap(&mut self) -> Option<Duration> {
+        let now = Reading::now();
+        let last = std::mem::replace(&mut self.last, now);
+        now.leap_since(last)
+    }
+}
+
+impl Reading {
+    fn now() -> Self {
+        Self { timers: Instant::now(), ages: now(), wall: SystemTime::now() }
+    }
+
+    /// Returns by how much more than the timers a clock has advanced since `last`, if that is a leap.
+    fn leap_since(self, last: Self) -> Option<Duration> {
+        let timers = self.timers.saturating_duration_since(last.timers);
+        let ages = self.ages.saturating_duration_since(last.ages);
+        // A wall clock that was set back tells nothing.
+        let wall = self.wall.duration_since(last.wall).unwrap_or_default();
+        let leap = ages.max(wall).saturating_sub(timers);
+        (leap > LeapDetector::LEAST).then_some(leap)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleep_and_a_clock_that_is_set_forward_are_leaps() {
+        let second = Duration::from_secs(1);
+        let start = Reading::now();
+        let later = |timers: u32, ages: u32, wall: i32| {
+            let wall_by = second * wall.unsigned_abs();
+            let wall = if wall < 0 { start.wall - wall_by } else { start.wall + wall_by };
+            Reading {
+                timers: start.timers + second * timers,
+                ages: start.ages + second * ages,
+                wall,
+            }
+        };
+        for (reading, leap) in [
+            (later(1, 1, 1), None),
+            // The process stood still.
+            (later(90, 90, 90), None),
+            (later(0, 3600, 3600), Some(3600)),
+            (later(0, 3, 0), Some(3)),
+            (later(0, 2, 2), None),
+            // The wall clock is set forward, while the machine sleeps and while it does not.
+            (later(1, 1, 3601), Some(3600)),
+            (later(0, 3600, 7200), Some(7200)),
+            (later(1, 1, -7200), None),
+            (later(1, 3600, -7200), Some(3599)),
+        ] {
+            let found = reading.leap_since(start);
+            assert_eq!(found, leap.map(Duration::from_secs), "{reading:?}");
+        }
+    }
+
+    #[test]
+    fn ages_advance_with_the_clock_of_timers_while_the_machine_is_awake() {
+        let (timers, ages) = (Instant::now(), now());
+        std::hint::black_box((0..1_000_000).sum::<u64>());
+        let passed = elapsed(ages);
+        assert!(passed > Duration::ZERO && passed < timers.elapsed() + Duration::from_millis(1));
+    }
+}
