@@ -1,6 +1,6 @@
 //! The clock and the randomness of a simulated world, under the service's own code.
 //!
-//! The standard library reads the time by `clock_gettime` and its random keys by `getrandom`. This program has functions of
+//! The standard library reads the time by `clock_gettime` and its random keys by `getrandom`, and the service that of ages in the same way. This program has functions of
 //! these names, which the linker prefers to those of the C library. While a world runs, they answer from Tokio's paused
 //! clock and from the world's seed. So `Instant::now`, `SystemTime::now` and `RandomState::new` need no change in the
 //! service.
@@ -22,6 +22,12 @@ static RUNS: AtomicBool = AtomicBool::new(false);
 static NOW: AtomicU64 = AtomicU64::new(0);
 /// Nanoseconds by which the clock of the machine is wrong.
 static WALL_ERROR: AtomicI64 = AtomicI64::new(0);
+/// Nanoseconds in which the machine slept or was paused. Tokio's clock, which is its monotonic one, has not counted them.
+static MISSED: AtomicU64 = AtomicU64::new(0);
+/// Those of them in which it was paused, so that none of its clocks has counted them.
+static PAUSED: AtomicU64 = AtomicU64::new(0);
+/// Those of the pauses after which the wall clock was not set yet.
+static BEHIND: AtomicU64 = AtomicU64::new(0);
 static RANDOM: Mutex<Option<fastrand::Rng>> = Mutex::new(None);
 
 thread_local! {
@@ -34,6 +40,9 @@ pub fn enter(seed: u64) {
     *lock(&RANDOM) = Some(fastrand::Rng::with_seed(seed));
     NOW.store(0, Ordering::Relaxed);
     WALL_ERROR.store(0, Ordering::Relaxed);
+    for missed in [&MISSED, &PAUSED, &BEHIND] {
+        missed.store(0, Ordering::Relaxed);
+    }
     RUNS.store(true, Ordering::Relaxed);
 }
 
@@ -49,9 +58,27 @@ pub fn leave() {
     *lock(&RANDOM) = None;
 }
 
-/// Time since the start of the world.
+/// True time since the start of the world.
 pub fn now() -> Duration {
-    Duration::from_nanos(elapsed())
+    Duration::from_nanos(elapsed() + MISSED.load(Ordering::Relaxed))
+}
+
+/// Lets the machine sleep.
+pub fn sleep(time: Duration) {
+    MISSED.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
+}
+
+/// Pauses the machine. Its clocks do not notice it.
+pub fn pause(time: Duration) {
+    let nanos = time.as_nanos() as u64;
+    for missed in [&MISSED, &PAUSED, &BEHIND] {
+        missed.fetch_add(nanos, Ordering::Relaxed);
+    }
+}
+
+/// Sets the wall clock right after a pause of this length.
+pub fn end_pause(time: Duration) {
+    BEHIND.fetch_sub(time.as_nanos() as u64, Ordering::Relaxed);
 }
 
 /// Sets how far the clock of the machine is ahead of the true time.
@@ -85,8 +112,13 @@ pub unsafe extern "C" fn clock_gettime(clock: clockid_t, time: *mut timespec) ->
     }
     let nanos = match clock {
         libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE => {
-            let true_time = WALL_START.as_nanos() as u64 + elapsed();
-            true_time.saturating_add_signed(WALL_ERROR.load(Ordering::Relaxed))
+            let true_time = (WALL_START + now()).as_nanos() as u64;
+            let right = true_time - BEHIND.load(Ordering::Relaxed);
+            right.saturating_add_signed(WALL_ERROR.load(Ordering::Relaxed))
+        }
+        libc::CLOCK_BOOTTIME => {
+            let slept = MISSED.load(Ordering::Relaxed) - PAUSED.load(Ordering::Relaxed);
+            MONOTONIC_START + elapsed() + slept
         }
         _ => MONOTONIC_START + elapsed(),
     };

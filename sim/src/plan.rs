@@ -50,6 +50,11 @@ pub enum What {
     Stop(usize),
     /// The machine of all replicas stands still.
     Freeze,
+    /// The machine of all replicas sleeps: its monotonic clock stands still, and the others do not.
+    Sleep,
+    /// The virtual machine of all replicas is paused, and none of its clocks counts that. So many seconds later its wall
+    /// clock is set.
+    Pause(u64),
     /// The clock of the machine is wrong by so many seconds.
     Clock(i64),
 }
@@ -166,6 +171,16 @@ impl NodeFault {
     }
 }
 
+impl Fault {
+    /// Longest time after the fault in which it shows.
+    pub fn recovery(&self) -> Duration {
+        match self.what {
+            What::Node(_, _, fault) => fault.recovery(),
+            _ => Duration::from_secs(75),
+        }
+    }
+}
+
 impl Plan {
     /// Chooses the world of a seed.
     pub fn new(seed: u64) -> Self {
@@ -209,13 +224,7 @@ impl Plan {
         keeps_history: bool,
         faults: Vec<Fault>,
     ) -> Self {
-        let fresh = faults.iter().map(|fault| {
-            let recovery = match fault.what {
-                What::Node(_, _, fault) => fault.recovery(),
-                _ => Duration::from_secs(75),
-            };
-            fault.at + fault.lasts + recovery
-        });
+        let fresh = faults.iter().map(|fault| fault.at + fault.lasts + fault.recovery());
         // A head needs three polls to be believed, from a later URL ten block times more.
         let slowest = chains.iter().map(|chain| chain.block_time).max().unwrap_or_default();
         let fresh_from = fresh.max().unwrap_or_default().max(Duration::from_secs(60));
@@ -239,7 +248,7 @@ fn random_fault(
     let at = Duration::from_millis(rng.u64(..faulty.as_millis() as u64));
     let mut lasts = Duration::from_millis(rng.u64(200..90_000));
     let chain = rng.usize(..chains.len());
-    let kinds = if has_redis { 20 } else { 16 };
+    let kinds = if has_redis { 22 } else { 18 };
     let what = match rng.u8(..kinds) {
         0..=9 => What::Node(chain, rng.usize(..chains[chain].nodes), random_node_fault(rng)),
         10 | 11 => What::Chain(
@@ -260,6 +269,10 @@ fn random_fault(
             What::Freeze
         }
         15 => What::Clock(rng.i64(-7200..7200)),
+        16 | 17 => {
+            lasts = Duration::from_millis(rng.u64(100..60_000) * *pick(rng, &[1, 1, 10]));
+            if rng.bool() { What::Sleep } else { What::Pause(rng.u64(..20)) }
+        }
         _ => What::Redis(match rng.u8(..8) {
             0 => RedisFault::Down,
             1 => RedisFault::Hangs,
@@ -331,6 +344,8 @@ impl What {
             Self::Kill(_) => "kill".into(),
             Self::Stop(_) => "stop".into(),
             Self::Freeze => "freeze".into(),
+            Self::Sleep => "sleep".into(),
+            Self::Pause(_) => "pause".into(),
             Self::Clock(_) => "clock".into(),
         };
         text.split('(').next().unwrap_or_default().to_owned()
@@ -350,6 +365,10 @@ impl fmt::Display for Fault {
             What::Kill(replica) => write!(out, "replica {replica} is killed"),
             What::Stop(replica) => write!(out, "replica {replica} stops in order"),
             What::Freeze => write!(out, "the machine stands still"),
+            What::Sleep => write!(out, "the machine sleeps"),
+            What::Pause(seconds) => {
+                write!(out, "the virtual machine is paused, its clock set {seconds} s later")
+            }
             What::Clock(seconds) => write!(out, "the machine's clock is wrong by {seconds} s"),
         }?;
         if self.lasts > Duration::ZERO {

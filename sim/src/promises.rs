@@ -39,6 +39,18 @@ pub struct Promises {
     pub fresh_from: Option<Duration>,
     /// When the machine last stood still.
     pub frozen_until: Duration,
+    /// Pauses of the virtual machine: when they ended, and how long they were.
+    pauses: Vec<(Duration, Duration)>,
+    /// The last leap of a clock.
+    leap: Option<Leap>,
+}
+
+/// A leap of a clock, by more than 2 s.
+#[derive(Debug, Clone, Copy)]
+struct Leap {
+    at: Duration,
+    /// End of the time that the clock has leapt over.
+    resumed_at: Duration,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -74,7 +86,35 @@ impl Promises {
             started_at: vec![Duration::ZERO; replicas],
             fresh_from: None,
             frozen_until: Duration::ZERO,
+            pauses: Vec::new(),
+            leap: None,
         }
+    }
+
+    /// Records that the machine has slept until now.
+    pub fn has_slept(&mut self, time: Duration) {
+        self.frozen_until = clock::now();
+        self.clock_was_set(self.frozen_until, time);
+    }
+
+    /// Records that the virtual machine was paused until now.
+    pub fn was_paused(&mut self, time: Duration) {
+        self.frozen_until = clock::now();
+        self.pauses.push((self.frozen_until, time));
+    }
+
+    /// Records that a clock has leapt over this time, which ended at `resumed_at`.
+    pub fn clock_was_set(&mut self, resumed_at: Duration, time: Duration) {
+        if time > Duration::from_millis(2300) {
+            self.leap = Some(Leap { at: clock::now(), resumed_at });
+        }
+    }
+
+    /// Returns the time that the machine's clocks have counted since then: no pauses.
+    fn counted_since(&self, at: Duration) -> Duration {
+        let pauses = self.pauses.iter().filter(|(until, _)| *until > at);
+        let paused: Duration = pauses.map(|(_, time)| *time).sum();
+        clock::now().saturating_sub(at + paused)
     }
 
     /// Records that `promise` was checked, and is broken if there is a text.
@@ -164,11 +204,10 @@ impl Promises {
     /// Records a reply of a node.
     pub fn said(&mut self, chain: usize, said: Said) {
         let keep = 10 * self.max_age(chain);
-        let all = &mut self.said[chain];
-        while all.front().is_some_and(|first| first.at + keep < said.at) {
-            all.pop_front();
+        while self.said[chain].front().is_some_and(|first| self.counted_since(first.at) > keep) {
+            self.said[chain].pop_front();
         }
-        all.push_back(said);
+        self.said[chain].push_back(said);
     }
 
     /// Checks that all replicas together poll each block once.
@@ -207,7 +246,13 @@ impl Promises {
     ) {
         let now = clock::now();
         let is_calm = self.fresh_from.is_some_and(|from| now >= from);
+        let is_present = self.must_be_present(replica);
         if status == StatusCode::SERVICE_UNAVAILABLE {
+            self.check(
+                "the present price is served 5 s after a leap",
+                is_present
+                    .then(|| format!("replica {replica} answers 503 for chain {chain}: {body}")),
+            );
             let is_well = self.has_well_node(replica, chain);
             self.check(
                 "a price is served while a node is well",
@@ -228,13 +273,19 @@ impl Promises {
         let who = format!("replica {replica}, chain {chain}, block {}", quote.head);
         self.check_source(&who, chain, replica, &quote);
         self.check_order(&who, replica, chain, &quote);
-        if is_calm {
+        for (promise, is_due) in [
+            ("all is fresh after the faults", is_calm),
+            ("the present price is served 5 s after a leap", is_present),
+        ] {
+            if !is_due {
+                continue;
+            }
             let block_ms = truth.plan.block_time.as_millis() as u64;
             let allowed = 3 + (2000 + node_delay_ms(block_ms)) / block_ms;
             let behind = truth.newest().number.saturating_sub(quote.head);
             let broken = quote.is_stale || behind > allowed || quote.head > truth.newest().number;
             self.check(
-                "all is fresh after the faults",
+                promise,
                 broken.then(|| {
                     format!(
                         "{who}: stale {}, {behind} blocks behind, newest {}",
@@ -274,6 +325,27 @@ impl Promises {
         is_calm && (0..plan.nodes).any(|node| !is_ill(node))
     }
 
+    /// Returns true if a clock has leapt 5 s ago or a little more, and nothing else has gone wrong.
+    fn must_be_present(&self, replica: usize) -> bool {
+        let now = clock::now();
+        let Some(leap) = self.leap.filter(|leap| leap.at > self.started_at[replica] + RECENTLY)
+        else {
+            return false;
+        };
+        let since = now.saturating_sub(leap.at);
+        let is_due = since > Duration::from_secs(5) && since < Duration::from_secs(40);
+        let is_leap = |fault: &Fault| match fault.what {
+            What::Sleep => true,
+            What::Pause(seconds) => {
+                fault.at + fault.lasts + Duration::from_secs(seconds) <= leap.at
+            }
+            _ => false,
+        };
+        let is_over =
+            |fault: &Fault| fault.at > now || fault.at + fault.lasts + fault.recovery() <= now;
+        is_due && self.plan.faults.iter().all(|fault| is_leap(fault) || is_over(fault))
+    }
+
     /// Checks that the price follows from a reply, and is labelled by its age.
     fn check_source(&mut self, who: &str, chain: usize, replica: usize, quote: &Quote) {
         let now = clock::now();
@@ -285,7 +357,7 @@ impl Promises {
             return;
         };
         self.check("numbers are exact for their block", None);
-        let age = now.saturating_sub(newest.at);
+        let age = self.counted_since(newest.at);
         let max_age = self.max_age(chain);
         self.check(
             "nothing older than max_age is served",
@@ -299,9 +371,17 @@ impl Promises {
             (is_late && !quote.is_stale)
                 .then(|| format!("{who}: said {:.2} s ago without X-Stale", age.as_secs_f64())),
         );
+        let is_noticed = |leap: &Leap| leap.at + Duration::from_millis(300) < now;
+        let is_before =
+            self.leap.filter(is_noticed).is_some_and(|leap| newest.at < leap.resumed_at);
+        self.check(
+            "what is from before a leap is labelled",
+            (is_before && !quote.is_stale)
+                .then(|| format!("{who}: said {:.2} s ago", (now - newest.at).as_secs_f64())),
+        );
         // Headers are read every 30 s, or a sixth of the limit later, and the clock must be right.
         let is_honest = matching.iter().any(|said| said.is_honest);
-        let has_clock = !self.was(2 * RECENTLY, |fault| matches!(fault.what, What::Clock(_)));
+        let has_clock = !self.was(2 * RECENTLY, has_wrong_clock);
         if is_honest && has_clock {
             let block_age =
                 matching.iter().map(|said| said.block_age + now.saturating_sub(said.at)).min();
@@ -341,12 +421,11 @@ impl Promises {
         if agreement == 1 {
             return;
         }
-        let now = clock::now();
         // A poll that waits for slow nodes, then for others, lasts up to two thirds of `max_age`.
-        let since = now.saturating_sub(self.max_age(chain) * 5 / 3 + Duration::from_secs(2));
+        let longest = self.max_age(chain) * 5 / 3 + Duration::from_secs(2);
         let is_near = |one: u128, other: u128| one.abs_diff(other) * 4 <= one.max(other);
         let agrees = |said: &&Said| {
-            said.at >= since
+            self.counted_since(said.at) <= longest
                 && said.head.abs_diff(quote.head) <= 5
                 && is_near(said.price.base_fee, quote.price.base_fee)
                 && is_near(said.price.medium, quote.price.medium)
@@ -414,7 +493,6 @@ impl Promises {
             of == chain && node == liar && blocks >= 100
         };
         // At the start any node may be the first to reply. With a wrong clock every block may seem old.
-        let is_clock = |fault: &Fault| matches!(fault.what, What::Clock(_));
         // Two liars may be most of the nodes.
         let is_other_liar = |fault: &Fault| {
             let What::Node(of, node, what) = fault.what else { return false };
@@ -422,7 +500,7 @@ impl Promises {
         };
         if !self.was(Duration::ZERO, is_leap)
             || self.was(Duration::ZERO, is_other_liar)
-            || self.was(2 * RECENTLY, is_clock)
+            || self.was(2 * RECENTLY, has_wrong_clock)
             || last.at < self.started_at[replica] + RECENTLY
         {
             return;
@@ -522,7 +600,7 @@ impl Promises {
 
     /// Checks that buckets of hours that have ended stay as they are.
     pub fn trend(&mut self, replica: usize, chain: usize, trend: &Value) {
-        if self.plan.faults.iter().any(|fault| matches!(fault.what, What::Clock(_))) {
+        if self.plan.faults.iter().any(has_wrong_clock) {
             return;
         }
         let now = clock::now();
@@ -593,6 +671,11 @@ impl Quote {
         let price = Price { base_fee, medium: medium.0, high: high.0 };
         Some(Self { head, price, is_stale: text("x-stale") == Some("true") })
     }
+}
+
+/// Returns true if the wall clock of the machine is wrong during this fault.
+fn has_wrong_clock(fault: &Fault) -> bool {
+    matches!(fault.what, What::Clock(_) | What::Pause(_))
 }
 
 /// Returns true for a lie that the other nodes of three outvote.

@@ -18,7 +18,7 @@ pub fn all() -> Vec<(&'static str, Plan)> {
         lasts: Duration::from_secs(lasts),
         what,
     };
-    let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 16] = [
+    let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 22] = [
         (
             "a node asks for a pause that is longer than max_age",
             1,
@@ -153,6 +153,40 @@ pub fn all() -> Vec<(&'static str, Plan)> {
                 fault(100, 100, What::Node(0, 1, NodeFault::HeadAhead(1_000_000))),
                 fault(120, 2, What::Node(0, 0, NodeFault::Silent)),
             ],
+        ),
+        ("the machine sleeps", 1, chain(12_000, 1, 1), vec![fault(180, 600, What::Sleep)]),
+        (
+            "the machine sleeps for less than a block time",
+            1,
+            chain(12_000, 1, 1),
+            vec![fault(180, 10, What::Sleep)],
+        ),
+        (
+            "the machine sleeps while the only node refuses calls",
+            1,
+            chain(1000, 1, 1),
+            vec![
+                fault(100, 660, What::Node(0, 0, NodeFault::Refused)),
+                fault(102, 600, What::Sleep),
+            ],
+        ),
+        (
+            "the machine of replicas sleeps",
+            2,
+            chain(12_000, 2, 1),
+            vec![fault(180, 8, What::Sleep)],
+        ),
+        (
+            "a virtual machine is paused",
+            1,
+            chain(12_000, 1, 1),
+            vec![fault(180, 600, What::Pause(8))],
+        ),
+        (
+            "the virtual machine of replicas is paused",
+            3,
+            chain(2000, 3, 3),
+            vec![fault(180, 600, What::Pause(3))],
         ),
     ];
     let worlds = scenes.into_iter().flat_map(|(name, replicas, chain, faults)| {

@@ -192,7 +192,25 @@ impl World {
                     world.with(|state| state.promises.frozen_until = until);
                     tokio::time::advance(fault.lasts).await;
                 }
-                (What::Freeze, false) => {}
+                (What::Freeze | What::Sleep | What::Pause(_), false) => {}
+                (What::Sleep, true) => {
+                    clock::sleep(fault.lasts);
+                    world.with(|state| state.promises.has_slept(fault.lasts));
+                }
+                (What::Pause(seconds), true) => {
+                    clock::pause(fault.lasts);
+                    let paused_until = clock::now();
+                    world.with(|state| state.promises.was_paused(fault.lasts));
+                    let world = world.clone();
+                    tokio::spawn(async move {
+                        tokio::time::sleep(Duration::from_secs(seconds)).await;
+                        clock::end_pause(fault.lasts);
+                        world.with(|state| {
+                            state.trace.push("the clock of the virtual machine is set");
+                            state.promises.clock_was_set(paused_until, fault.lasts);
+                        });
+                    });
+                }
                 (What::Clock(seconds), true) => clock::set_wall_error(seconds),
                 (What::Clock(_), false) => clock::set_wall_error(0),
                 (What::Chain(chain, fault), true) => {
