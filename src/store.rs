@@ -232,15 +232,6 @@ impl ChainStore {
         self.by_name.get(&name).copied()
     }
 
-    /// Records that a clock of the machine has leapt at this moment: what was received before is stale, and the pollers
-    /// poll at once.
-    pub(crate) fn record_leap(&self, at: Instant) {
-        for StoredChain { record } in self.chains.iter() {
-            record.leaps.send_replace(Some(at));
-            record.publications.fetch_add(1, Ordering::Release);
-        }
-    }
-
     /// Returns true if any chain ever had data.
     #[must_use]
     pub fn has_any_data(&self) -> bool {
@@ -292,6 +283,13 @@ impl StoredChain {
     /// Returns a receiver of the moment when a clock of the machine last leapt.
     pub(crate) fn leaps(&self) -> watch::Receiver<Option<Instant>> {
         self.record.leaps.subscribe()
+    }
+
+    /// Records that a clock of the machine has leapt at this moment: what was received before is stale, and the chain is
+    /// polled at once.
+    pub(crate) fn record_leap(&self, at: Instant) {
+        self.record.leaps.send_replace(Some(at));
+        self.record.publications.fetch_add(1, Ordering::Release);
     }
 
     /// Returns when a clock of the machine last leapt; `None`: never.

@@ -57,7 +57,7 @@ enum ChainStatus {
 enum Reason {
     /// No node was read since the start.
     NoData,
-    /// No reply was accepted for two block times; with `unavailable`, for `max_age`.
+    /// No reply was accepted for two block times, or since the machine slept; with `unavailable`, for `max_age`.
     OldData,
     /// The newest block was too old when it was first read, or another node has a newer one: the node is syncing or
     /// lags.

@@ -15,8 +15,8 @@ pub(crate) async fn watch(store: ChainStore) -> Infallible {
     loop {
         tokio::time::sleep(INTERVAL).await;
         if let Some(leap) = detector.leap() {
-            store.record_leap(clock::now());
-            let seconds = leap.as_secs();
+            let (now, seconds) = (clock::now(), leap.as_secs());
+            store.chains().iter().for_each(|chain| chain.record_leap(now));
             tracing::info!(seconds, "the machine slept, or its clock was set forward; polling now");
         }
     }

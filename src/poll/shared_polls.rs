@@ -34,7 +34,7 @@ pub struct SharedFeeHistory {
     pub slot: u64,
     /// Reply of the node.
     pub history: FeeHistory,
-    /// Times of the reply by the local monotonic clock.
+    /// Times of the reply by the local clock of ages.
     pub timestamps: Timestamps,
     /// Age of the node's newest block, as far as it tells.
     pub head: HeadReading,

@@ -142,6 +142,21 @@ fn a_record_is_older_than_the_later_block_whose_header_came_with_it() {
 }
 
 #[test]
+fn a_far_head_is_published_after_a_leap_if_its_header_is_of_now() {
+    let since_1970 = Duration::from_secs(2_000_000_000);
+    for (number, age, is_published) in
+        [(4000, 0, true), (4001, 90, true), (4000, 101, false), (3999, 0, false)]
+    {
+        let mut harness = Harness::with_block_100();
+        let header = HeaderTime::new(number, 2_000_000_000 - age, harness.now, since_1970);
+        harness.head = HeadReading::Header(header);
+        assert_eq!(harness.merge(4000, 2), AdoptOutcome::Implausible);
+        harness.poller.publisher.chain().record_leap(clock::now());
+        assert_eq!(harness.merge(4000, 1) == AdoptOutcome::Adopted, is_published, "{header:?}");
+    }
+}
+
+#[test]
 fn record_that_is_not_newer_or_plausible_changes_nothing() {
     for (head, age, expected) in [
         // The same head, polled at the same time and before.

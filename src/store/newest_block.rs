@@ -75,12 +75,6 @@ impl NewestBlock {
         self.last_modified
     }
 
-    /// Header of the block, if it was read.
-    #[must_use]
-    pub fn header(&self) -> Option<HeaderTime> {
-        self.header
-    }
-
     /// Header that its node told last, of this block or of another one.
     #[must_use]
     pub fn told_header(&self) -> Option<HeaderTime> {

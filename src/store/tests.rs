@@ -158,6 +158,28 @@ fn an_old_snapshot_is_stale_before_it_expires() {
 }
 
 #[test]
+fn what_was_received_before_a_leap_of_the_clock_is_stale() {
+    let (_, chain, mut publisher) = store_with_chain("");
+    let stale_reason = || chain.servable_snapshot().unwrap().stale_reason;
+    publish(&mut publisher, 5, GWEI);
+    let publications = chain.publications();
+    chain.record_leap(clock::now());
+    assert_eq!(stale_reason(), Some(StaleReason::OldData));
+    assert_ne!(chain.publications(), publications, "cached responses end");
+    publish(&mut publisher, 5, GWEI);
+    assert_eq!(stale_reason(), None);
+    // Another replica had read it before.
+    let observed_at = clock::now();
+    chain.record_leap(clock::now());
+    let (history, market) = reply(&chain.config().pricing, 6, GWEI);
+    let accepted = Accepted::at(observed_at, &history, market);
+    publisher.publish(accepted.clone());
+    assert_eq!(stale_reason(), Some(StaleReason::OldData));
+    publisher.publish(Accepted { received_at: clock::now(), ..accepted });
+    assert_eq!(stale_reason(), None);
+}
+
+#[test]
 fn a_stalled_head_is_stale_although_replies_keep_arriving() {
     let (_, chain, mut publisher) =
         store_with_chain("block_time = \"10ms\"\nmax_age = \"10s\"\nstall_after = \"1s\"");

@@ -6,7 +6,6 @@
 pub(crate) mod transaction;
 pub(crate) mod unsigned_transaction;
 
-
 use alloy_primitives::Address;
 
 use axum::extract::rejection::PathRejection;

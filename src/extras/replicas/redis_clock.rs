@@ -1,7 +1,7 @@
 //! Redis' clock as one replica knows it, and the poll slots derived from it.
 //!
 //! Pure. Wall clocks of different machines are never compared: each reply of a script relates Redis' clock to the local
-//! monotonic clock.
+//! clock of ages.
 
 use std::time::{Duration, Instant};
 

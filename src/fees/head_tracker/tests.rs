@@ -495,3 +495,25 @@ fn other_upstreams_are_queried_now_and_then_while_the_block_is_old() {
     let expected: Vec<bool> = (0..12).map(|second| second % 5 == 0).collect();
     assert_eq!(seeks, expected);
 }
+
+#[test]
+fn a_far_head_that_is_of_now_is_plausible_once_after_a_leap() {
+    let of_now = |head| Report { is_of_now: true, ..report((0, head)) };
+    let (mut tracker, start) = (HeadTracker::new(BLOCK, MAX_AGE), Instant::now());
+    assert!(tracker.start_round(start).check(report((0, 10))).is_ok());
+    let later = start + BLOCK;
+    // One that was before the head was first seen explains nothing.
+    for leap in [None, Some(start)] {
+        tracker.set_leap(leap);
+        assert_eq!(tracker.start_round(later).suspicion(of_now(400)), Some(SuspiciousReply::Jump));
+    }
+    tracker.set_leap(Some(later));
+    let mut round = tracker.start_round(later);
+    assert_eq!(round.suspicion(report((0, 400))), Some(SuspiciousReply::Jump));
+    assert!(round.check(of_now(400)).is_ok());
+    let _ = round.finish();
+    // The next heads count from there, at the pace of the chain.
+    let round = tracker.start_round(later + BLOCK);
+    assert_eq!(round.suspicion(of_now(410)), Some(SuspiciousReply::Jump));
+    assert_eq!(round.suspicion(report((0, 401))), None);
+}
