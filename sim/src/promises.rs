@@ -328,10 +328,10 @@ impl Promises {
     /// Returns true if a clock has leapt 5 s ago or a little more, and nothing else has gone wrong.
     fn must_be_present(&self, replica: usize) -> bool {
         let now = clock::now();
-        let Some(leap) = self.leap.filter(|leap| leap.at > self.started_at[replica] + RECENTLY)
-        else {
-            return false;
+        let is_alone = |leap: &Leap| {
+            leap.at > self.started_at[replica] + RECENTLY && leap.at >= self.frozen_until
         };
+        let Some(leap) = self.leap.filter(is_alone) else { return false };
         let since = now.saturating_sub(leap.at);
         let is_due = since > Duration::from_secs(5) && since < Duration::from_secs(40);
         let is_leap = |fault: &Fault| match fault.what {

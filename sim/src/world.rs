@@ -211,8 +211,10 @@ impl World {
                         });
                     });
                 }
-                (What::Clock(seconds), true) => clock::set_wall_error(seconds),
-                (What::Clock(_), false) => clock::set_wall_error(0),
+                (What::Clock(seconds), is_start) => {
+                    let leap = clock::set_wall_error(if is_start { seconds } else { 0 });
+                    world.with(|state| state.promises.clock_was_set(clock::now(), leap));
+                }
                 (What::Chain(chain, fault), true) => {
                     world.with(|state| state.chains[chain].begin(fault, clock::now()));
                 }

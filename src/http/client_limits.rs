@@ -20,6 +20,7 @@ use ipnet::IpNet;
 use parking_lot::Mutex;
 
 use crate::config::Limits;
+use crate::observe::clock;
 use rate_limit::{Quota, RateLimit};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -154,7 +155,7 @@ impl ClientTable {
     ) -> Arc<Client> {
         let key = client_key(address);
         let client = table.entry(key).or_insert_with(|| {
-            let now = Instant::now();
+            let now = clock::now();
             let rate_limit = self.limits.quota.map(|quota| RateLimit::new(quota, now));
             let last_active = Mutex::new(now);
             let [connections, forwarded_requests, streams, reads, charts] =
@@ -240,7 +241,7 @@ impl ConnectedPeer {
         let address = self.clients.forwarded_for(headers).unwrap_or(self.address);
         let mut table = self.clients.limits.table.lock();
         let client = self.clients.get_or_insert(&mut table, address);
-        *client.last_active.lock() = Instant::now();
+        *client.last_active.lock() = clock::now();
         ClientHandle(Some(client))
     }
 }
@@ -277,7 +278,7 @@ impl ClientHandle {
     pub(crate) fn charge_request(&self, cost: usize) -> Result<(), Duration> {
         let cost = u32::try_from(cost).unwrap_or(u32::MAX);
         match self.rate_limit() {
-            Some(rate_limit) => rate_limit.take_rest(cost, Instant::now()),
+            Some(rate_limit) => rate_limit.take_rest(cost, clock::now()),
             None => Ok(()),
         }
     }
@@ -301,7 +302,7 @@ impl ClientHandle {
     pub(crate) fn charge_response(&self, bytes: usize) {
         let units = bytes.saturating_sub(1) / Self::BYTES_PER_UNIT;
         if let Some(rate_limit) = self.rate_limit().filter(|_| units > 0) {
-            rate_limit.add_debt(u32::try_from(units).unwrap_or(u32::MAX), Instant::now());
+            rate_limit.add_debt(u32::try_from(units).unwrap_or(u32::MAX), clock::now());
         }
     }
 }
@@ -309,7 +310,7 @@ impl ClientHandle {
 impl Drop for ConcurrencyPermit {
     fn drop(&mut self) {
         if let Some(client) = &self.0 {
-            *client.last_active.lock() = Instant::now();
+            *client.last_active.lock() = clock::now();
             client.counter(self.1).fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -318,7 +319,7 @@ impl Drop for ConcurrencyPermit {
 impl Drop for ConnectedPeer {
     fn drop(&mut self) {
         if let Some(client) = &self.client {
-            *client.last_active.lock() = Instant::now();
+            *client.last_active.lock() = clock::now();
             client.connections.fetch_sub(1, Ordering::Relaxed);
         }
     }

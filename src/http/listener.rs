@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 use super::client_limits::{ClientTable, ConnectedPeer, TooManyConnections};
 use crate::config::Limits;
 use crate::http::app::App;
+use crate::observe::clock;
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::{
     Counter, DeadlineLabels, ListenerOutcomeLabels, ListenerReasonLabels, Metrics, counters,
@@ -185,7 +186,7 @@ impl Listener {
                         Ok((stream, peer)) => break (stream, peer.ip()),
                         Err(error) => accept_errors.pause(&error).await,
                     },
-                    _ = clean_up.tick() => self.clients.remove_idle(Instant::now()),
+                    _ = clean_up.tick() => self.clients.remove_idle(clock::now()),
                     Some(ended) = connections.join_next_with_id() => open.remove(task_id(&ended)),
                     Some(_) = rejections.join_next() => {}
                     () = shutdown.closing.cancelled() => {
@@ -264,8 +265,8 @@ impl AcceptErrors {
 
     /// Logs the error and waits, so that a lack of file descriptors does not cause a busy loop.
     async fn pause(&mut self, error: &std::io::Error) {
-        if self.last_logged.is_none_or(|last| last.elapsed() > Self::LOG_INTERVAL) {
-            self.last_logged = Some(Instant::now());
+        if self.last_logged.is_none_or(|last| clock::elapsed(last) > Self::LOG_INTERVAL) {
+            self.last_logged = Some(clock::now());
             tracing::warn!(%error, "cannot accept connections");
         }
         tokio::time::sleep(Self::PAUSE).await;

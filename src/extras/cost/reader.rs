@@ -12,6 +12,7 @@ use super::data_fee::DataFees;
 use super::metrics::AttributesOutcome;
 use super::op_stack::Attributes;
 use crate::nodes::ChainUpstreams;
+use crate::observe::clock;
 use crate::observe::log_on_change::LogOnChange;
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::Counter;
@@ -73,7 +74,7 @@ impl AttributesReader {
 
     async fn read(&self) {
         let chain = self.chain.config().key.as_str();
-        let read_at = Instant::now();
+        let read_at = clock::now();
         let Some(transaction) = self.first_transaction().await else {
             self.counters[AttributesOutcome::Failed].increment();
             if self.log.changed_to(Err("failed")) {
