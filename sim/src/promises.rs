@@ -43,13 +43,16 @@ pub struct Promises {
     pauses: Vec<(Duration, Duration)>,
     /// The last leap of a clock.
     leap: Option<Leap>,
+    /// When each fault has ended. One that ends while the machine stands still ends after that.
+    pub ended_at: Vec<Option<Duration>>,
 }
 
 /// A leap of a clock, by more than 2 s.
 #[derive(Debug, Clone, Copy)]
 struct Leap {
     at: Duration,
-    /// End of the time that the clock has leapt over.
+    /// The time that the clock has leapt over.
+    stood_from: Duration,
     resumed_at: Duration,
 }
 
@@ -88,6 +91,7 @@ impl Promises {
             frozen_until: Duration::ZERO,
             pauses: Vec::new(),
             leap: None,
+            ended_at: vec![None; plan.faults.len()],
         }
     }
 
@@ -106,7 +110,8 @@ impl Promises {
     /// Records that a clock has leapt over this time, which ended at `resumed_at`.
     pub fn clock_was_set(&mut self, resumed_at: Duration, time: Duration) {
         if time > Duration::from_millis(2300) {
-            self.leap = Some(Leap { at: clock::now(), resumed_at });
+            let stood_from = resumed_at.saturating_sub(time);
+            self.leap = Some(Leap { at: clock::now(), stood_from, resumed_at });
         }
     }
 
@@ -341,9 +346,12 @@ impl Promises {
             }
             _ => false,
         };
-        let is_over =
-            |fault: &Fault| fault.at > now || fault.at + fault.lasts + fault.recovery() <= now;
-        is_due && self.plan.faults.iter().all(|fault| is_leap(fault) || is_over(fault))
+        let mut faults = self.plan.faults.iter().zip(&self.ended_at);
+        is_due
+            && faults.all(|(fault, ended_at)| {
+                let is_over = ended_at.is_some_and(|at| at + fault.recovery() <= leap.stood_from);
+                fault.at > now || is_over || is_leap(fault)
+            })
     }
 
     /// Checks that the price follows from a reply, and is labelled by its age.

@@ -165,7 +165,10 @@ impl World {
             tokio::time::sleep_until((tokio::time::Instant::now() - clock::now()) + at).await;
             let fault = plan.faults[index];
             let word = if is_start { "begins" } else { "ends" };
-            world.with(|state| state.trace.push(&format!("{word}: {fault}")));
+            world.with(|state| {
+                state.trace.push(&format!("{word}: {fault}"));
+                state.promises.ended_at[index] = (!is_start).then(clock::now);
+            });
             match (fault.what, is_start) {
                 (What::Kill(replica), true) => {
                     if let Some(running) = replicas[replica].take() {
@@ -211,10 +214,8 @@ impl World {
                         });
                     });
                 }
-                (What::Clock(seconds), is_start) => {
-                    let leap = clock::set_wall_error(if is_start { seconds } else { 0 });
-                    world.with(|state| state.promises.clock_was_set(clock::now(), leap));
-                }
+                (What::Clock(seconds), true) => clock::set_wall_error(seconds),
+                (What::Clock(_), false) => clock::set_wall_error(0),
                 (What::Chain(chain, fault), true) => {
                     world.with(|state| state.chains[chain].begin(fault, clock::now()));
                 }
