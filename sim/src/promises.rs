@@ -43,8 +43,6 @@ pub struct Promises {
     pauses: Vec<(Duration, Duration)>,
     /// The last leap of a clock.
     leap: Option<Leap>,
-    /// When each fault has ended. One that ends while the machine stands still ends after that.
-    pub ended_at: Vec<Option<Duration>>,
 }
 
 /// A leap of a clock, by more than 2 s.
@@ -91,7 +89,17 @@ impl Promises {
             frozen_until: Duration::ZERO,
             pauses: Vec::new(),
             leap: None,
-            ended_at: vec![None; plan.faults.len()],
+        }
+    }
+
+    /// Sets the true time of the start or the end of a fault. What is planned for a standstill happens after it.
+    pub fn set_time(&mut self, index: usize, is_start: bool) {
+        let (now, fault) = (clock::now(), &mut self.plan.faults[index]);
+        if is_start {
+            fault.lasts = (fault.at + fault.lasts).saturating_sub(now);
+            fault.at = now;
+        } else {
+            fault.lasts = now.saturating_sub(fault.at);
         }
     }
 
@@ -346,12 +354,10 @@ impl Promises {
             }
             _ => false,
         };
-        let mut faults = self.plan.faults.iter().zip(&self.ended_at);
-        is_due
-            && faults.all(|(fault, ended_at)| {
-                let is_over = ended_at.is_some_and(|at| at + fault.recovery() <= leap.stood_from);
-                fault.at > now || is_over || is_leap(fault)
-            })
+        let is_over = |fault: &Fault| {
+            fault.at > now || fault.at + fault.lasts + fault.recovery() <= leap.stood_from
+        };
+        is_due && self.plan.faults.iter().all(|fault| is_leap(fault) || is_over(fault))
     }
 
     /// Checks that the price follows from a reply, and is labelled by its age.

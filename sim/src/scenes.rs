@@ -18,7 +18,7 @@ pub fn all() -> Vec<(&'static str, Plan)> {
         lasts: Duration::from_secs(lasts),
         what,
     };
-    let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 22] = [
+    let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 23] = [
         (
             "a node asks for a pause that is longer than max_age",
             1,
@@ -180,7 +180,16 @@ pub fn all() -> Vec<(&'static str, Plan)> {
             "a virtual machine is paused",
             1,
             chain(12_000, 1, 1),
-            vec![fault(180, 600, What::Pause(8))],
+            vec![fault(180, 600, What::Pause(0))],
+        ),
+        (
+            "a virtual machine is paused while the only node refuses calls",
+            1,
+            chain(1000, 1, 1),
+            vec![
+                fault(100, 640, What::Node(0, 0, NodeFault::Refused)),
+                fault(101, 600, What::Pause(4)),
+            ],
         ),
         (
             "the virtual machine of replicas is paused",

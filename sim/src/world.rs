@@ -167,7 +167,7 @@ impl World {
             let word = if is_start { "begins" } else { "ends" };
             world.with(|state| {
                 state.trace.push(&format!("{word}: {fault}"));
-                state.promises.ended_at[index] = (!is_start).then(clock::now);
+                state.promises.set_time(index, is_start);
             });
             match (fault.what, is_start) {
                 (What::Kill(replica), true) => {
