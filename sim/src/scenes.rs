@@ -185,7 +185,7 @@ pub fn all() -> Vec<(&'static str, Plan)> {
         (
             "a virtual machine is paused while the only node refuses calls",
             1,
-            chain(1000, 1, 1),
+            chain(12_000, 1, 1),
             vec![
                 fault(100, 640, What::Node(0, 0, NodeFault::Refused)),
                 fault(101, 600, What::Pause(4)),
