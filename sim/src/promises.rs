@@ -104,19 +104,19 @@ impl Promises {
     }
 
     /// Records that the machine has slept until now.
-    pub fn has_slept(&mut self, time: Duration) {
+    pub fn record_sleep(&mut self, time: Duration) {
         self.frozen_until = clock::now();
-        self.clock_was_set(self.frozen_until, time);
+        self.record_leap(self.frozen_until, time);
     }
 
     /// Records that the virtual machine was paused until now.
-    pub fn was_paused(&mut self, time: Duration) {
+    pub fn record_pause(&mut self, time: Duration) {
         self.frozen_until = clock::now();
         self.pauses.push((self.frozen_until, time));
     }
 
     /// Records that a clock has leapt over this time, which ended at `resumed_at`.
-    pub fn clock_was_set(&mut self, resumed_at: Duration, time: Duration) {
+    pub fn record_leap(&mut self, resumed_at: Duration, time: Duration) {
         if time > Duration::from_millis(2300) {
             let stood_from = resumed_at.saturating_sub(time);
             self.leap = Some(Leap { at: clock::now(), stood_from, resumed_at });
@@ -390,8 +390,9 @@ impl Promises {
             self.leap.filter(is_noticed).is_some_and(|leap| newest.at < leap.resumed_at);
         self.check(
             "what is from before a leap is labelled",
-            (is_before && !quote.is_stale)
-                .then(|| format!("{who}: said {:.2} s ago", (now - newest.at).as_secs_f64())),
+            (is_before && !quote.is_stale).then(|| {
+                format!("{who}: said {:.2} s ago", now.saturating_sub(newest.at).as_secs_f64())
+            }),
         );
         // Headers are read every 30 s, or a sixth of the limit later, and the clock must be right.
         let is_honest = matching.iter().any(|said| said.is_honest);

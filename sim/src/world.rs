@@ -198,19 +198,19 @@ impl World {
                 (What::Freeze | What::Sleep | What::Pause(_), false) => {}
                 (What::Sleep, true) => {
                     clock::sleep(fault.lasts);
-                    world.with(|state| state.promises.has_slept(fault.lasts));
+                    world.with(|state| state.promises.record_sleep(fault.lasts));
                 }
                 (What::Pause(seconds), true) => {
                     clock::pause(fault.lasts);
                     let paused_until = clock::now();
-                    world.with(|state| state.promises.was_paused(fault.lasts));
+                    world.with(|state| state.promises.record_pause(fault.lasts));
                     let world = world.clone();
                     tokio::spawn(async move {
                         tokio::time::sleep(Duration::from_secs(seconds)).await;
                         clock::end_pause(fault.lasts);
                         world.with(|state| {
                             state.trace.push("the clock of the virtual machine is set");
-                            state.promises.clock_was_set(paused_until, fault.lasts);
+                            state.promises.record_leap(paused_until, fault.lasts);
                         });
                     });
                 }

@@ -15,7 +15,7 @@ fn a_block_is_old_beyond_the_limit_or_while_its_node_syncs() {
 }
 
 #[test]
-fn a_block_ages_by_the_clock_of_ages_and_by_a_wall_clock_that_is_set_forward() {
+fn a_block_ages_by_both_clocks_and_never_grows_younger() {
     let (read_at, seconds) = (Instant::now(), Duration::from_secs);
     for (time, read, passed, wall, age) in [
         (990, 1000, 2, 1002, 12),
