@@ -346,7 +346,7 @@ impl Reply {
 
     fn from_lua(value: &Value) -> Self {
         match value {
-            Value::Integer(value) => Self::Integer(i64::from(*value)),
+            Value::Integer(value) => Self::Integer(*value),
             Value::Number(value) => Self::Integer(*value as i64),
             Value::String(value) => Self::Bytes(value.as_bytes().to_vec()),
             Value::Boolean(true) => Self::Integer(1),

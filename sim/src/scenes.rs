@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::plan::{ChainFault, ChainPlan, Fault, NodeFault, Plan, RateLimit, What};
 
 /// Returns the scenes with their names, each with some seeds.
+#[expect(clippy::too_many_lines, reason = "it is a list")]
 pub fn all() -> Vec<(&'static str, Plan)> {
     let chain = |milliseconds, nodes, agreement| ChainPlan {
         block_time: Duration::from_millis(milliseconds),

@@ -127,20 +127,7 @@ impl World {
             .map(|(index, chain)| Chain::new(chain.clone(), seed ^ (index as u64 + 1)))
             .collect();
         let mut rng = Rng::with_seed(!seed);
-        let nodes = plan.chains.iter().map(|chain| {
-            let longest = node_delay_ms(chain.block_time.as_millis() as u64);
-            (0..chain.nodes)
-                .map(|_| {
-                    let delay = rng.i64(1..=longest as i64);
-                    // Near nodes and far ones, of which none is too slow for two calls within a deadline.
-                    let is_slow_chain = chain.block_time >= Duration::from_secs(2);
-                    let latency =
-                        [20, 40, 150, if is_slow_chain { 450 } else { 150 }][rng.usize(..4)];
-                    Node::new(plan.replicas, delay, latency)
-                })
-                .collect()
-        });
-        let nodes = nodes.collect();
+        let nodes = random_nodes(&plan, &mut rng);
         let state = State {
             chains,
             nodes,
@@ -190,38 +177,16 @@ impl World {
                 }
                 (What::Redis(fault), true) => redis.begin(fault),
                 (What::Redis(fault), false) => redis.end(fault),
-                (What::Freeze, true) => {
-                    let until = clock::now() + fault.lasts;
-                    world.with(|state| state.promises.frozen_until = until);
-                    tokio::time::advance(fault.lasts).await;
+                (What::Freeze | What::Sleep | What::Pause(_), true) => {
+                    world.stand_still(fault).await;
                 }
                 (What::Freeze | What::Sleep | What::Pause(_), false) => {}
-                (What::Sleep, true) => {
-                    clock::sleep(fault.lasts);
-                    world.with(|state| state.promises.record_sleep(fault.lasts));
-                }
-                (What::Pause(seconds), true) => {
-                    clock::pause(fault.lasts);
-                    let paused_until = clock::now();
-                    world.with(|state| state.promises.record_pause(fault.lasts));
-                    let world = world.clone();
-                    tokio::spawn(async move {
-                        tokio::time::sleep(Duration::from_secs(seconds)).await;
-                        clock::end_pause(fault.lasts);
-                        world.with(|state| {
-                            state.trace.push("the clock of the virtual machine is set");
-                            state.promises.record_leap(paused_until, fault.lasts);
-                        });
-                    });
-                }
                 (What::Clock(seconds), true) => clock::set_wall_error(seconds),
                 (What::Clock(_), false) => clock::set_wall_error(0),
-                (What::Chain(chain, fault), true) => {
-                    world.with(|state| state.chains[chain].begin(fault, clock::now()));
-                }
-                (What::Chain(chain, fault), false) => {
-                    world.with(|state| state.chains[chain].end(fault, clock::now()));
-                }
+                (What::Chain(chain, fault), _) => world.with(|state| {
+                    let (chain, now) = (&mut state.chains[chain], clock::now());
+                    if is_start { chain.begin(fault, now) } else { chain.end(fault, now) }
+                }),
                 (What::Node(chain, node, fault), true) => {
                     world.with(|state| state.begin_node_fault(chain, node, fault));
                 }
@@ -248,6 +213,34 @@ impl World {
             responses: state.responses,
             checked: std::mem::take(&mut state.promises.checked),
         })
+    }
+
+    /// Lets the time of a fault pass in which the machine does nothing.
+    async fn stand_still(&self, fault: Fault) {
+        match fault.what {
+            What::Sleep => {
+                clock::sleep(fault.lasts);
+                self.with(|state| state.promises.record_sleep(fault.lasts));
+            }
+            What::Pause(seconds) => {
+                clock::pause(fault.lasts);
+                let (world, paused_until) = (self.clone(), clock::now());
+                self.with(|state| state.promises.record_pause(fault.lasts));
+                tokio::spawn(async move {
+                    tokio::time::sleep(Duration::from_secs(seconds)).await;
+                    clock::end_pause(fault.lasts);
+                    world.with(|state| {
+                        state.trace.push("the clock of the virtual machine is set");
+                        state.promises.record_leap(paused_until, fault.lasts);
+                    });
+                });
+            }
+            _ => {
+                let until = clock::now() + fault.lasts;
+                self.with(|state| state.promises.frozen_until = until);
+                tokio::time::advance(fault.lasts).await;
+            }
+        }
     }
 
     async fn start(
@@ -435,7 +428,7 @@ impl NodeTransport for Transport {
                 (answer, now, state.promises.frozen_until)
             });
             // What a node has said is on its way.
-            tokio::time::sleep(latency - latency / 2).await;
+            tokio::time::sleep(latency.saturating_sub(latency / 2)).await;
             world.with(|state| {
                 let mut line = format!("replica {replica}: n{chain}-{index} {}", call.method);
                 let (response, said) = answer.inspect_err(|failure| {
@@ -455,6 +448,23 @@ impl NodeTransport for Transport {
         }
         .boxed()
     }
+}
+
+/// Chooses how far the nodes of each chain are away.
+fn random_nodes(plan: &Plan, rng: &mut Rng) -> Vec<Vec<Node>> {
+    let nodes = plan.chains.iter().map(|chain| {
+        let longest = node_delay_ms(chain.block_time.as_millis() as u64);
+        (0..chain.nodes)
+            .map(|_| {
+                let delay = rng.i64(1..=longest as i64);
+                // Near nodes and far ones, of which none is too slow for two calls within a deadline.
+                let is_slow_chain = chain.block_time >= Duration::from_secs(2);
+                let latency = [20, 40, 150, if is_slow_chain { 450 } else { 150 }][rng.usize(..4)];
+                Node::new(plan.replicas, delay, latency)
+            })
+            .collect()
+    });
+    nodes.collect()
 }
 
 /// Starts and ends of the faults, in order.
