@@ -385,7 +385,10 @@ impl Promises {
             (is_late && !quote.is_stale)
                 .then(|| format!("{who}: said {:.2} s ago without X-Stale", age.as_secs_f64())),
         );
-        let is_noticed = |leap: &Leap| leap.at + Duration::from_millis(300) < now;
+        // A replica that has started since may have the record of another one.
+        let is_noticed = |leap: &Leap| {
+            leap.at + Duration::from_millis(300) < now && self.started_at[replica] < leap.resumed_at
+        };
         let is_before =
             self.leap.filter(is_noticed).is_some_and(|leap| newest.at < leap.resumed_at);
         self.check(
