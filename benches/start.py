@@ -73,9 +73,9 @@ def measure_start(folder, chains):
 def measure_many_chains(folder):
     """Returns the resident bytes and the share of a core with 200 chains."""
     # Ids without a preset.
-    chains = "[score]\npercentiles = [10, 50]\n[history]\nrefill = false\n" + "".join(
+    chains = "[history]\nrefill = false\n" + "".join(
         f'[chains.c{number}]\nchain_id = {70_000 + number}\nblock_time = "{round(1000 * BLOCK_TIME)}ms"\n'
-        f'rpc_urls = ["http://{RECORDED}/{70_000 + number}"]\n'
+        f'rpc_urls = ["http://{RECORDED}/{70_000 + number}"]\npricing.reward_percentiles = [10, 60]\n'
         for number in range(200)
     )
     process, _, _ = start(folder, chains)

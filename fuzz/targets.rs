@@ -13,8 +13,8 @@ use gas_suggestion::api::App;
 use gas_suggestion::config::{Chain, Config};
 use gas_suggestion::extras::sections;
 use gas_suggestion::fees::{
-    self, Block, ChainParameters, FeeHistory, Market, Pricing, PricingError, PricingType, Rewards,
-    SinglePrices, Suggestion, TierColumns, ZeroBaseFee,
+    self, BaseFeeStep, Block, ChainParameters, FeeHistory, Market, Pricing, PricingError,
+    PricingType, Rewards, SinglePrices, Suggestion, TierColumns, ZeroBaseFee,
 };
 use gas_suggestion::nodes as upstream;
 use gas_suggestion::nodes::FeeHistoryRequest;
@@ -113,13 +113,13 @@ fn quantity(json: &RawValue) -> Option<u128> {
 fn check_price(history: &FeeHistory, pricing: &Pricing) {
     let blocks = history.blocks();
     let usable: Vec<Rewards> = blocks.iter().filter_map(|block| block.rewards).collect();
-    match fees::price(history, pricing, &ChainParameters::without_header(pricing)) {
+    match fees::price(history, &[], pricing, &ChainParameters::without_header(pricing)) {
         Ok(market) => {
             check_averages(&market, blocks, pricing);
             check_suggestion(&market, history, pricing);
         }
         Err(PricingError::NoRewards) => {
-            assert!(usable.is_empty() && pricing.priority_fee_floor == 0);
+            assert!(usable.is_empty() && pricing.priority_fee_floor == 1);
         }
         Err(error) => {
             let rewards = usable.iter().flat_map(Rewards::columns);
@@ -176,13 +176,14 @@ fn check_suggestion(market: &Market, history: &FeeHistory, pricing: &Pricing) {
     let floor = pricing.priority_fee_floor;
     let average = market.average_reward.map(|rewards| rewards.medium);
     assert_eq!(medium.max_priority_fee_per_gas, average.unwrap_or(floor).max(floor));
-    assert!(average.is_some() || medium.max_priority_fee_per_gas > 0, "a tip of 0 from absence");
+    assert!(medium.max_priority_fee_per_gas > 0, "a tip of 0");
     assert!(high.max_priority_fee_per_gas >= medium.max_priority_fee_per_gas, "{market:?}");
-    assert_eq!(market.floors_applied.priority_fee, average.is_none_or(|average| average < floor));
+    let is_floor = floor > 1 && average.is_none_or(|average| average < floor);
+    assert_eq!(market.floors_applied.priority_fee, is_floor);
     let covered = market.covers_full_blocks;
     assert!(covered.medium <= covered.high && covered.high.is_none_or(|most| most <= 100));
-    let base_fees: Vec<u128> = history.blocks().iter().map(|block| block.base_fee).collect();
-    let prices = SinglePrices::new(market, &base_fees);
+    let steps: Vec<_> = history.blocks().iter().map(BaseFeeStep::from_block).collect();
+    let prices = SinglePrices::new(market, &steps, Duration::from_secs(12));
     assert!(prices.low <= prices.medium && prices.medium <= prices.high, "{prices:?}");
     assert!(prices.low >= market.newest_known_base_fee, "{prices:?}");
 }
@@ -432,7 +433,7 @@ fn publish_block(publisher: &mut Publisher) -> Vec<u8> {
     let history = history.expect("there are blocks");
     let pricing = &chain.config().pricing;
     let parameters = ChainParameters::without_header(pricing);
-    let market = fees::price(&history, pricing, &parameters).expect("they have a price");
+    let market = fees::price(&history, &[], pricing, &parameters).expect("they have a price");
     publisher.publish(Accepted::now(&history, market));
     chain.servable_snapshot().expect("it was published").snapshot.body.to_vec()
 }

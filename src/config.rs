@@ -49,6 +49,8 @@ use layers::Layers;
 use mistakes::Mistakes;
 use section::{AnySection, Needs, Section};
 
+use crate::fees::Strategy;
+
 const CHAINS: &str = "chains";
 
 /// A complete, checked configuration.
@@ -238,12 +240,9 @@ impl Config {
         for section in &others {
             section.check(&mut mistakes.section(&[section.name()]));
         }
-        let mut chains = check_chains(std::mem::take(&mut sections.chains), &mut mistakes);
+        let chains = check_chains(std::mem::take(&mut sections.chains), &mut mistakes);
         for section in &others {
             section.check_chains(&chains, &mut mistakes.section(&[section.name()]));
-            for chain in &mut chains {
-                section.apply(chain);
-            }
         }
         mistakes.finish()?;
         let of_sections = others.iter().flat_map(|section| section.notes(&chains, layers));
@@ -290,6 +289,12 @@ fn check_chains(sections: BTreeMap<String, Chain>, mistakes: &mut Mistakes) -> V
         if full_block && !empty_block {
             // The preset's value belongs to the preset's other denominator.
             chain.pricing.empty_block_denominator = None;
+        }
+        // A list that belongs to the network's rule chooses it, unless the operator names another strategy.
+        if !section.is_configured("pricing.strategy")
+            && chain.pricing.percentiles_mistake().is_some()
+        {
+            chain.pricing.strategy = Strategy::Network;
         }
         chain.check(&mut section);
         let id = chain.chain_id;

@@ -125,7 +125,7 @@ mod tests {
         let text = format!("{}[surprise]\n", chain_toml("a", 7, ""));
         let error = Config::from_toml(&text, &sections()).unwrap_err().to_string();
         let expected = "surprise: unknown key; allowed: server, limits, upstream, cors, log, tracing, chains, compat, \
-                        rpc, redis, delegation, verification, score, history, alerts";
+                        rpc, redis, delegation, verification, history, alerts";
         assert_eq!(error, expected);
     }
 

@@ -21,29 +21,29 @@ mod single_price;
 pub mod statistics;
 
 pub use block_age::{BlockAge, HeadReading, HeaderTime};
-pub use calibrated::{Target, Targets};
+pub use calibrated::{BLOCKS as CALIBRATED_BLOCKS, Target, Targets};
 pub use chain_parameters::{
     ChainParameters, Contradiction, Contradictions, DenominatorSource, Denominators,
     HeaderParameters,
 };
-pub use history::{BlobBaseFees, Block, FeeHistory, Rewards};
-pub use inclusion::{EntryBlock, Inclusion, inclusion, observed_rewards};
+pub use history::{BlobBaseFees, Block, FeeHistory, Rewards, have_ratios, paid_rewards};
+pub use inclusion::{EntryBlock, Inclusion, inclusion};
 pub use market::{
     AverageReward, FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios, Market,
     PricingType, Suggestion, Tier, Trend,
 };
 pub use pricing::{
-    FAIR_PERCENTILE, FurtherPercentiles, GRADED_PERCENTILES, InvalidPricing, Multiplier, Pricing,
-    RewardPercentiles, Strategy, TierColumns, ZeroBaseFee, column_of,
+    FAIR_PERCENTILE, GRADED_PERCENTILES, InvalidPricing, Multiplier, Pricing, RewardPercentiles,
+    Strategy, TierColumns, ZeroBaseFee, column_of,
 };
 pub use replacement::{gas_price_replacement, replacement};
-pub use single_price::SinglePrices;
+pub use single_price::{BaseFeeStep, SinglePrices};
 
 /// Reason why a valid fee history yields no suggestion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PricingError {
-    /// No block has a usable reward and there is no floor: a tip of 0 would be a guess.
-    #[error("no block has a usable reward and the priority fee floor is 0")]
+    /// No block has a usable reward and there is no floor: a tip would be a guess.
+    #[error("no block has a usable reward and there is no priority fee floor")]
     NoRewards,
     /// An amount or a sum of amounts exceeds 128 bits.
     #[error("the amounts overflow")]
@@ -65,14 +65,16 @@ impl PricingError {
     }
 }
 
-/// Computes the market of `history` by the rules of `pricing`. `chain_parameters` say how many full blocks a tier covers;
-/// no suggested fee depends on them.
+/// Computes the market of `history` by the rules of `pricing`. The calibrated strategy takes its tips from the newest
+/// `entries` whose rewards at [`GRADED_PERCENTILES`] are known; while they have too few asks, the network's rule applies.
+/// `chain_parameters` say how many full blocks a tier covers; no suggested fee depends on them.
 ///
 /// # Errors
 ///
 /// Returns [`PricingError`] if the history yields no suggestion.
 pub fn price(
     history: &FeeHistory,
+    entries: &[EntryBlock],
     pricing: &Pricing,
     chain_parameters: &ChainParameters,
 ) -> Result<Market, PricingError> {
@@ -85,20 +87,12 @@ pub fn price(
 
     let calibrated = match pricing.strategy {
         Strategy::Network => None,
-        Strategy::Calibrated => calibrated_priority_fees(history.blocks(), columns, pricing),
+        Strategy::Calibrated => calibrated_priority_fees(entries, pricing),
     };
     let (strategy, typical_base_fee, priority_fees) = if let Some(fees) = calibrated {
         (Strategy::Calibrated, average_base_fee.max(newest_known_base_fee), fees)
     } else {
-        let (columns, average) = match pricing.strategy {
-            Strategy::Network => (columns, average_reward),
-            // Without rewards to calibrate with, the network's rule may still have those of its percentile.
-            Strategy::Calibrated => {
-                let columns = columns.for_network_rule();
-                (columns, average_rewards(window, columns)?)
-            }
-        };
-        let fees = network_priority_fees(window, columns, average, pricing)?;
+        let fees = network_priority_fees(window, pricing)?;
         (Strategy::Network, average_base_fee, fees)
     };
     let base_fee_per_gas = match pricing_type {
@@ -146,9 +140,10 @@ pub fn price(
                     // After an activation the average still has zeros.
                     typical_base_fee.max(newest_known_base_fee),
                 ),
-            priority_fee: average_reward.is_some_and(|average| {
-                FloorsAboveMarket::is_far_above(pricing.priority_fee_floor, average.medium)
-            }),
+            priority_fee: pricing.has_priority_fee_floor()
+                && average_reward.is_some_and(|average| {
+                    FloorsAboveMarket::is_far_above(pricing.priority_fee_floor, average.medium)
+                }),
         },
         gas_used_ratio: GasUsedRatios::from_blocks(window),
         base_fee_trend: Trend::from_base_fees(average_base_fee, newest_known_base_fee)?,
@@ -181,14 +176,19 @@ struct PriorityFees {
     is_floor_applied: bool,
 }
 
-/// The network's rule: average rewards. Without a usable reward all tips are the floor. The low tip is not part of the
-/// rule: it is the lowest reward of the window, in the column of the medium tip.
+/// The network's rule: average rewards, with zeros for empty blocks as nodes return them. Without a usable reward all tips
+/// are the floor. The low tip is not part of the rule: it is the lowest reward that the window's blocks were paid, in the
+/// column of the medium tip.
 fn network_priority_fees(
     window: &[Block],
-    columns: TierColumns,
-    average: Option<AverageReward>,
     pricing: &Pricing,
 ) -> Result<PriorityFees, PricingError> {
+    let columns = match pricing.strategy {
+        Strategy::Network => pricing.tier_columns(),
+        // While asks are unknown, the rule has the percentile that is meant for it.
+        Strategy::Calibrated => pricing.tier_columns().for_network_rule(),
+    };
+    let average = average_rewards(window, columns)?;
     let (medium, is_floor) = apply_floor(average.map(|reward| reward.medium), pricing)?;
     let high = if columns.high.is_some() {
         // A row whose second percentile is below its first is malformed. It must not push high below medium.
@@ -196,27 +196,23 @@ fn network_priority_fees(
     } else {
         pricing.high_multiplier.apply(medium).ok_or(PricingError::Overflow)?
     };
-    let lowest = window.iter().filter_map(|block| block.reward(columns.medium)).min();
+    let lowest = paid_rewards(window, columns.medium).min();
     let low = lowest.unwrap_or_default().max(pricing.priority_fee_floor).min(medium);
     Ok(PriorityFees { low, medium, high, is_floor_applied: is_floor })
 }
 
-/// The calibrated strategy: each tier has its own target. `None` without a usable reward.
-fn calibrated_priority_fees(
-    blocks: &[Block],
-    columns: TierColumns,
-    pricing: &Pricing,
-) -> Option<PriorityFees> {
+/// The calibrated strategy: each tier has its own target. `None` while too few asks are known.
+fn calibrated_priority_fees(entries: &[EntryBlock], pricing: &Pricing) -> Option<PriorityFees> {
     let Targets { medium, high } = pricing.targets;
     let floor = pricing.priority_fee_floor;
-    let tip = |target| calibrated::tip(blocks, columns, target);
+    let tip = |target| calibrated::tip(entries, target);
     let tip_of_medium = tip(medium)?;
     let medium = tip_of_medium.max(floor);
     Some(PriorityFees {
         low: tip(Targets::LOW)?.max(floor).min(medium),
         medium,
         high: tip(high)?.max(medium),
-        is_floor_applied: tip_of_medium < floor,
+        is_floor_applied: pricing.has_priority_fee_floor() && tip_of_medium < floor,
     })
 }
 
@@ -225,10 +221,11 @@ fn apply_floor(
     priority_fee: Option<u128>,
     pricing: &Pricing,
 ) -> Result<(u128, bool), PricingError> {
-    match (priority_fee, pricing.priority_fee_floor) {
-        (Some(tip), floor) => Ok((tip.max(floor), tip < floor)),
-        (None, 0) => Err(PricingError::NoRewards),
-        (None, floor) => Ok((floor, true)),
+    let (floor, is_floor) = (pricing.priority_fee_floor, pricing.has_priority_fee_floor());
+    match priority_fee {
+        Some(tip) => Ok((tip.max(floor), is_floor && tip < floor)),
+        None if is_floor => Ok((floor, true)),
+        None => Err(PricingError::NoRewards),
     }
 }
 

@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 use crate::config;
 use crate::fees::head_tracker::{HeadTracker, REMOTE, Report};
 use crate::fees::plausibility::{self, Continuity};
-use crate::fees::{self, ChainParameters, FeeHistory, HeadReading, HeaderParameters, Pricing};
+use crate::fees::{self, ChainParameters, FeeHistory, HeadReading, HeaderParameters};
 use crate::nodes::circuit_breaker::Availability;
 use crate::nodes::{ChainUpstreams, Error, FeeHistoryRequest, UpstreamNode};
 use crate::observe::clock;
@@ -50,8 +50,6 @@ pub use shared_polls::{
 pub struct Poller {
     chain: config::Chain,
     request: FeeHistoryRequest,
-    /// Requests all blocks that a suggestion depends on; `None`: `request` does.
-    full_request: Option<FeeHistoryRequest>,
     upstreams: Arc<ChainUpstreams>,
     head_tracker: HeadTracker,
     publisher: Publisher,
@@ -102,8 +100,6 @@ impl Poller {
         let readings = RewardReadings::new(publisher.chain(), &upstreams, memory);
         Self {
             request: FeeHistoryRequest::new(&chain.pricing),
-            full_request: (chain.pricing.history_blocks() > chain.pricing.window_blocks.get())
-                .then(|| FeeHistoryRequest::for_all_blocks(&chain.pricing)),
             upstreams,
             head_tracker: HeadTracker::new(chain.block_time, chain.max_age),
             reporter: PollReporter::new(metrics, &chain),
@@ -172,8 +168,19 @@ impl Poller {
             tokio::select! {
                 () = tokio::time::sleep_until(schedule.next().into()) => return,
                 () = new_announcement => schedule.record_announcement(Instant::now()),
+                () = self.first_asks() => return,
                 Ok(()) = leaps.changed() => *schedule = self.new_schedule(),
             }
+        }
+    }
+
+    /// Waits until asks are read for a price that was made without them.
+    async fn first_asks(&self) {
+        let newest = self.publisher.chain().newest_snapshot();
+        let is_wanted = newest.is_some_and(|it| it.market.strategy != self.chain.pricing.strategy);
+        match &self.readings {
+            Some(readings) if is_wanted => readings.ended().await,
+            _ => std::future::pending().await,
         }
     }
 
@@ -223,8 +230,6 @@ impl Poller {
     fn merge_remote(&mut self, publication: &SharedFeeHistory) -> AdoptOutcome {
         self.finish_reading();
         let SharedFeeHistory { history, timestamps, head: reading, doubts, .. } = publication;
-        let earlier = self.last_history.as_ref();
-        let history = &with_earlier_blocks(history.clone(), earlier, &self.chain.pricing);
         let chain = self.publisher.chain();
         let (head, last) = (history.newest_block(), chain.newest_block());
         let last_observed_at = chain.timestamps().map(|last| last.observed_at);
@@ -239,7 +244,8 @@ impl Poller {
         if clock::elapsed(timestamps.observed_at) >= self.chain.max_age {
             return AdoptOutcome::Older;
         }
-        let Ok(market) = fees::price(history, &self.chain.pricing, &self.chain_parameters()) else {
+        let Ok(market) = fees::price(history, &[], &self.chain.pricing, &self.chain_parameters())
+        else {
             return AdoptOutcome::Rejected;
         };
         if is_unsynced_genesis(history, &self.chain) {
@@ -381,7 +387,6 @@ impl Poller {
         let Self {
             chain,
             request,
-            full_request,
             upstreams,
             head_tracker,
             publisher,
@@ -405,7 +410,6 @@ impl Poller {
             chain,
             chain_parameters,
             request,
-            full_request: full_request.as_ref(),
             deadline: upstreams.attempt_deadline(),
             earlier: last_history.as_ref(),
             limits: round.limits(),
@@ -474,11 +478,10 @@ impl Poller {
             .read_together(|recent| recent.history(newest, reading.blocks().len(), &[polled]));
         // A block that is not known any more was replaced, and is read again.
         let Some(known) = known else { return Ok(()) };
-        if !plausibility::is_plausible_reading(reading, &known, &self.chain.pricing) {
-            return Err(ReadFailure::Contradiction);
-        }
+        let reading = plausibility::plausible_reading(reading, &known, &self.chain.pricing);
+        let reading = &reading.ok_or(ReadFailure::Contradiction)?;
         let chain = self.publisher.chain();
-        let was_read = chain.read_together(|recent| recent.unread(newest, 1) == 0);
+        let was_read = chain.read_together(|recent| recent.unread(newest, 1) == Some(0));
         if self.publisher.add_reading(reading) == 0 {
             // Another replica may have read the same meanwhile.
             return if was_read { Ok(()) } else { Err(ReadFailure::Contradiction) };
@@ -554,20 +557,6 @@ enum CallOrder {
     ByHealth,
     /// The first one first, even if it failed lately: it is asked to check what others say.
     ByPreference,
-}
-
-/// Puts the known blocks before those of `history` if the strategy depends on more than one reply has.
-fn with_earlier_blocks(
-    history: FeeHistory,
-    earlier: Option<&FeeHistory>,
-    pricing: &Pricing,
-) -> FeeHistory {
-    match earlier {
-        Some(earlier) if pricing.history_blocks() > pricing.window_blocks.get() => {
-            history.after(earlier, pricing.history_blocks())
-        }
-        _ => history,
-    }
 }
 
 /// Returns what the head tracker checks of this reply, or record, after the `earlier` one.

@@ -10,10 +10,11 @@
 //!
 //! Each observer of a chain gets a publication before readers see it.
 //!
-//! A suggestion is serialised, with its entity tag, only when it changes. Ages come from [`clock`], which counts sleep,
+//! A suggestion is serialised, with its entity tag, only when it changes. Ages come from `observe::clock`, which counts sleep,
 //! so a step of the wall clock changes none. After a leap of either clock, data is stale until the next reply. Besides,
 //! the wall clock is displayed, and may show that a block is older than it was.
 
+mod base_fee_steps;
 mod consistent_reads;
 mod entry_window;
 pub(crate) mod etag;

@@ -538,7 +538,8 @@ fn configuration(plan: &Plan, replica: usize, directory: &Directory) -> String {
         let _ = write!(
             text,
             "[chains.c{index}]\nchain_id = {}\nblock_time = \"{}ms\"\nrpc_urls = [{}]\nagreement = {}\n\
-             json_rpc = true\nhistory_blocks = 128\nreads_per_minute = {}\npricing.base_fee_change_denominator = 8\n",
+             json_rpc = true\nhistory_blocks = 128\nreads_per_minute = {}\npricing.strategy = \"network\"\n\
+             pricing.base_fee_change_denominator = 8\n",
             9000 + index,
             chain.block_time.as_millis(),
             urls.join(", "),

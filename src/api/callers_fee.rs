@@ -61,9 +61,9 @@ pub(crate) struct InclusionBody {
     #[schema(value_type = f64)]
     percentile: Option<serde_json::Number>,
     /// Blocks that would have included the fee: the max fee covers the block's base fee, and the rest of it, at most the
-    /// tip, reaches the reward. A block without transactions has no reward to reach.
+    /// tip, reaches the reward.
     enough_in: usize,
-    /// Blocks that were compared: the newest ones whose rewards at the percentile are known, at most 20.
+    /// Blocks that were compared: the newest ones with a reward above 0 at the percentile, at most 20.
     of: usize,
     /// True if the max fee is at least the base fee of the next block.
     covers_next_base_fee: bool,
@@ -98,7 +98,7 @@ pub(crate) async fn get_inclusion(
 ) -> Result<Response, Problem> {
     let offered = offered_fee(query.max_fee_per_gas, query.max_priority_fee_per_gas)?;
     let (current, entries) = chain
-        .snapshot_with_entries(COMPARED_BLOCKS)
+        .snapshot_with_asks(COMPARED_BLOCKS)
         .map_err(|reason| problems::unavailable(&chain, reason))?;
     let body = InclusionBody::new(&chain, &current.snapshot.market, &entries, offered);
     let mut response = Json(body).into_response();

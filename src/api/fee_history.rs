@@ -123,11 +123,7 @@ impl<'a> FeeHistoryBody<'a> {
     pub(crate) fn from_window(chain: &'a StoredChain, window: &BlockWindow) -> Self {
         let config = chain.config();
         let pricing = &config.pricing;
-        let columns: Vec<usize> = pricing
-            .percentiles()
-            .iter()
-            .filter_map(|percentile| pricing.column(percentile))
-            .collect();
+        let columns = pricing.percentiles().iter().count();
         // Block numbers, newest first.
         let block_numbers = (0..=window.newest_block).rev();
         let mut blocks: Vec<FeeHistoryBlock> = block_numbers
@@ -136,7 +132,7 @@ impl<'a> FeeHistoryBody<'a> {
                 number,
                 base_fee_per_gas: Wei(block.base_fee),
                 gas_used_ratio: block.gas_used_ratio,
-                rewards: columns.iter().map(|column| block.reward(*column).map(Wei)).collect(),
+                rewards: (0..columns).map(|column| block.reward(column).map(Wei)).collect(),
             })
             .collect();
         blocks.reverse();

@@ -100,8 +100,8 @@ enum DoubtName {
 #[derive(Serialize, ToSchema)]
 #[schema(as = ExpectedPrices)]
 struct ExpectedPrices {
-    /// For a transaction that can wait: with the lowest tip of the window's blocks, or under `calibrated` with a tip that
-    /// is enough for 80 % of the blocks.
+    /// For a transaction that can wait: with a tip that is enough for 80 % of the blocks, or under `network` with the lowest
+    /// reward above 0 of the window's blocks.
     low: Wei,
     medium: Wei,
     high: Wei,

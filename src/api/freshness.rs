@@ -220,7 +220,7 @@ mod tests {
         let history = FeeHistory::new(1, vec![block; 3], None).unwrap();
         let pricing = &chain.config().pricing;
         let parameters = fees::ChainParameters::without_header(pricing);
-        let market = fees::price(&history, pricing, &parameters).unwrap();
+        let market = fees::price(&history, &[], pricing, &parameters).unwrap();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
         let header = HeaderTime::new(3, second, Instant::now(), now);
         publishers[0].publish(Accepted {

@@ -12,7 +12,7 @@ pub(crate) use crate::store::wire::{PricingType, SuggestionBody, TierBody, Wei};
 pub(crate) enum Strategy {
     /// The network's own rule.
     Network,
-    /// Tips that are enough for a chosen share of blocks.
+    /// Tips that are enough for a chosen share of blocks. Until 20 asks are known, the network's rule replaces it.
     Calibrated,
 }
 
@@ -22,7 +22,7 @@ pub(crate) enum Strategy {
 pub(crate) struct FloorsApplied {
     /// The base fee of the strategy was below its floor.
     base_fee: bool,
-    /// The priority fee of recent blocks was below the floor, or unknown.
+    /// The priority fee of recent blocks was below a floor above 1 wei, or unknown.
     priority_fee: bool,
 }
 

@@ -109,8 +109,8 @@ fn error_chain(error: &upstream::Error) -> String {
 
 fn describe(history: &FeeHistory, chain: &Chain) -> Result<String, String> {
     let parameters = fees::ChainParameters::without_header(&chain.pricing);
-    let market =
-        fees::price(history, &chain.pricing, &parameters).map_err(|error| error.to_string())?;
+    let market = fees::price(history, &[], &chain.pricing, &parameters)
+        .map_err(|error| error.to_string())?;
     let newest = history.newest_block();
     let base_fee = history.newest_known_base_fee();
     let tip = market.suggestion.medium.max_priority_fee_per_gas;

@@ -12,7 +12,7 @@ use crate::api::fee_market::FeeMarketBody;
 use crate::assembly::{CommandContext, CommandError, UrlArgument};
 use crate::config::{Chain, Config, Overrides, UpstreamUrl};
 use crate::fees::gwei::rounded_gwei;
-use crate::fees::{self, ChainParameters};
+use crate::fees::{self, CALIBRATED_BLOCKS, ChainParameters};
 use crate::nodes::{ChainUpstreams, FeeHistoryRequest, JsonRpcClient};
 use crate::observe::http_client;
 use crate::observe::metrics::Metrics;
@@ -164,7 +164,7 @@ async fn ask_service(
     }
 }
 
-/// Asks the node for a fee history and its newest block's time, and prices it by the network's rule.
+/// Asks the node for a fee history, its newest block's time and the asks of its blocks, and prices it as the service does.
 async fn ask_node(config: &Config, chain: &Chain) -> anyhow::Result<Value> {
     let client = JsonRpcClient::new(config).context("cannot set up the HTTP client")?;
     let upstreams = ChainUpstreams::for_chains(&client, &config.chains, &Metrics::new());
@@ -175,12 +175,24 @@ async fn ask_node(config: &Config, chain: &Chain) -> anyhow::Result<Value> {
     // A node that lags, or that has stopped, answers as quickly as any other.
     node.read_head(TIMEOUT).await;
     let parameters = ChainParameters::without_header(&chain.pricing);
-    let market = fees::price(&history, &chain.pricing, &parameters)?;
+    let market = fees::price(&history, &[], &chain.pricing, &parameters)?;
     let (store, mut publishers) = ChainStore::new(std::slice::from_ref(chain));
+    let asks = match chain.reading_interval() {
+        Some(_) => {
+            let request = FeeHistoryRequest::for_asks(history.newest_block(), CALIBRATED_BLOCKS);
+            node.fee_history(&request, TIMEOUT).await.ok()
+        }
+        None => None,
+    };
     for publisher in &mut publishers {
         let accepted = Accepted::now(&history, market.clone());
         let head = node.head().for_reply(history.newest_block(), chain.block_time);
-        publisher.publish(Accepted { head, ..accepted });
+        let accepted = Accepted { head, ..accepted };
+        publisher.publish(accepted.clone());
+        if let Some(asks) = &asks {
+            publisher.add_reading(asks);
+            publisher.publish(accepted);
+        }
     }
     let stored = store.chains().first().context("the node serves no chain")?;
     let current = stored.servable_snapshot().map_err(|_| anyhow!("there is no data"))?;

@@ -66,7 +66,7 @@ pub struct Chain {
     /// Longest time for a node's reply to a poll; `None`: a third of `max_age`.
     #[serde(default, with = "units::optional_duration")]
     pub(super) poll_timeout: Option<Duration>,
-    /// Time without a new head after which data is stale; `None`: ten block times; `"0s"`: never.
+    /// Time without a new head after which data is stale; `None`: ten block times, at least 10 s; `"0s"`: never.
     #[serde(default, with = "units::optional_duration")]
     stall_after: Option<Duration>,
     /// Age of the newest block above which data is stale; `None`: the longer of `stall_after` and a minute; `"0s"`: never.
@@ -84,9 +84,6 @@ pub struct Chain {
     /// Highest gas limit of a transaction; `None`: there is none.
     #[serde(default)]
     pub max_transaction_gas: Option<NonZeroU64>,
-    /// Number of blocks after which rewards that polls do not request are read; 0: never.
-    #[serde(skip)]
-    pub(crate) blocks_between_readings: u64,
     /// Source of the parameters of the base fee beside the configuration.
     #[serde(default)]
     pub chain_parameters: ChainParameters,
@@ -187,15 +184,12 @@ impl Chain {
         urls
     }
 
-    /// Number of blocks after which the rewards at the graded percentiles are read; `None`: they are not, or polls request
-    /// them. On a chain that makes more blocks in 5 s, it is the number of those.
+    /// Number of blocks after which the rewards at the graded percentiles are read; `None`: they are not. On a chain that
+    /// makes more blocks in 5 s, it is the number of those.
     #[must_use]
     pub fn reading_interval(&self) -> Option<NonZeroU64> {
         const LEAST_TIME: Duration = Duration::from_secs(5);
-        if self.pricing.polls_graded_percentiles() {
-            return None;
-        }
-        let configured = NonZeroU64::new(self.blocks_between_readings)?;
+        let configured = NonZeroU64::new(self.pricing.ask_interval)?;
         let in_least_time = LEAST_TIME.as_nanos() / self.block_time.as_nanos().max(1);
         let in_least_time = u64::try_from(in_least_time).ok().and_then(NonZeroU64::new);
         Some(in_least_time.map_or(configured, |least| configured.max(least)))
@@ -204,7 +198,9 @@ impl Chain {
     /// Time without a new head after which the data is labelled stale; `None`: never.
     #[must_use]
     pub fn stall_after(&self) -> Option<Duration> {
-        let after = self.stall_after.unwrap_or(self.block_time.saturating_mul(10));
+        const LEAST: Duration = Duration::from_secs(10);
+        let ten_blocks = self.block_time.saturating_mul(10);
+        let after = self.stall_after.unwrap_or(ten_blocks.max(LEAST));
         (!after.is_zero()).then_some(after)
     }
 

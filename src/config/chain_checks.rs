@@ -14,6 +14,8 @@ impl Chain {
     const MAX_WINDOW_BLOCKS: usize = 1024;
     const MAX_HISTORY_BLOCKS: usize = 65_536;
     const MAX_READS_PER_MINUTE: usize = 1_000_000;
+    /// Larger ones would leave too few of the remembered blocks with known asks.
+    const MAX_ASK_INTERVAL: usize = 200;
     const MAX_CURRENCY_LENGTH: usize = 12;
     const MAX_POLLS_PER_BLOCK: usize = 10;
     /// Chain ids are JSON numbers in responses, and most JSON parsers round larger ones.
@@ -171,11 +173,13 @@ impl Chain {
     fn check_amounts(&self, mistakes: &mut SectionMistakes) {
         let reads_per_minute = self.reads_per_minute.unwrap_or_default();
         let reads_per_minute = usize::try_from(reads_per_minute).unwrap_or(usize::MAX);
+        let ask_interval = usize::try_from(self.pricing.ask_interval).unwrap_or(usize::MAX);
         for (key, value, least, most) in [
             ("max_polls_per_block", self.max_polls_per_block.get(), 1, Self::MAX_POLLS_PER_BLOCK),
             ("reads_per_minute", reads_per_minute, 0, Self::MAX_READS_PER_MINUTE),
             ("history_blocks", self.history_blocks.get(), 1, Self::MAX_HISTORY_BLOCKS),
             ("pricing.window_blocks", self.pricing.window_blocks.get(), 1, Self::MAX_WINDOW_BLOCKS),
+            ("pricing.ask_interval", ask_interval, 0, Self::MAX_ASK_INTERVAL),
         ] {
             if value > most {
                 mistakes.reject(key, format!("must be from {least} to {most}"));
@@ -214,9 +218,8 @@ impl Chain {
         if let Some((key, allowed)) = self.usd_feed().and_then(UsdFeed::mistake) {
             mistakes.reject(key, allowed);
         }
-        if !self.pricing.has_right_percentiles() {
-            let allowed = "must be [10, 60] with strategy = \"calibrated\"";
-            mistakes.reject_with("pricing.reward_percentiles", &["pricing.strategy"], allowed);
+        if let Some(mistake) = self.pricing.percentiles_mistake() {
+            mistakes.reject_with("pricing.reward_percentiles", &["pricing.strategy"], mistake);
         }
     }
 }

@@ -47,7 +47,7 @@ mod tests {
 
     use super::*;
     use crate::config::{Chain, ChainParameters, Config, DataFeeKind};
-    use crate::fees::ZeroBaseFee;
+    use crate::fees::{Strategy, ZeroBaseFee};
 
     fn chain_ids() -> Vec<u64> {
         let headers = CHAINS.lines().filter_map(|line| line.strip_prefix('[')?.strip_suffix(']'));
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn every_chain_of_the_file_is_a_preset_with_a_key_of_its_own() {
         let ids = chain_ids();
-        assert_eq!(ids.len(), 30);
+        assert_eq!(ids.len(), 31);
         let keys: BTreeSet<_> = ids.iter().map(|id| find(*id).unwrap().key.clone()).collect();
         assert_eq!(keys.len(), ids.len());
         assert_eq!(find(2021).map(|preset| &preset.name), None);
@@ -81,7 +81,7 @@ mod tests {
             (56, "BNB Smart Chain", "BNB", 450, 0, (0, 0), (0, 0)),
             (100, "Gnosis", "XDAI", 5000, 0, (0, 0), (8, 0)),
             (130, "Unichain", "ETH", 1000, 0, (0, 0), (0, 0)),
-            (137, "Polygon", "POL", 2000, 0, (0, 0), (20, 0)),
+            (137, "Polygon", "POL", 2000, 0, (0, 25), (20, 0)),
             (143, "Monad", "MON", 400, 0, (0, 0), (0, 0)),
             (146, "Sonic", "S", 630, 0, (0, 0), (0, 0)),
             (204, "opBNB", "BNB", 250, 0, (0, 0), (0, 0)),
@@ -100,6 +100,7 @@ mod tests {
             (59_144, "Linea", "ETH", 2000, 0, (0, 0), (0, 0)),
             (80_094, "Berachain", "BERA", 2000, 0, (0, 0), (0, 0)),
             (81_457, "Blast", "ETH", 2000, 0, (0, 0), (0, 0)),
+            (80_002, "Polygon Amoy", "POL", 2000, 0, (0, 25), (20, 0)),
             (84_532, "Base Sepolia", "ETH", 200, 0, (0, 0), (0, 0)),
             (202_601, "ronin-testnet", "RON", 2000, 250, (1, 20), (50, 250)),
             (421_614, "Arbitrum Sepolia", "ETH", 250, 0, (0, 0), (0, 0)),
@@ -117,7 +118,9 @@ mod tests {
             assert_eq!(flashblocks, ms(flashblock_time), "{name}");
             let pricing = &chain.pricing;
             let found = (pricing.base_fee_floor, pricing.priority_fee_floor);
-            assert_eq!(found, (floors.0 * GWEI, floors.1 * GWEI), "{name}");
+            assert_eq!(found, (floors.0 * GWEI, (floors.1 * GWEI).max(1)), "{name}");
+            let is_network = pricing.strategy == Strategy::Network;
+            assert_eq!(is_network, [2020, 202_601].contains(&id), "{name}");
             let found = [pricing.base_fee_change_denominator, pricing.empty_block_denominator];
             let found = found.map(|denominator| denominator.map_or(0, std::num::NonZeroU64::get));
             assert_eq!((found[0], found[1]), denominators, "{name}");
@@ -147,7 +150,7 @@ mod tests {
     fn a_chain_without_a_preset_has_no_floors() {
         let chain = two_lines(4711);
         assert_eq!((chain.name(), chain.preset, chain.currency.as_deref()), ("a", None, None));
-        assert_eq!((chain.pricing.base_fee_floor, chain.pricing.priority_fee_floor), (0, 0));
+        assert_eq!((chain.pricing.base_fee_floor, chain.pricing.priority_fee_floor), (0, 1));
         assert_eq!(chain.pricing.base_fee_change_denominator, None);
         assert_eq!(chain.block_time, Duration::from_secs(2));
     }

@@ -5,8 +5,8 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use super::units;
 use crate::fees::{self, Multiplier, RewardPercentiles};
 
-/// Written form of [`fees::Pricing`]. Without a key and without a preset of the chain there are no floors: those of one
-/// chain would overcharge the users of another.
+/// Written form of [`fees::Pricing`]. Without a key and without a preset of the chain there are no floors but a tip of
+/// 1 wei: those of one chain would overcharge the users of another.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(remote = "fees::Pricing", deny_unknown_fields, default = "PricingSection::default_pricing")]
 pub(crate) struct PricingSection {
@@ -17,14 +17,12 @@ pub(crate) struct PricingSection {
     window_blocks: NonZeroUsize,
     #[serde(with = "percentiles")]
     reward_percentiles: Option<RewardPercentiles>,
-    /// Set from `score.percentiles`.
-    #[serde(skip)]
-    further_percentiles: fees::FurtherPercentiles,
+    ask_interval: u64,
     #[serde(with = "units::amount")]
     base_fee_floor: u128,
     #[serde(with = "units::multiplier")]
     base_fee_multiplier: Multiplier,
-    #[serde(with = "units::amount")]
+    #[serde(with = "units::least_tip")]
     priority_fee_floor: u128,
     #[serde(with = "units::multiplier")]
     high_multiplier: Multiplier,
@@ -62,7 +60,12 @@ enum ZeroBaseFeeName {
 impl PricingSection {
     /// Returns the constants of a chain that has none.
     pub(crate) fn default_pricing() -> fees::Pricing {
-        fees::Pricing { base_fee_floor: 0, priority_fee_floor: 0, ..fees::Pricing::default() }
+        fees::Pricing {
+            strategy: fees::Strategy::Calibrated,
+            base_fee_floor: 0,
+            priority_fee_floor: 1,
+            ..fees::Pricing::default()
+        }
     }
 }
 

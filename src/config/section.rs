@@ -39,9 +39,6 @@ pub(crate) trait Section:
     /// Reports all values that do not fit the configured chains.
     fn check_chains(&self, _chains: &[Chain], _mistakes: &mut SectionMistakes) {}
 
-    /// Changes what follows from the section in a chain.
-    fn apply(&self, _chain: &mut Chain) {}
-
     /// Returns notes for the operator, as sentences.
     fn notes(&self, _chains: &[Chain], _layers: &Layers) -> Vec<String> {
         Vec::new()
@@ -131,7 +128,6 @@ pub(super) trait AnySection: Debug + Send + Sync {
     fn name(&self) -> &'static str;
     fn check(&self, mistakes: &mut SectionMistakes);
     fn check_chains(&self, chains: &[Chain], mistakes: &mut SectionMistakes);
-    fn apply(&self, chain: &mut Chain);
     fn notes(&self, chains: &[Chain], layers: &Layers) -> Vec<String>;
     fn for_recorded_chains(&self) -> Box<dyn AnySection>;
     fn needs(&self, chains: &[Chain]) -> Needs;
@@ -152,10 +148,6 @@ impl<T: Section> AnySection for T {
 
     fn check_chains(&self, chains: &[Chain], mistakes: &mut SectionMistakes) {
         Section::check_chains(self, chains, mistakes);
-    }
-
-    fn apply(&self, chain: &mut Chain) {
-        Section::apply(self, chain);
     }
 
     fn notes(&self, chains: &[Chain], layers: &Layers) -> Vec<String> {

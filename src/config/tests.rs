@@ -202,8 +202,8 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
             "pricing.reward_percentiles: expected one or two percentiles from 0 to 100 in ascending order",
         ),
         (
-            "pricing.strategy = \"calibrated\"\npricing.reward_percentiles = [60]",
-            "pricing.reward_percentiles: must be [10, 60] with strategy = \"calibrated\"",
+            "pricing.strategy = \"calibrated\"\npricing.reward_percentiles = [50]",
+            "pricing.reward_percentiles: must be [60] or [10, 60] with strategy = \"calibrated\"",
         ),
         ("poll_timeout = \"0s\"", "poll_timeout: must be above 0s and at most 30s (max_age)"),
         ("poll_timeout = \"31s\"", "poll_timeout: must be above 0s and at most 30s (max_age)"),

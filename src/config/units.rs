@@ -76,6 +76,22 @@ pub(crate) mod amount {
     }
 }
 
+/// A minimum tip, of at least 1 wei: no pool takes a transaction without a tip.
+pub(crate) mod least_tip {
+    use super::{Deserializer, ParsedVisitor, parse_amount};
+
+    pub(crate) use super::amount::serialize;
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<u128, D::Error> {
+        let parse = |text: &str| {
+            let amount = if text.trim() == "0" { Some(0) } else { parse_amount(text) };
+            amount.map(|wei| wei.max(1))
+        };
+        let expected = "an amount such as \"20 gwei\" or \"1 wei\"";
+        input.deserialize_str(ParsedVisitor { expected, parse })
+    }
+}
+
 pub(crate) fn parse_amount(text: &str) -> Option<u128> {
     let (number, unit) = text.trim().split_once(' ')?;
     let decimals = match unit.trim_start() {

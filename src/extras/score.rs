@@ -11,7 +11,6 @@ mod gauges;
 mod grade;
 mod metrics;
 mod routes;
-mod section;
 mod state;
 mod summary;
 
@@ -24,18 +23,14 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::assembly::{Assembly, Extra, Join};
-use crate::config::SectionKind;
-use crate::fees::{FeeHistory, GRADED_PERCENTILES, Market, Pricing, Rewards};
+use crate::fees::{self, FeeHistory, GRADED_PERCENTILES, Market, Pricing, Rewards, Strategy};
 use grade::{Grade, GradingBlock, Quote, TipOutcome, grade};
 use metrics::ScoreMetrics;
 use state::Scores;
 
 pub(crate) use summary::{Quantiles, Score, TierScore};
 
-pub(crate) const EXTRA: Extra = Extra {
-    sections: &[SectionKind::new::<section::ScoreSection>()],
-    ..Extra::new("score", Join::Always(join))
-};
+pub(crate) const EXTRA: Extra = Extra::new("score", Join::Always(join));
 
 /// Grades what is published, and adds the route and the gauges.
 fn join(assembly: &mut Assembly) {
@@ -77,6 +72,8 @@ const MAX_JUMP: u64 = 1000;
 #[derive(Debug)]
 pub(crate) struct Scorer {
     pricing: Pricing,
+    /// Strategy of the last quote: while asks are unknown, the network's rule.
+    strategy: Strategy,
     /// Reward percentiles that polls request.
     polled: Vec<f64>,
     /// Reward percentiles that quotes are graded by: those of polls, and of further readings if there are any.
@@ -145,7 +142,8 @@ impl Scorer {
             interval.map_or(0, |blocks| blocks.saturating_mul(2).saturating_add(READING_DELAY));
         Self {
             pricing: *pricing,
-            polled: pricing.polled_percentiles(),
+            strategy: pricing.strategy,
+            polled: pricing.percentiles().iter().collect(),
             percentiles: graded_percentiles(pricing, reading_interval.is_some()),
             final_depth: FINAL_DEPTH.max(deepest),
             started: now,
@@ -173,18 +171,20 @@ impl Scorer {
     /// Records the blocks of a published history, and the quote that was made from it, and closes what is deep.
     pub(crate) fn record(&mut self, history: &FeeHistory, market: &Market, now: Instant) {
         self.move_to(history.newest_block());
+        let have_ratios = fees::have_ratios(history.blocks().iter());
         let polled = std::mem::take(&mut self.polled);
         let graded = std::mem::take(&mut self.percentiles);
         for (number, block) in (history.oldest_block()..).zip(history.blocks()) {
             if let Some(head) = self.open_head_mut(number) {
                 let known = head.mined.take().filter(|known| known.is_same(block));
-                let mut mined = known.unwrap_or_else(|| GradingBlock::new(block));
+                let mut mined = known.unwrap_or_else(|| GradingBlock::new(block, have_ratios));
                 mined.add_rewards(block, &polled, &graded);
                 head.mined = Some(mined);
             }
         }
         (self.polled, self.percentiles) = (polled, graded);
         let quote = Quote::new(market, &self.pricing);
+        self.strategy = market.strategy;
         let now = self.seconds_since_start(now);
         if let Some(head) = self.open_head_mut(history.newest_block()) {
             head.quote = Some((quote, now));
@@ -305,7 +305,8 @@ impl Scorer {
             oldest = Some(published_after);
         }
         let seconds = u64::from(now.saturating_sub(oldest.unwrap_or(now)));
-        summary::summarise(&grades, no_quote, seconds, &self.pricing, &self.percentiles)
+        let pricing = Pricing { strategy: self.strategy, ..self.pricing };
+        summary::summarise(&grades, no_quote, seconds, &pricing, &self.percentiles)
     }
 
     fn seconds_since_start(&self, now: Instant) -> u32 {
@@ -317,7 +318,7 @@ impl Scorer {
 /// Returns the reward percentiles that quotes are graded by, in ascending order.
 fn graded_percentiles(pricing: &Pricing, has_readings: bool) -> Vec<f64> {
     let read = if has_readings { &GRADED_PERCENTILES[..] } else { &[] };
-    let mut all = pricing.polled_percentiles();
+    let mut all: Vec<f64> = pricing.percentiles().iter().collect();
     all.extend_from_slice(read);
     all.sort_unstable_by(f64::total_cmp);
     all.dedup();
@@ -350,7 +351,7 @@ impl Totals {
         match grade.tips {
             TipOutcome::NoRewards => self.no_rewards = self.no_rewards.saturating_add(1),
             TipOutcome::Gap => self.gap = self.gap.saturating_add(1),
-            TipOutcome::Judged | TipOutcome::Empty | TipOutcome::Pending => {}
+            TipOutcome::Judged | TipOutcome::NoAsk | TipOutcome::Pending => {}
         }
     }
 }

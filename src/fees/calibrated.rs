@@ -1,13 +1,18 @@
 //! The calibrated strategy: the tip is not below the 10th percentile of the next block in a chosen share of blocks.
 //!
 //! It is split conformal prediction with feedback from its own misses (adaptive conformal inference, Gibbs and Candès
-//! 2021), in integers, and a pure function of the newest [`BLOCKS`] blocks. So replicas and restarts agree.
+//! 2021), in integers, and a pure function of the asks among the newest [`BLOCKS`] blocks. So replicas and restarts agree.
 //! docs/pricing.md has the derivation and results on recorded blocks.
 
-use super::{Block, TierColumns};
+use std::cmp::Ordering;
+
+use super::EntryBlock;
 
 /// Number of newest blocks that the tip depends on.
-pub(super) const BLOCKS: usize = 400;
+pub const BLOCKS: usize = 400;
+
+/// Number of asks from which there is a tip.
+const MIN_ASKS: usize = 20;
 
 /// Number of newest asks that a quote is chosen from.
 const WINDOW: usize = 200;
@@ -17,8 +22,9 @@ pub(super) const LIMIT_BLOCKS: usize = 20;
 
 const MILLION: i64 = 1_000_000;
 
-/// How far one miss lowers the level, in millionths.
-const STEP: i64 = 10_000;
+/// Least and largest amount by which one miss lowers the level, in millionths. Between them it is a fifth of the share that
+/// may be missed, so that a level that has risen falls within some blocks after prices rise.
+const STEPS: [i64; 2] = [10_000, 40_000];
 
 /// Lowest level, in millionths.
 const MIN_LEVEL: i64 = -200_000;
@@ -85,11 +91,19 @@ impl Level {
         Self { millionths: target.missable(), missable: target.missable() }
     }
 
-    /// Records the outcome of a quote.
-    pub(super) fn record(&mut self, is_miss: bool) {
-        let rise = STEP * self.missable / MILLION;
-        let fall = if is_miss { STEP } else { 0 };
-        self.millionths = (self.millionths + rise - fall).clamp(MIN_LEVEL, 3 * self.missable);
+    /// Records the outcome of a quote: what was needed, compared with it.
+    pub(super) fn record(&mut self, needed: Ordering) {
+        let Self { millionths: level, missable } = *self;
+        let [least, largest] = STEPS;
+        let step = (missable / 5).clamp(least, largest);
+        let risen = level + step * missable / MILLION;
+        let level = match needed {
+            Ordering::Less => risen,
+            Ordering::Greater => risen - step,
+            // Else prices that stay would raise the level until a rise is missed for long.
+            Ordering::Equal => level.max(risen.min(missable)),
+        };
+        self.millionths = level.clamp(MIN_LEVEL, 2 * missable);
     }
 
     /// Returns the quote from `size` asks, of which `highest` returns the one at a position from the highest on. The first
@@ -128,7 +142,7 @@ impl Default for Targets {
     }
 }
 
-/// Prices of one block with transactions.
+/// Prices of one block with an ask.
 #[derive(Debug, Clone, Copy)]
 struct BlockPrices {
     /// Reward at the 10th percentile.
@@ -137,20 +151,15 @@ struct BlockPrices {
     high: u128,
 }
 
-/// Returns the tip after the newest of `blocks`; `None` if none of them has both transactions and rewards. The columns
-/// are those of the 10th and the 60th percentile.
-pub(super) fn tip(blocks: &[Block], columns: TierColumns, target: Target) -> Option<u128> {
-    let unneeded = blocks.len().saturating_sub(BLOCKS);
-    let has_transactions = |block: &&Block| block.gas_used_ratio != Some(0.0);
-    let usable = blocks.iter().skip(unneeded).filter(has_transactions);
-    let prices: Vec<_> = usable
-        .filter_map(|block| {
-            let ask = block.reward(columns.medium)?;
-            let high = columns.high.and_then(|column| block.reward(column));
-            Some(BlockPrices { ask, high: high.map_or(ask, |high| high.max(ask)) })
-        })
-        .collect();
-    replay(&prices, target)
+/// Returns the tip after the newest of `blocks`; `None` if fewer than [`MIN_ASKS`] of the newest ones have an ask.
+pub(super) fn tip(blocks: &[EntryBlock], target: Target) -> Option<u128> {
+    let newest = blocks.iter().skip(blocks.len().saturating_sub(BLOCKS));
+    let prices = newest.filter_map(|block| {
+        let ask = block.ask()?;
+        Some(BlockPrices { ask, high: block.high.map_or(ask, |high| high.max(ask)) })
+    });
+    let prices: Vec<_> = prices.collect();
+    if prices.len() < MIN_ASKS { None } else { replay(&prices, target) }
 }
 
 /// Replays the quotes and their misses, and returns the last quote. The first [`WINDOW`] blocks are not compared.
@@ -162,7 +171,7 @@ fn replay(prices: &[BlockPrices], target: Target) -> Option<u128> {
     let mut quote = quote_after(first, &asks, level)?;
     // The first window is full, or there are no blocks after it.
     for (index, (block, leaving)) in compared.iter().zip(prices).enumerate() {
-        level.record(block.ask > quote);
+        level.record(block.ask.cmp(&quote));
         if let Ok(position) = asks.binary_search(&leaving.ask) {
             asks.remove(position);
         }

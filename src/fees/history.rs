@@ -31,14 +31,14 @@ pub struct Block {
 }
 
 /// Priority fees of a block's transactions in wei per gas: one column per requested percentile, in the order of
-/// [`Pricing::polled_percentiles`](super::Pricing::polled_percentiles). [`Pricing::column`](super::Pricing::column)
+/// [`Pricing::percentiles`](super::Pricing::percentiles). [`Pricing::column`](super::Pricing::column)
 /// finds the column of a percentile. Columns beyond the requested ones are 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rewards([u128; Rewards::MAX_COLUMNS]);
 
 impl Rewards {
-    /// Highest number of columns: two percentiles of the suggestion and two further ones.
-    pub const MAX_COLUMNS: usize = 4;
+    /// Highest number of columns.
+    pub const MAX_COLUMNS: usize = 2;
 
     /// Creates the rewards from the first columns; the others are 0. Amounts beyond [`MAX_COLUMNS`](Self::MAX_COLUMNS)
     /// are dropped.
@@ -75,11 +75,36 @@ impl Block {
             && ratios.is_none_or(|(one, other)| (one - other).abs() <= MAX_ROUNDING)
     }
 
+    /// Returns true if the block had no transactions. Some nodes return a ratio of 0 for every block, see
+    /// [`have_ratios`].
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.gas_used_ratio == Some(0.0)
+    }
+
     /// Returns the block's reward in this column; `None` if it has no usable rewards.
     #[must_use]
     pub fn reward(&self, column: usize) -> Option<u128> {
         self.rewards?.get(column)
     }
+}
+
+/// Returns false if the gas used ratios say nothing of the `blocks`: all are 0, and a reward above 0 stands beside one, as
+/// on zkSync chains.
+#[must_use]
+pub fn have_ratios<'a>(mut blocks: impl Iterator<Item = &'a Block> + Clone) -> bool {
+    let has_reward = |block: &Block| {
+        block.rewards.is_some_and(|rewards| rewards.columns().iter().any(|reward| *reward > 0))
+    };
+    !blocks.clone().all(Block::is_empty) || !blocks.any(has_reward)
+}
+
+/// Returns the rewards above 0 of the blocks with transactions, in this column, in wei per gas. For an empty block nodes
+/// return a reward of 0, or that of another block.
+pub fn paid_rewards(blocks: &[Block], column: usize) -> impl Iterator<Item = u128> {
+    let have_ratios = have_ratios(blocks.iter());
+    let used = blocks.iter().filter(move |block| !(have_ratios && block.is_empty()));
+    used.filter_map(move |block| block.reward(column)).filter(|reward| *reward > 0)
 }
 
 impl FeeHistory {

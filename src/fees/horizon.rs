@@ -70,8 +70,9 @@ pub struct Cell {
 }
 
 impl HorizonFees {
-    /// Computes the matrix from the newest `blocks`, oldest first, and the base fee of the next block in wei. `None`: there
-    /// are fewer than [`MIN_BLOCKS`] blocks, or too few of their tips are known.
+    /// Computes the matrix from the newest `blocks`, oldest first, and the base fee of the next block in wei. Without any
+    /// ask among them the tips are the floor. `None`: there are fewer than [`MIN_BLOCKS`] blocks, or none of their tips is
+    /// known.
     #[must_use]
     pub fn new(
         blocks: &[EntryBlock],
@@ -80,10 +81,10 @@ impl HorizonFees {
         pricing: &Pricing,
         parameters: &ChainParameters,
     ) -> Option<Self> {
-        if blocks.len() < MIN_BLOCKS {
+        let blocks = blocks.get(blocks.len().saturating_sub(BLOCKS)..)?;
+        if blocks.len() < MIN_BLOCKS || blocks.iter().all(|block| block.tip.is_none()) {
             return None;
         }
-        let blocks = blocks.get(blocks.len().saturating_sub(BLOCKS)..)?;
         let factors = Factors::new(blocks, parameters);
         let tips = Tips::new(blocks, &factors)?;
         let limit = tip_limit(blocks).unwrap_or(u128::MAX);
@@ -147,7 +148,7 @@ impl Tips {
                 _ => needs(blocks, factor).iter().map(|needs| RankedNeeds::new(needs)).collect(),
             };
             for (tip, (row, within)) in tips.iter_mut().zip(rows.iter().zip(WITHIN)) {
-                *tip = row.tip(within, percent)?;
+                *tip = row.tip(within, percent).unwrap_or_default();
             }
             ranked = Some((factor, rows));
         }
@@ -169,27 +170,21 @@ impl Tips {
     }
 }
 
-/// Returns what no tip has to exceed: the highest high reward of the newest blocks with transactions and known tips.
-/// `None`: one of them is not known.
+/// Returns what no tip has to exceed: the highest high reward of the newest blocks with an ask. `None`: one of them is not
+/// known.
 fn tip_limit(blocks: &[EntryBlock]) -> Option<u128> {
-    let usable = blocks.iter().rev().filter(|block| !block.is_empty && block.tip.is_some());
-    let high = |limit: u128, block: &EntryBlock| Some(limit.max(block.high?.max(block.tip?)));
-    usable.take(calibrated::LIMIT_BLOCKS).try_fold(0, high)
+    let asks = blocks.iter().rev().filter_map(|block| Some((block.ask()?, block.high)));
+    let mut newest = asks.take(calibrated::LIMIT_BLOCKS);
+    newest.try_fold(0, |limit: u128, (ask, high)| Some(limit.max(high?.max(ask))))
 }
 
 /// Returns true if one of the `following` blocks would have included the pair. `None`: none is known to, and the tip of one
-/// is unknown.
+/// is unknown, or none has an ask.
 #[must_use]
 pub fn outcome_of(fees: Tier, following: &[EntryBlock]) -> Option<bool> {
-    let mut is_known = true;
-    for block in following {
-        match block.accepts(fees) {
-            Some(true) => return Some(true),
-            Some(false) => {}
-            None => is_known = false,
-        }
-    }
-    is_known.then_some(false)
+    let is_kept = following.iter().filter_map(|block| block.accepts(fees)).max()?;
+    let is_known = is_kept || following.iter().all(|block| block.tip.is_some());
+    is_known.then_some(is_kept)
 }
 
 /// Puts tips in order, so that none falls with the probability, or rises with the number of blocks. A lower probability
@@ -268,13 +263,10 @@ fn scale(amount: u128, factor: u128) -> u128 {
 }
 
 /// Returns the needs of heads for each number of [`WITHIN`], oldest first, from the head before `blocks` to the last one with
-/// so many blocks after it. `None`: no tip of these blocks is known. Where some are not, the need is at most too high.
+/// so many blocks after it. `None`: no ask of these blocks is known. Where some are not, the need is at most too high.
 fn needs(blocks: &[EntryBlock], factor: u128) -> [Vec<Option<u128>>; WITHIN.len()] {
     const UNKNOWN: u128 = u128::MAX;
-    let asks = blocks.iter().map(|block| {
-        let tip = if block.is_empty { Some(0) } else { block.tip };
-        (tip.unwrap_or(UNKNOWN), block.base_fee)
-    });
+    let asks = blocks.iter().map(|block| (block.ask().unwrap_or(UNKNOWN), block.base_fee));
     let asks: Vec<(u128, u128)> = asks.collect();
     let mut rows = WITHIN.map(|_| Vec::with_capacity(blocks.len()));
     for first in 0..asks.len() {
@@ -331,7 +323,7 @@ impl RankedNeeds {
             if let Some((need, rank)) = *need {
                 let compared = head.checked_sub(within).and_then(|head| *quotes.get(head)?);
                 if let Some(compared) = compared {
-                    level.record(need > compared);
+                    level.record(need.cmp(&compared));
                 }
                 window.push(rank);
                 quote = window.is_full().then(|| self.quote(&window, level)).flatten();

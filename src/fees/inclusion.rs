@@ -10,7 +10,7 @@ const MAX_EMPTY_BLOCKS: u32 = 10_000;
 pub struct Inclusion {
     /// Blocks that would have included the fee.
     pub enough_in: usize,
-    /// Blocks that were compared: those without transactions, and those whose tip is known.
+    /// Blocks that were compared: those with an ask.
     pub of: usize,
     /// True if the max fee is at least the base fee of the next block.
     pub covers_next_base_fee: bool,
@@ -27,31 +27,34 @@ pub struct Inclusion {
 pub struct EntryBlock {
     /// Base fee in wei per gas.
     pub base_fee: u128,
-    /// True if the block had no transactions. Nodes report a reward of 0 for it.
-    pub is_empty: bool,
-    /// Least sufficient tip in wei per gas: the block's reward at a low percentile. `None`: unknown.
+    /// The block's reward at a low percentile in wei per gas; 0: it has no ask. `None`: unknown.
     pub tip: Option<u128>,
     /// Tip in wei per gas that no transaction has to exceed: the block's reward at percentile 60. `None`: unknown.
     pub high: Option<u128>,
 }
 
 impl EntryBlock {
-    /// Creates the entry of a block whose reward at the chosen percentile is `tip`.
+    /// Creates the entry of a block with these rewards, at a low percentile and at percentile 60. Without `have_ratios` the
+    /// block's gas used ratio says nothing.
     #[must_use]
-    pub fn new(block: &Block, tip: Option<u128>) -> Self {
-        Self { base_fee: block.base_fee, is_empty: is_empty(block), tip, high: None }
+    pub fn new(block: &Block, have_ratios: bool, tip: Option<u128>, high: Option<u128>) -> Self {
+        let tip = if have_ratios && block.is_empty() { Some(0) } else { tip };
+        Self { base_fee: block.base_fee, tip, high }
+    }
+
+    /// Returns the least tip that was sufficient, above 0. A block without transactions has no ask, and neither has one
+    /// whose reward is 0: those transactions pay its producer directly, or are the chain's own. `None`: no ask is known.
+    #[must_use]
+    pub fn ask(&self) -> Option<u128> {
+        self.tip.filter(|tip| *tip > 0)
     }
 
     /// Returns true if the block would have included the fee: the max fee covers its base fee, and what the max fee
-    /// leaves for the tip is enough. A block without transactions asks for no tip. `None`: unknown.
+    /// leaves for the tip is enough. `None`: no ask is known.
     #[must_use]
     pub fn accepts(&self, offered: Tier) -> Option<bool> {
-        let paid = offered.tip_paid(self.base_fee);
-        if self.is_empty {
-            return Some(paid.is_some());
-        }
-        let tip = self.tip?;
-        Some(paid.is_some_and(|paid| paid >= tip))
+        let ask = self.ask()?;
+        Some(offered.tip_paid(self.base_fee).is_some_and(|paid| paid >= ask))
     }
 }
 
@@ -76,21 +79,6 @@ pub fn inclusion(
             .map(|denominators| covered_blocks(offered, next_base_fee, minimum_tip, denominators)),
         not_before_blocks: empty_blocks_until(next_base_fee, offered.max_fee_per_gas, parameters),
     }
-}
-
-/// Returns the rewards of the blocks with transactions, at the percentile of the medium tip, in wei per gas. Blocks
-/// without usable rewards are left out.
-pub fn observed_rewards<'a>(
-    blocks: impl Iterator<Item = &'a Block>,
-    pricing: &Pricing,
-) -> impl Iterator<Item = u128> {
-    let column = pricing.tier_columns().medium;
-    blocks.filter(|block| !is_empty(block)).filter_map(move |block| block.reward(column))
-}
-
-/// Returns true if the block had no transactions. Nodes report a reward of 0 for it.
-fn is_empty(block: &Block) -> bool {
-    block.gas_used_ratio == Some(0.0)
 }
 
 /// Returns the number of empty blocks after which the base fee is at most `max_fee`. A fee that covers it already needs
@@ -144,17 +132,19 @@ mod tests {
     }
 
     fn block(gas_used_ratio: Option<f64>, tip: Option<u128>) -> EntryBlock {
-        EntryBlock::new(&Block { base_fee: GWEI, gas_used_ratio, rewards: None }, tip)
+        let block = Block { base_fee: GWEI, gas_used_ratio, rewards: None };
+        EntryBlock::new(&block, true, tip, None)
     }
 
     #[test]
-    fn empty_blocks_count_and_blocks_without_rewards_do_not() {
+    fn blocks_with_an_ask_count_and_others_do_not() {
         let blocks = [
             block(Some(0.5), Some(2 * GWEI)),
             block(Some(0.5), Some(GWEI)),
-            // Nodes report a reward of 0 for an empty block.
+            // A block without transactions has no ask, whatever its node returns.
             block(Some(0.0), Some(0)),
-            block(Some(0.0), None),
+            block(Some(0.0), Some(GWEI)),
+            block(Some(0.5), Some(0)),
             block(Some(0.5), None),
             block(None, Some(3 * GWEI)),
         ];
@@ -163,9 +153,9 @@ mod tests {
         let compare =
             |tip, max_fee| inclusion(&blocks, GWEI, offer(tip, max_fee), &pricing, &parameters);
         let compared = compare(GWEI, 30 * GWEI);
-        assert_eq!((compared.enough_in, compared.of), (3, 5));
-        assert_eq!(compare(GWEI - 1, 30 * GWEI).enough_in, 2);
-        assert_eq!(compare(3 * GWEI, 30 * GWEI).enough_in, 5);
+        assert_eq!((compared.enough_in, compared.of), (1, 3));
+        assert_eq!(compare(GWEI - 1, 30 * GWEI).enough_in, 0);
+        assert_eq!(compare(3 * GWEI, 30 * GWEI).enough_in, 3);
         let none = inclusion(&[], GWEI, offer(1, GWEI), &pricing, &parameters);
         assert_eq!((none.enough_in, none.of), (0, 0));
     }
@@ -181,9 +171,7 @@ mod tests {
         // The max fee leaves too little for the tip, or is below the base fee.
         assert_eq!(accepts(&busy, 2 * GWEI, 3 * GWEI - 1), Some(false));
         assert_eq!(accepts(&busy, GWEI - 1, GWEI - 1), Some(false));
-        let empty = block(Some(0.0), Some(2 * GWEI));
-        assert_eq!(accepts(&empty, 0, GWEI), Some(true));
-        assert_eq!(accepts(&empty, 0, GWEI - 1), Some(false));
+        assert_eq!(accepts(&block(Some(0.0), Some(2 * GWEI)), 3 * GWEI, 9 * GWEI), None);
         assert_eq!(accepts(&block(Some(0.5), None), 0, 0), None);
     }
 

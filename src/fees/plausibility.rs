@@ -1,9 +1,7 @@
 //! Checks of a fee history against the rules of the base fee and against the blocks that were known before.
 
 use super::head_tracker::SuspiciousReply;
-use super::{
-    Block, FeeHistory, FurtherPercentiles, GRADED_PERCENTILES, Pricing, RewardPercentiles, Rewards,
-};
+use super::{Block, FeeHistory, GRADED_PERCENTILES, Pricing, RewardPercentiles, Rewards};
 
 /// Comparison of a fee history with an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,8 +123,7 @@ pub fn suspicious_amounts(
     let rule = BaseFeeRule::new(pricing);
     // The blocks before the window were checked when they were in it.
     let window = history.newest(pricing.window_blocks.get());
-    // A base fee that rises from 0 is the activation of EIP-1559 (network document, section 4.1).
-    if rule.leaps(window, history.next_base_fee()).any(|(before, _)| before > 0) {
+    if rule.leaps_after_activation(window, history.next_base_fee()).next().is_some() {
         return Some(SuspiciousReply::BaseFeeLeap);
     }
     let common = common_blocks(history, earlier?);
@@ -166,29 +163,54 @@ pub fn is_plausible_past(history: &FeeHistory, known: &[KnownBlock], pricing: &P
         || (rule.leaps(blocks, next).next().is_none() && !known.iter().any(contradicts))
 }
 
-/// Returns true if a further `reading` of rewards at [`GRADED_PERCENTILES`] can be right: its base fees can follow each
-/// other, its rewards rise with the percentile and are allowed, and those that `polled` has too are nearly the same.
+/// Returns what can be right of a further `reading` of rewards at [`GRADED_PERCENTILES`]: its base fees can follow each other,
+/// but where `polled` has the same, and the rewards that `polled` has too are nearly the same. Rows whose rewards do not rise
+/// with the percentile, are above their maximum, or are more than a thousand times what polls have, are left out. `None`: the
+/// reading as a whole is of another chain or branch, or invented.
 #[must_use]
-pub fn is_plausible_reading(reading: &FeeHistory, polled: &FeeHistory, pricing: &Pricing) -> bool {
+pub fn plausible_reading(
+    reading: &FeeHistory,
+    polled: &FeeHistory,
+    pricing: &Pricing,
+) -> Option<FeeHistory> {
+    const FACTOR: u128 = 1000;
     let ([low, high], [_, polled_percentile]) = ([0, 1], GRADED_PERCENTILES);
-    let is_allowed = |block: &Block| {
-        let rewards = block.reward(low).zip(block.reward(high));
-        rewards.is_none_or(|(low, high)| low <= high && high <= pricing.max_priority_fee)
+    let (blocks, next) = (reading.blocks(), reading.next_base_fee());
+    let rule = BaseFeeRule::new(pricing);
+    let is_polled = |position: usize| {
+        let later = u64::try_from(position).unwrap_or(u64::MAX);
+        let base_fee = polled.base_fee(reading.oldest_block().saturating_add(later));
+        base_fee.is_some() && base_fee == blocks.get(position).map(|block| block.base_fee)
     };
+    let mut leaps = rule.leaps_after_activation(blocks, next);
+    let has_leap = leaps.any(|position| !is_polled(position));
     let of_graded = Pricing {
         reward_percentiles: RewardPercentiles::new(polled_percentile, None).ok(),
-        further_percentiles: FurtherPercentiles::default(),
         ..*pricing
     };
     let higher = |block: &Block| {
         let rewards = block.reward(high).map(|reward| Rewards::new(&[reward]));
         Block { rewards, ..*block }
     };
-    let higher: Vec<Block> = reading.blocks().iter().map(higher).collect();
-    let higher = FeeHistory::new(reading.oldest_block(), higher, reading.next_base_fee());
-    reading.blocks().iter().all(is_allowed)
-        && is_plausible_past(reading, &[], pricing)
-        && higher.is_none_or(|higher| agree(polled, &higher, &of_graded) != Some(false))
+    let higher: Vec<Block> = blocks.iter().map(higher).collect();
+    let higher = FeeHistory::new(reading.oldest_block(), higher, next)?;
+    let is_above = blocks.iter().any(|block| block.base_fee > pricing.max_base_fee);
+    if is_above
+        || (pricing.check_base_fees && has_leap)
+        || agree(polled, &higher, &of_graded) == Some(false)
+    {
+        return None;
+    }
+    let known = polled.blocks().iter().filter_map(|block| block.reward(0)).max();
+    let limit = known.filter(|known| *known > 0).map_or(u128::MAX, |it| it.saturating_mul(FACTOR));
+    let limit = limit.min(pricing.max_priority_fee);
+    let usable = |block: &Block| {
+        let is_allowed = |rewards: &Rewards| {
+            rewards.get(low) <= rewards.get(high) && rewards.get(high) <= Some(limit)
+        };
+        Block { rewards: block.rewards.filter(is_allowed), ..*block }
+    };
+    FeeHistory::new(reading.oldest_block(), blocks.iter().map(usable).collect(), next)
 }
 
 /// How far a base fee may be from that of the block before.
@@ -219,11 +241,24 @@ impl BaseFeeRule {
         }
     }
 
-    /// Returns the base fees of neighbouring blocks, the `next` one last, of which neither can follow the other.
-    fn leaps(&self, blocks: &[Block], next: Option<u128>) -> impl Iterator<Item = (u128, u128)> {
+    /// Returns the positions of the blocks, the `next` one last, whose base fee cannot follow that of the block before, and the
+    /// latter.
+    fn leaps(&self, blocks: &[Block], next: Option<u128>) -> impl Iterator<Item = (usize, u128)> {
         let mined = blocks.iter().map(|block| block.base_fee);
         let following = mined.clone().skip(1).chain(next);
-        mined.zip(following).filter(|(one, other)| self.is_leap(*one, *other))
+        let leaps = (1..).zip(mined.zip(following));
+        leaps
+            .filter(|(_, (before, after))| self.is_leap(*before, *after))
+            .map(|(at, (before, _))| (at, before))
+    }
+
+    /// Like [`leaps`](Self::leaps), without a rise from 0: that is the activation of EIP-1559 (network document, section 4.1).
+    fn leaps_after_activation(
+        &self,
+        blocks: &[Block],
+        next: Option<u128>,
+    ) -> impl Iterator<Item = usize> {
+        self.leaps(blocks, next).filter(|(_, before)| *before > 0).map(|(position, _)| position)
     }
 
     /// Returns true if neither base fee can follow the other.
@@ -235,12 +270,13 @@ impl BaseFeeRule {
     }
 }
 
-/// Number of blocks whose medium reward is more than a thousand times the median of all blocks with a reward. Any reward
-/// may follow a median of 0.
+/// Number of blocks whose reward at the highest percentile is more than a thousand times the median of all blocks with a
+/// reward. Any reward may follow a median of 0. Low percentiles differ that much between honest blocks.
 #[must_use]
 pub fn count_outlying_rewards(blocks: &[Block], pricing: &Pricing) -> usize {
     const FACTOR: u128 = 1000;
-    let column = pricing.tier_columns().medium;
+    let columns = pricing.tier_columns();
+    let column = columns.high.unwrap_or(columns.medium);
     let mut rewards: Vec<u128> = blocks.iter().filter_map(|block| block.reward(column)).collect();
     rewards.sort_unstable();
     let Some(median) = rewards.get(rewards.len() / 2).filter(|median| **median > 0) else {

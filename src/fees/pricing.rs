@@ -5,6 +5,7 @@ use std::fmt;
 use std::num::{NonZeroU64, NonZeroUsize};
 
 use super::calibrated::{self, Targets};
+use super::{Block, EntryBlock, have_ratios};
 
 /// Percentile of a block's rewards that counts as its fair tip: docs/pricing.md says why.
 pub const FAIR_PERCENTILE: f64 = 10.0;
@@ -22,9 +23,12 @@ const COIN: u128 = GWEI * GWEI;
 /// Returns the position of `percentile` among these; `None`: they do not have it.
 #[must_use]
 pub fn column_of(percentile: f64, percentiles: &[f64]) -> Option<usize> {
-    // A negative zero is a zero, as where duplicates are removed.
-    let is_same = |known: &f64| known.partial_cmp(&percentile).is_some_and(Ordering::is_eq);
-    percentiles.iter().position(is_same)
+    percentiles.iter().position(|known| is_same(*known, percentile))
+}
+
+/// Compares percentiles. A negative zero is a zero.
+fn is_same(one: f64, other: f64) -> bool {
+    one.partial_cmp(&other).is_some_and(Ordering::is_eq)
 }
 
 /// Constants of one chain's fee rules. The defaults are those of the network document's section 2.3.
@@ -36,15 +40,15 @@ pub struct Pricing {
     pub targets: Targets,
     /// Number of newest blocks that are averaged.
     pub window_blocks: NonZeroUsize,
-    /// Percentiles of the rewards; `None`: those of the strategy.
+    /// Percentiles of the rewards that polls request; `None`: the 60th.
     pub reward_percentiles: Option<RewardPercentiles>,
-    /// Further percentiles that polls request. No price depends on them.
-    pub further_percentiles: FurtherPercentiles,
+    /// Number of blocks after which the rewards at [`GRADED_PERCENTILES`] are read that polls do not request; 0: never.
+    pub ask_interval: u64,
     /// Minimum of the base fee of the strategy in wei.
     pub base_fee_floor: u128,
     /// Factor of the base fee of the strategy.
     pub base_fee_multiplier: Multiplier,
-    /// Minimum medium tip in wei; under legacy pricing the minimum gas price.
+    /// Minimum tip in wei, at least 1: no pool takes a transaction without a tip. Under legacy pricing the minimum gas price.
     pub priority_fee_floor: u128,
     /// Factor from the medium to the high tip, with one percentile.
     pub high_multiplier: Multiplier,
@@ -106,10 +110,6 @@ pub struct RewardPercentiles {
     high: Option<f64>,
 }
 
-/// Up to two reward percentiles from 0 to 100, in ascending order, that polls request besides those of the suggestion.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct FurtherPercentiles([Option<f64>; 2]);
-
 /// Columns of a block's [`Rewards`](super::Rewards) that the tips of the suggestion depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TierColumns {
@@ -132,9 +132,6 @@ pub enum InvalidPricing {
     /// A percentile is not from 0 to 100, or the second is below the first.
     #[error("expected one or two percentiles from 0 to 100 in ascending order")]
     Percentiles,
-    /// There are more than two percentiles, they are not from 0 to 100, or not in ascending order.
-    #[error("expected at most two percentiles from 0 to 100 in ascending order, such as [10, 50]")]
-    FurtherPercentiles,
     /// A factor is not from 1 to 1000.
     #[error("expected a factor from 1 to 1000")]
     Multiplier,
@@ -147,7 +144,7 @@ impl Default for Pricing {
             strategy: Strategy::Network,
             targets: Targets::default(),
             reward_percentiles: None,
-            further_percentiles: FurtherPercentiles::default(),
+            ask_interval: 10,
             base_fee_floor: GWEI,
             base_fee_multiplier: Multiplier { numerator: 2, denominator: 1 },
             priority_fee_floor: 20 * GWEI,
@@ -165,52 +162,40 @@ impl Default for Pricing {
 }
 
 impl Pricing {
-    /// Returns the requested reward percentiles, one or two. Under the network's rule and with one percentile the high
-    /// tip is the medium tip times [`high_multiplier`](Self::high_multiplier); with two, the second is for the high
-    /// tip. The calibrated strategy has 10 and 60.
+    /// Returns the requested reward percentiles, one or two, in ascending order. Under the network's rule and with one
+    /// percentile the high tier has the medium tip times [`high_multiplier`](Self::high_multiplier); with two, the second is
+    /// for the high tip. The calibrated strategy may have [`GRADED_PERCENTILES`].
     #[must_use]
     pub fn percentiles(&self) -> RewardPercentiles {
-        self.reward_percentiles.unwrap_or(match self.strategy {
-            Strategy::Network => RewardPercentiles { medium: 60.0, high: None },
-            Strategy::Calibrated => RewardPercentiles::CALIBRATED,
-        })
-    }
-
-    /// Returns all percentiles that polls request, each once, in ascending order.
-    #[must_use]
-    pub fn polled_percentiles(&self) -> Vec<f64> {
-        let mut all: Vec<f64> =
-            self.percentiles().iter().chain(self.further_percentiles.iter()).collect();
-        all.sort_unstable_by(f64::total_cmp);
-        all.dedup();
-        all
+        self.reward_percentiles.unwrap_or(RewardPercentiles::DEFAULT)
     }
 
     /// Returns the column of this percentile in a block's [`Rewards`](super::Rewards); `None` if polls do not request it.
     #[must_use]
     pub fn column(&self, percentile: f64) -> Option<usize> {
-        column_of(percentile, &self.polled_percentiles())
+        self.percentiles().iter().position(|known| is_same(known, percentile))
     }
 
     /// Returns the columns of [`percentiles`](Self::percentiles).
     #[must_use]
     pub fn tier_columns(&self) -> TierColumns {
-        let RewardPercentiles { medium, high } = self.percentiles();
-        TierColumns {
-            medium: self.column(medium).unwrap_or_default(),
-            high: high.and_then(|high| self.column(high)),
-        }
+        TierColumns { medium: 0, high: self.percentiles().has_high().then_some(1) }
     }
 
-    /// Returns true if polls request all [`GRADED_PERCENTILES`].
+    /// Returns true if the chain has a minimum tip: one of 1 wei is that of every pool.
     #[must_use]
-    pub fn polls_graded_percentiles(&self) -> bool {
-        GRADED_PERCENTILES.iter().all(|percentile| self.column(*percentile).is_some())
+    pub fn has_priority_fee_floor(&self) -> bool {
+        self.priority_fee_floor > 1
     }
 
-    /// Returns true if the percentiles are those that the strategy needs.
-    pub(crate) fn has_right_percentiles(&self) -> bool {
-        self.strategy == Strategy::Network || self.percentiles() == RewardPercentiles::CALIBRATED
+    /// Returns the same constants, with the percentiles that a history has to have so that it yields suggestions by itself.
+    #[must_use]
+    pub(crate) fn for_whole_histories(&self) -> Self {
+        let reward_percentiles = match self.strategy {
+            Strategy::Network => self.reward_percentiles,
+            Strategy::Calibrated => Some(RewardPercentiles::GRADED),
+        };
+        Self { reward_percentiles, ..*self }
     }
 
     /// Returns the number of newest blocks that a suggestion depends on.
@@ -220,6 +205,40 @@ impl Pricing {
         match self.strategy {
             Strategy::Network => window,
             Strategy::Calibrated => window.max(calibrated::BLOCKS),
+        }
+    }
+
+    /// Returns the entries of blocks whose rewards are at [`percentiles`](Self::percentiles).
+    #[must_use]
+    pub(crate) fn entries(&self, blocks: &[Block]) -> Vec<EntryBlock> {
+        let [fair, high] = GRADED_PERCENTILES.map(|percentile| self.column(percentile));
+        let have_ratios = have_ratios(blocks.iter());
+        let entry = |block: &Block| {
+            let reward = |column: Option<usize>| block.reward(column?);
+            EntryBlock::new(block, have_ratios, reward(fair), reward(high))
+        };
+        blocks.iter().map(entry).collect()
+    }
+
+    /// Returns true if polls request all [`GRADED_PERCENTILES`].
+    #[must_use]
+    pub fn polls_graded_percentiles(&self) -> bool {
+        GRADED_PERCENTILES.iter().all(|percentile| self.column(*percentile).is_some())
+    }
+
+    /// Returns the allowed percentiles, if those of the strategy are not.
+    pub(crate) fn percentiles_mistake(&self) -> Option<&'static str> {
+        let are_graded = self.percentiles() == RewardPercentiles::GRADED;
+        match self.strategy {
+            Strategy::Network if are_graded => Some(
+                "must be [60], or others than [10, 60], which belong to strategy = \"calibrated\"",
+            ),
+            Strategy::Calibrated
+                if !are_graded && self.percentiles() != RewardPercentiles::DEFAULT =>
+            {
+                Some("must be [60] or [10, 60] with strategy = \"calibrated\"")
+            }
+            _ => None,
         }
     }
 }
@@ -232,9 +251,11 @@ impl TierColumns {
 }
 
 impl RewardPercentiles {
-    /// Those of the calibrated strategy.
-    const CALIBRATED: Self =
-        Self { medium: GRADED_PERCENTILES[0], high: Some(GRADED_PERCENTILES[1]) };
+    /// That of the network's rule (network document, section 2.3).
+    const DEFAULT: Self = Self { medium: 60.0, high: None };
+
+    /// Those at which quotes are graded.
+    const GRADED: Self = Self { medium: GRADED_PERCENTILES[0], high: Some(GRADED_PERCENTILES[1]) };
 
     /// Creates the percentiles of the medium tip and, with two, of the high tip.
     ///
@@ -257,30 +278,6 @@ impl RewardPercentiles {
     #[must_use]
     pub fn has_high(&self) -> bool {
         self.high.is_some()
-    }
-}
-
-impl FurtherPercentiles {
-    /// Creates them from at most two values.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`InvalidPricing::FurtherPercentiles`] unless there are at most two, from 0 to 100, in ascending order.
-    pub fn new(values: &[f64]) -> Result<Self, InvalidPricing> {
-        // The sum turns a negative zero into zero.
-        let percentiles = match *values {
-            [] => [None, None],
-            [one] => [Some(one + 0.0), None],
-            [one, other] if one < other => [Some(one + 0.0), Some(other)],
-            _ => return Err(InvalidPricing::FurtherPercentiles),
-        };
-        let allowed = values.iter().all(|value| (0.0..=100.0).contains(value));
-        if allowed { Ok(Self(percentiles)) } else { Err(InvalidPricing::FurtherPercentiles) }
-    }
-
-    /// Returns the percentiles in ascending order.
-    pub fn iter(&self) -> impl Iterator<Item = f64> + use<> {
-        self.0.into_iter().flatten()
     }
 }
 

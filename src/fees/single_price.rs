@@ -1,27 +1,38 @@
 //! Prices of one number, for transactions that name no separate tip.
 //!
-//! Such a price must still be valid when the transaction arrives. It is what would be paid in the next block, or the base
-//! fee that the blocks after the next one will rarely exceed, if that is more. So a price with a tip that leaves room for
-//! rises stays as it is, and a price without tips gets room.
+//! Such a price must still be valid when the transaction arrives, some time after its user has seen it. It is what would be
+//! paid in the next block, or the base fee that the time after it will rarely exceed, if that is more. So a price with a tip
+//! that leaves room for rises stays as it is, and a price without tips gets room.
 
 use std::cmp::Ordering;
 use std::num::NonZeroU64;
+use std::time::Duration;
 
 use alloy_primitives::{U256, U512};
 
-use super::{ChainParameters, Market, Tier};
+use super::{Block, ChainParameters, Market, Tier};
 
-/// Number of blocks after the next one for which the low and the medium price hold.
-const SOON_BLOCKS: usize = 2;
+/// For how long a price holds: for this time, and for these blocks after the next one.
+#[derive(Debug, Clone, Copy)]
+struct Hold {
+    time: Duration,
+    blocks: u32,
+}
 
-/// The same for the high price.
-const LATER_BLOCKS: usize = 5;
+/// Hold of the low and the medium price.
+const SOON: Hold = Hold { time: Duration::from_secs(15), blocks: 2 };
+
+/// Hold of the high price.
+const LATER: Hold = Hold { time: Duration::from_secs(30), blocks: 5 };
 
 /// Share of the past rises, in percent, that stay within the bound.
 const KEPT_PERCENT: usize = 99;
 
 /// Number of rises from which their 99th percentile says something.
 pub(super) const MIN_RISES: usize = 100;
+
+/// Number of rises from which the highest one says something.
+const FEW_RISES: usize = 20;
 
 /// Denominator of EIP-1559 on Ethereum, for a chain of which nothing is known.
 const ASSUMED_DENOMINATOR: NonZeroU64 = NonZeroU64::new(8).expect("8 is not 0");
@@ -34,25 +45,54 @@ pub struct SinglePrices {
     pub low: u128,
     /// With the tip of the medium tier.
     pub medium: u128,
-    /// With the tip of the high tier. It holds for more blocks.
+    /// With the tip of the high tier. It holds for longer.
     pub high: u128,
-    /// Base fee that the two blocks after the next one rarely exceed.
+    /// Base fee that the next 15 s, or two blocks, rarely exceed.
     pub soon: u128,
-    /// Base fee that the five blocks after the next one rarely exceed.
+    /// Base fee that the next 30 s, or five blocks, rarely exceed.
     pub later: u128,
 }
 
-impl SinglePrices {
-    /// Computes the prices of `market` from the base fees of the newest mined blocks in wei, oldest first. The more
-    /// there are, the better the rises are known.
+/// Base fees of one block, or of the blocks of [`BaseFeeStep::TIME`], in wei.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BaseFeeStep {
+    /// That of the last block.
+    pub last: u128,
+    /// The highest one.
+    pub highest: u128,
+}
+
+impl BaseFeeStep {
+    /// Creates the step of one block.
     #[must_use]
-    pub fn new(market: &Market, base_fees: &[u128]) -> Self {
+    pub fn from_block(block: &Block) -> Self {
+        Self { last: block.base_fee, highest: block.base_fee }
+    }
+
+    /// Time of a step on chains with shorter block times. On others a step is a block.
+    pub const TIME: Duration = Duration::from_secs(5);
+
+    /// Returns true if a step of a chain with this block time has the blocks of [`TIME`](Self::TIME).
+    #[must_use]
+    pub fn is_timed(block_time: Duration) -> bool {
+        block_time < Self::TIME
+    }
+}
+
+impl SinglePrices {
+    /// Computes the prices of `market` from the newest steps, oldest first. The more there are, the better the rises are
+    /// known.
+    #[must_use]
+    pub fn new(market: &Market, steps: &[BaseFeeStep], block_time: Duration) -> Self {
         let next = market.newest_known_base_fee;
         let denominator = full_block_denominator(&market.chain_parameters);
-        let bound = |blocks| base_fee_bound(base_fees, next, blocks, denominator);
-        let soon = bound(SOON_BLOCKS);
-        // The newest blocks count for the shorter span alone, so its bound could be the higher one.
-        let later = bound(LATER_BLOCKS).max(soon);
+        let bound = |hold: Hold| {
+            let (count, blocks) = (hold.steps(block_time), hold.blocks(block_time));
+            base_fee_bound(steps, next, count, || after_full_blocks(next, blocks, denominator))
+        };
+        let soon = bound(SOON);
+        // The newest steps count for the shorter time alone, so its bound could be the higher one.
+        let later = bound(LATER).max(soon);
         let price = |tier: Tier, bound| tier.price_at(next).max(bound);
         Self {
             low: price(market.low, soon),
@@ -64,15 +104,41 @@ impl SinglePrices {
     }
 }
 
-/// Returns the base fee in wei that 99 % of the rises of `base_fees` over so many blocks do not exceed. Later blocks exceed
-/// it in about 1 to 1.5 % of cases. With few rises it is the base fee after full blocks.
-fn base_fee_bound(base_fees: &[u128], next: u128, blocks: usize, denominator: NonZeroU64) -> u128 {
-    let windows = base_fees.windows(blocks.saturating_add(1));
-    let mut rises: Vec<Rise> = windows.filter_map(Rise::from_window).collect();
-    if rises.len() < MIN_RISES {
-        return after_full_blocks(next, blocks, denominator);
+impl Hold {
+    fn time(self, block_time: Duration) -> Duration {
+        self.time.max(block_time.saturating_mul(self.blocks))
     }
-    let rank = rises.len().saturating_mul(KEPT_PERCENT).div_ceil(100);
+
+    fn blocks(self, block_time: Duration) -> usize {
+        count(self.time(block_time), block_time)
+    }
+
+    fn steps(self, block_time: Duration) -> usize {
+        let step = if BaseFeeStep::is_timed(block_time) { BaseFeeStep::TIME } else { block_time };
+        count(self.time(block_time), step)
+    }
+}
+
+/// Returns how often `step` fits into `time`, rounded up.
+fn count(time: Duration, step: Duration) -> usize {
+    usize::try_from(time.as_nanos().div_ceil(step.as_nanos().max(1))).unwrap_or(usize::MAX)
+}
+
+/// Returns the base fee in wei that none of the `count` steps after `next` exceeds in 99 % of cases, judged by the rises
+/// that `steps` had. With few of them it is the highest one, with fewer what `by_rule` returns.
+fn base_fee_bound(
+    steps: &[BaseFeeStep],
+    next: u128,
+    count: usize,
+    by_rule: impl FnOnce() -> u128,
+) -> u128 {
+    let windows = steps.windows(count.saturating_add(1));
+    let mut rises: Vec<Rise> = windows.filter_map(Rise::from_window).collect();
+    let rank = match rises.len() {
+        ..FEW_RISES => return by_rule(),
+        few @ ..MIN_RISES => few,
+        many => many.saturating_mul(KEPT_PERCENT).div_ceil(100),
+    };
     let (_, rise, _) = rises.select_nth_unstable_by(rank.saturating_sub(1), Rise::cmp);
     rise.apply(next)
 }
@@ -82,16 +148,22 @@ pub(super) fn full_block_denominator(parameters: &ChainParameters) -> NonZeroU64
     parameters.denominators.map_or(ASSUMED_DENOMINATOR, |known| known.full_block)
 }
 
-/// Returns `base_fee` times (1 + 1/denominator) to the power of `blocks`, rounded up.
+/// Returns `base_fee` times (1 + 1/denominator) to the power of `blocks`, rounded up, at most twice the base fee.
 pub(super) fn after_full_blocks(base_fee: u128, blocks: usize, denominator: NonZeroU64) -> u128 {
-    let exponent = U512::from(blocks);
-    let denominator = U512::from(denominator.get());
-    let numerator = (denominator + U512::ONE).pow(exponent);
-    // At most 128 + 5 x 65 bits.
-    (U512::from(base_fee) * numerator).div_ceil(denominator.pow(exponent)).saturating_to()
+    /// Bits of the fraction. Each block rounds down by less than its last one.
+    const FRACTION: usize = 256;
+    let limit: U512 = U512::from(base_fee) << (FRACTION + 1);
+    let mut raised: U512 = limit >> 1;
+    for _ in 0..blocks {
+        raised += raised / U512::from(denominator.get());
+        if raised >= limit {
+            return base_fee.saturating_mul(2);
+        }
+    }
+    raised.div_ceil(U512::ONE << FRACTION).saturating_to()
 }
 
-/// Highest base fee of some blocks, and that of the block before them.
+/// Highest base fee of some steps, and the last one before them.
 #[derive(Debug, Clone, Copy)]
 struct Rise {
     highest: u128,
@@ -100,10 +172,10 @@ struct Rise {
 }
 
 impl Rise {
-    /// Reads the base fees of a block and of those after it. A base fee of 0 has no rise.
-    fn from_window(base_fees: &[u128]) -> Option<Self> {
-        let (before, following) = base_fees.split_first()?;
-        let highest = *following.iter().max()?;
+    /// Reads a step and those after it. A base fee of 0 has no rise.
+    fn from_window(steps: &[BaseFeeStep]) -> Option<Self> {
+        let (BaseFeeStep { last: before, .. }, following) = steps.split_first()?;
+        let highest = following.iter().map(|step| step.highest).max()?;
         (*before > 0).then_some(Self { highest, before: *before })
     }
 
@@ -135,12 +207,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::fees::{self, Block, ChainParameters, FeeHistory, Pricing, Rewards, ZeroBaseFee};
+    use crate::fees::{self, ChainParameters, FeeHistory, Pricing, Rewards, ZeroBaseFee};
 
     const EIGHTH: NonZeroU64 = NonZeroU64::new(8).unwrap();
 
+    /// Steps of a block each.
+    fn steps(base_fees: &[u128]) -> Vec<BaseFeeStep> {
+        base_fees.iter().map(|fee| BaseFeeStep { last: *fee, highest: *fee }).collect()
+    }
+
     fn bound(base_fees: &[u128], next: u128, blocks: usize) -> u128 {
-        base_fee_bound(base_fees, next, blocks, EIGHTH)
+        let by_rule = || after_full_blocks(next, blocks, EIGHTH);
+        base_fee_bound(&steps(base_fees), next, blocks, by_rule)
     }
 
     /// Prices one block with this base fee and this reward, before a block with the base fee `next`.
@@ -148,7 +226,7 @@ mod tests {
         let rewards = Some(Rewards::new(&[reward]));
         let block = Block { base_fee, gas_used_ratio: None, rewards };
         let history = FeeHistory::new(7, vec![block], Some(next)).unwrap();
-        fees::price(&history, pricing, &ChainParameters::without_header(pricing)).unwrap()
+        fees::price(&history, &[], pricing, &ChainParameters::without_header(pricing)).unwrap()
     }
 
     fn without_floors() -> Pricing {
@@ -156,25 +234,51 @@ mod tests {
     }
 
     fn low_medium_high(market: &Market, base_fees: &[u128]) -> [u128; 3] {
-        let SinglePrices { low, medium, high, .. } = SinglePrices::new(market, base_fees);
+        let block_time = Duration::from_secs(12);
+        let SinglePrices { low, medium, high, .. } =
+            SinglePrices::new(market, &steps(base_fees), block_time);
         [low, medium, high]
     }
 
     #[test]
-    fn with_few_blocks_the_bound_is_the_base_fee_after_full_blocks_rounded_up() {
+    fn with_few_steps_the_bound_is_that_of_full_blocks_or_of_the_highest_rise() {
         assert_eq!([2, 5].map(|blocks| bound(&[], 64, blocks)), [81, 116]);
-        assert_eq!([2, 5].map(|blocks| bound(&[1000; 102], 32_768, blocks)), [32_768, 59_049]);
-        assert_eq!(bound(&[1000; 105], 32_768, 5), 32_768);
-        assert_eq!(bound(&[1000; 101], 32_768, 2), 41_472);
+        assert_eq!(bound(&[1000; 21], 32_768, 2), 41_472);
+        assert_eq!(bound(&[1000; 22], 32_768, 2), 32_768);
+        // Of up to 99 rises the highest counts.
+        let base_fees = [vec![1000; 50], vec![2500], vec![1000; 51]].concat();
+        assert_eq!(bound(&base_fees[..100], 10, 1), 25);
+        assert_eq!(bound(&base_fees, 10, 1), 10);
         let fiftieth = NonZeroU64::new(50).unwrap();
-        assert_eq!(base_fee_bound(&[], 2500, 2, fiftieth), 2601);
-        assert_eq!(base_fee_bound(&[], 2501, 2, fiftieth), 2603);
-        assert_eq!(bound(&[], 0, 5), 0);
-        assert_eq!(bound(&[], u128::MAX, 5), u128::MAX);
+        assert_eq!([2500, 2501].map(|fee| after_full_blocks(fee, 2, fiftieth)), [2601, 2603]);
+        assert_eq!([0, u128::MAX].map(|fee| after_full_blocks(fee, 5, EIGHTH)), [0, u128::MAX]);
         let [least, most] = [NonZeroU64::MIN, NonZeroU64::MAX];
-        assert_eq!(base_fee_bound(&[], 3, 5, least), 96);
-        assert_eq!(base_fee_bound(&[], 3, 5, most), 4);
-        assert_eq!(base_fee_bound(&[], u128::MAX, 5, most), u128::MAX);
+        assert_eq!([3, u128::MAX].map(|fee| after_full_blocks(fee, 5, most)), [4, u128::MAX]);
+        // At most twice the base fee.
+        assert_eq!([1, 5].map(|blocks| after_full_blocks(3, blocks, least)), [6, 6]);
+        let eighths = [5, 6, 75].map(|blocks| after_full_blocks(1 << 18, blocks, EIGHTH));
+        assert_eq!(eighths, [472_392, 1 << 19, 1 << 19]);
+    }
+
+    #[test]
+    fn prices_hold_for_seconds() {
+        let counts = |milliseconds| {
+            let block_time = Duration::from_millis(milliseconds);
+            let steps = [SOON, LATER].map(|hold| hold.steps(block_time));
+            (steps, [SOON, LATER].map(|hold| hold.blocks(block_time)))
+        };
+        assert_eq!(counts(12_000), ([2, 5], [2, 5]));
+        assert_eq!(counts(5000), ([3, 6], [3, 6]));
+        assert_eq!(counts(2000), ([3, 6], [8, 15]));
+        assert_eq!(counts(200), ([3, 6], [75, 150]));
+        // The highest base fee of a step counts, and the last one of the step before.
+        let mut steps = vec![BaseFeeStep { last: 1000, highest: 1000 }; 200];
+        steps[100] = BaseFeeStep { last: 1000, highest: 1500 };
+        steps[150] = BaseFeeStep { last: 500, highest: 1000 };
+        let fees = market(1000, 0, 1000, &without_floors());
+        let prices = SinglePrices::new(&fees, &steps, Duration::from_millis(200));
+        // Of 197 rises three are to 1.5 times the base fee and one to twice, of 194 six and one.
+        assert_eq!((prices.soon, prices.later), (1500, 1500));
     }
 
     #[test]
@@ -223,7 +327,7 @@ mod tests {
         // 102 rises over two blocks, of which the second highest counts, and 99 over five.
         let base_fees = [vec![1000; 102], vec![4000; 2]].concat();
         let fees = market(1000, 0, 1000, &without_floors());
-        assert_eq!(bound(&base_fees, 1000, 5), 1803);
+        assert_eq!(bound(&base_fees, 1000, 5), 4000);
         assert_eq!(low_medium_high(&fees, &base_fees), [4000; 3]);
     }
 

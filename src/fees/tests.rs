@@ -10,12 +10,13 @@ fn with_floors(base_fee_floor: u128, priority_fee_floor: u128) -> Pricing {
 }
 
 fn without_floors() -> Pricing {
-    with_floors(0, 0)
+    with_floors(0, 1)
 }
 
-/// Prices without a header.
+/// Prices without a header, by asks in the same blocks.
 fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingError> {
-    super::price(history, pricing, &ChainParameters::without_header(pricing))
+    let entries = pricing.entries(history.blocks());
+    super::price(history, &entries, pricing, &ChainParameters::without_header(pricing))
 }
 
 fn block(base_fee: u128, medium: u128) -> Block {
@@ -101,11 +102,16 @@ fn without_rewards_the_floor_applies_or_pricing_fails() {
 }
 
 #[test]
-fn zero_rewards_are_averaged() {
+fn no_tip_is_below_1_wei_and_that_is_no_floor() {
     let zeros = history(vec![block(7, 0); 3], None);
     let market = price(&zeros, &without_floors()).unwrap();
-    assert_eq!(amounts(&market.suggestion), (14, 0, 14, 0, 14));
-    assert!(!market.floors_applied.priority_fee);
+    assert_eq!(market.average_reward, Some(AverageReward { medium: 0, high: None }));
+    assert_eq!(amounts(&market.suggestion), (14, 1, 15, 1, 15));
+    assert_eq!(market.low, market.suggestion.medium);
+    assert!(!market.floors_applied.priority_fee && !market.floors_above_market.priority_fee);
+    // A legacy gas price too.
+    let legacy = price(&history(vec![block(0, 0); 3], None), &without_floors()).unwrap();
+    assert_eq!(amounts(&legacy.suggestion), (0, 1, 1, 1, 1));
 }
 
 #[test]
@@ -252,9 +258,9 @@ fn block_with_ratio(gas_used_ratio: Option<f64>, medium: u128, high: u128) -> Bl
     Block { base_fee: 100, gas_used_ratio, rewards }
 }
 
-/// The calibrated strategy with these constants.
+/// The calibrated strategy with these constants, on polls that have the asks.
 fn calibrated(constants: Pricing) -> Pricing {
-    Pricing { strategy: Strategy::Calibrated, ..constants }
+    Pricing { strategy: Strategy::Calibrated, ..constants }.for_whole_histories()
 }
 
 fn price_calibrated(blocks: Vec<Block>, next_base_fee: Option<u128>, constants: Pricing) -> Market {
@@ -277,18 +283,21 @@ fn calibrated_priority_fees_respect_the_floor() {
     let rejected = price(&history(silent, None), &calibrated(without_floors()));
     assert_eq!(rejected, Err(PricingError::NoRewards));
     // A row whose second percentile is below its first is malformed.
-    let malformed = vec![block_with_ratio(Some(0.9), 5, 1); 3];
+    let malformed = vec![block_with_ratio(Some(0.9), 5, 1); 20];
     let market = price_calibrated(malformed, Some(100), without_floors());
     assert_eq!(market.suggestion.medium.max_priority_fee_per_gas, 5);
 }
 
 #[test]
-fn without_transactions_the_networks_rule_replaces_the_calibrated_one() {
-    let mut blocks = vec![block_with_ratio(Some(0.0), 3, 5); 30];
+fn until_20_asks_are_known_the_networks_rule_replaces_the_calibrated_one() {
+    // Neither blocks without transactions nor those whose transactions pay the producer directly have asks.
+    let mut blocks = vec![block_with_ratio(Some(0.0), 3, 5); 20];
+    blocks.extend(vec![block_with_ratio(Some(0.5), 0, 5); 20]);
+    blocks.extend(vec![block_with_ratio(Some(0.5), 2, 5); 19]);
     let market = price_calibrated(blocks.clone(), Some(100), without_floors());
     assert_eq!(market.strategy, Strategy::Network);
+    // With the last percentile of polls, and the high tier's factor.
     assert_eq!(amounts(&market.suggestion), (200, 5, 205, 6, 206));
-    // One block with transactions is enough.
     blocks.push(block_with_ratio(Some(0.5), 2, 4));
     let market = price_calibrated(blocks, Some(100), without_floors());
     assert_eq!(market.strategy, Strategy::Calibrated);
@@ -296,16 +305,22 @@ fn without_transactions_the_networks_rule_replaces_the_calibrated_one() {
 }
 
 #[test]
-fn empty_blocks_do_not_change_a_calibrated_tip() {
-    let mut blocks: Vec<_> = (0..60).map(|n| block_with_ratio(Some(0.5), n % 7, 20)).collect();
-    let tips = |blocks| {
+fn blocks_without_an_ask_do_not_change_a_calibrated_tip() {
+    let mut blocks: Vec<_> = (0..60).map(|n| block_with_ratio(Some(0.5), 1 + n % 7, 20)).collect();
+    let tips = |blocks: Vec<Block>| {
         let suggestion = price_calibrated(blocks, Some(100), without_floors()).suggestion;
         (suggestion.medium.max_priority_fee_per_gas, suggestion.high.max_priority_fee_per_gas)
     };
     let before = tips(blocks.clone());
-    assert_eq!(before, (6, 6));
-    blocks.extend(vec![block_with_ratio(Some(0.0), 0, 0); 100]);
-    assert_eq!(tips(blocks), before);
+    assert_eq!(before, (7, 7));
+    blocks.extend(vec![block_with_ratio(Some(0.0), 90, 90); 50]);
+    blocks.extend(vec![block_with_ratio(Some(0.5), 0, 90); 50]);
+    assert_eq!(tips(blocks.clone()), before);
+    // Where every ratio is 0 the ratios say nothing.
+    for block in &mut blocks {
+        block.gas_used_ratio = Some(0.0);
+    }
+    assert_eq!(tips(blocks), (90, 90));
 }
 
 #[test]
@@ -315,8 +330,9 @@ fn each_miss_raises_a_calibrated_tip() {
         let market = price_calibrated(blocks.to_vec(), Some(100), without_floors());
         market.suggestion.high.max_priority_fee_per_gas
     };
+    // Equal asks have left the level at 1 %.
     assert_eq!(tip(&blocks), 80);
-    // One miss lowers the level from 1.5 % to 0.51 %: the highest of 200.
+    // One miss lowers it to 0.01 %: an eighth is not added, and the highest ask is the new one.
     blocks.push(block_with_ratio(Some(0.5), 160, 1000));
     assert_eq!(tip(&blocks), 160);
     // The next one lowers it below 0: an eighth above the highest.
@@ -329,6 +345,21 @@ fn each_miss_raises_a_calibrated_tip() {
 }
 
 #[test]
+fn asks_that_stay_do_not_delay_the_answer_to_a_rise() {
+    let mut blocks = vec![block_with_ratio(Some(0.5), 50, 50); 400];
+    let mut misses = [None; 3];
+    for count in 0..10 {
+        let market = price_calibrated(blocks.clone(), Some(100), without_floors());
+        let tiers = [market.low, market.suggestion.medium, market.suggestion.high];
+        for (misses, tier) in misses.iter_mut().zip(tiers) {
+            *misses = misses.or((tier.max_priority_fee_per_gas == 100).then_some(count));
+        }
+        blocks.push(block_with_ratio(Some(0.5), 100, 100));
+    }
+    assert_eq!(misses, [6, 4, 1].map(Some));
+}
+
+#[test]
 fn the_low_tip_is_the_lowest_reward_between_the_floor_and_the_medium_tip() {
     let blocks = vec![block(100, 30), block(100, 9), block(100, 21)];
     let low = |pricing| {
@@ -337,6 +368,11 @@ fn the_low_tip_is_the_lowest_reward_between_the_floor_and_the_medium_tip() {
     };
     let tier = |tip| Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: tip + 200 };
     assert_eq!(low(without_floors()), (tier(9), 20));
+    // A block without transactions, or without tips, says nothing.
+    let more = [block_with_ratio(Some(0.0), 3, 3), block_with_ratio(Some(0.5), 0, 0)];
+    let all = history([blocks.clone(), more.to_vec()].concat(), Some(100));
+    let market = price(&all, &without_floors()).unwrap();
+    assert_eq!((market.low, market.suggestion.medium.max_priority_fee_per_gas), (tier(9), 12));
     assert_eq!(low(with_floors(0, 15)), (tier(15), 20));
     assert_eq!(low(with_floors(0, 50)), (tier(50), 50));
     // Of the asks 1 to 100, 80 % are at most 80.
@@ -360,17 +396,23 @@ fn the_price_in_a_block_is_the_base_fee_and_what_is_left_for_the_tip() {
 #[test]
 fn the_calibrated_base_fee_rises_at_once_and_falls_slowly() {
     let blocks = |base_fees: [u128; 4]| {
-        base_fees.map(|base_fee| Block { base_fee, ..block_with_ratio(Some(0.5), 1, 1) }).to_vec()
+        let older = vec![block_with_ratio(Some(0.5), 1, 1); 16];
+        let newest = base_fees.map(|base_fee| Block { base_fee, ..older[0] });
+        [older, newest.to_vec()].concat()
     };
     let base_fee = |base_fees, next| {
-        price_calibrated(blocks(base_fees), next, without_floors()).suggestion.base_fee_per_gas
+        let window_blocks = 4.try_into().unwrap();
+        let pricing = Pricing { window_blocks, ..without_floors() };
+        let market = price_calibrated(blocks(base_fees), next, pricing);
+        assert_eq!(market.strategy, Strategy::Calibrated);
+        market.suggestion.base_fee_per_gas
     };
     assert_eq!(base_fee([100, 112, 126, 142], Some(160)), 320);
     assert_eq!(base_fee([160, 142, 126, 112], Some(100)), 270);
     // If the node does not return the next base fee.
     assert_eq!(base_fee([100, 112, 126, 142], None), 284);
-    let market = price_calibrated(blocks([1; 4]), Some(2), with_floors(7, 0));
-    assert_eq!(market.suggestion.base_fee_per_gas, 14);
+    let market = price_calibrated(blocks([1; 4]), Some(2), with_floors(107, 1));
+    assert_eq!(market.suggestion.base_fee_per_gas, 214);
     assert!(market.floors_applied.base_fee);
 }
 
@@ -411,8 +453,8 @@ fn a_floor_of_more_than_ten_times_the_market_is_marked() {
     };
     assert_eq!(marked(10 * GWEI, 100, 10), (false, false));
     assert_eq!(marked(10 * GWEI + 1, 101, 10), (true, true));
-    assert_eq!(marked(0, 1, 0), (false, true));
-    assert_eq!(marked(0, 0, 0), (false, false));
+    assert_eq!(marked(0, 2, 0), (false, true));
+    assert_eq!(marked(0, 1, 0), (false, false));
     // Without rewards the market is unknown, and under legacy pricing there is no base fee.
     let silent = Block { rewards: None, ..block(GWEI, 0) };
     let unknown = price(&history(vec![silent], None), &with_floors(0, GWEI)).unwrap();

@@ -65,18 +65,12 @@ impl FeeHistoryRequest {
         Self {
             block_count: pricing.window_blocks.get(),
             newest_block: None,
-            percentiles: percentile_numbers(pricing.polled_percentiles()),
+            percentiles: percentile_numbers(pricing.percentiles().iter()),
         }
     }
 
-    /// Creates the request for all blocks that a suggestion of this `pricing` depends on.
-    #[must_use]
-    pub fn for_all_blocks(pricing: &Pricing) -> Self {
-        Self { block_count: pricing.history_blocks(), ..Self::new(pricing) }
-    }
-
-    /// Creates the request for `block_count` blocks up to this one, with the rewards that quotes are graded by.
-    pub(crate) fn for_grades(newest_block: u64, block_count: usize) -> Self {
+    /// Creates the request for `block_count` blocks up to this one, with the rewards that asks are made of.
+    pub(crate) fn for_asks(newest_block: u64, block_count: usize) -> Self {
         let percentiles = percentile_numbers(GRADED_PERCENTILES);
         Self { block_count, newest_block: Some(newest_block), percentiles }
     }

@@ -6,15 +6,14 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use super::doubts::DoubtLog;
 use super::reporter::{PollError, PollReporter};
-use super::{PollOutcome, report, with_earlier_blocks};
+use super::{PollOutcome, report};
 use crate::config;
 use crate::fees::head_tracker::{
     Confirmation, HeadTracker, Limits, PollRound, PublishDecision, RoundOutcome, SuspiciousReply,
 };
 use crate::fees::plausibility::{self, Continuity};
 use crate::fees::{self, BlockAge, ChainParameters, FeeHistory, HeadReading, Market};
-use crate::nodes as upstream;
-use crate::nodes::{Candidate, ChainUpstreams, FeeHistoryRequest, UpstreamNode};
+use crate::nodes::{self, Candidate, ChainUpstreams, FeeHistoryRequest, UpstreamNode};
 use crate::observe::clock;
 use crate::store::{Accepted, Publisher};
 
@@ -37,8 +36,6 @@ pub(crate) struct UpstreamCall<'a> {
     /// Parameters in force when the poll began.
     pub(crate) chain_parameters: ChainParameters,
     pub(crate) request: &'a FeeHistoryRequest,
-    /// Requests all blocks that a suggestion depends on; `None`: `request` does.
-    pub(crate) full_request: Option<&'a FeeHistoryRequest>,
     /// Deadline of each attempt.
     pub(crate) deadline: Duration,
     /// Fee history that was published last.
@@ -82,10 +79,11 @@ impl UpstreamCall<'_> {
     /// implausible, or its blocks are not those that were known before.
     pub(crate) async fn send(&self, candidate: Candidate<'_>) -> Result<PricedReply, PollError> {
         let polled_at = clock::now();
-        let (history, received_at) = self.fetch_newest(candidate.upstream, polled_at).await?;
+        let (history, received_at) =
+            candidate.upstream.receive_fee_history(self.request, self.deadline).await?;
         let surprising_since = self.surprising_since(candidate, &history, polled_at);
-        let history = self.with_all_blocks(history, candidate.upstream, polled_at).await;
-        let market = fees::price(&history, &self.chain.pricing, &self.chain_parameters)?;
+        // Asks that are known replace the tips when the reply is published.
+        let market = fees::price(&history, &[], &self.chain.pricing, &self.chain_parameters)?;
         if is_unsynced_genesis(&history, self.chain) {
             return Err(PollError::Genesis);
         }
@@ -109,47 +107,6 @@ impl UpstreamCall<'_> {
         }
         let took = received_at.saturating_duration_since(polled_at);
         Ok(PricedReply { head: head(), history, market, received_at, took })
-    }
-
-    /// Fetches the newest blocks: at the start all that a suggestion depends on, if the node returns so many. Also returns
-    /// when they arrived.
-    async fn fetch_newest(
-        &self,
-        upstream: &UpstreamNode,
-        polled_at: Instant,
-    ) -> Result<(FeeHistory, Instant), upstream::Error> {
-        if let Some(full_request) = self.full_request.filter(|_| self.earlier.is_none()) {
-            match upstream.receive_fee_history(full_request, self.deadline).await {
-                // The node may limit the number of blocks.
-                Err(upstream::Error::Node(..)) => {}
-                reply => return reply,
-            }
-        }
-        upstream.receive_fee_history(self.request, self.left(polled_at)).await
-    }
-
-    /// Puts the known blocks before those of the reply. If they do not adjoin, requests all blocks that a suggestion
-    /// depends on. If that fails, the reply alone has to do.
-    async fn with_all_blocks(
-        &self,
-        reply: FeeHistory,
-        upstream: &UpstreamNode,
-        polled_at: Instant,
-    ) -> FeeHistory {
-        let pricing = &self.chain.pricing;
-        let window_blocks = pricing.window_blocks.get();
-        // A shorter reply has all blocks of a young chain.
-        let is_whole_window = reply.blocks().len() == window_blocks;
-        let history = with_earlier_blocks(reply, self.earlier, pricing);
-        let Some(full_request) = self.full_request.filter(|_| {
-            is_whole_window && self.earlier.is_some() && history.blocks().len() == window_blocks
-        }) else {
-            return history;
-        };
-        match upstream.fee_history(full_request, self.left(polled_at)).await {
-            Ok(all) if all.newest_block() >= history.newest_block() => all,
-            _ => history,
-        }
     }
 
     /// Returns what is left of the deadline of an attempt.
@@ -360,7 +317,7 @@ impl<'a> ActivePoll<'a> {
 
     /// Records the outcome of an attempt.
     pub(crate) fn record(&mut self, candidate: Candidate<'a>, outcome: &Result<(), PollError>) {
-        self.any_timed_out |= matches!(outcome, Err(PollError::Rpc(upstream::Error::Timeout(_))));
+        self.any_timed_out |= matches!(outcome, Err(PollError::Rpc(nodes::Error::Timeout(_))));
         match outcome {
             Ok(()) => {
                 self.is_success = true;

@@ -238,10 +238,10 @@ impl PollReporter {
             return;
         }
         match outcome {
-            Ok(()) => tracing::info!(chain, "rewards for grades are read again"),
+            Ok(()) => tracing::info!(chain, "asks are read again"),
             Err(error) => {
                 let reason = error.to_string();
-                tracing::warn!(chain, reason, "rewards for grades could not be read");
+                tracing::warn!(chain, reason, "asks could not be read");
             }
         }
     }

@@ -1,5 +1,5 @@
-//! A second, slow reading of the rewards that polls do not request. Quotes are graded by it. No suggestion depends on it,
-//! and no poll waits for it.
+//! A second, slow reading of the rewards that polls do not request: the asks of blocks. The calibrated tips are made of
+//! them, and quotes are graded by them. No poll waits for it.
 //!
 //! A reading is due when a block whose number is a multiple of the interval was published and is not read yet: at the
 //! start, after a gap and after a reorganisation too, which leave blocks unread. A failed one is tried again after the next
@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::value::RawValue;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::fees::FeeHistory;
@@ -27,8 +28,12 @@ pub(crate) struct RewardReadings {
     reader: Reader,
     /// The reading in progress. It ends with the poller.
     running: JoinSet<(u64, Result<FeeHistory, ReadFailure>)>,
+    /// Notified when a reading has ended well.
+    ended: Arc<Notify>,
     /// Newest block of the last reading, if it failed.
     failed_at: Option<u64>,
+    /// Head at which the last reading began.
+    began_at: Option<u64>,
     /// True if the last reading was of no use for other reasons than an outage: then it is not repeated for all blocks.
     is_refused: bool,
 }
@@ -78,7 +83,9 @@ impl RewardReadings {
             max_blocks: config.history_blocks.get().min(Self::MAX_BLOCKS),
             reader: Reader { upstreams: Arc::clone(upstreams), memory: memory.clone() },
             running: JoinSet::new(),
+            ended: Arc::default(),
             failed_at: None,
+            began_at: None,
             is_refused: false,
         })
     }
@@ -87,9 +94,15 @@ impl RewardReadings {
     /// that only older ones are read.
     pub(crate) fn start_if_due(&mut self, chain: &StoredChain, is_shared: bool) {
         let Some(head) = chain.newest_block().filter(|_| self.running.is_empty()) else { return };
-        let newest = head - head % self.interval;
         let interval = usize::try_from(self.interval.get()).unwrap_or(usize::MAX);
-        let mut unread = chain.read_together(|recent| recent.unread(newest, self.max_blocks));
+        // After a start the multiple may be below the first poll.
+        let is_long_ago = |began: u64| head < began || head - began >= self.interval.get();
+        let or_head = self.began_at.is_none_or(is_long_ago).then_some(head);
+        let unread = chain.read_together(|recent| {
+            let unread = |newest| Some((newest, recent.unread(newest, self.max_blocks)?));
+            [head - head % self.interval].into_iter().chain(or_head).find_map(unread)
+        });
+        let Some((newest, mut unread)) = unread else { return };
         // Where something was read, all after it is read, so that no hole remains.
         if self.is_refused && unread >= self.max_blocks {
             unread = interval.min(self.max_blocks);
@@ -98,8 +111,20 @@ impl RewardReadings {
         if unread <= left_to_others || self.failed_at == Some(newest) {
             return;
         }
-        let reader = self.reader.clone();
-        self.running.spawn(async move { (newest, reader.read(newest, unread).await) });
+        self.began_at = Some(head);
+        let (reader, ended) = (self.reader.clone(), Arc::clone(&self.ended));
+        self.running.spawn(async move {
+            let outcome = reader.read(newest, unread).await;
+            if outcome.is_ok() {
+                ended.notify_one();
+            }
+            (newest, outcome)
+        });
+    }
+
+    /// Waits until a reading has ended well. Dropping the future changes nothing.
+    pub(crate) async fn ended(&self) {
+        self.ended.notified().await;
     }
 
     /// Returns the reading that has ended since the last call.
@@ -166,7 +191,7 @@ impl Reader {
 
     /// Reads the `count` blocks up to `newest` in one call. The node may return fewer.
     async fn call(&self, newest: u64, count: usize) -> Result<FeeHistory, ReadFailure> {
-        let request = FeeHistoryRequest::for_grades(newest, count);
+        let request = FeeHistoryRequest::for_asks(newest, count);
         let (method, params) = ("eth_feeHistory", self.upstreams.fee_history_params(&request));
         let upstreams = &self.upstreams;
         let read = upstreams.read_for_service(method, params, Self::TIMEOUT, &self.memory).await?;

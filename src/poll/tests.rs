@@ -24,7 +24,7 @@ impl Harness {
     /// Poller of a chain with a block every 10 s and a `max_age` of 1 min, without a published head.
     fn new() -> Self {
         let text = "[chains.a]\nchain_id = 7\nrpc_urls = [\"http://localhost\"]\n\
-                    block_time = \"10s\"\nmax_age = \"1m\"\n";
+                    block_time = \"10s\"\nmax_age = \"1m\"\npricing.ask_interval = 0\n";
         let config = Config::from_toml(text, &[]).unwrap();
         let metrics = Metrics::new();
         let client = JsonRpcClient::new(&config).unwrap();
@@ -78,14 +78,13 @@ impl Harness {
             &mut self.poller;
         let history = fee_history(head, 1);
         let chain_parameters = ChainParameters::without_header(&chain.pricing);
-        let market = fees::price(&history, &chain.pricing, &chain_parameters).unwrap();
+        let market = fees::price(&history, &[], &chain.pricing, &chain_parameters).unwrap();
         let round = head_tracker.start_round(Instant::now());
         let request = FeeHistoryRequest::new(&chain.pricing);
         let call = UpstreamCall {
             chain,
             chain_parameters,
             request: &request,
-            full_request: None,
             deadline: Duration::ZERO,
             earlier: None,
             limits: None,

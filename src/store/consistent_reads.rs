@@ -40,15 +40,15 @@ impl StoredChain {
         self.read_together(|recent| Ok((self.servable_snapshot()?, recent.newest(count))))
     }
 
-    /// Returns the servable snapshot and the newest `count` blocks whose tips are known, or fewer if fewer are known.
+    /// Returns the servable snapshot and the newest `count` blocks with an ask, or fewer if fewer are known.
     ///
     /// # Errors
     ///
     /// Like [`servable_snapshot`](Self::servable_snapshot).
-    pub fn snapshot_with_entries(
+    pub fn snapshot_with_asks(
         &self,
         count: usize,
     ) -> Result<(ServableSnapshot, EntryWindow), Unavailable> {
-        self.read_together(|recent| Ok((self.servable_snapshot()?, recent.newest_entries(count))))
+        self.read_together(|recent| Ok((self.servable_snapshot()?, recent.newest_asks(count))))
     }
 }

@@ -8,13 +8,17 @@ use std::time::{Duration, Instant, SystemTime};
 use axum::http::HeaderValue;
 use bytes::Bytes;
 
+use super::base_fee_steps::BaseFeeSteps;
 use super::head_times::HeadTimes;
 use super::horizon::{Horizon, HorizonCache};
 use super::wire::SuggestionBody;
-use super::{NewestBlock, RecentBlocks, Snapshot, StoredChain, Timestamps, etag};
+use super::{NewestBlock, RecentBlocks, Snapshot, StoredChain, Timestamps, etag, since_1970};
 use crate::config;
 use crate::fees::plausibility::Doubt;
-use crate::fees::{FeeHistory, HeadReading, Market, SinglePrices, Suggestion};
+use crate::fees::{
+    self, CALIBRATED_BLOCKS, FAIR_PERCENTILE, FeeHistory, HeadReading, Market, Pricing,
+    SinglePrices, Strategy, Suggestion,
+};
 use crate::observe::clock;
 
 /// The only writer of one chain.
@@ -22,6 +26,7 @@ use crate::observe::clock;
 pub struct Publisher {
     chain: StoredChain,
     head_times: HeadTimes,
+    base_fees: BaseFeeSteps,
     horizon: HorizonCache,
     observers: Vec<Box<dyn PublishObserver>>,
 }
@@ -58,7 +63,7 @@ pub struct Publication<'a> {
 pub struct Accepted<'a> {
     /// The reply, with the blocks before it that its price depends on.
     pub history: &'a FeeHistory,
-    /// Its price.
+    /// Its price by the network's rule. With the calibrated strategy, asks that are known replace its tips.
     pub market: Market,
     /// When it was accepted, and when its newest block was first seen.
     pub timestamps: Timestamps,
@@ -99,6 +104,7 @@ impl Publisher {
         Self {
             chain,
             head_times: HeadTimes::default(),
+            base_fees: BaseFeeSteps::default(),
             horizon: HorizonCache::default(),
             observers: Vec::new(),
         }
@@ -119,7 +125,7 @@ impl Publisher {
     pub fn publish(&mut self, accepted: Accepted<'_>) {
         let record = &self.chain.record;
         let last = record.latest.borrow().snapshot.clone();
-        let history = accepted.history;
+        let (chain, history) = (&record.config, accepted.history);
         // The time between the blocks before a leap and those after it is not known.
         if self.chain.last_leap() > last.as_ref().map(|last| last.received_at) {
             self.head_times = HeadTimes::default();
@@ -127,8 +133,10 @@ impl Publisher {
         // All are updated under one lock, so a reader that takes it never sees one of them new and another old.
         let mut blocks = record.recent_blocks.write();
         blocks.extend(history);
-        let (chain, head_times) = (&record.config, &mut self.head_times);
-        let snapshot = Snapshot::new(accepted, last.as_deref(), head_times, &blocks, chain);
+        let market = with_asks(history, accepted.market, &blocks, &chain.pricing);
+        let accepted = Accepted { market, ..accepted };
+        let measured = (&mut self.head_times, &mut self.base_fees);
+        let snapshot = Snapshot::new(accepted, last.as_deref(), measured, &blocks, chain);
         let snapshot = Arc::new(snapshot);
         let is_announced = snapshot.is_news_after(last.as_deref());
         let publication = Publication { chain, snapshot: &snapshot, history, blocks: &blocks };
@@ -185,7 +193,7 @@ impl Snapshot {
     fn new(
         accepted: Accepted<'_>,
         last: Option<&Self>,
-        head_times: &mut HeadTimes,
+        (head_times, base_fees): (&mut HeadTimes, &mut BaseFeeSteps),
         blocks: &RecentBlocks,
         chain: &config::Chain,
     ) -> Self {
@@ -204,6 +212,7 @@ impl Snapshot {
             timestamps.head_changed_at.min(known_since.unwrap_or(timestamps.head_changed_at));
         head_times.record(newest_block, head_changed_at);
         let first_seen = to_wall_clock(head_changed_at);
+        let steps = base_fees.update(blocks, since_1970(first_seen), chain.block_time);
         let max_block_age = chain.max_block_age();
         let window = history.newest(chain.pricing.window_blocks.get());
         let before_window = history.blocks().len().saturating_sub(window.len());
@@ -212,7 +221,7 @@ impl Snapshot {
             newest_block,
             body,
             etag,
-            prices: SinglePrices::new(&market, &blocks.base_fees()),
+            prices: SinglePrices::new(&market, steps, chain.block_time),
             horizon: OnceLock::new(),
             market,
             oldest_block: history.oldest_block().saturating_add(before_window),
@@ -263,6 +272,24 @@ impl Snapshot {
                 || age.saturating_add(EXPIRY_MARGIN) >= last.max_age
         })
     }
+}
+
+/// Returns the price of `history` with the asks that are known by now; `by_network` while there are too few.
+fn with_asks(
+    history: &FeeHistory,
+    by_network: Market,
+    blocks: &RecentBlocks,
+    pricing: &Pricing,
+) -> Market {
+    let entries = match pricing.strategy {
+        Strategy::Network => return by_network,
+        Strategy::Calibrated => blocks.newest_entries(CALIBRATED_BLOCKS),
+    };
+    if entries.percentile.total_cmp(&FAIR_PERCENTILE).is_ne() {
+        return by_network;
+    }
+    fees::price(history, &entries.blocks, pricing, &by_network.chain_parameters)
+        .unwrap_or(by_network)
 }
 
 /// Serialises a suggestion. Returns its body and entity tag.

@@ -46,8 +46,16 @@ struct StoredBlock {
     gas_used_ratio: f64,
     has_rewards: bool,
     has_reading: bool,
-    /// False: only a further reading has the block.
-    is_polled: bool,
+}
+
+/// Which blocks have known tips.
+struct KnownEntries {
+    /// Number of blocks up to the newest of them.
+    end: usize,
+    /// Percentile of the rewards that count as the tips.
+    percentile: f64,
+    /// False if the gas used ratios say nothing, see [`have_ratios`](crate::fees::have_ratios).
+    have_ratios: bool,
 }
 
 /// The last blocks of a chain, oldest first.
@@ -83,7 +91,7 @@ impl RecentBlocks {
         pricing: &Pricing,
         reading_interval: Option<NonZeroU64>,
     ) -> Self {
-        let polled = pricing.polled_percentiles();
+        let polled: Vec<f64> = pricing.percentiles().iter().collect();
         let has_readings = reading_interval.is_some();
         let interval = reading_interval.map_or(0, NonZeroU64::get);
         let interval = usize::try_from(interval).unwrap_or(usize::MAX);
@@ -195,7 +203,6 @@ impl RecentBlocks {
                 gas_used_ratio: block.gas_used_ratio.unwrap_or(f64::NAN),
                 has_rewards: has_all_polled && read.is_some(),
                 has_reading: read.is_some(),
-                is_polled: false,
             });
             for column in self.columns.iter().rev() {
                 self.rewards.push_front(read_at(*column, read).unwrap_or_default());
@@ -219,7 +226,6 @@ impl RecentBlocks {
             gas_used_ratio: block.gas_used_ratio.unwrap_or(f64::NAN),
             has_rewards: block.rewards.is_some(),
             has_reading: reading.is_some(),
-            is_polled: true,
         });
         let reward = |column: &Column| {
             let of_poll = column_of(column.percentile, &self.polled);
@@ -297,12 +303,16 @@ impl RecentBlocks {
         self.revision
     }
 
-    /// Returns the base fees of all blocks that polls have read in wei, oldest first. Blocks that only further readings
-    /// have come before them, and no price depends on those.
+    /// Returns the base fees of all blocks in wei, oldest first.
     #[must_use]
-    pub fn base_fees(&self) -> Vec<u128> {
-        let polled = self.blocks.iter().filter(|block| block.is_polled);
-        polled.map(|block| block.base_fee).collect()
+    pub fn base_fees(&self) -> impl DoubleEndedIterator<Item = u128> + ExactSizeIterator {
+        self.blocks.iter().map(|block| block.base_fee)
+    }
+
+    /// Number of the newest block.
+    #[must_use]
+    pub fn newest_block(&self) -> u64 {
+        self.newest_block
     }
 
     /// Returns the newest `count` blocks, or fewer if fewer are known.
@@ -321,6 +331,36 @@ impl RecentBlocks {
     /// readings have failed for long, they are those at the lowest percentile of polls.
     #[must_use]
     pub fn newest_entries(&self, count: usize) -> EntryWindow {
+        let known = self.known_entries();
+        let blocks =
+            (known.end.saturating_sub(count)..known.end).map(|index| self.entry(index, &known));
+        self.entry_window(&known, blocks.collect())
+    }
+
+    /// Like [`newest_entries`](Self::newest_entries), for the newest `count` blocks that have an ask.
+    #[must_use]
+    pub fn newest_asks(&self, count: usize) -> EntryWindow {
+        let known = self.known_entries();
+        let entries = (0..known.end).rev().map(|index| self.entry(index, &known));
+        let mut blocks: Vec<_> =
+            entries.filter(|entry| entry.ask().is_some()).take(count).collect();
+        blocks.reverse();
+        self.entry_window(&known, blocks)
+    }
+
+    fn entry(&self, index: usize, known: &KnownEntries) -> EntryBlock {
+        let [_, high] = GRADED_PERCENTILES;
+        let [tip, high] = [known.percentile, high].map(|percentile| self.reward(index, percentile));
+        EntryBlock::new(&self.block(index), known.have_ratios, tip, high)
+    }
+
+    fn entry_window(&self, known: &KnownEntries, blocks: Vec<EntryBlock>) -> EntryWindow {
+        let later = u64::try_from(self.blocks.len().saturating_sub(known.end)).unwrap_or_default();
+        let newest_block = self.newest_block.saturating_sub(later);
+        EntryWindow { percentile: known.percentile, newest_block, blocks }
+    }
+
+    fn known_entries(&self) -> KnownEntries {
         let newest_read = self.blocks.iter().rposition(|block| block.has_reading);
         let newest_read = newest_read
             .filter(|newest| self.blocks.len().saturating_sub(*newest) <= self.max_unread);
@@ -331,15 +371,9 @@ impl RecentBlocks {
                 (self.blocks.len(), self.polled.first().copied().unwrap_or(FAIR_PERCENTILE))
             }
         };
-        let [_, high] = GRADED_PERCENTILES;
-        let entry = |index: usize| EntryBlock {
-            high: self.reward(index, high),
-            ..EntryBlock::new(&self.block(index), self.reward(index, percentile))
-        };
-        let blocks = (end.saturating_sub(count)..end).map(entry).collect();
-        let later = u64::try_from(self.blocks.len().saturating_sub(end)).unwrap_or_default();
-        let newest_block = self.newest_block.saturating_sub(later);
-        EntryWindow { percentile, newest_block, blocks }
+        let are_zero = self.blocks.iter().all(|block| block.gas_used_ratio == 0.0);
+        let have_ratios = !are_zero || self.rewards.iter().all(|reward| *reward == 0);
+        KnownEntries { end, percentile, have_ratios }
     }
 
     /// Returns the `count` blocks up to `newest`, or fewer if fewer are known, with their rewards at these percentiles,
@@ -366,12 +400,18 @@ impl RecentBlocks {
         FeeHistory::new(newest.checked_sub(before)?, blocks, next_base_fee)
     }
 
-    /// Returns how many of the `count` blocks up to `newest` have to be read: those down to the newest one that was read.
+    /// Returns how many of the `count` blocks up to `newest` have to be read: those down to the newest one that was read. If
+    /// polls have all rewards that readings have, only what is missing after a start or a gap is read, once. `None`: that
+    /// block is not known.
     #[must_use]
-    pub fn unread(&self, newest: u64, count: usize) -> usize {
-        let Some(end) = self.index(newest).and_then(|index| index.checked_add(1)) else { return 0 };
+    pub fn unread(&self, newest: u64, count: usize) -> Option<usize> {
+        let end = self.index(newest)?.checked_add(1)?;
         let read = self.blocks.range(..end).rposition(|block| block.has_reading);
-        read.map_or(count, |read| end.saturating_sub(read.saturating_add(1))).min(count)
+        if self.columns.iter().all(|column| column.is_polled) {
+            let is_whole = read.is_some() || end >= count || self.oldest_block() == Some(0);
+            return Some(if is_whole { 0 } else { count });
+        }
+        Some(read.map_or(count, |read| end.saturating_sub(read.saturating_add(1))).min(count))
     }
 }
 

@@ -49,8 +49,10 @@ async fn each_block_around_the_activation_has_its_own_price_without_a_warning() 
         let now = fixtures::seconds();
         json!({"number": format!("{:#x}", header_head()), "timestamp": format!("{now:#x}")})
     }));
-    let config =
-        format!("[history]\nrefill = false\n{}", node.chain("ronin", "block_time = \"1s\""));
+    let config = format!(
+        "[history]\nrefill = false\n{}",
+        node.chain("ronin", "block_time = \"1s\"\npricing.ask_interval = 0")
+    );
     let service = LoggedProcess::start("activation", &config);
     let mut client = RawClient::connect(service.addresses[0]).await;
     let deadline = Instant::now() + TIMEOUT + Duration::from_secs(LAST_BLOCK - FIRST_BLOCK);

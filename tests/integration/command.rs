@@ -38,11 +38,14 @@ async fn demo_serves_recorded_fees_and_follows_blocks() {
 async fn demo_serves_the_exact_first_window_of_the_recording() {
     // With this block time the node has no second block while the test runs.
     let service = Process::start(&["demo", "--block-time", "1h"], &[]);
-    // Ethereum has the calibrated strategy. Base has the first row without floors in tests/fixtures/expected.
+    // The asks up to the last multiple of ten decide, those before the recording's start are those at its end. An independent
+    // program computed the tips.
     for (chain, base, tips) in [
-        ("ethereum", 6_505_499_760, [2_100_000, 55_000_000]),
-        ("base", 17_004_640, [2_046_763, 2_456_115]),
+        ("ethereum", 6_505_499_760, [4_476_270, 89_000_001]),
+        ("base", 17_230_904, [900_000, 1_000_000]),
     ] {
+        let has_asks = |response: &Response| response.json()["strategy"] == "calibrated";
+        service.wait_for(&format!("/v1/{chain}/fee-market"), has_asks).await;
         let served = service.wait_for_ok(&format!("/v1/{chain}/gas-suggestion")).await;
         assert_eq!(served.body, fixtures::suggestion(chain, "eip-1559", base, tips));
     }

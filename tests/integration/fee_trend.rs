@@ -9,7 +9,7 @@ use crate::test_server::{Response, TestServer};
 #[tokio::test]
 async fn a_trend_outlives_the_suggestion() {
     let node = MockNode::start(7, Reply::Error(-32000)).await;
-    let chain = node.chain("a", "block_time = \"20ms\"\nmax_age = \"3s\"");
+    let chain = node.chain("a", "block_time = \"20ms\"\nmax_age = \"3s\"\nstall_after = \"200ms\"");
     let service = TestServer::start(&chain).await;
     service.get("/v1/a/fee-trend").await.assert_problem(503, "no_data");
     node.set_reply(Reply::history(1000, 3, 40));

@@ -85,7 +85,7 @@ impl ArchiveNode {
     fn config(&self, history: &str) -> String {
         let more = format!(
             "block_time = \"{SPACING}s\"\nmax_age = \"1day\"\nstall_after = \"0s\"\n\
-             pricing.check_base_fees = false"
+             pricing.strategy = \"network\"\npricing.ask_interval = 0\npricing.check_base_fees = false"
         );
         format!("[history]\n{history}\n{}", self.node.chain("a", &more))
     }

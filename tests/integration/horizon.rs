@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::fixtures::wei;
-use crate::reward_readings::{Model, with_score};
+use crate::reward_readings::{Model, with_asks};
 use crate::test_server::{Response, TestServer};
 
 /// Waits until the fees are made of the rewards up to a block.
@@ -16,8 +16,8 @@ async fn wait_for_fees(service: &TestServer, rewards_to: u64) -> Value {
 #[tokio::test]
 async fn the_matrix_and_one_cell_have_the_documented_members() {
     let (_, node) = Model::new(2003).start().await;
-    let calibrated = format!("{}pricing.strategy = \"calibrated\"\n", with_score(&node, 10));
-    let service = TestServer::start(&calibrated).await;
+    let both = format!("{}pricing.reward_percentiles = [10, 60]\n", with_asks(&node, 10));
+    let service = TestServer::start(&both).await;
     let fees = wait_for_fees(&service, 2003).await;
     let response = service.get("/v1/a/fees").await;
     assert_eq!(response.header("x-newest-block"), "2003");
@@ -76,11 +76,11 @@ async fn the_matrix_and_one_cell_have_the_documented_members() {
 #[tokio::test]
 async fn fewer_than_200_blocks_are_no_data_and_more_need_no_reading() {
     let (_, node) = Model::new(2003).start().await;
-    let service = TestServer::start(&with_score(&node, 0)).await;
+    let service = TestServer::start(&with_asks(&node, 0)).await;
     service.wait_for_ok("/v1/a/gas-suggestion").await;
     service.get("/v1/a/fees").await.assert_problem(503, "no_data");
     // Polls of 200 blocks have their own percentile alone.
-    let long = format!("{}pricing.window_blocks = 200\n", with_score(&node, 0));
+    let long = format!("{}pricing.window_blocks = 200\n", with_asks(&node, 0));
     let service = TestServer::start(&long).await;
     let fees = wait_for_fees(&service, 2003).await;
     assert_eq!(fees["percentile"], 60.0);

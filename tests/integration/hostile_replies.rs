@@ -231,8 +231,8 @@ fn read(reply: &[u8], request: &FeeHistoryRequest, chain: &Chain) -> Result<Pric
     let result = upstream::parse_reply(reply, 200, 7).map_err(|error| error.reason())?;
     let history = request.parse(&result).map_err(|error| upstream::Error::from(error).reason())?;
     let parameters = fees::ChainParameters::without_header(&chain.pricing);
-    let market =
-        fees::price(&history, &chain.pricing, &parameters).map_err(fees::PricingError::reason)?;
+    let market = fees::price(&history, &[], &chain.pricing, &parameters)
+        .map_err(fees::PricingError::reason)?;
     Ok((history, market))
 }
 

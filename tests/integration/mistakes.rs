@@ -81,14 +81,14 @@ fn a_variable_with_one_underscore_too_few_is_noted_and_no_foreign_one() {
 #[test]
 fn a_list_takes_one_bare_value_or_several_with_commas() {
     const URLS: &str = "GAS_CHAINS__RONIN__RPC_URLS";
-    const PERCENTILES: &str = "GAS_SCORE__PERCENTILES";
+    const PERCENTILES: &str = "GAS_CHAINS__RONIN__PRICING__REWARD_PERCENTILES";
     for (name, value, line) in [
         (URLS, "http://a", "rpc_urls = [\"http://a\"]"),
         (URLS, "http://a, http://b/", "rpc_urls = [\"http://a\", \"http://b\"]"),
         (URLS, "[\"http://a\"]", "rpc_urls = [\"http://a\"]"),
-        (PERCENTILES, "10", "percentiles = [10]"),
-        (PERCENTILES, "10,50", "percentiles = [10, 50]"),
-        (PERCENTILES, "[10, 50]", "percentiles = [10, 50]"),
+        (PERCENTILES, "10", "reward_percentiles = [10]"),
+        (PERCENTILES, "10,50", "reward_percentiles = [10, 50]"),
+        (PERCENTILES, "[10, 50]", "reward_percentiles = [10, 50]"),
     ] {
         let variables = [(name, value), ("GAS_CHAINS__RONIN__NAME", "7")];
         let (code, stdout, stderr) = output(&["check-config", "--print"], &variables);
@@ -126,8 +126,7 @@ fn the_effective_configuration_has_origins_and_no_secrets() {
         ("ws_urls = [\"wss://node.example/…\"]", format!("{name}, line 6")),
         ("max_age = \"45s\"", "GAS_CHAINS__BASE__MAX_AGE".into()),
         ("poll_timeout = \"15s\"", "default: a third of max_age".into()),
-        ("priority_fee_floor = \"0 wei\"", "default".into()),
-        ("block_time = \"200ms\"", "preset Base".into()),
+        ("priority_fee_floor = \"1 wei\"", "default".into()),
     ] {
         let line = printed.lines().find(|line| line.starts_with(value));
         let line = line.unwrap_or_else(|| panic!("no {value} in {printed}"));

@@ -1,8 +1,11 @@
 //! Property tests over generated node responses and fee histories.
 
+use std::time::Duration;
+
 use gas_suggestion::fees::Pricing;
 use gas_suggestion::fees::{
-    self, Block, ChainParameters, FeeHistory, PricingError, PricingType, Rewards, SinglePrices,
+    self, BaseFeeStep, Block, ChainParameters, FeeHistory, PricingError, PricingType, Rewards,
+    SinglePrices,
 };
 use gas_suggestion::nodes::FeeHistoryRequest;
 use proptest::prelude::*;
@@ -64,13 +67,13 @@ proptest! {
 
     #[test]
     fn price_satisfies_every_rule_or_is_rejected(history in history(), pricing in pricing()) {
-        match fees::price(&history, &pricing, &ChainParameters::without_header(&pricing)) {
+        match fees::price(&history, &[], &pricing, &ChainParameters::without_header(&pricing)) {
             Ok(market) => {
                 let suggestion = market.suggestion;
                 for tier in [suggestion.medium, suggestion.high] {
                     let sum = suggestion.base_fee_per_gas.checked_add(tier.max_priority_fee_per_gas);
                     prop_assert_eq!(Some(tier.max_fee_per_gas), sum);
-                    prop_assert!(tier.max_priority_fee_per_gas >= pricing.priority_fee_floor);
+                    prop_assert!(tier.max_priority_fee_per_gas >= pricing.priority_fee_floor.max(1));
                 }
                 let (medium, high) = (suggestion.medium, suggestion.high);
                 prop_assert!(high.max_priority_fee_per_gas >= medium.max_priority_fee_per_gas);
@@ -80,20 +83,17 @@ proptest! {
                         prop_assert!(suggestion.base_fee_per_gas >= pricing.base_fee_floor);
                     }
                 }
-                if history.blocks().iter().all(|block| block.rewards.is_none()) {
-                    prop_assert!(medium.max_priority_fee_per_gas > 0, "a tip of 0 from absence");
-                }
                 let covered = market.covers_full_blocks;
                 prop_assert!(covered.medium <= covered.high);
                 prop_assert!(covered.high.is_none_or(|blocks| blocks <= 100));
-                let base_fees: Vec<_> = history.blocks().iter().map(|block| block.base_fee).collect();
-                let prices = SinglePrices::new(&market, &base_fees);
+                let steps: Vec<_> = history.blocks().iter().map(BaseFeeStep::from_block).collect();
+                let prices = SinglePrices::new(&market, &steps, Duration::from_secs(12));
                 prop_assert!(prices.low <= prices.medium && prices.medium <= prices.high);
                 prop_assert!(prices.medium >= market.expected_price());
             }
             Err(PricingError::NoRewards) => {
                 prop_assert!(history.blocks().iter().all(|block| block.rewards.is_none()));
-                prop_assert_eq!(pricing.priority_fee_floor, 0);
+                prop_assert_eq!(pricing.priority_fee_floor, 1);
             }
             Err(error) => {
                 let max_amount = history.blocks().iter().flat_map(|block| {
@@ -182,7 +182,7 @@ fn check_result(result: &Value, pricing: &Pricing) -> Result<bool, TestCaseError
     for ratio in history.blocks().iter().filter_map(|block| block.gas_used_ratio) {
         prop_assert!((0.0..=1.0).contains(&ratio));
     }
-    let _ = fees::price(&history, pricing, &ChainParameters::without_header(pricing));
+    let _ = fees::price(&history, &[], pricing, &ChainParameters::without_header(pricing));
     Ok(true)
 }
 

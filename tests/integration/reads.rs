@@ -781,7 +781,7 @@ async fn each_call_of_a_batch_counts_against_the_rate_limit() {
 async fn start_process(name: &str, node: &MockNode) -> Process {
     let text = format!(
         "[limits]\nmemory = \"512 MiB\"\nrequests_per_second_per_client = 0\nwrite_timeout = \"10m\"\n{}",
-        read_chain(&[node], "")
+        read_chain(&[node], "pricing.ask_interval = 0")
     );
     let file = File::new(name, &text);
     let service = Process::start(&["--config", file.path()], &[]);

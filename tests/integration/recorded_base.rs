@@ -15,7 +15,8 @@ pub(crate) async fn start(more: &str) -> Process {
     tokio::spawn(node.run());
     // As when they were recorded.
     let then = "block_time = \"2s\"\npricing.base_fee_change_denominator = 25\n\
-                pricing.empty_block_denominator = 50";
+                pricing.empty_block_denominator = 50\npricing.strategy = \"network\"\n\
+                pricing.ask_interval = 0";
     let chain = format!("[chains.base]\nchain_id = 8453\nrpc_urls = [\"{url}\"]\n{then}\n{more}");
     let file = File::new("base", &chain);
     let service = Process::start(&["--config", file.path()], &[]);

@@ -38,7 +38,7 @@ fn outcome(result: &RawValue, pricing: &Pricing) -> String {
         Err(malformed) => return format!("rejected: {malformed}"),
     };
     let parameters = fees::ChainParameters::without_header(pricing);
-    let suggestion = match fees::price(&history, pricing, &parameters) {
+    let suggestion = match fees::price(&history, &[], pricing, &parameters) {
         Ok(market) => market.suggestion,
         Err(rejection) => return format!("rejected: {rejection}"),
     };

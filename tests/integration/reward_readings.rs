@@ -12,7 +12,7 @@ use crate::test_server::{Response, TestServer};
 
 /// Half a second a block: ten blocks take 5 s.
 const CHAIN: &str = "block_time = \"500ms\"\nmax_age = \"20s\"\nmax_polls_per_block = 10\n\
-    pricing.base_fee_floor = \"0 wei\"\npricing.priority_fee_floor = \"0 wei\"\n";
+    pricing.base_fee_floor = \"0 wei\"\n";
 const GWEI: u64 = 1_000_000_000;
 
 /// A chain whose blocks follow from their numbers, with a head that the test moves.
@@ -106,8 +106,8 @@ async fn wait_for_readings(service: &TestServer, outcome: &str, count: u64) {
     service.wait_for_sample(&sample).await;
 }
 
-pub(crate) fn with_score(node: &MockNode, every: u64) -> String {
-    format!("[score]\nevery = {every}\n{}", chain_of(&[node], CHAIN))
+pub(crate) fn with_asks(node: &MockNode, interval: u64) -> String {
+    chain_of(&[node], &format!("{CHAIN}pricing.ask_interval = {interval}\n"))
 }
 
 async fn move_to(model: &Model, service: &TestServer, head: u64) {
@@ -129,7 +129,7 @@ async fn wait_for_inclusion(service: &TestServer, percentile: u64, of: u64, tip:
 #[tokio::test]
 async fn every_tenth_block_is_followed_by_one_call_and_polls_stay_as_documented() {
     let (model, node) = Model::new(2003).start().await;
-    let service = TestServer::start(&with_score(&node, 10)).await;
+    let service = TestServer::start(&with_asks(&node, 10)).await;
     // The 20 blocks up to block 2000 are compared.
     let included = wait_for_inclusion(&service, 10, 20, 6 * GWEI).await;
     let is_enough = |block: &u64| model.reward(*block, &json!(10)) <= 6 * GWEI;
@@ -162,7 +162,7 @@ async fn every_tenth_block_is_followed_by_one_call_and_polls_stay_as_documented(
 #[tokio::test]
 async fn a_node_that_limits_the_blocks_of_a_call_is_read_in_parts() {
     let (_, node) = Model { most_blocks: 300, ..Model::new(1500) }.start().await;
-    let service = TestServer::start(&with_score(&node, 10)).await;
+    let service = TestServer::start(&with_asks(&node, 10)).await;
     wait_for_inclusion(&service, 10, 20, GWEI).await;
     // 1,024 and 512 blocks are refused. The oldest block of each call is repeated in the next one.
     let expected =
@@ -173,7 +173,7 @@ async fn a_node_that_limits_the_blocks_of_a_call_is_read_in_parts() {
 #[tokio::test]
 async fn a_reading_that_was_refused_leaves_no_hole() {
     let (model, node) = Model::new(2003).start().await;
-    let service = TestServer::start(&with_score(&node, 10)).await;
+    let service = TestServer::start(&with_asks(&node, 10)).await;
     wait_for_inclusion(&service, 10, 20, GWEI).await;
     model.is_refusing.store(true, Ordering::Relaxed);
     move_to(&model, &service, 2011).await;
@@ -187,7 +187,7 @@ async fn a_reading_that_was_refused_leaves_no_hole() {
 #[tokio::test]
 async fn the_score_has_the_percentile_that_was_read() {
     let (model, node) = Model::new(2003).start().await;
-    let service = TestServer::start(&with_score(&node, 10)).await;
+    let service = TestServer::start(&with_asks(&node, 10)).await;
     for head in 2003..=2012 {
         move_to(&model, &service, head).await;
     }
@@ -199,10 +199,13 @@ async fn the_score_has_the_percentile_that_was_read() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_strategy_on_the_command_line_is_that_of_all_chains() {
     let (_, node) = Model::new(2003).start().await;
-    let arguments = ["serve", "--strategy", "calibrated", "--rpc-url", &node.url()];
-    let service = Process::start(&arguments, &[("GAS_LOG__FORMAT", "json")]);
-    let market = service.wait_for_ok("/v1/7/fee-market").await.json();
-    assert_eq!(market["strategy"], "calibrated");
+    for strategy in ["network", "calibrated"] {
+        let arguments = ["serve", "--strategy", strategy, "--rpc-url", &node.url()];
+        let service = Process::start(&arguments, &[("GAS_LOG__FORMAT", "json")]);
+        let is_served =
+            |response: &Response| response.status == 200 && response.json()["strategy"] == strategy;
+        service.wait_for("/v1/7/fee-market", is_served).await;
+    }
     let (code, _, errors) = output(&["serve", "--strategy", "cheap"], &[]);
     assert_eq!(code, Some(2));
     assert!(errors.contains("[possible values: network, calibrated]"), "{errors}");

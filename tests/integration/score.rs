@@ -10,10 +10,10 @@ use crate::test_server::{Response, TestServer};
 
 const CHAIN: &str = "block_time = \"20ms\"\nmax_age = \"3s\"\n";
 
-/// Builds a reply with rewards of 5 gwei (percentile 10), 20 (50) and 40 (60).
+/// Builds a reply with rewards of 5 gwei (percentile 10) and 20 (50).
 fn blocks(newest: u64) -> Reply {
     let mut history = fee_history(newest, 3, 40);
-    let row = ["0x12a05f200", "0x4a817c800", "0x9502f9000"];
+    let row = ["0x12a05f200", "0x4a817c800"];
     history["reward"] = json!(vec![row; 20]);
     Reply::Result(history)
 }
@@ -40,9 +40,9 @@ async fn by_default_the_rest_is_null_with_reasons_and_all_expires() {
 
 #[tokio::test]
 async fn with_percentiles_10_and_50_the_score_is_complete() {
-    let node = MockNode::with_percentiles(7, json!([10, 50, 60]), blocks(1000)).await;
-    let chain = node.chain("a", CHAIN);
-    let service = TestServer::start(&format!("[score]\npercentiles = [10, 50]\n{chain}")).await;
+    let node = MockNode::with_percentiles(7, json!([10, 50]), blocks(1000)).await;
+    let percentiles = "pricing.reward_percentiles = [10, 50]\n";
+    let service = TestServer::start(&node.chain("a", &format!("{CHAIN}{percentiles}"))).await;
     score_with_heads(&service, 1).await;
     for newest in 1001..=1026 {
         node.set_reply(blocks(newest));
@@ -50,17 +50,18 @@ async fn with_percentiles_10_and_50_the_score_is_complete() {
     }
     let score = score_with_heads(&service, 27).await.json();
     assert_eq!(score["tips_decide"], true);
-    // The tip is 40 gwei, the fair one 5, the base fee 3.
+    // The tips are 5 and 20 gwei, the fair one 5, the base fee 3.
     fixtures::assert_snapshot("score-complete", &format!("{:#}", score["tiers"]));
-    // A caller's tip is compared with percentile 10, and the suggestion still with percentile 60.
+    // A caller's tip is compared with percentile 10.
     let query = "max_fee_per_gas=20000000000&max_priority_fee_per_gas=5000000000";
     let inclusion = service.get(&format!("/v1/a/inclusion?{query}")).await.json();
     assert_eq!((&inclusion["percentile"], &inclusion["enough_in"]), (&json!(10), &json!(20)));
     let market = service.get("/v1/a/fee-market").await.json();
-    assert_eq!(market["window"]["reward_percentiles"], json!([60]));
+    assert_eq!(market["window"]["reward_percentiles"], json!([10, 50]));
+    assert_eq!(market["strategy"], "network");
     assert_eq!(
         market["expected_price_per_gas"],
-        json!({ "low": "43000000000", "medium": "43000000000", "high": "51000000000" })
+        json!({ "low": "8000000000", "medium": "8000000000", "high": "23000000000" })
     );
 
     let metrics = service.admin("/metrics").await.body;
@@ -74,7 +75,7 @@ async fn with_percentiles_10_and_50_the_score_is_complete() {
 #[tokio::test]
 async fn a_calibrated_chain_shows_its_targets() {
     let node = MockNode::with_percentiles(7, json!([10, 60]), long_history(1000)).await;
-    let strategy = "pricing.strategy = \"calibrated\"\npricing.targets = { high = 0.98 }\n";
+    let strategy = "pricing.reward_percentiles = [10, 60]\npricing.targets = { high = 0.98 }\n";
     let service = TestServer::start(&node.chain("a", &format!("{CHAIN}{strategy}"))).await;
     score_with_heads(&service, 1).await;
     node.set_reply(long_history(1001));

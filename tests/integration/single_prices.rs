@@ -1,9 +1,10 @@
 //! Prices of one number over recorded blocks: how long they hold, compared with what would be paid in the next block.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use gas_suggestion::fees::{
-    self, Block, ChainParameters, FeeHistory, Pricing, Rewards, SinglePrices,
+    self, BaseFeeStep, Block, ChainParameters, FeeHistory, Rewards, SinglePrices,
 };
 
 use crate::fixtures;
@@ -11,46 +12,50 @@ use crate::fixtures;
 /// Blocks of the averaging window.
 const WINDOW: usize = 20;
 
-/// Blocks whose rises are known before the first price is judged.
-const KNOWN_BLOCKS: usize = 200;
+/// Blocks that are known before the first price is judged.
+const KNOWN_BLOCKS: usize = 300;
 
-/// Blocks that a chain remembers by default.
-const REMEMBERED_BLOCKS: usize = 1024;
+/// Seconds whose base fees are known: a chain remembers 1,024 blocks, and the steps of an hour.
+const REMEMBERED_SECONDS: usize = 3600;
 
-/// Computes the bound of a base fee a second time, for amounts below 2^64.
-pub(crate) fn expected_bound(base_fees: &[u64], next: u128, blocks: usize, n: u128) -> u128 {
+/// Seconds for which prices hold: those of low and medium, and of high.
+const SECONDS: [usize; 2] = [15, 30];
+
+/// Seconds of a step on a chain with shorter block times.
+const STEP: usize = 5;
+
+/// Computes the bound of a base fee a second time: from the last base fee of each step to the highest of the `count`
+/// after it.
+fn expected_bound(steps: &[BaseFeeStep], next: u128, count: usize) -> u128 {
     let mut rises: Vec<[u128; 2]> = Vec::new();
-    for position in 0..base_fees.len().saturating_sub(blocks) {
-        let following = &base_fees[position + 1..=position + blocks];
-        if base_fees[position] != 0 {
-            rises.push([*following.iter().max().unwrap(), base_fees[position]].map(u128::from));
-        }
+    for window in steps.windows(count + 1) {
+        let highest = window[1..].iter().map(|step| step.highest).max().unwrap();
+        rises.push([highest, window[0].last]);
     }
-    let [numerator, denominator] = if rises.len() < 100 {
-        [n + 1, n].map(|factor| factor.pow(u32::try_from(blocks).unwrap()))
-    } else {
-        rises.sort_by(|one, other| (one[0] * other[1]).cmp(&(other[0] * one[1])));
-        rises[(99 * rises.len()).div_ceil(100) - 1]
-    };
-    (next * numerator).div_ceil(denominator).max(next)
+    assert!(rises.len() >= 20);
+    rises.sort_by(|one, other| (one[0] * other[1]).cmp(&(other[0] * one[1])));
+    let rank = if rises.len() < 100 { rises.len() } else { (99 * rises.len()).div_ceil(100) };
+    let [highest, before] = rises[rank - 1];
+    (next * highest).div_ceil(before).max(next)
 }
 
 /// Consecutive blocks of one chain.
 struct Series {
     name: &'static str,
+    /// In seconds.
+    block_time: usize,
     base_fees: Vec<u64>,
     /// One less than base fees.
     blocks: Vec<Block>,
-    denominator: Option<u64>,
 }
 
 impl Series {
     /// Returns blocks with these base fees, ratios and rewards. The last base fee is that of the block after them.
     fn new(
         name: &'static str,
+        block_time: usize,
         base_fees: Vec<u64>,
         facts: impl Iterator<Item = (f64, u64)>,
-        denominator: Option<u64>,
     ) -> Self {
         let block = |(base_fee, (ratio, reward)): (&u64, (f64, u64))| Block {
             base_fee: (*base_fee).into(),
@@ -58,17 +63,33 @@ impl Series {
             rewards: Some(Rewards::new(&[reward.into()])),
         };
         let blocks = base_fees[..base_fees.len() - 1].iter().zip(facts).map(block).collect();
-        Self { name, base_fees, blocks, denominator }
+        Self { name, block_time, base_fees, blocks }
+    }
+
+    /// Returns the steps of the blocks before the one with this index, the first of which was mined at second 0.
+    fn steps(&self, mined: usize) -> Vec<BaseFeeStep> {
+        let remembered = mined.saturating_sub(REMEMBERED_SECONDS / self.block_time);
+        let blocks =
+            (remembered..mined).map(|index| (index * self.block_time, &self.blocks[index]));
+        if self.block_time >= STEP {
+            return blocks.map(|(_, block)| BaseFeeStep::from_block(block)).collect();
+        }
+        let blocks: Vec<_> = blocks.collect();
+        let in_step = |blocks: &[(usize, &Block)]| BaseFeeStep {
+            last: blocks.last().unwrap().1.base_fee,
+            highest: blocks.iter().map(|(_, block)| block.base_fee).max().unwrap(),
+        };
+        blocks.chunk_by(|(one, _), (other, _)| one / STEP == other / STEP).map(in_step).collect()
     }
 }
 
-fn recorded(name: &'static str, path: &str, denominator: u64) -> Series {
+fn recorded(name: &'static str, path: &str, block_time: usize) -> Series {
     let recording = fixtures::recording(path);
     let is_60 = |percentile: &f64| percentile.total_cmp(&60.0).is_eq();
     let column = recording.reward_percentiles.iter().position(is_60).unwrap();
     let rewards = recording.reward.iter().map(|row| row[column]);
     let facts = recording.gas_used_ratio.iter().copied().zip(rewards);
-    Series::new(name, recording.base_fee_per_gas.clone(), facts, Some(denominator))
+    Series::new(name, block_time, recording.base_fee_per_gas.clone(), facts)
 }
 
 /// A chain without tips whose base fee changes by up to 1 % from block to block, as on Arbitrum.
@@ -83,7 +104,7 @@ fn without_tips() -> Series {
         base_fee
     });
     let facts = std::iter::repeat((0.5, 0));
-    Series::new("no tips, ±1 %", base_fees.take(3001).collect(), facts, None)
+    Series::new("no tips, ±1 %", 1, base_fees.take(3001).collect(), facts)
 }
 
 /// Prices of one tier at each head: without the bound, with it, and the highest base fee of the blocks after the next one.
@@ -105,28 +126,28 @@ impl Tally {
     }
 }
 
-/// Judges the prices at each head of the series: low and medium over two blocks after the next one, high over five.
+/// Judges the prices at each head of the series.
 fn judge(series: &Series) -> [Tally; 3] {
-    let pricing = Pricing {
-        base_fee_floor: 0,
-        priority_fee_floor: 0,
-        base_fee_change_denominator: series.denominator.and_then(std::num::NonZeroU64::new),
-        ..Pricing::default()
-    };
+    let pricing = fixtures::priced("strategy = \"network\"").pricing;
     let parameters = ChainParameters::without_header(&pricing);
+    let block_time = Duration::from_secs(series.block_time as u64);
+    let [soon, later] = SECONDS.map(|seconds| seconds.div_ceil(series.block_time.max(STEP)));
+    let blocks = [(SECONDS[0], 2), (SECONDS[0], 2), (SECONDS[1], 5)]
+        .map(|(seconds, least)| seconds.div_ceil(series.block_time).max(least));
     let mut tallies: [Tally; 3] = Default::default();
-    for mined in KNOWN_BLOCKS..series.base_fees.len() - 5 {
+    for mined in KNOWN_BLOCKS..series.base_fees.len() - blocks[2] {
         let window = series.blocks[mined - WINDOW..mined].to_vec();
         let next: u128 = series.base_fees[mined].into();
         let history = FeeHistory::new(7, window, Some(next)).unwrap();
-        let market = fees::price(&history, &pricing, &parameters).unwrap();
-        let known = &series.base_fees[mined.saturating_sub(REMEMBERED_BLOCKS)..mined];
-        let base_fees: Vec<u128> = known.iter().copied().map(u128::from).collect();
-        let SinglePrices { low, medium, high, .. } = SinglePrices::new(&market, &base_fees);
+        let market = fees::price(&history, &[], &pricing, &parameters).unwrap();
+        let steps = series.steps(mined);
+        let prices = SinglePrices::new(&market, &steps, block_time);
+        let expected = [soon.max(2), later.max(5)].map(|count| expected_bound(&steps, next, count));
+        assert_eq!([prices.soon, prices.later], [expected[0], expected[1].max(expected[0])]);
         let paid = [market.low, market.suggestion.medium, market.suggestion.high]
             .map(|tier| tier.price_at(next));
-        let prices = paid.into_iter().zip([low, medium, high]);
-        for ((tally, blocks), (paid, price)) in tallies.iter_mut().zip([2, 2, 5]).zip(prices) {
+        let prices = paid.into_iter().zip([prices.low, prices.medium, prices.high]);
+        for ((tally, blocks), (paid, price)) in tallies.iter_mut().zip(blocks).zip(prices) {
             let following = &series.base_fees[mined + 1..=mined + blocks];
             tally.0.push([paid, price, (*following.iter().max().unwrap()).into()]);
         }
@@ -136,26 +157,26 @@ fn judge(series: &Series) -> [Tally; 3] {
 
 /// The table of docs/drop-in.md: `cargo test --test integration prices_of_one_number_hold -- --nocapture`.
 #[test]
-fn prices_of_one_number_hold_for_the_blocks_that_they_promise() {
+fn prices_of_one_number_hold_for_the_seconds_that_they_promise() {
     let mut table =
-        String::from("chain, price, blocks, holds % before, after, raised %, added ‰ (median)\n");
+        String::from("chain, price, seconds, holds % before, after, raised %, added ‰ (median)\n");
     for series in [
-        recorded("Ethereum", "src/extras/demo/recordings/ethereum.json.gz", 8),
-        recorded("Base", "src/extras/demo/recordings/base.json.gz", 25),
-        recorded("Polygon", "tests/fixtures/recordings/polygon.json.gz", 20),
+        recorded("Ethereum", "src/extras/demo/recordings/ethereum.json.gz", 12),
+        recorded("Base", "src/extras/demo/recordings/base.json.gz", 2),
+        recorded("Polygon", "tests/fixtures/recordings/polygon.json.gz", 2),
         without_tips(),
     ] {
-        let tiers = [("low", 2), ("medium", 2), ("high", 5)];
-        for (tally, (name, blocks)) in judge(&series).into_iter().zip(tiers) {
+        let tiers = [("low", SECONDS[0]), ("medium", SECONDS[0]), ("high", SECONDS[1])];
+        for (tally, (name, seconds)) in judge(&series).into_iter().zip(tiers) {
             let after = tally.share(|[_, price, highest]| price >= highest);
             let before = tally.share(|[paid, _, highest]| paid >= highest);
             let raised = tally.share(|[paid, price, _]| price > paid);
             let [before, kept, raised] =
                 [before, after, raised].map(|share| format!("{}.{:02}", share / 100, share % 100));
             let (series, added) = (series.name, tally.added());
-            let row = format!("{series}, {name}, {blocks}, {before}, {kept}, {raised}, {added}");
+            let row = format!("{series}, {name}, {seconds}, {before}, {kept}, {raised}, {added}");
             let _ = writeln!(table, "{row}");
-            assert!(after >= 9750, "{table}");
+            assert!(after >= 9500, "{table}");
         }
     }
     println!("{table}");

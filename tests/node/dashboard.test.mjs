@@ -62,7 +62,6 @@ test("a score shows how each tier did", () => {
         rows: [
             { label: "Covered the base fee 5 blocks later", cells: [{ text: "100 %" }, { text: "99.9 %" }] },
             { label: "Outbid a tenth of the next block", cells: [{ text: "99.6 %" }, { text: "100 %" }] },
-            { label: "Outbid half of the next block", cells: [{ text: "62 %" }, { text: "0.1 %" }] },
             { label: "Multiple of the fair price paid (median)", cells: [{ text: "1.36 ×" }, { text: "1235 ×" }] },
         ],
         notes: [NOTE],
@@ -85,8 +84,8 @@ test("a score shows unknown values as a dash with the reason", () => {
         },
     });
     const reasons = [
-        "the block is not mined yet", "the service does not request this reward percentile (score.percentiles)",
-        "no block to compare with yet", "no suggestion outbid a tenth of the next block",
+        "the block is not mined yet", "no block to compare with yet",
+        "the service does not request this reward percentile (pricing.reward_percentiles)", "no suggestion outbid a tenth of the next block",
     ];
     const { rows, notes } = chainView(known({ score: score(3, unknown, unknown) }), "live", 200).score;
     const dashes = reasons.map((reason) => [{ text: "–", reason }, { text: "–", reason }]);
@@ -99,9 +98,10 @@ test("a score shows unknown values as a dash with the reason", () => {
 });
 
 test("a score without percentile 10 shows the percentiles that are requested", () => {
-    const tier = scored({ outbid: { 10: null, 50: null, 60: 0.75 }, null_reasons: { "outbid.10": "percentile_not_polled" } });
+    const reasons = { "outbid.10": "percentile_not_polled", "outbid.50": "percentile_not_polled" };
+    const tier = scored({ outbid: { 10: null, 50: null, 60: 0.75 }, null_reasons: reasons });
     const { rows } = chainView(known({ score: score(3, tier, tier) }), "live", 200).score;
-    assert.equal(rows.length, 5);
+    assert.equal(rows.length, 4);
     assert.deepEqual(rows[1], {
         label: "Outbid 60 % of the next block", cells: [{ text: "75 %" }, { text: "75 %" }],
     });

@@ -32,8 +32,6 @@ export class Service {
             GAS_LOG__FORMAT: "json",
             // The page and this script count as one client, which would exceed the rate limit.
             GAS_LIMITS__REQUESTS_PER_SECOND_PER_CLIENT: "0",
-            // The blocks that tests count are those of polls. The demo reads more.
-            ...(config && { GAS_SCORE__EVERY: "0" }),
         };
         const path = join(folder, `service-${(Service.count += 1)}.toml`);
         const options = { env, stdio: ["ignore", "ignore", "pipe"] };

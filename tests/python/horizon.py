@@ -13,12 +13,14 @@ LEAST_JUDGED = 100
 PERCENTILE = 10
 
 
+def ask(block):
+    return 0 if block["ratio"] == 0 else block["rewards"][PERCENTILE]
+
+
 def includes(cell, block):
     max_fee, tip = int(cell["max_fee_per_gas"]), int(cell["max_priority_fee_per_gas"])
     room = max_fee - block["base_fee"]
-    # An empty block would have taken any tip.
-    required = 0 if block["ratio"] == 0 else block["rewards"][PERCENTILE]
-    return room >= 0 and min(tip, room) >= required
+    return room >= 0 and min(tip, room) >= ask(block)
 
 
 def main(recording, served):
@@ -34,8 +36,10 @@ def main(recording, served):
             after = range(head + 1, head + within + 1)
             if not seen.issuperset(after):
                 continue
-            judged += 1
-            kept += any(includes(fees["cells"][index], recorded[number]) for number in after)
+            # A block without an ask neither includes nor refuses.
+            asking = [recorded[number] for number in after if ask(recorded[number])]
+            judged += bool(asking)
+            kept += any(includes(fees["cells"][index], block) for block in asking)
         share = kept / judged if judged >= LEAST_JUDGED else None
         shares += share is not None
         found = (cell["judged"], cell["kept"])

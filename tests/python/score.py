@@ -55,12 +55,13 @@ def score_tier(tier, quotes, blocks):
             for head, quote in quotes.items()
             if head + distance in blocks
         ])
-    judged, prices, overpaid, gaps = {10: [], 50: [], 60: []}, [], [], 0
+    judged, prices, overpaid, gaps = {10: [], 50: []}, [], [], 0
     for head, quote in quotes.items():
         block = blocks.get(head + 1)
         if not block:
             gaps += head < newest
-        if not block or block["ratio"] == 0:
+        # A block without an ask says nothing.
+        if not block or block["ratio"] == 0 or block["rewards"][10] == 0:
             continue
         tip, max_fee = (int(quote[tier][name]) for name in ("max_priority_fee_per_gas", "max_fee_per_gas"))
         room = max_fee - block["base_fee"]

@@ -60,7 +60,7 @@ def network(high):
     column = rewards(60)
 
     def quote(head):
-        tip = sum(newest(column, head, 20)) // 20
+        tip = max(sum(newest(column, head, 20)) // 20, 1)
         return (tip * 12 // 10 if high else tip), 2 * (sum(newest(base_fees, head, 20)) // 20)
 
     return quote
@@ -70,9 +70,9 @@ def network(high):
 def calibrated_tip(head, target):
     p10, p60 = rewards(10), rewards(60)
     alpha = Fraction(1) - Fraction(target)
-    gamma = Fraction(1, 100)
+    gamma = min(Fraction(4, 100), max(Fraction(1, 100), alpha / 5))
     known = [(p10[block], max(p10[block], p60[block]))
-             for block in range(head + 1 - WINDOW, head + 1) if ratios[block] > 0]
+             for block in range(head + 1 - WINDOW, head + 1) if ratios[block] > 0 and p10[block] > 0]
 
     def quote(level, seen):
         asks = sorted((ask for ask, _ in seen[-200:]), reverse=True)
@@ -88,8 +88,14 @@ def calibrated_tip(head, target):
     level = alpha
     price = quote(level, known[:200])
     for index in range(200, len(known)):
-        missed = known[index][0] > price
-        level = min(max(level + gamma * alpha - (gamma if missed else 0), Fraction(-1, 5)), 3 * alpha)
+        ask, risen = known[index][0], level + gamma * alpha
+        if ask > price:
+            level = risen - gamma
+        elif ask < price:
+            level = risen
+        else:
+            level = max(level, min(risen, alpha))
+        level = min(max(level, Fraction(-1, 5)), 2 * alpha)
         price = quote(level, known[:index + 1])
     return price
 
@@ -157,29 +163,34 @@ def score(quote, target, landing):
     required, realised = rewards(landing), rewards(50)
     quotes = [(head, quote(head)) for head in range(WINDOW - 1, count - HORIZON)]
     quotes = [(head, tip, tip + fee) for head, (tip, fee) in ((h, q) for h, q in quotes if q)]
-    needed = [0 if ratio == 0 else tip for tip, ratio in zip(required, ratios)]
+    # A block without an ask says nothing.
+    needed = [None if ratio == 0 or tip == 0 else tip for tip, ratio in zip(required, ratios)]
+    quotes_judged = [quote for quote in quotes if needed[quote[0] + 1] is not None]
 
     def paid(tip, cap, block):
         """The tip that the block would have included; None if it would not."""
         tip = min(tip, cap - base_fees[block])
         return tip if cap >= base_fees[block] and tip >= needed[block] else None
 
-    next_tips = [(head + 1, paid(tip, cap, head + 1)) for head, tip, cap in quotes]
+    def within(head, tip, cap, blocks):
+        asking = [head + after for after in range(1, blocks + 1) if needed[head + after] is not None]
+        return any(paid(tip, cap, block) is not None for block in asking) if asking else None
+
+    next_tips = [(head + 1, paid(tip, cap, head + 1)) for head, tip, cap in quotes_judged]
     included = [(block, tip) for block, tip in next_tips if tip is not None]
     over = [tip - needed[block] for block, tip in included]
     fair = [Fraction(base_fees[block] + tip, base_fees[block] + needed[block])
-            for block, tip in included if ratios[block] > 0]
+            for block, tip in included]
     used = [(head, tip) for head, tip, _ in quotes if ratios[head + 1] > 0]
     gaps = [abs(tip - realised[head + 1]) for head, tip in used]
     share_low = Fraction(target)
     losses = [(needed[head + 1] - tip) * share_low if tip < needed[head + 1]
-              else (tip - needed[head + 1]) * (1 - share_low) for head, tip in used]
+              else (tip - needed[head + 1]) * (1 - share_low) for head, tip, _ in quotes_judged]
     wei = lambda amount: None if amount is None else str(amount)
     return {
         "quotes": len(quotes),
         "included_next": share([tip is not None for _, tip in next_tips]),
-        "included_within_5": share([any(paid(tip, cap, head + after) is not None for after in range(1, 6))
-                                    for head, tip, cap in quotes]),
+        "included_within_5": share([kept for kept in (within(*quote, 5) for quote in quotes) if kept is not None]),
         "full_blocks_hit": share([tip is not None for block, tip in next_tips if ratios[block] >= 0.9]),
         "covers_after_5": share([cap >= base_fees[head + 5] for head, _, cap in quotes]),
         "covers_after_25": share([cap >= base_fees[head + 25] for head, _, cap in quotes]),

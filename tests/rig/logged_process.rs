@@ -22,7 +22,7 @@ impl LoggedProcess {
     /// Starts the service with this configuration, on free ports and with JSON logs. `name` must be unique in the test
     /// process.
     pub(crate) fn start(name: &str, config: &str) -> Self {
-        let variables = [&FREE_PORTS[..4], &[("GAS_SERVER__DRAIN_DELAY", "0s")]].concat();
+        let variables = [&FREE_PORTS[..3], &[("GAS_SERVER__DRAIN_DELAY", "0s")]].concat();
         Self::with_variables(name, config, &variables)
     }
 

@@ -149,12 +149,11 @@ pub(crate) struct Process {
     pub(crate) admin: SocketAddr,
 }
 
-/// Free ports, a log for programs, and no calls but polls.
-pub(crate) const FREE_PORTS: [(&str, &str); 5] = [
+/// Free ports, a log for programs, and no calls but polls and readings of asks.
+pub(crate) const FREE_PORTS: [(&str, &str); 4] = [
     ("GAS_SERVER__LISTEN", "127.0.0.1:0"),
     ("GAS_SERVER__ADMIN_LISTEN", "127.0.0.1:0"),
     ("GAS_LOG__FORMAT", "json"),
-    ("GAS_SCORE__EVERY", "0"),
     ("GAS_HISTORY__REFILL", "false"),
 ];
 

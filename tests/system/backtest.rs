@@ -172,9 +172,9 @@ fn chain_option_selects_the_scored_pricing() {
     let config = File::new(
         "backtest",
         "[chains.a]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:9\"]\n\
-         pricing.priority_fee_floor = \"20 gwei\"\n\
+         pricing = { strategy = \"network\", priority_fee_floor = \"20 gwei\" }\n\
          [chains.b]\nchain_id = 2\nrpc_urls = [\"http://127.0.0.1:9\"]\n[chains.b.pricing]\n\
-         base_fee_multiplier = 3\nbase_fee_floor = \"0 wei\"\npriority_fee_floor = \"2 gwei\"\n",
+         strategy = \"network\"\nbase_fee_multiplier = 3\nbase_fee_floor = \"0 wei\"\npriority_fee_floor = \"2 gwei\"\n",
     );
     for (chain, expected) in [
         (&[][..], "the chains have different pricing; choose one with --chain: a, b"),

@@ -3,6 +3,8 @@
 
 use std::process::Command;
 
+use serde_json::json;
+
 use crate::anvil::Anvil;
 use crate::guides::guides;
 use crate::integrations::blocks;
@@ -117,12 +119,15 @@ fn commands(path: &str) -> Vec<String> {
 #[tokio::test]
 async fn commands_of_the_guides_run_or_are_listed() {
     let anvil = Anvil::with_chain_id(2020, &[]);
+    // A format needs a block with a tip.
+    let accounts = anvil.call("eth_accounts", json!([])).await;
+    anvil.call("eth_sendTransaction", json!([{"from": accounts[0], "to": accounts[1]}])).await;
     let [ethereum, base] = [1, 8453].map(|id| MockNode::start(id, Reply::history(100, 1, 1)));
     let (ethereum, base) = (ethereum.await, base.await);
     let more = "block_time = \"1s\"\nmax_age = \"1h\"";
     let service = TestServer::start(&format!(
         "{}{}{}",
-        anvil.chain("ronin", "json_rpc = true"),
+        anvil.chain("ronin", "json_rpc = true\npricing.strategy = \"calibrated\"\npricing.reward_percentiles = [10, 60]"),
         ethereum.chain("ethereum", more),
         base.chain("base", more),
     ))

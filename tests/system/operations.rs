@@ -127,7 +127,7 @@ async fn operate_guide_lists_exactly_the_exported_metrics() {
     let calibrated = start_calibrated_node(7).await;
     let announced = format!(
         "{chain}ws_urls = [\"ws://127.0.0.1:1\"]\n[chains.b]\nchain_id = 7\nrpc_urls = [\"{}\"]\n\
-         pricing.strategy = \"calibrated\"\n\
+         pricing.reward_percentiles = [10, 60]\n\
          usd_feed = {{ address = \"{VAULT}\", pair = \"A / USD\", heartbeat = \"1h\" }}\n\
          [[alerts]]\nchain = \"b\"\nbelow = \"p1\"\nurl = \"http://127.0.0.1:1\"\n",
         calibrated.url()
@@ -178,7 +178,7 @@ async fn documented_redis_acl_is_sufficient_and_minimal() {
         service.wait_for(&path, |response| response.status != 429).await;
     }
     wait_until("an alert", async || !redis.keys("gas:v1:{state:").is_empty()).await;
-    let keys = redis.keys("gas:v7:{7:").into_iter().map(|key| String::from_utf8(key).unwrap());
+    let keys = redis.keys("gas:v8:{7:").into_iter().map(|key| String::from_utf8(key).unwrap());
     let record = keys.into_iter().find(|key| key.ends_with(":record")).unwrap();
     let is_foreign = || redis.read::<Vec<u8>>(&["GET", &record]) == b"foreign";
     let is_counted = |text: &str| text.contains(invalid) && !text.contains(&format!("{invalid}0"));

@@ -1,11 +1,15 @@
 //! Compares the pricing of every 20-block window of the recordings with an independent implementation.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 
 use flate2::read::GzDecoder;
 use gas_suggestion::extras::demo::DemoRecording;
-use gas_suggestion::fees::{self, Pricing, PricingError, Suggestion};
+use gas_suggestion::fees::{
+    self, FeeHistory, Pricing, PricingError, RewardPercentiles, Strategy, Suggestion,
+};
 use gas_suggestion::nodes::FeeHistoryRequest;
+use gas_suggestion::store::{Accepted, ChainStore};
 use serde_json::json;
 use serde_json::value::to_raw_value;
 
@@ -36,7 +40,7 @@ fn every_window_has_the_expected_prices() {
                 panic!("{line}")
             };
             let pricing = format!(
-                "reward_percentiles = [{}]\nbase_fee_floor = \"{base_floor} wei\"\n\
+                "strategy = \"network\"\nreward_percentiles = [{}]\nbase_fee_floor = \"{base_floor} wei\"\n\
                  priority_fee_floor = \"{tip_floor} wei\"",
                 percentiles.replace('|', ",")
             );
@@ -52,25 +56,59 @@ fn every_window_has_the_expected_prices() {
     }
 }
 
+/// Publishes every head of a recording, and returns the tips of low, medium and high at each one from 20 asks on, as the
+/// lines have them. With `read_every`, polls have percentile 60 and readings bring the asks after so many blocks.
+fn published_tips(recording: &DemoRecording, read_every: Option<usize>) -> Vec<(u64, String)> {
+    let percentiles = if read_every.is_some() { "[60]" } else { "[10, 60]" };
+    let pricing = format!("reward_percentiles = {percentiles}\nmax_priority_fee = \"1 ether\"");
+    let chain = fixtures::priced(&pricing);
+    let (store, mut publishers) = ChainStore::new(std::slice::from_ref(&chain));
+    let polled: Vec<f64> = chain.pricing.percentiles().iter().collect();
+    let parameters = fees::ChainParameters::without_header(&chain.pricing);
+    let mut tips = Vec::new();
+    for head in 19..recording.reward.len() {
+        let history = history_up_to(recording, head, 20, &polled);
+        let market = fees::price(&history, &[], &chain.pricing, &parameters).unwrap();
+        publishers[0].publish(Accepted::now(&history, market));
+        let snapshot = store.chains()[0].newest_snapshot().unwrap();
+        if snapshot.market.strategy == Strategy::Calibrated {
+            let market = &snapshot.market;
+            let tiers = [market.low, market.suggestion.medium, market.suggestion.high];
+            let [low, medium, high] = tiers.map(|tier| tier.max_priority_fee_per_gas);
+            let known =
+                store.chains()[0].read_together(|blocks| blocks.newest_entries(1).newest_block);
+            tips.push((known, format!("{low},{medium},{high}")));
+        }
+        if read_every.is_some_and(|every| head % every == 0) {
+            publishers[0].add_reading(&history_up_to(recording, head, 400, &[10.0, 60.0]));
+        }
+    }
+    tips
+}
+
 #[test]
-fn calibrated_strategy_has_the_expected_tips() {
-    let pricing = fixtures::priced("strategy = \"calibrated\"").pricing;
+fn calibrated_strategy_has_the_expected_tips_at_every_head() {
     for (recording, chain) in RECORDINGS {
         let recording = fixtures::recording(recording);
-        let header = "newest_block,tip_target_95,tip_target_99";
+        let header = "newest_block,tip_low,tip_medium,tip_high,known_asks";
         let lines = lines(&format!("calibrated-{chain}"), header);
         assert_eq!(lines.len(), recording.reward.len(), "{chain}");
-        for line in lines {
-            let newest = line.split(',').next().unwrap().parse().unwrap();
-            let actual = match price_at(&recording, newest, &pricing) {
-                Ok(suggestion) => {
-                    let tips = [suggestion.medium, suggestion.high];
-                    let [medium, high] = tips.map(|tier| tier.max_priority_fee_per_gas);
-                    format!("{newest},{medium},{high}")
-                }
-                Err(_) => format!("{newest},,"),
-            };
-            assert_eq!(actual, line, "{chain}");
+        let expected: BTreeMap<u64, String> = lines
+            .iter()
+            .filter_map(|line| {
+                let (number, rest) = line.split_once(',').unwrap();
+                let (tips, known) = rest.rsplit_once(',').unwrap();
+                let is_known = known.parse::<u32>().unwrap() >= 20;
+                is_known.then(|| (number.parse().unwrap(), tips.to_owned()))
+            })
+            .collect();
+        let by_polls = published_tips(&recording, None);
+        assert!(by_polls.len() > 990, "{chain}: {}", by_polls.len());
+        assert!(by_polls.iter().map(|(number, _)| number).is_sorted_by(|one, next| one < next));
+        let by_readings = published_tips(&recording, Some(10));
+        assert!(by_readings.len() > 970, "{chain}: {}", by_readings.len());
+        for (number, tips) in by_polls.iter().chain(&by_readings) {
+            assert_eq!(expected.get(number), Some(tips), "{chain} at {number}");
         }
     }
 }
@@ -85,17 +123,17 @@ fn lines(name: &str, header: &str) -> Vec<String> {
     lines.collect()
 }
 
-/// Prices all blocks that a suggestion after `newest` depends on, parsed from a node's result.
-fn price_at(
+/// Returns the fee history of the `count` blocks up to the one with this index, or of fewer, parsed from a node's result.
+fn history_up_to(
     recording: &DemoRecording,
-    newest: u64,
-    pricing: &Pricing,
-) -> Result<Suggestion, PricingError> {
-    let end = usize::try_from(newest - recording.oldest_block).unwrap() + 1;
-    let start = end.saturating_sub(pricing.history_blocks());
+    head: usize,
+    count: usize,
+    percentiles: &[f64],
+) -> FeeHistory {
+    let (start, end) = ((head + 1).saturating_sub(count), head + 1);
     let hex = |number: &u64| format!("{number:#x}");
-    let column = |percentile| recording.column(percentile).unwrap();
-    let columns: Vec<_> = pricing.percentiles().iter().map(column).collect();
+    let columns = percentiles.iter().map(|percentile| recording.column(*percentile).unwrap());
+    let columns: Vec<usize> = columns.collect();
     let row =
         |row: &Vec<u64>| -> Vec<_> { columns.iter().map(|column| hex(&row[*column])).collect() };
     let result = json!({
@@ -104,9 +142,25 @@ fn price_at(
         "gasUsedRatio": recording.gas_used_ratio[start..end],
         "reward": recording.reward[start..end].iter().map(row).collect::<Vec<_>>(),
     });
-    let request = FeeHistoryRequest::for_all_blocks(pricing);
-    let history = request.parse(&to_raw_value(&result).unwrap()).unwrap();
+    let pricing = Pricing {
+        window_blocks: count.try_into().unwrap(),
+        reward_percentiles: RewardPercentiles::new(percentiles[0], percentiles.get(1).copied())
+            .ok(),
+        ..Pricing::default()
+    };
+    FeeHistoryRequest::new(&pricing).parse(&to_raw_value(&result).unwrap()).unwrap()
+}
+
+/// Prices the window up to the block `newest` by the network's rule.
+fn price_at(
+    recording: &DemoRecording,
+    newest: u64,
+    pricing: &Pricing,
+) -> Result<Suggestion, PricingError> {
+    let head = usize::try_from(newest - recording.oldest_block).unwrap();
+    let percentiles: Vec<f64> = pricing.percentiles().iter().collect();
+    let history = history_up_to(recording, head, pricing.window_blocks.get(), &percentiles);
     assert_eq!(history.newest_block(), newest);
     let parameters = fees::ChainParameters::without_header(pricing);
-    fees::price(&history, pricing, &parameters).map(|market| market.suggestion)
+    fees::price(&history, &[], pricing, &parameters).map(|market| market.suggestion)
 }

@@ -46,10 +46,9 @@ impl Replay {
         let recording = fixtures::recording(&recording_path);
         let first = reply(&recording, FIRST, percentiles);
         let node = MockNode::with_percentiles(chain_id, json!(percentiles), first).await;
-        let scored: Vec<_> = percentiles.iter().filter(|percentile| **percentile != 60).collect();
         let service = TestServer::start(&format!(
-            "[score]\npercentiles = {scored:?}\n[chains.{chain}]\nchain_id = {chain_id}\n\
-             name = \"{chain}\"\nrpc_urls = [\"{}\"]\nblock_time = \"10ms\"\n",
+            "[chains.{chain}]\nchain_id = {chain_id}\nname = \"{chain}\"\nrpc_urls = [\"{}\"]\n\
+             block_time = \"10ms\"\npricing.reward_percentiles = {percentiles:?}\n",
             node.url()
         ))
         .await;
@@ -87,7 +86,7 @@ fn reply(recording: &DemoRecording, head: usize, percentiles: &[u8]) -> Reply {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_score_of_the_demo_is_that_of_the_served_suggestions() {
     for (chain, chain_id) in [("ethereum", 1), ("base", 8453)] {
-        let replay = Replay::start(chain, chain_id, &[10, 50, 60]).await;
+        let replay = Replay::start(chain, chain_id, &[10, 50]).await;
         let served = replay.play(heads(FIRST, GAP), "gas-suggestion").await;
         let score = replay.service.get(&format!("/v1/{chain}/score")).await.body;
         let score = File::new("score", &score);

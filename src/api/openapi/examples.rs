@@ -42,7 +42,7 @@ pub(crate) fn write_examples(document: &mut OpenApi, first: &Chain, others: &Pub
     let parameters = ChainParameters::without_header(&first.pricing);
     let reply = |oldest_block| {
         let history = example_fee_history(first, oldest_block)?;
-        let market = fees::price(&history, &first.pricing, &parameters).ok()?;
+        let market = fees::price(&history, &[], &first.pricing, &parameters).ok()?;
         Some((history, market))
     };
     let replies: Vec<_> = [OLDEST_BLOCK - 1, OLDEST_BLOCK].into_iter().filter_map(reply).collect();
@@ -129,7 +129,7 @@ fn write_snapshot_examples(
         let history = json!(fee_history::FeeHistoryBody::from_window(chain, &window));
         set_response_example(document, "/v1/{chain}/fee-history", history);
     }
-    if let Ok((_, entries)) = chain.snapshot_with_entries(EXAMPLE_BLOCKS) {
+    if let Ok((_, entries)) = chain.snapshot_with_asks(EXAMPLE_BLOCKS) {
         let market = &snapshot.market;
         let medium = market.suggestion.medium;
         let inclusion = callers_fee::InclusionBody::new(chain, market, &entries, medium);

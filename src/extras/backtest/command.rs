@@ -33,10 +33,9 @@ following blocks. All estimators are scored at the same blocks.
   overpaid        amount paid above the tip that the next block required, in gwei, over the quotes
                   that it would have included: p50, p95 and mean
   price / fair    base fee and tip paid in the next block over its base fee and required tip, over the
-                  same quotes, without empty blocks: p50 and p95
-  pinball loss    average cost of an inexact tip in gwei, without empty next blocks: 0.95 of what is
-                  missing, or 0.05 of what is too much; for an estimator with a target, its target and
-                  the rest of 1
+                  same quotes: p50 and p95
+  pinball loss    average cost of an inexact tip in gwei: 0.95 of what is missing, or 0.05 of what is too
+                  much; for an estimator with a target, its target and the rest of 1
   max fee / base fee  the max fee over the base fee of the next block: p50
 
 With --horizon a second table grades the fees of GET /v1/{chain}/fees, without floors, for each number of
@@ -48,9 +47,9 @@ blocks and probability:
   pass            else MISS: the upper end is below the probability, and the share by more than half of the
                   promised misses, at most 1.5 points
 
-The required tip is the block's reward at the landing percentile; in a block without transactions any
-tip lands. Blocks whose rewards are not recorded are excluded. Percentiles of the measures are nearest
-ranks.
+The required tip is the block's reward at the landing percentile. Blocks without one above 0 do not
+count: they are empty, or their transactions pay the producer directly. Percentiles of the measures are
+nearest ranks.
 
 A FILE is a result of eth_feeHistory, or CSV with the columns number and base_fee_per_gas_wei, and
 gas_used with gas_limit, or gas_used_ratio; columns p0 to p100 are rewards in wei at that percentile.

@@ -7,9 +7,7 @@ mod external_rules;
 mod stats;
 
 use super::recording::{HistoryAt, RecordedBlock};
-use crate::fees::{
-    self, ChainParameters, FeeHistory, FurtherPercentiles, Pricing, Rewards, Strategy, Target,
-};
+use crate::fees::{self, ChainParameters, FeeHistory, Pricing, Rewards, Strategy, Target};
 use external_rules::EXTERNAL_RULES;
 
 /// Quote of an estimator.
@@ -72,7 +70,7 @@ struct ExternalRule {
 /// of other systems.
 #[must_use]
 pub fn all_estimators(pricing: &Pricing) -> Vec<Estimator> {
-    let without_floors = Pricing { base_fee_floor: 0, priority_fee_floor: 0, ..Pricing::default() };
+    let without_floors = Pricing { base_fee_floor: 0, priority_fee_floor: 1, ..Pricing::default() };
     let calibrated = Pricing { strategy: Strategy::Calibrated, ..without_floors };
     let own = [
         ("configured", pricing),
@@ -89,10 +87,8 @@ pub fn all_estimators(pricing: &Pricing) -> Vec<Estimator> {
 
 impl Estimator {
     fn own(name: String, pricing: &Pricing, tier: TierChoice) -> Self {
-        // A price needs no further ones, so a recording need not have them.
-        let further_percentiles = FurtherPercentiles::default();
-        let pricing = Pricing { further_percentiles, ..*pricing };
-        let percentiles = pricing.polled_percentiles();
+        let pricing = pricing.for_whole_histories();
+        let percentiles = pricing.percentiles().iter().collect();
         let target = match (pricing.strategy, tier) {
             (Strategy::Network, _) => None,
             (Strategy::Calibrated, TierChoice::Medium) => Some(pricing.targets.medium),
@@ -149,7 +145,7 @@ fn quote_own(
     pricing: &Pricing,
     tier: TierChoice,
 ) -> Option<EstimatorQuote> {
-    let columns = pricing.polled_percentiles().into_iter();
+    let columns = pricing.percentiles().iter();
     let columns: Option<Vec<_>> =
         columns.map(|percentile| history.recording().reward_column(percentile)).collect();
     let min_window = pricing.window_blocks.get();
@@ -169,10 +165,13 @@ fn quote_own(
         gas_used_ratio: block.gas_used_ratio,
         rewards: rewards(block),
     });
+    let blocks: Vec<_> = blocks.collect();
+    let entries = pricing.entries(&blocks);
     let oldest = history.oldest_in_window(window)?;
-    let history_of_window = FeeHistory::new(oldest, blocks.collect(), history.next_base_fee())?;
+    let history_of_window = FeeHistory::new(oldest, blocks, history.next_base_fee())?;
     let parameters = ChainParameters::without_header(pricing);
-    let suggestion = fees::price(&history_of_window, pricing, &parameters).ok()?.suggestion;
+    let market = fees::price(&history_of_window, &entries, pricing, &parameters).ok()?;
+    let suggestion = market.suggestion;
     let tier = match tier {
         TierChoice::Medium => suggestion.medium,
         TierChoice::High => suggestion.high,

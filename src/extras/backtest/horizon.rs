@@ -57,7 +57,7 @@ impl HorizonReport {
             return Self { cells: Vec::new() };
         }
         let blocks = entry_blocks(recording, evaluator.landing_column());
-        let pricing = Pricing { base_fee_floor: 0, priority_fee_floor: 0, ..Pricing::default() };
+        let pricing = Pricing { base_fee_floor: 0, priority_fee_floor: 1, ..Pricing::default() };
         let parameters = ChainParameters::without_header(&pricing);
         let mut tallies: Vec<Tally> = Vec::new();
         for head in evaluator.heads() {
@@ -137,15 +137,16 @@ impl HorizonScore {
     }
 }
 
-/// Returns the blocks with the tips that they required. Without recorded tips any tip is enough.
+/// Returns the blocks with the tips that they required. Without recorded tips 1 wei is enough.
 fn entry_blocks(recording: &Recording, column: Option<usize>) -> Vec<EntryBlock> {
     let [_, high] = GRADED_PERCENTILES;
     let high = recording.reward_column(high);
-    let entry = |block: &super::RecordedBlock| EntryBlock {
-        base_fee: block.base_fee,
-        is_empty: block.is_empty(),
-        tip: if recording.has_tips() { column.and_then(|it| block.reward(it)) } else { Some(0) },
-        high: high.and_then(|column| block.reward(column)),
+    let entry = |block: &super::RecordedBlock| {
+        let reward = column.and_then(|column| block.reward(column));
+        let tip = reward.map(|tip| if block.is_empty() { 0 } else { tip });
+        let tip = if recording.has_tips() { tip } else { Some(1) };
+        let high = high.and_then(|column| block.reward(column));
+        EntryBlock { base_fee: block.base_fee, tip, high }
     };
     recording.blocks.iter().map(entry).collect()
 }
@@ -167,9 +168,8 @@ impl Tally {
         };
         self.outcomes.push(is_kept);
         self.tips.push(cell.fees.max_priority_fee_per_gas);
-        let required = if next.is_empty { Some(0) } else { next.tip };
         let paid = cell.fees.tip_paid(next.base_fee);
-        self.overpaid.extend(paid.zip(required).and_then(|(paid, tip)| paid.checked_sub(tip)));
+        self.overpaid.extend(paid.zip(next.ask()).and_then(|(paid, tip)| paid.checked_sub(tip)));
         let thousandths = cell.fees.max_fee_per_gas.checked_mul(1000);
         self.max_fees.extend(thousandths.and_then(|fee| fee.checked_div(next.base_fee)));
     }

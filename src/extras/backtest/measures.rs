@@ -59,12 +59,12 @@ pub struct Score {
     /// Average of that overpayment, rounded down.
     pub overpaid_mean: Option<u128>,
     /// Median ratio of the amount paid to the required one, base fee included, in thousandths, among quotes that the next
-    /// block would have included and without empty blocks.
+    /// block would have included.
     pub price_over_fair_p50: Option<u128>,
     /// 95th percentile of that ratio.
     pub price_over_fair_p95: Option<u128>,
-    /// Average pinball loss in wei of the tip against the required tip of the next block, without empty blocks. A tip
-    /// that is too low costs the target's share of the difference, one that is too high the rest of the share.
+    /// Average pinball loss in wei of the tip against the required tip of the next block. A tip that is too low costs the
+    /// target's share of the difference, one that is too high the rest of the share.
     pub pinball_loss: Option<u128>,
     /// Target of the pinball loss.
     pub pinball_target: Target,
@@ -159,7 +159,7 @@ impl<'a> Evaluator<'a> {
     /// Returns how many of the heads are followed by a full block.
     pub(crate) fn count_full_blocks(&self) -> usize {
         let next = self.heads.clone().map(|head| self.recording.blocks.get(head.saturating_add(1)));
-        next.flatten().filter(|block| is_full(block)).count()
+        next.flatten().filter(|block| is_full(block) && self.ask(block).is_some()).count()
     }
 
     /// Scores all quotes of `estimator`.
@@ -198,7 +198,7 @@ impl<'a> Evaluator<'a> {
             tally.tip_gaps.push(tip.abs_diff(realised));
             tally.tip_covered.record(Some(tip >= realised));
         }
-        let fair_tip = if next.is_empty() { None } else { self.required_tip(next) };
+        let fair_tip = self.ask(next);
         if let Some(fair_tip) = fair_tip {
             tally.record_pinball_loss(tip, fair_tip);
         }
@@ -213,23 +213,28 @@ impl<'a> Evaluator<'a> {
             let above = fair_price.and_then(|fair| overpaid.checked_mul(1000)?.checked_div(fair));
             tally.price_over_fair.extend(above.and_then(|above| above.checked_add(1000)));
         }
-        let outcomes: Vec<_> = (1..=SOON_BLOCKS).filter_map(after).map(outcome).collect();
+        let soon = (1..=SOON_BLOCKS).filter_map(after);
+        let is_included = soon.clone().filter_map(outcome).map(BlockInclusion::is_included).max();
         // One inclusion decides, even if other blocks are unknown.
-        let is_included = outcomes.iter().flatten().any(|outcome| outcome.is_included());
-        let is_known = is_included || outcomes.iter().all(Option::is_some);
-        tally.included_soon.record(is_known.then_some(is_included));
+        let is_known = is_included == Some(true) || soon.clone().all(|block| self.is_known(block));
+        tally.included_soon.record(is_included.filter(|_| is_known));
     }
 
-    /// Tip that `block` required; `None` if it is unknown. An empty block would have included any tip, but empty blocks
-    /// alone say nothing of an estimator.
-    fn required_tip(&self, block: &RecordedBlock) -> Option<u128> {
-        let column = self.landing_column?;
-        if block.is_empty() { Some(0) } else { block.reward(column) }
+    fn is_known(&self, block: &RecordedBlock) -> bool {
+        let reward = self.landing_column.and_then(|column| block.reward(column));
+        block.is_empty() || reward.is_some()
     }
 
-    /// Outcome of a transaction with that tip and max fee in `block`; `None` if the required tip is unknown.
+    /// Tip that `block` required; `None` if it has no ask: an empty block says nothing of an estimator, and neither does one
+    /// whose transactions paid its producer directly.
+    fn ask(&self, block: &RecordedBlock) -> Option<u128> {
+        let reward = block.reward(self.landing_column?);
+        reward.filter(|reward| *reward > 0 && !block.is_empty())
+    }
+
+    /// Outcome of a transaction with that tip and max fee in `block`; `None` if it has no ask.
     fn inclusion(&self, tip: u128, max_fee: u128, block: &RecordedBlock) -> Option<BlockInclusion> {
-        let required = self.required_tip(block)?;
+        let required = self.ask(block)?;
         let Some(room) = max_fee.checked_sub(block.base_fee) else {
             return Some(BlockInclusion::Excluded);
         };

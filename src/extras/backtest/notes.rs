@@ -25,8 +25,8 @@ pub(crate) fn for_report(
         return notes;
     }
     notes.push(format!(
-        "A block requires its reward at percentile {landing_percentile} as tip. Of the {heads} next blocks, {} are at least \
-         {:.0} % full.",
+        "A block requires its reward at percentile {landing_percentile} as tip; without one it is not judged. Of the judged \
+         next blocks, {} are at least {:.0} % full.",
         evaluator.count_full_blocks(),
         FULL_GAS_USED_RATIO * 100.0
     ));

@@ -245,7 +245,7 @@ mod tests {
             let history = FeeHistory::new(oldest_block, vec![block; 3], None).unwrap();
             let pricing = &chain.config().pricing;
             let parameters = ChainParameters::without_header(pricing);
-            let market = fees::price(&history, pricing, &parameters).unwrap();
+            let market = fees::price(&history, &[], pricing, &parameters).unwrap();
             publishers[0].publish(Accepted::now(&history, market));
         };
         let render = async |blocks| renderer.get_or_render(chain, blocks, &client).await.unwrap().0;

@@ -16,7 +16,7 @@ pub(crate) struct DocumentContent<'a> {
     pub(crate) newest_block: u64,
     /// The newest blocks, oldest first, at most [`COMPARED_BLOCKS`].
     pub(crate) blocks: Vec<Block>,
-    /// The newest blocks whose tips are known, oldest first, at most [`COMPARED_BLOCKS`].
+    /// The newest blocks with an ask, oldest first, at most [`COMPARED_BLOCKS`].
     pub(crate) entries: Vec<EntryBlock>,
     pub(crate) ranges: Ranges,
     /// Fees for horizons and probabilities; `None`: too few blocks are known.
@@ -56,7 +56,7 @@ impl Ranges {
         let count = u32::try_from(blocks.len()).unwrap_or(u32::MAX).max(1);
         Self {
             base_fee: base_fee.unwrap_or([next_base_fee; 2]),
-            reward: fees::observed_rewards(blocks.iter(), pricing).fold(None, widen),
+            reward: fees::paid_rewards(blocks, pricing.tier_columns().medium).fold(None, widen),
             cheaper_share: f64::from(cheaper) / f64::from(count),
         }
     }
@@ -116,7 +116,7 @@ impl<'a> DocumentContent<'a> {
             newest_block: snapshot.newest_block,
             ranges: Ranges::new(&all, market.newest_known_base_fee, &chain.pricing),
             blocks: recent.newest(COMPARED_BLOCKS).blocks,
-            entries: recent.newest_entries(COMPARED_BLOCKS).blocks,
+            entries: recent.newest_asks(COMPARED_BLOCKS).blocks,
             horizon: snapshot.horizon().map(|horizon| &horizon.fees),
             kept_within,
             block_time: snapshot.block_time,
@@ -151,12 +151,12 @@ impl<'a> DocumentContent<'a> {
         self.blocks.last().map_or(self.next_base_fee(), |block| block.base_fee)
     }
 
-    /// True if any of the newest blocks says which fees it accepts.
+    /// True if any block says which fees it accepts.
     pub(crate) fn has_outcomes(&self) -> bool {
         self.outcomes(self.market.low).next().is_some()
     }
 
-    /// Returns whether each of the newest blocks would have included these fees, without the blocks that do not say.
+    /// Returns whether each of the newest blocks with an ask would have included these fees.
     fn outcomes(&self, tier: Tier) -> impl Iterator<Item = bool> {
         self.entries.iter().filter_map(move |block| block.accepts(tier))
     }
@@ -169,8 +169,11 @@ impl<'a> DocumentContent<'a> {
         WaitTimes { shortest: self.block_time, longest: self.block_time.saturating_mul(blocks) }
     }
 
-    /// Returns the length of the longest run of the newest blocks that were not seen to accept these fees.
+    /// Returns the length of the longest run of the newest blocks with an ask that did not accept these fees.
     fn longest_run(&self, tier: Tier) -> u32 {
+        if self.entries.is_empty() {
+            return u32::try_from(COMPARED_BLOCKS).unwrap_or(u32::MAX);
+        }
         let (mut run, mut longest) = (0_u32, 0_u32);
         for block in &self.entries {
             let is_accepted = block.accepts(tier) == Some(true);
@@ -188,8 +191,8 @@ impl<'a> DocumentContent<'a> {
         Some(percentage.clamp(1, 99))
     }
 
-    /// Rewards of the newest blocks that have some, in wei per gas, oldest first. An empty block has none.
+    /// Rewards above 0 of the newest blocks that have some, in wei per gas, oldest first.
     pub(crate) fn rewards(&self) -> Vec<u128> {
-        fees::observed_rewards(self.blocks.iter(), &self.chain.pricing).collect()
+        fees::paid_rewards(&self.blocks, self.chain.pricing.tier_columns().medium).collect()
     }
 }

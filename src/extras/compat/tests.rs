@@ -7,7 +7,7 @@ use super::content::{DocumentContent, Ranges, Tiers};
 use super::*;
 use crate::config::{Chain, Config};
 use crate::fees::{
-    self, Block, ChainParameters, EntryBlock, FeeHistory, FurtherPercentiles, Pricing, Rewards,
+    self, BaseFeeStep, Block, ChainParameters, EntryBlock, FeeHistory, Pricing, Rewards,
     SinglePrices, Tier,
 };
 use crate::store::{Accepted, ChainStore, Publisher};
@@ -38,14 +38,13 @@ fn with_content<T>(
 ) -> T {
     let history = FeeHistory::new(100, blocks.to_vec(), Some(next_base_fee)).unwrap();
     let parameters = ChainParameters::without_header(&chain.pricing);
-    let market = fees::price(&history, &chain.pricing, &parameters).unwrap();
-    let base_fees: Vec<u128> = blocks.iter().map(|block| block.base_fee).collect();
-    let fair = chain.pricing.column(10.0).unwrap_or_default();
-    let entry = |block: &Block| EntryBlock::new(block, block.reward(fair));
+    let market = fees::price(&history, &[], &chain.pricing, &parameters).unwrap();
+    let steps: Vec<_> = blocks.iter().map(BaseFeeStep::from_block).collect();
+    let entry = |block: &Block| EntryBlock::new(block, true, block.reward(0), None);
     read(&DocumentContent {
         chain,
         market: &market,
-        prices: SinglePrices::new(&market, &base_fees),
+        prices: SinglePrices::new(&market, &steps, Duration::from_secs(12)),
         newest_block: history.newest_block(),
         blocks: blocks.to_vec(),
         entries: blocks.iter().map(entry).collect(),
@@ -224,7 +223,7 @@ fn publish(publisher: &mut Publisher, number: u64, base_fee: u128) {
     let history = FeeHistory::new(number, vec![block], None).unwrap();
     let pricing = &publisher.chain().config().pricing;
     let parameters = ChainParameters::without_header(pricing);
-    let market = fees::price(&history, pricing, &parameters).unwrap();
+    let market = fees::price(&history, &[], pricing, &parameters).unwrap();
     publisher.publish(Accepted::now(&history, market));
 }
 
@@ -252,17 +251,16 @@ fn a_document_is_rendered_once_per_snapshot() {
 
 #[test]
 fn ranges_are_of_base_fees_and_of_the_rewards_of_the_medium_tip() {
-    let further_percentiles = FurtherPercentiles::new(&[10.0]).unwrap();
-    let pricing = Pricing { further_percentiles, ..Pricing::default() };
-    let block = |base_fee, gas_used_ratio, rewards: [u128; 2]| {
-        let rewards = Some(Rewards::new(&rewards));
+    let pricing = Pricing::default();
+    let block = |base_fee, gas_used_ratio, reward: u128| {
+        let rewards = Some(Rewards::new(&[reward]));
         Block { base_fee, gas_used_ratio: Some(gas_used_ratio), rewards }
     };
     let nothing = Ranges { base_fee: [7; 2], reward: None, cheaper_share: 0.0 };
     assert_eq!(Ranges::new(&[], 7, &pricing), nothing);
-    let silent = Block { rewards: None, ..block(5, 0.5, [0; 2]) };
-    let empty = block(u128::MAX, 0.0, [0, 0]);
-    let blocks = [block(9, 0.5, [1, 40]), block(6, 0.5, [2, 30]), silent, empty];
+    let silent = Block { rewards: None, ..block(5, 0.5, 0) };
+    let empty = block(u128::MAX, 0.0, 90);
+    let blocks = [block(9, 0.5, 40), block(6, 0.5, 30), silent, empty];
     let found = Ranges::new(&blocks, 9, &pricing);
     let expected = Ranges { base_fee: [5, u128::MAX], reward: Some([30, 40]), cheaper_share: 0.5 };
     assert_eq!(found, expected);
@@ -270,8 +268,8 @@ fn ranges_are_of_base_fees_and_of_the_rewards_of_the_medium_tip() {
 
 #[test]
 fn a_wait_is_the_fewest_blocks_within_which_the_tier_was_kept() {
-    // Every second block asks for 10 gwei, the others for nothing: medium has a tip of 5, high one of 10.
-    let more = "pricing.priority_fee_floor = \"0 wei\"\npricing.high_multiplier = 2\n";
+    // Blocks ask for 10 gwei and for 4 in turn: medium has a tip of 7, high one of 14.
+    let more = "pricing.strategy = \"network\"\npricing.high_multiplier = 2\n";
     let (store, mut publishers) = ChainStore::new(&[chain(more)]);
     let documents = Documents::new(&store);
     let chain = &store.chains()[0];
@@ -280,14 +278,14 @@ fn a_wait_is_the_fewest_blocks_within_which_the_tier_was_kept() {
         let block = |number: u64| Block {
             base_fee: GWEI,
             gas_used_ratio: Some(0.5),
-            rewards: Some(Rewards::new(&[u128::from(number % 2) * 10 * GWEI])),
+            rewards: Some(Rewards::new(&[(4 + u128::from(number % 2) * 6) * GWEI])),
         };
         let history =
             FeeHistory::new(newest - 19, (newest - 19..=newest).map(block).collect(), None);
         let history = history.unwrap();
         let pricing = &chain.config().pricing;
         let parameters = ChainParameters::without_header(pricing);
-        let market = fees::price(&history, pricing, &parameters).unwrap();
+        let market = fees::price(&history, &[], pricing, &parameters).unwrap();
         publishers[0].publish(Accepted::now(&history, market));
         chain.read_together(|blocks| documents.kept(chain).kept_within(blocks))
     };
@@ -306,7 +304,7 @@ fn a_wait_is_the_fewest_blocks_within_which_the_tier_was_kept() {
 
 #[test]
 fn levels_are_the_fees_for_the_next_block_from_200_blocks_on() {
-    let calibrated = "pricing.priority_fee_floor = \"0 wei\"\npricing.strategy = \"calibrated\"\n";
+    let calibrated = "pricing.reward_percentiles = [10, 60]\n";
     let (store, mut publishers) = ChainStore::new(&[chain(calibrated)]);
     let documents = Documents::new(&store);
     let chain = &store.chains()[0];
@@ -319,7 +317,7 @@ fn levels_are_the_fees_for_the_next_block_from_200_blocks_on() {
         let history = FeeHistory::new(1, (1..=count).map(block).collect(), Some(GWEI)).unwrap();
         let pricing = &chain.config().pricing;
         let parameters = ChainParameters::without_header(pricing);
-        let market = fees::price(&history, pricing, &parameters).unwrap();
+        let market = fees::price(&history, &[], pricing, &parameters).unwrap();
         publishers[0].publish(Accepted::now(&history, market));
         let body = documents.body(chain, &blocknative::PRICES).unwrap();
         let body: Value = serde_json::from_str(&body).unwrap();

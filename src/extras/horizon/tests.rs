@@ -69,12 +69,12 @@ impl Model {
     /// Publishes a poll of the newest `count` blocks, with the columns that the strategy has.
     fn publish(&mut self, count: usize) {
         let pricing = self.publisher.chain().config().pricing;
-        let percentiles = pricing.polled_percentiles();
+        let percentiles = pricing.percentiles().iter();
         let column = |percentile| fees::column_of(percentile, &GRADED_PERCENTILES).unwrap();
-        let columns: Vec<usize> = percentiles.into_iter().map(column).collect();
+        let columns: Vec<usize> = percentiles.map(column).collect();
         let history = self.history(count, &columns);
         let parameters = ChainParameters::without_header(&pricing);
-        let market = fees::price(&history, &pricing, &parameters).unwrap();
+        let market = fees::price(&history, &[], &pricing, &parameters).unwrap();
         self.publisher.publish(Accepted::now(&history, market));
     }
 
@@ -106,21 +106,23 @@ impl Model {
                 if last > rewards_to {
                     continue;
                 }
-                let outcomes = (head + 1..=last).map(|number| {
+                let outcomes = (head + 1..=last).filter_map(|number| {
                     let block = self.blocks[usize::try_from(number).unwrap()];
                     let fees = cell.fees;
                     let room = fees.max_fee_per_gas.checked_sub(block.base_fee);
-                    if block.gas_used_ratio == Some(0.0) {
-                        return Some(room.is_some());
+                    let ask = block.rewards.and_then(|rewards| rewards.get(0));
+                    if block.gas_used_ratio == Some(0.0) || ask == Some(0) {
+                        return None;
                     }
-                    let tip = block.rewards?.get(0)?;
-                    Some(room.is_some_and(|room| room.min(fees.max_priority_fee_per_gas) >= tip))
+                    Some(ask.map(|ask| {
+                        room.is_some_and(|room| room.min(fees.max_priority_fee_per_gas) >= ask)
+                    }))
                 });
                 let outcomes: Vec<Option<bool>> = outcomes.collect();
                 if outcomes.contains(&Some(true)) {
                     count.kept += 1;
                     count.judged += 1;
-                } else if outcomes.contains(&None) {
+                } else if outcomes.is_empty() || outcomes.contains(&None) {
                     count.unjudged += 1;
                 } else {
                     count.judged += 1;
@@ -131,7 +133,7 @@ impl Model {
     }
 }
 
-const CALIBRATED: &str = "pricing.strategy = \"calibrated\"\n";
+const CALIBRATED: &str = "pricing.reward_percentiles = [10, 60]\n";
 
 fn kept_and_judged(counts: &[KeptCount]) -> Vec<(u32, u32)> {
     counts.iter().map(|count| (count.kept, count.judged)).collect()
@@ -236,8 +238,7 @@ fn fees_are_those_of_a_service_that_starts_in_the_middle() {
 
 #[test]
 fn further_readings_bring_the_tips_under_the_networks_rule() {
-    let mut config = chain("block_time = \"1s\"\n");
-    config.blocks_between_readings = 10;
+    let config = chain("block_time = \"1s\"\n");
     assert_eq!(config.reading_interval(), NonZeroU64::new(10));
     let mut model = Model::new(config.clone(), 700);
     model.publish(20);

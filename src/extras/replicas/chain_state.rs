@@ -54,12 +54,12 @@ impl SharedChainState {
     ) -> Self {
         let pricing = &chain.pricing;
         let percentiles: Vec<_> =
-            pricing.polled_percentiles().iter().map(ToString::to_string).collect();
+            pricing.percentiles().iter().map(|percentile| percentile.to_string()).collect();
         let prefix = format!(
-            "gas:v7:{{{}:{}ms:{}:{}}}",
+            "gas:v8:{{{}:{}ms:{}:{}}}",
             chain.chain_id,
             chain.block_time.as_millis(),
-            pricing.history_blocks(),
+            pricing.window_blocks,
             percentiles.join(",")
         );
         Self {

@@ -17,8 +17,8 @@ impl Quote {
         let floors = market.floors_applied;
         let (medium, high) = (market.suggestion.medium, market.suggestion.high);
         // The network's rule multiplies the medium tip, unless the high tier has its own percentile.
-        let is_multiple =
-            pricing.strategy == Strategy::Network && !pricing.percentiles().has_high();
+        let has_high = pricing.strategy == Strategy::Network && pricing.percentiles().has_high();
+        let is_multiple = market.strategy == Strategy::Network && !has_high;
         let is_high_tip_floor = floors.priority_fee && (is_multiple || high == medium);
         Self {
             tiers: [(medium, floors.priority_fee), (high, is_high_tip_floor)]
@@ -37,9 +37,10 @@ pub(crate) struct GradingBlock {
 }
 
 impl GradingBlock {
-    /// Creates a block without rewards.
-    pub(crate) fn new(block: &Block) -> Self {
-        let Block { base_fee, gas_used_ratio, .. } = *block;
+    /// Creates a block without rewards. Without `have_ratios` its gas used ratio says nothing.
+    pub(crate) fn new(block: &Block, have_ratios: bool) -> Self {
+        let Block { base_fee, .. } = *block;
+        let gas_used_ratio = block.gas_used_ratio.filter(|_| have_ratios);
         Self { base_fee, gas_used_ratio, rewards: [None; MAX_PERCENTILES] }
     }
 
@@ -48,6 +49,11 @@ impl GradingBlock {
         let known =
             Block { base_fee: self.base_fee, gas_used_ratio: self.gas_used_ratio, rewards: None };
         known.is_same_as(block)
+    }
+
+    /// Returns the reward at this percentile, if it is among the `graded` ones and known.
+    fn reward(&self, percentile: f64, graded: &[f64]) -> Option<u128> {
+        self.rewards.get(column_of(percentile, graded)?).copied().flatten()
     }
 
     /// Takes the rewards of the same block whose columns are `of`. Both kinds of percentiles are among `graded`.
@@ -99,8 +105,8 @@ impl TierGrade {
 pub(crate) enum TipOutcome {
     /// They were compared.
     Judged,
-    /// It had no transactions, so it says nothing.
-    Empty,
+    /// It had no transactions, or none that paid a tip, so it says nothing.
+    NoAsk,
     /// The node returned no usable rewards.
     NoRewards,
     /// It was never seen, but a later one was.
@@ -120,15 +126,13 @@ pub(crate) fn grade<'a>(
     let tips = match next {
         None if is_newest => TipOutcome::Pending,
         None => TipOutcome::Gap,
-        Some(block) if block.gas_used_ratio == Some(0.0) => TipOutcome::Empty,
+        Some(block) if block.gas_used_ratio == Some(0.0) => TipOutcome::NoAsk,
         Some(block) if block.rewards.iter().all(Option::is_none) => TipOutcome::NoRewards,
+        Some(block) if block.reward(FAIR_PERCENTILE, percentiles) == Some(0) => TipOutcome::NoAsk,
         Some(_) => TipOutcome::Judged,
     };
     let judged = next.filter(|_| tips == TipOutcome::Judged);
-    let reward_at = |percentile: f64| {
-        let column = column_of(percentile, percentiles)?;
-        judged?.rewards.get(column).copied().flatten()
-    };
+    let reward_at = |percentile: f64| judged?.reward(percentile, percentiles);
     let fair = reward_at(FAIR_PERCENTILE);
     let fair_price = judged.zip(fair).map(|(block, fair)| block.base_fee.saturating_add(fair));
     let grade_tier = |(tier, is_floor): (Tier, bool)| {
@@ -147,7 +151,9 @@ pub(crate) fn grade<'a>(
             is_floor,
         }
     };
-    let has_tips = reward_at(MEDIAN).map(|reward| reward > 0);
+    let used = next.filter(|block| block.gas_used_ratio != Some(0.0));
+    let median = used.and_then(|block| block.reward(MEDIAN, percentiles));
+    let has_tips = median.map(|reward| reward > 0);
     Grade { tiers: quote.tiers.map(grade_tier), tips, has_tips }
 }
 

@@ -40,8 +40,8 @@ pub(crate) struct ScoreBody<'a> {
     #[serde(with = "Strategy")]
     #[schema(value_type = Strategy)]
     strategy: fees::Strategy,
-    /// False if no block of the window paid a tip at the median, so that any tip is enough. `null` if percentile 50 is
-    /// not polled.
+    /// False if no block of the window paid a tip at the median, so that any tip is enough. `null`: polls do not request
+    /// percentile 50.
     #[schema(required)]
     tips_decide: Option<bool>,
     tiers: TierScores,
@@ -90,10 +90,11 @@ struct TierScoreBody {
     /// Share of suggestions that a configured floor decided.
     #[schema(required)]
     floor_decided: Option<f64>,
-    /// Suggestions whose tip was compared with the next block. Blocks without transactions say nothing of tips.
+    /// Suggestions whose tip was compared with the next block. Blocks without an ask do not count: their reward at the 10th
+    /// percentile is 0.
     judged: usize,
     unjudged: Unjudged,
-    /// Why members are `null`, by name: `percentile_not_polled` (see `score.percentiles`), `nothing_judged`,
+    /// Why members are `null`, by name: `percentile_not_polled` (see `pricing.reward_percentiles`), `nothing_judged`,
     /// `none_outbid`, `fair_price_zero`, `not_mined_yet` or `strategy_without_target`.
     null_reasons: BTreeMap<String, &'static str>,
 }
@@ -196,7 +197,7 @@ impl<'a> ScoreBody<'a> {
                 spans_seconds: score.seconds,
                 heads: score.heads,
             },
-            strategy: chain.pricing.strategy,
+            strategy: score.strategy,
             tips_decide: score.tips_decide,
             tiers: TierScores {
                 medium: TierScoreBody::new(score, medium),

@@ -7,6 +7,8 @@ use crate::fees::{FAIR_PERCENTILE, Pricing, Strategy, column_of};
 /// How the quotes of one chain did.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Score {
+    /// Strategy of the last quote.
+    pub strategy: Strategy,
     /// Number of quotes.
     pub heads: usize,
     /// Medium and high.
@@ -98,6 +100,7 @@ pub(crate) fn summarise(
         summarise_tier(&of_tier, percentiles, target)
     };
     Score {
+        strategy: pricing.strategy,
         heads: grades.len(),
         tiers: [tier(|grade| grade.tiers[0], medium), tier(|grade| grade.tiers[1], high)],
         tips_decide: (!has_tips.is_empty()).then(|| has_tips.contains(&true)),

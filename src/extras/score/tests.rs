@@ -2,11 +2,10 @@ use super::*;
 use crate::extras::score::summary::Calibration;
 use crate::fees::statistics::Share;
 use crate::fees::{
-    self, Block, ChainParameters, FurtherPercentiles, RewardPercentiles, Rewards, Strategy,
-    Targets, Tier, ZeroBaseFee,
+    self, Block, ChainParameters, RewardPercentiles, Rewards, Strategy, Targets, Tier, ZeroBaseFee,
 };
 
-/// Chain whose blocks have a base fee of 100 wei and tips of 10 (p10), 20 (p50) and 30 (p60) wei.
+/// Chain whose blocks have a base fee of 100 wei and tips of 10 (p10) and 20 (p50) wei.
 struct Chain {
     pricing: Pricing,
     scorer: Scorer,
@@ -15,20 +14,19 @@ struct Chain {
     blocks: Vec<Block>,
 }
 
-fn block(tips: Option<[u128; 3]>) -> Block {
+fn block(tips: Option<[u128; 2]>) -> Block {
     let rewards = tips.map(|tips| Rewards::new(&tips));
     Block { base_fee: 100, gas_used_ratio: Some(0.5), rewards }
 }
 
-const USUAL: Option<[u128; 3]> = Some([10, 20, 30]);
+const USUAL: Option<[u128; 2]> = Some([10, 20]);
 
 impl Chain {
     fn new() -> Self {
-        let further_percentiles = FurtherPercentiles::new(&[10.0, 50.0]).unwrap();
         Self::with_pricing(Pricing {
-            further_percentiles,
+            reward_percentiles: RewardPercentiles::new(10.0, Some(50.0)).ok(),
             base_fee_floor: 0,
-            priority_fee_floor: 0,
+            priority_fee_floor: 1,
             ..Pricing::default()
         })
     }
@@ -62,10 +60,11 @@ impl Chain {
         self.now += Duration::from_secs(1);
         let history = self.history(window);
         let parameters = ChainParameters::without_header(&self.pricing);
-        let mut market = fees::price(&history, &self.pricing, &parameters).unwrap();
+        let mut market = fees::price(&history, &[], &self.pricing, &parameters).unwrap();
         let [medium, high] = quote
             .map(|(tip, max_fee)| Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: max_fee });
         (market.suggestion.medium, market.suggestion.high) = (medium, high);
+        market.strategy = self.pricing.strategy;
         self.scorer.record(&history, &market, self.now);
     }
 
@@ -87,7 +86,7 @@ fn a_quote_is_graded_as_soon_as_its_block_is_mined() {
     assert_eq!((score.heads, score.judged, score.gap), (1, 0, 0));
     let [medium, _] = &score.tiers;
     assert_eq!(medium.covered, [None; 3]);
-    assert_eq!(medium.outbid, [(10.0, None), (50.0, None), (60.0, None)]);
+    assert_eq!(medium.outbid, [(10.0, None), (50.0, None)]);
     assert_eq!((score.tips_decide, medium.overpaid, medium.calibration), (None, None, None));
 
     chain.mine([block(USUAL)]);
@@ -95,10 +94,10 @@ fn a_quote_is_graded_as_soon_as_its_block_is_mined() {
     assert_eq!((score.heads, score.judged, score.tips_decide), (2, 1, Some(true)));
     let [medium, high] = &score.tiers;
     assert_eq!(medium.covered, [share(1, 1), None, None]);
-    assert_eq!(medium.outbid, [(10.0, share(1, 1)), (50.0, share(0, 1)), (60.0, share(0, 1))]);
+    assert_eq!(medium.outbid, [(10.0, share(1, 1)), (50.0, share(0, 1))]);
     assert_eq!(medium.overpaid, Some(Quantiles { p50: 5, p95: 5 }));
     assert_eq!(medium.price_over_fair, Some(Quantiles { p50: 115.0 / 110.0, p95: 115.0 / 110.0 }));
-    assert_eq!(high.outbid[2], (60.0, share(1, 1)));
+    assert_eq!(high.outbid[1], (50.0, share(1, 1)));
     chain.mine(vec![block(USUAL); 24]);
     assert_eq!(chain.score().tiers[0].covered, [share(25, 25), share(21, 21), share(1, 1)]);
 }
@@ -113,14 +112,13 @@ fn the_max_fee_limits_the_tip_that_is_paid() {
     assert_eq!((medium.covered[0], medium.outbid[0].1), (share(1, 1), share(0, 1)));
     assert_eq!((medium.overpaid, medium.price_over_fair), (None, None));
     assert_eq!(high.overpaid, Some(Quantiles { p50: 19, p95: 19 }));
-    // Above the max fee nothing is covered, and no percentile is outbid, not even one of 0.
+    // Above the max fee nothing is covered, and no percentile is outbid, not even one of 1 wei.
     let mut chain = Chain::new();
     chain.publish(20);
-    chain.mine([Block { base_fee: 151, ..block(Some([0, 0, 0])) }]);
+    chain.mine([Block { base_fee: 151, ..block(Some([1, 1])) }]);
     let score = chain.score();
     assert_eq!(score.tiers[0].covered[0], share(0, 1));
     assert_eq!(score.tiers[0].outbid[0].1, share(0, 1));
-    assert_eq!(score.tips_decide, Some(false));
 }
 
 #[test]
@@ -129,7 +127,7 @@ fn equal_amounts_are_enough() {
     chain.publish_quote(20, [(10, 110), (20, 100)]);
     chain.mine([block(USUAL)]);
     let [medium, high] = chain.score().tiers;
-    assert_eq!(medium.outbid, [(10.0, share(1, 1)), (50.0, share(0, 1)), (60.0, share(0, 1))]);
+    assert_eq!(medium.outbid, [(10.0, share(1, 1)), (50.0, share(0, 1))]);
     assert_eq!(medium.overpaid, Some(Quantiles { p50: 0, p95: 0 }));
     assert_eq!((high.covered[0], high.outbid[0].1), (share(1, 1), share(0, 1)));
 }
@@ -139,7 +137,7 @@ fn blocks_without_transactions_or_rewards_say_nothing_of_tips() {
     let mut chain = Chain::new();
     chain.publish(20);
     chain.mine([
-        Block { gas_used_ratio: Some(0.0), ..block(Some([0, 0, 0])) },
+        Block { gas_used_ratio: Some(0.0), ..block(Some([0, 0])) },
         block(None),
         Block { gas_used_ratio: None, ..block(USUAL) },
     ]);
@@ -161,14 +159,14 @@ fn a_reorg_replaces_blocks_by_number_until_they_are_25_deep() {
     chain.publish(20);
     let score = chain.score();
     assert_eq!((score.heads, score.tiers[0].outbid[0].1), (6, share(5, 5)));
-    chain.mine(vec![block(Some([16, 20, 30])); 5]);
+    chain.mine(vec![block(Some([16, 20])); 5]);
     let score = chain.score();
     assert_eq!((score.heads, score.tiers[0].outbid[0].1), (11, share(5, 10)));
     // The same as if the first five had never been there.
     let mut fresh = Chain::new();
     fresh.publish(20);
     fresh.mine(vec![block(USUAL); 5]);
-    fresh.mine(vec![block(Some([16, 20, 30])); 5]);
+    fresh.mine(vec![block(Some([16, 20])); 5]);
     assert_eq!(score, Score { seconds: score.seconds, ..fresh.score() });
     // A grade that is final stays.
     chain.mine(vec![block(USUAL); 40]);
@@ -187,13 +185,7 @@ fn counters_advance_once_when_a_head_is_25_deep() {
     chain.mine([block(USUAL)]);
     let totals = *chain.scorer.totals();
     assert_eq!(totals.covered, [[[0, 1]; 3]; 2]);
-    assert_eq!(
-        totals.outbid,
-        [
-            [[0, 1], [1, 0], [1, 0], [0, 0], [0, 0], [0, 0]],
-            [[0, 1], [0, 1], [0, 1], [0, 0], [0, 0], [0, 0]]
-        ]
-    );
+    assert_eq!(totals.outbid, [[[0, 1], [1, 0], [0, 0], [0, 0]], [[0, 1], [0, 1], [0, 0], [0, 0]]]);
     // Publishing at the same head again changes nothing.
     chain.publish(20);
     assert_eq!(*chain.scorer.totals(), totals);
@@ -297,13 +289,15 @@ fn without_percentile_10_there_is_no_fair_price() {
 }
 
 #[test]
-fn a_fair_price_of_0_has_no_ratio() {
+fn a_block_without_an_ask_is_not_judged() {
     let mut chain = Chain::new();
-    chain.publish_quote(20, [(15, 15), (35, 35)]);
-    chain.mine([Block { base_fee: 0, ..block(Some([0, 20, 30])) }]);
-    let [medium, _] = chain.score().tiers;
-    assert_eq!(medium.overpaid, Some(Quantiles { p50: 15, p95: 15 }));
-    assert_eq!(medium.price_over_fair, None);
+    chain.publish(20);
+    // Its transactions paid its producer directly.
+    chain.mine([block(Some([0, 0]))]);
+    let score = chain.score();
+    assert_eq!((score.judged, score.tiers[0].outbid[0].1), (0, None));
+    assert_eq!(score.tips_decide, Some(false));
+    assert_eq!((score.no_rewards, score.tiers[0].covered[0]), (0, share(1, 1)));
 }
 
 #[test]
@@ -321,7 +315,8 @@ fn a_floor_decides_the_high_tier_only_if_it_decides_its_tip() {
         };
         let history = FeeHistory::new(1, blocks.clone(), Some(100)).unwrap();
         let parameters = ChainParameters::without_header(&pricing);
-        let market = fees::price(&history, &pricing, &parameters).unwrap();
+        let entries = pricing.entries(history.blocks());
+        let market = fees::price(&history, &entries, &pricing, &parameters).unwrap();
         let mut scorer = Scorer::new(&pricing, None, Instant::now());
         scorer.record(&history, &market, Instant::now());
         let share = |tier: &TierScore| tier.floor_decided.unwrap().hits == 1;
@@ -332,16 +327,17 @@ fn a_floor_decides_the_high_tier_only_if_it_decides_its_tip() {
     assert_eq!(decided(Strategy::Network, None, 20), (true, true));
     assert_eq!(decided(Strategy::Network, Some(60.0), 20), (true, false));
     assert_eq!(decided(Strategy::Network, Some(60.0), 60), (true, true));
-    assert_eq!(decided(Strategy::Calibrated, None, 20), (true, true));
+    assert_eq!(decided(Strategy::Calibrated, Some(60.0), 20), (true, true));
 }
 
 #[test]
 fn calibration_has_wilsons_interval() {
     let pricing = Pricing {
         strategy: Strategy::Calibrated,
+        reward_percentiles: RewardPercentiles::new(10.0, Some(60.0)).ok(),
         targets: Targets::default(),
         base_fee_floor: 0,
-        priority_fee_floor: 0,
+        priority_fee_floor: 1,
         ..Pricing::default()
     };
     let block = |p10| Block { rewards: Some(Rewards::new(&[p10, 30])), ..block(None) };
@@ -360,7 +356,7 @@ fn calibration_has_wilsons_interval() {
 
 /// A chain whose polls request percentile 60, and whose readings say 10 at percentile 10.
 fn with_readings() -> Chain {
-    let pricing = Pricing { base_fee_floor: 0, priority_fee_floor: 0, ..Pricing::default() };
+    let pricing = Pricing { base_fee_floor: 0, priority_fee_floor: 1, ..Pricing::default() };
     let chain = Chain::with_pricing(pricing);
     let scorer = Scorer::new(&pricing, NonZeroU64::new(10), chain.now);
     let block = Block { rewards: Some(Rewards::new(&[30])), ..block(USUAL) };

@@ -92,7 +92,7 @@ impl HistoryRefill {
         let blocks = PastBlocks {
             upstreams: Arc::clone(upstreams),
             memory: memory.clone(),
-            request: FeeHistoryRequest::new(&config.pricing),
+            request: FeeHistoryRequest::new(&config.pricing.for_whole_histories()),
             retry_wait: RETRY_WAIT.max(pause),
             rejected: Vec::new(),
         };
@@ -224,7 +224,7 @@ impl HistoryRefill {
         refilled: &mut RefilledHour,
     ) -> Result<(), RefillError> {
         let chain = self.chain.clone();
-        let pricing = &chain.config().pricing;
+        let pricing = &chain.config().pricing.for_whole_histories();
         // Each call has the blocks that the tip of its first one depends on.
         let overlap = self.blocks_before();
         let mut per_call = BLOCKS_PER_CALL.max(2 * overlap);
@@ -279,7 +279,7 @@ impl HistoryRefill {
     /// Returns the oldest block that polls have read, without a gap up to the newest one.
     fn oldest_recent_block(&self) -> Option<KnownBlock> {
         // Blocks below these may come from another reading, which the trend does not observe.
-        let count = self.chain.config().pricing.history_blocks();
+        let count = self.chain.config().pricing.window_blocks.get();
         let (_, window) = self.chain.snapshot_with_blocks(count).ok()?;
         let base_fee = window.blocks.first()?.base_fee;
         let later = to_u64(window.blocks.len()).saturating_sub(1);

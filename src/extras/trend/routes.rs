@@ -301,7 +301,7 @@ pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
     let mut trend = FeeTrend::new(DAYS_IN_MEMORY);
     trend.record(&Observation {
         history,
-        market: Some(market),
+        market,
         pricing: &chain.pricing,
         newest_time: MILLISECONDS,
         block_time: 1000,

@@ -211,7 +211,7 @@ impl PublishObserver for Arc<ChainTrend> {
         }
         let seen = Observation {
             history,
-            market: Some(&snapshot.market),
+            market: &snapshot.market,
             pricing: &chain.pricing,
             newest_time: since_1970(snapshot.head_changed_time()),
             block_time: u64::try_from(snapshot.block_time.as_millis()).unwrap_or(u64::MAX),

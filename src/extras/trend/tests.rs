@@ -225,7 +225,7 @@ fn record(trend: &mut FeeTrend, newest: u64, base_fees: &[u64], time: u32) {
     let parameters = ChainParameters::without_header(&pricing);
     trend.record(&Observation {
         history: &history,
-        market: Some(&fees::price(&history, &pricing, &parameters).unwrap()),
+        market: &fees::price(&history, &[], &pricing, &parameters).unwrap(),
         pricing: &pricing,
         newest_time: u64::from(time) * 1000,
         block_time: 2000,

@@ -1,13 +1,14 @@
+use std::cmp::Ordering;
+
 use proptest::prelude::*;
 
 use super::*;
-use crate::fees::calibrated;
-use crate::fees::{Block, Rewards, Target, TierColumns, ZeroBaseFee};
+use crate::fees::{Target, ZeroBaseFee, calibrated};
 
 const GWEI: u128 = 1_000_000_000;
 
 fn without_floors() -> Pricing {
-    Pricing { base_fee_floor: 0, priority_fee_floor: 0, ..Pricing::default() }
+    Pricing { base_fee_floor: 0, priority_fee_floor: 1, ..Pricing::default() }
 }
 
 fn matrix_of(blocks: &[EntryBlock], next_base_fee: u128, pricing: &Pricing) -> Option<HorizonFees> {
@@ -16,7 +17,7 @@ fn matrix_of(blocks: &[EntryBlock], next_base_fee: u128, pricing: &Pricing) -> O
 }
 
 fn block(base_fee: u128, tip: u128) -> EntryBlock {
-    EntryBlock { base_fee, is_empty: false, tip: Some(tip), high: None }
+    EntryBlock { base_fee, tip: Some(tip), high: None }
 }
 
 fn tips(matrix: &HorizonFees) -> Vec<u128> {
@@ -35,11 +36,7 @@ fn amount() -> impl Strategy<Value = u128> {
 
 fn any_block() -> impl Strategy<Value = EntryBlock> {
     let tip = prop_oneof![9 => amount().prop_map(Some), 1 => Just(None)];
-    (amount(), prop::bool::weighted(0.1), tip).prop_map(|(base_fee, is_empty, tip)| EntryBlock {
-        is_empty,
-        tip,
-        ..block(base_fee, 0)
-    })
+    (amount(), tip).prop_map(|(base_fee, tip)| EntryBlock { tip, ..block(base_fee, 0) })
 }
 
 fn history() -> impl Strategy<Value = Vec<EntryBlock>> {
@@ -55,13 +52,14 @@ fn plain_tip(blocks: &[EntryBlock], factor: u128, within: usize, percent: u8) ->
         let covered = scale(blocks[head].base_fee, factor);
         let following = &blocks[head..head + within];
         let asks = following.iter().filter_map(|block| {
-            let tip = if block.is_empty { 0 } else { block.tip? };
-            Some(tip.saturating_add(block.base_fee.saturating_sub(covered)))
+            let ask = block.tip.filter(|tip| *tip > 0)?;
+            Some(ask.saturating_add(block.base_fee.saturating_sub(covered)))
         });
         // The largest amount is as good as unknown.
         asks.min().filter(|need| *need < u128::MAX)
     };
     let missable = 1_000_000 - i64::from(percent) * 10_000;
+    let step = 40_000.min(10_000.max(missable / 5));
     let mut level = missable;
     let mut quotes = vec![None; blocks.len() + 1];
     let mut known: Vec<u128> = Vec::new();
@@ -69,8 +67,14 @@ fn plain_tip(blocks: &[EntryBlock], factor: u128, within: usize, percent: u8) ->
     for now in within..=last_head {
         if let Some(need) = need(now - within) {
             if let Some(quote) = quotes[now - within] {
-                level += missable / 100 - if need > quote { 10_000 } else { 0 };
-                level = level.clamp(-200_000, 3 * missable);
+                let risen = level + step * missable / 1_000_000;
+                level = match need.cmp(&quote) {
+                    Ordering::Less => risen,
+                    Ordering::Greater => risen - step,
+                    Ordering::Equal if level > missable => level,
+                    Ordering::Equal => risen.min(missable),
+                };
+                level = level.clamp(-200_000, 2 * missable);
             }
             known.push(need);
             let mut window = known[known.len().saturating_sub(200)..].to_vec();
@@ -105,6 +109,9 @@ fn a_calm_chain_asks_for_what_its_blocks_asked_for() {
     assert_eq!(matrix_of(&blocks[1..], GWEI, &without_floors()), None);
     let unknown = vec![EntryBlock { tip: None, ..block(GWEI, 0) }; 200];
     assert_eq!(matrix_of(&unknown, GWEI, &without_floors()), None);
+    // No block asks for a tip, as on Arbitrum: the tip is the least one.
+    let matrix = matrix_of(&vec![block(GWEI, 0); 200], GWEI, &without_floors()).unwrap();
+    assert_eq!(tips(&matrix), [1; 24]);
 }
 
 #[test]
@@ -136,12 +143,10 @@ fn no_tip_exceeds_the_high_rewards_of_the_newest_blocks() {
     assert_eq!(highest(&blocks), Some(9));
     blocks[215].high = Some(70);
     assert_eq!(highest(&blocks), Some(70));
-    // A block without transactions, or with an unknown tip, is not one of them.
-    for unused in
-        [EntryBlock { is_empty: true, ..blocks[215] }, EntryBlock { tip: None, ..blocks[215] }]
-    {
+    // A block without an ask, or with an unknown one, is not one of them.
+    for tip in [Some(0), None] {
         let mut blocks = blocks.clone();
-        blocks[215] = unused;
+        blocks[215].tip = tip;
         assert_eq!(highest(&blocks), Some(9));
     }
     blocks[229].high = None;
@@ -203,17 +208,18 @@ fn with_few_rises_the_factor_is_that_of_two_full_blocks() {
 #[test]
 fn a_pair_is_kept_if_one_of_the_blocks_includes_it() {
     let fees = Tier { max_priority_fee_per_gas: 10, max_fee_per_gas: 105 };
-    let empty = EntryBlock { is_empty: true, tip: None, ..block(105, 0) };
     let unknown = EntryBlock { tip: None, ..block(1, 0) };
-    let dear = block(106, 0);
+    let (dear, without_ask) = (block(106, 1), block(90, 0));
     for (blocks, expected) in [
         (vec![block(100, 5)], Some(true)),
         // The max fee leaves 5 for the tip.
         (vec![block(100, 6)], Some(false)),
         (vec![block(90, 10)], Some(true)),
         (vec![block(90, 11), block(90, 10)], Some(true)),
-        (vec![dear, empty], Some(true)),
-        (vec![dear, EntryBlock { base_fee: 106, ..empty }], Some(false)),
+        // A block without an ask neither includes nor refuses.
+        (vec![without_ask], None),
+        (vec![dear, without_ask], Some(false)),
+        (vec![without_ask, block(100, 5)], Some(true)),
         (vec![unknown], None),
         (vec![dear, unknown], None),
         (vec![unknown, block(100, 5)], Some(true)),
@@ -287,15 +293,11 @@ proptest! {
         tips in prop::collection::vec(amount(), 200..=BLOCKS),
         percent in prop::sample::select(NEXT_BLOCK_PROBABILITIES.to_vec()),
     ) {
-        let entries: Vec<_> = tips.iter().map(|tip| block(GWEI, *tip)).collect();
+        let high = Some(u128::MAX);
+        let entry = |tip: &u128| EntryBlock { high, ..block(GWEI, (*tip).clamp(1, u128::MAX - 1)) };
+        let entries: Vec<_> = tips.iter().map(entry).collect();
         let ranked = RankedNeeds::new(&needs(&entries, MILLION)[0]);
-        let blocks: Vec<_> = tips.iter().map(|tip| Block {
-            base_fee: GWEI,
-            gas_used_ratio: None,
-            rewards: Some(Rewards::new(&[*tip, u128::MAX])),
-        }).collect();
-        let columns = TierColumns { medium: 0, high: Some(1) };
-        let calibrated = calibrated::tip(&blocks, columns, Target::from_percent(percent));
+        let calibrated = calibrated::tip(&entries, Target::from_percent(percent));
         prop_assert_eq!(ranked.tip(1, percent), calibrated);
     }
 }

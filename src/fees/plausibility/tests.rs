@@ -176,19 +176,40 @@ fn a_reading_that_cannot_be_right_is_implausible() {
         (&polled, [10, 12, 22], [5, 20], false),
         (&polled, [10, 12, 16], [5, 40], true),
         (&polled, [10, 12, 16], [5, 41], false),
-        // A higher reward at the lower percentile.
-        (&polled, [10, 12, 16], [21, 20], false),
         // Blocks that polls do not have.
         (&elsewhere, [10, 12, 16], [5, 100], true),
-        (&elsewhere, [10, 12, 16], [5, 101], false),
         (&elsewhere, [10, 12, 1000], [5, 20], true),
         (&elsewhere, [10, 12, 1001], [5, 20], false),
     ] {
         let reading = with_rewards(base_fees, &rewards);
-        assert_eq!(is_plausible_reading(&reading, known, &pricing), expected, "{reading:?}");
+        let found = plausible_reading(&reading, known, &pricing);
+        assert_eq!(found.is_some(), expected, "{reading:?}");
+        assert!(found.is_none_or(|found| found == reading));
     }
+    // The rows alone are left out: a higher reward at the lower percentile, and one above the maximum.
+    for rewards in [[21, 20], [5, 101]] {
+        let found = plausible_reading(&with_rewards([10, 12, 16], &rewards), &elsewhere, &pricing);
+        assert!(found.unwrap().blocks().iter().all(|block| block.rewards.is_none()), "{rewards:?}");
+    }
+    let most = u128::MAX;
+    let wide = Pricing { max_priority_fee: most, max_base_fee: most, ..pricing };
+    let mut dear = with_rewards([10, 12, 16], &[5, 20]).blocks().to_vec();
+    dear.insert(0, Block { rewards: Some(Rewards::new(&[5, 20_001])), ..dear[0] });
+    let dear = FeeHistory::new(99, dear, None).unwrap();
+    let found = plausible_reading(&dear, &polled, &wide).unwrap();
+    let has_rewards: Vec<_> = found.blocks().iter().map(|block| block.rewards.is_some()).collect();
+    assert_eq!(has_rewards, [false, true, true, true]);
+    // An activation is no leap, and neither is what polls have accepted.
+    let with_fees = |base_fees: [u128; 3]| with_rewards(base_fees, &[5, 20]);
+    let accepts = |base_fees, known: &FeeHistory| {
+        plausible_reading(&with_fees(base_fees), known, &wide).is_some()
+    };
+    let wide_fees = [1_000_000, 90_000_000, 90_000_000];
+    assert!(!accepts(wide_fees, &with_rewards([1_000_000, 1_000_000, 1_000_000], &[20])));
+    assert!(accepts(wide_fees, &with_rewards(wide_fees, &[20])));
+    assert!(accepts([0, 90_000_000, 90_000_000], &elsewhere));
     // A node without rewards says nothing about them.
-    assert!(is_plausible_reading(&history(100, &[10, 12, 16, 16]), &polled, &pricing));
+    assert!(plausible_reading(&history(100, &[10, 12, 16, 16]), &polled, &pricing).is_some());
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::fees::{FurtherPercentiles, RewardPercentiles};
+use crate::fees::RewardPercentiles;
 
 fn history(oldest_block: u64, base_fees: &[u128]) -> FeeHistory {
     let block = |&base_fee| Block { base_fee, gas_used_ratio: None, rewards: None };
@@ -49,23 +49,21 @@ fn the_oldest_blocks_are_evicted_at_capacity() {
 
 #[test]
 fn blocks_come_back_as_they_were_with_all_rewards() {
-    let block = |base_fee, gas_used_ratio, rewards: Option<[u128; 4]>| Block {
+    let block = |base_fee, gas_used_ratio, rewards: Option<[u128; 2]>| Block {
         base_fee,
         gas_used_ratio,
         rewards: rewards.map(|columns| Rewards::new(&columns)),
     };
-    let mut blocks = vec![block(7, Some(0.25), Some([1, 2, 3, 9])); 30];
-    blocks.extend([block(7, None, None), block(u128::MAX, Some(0.0), Some([u128::MAX; 4]))]);
+    let mut blocks = vec![block(7, Some(0.25), Some([1, 9])); 30];
+    blocks.extend([block(7, None, None), block(u128::MAX, Some(0.0), Some([u128::MAX; 2]))]);
     let percentiles = RewardPercentiles::new(40.0, Some(60.0)).ok();
-    let further_percentiles = FurtherPercentiles::new(&[70.0, 80.0]).unwrap();
-    let pricing =
-        Pricing { reward_percentiles: percentiles, further_percentiles, ..Pricing::default() };
+    let pricing = Pricing { reward_percentiles: percentiles, ..Pricing::default() };
     let mut recent = RecentBlocks::new(31, &pricing, None);
     recent.extend(&FeeHistory::new(1, blocks[..25].to_vec(), None).unwrap());
     recent.extend(&FeeHistory::new(13, blocks[12..].to_vec(), None).unwrap());
     assert_eq!(recent.newest(20).blocks, blocks[12..]);
     let all = recent.newest(40).blocks;
-    assert_eq!((all.len(), recent.blocks.capacity(), recent.rewards.capacity()), (31, 31, 124));
+    assert_eq!((all.len(), recent.blocks.capacity(), recent.rewards.capacity()), (31, 31, 62));
     assert_eq!(all, blocks[1..]);
 }
 
@@ -109,10 +107,10 @@ fn a_reading_tells_the_tips_of_known_blocks_and_of_older_ones() {
     let mut recent = with_readings(8);
     recent.extend(&polled(10, &[1, 2, 3]));
     assert_eq!(entries(&recent), (60.0, vec![Some(60); 3]));
-    assert_eq!(recent.unread(11, 1024), 1024);
+    assert_eq!((recent.unread(11, 1024), recent.unread(9, 1024)), (Some(1024), None));
     assert_eq!(recent.add_reading(&reading(7, &[7, 8, 9, 1, 2])), 5);
     assert_eq!(entries(&recent), (10.0, vec![Some(10); 4]), "they end at block 11");
-    assert_eq!((recent.unread(12, 1024), recent.unread(11, 1024)), (1, 0));
+    assert_eq!((recent.unread(12, 1024), recent.unread(11, 1024)), (Some(1), Some(0)));
     let all = recent.history(12, 99, &[10.0, 60.0]).unwrap();
     assert_eq!((all.oldest_block(), all.newest_block(), all.next_base_fee()), (7, 12, Some(9)));
     let rewards: Vec<_> = all.blocks().iter().map(|block| block.rewards).collect();
@@ -157,11 +155,11 @@ fn a_reading_stays_with_its_block_and_leaves_with_it() {
     assert_eq!(entries(&recent), (10.0, vec![Some(10); 3]));
     // A reorganisation replaces block 12, and a full ring forgets block 10.
     recent.extend(&polled(11, &[2, 30, 4, 5]));
-    assert_eq!((entries(&recent), recent.unread(14, 99)), ((10.0, vec![Some(10)]), 3));
+    assert_eq!((entries(&recent), recent.unread(14, 99)), ((10.0, vec![Some(10)]), Some(3)));
     assert_eq!((recent.rewards.len(), recent.rewards.capacity()), (8, 8));
     // A gap forgets all.
     recent.extend(&polled(20, &[1]));
-    assert_eq!((entries(&recent), recent.unread(20, 99)), ((60.0, vec![Some(60)]), 99));
+    assert_eq!((entries(&recent), recent.unread(20, 99)), ((60.0, vec![Some(60)]), Some(99)));
 }
 
 #[test]
@@ -189,16 +187,46 @@ fn a_ring_shorter_than_the_window_keeps_its_readings() {
     recent.extend(&polled(10, &[1, 2, 3, 4, 5]));
     recent.add_reading(&reading(12, &[3, 4, 5]));
     recent.extend(&polled(11, &[2, 3, 4, 5, 6]));
-    assert_eq!((entries(&recent), recent.unread(15, 99)), ((10.0, vec![Some(10); 2]), 1));
+    assert_eq!((entries(&recent), recent.unread(15, 99)), ((10.0, vec![Some(10); 2]), Some(1)));
 }
 
 #[test]
-fn no_price_depends_on_blocks_that_polls_have_not_read() {
-    let mut recent = with_readings(8);
-    recent.extend(&polled(10, &[1, 2, 3]));
+fn polls_that_have_all_rewards_leave_only_older_blocks_to_be_read() {
+    let reward_percentiles = RewardPercentiles::new(10.0, Some(60.0)).ok();
+    let pricing = Pricing { reward_percentiles, ..Pricing::default() };
+    let with_polls = || RecentBlocks::new(8, &pricing, NonZeroU64::new(10));
+    let mut recent = with_polls();
+    recent.extend(&reading(10, &[1, 2, 3]));
+    assert_eq!((entries(&recent), recent.unread(12, 8)), ((10.0, vec![Some(10); 3]), Some(8)));
     recent.add_reading(&reading(7, &[7, 8, 9, 1, 2]));
-    assert_eq!(recent.base_fees(), [1, 2, 3]);
-    assert_eq!(recent.newest(9).blocks.len(), 6);
+    assert!(recent.base_fees().eq([7, 8, 9, 1, 2, 3]));
+    assert_eq!((entries(&recent), recent.unread(12, 8)), ((10.0, vec![Some(10); 4]), Some(0)));
+    recent.extend(&reading(11, &[2, 3, 4, 5]));
+    assert_eq!(recent.unread(14, 8), Some(0));
+    // A gap leaves blocks to be read. A young chain has no older ones.
+    recent.extend(&reading(20, &[1]));
+    assert_eq!(recent.unread(20, 8), Some(8));
+    let mut young = with_polls();
+    young.extend(&reading(0, &[1, 2]));
+    assert_eq!(young.unread(1, 8), Some(0));
+}
+
+#[test]
+fn blocks_without_an_ask_are_left_out_of_the_newest_asks() {
+    let rows = [(0.5, 10), (0.0, 10), (0.5, 0), (0.5, 11)];
+    let block = |(ratio, tip)| {
+        let rewards = Some(Rewards::new(&[tip, 60]));
+        Block { base_fee: 1, gas_used_ratio: Some(ratio), rewards }
+    };
+    let blocks: Vec<Block> = rows.into_iter().map(block).collect();
+    let polls = blocks.iter().map(|block| Block { rewards: None, ..*block }).collect();
+    let mut recent = with_readings(8);
+    recent.extend(&FeeHistory::new(10, polls, None).unwrap());
+    recent.add_reading(&FeeHistory::new(10, blocks, None).unwrap());
+    let asks = |count| -> Vec<_> {
+        recent.newest_asks(count).blocks.iter().filter_map(EntryBlock::ask).collect()
+    };
+    assert_eq!([asks(1), asks(9)], [vec![11], vec![10, 11]]);
 }
 
 #[test]

@@ -53,7 +53,7 @@ impl HealthyService {
         let steady = MockNode::start(7, advancing_chain()).await;
         let silent = MockNode::start(8, advancing_chain()).await;
         let calibrated = start_calibrated_node(9).await;
-        let strategy = "pricing.strategy = \"calibrated\"\nstall_after = \"0s\"";
+        let strategy = "pricing.reward_percentiles = [10, 60]\nstall_after = \"0s\"";
         let chains = chain("steady", 7, &[steady.url()], "")
             + &chain("silent", 8, &[silent.url()], "max_age = \"12s\"")
             + &chain("calibrated", 9, &[calibrated.url()], strategy);

@@ -115,7 +115,7 @@ impl Harness {
             proxy.switch((*fault).clone()).await;
         }
         let config = configuration(run, settings.urls, &proxies);
-        let mut variables = vec![("GAS_HISTORY__REFILL", "false"), ("GAS_SCORE__EVERY", "0")];
+        let mut variables = vec![("GAS_HISTORY__REFILL", "false")];
         variables.extend(settings.variables.iter().map(|(name, value)| (*name, value.as_str())));
         let name = format!("faults-{}", run.number);
         let process = LoggedProcess::with_variables(&name, &config, &variables);
@@ -294,6 +294,11 @@ impl Harness {
         assert!(counts.iter().all(|(_, outcome, _)| is_expected(outcome)), "{counts:?}");
     }
 
+    /// Returns how many leaps of the clock the process has noticed.
+    pub(super) fn leaps(&self) -> usize {
+        self.process.log().matches("its clock was set forward").count()
+    }
+
     /// Checks for a second that every read is fresh and lags by at most the longest pause.
     pub(super) async fn check_stays_fresh(&self) {
         let lag = whole_blocks(LONGEST_PAUSE + SLACK, BLOCK);
@@ -352,7 +357,7 @@ fn configuration(run: &TestRun, upstreams: Urls, proxies: &[FaultProxy]) -> Stri
          [delegation]\nsource = \"api\"\napi_key = \"canary-delegation\"\n\
          [chains.a]\nchain_id = 7\nrpc_urls = {urls:?}\nblock_time = \"{}ms\"\nmax_age = \"{}s\"\n\
          stall_after = \"0s\"\nchain_parameters = \"off\"\n\
-         pricing.reward_percentiles = [60]\npricing.base_fee_floor = \"1 gwei\"\n\
+         pricing.reward_percentiles = [60]\npricing.ask_interval = 0\npricing.base_fee_floor = \"1 gwei\"\n\
          pricing.priority_fee_floor = \"20 gwei\"\n",
         BLOCK.as_millis(),
         MAX_AGE.as_secs(),
@@ -361,7 +366,7 @@ fn configuration(run: &TestRun, upstreams: Urls, proxies: &[FaultProxy]) -> Stri
         let base = run.healthy.node.url().replace("http://", &format!("http://{user}"));
         write!(
             text,
-            "[chains.h{id}]\nchain_id = {id}\nchain_parameters = \"off\"\nblock_time = \"{}ms\"\n\
+            "[chains.h{id}]\nchain_id = {id}\nchain_parameters = \"off\"\npricing.ask_interval = 0\nblock_time = \"{}ms\"\n\
              rpc_urls = [\"{base}/{id}/canary-path?key=canary-query\"]\n",
             HEALTHY_BLOCK.as_millis(),
         )

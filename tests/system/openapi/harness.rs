@@ -73,7 +73,7 @@ fn config(node: &str, verification: &str) -> String {
     format!(
         "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"0s\"\n\
          [limits]\nrequests_per_second_per_client = 0\nmax_connections_per_client = 0\nmax_streams = 0\n\
-         [verification]\nurl = \"{verification}\"\n[delegation]\nsource = \"chain\"\n{}",
+         [verification]\nurl = \"{verification}\"\n[delegation]\nsource = \"chain\"\n{}pricing.ask_interval = 10\n",
         registry::chain("ronin", 2020, node)
     )
 }

@@ -9,7 +9,7 @@ async fn one_reading_is_enough_for_all_replicas() {
     const REPLICAS: usize = 3;
     let redis = Redis::start();
     let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
-    let config = format!("[score]\nevery = 10\n{}", shared_chain(&redis.url(0), &node.url(), ""));
+    let config = shared_chain(&redis.url(0), &node.url(), "pricing.ask_interval = 10\n");
     let replicas = start_replicas("reading", REPLICAS, |_| config.clone()).await;
     let is_long = |(blocks, _): &(u64, u64)| *blocks == 1024;
     let count_long = || node.readings().iter().filter(|reading| is_long(reading)).count();

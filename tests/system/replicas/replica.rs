@@ -57,14 +57,13 @@ impl Replica {
     pub(crate) fn start(name: &str, more: &str, variables: &[(&str, &str)]) -> Self {
         let [address, admin] =
             [free_port(), free_port()].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
-        let no_readings = if more.contains("[score]") { "" } else { "[score]\nevery = 0\n" };
         let config = File::new(
             name,
             &format!(
                 "[server]\nlisten = \"{address}\"\nadmin_listen = \"{admin}\"\ndrain_delay = \"0s\"\n\
                  [limits]\nrequests_per_second_per_client = 0\n[history]\nrefill = false\n\
                  [log]\nformat = \"json\"\nfilter = \"info,gas_suggestion::requests=warn\"\n\
-                 {no_readings}{more}"
+                 {more}"
             ),
         );
         let log = File::new(&format!("{name}-log"), "");

@@ -55,17 +55,18 @@ fn quote_is_included_if_it_pays_the_base_fee_and_the_landing_tip() {
 }
 
 #[test]
-fn empty_block_includes_any_tip_and_has_no_realised_tip() {
+fn a_block_without_an_ask_says_nothing() {
     let mut empty = block(100, Some([0, 0]));
     empty.gas_used_ratio = Some(0.0);
     let recording = recording_after_head(&[empty.clone()]);
     let score = score_one(&recording, Some(0), Some(100));
-    assert_eq!((score.included_next, score.overpaid_p50), (some_share(1, 1), Some(0)));
+    assert_eq!((score.included_next, score.included_soon, score.overpaid_p50), (None, None, None));
     assert_eq!((score.tip_gap_p50, score.tip_covered), (None, None));
-    // Also if the node returned no rewards for it.
-    empty.rewards = None;
-    let score = score_one(&recording_after_head(&[empty]), Some(3), Some(100));
-    assert_eq!((score.included_next, score.overpaid_p50), (some_share(1, 1), Some(3)));
+    // Its transactions paid its producer directly.
+    empty.gas_used_ratio = Some(0.5);
+    let blocks = [empty, block(100, Some([5, 9]))];
+    let score = score_one(&recording_after_head(&blocks), Some(3), Some(100));
+    assert_eq!((score.included_next, score.included_soon), (None, some_share(0, 1)));
 }
 
 #[test]
@@ -185,9 +186,6 @@ fn price_over_fair_includes_the_base_fee() {
     // 106 / 105, rounded down.
     assert_eq!(ratio(6), Some(1009));
     assert_eq!(ratio(110), Some(2000));
-    let free = recording_after_head(&[block(0, Some([0, 9]))]);
-    let score = score_one(&free, Some(7), Some(0));
-    assert_eq!((score.price_over_fair_p95, score.overpaid_p50), (None, Some(7)));
 }
 
 #[test]

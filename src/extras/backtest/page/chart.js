@@ -9,8 +9,9 @@
     // Estimators this near to each other are read together, in CSS pixels.
     const NEAR = 6;
     const SHARE_TICKS = [0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 1];
-    // Variable of the style sheet with the colour of a rule's points, by the beginning of its name.
-    const OWN = { configured: "--configured", calibrated: "--calibrated", "network rule": "--network", "fees within": "--horizon" };
+    // Variable of the style sheet with the colour of a rule's points, by the beginning of its name. Later ones hide
+    // earlier ones of the same values.
+    const OWN = { "fees within": "--horizon", configured: "--configured", calibrated: "--calibrated", "network rule": "--network" };
 
     const section = document.getElementById("chart");
     const place = section.querySelector(".plot");

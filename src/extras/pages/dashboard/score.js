@@ -14,12 +14,6 @@ const SCORE_ROWS = [
         format: shareText,
     },
     {
-        label: "Outbid half of the next block",
-        name: "outbid.50",
-        value: ({ outbid }) => outbid["50"],
-        format: shareText,
-    },
-    {
         label: "Multiple of the fair price paid (median)",
         name: "price_over_fair",
         value: ({ price_over_fair: price }) => price.p50,
@@ -28,7 +22,7 @@ const SCORE_ROWS = [
 ];
 // By the service's `null_reasons`.
 const NULL_REASONS = {
-    percentile_not_polled: "the service does not request this reward percentile (score.percentiles)",
+    percentile_not_polled: "the service does not request this reward percentile (pricing.reward_percentiles)",
     nothing_judged: "no block to compare with yet",
     none_outbid: "no suggestion outbid a tenth of the next block",
     fair_price_zero: "the fair price is 0",
@@ -60,8 +54,9 @@ export function scoreView({ window, tips_decide: tipsDecide, tiers }) {
 
 /** Returns the rows of a score. If percentile 10 is not requested, each one that is has a row. */
 function scoreRows({ outbid, null_reasons: nullReasons }) {
-    if (nullReasons["outbid.10"] !== "percentile_not_polled") return SCORE_ROWS;
-    const known = Object.keys(outbid).filter((percentile) => !["10", "50"].includes(percentile));
+    const isRead = (percentile) => nullReasons[`outbid.${percentile}`] !== "percentile_not_polled";
+    if (isRead("10")) return SCORE_ROWS;
+    const known = Object.keys(outbid).filter(isRead);
     const rows = known.map((percentile) => ({
         label: `Outbid ${percentile} % of the next block`,
         name: `outbid.${percentile}`,

@@ -48,7 +48,7 @@ fn restore_two_hours_up_to(trends: &Trends, chain: &StoredChain, now: u64) {
         let (history, market) = reply(pricing, 1000 - minutes_ago, 20 * GWEI);
         known.record(&Observation {
             history: &history,
-            market: Some(&market),
+            market: &market,
             pricing,
             newest_time: now - minutes_ago * 60_000,
             block_time: 60_000,
@@ -79,7 +79,7 @@ async fn the_level_follows_the_price_and_the_trend() {
         let blocks = history.blocks().to_vec();
         let history = FeeHistory::new(1002, blocks, Some(base_fee)).unwrap();
         let parameters = ChainParameters::without_header(pricing);
-        (fees::price(&history, pricing, &parameters).unwrap(), history)
+        (fees::price(&history, &[], pricing, &parameters).unwrap(), history)
     };
     let serializer =
         TrendSerializer::new(&trends, None, &MemoryBudget::new(1 << 20), &Metrics::new());

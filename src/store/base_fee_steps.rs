@@ -1,0 +1,137 @@
+//! Base fees of the last hour in steps of 5 s, for chains with shorter block times.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::RecentBlocks;
+use crate::fees::BaseFeeStep;
+
+/// Steps without gaps, which begin at multiples of [`BaseFeeStep::TIME`] since 1970.
+#[derive(Debug, Default)]
+pub(super) struct BaseFeeSteps {
+    steps: VecDeque<BaseFeeStep>,
+    /// Number of steps since 1970 up to the last one.
+    newest: u64,
+    oldest_block: u64,
+    newest_block: u64,
+}
+
+impl BaseFeeSteps {
+    /// Steps of an hour.
+    const MAX: usize = 720;
+
+    /// Returns the steps up to the newest of `blocks`, which was seen so many milliseconds after 1970. Blocks before it are
+    /// dated back by `block_time`. On a chain with longer block times a step is a block.
+    pub(super) fn update(
+        &mut self,
+        blocks: &RecentBlocks,
+        seen_at: u64,
+        block_time: Duration,
+    ) -> &[BaseFeeStep] {
+        let base_fees = blocks.base_fees();
+        if !BaseFeeStep::is_timed(block_time) {
+            self.steps = base_fees.map(|fee| BaseFeeStep { last: fee, highest: fee }).collect();
+            return self.steps.make_contiguous();
+        }
+        let age = |blocks_before: u64| u128::from(blocks_before) * block_time.as_millis();
+        let remembered = u64::try_from(base_fees.len()).unwrap_or(u64::MAX);
+        let newest = blocks.newest_block();
+        let oldest = newest.saturating_add(1).saturating_sub(remembered);
+        // At the start, and when a reading has brought older blocks, all that are remembered are dated anew.
+        let added = if self.steps.is_empty() || oldest < self.oldest_block {
+            self.steps.clear();
+            self.oldest_block = oldest;
+            remembered
+        } else {
+            newest.saturating_sub(self.newest_block).min(remembered)
+        };
+        let skipped = usize::try_from(remembered - added).unwrap_or(usize::MAX);
+        for (before, base_fee) in (0..added).rev().zip(base_fees.skip(skipped)) {
+            let time = u128::from(seen_at).saturating_sub(age(before));
+            let step = time / BaseFeeStep::TIME.as_millis();
+            self.add(u64::try_from(step).unwrap_or(u64::MAX), base_fee);
+        }
+        self.newest_block = newest;
+        self.steps.make_contiguous()
+    }
+
+    fn add(&mut self, step: u64, base_fee: u128) {
+        // A clock that was put back dates nothing into the past.
+        let later = step.saturating_sub(self.newest);
+        let missing = usize::try_from(later).map_or(usize::MAX, |later| later.saturating_sub(1));
+        let last = self.steps.back_mut().filter(|_| missing < Self::MAX);
+        match last {
+            Some(last) if later == 0 => {
+                *last = BaseFeeStep { last: base_fee, highest: last.highest.max(base_fee) };
+                return;
+            }
+            // While no block comes, the base fee stays.
+            Some(BaseFeeStep { last, .. }) => {
+                let same = BaseFeeStep { last: *last, highest: *last };
+                self.steps.extend(std::iter::repeat_n(same, missing));
+            }
+            None => self.steps.clear(),
+        }
+        self.newest = step;
+        self.steps.push_back(BaseFeeStep { last: base_fee, highest: base_fee });
+        let surplus = self.steps.len().saturating_sub(Self::MAX);
+        self.steps.drain(..surplus);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fees::{Block, FeeHistory, Pricing};
+
+    fn blocks_up_to(newest: u64, base_fees: &[u128]) -> FeeHistory {
+        let block =
+            |base_fee: &u128| Block { base_fee: *base_fee, gas_used_ratio: None, rewards: None };
+        let oldest = newest + 1 - u64::try_from(base_fees.len()).unwrap();
+        FeeHistory::new(oldest, base_fees.iter().map(block).collect(), None).unwrap()
+    }
+
+    fn pairs(steps: &[BaseFeeStep]) -> Vec<(u128, u128)> {
+        steps.iter().map(|step| (step.last, step.highest)).collect()
+    }
+
+    #[test]
+    fn blocks_of_five_seconds_are_a_step_and_slower_ones_are_steps() {
+        let mut blocks = RecentBlocks::new(64, &Pricing::default(), None);
+        blocks.extend(&blocks_up_to(14, &[5, 9, 7, 6, 8]));
+        let mut steps = BaseFeeSteps::default();
+        // Seconds 98, 100, 102, 104 and 106.
+        let two_seconds = Duration::from_secs(2);
+        let found = pairs(steps.update(&blocks, 106_000, two_seconds));
+        assert_eq!(found, [(5, 5), (6, 9), (8, 8)]);
+        // The same head again changes nothing. The next blocks come after a pause.
+        assert_eq!(steps.update(&blocks, 107_000, two_seconds).len(), 3);
+        blocks.extend(&blocks_up_to(16, &[8, 3, 4]));
+        let found = pairs(steps.update(&blocks, 118_000, two_seconds));
+        assert_eq!(found[2..], [(8, 8), (8, 8), (4, 4)]);
+        // A clock that is put back adds to the last step.
+        blocks.extend(&blocks_up_to(17, &[4, 2]));
+        assert_eq!(pairs(steps.update(&blocks, 60_000, two_seconds))[4..], [(2, 4)]);
+        let found = pairs(steps.update(&blocks, 60_000, Duration::from_secs(5)));
+        assert_eq!(found, [5, 9, 7, 6, 8, 3, 4, 2].map(|fee| (fee, fee)));
+    }
+
+    #[test]
+    fn steps_reach_an_hour_back_and_a_reading_fills_them_at_the_start() {
+        let mut blocks = RecentBlocks::new(1024, &Pricing::default(), 10.try_into().ok());
+        blocks.extend(&blocks_up_to(2000, &[7; 20]));
+        let (mut steps, block_time) = (BaseFeeSteps::default(), Duration::from_millis(500));
+        assert_eq!(steps.update(&blocks, 1_000_000, block_time).len(), 3);
+        blocks.add_reading(&blocks_up_to(2000, &[7; 1000]));
+        let filled = steps.update(&blocks, 1_000_100, block_time).len();
+        assert_eq!(filled, 101);
+        for number in 0..9000 {
+            blocks.extend(&blocks_up_to(2001 + number, &[7, 8]));
+            steps.update(&blocks, 1_000_500 + 500 * number, block_time);
+        }
+        assert_eq!(steps.update(&blocks, 6_000_000, block_time).len(), BaseFeeSteps::MAX);
+        // After a pause of more than an hour they begin anew.
+        blocks.extend(&blocks_up_to(11_001, &[8, 9]));
+        assert_eq!(pairs(steps.update(&blocks, 60_000_000, block_time)), [(9, 9)]);
+    }
+}
