@@ -354,8 +354,8 @@ export interface components {
         /** @description Expected prices per gas of the tiers, under the base fee of the next block, or of the newest one if that is unknown. */
         ExpectedPrices: {
             /**
-             * @description For a transaction that can wait: with the lowest tip of the window's blocks, or under `calibrated` with a tip that
-             *     is enough for 80 % of the blocks.
+             * @description For a transaction that can wait: with a tip that is enough for 80 % of the blocks, or under `network` with the lowest
+             *     reward above 0 of the window's blocks.
              */
             low: components["schemas"]["Wei"];
             medium: components["schemas"]["Wei"];
@@ -485,7 +485,7 @@ export interface components {
         FloorsApplied: {
             /** @description The base fee of the strategy was below its floor. */
             base_fee: boolean;
-            /** @description The priority fee of recent blocks was below the floor, or unknown. */
+            /** @description The priority fee of recent blocks was below a floor above 1 wei, or unknown. */
             priority_fee: boolean;
         };
         /** @description Suggested fees. */
@@ -579,10 +579,10 @@ export interface components {
             percentile: number;
             /**
              * @description Blocks that would have included the fee: the max fee covers the block's base fee, and the rest of it, at most the
-             *     tip, reaches the reward. A block without transactions has no reward to reach.
+             *     tip, reaches the reward.
              */
             enough_in: number;
-            /** @description Blocks that were compared: the newest ones whose rewards at the percentile are known, at most 20. */
+            /** @description Blocks that were compared: the newest ones with a reward above 0 at the percentile, at most 20. */
             of: number;
             /** @description True if the max fee is at least the base fee of the next block. */
             covers_next_base_fee: boolean;
@@ -822,8 +822,8 @@ export interface components {
             window: components["schemas"]["ScoreWindow"];
             strategy: components["schemas"]["Strategy"];
             /**
-             * @description False if no block of the window paid a tip at the median, so that any tip is enough. `null` if percentile 50 is
-             *     not polled.
+             * @description False if no block of the window paid a tip at the median, so that any tip is enough. `null`: polls do not request
+             *     percentile 50.
              */
             tips_decide: boolean | null;
             tiers: components["schemas"]["TierScores"];
@@ -916,11 +916,14 @@ export interface components {
              * @description Share of suggestions that a configured floor decided.
              */
             floor_decided: number | null;
-            /** @description Suggestions whose tip was compared with the next block. Blocks without transactions say nothing of tips. */
+            /**
+             * @description Suggestions whose tip was compared with the next block. Blocks without an ask do not count: their reward at the 10th
+             *     percentile is 0.
+             */
             judged: number;
             unjudged: components["schemas"]["Unjudged"];
             /**
-             * @description Why members are `null`, by name: `percentile_not_polled` (see `score.percentiles`), `nothing_judged`,
+             * @description Why members are `null`, by name: `percentile_not_polled` (see `pricing.reward_percentiles`), `nothing_judged`,
              *     `none_outbid`, `fair_price_zero`, `not_mined_yet` or `strategy_without_target`.
              */
             null_reasons: {
