@@ -38,7 +38,7 @@ count() { # binary, connections, requests, arguments of valgrind
         [ $SECONDS -lt $deadline ] || { cat "$log" >&2; exit 1; }
         sleep 0.1
     done
-    ab -q -k -c "$connections" -n "$requests" "http://$address/v1/ethereum/gas-suggestion" >"$log.ab" 2>&1
+    ab -q -k -l -c "$connections" -n "$requests" "http://$address/v1/ethereum/gas-suggestion" >"$log.ab" 2>&1
     grep -qx 'Failed requests: *0' "$log.ab" || { cat "$log.ab" >&2; exit 1; }
     kill -TERM "$process"
     wait "$process" || true
