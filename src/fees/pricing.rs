@@ -220,12 +220,6 @@ impl Pricing {
         blocks.iter().map(entry).collect()
     }
 
-    /// Returns true if polls request all [`GRADED_PERCENTILES`].
-    #[must_use]
-    pub fn polls_graded_percentiles(&self) -> bool {
-        GRADED_PERCENTILES.iter().all(|percentile| self.column(*percentile).is_some())
-    }
-
     /// Returns the allowed percentiles, if those of the strategy are not.
     pub(crate) fn percentiles_mistake(&self) -> Option<&'static str> {
         let are_graded = self.percentiles() == RewardPercentiles::GRADED;
