@@ -148,7 +148,8 @@ async fn wall_clock_offset(harness: &Harness) -> i64 {
 
 async fn clock_steps(run: TestRun) {
     let clock = WallClock::new(&format!("faults-{}", run.number));
-    let settings = ChainSettings { variables: clock.environment(), ..ChainSettings::default() };
+    let settings =
+        ChainSettings { variables: clock.environment(), leaps: true, ..ChainSettings::default() };
     let refused = Fault::everywhere(Kind::Refuse);
     let harness = Harness::start(&run, &settings, &[&refused]).await;
     harness.enter_phase("start");
