@@ -229,7 +229,7 @@ fn frozen_head() -> Fault {
 
 async fn one_of_two_heads_stalled(run: TestRun) {
     let variables = vec![("GAS_CHAINS__A__STALL_AFTER", "3s".to_owned())];
-    let settings = ChainSettings { urls: Urls::Two, variables };
+    let settings = ChainSettings { urls: Urls::Two, variables, ..ChainSettings::default() };
     let harness = Harness::start(&run, &settings, &[&frozen_head()]).await;
     for [phase, recovery] in PHASES {
         harness.enter_phase(phase);
