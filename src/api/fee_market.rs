@@ -13,7 +13,7 @@ use super::problems;
 use super::public_routes::MarketMembers;
 use super::wire::{
     ChainParameters, FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios,
-    PricingType, Strategy, SuggestionBody, Trend, Wei,
+    PricingType, Strategy, SuggestionBody, TierBody, Trend, Wei,
 };
 use crate::api::extractors::{ChainParam, charge_for_list};
 use crate::config::percentile_numbers;
@@ -75,6 +75,8 @@ pub(crate) struct FeeMarketBody<'a> {
     /// Base fee per blob gas; `null`: unknown, or the chain has no blobs.
     #[schema(required)]
     blob_base_fee_per_gas: Option<BlobBaseFeePerGas>,
+    /// Fees for a transaction that can wait. They are not above those of the suggestion's medium tier.
+    low: TierBody,
     /// Members of other rooms, which describe them.
     #[serde(flatten)]
     #[schema(ignore)]
@@ -244,6 +246,7 @@ impl<'a> FeeMarketBody<'a> {
             blob_base_fee_per_gas: market
                 .blob_base_fees
                 .map(|fees| BlobBaseFeePerGas { latest: Wei(fees.latest), next: Wei(fees.next) }),
+            low: (&market.low).into(),
             others,
         }
     }

@@ -63,6 +63,7 @@ async fn with_percentiles_10_and_50_the_score_is_complete() {
         market["expected_price_per_gas"],
         json!({ "low": "8000000000", "medium": "8000000000", "high": "23000000000" })
     );
+    assert_eq!(market["low"], market["suggestion"]["medium"]);
 
     let metrics = service.admin("/metrics").await.body;
     // Two heads are 25 deep.

@@ -418,6 +418,8 @@ export interface components {
             /** @description Reasons to doubt a value of the window, as in `X-Doubt`; empty: there is none. */
             doubts: components["schemas"]["Doubt"][];
             blob_base_fee_per_gas: components["schemas"]["BlobBaseFeePerGas"] | null;
+            /** @description Fees for a transaction that can wait. They are not above those of the suggestion's medium tier. */
+            low: components["schemas"]["Tier"];
             data_fee: components["schemas"]["DataFeeParameters"] | null;
             data_fee_reason: components["schemas"]["DataFeeReason"] | null;
             usd_per_coin: components["schemas"]["UsdPerCoin"] | null;

@@ -55,6 +55,7 @@ test("the market has the members of the body", async () => {
     assert.deepEqual(Object.keys(market).sort(), names.sort());
     assert.equal(market.averageBaseFeePerGas, BigInt(body.average_base_fee_per_gas));
     assert.equal(market.expectedPricePerGas.low, BigInt(body.expected_price_per_gas.low));
+    assert.equal(market.low.maxPriorityFeePerGas, BigInt(body.low.max_priority_fee_per_gas));
     assert.equal(market.averageRewardPerGas[0], BigInt(body.average_reward_per_gas[0]));
     assert.equal(market.suggestion.medium.maxFeePerGas, BigInt(body.suggestion.medium.max_fee_per_gas));
     const { baseFeeChangeDenominator, emptyBlockDenominator, minimumBaseFee } = market.chainParameters;

@@ -54,6 +54,7 @@ struct Head<'a> {
     base_fee_per_gas: u128,
     next_base_fee: u128,
     /// Tip and max fee.
+    low: [u128; 2],
     medium: [u128; 2],
     high: [u128; 2],
     /// Prices of one number of low, medium and high.
@@ -70,10 +71,8 @@ impl<'a> Head<'a> {
         let number = recording.oldest_block + mined as u64 - 1;
         let market = service.wait_for_block("/v1/a/fee-market", number).await.json();
         let suggestion = &market["suggestion"];
-        let tier = |name: &str| {
-            let tier = &suggestion[name];
-            [wei(&tier["max_priority_fee_per_gas"]), wei(&tier["max_fee_per_gas"])]
-        };
+        let fees =
+            |tier: &Value| [wei(&tier["max_priority_fee_per_gas"]), wei(&tier["max_fee_per_gas"])];
         let next_base_fee = wei(&market["next_base_fee_per_gas"]);
         // The blocks come faster than in steps of 5 s, so what they have risen by depends on the clock.
         let prices: Value = service.get("/networks/7/gasPrices").await.json();
@@ -90,8 +89,9 @@ impl<'a> Head<'a> {
             newest_ratios: recording.gas_used_ratio[mined - 5..mined].to_vec(),
             base_fee_per_gas: wei(&suggestion["base_fee_per_gas"]),
             next_base_fee,
-            medium: tier("medium"),
-            high: tier("high"),
+            low: fees(&market["low"]),
+            medium: fees(&suggestion["medium"]),
+            high: fees(&suggestion["high"]),
             prices,
         }
     }
@@ -115,21 +115,20 @@ impl<'a> Head<'a> {
     }
 
     async fn check(&self) {
-        let low = self.check_metamask().await;
+        self.check_metamask().await;
         self.check_etherscan().await;
-        self.check_safe(low).await;
-        self.check_blocknative(low).await;
-        self.check_rrelayer(low).await;
-        self.check_polygon(low).await;
+        self.check_safe().await;
+        self.check_blocknative().await;
+        self.check_rrelayer().await;
+        self.check_polygon().await;
         self.check_flat().await;
     }
 
-    /// Returns low's tip and max fee.
-    async fn check_metamask(&self) -> [u128; 2] {
+    async fn check_metamask(&self) {
         let fees: MetaMask = self.parsed("/networks/7/suggestedGasFees").await;
-        let low = fees.low.fees();
-        assert_eq!([fees.medium.fees(), fees.high.fees()], [self.medium, self.high]);
-        assert!([low, self.medium, self.high].is_sorted(), "{}: {low:?}", self.number);
+        let tiers = [self.low, self.medium, self.high];
+        assert_eq!([fees.low.fees(), fees.medium.fees(), fees.high.fees()], tiers);
+        assert!(tiers.is_sorted(), "{}: {tiers:?}", self.number);
         assert_eq!(fees.estimated_base_fee.0, self.next_base_fee);
         assert!((0.0..=1.0).contains(&fees.network_congestion));
         for range in [
@@ -148,8 +147,6 @@ impl<'a> Head<'a> {
         }));
         let longest = levels.map(|level| level.max_wait_time_estimate);
         assert!(longest.is_sorted_by(|a, b| a >= b), "{longest:?}");
-
-        low
     }
 
     async fn check_etherscan(&self) {
@@ -173,14 +170,14 @@ impl<'a> Head<'a> {
         assert_eq!(block, expected);
     }
 
-    async fn check_safe(&self, low: [u128; 2]) {
+    async fn check_safe(&self) {
         let oracle = self.parsed::<Etherscan>("/compat/safe/7").await.result;
         assert_eq!(oracle.safe_fees(), Some(self.high));
-        let max_fees = [low[1], self.medium[1], self.high[1]];
+        let max_fees = [self.low[1], self.medium[1], self.high[1]];
         assert_eq!((oracle.prices(), oracle.suggest_base_fee.0), (max_fees, self.base_fee_per_gas));
     }
 
-    async fn check_blocknative(&self, low: [u128; 2]) {
+    async fn check_blocknative(&self) {
         let Blocknative { block_prices: [block], .. } =
             self.parsed("/gasprices/blockprices?chainid=7").await;
         assert_eq!(u64::from(block.block_number), self.number + 1);
@@ -189,10 +186,11 @@ impl<'a> Head<'a> {
         assert!(levels.is_sorted_by(|a, b| a.confidence >= b.confidence), "{levels:?}");
         let fees = self.service.get("/v1/a/fees").await;
         if fees.status == 200 {
-            self.check_levels(&block.estimated_prices, low, &fees.json());
+            self.check_levels(&block.estimated_prices, &fees.json());
             return;
         }
-        let expected = [self.high, self.medium, low].into_iter().zip(self.prices.into_iter().rev());
+        let expected =
+            [self.high, self.medium, self.low].into_iter().zip(self.prices.into_iter().rev());
         for (level, ([tip, max_fee], price)) in levels.into_iter().zip(expected) {
             let sent = [level.price.0, level.max_priority_fee_per_gas.0, level.max_fee_per_gas.0];
             assert_eq!(sent, [price, tip, max_fee]);
@@ -209,7 +207,7 @@ impl<'a> Head<'a> {
     }
 
     /// Checks the levels of a chain with 200 known blocks, whose fees for horizons are `fees`.
-    fn check_levels(&self, levels: &[EstimatedPrice], low: [u128; 2], fees: &Value) {
+    fn check_levels(&self, levels: &[EstimatedPrice], fees: &Value) {
         let confidences: Vec<_> = levels.iter().map(|level| level.confidence).collect();
         assert_eq!(confidences, [99, 95, 90, 80, 70]);
         let tips: Vec<_> = levels.iter().map(|level| level.max_priority_fee_per_gas.0).collect();
@@ -220,26 +218,27 @@ impl<'a> Head<'a> {
         assert_eq!([tips[0], tips[1], tips[3]], of_cells);
         for level in levels {
             let tip = level.max_priority_fee_per_gas.0;
-            let tier = [low, self.medium, self.high].into_iter().find(|[known, _]| *known == tip);
+            let tier =
+                [self.low, self.medium, self.high].into_iter().find(|[known, _]| *known == tip);
             let max_fee = tier.map_or(2 * self.next_base_fee + tip, |[_, max_fee]| max_fee);
             assert_eq!(level.max_fee_per_gas.0, max_fee, "{tip}");
             assert!(level.price.0 >= (self.next_base_fee + tip).min(max_fee), "{tip}");
         }
     }
 
-    async fn check_rrelayer(&self, low: [u128; 2]) {
+    async fn check_rrelayer(&self) {
         let fees: Rrelayer = self.parsed("/compat/rrelayer/7").await;
         let levels = [fees.slow, fees.medium, fees.fast].map(|level| level.fees());
-        assert_eq!(levels, [low, self.medium, self.high]);
+        assert_eq!(levels, [self.low, self.medium, self.high]);
         let tip = self.high[0] * 12 / 10;
         assert_eq!(fees.super_fast.fees(), [tip, self.base_fee_per_gas + tip]);
     }
 
-    async fn check_polygon(&self, low: [u128; 2]) {
+    async fn check_polygon(&self) {
         let body = self.document("/compat/polygon/7/v2").await;
         let sent: Vec<_> = numbers(&body).collect();
         let fees: Vec<_> = sent[..7].iter().map(|text| gwei(text)).collect();
-        let expected = [low, self.medium, self.high].concat();
+        let expected = [self.low, self.medium, self.high].concat();
         assert_eq!((&fees[..6], fees[6]), (&expected[..], self.next_base_fee), "{body}");
         assert_eq!(sent.last().unwrap(), &self.number.to_string());
     }
