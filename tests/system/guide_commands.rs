@@ -39,18 +39,17 @@ const RELEASE: &str = "needs a published release";
 const HOURS: &str = "a measurement of minutes to hours";
 
 /// The first row whose beginning a command has is its own.
-const ROWS: [(&str, Place); 51] = [
+const ROWS: [(&str, Place); 50] = [
     ("curl localhost:8080/v1/base/cost --data", Nowhere(SHORTENED)),
     ("curl 'localhost:8080/v1/ronin/wait", In("tests/integration/wait.rs")),
     ("curl 'localhost:8080/registry/", In("tests/system/delegation_chain.rs")),
     ("curl localhost:8080/v1/ronin/delegations", In("tests/system/delegation_chain.rs")),
     ("curl", Here),
-    ("npx gas-suggestion-cli demo", In("tests/packages.sh")),
-    ("npx gas-suggestion-cli serve", Nowhere(PUBLIC_NODE)),
     ("npm install gas-suggestion", In("tests/system/client_package.rs")),
     ("npm install viem ethers", In("tests/run.sh")),
     ("cargo test", In("tests/run.sh")),
     ("cargo run -- demo", In("tests/system/dashboard.rs")),
+    ("cargo run -- serve", Nowhere(PUBLIC_NODE)),
     ("npm audit", Nowhere(RELEASE)),
     ("npx openapi-typescript", In("tests/generators.sh")),
     ("npx hardhat", In("tests/system/verification_clients.rs")),
