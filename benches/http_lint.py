@@ -39,7 +39,7 @@ QUERIES = {
 # Files of the pages, other spellings of routes, and errors.
 FURTHER = [
     "/base.css", "/dashboard/page.js", "/dashboard/style.css", "/dashboard/uplot/uPlot.min.css", "/docs/initializer.js",
-    "/docs/style.css", "/docs/swagger-ui-bundle.js", "/docs/swagger-ui.css", "/favicon.svg", "/gas-suggestion.js",
+    "/docs/style.css", "/docs/swagger-ui-bundle.js", "/docs/swagger-ui.css", "/favicon.svg",
     "/v1/ethereum/gas-suggestion/", "/v1/unknown/gas-suggestion", "/v1/ethereum/fee-history?blocks=x", "/unknown",
 ]
 CALL = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "eth_chainId", "params": []}).encode()

@@ -65,7 +65,7 @@ const HIDDEN_FORM_LINK: &str = "<a href=\"verify\" hidden>";
 const SHOWN_FORM_LINK: &str = "<a href=\"verify\">";
 
 /// Resources of the dashboard. The other pages use its palette and its icon too.
-const DASHBOARD_ASSETS: [StaticFile; 33] = [
+const DASHBOARD_ASSETS: [StaticFile; 32] = [
     StaticFile::css("/base.css", BASE_CSS),
     StaticFile::css("/dashboard/style.css", include_str!("pages/dashboard/style.css")),
     StaticFile::js("/dashboard/amounts.js", include_str!("pages/dashboard/amounts.js")),
@@ -97,8 +97,6 @@ const DASHBOARD_ASSETS: [StaticFile; 33] = [
     StaticFile::js("/dashboard/view.js", include_str!("pages/dashboard/view.js")),
     StaticFile::css("/dashboard/uplot/uPlot.min.css", UPLOT_CSS),
     StaticFile::js("/dashboard/uplot/uPlot.esm.js", UPLOT_JS),
-    // A component for pages of other origins, which the dashboard itself does not load.
-    StaticFile::js("/gas-suggestion.js", include_str!("pages/gas-suggestion.js")),
     StaticFile::svg("/favicon.svg", include_str!("pages/favicon.svg")),
 ];
 

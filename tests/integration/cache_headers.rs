@@ -44,7 +44,7 @@ async fn paths(service: &TestServer) -> Vec<String> {
         };
         path + &query
     });
-    let files = ["/favicon.svg", "/gas-suggestion.js", "/docs/swagger-ui.css", "/unknown"];
+    let files = ["/favicon.svg", "/docs/swagger-ui.css", "/unknown"];
     paths.chain(files.map(str::to_owned)).collect()
 }
 

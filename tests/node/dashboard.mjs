@@ -12,7 +12,6 @@ import { after, before, describe, test } from "node:test";
 import { launch, until } from "./browser.mjs";
 import chain from "./dashboard/chain.mjs";
 import { checks } from "./dashboard/checks.mjs";
-import component from "./dashboard/component.mjs";
 import connection from "./dashboard/connection.mjs";
 import dollars from "./dashboard/dollars.mjs";
 import hidden from "./dashboard/hidden.mjs";
@@ -93,4 +92,4 @@ async function runAndStop(scenario) {
 
 // Measured while nothing else runs.
 run(speed, 1);
-run({ ...prices, ...dollars, ...connection, ...states, ...overview, ...chain, ...history, ...hidden, ...component }, 3);
+run({ ...prices, ...dollars, ...connection, ...states, ...overview, ...chain, ...history, ...hidden }, 3);

@@ -1,1 +1,0 @@
-../../src/extras/pages/gas-suggestion.js
