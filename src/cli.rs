@@ -3,7 +3,6 @@
 mod check_config;
 mod discovery;
 mod price;
-pub(crate) mod start_summary;
 
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};

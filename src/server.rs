@@ -16,6 +16,7 @@
 //! `drain_delay` and exits with status 1.
 
 mod service;
+mod start_summary;
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -31,7 +32,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::{self, App, ReadinessState};
 use crate::assembly::{Assembly, Network};
-use crate::cli::start_summary;
 use crate::config::{Config, Limits};
 use crate::extras::EXTRAS;
 use crate::http::client_limits::ClientTable;
