@@ -46,8 +46,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::config::{Chain, ChainParameters, Config, DataFeeKind};
-    use crate::fees::{Strategy, ZeroBaseFee};
+    use crate::config::{Chain, Config};
 
     fn chain_ids() -> Vec<u64> {
         let headers = CHAINS.lines().filter_map(|line| line.strip_prefix('[')?.strip_suffix(']'));
@@ -67,83 +66,6 @@ mod tests {
         let keys: BTreeSet<_> = ids.iter().map(|id| find(*id).unwrap().key.clone()).collect();
         assert_eq!(keys.len(), ids.len());
         assert_eq!(find(2021).map(|preset| &preset.name), None);
-    }
-
-    #[test]
-    fn two_lines_give_each_chain_the_values_of_its_sources() {
-        const GWEI: u128 = 1_000_000_000;
-        let ms = Duration::from_millis;
-        // Chain id, name, currency, block time and flashblock time in ms, floors in gwei, denominators of a full and of an
-        // empty block.
-        let sources = [
-            (1, "Ethereum", "ETH", 12_000, 0, (0, 0), (8, 0)),
-            (10, "OP Mainnet", "ETH", 2000, 250, (0, 0), (250, 250)),
-            (56, "BNB Smart Chain", "BNB", 450, 0, (0, 0), (0, 0)),
-            (100, "Gnosis", "XDAI", 5000, 0, (0, 0), (8, 0)),
-            (130, "Unichain", "ETH", 1000, 0, (0, 0), (0, 0)),
-            (137, "Polygon", "POL", 2000, 0, (0, 25), (20, 0)),
-            (143, "Monad", "MON", 400, 0, (0, 0), (0, 0)),
-            (146, "Sonic", "S", 630, 0, (0, 0), (0, 0)),
-            (204, "opBNB", "BNB", 250, 0, (0, 0), (0, 0)),
-            (324, "ZKsync Era", "ETH", 2000, 0, (0, 0), (0, 0)),
-            (480, "World Chain", "ETH", 2000, 0, (0, 0), (0, 0)),
-            (999, "HyperEVM", "HYPE", 1000, 0, (0, 0), (0, 0)),
-            (1868, "Soneium Mainnet", "ETH", 2000, 0, (0, 0), (0, 0)),
-            (2020, "ronin", "RON", 2000, 250, (1, 20), (50, 250)),
-            (5000, "Mantle", "MNT", 2000, 0, (0, 0), (0, 0)),
-            (8453, "Base", "ETH", 200, 0, (0, 0), (0, 0)),
-            (31_337, "Local chain", "ETH", 1000, 0, (0, 0), (8, 0)),
-            (42_161, "Arbitrum One", "ETH", 250, 0, (0, 0), (0, 0)),
-            (42_220, "Celo", "CELO", 1000, 0, (0, 0), (0, 0)),
-            (43_114, "Avalanche", "AVAX", 1700, 0, (0, 0), (0, 0)),
-            (57_073, "Ink", "ETH", 2000, 0, (0, 0), (0, 0)),
-            (59_144, "Linea", "ETH", 2000, 0, (0, 0), (0, 0)),
-            (80_094, "Berachain", "BERA", 2000, 0, (0, 0), (0, 0)),
-            (81_457, "Blast", "ETH", 2000, 0, (0, 0), (0, 0)),
-            (80_002, "Polygon Amoy", "POL", 2000, 0, (0, 25), (20, 0)),
-            (84_532, "Base Sepolia", "ETH", 200, 0, (0, 0), (0, 0)),
-            (202_601, "ronin-testnet", "RON", 2000, 250, (1, 20), (50, 250)),
-            (421_614, "Arbitrum Sepolia", "ETH", 250, 0, (0, 0), (0, 0)),
-            (534_352, "Scroll", "ETH", 3000, 0, (0, 0), (0, 0)),
-            (11_155_111, "Sepolia", "ETH", 12_000, 0, (0, 0), (8, 0)),
-            (11_155_420, "OP Sepolia", "ETH", 2000, 0, (0, 0), (0, 0)),
-        ];
-        assert_eq!(sources.map(|source| source.0).as_slice(), chain_ids());
-        for (id, name, currency, block_time, flashblock_time, floors, denominators) in sources {
-            let chain = two_lines(id);
-            assert_eq!((chain.name(), chain.preset), (name, Some(name)));
-            assert_eq!(chain.currency.as_deref(), Some(currency), "{name}");
-            assert_eq!(chain.block_time, ms(block_time), "{name}");
-            let flashblocks = chain.flashblock_time.unwrap_or_default();
-            assert_eq!(flashblocks, ms(flashblock_time), "{name}");
-            let pricing = &chain.pricing;
-            let found = (pricing.base_fee_floor, pricing.priority_fee_floor);
-            assert_eq!(found, (floors.0 * GWEI, (floors.1 * GWEI).max(1)), "{name}");
-            let is_network = pricing.strategy == Strategy::Network;
-            assert_eq!(is_network, [2020, 202_601].contains(&id), "{name}");
-            let found = [pricing.base_fee_change_denominator, pricing.empty_block_denominator];
-            let found = found.map(|denominator| denominator.map_or(0, std::num::NonZeroU64::get));
-            assert_eq!((found[0], found[1]), denominators, "{name}");
-            let is_really_zero = pricing.zero_base_fee == ZeroBaseFee::Eip1559;
-            assert_eq!(is_really_zero, [56, 204].contains(&id), "{name}");
-            assert_eq!(chain.stall_after().is_none(), id == 31_337, "{name}");
-            assert!(!chain.json_rpc, "{name}");
-            let data_fee = match id {
-                10 | 130 | 204 | 480 | 1868 | 2020 | 8453 | 42_220 | 57_073 | 84_532 | 202_601
-                | 11_155_420 => Some(DataFeeKind::OpStack),
-                324 | 42_161 | 421_614 => Some(DataFeeKind::Included),
-                59_144 => Some(DataFeeKind::IncludedInTip),
-                5000 | 81_457 | 534_352 => None,
-                _ => Some(DataFeeKind::None),
-            };
-            assert_eq!(chain.data_fee, data_fee, "{name}");
-            let most_gas = [1, 11_155_111].contains(&id).then_some(16_777_216);
-            assert_eq!(chain.max_transaction_gas.map(u64::from), most_gas, "{name}");
-            let are_read = chain.chain_parameters == ChainParameters::Auto;
-            let is_op_stack = data_fee == Some(DataFeeKind::OpStack);
-            assert_eq!(are_read, is_op_stack || [5000, 31_337, 81_457].contains(&id), "{name}");
-            assert_eq!(chain.usd_feed().is_some(), [1, 10, 8453].contains(&id), "{name}");
-        }
     }
 
     #[test]
