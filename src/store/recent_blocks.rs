@@ -132,7 +132,7 @@ impl RecentBlocks {
         let kept = overlap.map_or(0, |count| self.blocks.len().saturating_sub(count));
         let known = if self.has_readings && overlap.is_some() { kept } else { self.blocks.len() };
         let replaced: Vec<_> = (known..self.blocks.len())
-            .map(|index| (self.block(index), self.reading(index)))
+            .filter_map(|index| Some((self.block(index)?, self.reading(index))))
             .collect();
         self.blocks.truncate(kept);
         self.rewards.truncate(kept.saturating_mul(self.columns.len()));
@@ -166,7 +166,7 @@ impl RecentBlocks {
         for (number, block) in (reading.oldest_block()..).zip(reading.blocks()) {
             let Some(read) = graded(block) else { continue };
             let Some(index) = self.index(number) else { continue };
-            if !self.block(index).is_same_as(block) {
+            if !self.block(index).is_some_and(|known| known.is_same_as(block)) {
                 continue;
             }
             if self.reading(index).is_none() {
@@ -178,7 +178,7 @@ impl RecentBlocks {
             let position = oldest.checked_sub(reading.oldest_block());
             let position = position.and_then(|position| usize::try_from(position).ok());
             let known = position.and_then(|position| reading.blocks().get(position));
-            known.is_some_and(|block| self.block(0).is_same_as(block))
+            known.zip(self.block(0)).is_some_and(|(block, oldest)| oldest.is_same_as(block))
         });
         if let Some(oldest) = oldest.filter(|_| adjoins) {
             let older = (reading.oldest_block()..oldest).zip(reading.blocks());
@@ -245,20 +245,18 @@ impl RecentBlocks {
         (index < self.blocks.len()).then_some(index)
     }
 
-    fn block(&self, index: usize) -> Block {
-        let Some(stored) = self.blocks.get(index) else {
-            return Block { base_fee: 0, gas_used_ratio: None, rewards: None };
-        };
+    fn block(&self, index: usize) -> Option<Block> {
+        let stored = self.blocks.get(index)?;
         let polled = self.columns_of(index).filter(|(column, _)| column.is_polled);
         let mut amounts = [0; Rewards::MAX_COLUMNS];
         for (amount, (_, reward)) in amounts.iter_mut().zip(polled) {
             *amount = reward;
         }
-        Block {
+        Some(Block {
             base_fee: stored.base_fee,
             gas_used_ratio: stored.gas_used_ratio(),
             rewards: stored.has_rewards.then(|| Rewards::new(&amounts)),
-        }
+        })
     }
 
     /// Returns the columns of a block and their rewards, 0 where the block has none.
@@ -321,7 +319,7 @@ impl RecentBlocks {
         let skipped = self.blocks.len().saturating_sub(count);
         BlockWindow {
             newest_block: self.newest_block,
-            blocks: (skipped..self.blocks.len()).map(|index| self.block(index)).collect(),
+            blocks: (skipped..self.blocks.len()).filter_map(|index| self.block(index)).collect(),
             next_base_fee: self.next_base_fee,
         }
     }
@@ -332,8 +330,8 @@ impl RecentBlocks {
     #[must_use]
     pub fn newest_entries(&self, count: usize) -> EntryWindow {
         let known = self.known_entries();
-        let blocks =
-            (known.end.saturating_sub(count)..known.end).map(|index| self.entry(index, &known));
+        let blocks = (known.end.saturating_sub(count)..known.end)
+            .filter_map(|index| self.entry(index, &known));
         self.entry_window(&known, blocks.collect())
     }
 
@@ -341,17 +339,17 @@ impl RecentBlocks {
     #[must_use]
     pub fn newest_asks(&self, count: usize) -> EntryWindow {
         let known = self.known_entries();
-        let entries = (0..known.end).rev().map(|index| self.entry(index, &known));
+        let entries = (0..known.end).rev().filter_map(|index| self.entry(index, &known));
         let mut blocks: Vec<_> =
             entries.filter(|entry| entry.ask().is_some()).take(count).collect();
         blocks.reverse();
         self.entry_window(&known, blocks)
     }
 
-    fn entry(&self, index: usize, known: &KnownEntries) -> EntryBlock {
+    fn entry(&self, index: usize, known: &KnownEntries) -> Option<EntryBlock> {
         let [_, high] = GRADED_PERCENTILES;
         let [tip, high] = [known.percentile, high].map(|percentile| self.reward(index, percentile));
-        EntryBlock::new(&self.block(index), known.have_ratios, tip, high)
+        Some(EntryBlock::new(&self.block(index)?, known.have_ratios, tip, high))
     }
 
     fn entry_window(&self, known: &KnownEntries, blocks: Vec<EntryBlock>) -> EntryWindow {
@@ -389,9 +387,9 @@ impl RecentBlocks {
                 *reward = known.unwrap_or_default();
                 known.is_some()
             });
-            Block { rewards: are_known.then(|| Rewards::new(&rewards)), ..self.block(index) }
+            Some(Block { rewards: are_known.then(|| Rewards::new(&rewards)), ..self.block(index)? })
         };
-        let blocks: Vec<Block> = (start..end).map(block).collect();
+        let blocks: Vec<Block> = (start..end).filter_map(block).collect();
         let next_base_fee = match self.blocks.get(end) {
             Some(next) => Some(next.base_fee),
             None => self.next_base_fee,
