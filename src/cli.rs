@@ -183,18 +183,15 @@ impl Cli {
             strategy: None,
             listeners: ListenerArgs::default(),
         };
-        let command = self.command.unwrap_or_else(serve_default);
-        // These need no configuration.
-        match &command {
-            Command::Price(arguments) => return price::run(arguments, context),
-            Command::Completions { shell } => return print_completions(*shell),
-            Command::Man => return print(MANUAL.trim_end()).map_err(CommandError::Runtime),
-            _ => {}
-        }
-        let config = load(context, &command)?;
-        match command {
-            Command::Serve { .. } => serve(config, None),
+        match self.command.unwrap_or_else(serve_default) {
+            Command::Price(arguments) => price::run(&arguments, context),
+            Command::Completions { shell } => print_completions(shell),
+            Command::Man => print(MANUAL.trim_end()).map_err(CommandError::Runtime),
+            Command::Serve { rpc_urls, strategy, listeners } => {
+                serve(load_to_serve(context, &rpc_urls, strategy, &listeners)?, None)
+            }
             Command::CheckConfig { print, online } => {
+                let config = context.load(&Overrides::default())?;
                 let (file, sections) = (context.file, context.sections);
                 let effective = print.then(|| Config::print(file, &Overrides::default(), sections));
                 let effective = effective.transpose().map_err(CommandError::Configuration)?;
@@ -202,13 +199,16 @@ impl Cli {
                 let notes = files.map_err(|all| CommandError::Arguments(all.join("\n")))?;
                 check_config::run(&config, &notes, effective, online).map_err(CommandError::Runtime)
             }
-            Command::Healthcheck => check_health(&config).map_err(CommandError::Runtime),
+            Command::Healthcheck => {
+                let config = context.load(&Overrides::default())?;
+                check_health(&config).map_err(CommandError::Runtime)
+            }
             Command::OpenApi { generic } => {
+                let config = context.load(&Overrides::default())?;
                 let build = if generic { server::generic_document } else { server::document };
                 let document = build(&config).context("cannot write the document");
                 document.and_then(|document| print(&document)).map_err(CommandError::Runtime)
             }
-            Command::Price(_) | Command::Completions { .. } | Command::Man => Ok(()),
         }
     }
 }
@@ -223,24 +223,23 @@ fn print_completions(shell: Shell) -> Result<(), CommandError> {
     print(String::from_utf8_lossy(&script).trim_end()).map_err(CommandError::Runtime)
 }
 
-/// Reads the configuration of `command`. Asks the nodes of `--rpc-url` for their chain ids.
-fn load(context: &CommandContext<'_>, command: &Command) -> Result<Config, CommandError> {
+/// Reads the configuration of a service. Asks the nodes of `--rpc-url` for their chain ids.
+fn load_to_serve(
+    context: &CommandContext<'_>,
+    rpc_urls: &[UrlArgument],
+    strategy: Option<Strategy>,
+    listeners: &ListenerArgs,
+) -> Result<Config, CommandError> {
+    let mut overrides = Overrides { strategy, ..listeners.overrides() };
     let mut notes = Vec::new();
-    let overrides = match command {
-        Command::Serve { rpc_urls, strategy, listeners } if !rpc_urls.is_empty() => {
-            let urls =
-                rpc_urls.iter().map(|url| url.get("--rpc-url")).collect::<Result<Vec<_>, _>>()?;
-            let upstream = Config::upstream(context.file, &urls, context.sections);
-            let upstream = upstream.map_err(CommandError::Configuration)?;
-            let found = discovery::find_chains(&urls, &upstream).map_err(CommandError::Runtime)?;
-            notes = found.notes;
-            Overrides { chains: found.chains, strategy: *strategy, ..listeners.overrides() }
-        }
-        Command::Serve { strategy, listeners, .. } => {
-            Overrides { strategy: *strategy, ..listeners.overrides() }
-        }
-        _ => Overrides::default(),
-    };
+    if !rpc_urls.is_empty() {
+        let urls =
+            rpc_urls.iter().map(|url| url.get("--rpc-url")).collect::<Result<Vec<_>, _>>()?;
+        let upstream = Config::upstream(context.file, &urls, context.sections);
+        let upstream = upstream.map_err(CommandError::Configuration)?;
+        let found = discovery::find_chains(&urls, &upstream).map_err(CommandError::Runtime)?;
+        (overrides.chains, notes) = (found.chains, found.notes);
+    }
     let mut config = context.load(&overrides)?;
     config.notes.extend(notes);
     Ok(config)

@@ -28,6 +28,7 @@ use futures_util::future::{BoxFuture, Fuse};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{self, App, ReadinessState};
@@ -52,10 +53,8 @@ const ADMIN_MEMORY_BYTES: usize = 8 * 1024 * 1024;
 #[derive(Debug)]
 pub struct Server {
     config: Config,
-    /// `None`: it is served.
-    public: Option<TcpListener>,
-    /// `None`: it is served.
-    admin: Option<TcpListener>,
+    public: TcpListener,
+    admin: TcpListener,
     background: JoinSet<anyhow::Result<()>>,
 }
 
@@ -70,7 +69,7 @@ impl Server {
         let write_timeout = config.limits.write_timeout;
         let public = bind("server.listen", config.server.listen, write_timeout)?;
         let admin = bind("server.admin_listen", config.server.admin_listen, write_timeout)?;
-        Ok(Self { config, public: Some(public), admin: Some(admin), background: JoinSet::new() })
+        Ok(Self { config, public, admin, background: JoinSet::new() })
     }
 
     /// Address of the public listener. With port 0 in the configuration it has the assigned port.
@@ -79,7 +78,7 @@ impl Server {
     ///
     /// Fails if the operating system does not return the address.
     pub fn address(&self) -> std::io::Result<SocketAddr> {
-        local_address(self.public.as_ref())
+        self.public.local_addr()
     }
 
     /// Address of the admin listener.
@@ -88,7 +87,7 @@ impl Server {
     ///
     /// Fails if the operating system does not return the address.
     pub fn admin_address(&self) -> std::io::Result<SocketAddr> {
-        local_address(self.admin.as_ref())
+        self.admin.local_addr()
     }
 
     /// Adds a task that runs beside the service. Like every task it must not end before the service does.
@@ -102,140 +101,136 @@ impl Server {
     /// # Errors
     ///
     /// Fails if a task ended unexpectedly; the service has drained by then.
-    pub async fn run(mut self, stop_signal: impl Future<Output = ()>) -> anyhow::Result<()> {
+    pub async fn run(self, stop_signal: impl Future<Output = ()>) -> anyhow::Result<()> {
         start_summary::report(&self.config, self.address()?, self.admin_address()?);
         let mut running = self.start().await?;
         let crash = tokio::select! {
             () = stop_signal => None,
-            Some(ended) = self.background.join_next() => Some(task_error(ended)),
+            Some(ended) = running.background.join_next() => Some(task_error(ended)),
             error = running.service.ended() => Some(error),
             () = &mut running.serving => Some(anyhow!("the public listener ended unexpectedly")),
         };
-        self.drain(running, crash.is_some()).await;
+        running.drain(crash.is_some()).await;
         crash.map_or(Ok(()), Err)
     }
 
     /// Starts the polls and both listeners.
-    async fn start(&mut self) -> anyhow::Result<Running> {
+    async fn start(self) -> anyhow::Result<Running> {
+        let Self { config, public, admin, mut background } = self;
         let shutdown = Shutdown::default();
         let draining = shutdown.draining.clone();
-        let service = Service::start(self.config.clone(), Network::default(), draining).await?;
-        let limits = self.limits(service.memory_shares);
+        let service = Service::start(config.clone(), Network::default(), draining).await?;
+        let limits = limits(&config, service.memory_shares);
         tracing::info!(
-            memory_limit = self.config.limits.memory.bytes(),
+            memory_limit = config.limits.memory.bytes(),
             memory_budget = service.memory_shares.budget,
             max_connections = limits.max_connections,
             "limits derived"
         );
-        self.start_admin(&limits, &service)?;
-        let clients = ClientTable::new(&limits, &self.config.server.trusted_proxies);
+        background.spawn(serve_admin(admin, &config, &limits, &service));
+        let clients = ClientTable::new(&limits, &config.server.trusted_proxies);
         let (app, memory) = (service.app.clone(), service.memory.clone());
-        let public = Listener::new("public", app, clients, &limits, memory, &service.metrics);
-        let threads = ServingThreads::start(self.config.server.threads.count());
+        let listener = Listener::new("public", app, clients, &limits, memory, &service.metrics);
+        let threads = ServingThreads::start(config.server.threads.count());
         let threads = threads.context("cannot start the serving threads")?;
-        let (listener, until) = (take(&mut self.public)?, shutdown.clone());
+        let until = shutdown.clone();
         let serving =
-            async move { public.serve(listener, threads.runtimes(), until).await }.boxed().fuse();
-        Ok(Running { service, serving, shutdown })
-    }
-
-    /// Lets requests in flight finish, and ends what has to be ended. Does not wait for load balancers after a crash.
-    async fn drain(&self, running: Running, is_crash: bool) {
-        let Running { service, mut serving, shutdown } = running;
-        tracing::info!("shutting down");
-        shutdown.start_draining();
-        if !is_crash {
-            // The listener keeps accepting.
-            let _ = tokio::time::timeout(self.config.server.drain_delay, &mut serving).await;
-        }
-        shutdown.closing.cancel();
-        if tokio::time::timeout(self.config.server.shutdown_grace, serving).await.is_err() {
-            tracing::warn!("requests aborted after the shutdown grace period");
-        }
-        service.stop().await;
-    }
-
-    /// Starts the admin listener, which keeps serving while the public one drains, because probes and scrapes continue.
-    fn start_admin(&mut self, limits: &Limits, service: &Service) -> anyhow::Result<()> {
-        let metrics = &service.metrics;
-        let admin = api::admin(&self.config, service.health.clone(), metrics);
-        let limits = limits.for_admin();
-        let clients = ClientTable::new(&limits, &[]);
-        // A budget of its own, so that clients cannot keep probes and scrapes out.
-        let memory = MemoryBudget::new(ADMIN_MEMORY_BYTES);
-        let admin = Listener::new("admin", admin, clients, &limits, memory, metrics);
-        let background = [Handle::current()];
-        let listener = take(&mut self.admin)?;
-        self.background.spawn(async move {
-            admin.serve(listener, &background, Shutdown::default()).await;
-            Ok(())
-        });
-        Ok(())
-    }
-
-    /// Returns the configured limits. The number of connections fits into memory. It leaves some of the process's open
-    /// files to upstream connections and the admin listener, so that a flood of clients cannot stop the polls.
-    fn limits(&self, memory: MemoryShares) -> Limits {
-        const SPARE_FILES: usize = 64;
-        let chains = self.config.chains.iter();
-        let sockets = chains.clone().filter(|chain| !chain.ws_urls.is_empty()).count();
-        let urls: usize = chains.map(|chain| chain.upstream_urls().len()).sum();
-        let needs = self.config.needs();
-        let reserved_files = urls
-            .saturating_mul(needs.node_connections.saturating_add(2))
-            .saturating_add(sockets)
-            .saturating_add(needs.connections)
-            .saturating_add(Limits::MAX_ADMIN_CONNECTIONS + MAX_REJECTIONS + SPARE_FILES);
-        let mut limits = self.config.limits.clone();
-        match limits.max_connections {
-            0 => limits.max_connections = memory.max_connections,
-            configured if configured > memory.max_connections => {
-                limits.max_connections = memory.max_connections;
-                tracing::info!(
-                    configured,
-                    max_connections = memory.max_connections,
-                    "connection limit lowered to fit the memory limit"
-                );
-            }
-            _ => {}
-        }
-        let open_files = match rlimit::increase_nofile_limit(u64::MAX) {
-            Ok(count) => usize::try_from(count).unwrap_or(usize::MAX),
-            Err(error) => {
-                tracing::warn!(%error, "cannot read the open-file limit");
-                return limits;
-            }
-        };
-        let available = open_files.saturating_sub(reserved_files).max(open_files / 4).max(1);
-        if limits.max_connections > available {
-            tracing::warn!(
-                configured = limits.max_connections,
-                max_connections = available,
-                open_files,
-                "connection limit lowered to fit the open-file limit"
-            );
-            limits.max_connections = available;
-        }
-        limits
+            async move { listener.serve(public, threads.runtimes(), until).await }.boxed().fuse();
+        Ok(Running { config, service, serving, shutdown, background })
     }
 }
 
 /// The service while it serves.
 struct Running {
+    config: Config,
     service: Service,
     serving: Fuse<BoxFuture<'static, ()>>,
     shutdown: Shutdown,
+    background: JoinSet<anyhow::Result<()>>,
 }
 
-/// Returns the address of a listener.
-fn local_address(listener: Option<&TcpListener>) -> std::io::Result<SocketAddr> {
-    let listener = listener.ok_or_else(|| std::io::Error::other("the service runs already"))?;
-    listener.local_addr()
+impl Running {
+    /// Lets requests in flight finish, and ends what has to be ended. Does not wait for load balancers after a crash.
+    async fn drain(mut self, is_crash: bool) {
+        tracing::info!("shutting down");
+        self.shutdown.start_draining();
+        if !is_crash {
+            // The listener keeps accepting.
+            let _ = timeout(self.config.server.drain_delay, &mut self.serving).await;
+        }
+        self.shutdown.closing.cancel();
+        if timeout(self.config.server.shutdown_grace, self.serving).await.is_err() {
+            tracing::warn!("requests aborted after the shutdown grace period");
+        }
+        self.service.stop().await;
+    }
 }
 
-/// Takes a listener, which is served once.
-fn take(listener: &mut Option<TcpListener>) -> anyhow::Result<TcpListener> {
-    listener.take().context("the service runs already")
+/// Serves the admin routes. Goes on while the public listener drains, because probes and scrapes continue.
+fn serve_admin(
+    listener: TcpListener,
+    config: &Config,
+    limits: &Limits,
+    service: &Service,
+) -> impl Future<Output = anyhow::Result<()>> + use<> {
+    let metrics = &service.metrics;
+    let admin = api::admin(config, service.health.clone(), metrics);
+    let limits = limits.for_admin();
+    let clients = ClientTable::new(&limits, &[]);
+    // A budget of its own, so that clients cannot keep probes and scrapes out.
+    let memory = MemoryBudget::new(ADMIN_MEMORY_BYTES);
+    let admin = Listener::new("admin", admin, clients, &limits, memory, metrics);
+    let background = [Handle::current()];
+    async move {
+        admin.serve(listener, &background, Shutdown::default()).await;
+        Ok(())
+    }
+}
+
+/// Returns the configured limits. The number of connections fits into memory. It leaves some of the process's open
+/// files to upstream connections and the admin listener, so that a flood of clients cannot stop the polls.
+fn limits(config: &Config, memory: MemoryShares) -> Limits {
+    const SPARE_FILES: usize = 64;
+    let chains = config.chains.iter();
+    let sockets = chains.clone().filter(|chain| !chain.ws_urls.is_empty()).count();
+    let urls: usize = chains.map(|chain| chain.upstream_urls().len()).sum();
+    let needs = config.needs();
+    let reserved_files = urls
+        .saturating_mul(needs.node_connections.saturating_add(2))
+        .saturating_add(sockets)
+        .saturating_add(needs.connections)
+        .saturating_add(Limits::MAX_ADMIN_CONNECTIONS + MAX_REJECTIONS + SPARE_FILES);
+    let mut limits = config.limits.clone();
+    match limits.max_connections {
+        0 => limits.max_connections = memory.max_connections,
+        configured if configured > memory.max_connections => {
+            limits.max_connections = memory.max_connections;
+            tracing::info!(
+                configured,
+                max_connections = memory.max_connections,
+                "connection limit lowered to fit the memory limit"
+            );
+        }
+        _ => {}
+    }
+    let open_files = match rlimit::increase_nofile_limit(u64::MAX) {
+        Ok(count) => usize::try_from(count).unwrap_or(usize::MAX),
+        Err(error) => {
+            tracing::warn!(%error, "cannot read the open-file limit");
+            return limits;
+        }
+    };
+    let available = open_files.saturating_sub(reserved_files).max(open_files / 4).max(1);
+    if limits.max_connections > available {
+        tracing::warn!(
+            configured = limits.max_connections,
+            max_connections = available,
+            open_files,
+            "connection limit lowered to fit the open-file limit"
+        );
+        limits.max_connections = available;
+    }
+    limits
 }
 
 /// Returns the OpenAPI document of the public listener's routes.

@@ -1,5 +1,6 @@
 //! The service without listeners: its polls, its other tasks, and its routes.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
@@ -109,13 +110,16 @@ impl Tasks {
         for ((publisher, upstreams), timing) in publishers.zip(upstreams).zip(timings) {
             self.start_chain(publisher, upstreams, timing, &assembly.memory, &assembly.metrics);
         }
-        let leaps = leaps::watch(assembly.store.clone());
-        self.0.spawn(leaps.map(|never| match never {}));
+        self.spawn(leaps::watch(assembly.store.clone()));
         for chain in assembly.store.chains() {
-            let watch = freshness_log::watch(chain.clone());
-            self.0.spawn(watch.map(|never| match never {}));
+            self.spawn(freshness_log::watch(chain.clone()));
         }
         Ok(())
+    }
+
+    /// Spawns a task that never ends.
+    fn spawn(&mut self, task: impl Future<Output = Infallible> + Send + 'static) {
+        self.0.spawn(task.map(|never| match never {}));
     }
 
     /// Starts a subscription to block announcements for each chain with `ws_urls`. Returns the poll timing of every
@@ -129,7 +133,7 @@ impl Tasks {
         for chain in &config.chains {
             let announced = NewHeadsSubscription::new(chain, &config.upstream, metrics)?.map(
                 |(listener, announced)| {
-                    self.0.spawn(listener.run().map(|never| match never {}));
+                    self.spawn(listener.run());
                     announced
                 },
             );
@@ -149,11 +153,11 @@ impl Tasks {
     ) {
         let header_reader = HeaderReader::new(publisher.chain(), &upstreams, memory, metrics);
         let header_parameters = header_reader.map(|(reader, parameters)| {
-            self.0.spawn(reader.run().map(|never| match never {}));
+            self.spawn(reader.run());
             parameters
         });
         let poller = Poller::new(upstreams, publisher, header_parameters, memory, metrics.clone());
-        self.0.spawn(poller.run(timing).map(|never| match never {}));
+        self.spawn(poller.run(timing));
     }
 }
 
