@@ -8,7 +8,6 @@
 //!
 //! Every response with an error status, axum's own included, becomes `application/problem+json` in `http::problem`.
 
-pub(crate) mod callers_fee;
 pub(crate) mod chains;
 pub(crate) mod extractors;
 pub(crate) mod fast_path;
@@ -25,7 +24,6 @@ mod state;
 pub(crate) mod static_files;
 pub(crate) mod stream;
 pub(crate) mod suggestion;
-pub(crate) mod wait;
 pub(crate) mod wire;
 
 use axum::Router;
@@ -66,17 +64,10 @@ fn heart_routes() -> OpenApiRouter<AppState> {
         .routes(routes!(suggestion::list_suggestions))
         .routes(routes!(fee_market::get_fee_market))
         .routes(routes!(fee_market::list_fee_markets))
-        .routes(routes!(callers_fee::get_inclusion))
-        .routes(routes!(callers_fee::get_replacement))
         .routes(routes!(chains::list_chains))
         .routes(routes!(fee_history::get_fee_history))
         .routes(routes!(openapi::get_document))
         .routes(routes!(route_table::list_routes))
-}
-
-/// Routes of this room with deadlines of their own.
-fn untimed_heart_routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::new().routes(routes!(wait::wait_for_price))
 }
 
 /// Routes of the heart whose requests cost more than one unit of the rate limit.
@@ -101,6 +92,7 @@ pub(crate) fn public(
     store: &ChainStore,
     mut others: PublicRoutes,
     health: ReadinessState,
+    streams: SuggestionStreams,
     memory: &MemoryBudget,
     metrics: &Metrics,
 ) -> App {
@@ -109,25 +101,22 @@ pub(crate) fn public(
     let sample = config.chains.first();
     let document = openapi::document(config, &config.chains, sample, described, &others);
     let table = RouteTable::new(&document, &config.server.base_path, &others);
-    let shutdown = health.shutdown_token();
     let state = AppState::new(Parts {
         store: store.clone(),
         metrics: metrics.clone(),
-        streams: SuggestionStreams::new(store, &config.limits, memory, shutdown, metrics),
+        streams,
         history: HistorySerializer::default(),
         market_members: others.market_members.clone(),
-        day_prices: others.day_prices.clone(),
         document: SerializedDocument::new(&document),
         table: table.clone(),
     });
-    let untimed = Router::from(untimed_heart_routes().with_state(state.clone()));
     let timed = Router::from(heart_routes().with_state(state))
         .merge(others.timed)
         .merge(others.undescribed)
         .fallback_service(any(route_table::not_found).with_state(table.clone()))
         .layer(timeout_layer(config));
     let probes = Router::from(probes().with_state(health));
-    let routes = timed.merge(untimed).merge(others.untimed).merge(probes.clone());
+    let routes = timed.merge(others.untimed).merge(probes.clone());
     let base_path = &config.server.base_path;
     let routes = match base_path.as_str() {
         "" => routes,

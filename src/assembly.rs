@@ -8,6 +8,7 @@
 mod command;
 mod network;
 mod offers;
+mod price_limit;
 
 use std::fmt;
 use std::future::Future;
@@ -16,14 +17,17 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use axum::http::Extensions;
+use tokio_util::sync::CancellationToken;
 
 pub(crate) use command::{
     CommandContext, CommandError, ExtraCommand, ListenerArgs, Outcome, UrlArgument,
 };
 pub use network::{ByteStream, Dial, Network};
 pub use offers::{SharedRateLimit, SharedRateLimits, SharedStates};
+pub(crate) use price_limit::{DayPrices, PriceLimit};
 
 use crate::api::public_routes::PublicRoutes;
+use crate::api::stream::SuggestionStreams;
 use crate::config::{Config, SectionKind};
 use crate::http::memory_limit::MemoryShares;
 use crate::nodes::{ChainUpstreams, JsonRpcClient};
@@ -72,6 +76,10 @@ pub(crate) struct Assembly {
     pub(crate) memory: MemoryBudget,
     pub(crate) metrics: Metrics,
     pub(crate) routes: PublicRoutes,
+    /// Limits of event streams and of requests that wait.
+    pub(crate) streams: SuggestionStreams,
+    /// Prices of the last day, from the extra that knows them.
+    pub(crate) day_prices: Option<Arc<dyn DayPrices>>,
     pub(crate) memory_shares: MemoryShares,
     pub(crate) publishers: Vec<Publisher>,
     pub(crate) shared_polls: Option<Vec<Box<dyn SharedPolls>>>,
@@ -91,12 +99,17 @@ impl Extra {
 }
 
 impl Assembly {
-    /// Puts the parts of the heart together, and lets the extras join.
+    /// Puts the parts of the heart together, and lets the extras join. Streams end once `shutdown` is cancelled.
     ///
     /// # Errors
     ///
     /// Fails if the TLS backend or the client of another service cannot be set up.
-    pub(crate) fn new(config: Config, extras: &[Extra], network: Network) -> anyhow::Result<Self> {
+    pub(crate) fn new(
+        config: Config,
+        extras: &[Extra],
+        network: Network,
+        shutdown: CancellationToken,
+    ) -> anyhow::Result<Self> {
         let client = match &network.nodes {
             None => JsonRpcClient::new(&config).context("cannot set up the HTTP client")?,
             Some(transport) => JsonRpcClient::simulated(&config, transport),
@@ -110,12 +123,16 @@ impl Assembly {
         let limit = config.limits.memory.bytes();
         let memory_shares = MemoryShares::new(limit, config.chains.len(), kept);
         let upstreams = ChainUpstreams::for_chains(&client, &config.chains, &metrics);
+        let memory = MemoryBudget::new(memory_shares.budget);
+        let streams = SuggestionStreams::new(&store, &config.limits, &memory, shutdown, &metrics);
         let mut assembly = Self {
             store,
             upstreams,
-            memory: MemoryBudget::new(memory_shares.budget),
+            memory,
             metrics,
             routes: PublicRoutes::default(),
+            streams,
+            day_prices: None,
             memory_shares,
             publishers,
             shared_polls: None,

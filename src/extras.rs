@@ -11,6 +11,7 @@ pub(crate) mod cost;
 pub(crate) mod delegation;
 pub mod demo;
 pub(crate) mod horizon;
+pub(crate) mod own_fee;
 pub(crate) mod pages;
 pub(crate) mod replicas;
 pub(crate) mod rpc;
@@ -36,6 +37,7 @@ pub const EXTRAS: &[Extra] = &[
     cost::EXTRA,
     horizon::EXTRA,
     trend::EXTRA,
+    own_fee::EXTRA,
     alerts::EXTRA,
     chart::EXTRA,
     pages::EXTRA,

@@ -8,15 +8,14 @@
 mod block_age;
 mod calibrated;
 mod chain_parameters;
+mod entry_block;
 pub(crate) mod gwei;
 pub mod head_tracker;
 mod history;
 pub mod horizon;
-mod inclusion;
 mod market;
 pub mod plausibility;
 mod pricing;
-mod replacement;
 mod single_price;
 pub mod statistics;
 
@@ -26,8 +25,8 @@ pub use chain_parameters::{
     ChainParameters, Contradiction, Contradictions, DenominatorSource, Denominators,
     HeaderParameters,
 };
+pub use entry_block::EntryBlock;
 pub use history::{BlobBaseFees, Block, FeeHistory, Rewards, have_ratios, paid_rewards};
-pub use inclusion::{EntryBlock, Inclusion, inclusion};
 pub use market::{
     AverageReward, FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios, Market,
     PricingType, Suggestion, Tier, Trend,
@@ -36,7 +35,6 @@ pub use pricing::{
     FAIR_PERCENTILE, GRADED_PERCENTILES, InvalidPricing, Multiplier, Pricing, RewardPercentiles,
     Strategy, TierColumns, ZeroBaseFee, column_of,
 };
-pub use replacement::{gas_price_replacement, replacement};
 pub use single_price::{BaseFeeStep, SinglePrices};
 
 /// Reason why a valid fee history yields no suggestion.
@@ -237,7 +235,7 @@ fn tier(max_priority_fee_per_gas: u128, base_fee_per_gas: u128) -> Result<Tier, 
 
 /// Returns the number of coming blocks, all of them full, in which the tier's max fee covers the base fee and the
 /// minimum tip. `base_fee` is that of the first block.
-fn covered_blocks(
+pub(crate) fn covered_blocks(
     tier: Tier,
     mut base_fee: u128,
     minimum_tip: u128,

@@ -239,7 +239,7 @@ fn limits(config: &Config, memory: MemoryShares) -> Limits {
 ///
 /// Fails if the service cannot be put together.
 pub fn document(config: &Config) -> anyhow::Result<String> {
-    let assembly = Assembly::new(config.clone(), EXTRAS, Network::default())?;
+    let assembly = assemble(config)?;
     Ok(api::document(config, &assembly.routes).to_pretty_json()?)
 }
 
@@ -251,7 +251,7 @@ pub fn document(config: &Config) -> anyhow::Result<String> {
 /// Fails if the service cannot be put together.
 pub fn generic_document(config: &Config) -> anyhow::Result<String> {
     const SAMPLE: &str = "[chains.ethereum]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1\"]";
-    let assembly = Assembly::new(config.clone(), EXTRAS, Network::default())?;
+    let assembly = assemble(config)?;
     let sample = Config::from_toml(SAMPLE, &[])?;
     let sample = sample.chains.first().context("the sample has a chain")?;
     Ok(api::generic_document(config, sample, &assembly.routes).to_pretty_json()?)
@@ -268,11 +268,17 @@ pub fn public_app(
     publish: impl FnOnce(&mut [Publisher]),
     shutdown: CancellationToken,
 ) -> anyhow::Result<App> {
-    let mut assembly = Assembly::new(config.clone(), EXTRAS, Network::default())?;
+    let network = Network::default();
+    let mut assembly = Assembly::new(config.clone(), EXTRAS, network, shutdown.clone())?;
     publish(&mut assembly.publishers);
-    let Assembly { store, memory, metrics, routes, .. } = assembly;
+    let Assembly { store, memory, metrics, routes, streams, .. } = assembly;
     let health = ReadinessState::new(store.clone(), shutdown);
-    Ok(api::public(config, &store, routes, health, &memory, &metrics))
+    Ok(api::public(config, &store, routes, health, streams, &memory, &metrics))
+}
+
+/// Puts the service together to describe it.
+fn assemble(config: &Config) -> anyhow::Result<Assembly> {
+    Assembly::new(config.clone(), EXTRAS, Network::default(), CancellationToken::new())
 }
 
 fn bind(key: &str, address: SocketAddr, write_timeout: Duration) -> anyhow::Result<TcpListener> {

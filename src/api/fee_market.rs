@@ -192,7 +192,7 @@ pub(crate) async fn list_fee_markets(
 }
 
 /// Returns the servable snapshot with the members of other rooms that belong to it.
-pub(super) fn snapshot_with_members(
+pub(crate) fn snapshot_with_members(
     chain: &StoredChain,
     members: &MarketMembers,
 ) -> Result<(ServableSnapshot, Map<String, Value>), Unavailable> {

@@ -24,11 +24,6 @@ impl ReadinessState {
     pub fn new(store: ChainStore, shutdown: CancellationToken) -> Self {
         Self { store, shutdown }
     }
-
-    /// Returns the token that is cancelled when shutdown begins.
-    pub(crate) fn shutdown_token(&self) -> CancellationToken {
-        self.shutdown.clone()
-    }
 }
 
 /// Liveness: the process responds

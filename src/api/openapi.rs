@@ -64,7 +64,6 @@ pub(crate) fn document(
     others: &PublicRoutes,
 ) -> OpenApi {
     let mut document = super::heart_routes().into_openapi();
-    document.merge(super::untimed_heart_routes().into_openapi());
     document.merge(super::probes().into_openapi());
     document.merge(described);
     for change in &others.document_changes {

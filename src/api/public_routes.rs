@@ -14,7 +14,6 @@ use utoipa::openapi::{OpenApi, RefOr, Schema};
 use utoipa_axum::router::OpenApiRouter;
 
 use super::openapi::examples::ExampleChain;
-use super::wait::DayPrices;
 use crate::http::cors::ExposedHeaders;
 use crate::http::problem::Problem;
 use crate::store::{ServableSnapshot, StoredChain};
@@ -48,8 +47,7 @@ pub(crate) struct PublicRoutes {
     pub(super) kept_schemas: Vec<&'static str>,
     /// Say what may be meant by an unknown path.
     pub(super) hints: Vec<Hint>,
-    pub(super) market_members: MarketMembers,
-    pub(super) day_prices: DayPrices,
+    pub(crate) market_members: MarketMembers,
     pub(super) exposed_headers: ExposedHeaders,
     pub(super) costly_routes: Vec<&'static str>,
     /// Pages, relative to the dashboard.
@@ -58,7 +56,7 @@ pub(crate) struct PublicRoutes {
 
 /// Members of the fee market that belong to other rooms. Cheap to clone.
 #[derive(Clone, Default)]
-pub(crate) struct MarketMembers(pub(super) Arc<Vec<MarketMember>>);
+pub(crate) struct MarketMembers(pub(super) Vec<Arc<MarketMember>>);
 
 /// Some members of the fee market.
 pub(crate) struct MarketMember {
@@ -191,15 +189,7 @@ impl PublicRoutes {
 
     /// Adds members to the fee market.
     pub(crate) fn add_market_member(&mut self, member: MarketMember) {
-        // There is no other handle of the members before the routes are complete.
-        if let Some(members) = Arc::get_mut(&mut self.market_members.0) {
-            members.push(member);
-        }
-    }
-
-    /// Sets what knows the prices of the last day.
-    pub(crate) fn set_day_prices(&mut self, prices: DayPrices) {
-        self.day_prices = prices;
+        self.market_members.0.push(Arc::new(member));
     }
 
     /// Offers a page, by its path relative to the dashboard.

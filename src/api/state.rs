@@ -9,7 +9,6 @@ use super::openapi::SerializedDocument;
 use super::public_routes::MarketMembers;
 use super::route_table::RouteTable;
 use super::stream::SuggestionStreams;
-use super::wait::DayPrices;
 use crate::observe::metrics::Metrics;
 use crate::store::ChainStore;
 
@@ -25,7 +24,6 @@ pub(super) struct Parts {
     pub(super) streams: SuggestionStreams,
     pub(super) history: HistorySerializer,
     pub(super) market_members: MarketMembers,
-    pub(super) day_prices: DayPrices,
     pub(super) document: SerializedDocument,
     pub(super) table: RouteTable,
 }
@@ -53,7 +51,6 @@ parts! {
     streams: SuggestionStreams,
     history: HistorySerializer,
     market_members: MarketMembers,
-    day_prices: DayPrices,
     document: SerializedDocument,
     table: RouteTable,
 }

@@ -82,7 +82,7 @@ struct OpenStreams {
 }
 
 /// Permit of one subscriber. Dropping it releases its slots and decrements the gauge of open streams.
-pub(super) struct StreamPermit {
+pub(crate) struct StreamPermit {
     open: Arc<OpenStreams>,
     _permits: (client_limits::ConcurrencyPermit, Option<OwnedSemaphorePermit>),
     _reservation: Reservation,
@@ -113,12 +113,12 @@ impl SuggestionStreams {
     }
 
     /// Returns the signal that ends the streams.
-    pub(super) fn shutdown(&self) -> &CancellationToken {
+    pub(crate) fn shutdown(&self) -> &CancellationToken {
         &self.shutdown
     }
 
     /// Counts a stream of this many chains.
-    pub(super) fn acquire(
+    pub(crate) fn acquire(
         &self,
         client: &ClientHandle,
         chains: usize,

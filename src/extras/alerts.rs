@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
-use crate::api::wait::DayPrices;
 use crate::assembly::{Assembly, Extra, Join, SharedStates};
 use crate::config::SectionKind;
 use crate::observe::http_client;
@@ -38,7 +37,7 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let client = http_client::builder(&assembly.config.upstream);
     let client = client.and_then(|client| client.timeout(delivery::TIMEOUT).build());
     let client = client.context("cannot set up the client of webhooks")?;
-    let prices: DayPrices = assembly.offered().unwrap_or_default();
+    let prices = assembly.day_prices.clone();
     let shared: Option<Arc<dyn SharedStates>> = assembly.offered();
     for alert in alerts {
         let chains = assembly.store.chains();

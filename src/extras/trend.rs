@@ -34,10 +34,8 @@ use tokio::sync::Semaphore;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::api::wait::DayPrices;
 use crate::assembly::{Assembly, Extra, Join, Task};
 use crate::config::SectionKind;
-use crate::fees::statistics::nearest_rank;
 
 pub(crate) use bucket::{Bucket, Range, Sample};
 use database::HistoryDatabase;
@@ -104,13 +102,7 @@ fn join(assembly: &mut Assembly) {
     });
     assembly.routes.add(routes.with_state(serializer));
     assembly.routes.add_market_member(members::for_trends(&trends));
-    let days = trends.clone();
-    let day_prices = DayPrices::new(move |chain, percent| {
-        let day = days.trend(chain).day_prices()?;
-        nearest_rank(&day, percent).map(u128::from)
-    });
-    assembly.offer(day_prices.clone());
-    assembly.routes.set_day_prices(day_prices);
+    assembly.day_prices = Some(Arc::new(trends));
     assembly.routes.write_examples(routes::write_example);
 }
 

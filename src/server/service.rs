@@ -50,14 +50,15 @@ impl Service {
         network: Network,
         draining: CancellationToken,
     ) -> anyhow::Result<Self> {
-        let mut assembly = Assembly::new(config, EXTRAS, network)?;
+        let mut assembly = Assembly::new(config, EXTRAS, network, draining.clone())?;
         let config = assembly.config.clone();
         let health = ReadinessState::new(assembly.store.clone(), draining);
         gauges::register(&assembly.store, &assembly.upstreams, &assembly.metrics);
         let mut tasks = Tasks::default();
         tasks.start_polls(&config, &mut assembly).await?;
-        let Assembly { store, memory, memory_shares, metrics, routes, endings, .. } = assembly;
-        let app = api::public(&config, &store, routes, health.clone(), &memory, &metrics);
+        let Assembly { store, memory, memory_shares, metrics, routes, streams, endings, .. } =
+            assembly;
+        let app = api::public(&config, &store, routes, health.clone(), streams, &memory, &metrics);
         let endings = Endings(endings);
         Ok(Self { app, health, memory, memory_shares, metrics, tasks, endings })
     }

@@ -10,7 +10,7 @@ use crate::http::problem::ProblemCode;
 fn every_problem_code_has_an_example() {
     let toml = "[chains.a]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:1\"]";
     let config = Config::from_toml(toml, &sections()).unwrap();
-    let assembly = Assembly::new(config.clone(), EXTRAS, Network::default()).unwrap();
+    let assembly = assemble(&config).unwrap();
     let document = api::document(&config, &assembly.routes);
     let RefOr::T(Schema::Object(codes)) = ProblemCode::schema() else {
         panic!("the codes are a list of values");
@@ -29,7 +29,7 @@ fn kept_blocks_and_needs_of_features_reduce_the_memory_of_clients() {
              history_blocks = {blocks}\nblock_time = \"{block_time}\""
         );
         let config = Config::from_toml(&toml, &sections()).unwrap();
-        Assembly::new(config, EXTRAS, Network::default()).unwrap().memory_shares.budget
+        assemble(&config).unwrap().memory_shares.budget
     };
     let bytes = 65_535 * size_of::<crate::fees::Block>() / 2;
     assert!(budget(1, "12s") - budget(65_536, "12s") >= bytes - 1);
@@ -41,7 +41,7 @@ fn table(base_path: &str) -> RouteTable {
     let toml = "[chains.a]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1\"]\n\
                 [delegation]\nsource = \"chain\"\n[verification]\nurl = \"http://127.0.0.1/\"";
     let config = Config::from_toml(toml, &sections()).unwrap();
-    let assembly = Assembly::new(config.clone(), EXTRAS, Network::default()).unwrap();
+    let assembly = assemble(&config).unwrap();
     let document = api::document(&config, &assembly.routes);
     RouteTable::new(&document, base_path, &assembly.routes)
 }

@@ -180,15 +180,6 @@ pub(crate) struct UnsupportedMediaType(ProblemBody<'static>);
 )]
 pub(crate) struct FeesUnavailable(ProblemBody<'static>);
 
-/// No data for the chain, or only data that is too old to serve; or the service is overloaded or shutting down.
-#[derive(IntoResponses)]
-#[response(
-    status = 503,
-    headers(("Retry-After")),
-    examples(("no_data" = ()), ("stale_data" = ()), ("overloaded" = ()), ("not_ready" = ()))
-)]
-pub(crate) struct WaitUnavailable(ProblemBody<'static>);
-
 /// Not ready for traffic.
 #[derive(IntoResponses)]
 #[response(status = 503, headers(("Retry-After")), examples(("not_ready" = ()), ("overloaded" = ())))]

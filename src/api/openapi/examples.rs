@@ -8,11 +8,10 @@ use utoipa::openapi::example::{Example, ExampleBuilder};
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::{OpenApi, RefOr};
 
-use crate::api::callers_fee::PendingFee;
 use crate::api::problems;
 use crate::api::public_routes::PublicRoutes;
 use crate::api::route_table::RouteTable;
-use crate::api::{callers_fee, chains, fee_history, fee_market};
+use crate::api::{chains, fee_history, fee_market};
 use crate::config::Chain;
 use crate::fees::{self, Block, ChainParameters, FeeHistory, Rewards};
 use crate::http::problem::{Problem, ProblemCode};
@@ -32,6 +31,8 @@ pub(crate) struct ExampleChain<'a> {
     pub(crate) chain: &'a StoredChain,
     /// The snapshot that may be served.
     pub(crate) current: &'a ServableSnapshot,
+    /// The body of the fee market.
+    pub(crate) market: &'a Value,
     /// The two replies, and their markets. The second one grades the suggestion of the first.
     pub(crate) replies: &'a [(FeeHistory, fees::Market)],
 }
@@ -56,8 +57,8 @@ pub(crate) fn write_examples(document: &mut OpenApi, first: &Chain, others: &Pub
         components.examples.extend(problem_examples(chain, &others.example_problems));
         write_chain_examples(document, chain);
         if let Ok(current) = &chain.servable_snapshot() {
-            write_snapshot_examples(document, chain, current, others);
-            let example = ExampleChain { chain, current, replies: &replies };
+            let market = &write_snapshot_examples(document, chain, current, others);
+            let example = ExampleChain { chain, current, market, replies: &replies };
             for write in &others.examples {
                 write(document, &example);
             }
@@ -97,12 +98,13 @@ fn write_chain_examples(document: &mut OpenApi, chain: &StoredChain) {
     set_response_example(document, "/v1/chains", json!([summary]));
 }
 
+/// Writes examples that depend on the chain's prices. Returns the fee market.
 fn write_snapshot_examples(
     document: &mut OpenApi,
     chain: &StoredChain,
     current: &ServableSnapshot,
     others: &PublicRoutes,
-) {
+) -> Value {
     let snapshot = &current.snapshot;
     let suggestion: Value = serde_json::from_slice(&snapshot.body).expect("a suggestion is JSON");
     set_response_example(document, "/v1/{chain}/gas-suggestion", suggestion.clone());
@@ -123,21 +125,12 @@ fn write_snapshot_examples(
         *observed_at = json!(OBSERVED_AT);
     }
     set_response_example(document, "/v1/fee-markets", json!([market]));
-    set_response_example(document, "/v1/{chain}/wait", market.clone());
-    set_response_example(document, "/v1/{chain}/fee-market", market);
+    set_response_example(document, "/v1/{chain}/fee-market", market.clone());
     if let Ok((_, window)) = chain.snapshot_with_blocks(EXAMPLE_BLOCKS) {
         let history = json!(fee_history::FeeHistoryBody::from_window(chain, &window));
         set_response_example(document, "/v1/{chain}/fee-history", history);
     }
-    if let Ok((_, entries)) = chain.snapshot_with_asks(EXAMPLE_BLOCKS) {
-        let market = &snapshot.market;
-        let medium = market.suggestion.medium;
-        let inclusion = callers_fee::InclusionBody::new(chain, market, &entries, medium);
-        set_response_example(document, "/v1/{chain}/inclusion", json!(inclusion));
-        let pending = PendingFee::Capped(medium);
-        let replacement = callers_fee::ReplacementBody::new(market, pending);
-        set_response_example(document, "/v1/{chain}/replacement", json!(replacement));
-    }
+    market
 }
 
 /// Sets the example response of the operations at `path`.

@@ -8,7 +8,7 @@ use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 use toml_edit::{ArrayOfTables, Item};
 
-use crate::api::wait::Limit;
+use crate::assembly::PriceLimit;
 use crate::config::mistakes::SectionMistakes;
 use crate::config::section::{Needs, Section};
 use crate::config::{Chain, UpstreamUrl, print, units};
@@ -64,7 +64,7 @@ pub(super) enum Side {
 
 /// A limit as it is written.
 #[derive(Debug, Clone, PartialEq)]
-struct LimitText(Limit, String);
+struct LimitText(PriceLimit, String);
 
 /// A secret that must not be printed: its `Debug` is blank.
 #[derive(Clone, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl Alert {
         Duration::from_mins(1)..=Duration::from_hours(30 * 24);
 
     /// Returns the limit, and its side. `None`: not exactly one is configured.
-    pub(super) fn limit(&self) -> Option<(Side, Limit)> {
+    pub(super) fn limit(&self) -> Option<(Side, PriceLimit)> {
         match (&self.below, &self.above) {
             (Some(LimitText(limit, _)), None) => Some((Side::Below, *limit)),
             (None, Some(LimitText(limit, _))) => Some((Side::Above, *limit)),
@@ -184,7 +184,7 @@ impl Serialize for Secret {
 impl<'de> Deserialize<'de> for LimitText {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
         let text = String::deserialize(input)?;
-        let limit = Limit::parse(&text, units::parse_amount);
+        let limit = PriceLimit::parse(&text, units::parse_amount);
         let required =
             "expected an amount such as \"20 gwei\", or a percentile of the day such as \"p20\"";
         Ok(Self(limit.ok_or_else(|| D::Error::custom(required))?, text))
@@ -220,8 +220,10 @@ mod tests {
              repeat = \"10m\"\nformat = \"slack\"\n";
         let alerts = parse(text).unwrap();
         let limits: Vec<_> = alerts.iter().map(|alert| alert.limit().unwrap()).collect();
-        let expected =
-            [(Side::Below, Limit::Wei(20_000_000_000)), (Side::Above, Limit::Percentile(90))];
+        let expected = [
+            (Side::Below, PriceLimit::Wei(20_000_000_000)),
+            (Side::Above, PriceLimit::Percentile(90)),
+        ];
         assert_eq!(limits, expected);
         assert_eq!(alerts[0].secret.as_ref().unwrap().as_bytes(), b"c4n4ry-key");
         assert_eq!((alerts[0].repeat, alerts[0].format), (default_repeat(), Format::Json));

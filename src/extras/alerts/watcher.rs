@@ -7,9 +7,8 @@ use super::delivery::Outbox;
 use super::message::AlertMessage;
 use super::rule::{AlertRule, AlertState};
 use super::section::{Alert, Side};
-use crate::api::wait::{DayPrices, Limit};
 use crate::api::wire::Wei;
-use crate::assembly::SharedStates;
+use crate::assembly::{DayPrices, PriceLimit, SharedStates};
 use crate::observe::clock;
 use crate::store::{ServableSnapshot, StoredChain};
 
@@ -19,9 +18,9 @@ pub(super) struct Watcher {
     chain: StoredChain,
     alert: Alert,
     side: Side,
-    limit: Limit,
+    limit: PriceLimit,
     outbox: Outbox,
-    prices: DayPrices,
+    prices: Option<Arc<dyn DayPrices>>,
     /// States that replicas share; `None`: this process tells alone.
     shared: Option<Arc<dyn SharedStates>>,
 }
@@ -30,9 +29,9 @@ impl Watcher {
     pub(super) fn new(
         chain: StoredChain,
         alert: Alert,
-        (side, limit): (Side, Limit),
+        (side, limit): (Side, PriceLimit),
         outbox: Outbox,
-        prices: DayPrices,
+        prices: Option<Arc<dyn DayPrices>>,
         shared: Option<Arc<dyn SharedStates>>,
     ) -> Self {
         Self { chain, alert, side, limit, outbox, prices, shared }
@@ -59,10 +58,7 @@ impl Watcher {
     }
 
     fn limit(&self) -> Option<u128> {
-        match self.limit {
-            Limit::Wei(wei) => Some(wei),
-            Limit::Percentile(percent) => self.prices.price(&self.chain, percent),
-        }
+        self.limit.wei(&self.chain, self.prices.as_deref())
     }
 
     /// Hands the message over, unless another replica tells it.

@@ -6,8 +6,11 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::bucket::Bucket;
+use super::state::Trends;
 use super::{HOUR, TEN_MINUTES};
+use crate::assembly::DayPrices;
 use crate::fees::statistics::nearest_rank;
+use crate::store::StoredChain;
 
 /// Where a price stands among those of the last 24 hours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, ToSchema)]
@@ -73,4 +76,11 @@ fn deviation(price: u128, usual: u128) -> Option<f64> {
     let millionths = difference.saturating_add(usual / 2).checked_div(usual)?;
     let size = f64::from(u32::try_from(millionths).unwrap_or(u32::MAX)) / f64::from(MILLION);
     Some(if price < usual { -size } else { size })
+}
+
+impl DayPrices for Trends {
+    fn percentile(&self, chain: &StoredChain, percent: usize) -> Option<u128> {
+        let day = self.trend(chain).day_prices()?;
+        nearest_rank(&day, percent).map(u128::from)
+    }
 }

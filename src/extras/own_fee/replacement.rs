@@ -1,14 +1,13 @@
 //! The fees of a transaction that replaces a pending one.
 
-use super::Tier;
+use crate::fees::Tier;
 
 /// Returns the least fees that nodes accept in place of the `pending` transaction, and that the market asks: the
 /// `suggested` ones or more. `next_base_fee` is in wei. `None`: an amount exceeds 128 bits.
 ///
 /// Nodes want a rise of a tenth of both fees: geth rounds the new fee down (`core/txpool/legacypool/list.go`, `Add`),
 /// reth rounds it up, and an equal fee is no replacement. The rise here satisfies both.
-#[must_use]
-pub fn replacement(pending: Tier, suggested: Tier, next_base_fee: u128) -> Option<Tier> {
+pub(super) fn replacement(pending: Tier, suggested: Tier, next_base_fee: u128) -> Option<Tier> {
     let tip = raised(pending.max_priority_fee_per_gas)?.max(suggested.max_priority_fee_per_gas);
     let max_fee = raised(pending.max_fee_per_gas)?.max(suggested.max_fee_per_gas);
     let max_fee = max_fee.max(tip.checked_add(next_base_fee)?);
@@ -16,8 +15,11 @@ pub fn replacement(pending: Tier, suggested: Tier, next_base_fee: u128) -> Optio
 }
 
 /// Like [`replacement`], for a transaction with one gas price.
-#[must_use]
-pub fn gas_price_replacement(pending: u128, suggested: Tier, next_base_fee: u128) -> Option<u128> {
+pub(super) fn gas_price_replacement(
+    pending: u128,
+    suggested: Tier,
+    next_base_fee: u128,
+) -> Option<u128> {
     let market_price = suggested.max_priority_fee_per_gas.checked_add(next_base_fee)?;
     Some(raised(pending)?.max(market_price))
 }

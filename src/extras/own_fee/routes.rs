@@ -3,15 +3,19 @@
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
+use utoipa::openapi::OpenApi;
 use utoipa::{IntoParams, ToSchema};
 
-use super::freshness::write_snapshot_headers;
-use super::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
-use super::problems;
-use super::wire::{TierBody, Wei};
+use super::inclusion::{Inclusion, inclusion};
+use super::replacement::{gas_price_replacement, replacement};
 use crate::api::extractors::ChainParam;
-use crate::config::percentile_numbers;
-use crate::fees::{self, Market, Tier};
+use crate::api::freshness::write_snapshot_headers;
+use crate::api::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
+use crate::api::openapi::examples::{ExampleChain, set_response_example};
+use crate::api::problems;
+use crate::api::wire::{TierBody, Wei};
+use crate::fees::{Market, Tier};
 use crate::http::problem::{Problem, ProblemCode};
 use crate::http::query::{ValidQuery, invalid_parameter};
 use crate::store::{COMPARED_BLOCKS, EntryWindow, StoredChain};
@@ -19,7 +23,7 @@ use crate::store::{COMPARED_BLOCKS, EntryWindow, StoredChain};
 /// The fee of a transaction.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct FeeQuery {
+pub(super) struct FeeQuery {
     /// The max fee in wei, tip included.
     #[param(example = "22000000000")]
     max_fee_per_gas: Wei,
@@ -31,7 +35,7 @@ pub(crate) struct FeeQuery {
 /// The fee of a pending transaction: the gas price alone, or the other two.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct ReplacementQuery {
+pub(super) struct ReplacementQuery {
     /// The max fee in wei, tip included.
     #[param(nullable = false, example = "22000000000")]
     max_fee_per_gas: Option<Wei>,
@@ -52,31 +56,6 @@ fn offered_fee(Wei(max_fee): Wei, Wei(tip): Wei) -> Result<Tier, Problem> {
     Ok(Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: max_fee })
 }
 
-/// How a fee compares with the newest blocks.
-#[derive(Serialize, ToSchema)]
-#[schema(as = Inclusion)]
-pub(crate) struct InclusionBody {
-    /// Percentile of each block's rewards that the tip is compared with: 10, or the one of the medium tip if the service
-    /// does not know percentile 10.
-    #[schema(value_type = f64)]
-    percentile: Option<serde_json::Number>,
-    /// Blocks that would have included the fee: the max fee covers the block's base fee, and the rest of it, at most the
-    /// tip, reaches the reward.
-    enough_in: usize,
-    /// Blocks that were compared: the newest ones with a reward above 0 at the percentile, at most 20.
-    of: usize,
-    /// True if the max fee is at least the base fee of the next block.
-    covers_next_base_fee: bool,
-    /// For how many of the coming blocks, all of them full, the max fee is enough; at most 100. `null`: how full blocks
-    /// move the base fee is unknown.
-    #[schema(required, maximum = 100)]
-    covers_full_blocks: Option<u8>,
-    /// How many empty blocks must come before the max fee covers the base fee; `null`: it cannot fall so far, or how empty
-    /// blocks move it is unknown.
-    #[schema(required)]
-    not_before_blocks: Option<u32>,
-}
-
 /// In how many of the newest blocks a fee was enough
 ///
 /// This is a count, not a forecast: it says nothing of what other users will offer.
@@ -88,11 +67,11 @@ pub(crate) struct InclusionBody {
     params(ChainParam, FeeQuery),
     responses(
         CommonErrors, UnknownChain, FeesUnavailable,
-        (status = 200, description = "The comparison.", body = InclusionBody,
+        (status = 200, description = "The comparison.", body = Inclusion,
             headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
-pub(crate) async fn get_inclusion(
+pub(super) async fn get_inclusion(
     ChainParam(chain): ChainParam,
     ValidQuery(query): ValidQuery<FeeQuery>,
 ) -> Result<Response, Problem> {
@@ -100,42 +79,26 @@ pub(crate) async fn get_inclusion(
     let (current, entries) = chain
         .snapshot_with_asks(COMPARED_BLOCKS)
         .map_err(|reason| problems::unavailable(&chain, reason))?;
-    let body = InclusionBody::new(&chain, &current.snapshot.market, &entries, offered);
+    let body = compare(&chain, &current.snapshot.market, &entries, offered);
     let mut response = Json(body).into_response();
     write_snapshot_headers(response.headers_mut(), &chain, &current);
     Ok(response)
 }
 
-impl InclusionBody {
-    pub(crate) fn new(
-        chain: &StoredChain,
-        market: &Market,
-        entries: &EntryWindow,
-        offered: Tier,
-    ) -> Self {
-        let compared = fees::inclusion(
-            &entries.blocks,
-            market.newest_known_base_fee,
-            offered,
-            &chain.config().pricing,
-            &market.chain_parameters,
-        );
-        let percentiles = percentile_numbers([entries.percentile]);
-        Self {
-            percentile: percentiles.into_iter().next(),
-            enough_in: compared.enough_in,
-            of: compared.of,
-            covers_next_base_fee: compared.covers_next_base_fee,
-            covers_full_blocks: compared.covers_full_blocks,
-            not_before_blocks: compared.not_before_blocks,
-        }
-    }
+fn compare(
+    chain: &StoredChain,
+    market: &Market,
+    entries: &EntryWindow,
+    offered: Tier,
+) -> Inclusion {
+    let (next_base_fee, parameters) = (market.newest_known_base_fee, &market.chain_parameters);
+    inclusion(entries, next_base_fee, offered, &chain.config().pricing, parameters)
 }
 
 /// Fees of a transaction that replaces a pending one.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Replacement)]
-pub(crate) struct ReplacementBody {
+pub(super) struct ReplacementBody {
     medium: TierBody,
     high: TierBody,
 }
@@ -156,7 +119,7 @@ pub(crate) struct ReplacementBody {
             headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
-pub(crate) async fn get_replacement(
+pub(super) async fn get_replacement(
     ChainParam(chain): ChainParam,
     ValidQuery(query): ValidQuery<ReplacementQuery>,
 ) -> Result<Response, Problem> {
@@ -173,7 +136,7 @@ pub(crate) async fn get_replacement(
 
 /// The fee of the transaction to replace.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum PendingFee {
+pub(super) enum PendingFee {
     Capped(Tier),
     GasPrice(u128),
 }
@@ -196,12 +159,12 @@ impl PendingFee {
 
 impl ReplacementBody {
     /// Returns the fees of both tiers; `None` if one exceeds 128 bits.
-    pub(crate) fn new(market: &Market, pending: PendingFee) -> Option<Self> {
+    pub(super) fn new(market: &Market, pending: PendingFee) -> Option<Self> {
         let next_base_fee = market.newest_known_base_fee;
         let replace = |suggested: Tier| match pending {
-            PendingFee::Capped(pending) => fees::replacement(pending, suggested, next_base_fee),
+            PendingFee::Capped(pending) => replacement(pending, suggested, next_base_fee),
             PendingFee::GasPrice(price) => {
-                let price = fees::gas_price_replacement(price, suggested, next_base_fee)?;
+                let price = gas_price_replacement(price, suggested, next_base_fee)?;
                 Some(Tier { max_priority_fee_per_gas: price, max_fee_per_gas: price })
             }
         };
@@ -209,4 +172,18 @@ impl ReplacementBody {
         let high = replace(market.suggestion.high)?;
         Some(Self { medium: (&medium).into(), high: (&high).into() })
     }
+}
+
+/// Writes the examples of all routes of this room.
+pub(super) fn write_examples(document: &mut OpenApi, example: &ExampleChain<'_>) {
+    const BLOCKS: usize = 2;
+    let market = &example.current.snapshot.market;
+    let medium = market.suggestion.medium;
+    set_response_example(document, "/v1/{chain}/wait", example.market.clone());
+    if let Ok((_, entries)) = example.chain.snapshot_with_asks(BLOCKS) {
+        let inclusion = compare(example.chain, market, &entries, medium);
+        set_response_example(document, "/v1/{chain}/inclusion", json!(inclusion));
+    }
+    let replacement = ReplacementBody::new(market, PendingFee::Capped(medium));
+    set_response_example(document, "/v1/{chain}/replacement", json!(replacement));
 }

@@ -1,76 +1,54 @@
 //! The number of newest blocks that would have included a fee. It is a count, not a forecast.
 
-use super::{Block, ChainParameters, Pricing, Tier, covered_blocks};
+use serde::Serialize;
+use serde_json::Number;
+use utoipa::ToSchema;
+
+use crate::config::percentile_numbers;
+use crate::fees::{ChainParameters, Pricing, Tier, covered_blocks};
+use crate::store::EntryWindow;
 
 /// Empty blocks after which a fee that is still too low is said to wait for ever.
 const MAX_EMPTY_BLOCKS: u32 = 10_000;
 
-/// How one fee compares with the newest blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Inclusion {
-    /// Blocks that would have included the fee.
-    pub enough_in: usize,
-    /// Blocks that were compared: those with an ask.
-    pub of: usize,
+/// How a fee compares with the newest blocks.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Inclusion {
+    /// Percentile of each block's rewards that the tip is compared with: 10, or the one of the medium tip if the service
+    /// does not know percentile 10.
+    #[schema(value_type = f64)]
+    percentile: Option<Number>,
+    /// Blocks that would have included the fee: the max fee covers the block's base fee, and the rest of it, at most the
+    /// tip, reaches the reward.
+    enough_in: usize,
+    /// Blocks that were compared: the newest ones with a reward above 0 at the percentile, at most 20.
+    of: usize,
     /// True if the max fee is at least the base fee of the next block.
-    pub covers_next_base_fee: bool,
-    /// Number of coming blocks that the max fee covers if all of them are full, at most 100; `None`: how full blocks move
-    /// the base fee is unknown.
-    pub covers_full_blocks: Option<u8>,
-    /// Number of empty blocks that have to come before the max fee covers the base fee. Each lowers the base fee by
-    /// 1/[`empty_block`](super::chain_parameters::Denominators::empty_block) of it. `None`: the base fee cannot fall so far, or how it moves is unknown.
-    pub not_before_blocks: Option<u32>,
+    covers_next_base_fee: bool,
+    /// For how many of the coming blocks, all of them full, the max fee is enough; at most 100. `null`: how full blocks
+    /// move the base fee is unknown.
+    #[schema(required, maximum = 100)]
+    covers_full_blocks: Option<u8>,
+    /// How many empty blocks must come before the max fee covers the base fee; `null`: it cannot fall so far, or how empty
+    /// blocks move it is unknown.
+    #[schema(required)]
+    not_before_blocks: Option<u32>,
 }
 
-/// A block, and the tip that a transaction needed to get into it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EntryBlock {
-    /// Base fee in wei per gas.
-    pub base_fee: u128,
-    /// The block's reward at a low percentile in wei per gas; 0: it has no ask. `None`: unknown.
-    pub tip: Option<u128>,
-    /// Tip in wei per gas that no transaction has to exceed: the block's reward at percentile 60. `None`: unknown.
-    pub high: Option<u128>,
-}
-
-impl EntryBlock {
-    /// Creates the entry of a block with these rewards, at a low percentile and at percentile 60. Without `have_ratios` the
-    /// block's gas used ratio says nothing.
-    #[must_use]
-    pub fn new(block: &Block, have_ratios: bool, tip: Option<u128>, high: Option<u128>) -> Self {
-        let tip = if have_ratios && block.is_empty() { Some(0) } else { tip };
-        Self { base_fee: block.base_fee, tip, high }
-    }
-
-    /// Returns the least tip that was sufficient, above 0. A block without transactions has no ask, and neither has one
-    /// whose reward is 0: those transactions pay its producer directly, or are the chain's own. `None`: no ask is known.
-    #[must_use]
-    pub fn ask(&self) -> Option<u128> {
-        self.tip.filter(|tip| *tip > 0)
-    }
-
-    /// Returns true if the block would have included the fee: the max fee covers its base fee, and what the max fee
-    /// leaves for the tip is enough. `None`: no ask is known.
-    #[must_use]
-    pub fn accepts(&self, offered: Tier) -> Option<bool> {
-        let ask = self.ask()?;
-        Some(offered.tip_paid(self.base_fee).is_some_and(|paid| paid >= ask))
-    }
-}
-
-/// Compares the fee `offered` with `blocks`, and with the base fee of the next block in wei. Full blocks are covered if
-/// the fee also pays the priority fee floor of `pricing`.
-#[must_use]
-pub fn inclusion(
-    blocks: &[EntryBlock],
+/// Compares the fee `offered` with blocks, and with the base fee of the next block in wei. Full blocks are covered if the
+/// fee also pays the priority fee floor of `pricing`.
+pub(super) fn inclusion(
+    entries: &EntryWindow,
     next_base_fee: u128,
     offered: Tier,
     pricing: &Pricing,
     parameters: &ChainParameters,
 ) -> Inclusion {
-    let outcomes: Vec<bool> = blocks.iter().filter_map(|block| block.accepts(offered)).collect();
+    let outcomes = entries.blocks.iter().filter_map(|block| block.accepts(offered));
+    let outcomes: Vec<bool> = outcomes.collect();
     let minimum_tip = pricing.priority_fee_floor;
     Inclusion {
+        percentile: percentile_numbers([entries.percentile]).into_iter().next(),
         enough_in: outcomes.iter().filter(|is_enough| **is_enough).count(),
         of: outcomes.len(),
         covers_next_base_fee: offered.max_fee_per_gas >= next_base_fee,
@@ -114,7 +92,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::fees::{HeaderParameters, Pricing};
+    use crate::fees::{Block, EntryBlock, HeaderParameters};
 
     const GWEI: u128 = 1_000_000_000;
 
@@ -134,6 +112,17 @@ mod tests {
     fn block(gas_used_ratio: Option<f64>, tip: Option<u128>) -> EntryBlock {
         let block = Block { base_fee: GWEI, gas_used_ratio, rewards: None };
         EntryBlock::new(&block, true, tip, None)
+    }
+
+    fn inclusion(
+        blocks: &[EntryBlock],
+        next_base_fee: u128,
+        offered: Tier,
+        pricing: &Pricing,
+        parameters: &ChainParameters,
+    ) -> Inclusion {
+        let entries = EntryWindow { percentile: 10.0, newest_block: 1, blocks: blocks.to_vec() };
+        super::inclusion(&entries, next_base_fee, offered, pricing, parameters)
     }
 
     #[test]
@@ -158,21 +147,6 @@ mod tests {
         assert_eq!(compare(3 * GWEI, 30 * GWEI).enough_in, 3);
         let none = inclusion(&[], GWEI, offer(1, GWEI), &pricing, &parameters);
         assert_eq!((none.enough_in, none.of), (0, 0));
-    }
-
-    #[test]
-    fn a_block_accepts_a_fee_whose_max_fee_covers_its_base_fee_and_its_reward() {
-        // A base fee of 1 gwei, and a tip of 2.
-        let busy = block(Some(0.5), Some(2 * GWEI));
-        let accepts = |block: &EntryBlock, tip, max_fee| block.accepts(offer(tip, max_fee));
-        assert_eq!(accepts(&busy, 2 * GWEI, 3 * GWEI), Some(true));
-        assert_eq!(accepts(&busy, 3 * GWEI, 3 * GWEI), Some(true));
-        assert_eq!(accepts(&busy, 2 * GWEI - 1, 30 * GWEI), Some(false));
-        // The max fee leaves too little for the tip, or is below the base fee.
-        assert_eq!(accepts(&busy, 2 * GWEI, 3 * GWEI - 1), Some(false));
-        assert_eq!(accepts(&busy, GWEI - 1, GWEI - 1), Some(false));
-        assert_eq!(accepts(&block(Some(0.0), Some(2 * GWEI)), 3 * GWEI, 9 * GWEI), None);
-        assert_eq!(accepts(&block(Some(0.5), None), 0, 0), None);
     }
 
     #[test]

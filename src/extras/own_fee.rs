@@ -1,0 +1,52 @@
+//! Questions of a caller about its own fee: in how many of the newest blocks it was enough, what replaces a pending
+//! transaction, and when gas costs at most so much.
+
+mod inclusion;
+mod replacement;
+mod routes;
+mod wait;
+
+use std::sync::Arc;
+
+use axum::extract::FromRef;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::api::public_routes::MarketMembers;
+use crate::api::stream::SuggestionStreams;
+use crate::assembly::{Assembly, DayPrices, Extra, Join};
+use crate::store::ChainStore;
+
+/// Comes after the extras that know the prices of the day or members of the fee market.
+pub(crate) const EXTRA: Extra = Extra::new("own_fee", Join::Always(join));
+
+fn join(assembly: &mut Assembly) {
+    let own_fee = OwnFee {
+        store: assembly.store.clone(),
+        streams: assembly.streams.clone(),
+        members: assembly.routes.market_members.clone(),
+        prices: assembly.day_prices.clone(),
+    };
+    let timed = OpenApiRouter::new()
+        .routes(routes!(routes::get_inclusion))
+        .routes(routes!(routes::get_replacement));
+    assembly.routes.add(timed.with_state(own_fee.clone()));
+    let untimed = OpenApiRouter::new().routes(routes!(wait::wait_for_price));
+    assembly.routes.add_untimed(untimed.with_state(own_fee));
+    assembly.routes.write_examples(routes::write_examples);
+}
+
+/// State of the routes. Cheap to clone.
+#[derive(Debug, Clone)]
+struct OwnFee {
+    store: ChainStore,
+    streams: SuggestionStreams,
+    members: MarketMembers,
+    prices: Option<Arc<dyn DayPrices>>,
+}
+
+impl FromRef<OwnFee> for ChainStore {
+    fn from_ref(own_fee: &OwnFee) -> Self {
+        own_fee.store.clone()
+    }
+}
