@@ -22,6 +22,7 @@ pub(crate) mod verification;
 // Parts that features share. They are no features themselves.
 pub(crate) mod proxy;
 pub(crate) mod reads;
+pub(crate) mod static_files;
 
 use crate::assembly::Extra;
 use crate::config::SectionKind;

@@ -11,10 +11,10 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::openapi::components::{CommonErrors, IfNoneMatch, PageNotModified};
-use crate::api::static_files::{
+use crate::assembly::{Assembly, Extra, Join};
+use crate::extras::static_files::{
     CompressedFile, ContentPolicy, StaticFile, page_response, serve_compressed, serve_files,
 };
-use crate::assembly::{Assembly, Extra, Join};
 
 pub(crate) const EXTRA: Extra = Extra::new("pages", Join::Always(join));
 

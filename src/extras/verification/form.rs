@@ -6,7 +6,7 @@ use axum::routing::get;
 use bytes::Bytes;
 
 use crate::api::openapi::components::{CommonErrors, IfNoneMatch, PageNotModified};
-use crate::api::static_files::{ContentPolicy, StaticFile, page_response, serve_files};
+use crate::extras::static_files::{ContentPolicy, StaticFile, page_response, serve_files};
 
 const VERIFICATION_FORM: &str = include_str!("verify.html");
 
