@@ -21,7 +21,6 @@ pub(crate) mod problems;
 pub(crate) mod public_routes;
 pub(crate) mod route_table;
 mod state;
-pub(crate) mod static_files;
 pub(crate) mod stream;
 pub(crate) mod suggestion;
 pub(crate) mod wire;

@@ -31,6 +31,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use cancellable_body::CancellableBody;
+pub(crate) use cancellable_body::RequestBodyAborted;
 use proxy_metrics::ProxyMetrics;
 pub(crate) use proxy_metrics::RequestMetrics;
 pub(crate) use response_body::{BodyError, UpstreamBody, collect};
@@ -40,7 +41,6 @@ use crate::config::{self, UpstreamUrl};
 use crate::http::client_limits;
 use crate::http::client_limits::{ClientHandle, LongRequestKind};
 use crate::http::problem::{Problem, ProblemCode};
-use crate::http::request_body::RequestBodyAborted;
 use crate::observe::http_client;
 use crate::observe::metrics::Metrics;
 use crate::observe::traces::Span;

@@ -5,6 +5,7 @@
 //! contracts.
 
 mod form;
+mod limited_body;
 mod openapi;
 mod section;
 
@@ -25,7 +26,7 @@ use crate::config::SectionKind;
 use crate::extras::proxy::{Proxy, ProxyError, ProxyLimits, ProxyRequest, RequestMetrics};
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::{PassThroughError, Problem, ProblemCode};
-use crate::http::request_body::LimitedBody;
+use limited_body::LimitedBody;
 use section::Verification;
 
 pub(crate) const EXTRA: Extra = Extra {

@@ -9,7 +9,10 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use crate::http::request_body::RequestBodyAborted;
+/// Error of a request body that ended early. Its owner knows why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the request body was aborted")]
+pub(crate) struct RequestBodyAborted;
 
 /// A body that ends with its request. Otherwise a client that continues to send after the response would keep the
 /// upstream connection open.
