@@ -78,11 +78,7 @@ enum Command {
     Healthcheck,
     /// Print the OpenAPI document of this configuration
     #[command(name = "openapi")]
-    OpenApi {
-        /// Describe any chain instead of the configured ones
-        #[arg(long)]
-        generic: bool,
-    },
+    OpenApi,
     /// Print completions for a shell
     Completions {
         /// Shell that reads them
@@ -204,9 +200,8 @@ impl Cli {
                 check_config::run(&config, &notes, effective, online).map_err(CommandError::Runtime)
             }
             Command::Healthcheck => check_health(&config).map_err(CommandError::Runtime),
-            Command::OpenApi { generic } => {
-                let build = if generic { server::generic_document } else { server::document };
-                let document = build(&config).context("cannot write the document");
+            Command::OpenApi => {
+                let document = server::document(&config).context("cannot write the document");
                 document.and_then(|document| print(&document)).map_err(CommandError::Runtime)
             }
             Command::Price(_) | Command::Completions { .. } | Command::Man => Ok(()),

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::freshness::write_snapshot_headers;
-use super::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
 use super::problems;
 use super::wire::{TierBody, Wei};
 use crate::api::extractors::ChainParam;
@@ -87,7 +86,6 @@ pub(crate) struct InclusionBody {
     tag = "Gas",
     params(ChainParam, FeeQuery),
     responses(
-        CommonErrors, UnknownChain, FeesUnavailable,
         (status = 200, description = "The comparison.", body = InclusionBody,
             headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
@@ -151,7 +149,6 @@ pub(crate) struct ReplacementBody {
     tag = "Gas",
     params(ChainParam, ReplacementQuery),
     responses(
-        CommonErrors, UnknownChain, FeesUnavailable,
         (status = 200, description = "The new fees.", body = ReplacementBody,
             headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )

@@ -15,7 +15,6 @@ use utoipa::IntoParams;
 
 use super::fee_market::{FeeMarketBody, snapshot_with_members};
 use super::freshness::write_uncached_snapshot_headers;
-use super::openapi::components::{CommonErrors, UnknownChain, WaitUnavailable};
 use super::problems;
 use super::public_routes::MarketMembers;
 use super::stream::SuggestionStreams;
@@ -122,7 +121,6 @@ impl<'de> Deserialize<'de> for Limit {
     tag = "Gas",
     params(ChainParam, WaitQuery),
     responses(
-        CommonErrors, UnknownChain, WaitUnavailable,
         (status = 200, description = "Gas costs at most this.", body = FeeMarketBody,
             headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
         (status = 204, description = "Gas cost more until the time-out.", headers(("Cache-Control"))),
