@@ -5,14 +5,13 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
-use std::time::Duration;
 
 use gas_suggestion::config::{Config, Server};
 use gas_suggestion::extras::sections;
 use serde_json::{Map, Value, json};
 
 use crate::fixtures;
-use crate::process::{File, output};
+use crate::process::output;
 use crate::programs::{self, python_tool};
 
 /// Reads a text file of the repository.
