@@ -8,27 +8,13 @@
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. tests/common.sh
 
 readonly MAX_BYTES=12000000
 # From the command, with empty caches, to the first suggestion.
 readonly MAX_SECONDS=10
 
-fail() {
-    echo "tests/packages.sh: $1" >&2
-    exit 1
-}
-
-step() {
-    printf '\n== %s (%d s)\n' "$*" "$SECONDS"
-}
-
 [ "$(id -u)" = 0 ] || fail "Run this as root: it changes the root folder of processes."
-install_package() { # command, package
-    command -v "$1" >/dev/null && return
-    command -v apt-get >/dev/null || fail "$1 is missing. Install it (Debian: apt-get install $2)."
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$2"
-}
 install_package npx npm
 install_package cpio cpio
 install_package rpm2cpio rpm2cpio
