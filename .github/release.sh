@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds what a release has: into `dist` the packages of packaging/build.sh, and into `release` what the page of the release
-# shows, which is an archive for each target, the packages for Debian, RPM systems, Alpine and Arch, the chart, an SBOM
+# shows, which is an archive for each target, the packages for Debian and RPM systems, the chart, an SBOM
 # (CycloneDX) and SHA256SUMS.
 # Usage: .github/release.sh [target...]    default: x86_64-unknown-linux-gnu and aarch64-unknown-linux-gnu
 #
@@ -51,7 +51,7 @@ for target in "$@"; do
         --mtime="@${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}" "$folder" | gzip -n >"release/$folder.tar.gz"
     rm -r "release/${folder:?}"
 done
-cp dist/{deb,rpm,apk,arch}/* release
+cp dist/{deb,rpm}/* release
 cp dist/helm/gas-suggestion-*.tgz "release/gas-suggestion-chart-$version.tgz"
 node tests/sbom.mjs release/sbom.cdx.json
 # In one command, the file of checksums could exist before the names are listed.

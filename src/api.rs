@@ -37,7 +37,7 @@ use utoipa_axum::routes;
 pub use crate::http::app::App;
 pub use health::ReadinessState;
 
-use crate::config::{Chain, Config};
+use crate::config::Config;
 use crate::http::app::{Audience, timeout_or_never};
 use crate::http::request_checks::{AdminHosts, CostlyRoutes};
 use crate::observe::memory_budget::MemoryBudget;
@@ -97,8 +97,7 @@ pub(crate) fn public(
 ) -> App {
     // A copy of it would take 5 MB.
     let described = std::mem::take(&mut others.description);
-    let sample = config.chains.first();
-    let document = openapi::document(config, &config.chains, sample, described, &others);
+    let document = openapi::document(config, described, &others);
     let table = RouteTable::new(&document, &config.server.base_path, &others);
     let state = AppState::new(Parts {
         store: store.clone(),
@@ -133,14 +132,7 @@ pub(crate) fn public(
 
 /// Returns the OpenAPI document of the public listener's routes, those of other rooms included.
 pub(crate) fn document(config: &Config, others: &PublicRoutes) -> OpenApi {
-    let described = others.description.clone();
-    openapi::document(config, &config.chains, config.chains.first(), described, others)
-}
-
-/// Returns the OpenAPI document for any chain: it does not depend on the configured chains. Its examples are of a
-/// `sample` chain.
-pub(crate) fn generic_document(config: &Config, sample: &Chain, others: &PublicRoutes) -> OpenApi {
-    openapi::document(config, &[], Some(sample), others.description.clone(), others)
+    openapi::document(config, others.description.clone(), others)
 }
 
 /// Builds the routes of the admin listener. It has no CORS headers, and accepts only requests for its addresses and names.

@@ -77,11 +77,7 @@ enum Command {
     Healthcheck,
     /// Print the OpenAPI document of this configuration
     #[command(name = "openapi")]
-    OpenApi {
-        /// Describe any chain instead of the configured ones
-        #[arg(long)]
-        generic: bool,
-    },
+    OpenApi,
     /// Print completions for a shell
     Completions {
         /// Shell that reads them
@@ -203,10 +199,9 @@ impl Cli {
                 let config = context.load(&Overrides::default())?;
                 check_health(&config).map_err(CommandError::Runtime)
             }
-            Command::OpenApi { generic } => {
+            Command::OpenApi => {
                 let config = context.load(&Overrides::default())?;
-                let build = if generic { server::generic_document } else { server::document };
-                let document = build(&config).context("cannot write the document");
+                let document = server::document(&config).context("cannot write the document");
                 document.and_then(|document| print(&document)).map_err(CommandError::Runtime)
             }
         }

@@ -243,20 +243,6 @@ pub fn document(config: &Config) -> anyhow::Result<String> {
     Ok(api::document(config, &assembly.routes).to_pretty_json()?)
 }
 
-/// Returns the OpenAPI document of the public listener's routes for any chain: it does not depend on the configured
-/// chains. Its examples are of a sample chain.
-///
-/// # Errors
-///
-/// Fails if the service cannot be put together.
-pub fn generic_document(config: &Config) -> anyhow::Result<String> {
-    const SAMPLE: &str = "[chains.ethereum]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1\"]";
-    let assembly = assemble(config)?;
-    let sample = Config::from_toml(SAMPLE, &[])?;
-    let sample = sample.chains.first().context("the sample has a chain")?;
-    Ok(api::generic_document(config, sample, &assembly.routes).to_pretty_json()?)
-}
-
 /// Builds the routes of the public listener without listeners and polls. `publish` gets the writers of the chains, in
 /// their order. The service is shutting down once `shutdown` is cancelled. Needs no runtime.
 ///

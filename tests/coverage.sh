@@ -5,11 +5,8 @@
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. tests/common.sh
 
-fail() {
-    echo "tests/coverage.sh: $1" >&2
-    exit 1
-}
 cargo llvm-cov --version >/dev/null 2>&1 || fail "cargo-llvm-cov is missing. Install it: cargo install --locked cargo-llvm-cov"
 version=$(rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')
 if ! compgen -G "$(rustc --print sysroot)/lib/rustlib/*/bin/llvm-cov" >/dev/null; then

@@ -7,26 +7,12 @@
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. tests/common.sh
 
 # Of `systemd-analyze security`, from 0 (confined) to 10.
 readonly MAX_EXPOSURE=1.5
 
-fail() {
-    echo "tests/debian.sh: $1" >&2
-    exit 1
-}
-
-step() {
-    printf '\n== %s\n' "$*"
-}
-
 [ "$(id -u)" = 0 ] || fail "Run this as root: it creates file systems."
-install_package() { # command, package
-    command -v "$1" >/dev/null && return
-    command -v apt-get >/dev/null || fail "$1 is missing. Install it (Debian: apt-get install $2)."
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$2"
-}
 install_package debootstrap debootstrap
 install_package lintian lintian
 install_package systemd-analyze systemd

@@ -7,18 +7,10 @@
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. tests/common.sh
 
 readonly MAX_BYTES=25000000
 readonly IMAGE=localhost/gas-suggestion:test
-
-fail() {
-    echo "tests/image.sh: $1" >&2
-    exit 1
-}
-
-step() {
-    printf '\n== %s\n' "$*"
-}
 
 expect_equal() { # name, found, expected
     [ "$2" = "$3" ] || fail "$1 is \"$2\", not \"$3\""
@@ -26,12 +18,6 @@ expect_equal() { # name, found, expected
 
 [ "$(id -u)" = 0 ] || fail "Run this as root: it creates file systems and namespaces."
 command -v cargo >/dev/null || fail "cargo is missing. Install Rust."
-install_package() { # command, package
-    command -v "$1" >/dev/null && return
-    command -v apt-get >/dev/null || fail "$1 is missing. Install it (Debian: apt-get install $2)."
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$2"
-}
 install_package buildah buildah
 install_package debootstrap debootstrap
 install_package curl curl

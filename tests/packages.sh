@@ -1,38 +1,23 @@
 #!/usr/bin/env bash
 # Installs every package from scratch, starts the demo from it, and ends it: by npx, uvx, pip, and from the packages for
-# Debian, RPM systems, Alpine and Arch, each unpacked into an empty root. Checks sizes, checksums, contents and the chart.
+# Debian and RPM systems, each unpacked into an empty root. Checks sizes, checksums, contents and the chart.
 # Usage: [BINARY=PATH] tests/packages.sh [FOLDER]    default: makes the packages with packaging/build.sh
 #
 # FOLDER has the output of packaging/build.sh. tests/debian.sh installs the Debian package in a whole Debian. Needs root, for
-# chroot, Node.js and Python. On Debian it installs cpio, rpm2cpio and zstd. Uses no network beside that of the tools.
+# chroot, Node.js and Python. On Debian it installs cpio and rpm2cpio. Uses no network beside that of the tools.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. tests/common.sh
 
 readonly MAX_BYTES=12000000
 # From the command, with empty caches, to the first suggestion.
 readonly MAX_SECONDS=10
 
-fail() {
-    echo "tests/packages.sh: $1" >&2
-    exit 1
-}
-
-step() {
-    printf '\n== %s (%d s)\n' "$*" "$SECONDS"
-}
-
 [ "$(id -u)" = 0 ] || fail "Run this as root: it changes the root folder of processes."
-install_package() { # command, package
-    command -v "$1" >/dev/null && return
-    command -v apt-get >/dev/null || fail "$1 is missing. Install it (Debian: apt-get install $2)."
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$2"
-}
 install_package npx npm
 install_package cpio cpio
 install_package rpm2cpio rpm2cpio
-install_package zstd zstd
 
 work=$(mktemp -d)
 registry=
@@ -75,8 +60,6 @@ only() { # pattern
 }
 deb=$(only "deb/*_$debian.deb")
 rpm=$(only "rpm/*.$machine.rpm")
-apk=$(only "apk/*_$machine.apk")
-arch=$(only "arch/*-$machine.pkg.tar.zst")
 wheel=$(only "pypi/*_$machine.whl")
 
 # Runs with nothing of this user: no caches, no configuration, and no packages but those of the folder.
@@ -128,12 +111,10 @@ fi
 root() { # name
     echo "$work/root-$1"
 }
-mkdir "$(root deb)" "$(root rpm)" "$(root apk)" "$(root arch)"
+mkdir "$(root deb)" "$(root rpm)"
 dpkg-deb --extract "$deb" "$(root deb)"
 (cd "$(root rpm)" && rpm2cpio "$rpm" | cpio --extract --make-directories --quiet)
-tar --extract --gzip --file "$apk" --directory "$(root apk)" --warning=no-unknown-keyword
-tar --extract --zstd --file "$arch" --directory "$(root arch)"
-for format in deb rpm apk arch; do
+for format in deb rpm; do
     root=$(root $format)
     install -D --mode 644 "${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}" "$root/etc/ssl/certs/ca-certificates.crt"
     start $format chroot "$root" /usr/bin/gas-suggestion
@@ -143,13 +124,7 @@ for format in deb rpm apk arch; do
         [ -s "$root/$file" ] || fail "the $format package does not have $file"
     done
     cmp "$root/usr/bin/gas-suggestion" "$(root deb)/usr/bin/gas-suggestion"
-    # Alpine has no systemd.
-    unit=$root/usr/lib/systemd/system/gas-suggestion.service
-    if [ $format = apk ]; then
-        [ ! -e "$unit" ] || fail "the package for Alpine has a systemd unit"
-    else
-        cmp "$unit" config/debian/gas-suggestion.service
-    fi
+    cmp "$root/usr/lib/systemd/system/gas-suggestion.service" config/debian/gas-suggestion.service
 done
 
 step "metadata"
@@ -157,10 +132,6 @@ dpkg-deb --field "$deb" Package Version Architecture Depends Maintainer
 for script in postinst prerm postrm conffiles; do
     dpkg-deb --info "$deb" $script >/dev/null || fail "the Debian package has no $script"
 done
-grep --quiet "^pkgver = $version" "$(root arch)/.PKGINFO" || fail "the package for Arch has another version"
-grep --quiet '^backup = etc/gas-suggestion/config.toml' "$(root arch)/.PKGINFO" ||
-    fail "an upgrade on Arch would overwrite the configuration"
-grep --quiet "^pkgver = $version" "$(root apk)/.PKGINFO" || fail "the package for Alpine has another version"
 python3 -m zipfile --list "$wheel"
 
 step "chart"

@@ -7,31 +7,17 @@
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
+. tests/common.sh
 
-missing() {
-    echo "tests/run.sh: $1 is missing. $2" >&2
-    exit 1
-}
-
-step() {
-    printf '\n== %s (%d s)\n' "$*" "$SECONDS"
+check() {
+    step "$*"
     "$@"
 }
 
 for tool in cargo rustfmt cargo-clippy; do
-    command -v "$tool" >/dev/null || missing "$tool" "Install Rust $(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml) or later with rustfmt and clippy."
+    command -v "$tool" >/dev/null || fail "$tool is missing. Install Rust $(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml) or later with rustfmt and clippy."
 done
 
-# Installs a Debian package unless its command exists.
-install_package() { # command, package
-    command -v "$1" >/dev/null && return
-    if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-        missing "$1" "Install it (Debian: apt-get install $2), or run this as root on Debian."
-    fi
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$2"
-    command -v "$1" >/dev/null || missing "$1" "The package $2 did not provide it."
-}
 install_package npm npm
 # The tests start their own nginx and Redis on free ports. They do not use servers that already run.
 PATH=$PATH:/usr/sbin
@@ -47,10 +33,10 @@ install_package docker-compose docker-compose
 
 if [ "$(uname -sm)" != "Linux x86_64" ]; then
     if [ -z "${ANVIL:-}" ] || [ -z "${CAST:-}" ] || [ -z "${FORGE:-}" ]; then
-        missing "anvil, cast or forge for $(uname -sm)" "Install Foundry and set ANVIL, CAST and FORGE to the paths of its anvil, cast and forge."
+        fail "anvil, cast or forge for $(uname -sm) is missing. Install Foundry and set ANVIL, CAST and FORGE to the paths of its anvil, cast and forge."
     fi
     if [ -z "${HARDHAT_3:-}" ] || [ -z "${NODE_22:-}" ]; then
-        missing "Hardhat 3 for $(uname -sm)" "Install hardhat and its plugin as in tests/node/hardhat-3 in a folder of their own, and set HARDHAT_3 to its path and NODE_22 to that of a node 22 or later."
+        fail "Hardhat 3 for $(uname -sm) is missing. Install hardhat and its plugin as in tests/node/hardhat-3 in a folder of their own, and set HARDHAT_3 to its path and NODE_22 to that of a node 22 or later."
     fi
 fi
 # Installs exactly the packages of the lock files, without their install scripts. npm skips Foundry if there is no build
@@ -66,14 +52,14 @@ install_python_packages() {
 # Debian has venv in a separate package without a command, so the check imports it.
 if ! python3 -c 'import ensurepip, venv' 2>/dev/null; then
     if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-        missing "Python's venv" "Install it (Debian: apt-get install python3-venv), or run this as root on Debian."
+        fail "Python's venv is missing. Install it (Debian: apt-get install python3-venv), or run this as root on Debian."
     fi
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv
 fi
 folders=(tests/node tests/node/bundler tests/node/hardhat-2 clients/js)
 [ -n "${HARDHAT_3:-}" ] || folders+=(tests/node/hardhat-3)
-printf '\n== packages of %s, and tests/python/requirements.txt (%d s)\n' "${folders[*]}" "$SECONDS"
+step "packages of ${folders[*]}, and tests/python/requirements.txt"
 # Stops those that still run when a check fails.
 trap 'jobs -p | xargs -r kill 2>/dev/null || true' EXIT
 installs=()
@@ -92,33 +78,33 @@ export CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_LTO=off
 export CARGO_PROFILE_DEV_DEBUG_ASSERTIONS=false CARGO_PROFILE_DEV_OVERFLOW_CHECKS=true
 export RUSTDOCFLAGS="${RUSTDOCFLAGS:-} -D warnings"
 
-step python3 tests/words.py --self-test
-step python3 tests/words.py
-step python3 tests/notices.py
-step cargo fmt --check
-step cargo clippy --locked --all-targets -- -D warnings
+check python3 tests/words.py --self-test
+check python3 tests/words.py
+check python3 tests/notices.py
+check cargo fmt --check
+check cargo clippy --locked --all-targets -- -D warnings
 # All targets do not include those with `test = false`.
-step cargo clippy --locked --test system -- -D warnings
-step cargo doc --locked --no-deps --document-private-items
+check cargo clippy --locked --test system -- -D warnings
+check cargo doc --locked --no-deps --document-private-items
 # The packages are needed from here on.
 for install in "${installs[@]}"; do
     wait "$install"
 done
-step target/python/bin/python tests/workflows.py --self-test
-step target/python/bin/python tests/workflows.py
+check target/python/bin/python tests/workflows.py --self-test
+check target/python/bin/python tests/workflows.py
 export RUST_BACKTRACE=0
 run_tests() { # number of threads, arguments of `cargo test`
     local threads=$1
     shift
-    printf '\n== cargo test %s (%d s)\n' "$*" "$SECONDS"
+    step cargo test "$*"
     RUST_TEST_THREADS=$threads cargo test --locked --no-fail-fast "$@"
 }
 # Unit tests start no services.
 CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG_ASSERTIONS=true run_tests 8 --lib
 run_tests 8 --test integration
-step sim/run.sh 200
+check sim/run.sh 200
 # Tests that depend on time have a run of their own, not beside compilers and browsers.
 run_tests 3 --test system -- --skip replicas:: --skip delegation_api::
 run_tests 3 --test system -- replicas:: --skip delegation_api::
 run_tests 2 --test system -- delegation_api::
-step tests/site.sh
+check tests/site.sh

@@ -5,11 +5,7 @@
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
-
-fail() {
-    echo "tests/site.sh: $1" >&2
-    exit 1
-}
+. tests/common.sh
 
 mdbook=${MDBOOK:-target/python/bin/mdbook}
 [ -x "$mdbook" ] || fail "$mdbook is missing. Install tests/python/requirements.txt, as tests/run.sh does."

@@ -6,11 +6,7 @@
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
-
-fail() {
-    echo "tests/supply-chain.sh: $1" >&2
-    exit 1
-}
+. tests/common.sh
 
 offline=()
 case "$*" in

@@ -8,7 +8,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::freshness::revalidated_json;
-use super::openapi::components::{CommonErrors, IfNoneMatch, PageNotModified};
+use super::openapi::components::{IfNoneMatch, PageNotModified};
 use crate::api::extractors::charge_for_list;
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::Problem;
@@ -74,7 +74,7 @@ enum Reason {
     tag = "Gas",
     params(IfNoneMatch),
     responses(
-        CommonErrors, PageNotModified,
+        PageNotModified,
         (status = 200, description = "The chains, in ascending order of chain id.",
             body = Vec<ChainSummary>, headers(("ETag"), ("Cache-Control"))),
     )

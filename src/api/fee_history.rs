@@ -11,7 +11,6 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use utoipa::ToSchema;
 
 use super::freshness::write_snapshot_headers;
-use super::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
 use super::problems;
 use super::wire::Wei;
 use crate::api::extractors::{BlocksQuery, ChainParam};
@@ -60,7 +59,6 @@ struct FeeHistoryBlock {
     tag = "Gas",
     params(ChainParam, BlocksQuery),
     responses(
-        CommonErrors, UnknownChain, FeesUnavailable,
         (status = 200, description = "The available blocks, oldest first.", body = FeeHistoryBody,
             headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )

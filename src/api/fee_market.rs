@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
 use super::freshness::{write_list_headers, write_snapshot_headers};
-use super::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
 use super::problems;
 use super::public_routes::MarketMembers;
 use super::wire::{
@@ -138,7 +137,6 @@ struct AveragingWindow {
     tag = "Gas",
     params(ChainParam),
     responses(
-        CommonErrors, UnknownChain, FeesUnavailable,
         (status = 200, description = "The fee market.", body = FeeMarketBody,
             headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
@@ -163,7 +161,6 @@ pub(crate) async fn get_fee_market(
     operation_id = "getFeeMarkets",
     tag = "Gas",
     responses(
-        CommonErrors,
         (status = 200,
             description = "One fee market for each chain that has a suggestion, in ascending order of chain id.",
             body = Vec<FeeMarketBody>, headers(("Cache-Control"), ("Age"), ("X-Stale"))),

@@ -5,7 +5,6 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use tokio_util::sync::CancellationToken;
 
-use super::openapi::components::{CommonErrors, NotReady};
 use super::openapi::schemas::HealthBody;
 use crate::http::problem::{Problem, ProblemCode};
 use crate::store::ChainStore;
@@ -35,7 +34,6 @@ impl ReadinessState {
     operation_id = "getLiveness",
     tag = "Operation",
     responses(
-        CommonErrors,
         (status = 200, description = "The check succeeded.", body = HealthBody,
             headers(("Cache-Control")), example = json!({ "status": "live" })),
     )
@@ -53,7 +51,6 @@ pub(crate) async fn get_liveness() -> Response {
     operation_id = "getReadiness",
     tag = "Operation",
     responses(
-        CommonErrors, NotReady,
         (status = 200, description = "The check succeeded.", body = HealthBody,
             headers(("Cache-Control")), example = json!({ "status": "ready" })),
     )

@@ -1,7 +1,6 @@
 //! The OpenAPI document of the public routes, and the route that serves it.
 //!
-//! It is built from the handlers and their body types for one configuration: it lists the configured chains, has the
-//! base path, and omits disabled routes.
+//! It is built from the handlers and their body types. It has the base path of the configuration, and omits disabled routes.
 
 pub(crate) mod components;
 pub(crate) mod examples;
@@ -15,20 +14,23 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use serde_json::{Value, json};
+use serde_json::json;
 use utoipa::IntoParams;
 use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::header::HeaderBuilder;
-use utoipa::openapi::path::{Operation, Parameter, ParameterIn};
-use utoipa::openapi::{Components, Content, Header, OpenApi, Ref, RefOr, Required, Schema, Server};
+use utoipa::openapi::path::{Operation, Parameter};
+use utoipa::openapi::{
+    Components, ContentBuilder, Header, OpenApi, Ref, RefOr, Required, Response as ResponseObject,
+    Schema, Server,
+};
 
 use super::public_routes::PublicRoutes;
-use crate::config::{Chain, Config};
+use crate::config::Config;
 use crate::http::address::AddressText;
 use crate::http::problem::ProblemBody;
 use crate::http::response_body::StaticBody;
 use crate::store::etag;
-use components::{CommonErrors, CommonParameters, IfNoneMatch, PageNotModified, ResponseHeaders};
+use components::{CommonParameters, IfNoneMatch, PageNotModified, ResponseHeaders};
 use schemas::schema_ref;
 
 pub(crate) const PROBLEM: &str = "application/problem+json";
@@ -54,15 +56,8 @@ is valid. Errors are `application/problem+json` (RFC 9457) with a `code` to swit
 )]
 pub(super) struct SharedDescription;
 
-/// Builds the document of the public listener. It lists `chains` and has examples of `example_chain`. The routes of other
-/// rooms are `described`.
-pub(crate) fn document(
-    config: &Config,
-    chains: &[Chain],
-    example_chain: Option<&Chain>,
-    described: OpenApi,
-    others: &PublicRoutes,
-) -> OpenApi {
+/// Builds the document of the public listener. The routes of other rooms are `described`.
+pub(crate) fn document(config: &Config, described: OpenApi, others: &PublicRoutes) -> OpenApi {
     let mut document = super::heart_routes().into_openapi();
     document.merge(super::probes().into_openapi());
     document.merge(described);
@@ -90,13 +85,8 @@ pub(crate) fn document(
             used_tags.extend(operation.tags.iter().flatten().cloned());
             let parameters = operation.parameters.get_or_insert_default();
             parameters.extend(CommonParameters::into_params(|| None).into_iter().map(RefOr::T));
-            if !chains.is_empty() {
-                let parameters = parameters.iter_mut().filter_map(as_object);
-                parameters.for_each(|parameter| apply_config(parameter, chains));
-            }
             complete_responses(operation);
-            let limits = others.operation_limits.iter().filter(|_| !chains.is_empty());
-            for change in others.operation_changes.iter().chain(limits) {
+            for change in &others.operation_changes {
                 change(path, operation);
             }
             share_components(operation, &mut components);
@@ -105,9 +95,7 @@ pub(crate) fn document(
     document.tags.iter_mut().for_each(|tags| tags.retain(|tag| used_tags.contains(&tag.name)));
     remove_unused(&document, &mut components, &others.kept_schemas);
     document.components = Some(components);
-    if let Some(chain) = example_chain {
-        examples::write_examples(&mut document, chain, others);
-    }
+    examples::write_examples(&mut document, others);
     document
 }
 
@@ -139,41 +127,28 @@ pub(crate) fn header(parameter: Parameter) -> (String, RefOr<Header>) {
     (parameter.name, header.build().into())
 }
 
-/// Adds to all responses of the operation what they have in common. The routes and the derived responses name only the
-/// headers and the codes that differ.
+/// Adds the response of errors, and to all responses what they have in common. The routes name only the headers that differ.
 fn complete_responses(operation: &mut Operation) {
-    for (status, response) in &mut operation.responses.responses {
-        let RefOr::T(response) = response else { continue };
+    let responses = &mut operation.responses.responses;
+    let new = || ResponseObject::new("An error. `code` says which one.").into();
+    if let RefOr::T(error) = responses.entry("default".to_owned()).or_insert_with(new) {
+        let problem = ContentBuilder::new().schema(Some(schema_ref::<ProblemBody>())).build();
+        error.content.insert(PROBLEM.to_owned(), problem.into());
+        let names = ["Allow", "Cache-Control", "Retry-After"];
+        error.headers.extend(names.map(|name| (name.to_owned(), RefOr::T(Header::default()))));
+    }
+    for response in responses.values_mut().filter_map(as_object) {
         let mut headers: Vec<_> = std::mem::take(&mut response.headers).into_keys().collect();
         headers.push("X-Request-Id".to_owned());
         let has = |name: &str| headers.iter().any(|known| known == name);
         if has("Age") && has("X-Stale") {
             headers.extend(FRESHNESS_HEADERS.map(str::to_owned));
         }
-        if status.starts_with(['4', '5']) {
-            headers.push("Cache-Control".to_owned());
-            let content = std::mem::take(&mut response.content).into_iter();
-            // A route may have errors in the format of another service.
-            let problem = RefOr::from(schema_ref::<ProblemBody>());
-            let with_type = |(media_type, content): (String, RefOr<Content>)| match &content {
-                RefOr::T(body) if body.schema.as_ref() == Some(&problem) => {
-                    (PROBLEM.to_owned(), content)
-                }
-                _ => (media_type, content),
-            };
-            response.content = content.map(with_type).collect();
-        }
         let reference = |name: String| {
             let reference = Ref::new(format!("#/components/headers/{name}"));
             (name, RefOr::Ref(reference))
         };
         response.headers = headers.into_iter().map(reference).collect();
-        let contents = response.content.values_mut();
-        for content in contents.filter_map(|content| as_object(content)) {
-            for (code, example) in &mut content.examples {
-                *example = RefOr::Ref(Ref::new(format!("#/components/examples/{code}")));
-            }
-        }
     }
 }
 
@@ -185,31 +160,7 @@ pub(crate) fn as_object<T>(object: &mut RefOr<T>) -> Option<&mut T> {
     }
 }
 
-/// Adds the values of the configuration that a parameter allows.
-fn apply_config(parameter: &mut Parameter, chains: &[Chain]) {
-    let Some(RefOr::T(Schema::Object(schema))) = &mut parameter.schema else { return };
-    match (&parameter.parameter_in, parameter.name.as_str()) {
-        (ParameterIn::Path, "chain") => {
-            let names = |chain: &Chain| [chain.key.clone(), chain.chain_id.to_string()];
-            schema.enum_values = Some(chains.iter().flat_map(names).map(Value::from).collect());
-        }
-        (ParameterIn::Path, "chain_id") | (ParameterIn::Query, "chainid") => {
-            let ids = chains.iter().map(|chain| json!(chain.chain_id.to_string()));
-            schema.enum_values = Some(ids.collect());
-        }
-        (ParameterIn::Query, "chainId") => {
-            let ids = chains.iter().map(|chain| json!(chain.chain_id));
-            schema.enum_values = Some(ids.collect());
-        }
-        (ParameterIn::Query, "blocks") => {
-            let longest = chains.iter().map(|chain| chain.history_blocks.get()).max();
-            schema.maximum = longest.map(Into::into);
-        }
-        _ => {}
-    }
-}
-
-/// Moves the parameters and the error responses of an operation to the components.
+/// Moves the parameters of an operation, and the responses that operations share, to the components.
 fn share_components(operation: &mut Operation, components: &mut Components) {
     for slot in operation.parameters.iter_mut().flatten() {
         let RefOr::T(parameter) = slot else { continue };
@@ -219,16 +170,14 @@ fn share_components(operation: &mut Operation, components: &mut Components) {
     }
     for slot in operation.responses.responses.values_mut() {
         let RefOr::T(response) = slot else { continue };
-        let Some(RefOr::T(content)) = response.content.get(PROBLEM) else {
-            if response.content.contains_key("*/*") {
-                share(slot, "responses", "upstream".to_owned(), &mut components.responses);
-            }
-            continue;
+        let has = |media_type| response.content.contains_key(media_type);
+        let name = match (has(PROBLEM), has("*/*")) {
+            (true, false) => "Error",
+            (true, true) => "UpstreamError",
+            (false, true) => "Upstream",
+            (false, false) => continue,
         };
-        let codes = content.examples.keys().map(String::as_str);
-        let upstream = response.content.contains_key("*/*").then_some("upstream");
-        let name = codes.chain(upstream).collect::<Vec<_>>().join(".");
-        share(slot, "responses", name, &mut components.responses);
+        share(slot, "responses", name.to_owned(), &mut components.responses);
     }
 }
 
@@ -279,7 +228,7 @@ impl SerializedDocument {
 
 /// This document
 ///
-/// It lists the configured chains and omits disabled routes.
+/// It omits disabled routes.
 #[utoipa::path(
     get,
     path = "/openapi.json",
@@ -287,7 +236,7 @@ impl SerializedDocument {
     tag = "Operation",
     params(IfNoneMatch),
     responses(
-        CommonErrors, PageNotModified,
+        PageNotModified,
         (status = 200, description = "The document.", body = Object, headers(("ETag"), ("Cache-Control"))),
     )
 )]

@@ -39,9 +39,7 @@ pub(crate) struct PublicRoutes {
     pub(super) description: OpenApi,
     pub(super) document_changes: Vec<Change<OpenApi>>,
     pub(super) operation_changes: Vec<OperationChange>,
-    pub(super) operation_limits: Vec<OperationChange>,
     pub(super) examples: Vec<WriteExamples>,
-    pub(super) example_problems: Vec<Problem>,
     pub(super) headers: Vec<(String, RefOr<Header>)>,
     /// Schemas that are kept although only a text names them.
     pub(super) kept_schemas: Vec<&'static str>,
@@ -138,25 +136,12 @@ impl PublicRoutes {
         self.operation_changes.push(Box::new(change));
     }
 
-    /// Limits each operation, by its path, to what the configuration allows. The generic document has no such limits.
-    pub(crate) fn limit_operations(
-        &mut self,
-        limit: impl Fn(&str, &mut Operation) + Send + Sync + 'static,
-    ) {
-        self.operation_limits.push(Box::new(limit));
-    }
-
     /// Adds writers of examples.
     pub(crate) fn write_examples(
         &mut self,
         write: impl Fn(&mut OpenApi, &ExampleChain) + Send + Sync + 'static,
     ) {
         self.examples.push(Box::new(write));
-    }
-
-    /// Adds examples of errors. Each has a code that no other one has.
-    pub(crate) fn add_example_problems(&mut self, problems: impl IntoIterator<Item = Problem>) {
-        self.example_problems.extend(problems);
     }
 
     /// Adds descriptions of response headers.

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use utoipa::openapi::OpenApi;
 
 use super::freshness::revalidated_json;
-use super::openapi::components::{CommonErrors, IfNoneMatch, PageNotModified};
+use super::openapi::components::{IfNoneMatch, PageNotModified};
 use super::public_routes::{Hint, PublicRoutes};
 use crate::http::problem::Problem;
 
@@ -114,7 +114,7 @@ pub(crate) async fn not_found(
     tag = "Operation",
     params(IfNoneMatch),
     responses(
-        CommonErrors, PageNotModified,
+        PageNotModified,
         (status = 200, description = "The routes.", body = RoutesBody,
             headers(("ETag"), ("Cache-Control"))),
     )

@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
 use super::freshness::Freshness;
-use super::openapi::components::{CommonErrors, LastEventId, LastEventIdQuery, UnknownChain};
+use super::openapi::components::{LastEventId, LastEventIdQuery};
 use super::openapi::schemas::StreamEvent;
 use crate::api::extractors::{ChainParam, charge_for_list};
 use crate::config::Limits;
@@ -228,7 +228,6 @@ impl<S: Stream<Item = String> + Unpin> EventStream<S> {
     tag = "Gas",
     params(ChainParam, LastEventId, LastEventIdQuery),
     responses(
-        CommonErrors, UnknownChain,
         (status = 200,
             description = "An endless stream of server-sent events. `retry` is in the first one, and a comment line follows 15 s without an event. The schema describes one event.",
             content_type = "text/event-stream", body = StreamEvent,
@@ -259,7 +258,6 @@ pub(crate) async fn stream_suggestion(
     tag = "Gas",
     params(LastEventId, LastEventIdQuery),
     responses(
-        CommonErrors,
         (status = 200,
             description = "An endless stream of server-sent events. `retry` is in the first one, and a comment line follows 15 s without an event. The schema describes one event.",
             content_type = "text/event-stream", body = StreamEvent,

@@ -7,9 +7,7 @@ use axum::response::{IntoResponse, Response};
 use enum_map::{Enum, EnumMap};
 
 use super::freshness::{Freshness, write_list_headers};
-use super::openapi::components::{
-    CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, UnknownChain,
-};
+use super::openapi::components::{IfNoneMatch, NotModified};
 use super::problems;
 use super::wire::SuggestionBody;
 use crate::api::extractors::{ChainParam, charge_for_list};
@@ -82,7 +80,7 @@ impl FreshnessCounters {
     tag = "Gas",
     params(ChainParam, IfNoneMatch),
     responses(
-        CommonErrors, NotModified, UnknownChain, FeesUnavailable,
+        NotModified,
         (status = 200, description = "The suggestion.", body = SuggestionBody,
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
@@ -130,7 +128,6 @@ pub(crate) fn headers_with(
     operation_id = "getGasSuggestions",
     tag = "Gas",
     responses(
-        CommonErrors,
         (status = 200,
             description = "One suggestion for each chain that has one, in ascending order of chain id.",
             body = Vec<SuggestionBody>, headers(("Cache-Control"), ("Age"), ("X-Stale"))),

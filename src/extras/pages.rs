@@ -10,7 +10,7 @@ use bytes::Bytes;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::api::openapi::components::{CommonErrors, IfNoneMatch, PageNotModified};
+use crate::api::openapi::components::{IfNoneMatch, PageNotModified};
 use crate::assembly::{Assembly, Extra, Join};
 use crate::extras::static_files::{
     CompressedFile, ContentPolicy, StaticFile, page_response, serve_compressed, serve_files,
@@ -133,7 +133,7 @@ const SWAGGER_UI: [CompressedFile; 2] = [
     tag = "Pages",
     params(IfNoneMatch),
     responses(
-        CommonErrors, PageNotModified,
+        PageNotModified,
         (status = 200, description = "The dashboard.", content_type = "text/html", body = String,
             headers(("ETag"), ("Cache-Control"), ("Content-Security-Policy"))),
     )
@@ -185,7 +185,7 @@ impl DashboardPage {
     tag = "Pages",
     params(IfNoneMatch),
     responses(
-        CommonErrors, PageNotModified,
+        PageNotModified,
         (status = 200, description = "The page.", content_type = "text/html", body = String,
             headers(("ETag"), ("Cache-Control"), ("Content-Security-Policy"))),
     )

@@ -23,9 +23,6 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::extractors::ChainParam;
-use crate::api::openapi::components::{
-    CommonErrors, PayloadTooLarge, UnknownChain, UnsupportedMediaType,
-};
 use crate::api::openapi::examples::{set_request_example, set_response_example};
 use crate::assembly::{Assembly, Extra, Join};
 use crate::config::SectionKind;
@@ -116,7 +113,6 @@ const BATCH_CONCURRENCY: usize = 16;
     params(ChainParam),
     request_body(content = RpcRequest, content_type = "application/json"),
     responses(
-        CommonErrors, PayloadTooLarge, UnsupportedMediaType, UnknownChain,
         (status = 200,
             description = "A JSON-RPC response, also for errors; for a batch a list of responses.",
             body = RpcResponseBody),

@@ -18,7 +18,6 @@ mod level;
 mod members;
 mod observation;
 mod open_hour;
-mod openapi;
 mod period;
 mod refill;
 mod routes;
@@ -94,12 +93,6 @@ fn join(assembly: &mut Assembly) {
     });
     let serializer = TrendSerializer::new(&trends, database, &assembly.memory, &assembly.metrics);
     let routes = OpenApiRouter::new().routes(routes!(routes::get_fee_trend));
-    let periods = serializer.periods();
-    assembly.routes.limit_operations(move |path, operation| {
-        if path == "/v1/{chain}/fee-trend" {
-            routes::limit_periods(operation, &periods);
-        }
-    });
     assembly.routes.add(routes.with_state(serializer));
     assembly.routes.add_market_member(members::for_trends(&trends));
     assembly.day_prices = Some(Arc::new(trends));

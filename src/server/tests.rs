@@ -1,25 +1,6 @@
-use utoipa::PartialSchema;
-use utoipa::openapi::{RefOr, Schema};
-
 use super::*;
 use crate::api::route_table::RouteTable;
 use crate::extras::sections;
-use crate::http::problem::ProblemCode;
-
-#[test]
-fn every_problem_code_has_an_example() {
-    let toml = "[chains.a]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:1\"]";
-    let config = Config::from_toml(toml, &sections()).unwrap();
-    let assembly = assemble(&config).unwrap();
-    let document = api::document(&config, &assembly.routes);
-    let RefOr::T(Schema::Object(codes)) = ProblemCode::schema() else {
-        panic!("the codes are a list of values");
-    };
-    let mut codes: Vec<_> = codes.enum_values.unwrap();
-    codes.sort_by_key(ToString::to_string);
-    let examples = document.components.unwrap().examples;
-    assert_eq!(examples.keys().map(|name| serde_json::json!(name)).collect::<Vec<_>>(), codes);
-}
 
 #[test]
 fn kept_blocks_and_needs_of_features_reduce_the_memory_of_clients() {

@@ -50,7 +50,7 @@ async fn body_framing_leaves_no_room_for_smuggled_requests() {
     // A call of 46 bytes behind a wrong or an unusual line, and a request behind it.
     let behind = |line: &str| format!("{line}\r\n{CALL}\r\n0\r\n\r\n{SMUGGLED}");
     let both = format!("{CHUNKED}Content-Length: {}\r\n", CALL.len());
-    // Further ones are rows of `docs/reliability-shapes.md`, which `tests/system/smuggling.rs` sends.
+    // Further ones are rows of `tests/fixtures/shapes.md`, which `tests/system/smuggling.rs` sends.
     let coded = |between: &str| format!("Transfer-Encoding: gzip{between}chunked\r\n");
     let two_calls = with_content_length(SMUGGLED) + &with_content_length(CALL);
     for (name, request, statuses) in [

@@ -3,26 +3,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { known, market, suggestion, tier } from "./dashboard/fixtures.mjs";
-import { ACTIONS, TRANSFER, costOf, costView, dataFees, dataFeeNote, maxSend } from "../../src/extras/pages/dashboard/costs.js";
+import { known, market } from "./dashboard/fixtures.mjs";
+import { ACTIONS, TRANSFER, costOf, costView, dataFeeNote, feeName, isDataFee, maxSend } from "../../src/extras/pages/dashboard/costs.js";
 import { sortRows } from "../../src/extras/pages/dashboard/sorting.js";
 import { isFees, tierFees, waitText } from "../../src/extras/pages/dashboard/tiers.js";
 import { cheapHoursText, cheapQuarter } from "../../src/extras/pages/dashboard/trend.js";
 import { chainView, rowView } from "../../src/extras/pages/dashboard/view.js";
 
 const fees = (max, tip) => ({ max_fee_per_gas: String(max), max_priority_fee_per_gas: String(tip) });
-
-test("the low tier's fees follow from its expected price", () => {
-    // A base fee of 1.125 gwei and half of the medium tip.
-    assert.deepEqual(tierFees(market(7), "low"), fees(12_000_000_000, 10_000_000_000));
-    assert.deepEqual(tierFees(market(7), "high"), tier("26000000000", "24000000000"));
-    // The next base fee exceeds the base fee of the suggestion: the max fee is paid.
-    assert.deepEqual(tierFees(market(7, { next_base_fee_per_gas: "9000000000" }), "low"), fees(12_000_000_000, 10_000_000_000));
-    assert.deepEqual(tierFees(market(7, { next_base_fee_per_gas: null }), "low"), fees(12_000_000_000, 10_000_000_000));
-    const legacy = market(7, { suggestion: suggestion("20000000000", "legacy"),
-        expected_price_per_gas: { low: "18000000000", medium: "20000000000", high: "26000000000" } });
-    assert.deepEqual(tierFees(legacy, "low"), fees(18_000_000_000, 18_000_000_000));
-});
 
 // The fees of a horizon and a probability.
 const cell = (within, probability, max, tip) => ({ within, probability, ...fees(max, tip) });
@@ -62,35 +50,18 @@ test("waiting times are shown for current data only", () => {
     assert.deepEqual(waits(surge(cap("medium") + 1n), "live"), [undefined, undefined, "next block"]);
 });
 
-// Parameters of an OP Stack chain.
-const optimism = (changes = {}) => ({
-    kind: "op-stack", rule: "jovian", base_fee_scalar: 2269, blob_base_fee_scalar: 1_055_762, l1_base_fee: "612345678",
-    l1_blob_base_fee: "1234567", operator_fee_scalar: 0, operator_fee_constant: "0", ...changes,
-});
-
-test("data fees follow the rules of the OP Stack", () => {
-    // 120 bytes count as 136, and 836500 × 136 − 42585600 is less than the least size.
-    const price = 16n * 2269n * 612_345_678n + 1_055_762n * 1_234_567n;
-    const fee = (100_000_000n * price) / 10n ** 12n;
-    assert.deepEqual(dataFees(optimism(), 21_000n, 120n), { fee, max: fee + (3n * fee + 9n) / 10n, operator: 0n });
-    // 5,500 bytes count as 5,672, more than the 5,537 of the contract.
-    const large = ((836_500n * 5672n - 42_585_600n) * price) / 10n ** 12n;
-    assert.equal(dataFees(optimism(), 21_000n, 5500n).fee, large);
-    const operator = (rule) => dataFees(optimism({ rule, operator_fee_scalar: 50, operator_fee_constant: "7" }), 21_000n, 120n).operator;
-    assert.deepEqual([operator("fjord"), operator("isthmus"), operator("jovian")], [0n, 8n, 105_000_007n]);
-    for (const kind of ["none", "included"]) assert.deepEqual(dataFees({ kind }, 1n, 1n), { fee: 0n, max: 0n, operator: 0n });
-    // The rule of a later fork, and kinds that this page does not know.
-    assert.equal(dataFees(optimism({ rule: "later" }), 1n, 1n), undefined);
-    assert.equal(dataFees({ kind: "other" }, 1n, 1n), undefined);
-    assert.equal(dataFees(null, 1n, 1n), undefined);
-});
+// The market of an OP Stack chain, with the data fee of a transfer.
+const FEE = { kind: "op-stack", fee: "2200000000", max: "2860000000", operator_fee: { expected: "7", max: "7" } };
+const rollup = (changes = {}) => market(7, { data_fee: { kind: "op-stack" }, dataFees: { [feeName(TRANSFER)]: FEE }, ...changes });
 
 test("costs have the data fee and dollars, and say what is missing", () => {
-    const base = market(7, { data_fee: optimism(), currency: "ETH", usd_per_coin: { price: "3000" } });
-    const { fee } = dataFees(optimism(), 21_000n, 120n);
-    const paid = 21_000n * 21_125_000_000n + fee;
+    const base = rollup({ currency: "ETH", usd_per_coin: { price: "3000" } });
+    const paid = 21_000n * 21_125_000_000n + 2_200_000_007n;
     assert.deepEqual(costOf(base, "medium", TRANSFER),
-        { expected: paid, max: 21_000n * 22_000_000_000n + fee + (3n * fee + 9n) / 10n, isPartial: false });
+        { expected: paid, max: 21_000n * 22_000_000_000n + 2_860_000_007n, isPartial: false });
+    // The data fee of a larger transaction was not read.
+    assert.equal(costOf(base, "medium", ACTIONS[2]).isPartial, true);
+    assert(isDataFee(FEE) && !isDataFee(null) && !isDataFee({ ...FEE, operator_fee: null }));
     const shown = costView(base, "medium", TRANSFER);
     assert.deepEqual([shown.coins, shown.dollars, shown.usd], ["0.000444 ETH", "$1.33", paid * 3000n * 10n ** 18n]);
     assert.match(shown.exact, /^0\.000443\d+ ETH, \$1\.331$/);
@@ -106,7 +77,7 @@ test("costs have the data fee and dollars, and say what is missing", () => {
 });
 
 test("everything of a balance can be sent, except what the transfer may cost", () => {
-    const at = (observed_at) => market(7, { data_fee: optimism({ observed_at }), observed_at: "2026-11-20T17:31:34Z" });
+    const at = (observed_at) => rollup({ data_fee: { kind: "op-stack", observed_at }, observed_at: "2026-11-20T17:31:34Z" });
     const balance = 10n ** 18n;
     const { max } = costOf(at("2026-11-20T17:31:30Z"), "medium", TRANSFER);
     assert.equal(maxSend(at("2026-11-20T17:31:30Z"), "medium", balance), balance - max);

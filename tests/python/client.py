@@ -40,8 +40,6 @@ def examples(response):
         if content_type.endswith("json"):
             if "example" in content:
                 yield content["example"]
-            for example in content.get("examples", {}).values():
-                yield resolve(example)["value"]
 
 
 count = 0

@@ -19,8 +19,20 @@ async fn responses_conform_to_the_openapi_document() {
     let harness = Harness::start().await;
     let reports = programs::kept_folder("conformance");
     let [file, report] = ["openapi.json", "report.json"].map(|name| reports.join(name));
-    let document = harness.service.get("/openapi.json").await;
-    std::fs::write(&file, &document.body).unwrap();
+    let mut document = harness.service.get("/openapi.json").await.json();
+    // The document is the same for all configurations. Most generated names of chains would be unknown ones.
+    let parameters = &mut document["components"]["parameters"];
+    for (parameter, values) in [
+        ("path.chain", json!(["ronin", "2020"])),
+        ("path.chain_id", json!(["2020"])),
+        ("query.chainid", json!(["2020"])),
+        ("query.chainId", json!([2020])),
+        ("query.period", json!(["1h", "24h", "7d"])),
+    ] {
+        parameters[parameter]["schema"]["enum"] = values;
+    }
+    parameters["query.blocks"]["schema"]["maximum"] = json!(1024);
+    std::fs::write(&file, document.to_string()).unwrap();
     let (seed, examples) =
         (variable_or("CONFORMANCE_SEED", SEED), variable_or("CONFORMANCE_EXAMPLES", EXAMPLES));
     let min_cases: u64 = variable_or("CONFORMANCE_MIN_CASES", MIN_CASES).parse().unwrap();
@@ -41,7 +53,6 @@ async fn responses_conform_to_the_openapi_document() {
     println!("{}", programs::expect_success(command).await);
     let report: Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
     // A run that stopped early or skipped operations succeeds too, so check its report.
-    let document = document.json();
     let paths = document["paths"].as_object().unwrap();
     let count: usize = paths.values().map(|item| item.as_object().unwrap().len()).sum();
     let operations = ["total", "selected", "tested"].map(|what| &report["operations"][what]);

@@ -5,14 +5,13 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
-use std::time::Duration;
 
 use gas_suggestion::config::{Config, Server};
 use gas_suggestion::extras::sections;
 use serde_json::{Map, Value, json};
 
 use crate::fixtures;
-use crate::process::{File, output};
+use crate::process::output;
 use crate::programs::{self, python_tool};
 
 /// Reads a text file of the repository.
@@ -224,114 +223,6 @@ fn compose_and_dockerfile_pin_the_release_of_every_image() {
 fn server(toml: &str) -> Server {
     let chain = "[chains.a]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1:1\"]\n";
     Config::from_toml(&format!("{toml}\n{chain}"), &sections()).unwrap().server
-}
-
-/// Returns the only document of this kind.
-fn document_of_kind(kind: &str) -> Value {
-    let mut all = documents(&text("config/kubernetes.yaml"));
-    all.retain(|document| document["kind"] == kind);
-    let [_] = &all[..] else { panic!("one {kind}: {all:#?}") };
-    all.remove(0)
-}
-
-fn pod() -> Value {
-    document_of_kind("Deployment")["spec"]["template"]["spec"].take()
-}
-
-#[tokio::test]
-async fn kubernetes_manifest_is_valid_in_versions_of_three_years() {
-    let resources = "configmap deployment service horizontalpodautoscaler poddisruptionbudget \
-        networkpolicy";
-    for minor in 27..=37 {
-        let version = format!("1.{minor}");
-        let mut command = python_tool("kubernetes-validate");
-        command.args(["--strict", "--kubernetes-version", &version]);
-        command.arg(fixtures::path("config/kubernetes.yaml"));
-        let stdout = programs::expect_success(command).await;
-        let passed = stdout.lines().map(|line| {
-            let (_, rest) = line.split_once(" passed for resource ").expect(line);
-            rest.split_once('/').unwrap().0
-        });
-        assert_eq!(passed.collect::<Vec<_>>().join(" "), resources, "{version}");
-    }
-}
-
-#[test]
-fn kubernetes_configuration_is_valid_and_leaves_time_to_drain() {
-    let configuration = document_of_kind("ConfigMap");
-    let data = configuration["data"].as_object().unwrap();
-    assert_eq!(data.keys().collect::<Vec<_>>(), ["config.toml"]);
-    let toml = data["config.toml"].as_str().unwrap();
-    let file = File::new("kubernetes", toml);
-    assert_valid(&["check-config", "--config", file.path()], &[]);
-
-    let pod = pod();
-    let server = server(toml);
-    let grace = Duration::from_secs(pod["terminationGracePeriodSeconds"].as_u64().unwrap());
-    assert!(grace > server.drain_delay + server.shutdown_grace);
-    let readiness = &pod["containers"][0]["readinessProbe"];
-    let [period, failures] =
-        ["periodSeconds", "failureThreshold"].map(|key| readiness[key].as_u64().unwrap());
-    // Long enough for load balancers that learn of the shutdown only from the readiness probe.
-    assert!(server.drain_delay > Duration::from_secs(period * (failures + 1)));
-    assert_eq!(server.admin_listen.to_string(), "0.0.0.0:9090");
-}
-
-#[test]
-fn kubernetes_restricts_the_privileges_of_the_container() {
-    let pod = pod();
-    assert_eq!(pod["automountServiceAccountToken"], false);
-    assert_eq!(
-        pod["securityContext"],
-        json!({
-            "runAsNonRoot": true, "runAsUser": 65532, "runAsGroup": 65532,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        })
-    );
-    let [container] = &pod["containers"].as_array().unwrap()[..] else { panic!("one container") };
-    assert_eq!(
-        container["securityContext"],
-        json!({
-            "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
-            "capabilities": {"drop": ["ALL"]},
-        })
-    );
-    assert!(container["resources"]["limits"]["memory"].is_string());
-    assert_eq!(container["image"], format!("gas-suggestion:{}", env!("CARGO_PKG_VERSION")));
-    let [volume] = &container["volumeMounts"].as_array().unwrap()[..] else { panic!("one volume") };
-    assert_eq!(
-        container["args"],
-        json!(["--config", format!("{}/config.toml", volume["mountPath"].as_str().unwrap())])
-    );
-}
-
-#[test]
-fn kubernetes_probes_and_selectors_match_ports_and_pods() {
-    let deployment = document_of_kind("Deployment");
-    let template = &deployment["spec"]["template"];
-    let container = &template["spec"]["containers"][0];
-    assert_eq!(
-        container["ports"],
-        json!([{"name": "http", "containerPort": 8080}, {"name": "admin", "containerPort": 9090}])
-    );
-    let probes = ["startupProbe", "livenessProbe", "readinessProbe"]
-        .map(|probe| container[probe]["httpGet"].clone());
-    let [live, ready] = ["/livez", "/readyz"].map(|path| json!({"path": path, "port": "admin"}));
-    assert_eq!(probes, [live.clone(), live, ready]);
-    let labels = json!({"app.kubernetes.io/name": "gas-suggestion"});
-    assert_eq!(template["metadata"]["labels"], labels);
-    for (kind, selector) in [
-        ("Deployment", "/selector/matchLabels"),
-        ("Service", "/selector"),
-        ("PodDisruptionBudget", "/selector/matchLabels"),
-        ("NetworkPolicy", "/podSelector/matchLabels"),
-    ] {
-        assert_eq!(document_of_kind(kind)["spec"].pointer(selector), Some(&labels), "{kind}");
-    }
-    assert_eq!(
-        document_of_kind("HorizontalPodAutoscaler")["spec"]["scaleTargetRef"],
-        json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": deployment["metadata"]["name"]})
-    );
 }
 
 #[tokio::test]

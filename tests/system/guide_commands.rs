@@ -29,7 +29,7 @@ const PUBLIC_NODE: &str =
     "needs a public node; the tests give the same command the address of theirs";
 const DOCKER: &str =
     "needs a Docker engine; tests/image.sh and tests/system/deployment.rs check the files";
-const CLUSTER: &str = "needs a cluster; tests/packages.sh lints the chart, tests/system/deployment.rs checks the manifest";
+const CLUSTER: &str = "needs a cluster; tests/packages.sh checks the chart";
 const SYSTEMD: &str = "needs systemd as process 1; tests/system/deployment.rs checks the unit, tests/debian.sh installs it";
 const SHORTENED: &str = "its transaction is shortened; tests/node/cost.mjs sends whole ones";
 const BRIDGE: &str = "needs the bridge; tests/system/drop_in.rs checks the format";

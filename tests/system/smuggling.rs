@@ -1,7 +1,7 @@
 //! Tests of request smuggling and path traversal: each malformed request ("shape") gets its expected response, and a
 //! proxy in front of the service stays in sync.
 //!
-//! `docs/reliability-shapes.md` lists the responses, which the tests read there.
+//! `tests/fixtures/shapes.md` lists the responses, which the tests read there.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::mock_node::start_service;
 use crate::nginx::{self, Nginx};
 use crate::raw_client::{RawClient, TIMEOUT, free_port};
 
-const DOCUMENTED: &str = include_str!("../../docs/reliability-shapes.md");
+const DOCUMENTED: &str = include_str!("../fixtures/shapes.md");
 
 /// State of the connection after the responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
-// Generates src/schema.ts from the generic OpenAPI document on standard input, or prints it with `--print`:
+// Generates src/schema.ts from the OpenAPI document on standard input, or prints it with `--print`:
 //
-//     gas-suggestion openapi --generic | npm run schema
+//     gas-suggestion openapi | npm run schema
 //
 // Only schemas are kept. The paths would be most of the file, and the client writes out those that it uses.
 

@@ -6,7 +6,6 @@
 use utoipa::{IntoParams, IntoResponses};
 
 use super::schemas::{OnlyNo, OnlyTrue};
-use crate::http::problem::ProblemBody;
 
 /// Response headers. Those of type `Option` are not in every response that lists them.
 #[derive(IntoParams)]
@@ -37,9 +36,14 @@ pub(crate) struct ResponseHeaders {
         example = "\"5ff6bd9d1a3df1f1\""
     )]
     etag: String,
-    /// The methods that the route supports.
-    #[param(rename = "Allow", pattern = "^[A-Z]+(,[A-Z]+)*$", example = "GET,HEAD")]
-    allow: String,
+    /// With status 405: the methods that the route supports.
+    #[param(
+        rename = "Allow",
+        nullable = false,
+        pattern = "^[A-Z]+(,[A-Z]+)*$",
+        example = "GET,HEAD"
+    )]
+    allow: Option<String>,
     /// Age of the data in whole seconds, since it was read from a node or from the API.
     #[param(rename = "Age", nullable = false, example = 0)]
     age: Option<u64>,
@@ -121,82 +125,3 @@ pub(crate) struct NotModified;
 #[derive(IntoResponses)]
 #[response(status = 304, headers(("ETag"), ("Cache-Control")))]
 pub(crate) struct PageNotModified;
-
-/// Errors that every route can return. The names of examples are the codes; the values are added later.
-#[derive(IntoResponses)]
-pub(crate) enum CommonErrors {
-    /// Malformed request, or a parameter or a body member that is invalid or unknown; `detail` names it.
-    #[response(status = 400, examples(("bad_request" = ()), ("invalid_parameter" = ())))]
-    BadRequest(ProblemBody<'static>),
-    /// The route does not support the method.
-    #[response(status = 405, headers(("Allow")), examples(("method_not_allowed" = ())))]
-    MethodNotAllowed(ProblemBody<'static>),
-    /// The request or its response timed out.
-    #[response(status = 408, examples(("request_timeout" = ())))]
-    RequestTimeout(ProblemBody<'static>),
-    /// Path and query are too long.
-    #[response(status = 414, examples(("uri_too_long" = ())))]
-    UriTooLong(ProblemBody<'static>),
-    /// Too many requests.
-    #[response(status = 429, headers(("Retry-After")), examples(("rate_limited" = ())))]
-    RateLimited(ProblemBody<'static>),
-    /// The headers are too large.
-    #[response(status = 431, examples(("headers_too_large" = ())))]
-    HeadersTooLarge(ProblemBody<'static>),
-    /// Internal error.
-    #[response(status = 500, examples(("internal_error" = ())))]
-    InternalError(ProblemBody<'static>),
-    /// The service is overloaded.
-    #[response(status = 503, headers(("Retry-After")), examples(("overloaded" = ())))]
-    Overloaded(ProblemBody<'static>),
-}
-
-/// No such route.
-#[derive(IntoResponses)]
-#[response(status = 404, examples(("not_found" = ())))]
-pub(crate) struct NotFound(ProblemBody<'static>);
-
-/// Unknown chain.
-#[derive(IntoResponses)]
-#[response(status = 404, examples(("unknown_chain" = ())))]
-pub(crate) struct UnknownChain(ProblemBody<'static>);
-
-/// The body is too large.
-#[derive(IntoResponses)]
-#[response(status = 413, examples(("payload_too_large" = ())))]
-pub(crate) struct PayloadTooLarge(ProblemBody<'static>);
-
-/// The body has a Content-Encoding.
-#[derive(IntoResponses)]
-#[response(status = 415, examples(("unsupported_media_type" = ())))]
-pub(crate) struct UnsupportedMediaType(ProblemBody<'static>);
-
-/// No data for the chain, or only data that is too old to serve; or the service is overloaded.
-#[derive(IntoResponses)]
-#[response(
-    status = 503,
-    headers(("Retry-After")),
-    examples(("no_data" = ()), ("stale_data" = ()), ("overloaded" = ()))
-)]
-pub(crate) struct FeesUnavailable(ProblemBody<'static>);
-
-/// Not ready for traffic.
-#[derive(IntoResponses)]
-#[response(status = 503, headers(("Retry-After")), examples(("not_ready" = ()), ("overloaded" = ())))]
-pub(crate) struct NotReady(ProblemBody<'static>);
-
-/// Errors of routes that query a node or another service.
-#[derive(IntoResponses)]
-pub(crate) enum UpstreamErrors {
-    /// The upstream did not return a usable response.
-    #[response(
-        status = 502,
-        examples(
-            ("upstream_unreachable" = ()), ("upstream_invalid" = ()), ("registry_absent" = ()), ("too_many_delegations" = ())
-        )
-    )]
-    BadGateway(ProblemBody<'static>),
-    /// The upstream did not respond in time.
-    #[response(status = 504, examples(("upstream_timeout" = ())))]
-    GatewayTimeout(ProblemBody<'static>),
-}

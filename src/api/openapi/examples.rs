@@ -1,26 +1,21 @@
 //! Examples of responses, produced by the code of the routes from fixed blocks.
 
-use std::time::Duration;
-
-use axum::http::StatusCode;
 use serde_json::{Value, json};
-use utoipa::openapi::example::{Example, ExampleBuilder};
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::{OpenApi, RefOr};
 
-use crate::api::problems;
 use crate::api::public_routes::PublicRoutes;
 use crate::api::route_table::RouteTable;
 use crate::api::{chains, fee_history, fee_market};
-use crate::config::Chain;
+use crate::config::{Chain, Config};
 use crate::fees::{self, Block, ChainParameters, FeeHistory, Rewards};
-use crate::http::problem::{Problem, ProblemCode};
-use crate::store::{Accepted, ChainStore, ServableSnapshot, StoredChain, Unavailable};
+use crate::store::{Accepted, ChainStore, ServableSnapshot, StoredChain};
 
 const OLDEST_BLOCK: u64 = 43_447_681;
 const GWEI: u128 = 1_000_000_000;
 /// Number of blocks in the example of a fee history.
 const EXAMPLE_BLOCKS: usize = 2;
+const CHAIN: &str = "[chains.ethereum]\nchain_id = 1\nrpc_urls = [\"http://127.0.0.1\"]";
 /// Time of observation in the example of a fee market.
 const OBSERVED_AT: &str = "2026-11-20T17:31:34.123Z";
 
@@ -38,12 +33,14 @@ pub(crate) struct ExampleChain<'a> {
 }
 
 /// Writes the examples into the document.
-pub(crate) fn write_examples(document: &mut OpenApi, first: &Chain, others: &PublicRoutes) {
-    let (store, mut publishers) = ChainStore::new(std::slice::from_ref(first));
-    let parameters = ChainParameters::without_header(&first.pricing);
+pub(crate) fn write_examples(document: &mut OpenApi, others: &PublicRoutes) {
+    let config = Config::from_toml(CHAIN, &[]).expect("the example is a valid configuration");
+    let (store, mut publishers) = ChainStore::new(&config.chains);
     let reply = |oldest_block| {
-        let history = example_fee_history(first, oldest_block)?;
-        let market = fees::price(&history, &[], &first.pricing, &parameters).ok()?;
+        let chain = config.chains.first()?;
+        let parameters = ChainParameters::without_header(&chain.pricing);
+        let history = example_fee_history(chain, oldest_block)?;
+        let market = fees::price(&history, &[], &chain.pricing, &parameters).ok()?;
         Some((history, market))
     };
     let replies: Vec<_> = [OLDEST_BLOCK - 1, OLDEST_BLOCK].into_iter().filter_map(reply).collect();
@@ -53,8 +50,6 @@ pub(crate) fn write_examples(document: &mut OpenApi, first: &Chain, others: &Pub
         }
     }
     for chain in store.chains() {
-        let components = document.components.get_or_insert_default();
-        components.examples.extend(problem_examples(chain, &others.example_problems));
         write_chain_examples(document, chain);
         if let Ok(current) = &chain.servable_snapshot() {
             let market = &write_snapshot_examples(document, chain, current, others);
@@ -161,37 +156,4 @@ fn operations<'a>(
 ) -> impl Iterator<Item = &'a mut Operation> + use<'a> {
     let item = document.paths.paths.get_mut(path);
     item.into_iter().flat_map(|item| item.get.as_mut().into_iter().chain(item.post.as_mut()))
-}
-
-/// Returns an example per code, as the service sends it.
-fn problem_examples(
-    chain: &StoredChain,
-    others: &[Problem],
-) -> impl Iterator<Item = (String, RefOr<Example>)> {
-    const REQUEST_ID: &str = "3f0c7a52b1d94e68-17";
-    let problems = [
-        Problem::from_status(StatusCode::BAD_REQUEST),
-        Problem::new(ProblemCode::InvalidParameter, "`from` is required"),
-        Problem::from_status(StatusCode::NOT_FOUND),
-        Problem::unknown_chain("", None),
-        Problem::from_status(StatusCode::METHOD_NOT_ALLOWED),
-        Problem::from_status(StatusCode::REQUEST_TIMEOUT),
-        Problem::from_status(StatusCode::PAYLOAD_TOO_LARGE),
-        Problem::from_status(StatusCode::URI_TOO_LONG),
-        Problem::unsupported_encoding(),
-        Problem::misdirected(),
-        Problem::from_status(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE),
-        Problem::from_status(StatusCode::INTERNAL_SERVER_ERROR),
-        Problem::rate_limited(Duration::from_secs(1)),
-        problems::unavailable(chain, Unavailable::NoData),
-        problems::unavailable(chain, Unavailable::Expired),
-        Problem::overloaded(),
-        Problem::new(ProblemCode::NotReady, "no chain has been read yet"),
-    ];
-    let all = problems.into_iter().chain(others.iter().cloned());
-    all.filter_map(|problem| {
-        let body: Value = serde_json::from_slice(&problem.body(REQUEST_ID, None)).ok()?;
-        let code = body.get("code")?.as_str()?.to_owned();
-        Some((code, ExampleBuilder::new().value(Some(body)).into()))
-    })
 }

@@ -11,9 +11,7 @@ use super::Badge;
 use super::routes::SVG_POLICY;
 use crate::api::extractors::ChainParam;
 use crate::api::freshness::write_snapshot_headers;
-use crate::api::openapi::components::{
-    CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, UnknownChain,
-};
+use crate::api::openapi::components::{IfNoneMatch, NotModified};
 use crate::api::problems;
 use crate::fees::gwei::rounded_price;
 use crate::http::problem::Problem;
@@ -53,7 +51,7 @@ struct Label(String);
     tag = "Gas",
     params(ChainParam, BadgeQuery, IfNoneMatch),
     responses(
-        CommonErrors, NotModified, UnknownChain, FeesUnavailable,
+        NotModified,
         (status = 200, description = "An SVG document.", content_type = "image/svg+xml", body = String,
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )

@@ -15,9 +15,7 @@ use tokio::task::JoinError;
 use super::{ChartMetrics, ChartSpec};
 use crate::api::extractors::{BlocksQuery, ChainParam};
 use crate::api::freshness::write_snapshot_headers;
-use crate::api::openapi::components::{
-    CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, UnknownChain,
-};
+use crate::api::openapi::components::{IfNoneMatch, NotModified};
 use crate::api::problems;
 use crate::http::chunked_body::{Charged, ChunkedBody};
 use crate::http::client_limits::{ClientHandle, LongRequestKind};
@@ -186,7 +184,7 @@ enum ChartError {
         ),
     ),
     responses(
-        CommonErrors, NotModified, UnknownChain, FeesUnavailable,
+        NotModified,
         (status = 200,
             description = "An SVG document that follows the reader's light or dark colour scheme.",
             content_type = "image/svg+xml", body = String,

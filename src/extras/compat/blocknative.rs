@@ -13,9 +13,7 @@ use super::gwei::GweiNumber;
 use super::{Format, TAG, no_root_routes};
 use crate::api::extractors::charge_for_list;
 use crate::api::freshness::revalidated_json;
-use crate::api::openapi::components::{
-    CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, PageNotModified, UnknownChain,
-};
+use crate::api::openapi::components::{IfNoneMatch, NotModified, PageNotModified};
 use crate::config::Chain;
 use crate::fees::horizon::HorizonFees;
 use crate::fees::{SinglePrices, Tier};
@@ -199,7 +197,7 @@ pub(crate) struct BlocknativeQuery {
     tag = TAG,
     params(BlocknativeQuery, IfNoneMatch),
     responses(
-        CommonErrors, NotModified, UnknownChain, FeesUnavailable,
+        NotModified,
         (status = 200, description = "The prices.", body = BlockPrices,
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
@@ -226,7 +224,7 @@ async fn blocknative_prices(
     tag = TAG,
     params(IfNoneMatch),
     responses(
-        CommonErrors, PageNotModified,
+        PageNotModified,
         (status = 200, description = "The chains, in ascending order of chain id.",
             body = Vec<SupportedChain>, headers(("ETag"), ("Cache-Control"))),
     )

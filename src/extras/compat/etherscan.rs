@@ -14,7 +14,7 @@ use super::documents::{Document, Documents, json};
 use super::gwei::Gwei;
 use super::openapi::{EtherscanAction, EtherscanModule};
 use super::{Format, TAG, no_root_routes};
-use crate::api::openapi::components::{CommonErrors, IfNoneMatch, NotModified};
+use crate::api::openapi::components::{IfNoneMatch, NotModified};
 use crate::http::problem::{Problem, ProblemCode};
 use crate::http::query::LenientQuery;
 
@@ -198,11 +198,8 @@ pub(crate) struct EtherscanQuery {
     tag = TAG,
     params(EtherscanQuery, IfNoneMatch),
     responses(
-        CommonErrors, NotModified,
-        (status = 400, description = "A parameter is given twice.", body = ErrorBody),
-        (status = 404, description = "Unknown chain, module or action.", body = ErrorBody),
-        (status = 503, description = "No data for the chain, or only data that is too old to serve.",
-            body = ErrorBody, headers(("Retry-After"))),
+        NotModified,
+        (status = "default", description = "An error.", body = ErrorBody),
         (status = 200, description = "The oracle's or the proxy's answer.", body = EtherscanResponse,
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )

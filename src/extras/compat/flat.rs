@@ -13,9 +13,7 @@ use super::gwei::GweiNumber;
 use super::openapi::ChainIdParam;
 use super::{Format, TAG, no_root_routes};
 use crate::api::extractors::ChainParam;
-use crate::api::openapi::components::{
-    CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, UnknownChain,
-};
+use crate::api::openapi::components::{IfNoneMatch, NotModified};
 use crate::http::problem::Problem;
 
 /// One object of prices by speed.
@@ -66,7 +64,7 @@ impl FlatPrices {
     tag = TAG,
     params(ChainIdParam, IfNoneMatch),
     responses(
-        CommonErrors, NotModified, UnknownChain, FeesUnavailable,
+        NotModified,
         (status = 200, description = "The prices.", body = FlatPrices,
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )

@@ -19,9 +19,7 @@ use super::gwei::Gwei;
 use super::openapi::{ApiKeyPath, ChainIdParam};
 use super::{Format, TAG};
 use crate::api::extractors::{ChainParam, find_chain};
-use crate::api::openapi::components::{
-    CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, UnknownChain,
-};
+use crate::api::openapi::components::{IfNoneMatch, NotModified};
 use crate::fees::{Tier, Trend};
 use crate::http::problem::Problem;
 
@@ -205,7 +203,7 @@ impl GasPrices {
     tag = TAG,
     params(ChainIdParam, IfNoneMatch),
     responses(
-        CommonErrors, NotModified, UnknownChain, FeesUnavailable,
+        NotModified,
         (status = 200, description = "The fees.", body = SuggestedGasFees,
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
@@ -227,7 +225,7 @@ async fn metamask_fees(
     tag = TAG,
     params(ApiKeyPath, ChainIdParam, IfNoneMatch),
     responses(
-        CommonErrors, NotModified, UnknownChain, FeesUnavailable,
+        NotModified,
         (status = 200, description = "The fees.", body = SuggestedGasFees,
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
@@ -251,7 +249,7 @@ async fn metamask_fees_with_key(
     tag = TAG,
     params(ChainIdParam, IfNoneMatch),
     responses(
-        CommonErrors, NotModified, UnknownChain, FeesUnavailable,
+        NotModified,
         (status = 200, description = "The prices.", body = GasPrices,
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )

@@ -16,9 +16,7 @@ use super::gwei::GweiNumber;
 use super::openapi::ChainIdParam;
 use super::{Format, TAG, no_root_routes};
 use crate::api::extractors::ChainParam;
-use crate::api::openapi::components::{
-    CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, UnknownChain,
-};
+use crate::api::openapi::components::{IfNoneMatch, NotModified};
 use crate::fees::Tier;
 use crate::http::problem::Problem;
 
@@ -104,7 +102,7 @@ fn seconds(duration: Duration) -> Number {
     tag = TAG,
     params(ChainIdParam, IfNoneMatch),
     responses(
-        CommonErrors, NotModified, UnknownChain, FeesUnavailable,
+        NotModified,
         (status = 200, description = "The fees.", body = GasStation,
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )

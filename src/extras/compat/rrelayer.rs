@@ -15,9 +15,7 @@ use super::gwei::Gwei;
 use super::openapi::ChainIdParam;
 use super::{Format, TAG, no_root_routes};
 use crate::api::extractors::ChainParam;
-use crate::api::openapi::components::{
-    CommonErrors, FeesUnavailable, IfNoneMatch, NotModified, UnknownChain,
-};
+use crate::api::openapi::components::{IfNoneMatch, NotModified};
 use crate::fees::Tier;
 use crate::http::problem::Problem;
 
@@ -112,7 +110,7 @@ fn seconds_rounded_up(duration: Duration) -> u64 {
     tag = TAG,
     params(ChainIdParam, IfNoneMatch),
     responses(
-        CommonErrors, NotModified, UnknownChain, FeesUnavailable,
+        NotModified,
         (status = 200, description = "The fees.", body = GasEstimate,
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )

@@ -10,7 +10,7 @@ use super::etherscan::{ErrorBody, GasOracle, etherscan_error};
 use super::openapi::ChainIdParam;
 use super::{Format, TAG, no_root_routes};
 use crate::api::extractors::ChainParam;
-use crate::api::openapi::components::{CommonErrors, IfNoneMatch, NotModified};
+use crate::api::openapi::components::{IfNoneMatch, NotModified};
 use crate::http::problem::Problem;
 
 /// The high tier for Safe.
@@ -34,10 +34,8 @@ pub(super) static ORACLE: Document =
     tag = TAG,
     params(ChainIdParam, IfNoneMatch),
     responses(
-        CommonErrors, NotModified,
-        (status = 404, description = "Unknown chain.", body = ErrorBody),
-        (status = 503, description = "No data for the chain, or only data that is too old to serve.",
-            body = ErrorBody, headers(("Retry-After"))),
+        NotModified,
+        (status = "default", description = "An error.", body = ErrorBody),
         (status = 200, description = "The oracle's answer.", body = GasOracle,
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )

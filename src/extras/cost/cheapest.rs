@@ -14,7 +14,6 @@ use super::routes::{CostState, MIN_GAS};
 use super::sum::{Cost, Order};
 use crate::api::extractors::charge_for_list;
 use crate::api::freshness::write_list_headers;
-use crate::api::openapi::components::CommonErrors;
 use crate::api::openapi::examples::{ExampleChain, set_response_example};
 use crate::api::wire::Wei;
 use crate::http::client_limits::ClientHandle;
@@ -61,7 +60,6 @@ struct CheapestChain<'a> {
     tag = "Gas",
     params(CheapestQuery),
     responses(
-        CommonErrors,
         (status = 200, description = "The chains.", body = Vec<CheapestChain>,
             headers(("Cache-Control"), ("Age"), ("X-Stale"))),
     )

@@ -19,9 +19,6 @@ use super::usd_feed::UsdPrices;
 use super::wire::CostBody;
 use crate::api::extractors::{ChainParam, charge_for_list};
 use crate::api::freshness::{write_snapshot_headers, write_uncached_snapshot_headers};
-use crate::api::openapi::components::{
-    CommonErrors, FeesUnavailable, PayloadTooLarge, UnknownChain, UnsupportedMediaType,
-};
 use crate::api::openapi::examples::{ExampleChain, set_request_example, set_response_example};
 use crate::api::problems;
 use crate::api::wire::Wei;
@@ -122,7 +119,6 @@ struct CostRequest<'a> {
     tag = "Gas",
     params(ChainParam, CostQuery),
     responses(
-        CommonErrors, UnknownChain, FeesUnavailable,
         (status = 200, description = "The cost.", body = CostBody,
             headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
@@ -152,7 +148,6 @@ pub(super) async fn get_cost(
     params(ChainParam),
     request_body = CostRequest,
     responses(
-        CommonErrors, PayloadTooLarge, UnsupportedMediaType, UnknownChain, FeesUnavailable,
         (status = 200, description = "The cost.", body = CostBody,
             headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )

@@ -28,12 +28,11 @@ use super::parameters::{
     TokenQuery, Uint256,
 };
 use super::registry::{Check, CheckScope};
-use super::section::{DelegationSection, DelegationSource};
+use super::section::DelegationSection;
 use super::{
     ApiResponse, Caller, DelegationLookup, Delegations, LookupBlock, LookupError, LookupKind,
     LookupResponse, PreparedTransaction, X_API_KEY,
 };
-use crate::api::openapi::components::{CommonErrors, UpstreamErrors};
 use crate::api::openapi::examples::{ExampleChain, set_request_example, set_response_example};
 use crate::api::openapi::schemas::{DELEGATE, VAULT, schema_ref};
 use crate::api::openapi::{header, upstream_responses};
@@ -66,9 +65,6 @@ pub(super) fn add(
     config: &DelegationSection,
     delegations: Option<Delegations>,
 ) {
-    routes.add_example_problems(
-        [LookupError::RegistryAbsent, LookupError::TooManyDelegations].map(Problem::from),
-    );
     routes.expose_response_header(X_DELEGATION_SOURCE);
     let Some(delegations) = delegations else {
         let problem = if config.is_recorded {
@@ -99,13 +95,11 @@ pub(super) fn add(
         components.schemas.insert(Rights::name().into_owned(), Rights::schema());
         components.schemas.insert(Uint256::name().into_owned(), Uint256::schema());
     });
-    if config.source != DelegationSource::Chain {
-        routes.change_operations(|path, operation| {
-            if path.starts_with("/registry/") {
-                upstream_responses::add(operation, &["4XX", "5XX"], relaxed_schema);
-            }
-        });
-    }
+    routes.change_operations(|path, operation| {
+        if path.starts_with("/registry/") {
+            upstream_responses::add(operation, relaxed_schema);
+        }
+    });
     let registry = config.registry_address;
     routes.write_examples(move |document, example| write_examples(document, example, registry));
 }
@@ -153,7 +147,6 @@ fn write_examples(document: &mut OpenApi, example: &ExampleChain, registry: Addr
         ListQuery, LookupQuery, ApiKeyHeader
     ),
     responses(
-        CommonErrors, UpstreamErrors,
         (status = 200, description = "The delegations.", body = Vec<super::wire::DelegationBody>,
             headers(("X-Delegation-Source"), ("Cache-Control"), ("Age"), ("Vary"))),
     )
@@ -181,7 +174,7 @@ macro_rules! check_routes {
             operation_id = $id,
             tag = TAG,
             params(CheckQuery, $($query,)* LookupQuery, ApiKeyHeader),
-            responses(CommonErrors, UpstreamErrors, $result)
+            responses($result)
         )]
         pub(crate) async fn $name(
             State(delegations): State<Delegations>,

@@ -11,7 +11,6 @@ use utoipa::{IntoParams, ToSchema};
 use super::Records;
 use crate::api::extractors::ChainParam;
 use crate::api::freshness::write_snapshot_headers;
-use crate::api::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
 use crate::api::openapi::examples::{ExampleChain, set_response_example};
 use crate::api::problems;
 use crate::api::wire::Wei;
@@ -86,7 +85,6 @@ struct CellBody {
     tag = "Gas",
     params(ChainParam, FeesQuery),
     responses(
-        CommonErrors, UnknownChain, FeesUnavailable,
         (status = 200, description = "The fees.", body = FeesBody,
             headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )

@@ -11,7 +11,6 @@ use super::inclusion::{Inclusion, inclusion};
 use super::replacement::{gas_price_replacement, replacement};
 use crate::api::extractors::ChainParam;
 use crate::api::freshness::write_snapshot_headers;
-use crate::api::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
 use crate::api::openapi::examples::{ExampleChain, set_response_example};
 use crate::api::problems;
 use crate::api::wire::{TierBody, Wei};
@@ -66,7 +65,6 @@ fn offered_fee(Wei(max_fee): Wei, Wei(tip): Wei) -> Result<Tier, Problem> {
     tag = "Gas",
     params(ChainParam, FeeQuery),
     responses(
-        CommonErrors, UnknownChain, FeesUnavailable,
         (status = 200, description = "The comparison.", body = Inclusion,
             headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
@@ -114,7 +112,6 @@ pub(super) struct ReplacementBody {
     tag = "Gas",
     params(ChainParam, ReplacementQuery),
     responses(
-        CommonErrors, UnknownChain, FeesUnavailable,
         (status = 200, description = "The new fees.", body = ReplacementBody,
             headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )

@@ -15,7 +15,6 @@ use super::OwnFee;
 use crate::api::extractors::ChainParam;
 use crate::api::fee_market::{FeeMarketBody, snapshot_with_members};
 use crate::api::freshness::write_uncached_snapshot_headers;
-use crate::api::openapi::components::{CommonErrors, UnknownChain};
 use crate::api::problems;
 use crate::assembly::PriceLimit;
 use crate::config::units::parse_digits;
@@ -45,16 +44,6 @@ fn read_limit<'de, D: Deserializer<'de>>(input: D) -> Result<PriceLimit, D::Erro
     limit.ok_or_else(|| D::Error::custom("must be an amount in wei below 2^128, or p1 to p99"))
 }
 
-/// No data for the chain, or only data that is too old to serve; or the service is overloaded or shutting down.
-#[derive(IntoResponses)]
-#[response(
-    status = 503,
-    headers(("Retry-After")),
-    examples(("no_data" = ()), ("stale_data" = ()), ("overloaded" = ()), ("not_ready" = ()))
-)]
-#[expect(dead_code, reason = "only the derived description is used")]
-pub(super) struct WaitUnavailable(ProblemBody<'static>);
-
 /// The fee market as soon as gas costs at most this
 ///
 /// The request is held until the expected medium price is not above `below`, or until the time-out. A stale price ends no
@@ -66,7 +55,6 @@ pub(super) struct WaitUnavailable(ProblemBody<'static>);
     tag = "Gas",
     params(ChainParam, WaitQuery),
     responses(
-        CommonErrors, UnknownChain, WaitUnavailable,
         (status = 200, description = "Gas costs at most this.", body = FeeMarketBody,
             headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
         (status = 204, description = "Gas cost more until the time-out.", headers(("Cache-Control"))),

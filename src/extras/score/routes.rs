@@ -16,7 +16,6 @@ use super::state::Scores;
 use super::{DISTANCES, Quantiles, Scorer, TierScore};
 use crate::api::extractors::ChainParam;
 use crate::api::freshness::write_snapshot_headers;
-use crate::api::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
 use crate::api::openapi::examples::{ExampleChain, set_response_example};
 use crate::api::problems;
 use crate::api::wire::{Strategy, Wei};
@@ -154,7 +153,6 @@ impl Serialize for SharesByNumber {
     tag = "Gas",
     params(ChainParam),
     responses(
-        CommonErrors, UnknownChain, FeesUnavailable,
         (status = 200, description = "The score.", body = ScoreBody,
             headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )

@@ -27,8 +27,6 @@ pub(crate) enum Period {
 }
 
 impl Period {
-    pub(super) const ALL: [Self; 5] = [Self::Hour, Self::Day, Self::Week, Self::Month, Self::Year];
-
     /// Periods whose buckets are in memory. Those of longer ones are made up of hours in the database.
     pub(crate) const IN_MEMORY: [Self; 3] = [Self::Hour, Self::Day, Self::Week];
 

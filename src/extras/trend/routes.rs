@@ -12,19 +12,16 @@ use moka::sync::Cache;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use utoipa::openapi::path::Operation;
-use utoipa::openapi::{OpenApi, RefOr, Schema};
+use utoipa::openapi::OpenApi;
 use utoipa::{IntoParams, ToSchema};
 
 use super::database::HistoryDatabase;
-use super::openapi::NoTrend;
 use super::{
     Bucket, DAYS_IN_MEMORY, FeeTrend, Level, Observation, Period, PriceLevel, Range, TrendAge,
     Trends, to_seconds,
 };
 use crate::api::extractors::ChainParam;
 use crate::api::freshness::{write_last_modified, write_snapshot_headers};
-use crate::api::openapi::components::{CommonErrors, UnknownChain};
 use crate::api::openapi::examples::{ExampleChain, set_response_example};
 use crate::api::problems;
 use crate::api::wire::Wei;
@@ -129,7 +126,6 @@ struct NumberRange {
     tag = "Gas",
     params(ChainParam, TrendQuery),
     responses(
-        CommonErrors, UnknownChain, NoTrend,
         (status = 200, description = "The trend.", body = FeeTrendBody,
             headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
@@ -210,11 +206,6 @@ impl TrendSerializer {
         Ok(())
     }
 
-    /// Returns the periods that are kept.
-    pub(super) fn periods(&self) -> Vec<Period> {
-        Period::ALL.into_iter().filter(|period| self.check_period(*period).is_ok()).collect()
-    }
-
     /// Dropping the future leaves a read of the database to itself.
     pub(super) async fn serialize(
         &self,
@@ -272,18 +263,6 @@ impl TrendSerializer {
             let detail = "the history database cannot be read now; the log says why";
             Problem::new(ProblemCode::NotReady, detail).with_retry_after(Duration::from_mins(1))
         })
-    }
-}
-
-/// Limits the parameter of the route to these periods.
-pub(super) fn limit_periods(operation: &mut Operation, periods: &[Period]) {
-    for parameter in operation.parameters.iter_mut().flatten() {
-        if let RefOr::T(parameter) = parameter
-            && parameter.name == "period"
-            && let Some(RefOr::T(Schema::Object(schema))) = &mut parameter.schema
-        {
-            schema.enum_values = Some(periods.iter().map(|period| json!(period)).collect());
-        }
     }
 }
 

@@ -5,7 +5,7 @@ use axum::response::{Redirect, Response};
 use axum::routing::get;
 use bytes::Bytes;
 
-use crate::api::openapi::components::{CommonErrors, IfNoneMatch, PageNotModified};
+use crate::api::openapi::components::{IfNoneMatch, PageNotModified};
 use crate::extras::static_files::{ContentPolicy, StaticFile, page_response, serve_files};
 
 const VERIFICATION_FORM: &str = include_str!("verify.html");
@@ -31,7 +31,7 @@ const FORM_ASSETS: [StaticFile; 7] = [
     tag = "Pages",
     params(IfNoneMatch),
     responses(
-        CommonErrors, PageNotModified,
+        PageNotModified,
         (status = 200, description = "The form.", content_type = "text/html", body = String,
             headers(("ETag"), ("Cache-Control"), ("Content-Security-Policy"))),
     )

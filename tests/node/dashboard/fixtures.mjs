@@ -10,17 +10,19 @@ export const suggestion = (max = "22000000000", type = "eip-1559") => ({
     chain_name: "Ronin", type, base_fee_per_gas: "2000000000",
     medium: tier(max, "20000000000"), high: tier("26000000000", "24000000000"),
 });
-const KEYS = { low: "medium", medium: "medium", high: "high" };
-// Returns what each tier pays in the next block. The low tier has half of the medium tip.
-const expectedPrices = ({ suggestion, next_base_fee_per_gas: next }) => Object.fromEntries(Object.entries(KEYS).map(([name, key]) => {
-    const fees = suggestion[key] ?? tier("0", "0");
-    const cap = BigInt(fees.max_fee_per_gas ?? 0);
-    if (suggestion.type === "legacy") return [name, String(cap)];
-    const tip = BigInt(fees.max_priority_fee_per_gas ?? 0) / (name === "low" ? 2n : 1n);
-    const least = name === "low" ? cap - tip : cap;
-    const paid = BigInt(next ?? suggestion.base_fee_per_gas ?? 0) + tip;
-    return [name, String(paid < least ? paid : least)];
-}));
+// The low tier has half of the medium tip.
+const lowTier = ({ type, medium }) => {
+    const tip = BigInt(medium?.max_priority_fee_per_gas ?? 0) / 2n;
+    return type === "legacy" ? medium : tier(String(BigInt(medium?.max_fee_per_gas ?? 0) - tip), String(tip));
+};
+// Returns what each tier pays in the next block.
+const expectedPrices = ({ low, suggestion, next_base_fee_per_gas: next }) =>
+    Object.fromEntries(Object.entries({ low, medium: suggestion.medium, high: suggestion.high }).map(([name, fees]) => {
+        const cap = BigInt(fees?.max_fee_per_gas ?? 0);
+        if (suggestion.type === "legacy") return [name, String(cap)];
+        const paid = BigInt(next ?? suggestion.base_fee_per_gas ?? 0) + BigInt(fees?.max_priority_fee_per_gas ?? 0);
+        return [name, String(paid < cap ? paid : cap)];
+    }));
 export const market = (block, changes = {}) => {
     const made = {
         newest_block: block, stale: false, window: { oldest_block: 1, blocks: 20, reward_percentiles: [60] },
@@ -29,7 +31,8 @@ export const market = (block, changes = {}) => {
         suggestion: suggestion(), covers_full_blocks: { medium: 6, high: 100 }, level: null, level_deviation: null,
         data_fee: { kind: "none" }, data_fee_reason: null, observed_at: "2026-11-20T17:31:34.123Z", ...changes,
     };
-    return { expected_price_per_gas: made.suggestion && expectedPrices(made), ...made };
+    const priced = made.suggestion && { low: lowTier(made.suggestion), ...made };
+    return { expected_price_per_gas: priced && expectedPrices(priced), ...made, ...priced };
 };
 export const scored = (changes = {}) => ({
     covered: { 1: 1, 5: 1, 25: 0.9 }, outbid: { 10: 0.996, 50: 0.62, 60: 0.5 },

@@ -14,10 +14,6 @@ use super::unsigned_transaction::UnsignedTransaction;
 use super::{JSON, TAG, TRANSACTIONS_PATH};
 use crate::api::extractors::ChainParam;
 use crate::api::freshness::write_uncached_snapshot_headers;
-use crate::api::openapi::components::{
-    CommonErrors, FeesUnavailable, PayloadTooLarge, UnknownChain, UnsupportedMediaType,
-    UpstreamErrors,
-};
 use crate::api::problems;
 use crate::extras::delegation::Delegations;
 use crate::extras::delegation::openapi::TransactionRequest;
@@ -44,7 +40,6 @@ const MAX_BODY_BYTES: usize = 16 * 1024;
     params(ChainParam),
     request_body(content = TransactionRequest, content_type = "application/json"),
     responses(
-        CommonErrors, PayloadTooLarge, UnsupportedMediaType, UnknownChain, FeesUnavailable, UpstreamErrors,
         (status = 200, description = "The transaction, in the format of `eth_sendTransaction`.",
             body = UnsignedTransaction,
             headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),

@@ -12,6 +12,11 @@ const MIN_DOLLARS = 10n ** 32n;
 const CENT = 10n ** 34n;
 const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 
+/** Returns true if `text` is an amount of wei as the service writes it. */
+export function isWei(text) {
+    return typeof text === "string" && /^\d+$/.test(text);
+}
+
 /**
  * Converts wei to gwei, exact to the last digit.
  *
@@ -51,8 +56,7 @@ export function exactCoins(wei, currency) {
 
 /** Reads the price of a coin in dollars, as the service writes it. Returns 10⁻¹⁸ dollars, or `undefined` without one. */
 export function coinPrice(text) {
-    const [, whole, fraction = ""] = /^(\d+)(?:\.(\d{1,18}))?$/.exec(text ?? "") ?? [];
-    return whole === undefined ? undefined : BigInt(whole + fraction.padEnd(COIN_DECIMALS, "0"));
+    return parsed(/^(\d+)(?:\.(\d{1,18}))?$/.exec(text ?? ""), COIN_DECIMALS);
 }
 
 /**
@@ -86,15 +90,17 @@ export function expectedPrice(market, tier) {
 
 /** Reads an amount in gwei that a person typed. Returns wei, or `undefined` if it is not a number. */
 export function parseGwei(text) {
-    const plain = withoutGroups(text);
-    const [, whole, fraction = ""] = /^\s*(\d{1,20})(?:[.,](\d{0,9})\d*)?\s*$/.exec(plain) ?? [];
-    return whole === undefined ? undefined : BigInt(whole + fraction.padEnd(GWEI_DECIMALS, "0"));
+    return parsed(/^\s*(\d{1,20})(?:[.,](\d{0,9})\d*)?\s*$/.exec(withoutGroups(text)), GWEI_DECIMALS);
 }
 
 /** Reads an amount of coins that a person typed. Returns wei, or `undefined` if it is not a number. */
 export function parseCoins(text) {
-    const [, whole, fraction = ""] = /^\s*(\d{1,20})(?:[.,](\d{0,18}))?\s*$/.exec(withoutGroups(text)) ?? [];
-    return whole === undefined ? undefined : BigInt(whole + fraction.padEnd(COIN_DECIMALS, "0"));
+    return parsed(/^\s*(\d{1,20})(?:[.,](\d{0,18}))?\s*$/.exec(withoutGroups(text)), COIN_DECIMALS);
+}
+
+/** Returns a number of which a pattern found the whole part and the fraction; `undefined` if it found nothing. */
+function parsed(found, decimals) {
+    return found ? BigInt(found[1] + (found[2] ?? "").padEnd(decimals, "0")) : undefined;
 }
 
 /** Reads a gas limit that a person typed. Returns `undefined` if it is not one. */

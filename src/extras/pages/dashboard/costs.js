@@ -1,6 +1,6 @@
-// What transactions cost, computed from a fee market as the service's route `cost` does. Pure functions.
+// What transactions cost: their gas at the prices of a fee market, and the data fees of the route `cost`. Pure functions.
 
-import { coinPrice, coins, dollars, exactCoins, exactDollars, expectedPrice } from "./amounts.js";
+import { coinPrice, coins, dollars, exactCoins, exactDollars, expectedPrice, isWei } from "./amounts.js";
 import { tierFees } from "./tiers.js";
 
 /**
@@ -31,34 +31,30 @@ const WITHOUT_DATA_FEE = ["none", "included"];
 // Maximum age of the data fee's parameters for sending a whole balance: the service's own.
 const MAX_AGE_TO_SEND_MS = 60_000;
 
-/**
- * Returns the fees beside the gas of a transaction on an OP Stack chain: for its data, which is never more for so many
- * bytes, the same with room for two full blocks of L1, and for the operator. Returns `undefined` if they are not known.
- *
- * Sources: OP Stack specifications of Fjord ("Fees"), Isthmus and Jovian ("Operator fee"); `getL1FeeUpperBound` of the
- * contract `GasPriceOracle`.
- */
-export function dataFees(parameters, gas, bytes) {
+/** Returns the name of a transaction's data fee in `dataFees` of a market. */
+export function feeName({ gas, bytes }) {
+    return `${gas} gas, ${bytes} bytes`;
+}
+
+/** Returns true if `fee` is the data fee of a transaction. */
+export function isDataFee(fee) {
+    return [fee?.fee, fee?.max, fee?.operator_fee?.expected].every(isWei);
+}
+
+/** Returns the fees beside the gas of a transaction, or `undefined` if they are not known. */
+function dataFees({ data_fee: parameters, dataFees }, order) {
     if (WITHOUT_DATA_FEE.includes(parameters?.kind)) return { fee: 0n, max: 0n, operator: 0n };
-    if (parameters?.kind !== "op-stack") return undefined;
-    const name = ["base_fee_scalar", "l1_base_fee", "blob_base_fee_scalar", "l1_blob_base_fee", "operator_fee_scalar",
-        "operator_fee_constant"];
-    const [scalar, baseFee, blobScalar, blobFee, operatorScalar, operatorConstant] = name.map((key) => BigInt(parameters[key]));
-    const ofGas = { fjord: () => 0n, isthmus: () => (gas * operatorScalar) / 1_000_000n + operatorConstant,
-        jovian: () => gas * operatorScalar * 100n + operatorConstant }[parameters.rule];
-    if (!ofGas) return undefined;
-    const length = most(bytes + bytes / 255n + 16n, bytes + (bytes + 31n) / 32n);
-    const size = most(836_500n * length - 42_585_600n, 100_000_000n);
-    const fee = (size * (16n * scalar * baseFee + blobScalar * blobFee)) / 10n ** 12n;
-    return { fee, max: fee + (3n * fee + 9n) / 10n, operator: ofGas() };
+    const known = parameters ? dataFees?.[feeName(order)] : undefined;
+    return known && { fee: BigInt(known.fee), max: BigInt(known.max), operator: BigInt(known.operator_fee.expected) };
 }
 
 /**
  * Returns what a transaction costs in wei: `expected`, and `max`, which its sender's account must hold. Without a known
  * data fee they are those of the gas alone, and `isPartial` is true.
  */
-export function costOf(market, tier, { gas, bytes }) {
-    const fees = dataFees(market.data_fee, gas, bytes);
+export function costOf(market, tier, order) {
+    const { gas } = order;
+    const fees = dataFees(market, order);
     const { fee, max, operator } = fees ?? { fee: 0n, max: 0n, operator: 0n };
     return {
         expected: gas * expectedPrice(market, tier) + fee + operator,
@@ -112,9 +108,5 @@ export function maxSend(market, tier, balance) {
     const { max, isPartial } = costOf(market, tier, TRANSFER);
     const readAt = Date.parse(market.data_fee?.observed_at ?? market.observed_at);
     if (isPartial || !(Date.parse(market.observed_at) - readAt <= MAX_AGE_TO_SEND_MS)) return undefined;
-    return most(balance - max, 0n);
-}
-
-function most(one, other) {
-    return one > other ? one : other;
+    return balance > max ? balance - max : 0n;
 }

@@ -1,6 +1,7 @@
 // The dashboard: a table of all chains and a page for each of them, updated by live.js.
 
 import { ChainPage } from "./chain.js";
+import { TRANSFER, feeName, hasDataFee } from "./costs.js";
 import { setText } from "./dom.js";
 import { announcementText, bannerText } from "./format.js";
 import { Favicon } from "./favicon.js";
@@ -38,7 +39,7 @@ const [place, banner, announcer] = ["chains", "banner", "news"].map((id) => docu
  * By the chain's key, in the order of the list.
  *
  * @type {Map<string, { chain: import('./state.js').Chain, view: object, scoreAskedAt: number,
- *     feesAskedAt: number }>}
+ *     feesAskedAt: number, dataFeesReadAt: Record<string, string> }>}
  */
 let entries = new Map();
 const overview = new Overview(new URL("v1/fee-markets", base));
@@ -196,6 +197,7 @@ function requestForOpenChain(now) {
         live.requestScore(open.key);
     }
     if (needsFees(entry.chain, entry.feesAskedAt, now)) requestFees(open.key, now);
+    requestDataFees(entry, open.costs.orders);
     open.history.update(entry.chain, live, now);
 }
 
@@ -208,6 +210,30 @@ async function requestFees(key, now) {
     const fees = await asked.requestFees(key);
     if (asked.isStopped || !entry.chain.market) return;
     entry.chain = { ...entry.chain, fees: fees ? { cells: fees.cells, block, at: now } : null };
+    queueRender();
+}
+
+/** Requests the data fees of transactions, once for each reading of the parameters of the chain. */
+function requestDataFees(entry, orders) {
+    if (!entry.chain.market || !hasDataFee(entry.chain.market)) return;
+    const { observed_at: readAt } = entry.chain.market.data_fee;
+    for (const order of orders) {
+        const name = feeName(order);
+        if (entry.dataFeesReadAt[name] === readAt) continue;
+        entry.dataFeesReadAt[name] = readAt;
+        requestDataFee(entry, order, name);
+    }
+}
+
+async function requestDataFee(entry, order, name) {
+    const asked = live;
+    const fee = await asked.requestDataFee(entry.chain.key, order);
+    if (asked.isStopped) {
+        delete entry.dataFeesReadAt[name];
+        return;
+    }
+    entry.chain = { ...entry.chain, dataFees: { ...entry.chain.dataFees, [name]: fee } };
+    tableShownAt = -Infinity;
     queueRender();
 }
 
@@ -227,6 +253,7 @@ function applyMarkets(responses, isStreaming) {
 function applyMarket(entry, response, isStreaming) {
     const now = performance.now();
     entry.chain = applyMarketResponse(entry.chain, response, isStreaming, now);
+    if (live) requestDataFees(entry, entry.chain.key === open?.key ? open.costs.orders : [TRANSFER]);
     if (alerts.check(rowView(entry.chain, connection, now))) {
         announce(`${entry.chain.name}: the price fell below your limit.`);
     }
@@ -240,7 +267,7 @@ function updateChains(list, sentAt, servedAt) {
     for (const listed of list) {
         const known = before.get(listed.chain);
         const isSame = known?.chain.id === listed.chain_id;
-        const entry = isSame ? known : { chain: newChain(listed), view: {}, scoreAskedAt: -Infinity, feesAskedAt: -Infinity };
+        const entry = isSame ? known : { chain: newChain(listed), view: {}, scoreAskedAt: -Infinity, feesAskedAt: -Infinity, dataFeesReadAt: {} };
         entry.chain = applyListEntry(entry.chain, listed, sentAt, servedAt);
         entries.set(listed.chain, entry);
     }

@@ -3,7 +3,7 @@
 import { exactCoins, parseCoins, parseGas } from "./amounts.js";
 import { costTitle } from "./cards.js";
 import { CopyButton } from "./copy.js";
-import { costView, hasDataFee, maxSend } from "./costs.js";
+import { ACTIONS, TRANSFER, costView, hasDataFee, maxSend } from "./costs.js";
 import { element, setText, setTitle } from "./dom.js";
 import { recall, remember } from "./store.js";
 
@@ -68,8 +68,18 @@ export class Costs {
         return input;
     }
 
+    /** Transactions whose costs are shown. */
+    get orders() {
+        const own = this.#own();
+        return own.gas === undefined || own.bytes === undefined ? ACTIONS : [...ACTIONS, own];
+    }
+
+    #own() {
+        return { gas: parseGas(this.gas.value), bytes: this.size.hidden ? TRANSFER.bytes : parseGas(this.bytes.value) };
+    }
+
     #showOwn() {
-        const [gas, bytes] = [parseGas(this.gas.value), this.size.hidden ? 120n : parseGas(this.bytes.value)];
+        const { gas, bytes } = this.#own();
         this.gas.setAttribute("aria-invalid", String(gas === undefined));
         this.bytes.setAttribute("aria-invalid", String(bytes === undefined));
         const problem = gas === undefined ? "Type a gas limit in digits." : "Type the size of the transaction in bytes.";

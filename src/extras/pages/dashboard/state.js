@@ -1,7 +1,8 @@
 // The state of the chains and of the connection, and how each message of the service changes it. Pure functions
 // without access to the page or the network. Points in time are in milliseconds of `performance.now()`.
 
-import { expectedPrice } from "./amounts.js";
+import { expectedPrice, isWei } from "./amounts.js";
+import { isTier } from "./tiers.js";
 
 /**
  * @typedef {object} Suggestion the body of the gas-suggestion route
@@ -19,6 +20,7 @@ import { expectedPrice } from "./amounts.js";
  * @property {{ atLeast: number, at: number, block: number }} [standing] age of the newest block that the list has
  * @property {{ cells: object[], block: number, at: number } | null} [fees] fees by horizon and probability; `null` if the
  *     service has none
+ * @property {object} [dataFees] fees for the data of transactions, from the route `cost`
  * @property {bigint} [pastPrice] usual medium price of the newest trend, for a chain without data
  * @property {number} [block] the newest block; the suggestion belongs to it
  * @property {Suggestion} [suggestion]
@@ -89,6 +91,7 @@ export function isMarket(market) {
     return (
         Number.isInteger(market?.newest_block) &&
         isSuggestion(market.suggestion) &&
+        isTier(market.low) &&
         isWei(market.average_base_fee_per_gas) &&
         (market.next_base_fee_per_gas === null || isWei(market.next_base_fee_per_gas)) &&
         Number.isInteger(market.window?.blocks) &&
@@ -123,16 +126,7 @@ export function isList(list) {
 }
 
 function isSuggestion(value) {
-    const tiers = [value?.medium, value?.high];
-    const amounts = tiers.flatMap((tier) => [
-        tier?.max_fee_per_gas,
-        tier?.max_priority_fee_per_gas,
-    ]);
-    return [value?.base_fee_per_gas, ...amounts].every(isWei);
-}
-
-function isWei(text) {
-    return typeof text === "string" && /^\d+$/.test(text);
+    return isWei(value?.base_fee_per_gas) && isTier(value.medium) && isTier(value.high);
 }
 
 function parse(text) {

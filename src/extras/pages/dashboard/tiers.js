@@ -1,5 +1,6 @@
 // The three tiers: what they pay, and how long they wait. Pure functions.
 
+import { isWei } from "./amounts.js";
 import { duration } from "./format.js";
 
 export const TIERS = { low: "Low", medium: "Medium", high: "High" };
@@ -9,26 +10,19 @@ export const DEFAULT_TIER = "medium";
 const PROBABILITY = 0.8;
 const LONGEST = 25;
 
-/**
- * Returns the fees of a tier, as a suggestion has them. The fee market has the expected price of the low tier alone, which
- * exceeds its tip by as much as that of the medium tier does.
- */
-export function tierFees({ suggestion, expected_price_per_gas: expected }, tier) {
-    if (tier !== "low") return suggestion[tier];
-    const baseFee = BigInt(expected.medium) - BigInt(suggestion.medium.max_priority_fee_per_gas);
-    const tip = suggestion.type === "legacy" ? BigInt(expected.low) : BigInt(expected.low) - baseFee;
-    const max = suggestion.type === "legacy" ? tip : BigInt(suggestion.base_fee_per_gas) + tip;
-    return { max_priority_fee_per_gas: String(tip), max_fee_per_gas: String(max) };
+/** Returns the fees of a tier. */
+export function tierFees({ low, suggestion }, tier) {
+    return { low, ...suggestion }[tier];
+}
+
+/** Returns true if `fees` has both amounts. */
+export function isTier(fees) {
+    return isWei(fees?.max_fee_per_gas) && isWei(fees.max_priority_fee_per_gas);
 }
 
 /** Returns true if `fees` has every member that the page shows. */
 export function isFees(fees) {
-    const isWei = (text) => typeof text === "string" && /^\d+$/.test(text);
-    const isCell = (cell) =>
-        Number.isInteger(cell?.within) &&
-        Number.isFinite(cell.probability) &&
-        isWei(cell.max_fee_per_gas) &&
-        isWei(cell.max_priority_fee_per_gas);
+    const isCell = (cell) => Number.isInteger(cell?.within) && Number.isFinite(cell.probability) && isTier(cell);
     return Array.isArray(fees?.cells) && fees.cells.every(isCell);
 }
 

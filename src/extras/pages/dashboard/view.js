@@ -47,7 +47,7 @@ export function chainView(chain, connection, now, tier = DEFAULT_TIER) {
     const row = rowView(chain, connection, now, tier);
     const { isLive } = row;
     const sinceBlockMs = chain.blockArrivedAt === undefined ? undefined : now - chain.blockArrivedAt;
-    const priced = market ?? chain.last?.market;
+    const priced = pricedMarket(chain);
     const isStreaming = isLive && chain.blockArrivedAt !== undefined;
     return {
         ...row,
@@ -67,10 +67,17 @@ export function chainView(chain, connection, now, tier = DEFAULT_TIER) {
     };
 }
 
+/** Returns the market whose costs are shown, with the data fees that are known. */
+function pricedMarket({ market, last, dataFees }) {
+    const priced = market ?? last?.market;
+    return priced && { ...priced, dataFees };
+}
+
 /** Returns what the overview shows of a chain. */
 export function rowView(chain, connection, now, tier = DEFAULT_TIER) {
     const isLive = chain.isContinuous && !["interrupted", "disconnected"].includes(connection);
     const { market, last } = chain;
+    const priced = pricedMarket(chain);
     // A list of chains without reasons does not tell data that was never read from data that is too old; the error does.
     const isUnread = chain.wasRead === false && chain.errorCode !== "stale_data" && !last;
     const silence = silenceText(chain, now);
@@ -103,14 +110,14 @@ export function rowView(chain, connection, now, tier = DEFAULT_TIER) {
         history: chain.history ?? [],
         level,
         verdict: level && { level, text: verdictText(level, market.level_deviation) },
-        transfer: (market ?? last?.market) && costView(market ?? last.market, tier, TRANSFER),
+        transfer: priced && costView(priced, tier, TRANSFER),
     };
 }
 
 /** Returns a tier's card. */
 function tierView(chain, value, label, isCurrent, now) {
-    const { market, last, fees, blockTimeMs } = chain;
-    const priced = market ?? last?.market;
+    const { market, fees, blockTimeMs } = chain;
+    const priced = pricedMarket(chain);
     const isKnown = isCurrent && fees && now - fees.at < MAX_FEES_AGE_MS;
     return {
         value,
