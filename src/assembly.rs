@@ -21,7 +21,7 @@ pub(crate) use command::{
     CommandContext, CommandError, ExtraCommand, ListenerArgs, Outcome, UrlArgument,
 };
 pub use network::{ByteStream, Dial, Network};
-pub use offers::{SharedRateLimit, SharedRateLimits, SharedStates};
+pub use offers::SharedStates;
 
 use crate::api::public_routes::PublicRoutes;
 use crate::config::{Config, SectionKind};

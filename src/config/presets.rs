@@ -137,8 +137,6 @@ mod tests {
                 _ => Some(DataFeeKind::None),
             };
             assert_eq!(chain.data_fee, data_fee, "{name}");
-            let most_gas = [1, 11_155_111].contains(&id).then_some(16_777_216);
-            assert_eq!(chain.max_transaction_gas.map(u64::from), most_gas, "{name}");
             let are_read = chain.chain_parameters == ChainParameters::Auto;
             let is_op_stack = data_fee == Some(DataFeeKind::OpStack);
             assert_eq!(are_read, is_op_stack || [5000, 31_337, 81_457].contains(&id), "{name}");

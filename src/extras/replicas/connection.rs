@@ -38,8 +38,6 @@ use crate::observe::redaction::Redactor;
 const COMMAND_TIMEOUT: Duration = Duration::from_millis(500);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-pub(crate) const RESERVE_SCRIPT: &str = include_str!("reserve.lua");
-
 /// Newest message of a channel.
 #[derive(Debug, Clone)]
 pub(crate) struct Message {

@@ -7,7 +7,7 @@ use super::CHAIN_ALONE;
 use crate::http_message::get;
 use crate::mock_node::{self, MockNode};
 use crate::raw_client::RawClient;
-use crate::registry::Registry;
+use crate::registry::{self, Registry};
 use crate::test_server::TestServer;
 
 /// Returns the example response of the operation at `path`.
@@ -134,17 +134,8 @@ async fn chain_examples_match_real_responses() {
     let response = registry.service.post("/rpc/ronin", call.to_string()).await;
     assert_eq!(response.json(), example(&document, "post", "/rpc/{chain}"));
 
-    let path = "/v1/{chain}/delegations/transactions";
-    let (request, expected) = (example_request(&document, path), example(&document, "post", path));
-    let mut transaction = registry.transaction(&request).await;
-    for fee_member in ["gas", "maxFeePerGas", "maxPriorityFeePerGas"] {
-        assert!(transaction[fee_member].is_string(), "{transaction}");
-        transaction[fee_member] = expected[fee_member].clone();
-    }
-    assert_eq!(transaction, expected);
-
-    registry.execute(&request).await;
-    let (from, to) = (request["from"].as_str().unwrap(), request["to"].as_str().unwrap());
+    let (from, to) = (registry::VAULT, registry::DELEGATE);
+    registry.execute(&registry::request("delegate_all", json!({}))).await;
     let listed = registry.service.get(&format!("/registry/v2/{from}")).await.json();
     assert_eq!(listed, example(&document, "get", "/registry/v2/{address}"));
     let check = format!("/registry/v2/check/all?from={from}&to={to}");
