@@ -41,7 +41,6 @@
 
 mod chain_state;
 mod connection;
-mod limited_stream;
 mod metrics;
 mod poll_coordinator;
 mod redis_clock;
