@@ -23,7 +23,7 @@ pub(crate) use command::{
     CommandContext, CommandError, ExtraCommand, ListenerArgs, Outcome, UrlArgument,
 };
 pub use network::{ByteStream, Dial, Network};
-pub use offers::{SharedRateLimit, SharedRateLimits, SharedStates};
+pub use offers::SharedStates;
 pub(crate) use price_limit::{DayPrices, PriceLimit};
 
 use crate::api::public_routes::PublicRoutes;

@@ -1,18 +1,9 @@
 //! Traits of the values that extras offer each other.
 
 use std::fmt::Debug;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-
-use crate::config::UpstreamUrl;
-
-/// Makes rate limits that several processes share.
-pub trait SharedRateLimits: Debug + Send + Sync {
-    /// Returns the rate limit of the API at this URL.
-    fn for_api(&self, api: &UpstreamUrl) -> Arc<dyn SharedRateLimit>;
-}
 
 /// States that several processes enter. One of them learns that it is the first.
 #[async_trait]
@@ -20,18 +11,4 @@ pub trait SharedStates: Debug + Send + Sync {
     /// Enters `state` of what `name` names, as of this block. Returns true if no other process was there first; the same
     /// state counts again after `repeat`. `None`: there is no answer.
     async fn enter(&self, name: &str, state: &str, block: u64, repeat: Duration) -> Option<bool>;
-}
-
-/// Rate limit of an API that several processes share.
-#[async_trait]
-pub trait SharedRateLimit: Debug + Send + Sync {
-    /// Counts request `id` for `hold` if fewer than `limit` requests count. Returns the longest time until that is so;
-    /// zero if the request counts now; `None` if there is no answer.
-    async fn reserve(&self, id: &str, limit: usize, hold: Duration) -> Option<Duration>;
-
-    /// Counts request `id` for `hold` from now on, if it still counts.
-    async fn set_hold(&self, id: &str, hold: Duration);
-
-    /// Grants no permit for `duration`.
-    async fn start_cool_down(&self, duration: Duration);
 }

@@ -81,9 +81,6 @@ pub struct Chain {
     /// Price feed of the coin; `None`: there is none.
     #[serde(default)]
     usd_feed: Option<UsdFeedSetting>,
-    /// Highest gas limit of a transaction; `None`: there is none.
-    #[serde(default)]
-    pub max_transaction_gas: Option<NonZeroU64>,
     /// Source of the parameters of the base fee beside the configuration.
     #[serde(default)]
     pub chain_parameters: ChainParameters,

@@ -164,7 +164,7 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
         ),
         (
             "blocktime = \"2s\"",
-            "blocktime: unknown key; did you mean `block_time`? Allowed: name, chain_id, currency, block_time, flashblock_time, rpc_urls, agreement, read_urls, reads_per_minute, ws_urls, max_polls_per_block, json_rpc, answer_fee_methods, rpc_methods, max_age, poll_timeout, stall_after, max_block_age, history_blocks, data_fee, usd_feed, max_transaction_gas, chain_parameters, pricing",
+            "blocktime: unknown key; did you mean `block_time`? Allowed: name, chain_id, currency, block_time, flashblock_time, rpc_urls, agreement, read_urls, reads_per_minute, ws_urls, max_polls_per_block, json_rpc, answer_fee_methods, rpc_methods, max_age, poll_timeout, stall_after, max_block_age, history_blocks, data_fee, usd_feed, chain_parameters, pricing",
         ),
         (
             "block_time = \"2 parsecs\"",

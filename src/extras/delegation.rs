@@ -21,7 +21,6 @@ pub(crate) mod registry;
 mod registry_reader;
 mod routes;
 mod section;
-mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,7 +35,7 @@ use serde_json::value::{RawValue, to_raw_value};
 pub(crate) use api_client::{ApiResponse, Caller, X_API_KEY};
 pub(crate) use lookup::{DelegationLookup, LookupBlock, LookupKind};
 
-use crate::assembly::{Assembly, Extra, Join, SharedRateLimit, SharedRateLimits};
+use crate::assembly::{Assembly, Extra, Join};
 use crate::config::{SectionKind, Upstream};
 use crate::extras::proxy::ProxyError;
 use crate::extras::reads;
@@ -46,7 +45,7 @@ use crate::observe::log_on_change::LogOnChange;
 use crate::observe::metrics::{Counter, Metrics, counters, labels, metric_set};
 use api_client::ApiClient;
 use coalescing::CoalescingClient;
-use registry::{CheckResult, Delegation, DelegationChange, Direction, InvalidReturnData};
+use registry::{CheckResult, Direction, InvalidReturnData};
 use registry_reader::RegistryReader;
 use section::{DelegationSection, DelegationSource};
 
@@ -60,8 +59,7 @@ metric_set! {
     DelegationMetrics {
         /// Delegation look-ups by the source of the response, or by the reason for the failure
         delegation_lookups_total: Family<OutcomeLabels, Counter>,
-        /// Requests to the delegation API without a key: shared (allowed by Redis), local (allowed by this replica alone),
-        /// or exhausted (not sent)
+        /// Requests to the delegation API without a key: local (allowed), or exhausted (not sent)
         delegation_budget_total: Family<OutcomeLabels, Counter>,
     }
 }
@@ -70,16 +68,13 @@ labels! {
     OutcomeLabels { outcome: &'static str }
 }
 
-/// Adds the look-ups and the transactions, or says which key switches them on. Chains are read through the reads that all
-/// features share.
+/// Adds the look-ups, or says which key switches them on. Chains are read through the reads that all features share.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     assembly.metrics.set::<DelegationMetrics>();
     let config: DelegationSection = assembly.config.section();
     let reads = Reads::shared(assembly);
-    let shared = assembly.offered::<Arc<dyn SharedRateLimits>>();
-    let shared = shared.map(|limits| limits.for_api(&config.api_url));
     let upstream = &assembly.config.upstream;
-    let delegations = Delegations::new(&config, upstream, &reads, shared, &assembly.metrics);
+    let delegations = Delegations::new(&config, upstream, &reads, &assembly.metrics);
     let delegations = delegations.context("cannot set up the HTTP client")?;
     routes::add(&mut assembly.routes, &config, delegations);
     Ok(())
@@ -126,14 +121,6 @@ pub(crate) enum LookupResponse {
     Chain(Bytes),
 }
 
-/// Unsigned transaction: the call and its gas.
-#[derive(Debug)]
-pub(crate) struct PreparedTransaction {
-    pub(crate) registry: Address,
-    pub(crate) calldata: Vec<u8>,
-    pub(crate) gas: u64,
-}
-
 /// Reason why a look-up has no response.
 #[derive(Debug, Clone)]
 pub(crate) enum LookupError {
@@ -153,17 +140,14 @@ pub(crate) enum LookupError {
     RegistryInvalid,
     /// A node returned an invalid result, or an error other than a revert.
     NodeInvalid,
-    /// The registry reverts the transaction.
-    Reverted,
     /// The call takes more gas than the node allows.
     OutOfGas,
-    /// The list is longer than can be read.
+    /// The list is longer than one call of a node returns.
     TooManyDelegations,
 }
 
 impl Delegations {
-    /// Creates the look-ups of `config`; `None` if they are disabled. `reads` calls the chains. Replicas share the
-    /// API's rate limit through `shared_budget`.
+    /// Creates the look-ups of `config`; `None` if they are disabled. `reads` calls the chains.
     ///
     /// # Errors
     ///
@@ -172,14 +156,13 @@ impl Delegations {
         config: &DelegationSection,
         upstream: &Upstream,
         reads: &Reads,
-        shared_budget: Option<Arc<dyn SharedRateLimit>>,
         metrics: &Metrics,
     ) -> Result<Option<Self>, reqwest::Error> {
         let api = match config.source {
             DelegationSource::Off => return Ok(None),
             DelegationSource::Chain => None,
             DelegationSource::Api | DelegationSource::ApiThenChain => {
-                let api = ApiClient::new(config, upstream, reads.memory(), shared_budget, metrics)?;
+                let api = ApiClient::new(config, upstream, reads.memory(), metrics)?;
                 Some(CoalescingClient::new(api, config.cache_ttl, metrics))
             }
         };
@@ -224,21 +207,6 @@ impl Delegations {
         };
         self.sources.counters[outcome].increment();
         result
-    }
-
-    /// Prepares the transaction of `client` that makes `change` for `from` on `chain`, as of its newest block.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the registry is absent, reverts, or cannot be read.
-    pub(crate) async fn prepare(
-        &self,
-        chain: &ChainReads,
-        from: Address,
-        change: &DelegationChange,
-        client: &ClientHandle,
-    ) -> Result<PreparedTransaction, LookupError> {
-        self.registry(chain, client).prepare(from, change).await
     }
 
     async fn resolve(
@@ -300,7 +268,7 @@ impl Delegations {
                 CheckResult::Amount(amount) => to_raw_value(&amount.to_string()),
             },
             LookupKind::List { address, direction: Some(direction) } => {
-                delegations_json(&list(*direction, *address).await?)
+                to_raw_value(&list(*direction, *address).await?)
             }
             LookupKind::List { address, direction: None } => {
                 let mut both = list(Direction::Incoming, *address).await?;
@@ -308,7 +276,7 @@ impl Delegations {
                 // Self-delegations are in both lists.
                 outgoing.retain(|delegation| !delegation.is_self_delegation());
                 both.append(&mut outgoing);
-                delegations_json(&both)
+                to_raw_value(&both)
             }
         };
         let json: Box<RawValue> = json.expect("strings and their lists serialise");
@@ -328,14 +296,9 @@ impl Delegations {
             address: *address,
             chain,
             caller: reads::Caller { client, deadline: reads.deadline() },
-            max_in_flight: reads.limits().max_in_flight_per_client(),
             gas_log,
         }
     }
-}
-
-fn delegations_json(delegations: &[Delegation]) -> serde_json::Result<Box<RawValue>> {
-    to_raw_value(&delegations.iter().map(wire::DelegationBody::from).collect::<Vec<_>>())
 }
 
 impl From<ReadRejection> for LookupError {

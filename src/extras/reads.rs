@@ -322,11 +322,10 @@ impl ChainReads {
         &self,
         method: &str,
         params: &RawValue,
-        reuse: ReuseMode,
         caller: Caller<'_>,
     ) -> Result<NodeResponse, ReadRejection> {
         let method = method::find_known(method).map(ReadMethod::Known);
-        self.call_counted(method.as_ref(), Some(params), reuse, caller).await
+        self.call_counted(method.as_ref(), Some(params), ReuseMode::Coalesced, caller).await
     }
 
     async fn call_counted(
@@ -382,12 +381,6 @@ impl ChainReads {
             return Ok(SourcedResponse { response, source: ReadOutcome::Cached });
         }
         let call = Call { method: known.name, params, is_retryable: true, client: None };
-        if reuse == ReuseMode::Never {
-            return Ok(SourcedResponse {
-                response: self.call_nodes(call, caller).await?,
-                source: ReadOutcome::Ok,
-            });
-        }
         let is_cacheable = reuse == ReuseMode::Cached && known.is_cacheable(scope);
         let policy = if is_cacheable { self.cache_policy(scope) } else { CacheLifetime::Never };
         let key = CacheKey {

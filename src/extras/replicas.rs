@@ -41,12 +41,10 @@
 
 mod chain_state;
 mod connection;
-mod limited_stream;
 mod metrics;
 mod poll_coordinator;
 mod redis_clock;
 mod section;
-mod shared_budget;
 mod shared_fee_history;
 mod shared_states;
 
@@ -55,7 +53,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
-use crate::assembly::{Assembly, Extra, Join, SharedRateLimits, SharedStates};
+use crate::assembly::{Assembly, Extra, Join, SharedStates};
 use crate::config::SectionKind;
 use crate::poll::SharedPolls;
 use chain_state::SharedChainState;
@@ -63,7 +61,6 @@ use connection::Connector;
 use metrics::ReplicaMetrics;
 use poll_coordinator::PollCoordinator;
 use section::Redis;
-use shared_budget::Budgets;
 use shared_states::States;
 
 pub(crate) const EXTRA: Extra = Extra {
@@ -71,7 +68,7 @@ pub(crate) const EXTRA: Extra = Extra {
     ..Extra::new("replicas", Join::Fallible(join))
 };
 
-/// Shares the polls of all chains, and offers rate limits that replicas share, if `redis.url` is set.
+/// Shares the polls of all chains, and offers states that replicas share, if `redis.url` is set.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     assembly.metrics.set::<ReplicaMetrics>();
     let Redis { url: Some(url) } = assembly.config.section() else { return Ok(()) };
@@ -92,8 +89,7 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     });
     let coordinators = coordinators.collect();
     assembly.share_polls(coordinators);
-    assembly.offer::<Arc<dyn SharedStates>>(Arc::new(States::new(redis.clone())));
-    assembly.offer::<Arc<dyn SharedRateLimits>>(Arc::new(Budgets::new(redis)));
+    assembly.offer::<Arc<dyn SharedStates>>(Arc::new(States::new(redis)));
     assembly.add_task(async { match connector.run().await {} });
     Ok(())
 }

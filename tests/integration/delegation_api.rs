@@ -1,10 +1,9 @@
-//! Delegation look-ups at the REST API: requests, keys, responses, and transactions.
+//! Delegation look-ups at the REST API: requests, keys and responses.
 
 mod keys;
 mod parameters;
 mod responses;
 mod sources;
-mod transactions;
 
 use crate::http_message::Message;
 

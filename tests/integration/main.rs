@@ -46,7 +46,6 @@ mod read_budget;
 mod reads;
 mod recorded_base;
 mod recorded_node_replies;
-mod redis_replies;
 mod reward_readings;
 #[expect(dead_code, reason = "tests/system uses the rest")]
 #[path = "../rig/rig.rs"]

@@ -1,8 +1,7 @@
-//! Delegation look-ups at the REST API: rate limit, faults, secrets, and the limit that replicas share.
+//! Delegation look-ups at the REST API: rate limit, faults and secrets.
 
 mod budget;
 mod fault_list;
 mod faults;
 mod limits;
-mod replicas;
 mod secrets;

@@ -1,19 +1,17 @@
-//! Delegation look-ups in the registry contract, and transactions for it, on real and mock nodes.
+//! Delegation look-ups in the registry contract, on real and mock nodes.
 
 mod checks;
 mod claim;
 mod list;
-mod long_lists;
 mod missing_registry;
 mod nodes;
 mod queued;
-mod transactions;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::anvil::Anvil;
 use crate::programs;
-use crate::registry::{self, assert_problem, post, request};
+use crate::registry::{self, assert_problem};
 use crate::test_server::{Response, TestServer};
 
 /// Status, code and detail of a problem.
@@ -27,8 +25,12 @@ const INVALID_RESULT: Problem =
     (502, "upstream_invalid", "the chain's node returned an invalid response");
 const ABSENT: Problem =
     (502, "registry_absent", "this chain has no contract at the registry address");
-const REFUSED: Problem =
-    (502, "upstream_invalid", "the chain's node reports that the transaction would fail");
+const TOO_MANY: Problem = (
+    502,
+    "too_many_delegations",
+    "the address has more than 10,000 delegations, or too many for the chain's node; use the checks, or read the registry \
+     contract directly",
+);
 const OVERLOADED: Problem =
     (503, "overloaded", "too many concurrent requests of this kind; retry later");
 
@@ -44,25 +46,13 @@ async fn start_service(chains: &str) -> TestServer {
 /// Starts a node with the registry.
 async fn node_with_registry(chain_id: u64) -> Anvil {
     let node = Anvil::with_chain_id(chain_id, &[]);
-    registry::install_code(&node, registry::runtime_code().await).await;
+    registry::install_code(&node, &registry::deployed_code()).await;
     node
-}
-
-const TRANSACTIONS: &str = "/v1/ronin/delegations/transactions";
-
-/// Requests a transaction that delegates everything.
-async fn prepare(service: &TestServer) -> Response {
-    post(service, TRANSACTIONS, &request("delegate_all", json!({}))).await
 }
 
 /// Returns the output of `tests/node/delegation.mjs` with these arguments.
 async fn run_client(arguments: &[&str]) -> Value {
-    let mut command = programs::node_js(&["ethers", "solc", "viem"]);
+    let mut command = programs::node_js(&["ethers", "solc"]);
     command.arg(programs::script_path("delegation.mjs")).args(arguments);
     programs::expect_json(command).await
-}
-
-#[tokio::test]
-async fn test_registry_behaves_like_the_deployed_contract() {
-    programs::node_test("registry.test.mjs", &["ethers", "solc"]).await;
 }

@@ -1,11 +1,10 @@
 //! The delegation registry on a real node, and a service that uses it.
 
-use alloy_primitives::{Address, B256, hex};
+use alloy_primitives::{Address, B256, U256, hex};
+use alloy_sol_types::{SolCall, sol};
 use serde_json::{Value, json};
-use tokio::sync::OnceCell;
 
 use crate::anvil::Anvil;
-use crate::programs;
 use crate::test_server::{Response, TestServer, wait_until};
 
 /// Address of the registry on public networks.
@@ -24,20 +23,7 @@ pub(crate) const CLAIM: &str = "0x636c61696d000000000000000000000000000000000000
 pub(crate) const MAX: &str =
     "115792089237316195423570985008687907853269984665640564039457584007913129639935";
 
-/// Returns the registry's runtime code.
-pub(crate) async fn runtime_code() -> &'static str {
-    static RUNTIME: OnceCell<String> = OnceCell::const_new();
-    let compile = async || {
-        let mut command = programs::node_js(&["solc"]);
-        command.arg(programs::script_path("compile.mjs"));
-        command.arg(crate::fixtures::path("tests/fixtures/delegation/Registry.sol"));
-        let compiled: Value = programs::expect_json(command).await;
-        compiled["Registry"]["runtime"].as_str().unwrap().to_owned()
-    };
-    RUNTIME.get_or_init(compile).await
-}
-
-/// Returns the runtime code that public networks have: version 2 of delegate.xyz's registry (CC0).
+/// Returns the runtime code of the registry on public networks: version 2 of delegate.xyz's (CC0).
 ///
 /// The fixture is its creation code. The address that it was created at proves that.
 pub(crate) fn deployed_code() -> String {
@@ -80,7 +66,7 @@ impl Registry {
     /// Starts a node with these arguments, and a service with this `[delegation]` section.
     pub(crate) async fn start_with(delegation: &str, arguments: &[&str]) -> Self {
         let node = Anvil::start(arguments);
-        install_code(&node, runtime_code().await).await;
+        install_code(&node, &deployed_code()).await;
         Self::with_node(node, delegation).await
     }
 
@@ -102,26 +88,12 @@ impl Registry {
         self.look_up(&format!("/registry/v2/check/{scope}?from={VAULT}&to={DELEGATE}{more}")).await
     }
 
-    /// Requests an unsigned transaction from the service.
-    pub(crate) async fn request_transaction(&self, request: &Value) -> Response {
-        post(&self.service, "/v1/ronin/delegations/transactions", request).await
-    }
-
-    /// Requests a transaction and returns it. Panics if the request fails.
-    pub(crate) async fn transaction(&self, request: &Value) -> Value {
-        let response = self.request_transaction(request).await;
-        assert_eq!(response.status, 200, "{request}: {response:?}");
-        response.json()
-    }
-
-    /// Requests a transaction, sends it to the node unchanged, and returns its hash.
+    /// Sends the transaction of `request` and returns its hash.
     pub(crate) async fn send(&self, request: &Value) -> String {
-        let transaction = self.transaction(request).await;
-        let hash = self.node.call("eth_sendTransaction", json!([transaction])).await;
-        hash.as_str().unwrap().to_owned()
+        send(&self.node, ADDRESS, request).await
     }
 
-    /// Requests and sends a transaction, and waits until the service has read its block.
+    /// Sends the transaction of `request`, and waits until the service has read its block.
     pub(crate) async fn execute(&self, request: &Value) {
         let hash = self.send(request).await;
         self.wait_until_mined(&hash).await;
@@ -160,11 +132,61 @@ pub(crate) async fn look_up(service: &TestServer, path: &str) -> String {
     response.body
 }
 
+sol! {
+    function delegateAll(address to, bytes32 rights, bool enable);
+    function delegateContract(address to, address contract_, bytes32 rights, bool enable);
+    function delegateERC721(address to, address contract_, uint256 tokenId, bytes32 rights, bool enable);
+    function delegateERC20(address to, address contract_, bytes32 rights, uint256 amount);
+    function delegateERC1155(address to, address contract_, uint256 tokenId, bytes32 rights, uint256 amount);
+}
+
+/// Sends the transaction of `request` to the registry at this address, and returns its hash.
+pub(crate) async fn send(node: &Anvil, registry: &str, request: &Value) -> String {
+    let data = hex::encode_prefixed(calldata(request));
+    let transaction = json!({ "from": request["from"], "to": registry, "data": data });
+    let hash = node.call("eth_sendTransaction", json!([transaction])).await;
+    hash.as_str().unwrap().to_owned()
+}
+
+/// Encodes the call of a request as [`request`] returns it.
+fn calldata(request: &Value) -> Vec<u8> {
+    let address = |name: &str| -> Address { request[name].as_str().unwrap().parse().unwrap() };
+    let number = |name: &str| -> U256 {
+        let number = &request[name];
+        number.as_str().map_or_else(|| number.to_string(), str::to_owned).parse().unwrap()
+    };
+    let rights = request["rights"].as_str().unwrap_or_default();
+    let rights = rights.parse().unwrap_or_else(|_| B256::right_padding_from(rights.as_bytes()));
+    let enable = request["enable"].as_bool().unwrap_or(true);
+    let amount = || if enable { number("amount") } else { U256::ZERO };
+    let (to, contract_) = (address("to"), || address("contract"));
+    match request["action"].as_str().unwrap() {
+        "delegate_all" => delegateAllCall { to, rights, enable }.abi_encode(),
+        "delegate_contract" => {
+            delegateContractCall { to, contract_: contract_(), rights, enable }.abi_encode()
+        }
+        "delegate_erc721" => {
+            let token_id = number("token_id");
+            let contract_ = contract_();
+            delegateERC721Call { to, contract_, tokenId: token_id, rights, enable }.abi_encode()
+        }
+        "delegate_erc20" => {
+            let (contract_, amount) = (contract_(), amount());
+            delegateERC20Call { to, contract_, rights, amount }.abi_encode()
+        }
+        "delegate_erc1155" => {
+            let (contract_, token_id, amount) = (contract_(), number("token_id"), amount());
+            delegateERC1155Call { to, contract_, tokenId: token_id, rights, amount }.abi_encode()
+        }
+        action => panic!("{action}"),
+    }
+}
+
 pub(crate) async fn post(service: &TestServer, path: &str, body: &Value) -> Response {
     service.post(path, body.to_string()).await
 }
 
-/// Returns a request for a delegation from [`VAULT`] to [`DELEGATE`] with the members `more`.
+/// Returns a change of a delegation from [`VAULT`] to [`DELEGATE`] with the members `more`.
 pub(crate) fn request(action: &str, more: Value) -> Value {
     let mut request = json!({ "from": VAULT, "to": DELEGATE, "action": action });
     let Value::Object(more) = more else { panic!("{more}") };
@@ -172,7 +194,7 @@ pub(crate) fn request(action: &str, more: Value) -> Value {
     request
 }
 
-/// Returns the kinds of delegation: the scope of their checks, further parameters of these, and a request.
+/// Returns the kinds of delegation: the scope of their checks, further parameters of these, and the change that makes one.
 pub(crate) fn kinds() -> [(&'static str, String, Value); 5] {
     let contract = format!("&contract={CONTRACT}");
     let token = format!("{contract}&tokenId=7");

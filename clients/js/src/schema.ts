@@ -146,19 +146,6 @@ export interface components {
             usd: string | null;
             stale: boolean;
         };
-        /** @description A transaction without its fees. */
-        ContractCall: {
-            chainId: string;
-            /** @description The vault. */
-            from: string;
-            /** @description The registry. */
-            to: string;
-            data: string;
-            value: string;
-            /** @description Transaction type (EIP-2718): `0x0` under legacy pricing. */
-            type: string;
-            gas: string;
-        };
         /** @description Cost of a transaction in all. */
         Cost: {
             chain_name: string;
@@ -303,11 +290,6 @@ export interface components {
          * @enum {string}
          */
         Doubt: "base_fee_leap" | "reward_leap" | "head_leap" | "disagreement";
-        /** @description A transaction with the fees of the medium tier. */
-        Eip1559Transaction: components["schemas"]["ContractCall"] & {
-            maxFeePerGas: string;
-            maxPriorityFeePerGas: string;
-        };
         /** @description The newest block, as far as the service knows it. */
         EtherscanBlock: {
             number: string;
@@ -600,10 +582,6 @@ export interface components {
              *     blocks move it is unknown.
              */
             not_before_blocks: number | null;
-        };
-        /** @description A transaction with the gas price of the medium tier. */
-        LegacyTransaction: components["schemas"]["ContractCall"] & {
-            gasPrice: string;
         };
         /**
          * @description Where a price stands among those of the last 24 hours.
@@ -936,93 +914,6 @@ export interface components {
         TierScores: {
             medium: components["schemas"]["TierScore"];
             high: components["schemas"]["TierScore"];
-        };
-        /** @description An unsigned transaction in the format of `eth_sendTransaction`, with quantities in hex. */
-        Transaction: components["schemas"]["Eip1559Transaction"] | components["schemas"]["LegacyTransaction"];
-        /** @description The rights that `from` delegates to `to` or revokes. Members that do not apply to the action are rejected. */
-        TransactionRequest: {
-            from: components["schemas"]["Address"];
-            to: components["schemas"]["Address"];
-            /** @enum {string} */
-            action: "delegate_all";
-            rights?: components["schemas"]["Rights"];
-            enable?: boolean;
-        } | {
-            from: components["schemas"]["Address"];
-            to: components["schemas"]["Address"];
-            /** @enum {string} */
-            action: "delegate_contract";
-            rights?: components["schemas"]["Rights"];
-            contract: components["schemas"]["Address"];
-            enable?: boolean;
-        } | {
-            from: components["schemas"]["Address"];
-            to: components["schemas"]["Address"];
-            /** @enum {string} */
-            action: "delegate_erc721";
-            rights?: components["schemas"]["Rights"];
-            contract: components["schemas"]["Address"];
-            token_id: components["schemas"]["Uint256"] | number;
-            enable?: boolean;
-        } | {
-            from: components["schemas"]["Address"];
-            to: components["schemas"]["Address"];
-            /** @enum {string} */
-            action: "delegate_erc20";
-            rights?: components["schemas"]["Rights"];
-            contract: components["schemas"]["Address"];
-            amount: components["schemas"]["Uint256"] | number;
-        } | {
-            from: components["schemas"]["Address"];
-            to: components["schemas"]["Address"];
-            /** @enum {string} */
-            action: "delegate_erc20";
-            rights?: components["schemas"]["Rights"];
-            contract: components["schemas"]["Address"];
-            amount: string | number;
-            /** @enum {boolean} */
-            enable: true;
-        } | {
-            from: components["schemas"]["Address"];
-            to: components["schemas"]["Address"];
-            /** @enum {string} */
-            action: "delegate_erc20";
-            rights?: components["schemas"]["Rights"];
-            contract: components["schemas"]["Address"];
-            amount?: components["schemas"]["Uint256"] | number;
-            /** @enum {boolean} */
-            enable: false;
-        } | {
-            from: components["schemas"]["Address"];
-            to: components["schemas"]["Address"];
-            /** @enum {string} */
-            action: "delegate_erc1155";
-            rights?: components["schemas"]["Rights"];
-            contract: components["schemas"]["Address"];
-            token_id: components["schemas"]["Uint256"] | number;
-            amount: components["schemas"]["Uint256"] | number;
-        } | {
-            from: components["schemas"]["Address"];
-            to: components["schemas"]["Address"];
-            /** @enum {string} */
-            action: "delegate_erc1155";
-            rights?: components["schemas"]["Rights"];
-            contract: components["schemas"]["Address"];
-            token_id: components["schemas"]["Uint256"] | number;
-            amount: string | number;
-            /** @enum {boolean} */
-            enable: true;
-        } | {
-            from: components["schemas"]["Address"];
-            to: components["schemas"]["Address"];
-            /** @enum {string} */
-            action: "delegate_erc1155";
-            rights?: components["schemas"]["Rights"];
-            contract: components["schemas"]["Address"];
-            token_id: components["schemas"]["Uint256"] | number;
-            amount?: components["schemas"]["Uint256"] | number;
-            /** @enum {boolean} */
-            enable: false;
         };
         /**
          * @description The next base fee compared with the window's average.

@@ -10,7 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::data_fee::{DataFee, DataFeeReason};
 use super::dollars::{CoinPrice, Dollars};
-use super::routes::{CostState, MIN_GAS};
+use super::routes::{CostState, MIN_GAS, valid_gas};
 use super::sum::{Cost, Order};
 use crate::api::extractors::charge_for_list;
 use crate::api::freshness::write_list_headers;
@@ -18,7 +18,7 @@ use crate::api::openapi::examples::{ExampleChain, set_response_example};
 use crate::api::wire::Wei;
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::Problem;
-use crate::http::query::{ValidQuery, invalid_parameter};
+use crate::http::query::ValidQuery;
 use crate::store::{ServableSnapshot, StoredChain};
 
 pub(super) const PATH: &str = "/v1/cheapest";
@@ -71,10 +71,7 @@ pub(super) async fn list_cheapest(
 ) -> Result<Response, Problem> {
     const CHAINS_PER_REQUEST: usize = 16;
     charge_for_list(&client, state.store.chains().len(), CHAINS_PER_REQUEST)?;
-    let gas = query.gas.unwrap_or(MIN_GAS);
-    if gas < MIN_GAS {
-        return Err(invalid_parameter("gas", format_args!("must be at least {MIN_GAS}")));
-    }
+    let gas = valid_gas(query.gas.unwrap_or(MIN_GAS))?;
     let available = state.store.servable_snapshots();
     let mut listed: Vec<_> = available
         .iter()

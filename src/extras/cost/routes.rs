@@ -128,7 +128,7 @@ pub(super) async fn get_cost(
     ChainParam(chain): ChainParam,
     ValidQuery(query): ValidQuery<CostQuery>,
 ) -> Result<Response, Problem> {
-    let order = query.order(chain.config())?;
+    let order = query.order()?;
     let (current, cost) = state.cost(&chain, &order)?;
     let price = state.prices.current(&chain);
     let body = CostBody::new(&chain, &current, &order, &cost, price.as_ref());
@@ -203,7 +203,7 @@ impl CostState {
 }
 
 impl CostQuery {
-    fn order(&self, chain: &Chain) -> Result<Order, Problem> {
+    fn order(&self) -> Result<Order, Problem> {
         let bytes = self.bytes.unwrap_or(Order::TRANSFER_BYTES);
         if !(1..=MAX_BYTES).contains(&bytes) {
             return Err(invalid_parameter("bytes", format_args!("must be from 1 to {MAX_BYTES}")));
@@ -213,7 +213,7 @@ impl CostQuery {
             return Err(invalid_parameter("blobs", format_args!("must be from 0 to {MAX_BLOBS}")));
         }
         Ok(Order {
-            gas: valid_gas(self.gas, chain)?,
+            gas: valid_gas(self.gas)?,
             size: Size::Bytes(bytes),
             balance: self.balance.map(|Wei(balance)| balance),
             blobs,
@@ -221,16 +221,11 @@ impl CostQuery {
     }
 }
 
-fn valid_gas(gas: u64, chain: &Chain) -> Result<u64, Problem> {
-    let most = chain.max_transaction_gas.map_or(u64::MAX, std::num::NonZeroU64::get);
-    if (MIN_GAS..=most).contains(&gas) {
-        return Ok(gas);
+pub(super) fn valid_gas(gas: u64) -> Result<u64, Problem> {
+    if gas < MIN_GAS {
+        return Err(invalid_parameter("gas", format_args!("must be at least {MIN_GAS}")));
     }
-    let requirement = match chain.max_transaction_gas {
-        Some(most) => format!("must be from {MIN_GAS} to {most}"),
-        None => format!("must be at least {MIN_GAS}"),
-    };
-    Err(invalid_parameter("gas", requirement))
+    Ok(gas)
 }
 
 /// Parses the body of a request about a transaction of `chain`.
@@ -275,7 +270,7 @@ fn parse_request(body: &[u8], chain: &Chain) -> Result<Order, Problem> {
             is_exact: false,
         }
     };
-    Ok(Order { gas: valid_gas(gas, chain)?, size, balance, blobs: parsed.blobs })
+    Ok(Order { gas: valid_gas(gas)?, size, balance, blobs: parsed.blobs })
 }
 
 /// Parses the bytes of a transaction.

@@ -1,7 +1,6 @@
 //! Client of the REST API. It respects the API's limits and checks the shape of its responses.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use alloy_primitives::Address;
@@ -19,7 +18,6 @@ use super::key_budget::KeyBudget;
 use super::lookup::{DelegationLookup, LookupKind};
 use super::registry::Direction;
 use super::section::{DelegationSection, DelegationSource};
-use crate::assembly::SharedRateLimit;
 use crate::config::Upstream;
 use crate::extras::proxy;
 use crate::extras::proxy::{BodyError, Proxy, ProxyError, ProxyRequest, collect};
@@ -50,8 +48,6 @@ pub(crate) struct ApiClient {
     circuit_breaker: Option<Mutex<CircuitBreaker>>,
     /// Removes secrets from errors.
     redactor: Redactor,
-    /// Finds the API key in responses. No response may contain it.
-    key_detector: Option<Redactor>,
     memory: MemoryBudget,
     /// Logs when responses become invalid or valid.
     validity_log: LogOnChange,
@@ -84,8 +80,6 @@ impl ApiClient {
     /// Enough for a wallet with about 2,500 delegations.
     const MAX_RESPONSE_BYTES: usize = 1024 * 1024;
     const MAX_ERROR_BYTES: usize = 64 * 1024;
-    /// A shorter key may occur in a response by chance.
-    const MIN_DETECTABLE_KEY_BYTES: usize = 8;
     /// Time for which the API is skipped after a timeout, if the chain is the fallback.
     const SKIPPED_FOR: Duration = Duration::from_secs(10);
 
@@ -98,23 +92,20 @@ impl ApiClient {
         config: &DelegationSection,
         upstream: &Upstream,
         memory: &MemoryBudget,
-        shared_budget: Option<Arc<dyn SharedRateLimit>>,
         metrics: &Metrics,
     ) -> Result<Self, reqwest::Error> {
         let limits =
             proxy::ProxyLimits { timeout: config.timeout, max_in_flight: config.max_in_flight };
         let api_key = config.api_key.as_ref().map(|key| key.expose().clone());
         let has_fallback = config.source == DelegationSource::ApiThenChain;
-        let new_budget = || RateBudget::new(config.timeout, has_fallback, shared_budget, metrics);
+        let new_budget = || RateBudget::new(config.timeout, has_fallback, metrics);
         // After a timeout the API is skipped for a while. Then one request at a time probes it.
         let new_breaker =
             || CircuitBreaker::new(Self::SKIPPED_FOR, Self::SKIPPED_FOR, config.timeout);
-        let key_variants = || config.encoded_key_variants(Self::MIN_DETECTABLE_KEY_BYTES);
         Ok(Self {
             proxy: Proxy::new("delegation", config.api_url.clone(), upstream, limits, metrics)?,
             budget: api_key.is_none().then(new_budget),
             key_budget: Mutex::default(),
-            key_detector: api_key.is_some().then(|| Redactor::new(key_variants())),
             api_key,
             cache_ttl: config.cache_ttl,
             circuit_breaker: has_fallback.then(new_breaker).map(Mutex::new),
@@ -251,10 +242,8 @@ impl ApiClient {
         })?;
         let is_error = status.is_client_error() || status.is_server_error();
         let json = serde_json::from_slice::<&RawValue>(&body).ok();
-        let is_valid = json.is_some_and(|json| {
-            is_error
-                || status.is_success() && has_expected_type(kind, json) && !self.leaks_key(&body)
-        });
+        let is_valid = json
+            .is_some_and(|json| is_error || status.is_success() && has_expected_type(kind, json));
         if !is_valid || http_client::has_content_encoding(&parts.headers) {
             if self.validity_log.changed_to(Err("invalid")) {
                 let status = status.as_u16();
@@ -278,10 +267,6 @@ impl ApiClient {
         };
         let (received_at, fresh_for) = (clock::now(), self.cache_ttl);
         Ok(ApiResponse { status, body, retry_after, received_at, fresh_for })
-    }
-
-    fn leaks_key(&self, body: &[u8]) -> bool {
-        self.key_detector.as_ref().is_some_and(|key| key.contains_secret(body))
     }
 }
 

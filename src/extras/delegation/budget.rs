@@ -4,22 +4,16 @@
 //! responded, so no window of the API has more requests than the limit, whatever the latency. A request that timed out
 //! may still reach the API and counts for one more window.
 //!
-//! Replicas that share Redis count their requests together there. Each replica also counts its own: a replica that
-//! loses Redis, or finds Redis empty, is still bound by its own window.
-//!
 //! A client may use all of them while no other one asks, and a quarter as soon as another one has asked in the same
-//! window. Each replica looks after the shares of its own clients.
+//! window.
 
-use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use enum_map::{Enum, EnumMap};
 use parking_lot::Mutex;
 
 use super::{DelegationMetrics, OutcomeLabels};
-use crate::assembly::SharedRateLimit;
 use crate::observe::metrics::{Counter, Metrics, counters};
 
 /// Limit of the API.
@@ -28,31 +22,33 @@ pub(super) const REQUESTS_PER_WINDOW: usize = 25;
 const REQUESTS_PER_CLIENT: usize = REQUESTS_PER_WINDOW / 4;
 pub(super) const WINDOW: Duration = Duration::from_secs(10);
 
-/// Budget of one API. Cheap to clone.
-#[derive(Debug, Clone)]
+/// Budget of one API.
+#[derive(Debug)]
 pub(crate) struct RateBudget {
-    window: Arc<Mutex<SlidingWindow>>,
-    /// True if the chain answers when the API does not: then no request waits, or is sent without Redis.
+    window: Mutex<SlidingWindow>,
+    /// True if the chain answers when the API does not: then no request waits.
     has_fallback: bool,
-    /// `None`: this process shares the budget with no replica.
-    shared: Option<Arc<dyn SharedRateLimit>>,
     counters: EnumMap<BudgetOutcome, Counter>,
 }
 
 /// Requests of this process. Pure: instants in, instants out.
 #[derive(Debug)]
 struct SlidingWindow {
-    /// Client of each request in flight; `None`: one without a limit.
-    in_flight: Vec<Option<IpAddr>>,
-    /// For each finished request that still counts, when it stops counting, and its client.
-    finished: Vec<(Instant, Option<IpAddr>)>,
+    requests: Vec<CountedRequest>,
     askers: Askers,
     /// The API returned 429: no request is sent until then.
     paused_until: Instant,
-    /// Redis had no free permit: when to ask it again, and when one is free.
-    exhausted: Option<(Instant, Instant)>,
     /// Longest time until a request in flight stops counting.
     max_hold: Duration,
+}
+
+/// A request that counts.
+#[derive(Debug)]
+struct CountedRequest {
+    /// `None`: one without a limit.
+    client: Option<IpAddr>,
+    /// When it stops counting; `None`: it is in flight.
+    free_at: Option<Instant>,
 }
 
 /// The client that asked last, and the last time that any other one did.
@@ -74,23 +70,15 @@ pub(crate) struct Refused {
 #[derive(Debug, Enum, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 enum BudgetOutcome {
-    Shared,
     Local,
     Exhausted,
 }
 
-/// Returns a random id of a request.
-fn random_id() -> String {
-    format!("{:016x}", RandomState::new().hash_one(()))
-}
-
 /// Permit of one request. Dropping it records how long the request still counts.
 #[derive(Debug)]
-pub(crate) struct RequestPermit {
-    budget: RateBudget,
+pub(crate) struct RequestPermit<'a> {
+    budget: &'a RateBudget,
     client: Option<IpAddr>,
-    /// Id in Redis, if Redis granted the permit.
-    shared_id: Option<String>,
     /// Time from which the permit may be used.
     usable_at: Instant,
     /// Time for which the request still counts after the drop.
@@ -108,27 +96,18 @@ impl RateBudget {
     const MAX_WAIT: Duration = Duration::from_secs(1);
     /// Longest pause after a 429.
     const MAX_COOL_DOWN: Duration = Duration::from_mins(5);
-    /// Longest time without asking Redis again: a request may end sooner than at its deadline.
-    const MAX_EXHAUSTED: Duration = Duration::from_millis(250);
 
-    /// Creates an unused budget for requests that take at most `timeout`. Replicas share it through `shared`.
-    pub(crate) fn new(
-        timeout: Duration,
-        has_fallback: bool,
-        shared: Option<Arc<dyn SharedRateLimit>>,
-        metrics: &Metrics,
-    ) -> Self {
+    /// Creates an unused budget for requests that take at most `timeout`.
+    pub(crate) fn new(timeout: Duration, has_fallback: bool, metrics: &Metrics) -> Self {
         let window = SlidingWindow {
-            in_flight: Vec::with_capacity(REQUESTS_PER_WINDOW),
-            finished: Vec::with_capacity(REQUESTS_PER_WINDOW),
+            requests: Vec::with_capacity(REQUESTS_PER_WINDOW),
             askers: Askers::default(),
             paused_until: Instant::now(),
-            exhausted: None,
             max_hold: timeout + WINDOW,
         };
         let own = metrics.set::<DelegationMetrics>();
         let counters = counters(&own.delegation_budget_total, |outcome| OutcomeLabels { outcome });
-        Self { window: Arc::new(Mutex::new(window)), has_fallback, shared, counters }
+        Self { window: Mutex::new(window), has_fallback, counters }
     }
 
     /// Takes a permit for one request of `client`, and waits for it at most [`MAX_WAIT`](Self::MAX_WAIT). Dropping the future
@@ -137,49 +116,20 @@ impl RateBudget {
     /// # Errors
     ///
     /// Returns the time until a request may be sent, if that is later.
-    pub(crate) async fn acquire(&self, client: Option<IpAddr>) -> Result<RequestPermit, Refused> {
-        let result = self.try_acquire(client).await;
-        let outcome = match &result {
-            Ok(permit) if permit.shared_id.is_some() => BudgetOutcome::Shared,
-            Ok(_) => BudgetOutcome::Local,
-            Err(_) => BudgetOutcome::Exhausted,
-        };
-        self.counters[outcome].increment();
-        result
-    }
-
-    async fn try_acquire(&self, client: Option<IpAddr>) -> Result<RequestPermit, Refused> {
-        let shared_wait = |wait| Refused { wait, is_share: false };
+    pub(crate) async fn acquire(
+        &self,
+        client: Option<IpAddr>,
+    ) -> Result<RequestPermit<'_>, Refused> {
         let max_wait = if self.has_fallback { Duration::ZERO } else { Self::MAX_WAIT };
         let now = Instant::now();
-        let deadline = now + max_wait;
-        let usable_at = self.window.lock().acquire(client, now, deadline)?;
-        let budget = self.clone();
-        let mut permit =
-            RequestPermit { budget, client, shared_id: None, usable_at, hold: Self::UNSENT };
+        let acquired = self.window.lock().acquire(client, now, now + max_wait);
+        let outcome =
+            if acquired.is_ok() { BudgetOutcome::Local } else { BudgetOutcome::Exhausted };
+        self.counters[outcome].increment();
+        let usable_at = acquired?;
+        let permit = RequestPermit { budget: self, client, usable_at, hold: Self::UNSENT };
         tokio::time::sleep_until(usable_at.into()).await;
-        let Some(shared) = &self.shared else { return Ok(permit) };
-        let id = permit.shared_id.insert(random_id()).clone();
-        let hold = self.window.lock().max_hold;
-        loop {
-            let wait = shared.reserve(&id, REQUESTS_PER_WINDOW, hold).await;
-            let now = Instant::now();
-            match wait {
-                Some(Duration::ZERO) => return Ok(permit),
-                Some(wait) if now + wait <= deadline => tokio::time::sleep(wait).await,
-                Some(wait) => {
-                    permit.shared_id = None;
-                    let retry_at = now + wait.min(Self::MAX_EXHAUSTED);
-                    self.window.lock().exhausted = Some((retry_at, now + wait));
-                    return Err(shared_wait(wait));
-                }
-                None if self.has_fallback => return Err(shared_wait(WINDOW)),
-                None => {
-                    permit.shared_id = None;
-                    return Ok(permit);
-                }
-            }
-        }
+        Ok(permit)
     }
 
     /// Cool-down after a 429: `Retry-After`, or one window.
@@ -187,13 +137,10 @@ impl RateBudget {
         retry_after.unwrap_or(WINDOW).min(Self::MAX_COOL_DOWN)
     }
 
-    /// Stops the requests of all replicas for `duration`, after a 429.
+    /// Sends no request for `duration`, after a 429.
     pub(crate) fn start_cool_down(&self, duration: Duration) {
         let mut window = self.window.lock();
         window.paused_until = window.paused_until.max(Instant::now() + duration);
-        if let Some(shared) = self.shared.clone() {
-            tokio::spawn(async move { shared.start_cool_down(duration).await });
-        }
     }
 }
 
@@ -206,47 +153,50 @@ impl SlidingWindow {
         now: Instant,
         deadline: Instant,
     ) -> Result<Instant, Refused> {
-        self.finished.retain(|(free_at, _)| *free_at > now);
+        self.requests.retain(|request| request.free_at.is_none_or(|free_at| free_at > now));
         let has_others = client.is_some_and(|client| self.askers.record(client, now));
-        let is_full = self.in_flight.len() + self.finished.len() >= REQUESTS_PER_WINDOW;
-        let times = self.finished.iter().map(|(free_at, _)| *free_at).enumerate();
-        let next = times.min_by_key(|(_, free_at)| *free_at).filter(|_| is_full);
-        let full_until = if is_full { now + self.max_hold } else { now };
-        let free_at = next.map_or(full_until, |(_, free_at)| free_at);
-        let shared_at = match self.exhausted {
-            Some((retry_at, free_at)) if now < retry_at => free_at,
-            _ => now,
+        let all_free_at = self.free_at(|_| true, REQUESTS_PER_WINDOW, now).max(self.paused_until);
+        let share_free_at = if has_others {
+            self.free_at(|request| request.client == client, REQUESTS_PER_CLIENT, now)
+        } else {
+            now
         };
-        let all_free_at = free_at.max(self.paused_until).max(shared_at).max(now);
-        let share_free_at = if has_others { self.share_free_at(client, now) } else { now };
         let usable_at = all_free_at.max(share_free_at);
         if usable_at > deadline {
             return Err(Refused { wait: usable_at - now, is_share: share_free_at > all_free_at });
         }
-        if let Some((index, _)) = next {
-            self.finished.swap_remove(index);
+        if self.requests.len() >= REQUESTS_PER_WINDOW {
+            let finished = self.requests.iter().enumerate();
+            let finished = finished.filter_map(|(index, request)| Some((request.free_at?, index)));
+            if let Some((_, next)) = finished.min() {
+                self.requests.swap_remove(next);
+            }
         }
-        self.in_flight.push(client);
+        self.requests.push(CountedRequest { client, free_at: None });
         Ok(usable_at)
     }
 
-    /// Returns when fewer of the client's requests count than it may have beside other clients.
-    fn share_free_at(&self, client: Option<IpAddr>, now: Instant) -> Instant {
-        let in_flight = self.in_flight.iter().filter(|sender| **sender == client).count();
-        let finished = self.finished.iter().filter(|(_, sender)| *sender == client);
-        let mut finished: Vec<_> = finished.map(|(free_at, _)| *free_at).collect();
-        let counting = in_flight + finished.len();
-        let Some(excess) = counting.checked_sub(REQUESTS_PER_CLIENT) else { return now };
-        finished.sort_unstable();
-        finished.get(excess).copied().unwrap_or(now + self.max_hold)
+    /// Returns when fewer than `max` of these requests count.
+    fn free_at(
+        &self,
+        is_counted: impl Fn(&CountedRequest) -> bool,
+        max: usize,
+        now: Instant,
+    ) -> Instant {
+        let counted = self.requests.iter().filter(|request| is_counted(request));
+        let mut times: Vec<_> =
+            counted.map(|request| request.free_at.unwrap_or(now + self.max_hold)).collect();
+        let Some(excess) = times.len().checked_sub(max) else { return now };
+        times.sort_unstable();
+        times.get(excess).copied().unwrap_or(now)
     }
 
     /// Ends a request of `client`, which counts until `free_at`.
     fn release(&mut self, client: Option<IpAddr>, free_at: Instant) {
-        if let Some(index) = self.in_flight.iter().position(|sender| *sender == client) {
-            self.in_flight.swap_remove(index);
+        let mut in_flight = self.requests.iter_mut().filter(|request| request.free_at.is_none());
+        if let Some(request) = in_flight.find(|request| request.client == client) {
+            request.free_at = Some(free_at);
         }
-        self.finished.push((free_at, client));
     }
 }
 
@@ -262,15 +212,10 @@ impl Askers {
     }
 }
 
-impl Drop for RequestPermit {
+impl Drop for RequestPermit<'_> {
     fn drop(&mut self) {
-        let hold = self.hold;
-        let free_at = (Instant::now() + hold).max(self.usable_at);
+        let free_at = (Instant::now() + self.hold).max(self.usable_at);
         self.budget.window.lock().release(self.client, free_at);
-        let shared = self.budget.shared.clone().zip(self.shared_id.take());
-        if let (Some((shared, id)), Ok(runtime)) = (shared, tokio::runtime::Handle::try_current()) {
-            runtime.spawn(async move { shared.set_hold(&id, hold).await });
-        }
     }
 }
 
@@ -285,7 +230,7 @@ mod tests {
     }
 
     fn budget() -> RateBudget {
-        RateBudget::new(TIMEOUT, true, None, &Metrics::new())
+        RateBudget::new(TIMEOUT, true, &Metrics::new())
     }
 
     #[test]
@@ -331,8 +276,11 @@ mod tests {
         let now = Instant::now();
         let [first, second, third] =
             [100, 200, 300].map(|millis| now + Duration::from_millis(millis));
-        window.in_flight = vec![None; REQUESTS_PER_WINDOW - 3];
-        window.finished = [third, first, second].map(|free_at| (free_at, None)).into();
+        let finished = [Some(third), Some(first), Some(second)].into_iter();
+        let in_flight = std::iter::repeat_n(None, REQUESTS_PER_WINDOW - 3);
+        let requests = finished.chain(in_flight);
+        window.requests =
+            requests.map(|free_at| CountedRequest { client: None, free_at }).collect();
         assert_eq!(window.acquire(None, now, second), Ok(first));
         assert_eq!(window.acquire(None, now, second), Ok(second));
         assert_eq!(window.acquire(None, now, second), Err(shared_wait(third - now)));

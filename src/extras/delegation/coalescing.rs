@@ -142,14 +142,8 @@ mod tests {
             api_url: "http://127.0.0.1:9".parse().unwrap(),
             ..DelegationSection::default()
         };
-        let api = ApiClient::new(
-            &config,
-            &Upstream::default(),
-            &MemoryBudget::new(0),
-            None,
-            &Metrics::new(),
-        );
-        let api = api.unwrap();
+        let memory = MemoryBudget::new(0);
+        let api = ApiClient::new(&config, &Upstream::default(), &memory, &Metrics::new()).unwrap();
         let client = CoalescingClient::new(api, Duration::ZERO, &Metrics::new());
         let kind = LookupKind::List { address: Address::ZERO, direction: None };
         let lookup = DelegationLookup { chain_id: 1, kind, block: LookupBlock::Latest };

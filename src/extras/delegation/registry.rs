@@ -1,4 +1,4 @@
-//! ABI of the on-chain delegation registry: calldata of checks and changes, and decoding of return data. Pure.
+//! ABI of the on-chain delegation registry: calldata of look-ups, and decoding of return data. Pure.
 //!
 //! A delegation lets a hot wallet (`to`) act for a vault (`from`): in everything, for one contract, for one token, or
 //! for an amount of a token. Source: the network document's section 4.5, and version 2 of delegate.xyz's registry for
@@ -6,6 +6,8 @@
 
 use alloy_primitives::{Address, B256, U256};
 use alloy_sol_types::{SolCall, sol};
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use IDelegateRegistry as Registry;
 
@@ -30,15 +32,6 @@ sol! {
 
         function getIncomingDelegations(address to) external view returns (Delegation[] memory);
         function getOutgoingDelegations(address from) external view returns (Delegation[] memory);
-        function getIncomingDelegationHashes(address to) external view returns (bytes32[] memory);
-        function getOutgoingDelegationHashes(address from) external view returns (bytes32[] memory);
-        function getDelegationsFromHashes(bytes32[] calldata hashes) external view returns (Delegation[] memory);
-
-        function delegateAll(address to, bytes32 rights, bool enable) external payable returns (bytes32);
-        function delegateContract(address to, address contract_, bytes32 rights, bool enable) external payable returns (bytes32);
-        function delegateERC721(address to, address contract_, uint256 tokenId, bytes32 rights, bool enable) external payable returns (bytes32);
-        function delegateERC20(address to, address contract_, bytes32 rights, uint256 amount) external payable returns (bytes32);
-        function delegateERC1155(address to, address contract_, uint256 tokenId, bytes32 rights, uint256 amount) external payable returns (bytes32);
     }
 }
 
@@ -78,48 +71,38 @@ pub(crate) enum Direction {
     Outgoing,
 }
 
-/// An existing delegation. Members that its type does not have are `None`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// An existing delegation in the format of the REST API: addresses with checksum, rights as hex bytes, amounts and
+/// token ids as decimal strings; `null` if the type has none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct Delegation {
-    pub(crate) kind: DelegationType,
+    r#type: DelegationType,
     /// The vault.
-    pub(crate) from: Address,
+    #[schema(pattern = "^0x[0-9a-fA-F]{40}$")]
+    from: String,
     /// The hot wallet.
-    pub(crate) to: Address,
-    pub(crate) contract: Option<Address>,
-    pub(crate) token_id: Option<U256>,
-    pub(crate) rights: B256,
-    /// Token amount in the smallest unit.
-    pub(crate) amount: Option<U256>,
+    #[schema(pattern = "^0x[0-9a-fA-F]{40}$")]
+    to: String,
+    #[schema(required, pattern = "^0x[0-9a-fA-F]{40}$")]
+    contract: Option<String>,
+    #[schema(required, pattern = "^[0-9]+$")]
+    token_id: Option<String>,
+    #[schema(pattern = "^0x[0-9a-fA-F]{64}$")]
+    rights: String,
+    #[schema(required, pattern = "^[0-9]+$")]
+    amount: Option<String>,
 }
 
 /// Kind of delegation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum DelegationType {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "UPPERCASE")]
+enum DelegationType {
     None,
     All,
     Contract,
     Erc721,
     Erc20,
     Erc1155,
-}
-
-/// A change that a vault makes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct DelegationChange {
-    pub(crate) to: Address,
-    pub(crate) rights: B256,
-    pub(crate) scope: DelegationScope,
-}
-
-/// Scope of a change. `enable: false`, or an amount of 0, revokes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum DelegationScope {
-    All { enable: bool },
-    Contract { contract: Address, enable: bool },
-    Erc721 { contract: Address, token_id: U256, enable: bool },
-    Erc20 { contract: Address, amount: U256 },
-    Erc1155 { contract: Address, token_id: U256, amount: U256 },
 }
 
 /// Reason why return data is invalid.
@@ -220,39 +203,15 @@ impl Direction {
             Self::Outgoing => Registry::getOutgoingDelegationsCall { from: address }.abi_encode(),
         }
     }
-
-    /// Returns the calldata that lists the hashes of the delegations of `address`.
-    pub(crate) fn hashes_calldata(self, address: Address) -> Vec<u8> {
-        match self {
-            Self::Incoming => {
-                Registry::getIncomingDelegationHashesCall { to: address }.abi_encode()
-            }
-            Self::Outgoing => {
-                Registry::getOutgoingDelegationHashesCall { from: address }.abi_encode()
-            }
-        }
-    }
-}
-
-/// Decodes the return data of a call with [`Direction::hashes_calldata`].
-pub(crate) fn decode_hashes(returned: &[u8]) -> Result<Vec<B256>, InvalidReturnData> {
-    // Both lists have the same encoding.
-    decode_strict::<Registry::getIncomingDelegationHashesCall>(returned)
 }
 
 impl Delegation {
-    /// Returns the calldata that lists the delegations with these hashes. A revoked one has the type
-    /// [`DelegationType::None`].
-    pub(crate) fn page_calldata(hashes: &[B256]) -> Vec<u8> {
-        Registry::getDelegationsFromHashesCall { hashes: hashes.to_vec() }.abi_encode()
-    }
-
     /// Returns true if an address delegates to itself. Such a delegation is in both lists.
     pub(crate) fn is_self_delegation(&self) -> bool {
         self.from == self.to
     }
 
-    /// Decodes the return data of a list or page.
+    /// Decodes the return data of a list.
     pub(crate) fn decode_list(returned: &[u8]) -> Result<Vec<Self>, InvalidReturnData> {
         // All lists have the same encoding.
         let delegations = decode_strict::<Registry::getIncomingDelegationsCall>(returned)?;
@@ -273,53 +232,14 @@ impl Delegation {
         let has_token_id = matches!(kind, DelegationType::Erc721 | DelegationType::Erc1155);
         let has_amount = matches!(kind, DelegationType::Erc20 | DelegationType::Erc1155);
         Ok(Self {
-            kind,
-            from: entry.from,
-            to: entry.to,
-            contract: has_contract.then_some(entry.contract_),
-            token_id: has_token_id.then_some(entry.tokenId),
-            rights: entry.rights,
-            amount: has_amount.then_some(entry.amount),
+            r#type: kind,
+            from: entry.from.to_string(),
+            to: entry.to.to_string(),
+            contract: has_contract.then(|| entry.contract_.to_string()),
+            token_id: has_token_id.then(|| entry.tokenId.to_string()),
+            rights: entry.rights.to_string(),
+            amount: has_amount.then(|| entry.amount.to_string()),
         })
-    }
-}
-
-impl DelegationChange {
-    /// Returns the calldata of the change.
-    pub(crate) fn calldata(&self) -> Vec<u8> {
-        let &Self { to, rights, scope } = self;
-        match scope {
-            DelegationScope::All { enable } => {
-                Registry::delegateAllCall { to, rights, enable }.abi_encode()
-            }
-            DelegationScope::Contract { contract, enable } => {
-                Registry::delegateContractCall { to, contract_: contract, rights, enable }
-                    .abi_encode()
-            }
-            DelegationScope::Erc721 { contract, token_id, enable } => {
-                Registry::delegateERC721Call {
-                    to,
-                    contract_: contract,
-                    tokenId: token_id,
-                    rights,
-                    enable,
-                }
-                .abi_encode()
-            }
-            DelegationScope::Erc20 { contract, amount } => {
-                Registry::delegateERC20Call { to, contract_: contract, rights, amount }.abi_encode()
-            }
-            DelegationScope::Erc1155 { contract, token_id, amount } => {
-                Registry::delegateERC1155Call {
-                    to,
-                    contract_: contract,
-                    tokenId: token_id,
-                    rights,
-                    amount,
-                }
-                .abi_encode()
-            }
-        }
     }
 }
 

@@ -1,12 +1,7 @@
-//! `/registry/v2/…`: delegation look-ups, and transactions that change delegations.
+//! `/registry/v2/…`: delegation look-ups.
 //!
 //! Parameters are validated before any upstream call. Responses have the shapes of delegate.xyz's REST API, whatever
 //! their source.
-
-pub(crate) mod transaction;
-pub(crate) mod unsigned_transaction;
-
-use alloy_primitives::Address;
 
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
@@ -21,19 +16,18 @@ use utoipa::{IntoParams, PartialSchema, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use self::unsigned_transaction::UnsignedTransaction;
 use super::openapi::{AmountResponse, ApiKeyHeader, CheckResponse, LookupHeaders};
 use super::parameters::{
     ChainId, CheckQuery, ContractQuery, ListQuery, LookupQuery, RenamedCheckQuery, Rights,
     TokenQuery, Uint256,
 };
-use super::registry::{Check, CheckScope};
+use super::registry::{Check, CheckScope, Delegation};
 use super::section::DelegationSection;
 use super::{
     ApiResponse, Caller, DelegationLookup, Delegations, LookupBlock, LookupError, LookupKind,
-    LookupResponse, PreparedTransaction, X_API_KEY,
+    LookupResponse, X_API_KEY,
 };
-use crate::api::openapi::examples::{ExampleChain, set_request_example, set_response_example};
+use crate::api::openapi::examples::set_response_example;
 use crate::api::openapi::schemas::{DELEGATE, VAULT, schema_ref};
 use crate::api::openapi::{header, upstream_responses};
 use crate::api::public_routes::PublicRoutes;
@@ -57,7 +51,6 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 const TAG: &str = "Delegation";
 
 const LIST_PATH: &str = "/registry/v2/{address}";
-const TRANSACTIONS_PATH: &str = "/v1/{chain}/delegations/transactions";
 
 /// Adds the routes; `None`: what says which key switches them on.
 pub(super) fn add(
@@ -74,8 +67,7 @@ pub(super) fn add(
             let switch = "set delegation.source to \"api\", \"chain\" or \"api-then-chain\"";
             Problem::switched_off("the delegation registry", switch)
         };
-        let paths = [LIST_PATH, "/registry/v2/check/{scope}", TRANSACTIONS_PATH];
-        return routes.switch_off(paths, &problem);
+        return routes.switch_off([LIST_PATH, "/registry/v2/check/{scope}"], &problem);
     };
     // A look-up may query two sources in turn, so these routes have a deadline of their own.
     let look_ups = OpenApiRouter::new()
@@ -85,10 +77,8 @@ pub(super) fn add(
         .routes(routes!(check_erc721))
         .routes(routes!(check_erc20))
         .routes(routes!(check_erc1155));
-    routes.add_untimed(look_ups.with_state(delegations.clone()));
-    let transactions = OpenApiRouter::new().routes(routes!(transaction::prepare_transaction));
-    routes.add(transactions.with_state(delegations));
-    routes.add_tag(TAG, "Delegations of a vault, and transactions that change them.");
+    routes.add_untimed(look_ups.with_state(delegations));
+    routes.add_tag(TAG, "Delegations of a vault.");
     routes.describe_headers(LookupHeaders::into_params(|| None).into_iter().map(header));
     routes.change_document(|document| {
         let components = document.components.get_or_insert_default();
@@ -100,8 +90,7 @@ pub(super) fn add(
             upstream_responses::add(operation, relaxed_schema);
         }
     });
-    let registry = config.registry_address;
-    routes.write_examples(move |document, example| write_examples(document, example, registry));
+    routes.write_examples(|document, _| write_examples(document));
 }
 
 /// Returns the schema of the API's responses: they may have further members, and amounts as numbers.
@@ -111,7 +100,7 @@ fn relaxed_schema(schema: RefOr<Schema>) -> RefOr<Schema> {
         let number = ObjectBuilder::new().schema_type(Type::Number).minimum(Some(0));
         AnyOfBuilder::new().item(amount).item(number).into()
     } else if matches!(schema, RefOr::T(Schema::Array(_))) {
-        let known = schema_ref::<super::wire::DelegationBody>();
+        let known = schema_ref::<Delegation>();
         let items = AnyOfBuilder::new().item(known).item(ObjectBuilder::new());
         ArrayBuilder::new().items(items).into()
     } else {
@@ -119,21 +108,12 @@ fn relaxed_schema(schema: RefOr<Schema>) -> RefOr<Schema> {
     }
 }
 
-fn write_examples(document: &mut OpenApi, example: &ExampleChain, registry: Address) {
+fn write_examples(document: &mut OpenApi) {
     let delegation = json!({
         "type": "ALL", "from": VAULT, "to": DELEGATE, "contract": null, "tokenId": null,
         "rights": format!("0x{}", "0".repeat(64)), "amount": null,
     });
     set_response_example(document, LIST_PATH, json!([delegation]));
-    let request = json!({ "from": VAULT, "to": DELEGATE, "action": "delegate_all" });
-    if let Ok((from, change)) = transaction::parse_request(request.to_string().as_bytes()) {
-        let prepared = PreparedTransaction { registry, calldata: change.calldata(), gas: 136_000 };
-        let chain_id = example.chain.config().chain_id;
-        let suggestion = &example.current.snapshot.market.suggestion;
-        let transaction = UnsignedTransaction::new(chain_id, from, &prepared, suggestion);
-        set_request_example(document, TRANSACTIONS_PATH, request);
-        set_response_example(document, TRANSACTIONS_PATH, json!(transaction));
-    }
 }
 
 /// Delegations to and from an address
@@ -147,7 +127,7 @@ fn write_examples(document: &mut OpenApi, example: &ExampleChain, registry: Addr
         ListQuery, LookupQuery, ApiKeyHeader
     ),
     responses(
-        (status = 200, description = "The delegations.", body = Vec<super::wire::DelegationBody>,
+        (status = 200, description = "The delegations.", body = Vec<Delegation>,
             headers(("X-Delegation-Source"), ("Cache-Control"), ("Age"), ("Vary"))),
     )
 )]
@@ -309,10 +289,6 @@ impl From<LookupError> for Problem {
             LookupError::NodeInvalid => {
                 (ProblemCode::UpstreamInvalid, "the chain's node returned an invalid response")
             }
-            LookupError::Reverted => (
-                ProblemCode::UpstreamInvalid,
-                "the chain's node reports that the transaction would fail",
-            ),
             LookupError::OutOfGas => (
                 ProblemCode::UpstreamInvalid,
                 "the chain's node ran out of gas in the call of the registry",

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use tokio::time::Instant;
-use utoipa::{IntoParams, IntoResponses};
+use utoipa::IntoParams;
 
 use super::OwnFee;
 use crate::api::extractors::ChainParam;
@@ -19,7 +19,7 @@ use crate::api::problems;
 use crate::assembly::PriceLimit;
 use crate::config::units::parse_digits;
 use crate::http::client_limits::ClientHandle;
-use crate::http::problem::{Problem, ProblemBody, ProblemCode};
+use crate::http::problem::{Problem, ProblemCode};
 use crate::http::query::{ValidQuery, invalid_parameter};
 use crate::store::StoredChain;
 

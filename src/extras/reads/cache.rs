@@ -46,7 +46,6 @@ pub(crate) enum ReuseMode {
     Cached,
     /// Only while the call is in flight: a later client may know a newer block.
     Coalesced,
-    Never,
 }
 
 /// Newest block seen by the polls, and the number of hints of later ones.

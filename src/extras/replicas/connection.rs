@@ -4,26 +4,25 @@
 //! than [`COMMAND_TIMEOUT`]. The `ConnectionManager` of the library does not fit: it keeps a connection whose commands
 //! time out or whose server is read-only, makes commands wait while it connects, and ignores a failed subscription.
 //!
-//! A reply of more than 1 MiB ends the connection, because the library would buffer it without end.
+//! The library buffers each reply and message until it is complete. What the scripts reply is bounded (`claim.lua`).
 
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use redis::aio::MultiplexedConnection;
+use redis::io::tcp::TcpSettings;
 use redis::{
-    AsyncConnectionConfig, ConnectionInfo, ErrorKind, FromRedisValue, IntoConnectionInfo,
+    AsyncConnectionConfig, Client, ConnectionAddr, ErrorKind, FromRedisValue, IntoConnectionInfo,
     ProtocolVersion, PushInfo, PushKind, RedisError, RedisResult, ScriptInvocation, Value,
 };
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::limited_stream::{LimitedStream, ReplyTooLarge};
 use super::metrics::{ReasonLabels, ReplicaMetrics};
 use super::section::RedisUrl;
 use super::shared_fee_history::MAX_BYTES;
@@ -38,8 +37,6 @@ use crate::observe::redaction::Redactor;
 const COMMAND_TIMEOUT: Duration = Duration::from_millis(500);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-pub(crate) const RESERVE_SCRIPT: &str = include_str!("reserve.lua");
-
 /// Newest message of a channel.
 #[derive(Debug, Clone)]
 pub(crate) struct Message {
@@ -53,7 +50,7 @@ type Inboxes = HashMap<String, watch::Sender<Option<Message>>>;
 
 /// Task that connects and reconnects.
 pub(crate) struct Connector {
-    info: ConnectionInfo,
+    client: Client,
     dial: Option<Arc<dyn Dial>>,
     inboxes: Inboxes,
     status: watch::Sender<ConnectionStatus>,
@@ -80,8 +77,6 @@ pub(crate) struct ActiveConnection {
     connection: MultiplexedConnection,
     /// Cancelled when the connection is unusable.
     closed: CancellationToken,
-    /// True if a reply was too large, which ends the connection.
-    is_exceeded: Arc<AtomicBool>,
     reporter: Arc<RedisReporter>,
 }
 
@@ -98,10 +93,12 @@ impl Connector {
     ) -> RedisResult<(Self, RedisHandle)> {
         let info = url.expose().clone().into_connection_info()?;
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-        let info = info.set_redis_settings(settings);
+        let tcp_settings = TcpSettings::default().set_nodelay(true);
+        let info = info.set_redis_settings(settings).set_tcp_settings(tcp_settings);
+        let client = Client::open(info)?;
         let (status, receiver) = watch::channel(ConnectionStatus::Connecting);
         let reporter = Arc::new(RedisReporter::new(url, metrics));
-        let connector = Self { info, dial, inboxes: Inboxes::new(), status, reporter };
+        let connector = Self { client, dial, inboxes: Inboxes::new(), status, reporter };
         Ok((connector, RedisHandle { status: receiver }))
     }
 
@@ -119,17 +116,13 @@ impl Connector {
         const RECONNECT_DELAY: Duration = Duration::from_millis(500);
         let inboxes = Arc::new(self.inboxes);
         loop {
-            let connect = connect(&self.info, self.dial.as_ref(), &inboxes, &self.reporter);
+            let connect = connect(&self.client, self.dial.as_ref(), &inboxes, &self.reporter);
             match tokio::time::timeout(2 * CONNECT_TIMEOUT, connect).await.unwrap_or_else(timed_out)
             {
                 Ok(connection) => {
                     let closed = connection.closed.clone();
-                    let is_exceeded = Arc::clone(&connection.is_exceeded);
                     self.status.send_replace(ConnectionStatus::Connected(connection));
                     closed.cancelled().await;
-                    if is_exceeded.load(Ordering::Relaxed) {
-                        self.reporter.record_failure(&ReplyTooLarge.into());
-                    }
                 }
                 Err(error) => self.reporter.record_failure(&error),
             }
@@ -139,9 +132,9 @@ impl Connector {
     }
 }
 
-/// Connects within [`CONNECT_TIMEOUT`], logs in and subscribes.
+/// Connects, by `dial` if there is one, logs in and subscribes.
 async fn connect(
-    info: &ConnectionInfo,
+    client: &Client,
     dial: Option<&Arc<dyn Dial>>,
     inboxes: &Arc<Inboxes>,
     reporter: &Arc<RedisReporter>,
@@ -158,29 +151,24 @@ async fn connect(
         Ok::<_, Infallible>(())
     };
     let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(CONNECT_TIMEOUT))
         .set_response_timeout(Some(COMMAND_TIMEOUT))
         .set_concurrency_limit(MAX_IN_FLIGHT)
         .set_push_sender(on_push);
-    let is_exceeded = Arc::new(AtomicBool::new(false));
-    let log_in = async {
-        let stream = LimitedStream::connect(info.addr(), dial, Arc::clone(&is_exceeded)).await?;
-        MultiplexedConnection::new_with_config(info.redis_settings(), stream, config).await
+    let mut connection = match (dial, client.get_connection_info().addr()) {
+        (Some(dial), ConnectionAddr::Tcp(host, port)) => {
+            let stream = dial.connect(host, *port).await?;
+            let settings = client.get_connection_info().redis_settings();
+            let (connection, driver) =
+                MultiplexedConnection::new_with_config(settings, stream, config).await?;
+            tokio::spawn(driver);
+            connection
+        }
+        _ => client.get_multiplexed_async_connection_with_config(&config).await?,
     };
-    let logged_in = tokio::time::timeout(CONNECT_TIMEOUT, log_in).await.unwrap_or_else(timed_out);
-    let (mut connection, driver) = logged_in.map_err(|error| reason_of(error, &is_exceeded))?;
-    // Ends with the connection, also if that never becomes active.
-    let guard = closed.clone().drop_guard();
-    tokio::spawn(closed.clone().run_until_cancelled_owned(driver));
     let channels: Vec<_> = inboxes.keys().collect();
-    let subscribed = connection.subscribe(channels).await;
-    subscribed.map_err(|error| reason_of(error, &is_exceeded))?;
-    let closed = guard.disarm();
-    Ok(ActiveConnection { connection, closed, is_exceeded, reporter: Arc::clone(reporter) })
-}
-
-/// Returns why a command failed: the client library reports a reply that is too large as a lost connection.
-fn reason_of(error: RedisError, is_exceeded: &AtomicBool) -> RedisError {
-    if is_exceeded.load(Ordering::Relaxed) { ReplyTooLarge.into() } else { error }
+    connection.subscribe(channels).await?;
+    Ok(ActiveConnection { connection, closed, reporter: Arc::clone(reporter) })
 }
 
 /// Passes a message to the inbox of its channel.
@@ -236,7 +224,6 @@ impl ActiveConnection {
                 Ok(value)
             }
             Err(error) => {
-                let error = reason_of(error, &self.is_exceeded);
                 self.reporter.record_failure(&error);
                 if !is_recoverable(&error) {
                     self.closed.cancel();
@@ -312,7 +299,6 @@ fn failure_reason(error: &RedisError) -> &'static str {
         (_, Some("READONLY" | "MASTERDOWN")) => "read_only",
         (_, Some("OOM")) => "out_of_memory",
         (_, Some(_)) => "refused",
-        (ErrorKind::Io, None) if ReplyTooLarge::is_reason_of(error) => "reply_too_large",
         (ErrorKind::Io, None) if error.is_timeout() => "timeout",
         (ErrorKind::Io, None) if error.is_connection_refusal() => "unreachable",
         (ErrorKind::Io, None) => "connection_closed",

@@ -41,12 +41,7 @@ async fn a_list_over_the_limit_is_refused_however_long_a_reply_the_node_sends() 
         format!("\"0x{}{}{delegations}\"", word(32), word(count))
     };
     let path = format!("/registry/v2/{VAULT}?direction=outgoing");
-    let set_reply = |reply| {
-        let number = Reply::RawResult("\"0x10\"".into());
-        let replies = vec![("eth_blockNumber", number), ("eth_call", reply)];
-        harness.node.set_read_reply(Reply::PerMethod(replies));
-    };
-    set_reply(Reply::RawResult(list(10_000)));
+    harness.node.set_read_reply(Reply::RawResult(list(10_000)));
     let response = harness.get(&path).await;
     assert_eq!(response.status(), 200);
     assert_eq!(response.text().matches("\"ALL\"").count(), 10_000);
@@ -57,7 +52,7 @@ async fn a_list_over_the_limit_is_refused_however_long_a_reply_the_node_sends() 
         ("30,000", Reply::RawResult(list(30_000))),
         ("an error", Reply::RawError(too_large.into())),
     ] {
-        set_reply(reply);
+        harness.node.set_read_reply(reply);
         let response = harness.get(&path).await;
         assert_eq!(response.outcome(), (502, "too_many_delegations".into()), "{case}");
     }

@@ -18,15 +18,15 @@ const SLOT_WAIT: Duration = Duration::from_secs(1);
 const TOLERANCE: Duration = Duration::from_secs(2);
 
 #[derive(Debug)]
-pub(super) struct FinishedLookUp {
+struct FinishedLookUp {
     started_at: Instant,
     finished_at: Instant,
-    pub(super) response: Message,
+    response: Message,
 }
 
 /// Sends look-ups from this address on one connection, `rounds` with this pause between them. `number` returns the
 /// number of the look-up in a round.
-pub(super) async fn send_paced(
+async fn send_paced(
     from: Ipv4Addr,
     service: SocketAddr,
     pause: Duration,
@@ -61,7 +61,7 @@ async fn load(service: SocketAddr) -> Vec<FinishedLookUp> {
 }
 
 /// Returns the largest number of requests in any window.
-pub(super) fn max_requests_per_window(requests: &[ReceivedRequest]) -> usize {
+fn max_requests_per_window(requests: &[ReceivedRequest]) -> usize {
     let within = |from: Instant| {
         let later = requests.iter().filter(|one| one.at >= from);
         later.filter(|one| one.at.duration_since(from) < WINDOW).count()
@@ -150,7 +150,7 @@ fn first_window(service: SocketAddr) -> JoinSet<Message> {
     (0..25).map(send).collect()
 }
 
-pub(super) fn is_served(response: &Message) -> bool {
+fn is_served(response: &Message) -> bool {
     response.status() == 200
 }
 

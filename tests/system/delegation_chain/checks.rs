@@ -1,10 +1,10 @@
-//! Results of checks after each delegation, sent by several clients.
+//! Results of checks after each delegation.
 
 use serde_json::{Value, json};
 
-use super::run_client;
-use crate::programs;
-use crate::registry::{ANY, CLAIM, CONTRACT, DELEGATE, MAX, Registry, VAULT, request};
+use super::{node_with_registry, start_service};
+use crate::delegation_service::RARELY;
+use crate::registry::{self, ANY, CLAIM, CONTRACT, DELEGATE, MAX, Registry, VAULT, request};
 
 const NO_DELEGATIONS: &str = r#"false false false false false "0" "0""#;
 
@@ -71,45 +71,28 @@ fn steps() -> Vec<(Value, String)> {
     .into()
 }
 
-/// Goes through all steps. `send` requests a transaction, sends it with `client` and returns its hash.
-async fn assert_steps(client: &str, send: impl AsyncFn(&Registry, &Value) -> String) {
+#[tokio::test]
+async fn delegations_take_effect_until_revoked() {
     let registry = Registry::start().await;
     assert_eq!(checks(&registry).await, NO_DELEGATIONS);
     for (request, check_results) in steps() {
-        let hash = send(&registry, &request).await;
-        registry.wait_until_mined(&hash).await;
-        assert_eq!(checks(&registry).await, check_results, "{client}: {request}");
+        registry.execute(&request).await;
+        assert_eq!(checks(&registry).await, check_results, "{request}");
     }
 }
 
 #[tokio::test]
-async fn delegations_sent_by_cast_take_effect_until_revoked() {
-    assert_steps("cast", async |registry, request| {
-        let transaction = registry.transaction(request).await;
-        let (call, node) = (transaction.to_string(), registry.node.url());
-        let command = programs::cast(&["rpc", "eth_sendTransaction", &call, "--rpc-url", &node]);
-        let hash: Value = programs::expect_json(command).await;
-        let sent = registry.node.call("eth_getTransactionByHash", json!([hash])).await;
-        for name in ["chainId", "value", "type", "gas", "maxFeePerGas", "maxPriorityFeePerGas"] {
-            assert_eq!(sent[name], transaction[name], "{name}");
-        }
-        hash.as_str().unwrap().to_owned()
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn delegations_of_ethers_and_viem_take_effect_until_revoked() {
-    // `ethers-sign` signs the transaction itself, the others let the node sign it.
-    for script in ["ethers-send", "ethers-sign", "viem-send"] {
-        assert_steps(script, async |registry, request| {
-            let [service, node] = [registry.service.url(""), registry.node.url()];
-            let sent = run_client(&[script, &service, &node, "ronin", &request.to_string()]).await;
-            let [used, gas] = ["gasUsed", "gas"].map(|name| sent[name].as_u64().unwrap());
-            assert!((21_000..=gas).contains(&used), "{script}: {sent}");
-            sent["hash"].as_str().unwrap().to_owned()
-        })
-        .await;
+async fn mined_delegations_are_visible_before_the_next_poll() {
+    let node = node_with_registry(2020).await;
+    // The service polls the first block only.
+    let service = start_service(&node.chain("ronin", RARELY)).await;
+    service.wait_for_ok("/readyz").await;
+    let registry = Registry { node, service };
+    for enable in [true, false, true] {
+        assert_eq!(registry.check("all", "").await, (!enable).to_string());
+        let hash = registry.send(&request("delegate_all", json!({ "enable": enable }))).await;
+        registry::wait_for_receipt(&registry.node, &hash).await;
+        assert_eq!(registry.check("all", "").await, enable.to_string());
     }
 }
 

@@ -2,19 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::{node_with_registry, start_service};
+use super::{TOO_MANY, assert_is_problem, node_with_registry, start_service};
+use crate::anvil::Anvil;
 use crate::registry::{
     self, ANY, CLAIM, CONTRACT, DELEGATE, Registry, VAULT, assert_problem, request,
 };
 
 /// Returns a list member; `more` has the contract, the token id and the amount.
-pub(super) fn list_member(
-    kind: &str,
-    from: &str,
-    to: &str,
-    rights: &str,
-    more: [Option<&str>; 3],
-) -> String {
+fn list_member(kind: &str, from: &str, to: &str, rights: &str, more: [Option<&str>; 3]) -> String {
     let [contract, token_id, amount] = more
         .map(|member| member.map_or_else(|| "null".to_owned(), |member| format!("\"{member}\"")));
     format!(
@@ -23,7 +18,7 @@ pub(super) fn list_member(
     )
 }
 
-pub(super) fn list(members: &[String]) -> String {
+fn list(members: &[String]) -> String {
     format!("[{}]", members.join(","))
 }
 
@@ -128,10 +123,8 @@ async fn chain_id_selects_the_chain_and_defaults_to_the_lowest() {
         |amount: &str| request("delegate_erc20", json!({ "contract": CONTRACT, "amount": amount }));
     for (chain, node, amount) in [("ronin", &nodes[0], "20"), ("202601", &nodes[1], "26")] {
         service.wait_for_head(chain, node).await;
-        let path = format!("/v1/{chain}/delegations/transactions");
-        let transaction = registry::post(&service, &path, &erc20(amount)).await.json();
-        let hash = node.call("eth_sendTransaction", json!([transaction])).await;
-        registry::wait_for_receipt(node, hash.as_str().unwrap()).await;
+        let hash = registry::send(node, registry::ADDRESS, &erc20(amount)).await;
+        registry::wait_for_receipt(node, &hash).await;
         service.wait_for_head(chain, node).await;
     }
     let check = format!("/registry/v2/check/erc20?from={VAULT}&to={DELEGATE}&contract={CONTRACT}");
@@ -153,4 +146,21 @@ async fn chain_id_selects_the_chain_and_defaults_to_the_lowest() {
         let detail = format!("`chainId` must be {requirement}");
         assert_problem(&response, 400, "invalid_parameter", &detail);
     }
+}
+
+#[tokio::test]
+async fn a_list_that_takes_more_gas_than_a_call_may_is_refused() {
+    // The gas of a call that geth allows.
+    let node = Anvil::start(&["--gas-limit", "50000000"]);
+    // A loop without an end.
+    registry::install_code(&node, "0x5b600056").await;
+    let registry = Registry::with_node(node, "source = \"chain\"").await;
+    let service = &registry.service;
+    for query in ["", "?direction=incoming", "?direction=outgoing&block=pending"] {
+        let response = service.get(&format!("/registry/v2/{VAULT}{query}")).await;
+        assert_is_problem(&response, TOO_MANY);
+    }
+    let check = format!("/registry/v2/check/all?from={VAULT}&to={DELEGATE}");
+    let out_of_gas = "the chain's node ran out of gas in the call of the registry";
+    assert_problem(&service.get(&check).await, 502, "upstream_invalid", out_of_gas);
 }

@@ -1,4 +1,4 @@
-//! Look-ups and transactions on nodes with arbitrary replies, or none.
+//! Look-ups on nodes with arbitrary replies, or none.
 
 use std::time::{Duration, Instant};
 
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::missing_registry::look_ups;
 use super::{
-    ABSENT, INVALID, INVALID_RESULT, OVERLOADED, REFUSED, UNREACHABLE, assert_is_problem, prepare,
+    ABSENT, INVALID, INVALID_RESULT, OVERLOADED, TOO_MANY, UNREACHABLE, assert_is_problem,
     start_service,
 };
-use crate::mock_node::{MockNode, Read, Reply, read_chain, wait_until_polled};
+use crate::mock_node::{MockNode, Reply, read_chain, wait_until_polled};
 use crate::registry::{self, ADDRESS, DELEGATE, VAULT, look_up, post};
 use crate::test_server::{TestServer, wait_until};
 
@@ -22,7 +22,7 @@ async fn start(node: &MockNode, rpc: &str, more: &str) -> TestServer {
     service
 }
 
-pub(super) fn result(json: impl Into<String>) -> Reply {
+fn result(json: impl Into<String>) -> Reply {
     Reply::RawResult(json.into())
 }
 
@@ -31,45 +31,38 @@ fn word(number: u64) -> Reply {
     result(format!("\"0x{number:064x}\""))
 }
 
-/// Starts a node with these replies to the reads that prepare a transaction.
-pub(super) async fn preparing_node(code: Reply, gas: Reply) -> MockNode {
-    let replies = vec![("eth_getCode", code), ("eth_estimateGas", gas)];
-    MockNode::for_reads(Reply::PerMethod(replies)).await
-}
-
 #[tokio::test]
 async fn node_failures_are_never_reported_as_delegations() {
     let node = MockNode::for_reads(Reply::Echo).await;
     let service = start(&node, "", "").await;
     let raw = |status, body: &str| Reply::Raw(status, body.into());
     let error = |json: &str| Reply::RawError(json.into());
-    for (reply, found, prepared) in [
-        (raw(500, "canary"), UNREACHABLE, UNREACHABLE),
-        (raw(200, "<html>canary</html>"), UNREACHABLE, UNREACHABLE),
-        (raw(307, "canary"), UNREACHABLE, UNREACHABLE),
-        (raw(200, ""), UNREACHABLE, UNREACHABLE),
-        (raw(200, "{\"jsonrpc\":\"2.0\",\"id\":{id}}"), UNREACHABLE, UNREACHABLE),
-        (error("{\"code\":-32601,\"message\":\"no such method\"}"), UNREACHABLE, UNREACHABLE),
-        (error("\"canary\""), UNREACHABLE, UNREACHABLE),
-        (error("{\"code\":3,\"message\":\"execution reverted: canary\"}"), INVALID, INVALID_RESULT),
-        (error("{\"code\":-32000,\"message\":\"canary\"}"), INVALID_RESULT, INVALID_RESULT),
-        (result("\"0x\""), ABSENT, ABSENT),
-        (result("null"), INVALID_RESULT, INVALID_RESULT),
-        (result("false"), INVALID_RESULT, INVALID_RESULT),
-        (result("0"), INVALID_RESULT, INVALID_RESULT),
-        (result("[]"), INVALID_RESULT, INVALID_RESULT),
-        (result("\"\""), INVALID_RESULT, INVALID_RESULT),
-        (result(format!("\"{}\"", "0".repeat(64))), INVALID_RESULT, INVALID_RESULT),
-        (result("\"0xcanary\""), INVALID_RESULT, INVALID_RESULT),
-        (result(format!("\"0x{}\"", "f".repeat(63))), INVALID_RESULT, INVALID_RESULT),
-        (result(format!("\"0x{}\"", "f".repeat(62))), INVALID, INVALID_RESULT),
+    for (reply, found) in [
+        (raw(500, "canary"), UNREACHABLE),
+        (raw(200, "<html>canary</html>"), UNREACHABLE),
+        (raw(307, "canary"), UNREACHABLE),
+        (raw(200, ""), UNREACHABLE),
+        (raw(200, "{\"jsonrpc\":\"2.0\",\"id\":{id}}"), UNREACHABLE),
+        (error("{\"code\":-32601,\"message\":\"no such method\"}"), UNREACHABLE),
+        (error("\"canary\""), UNREACHABLE),
+        (error("{\"code\":3,\"message\":\"execution reverted: canary\"}"), INVALID),
+        (error("{\"code\":-32000,\"message\":\"canary\"}"), INVALID_RESULT),
+        (result("\"0x\""), ABSENT),
+        (result("null"), INVALID_RESULT),
+        (result("false"), INVALID_RESULT),
+        (result("0"), INVALID_RESULT),
+        (result("[]"), INVALID_RESULT),
+        (result("\"\""), INVALID_RESULT),
+        (result(format!("\"{}\"", "0".repeat(64))), INVALID_RESULT),
+        (result("\"0xcanary\""), INVALID_RESULT),
+        (result(format!("\"0x{}\"", "f".repeat(63))), INVALID_RESULT),
+        (result(format!("\"0x{}\"", "f".repeat(62))), INVALID),
     ] {
         node.set_read_reply(reply.clone());
         // Results of earlier replies are not cached.
         for (_, path) in look_ups() {
             assert_is_problem(&service.get(&path).await, found);
         }
-        assert_is_problem(&prepare(&service).await, prepared);
     }
 }
 
@@ -80,7 +73,6 @@ async fn rate_limiting_and_unreachable_nodes_give_502() {
     for (_, path) in look_ups() {
         assert_is_problem(&service.get(&path).await, UNREACHABLE);
     }
-    assert_is_problem(&prepare(&service).await, UNREACHABLE);
     // After the first 429 the service backs off from the node.
     assert_eq!(node.reads().len(), 1);
 
@@ -103,24 +95,6 @@ async fn silent_node_times_out_at_the_rpc_timeout() {
     }
     let elapsed = started.elapsed();
     assert!((Duration::from_secs(1)..Duration::from_secs(3)).contains(&elapsed), "{elapsed:?}");
-    let service = start(&node, "timeout = \"1s\"", "").await;
-    assert_is_problem(&prepare(&service).await, timed_out);
-}
-
-#[tokio::test]
-async fn long_list_is_read_at_an_earlier_block_if_a_node_lacks_the_newest() {
-    let node = MockNode::for_reads(Reply::Echo).await;
-    let service = start(&node, "", "").await;
-    let error =
-        |message: &str| Reply::RawError(json!({ "code": -32000, "message": message }).to_string());
-    let no_hashes = result(format!("\"0x{:064x}{:064x}\"", 32, 0));
-    let number = result("\"0x64\"");
-    node.set_read_replies([error("out of gas"), number, error("header not found"), no_hashes]);
-    let response = service.get(&format!("/registry/v2/{VAULT}?direction=incoming")).await;
-    assert_eq!((response.status, response.body.as_str()), (200, "[]"));
-    let blocks: Vec<_> = node.reads().iter().map(|read| read.params.clone()).collect();
-    let [.., newest, earlier] = blocks.as_slice() else { panic!("{blocks:?}") };
-    assert!(newest.contains("\"0x64\"") && earlier.contains("\"0x63\""), "{blocks:?}");
 }
 
 #[tokio::test]
@@ -128,9 +102,8 @@ async fn oversized_lists_are_refused() {
     let huge = format!("\"0x{}\"", "0".repeat(10 * 1024 * 1024));
     let node = MockNode::for_reads(Reply::RawResult(huge)).await;
     let service = start(&node, "", "").await;
-    let too_large = (502, "upstream_invalid", "the chain's response is too large");
     for query in ["", "?direction=incoming"] {
-        assert_is_problem(&service.get(&format!("/registry/v2/{VAULT}{query}")).await, too_large);
+        assert_is_problem(&service.get(&format!("/registry/v2/{VAULT}{query}")).await, TOO_MANY);
     }
 }
 
@@ -148,7 +121,6 @@ async fn look_ups_beyond_max_in_flight_are_refused_at_once() {
             assert_is_problem(&response, OVERLOADED);
             assert_eq!(response.header("retry-after"), "1");
         }
-        assert_is_problem(&prepare(&service).await, OVERLOADED);
         node.release_reads();
     };
     let (found, ()) = tokio::join!(in_flight, others);
@@ -158,12 +130,7 @@ async fn look_ups_beyond_max_in_flight_are_refused_at_once() {
 
 #[tokio::test]
 async fn look_ups_ignore_the_client_method_allow_list() {
-    let node = MockNode::for_reads(Reply::PerMethod(vec![
-        ("eth_call", word(1)),
-        ("eth_getCode", result("\"0x00\"")),
-        ("eth_estimateGas", result("\"0x5208\"")),
-    ]))
-    .await;
+    let node = MockNode::for_reads(word(1)).await;
     let service = start(&node, "", "rpc_methods = [\"eth_chainId\"]").await;
     let call = json!({
         "jsonrpc": "2.0", "id": 1, "method": "eth_call", "params": [{ "to": ADDRESS }, "latest"],
@@ -176,7 +143,6 @@ async fn look_ups_ignore_the_client_method_allow_list() {
             _ => assert_is_problem(&service.get(&path).await, INVALID),
         }
     }
-    assert_eq!(prepare(&service).await.status, 200);
 }
 
 #[tokio::test]
@@ -215,59 +181,4 @@ async fn concurrent_identical_look_ups_make_one_call() {
     assert_eq!(count(reads, "ok").await, 1);
     assert_eq!(count(reads, "coalesced").await + count(reads, "cached").await, 99);
     assert_eq!(count("delegation_lookups_total{", "chain").await, 100);
-}
-
-#[tokio::test]
-async fn unverified_code_or_gas_prepares_no_transaction() {
-    let error =
-        |code: i64| Reply::RawError(json!({ "code": code, "message": "canary" }).to_string());
-    let failure = || Reply::Raw(500, "canary".into());
-    let (code, gas) = (|| result("\"0x00\""), || result("\"0x5208\""));
-    for (code_reply, gas_reply, expected) in [
-        (result("\"0x\""), gas(), ABSENT),
-        (result("\"0x\""), error(3), ABSENT),
-        (failure(), gas(), UNREACHABLE),
-        (error(3), gas(), INVALID_RESULT),
-        (result("null"), gas(), INVALID_RESULT),
-        (result("0"), gas(), INVALID_RESULT),
-        (result("\"\""), gas(), INVALID_RESULT),
-        (result("\"0x0\""), gas(), INVALID_RESULT),
-        (result("\"0xcanary\""), gas(), INVALID_RESULT),
-        (code(), error(-32000), INVALID_RESULT),
-        (code(), error(3), REFUSED),
-        (code(), failure(), UNREACHABLE),
-        // One less than the least gas of a transaction.
-        (code(), result("\"0x5207\""), INVALID_RESULT),
-        (code(), result("\"0x\""), INVALID_RESULT),
-        (code(), result("\"21000\""), INVALID_RESULT),
-    ] {
-        let node = preparing_node(code_reply, gas_reply).await;
-        let service = start(&node, "", "").await;
-        assert_is_problem(&prepare(&service).await, expected);
-    }
-}
-
-#[tokio::test]
-async fn each_transaction_reads_code_and_gas_and_shares_no_estimate() {
-    let node = MockNode::for_reads(result("\"0x00\"")).await;
-    let service = start(&node, "", "").await;
-    node.hold_reads();
-    let others = async {
-        // A shared estimate may be older than the newest block.
-        node.wait_for_pending(2).await;
-        node.set_read_reply(result("\"0x5208\""));
-        node.release_reads();
-    };
-    let (one, other, ()) = tokio::join!(prepare(&service), prepare(&service), others);
-    for response in [&one, &other] {
-        // The node sends the same result to every call, so `0x5208` is also the code.
-        assert_eq!((response.status, response.json()["gas"].as_str()), (200, Some("0x5208")));
-    }
-    let read = |Read { method, params }| format!("{method} {params}");
-    let mut reads: Vec<_> = node.reads().into_iter().map(read).collect();
-    reads.sort_unstable();
-    let call = json!({ "from": VAULT, "to": ADDRESS, "data": one.json()["data"] });
-    let gas = format!("eth_estimateGas {}", json!([call, "latest"]));
-    let code = format!("eth_getCode {}", json!([ADDRESS, "latest"]));
-    assert_eq!(reads, [gas.clone(), gas, code.clone(), code]);
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::http_message::get;
 use crate::mock_node::{self, MockNode};
 use crate::raw_client::RawClient;
-use crate::registry::Registry;
+use crate::registry::{self, Registry};
 use crate::test_server::TestServer;
 
 /// Returns the example response of the operation at `path`.
@@ -98,17 +98,8 @@ async fn chain_examples_match_real_responses() {
     expected["result"] = json!("0x7e4");
     assert_eq!(response.json(), expected);
 
-    let path = "/v1/{chain}/delegations/transactions";
-    let (request, expected) = (example_request(&document, path), example(&document, "post", path));
-    let mut transaction = registry.transaction(&request).await;
-    for member in ["chainId", "gas", "maxFeePerGas", "maxPriorityFeePerGas"] {
-        assert!(transaction[member].is_string(), "{transaction}");
-        transaction[member] = expected[member].clone();
-    }
-    assert_eq!(transaction, expected);
-
-    registry.execute(&request).await;
-    let (from, to) = (request["from"].as_str().unwrap(), request["to"].as_str().unwrap());
+    let (from, to) = (registry::VAULT, registry::DELEGATE);
+    registry.execute(&registry::request("delegate_all", json!({}))).await;
     let listed = registry.service.get(&format!("/registry/v2/{from}")).await.json();
     assert_eq!(listed, example(&document, "get", "/registry/v2/{address}"));
     let check = format!("/registry/v2/check/all?from={from}&to={to}");

@@ -22,7 +22,7 @@ pub(crate) struct Harness {
 impl Harness {
     pub(crate) async fn start() -> Self {
         let node = Anvil::start(&[]);
-        registry::install_code(&node, registry::runtime_code().await).await;
+        registry::install_code(&node, &registry::deployed_code()).await;
         // Fees for a horizon need 200 blocks.
         node.call("anvil_mine", json!(["0x100"])).await;
         let upstream = start_upstream().await;

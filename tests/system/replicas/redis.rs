@@ -114,11 +114,6 @@ impl Redis {
         self.wall_clock.as_ref().expect("no fake wall clock").step(offset);
     }
 
-    pub(crate) fn time_micros(&self) -> u128 {
-        let (seconds, micros): (u128, u128) = self.read(&["TIME"]);
-        seconds * 1_000_000 + micros
-    }
-
     /// Subscribes to all channels with this prefix; see [`messages`](Self::messages).
     pub(crate) fn subscribe(&self, prefix: &str) {
         let mut connection = self.connect().unwrap();
@@ -204,13 +199,6 @@ impl Redis {
     /// Returns the channels with this prefix that have subscribers.
     pub(crate) fn channels(&self, prefix: &str) -> Vec<Vec<u8>> {
         self.read(&["PUBSUB", "CHANNELS", &format!("{prefix}*")])
-    }
-
-    /// Returns a number from `INFO`.
-    pub(crate) fn info(&self, name: &str) -> u64 {
-        let info: String = self.read(&["INFO"]);
-        let mut lines = info.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        lines.next().unwrap_or_else(|| panic!("{name} in {info}")).parse().unwrap()
     }
 }
 
