@@ -5,7 +5,7 @@
 
 pub(crate) mod alerts;
 pub mod backtest;
-pub(crate) mod chart;
+pub(crate) mod badge;
 pub(crate) mod compat;
 pub(crate) mod cost;
 pub(crate) mod delegation;
@@ -37,7 +37,7 @@ pub const EXTRAS: &[Extra] = &[
     horizon::EXTRA,
     trend::EXTRA,
     alerts::EXTRA,
-    chart::EXTRA,
+    badge::EXTRA,
     pages::EXTRA,
     demo::EXTRA,
     backtest::EXTRA,

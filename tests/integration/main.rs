@@ -15,7 +15,6 @@ mod cache_headers;
 mod calibrated;
 mod callers_fee;
 mod chain_parameters;
-mod chart;
 mod command;
 mod command_line;
 mod corpus;

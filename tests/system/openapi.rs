@@ -317,5 +317,5 @@ async fn every_documented_operation_succeeds() {
             count += 1;
         }
     }
-    assert_eq!(count, 68);
+    assert_eq!(count, 67);
 }
