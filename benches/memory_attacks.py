@@ -22,7 +22,6 @@ LONG_HISTORY = 65536
 PROGRAM = os.environ.get("PROGRAM", "target/release/gas-suggestion")
 
 HEAD = "Host: a\r\n"
-CHART = "GET /v1/t/fee-history.svg?blocks={blocks} HTTP/1.1\r\n" + HEAD
 HISTORY = "GET /v1/t/fee-history?blocks={blocks} HTTP/1.1\r\n" + HEAD
 DOCUMENT = "GET /openapi.json HTTP/1.1\r\n" + HEAD
 GZIP, BROTLI = "Accept-Encoding: gzip\r\n", "Accept-Encoding: br\r\n"
@@ -34,19 +33,17 @@ ATTACKS = {
     "history": HISTORY + "\r\n",
     "history-gzip": HISTORY + GZIP + "\r\n",
     "history-br": HISTORY + BROTLI + "\r\n",
-    "charts": CHART + "\r\n",
-    "charts-gzip": CHART + GZIP + "\r\n",
     "openapi": DOCUMENT + "\r\n",
     "openapi-gzip": DOCUMENT + GZIP + "\r\n",
     "openapi-br": DOCUMENT + BROTLI + "\r\n",
     "pipelined": 64 * ("GET /v1/t/fee-market HTTP/1.1\r\n" + HEAD + "\r\n"),
     "streams": "GET /v1/gas-suggestions/stream HTTP/1.1\r\n" + HEAD + "\r\n",
 }
-ALL = [*ATTACKS, "all", "long-history", "long-charts"]
+ALL = [*ATTACKS, "all", "long-history"]
 
 
 def request(kind):
-    text = ATTACKS[{"long-history": "history", "long-charts": "charts"}.get(kind, kind)]
+    text = ATTACKS["history" if kind == "long-history" else kind]
     low, high = (LONG_HISTORY - 2000, LONG_HISTORY) if kind.startswith("long") else (824, 1024)
     return text.replace("{blocks}", str(random.randint(low, high))).encode()
 

@@ -557,7 +557,7 @@ fn check_response(
                 request_parts.uri
             );
         }
-        StatusCode::OK if request_parts.uri.path().ends_with("/fee-history.svg") => {
+        StatusCode::OK if request_parts.uri.path().ends_with("/badge.svg") => {
             assert_eq!(header("content-type"), Some(b"image/svg+xml".as_slice()));
             assert!(body.starts_with(b"<svg ") && body.ends_with(b"</svg>\n"));
             assert!(response.headers.contains_key(header::ETAG));

@@ -5,7 +5,7 @@
 
 pub(crate) mod alerts;
 pub mod backtest;
-pub(crate) mod chart;
+pub(crate) mod badge;
 pub(crate) mod compat;
 pub(crate) mod cost;
 pub(crate) mod delegation;
@@ -40,7 +40,7 @@ pub const EXTRAS: &[Extra] = &[
     trend::EXTRA,
     own_fee::EXTRA,
     alerts::EXTRA,
-    chart::EXTRA,
+    badge::EXTRA,
     pages::EXTRA,
     demo::EXTRA,
     backtest::EXTRA,

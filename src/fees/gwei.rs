@@ -1,7 +1,7 @@
 //! Amounts in gwei, for people.
 
 /// Formats wei in gwei with all digits.
-pub(crate) fn exact_gwei(wei: u128) -> String {
+fn exact_gwei(wei: u128) -> String {
     const MAX_PLAIN_CHARS: usize = 12;
     let (whole, rest) = (wei / 1_000_000_000, wei % 1_000_000_000);
     let text = format!("{whole}.{rest:09}");
@@ -54,7 +54,7 @@ mod tests {
     const GWEI: u128 = 1_000_000_000;
 
     #[test]
-    fn amounts_have_four_digits_and_axis_ticks_all_digits() {
+    fn amounts_have_four_digits_or_all() {
         for (wei, rounded) in [
             (0, "0"),
             (1, "0.000000001"),

@@ -50,7 +50,6 @@ struct Client {
     forwarded_requests: AtomicUsize,
     streams: AtomicUsize,
     reads: AtomicUsize,
-    charts: AtomicUsize,
     rate_limit: Option<RateLimit>,
     /// When a trusted proxy last forwarded a request of the client, or its last connection or long request ended.
     last_active: Mutex<Instant>,
@@ -78,8 +77,6 @@ pub(crate) enum LongRequestKind {
     Stream,
     /// A call that is in flight at a chain's nodes.
     Read,
-    /// A chart that is rendered or waits for that.
-    Chart,
 }
 
 /// Cost of a request, as far as it is known before routing.
@@ -140,8 +137,8 @@ impl ClientTable {
         let refill_time = self.limits.quota.map(Quota::refill_time).unwrap_or_default();
         self.limits.table.lock().retain(|_, client| {
             let idle_for = now.saturating_duration_since(*client.last_active.lock());
-            let Client { connections, forwarded_requests, streams, reads, charts, .. } = &**client;
-            let counts = [connections, forwarded_requests, streams, reads, charts];
+            let Client { connections, forwarded_requests, streams, reads, .. } = &**client;
+            let counts = [connections, forwarded_requests, streams, reads];
             let is_active = counts.iter().any(|count| count.load(Ordering::Relaxed) > 0);
             let is_full = client.rate_limit.as_ref().is_none_or(|limit| limit.is_full(now));
             is_active || !is_full || idle_for <= refill_time
@@ -158,15 +155,14 @@ impl ClientTable {
             let now = clock::now();
             let rate_limit = self.limits.quota.map(|quota| RateLimit::new(quota, now));
             let last_active = Mutex::new(now);
-            let [connections, forwarded_requests, streams, reads, charts] =
-                [const { AtomicUsize::new(0) }; 5];
+            let [connections, forwarded_requests, streams, reads] =
+                [const { AtomicUsize::new(0) }; 4];
             Arc::new(Client {
                 key,
                 connections,
                 forwarded_requests,
                 streams,
                 reads,
-                charts,
                 rate_limit,
                 last_active,
             })
@@ -185,7 +181,6 @@ impl Client {
             LongRequestKind::Forwarded => &self.forwarded_requests,
             LongRequestKind::Stream => &self.streams,
             LongRequestKind::Read => &self.reads,
-            LongRequestKind::Chart => &self.charts,
         }
     }
 

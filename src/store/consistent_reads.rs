@@ -19,15 +19,6 @@ impl StoredChain {
         read(&self.record.recent_blocks.read())
     }
 
-    /// Returns the servable snapshot and the revision of the recent blocks.
-    ///
-    /// # Errors
-    ///
-    /// Like [`servable_snapshot`](Self::servable_snapshot).
-    pub fn snapshot_with_revision(&self) -> Result<(ServableSnapshot, u64), Unavailable> {
-        self.read_together(|recent| Ok((self.servable_snapshot()?, recent.revision())))
-    }
-
     /// Returns the servable snapshot and the newest `count` blocks, or fewer if fewer are known.
     ///
     /// # Errors

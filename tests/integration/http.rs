@@ -317,7 +317,7 @@ async fn cors_allows_only_the_configured_origins() {
 #[tokio::test]
 async fn close_query_parameters_and_unknown_chains_get_the_nearest_name() {
     let (service, _nodes) = start("").await;
-    let close = "/v1/ronin/fee-history?block=2 /v1/ronin/fee-history.svg?a=b&BLOCKS=2 \
+    let close = "/v1/ronin/fee-history?block=2 /v1/ronin/fee-history?a=b&BLOCKS=2 \
         /v1/ronin/badge.svg?lable=x /v1/ronin/fee-trend?periode=7d \
         /v1/ronin/inclusion?max_fee_per_gas=2&max_priority_fee_per_gas=1&maxFeePerGas=3 \
         /v1/ronn/gas-suggestion /v1/polygon/gas-suggestion";

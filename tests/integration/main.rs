@@ -14,7 +14,6 @@ mod block_age;
 mod cache_headers;
 mod calibrated;
 mod chain_parameters;
-mod chart;
 mod command;
 mod command_line;
 mod corpus;

@@ -73,7 +73,7 @@ async fn each_kind_of_client_gets_its_own_response_from_a_shared_cache() {
     let harness = Harness::start().await;
     let look_up = format!("/registry/v2/check/all?from={ADDRESS}&to={ADDRESS}&chainId=2020");
     let paths = "/v1/ronin/gas-suggestion /v1/ronin/fee-market /v1/ronin/fee-history \
-        /v1/ronin/fee-history.svg /v1/ronin/score /v1/fee-markets /v1/chains \
+        /v1/ronin/badge.svg /v1/ronin/score /v1/fee-markets /v1/chains \
         /compat/safe/ronin /gasprices/blockprices /openapi.json /";
     let origins = [None, Some(ORIGINS[0]), Some(ORIGINS[1]), Some("https://c.example")];
     let mut hits = 0;

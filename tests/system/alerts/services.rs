@@ -67,7 +67,7 @@ impl HealthyService {
     /// Sends typical requests, one of them for an unknown chain.
     pub(super) async fn traffic(&self) {
         let paths = "/v1/steady/gas-suggestion /v1/silent/gas-suggestion /v1/gas-suggestions \
-            /v1/steady/fee-history.svg /v1/nowhere/gas-suggestion /livez";
+            /v1/steady/badge.svg /v1/nowhere/gas-suggestion /livez";
         for path in paths.split(' ') {
             self.service.get(path).await;
         }

@@ -1,31 +1,46 @@
 //! `GET /v1/{chain}/badge.svg`: the expected medium price as a small image for READMEs and pages.
 
+mod image;
+
 use std::borrow::Cow;
 
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use utoipa::IntoParams;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
-use super::Badge;
-use super::routes::SVG_POLICY;
 use crate::api::extractors::ChainParam;
 use crate::api::freshness::write_snapshot_headers;
 use crate::api::openapi::components::{IfNoneMatch, NotModified};
 use crate::api::problems;
+use crate::assembly::{Assembly, Extra, Join};
 use crate::fees::gwei::rounded_price;
 use crate::http::problem::Problem;
 use crate::http::query::ValidQuery;
 use crate::store::etag;
+use image::Badge;
+
+pub(crate) const EXTRA: Extra = Extra::new("badge", Join::Always(join));
+
+/// The image loads nothing.
+const SVG_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// Label of a badge without `label`.
 const DEFAULT_LABEL: &str = "gas";
 const MAX_LABEL_CHARACTERS: usize = 40;
 
+/// Adds the route.
+fn join(assembly: &mut Assembly) {
+    let badge = OpenApiRouter::new().routes(routes!(get_badge));
+    assembly.routes.add(badge.with_state(assembly.store.clone()));
+}
+
 /// The text on a badge.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct BadgeQuery {
+struct BadgeQuery {
     /// Text of the left part, at most 40 characters, without control characters. Default: `gas`. Empty: only the price.
     #[param(
         value_type = String,
@@ -56,7 +71,7 @@ struct Label(String);
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
-pub(crate) async fn get_badge(
+async fn get_badge(
     ChainParam(chain): ChainParam,
     ValidQuery(query): ValidQuery<BadgeQuery>,
 ) -> Result<Response, Problem> {

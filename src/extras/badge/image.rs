@@ -1,7 +1,5 @@
 //! A price as a small badge: a label on the left, the value on the right.
 
-use super::svg::escape_xml;
-
 /// Colours with enough contrast to white text, on light and dark pages.
 const LABEL_COLOUR: &str = "#555555";
 const VALUE_COLOUR: &str = "#1F5FD6";
@@ -63,6 +61,10 @@ impl Badge<'_> {
             text(self.value, label_width, value_text),
         )
     }
+}
+
+fn escape_xml(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 /// Widths of the ASCII characters from the space on in Verdana, in thousandths of the font size.
