@@ -21,6 +21,7 @@ pub(crate) use command::{
     CommandContext, CommandError, ExtraCommand, ListenerArgs, Outcome, UrlArgument,
 };
 pub use network::{ByteStream, Dial, Network};
+pub(crate) use offers::NextBlockFees;
 pub use offers::{SharedRateLimit, SharedRateLimits, SharedStates};
 
 use crate::api::public_routes::PublicRoutes;
@@ -80,6 +81,8 @@ pub(crate) struct Assembly {
     pub(crate) endings: Vec<Ending>,
     /// Connects to Redis; `None`: the system does.
     pub(crate) dial: Option<Arc<dyn Dial>>,
+    /// Knows fees for the next block, if an extra does.
+    pub(crate) next_block_fees: Option<Arc<dyn NextBlockFees>>,
     offers: Extensions,
 }
 
@@ -123,6 +126,7 @@ impl Assembly {
             preparations: Vec::new(),
             endings: Vec::new(),
             dial: network.redis,
+            next_block_fees: None,
             offers: Extensions::new(),
             config,
         };

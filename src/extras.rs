@@ -10,7 +10,7 @@ pub(crate) mod compat;
 pub(crate) mod cost;
 pub(crate) mod delegation;
 pub mod demo;
-pub(crate) mod horizon;
+pub mod horizon;
 pub(crate) mod pages;
 pub(crate) mod replicas;
 pub(crate) mod rpc;
@@ -27,6 +27,7 @@ use crate::config::SectionKind;
 
 /// All features, in the order in which they join a service. One may use what those before it offer.
 pub const EXTRAS: &[Extra] = &[
+    horizon::EXTRA,
     compat::EXTRA,
     rpc::EXTRA,
     replicas::EXTRA,
@@ -34,7 +35,6 @@ pub const EXTRAS: &[Extra] = &[
     verification::EXTRA,
     score::EXTRA,
     cost::EXTRA,
-    horizon::EXTRA,
     trend::EXTRA,
     alerts::EXTRA,
     chart::EXTRA,

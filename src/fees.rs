@@ -6,18 +6,18 @@
 //! gives the reason. A chain can be configured to use another strategy (`calibrated`).
 
 mod block_age;
-mod calibrated;
+pub(crate) mod calibrated;
 mod chain_parameters;
+mod grading;
 pub(crate) mod gwei;
 pub mod head_tracker;
 mod history;
-pub mod horizon;
 mod inclusion;
 mod market;
 pub mod plausibility;
 mod pricing;
 mod replacement;
-mod single_price;
+pub(crate) mod single_price;
 pub mod statistics;
 
 pub use block_age::{BlockAge, HeadReading, HeaderTime};
@@ -26,8 +26,9 @@ pub use chain_parameters::{
     ChainParameters, Contradiction, Contradictions, DenominatorSource, Denominators,
     HeaderParameters,
 };
+pub use grading::EntryBlock;
 pub use history::{BlobBaseFees, Block, FeeHistory, Rewards, have_ratios, paid_rewards};
-pub use inclusion::{EntryBlock, Inclusion, inclusion};
+pub use inclusion::{Inclusion, inclusion};
 pub use market::{
     AverageReward, FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios, Market,
     PricingType, Suggestion, Tier, Trend,

@@ -19,7 +19,6 @@ mod consistent_reads;
 mod entry_window;
 pub(crate) mod etag;
 mod head_times;
-mod horizon;
 mod newest_block;
 mod per_chain;
 mod publisher;
@@ -28,8 +27,8 @@ mod recent_blocks;
 pub(crate) mod wire;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use axum::http::HeaderValue;
@@ -40,7 +39,6 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 
 pub use entry_window::EntryWindow;
-pub use horizon::Horizon;
 pub use newest_block::NewestBlock;
 pub use per_chain::PerChain;
 pub use publisher::{Accepted, Publication, PublishObserver, Publisher};
@@ -107,8 +105,6 @@ pub struct Snapshot {
     pub market: Market,
     /// Prices of one number.
     pub prices: SinglePrices,
-    /// Set once, by a reading of rewards if too few blocks were known before.
-    horizon: OnceLock<Arc<Horizon>>,
     /// Number of the window's first block.
     pub oldest_block: u64,
     /// Number of blocks in the window.

@@ -7,6 +7,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::config::UpstreamUrl;
+use crate::fees::Tier;
+use crate::store::StoredChain;
+
+/// Knows fees for the next block of each chain.
+pub(crate) trait NextBlockFees: Debug + Send + Sync {
+    /// Returns fees that the next block includes, with their probabilities in percent, ascending; `None`: too few blocks are
+    /// known. They belong to the newest publication; nothing must be published meanwhile.
+    fn next_block_fees(&self, chain: &StoredChain) -> Option<Vec<(u8, Tier)>>;
+}
 
 /// Makes rate limits that several processes share.
 pub trait SharedRateLimits: Debug + Send + Sync {

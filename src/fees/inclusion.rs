@@ -1,6 +1,6 @@
 //! The number of newest blocks that would have included a fee. It is a count, not a forecast.
 
-use super::{Block, ChainParameters, Pricing, Tier, covered_blocks};
+use super::{ChainParameters, EntryBlock, Pricing, Tier, covered_blocks};
 
 /// Empty blocks after which a fee that is still too low is said to wait for ever.
 const MAX_EMPTY_BLOCKS: u32 = 10_000;
@@ -20,42 +20,6 @@ pub struct Inclusion {
     /// Number of empty blocks that have to come before the max fee covers the base fee. Each lowers the base fee by
     /// 1/[`empty_block`](super::chain_parameters::Denominators::empty_block) of it. `None`: the base fee cannot fall so far, or how it moves is unknown.
     pub not_before_blocks: Option<u32>,
-}
-
-/// A block, and the tip that a transaction needed to get into it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EntryBlock {
-    /// Base fee in wei per gas.
-    pub base_fee: u128,
-    /// The block's reward at a low percentile in wei per gas; 0: it has no ask. `None`: unknown.
-    pub tip: Option<u128>,
-    /// Tip in wei per gas that no transaction has to exceed: the block's reward at percentile 60. `None`: unknown.
-    pub high: Option<u128>,
-}
-
-impl EntryBlock {
-    /// Creates the entry of a block with these rewards, at a low percentile and at percentile 60. Without `have_ratios` the
-    /// block's gas used ratio says nothing.
-    #[must_use]
-    pub fn new(block: &Block, have_ratios: bool, tip: Option<u128>, high: Option<u128>) -> Self {
-        let tip = if have_ratios && block.is_empty() { Some(0) } else { tip };
-        Self { base_fee: block.base_fee, tip, high }
-    }
-
-    /// Returns the least tip that was sufficient, above 0. A block without transactions has no ask, and neither has one
-    /// whose reward is 0: those transactions pay its producer directly, or are the chain's own. `None`: no ask is known.
-    #[must_use]
-    pub fn ask(&self) -> Option<u128> {
-        self.tip.filter(|tip| *tip > 0)
-    }
-
-    /// Returns true if the block would have included the fee: the max fee covers its base fee, and what the max fee
-    /// leaves for the tip is enough. `None`: no ask is known.
-    #[must_use]
-    pub fn accepts(&self, offered: Tier) -> Option<bool> {
-        let ask = self.ask()?;
-        Some(offered.tip_paid(self.base_fee).is_some_and(|paid| paid >= ask))
-    }
 }
 
 /// Compares the fee `offered` with `blocks`, and with the base fee of the next block in wei. Full blocks are covered if
@@ -114,7 +78,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::fees::{HeaderParameters, Pricing};
+    use crate::fees::{Block, HeaderParameters, Pricing};
 
     const GWEI: u128 = 1_000_000_000;
 

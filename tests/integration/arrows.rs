@@ -18,7 +18,7 @@ const HEART: &[(&str, &[&str])] = &[
 
 /// Other extras, and parts that several share, that an extra may use.
 const EXTRAS: &[(&str, &[&str])] = &[
-    ("extras/backtest", &["extras/pages"]),
+    ("extras/backtest", &["extras/horizon", "extras/pages"]),
     ("extras/delegation", &["extras/proxy", "extras/reads"]),
     ("extras/rpc", &["extras/reads"]),
     ("extras/verification", &["extras/proxy"]),

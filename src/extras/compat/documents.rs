@@ -9,11 +9,12 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use serde::Serialize;
 
-use super::content::DocumentContent;
+use super::content::{DocumentContent, Learnt};
 use super::kept_tiers::KeptTiers;
 use crate::api::extractors::find_chain;
 use crate::api::problems;
 use crate::api::suggestion;
+use crate::assembly::NextBlockFees;
 use crate::http::problem::Problem;
 use crate::store::{
     ChainStore, PerChain, ServableSnapshot, Snapshot, StoredChain, Unavailable, etag,
@@ -39,6 +40,7 @@ pub(crate) struct Documents {
     store: ChainStore,
     chains: PerChain<Mutex<Option<Rendered>>>,
     kept: PerChain<Arc<KeptTiers>>,
+    next_block_fees: Option<Arc<dyn NextBlockFees>>,
 }
 
 /// The documents of one snapshot that were asked for.
@@ -67,11 +69,12 @@ impl FromRef<Documents> for ChainStore {
 }
 
 impl Documents {
-    pub(super) fn new(store: &ChainStore) -> Self {
+    pub(super) fn new(store: &ChainStore, next_block_fees: Option<Arc<dyn NextBlockFees>>) -> Self {
         Self {
             store: store.clone(),
             chains: PerChain::new(store, |_| Mutex::new(None)),
             kept: PerChain::new(store, KeptTiers::new),
+            next_block_fees,
         }
     }
 
@@ -129,9 +132,11 @@ impl Documents {
             if let Some(known) = find(rendered.as_ref(), &current.snapshot, document) {
                 return Ok((current, known));
             }
-            let kept_within = self.kept(chain).kept_within(blocks);
-            let content =
-                DocumentContent::new(chain.config(), &current.snapshot, blocks, kept_within);
+            let learnt = Learnt {
+                next_block: self.next_block_fees.as_ref().and_then(|it| it.next_block_fees(chain)),
+                kept_within: self.kept(chain).kept_within(blocks),
+            };
+            let content = DocumentContent::new(chain.config(), &current.snapshot, blocks, learnt);
             let body = render(&content, document);
             let of_snapshot = |known: &Rendered| Arc::ptr_eq(&known.snapshot, &current.snapshot);
             if !rendered.as_ref().is_some_and(of_snapshot) {
@@ -172,7 +177,8 @@ fn without_rewards(chain: &StoredChain) -> Problem {
 pub(super) fn example(chain: &StoredChain, document: &Document) -> Option<serde_json::Value> {
     let current = chain.servable_snapshot().ok()?;
     let body = chain.read_together(|blocks| {
-        let content = DocumentContent::new(chain.config(), &current.snapshot, blocks, None);
+        let content =
+            DocumentContent::new(chain.config(), &current.snapshot, blocks, Learnt::default());
         render(&content, document)
     });
     serde_json::from_slice(&body.ok()?.json).ok()

@@ -8,7 +8,8 @@ use serde_json::json;
 use utoipa::openapi::OpenApi;
 use utoipa::{IntoParams, ToSchema};
 
-use super::Records;
+use super::estimator::{Cell, HorizonFees, LONGEST, MIN_BLOCKS, PROBABILITIES, WITHIN};
+use super::{Matrix, Records};
 use crate::api::extractors::ChainParam;
 use crate::api::freshness::write_snapshot_headers;
 use crate::api::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
@@ -16,10 +17,9 @@ use crate::api::openapi::examples::{ExampleChain, set_response_example};
 use crate::api::problems;
 use crate::api::wire::Wei;
 use crate::config::percentile_numbers;
-use crate::fees::horizon::{Cell, HorizonFees, LONGEST, MIN_BLOCKS, PROBABILITIES, WITHIN};
 use crate::http::problem::Problem;
 use crate::http::query::{ValidQuery, invalid_parameter};
-use crate::store::{Horizon, KeptCount, ServableSnapshot, StoredChain, Unavailable};
+use crate::store::{KeptCount, ServableSnapshot, StoredChain, Unavailable};
 
 pub(super) const FEES_PATH: &str = "/v1/{chain}/fees";
 
@@ -98,13 +98,14 @@ pub(super) async fn get_fees(
 ) -> Result<Response, Problem> {
     let wanted = query.cell()?;
     let read = chain
-        .read_together(|blocks| Ok((chain.servable_snapshot()?, records.counts(&chain, blocks))));
-    let (current, counts) = read.map_err(|reason| problems::unavailable(&chain, reason))?;
-    let horizon = current.snapshot.horizon().ok_or_else(|| {
+        .read_together(|blocks| Ok((chain.servable_snapshot()?, records.read(&chain, blocks))));
+    let (current, (matrix, counts)) =
+        read.map_err(|reason| problems::unavailable(&chain, reason))?;
+    let matrix = matrix.ok_or_else(|| {
         let detail = format!("fewer than {MIN_BLOCKS} blocks and their tips are known");
         problems::unavailable(&chain, Unavailable::NoData).with_detail(detail)
     })?;
-    let body = FeesBody::new(&chain, &current, horizon, &counts, wanted);
+    let body = FeesBody::new(&chain, &current, &matrix, &counts, wanted);
     let mut response = Json(body).into_response();
     write_snapshot_headers(response.headers_mut(), &chain, &current);
     Ok(response)
@@ -147,7 +148,7 @@ impl<'a> FeesBody<'a> {
     fn new(
         chain: &'a StoredChain,
         current: &ServableSnapshot,
-        horizon: &Horizon,
+        matrix: &Matrix,
         counts: &[KeptCount],
         wanted: Option<(usize, u8)>,
     ) -> Self {
@@ -155,13 +156,13 @@ impl<'a> FeesBody<'a> {
         let counts = counts.iter().copied().chain(std::iter::repeat(KeptCount::default()));
         let is_wanted =
             |cell: &Cell| wanted.is_none_or(|wanted| wanted == (cell.within, cell.percent));
-        let cells = horizon.fees.cells().zip(counts).filter(|(cell, _)| is_wanted(cell));
+        let cells = matrix.fees.cells().zip(counts).filter(|(cell, _)| is_wanted(cell));
         Self {
             chain_name: chain.config().name(),
             chain_id: chain.config().chain_id,
             newest_block: current.snapshot.newest_block,
-            rewards_to: horizon.rewards_to,
-            percentile: percentile_numbers([horizon.percentile]).into_iter().next(),
+            rewards_to: matrix.rewards_to,
+            percentile: percentile_numbers([matrix.percentile]).into_iter().next(),
             cells: cells.map(|(cell, count)| CellBody::new(&cell, base_fee, count)).collect(),
         }
     }
@@ -196,9 +197,9 @@ pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
     );
     if let Some(fees) = fees {
         let (percentile, rewards_to) = (window.percentile, window.newest_block);
-        let horizon = Horizon { fees, percentile, rewards_to };
+        let matrix = Matrix { fees, percentile, rewards_to };
         let counts = [COUNT; WITHIN.len() * PROBABILITIES.len()];
-        let body = json!(FeesBody::new(chain, current, &horizon, &counts, Some((3, 95))));
+        let body = json!(FeesBody::new(chain, current, &matrix, &counts, Some((3, 95))));
         set_response_example(document, FEES_PATH, body);
     }
 }

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::{Score, Scorer, Totals};
 use crate::fees::FeeHistory;
 use crate::observe::clock;
-use crate::store::{ChainStore, PerChain, Publication, PublishObserver, StoredChain};
+use crate::store::{ChainStore, PerChain, Publication, PublishObserver, RecentBlocks, StoredChain};
 
 /// Scorers of all chains. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -61,7 +61,7 @@ impl PublishObserver for Arc<ChainScorer> {
         self.0.lock().record(publication.history, market, clock::now());
     }
 
-    fn rewards_read(&mut self, reading: &FeeHistory) {
+    fn rewards_read(&mut self, reading: &FeeHistory, _: &RecentBlocks) {
         self.0.lock().add_reading(reading);
     }
 }
