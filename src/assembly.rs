@@ -21,7 +21,7 @@ pub(crate) use command::{
     CommandContext, CommandError, ExtraCommand, ListenerArgs, Outcome, UrlArgument,
 };
 pub use network::{ByteStream, Dial, Network};
-pub(crate) use offers::NextBlockFees;
+pub(crate) use offers::{KnowsNextBlock, NextBlockFees};
 pub use offers::{SharedRateLimit, SharedRateLimits, SharedStates};
 
 use crate::api::public_routes::PublicRoutes;
@@ -81,8 +81,8 @@ pub(crate) struct Assembly {
     pub(crate) endings: Vec<Ending>,
     /// Connects to Redis; `None`: the system does.
     pub(crate) dial: Option<Arc<dyn Dial>>,
-    /// Knows fees for the next block, if an extra does.
-    pub(crate) next_block_fees: Option<Arc<dyn NextBlockFees>>,
+    /// Fees for the next block, if an extra knows them. It may join after those that read them.
+    pub(crate) next_block_fees: NextBlockFees,
     offers: Extensions,
 }
 
@@ -126,7 +126,7 @@ impl Assembly {
             preparations: Vec::new(),
             endings: Vec::new(),
             dial: network.redis,
-            next_block_fees: None,
+            next_block_fees: NextBlockFees::default(),
             offers: Extensions::new(),
             config,
         };

@@ -27,7 +27,6 @@ use crate::config::SectionKind;
 
 /// All features, in the order in which they join a service. One may use what those before it offer.
 pub const EXTRAS: &[Extra] = &[
-    horizon::EXTRA,
     compat::EXTRA,
     rpc::EXTRA,
     replicas::EXTRA,
@@ -35,6 +34,7 @@ pub const EXTRAS: &[Extra] = &[
     verification::EXTRA,
     score::EXTRA,
     cost::EXTRA,
+    horizon::EXTRA,
     trend::EXTRA,
     alerts::EXTRA,
     chart::EXTRA,

@@ -74,8 +74,8 @@ struct ChainRecord {
     servable: Cache<u64, Arc<Snapshot>>,
     latest: watch::Sender<LatestState>,
     recent_blocks: RwLock<RecentBlocks>,
-    /// Number of snapshots that were published, and of leaps.
-    publications: AtomicU64,
+    /// Number of publications, readings of rewards and leaps.
+    revision: AtomicU64,
     /// When a clock of the machine last leapt.
     leaps: watch::Sender<Option<Instant>>,
 }
@@ -250,9 +250,9 @@ impl StoredChain {
             config.reading_interval(),
         ));
         let latest = watch::Sender::new(LatestState::default());
-        let publications = AtomicU64::new(0);
+        let revision = AtomicU64::new(0);
         let leaps = watch::Sender::new(None);
-        let record = ChainRecord { config, servable, latest, recent_blocks, publications, leaps };
+        let record = ChainRecord { config, servable, latest, recent_blocks, revision, leaps };
         Self { record: Arc::new(record) }
     }
 
@@ -271,10 +271,10 @@ impl StoredChain {
         self.find_servable().ok_or_else(|| Unavailable::new(self.has_data()))
     }
 
-    /// Number of snapshots that were published, and of leaps. While it stays, a snapshot that was servable changes by its
+    /// Number of publications, readings of rewards and leaps. While it stays, all that is served of the chain changes by its
     /// age alone.
-    pub(crate) fn publications(&self) -> u64 {
-        self.record.publications.load(Ordering::Acquire)
+    pub(crate) fn revision(&self) -> u64 {
+        self.record.revision.load(Ordering::Acquire)
     }
 
     /// Returns a receiver of the moment when a clock of the machine last leapt.
@@ -286,7 +286,7 @@ impl StoredChain {
     /// polled at once.
     pub(crate) fn record_leap(&self, at: Instant) {
         self.record.leaps.send_replace(Some(at));
-        self.record.publications.fetch_add(1, Ordering::Release);
+        self.record.revision.fetch_add(1, Ordering::Release);
     }
 
     /// Returns when a clock of the machine last leapt; `None`: never.

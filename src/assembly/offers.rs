@@ -1,7 +1,7 @@
 //! Traits of the values that extras offer each other.
 
 use std::fmt::Debug;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,11 +11,14 @@ use crate::fees::Tier;
 use crate::store::StoredChain;
 
 /// Knows fees for the next block of each chain.
-pub(crate) trait NextBlockFees: Debug + Send + Sync {
+pub(crate) trait KnowsNextBlock: Debug + Send + Sync {
     /// Returns fees that the next block includes, with their probabilities in percent, ascending; `None`: too few blocks are
     /// known. They belong to the newest publication; nothing must be published meanwhile.
     fn next_block_fees(&self, chain: &StoredChain) -> Option<Vec<(u8, Tier)>>;
 }
+
+/// Fees for the next block, empty if no extra knows them. Cheap to clone.
+pub(crate) type NextBlockFees = Arc<OnceLock<Box<dyn KnowsNextBlock>>>;
 
 /// Makes rate limits that several processes share.
 pub trait SharedRateLimits: Debug + Send + Sync {

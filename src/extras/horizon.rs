@@ -9,18 +9,20 @@ mod routes;
 use std::sync::Arc;
 
 use axum::extract::FromRef;
+use bytes::Bytes;
 use parking_lot::Mutex;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::assembly::{Assembly, Extra, Join, NextBlockFees};
+use crate::api::render_cache::{RenderCache, ServedState};
+use crate::assembly::{Assembly, Extra, Join, KnowsNextBlock};
 use crate::fees::{ChainParameters, FeeHistory, Market, Tier};
 use crate::observe::clock;
 use crate::store::{
     ChainStore, KeptCount, PerChain, Publication, PublishObserver, Question, QuoteRecord,
     RecentBlocks, StoredChain,
 };
-use estimator::{BLOCKS, HorizonFees, all_cells};
+use estimator::{BLOCKS, CellKey, HorizonFees, all_cells};
 use metrics::HorizonMetrics;
 
 pub(crate) const EXTRA: Extra = Extra::new("horizon", Join::Always(join));
@@ -36,7 +38,7 @@ fn join(assembly: &mut Assembly) {
             metrics.update(chain, &of_gauges);
         }
     });
-    assembly.next_block_fees = Some(Arc::new(records.clone()));
+    let _ = assembly.next_block_fees.set(Box::new(records.clone()));
     let routes = OpenApiRouter::new().routes(routes!(routes::get_fees));
     assembly.routes.add(routes.with_state(records));
     assembly.routes.write_examples(routes::write_example);
@@ -47,6 +49,8 @@ fn join(assembly: &mut Assembly) {
 struct Records {
     store: ChainStore,
     chains: PerChain<Arc<ChainRecord>>,
+    /// By the cell; without one the body has all. `None`: too few blocks are known.
+    bodies: RenderCache<ServedState, Option<CellKey>, Option<Bytes>>,
 }
 
 /// The matrix of the newest publication of one chain, and the record of its pairs.
@@ -92,7 +96,8 @@ impl Records {
             let state = Mutex::new(State { made_of: None, matrix: None, record });
             Arc::new(ChainRecord { chain: chain.clone(), state })
         };
-        Self { store: store.clone(), chains: PerChain::new(store, record) }
+        let chains = PerChain::new(store, record);
+        Self { store: store.clone(), chains, bodies: RenderCache::new(store) }
     }
 
     /// Returns the matrix of the newest publication, and how often the blocks kept the pairs of each cell.
@@ -106,7 +111,7 @@ impl Records {
     }
 }
 
-impl NextBlockFees for Records {
+impl KnowsNextBlock for Records {
     fn next_block_fees(&self, chain: &StoredChain) -> Option<Vec<(u8, Tier)>> {
         let state = self.chains.get(chain).state.lock();
         Some(state.matrix.as_ref()?.fees.next_block().collect())

@@ -140,7 +140,7 @@ impl Publisher {
             observer.published(&publication);
         }
         record.servable.insert(chain.chain_id, Arc::clone(&snapshot));
-        record.publications.fetch_add(1, Ordering::Release);
+        record.revision.fetch_add(1, Ordering::Release);
         record.latest.send_if_modified(|latest| {
             latest.snapshot = Some(Arc::clone(&snapshot));
             is_announced
@@ -160,6 +160,7 @@ impl Publisher {
             for observer in &mut self.observers {
                 observer.rewards_read(reading, &blocks);
             }
+            self.chain.record.revision.fetch_add(1, Ordering::Release);
         }
         learnt
     }

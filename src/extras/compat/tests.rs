@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::content::{DocumentContent, Ranges, Tiers};
 use super::*;
-use crate::assembly::NextBlockFees;
+use crate::assembly::{KnowsNextBlock, NextBlockFees};
 use crate::config::{Chain, Config};
 use crate::fees::{
     self, BaseFeeStep, Block, ChainParameters, EntryBlock, FeeHistory, Pricing, Rewards,
@@ -239,7 +239,7 @@ fn a_document_is_rendered_once_per_snapshot() {
         },
     };
     let (store, mut publishers) = ChainStore::new(&[chain("")]);
-    let documents = Documents::new(&store, None);
+    let documents = Documents::new(&store, NextBlockFees::default());
     let chain = &store.chains()[0];
     let body = || documents.body(chain, &COUNTED);
     assert_eq!(body(), None);
@@ -272,7 +272,7 @@ fn a_wait_is_the_fewest_blocks_within_which_the_tier_was_kept() {
     // Blocks ask for 10 gwei and for 4 in turn: medium has a tip of 7, high one of 14.
     let more = "pricing.strategy = \"network\"\npricing.high_multiplier = 2\n";
     let (store, mut publishers) = ChainStore::new(&[chain(more)]);
-    let documents = Documents::new(&store, None);
+    let documents = Documents::new(&store, NextBlockFees::default());
     let chain = &store.chains()[0];
     publishers[0].observe(Arc::clone(documents.kept(chain)));
     let mut publish = |newest: u64| {
@@ -319,7 +319,7 @@ impl KnownFees {
     ];
 }
 
-impl NextBlockFees for KnownFees {
+impl KnowsNextBlock for KnownFees {
     fn next_block_fees(&self, _: &StoredChain) -> Option<Vec<(u8, Tier)>> {
         let fees = |tip| Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: 9 * GWEI + tip };
         Some(Self::LEVELS.map(|(percent, tip)| (percent, fees(tip))).to_vec())
@@ -341,14 +341,16 @@ fn levels_are_the_fees_for_the_next_block() {
     let market =
         fees::price(&history, &[], pricing, &ChainParameters::without_header(pricing)).unwrap();
     publishers[0].publish(Accepted::now(&history, market));
-    let levels = |fees: Option<Arc<dyn NextBlockFees>>| {
-        let documents = Documents::new(&store, fees);
+    let next_block_fees = NextBlockFees::default();
+    let levels = || {
+        let documents = Documents::new(&store, next_block_fees.clone());
         let body = documents.body(&store.chains()[0], &blocknative::PRICES).unwrap();
         let body: Value = serde_json::from_str(&body).unwrap();
         body["blockPrices"][0]["estimatedPrices"].as_array().unwrap().clone()
     };
-    assert_eq!(levels(None).len(), 3);
-    let levels = levels(Some(Arc::new(KnownFees)));
+    assert_eq!(levels().len(), 3);
+    next_block_fees.set(Box::new(KnownFees)).unwrap();
+    let levels = levels();
     let expected = KnownFees::LEVELS.into_iter().skip(1).rev();
     assert_eq!(levels.len(), 5);
     for (level, (percent, tip)) in levels.iter().zip(expected) {

@@ -37,8 +37,11 @@ const MILLION: u128 = 1_000_000;
 /// Highest factor of the next base fee, in millionths. A base fee that rises further shows in the tips.
 const MAX_FACTOR: u128 = 1_500_000;
 
-/// Returns the number of blocks and the percentage of each cell, by number of blocks, then by probability, both ascending.
-pub fn all_cells() -> impl Iterator<Item = (usize, u8)> {
+/// Number of blocks and probability in percent of a cell.
+pub type CellKey = (usize, u8);
+
+/// Returns the key of each cell, by number of blocks, then by probability, both ascending.
+pub fn all_cells() -> impl Iterator<Item = CellKey> {
     WITHIN.into_iter().flat_map(|within| PROBABILITIES.map(|percent| (within, percent)))
 }
 

@@ -1,20 +1,21 @@
 //! `GET /v1/{chain}/fees`.
 
-use axum::Json;
 use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::openapi::OpenApi;
 use utoipa::{IntoParams, ToSchema};
 
-use super::estimator::{Cell, HorizonFees, LONGEST, MIN_BLOCKS, PROBABILITIES, WITHIN};
+use super::estimator::{Cell, CellKey, HorizonFees, LONGEST, MIN_BLOCKS, PROBABILITIES, WITHIN};
 use super::{Matrix, Records};
 use crate::api::extractors::ChainParam;
 use crate::api::freshness::write_snapshot_headers;
 use crate::api::openapi::components::{CommonErrors, FeesUnavailable, UnknownChain};
 use crate::api::openapi::examples::{ExampleChain, set_response_example};
 use crate::api::problems;
+use crate::api::render_cache::{ServedState, json_bytes};
 use crate::api::wire::Wei;
 use crate::config::percentile_numbers;
 use crate::http::problem::Problem;
@@ -97,16 +98,21 @@ pub(super) async fn get_fees(
     ValidQuery(query): ValidQuery<FeesQuery>,
 ) -> Result<Response, Problem> {
     let wanted = query.cell()?;
-    let read = chain
-        .read_together(|blocks| Ok((chain.servable_snapshot()?, records.read(&chain, blocks))));
-    let (current, (matrix, counts)) =
-        read.map_err(|reason| problems::unavailable(&chain, reason))?;
-    let matrix = matrix.ok_or_else(|| {
+    let read = chain.read_together(|blocks| {
+        let current = chain.servable_snapshot()?;
+        let state = ServedState::new(&chain, &current);
+        let body = records.bodies.get_or_render(&chain, state, wanted, || {
+            let (matrix, counts) = records.read(&chain, blocks);
+            Some(json_bytes(&FeesBody::new(&chain, &current, &*matrix?, &counts, wanted)))
+        });
+        Ok((current, body))
+    });
+    let (current, body) = read.map_err(|reason| problems::unavailable(&chain, reason))?;
+    let body = body.ok_or_else(|| {
         let detail = format!("fewer than {MIN_BLOCKS} blocks and their tips are known");
         problems::unavailable(&chain, Unavailable::NoData).with_detail(detail)
     })?;
-    let body = FeesBody::new(&chain, &current, &matrix, &counts, wanted);
-    let mut response = Json(body).into_response();
+    let mut response = ([(CONTENT_TYPE, "application/json")], body).into_response();
     write_snapshot_headers(response.headers_mut(), &chain, &current);
     Ok(response)
 }
@@ -114,7 +120,7 @@ pub(super) async fn get_fees(
 impl FeesQuery {
     /// Returns the number of blocks and the percentage of the cell that promises what is asked for; `None`: all cells are
     /// wanted.
-    fn cell(&self) -> Result<Option<(usize, u8)>, Problem> {
+    fn cell(&self) -> Result<Option<CellKey>, Problem> {
         let (within, probability) = match (self.within, self.probability) {
             (None, None) => return Ok(None),
             (Some(within), Some(probability)) => (within, probability),
@@ -150,7 +156,7 @@ impl<'a> FeesBody<'a> {
         current: &ServableSnapshot,
         matrix: &Matrix,
         counts: &[KeptCount],
-        wanted: Option<(usize, u8)>,
+        wanted: Option<CellKey>,
     ) -> Self {
         let base_fee = current.snapshot.market.newest_known_base_fee;
         let counts = counts.iter().copied().chain(std::iter::repeat(KeptCount::default()));
