@@ -8,11 +8,12 @@
 # PEERS="NAME=URL=PID …" adds other running services.
 #
 # wrk runs on the same processors. Absolute figures drift with the machine, so the results are ratios of interleaved
-# runs: median, minimum and maximum of the rounds.
+# runs: median, minimum and maximum of the rounds. The last lines compare routes that render once for each change of a chain.
 
 cd "$(dirname "$0")/.."
 . benches/common.sh
 rounds=${1:-7}
+routes=(score "fees?within=3&probability=0.95" fee-trend)
 seconds=${SECONDS_PER_RUN:-4}
 PATH=$PATH:/usr/sbin
 
@@ -162,6 +163,9 @@ for _ in $(seq "$rounds"); do
     run not-modified-64 service 64 "$url$path" -H "If-None-Match: $tag"
     run logging-64 logging 64 "$logging_url$path"
     run logging-nginx-64 logging-nginx 64 "$logging_nginx_url"
+    for route in "${routes[@]}"; do
+        run "${route%%\?*}-route" service 64 "$url/v1/ethereum/$route"
+    done
     : >"$directory/access.log"
     run_ab head-64 -i
     run_ab get-64
@@ -208,5 +212,8 @@ share() { # file, other file
 }
 printf '\nOwn share over hyper: %s; on 1,000 connections: %s.\n' \
     "$(share service-64 bare-64)" "$(share service-1000 bare-1000)"
+for route in "${routes[@]}"; do
+    printf '%s to a price in processor time: %s\n' "/$route" "$(ratio "${route%%\?*}-route" service-64 3)"
+done
 printf '304 to 200: %s; in processor time %s, and HEAD to GET in processor time (ab) %s.\n' \
     "$(ratio not-modified-64 service-64 1)" "$(ratio not-modified-64 service-64 3)" "$(ratio head-64 get-64 3)"

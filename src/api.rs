@@ -19,6 +19,7 @@ pub(crate) mod metrics;
 pub(crate) mod openapi;
 pub(crate) mod problems;
 pub(crate) mod public_routes;
+pub(crate) mod render_cache;
 pub(crate) mod route_table;
 mod state;
 pub(crate) mod stream;

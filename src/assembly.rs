@@ -24,6 +24,7 @@ pub(crate) use command::{
 };
 pub use network::{ByteStream, Dial, Network};
 pub use offers::SharedStates;
+pub(crate) use offers::{KnowsNextBlock, NextBlockFees};
 pub(crate) use price_limit::{DayPrices, PriceLimit};
 
 use crate::api::public_routes::PublicRoutes;
@@ -88,6 +89,8 @@ pub(crate) struct Assembly {
     pub(crate) endings: Vec<Ending>,
     /// Connects to Redis; `None`: the system does.
     pub(crate) dial: Option<Arc<dyn Dial>>,
+    /// Fees for the next block, if an extra knows them. It may join after those that read them.
+    pub(crate) next_block_fees: NextBlockFees,
     offers: Extensions,
 }
 
@@ -140,6 +143,7 @@ impl Assembly {
             preparations: Vec::new(),
             endings: Vec::new(),
             dial: network.redis,
+            next_block_fees: NextBlockFees::default(),
             offers: Extensions::new(),
             config,
         };

@@ -10,7 +10,7 @@ pub(crate) mod compat;
 pub(crate) mod cost;
 pub(crate) mod delegation;
 pub mod demo;
-pub(crate) mod horizon;
+pub mod horizon;
 pub(crate) mod own_fee;
 pub(crate) mod pages;
 pub(crate) mod replicas;

@@ -6,17 +6,16 @@
 //! gives the reason. A chain can be configured to use another strategy (`calibrated`).
 
 mod block_age;
-mod calibrated;
+pub(crate) mod calibrated;
 mod chain_parameters;
-mod entry_block;
+mod grading;
 pub(crate) mod gwei;
 pub mod head_tracker;
 mod history;
-pub mod horizon;
 mod market;
 pub mod plausibility;
 mod pricing;
-mod single_price;
+pub(crate) mod single_price;
 pub mod statistics;
 
 pub use block_age::{BlockAge, HeadReading, HeaderTime};
@@ -25,7 +24,7 @@ pub use chain_parameters::{
     ChainParameters, Contradiction, Contradictions, DenominatorSource, Denominators,
     HeaderParameters,
 };
-pub use entry_block::EntryBlock;
+pub use grading::EntryBlock;
 pub use history::{BlobBaseFees, Block, FeeHistory, Rewards, have_ratios, paid_rewards};
 pub use market::{
     AverageReward, FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios, Market,

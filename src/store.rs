@@ -19,7 +19,6 @@ mod consistent_reads;
 mod entry_window;
 pub(crate) mod etag;
 mod head_times;
-mod horizon;
 mod newest_block;
 mod per_chain;
 mod publisher;
@@ -28,8 +27,8 @@ mod recent_blocks;
 pub(crate) mod wire;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use axum::http::HeaderValue;
@@ -40,7 +39,6 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 
 pub use entry_window::EntryWindow;
-pub use horizon::Horizon;
 pub use newest_block::NewestBlock;
 pub use per_chain::PerChain;
 pub use publisher::{Accepted, Publication, PublishObserver, Publisher};
@@ -76,8 +74,8 @@ struct ChainRecord {
     servable: Cache<u64, Arc<Snapshot>>,
     latest: watch::Sender<LatestState>,
     recent_blocks: RwLock<RecentBlocks>,
-    /// Number of snapshots that were published, and of leaps.
-    publications: AtomicU64,
+    /// Number of publications, readings of rewards and leaps.
+    revision: AtomicU64,
     /// When a clock of the machine last leapt.
     leaps: watch::Sender<Option<Instant>>,
 }
@@ -107,8 +105,6 @@ pub struct Snapshot {
     pub market: Market,
     /// Prices of one number.
     pub prices: SinglePrices,
-    /// Set once, by a reading of rewards if too few blocks were known before.
-    horizon: OnceLock<Arc<Horizon>>,
     /// Number of the window's first block.
     pub oldest_block: u64,
     /// Number of blocks in the window.
@@ -254,9 +250,9 @@ impl StoredChain {
             config.reading_interval(),
         ));
         let latest = watch::Sender::new(LatestState::default());
-        let publications = AtomicU64::new(0);
+        let revision = AtomicU64::new(0);
         let leaps = watch::Sender::new(None);
-        let record = ChainRecord { config, servable, latest, recent_blocks, publications, leaps };
+        let record = ChainRecord { config, servable, latest, recent_blocks, revision, leaps };
         Self { record: Arc::new(record) }
     }
 
@@ -275,10 +271,10 @@ impl StoredChain {
         self.find_servable().ok_or_else(|| Unavailable::new(self.has_data()))
     }
 
-    /// Number of snapshots that were published, and of leaps. While it stays, a snapshot that was servable changes by its
+    /// Number of publications, readings of rewards and leaps. While it stays, all that is served of the chain changes by its
     /// age alone.
-    pub(crate) fn publications(&self) -> u64 {
-        self.record.publications.load(Ordering::Acquire)
+    pub(crate) fn revision(&self) -> u64 {
+        self.record.revision.load(Ordering::Acquire)
     }
 
     /// Returns a receiver of the moment when a clock of the machine last leapt.
@@ -290,7 +286,7 @@ impl StoredChain {
     /// polled at once.
     pub(crate) fn record_leap(&self, at: Instant) {
         self.record.leaps.send_replace(Some(at));
-        self.record.publications.fetch_add(1, Ordering::Release);
+        self.record.revision.fetch_add(1, Ordering::Release);
     }
 
     /// Returns when a clock of the machine last leapt; `None`: never.

@@ -50,7 +50,7 @@ struct CachedResponse {
     freshness: Freshness,
     headers: HeaderMap,
     body: Bytes,
-    /// The number of publications and the time up to which it needs no look at the store.
+    /// The revision of the chain and the time up to which it needs no look at the store.
     unchanged: (u64, Instant),
 }
 
@@ -108,12 +108,12 @@ impl FastPath for SuggestionFastPath {
             fast_chain.freshness_counters.record_fresh();
             return Some(conditional_response(own_headers, body, headers));
         }
-        let publications = fast_chain.chain.publications();
+        let revision = fast_chain.chain.revision();
         let result = fast_chain.chain.servable_snapshot();
         fast_chain.freshness_counters.record(&result);
         Some(match result {
             Ok(current) => {
-                let (own_headers, body) = fast_chain.headers_and_body(&current, publications, now);
+                let (own_headers, body) = fast_chain.headers_and_body(&current, revision, now);
                 conditional_response(own_headers, body, headers)
             }
             Err(reason) => {
@@ -157,22 +157,22 @@ impl FastChain {
     fn unchanged_response(&self, now: Instant) -> Option<(HeaderMap, Bytes)> {
         let last_response = self.last_response.read();
         let cached = last_response.as_ref()?;
-        let (publications, until) = cached.unchanged;
-        let is_unchanged = now < until && publications == self.chain.publications();
+        let (revision, until) = cached.unchanged;
+        let is_unchanged = now < until && revision == self.chain.revision();
         is_unchanged.then(|| (cached.headers.clone(), cached.body.clone()))
     }
 
-    /// Returns the response for the snapshot, which was looked up after `now` and after there were so many `publications`.
+    /// Returns the response for the snapshot, which was looked up after `now` and after the chain had this revision.
     fn headers_and_body(
         &self,
         current: &ServableSnapshot,
-        publications: u64,
+        revision: u64,
         now: Instant,
     ) -> (HeaderMap, Bytes) {
         let snapshot = &current.snapshot;
         let freshness = Freshness::from_snapshot(&self.chain, current);
         let until = now.checked_add(Freshness::unchanged_for(&self.chain, current));
-        let unchanged = (publications, until.unwrap_or(now));
+        let unchanged = (revision, until.unwrap_or(now));
         let mut last_response = self.last_response.write();
         if let Some(cached) = last_response.as_mut().filter(|last| last.is_for(snapshot, freshness))
         {

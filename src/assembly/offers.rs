@@ -1,9 +1,23 @@
 //! Traits of the values that extras offer each other.
 
 use std::fmt::Debug;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
+
+use crate::fees::Tier;
+use crate::store::StoredChain;
+
+/// Knows fees for the next block of each chain.
+pub(crate) trait KnowsNextBlock: Debug + Send + Sync {
+    /// Returns fees that the next block includes, with their probabilities in percent, ascending; `None`: too few blocks are
+    /// known. They belong to the newest publication; nothing must be published meanwhile.
+    fn next_block_fees(&self, chain: &StoredChain) -> Option<Vec<(u8, Tier)>>;
+}
+
+/// Fees for the next block, empty if no extra knows them. Cheap to clone.
+pub(crate) type NextBlockFees = Arc<OnceLock<Box<dyn KnowsNextBlock>>>;
 
 /// States that several processes enter. One of them learns that it is the first.
 #[async_trait]

@@ -74,7 +74,7 @@ fn no_root_routes() -> Router<Documents> {
 
 fn join(assembly: &mut Assembly) {
     let compat: Compat = assembly.config.section();
-    let documents = Documents::new(&assembly.store);
+    let documents = Documents::new(&assembly.store, assembly.next_block_fees.clone());
     assembly.observe(|chain| Arc::clone(documents.kept(chain)));
     let routes = &mut assembly.routes;
     routes.add_tag(TAG, DESCRIPTION);

@@ -1,30 +1,33 @@
 //! Fees for a horizon and a probability: the pair that one of the next K blocks includes in a share P of cases.
 //!
-//! The pairs are computed in `fees` and kept in the snapshot. This room serves them, and counts how often the blocks kept
-//! the pairs that it served.
+//! `estimator` computes the pairs of each publication. The blocks after it show whether they kept them.
 
+pub mod estimator;
 mod metrics;
 mod routes;
 
 use std::sync::Arc;
 
 use axum::extract::FromRef;
+use bytes::Bytes;
 use parking_lot::Mutex;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::assembly::{Assembly, Extra, Join};
-use crate::fees::horizon::all_cells;
+use crate::api::render_cache::{RenderCache, ServedState};
+use crate::assembly::{Assembly, Extra, Join, KnowsNextBlock};
+use crate::fees::{ChainParameters, FeeHistory, Market, Tier};
 use crate::observe::clock;
 use crate::store::{
     ChainStore, KeptCount, PerChain, Publication, PublishObserver, Question, QuoteRecord,
     RecentBlocks, StoredChain,
 };
+use estimator::{BLOCKS, CellKey, HorizonFees, all_cells};
 use metrics::HorizonMetrics;
 
 pub(crate) const EXTRA: Extra = Extra::new("horizon", Join::Always(join));
 
-/// Records what is published, and adds the route and the gauges.
+/// Follows what is published, adds the route and the gauges, and hands in the fees for the next block.
 fn join(assembly: &mut Assembly) {
     let records = Records::new(&assembly.store);
     assembly.observe(|chain| Arc::clone(records.chains.get(chain)));
@@ -35,6 +38,7 @@ fn join(assembly: &mut Assembly) {
             metrics.update(chain, &of_gauges);
         }
     });
+    let _ = assembly.next_block_fees.set(Box::new(records.clone()));
     let routes = OpenApiRouter::new().routes(routes!(routes::get_fees));
     assembly.routes.add(routes.with_state(records));
     assembly.routes.write_examples(routes::write_example);
@@ -45,11 +49,36 @@ fn join(assembly: &mut Assembly) {
 struct Records {
     store: ChainStore,
     chains: PerChain<Arc<ChainRecord>>,
+    /// By the cell; without one the body has all. `None`: too few blocks are known.
+    bodies: RenderCache<ServedState, Option<CellKey>, Option<Bytes>>,
 }
 
-/// Record of the pairs of one chain, in the order of the cells.
+/// The matrix of the newest publication of one chain, and the record of its pairs.
 #[derive(Debug)]
-struct ChainRecord(Mutex<QuoteRecord>);
+struct ChainRecord {
+    chain: StoredChain,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Revision of the blocks, and the chain's parameters, that the matrix was made of. Most polls change neither.
+    made_of: Option<(u64, ChainParameters)>,
+    /// `None`: too few blocks are known.
+    matrix: Option<Arc<Matrix>>,
+    /// Pairs in the order of the cells.
+    record: QuoteRecord,
+}
+
+/// The pairs of one publication, and the blocks that they were made of.
+#[derive(Debug, Clone, PartialEq)]
+struct Matrix {
+    fees: HorizonFees,
+    /// Percentile of the rewards that count as the tips that blocks require.
+    percentile: f64,
+    /// Number of the newest block whose rewards are known.
+    rewards_to: u64,
+}
 
 impl FromRef<Records> for ChainStore {
     fn from_ref(records: &Records) -> Self {
@@ -64,25 +93,70 @@ impl Records {
             let questions = cells.map(|(pair, (within, _))| Question { pair, within });
             let interval = chain.config().reading_interval();
             let record = QuoteRecord::new(questions.collect(), interval, clock::now());
-            Arc::new(ChainRecord(Mutex::new(record)))
+            let state = Mutex::new(State { made_of: None, matrix: None, record });
+            Arc::new(ChainRecord { chain: chain.clone(), state })
         };
-        Self { store: store.clone(), chains: PerChain::new(store, record) }
+        let chains = PerChain::new(store, record);
+        Self { store: store.clone(), chains, bodies: RenderCache::new(store) }
     }
 
-    /// Returns how often the blocks kept the pairs of each cell.
-    fn counts(&self, chain: &StoredChain, blocks: &RecentBlocks) -> Vec<KeptCount> {
-        self.chains.get(chain).0.lock().counts(blocks, clock::now())
+    /// Returns the matrix of the newest publication, and how often the blocks kept the pairs of each cell.
+    fn read(
+        &self,
+        chain: &StoredChain,
+        blocks: &RecentBlocks,
+    ) -> (Option<Arc<Matrix>>, Vec<KeptCount>) {
+        let state = self.chains.get(chain).state.lock();
+        (state.matrix.clone(), state.record.counts(blocks, clock::now()))
     }
 }
 
-/// Records the pairs of each head.
+impl KnowsNextBlock for Records {
+    fn next_block_fees(&self, chain: &StoredChain) -> Option<Vec<(u8, Tier)>> {
+        let state = self.chains.get(chain).state.lock();
+        Some(state.matrix.as_ref()?.fees.next_block().collect())
+    }
+}
+
+impl ChainRecord {
+    /// Computes the matrix unless it was made of the same.
+    fn update(&self, state: &mut State, blocks: &RecentBlocks, market: &Market) {
+        // A change of the next base fee, or of the rewards that are known, changes the revision.
+        let made_of = Some((blocks.revision(), market.chain_parameters));
+        if state.made_of != made_of {
+            state.matrix = self.matrix(blocks, market).map(Arc::new);
+            state.made_of = made_of;
+        }
+    }
+
+    fn matrix(&self, blocks: &RecentBlocks, market: &Market) -> Option<Matrix> {
+        let window = blocks.newest_entries(BLOCKS);
+        let (next_base_fee, parameters) = (market.newest_known_base_fee, &market.chain_parameters);
+        let pricing_type = market.suggestion.pricing_type;
+        let pricing = &self.chain.config().pricing;
+        let fees =
+            HorizonFees::new(&window.blocks, next_base_fee, pricing_type, pricing, parameters)?;
+        Some(Matrix { fees, percentile: window.percentile, rewards_to: window.newest_block })
+    }
+}
+
 impl PublishObserver for Arc<ChainRecord> {
-    fn horizon_computed(&mut self, publication: &Publication<'_>) {
+    fn served(&mut self, publication: &Publication<'_>) {
         let Publication { snapshot, blocks, .. } = publication;
-        if let Some(horizon) = snapshot.horizon() {
-            let pairs = horizon.fees.cells().map(|cell| cell.fees);
-            let (number, percentile) = (snapshot.newest_block, horizon.percentile);
-            self.0.lock().record(number, pairs, percentile, blocks, clock::now());
+        let mut state = self.state.lock();
+        self.update(&mut state, blocks, &snapshot.market);
+        if let Some(matrix) = state.matrix.clone() {
+            let pairs = matrix.fees.cells().map(|cell| cell.fees);
+            let (number, percentile) = (snapshot.newest_block, matrix.percentile);
+            state.record.record(number, pairs, percentile, blocks, clock::now());
+        }
+    }
+
+    /// Computes the first matrix. Later ones come with publications.
+    fn rewards_read(&mut self, _: &FeeHistory, blocks: &RecentBlocks) {
+        let mut state = self.state.lock();
+        if let Some(newest) = self.chain.newest_snapshot().filter(|_| state.matrix.is_none()) {
+            self.update(&mut state, blocks, &newest.market);
         }
     }
 }

@@ -5,6 +5,7 @@
 //! docs/pricing.md has the derivation and results on recorded blocks.
 
 use std::cmp::Ordering;
+use std::collections::VecDeque;
 
 use super::EntryBlock;
 
@@ -14,11 +15,11 @@ pub const BLOCKS: usize = 400;
 /// Number of asks from which there is a tip.
 const MIN_ASKS: usize = 20;
 
-/// Number of newest asks that a quote is chosen from.
+/// Number of newest amounts that a quote is chosen from.
 const WINDOW: usize = 200;
 
 /// Number of newest blocks whose highest high reward limits the quote.
-pub(super) const LIMIT_BLOCKS: usize = 20;
+pub(crate) const LIMIT_BLOCKS: usize = 20;
 
 const MILLION: i64 = 1_000_000;
 
@@ -57,7 +58,8 @@ impl Target {
     }
 
     /// Creates a target from a percentage.
-    pub(super) fn from_percent(percent: u8) -> Self {
+    #[must_use]
+    pub fn from_percent(percent: u8) -> Self {
         Self { millionths: i32::from(percent) * 10_000 }
     }
 
@@ -81,18 +83,18 @@ impl Target {
 
 /// Level of a conformal quantile: the share of asks that may exceed a quote, moved by the outcomes of the quotes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Level {
+pub(crate) struct Level {
     millionths: i64,
     missable: i64,
 }
 
 impl Level {
-    pub(super) fn new(target: Target) -> Self {
+    pub(crate) fn new(target: Target) -> Self {
         Self { millionths: target.missable(), missable: target.missable() }
     }
 
     /// Records the outcome of a quote: what was needed, compared with it.
-    pub(super) fn record(&mut self, needed: Ordering) {
+    pub(crate) fn record(&mut self, needed: Ordering) {
         let Self { millionths: level, missable } = *self;
         let [least, largest] = STEPS;
         let step = (missable / 5).clamp(least, largest);
@@ -106,21 +108,48 @@ impl Level {
         self.millionths = level.clamp(MIN_LEVEL, 2 * missable);
     }
 
-    /// Returns the quote from `size` asks, of which `highest` returns the one at a position from the highest on. The first
-    /// position is 1. `None`: there is no such ask.
-    pub(super) fn quote(
-        self,
-        size: usize,
-        highest: impl Fn(usize) -> Option<u128>,
-    ) -> Option<u128> {
-        let asks = i64::try_from(size).unwrap_or(i64::MAX);
-        let position = self.millionths.max(0) * asks.saturating_add(1) / MILLION;
-        let position = position.min(asks);
+    /// Returns the quote from a window of amounts; `None` without any.
+    pub(crate) fn quote(self, window: &AmountWindow) -> Option<u128> {
+        let count = i64::try_from(window.ascending.len()).unwrap_or(i64::MAX);
+        let position = self.millionths.max(0) * count.saturating_add(1) / MILLION;
+        let position = position.min(count);
         if position >= 1 {
-            return highest(usize::try_from(position).ok()?);
+            return window.highest(usize::try_from(position).ok()?);
         }
         let raises = (-self.millionths).max(0).unsigned_abs().div_ceil(RAISE_STEP);
-        Some((0..raises).fold(highest(1)?, |quote, _| quote.saturating_add(quote / 8)))
+        Some((0..raises).fold(window.highest(1)?, |quote, _| quote.saturating_add(quote / 8)))
+    }
+}
+
+/// The newest amounts, at most [`WINDOW`] of them.
+#[derive(Debug, Default)]
+pub(crate) struct AmountWindow {
+    /// In the order in which they came.
+    newest: VecDeque<u128>,
+    ascending: Vec<u128>,
+}
+
+impl AmountWindow {
+    /// Returns true if the next amount replaces the oldest one.
+    pub(crate) fn is_full(&self) -> bool {
+        self.newest.len() >= WINDOW
+    }
+
+    pub(crate) fn push(&mut self, amount: u128) {
+        if self.is_full()
+            && let Some(oldest) = self.newest.pop_front()
+            && let Ok(position) = self.ascending.binary_search(&oldest)
+        {
+            self.ascending.remove(position);
+        }
+        self.newest.push_back(amount);
+        let position = self.ascending.partition_point(|other| *other < amount);
+        self.ascending.insert(position, amount);
+    }
+
+    /// Returns the amount at this position from the highest on. The first position is 1.
+    fn highest(&self, position: usize) -> Option<u128> {
+        self.ascending.get(self.ascending.len().checked_sub(position)?).copied()
     }
 }
 
@@ -152,7 +181,7 @@ struct BlockPrices {
 }
 
 /// Returns the tip after the newest of `blocks`; `None` if fewer than [`MIN_ASKS`] of the newest ones have an ask.
-pub(super) fn tip(blocks: &[EntryBlock], target: Target) -> Option<u128> {
+pub(crate) fn tip(blocks: &[EntryBlock], target: Target) -> Option<u128> {
     let newest = blocks.iter().skip(blocks.len().saturating_sub(BLOCKS));
     let prices = newest.filter_map(|block| {
         let ask = block.ask()?;
@@ -164,29 +193,24 @@ pub(super) fn tip(blocks: &[EntryBlock], target: Target) -> Option<u128> {
 
 /// Replays the quotes and their misses, and returns the last quote. The first [`WINDOW`] blocks are not compared.
 fn replay(prices: &[BlockPrices], target: Target) -> Option<u128> {
-    let (first, compared) = prices.split_at(prices.len().min(WINDOW));
-    let mut asks: Vec<u128> = first.iter().map(|block| block.ask).collect();
-    asks.sort_unstable();
     let mut level = Level::new(target);
-    let mut quote = quote_after(first, &asks, level)?;
-    // The first window is full, or there are no blocks after it.
-    for (index, (block, leaving)) in compared.iter().zip(prices).enumerate() {
-        level.record(block.ask.cmp(&quote));
-        if let Ok(position) = asks.binary_search(&leaving.ask) {
-            asks.remove(position);
+    let mut window = AmountWindow::default();
+    let mut quote = None;
+    for (index, block) in prices.iter().enumerate() {
+        if let Some(quote) = quote {
+            level.record(block.ask.cmp(&quote));
         }
-        let position = asks.partition_point(|ask| *ask < block.ask);
-        asks.insert(position, block.ask);
-        let known = prices.get(..=WINDOW + index).unwrap_or(prices);
-        quote = quote_after(known, &asks, level)?;
+        window.push(block.ask);
+        if window.is_full() {
+            let known = prices.get(..=index).unwrap_or(prices);
+            quote = quote_after(known, &window, level);
+        }
     }
-    Some(quote)
+    quote.or_else(|| quote_after(prices, &window, level))
 }
 
-/// Returns the quote after the `known` blocks. `asks` are those of the newest [`WINDOW`] of them, ascending.
-fn quote_after(known: &[BlockPrices], asks: &[u128], level: Level) -> Option<u128> {
-    let quote =
-        level.quote(asks.len(), |position| asks.get(asks.len().checked_sub(position)?).copied())?;
+/// Returns the quote after the `known` blocks, whose newest asks are in the window.
+fn quote_after(known: &[BlockPrices], window: &AmountWindow, level: Level) -> Option<u128> {
     let newest_highs = known.iter().rev().take(LIMIT_BLOCKS).map(|block| block.high);
-    Some(quote.min(newest_highs.max().unwrap_or_default()))
+    Some(level.quote(window)?.min(newest_highs.max().unwrap_or_default()))
 }

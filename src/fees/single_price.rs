@@ -29,7 +29,7 @@ const LATER: Hold = Hold { time: Duration::from_secs(30), blocks: 5 };
 const KEPT_PERCENT: usize = 99;
 
 /// Number of rises from which their 99th percentile says something.
-pub(super) const MIN_RISES: usize = 100;
+pub(crate) const MIN_RISES: usize = 100;
 
 /// Number of rises from which the highest one says something.
 const FEW_RISES: usize = 20;
@@ -144,12 +144,12 @@ fn base_fee_bound(
 }
 
 /// Returns the denominator by which a full block raises the base fee.
-pub(super) fn full_block_denominator(parameters: &ChainParameters) -> NonZeroU64 {
+pub(crate) fn full_block_denominator(parameters: &ChainParameters) -> NonZeroU64 {
     parameters.denominators.map_or(ASSUMED_DENOMINATOR, |known| known.full_block)
 }
 
 /// Returns `base_fee` times (1 + 1/denominator) to the power of `blocks`, rounded up, at most twice the base fee.
-pub(super) fn after_full_blocks(base_fee: u128, blocks: usize, denominator: NonZeroU64) -> u128 {
+pub(crate) fn after_full_blocks(base_fee: u128, blocks: usize, denominator: NonZeroU64) -> u128 {
     /// Bits of the fraction. Each block rounds down by less than its last one.
     const FRACTION: usize = 256;
     let limit: U512 = U512::from(base_fee) << (FRACTION + 1);

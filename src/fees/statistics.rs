@@ -1,4 +1,4 @@
-//! Shares and percentiles, for the score of the running service and for the backtest.
+//! Shares, percentiles, averages and intervals.
 
 /// A share; the total is never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -10,6 +10,17 @@ pub struct Share {
 }
 
 impl Share {
+    /// Counts outcomes; `None` without any.
+    #[must_use]
+    pub fn from_outcomes(outcomes: impl Iterator<Item = bool>) -> Option<Self> {
+        let mut share = Self { hits: 0, total: 0 };
+        for is_hit in outcomes {
+            share.total = share.total.saturating_add(1);
+            share.hits = share.hits.saturating_add(u32::from(is_hit));
+        }
+        (share.total > 0).then_some(share)
+    }
+
     /// Returns the share from 0 to 1.
     #[must_use]
     pub fn value(self) -> f64 {
@@ -21,6 +32,17 @@ impl Share {
 pub(crate) fn nearest_rank<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
     let rank = sorted.len().checked_mul(percent)?.div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied()
+}
+
+/// Returns the ends of Wilson's interval of a share of so many outcomes (E. B. Wilson, 1927). `z` is the two-sided quantile
+/// of the normal distribution.
+#[must_use]
+pub fn wilson_interval(share: f64, outcomes: f64, z: f64) -> [f64; 2] {
+    let scale = 1.0 + z * z / outcomes;
+    let centre = (share + z * z / (2.0 * outcomes)) / scale;
+    let variance = share * (1.0 - share) / outcomes + z * z / (4.0 * outcomes * outcomes);
+    let half = z / scale * variance.sqrt();
+    [centre - half, centre + half]
 }
 
 /// Returns the average, rounded down; `None` without amounts, or if their sum exceeds 128 bits.

@@ -1,8 +1,8 @@
 //! The writer of a chain.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use axum::http::HeaderValue;
@@ -10,7 +10,6 @@ use bytes::Bytes;
 
 use super::base_fee_steps::BaseFeeSteps;
 use super::head_times::HeadTimes;
-use super::horizon::{Horizon, HorizonCache};
 use super::wire::SuggestionBody;
 use super::{NewestBlock, RecentBlocks, Snapshot, StoredChain, Timestamps, etag, since_1970};
 use crate::config;
@@ -27,7 +26,6 @@ pub struct Publisher {
     chain: StoredChain,
     head_times: HeadTimes,
     base_fees: BaseFeeSteps,
-    horizon: HorizonCache,
     observers: Vec<Box<dyn PublishObserver>>,
 }
 
@@ -36,13 +34,12 @@ pub trait PublishObserver: Debug + Send + Sync {
     /// Takes a publication before readers see it. Readers wait meanwhile.
     fn published(&mut self, _publication: &Publication<'_>) {}
 
-    /// Takes a publication as soon as its matrix of horizons is known, if it has one. Readers that take the lock wait
-    /// meanwhile.
-    fn horizon_computed(&mut self, _publication: &Publication<'_>) {}
+    /// Takes a publication once the suggestion is served, which does not wait for this. Readers that take the lock do.
+    fn served(&mut self, _publication: &Publication<'_>) {}
 
-    /// Takes a further reading, whose rewards are those at [`GRADED_PERCENTILES`](crate::fees::GRADED_PERCENTILES). Readers
-    /// wait meanwhile.
-    fn rewards_read(&mut self, _reading: &FeeHistory) {}
+    /// Takes a further reading, whose rewards are those at [`GRADED_PERCENTILES`](crate::fees::GRADED_PERCENTILES), and the
+    /// recent blocks with it. Readers wait meanwhile.
+    fn rewards_read(&mut self, _reading: &FeeHistory, _blocks: &RecentBlocks) {}
 }
 
 /// A snapshot that is published, and what it was made of.
@@ -105,7 +102,6 @@ impl Publisher {
             chain,
             head_times: HeadTimes::default(),
             base_fees: BaseFeeSteps::default(),
-            horizon: HorizonCache::default(),
             observers: Vec::new(),
         }
     }
@@ -143,18 +139,14 @@ impl Publisher {
         for observer in &mut self.observers {
             observer.published(&publication);
         }
-        // The suggestion does not wait for the matrix, which takes longer than the rest.
         record.servable.insert(chain.chain_id, Arc::clone(&snapshot));
-        record.publications.fetch_add(1, Ordering::Release);
+        record.revision.fetch_add(1, Ordering::Release);
         record.latest.send_if_modified(|latest| {
             latest.snapshot = Some(Arc::clone(&snapshot));
             is_announced
         });
-        if let Some(horizon) = self.horizon.update(&blocks, &snapshot.market, &chain.pricing) {
-            let _ = snapshot.horizon.set(horizon);
-        }
         for observer in &mut self.observers {
-            observer.horizon_computed(&publication);
+            observer.served(&publication);
         }
         drop(blocks);
         self.chain.announce_state();
@@ -165,16 +157,10 @@ impl Publisher {
         let mut blocks = self.chain.record.recent_blocks.write();
         let learnt = blocks.add_reading(reading);
         if learnt > 0 {
-            let newest = self.chain.newest_snapshot();
-            if let Some(snapshot) = newest.filter(|newest| newest.horizon.get().is_none()) {
-                let pricing = &self.chain.config().pricing;
-                if let Some(horizon) = self.horizon.update(&blocks, &snapshot.market, pricing) {
-                    let _ = snapshot.horizon.set(horizon);
-                }
-            }
             for observer in &mut self.observers {
-                observer.rewards_read(reading);
+                observer.rewards_read(reading, &blocks);
             }
+            self.chain.record.revision.fetch_add(1, Ordering::Release);
         }
         learnt
     }
@@ -222,7 +208,6 @@ impl Snapshot {
             body,
             etag,
             prices: SinglePrices::new(&market, steps, chain.block_time),
-            horizon: OnceLock::new(),
             market,
             oldest_block: history.oldest_block().saturating_add(before_window),
             block_count: window.len(),
@@ -234,12 +219,6 @@ impl Snapshot {
             received_at,
             max_age: chain.max_age,
         }
-    }
-
-    /// Fees for horizons and probabilities; `None`: too few blocks and their tips are known.
-    #[must_use]
-    pub fn horizon(&self) -> Option<&Horizon> {
-        self.horizon.get().map(Arc::as_ref)
     }
 
     /// Time since the reply was accepted.

@@ -6,14 +6,13 @@ use std::time::{Duration, Instant};
 
 use super::{EntryWindow, RecentBlocks};
 use crate::fees::Tier;
-use crate::fees::horizon::{LONGEST, outcome_of};
 
 /// A count over the quotes of all heads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Question {
     /// Index of the pair.
     pub pair: usize,
-    /// Number of blocks after the head, at most 25, of which one has to include the pair.
+    /// Number of blocks after the head of which one has to include the pair.
     pub within: usize,
 }
 
@@ -42,6 +41,8 @@ impl KeptCount {
 pub struct QuoteRecord {
     /// At most 32.
     questions: Vec<Question>,
+    /// Highest number of blocks of a question.
+    longest: usize,
     started: Instant,
     /// Blocks after which a grade is final, although a question is open.
     final_depth: usize,
@@ -99,10 +100,12 @@ impl QuoteRecord {
         let delay = reading_interval.map_or(0, |interval| {
             interval.get().saturating_mul(2).saturating_add(READING_DELAY).min(MAX_DELAY)
         });
+        let longest = questions.iter().map(|question| question.within).max().unwrap_or_default();
         Self {
             questions,
+            longest,
             started: now,
-            final_depth: usize::try_from(delay).unwrap_or_default().saturating_add(LONGEST),
+            final_depth: usize::try_from(delay).unwrap_or_default().saturating_add(longest),
             open: VecDeque::new(),
             graded: VecDeque::new(),
         }
@@ -128,7 +131,7 @@ impl QuoteRecord {
         let mut known = None;
         while let Some(head) = self.open.front() {
             let depth = usize::try_from(number.saturating_sub(head.number)).unwrap_or(usize::MAX);
-            if depth <= LONGEST {
+            if depth <= self.longest {
                 break;
             }
             let known = known.get_or_insert_with(|| self.known(blocks));
@@ -152,7 +155,7 @@ impl QuoteRecord {
 
     /// Returns the newest blocks whose tips are known, as many as open heads may need.
     fn known(&self, blocks: &RecentBlocks) -> EntryWindow {
-        blocks.newest_entries(self.final_depth.saturating_add(LONGEST))
+        blocks.newest_entries(self.final_depth.saturating_add(self.longest))
     }
 
     fn grade(&self, head: &OpenHead, known: &EntryWindow) -> Grade {
@@ -164,7 +167,7 @@ impl QuoteRecord {
             let blocks = known.after(head.number, question.within);
             let kept = blocks
                 .zip(head.pairs.get(question.pair))
-                .and_then(|(blocks, pair)| outcome_of(*pair, blocks));
+                .and_then(|(blocks, pair)| pair.is_kept_by(blocks));
             if let Some(is_kept) = kept {
                 grade.judged |= 1 << bit;
                 grade.kept |= u32::from(is_kept) << bit;

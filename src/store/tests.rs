@@ -162,10 +162,10 @@ fn what_was_received_before_a_leap_of_the_clock_is_stale() {
     let (_, chain, mut publisher) = store_with_chain("");
     let stale_reason = || chain.servable_snapshot().unwrap().stale_reason;
     publish(&mut publisher, 5, GWEI);
-    let publications = chain.publications();
+    let revision = chain.revision();
     chain.record_leap(clock::now());
     assert_eq!(stale_reason(), Some(StaleReason::OldData));
-    assert_ne!(chain.publications(), publications, "cached responses end");
+    assert_ne!(chain.revision(), revision, "cached responses end");
     publish(&mut publisher, 5, GWEI);
     assert_eq!(stale_reason(), None);
     // Another replica had read it before.

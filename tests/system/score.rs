@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use gas_suggestion::extras::demo::DemoRecording;
-use gas_suggestion::fees::horizon::MIN_BLOCKS;
+use gas_suggestion::extras::horizon::estimator::MIN_BLOCKS;
 use serde_json::json;
 
 use crate::fixtures;

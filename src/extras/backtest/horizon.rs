@@ -7,8 +7,8 @@
 use super::Recording;
 use super::measures::Evaluator;
 use super::table::{UNKNOWN, align_columns, multiple};
+use crate::extras::horizon::estimator::{Cell, HorizonFees, all_cells};
 use crate::fees::gwei::rounded_gwei;
-use crate::fees::horizon::{Cell, HorizonFees, all_cells, outcome_of};
 use crate::fees::statistics::{Share, mean, nearest_rank};
 use crate::fees::{ChainParameters, EntryBlock, GRADED_PERCENTILES, Pricing, PricingType};
 use crate::observe::metrics::to_f64;
@@ -163,7 +163,7 @@ struct Tally {
 
 impl Tally {
     fn record(&mut self, cell: &Cell, next: &EntryBlock, following: Option<&[EntryBlock]>) {
-        let Some(is_kept) = following.and_then(|blocks| outcome_of(cell.fees, blocks)) else {
+        let Some(is_kept) = following.and_then(|blocks| cell.fees.is_kept_by(blocks)) else {
             return;
         };
         self.outcomes.push(is_kept);

@@ -15,7 +15,6 @@ use crate::api::extractors::charge_for_list;
 use crate::api::freshness::revalidated_json;
 use crate::api::openapi::components::{IfNoneMatch, NotModified, PageNotModified};
 use crate::config::Chain;
-use crate::fees::horizon::HorizonFees;
 use crate::fees::{SinglePrices, Tier};
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::Problem;
@@ -93,7 +92,7 @@ struct EstimatedPrice {
 impl<'a> BlockPrices<'a> {
     /// Returns the prices; `None`: no block had rewards, so there is nothing to count.
     pub(crate) fn new(content: &DocumentContent<'a>) -> Option<Self> {
-        let levels = match content.horizon {
+        let levels = match &content.next_block {
             Some(fees) => levels(content, fees),
             None => levels_of_tiers(content)?,
         };
@@ -117,14 +116,11 @@ impl<'a> BlockPrices<'a> {
 
 /// Returns the levels of the next block, the highest probability first. The price of the highest one holds for as many
 /// blocks as that of the high tier.
-fn levels(content: &DocumentContent, horizon: &HorizonFees) -> Vec<EstimatedPrice> {
+fn levels(content: &DocumentContent, fees: &[(u8, Tier)]) -> Vec<EstimatedPrice> {
     const LOWEST: u8 = 70;
     const HIGHEST: u8 = 99;
     let next_base_fee = content.next_base_fee();
     let Tiers { low, medium, high } = content.tiers();
-    let mut levels: Vec<_> =
-        horizon.next_block().filter(|(percent, _)| *percent >= LOWEST).collect();
-    levels.reverse();
     let level = |(percent, fees): (u8, Tier)| {
         let tip = fees.max_priority_fee_per_gas;
         let of_tier = [low, medium, high].into_iter().find(|it| it.max_priority_fee_per_gas == tip);
@@ -135,7 +131,7 @@ fn levels(content: &DocumentContent, horizon: &HorizonFees) -> Vec<EstimatedPric
         let bound = if percent == HIGHEST { later } else { soon };
         EstimatedPrice::new(percent.into(), fees, fees.price_at(next_base_fee).max(bound))
     };
-    levels.into_iter().map(level).collect()
+    fees.iter().rev().copied().filter(|(percent, _)| *percent >= LOWEST).map(level).collect()
 }
 
 /// Returns the tiers, the highest one first; `None`: no block had rewards, so there is nothing to count.

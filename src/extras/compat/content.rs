@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::config;
-use crate::fees::horizon::HorizonFees;
 use crate::fees::{self, Block, EntryBlock, Market, Pricing, SinglePrices, Tier};
 use crate::store::{COMPARED_BLOCKS, RecentBlocks, Snapshot};
 
@@ -19,14 +18,23 @@ pub(crate) struct DocumentContent<'a> {
     /// The newest blocks with an ask, oldest first, at most [`COMPARED_BLOCKS`].
     pub(crate) entries: Vec<EntryBlock>,
     pub(crate) ranges: Ranges,
-    /// Fees for horizons and probabilities; `None`: too few blocks are known.
-    pub(crate) horizon: Option<&'a HorizonFees>,
+    /// Fees for the next block with their probabilities in percent, ascending; `None`: too few blocks are known.
+    pub(crate) next_block: Option<Vec<(u8, Tier)>>,
     /// Numbers of blocks within which the tiers are nearly always kept; `None`: too few quotes were judged.
     pub(crate) kept_within: Option<Tiers<u32>>,
     /// Mean time between the newest blocks; the configured block time until enough were seen.
     pub(crate) block_time: Duration,
     /// Time from the first sight of the newest block to the reply that the content was made of.
     pub(crate) head_age: Duration,
+}
+
+/// What the blocks after earlier quotes have shown.
+#[derive(Debug, Default)]
+pub(crate) struct Learnt {
+    /// See [`DocumentContent::next_block`].
+    pub(crate) next_block: Option<Vec<(u8, Tier)>>,
+    /// See [`DocumentContent::kept_within`].
+    pub(crate) kept_within: Option<Tiers<u32>>,
 }
 
 /// Amounts in the blocks that are kept, in wei per gas.
@@ -105,7 +113,7 @@ impl<'a> DocumentContent<'a> {
         chain: &'a config::Chain,
         snapshot: &'a Snapshot,
         recent: &RecentBlocks,
-        kept_within: Option<Tiers<u32>>,
+        learnt: Learnt,
     ) -> Self {
         let market = &snapshot.market;
         let all = recent.newest(usize::MAX).blocks;
@@ -117,8 +125,8 @@ impl<'a> DocumentContent<'a> {
             ranges: Ranges::new(&all, market.newest_known_base_fee, &chain.pricing),
             blocks: recent.newest(COMPARED_BLOCKS).blocks,
             entries: recent.newest_asks(COMPARED_BLOCKS).blocks,
-            horizon: snapshot.horizon().map(|horizon| &horizon.fees),
-            kept_within,
+            next_block: learnt.next_block,
+            kept_within: learnt.kept_within,
             block_time: snapshot.block_time,
             head_age: snapshot.head_age_at_reply(),
         }

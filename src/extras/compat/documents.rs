@@ -1,4 +1,4 @@
-//! Bodies of the formats, rendered at the first request of a snapshot and kept beside it.
+//! Bodies of the formats, rendered at the first request after a change of the chain.
 
 use std::sync::Arc;
 
@@ -6,18 +6,17 @@ use axum::extract::FromRef;
 use axum::http::HeaderValue;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use parking_lot::Mutex;
 use serde::Serialize;
 
-use super::content::DocumentContent;
+use super::content::{DocumentContent, Learnt};
 use super::kept_tiers::KeptTiers;
 use crate::api::extractors::find_chain;
 use crate::api::problems;
+use crate::api::render_cache::RenderCache;
 use crate::api::suggestion;
+use crate::assembly::NextBlockFees;
 use crate::http::problem::Problem;
-use crate::store::{
-    ChainStore, PerChain, ServableSnapshot, Snapshot, StoredChain, Unavailable, etag,
-};
+use crate::store::{ChainStore, PerChain, ServableSnapshot, StoredChain, Unavailable, etag};
 
 /// A response body of a format.
 #[derive(Debug)]
@@ -37,16 +36,10 @@ pub(super) fn json(body: &impl Serialize) -> Vec<u8> {
 #[derive(Debug, Clone)]
 pub(crate) struct Documents {
     store: ChainStore,
-    chains: PerChain<Mutex<Option<Rendered>>>,
+    /// By revision of the chain, and by name.
+    bodies: RenderCache<u64, &'static str, Result<Body, NotObserved>>,
     kept: PerChain<Arc<KeptTiers>>,
-}
-
-/// The documents of one snapshot that were asked for.
-#[derive(Debug)]
-struct Rendered {
-    snapshot: Arc<Snapshot>,
-    /// By name.
-    bodies: Vec<(&'static str, Result<Body, NotObserved>)>,
+    next_block_fees: NextBlockFees,
 }
 
 /// A body and its strong entity tag.
@@ -67,11 +60,12 @@ impl FromRef<Documents> for ChainStore {
 }
 
 impl Documents {
-    pub(super) fn new(store: &ChainStore) -> Self {
+    pub(super) fn new(store: &ChainStore, next_block_fees: NextBlockFees) -> Self {
         Self {
             store: store.clone(),
-            chains: PerChain::new(store, |_| Mutex::new(None)),
+            bodies: RenderCache::new(store),
             kept: PerChain::new(store, KeptTiers::new),
+            next_block_fees,
         }
     }
 
@@ -118,43 +112,19 @@ impl Documents {
         chain: &StoredChain,
         document: &Document,
     ) -> Result<(ServableSnapshot, Result<Body, NotObserved>), Unavailable> {
-        let rendered = self.chains.get(chain);
-        let current = chain.servable_snapshot()?;
-        if let Some(known) = find(rendered.lock().as_ref(), &current.snapshot, document) {
-            return Ok((current, known));
-        }
         chain.read_together(|blocks| {
             let current = chain.servable_snapshot()?;
-            let mut rendered = rendered.lock();
-            if let Some(known) = find(rendered.as_ref(), &current.snapshot, document) {
-                return Ok((current, known));
-            }
-            let kept_within = self.kept(chain).kept_within(blocks);
-            let content =
-                DocumentContent::new(chain.config(), &current.snapshot, blocks, kept_within);
-            let body = render(&content, document);
-            let of_snapshot = |known: &Rendered| Arc::ptr_eq(&known.snapshot, &current.snapshot);
-            if !rendered.as_ref().is_some_and(of_snapshot) {
-                let snapshot = Arc::clone(&current.snapshot);
-                *rendered = Some(Rendered { snapshot, bodies: Vec::new() });
-            }
-            if let Some(rendered) = rendered.as_mut() {
-                rendered.bodies.push((document.name, body.clone()));
-            }
+            let body = self.bodies.get_or_render(chain, chain.revision(), document.name, || {
+                let learnt = Learnt {
+                    next_block: self.next_block_fees.get().and_then(|it| it.next_block_fees(chain)),
+                    kept_within: self.kept(chain).kept_within(blocks),
+                };
+                let snapshot = &current.snapshot;
+                render(&DocumentContent::new(chain.config(), snapshot, blocks, learnt), document)
+            });
             Ok((current, body))
         })
     }
-}
-
-/// Returns the document of the snapshot, if it was rendered.
-fn find(
-    rendered: Option<&Rendered>,
-    snapshot: &Arc<Snapshot>,
-    document: &Document,
-) -> Option<Result<Body, NotObserved>> {
-    let rendered = rendered.filter(|rendered| Arc::ptr_eq(&rendered.snapshot, snapshot))?;
-    let (_, body) = rendered.bodies.iter().find(|(name, _)| *name == document.name)?;
-    Some(body.clone())
 }
 
 fn render(content: &DocumentContent, document: &Document) -> Result<Body, NotObserved> {
@@ -172,7 +142,8 @@ fn without_rewards(chain: &StoredChain) -> Problem {
 pub(super) fn example(chain: &StoredChain, document: &Document) -> Option<serde_json::Value> {
     let current = chain.servable_snapshot().ok()?;
     let body = chain.read_together(|blocks| {
-        let content = DocumentContent::new(chain.config(), &current.snapshot, blocks, None);
+        let content =
+            DocumentContent::new(chain.config(), &current.snapshot, blocks, Learnt::default());
         render(&content, document)
     });
     serde_json::from_slice(&body.ok()?.json).ok()

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::content::Tiers;
-use crate::fees::horizon::{LONGEST, WITHIN};
 use crate::observe::clock;
 use crate::store::{
     KeptCount, Publication, PublishObserver, Question, QuoteRecord, RecentBlocks, StoredChain,
@@ -19,6 +18,9 @@ const MIN_JUDGED: u32 = 20;
 
 const TIERS: usize = 3;
 
+/// Numbers of blocks within which quotes are kept or not, ascending.
+const WITHIN: [usize; 6] = [1, 2, 3, 5, 10, 25];
+
 /// Record of the tiers of one chain.
 #[derive(Debug)]
 pub(super) struct KeptTiers(Mutex<QuoteRecord>);
@@ -31,15 +33,15 @@ impl KeptTiers {
         Arc::new(Self(Mutex::new(record)))
     }
 
-    /// Returns for each tier the fewest blocks of the matrix within which the last hour's quotes were nearly always kept, or
-    /// the most blocks. `None`: too few quotes were judged.
+    /// Returns for each tier the fewest blocks within which the last hour's quotes were nearly always kept, at most 25. `None`: too few quotes were judged.
     pub(super) fn kept_within(&self, blocks: &RecentBlocks) -> Option<Tiers<u32>> {
         let counts = self.0.lock().counts(blocks, clock::now());
         let of_tier = |counts: &[KeptCount]| {
             counts.last()?.share(MIN_JUDGED)?;
             let is_enough = |count: &KeptCount| count.share(1).is_some_and(|share| share >= SHARE);
             let kept = counts.iter().zip(WITHIN).find(|(count, _)| is_enough(count));
-            u32::try_from(kept.map_or(LONGEST, |(_, within)| within)).ok()
+            let [.., longest] = WITHIN;
+            u32::try_from(kept.map_or(longest, |(_, within)| within)).ok()
         };
         let mut tiers = counts.chunks(WITHIN.len()).map(of_tier);
         Some(Tiers { low: tiers.next()??, medium: tiers.next()??, high: tiers.next()?? })

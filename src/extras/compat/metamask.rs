@@ -20,6 +20,7 @@ use super::openapi::{ApiKeyPath, ChainIdParam};
 use super::{Format, TAG};
 use crate::api::extractors::{ChainParam, find_chain};
 use crate::api::openapi::components::{IfNoneMatch, NotModified};
+use crate::fees::statistics::mean;
 use crate::fees::{Tier, Trend};
 use crate::http::problem::Problem;
 
@@ -156,12 +157,8 @@ impl SuggestedTier {
 fn reward_trend(rewards: &[u128]) -> Trend {
     const NEWEST: usize = 5;
     let newest = rewards.get(rewards.len().saturating_sub(NEWEST)..).unwrap_or_default();
-    Trend::between(mean(rewards), mean(newest)).unwrap_or(Trend::Stable)
-}
-
-fn mean(amounts: &[u128]) -> u128 {
-    let sum = amounts.iter().fold(0_u128, |sum, amount| sum.saturating_add(*amount));
-    u128::try_from(amounts.len()).ok().and_then(|count| sum.checked_div(count)).unwrap_or_default()
+    let means = mean(rewards).zip(mean(newest));
+    means.and_then(|(all, newest)| Trend::between(all, newest)).unwrap_or(Trend::Stable)
 }
 
 impl From<Trend> for Direction {

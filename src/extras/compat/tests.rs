@@ -5,12 +5,13 @@ use serde_json::{Value, json};
 
 use super::content::{DocumentContent, Ranges, Tiers};
 use super::*;
+use crate::assembly::{KnowsNextBlock, NextBlockFees};
 use crate::config::{Chain, Config};
 use crate::fees::{
     self, BaseFeeStep, Block, ChainParameters, EntryBlock, FeeHistory, Pricing, Rewards,
     SinglePrices, Tier,
 };
-use crate::store::{Accepted, ChainStore, Publisher};
+use crate::store::{Accepted, ChainStore, Publisher, StoredChain};
 
 const GWEI: u128 = 1_000_000_000;
 
@@ -49,7 +50,7 @@ fn with_content<T>(
         blocks: blocks.to_vec(),
         entries: blocks.iter().map(entry).collect(),
         ranges: Ranges { base_fee: [1, 2], reward: Some([3, 4]), cheaper_share: 1.0 / 3.0 },
-        horizon: None,
+        next_block: None,
         kept_within: None,
         block_time: Duration::from_millis(1500),
         head_age: Duration::from_millis(250),
@@ -238,7 +239,7 @@ fn a_document_is_rendered_once_per_snapshot() {
         },
     };
     let (store, mut publishers) = ChainStore::new(&[chain("")]);
-    let documents = Documents::new(&store);
+    let documents = Documents::new(&store, NextBlockFees::default());
     let chain = &store.chains()[0];
     let body = || documents.body(chain, &COUNTED);
     assert_eq!(body(), None);
@@ -271,7 +272,7 @@ fn a_wait_is_the_fewest_blocks_within_which_the_tier_was_kept() {
     // Blocks ask for 10 gwei and for 4 in turn: medium has a tip of 7, high one of 14.
     let more = "pricing.strategy = \"network\"\npricing.high_multiplier = 2\n";
     let (store, mut publishers) = ChainStore::new(&[chain(more)]);
-    let documents = Documents::new(&store);
+    let documents = Documents::new(&store, NextBlockFees::default());
     let chain = &store.chains()[0];
     publishers[0].observe(Arc::clone(documents.kept(chain)));
     let mut publish = |newest: u64| {
@@ -302,39 +303,62 @@ fn a_wait_is_the_fewest_blocks_within_which_the_tier_was_kept() {
     assert_eq!(waits, [2 * block_time, 2 * block_time, block_time]);
 }
 
+/// Fees for the next block that are known at once.
+#[derive(Debug)]
+struct KnownFees;
+
+impl KnownFees {
+    /// Probabilities in percent, and tips. The last ones are those of the tiers.
+    const LEVELS: [(u8, u128); 6] = [
+        (50, GWEI / 4),
+        (70, GWEI / 3),
+        (80, GWEI / 2),
+        (90, GWEI),
+        (95, 2 * GWEI),
+        (99, 3 * GWEI),
+    ];
+}
+
+impl KnowsNextBlock for KnownFees {
+    fn next_block_fees(&self, _: &StoredChain) -> Option<Vec<(u8, Tier)>> {
+        let fees = |tip| Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: 9 * GWEI + tip };
+        Some(Self::LEVELS.map(|(percent, tip)| (percent, fees(tip))).to_vec())
+    }
+}
+
 #[test]
-fn levels_are_the_fees_for_the_next_block_from_200_blocks_on() {
-    let calibrated = "pricing.reward_percentiles = [10, 60]\n";
-    let (store, mut publishers) = ChainStore::new(&[chain(calibrated)]);
-    let documents = Documents::new(&store);
-    let chain = &store.chains()[0];
-    let mut levels = |count: u64| {
-        let block = |number: u64| {
-            let tip = u128::from(number * 7919 % 997) * 1_000_000;
-            let rewards = Some(Rewards::new(&[tip, tip + GWEI]));
-            Block { base_fee: GWEI, gas_used_ratio: Some(0.5), rewards }
-        };
-        let history = FeeHistory::new(1, (1..=count).map(block).collect(), Some(GWEI)).unwrap();
-        let pricing = &chain.config().pricing;
-        let parameters = ChainParameters::without_header(pricing);
-        let market = fees::price(&history, &[], pricing, &parameters).unwrap();
-        publishers[0].publish(Accepted::now(&history, market));
-        let body = documents.body(chain, &blocknative::PRICES).unwrap();
+fn levels_are_the_fees_for_the_next_block() {
+    // The suggested base fee is twice the floor.
+    let more = "pricing.strategy = \"network\"\npricing.base_fee_floor = \"5 gwei\"\n";
+    let (store, mut publishers) = ChainStore::new(&[chain(more)]);
+    let block = Block {
+        base_fee: GWEI,
+        gas_used_ratio: Some(0.5),
+        rewards: Some(Rewards::new(&[2 * GWEI])),
+    };
+    let history = FeeHistory::new(1, vec![block; 20], Some(GWEI)).unwrap();
+    let pricing = &store.chains()[0].config().pricing;
+    let market =
+        fees::price(&history, &[], pricing, &ChainParameters::without_header(pricing)).unwrap();
+    publishers[0].publish(Accepted::now(&history, market));
+    let next_block_fees = NextBlockFees::default();
+    let levels = || {
+        let documents = Documents::new(&store, next_block_fees.clone());
+        let body = documents.body(&store.chains()[0], &blocknative::PRICES).unwrap();
         let body: Value = serde_json::from_str(&body).unwrap();
         body["blockPrices"][0]["estimatedPrices"].as_array().unwrap().clone()
     };
-    assert_eq!(levels(199).len(), 3);
-    let levels = levels(200);
-    let confidences: Vec<&Value> = levels.iter().map(|level| &level["confidence"]).collect();
-    assert_eq!(confidences, [99, 95, 90, 80, 70]);
-    let snapshot = chain.newest_snapshot().unwrap();
-    let fees: Vec<(u8, Tier)> = snapshot.horizon().unwrap().fees.next_block().collect();
-    for (level, (percent, fees)) in levels.iter().zip(fees.iter().rev()) {
-        assert_eq!(level["confidence"], *percent);
-        let tip = gwei::Gwei(fees.max_priority_fee_per_gas).to_string();
-        assert_eq!(level["maxPriorityFeePerGas"].to_string(), tip);
-        // 95 and 99 % are the tiers of the strategy, whose max fee is twice the base fee and the tip, as is that of others.
-        let max_fee = gwei::Gwei(2 * GWEI + fees.max_priority_fee_per_gas);
+    assert_eq!(levels().len(), 3);
+    next_block_fees.set(Box::new(KnownFees)).unwrap();
+    let levels = levels();
+    let expected = KnownFees::LEVELS.into_iter().skip(1).rev();
+    assert_eq!(levels.len(), 5);
+    for (level, (percent, tip)) in levels.iter().zip(expected) {
+        assert_eq!(level["confidence"], percent);
+        assert_eq!(level["maxPriorityFeePerGas"].to_string(), gwei::Gwei(tip).to_string());
+        // That of a tier whose tip is the same, and that of others.
+        let base_fees = if tip == 2 * GWEI { 10 } else { 2 };
+        let max_fee = gwei::Gwei(base_fees * GWEI + tip);
         assert_eq!(level["maxFeePerGas"].to_string(), max_fee.to_string());
     }
 }

@@ -3,8 +3,8 @@
 use prometheus_client::metrics::family::Family;
 
 use super::Records;
+use super::estimator::all_cells;
 use super::routes::MIN_JUDGED;
-use crate::fees::horizon::all_cells;
 use crate::observe::metrics::{FloatGauge, labels, metric_set, to_f64};
 use crate::store::StoredChain;
 
@@ -26,7 +26,7 @@ labels! {
 
 impl HorizonMetrics {
     pub(super) fn update(&self, chain: &StoredChain, records: &Records) {
-        let counts = chain.read_together(|blocks| records.counts(chain, blocks));
+        let counts = chain.read_together(|blocks| records.read(chain, blocks).1);
         for ((within, percent), count) in all_cells().zip(counts) {
             let probability = format!("0.{percent}").trim_end_matches('0').to_owned();
             let labels = CellLabels { chain: chain.config().key.clone(), within, probability };

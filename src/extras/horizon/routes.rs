@@ -1,24 +1,25 @@
 //! `GET /v1/{chain}/fees`.
 
-use axum::Json;
 use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::openapi::OpenApi;
 use utoipa::{IntoParams, ToSchema};
 
-use super::Records;
+use super::estimator::{Cell, CellKey, HorizonFees, LONGEST, MIN_BLOCKS, PROBABILITIES, WITHIN};
+use super::{Matrix, Records};
 use crate::api::extractors::ChainParam;
 use crate::api::freshness::write_snapshot_headers;
 use crate::api::openapi::examples::{ExampleChain, set_response_example};
 use crate::api::problems;
+use crate::api::render_cache::{ServedState, json_bytes};
 use crate::api::wire::Wei;
 use crate::config::percentile_numbers;
-use crate::fees::horizon::{Cell, HorizonFees, LONGEST, MIN_BLOCKS, PROBABILITIES, WITHIN};
 use crate::http::problem::Problem;
 use crate::http::query::{ValidQuery, invalid_parameter};
-use crate::store::{Horizon, KeptCount, ServableSnapshot, StoredChain, Unavailable};
+use crate::store::{KeptCount, ServableSnapshot, StoredChain, Unavailable};
 
 pub(super) const FEES_PATH: &str = "/v1/{chain}/fees";
 
@@ -95,15 +96,21 @@ pub(super) async fn get_fees(
     ValidQuery(query): ValidQuery<FeesQuery>,
 ) -> Result<Response, Problem> {
     let wanted = query.cell()?;
-    let read = chain
-        .read_together(|blocks| Ok((chain.servable_snapshot()?, records.counts(&chain, blocks))));
-    let (current, counts) = read.map_err(|reason| problems::unavailable(&chain, reason))?;
-    let horizon = current.snapshot.horizon().ok_or_else(|| {
+    let read = chain.read_together(|blocks| {
+        let current = chain.servable_snapshot()?;
+        let state = ServedState::new(&chain, &current);
+        let body = records.bodies.get_or_render(&chain, state, wanted, || {
+            let (matrix, counts) = records.read(&chain, blocks);
+            Some(json_bytes(&FeesBody::new(&chain, &current, &*matrix?, &counts, wanted)))
+        });
+        Ok((current, body))
+    });
+    let (current, body) = read.map_err(|reason| problems::unavailable(&chain, reason))?;
+    let body = body.ok_or_else(|| {
         let detail = format!("fewer than {MIN_BLOCKS} blocks and their tips are known");
         problems::unavailable(&chain, Unavailable::NoData).with_detail(detail)
     })?;
-    let body = FeesBody::new(&chain, &current, horizon, &counts, wanted);
-    let mut response = Json(body).into_response();
+    let mut response = ([(CONTENT_TYPE, "application/json")], body).into_response();
     write_snapshot_headers(response.headers_mut(), &chain, &current);
     Ok(response)
 }
@@ -111,7 +118,7 @@ pub(super) async fn get_fees(
 impl FeesQuery {
     /// Returns the number of blocks and the percentage of the cell that promises what is asked for; `None`: all cells are
     /// wanted.
-    fn cell(&self) -> Result<Option<(usize, u8)>, Problem> {
+    fn cell(&self) -> Result<Option<CellKey>, Problem> {
         let (within, probability) = match (self.within, self.probability) {
             (None, None) => return Ok(None),
             (Some(within), Some(probability)) => (within, probability),
@@ -145,21 +152,21 @@ impl<'a> FeesBody<'a> {
     fn new(
         chain: &'a StoredChain,
         current: &ServableSnapshot,
-        horizon: &Horizon,
+        matrix: &Matrix,
         counts: &[KeptCount],
-        wanted: Option<(usize, u8)>,
+        wanted: Option<CellKey>,
     ) -> Self {
         let base_fee = current.snapshot.market.newest_known_base_fee;
         let counts = counts.iter().copied().chain(std::iter::repeat(KeptCount::default()));
         let is_wanted =
             |cell: &Cell| wanted.is_none_or(|wanted| wanted == (cell.within, cell.percent));
-        let cells = horizon.fees.cells().zip(counts).filter(|(cell, _)| is_wanted(cell));
+        let cells = matrix.fees.cells().zip(counts).filter(|(cell, _)| is_wanted(cell));
         Self {
             chain_name: chain.config().name(),
             chain_id: chain.config().chain_id,
             newest_block: current.snapshot.newest_block,
-            rewards_to: horizon.rewards_to,
-            percentile: percentile_numbers([horizon.percentile]).into_iter().next(),
+            rewards_to: matrix.rewards_to,
+            percentile: percentile_numbers([matrix.percentile]).into_iter().next(),
             cells: cells.map(|(cell, count)| CellBody::new(&cell, base_fee, count)).collect(),
         }
     }
@@ -194,9 +201,9 @@ pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
     );
     if let Some(fees) = fees {
         let (percentile, rewards_to) = (window.percentile, window.newest_block);
-        let horizon = Horizon { fees, percentile, rewards_to };
+        let matrix = Matrix { fees, percentile, rewards_to };
         let counts = [COUNT; WITHIN.len() * PROBABILITIES.len()];
-        let body = json!(FeesBody::new(chain, current, &horizon, &counts, Some((3, 95))));
+        let body = json!(FeesBody::new(chain, current, &matrix, &counts, Some((3, 95))));
         set_response_example(document, FEES_PATH, body);
     }
 }

@@ -1,8 +1,8 @@
 use std::num::NonZeroU64;
 
+use super::estimator::Cell;
 use super::*;
 use crate::config::{Chain, Config};
-use crate::fees::horizon::Cell;
 use crate::fees::{self, Block, ChainParameters, FeeHistory, GRADED_PERCENTILES, Rewards};
 use crate::store::{Accepted, Publisher};
 
@@ -83,18 +83,22 @@ impl Model {
         self.publisher.add_reading(&reading);
     }
 
+    fn matrix(&self) -> Option<Arc<Matrix>> {
+        let chain = self.publisher.chain();
+        chain.read_together(|blocks| self.records.read(chain, blocks).0)
+    }
+
     fn cells(&self) -> Option<Vec<Cell>> {
-        let snapshot = self.publisher.chain().newest_snapshot()?;
-        Some(snapshot.horizon()?.fees.cells().collect())
+        Some(self.matrix()?.fees.cells().collect())
     }
 
     fn rewards_to(&self) -> u64 {
-        self.publisher.chain().newest_snapshot().unwrap().horizon().unwrap().rewards_to
+        self.matrix().unwrap().rewards_to
     }
 
     fn counts(&self) -> Vec<KeptCount> {
         let chain = self.publisher.chain();
-        chain.read_together(|blocks| self.records.counts(chain, blocks))
+        chain.read_together(|blocks| self.records.read(chain, blocks).1)
     }
 
     /// Grades the pairs that were served at heads by the blocks up to `rewards_to`.

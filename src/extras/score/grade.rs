@@ -139,14 +139,15 @@ pub(crate) fn grade<'a>(
         let paid = judged.and_then(|block| tier.tip_paid(block.base_fee));
         let mut outbid = [None; MAX_PERCENTILES];
         for (outbid, percentile) in outbid.iter_mut().zip(percentiles) {
-            *outbid = reward_at(*percentile).map(|reward| paid.is_some_and(|paid| paid >= reward));
+            let reward = reward_at(*percentile);
+            *outbid =
+                next.zip(reward).map(|(block, reward)| tier.is_enough(block.base_fee, reward));
         }
         let overpaid = paid.zip(fair).and_then(|(paid, fair)| paid.checked_sub(fair));
         TierGrade {
             overpaid: saturating_u64(overpaid.unwrap_or_default()),
             fair_price: saturating_u64(fair_price.unwrap_or_default()),
-            covered: DISTANCES
-                .map(|distance| Some(tier.max_fee_per_gas >= after(distance)?.base_fee)),
+            covered: DISTANCES.map(|distance| Some(tier.covers(after(distance)?.base_fee))),
             outbid,
             is_floor,
         }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use axum::Json;
 use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde::ser::Serializer;
@@ -18,6 +18,7 @@ use crate::api::extractors::ChainParam;
 use crate::api::freshness::write_snapshot_headers;
 use crate::api::openapi::examples::{ExampleChain, set_response_example};
 use crate::api::problems;
+use crate::api::render_cache::{ServedState, json_bytes};
 use crate::api::wire::{Strategy, Wei};
 use crate::config;
 use crate::extras::score;
@@ -161,11 +162,17 @@ pub(super) async fn get_score(
     State(scores): State<Scores>,
     ChainParam(chain): ChainParam,
 ) -> Result<Response, Problem> {
-    let read = chain.read_together(|_| Ok((chain.servable_snapshot()?, scores.score(&chain))));
-    let (current, score) = read.map_err(|reason| problems::unavailable(&chain, reason))?;
-    let newest_block = current.snapshot.newest_block;
-    let body = ScoreBody::new(chain.config(), newest_block, &score);
-    let mut response = Json(body).into_response();
+    let read = chain.read_together(|_| {
+        let current = chain.servable_snapshot()?;
+        let state = ServedState::new(&chain, &current);
+        let body = scores.bodies.get_or_render(&chain, state, (), || {
+            let newest_block = current.snapshot.newest_block;
+            json_bytes(&ScoreBody::new(chain.config(), newest_block, &scores.score(&chain)))
+        });
+        Ok((current, body))
+    });
+    let (current, body) = read.map_err(|reason| problems::unavailable(&chain, reason))?;
+    let mut response = ([(CONTENT_TYPE, "application/json")], body).into_response();
     write_snapshot_headers(response.headers_mut(), &chain, &current);
     Ok(response)
 }

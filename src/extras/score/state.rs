@@ -3,18 +3,21 @@
 use std::sync::Arc;
 
 use axum::extract::FromRef;
+use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::{Score, Scorer, Totals};
+use crate::api::render_cache::{RenderCache, ServedState};
 use crate::fees::FeeHistory;
 use crate::observe::clock;
-use crate::store::{ChainStore, PerChain, Publication, PublishObserver, StoredChain};
+use crate::store::{ChainStore, PerChain, Publication, PublishObserver, RecentBlocks, StoredChain};
 
 /// Scorers of all chains. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Scores {
     store: ChainStore,
     chains: PerChain<Arc<ChainScorer>>,
+    pub(super) bodies: RenderCache<ServedState, (), Bytes>,
 }
 
 /// Scorer of one chain.
@@ -35,7 +38,8 @@ impl Scores {
             let scorer = Scorer::new(&config.pricing, config.reading_interval(), clock::now());
             Arc::new(ChainScorer(Mutex::new(scorer)))
         };
-        Self { store: store.clone(), chains: PerChain::new(store, scorer) }
+        let chains = PerChain::new(store, scorer);
+        Self { store: store.clone(), chains, bodies: RenderCache::new(store) }
     }
 
     pub(super) fn scorer(&self, chain: &StoredChain) -> &Arc<ChainScorer> {
@@ -61,7 +65,7 @@ impl PublishObserver for Arc<ChainScorer> {
         self.0.lock().record(publication.history, market, clock::now());
     }
 
-    fn rewards_read(&mut self, reading: &FeeHistory) {
+    fn rewards_read(&mut self, reading: &FeeHistory, _: &RecentBlocks) {
         self.0.lock().add_reading(reading);
     }
 }

@@ -1,7 +1,7 @@
 //! The score of many grades.
 
 use super::grade::{Grade, TierGrade, TipOutcome};
-use crate::fees::statistics::{Share, mean, nearest_rank};
+use crate::fees::statistics::{Share, mean, nearest_rank, wilson_interval};
 use crate::fees::{FAIR_PERCENTILE, Pricing, Strategy, column_of};
 
 /// How the quotes of one chain did.
@@ -68,16 +68,6 @@ pub(crate) struct Calibration {
     pub high: f64,
 }
 
-/// Returns the share of hits; `None` without outcomes.
-fn share_of(outcomes: impl Iterator<Item = bool>) -> Option<Share> {
-    let mut share = Share { hits: 0, total: 0 };
-    for is_hit in outcomes {
-        share.total = share.total.saturating_add(1);
-        share.hits = share.hits.saturating_add(u32::from(is_hit));
-    }
-    (share.total > 0).then_some(share)
-}
-
 /// Returns the score of these grades. `no_quote` blocks between them had none.
 pub(crate) fn summarise(
     grades: &[Grade],
@@ -114,10 +104,14 @@ pub(crate) fn summarise(
 
 fn summarise_tier(grades: &[TierGrade], percentiles: &[f64], target: Option<f64>) -> TierScore {
     let covered = |index: usize| {
-        share_of(grades.iter().filter_map(|grade| grade.covered.get(index).copied().flatten()))
+        Share::from_outcomes(
+            grades.iter().filter_map(|grade| grade.covered.get(index).copied().flatten()),
+        )
     };
     let outbid = |column: usize| {
-        share_of(grades.iter().filter_map(|grade| grade.outbid.get(column).copied().flatten()))
+        Share::from_outcomes(
+            grades.iter().filter_map(|grade| grade.outbid.get(column).copied().flatten()),
+        )
     };
     let fair = column_of(FAIR_PERCENTILE, percentiles);
     let outbid_fair = fair.and_then(outbid);
@@ -134,21 +128,19 @@ fn summarise_tier(grades: &[TierGrade], percentiles: &[f64], target: Option<f64>
         price_over_fair: quantiles(&prices),
         overpaid: quantiles(&overpaid),
         overpaid_mean: mean(&overpaid),
-        floor_decided: share_of(grades.iter().map(|grade| grade.is_floor)),
+        floor_decided: Share::from_outcomes(grades.iter().map(|grade| grade.is_floor)),
         target,
         calibration: target.zip(outbid_fair).map(|(target, share)| calibration(share, target)),
     }
 }
 
-/// Returns the distance of `share` from `target` with Wilson's interval (E. B. Wilson, 1927).
+/// Returns the distance of `share` from `target` with Wilson's interval.
 fn calibration(share: Share, target: f64) -> Calibration {
     /// Two-sided 95 % quantile of the normal distribution.
     const Z: f64 = 1.959_963_984_540_054;
-    let (n, p) = (f64::from(share.total), share.value());
-    let scale = 1.0 + Z * Z / n;
-    let centre = (p + Z * Z / (2.0 * n)) / scale;
-    let half = Z / scale * (p * (1.0 - p) / n + Z * Z / (4.0 * n * n)).sqrt();
-    Calibration { error: p - target, low: centre - half - target, high: centre + half - target }
+    let value = share.value();
+    let [low, high] = wilson_interval(value, f64::from(share.total), Z);
+    Calibration { error: value - target, low: low - target, high: high - target }
 }
 
 /// Returns percentiles of ascending values; `None` without values.

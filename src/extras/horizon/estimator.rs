@@ -8,14 +8,11 @@
 //! The matrix is a pure function of the newest [`BLOCKS`] blocks, the next base fee and the pricing, in integers, so
 //! replicas and restarts agree. docs/pricing.md has the results on recorded blocks.
 
-mod ranked_window;
-
 use alloy_primitives::U256;
 
-use super::calibrated::{self, Level, Target};
-use super::single_price::{MIN_RISES, after_full_blocks, full_block_denominator};
-use super::{ChainParameters, EntryBlock, Pricing, PricingType, Tier};
-use ranked_window::RankedWindow;
+use crate::fees::calibrated::{AmountWindow, LIMIT_BLOCKS, Level};
+use crate::fees::single_price::{MIN_RISES, after_full_blocks, full_block_denominator};
+use crate::fees::{ChainParameters, EntryBlock, Pricing, PricingType, Target, Tier};
 
 /// Numbers of blocks of the matrix, ascending.
 pub const WITHIN: [usize; 6] = [1, 2, 3, 5, 10, LONGEST];
@@ -35,16 +32,16 @@ pub const MIN_BLOCKS: usize = 200;
 /// Number of newest blocks that the matrix depends on. A reply of a node has as many after a start.
 pub const BLOCKS: usize = 400;
 
-/// Number of newest needs that a tip is chosen from.
-const WINDOW: usize = 200;
-
 const MILLION: u128 = 1_000_000;
 
 /// Highest factor of the next base fee, in millionths. A base fee that rises further shows in the tips.
 const MAX_FACTOR: u128 = 1_500_000;
 
-/// Returns the number of blocks and the percentage of each cell, by number of blocks, then by probability, both ascending.
-pub fn all_cells() -> impl Iterator<Item = (usize, u8)> {
+/// Number of blocks and probability in percent of a cell.
+pub type CellKey = (usize, u8);
+
+/// Returns the key of each cell, by number of blocks, then by probability, both ascending.
+pub fn all_cells() -> impl Iterator<Item = CellKey> {
     WITHIN.into_iter().flat_map(|within| PROBABILITIES.map(|percent| (within, percent)))
 }
 
@@ -140,31 +137,33 @@ struct Tips {
 impl Tips {
     fn new(blocks: &[EntryBlock], factors: &Factors) -> Option<Self> {
         let mut columns = [[0; WITHIN.len()]; PROBABILITIES.len()];
-        let mut ranked: Option<(u128, Vec<RankedNeeds>)> = None;
+        let mut last: Option<(u128, [Vec<Option<u128>>; WITHIN.len()])> = None;
         for (tips, percent) in columns.iter_mut().zip(PROBABILITIES) {
             let factor = factors.at(percent);
-            let rows = match ranked.take() {
+            let rows = match last.take() {
                 Some((known, rows)) if known == factor => rows,
-                _ => needs(blocks, factor).iter().map(|needs| RankedNeeds::new(needs)).collect(),
+                _ => needs(blocks, factor),
             };
-            for (tip, (row, within)) in tips.iter_mut().zip(rows.iter().zip(WITHIN)) {
-                *tip = row.tip(within, percent).unwrap_or_default();
+            for (cell, (row, within)) in tips.iter_mut().zip(rows.iter().zip(WITHIN)) {
+                *cell = tip(row, within, percent).unwrap_or_default();
             }
-            ranked = Some((factor, rows));
+            last = Some((factor, rows));
         }
         put_in_order(&mut columns);
 
         // A max fee that covers the next base fee does so in the next block, so its needs are the same with any factor.
-        let (_, rows) = ranked?;
-        let needs = rows.first()?;
+        let (_, [needs, ..]) = last?;
         let of_next_block = columns.iter().filter_map(|tips| tips.first().copied());
         let known: Vec<(u8, u128)> = PROBABILITIES.into_iter().zip(of_next_block).collect();
         let mut next_block = [0; NEXT_BLOCK_PROBABILITIES.len()];
-        for (tip, percent) in next_block.iter_mut().zip(NEXT_BLOCK_PROBABILITIES) {
+        for (cell, percent) in next_block.iter_mut().zip(NEXT_BLOCK_PROBABILITIES) {
             let (_, below) = known.iter().rfind(|(known, _)| *known <= percent)?;
             let (_, above) = known.iter().find(|(known, _)| *known >= percent)?;
-            *tip =
-                if below == above { *below } else { needs.tip(1, percent)?.clamp(*below, *above) };
+            *cell = if below == above {
+                *below
+            } else {
+                tip(&needs, 1, percent)?.clamp(*below, *above)
+            };
         }
         Some(Self { columns, next_block })
     }
@@ -174,17 +173,8 @@ impl Tips {
 /// known.
 fn tip_limit(blocks: &[EntryBlock]) -> Option<u128> {
     let asks = blocks.iter().rev().filter_map(|block| Some((block.ask()?, block.high)));
-    let mut newest = asks.take(calibrated::LIMIT_BLOCKS);
+    let mut newest = asks.take(LIMIT_BLOCKS);
     newest.try_fold(0, |limit: u128, (ask, high)| Some(limit.max(high?.max(ask))))
-}
-
-/// Returns true if one of the `following` blocks would have included the pair. `None`: none is known to, and the tip of one
-/// is unknown, or none has an ask.
-#[must_use]
-pub fn outcome_of(fees: Tier, following: &[EntryBlock]) -> Option<bool> {
-    let is_kept = following.iter().filter_map(|block| block.accepts(fees)).max()?;
-    let is_known = is_kept || following.iter().all(|block| block.tip.is_some());
-    is_known.then_some(is_kept)
 }
 
 /// Puts tips in order, so that none falls with the probability, or rises with the number of blocks. A lower probability
@@ -288,54 +278,26 @@ fn needs(blocks: &[EntryBlock], factor: u128) -> [Vec<Option<u128>>; WITHIN.len(
     rows
 }
 
-/// Needs of heads, and their ranks.
-#[derive(Debug)]
-struct RankedNeeds {
-    /// By head, oldest first: the need and its rank.
-    heads: Vec<Option<(u128, usize)>>,
-    /// By rank.
-    ascending: Vec<u128>,
-}
-
-impl RankedNeeds {
-    fn new(needs: &[Option<u128>]) -> Self {
-        let known = needs.iter().enumerate().filter_map(|(head, need)| Some(((*need)?, head)));
-        let mut known: Vec<(u128, usize)> = known.collect();
-        known.sort_unstable();
-        let mut heads = vec![None; needs.len()];
-        for (rank, (need, head)) in known.iter().enumerate() {
-            if let Some(slot) = heads.get_mut(*head) {
-                *slot = Some((*need, rank));
+/// Replays the quotes from the needs of heads and their misses, and returns the last quote. The outcome of a quote is known
+/// `within` blocks after its head, and so is the need of the head. While the window is not full, nothing is compared.
+fn tip(needs: &[Option<u128>], within: usize, percent: u8) -> Option<u128> {
+    let mut level = Level::new(Target::from_percent(percent));
+    let mut window = AmountWindow::default();
+    // The quote of the head `within` blocks after each one.
+    let mut quotes: Vec<Option<u128>> = Vec::with_capacity(needs.len());
+    let mut quote = None;
+    for (head, need) in needs.iter().enumerate() {
+        if let Some(need) = *need {
+            let compared = head.checked_sub(within).and_then(|head| *quotes.get(head)?);
+            if let Some(compared) = compared {
+                level.record(need.cmp(&compared));
             }
+            window.push(need);
+            quote = window.is_full().then(|| level.quote(&window)).flatten();
         }
-        Self { heads, ascending: known.into_iter().map(|(need, _)| need).collect() }
+        quotes.push(quote);
     }
-
-    /// Replays the quotes and their misses, and returns the last quote. The outcome of a quote is known `within` blocks
-    /// after its head, and so is the need of the head. While the window is not full, nothing is compared.
-    fn tip(&self, within: usize, percent: u8) -> Option<u128> {
-        let mut level = Level::new(Target::from_percent(percent));
-        let mut window = RankedWindow::new(WINDOW);
-        // The quote of the head `within` blocks after each one.
-        let mut quotes: Vec<Option<u128>> = Vec::with_capacity(self.heads.len());
-        let mut quote = None;
-        for (head, need) in self.heads.iter().enumerate() {
-            if let Some((need, rank)) = *need {
-                let compared = head.checked_sub(within).and_then(|head| *quotes.get(head)?);
-                if let Some(compared) = compared {
-                    level.record(need.cmp(&compared));
-                }
-                window.push(rank);
-                quote = window.is_full().then(|| self.quote(&window, level)).flatten();
-            }
-            quotes.push(quote);
-        }
-        quote.or_else(|| self.quote(&window, level))
-    }
-
-    fn quote(&self, window: &RankedWindow, level: Level) -> Option<u128> {
-        level.quote(window.len(), |position| self.ascending.get(window.highest(position)?).copied())
-    }
+    quote.or_else(|| level.quote(&window))
 }
 
 #[cfg(test)]

@@ -205,31 +205,6 @@ fn with_few_rises_the_factor_is_that_of_two_full_blocks() {
     assert_eq!([scale(3, 1_100_000), scale(u128::MAX, MAX_FACTOR)], [4, u128::MAX]);
 }
 
-#[test]
-fn a_pair_is_kept_if_one_of_the_blocks_includes_it() {
-    let fees = Tier { max_priority_fee_per_gas: 10, max_fee_per_gas: 105 };
-    let unknown = EntryBlock { tip: None, ..block(1, 0) };
-    let (dear, without_ask) = (block(106, 1), block(90, 0));
-    for (blocks, expected) in [
-        (vec![block(100, 5)], Some(true)),
-        // The max fee leaves 5 for the tip.
-        (vec![block(100, 6)], Some(false)),
-        (vec![block(90, 10)], Some(true)),
-        (vec![block(90, 11), block(90, 10)], Some(true)),
-        // A block without an ask neither includes nor refuses.
-        (vec![without_ask], None),
-        (vec![dear, without_ask], Some(false)),
-        (vec![without_ask, block(100, 5)], Some(true)),
-        (vec![unknown], None),
-        (vec![dear, unknown], None),
-        (vec![unknown, block(100, 5)], Some(true)),
-        // The base fee alone says that the pair is not included.
-        (vec![EntryBlock { base_fee: 106, ..unknown }], None),
-    ] {
-        assert_eq!(outcome_of(fees, &blocks), expected, "{blocks:?}");
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
@@ -242,8 +217,8 @@ proptest! {
     ) {
         let within = WITHIN[row];
         let newest = &blocks[blocks.len().saturating_sub(BLOCKS)..];
-        let ranked = RankedNeeds::new(&needs(newest, factor)[row]);
-        prop_assert_eq!(ranked.tip(within, percent), plain_tip(&blocks, factor, within, percent));
+        let found = tip(&needs(newest, factor)[row], within, percent);
+        prop_assert_eq!(found, plain_tip(&blocks, factor, within, percent));
     }
 
     #[test]
@@ -296,8 +271,7 @@ proptest! {
         let high = Some(u128::MAX);
         let entry = |tip: &u128| EntryBlock { high, ..block(GWEI, (*tip).clamp(1, u128::MAX - 1)) };
         let entries: Vec<_> = tips.iter().map(entry).collect();
-        let ranked = RankedNeeds::new(&needs(&entries, MILLION)[0]);
-        let calibrated = calibrated::tip(&entries, Target::from_percent(percent));
-        prop_assert_eq!(ranked.tip(1, percent), calibrated);
+        let found = tip(&needs(&entries, MILLION)[0], 1, percent);
+        prop_assert_eq!(found, calibrated::tip(&entries, Target::from_percent(percent)));
     }
 }
