@@ -205,8 +205,8 @@ impl ReplacementBody {
                 Some(Tier { max_priority_fee_per_gas: price, max_fee_per_gas: price })
             }
         };
-        let medium = replace(market.suggestion.medium)?;
-        let high = replace(market.suggestion.high)?;
+        let medium = replace(market.suggestion.tiers.medium)?;
+        let high = replace(market.suggestion.tiers.high)?;
         Some(Self { medium: (&medium).into(), high: (&high).into() })
     }
 }

@@ -17,7 +17,7 @@ use utoipa_axum::routes;
 use crate::assembly::{Assembly, Extra, Join};
 use crate::config::percentile_numbers;
 use crate::fees::gwei::{exact_gwei, rounded_gwei};
-use crate::fees::{Block, GasUsedRatios, Pricing, PricingType, Suggestion};
+use crate::fees::{Block, GasUsedRatios, Pricing, PricingType, Suggestion, Tiers};
 use crate::observe::metrics::{Counter, metric_set};
 use crate::store::BlockWindow;
 use axes::{AmountAxis, BlockAxis};
@@ -195,7 +195,7 @@ impl ChartSpec<'_> {
 
     /// Current max fees, the lower tier first.
     fn max_fees(&self) -> [MaxFeeLine; 2] {
-        let Suggestion { medium, high, .. } = self.suggestion;
+        let Tiers { medium, high, .. } = self.suggestion.tiers;
         [
             MaxFeeLine { tier: "medium", wei: medium.max_fee_per_gas, colour: palette::MEDIUM },
             MaxFeeLine { tier: "high", wei: high.max_fee_per_gas, colour: palette::HIGH },

@@ -131,7 +131,7 @@ fn write_snapshot_examples(
     }
     if let Ok((_, entries)) = chain.snapshot_with_asks(EXAMPLE_BLOCKS) {
         let market = &snapshot.market;
-        let medium = market.suggestion.medium;
+        let medium = market.suggestion.tiers.medium;
         let inclusion = callers_fee::InclusionBody::new(chain, market, &entries, medium);
         set_response_example(document, "/v1/{chain}/inclusion", json!(inclusion));
         let pending = PendingFee::Capped(medium);

@@ -18,7 +18,8 @@ fn block_window(newest_block: u64, blocks: Vec<Block>) -> BlockWindow {
 
 fn suggestion(pricing_type: PricingType, medium: u128, high: u128) -> Suggestion {
     let tier = |max| Tier { max_priority_fee_per_gas: max, max_fee_per_gas: max };
-    Suggestion { pricing_type, base_fee_per_gas: 0, medium: tier(medium), high: tier(high) }
+    let tiers = Tiers { low: tier(medium), medium: tier(medium), high: tier(high) };
+    Suggestion { pricing_type, base_fee_per_gas: 0, tiers }
 }
 
 /// Draws a chain with these percentiles.

@@ -81,7 +81,7 @@ impl UnsignedTransaction {
             r#type,
             gas: hex_quantity(prepared.gas),
         };
-        let medium = suggestion.medium;
+        let medium = suggestion.tiers.medium;
         let max_fee_per_gas = hex_quantity(medium.max_fee_per_gas);
         match suggestion.pricing_type {
             PricingType::Eip1559 => Self::Eip1559(Eip1559Transaction {
