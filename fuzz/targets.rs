@@ -161,31 +161,32 @@ fn check_averages(market: &Market, blocks: &[Block], pricing: &Pricing) {
 }
 
 fn check_suggestion(market: &Market, history: &FeeHistory, pricing: &Pricing) {
-    let Suggestion { pricing_type, base_fee_per_gas, medium, high } = market.suggestion;
+    let Suggestion { pricing_type, base_fee_per_gas, tiers } = market.suggestion;
     let is_legacy =
         history.newest_known_base_fee() == 0 && pricing.zero_base_fee == ZeroBaseFee::Legacy;
     assert_eq!(pricing_type == PricingType::Legacy, is_legacy);
     let base_fee = market.average_base_fee.max(pricing.base_fee_floor);
     let base_fee = if is_legacy { Some(0) } else { pricing.base_fee_multiplier.apply(base_fee) };
     assert_eq!(Some(base_fee_per_gas), base_fee);
-    for tier in [medium, high] {
+    for tier in tiers.into_array() {
         let sum = base_fee_per_gas.checked_add(tier.max_priority_fee_per_gas);
         assert_eq!(Some(tier.max_fee_per_gas), sum);
     }
 
     let floor = pricing.priority_fee_floor;
     let average = market.average_reward.map(|rewards| rewards.medium);
-    assert_eq!(medium.max_priority_fee_per_gas, average.unwrap_or(floor).max(floor));
-    assert!(medium.max_priority_fee_per_gas > 0, "a tip of 0");
-    assert!(high.max_priority_fee_per_gas >= medium.max_priority_fee_per_gas, "{market:?}");
+    let tips = tiers.map(|tier| tier.max_priority_fee_per_gas);
+    assert_eq!(tips.medium, average.unwrap_or(floor).max(floor));
+    assert!(tips.low > 0, "a tip of 0");
+    assert!(tips.into_array().is_sorted(), "{market:?}");
     let is_floor = floor > 1 && average.is_none_or(|average| average < floor);
     assert_eq!(market.floors_applied.priority_fee, is_floor);
     let covered = market.covers_full_blocks;
     assert!(covered.medium <= covered.high && covered.high.is_none_or(|most| most <= 100));
     let steps: Vec<_> = history.blocks().iter().map(BaseFeeStep::from_block).collect();
     let prices = SinglePrices::new(market, &steps, Duration::from_secs(12));
-    assert!(prices.low <= prices.medium && prices.medium <= prices.high, "{prices:?}");
-    assert!(prices.low >= market.newest_known_base_fee, "{prices:?}");
+    assert!(prices.tiers.into_array().is_sorted(), "{prices:?}");
+    assert!(prices.tiers.low >= market.newest_known_base_fee, "{prices:?}");
 }
 
 /// Fuzzes a JSON-RPC response body, and JSON as each of its members.

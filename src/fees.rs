@@ -17,9 +17,10 @@ pub mod plausibility;
 mod pricing;
 pub(crate) mod single_price;
 pub mod statistics;
+mod tiers;
 
 pub use block_age::{BlockAge, HeadReading, HeaderTime};
-pub use calibrated::{BLOCKS as CALIBRATED_BLOCKS, Target, Targets};
+pub use calibrated::{BLOCKS as CALIBRATED_BLOCKS, Target};
 pub use chain_parameters::{
     ChainParameters, Contradiction, Contradictions, DenominatorSource, Denominators,
     HeaderParameters,
@@ -35,6 +36,7 @@ pub use pricing::{
     Strategy, TierColumns, ZeroBaseFee, column_of,
 };
 pub use single_price::{BaseFeeStep, SinglePrices};
+pub use tiers::{TierName, Tiers};
 
 /// Reason why a valid fee history yields no suggestion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -76,81 +78,79 @@ pub fn price(
     chain_parameters: &ChainParameters,
 ) -> Result<Market, PricingError> {
     let window = history.newest(pricing.window_blocks.get());
-    let columns = pricing.tier_columns();
-    let average_base_fee = average(window.iter().map(|block| block.base_fee))?.unwrap_or_default();
-    let average_reward = average_rewards(window, columns)?;
-    let pricing_type = pricing_type(history, pricing);
     let newest_known_base_fee = history.newest_known_base_fee();
-
+    let average_base_fee = average(window.iter().map(|block| block.base_fee))?.unwrap_or_default();
+    let average_reward = average_rewards(window, pricing.tier_columns())?;
     let calibrated = match pricing.strategy {
         Strategy::Network => None,
-        Strategy::Calibrated => calibrated_priority_fees(entries, pricing),
+        Strategy::Calibrated => calibrated_tips(entries, pricing),
     };
-    let (strategy, typical_base_fee, priority_fees) = if let Some(fees) = calibrated {
-        (Strategy::Calibrated, average_base_fee.max(newest_known_base_fee), fees)
-    } else {
-        let fees = network_priority_fees(window, pricing)?;
-        (Strategy::Network, average_base_fee, fees)
+    let (strategy, base_fee, tips) = match calibrated {
+        Some(tips) => (Strategy::Calibrated, average_base_fee.max(newest_known_base_fee), tips),
+        None => (Strategy::Network, average_base_fee, network_tips(window, pricing)?),
     };
-    let base_fee_per_gas = match pricing_type {
-        PricingType::Legacy => 0,
-        PricingType::Eip1559 => pricing
-            .base_fee_multiplier
-            .apply(typical_base_fee.max(pricing.base_fee_floor))
-            .ok_or(PricingError::Overflow)?,
-    };
-    let PriorityFees { low, medium, high, is_floor_applied: is_floor } = priority_fees;
-    let base_fees = history.blocks().iter().map(|block| block.base_fee);
-    let highest_base_fee = base_fees.fold(newest_known_base_fee, u128::max);
-    if highest_base_fee > pricing.max_base_fee || medium.max(high) > pricing.max_priority_fee {
-        return Err(PricingError::AboveMaximum);
-    }
-    let count_covered = |tier| {
+    let suggestion = suggest(history, base_fee, tips.tiers, pricing)?;
+    let Tiers { medium, high, .. } = suggestion.tiers.map(|tier| {
         let denominators = chain_parameters.denominators?;
         let minimum_tip = pricing.priority_fee_floor;
         Some(covered_blocks(tier, newest_known_base_fee, minimum_tip, denominators))
-    };
-    let suggestion = Suggestion {
-        pricing_type,
-        base_fee_per_gas,
-        medium: tier(medium, base_fee_per_gas)?,
-        high: tier(high, base_fee_per_gas)?,
-    };
-
+    });
     Ok(Market {
         strategy,
-        low: tier(low, base_fee_per_gas)?,
         average_base_fee,
         average_reward,
         next_base_fee: history.next_base_fee(),
         blob_base_fees: history.blob_base_fees(),
         newest_known_base_fee,
         floors_applied: FloorsApplied {
-            base_fee: pricing_type == PricingType::Eip1559
-                && typical_base_fee < pricing.base_fee_floor,
-            priority_fee: is_floor,
+            base_fee: suggestion.pricing_type == PricingType::Eip1559
+                && base_fee < pricing.base_fee_floor,
+            priority_fee: tips.is_floor_applied,
         },
         floors_above_market: FloorsAboveMarket {
-            base_fee: pricing_type == PricingType::Eip1559
-                && FloorsAboveMarket::is_far_above(
-                    pricing.base_fee_floor,
-                    // After an activation the average still has zeros.
-                    typical_base_fee.max(newest_known_base_fee),
-                ),
+            // After an activation the average still has zeros.
+            base_fee: suggestion.pricing_type == PricingType::Eip1559
+                && is_far_above(pricing.base_fee_floor, base_fee.max(newest_known_base_fee)),
             priority_fee: pricing.has_priority_fee_floor()
                 && average_reward.is_some_and(|average| {
-                    FloorsAboveMarket::is_far_above(pricing.priority_fee_floor, average.medium)
+                    is_far_above(pricing.priority_fee_floor, average.medium)
                 }),
         },
         gas_used_ratio: GasUsedRatios::from_blocks(window),
-        base_fee_trend: Trend::from_base_fees(average_base_fee, newest_known_base_fee)?,
-        covers_full_blocks: FullBlocksCovered {
-            medium: count_covered(suggestion.medium),
-            high: count_covered(suggestion.high),
-        },
+        base_fee_trend: Trend::between(average_base_fee, newest_known_base_fee)
+            .ok_or(PricingError::Overflow)?,
+        covers_full_blocks: FullBlocksCovered { medium, high },
         chain_parameters: *chain_parameters,
         suggestion,
     })
+}
+
+/// Returns the suggestion with these tips. `base_fee` is that of the strategy, before floor and factor.
+fn suggest(
+    history: &FeeHistory,
+    base_fee: u128,
+    tips: Tiers<u128>,
+    pricing: &Pricing,
+) -> Result<Suggestion, PricingError> {
+    let pricing_type = pricing_type(history, pricing);
+    let base_fee_per_gas = match pricing_type {
+        PricingType::Legacy => 0,
+        PricingType::Eip1559 => pricing
+            .base_fee_multiplier
+            .apply(base_fee.max(pricing.base_fee_floor))
+            .ok_or(PricingError::Overflow)?,
+    };
+    let base_fees = history.blocks().iter().map(|block| block.base_fee);
+    let highest_base_fee = base_fees.fold(history.newest_known_base_fee(), u128::max);
+    if highest_base_fee > pricing.max_base_fee || tips.high > pricing.max_priority_fee {
+        return Err(PricingError::AboveMaximum);
+    }
+    let tier = |tip: u128| {
+        let max_fee_per_gas = tip.checked_add(base_fee_per_gas)?;
+        Some(Tier { max_priority_fee_per_gas: tip, max_fee_per_gas })
+    };
+    let tiers = tips.try_map(tier).ok_or(PricingError::Overflow)?;
+    Ok(Suggestion { pricing_type, base_fee_per_gas, tiers })
 }
 
 /// Detects the fee mechanism (network document, section 4.1): if the newest known base fee is 0, EIP-1559 is not
@@ -162,13 +162,10 @@ fn pricing_type(history: &FeeHistory, pricing: &Pricing) -> PricingType {
     }
 }
 
-/// Priority fees of the tiers, in wei per gas.
-struct PriorityFees {
-    /// Not above medium.
-    low: u128,
-    medium: u128,
-    /// Not below medium.
-    high: u128,
+/// Tips of a strategy, in wei per gas.
+struct Tips {
+    /// In ascending order.
+    tiers: Tiers<u128>,
     /// True if medium is the floor because the computed tip is lower or unknown.
     is_floor_applied: bool,
 }
@@ -176,17 +173,14 @@ struct PriorityFees {
 /// The network's rule: average rewards, with zeros for empty blocks as nodes return them. Without a usable reward all tips
 /// are the floor. The low tip is not part of the rule: it is the lowest reward that the window's blocks were paid, in the
 /// column of the medium tip.
-fn network_priority_fees(
-    window: &[Block],
-    pricing: &Pricing,
-) -> Result<PriorityFees, PricingError> {
+fn network_tips(window: &[Block], pricing: &Pricing) -> Result<Tips, PricingError> {
     let columns = match pricing.strategy {
         Strategy::Network => pricing.tier_columns(),
         // While asks are unknown, the rule has the percentile that is meant for it.
         Strategy::Calibrated => pricing.tier_columns().for_network_rule(),
     };
     let average = average_rewards(window, columns)?;
-    let (medium, is_floor) = apply_floor(average.map(|reward| reward.medium), pricing)?;
+    let (medium, is_floor_applied) = apply_floor(average.map(|reward| reward.medium), pricing)?;
     let high = if columns.high.is_some() {
         // A row whose second percentile is below its first is malformed. It must not push high below medium.
         average.and_then(|reward| reward.high).map_or(medium, |high| high.max(medium))
@@ -195,21 +189,18 @@ fn network_priority_fees(
     };
     let lowest = paid_rewards(window, columns.medium).min();
     let low = lowest.unwrap_or_default().max(pricing.priority_fee_floor).min(medium);
-    Ok(PriorityFees { low, medium, high, is_floor_applied: is_floor })
+    Ok(Tips { tiers: Tiers { low, medium, high }, is_floor_applied })
 }
 
 /// The calibrated strategy: each tier has its own target. `None` while too few asks are known.
-fn calibrated_priority_fees(entries: &[EntryBlock], pricing: &Pricing) -> Option<PriorityFees> {
-    let Targets { medium, high } = pricing.targets;
+fn calibrated_tips(entries: &[EntryBlock], pricing: &Pricing) -> Option<Tips> {
     let floor = pricing.priority_fee_floor;
-    let tip = |target| calibrated::tip(entries, target);
-    let tip_of_medium = tip(medium)?;
-    let medium = tip_of_medium.max(floor);
-    Some(PriorityFees {
-        low: tip(Targets::LOW)?.max(floor).min(medium),
-        medium,
-        high: tip(high)?.max(medium),
-        is_floor_applied: pricing.has_priority_fee_floor() && tip_of_medium < floor,
+    let needed = pricing.targets.try_map(|target| calibrated::tip(entries, target))?;
+    let medium = needed.medium.max(floor);
+    let low = needed.low.max(floor).min(medium);
+    Some(Tips {
+        tiers: Tiers { low, medium, high: needed.high.max(medium) },
+        is_floor_applied: pricing.has_priority_fee_floor() && needed.medium < floor,
     })
 }
 
@@ -226,10 +217,10 @@ fn apply_floor(
     }
 }
 
-fn tier(max_priority_fee_per_gas: u128, base_fee_per_gas: u128) -> Result<Tier, PricingError> {
-    let max_fee_per_gas =
-        max_priority_fee_per_gas.checked_add(base_fee_per_gas).ok_or(PricingError::Overflow)?;
-    Ok(Tier { max_priority_fee_per_gas, max_fee_per_gas })
+/// Returns true if the floor is more than ten times the market's amount.
+fn is_far_above(floor: u128, market: u128) -> bool {
+    const FACTOR: u128 = 10;
+    floor > market.saturating_mul(FACTOR)
 }
 
 /// Returns the number of coming blocks, all of them full, in which the tier's max fee covers the base fee and the

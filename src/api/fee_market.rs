@@ -16,7 +16,7 @@ use super::wire::{
 };
 use crate::api::extractors::{ChainParam, charge_for_list};
 use crate::config::percentile_numbers;
-use crate::fees::{self, AverageReward, RewardPercentiles};
+use crate::fees::{self, AverageReward, RewardPercentiles, Tiers};
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::Problem;
 use crate::store::{ChainStore, ServableSnapshot, StoredChain, Unavailable};
@@ -210,6 +210,8 @@ impl<'a> FeeMarketBody<'a> {
         let snapshot = &current.snapshot;
         let market = &snapshot.market;
         let percentiles = config.pricing.percentiles();
+        let Tiers { low, medium, high } =
+            market.suggestion.tiers.map(|tier| Wei(tier.price_at(market.newest_known_base_fee)));
         Self {
             chain_name: config.name(),
             chain_id: config.chain_id,
@@ -232,18 +234,14 @@ impl<'a> FeeMarketBody<'a> {
             covers_full_blocks: market.covers_full_blocks,
             strategy: market.strategy,
             currency: config.currency.as_deref(),
-            expected_price_per_gas: ExpectedPrices {
-                low: Wei(market.low.price_at(market.newest_known_base_fee)),
-                medium: Wei(market.expected_price()),
-                high: Wei(market.suggestion.high.price_at(market.newest_known_base_fee)),
-            },
+            expected_price_per_gas: ExpectedPrices { low, medium, high },
             floors_above_market: market.floors_above_market,
             chain_parameters: (&market.chain_parameters).into(),
             doubts: snapshot.doubts.iter().map(|doubt| doubt.name()).collect(),
             blob_base_fee_per_gas: market
                 .blob_base_fees
                 .map(|fees| BlobBaseFeePerGas { latest: Wei(fees.latest), next: Wei(fees.next) }),
-            low: (&market.low).into(),
+            low: (&market.suggestion.tiers.low).into(),
             others,
         }
     }

@@ -101,7 +101,7 @@ pub(crate) fn document(config: &Config, described: OpenApi, others: &PublicRoute
 
 /// Adds the members of other rooms to the schema of the fee market.
 fn add_market_members(components: &mut Components, others: &PublicRoutes) {
-    for member in others.market_members.0.iter() {
+    for member in &others.market_members.0 {
         let mut referenced = Vec::new();
         (member.referenced)(&mut referenced);
         components.schemas.extend(referenced);

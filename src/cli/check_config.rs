@@ -113,7 +113,7 @@ fn describe(history: &FeeHistory, chain: &Chain) -> Result<String, String> {
         .map_err(|error| error.to_string())?;
     let newest = history.newest_block();
     let base_fee = history.newest_known_base_fee();
-    let tip = market.suggestion.medium.max_priority_fee_per_gas;
+    let tip = market.suggestion.tiers.medium.max_priority_fee_per_gas;
     Ok(format!(
         "{} blocks up to {newest}, base fee {} gwei, medium tip {} gwei",
         history.blocks().len(),

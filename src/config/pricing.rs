@@ -3,7 +3,7 @@
 use std::num::{NonZeroU64, NonZeroUsize};
 
 use super::units;
-use crate::fees::{self, Multiplier, RewardPercentiles};
+use crate::fees::{self, Multiplier, RewardPercentiles, Target, Tiers};
 
 /// Written form of [`fees::Pricing`]. Without a key and without a preset of the chain there are no floors but a tip of
 /// 1 wei: those of one chain would overcharge the users of another.
@@ -13,7 +13,7 @@ pub(crate) struct PricingSection {
     #[serde(with = "StrategyName")]
     strategy: fees::Strategy,
     #[serde(with = "targets")]
-    targets: fees::Targets,
+    targets: Tiers<Target>,
     window_blocks: NonZeroUsize,
     #[serde(with = "percentiles")]
     reward_percentiles: Option<RewardPercentiles>,
@@ -111,7 +111,7 @@ mod targets {
     use serde::de::{Deserialize, Deserializer, Error};
     use serde::ser::{Serialize, Serializer};
 
-    use crate::fees::{Target, Targets};
+    use crate::fees::{Target, Tiers};
 
     #[derive(serde::Serialize, serde::Deserialize)]
     #[serde(deny_unknown_fields, default)]
@@ -122,32 +122,33 @@ mod targets {
 
     impl Default for Shares {
         fn default() -> Self {
-            Targets::default().into()
+            Tiers::default().into()
         }
     }
 
-    impl From<Targets> for Shares {
-        fn from(Targets { medium, high }: Targets) -> Self {
+    impl From<Tiers<Target>> for Shares {
+        fn from(Tiers { medium, high, .. }: Tiers<Target>) -> Self {
             Self { medium: medium.share(), high: high.share() }
         }
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Targets, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        input: D,
+    ) -> Result<Tiers<Target>, D::Error> {
         let Shares { medium, high } = Shares::deserialize(input)?;
         Target::new(medium)
             .zip(Target::new(high))
-            .map(|(medium, high)| Targets { medium, high })
+            .map(|(medium, high)| Tiers { medium, high, ..Tiers::default() })
             .filter(|targets| targets.medium <= targets.high)
             .ok_or_else(|| {
                 D::Error::custom("expected shares from 0.5 to 0.999, high (default 0.99) not below medium (default 0.95)")
             })
     }
 
-    #[expect(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "serde calls it with a reference to the field"
-    )]
-    pub(crate) fn serialize<S: Serializer>(targets: &Targets, out: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(
+        targets: &Tiers<Target>,
+        out: S,
+    ) -> Result<S::Ok, S::Error> {
         Shares::from(*targets).serialize(out)
     }
 }

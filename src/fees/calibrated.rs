@@ -7,7 +7,7 @@
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 
-use super::EntryBlock;
+use super::{EntryBlock, Tiers};
 
 /// Number of newest blocks that the tip depends on.
 pub const BLOCKS: usize = 400;
@@ -37,15 +37,6 @@ const RAISE_STEP: u64 = 50_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Target {
     millionths: i32,
-}
-
-/// Targets of both tiers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Targets {
-    /// Target of the medium tip.
-    pub medium: Target,
-    /// Target of the high tip.
-    pub high: Target,
 }
 
 impl Target {
@@ -153,21 +144,17 @@ impl AmountWindow {
     }
 }
 
-impl Targets {
-    /// Target of the low tip.
-    pub(super) const LOW: Target = Target { millionths: 800_000 };
-}
-
 impl Default for Target {
     /// Returns 95 %.
     fn default() -> Self {
-        Self { millionths: 950_000 }
+        Self::from_percent(95)
     }
 }
 
-impl Default for Targets {
+impl Default for Tiers<Target> {
     fn default() -> Self {
-        Self { medium: Target::default(), high: Target { millionths: 990_000 } }
+        let [low, medium, high] = [80, 95, 99].map(Target::from_percent);
+        Self { low, medium, high }
     }
 }
 

@@ -1,9 +1,9 @@
 //! The result of pricing: the suggestion, and the values that it was computed from.
 
-use super::PricingError;
 use super::chain_parameters::ChainParameters;
 use super::history::{BlobBaseFees, Block};
 use super::pricing::Strategy;
+use super::tiers::Tiers;
 
 /// Values computed from one fee history. Amounts are wei per gas.
 #[derive(Debug, Clone, PartialEq)]
@@ -12,8 +12,6 @@ pub struct Market {
     pub strategy: Strategy,
     /// Suggested fees.
     pub suggestion: Suggestion,
-    /// Fees for a transaction that can wait: at most those of the medium tier.
-    pub low: Tier,
     /// Average over the window's mined blocks, before floor and factor.
     pub average_base_fee: u128,
     /// Average per percentile of the suggestion; `None` if no block had usable rewards.
@@ -42,7 +40,7 @@ impl Market {
     /// Returns what a transaction with the medium fees pays per gas in the next block, in wei.
     #[must_use]
     pub fn expected_price(&self) -> u128 {
-        self.suggestion.medium.price_at(self.newest_known_base_fee)
+        self.suggestion.tiers.medium.price_at(self.newest_known_base_fee)
     }
 }
 
@@ -55,17 +53,15 @@ pub struct AverageReward {
     pub high: Option<u128>,
 }
 
-/// Suggested fees: a base fee that both tiers share, and two tiers.
+/// Suggested fees: a base fee that the tiers share, and the tiers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Suggestion {
     /// Fee mechanism that the suggestion is for.
     pub pricing_type: PricingType,
     /// Base fee of the strategy, raised to its floor, times the configured factor; 0 under legacy pricing.
     pub base_fee_per_gas: u128,
-    /// For inclusion within the next blocks.
-    pub medium: Tier,
-    /// For inclusion in the next block. At least medium.
-    pub high: Tier,
+    /// In ascending order. The public suggestion omits low.
+    pub tiers: Tiers<Tier>,
 }
 
 /// One tier. Under legacy pricing both members are the gas price.
@@ -121,14 +117,6 @@ pub struct FloorsAboveMarket {
     pub priority_fee: bool,
 }
 
-impl FloorsAboveMarket {
-    /// Returns true if the floor is more than ten times the market's amount.
-    pub(super) fn is_far_above(floor: u128, market: u128) -> bool {
-        const FACTOR: u128 = 10;
-        floor > market.saturating_mul(FACTOR)
-    }
-}
-
 /// Gas used divided by gas limit, from 0 to 1; `None` if the node returned no credible ratio.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GasUsedRatios {
@@ -175,10 +163,6 @@ impl Trend {
         } else {
             Self::Stable
         })
-    }
-
-    pub(super) fn from_base_fees(average: u128, upcoming: u128) -> Result<Self, PricingError> {
-        Self::between(average, upcoming).ok_or(PricingError::Overflow)
     }
 }
 

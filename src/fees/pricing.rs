@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::num::{NonZeroU64, NonZeroUsize};
 
-use super::calibrated::{self, Targets};
-use super::{Block, EntryBlock, have_ratios};
+use super::calibrated::{self, Target};
+use super::{Block, EntryBlock, Tiers, have_ratios};
 
 /// Percentile of a block's rewards that counts as its fair tip: docs/pricing.md says why.
 pub const FAIR_PERCENTILE: f64 = 10.0;
@@ -37,7 +37,7 @@ pub struct Pricing {
     /// Rule that computes tips and base fee from the blocks.
     pub strategy: Strategy,
     /// Targets of the calibrated strategy.
-    pub targets: Targets,
+    pub targets: Tiers<Target>,
     /// Number of newest blocks that are averaged.
     pub window_blocks: NonZeroUsize,
     /// Percentiles of the rewards that polls request; `None`: the 60th.
@@ -142,7 +142,7 @@ impl Default for Pricing {
         Self {
             window_blocks: NonZeroUsize::new(20).expect("20 is not 0"),
             strategy: Strategy::Network,
-            targets: Targets::default(),
+            targets: Tiers::default(),
             reward_percentiles: None,
             ask_interval: 10,
             base_fee_floor: GWEI,

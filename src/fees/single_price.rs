@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use alloy_primitives::{U256, U512};
 
-use super::{Block, ChainParameters, Market, Tier};
+use super::{Block, ChainParameters, Market, Tiers};
 
 /// For how long a price holds: for this time, and for these blocks after the next one.
 #[derive(Debug, Clone, Copy)]
@@ -37,16 +37,11 @@ const FEW_RISES: usize = 20;
 /// Denominator of EIP-1559 on Ethereum, for a chain of which nothing is known.
 const ASSUMED_DENOMINATOR: NonZeroU64 = NonZeroU64::new(8).expect("8 is not 0");
 
-/// Prices per gas in wei, low, medium and high in ascending order, and the base fees that they cover. Under legacy pricing
-/// they are the gas prices.
+/// Prices per gas in wei, and the base fees that they cover. Under legacy pricing they are the gas prices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SinglePrices {
-    /// For a transaction that can wait.
-    pub low: u128,
-    /// With the tip of the medium tier.
-    pub medium: u128,
-    /// With the tip of the high tier. It holds for longer.
-    pub high: u128,
+    /// With the tip of each tier, in ascending order. That of the high one holds for longer.
+    pub tiers: Tiers<u128>,
     /// Base fee that the next 15 s, or two blocks, rarely exceed.
     pub soon: u128,
     /// Base fee that the next 30 s, or five blocks, rarely exceed.
@@ -93,14 +88,9 @@ impl SinglePrices {
         let soon = bound(SOON);
         // The newest steps count for the shorter time alone, so its bound could be the higher one.
         let later = bound(LATER).max(soon);
-        let price = |tier: Tier, bound| tier.price_at(next).max(bound);
-        Self {
-            low: price(market.low, soon),
-            medium: price(market.suggestion.medium, soon),
-            high: price(market.suggestion.high, later),
-            soon,
-            later,
-        }
+        let bounds = Tiers { low: soon, medium: soon, high: later };
+        let tiers = market.suggestion.tiers.zip(bounds);
+        Self { tiers: tiers.map(|(tier, bound)| tier.price_at(next).max(bound)), soon, later }
     }
 }
 
@@ -235,9 +225,7 @@ mod tests {
 
     fn low_medium_high(market: &Market, base_fees: &[u128]) -> [u128; 3] {
         let block_time = Duration::from_secs(12);
-        let SinglePrices { low, medium, high, .. } =
-            SinglePrices::new(market, &steps(base_fees), block_time);
-        [low, medium, high]
+        SinglePrices::new(market, &steps(base_fees), block_time).tiers.into_array()
     }
 
     #[test]

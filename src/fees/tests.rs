@@ -30,7 +30,7 @@ fn history(blocks: Vec<Block>, next_base_fee: Option<u128>) -> FeeHistory {
 
 /// (base fee, medium tip, medium max fee, high tip, high max fee)
 fn amounts(suggestion: &Suggestion) -> (u128, u128, u128, u128, u128) {
-    let Suggestion { base_fee_per_gas, medium, high, .. } = *suggestion;
+    let Suggestion { base_fee_per_gas, tiers: Tiers { medium, high, .. }, .. } = *suggestion;
     (
         base_fee_per_gas,
         medium.max_priority_fee_per_gas,
@@ -95,7 +95,7 @@ fn blocks_without_rewards_only_affect_the_reward_average() {
 fn without_rewards_the_floor_applies_or_pricing_fails() {
     let silent = history(vec![Block { rewards: None, ..block(GWEI, 0) }], None);
     let market = price(&silent, &Pricing::default()).unwrap();
-    assert_eq!(market.suggestion.medium.max_priority_fee_per_gas, 20 * GWEI);
+    assert_eq!(market.suggestion.tiers.medium.max_priority_fee_per_gas, 20 * GWEI);
     assert_eq!(market.average_reward, None);
     assert!(market.floors_applied.priority_fee);
     assert_eq!(price(&silent, &without_floors()), Err(PricingError::NoRewards));
@@ -107,7 +107,7 @@ fn no_tip_is_below_1_wei_and_that_is_no_floor() {
     let market = price(&zeros, &without_floors()).unwrap();
     assert_eq!(market.average_reward, Some(AverageReward { medium: 0, high: None }));
     assert_eq!(amounts(&market.suggestion), (14, 1, 15, 1, 15));
-    assert_eq!(market.low, market.suggestion.medium);
+    assert_eq!(market.suggestion.tiers.low, market.suggestion.tiers.medium);
     assert!(!market.floors_applied.priority_fee && !market.floors_above_market.priority_fee);
     // A legacy gas price too.
     let legacy = price(&history(vec![block(0, 0); 3], None), &without_floors()).unwrap();
@@ -285,7 +285,7 @@ fn calibrated_priority_fees_respect_the_floor() {
     // A row whose second percentile is below its first is malformed.
     let malformed = vec![block_with_ratio(Some(0.9), 5, 1); 20];
     let market = price_calibrated(malformed, Some(100), without_floors());
-    assert_eq!(market.suggestion.medium.max_priority_fee_per_gas, 5);
+    assert_eq!(market.suggestion.tiers.medium.max_priority_fee_per_gas, 5);
 }
 
 #[test]
@@ -309,7 +309,10 @@ fn blocks_without_an_ask_do_not_change_a_calibrated_tip() {
     let mut blocks: Vec<_> = (0..60).map(|n| block_with_ratio(Some(0.5), 1 + n % 7, 20)).collect();
     let tips = |blocks: Vec<Block>| {
         let suggestion = price_calibrated(blocks, Some(100), without_floors()).suggestion;
-        (suggestion.medium.max_priority_fee_per_gas, suggestion.high.max_priority_fee_per_gas)
+        (
+            suggestion.tiers.medium.max_priority_fee_per_gas,
+            suggestion.tiers.high.max_priority_fee_per_gas,
+        )
     };
     let before = tips(blocks.clone());
     assert_eq!(before, (7, 7));
@@ -328,7 +331,7 @@ fn each_miss_raises_a_calibrated_tip() {
     let mut blocks = vec![block_with_ratio(Some(0.5), 80, 1000); 250];
     let tip = |blocks: &[Block]| {
         let market = price_calibrated(blocks.to_vec(), Some(100), without_floors());
-        market.suggestion.high.max_priority_fee_per_gas
+        market.suggestion.tiers.high.max_priority_fee_per_gas
     };
     // Equal asks have left the level at 1 %.
     assert_eq!(tip(&blocks), 80);
@@ -350,7 +353,7 @@ fn asks_that_stay_do_not_delay_the_answer_to_a_rise() {
     let mut misses = [None; 3];
     for count in 0..10 {
         let market = price_calibrated(blocks.clone(), Some(100), without_floors());
-        let tiers = [market.low, market.suggestion.medium, market.suggestion.high];
+        let tiers = market.suggestion.tiers.into_array();
         for (misses, tier) in misses.iter_mut().zip(tiers) {
             *misses = misses.or((tier.max_priority_fee_per_gas == 100).then_some(count));
         }
@@ -364,7 +367,7 @@ fn the_low_tip_is_the_lowest_reward_between_the_floor_and_the_medium_tip() {
     let blocks = vec![block(100, 30), block(100, 9), block(100, 21)];
     let low = |pricing| {
         let market = price(&history(blocks.clone(), Some(100)), &pricing).unwrap();
-        (market.low, market.suggestion.medium.max_priority_fee_per_gas)
+        (market.suggestion.tiers.low, market.suggestion.tiers.medium.max_priority_fee_per_gas)
     };
     let tier = |tip| Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: tip + 200 };
     assert_eq!(low(without_floors()), (tier(9), 20));
@@ -372,13 +375,16 @@ fn the_low_tip_is_the_lowest_reward_between_the_floor_and_the_medium_tip() {
     let more = [block_with_ratio(Some(0.0), 3, 3), block_with_ratio(Some(0.5), 0, 0)];
     let all = history([blocks.clone(), more.to_vec()].concat(), Some(100));
     let market = price(&all, &without_floors()).unwrap();
-    assert_eq!((market.low, market.suggestion.medium.max_priority_fee_per_gas), (tier(9), 12));
+    assert_eq!(
+        (market.suggestion.tiers.low, market.suggestion.tiers.medium.max_priority_fee_per_gas),
+        (tier(9), 12)
+    );
     assert_eq!(low(with_floors(0, 15)), (tier(15), 20));
     assert_eq!(low(with_floors(0, 50)), (tier(50), 50));
     // Of the asks 1 to 100, 80 % are at most 80.
     let asks: Vec<_> = (1..=100).map(|ask| block_with_ratio(Some(0.5), ask, 1000)).collect();
     let market = price_calibrated(asks, Some(100), without_floors());
-    let tips = [market.low, market.suggestion.medium, market.suggestion.high];
+    let tips = market.suggestion.tiers.into_array();
     assert_eq!(tips.map(|tier| tier.max_priority_fee_per_gas), [81, 96, 100]);
 }
 

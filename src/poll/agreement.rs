@@ -5,7 +5,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use super::active_poll::{ActivePoll, PricedReply};
 use super::reporter::PollError;
 use crate::fees::head_tracker::HeadTracker;
-use crate::fees::{Market, Suggestion};
+use crate::fees::{Market, Suggestion, TierName};
 use crate::nodes::Candidate;
 
 type Reply<'a> = (Candidate<'a>, PricedReply);
@@ -83,8 +83,9 @@ fn largest_agreeing(replies: &[Reply<'_>]) -> Vec<usize> {
 
 /// Returns true if two replies have nearly the same head and prices.
 fn agree(one: &PricedReply, other: &PricedReply) -> bool {
-    let prices = |Suggestion { base_fee_per_gas, medium, high, .. }: Suggestion| {
-        [base_fee_per_gas, medium.max_priority_fee_per_gas, high.max_priority_fee_per_gas]
+    let prices = |Suggestion { base_fee_per_gas, tiers, .. }: Suggestion| {
+        let [medium, high] = TierName::SUGGESTED.map(|name| tiers[name].max_priority_fee_per_gas);
+        [base_fee_per_gas, medium, high]
     };
     let (one_market, other_market) = (&one.market, &other.market);
     let pairs = prices(one_market.suggestion).into_iter().zip(prices(other_market.suggestion));
@@ -99,8 +100,8 @@ fn is_near(one: u128, other: u128) -> bool {
     one.abs_diff(other) <= one.max(other) / 4
 }
 
-fn price_of(market: &Market) -> (u128, u128) {
-    (market.suggestion.medium.max_fee_per_gas, market.suggestion.high.max_fee_per_gas)
+fn price_of(market: &Market) -> [u128; 2] {
+    TierName::SUGGESTED.map(|name| market.suggestion.tiers[name].max_fee_per_gas)
 }
 
 #[cfg(test)]

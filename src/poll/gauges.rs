@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use prometheus_client::metrics::family::Family;
 
+use crate::fees::TierName;
 use crate::nodes::ChainUpstreams;
 use crate::nodes::circuit_breaker::Availability;
 use crate::observe::clock;
@@ -78,11 +79,9 @@ fn update_chain(metrics: &Metrics, chain: &StoredChain) {
         let value = is_above.map_or(f64::NAN, f64::from);
         metrics.floor_above_market.get_or_create(&labels).set(value);
     }
-    for (tier, fees) in [
-        ("medium", suggestion.map(|suggestion| suggestion.medium)),
-        ("high", suggestion.map(|suggestion| suggestion.high)),
-    ] {
-        let labels = TierLabels { chain: config.key.clone(), tier };
+    for tier in TierName::SUGGESTED {
+        let fees = suggestion.map(|suggestion| suggestion.tiers[tier]);
+        let labels = TierLabels { chain: config.key.clone(), tier: tier.as_str() };
         let tip_gauges = [&metrics.max_priority_fee_wei, &metrics.max_priority_fee_gwei];
         set_amount(tip_gauges, &labels, fees.map(|fees| fees.max_priority_fee_per_gas));
         let max_fee_gauges = [&metrics.max_fee_wei, &metrics.max_fee_gwei];

@@ -74,8 +74,8 @@ impl<'a> SuggestionBody<'a> {
             chain_name,
             r#type: suggestion.pricing_type,
             base_fee_per_gas: Wei(suggestion.base_fee_per_gas),
-            medium: (&suggestion.medium).into(),
-            high: (&suggestion.high).into(),
+            medium: (&suggestion.tiers.medium).into(),
+            high: (&suggestion.tiers.high).into(),
         }
     }
 }

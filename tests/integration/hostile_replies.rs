@@ -209,20 +209,21 @@ pub(crate) fn check_suggestion(
     pricing: &Pricing,
     has_rewards: bool,
 ) -> Result<(), String> {
-    let Suggestion { pricing_type, base_fee_per_gas, medium, high } = suggestion;
-    for tier in [medium, high] {
+    let Suggestion { pricing_type, base_fee_per_gas, tiers } = suggestion;
+    for tier in tiers.into_array() {
         let sum = base_fee_per_gas.checked_add(tier.max_priority_fee_per_gas);
         ensure(sum == Some(tier.max_fee_per_gas), "the fees do not add up")?;
         ensure(tier.max_priority_fee_per_gas >= pricing.priority_fee_floor, "below the floor")?;
     }
-    ensure(high.max_priority_fee_per_gas >= medium.max_priority_fee_per_gas, "high is lower")?;
+    let tips = tiers.map(|tier| tier.max_priority_fee_per_gas);
+    ensure(tips.into_array().is_sorted(), "the tips do not ascend")?;
     match pricing_type {
         PricingType::Legacy => ensure(*base_fee_per_gas == 0, "a base fee of a gas price")?,
         PricingType::Eip1559 => {
             ensure(*base_fee_per_gas >= pricing.base_fee_floor, "below the base fee floor")?;
         }
     }
-    ensure(medium.max_priority_fee_per_gas > 0 || has_rewards, "a tip of 0 from missing rewards")
+    ensure(tips.medium > 0 || has_rewards, "a tip of 0 from missing rewards")
 }
 
 type Priced = (FeeHistory, Market);

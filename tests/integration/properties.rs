@@ -70,13 +70,13 @@ proptest! {
         match fees::price(&history, &[], &pricing, &ChainParameters::without_header(&pricing)) {
             Ok(market) => {
                 let suggestion = market.suggestion;
-                for tier in [suggestion.medium, suggestion.high] {
+                for tier in suggestion.tiers.into_array() {
                     let sum = suggestion.base_fee_per_gas.checked_add(tier.max_priority_fee_per_gas);
                     prop_assert_eq!(Some(tier.max_fee_per_gas), sum);
                     prop_assert!(tier.max_priority_fee_per_gas >= pricing.priority_fee_floor.max(1));
                 }
-                let (medium, high) = (suggestion.medium, suggestion.high);
-                prop_assert!(high.max_priority_fee_per_gas >= medium.max_priority_fee_per_gas);
+                let tips = suggestion.tiers.map(|tier| tier.max_priority_fee_per_gas);
+                prop_assert!(tips.into_array().is_sorted());
                 match suggestion.pricing_type {
                     PricingType::Legacy => prop_assert_eq!(suggestion.base_fee_per_gas, 0),
                     PricingType::Eip1559 => {
@@ -88,8 +88,8 @@ proptest! {
                 prop_assert!(covered.high.is_none_or(|blocks| blocks <= 100));
                 let steps: Vec<_> = history.blocks().iter().map(BaseFeeStep::from_block).collect();
                 let prices = SinglePrices::new(&market, &steps, Duration::from_secs(12));
-                prop_assert!(prices.low <= prices.medium && prices.medium <= prices.high);
-                prop_assert!(prices.medium >= market.expected_price());
+                prop_assert!(prices.tiers.into_array().is_sorted());
+                prop_assert!(prices.tiers.medium >= market.expected_price());
             }
             Err(PricingError::NoRewards) => {
                 prop_assert!(history.blocks().iter().all(|block| block.rewards.is_none()));

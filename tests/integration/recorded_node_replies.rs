@@ -52,7 +52,7 @@ fn outcome(result: &RawValue, pricing: &Pricing) -> String {
         history.blocks().len(),
         if history.next_base_fee().is_some() { "" } else { ", next unknown" },
         suggestion.base_fee_per_gas,
-        suggestion.medium.max_priority_fee_per_gas,
-        suggestion.high.max_priority_fee_per_gas,
+        suggestion.tiers.medium.max_priority_fee_per_gas,
+        suggestion.tiers.high.max_priority_fee_per_gas,
     )
 }

@@ -144,9 +144,8 @@ fn judge(series: &Series) -> [Tally; 3] {
         let prices = SinglePrices::new(&market, &steps, block_time);
         let expected = [soon.max(2), later.max(5)].map(|count| expected_bound(&steps, next, count));
         assert_eq!([prices.soon, prices.later], [expected[0], expected[1].max(expected[0])]);
-        let paid = [market.low, market.suggestion.medium, market.suggestion.high]
-            .map(|tier| tier.price_at(next));
-        let prices = paid.into_iter().zip([prices.low, prices.medium, prices.high]);
+        let paid = market.suggestion.tiers.into_array().map(|tier| tier.price_at(next));
+        let prices = paid.into_iter().zip(prices.tiers.into_array());
         for ((tally, blocks), (paid, price)) in tallies.iter_mut().zip(blocks).zip(prices) {
             let following = &series.base_fees[mined + 1..=mined + blocks];
             tally.0.push([paid, price, (*following.iter().max().unwrap()).into()]);

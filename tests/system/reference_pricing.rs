@@ -6,7 +6,7 @@ use std::io::Read;
 use flate2::read::GzDecoder;
 use gas_suggestion::extras::demo::DemoRecording;
 use gas_suggestion::fees::{
-    self, FeeHistory, Pricing, PricingError, RewardPercentiles, Strategy, Suggestion,
+    self, FeeHistory, Pricing, PricingError, RewardPercentiles, Strategy, Suggestion, Tiers,
 };
 use gas_suggestion::nodes::FeeHistoryRequest;
 use gas_suggestion::store::{Accepted, ChainStore};
@@ -46,7 +46,7 @@ fn every_window_has_the_expected_prices() {
             );
             let pricing = fixtures::priced(&pricing).pricing;
             let newest = newest.parse().unwrap();
-            let Suggestion { base_fee_per_gas, medium, high, .. } =
+            let Suggestion { base_fee_per_gas, tiers: Tiers { medium, high, .. }, .. } =
                 price_at(&recording, newest, &pricing).unwrap();
             let tiers = [medium, high]
                 .map(|tier| format!("{},{}", tier.max_priority_fee_per_gas, tier.max_fee_per_gas));
@@ -73,7 +73,7 @@ fn published_tips(recording: &DemoRecording, read_every: Option<usize>) -> Vec<(
         let snapshot = store.chains()[0].newest_snapshot().unwrap();
         if snapshot.market.strategy == Strategy::Calibrated {
             let market = &snapshot.market;
-            let tiers = [market.low, market.suggestion.medium, market.suggestion.high];
+            let tiers = market.suggestion.tiers.into_array();
             let [low, medium, high] = tiers.map(|tier| tier.max_priority_fee_per_gas);
             let known =
                 store.chains()[0].read_together(|blocks| blocks.newest_entries(1).newest_block);

@@ -173,8 +173,8 @@ fn quote_own(
     let market = fees::price(&history_of_window, &entries, pricing, &parameters).ok()?;
     let suggestion = market.suggestion;
     let tier = match tier {
-        TierChoice::Medium => suggestion.medium,
-        TierChoice::High => suggestion.high,
+        TierChoice::Medium => suggestion.tiers.medium,
+        TierChoice::High => suggestion.tiers.high,
     };
     let tip = tier.max_priority_fee_per_gas;
     let base_fee = tier.max_fee_per_gas.checked_sub(tip);

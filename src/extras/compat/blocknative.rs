@@ -7,7 +7,7 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::content::{DocumentContent, Tiers};
+use super::content::DocumentContent;
 use super::documents::{Document, Documents, json};
 use super::gwei::GweiNumber;
 use super::{Format, TAG, no_root_routes};
@@ -120,12 +120,12 @@ fn levels(content: &DocumentContent, fees: &[(u8, Tier)]) -> Vec<EstimatedPrice>
     const LOWEST: u8 = 70;
     const HIGHEST: u8 = 99;
     let next_base_fee = content.next_base_fee();
-    let Tiers { low, medium, high } = content.tiers();
     let level = |(percent, fees): (u8, Tier)| {
         let tip = fees.max_priority_fee_per_gas;
-        let of_tier = [low, medium, high].into_iter().find(|it| it.max_priority_fee_per_gas == tip);
+        let tiers = content.tiers().into_array();
+        let tier = tiers.iter().find(|tier| tier.max_priority_fee_per_gas == tip);
         let doubled = next_base_fee.saturating_mul(2).saturating_add(tip);
-        let max_fee_per_gas = of_tier.map_or(doubled, |tier| tier.max_fee_per_gas);
+        let max_fee_per_gas = tier.map_or(doubled, |tier| tier.max_fee_per_gas);
         let fees = Tier { max_priority_fee_per_gas: tip, max_fee_per_gas };
         let SinglePrices { soon, later, .. } = content.prices;
         let bound = if percent == HIGHEST { later } else { soon };
@@ -136,9 +136,9 @@ fn levels(content: &DocumentContent, fees: &[(u8, Tier)]) -> Vec<EstimatedPrice>
 
 /// Returns the tiers, the highest one first; `None`: no block had rewards, so there is nothing to count.
 fn levels_of_tiers(content: &DocumentContent) -> Option<Vec<EstimatedPrice>> {
-    let Tiers { low, medium, high } = content.tiers().zip(content.prices());
     let level = |(fees, price)| Some(EstimatedPrice::new(content.confidence(fees)?, fees, price));
-    [high, medium, low].into_iter().map(level).collect()
+    let tiers = content.tiers().zip(content.prices.tiers).into_array();
+    tiers.into_iter().rev().map(level).collect()
 }
 
 impl EstimatedPrice {

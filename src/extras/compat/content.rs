@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::config;
-use crate::fees::{self, Block, EntryBlock, Market, Pricing, SinglePrices, Tier};
+use crate::fees::{self, Block, EntryBlock, Market, Pricing, SinglePrices, Tier, Tiers};
 use crate::store::{COMPARED_BLOCKS, RecentBlocks, Snapshot};
 
 /// A suggestion, and what was observed of the chain when it was made.
@@ -70,36 +70,6 @@ impl Ranges {
     }
 }
 
-/// The tiers: fees for a transaction that can wait, and the suggestion's two.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Tiers<T> {
-    pub(crate) low: T,
-    pub(crate) medium: T,
-    pub(crate) high: T,
-}
-
-impl<T> Tiers<T> {
-    /// Pairs the values of each tier.
-    pub(crate) fn zip<U>(self, other: Tiers<U>) -> Tiers<(T, U)> {
-        Tiers {
-            low: (self.low, other.low),
-            medium: (self.medium, other.medium),
-            high: (self.high, other.high),
-        }
-    }
-
-    pub(crate) fn map<U>(self, convert: impl Fn(T) -> U) -> Tiers<U> {
-        Tiers { low: convert(self.low), medium: convert(self.medium), high: convert(self.high) }
-    }
-}
-
-impl Tiers<Tier> {
-    pub(super) fn from_market(market: &Market) -> Self {
-        let suggestion = &market.suggestion;
-        Self { low: market.low, medium: suggestion.medium, high: suggestion.high }
-    }
-}
-
 /// The shortest and the longest time that a transaction waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WaitTimes {
@@ -133,25 +103,21 @@ impl<'a> DocumentContent<'a> {
     }
 
     pub(crate) fn tiers(&self) -> Tiers<Tier> {
-        Tiers::from_market(self.market)
+        self.market.suggestion.tiers
     }
 
     /// Returns the tiers with the numbers of blocks within which they are nearly always kept.
     pub(crate) fn tiers_kept_within(&self) -> Tiers<(Tier, Option<u32>)> {
-        let unknown = Tiers { low: None, medium: None, high: None };
-        let known = self.kept_within.map(|blocks| blocks.map(Some));
-        self.tiers().zip(known.unwrap_or(unknown))
+        let tiers = self.tiers();
+        match self.kept_within {
+            Some(blocks) => tiers.zip(blocks.map(Some)),
+            None => tiers.map(|tier| (tier, None)),
+        }
     }
 
     /// Base fee of the next block in wei.
     pub(crate) fn next_base_fee(&self) -> u128 {
         self.market.newest_known_base_fee
-    }
-
-    /// Prices of one number, in wei per gas.
-    pub(crate) fn prices(&self) -> Tiers<u128> {
-        let SinglePrices { low, medium, high, .. } = self.prices;
-        Tiers { low, medium, high }
     }
 
     /// Base fee of the newest block in wei.
@@ -161,7 +127,7 @@ impl<'a> DocumentContent<'a> {
 
     /// True if any block says which fees it accepts.
     pub(crate) fn has_outcomes(&self) -> bool {
-        self.outcomes(self.market.low).next().is_some()
+        self.outcomes(self.market.suggestion.tiers.low).next().is_some()
     }
 
     /// Returns whether each of the newest blocks with an ask would have included these fees.

@@ -9,12 +9,13 @@ use utoipa::{IntoParams, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::content::{DocumentContent, Tiers};
+use super::content::DocumentContent;
 use super::documents::{Document, Documents, json};
 use super::gwei::Gwei;
 use super::openapi::{EtherscanAction, EtherscanModule};
 use super::{Format, TAG, no_root_routes};
 use crate::api::openapi::components::{IfNoneMatch, NotModified};
+use crate::fees::Tiers;
 use crate::http::problem::{Problem, ProblemCode};
 use crate::http::query::LenientQuery;
 
@@ -67,7 +68,7 @@ struct OracleResult {
 impl GasOracle {
     /// Etherscan's meaning: prices of one number, and the base fee of the next block.
     pub(crate) fn new(content: &DocumentContent) -> Self {
-        Self::with_prices(content, content.prices(), content.next_base_fee())
+        Self::with_prices(content, content.prices.tiers, content.next_base_fee())
     }
 
     /// Safe's meaning. Safe offers `FastGasPrice` as max fee, and the difference from `suggestBaseFee` as tip. So that its
@@ -130,7 +131,7 @@ struct NewestBlock {
 impl ProxyResult {
     /// Answer to `eth_gasPrice`.
     pub(crate) fn gas_price(content: &DocumentContent) -> Self {
-        let gas_price = format!("{:#x}", content.prices().medium);
+        let gas_price = format!("{:#x}", content.prices.tiers.medium);
         Self { jsonrpc: "2.0", id: 73, result: ProxyValue::GasPrice(gas_price) }
     }
 

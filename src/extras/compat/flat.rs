@@ -45,7 +45,7 @@ pub(crate) struct FlatPrices {
 
 impl FlatPrices {
     pub(crate) fn new(content: &DocumentContent) -> Self {
-        let prices = content.prices().map(GweiNumber);
+        let prices = content.prices.tiers.map(GweiNumber);
         Self {
             slow: prices.low,
             standard: prices.medium,

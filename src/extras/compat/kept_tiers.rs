@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::content::Tiers;
+use crate::fees::Tiers;
 use crate::observe::clock;
 use crate::store::{
     KeptCount, Publication, PublishObserver, Question, QuoteRecord, RecentBlocks, StoredChain,
@@ -52,8 +52,7 @@ impl KeptTiers {
 impl PublishObserver for Arc<KeptTiers> {
     fn published(&mut self, publication: &Publication<'_>) {
         let Publication { snapshot, blocks, .. } = publication;
-        let Tiers { low, medium, high } = Tiers::from_market(&snapshot.market);
-        let pairs = [low, medium, high].into_iter();
+        let pairs = snapshot.market.suggestion.tiers.into_array().into_iter();
         let percentile = blocks.newest_entries(0).percentile;
         self.0.lock().record(snapshot.newest_block, pairs, percentile, blocks, clock::now());
     }

@@ -185,7 +185,7 @@ pub(crate) struct GasPrices {
 
 impl GasPrices {
     pub(crate) fn new(content: &DocumentContent) -> Self {
-        let prices = content.prices().map(Gwei);
+        let prices = content.prices.tiers.map(Gwei);
         Self { safe: prices.low, propose: prices.medium, fast: prices.high }
     }
 }

@@ -3,13 +3,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::content::{DocumentContent, Ranges, Tiers};
+use super::content::{DocumentContent, Ranges};
 use super::*;
 use crate::assembly::{KnowsNextBlock, NextBlockFees};
 use crate::config::{Chain, Config};
 use crate::fees::{
     self, BaseFeeStep, Block, ChainParameters, EntryBlock, FeeHistory, Pricing, Rewards,
-    SinglePrices, Tier,
+    SinglePrices, Tier, Tiers,
 };
 use crate::store::{Accepted, ChainStore, Publisher, StoredChain};
 

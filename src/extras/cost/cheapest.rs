@@ -99,8 +99,7 @@ impl<'a> CheapestChain<'a> {
         price: Option<CoinPrice>,
     ) -> Option<Self> {
         let cost = Cost::new(&Order::with_gas(gas), &current.snapshot.market, data_fee);
-        let [_, medium, _] = cost.tiers;
-        let expected = medium.expected?;
+        let expected = cost.tiers.medium.expected?;
         let dollars = price.map(|price| price.dollars(expected));
         Some(Self {
             chain: &chain.config().key,

@@ -3,7 +3,7 @@
 use super::data_fee::{DataFee, DataFeeReason, ReadAttributes};
 use super::op_stack::longest_fast_lz;
 use crate::config::DataFeeKind;
-use crate::fees::{Market, Tier};
+use crate::fees::{Market, Tier, Tiers};
 use crate::observe::clock;
 
 /// Gas of one blob (EIP-4844).
@@ -64,8 +64,7 @@ pub(crate) struct Cost {
     /// True if the data fee is known, but too old to send everything by it.
     pub(crate) is_data_fee_old: bool,
     pub(crate) blob_fee: Option<BlobFee>,
-    /// Low, medium and high.
-    pub(crate) tiers: [TierCost; 3],
+    pub(crate) tiers: Tiers<TierCost>,
 }
 
 impl Order {
@@ -99,8 +98,7 @@ impl Cost {
         let is_data_fee_old =
             read.is_some_and(|read| clock::elapsed(read.read_at) > ReadAttributes::MAX_AGE_TO_SEND);
         let blob_fee = BlobFee::new(order.blobs, market.blob_base_fees.map(|fees| fees.next));
-        let suggestion = &market.suggestion;
-        let tiers = [market.low, suggestion.medium, suggestion.high].map(|tier| {
+        let tiers = market.suggestion.tiers.map(|tier| {
             let gas = u128::from(order.gas);
             let sum = |price: u128, data_fee: u128, operator_fee: u128, blob_fee: u128| {
                 let sum = gas.checked_mul(price)?.checked_add(data_fee)?;
@@ -223,7 +221,7 @@ mod tests {
             for size in [exact, Size::Bytes(length)] {
                 let order = Order { gas, size, balance: Some(balance), blobs: 0 };
                 let cost = Cost::new(&order, &market(prices.0, prices.1), Ok(DataFee::OpStack(read)));
-                for TierCost { tier, max, max_send, .. } in cost.tiers {
+                for TierCost { tier, max, max_send, .. } in cost.tiers.into_array() {
                     let (max, value) = (max.unwrap(), max_send.unwrap());
                     let gas_cost = u128::from(gas) * tier.max_fee_per_gas;
                     let demanded = value + gas_cost + l1_fee + operator_fee;

@@ -9,6 +9,7 @@ use super::sum::{Cost, DataFeeAmounts, Order, TierCost};
 use super::usd_feed::UsdPrice;
 use crate::api::wire::Wei;
 use crate::config::DataFeeKind;
+use crate::fees::Tiers;
 use crate::store::{ServableSnapshot, StoredChain};
 
 /// Cost of a transaction in all.
@@ -121,7 +122,7 @@ impl<'a> CostBody<'a> {
     ) -> Self {
         let config = chain.config();
         let old = cost.is_data_fee_old.then_some(DataFeeReason::Old);
-        let [low, medium, high] = cost.tiers.map(TierCostBody::from);
+        let Tiers { low, medium, high } = cost.tiers.map(TierCostBody::from);
         Self {
             chain_name: config.name(),
             chain_id: config.chain_id,
@@ -140,12 +141,12 @@ impl<'a> CostBody<'a> {
 
 impl UsdCosts {
     /// Converts the costs. `None`: one of them is not known.
-    fn new(tiers: &[TierCost; 3], price: CoinPrice) -> Option<Self> {
-        let [low, medium, high] = tiers.map(|tier| {
+    fn new(tiers: &Tiers<TierCost>, price: CoinPrice) -> Option<Self> {
+        let Tiers { low, medium, high } = tiers.try_map(|tier| {
             let expected = price.dollars(tier.expected?).rounded();
             Some(UsdCost { expected, max: price.dollars(tier.max?).rounded() })
-        });
-        Some(Self { low: low?, medium: medium?, high: high? })
+        })?;
+        Some(Self { low, medium, high })
     }
 }
 

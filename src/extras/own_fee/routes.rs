@@ -165,8 +165,8 @@ impl ReplacementBody {
                 Some(Tier { max_priority_fee_per_gas: price, max_fee_per_gas: price })
             }
         };
-        let medium = replace(market.suggestion.medium)?;
-        let high = replace(market.suggestion.high)?;
+        let medium = replace(market.suggestion.tiers.medium)?;
+        let high = replace(market.suggestion.tiers.high)?;
         Some(Self { medium: (&medium).into(), high: (&high).into() })
     }
 }
@@ -175,7 +175,7 @@ impl ReplacementBody {
 pub(super) fn write_examples(document: &mut OpenApi, example: &ExampleChain<'_>) {
     const BLOCKS: usize = 2;
     let market = &example.current.snapshot.market;
-    let medium = market.suggestion.medium;
+    let medium = market.suggestion.tiers.medium;
     set_response_example(document, "/v1/{chain}/wait", example.market.clone());
     if let Ok((_, entries)) = example.chain.snapshot_with_asks(BLOCKS) {
         let inclusion = compare(example.chain, market, &entries, medium);

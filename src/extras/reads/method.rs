@@ -166,7 +166,7 @@ fn quantity(amount: u128) -> String {
 
 #[expect(clippy::unnecessary_wraps, reason = "the others may lack a result")]
 fn medium_tip(snapshot: &Snapshot) -> Option<String> {
-    Some(quantity(snapshot.market.suggestion.medium.max_priority_fee_per_gas))
+    Some(quantity(snapshot.market.suggestion.tiers.medium.max_priority_fee_per_gas))
 }
 
 /// Returns the three prices of a user operation as bundlers do.
@@ -178,8 +178,7 @@ fn user_operation_prices(snapshot: &Snapshot) -> Option<String> {
             [tier.max_fee_per_gas, tier.max_priority_fee_per_gas].map(|fee| format!("{fee:#x}"));
         json!({ "maxFeePerGas": max_fee, "maxPriorityFeePerGas": tip })
     };
-    let [slow, standard, fast] =
-        [market.low, market.suggestion.medium, market.suggestion.high].map(price);
+    let [slow, standard, fast] = market.suggestion.tiers.into_array().map(price);
     Some(json!({ "slow": slow, "standard": standard, "fast": fast }).to_string())
 }
 
@@ -209,7 +208,7 @@ static KNOWN_METHODS: [KnownMethod; 39] = [
     transaction_method("eth_getTransactionReceipt"),
     KnownMethod { parse_hint: parse_head_hint, ..head_method("eth_blockNumber") },
     KnownMethod {
-        suggested: Some(|snapshot| Some(quantity(snapshot.prices.medium))),
+        suggested: Some(|snapshot| Some(quantity(snapshot.prices.tiers.medium))),
         ..head_method("eth_gasPrice")
     },
     KnownMethod { suggested: Some(medium_tip), ..head_method("eth_maxPriorityFeePerGas") },

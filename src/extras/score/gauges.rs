@@ -6,12 +6,11 @@ use super::metrics::{
 };
 use super::state::Scores;
 use super::{DISTANCES, TierScore, Totals};
-use crate::fees::FAIR_PERCENTILE;
 use crate::fees::statistics::Share;
+use crate::fees::{FAIR_PERCENTILE, TierName};
 use crate::observe::metrics::{ChainLabels, TierLabels, to_f64};
 use crate::store::StoredChain;
 
-const TIERS: [&str; 2] = ["medium", "high"];
 const OUTCOMES: [&str; 2] = ["miss", "hit"];
 
 /// Updates the score of `chain`. What is unknown is NaN.
@@ -20,8 +19,8 @@ pub(super) fn update(metrics: &ScoreMetrics, chain: &StoredChain, scores: &Score
     let score = scores.score(chain);
     let labels = ChainLabels { chain: key.clone() };
     metrics.score_heads.get_or_create(&labels).set(to_f64(score.heads));
-    for (tier, of_tier) in TIERS.into_iter().zip(&score.tiers) {
-        update_tier(metrics, key, tier, of_tier);
+    for (tier, of_tier) in TierName::SUGGESTED.into_iter().zip(&score.tiers) {
+        update_tier(metrics, key, tier.as_str(), of_tier);
     }
     let (totals, percentiles) = scores.totals(chain);
     count(metrics, key, &percentiles, &totals);
@@ -75,8 +74,9 @@ fn update_tier(metrics: &ScoreMetrics, key: &str, tier: &'static str, score: &Ti
 fn count(metrics: &ScoreMetrics, key: &str, percentiles: &[f64], totals: &Totals) {
     let chain = || key.to_owned();
     for (tier, (covered, outbid)) in
-        TIERS.into_iter().zip(totals.covered.iter().zip(&totals.outbid))
+        TierName::SUGGESTED.into_iter().zip(totals.covered.iter().zip(&totals.outbid))
     {
+        let tier = tier.as_str();
         for (blocks, counts) in DISTANCES.into_iter().zip(covered) {
             for (outcome, total) in OUTCOMES.into_iter().zip(counts) {
                 let labels = DistanceOutcomeLabels { chain: chain(), tier, blocks, outcome };

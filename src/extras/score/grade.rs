@@ -1,7 +1,7 @@
 //! The grade of one quote.
 
 use super::{DISTANCES, MAX_PERCENTILES};
-use crate::fees::{Block, FAIR_PERCENTILE, Market, Pricing, Strategy, Tier, column_of};
+use crate::fees::{Block, FAIR_PERCENTILE, Market, Pricing, Strategy, Tier, Tiers, column_of};
 
 const MEDIAN: f64 = 50.0;
 
@@ -15,7 +15,7 @@ pub(crate) struct Quote {
 impl Quote {
     pub(crate) fn new(market: &Market, pricing: &Pricing) -> Self {
         let floors = market.floors_applied;
-        let (medium, high) = (market.suggestion.medium, market.suggestion.high);
+        let Tiers { medium, high, .. } = market.suggestion.tiers;
         // The network's rule multiplies the medium tip, unless the high tier has its own percentile.
         let has_high = pricing.strategy == Strategy::Network && pricing.percentiles().has_high();
         let is_multiple = market.strategy == Strategy::Network && !has_high;

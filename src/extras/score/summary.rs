@@ -2,7 +2,7 @@
 
 use super::grade::{Grade, TierGrade, TipOutcome};
 use crate::fees::statistics::{Share, mean, nearest_rank, wilson_interval};
-use crate::fees::{FAIR_PERCENTILE, Pricing, Strategy, column_of};
+use crate::fees::{FAIR_PERCENTILE, Pricing, Strategy, TierName, column_of};
 
 /// How the quotes of one chain did.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,9 +80,7 @@ pub(crate) fn summarise(
     let has_tips: Vec<bool> = grades.iter().filter_map(|grade| grade.has_tips).collect();
     let targets = match pricing.strategy {
         Strategy::Network => [None; 2],
-        Strategy::Calibrated => {
-            [pricing.targets.medium, pricing.targets.high].map(|target| Some(target.share()))
-        }
+        Strategy::Calibrated => TierName::SUGGESTED.map(|name| Some(pricing.targets[name].share())),
     };
     let [medium, high] = targets;
     let tier = |choose: fn(&Grade) -> TierGrade, target| {

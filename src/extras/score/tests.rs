@@ -2,7 +2,7 @@ use super::*;
 use crate::extras::score::summary::Calibration;
 use crate::fees::statistics::Share;
 use crate::fees::{
-    self, Block, ChainParameters, RewardPercentiles, Rewards, Strategy, Targets, Tier, ZeroBaseFee,
+    self, Block, ChainParameters, RewardPercentiles, Rewards, Strategy, Tier, Tiers, ZeroBaseFee,
 };
 
 /// Chain whose blocks have a base fee of 100 wei and tips of 10 (p10) and 20 (p50) wei.
@@ -63,7 +63,7 @@ impl Chain {
         let mut market = fees::price(&history, &[], &self.pricing, &parameters).unwrap();
         let [medium, high] = quote
             .map(|(tip, max_fee)| Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: max_fee });
-        (market.suggestion.medium, market.suggestion.high) = (medium, high);
+        (market.suggestion.tiers.medium, market.suggestion.tiers.high) = (medium, high);
         market.strategy = self.pricing.strategy;
         self.scorer.record(&history, &market, self.now);
     }
@@ -335,7 +335,7 @@ fn calibration_has_wilsons_interval() {
     let pricing = Pricing {
         strategy: Strategy::Calibrated,
         reward_percentiles: RewardPercentiles::new(10.0, Some(60.0)).ok(),
-        targets: Targets::default(),
+        targets: Tiers::default(),
         base_fee_floor: 0,
         priority_fee_floor: 1,
         ..Pricing::default()

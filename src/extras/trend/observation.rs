@@ -72,7 +72,7 @@ impl FeeTrend {
                 continue;
             }
             let tip = if is_newest || seen.market.strategy == Strategy::Calibrated {
-                Some(seen.market.suggestion.medium.max_priority_fee_per_gas)
+                Some(seen.market.suggestion.tiers.medium.max_priority_fee_per_gas)
             } else {
                 let window = window.get_or_insert_with(|| seen.blocks_to_price(number));
                 tip_at(number, window, &[], seen.pricing)
@@ -159,5 +159,5 @@ fn tip_at(
     // A tip does not depend on the parameters.
     let parameters = ChainParameters::without_header(pricing);
     let market = fees::price(&history, entries, pricing, &parameters).ok()?;
-    Some(market.suggestion.medium.max_priority_fee_per_gas)
+    Some(market.suggestion.tiers.medium.max_priority_fee_per_gas)
 }
