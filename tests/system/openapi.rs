@@ -256,13 +256,16 @@ pub(crate) async fn send_request(
             "chainId" | "chain_id" => "2020",
             "key" => "any",
             "gas" => "21000",
-            "timeout" => "1",
             // No price is above it.
             "below" => "340282366920938463463374607431768211455",
             "module" => "gastracker",
             "action" => "gasoracle",
             "verificationId" => "00000000-0000-4000-8000-000000000000",
-            "tokenId" | "max_fee_per_gas" | "max_priority_fee_per_gas" | "gas_price" => "1",
+            "timeout"
+            | "tokenId"
+            | "max_fee_per_gas"
+            | "max_priority_fee_per_gas"
+            | "gas_price" => "1",
             "address" | "from" | "to" | "contract" => VAULT,
             name => panic!("unexpected parameter {name}"),
         };
