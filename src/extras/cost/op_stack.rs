@@ -4,6 +4,8 @@
 //! The parameters are those of the L1 attributes deposit, the first transaction of each block (OP Stack specification,
 //! "L1 attributes deposited transaction", and "Fjord", "Isthmus" and "Jovian": execution engine).
 
+use op_alloy_flz::{L1_COST_FASTLZ_COEF, L1_COST_INTERCEPT, MIN_TX_SIZE_SCALED};
+
 /// Rule by which the fees are computed: the newest fork that the deposit shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rule {
@@ -81,15 +83,13 @@ impl Attributes {
     /// Returns the L1 fee in wei of a transaction whose compressed length is estimated from this FastLZ length. `None`: it
     /// exceeds 128 bits. Source: specification of Fjord, "Fees".
     pub(crate) fn l1_fee(&self, fast_lz_length: u64) -> Option<u128> {
-        const COEFFICIENT: u128 = 836_500;
-        const INTERCEPT: u128 = 42_585_600;
-        const MIN_SIZE: u128 = 100_000_000;
         const SCALE: u128 = 1_000_000_000_000;
-        let size = COEFFICIENT.checked_mul(fast_lz_length.into())?.saturating_sub(INTERCEPT);
+        let size = u128::from(L1_COST_FASTLZ_COEF).checked_mul(fast_lz_length.into())?;
+        let size = size.saturating_sub(L1_COST_INTERCEPT.into()).max(MIN_TX_SIZE_SCALED.into());
         let base =
             u128::from(self.base_fee_scalar).checked_mul(16)?.checked_mul(self.l1_base_fee)?;
         let blob = u128::from(self.blob_base_fee_scalar).checked_mul(self.l1_blob_base_fee)?;
-        size.max(MIN_SIZE).checked_mul(base.checked_add(blob)?)?.checked_div(SCALE)
+        size.checked_mul(base.checked_add(blob)?)?.checked_div(SCALE)
     }
 
     /// Returns the operator fee in wei of so much gas. `None`: it exceeds 128 bits. Sources: specifications of Isthmus and
@@ -112,98 +112,10 @@ pub(crate) fn longest_fast_lz(bytes: u64) -> u64 {
     of_contract.max(bytes.saturating_add(bytes.div_ceil(32)))
 }
 
-/// Returns the length of `data` after compression by FastLZ, level 1, as op-geth's `FlzCompressLen` and solady's `LibZip`
-/// count it.
-pub(crate) fn fast_lz_length(data: &[u8]) -> u64 {
-    /// Bytes at the end that are literals.
-    const TAIL: usize = 13;
-    const MAX_DISTANCE: usize = 0x1fff;
-    let mut length = Length(0);
-    let limit = data.len().saturating_sub(TAIL);
-    let mut table = vec![0_usize; 8192];
-    // Positions: of the first byte that is not counted, and of the byte that is looked at.
-    let (mut anchor, mut position) = (0_usize, 2_usize);
-    while position < limit {
-        let found = loop {
-            let sequence = three_bytes(data, position);
-            if position >= limit {
-                break None;
-            }
-            let Some(slot) = table.get_mut(hash(sequence)) else { break None };
-            let earlier = std::mem::replace(slot, position);
-            let distance = position.saturating_sub(earlier);
-            if distance <= MAX_DISTANCE && sequence == three_bytes(data, earlier) {
-                break Some(earlier);
-            }
-            position = position.saturating_add(1);
-        };
-        let Some(earlier) = found.filter(|_| position.saturating_add(1) < limit) else { break };
-        if position > anchor {
-            length.add_literals(position.saturating_sub(anchor));
-        }
-        let matched = matching_bytes(data, earlier.saturating_add(3), position.saturating_add(3));
-        length.add_match(matched);
-        position = position.saturating_add(matched);
-        for _ in 0..2 {
-            if let Some(slot) = table.get_mut(hash(three_bytes(data, position))) {
-                *slot = position;
-            }
-            position = position.saturating_add(1);
-        }
-        anchor = position;
-    }
-    length.add_literals(data.len().saturating_sub(anchor));
-    length.0
-}
-
-/// Length of compressed data.
-struct Length(u64);
-
-impl Length {
-    fn add(&mut self, bytes: usize) {
-        self.0 = self.0.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
-    }
-
-    fn add_literals(&mut self, bytes: usize) {
-        const RUN: usize = 32;
-        self.add(bytes / RUN * (RUN + 1));
-        if !bytes.is_multiple_of(RUN) {
-            self.add(bytes % RUN + 1);
-        }
-    }
-
-    fn add_match(&mut self, bytes: usize) {
-        const LONGEST: usize = 262;
-        let bytes = bytes.saturating_sub(1);
-        self.add(bytes / LONGEST * 3);
-        self.add(if bytes % LONGEST >= 6 { 3 } else { 2 });
-    }
-}
-
-/// Returns the three bytes from `position` on, the first one lowest. Bytes beyond the end are 0.
-fn three_bytes(data: &[u8], position: usize) -> u32 {
-    let byte =
-        |offset: usize| data.get(position.saturating_add(offset)).copied().map_or(0, u32::from);
-    byte(0) | byte(1) << 8 | byte(2) << 16
-}
-
-fn hash(sequence: u32) -> usize {
-    let hash = sequence.wrapping_mul(2_654_435_769) >> 19 & 0x1fff;
-    usize::try_from(hash).unwrap_or_default()
-}
-
-/// Returns the number of equal bytes from both positions on, and one more if they end before the bound, which is four
-/// bytes before the end.
-fn matching_bytes(data: &[u8], earlier: usize, later: usize) -> usize {
-    const BOUND: usize = 4;
-    let most = data.len().saturating_sub(BOUND).saturating_sub(later);
-    let pairs = data.iter().skip(earlier).zip(data.iter().skip(later)).take(most);
-    let equal = pairs.take_while(|(one, other)| one == other).count();
-    equal.saturating_add(usize::from(equal < most))
-}
-
 #[cfg(test)]
 mod tests {
+    use op_alloy_flz::flz_compress_len;
+
     use super::*;
 
     /// Parameters with these scalars and L1 fees.
@@ -222,13 +134,13 @@ mod tests {
 
     #[test]
     fn compressed_lengths_are_those_of_op_geth() {
-        assert_eq!(fast_lz_length(&[]), 0);
-        assert_eq!(fast_lz_length(&[1; 1000]), 21);
-        assert_eq!(fast_lz_length(&[0; 1000]), 21);
+        assert_eq!(flz_compress_len(&[]), 0);
+        assert_eq!(flz_compress_len(&[1; 1000]), 21);
+        assert_eq!(flz_compress_len(&[0; 1000]), 21);
         // What does not compress grows by a byte for each 32.
         let all: Vec<u8> = (0..=255).collect();
-        assert_eq!(fast_lz_length(&all), 264);
-        assert!(fast_lz_length(&all) <= longest_fast_lz(256));
+        assert_eq!(flz_compress_len(&all), 264);
+        assert!(u64::from(flz_compress_len(&all)) <= longest_fast_lz(256));
     }
 
     #[test]

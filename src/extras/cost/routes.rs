@@ -12,7 +12,6 @@ use utoipa::openapi::OpenApi;
 use utoipa::{IntoParams, ToSchema};
 
 use super::data_fee::{DataFee, DataFees};
-use super::op_stack::fast_lz_length;
 use super::sum::{Cost, Order, Size};
 use super::transaction::Transaction;
 use super::usd_feed::UsdPrices;
@@ -260,7 +259,7 @@ fn parse_request(body: &[u8], chain: &Chain) -> Result<Order, Problem> {
         return Err(invalid_parameter("transaction", requirement));
     }
     let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-    let fast_lz = fast_lz_length(&bytes);
+    let fast_lz = op_alloy_flz::flz_compress_len(&bytes).into();
     let size = if parsed.is_signed {
         Size::Compressed { bytes: length, fast_lz, is_exact: true }
     } else {

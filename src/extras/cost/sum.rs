@@ -165,7 +165,7 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::extras::cost::op_stack::{Attributes, Rule, fast_lz_length};
+    use crate::extras::cost::op_stack::{Attributes, Rule};
     use crate::fees::{self, Block, ChainParameters, FeeHistory, Rewards};
 
     /// Returns the market of 20 equal blocks.
@@ -208,7 +208,8 @@ mod tests {
             };
             let read_at = Instant::now();
             let read = ReadAttributes { attributes, read_at, read_time: SystemTime::now() };
-            let (fast_lz, length) = (fast_lz_length(&bytes), u64::try_from(bytes.len()).unwrap());
+            let fast_lz = u64::from(op_alloy_flz::flz_compress_len(&bytes));
+            let length = u64::try_from(bytes.len()).unwrap();
             let exact = Size::Compressed { bytes: length, fast_lz, is_exact: true };
             let raised = |fee: u128| fee * (1_000_000 + rise) / 1_000_000;
             let later = Attributes {

@@ -1,5 +1,7 @@
 //! Parser of serialised transactions, as far as their cost depends on them.
 
+use alloy_rlp::{Decodable, EMPTY_LIST_CODE, EMPTY_STRING_CODE, Header, PayloadView};
+
 /// A transaction, signed or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Transaction {
@@ -7,13 +9,6 @@ pub(crate) struct Transaction {
     pub(crate) chain_id: Option<u64>,
     pub(crate) is_signed: bool,
     pub(crate) blobs: u64,
-}
-
-/// An item of RLP.
-#[derive(Debug, Clone, Copy)]
-enum Item<'a> {
-    Bytes(&'a [u8]),
-    List(&'a [u8]),
 }
 
 /// Number of items of an unsigned transaction of each type; a signed one has three more.
@@ -30,7 +25,9 @@ impl Transaction {
     /// Returns what is expected instead.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, &'static str> {
         match bytes.split_first() {
-            Some((0xc0.., _)) => Self::parse_legacy(bytes).ok_or("must be a legacy transaction"),
+            Some((EMPTY_LIST_CODE.., _)) => {
+                Self::parse_legacy(bytes).ok_or("must be a legacy transaction")
+            }
             Some((kind, payload)) => {
                 let known = UNSIGNED_ITEMS.iter().find(|(known, _)| known == kind);
                 let (_, unsigned) = known.ok_or("must be a transaction of type 0 to 4")?;
@@ -42,14 +39,13 @@ impl Transaction {
     }
 
     fn parse_typed(payload: &[u8], unsigned: usize, has_blobs: bool) -> Option<Self> {
-        let items = items_of(payload)?;
+        let items = list_items(payload)?;
         let is_signed = items.len() == unsigned.checked_add(3)?;
         if !is_signed && items.len() != unsigned {
             return None;
         }
         let blobs = match items.get(BLOB_HASHES).filter(|_| has_blobs) {
-            Some(Item::List(hashes)) => u64::try_from(list_items(hashes)?.len()).ok()?,
-            Some(Item::Bytes(_)) => return None,
+            Some(hashes) => u64::try_from(list_items(hashes)?.len()).ok()?,
             None => 0,
         };
         Some(Self { chain_id: Some(number(items.first()?)?), is_signed, blobs })
@@ -60,11 +56,11 @@ impl Transaction {
         const UNSIGNED: usize = 6;
         /// `v` of signatures with a chain id: 35 + 2 × the id, or one more (EIP-155).
         const FIRST_WITH_CHAIN_ID: u64 = 35;
-        let items = items_of(bytes)?;
+        let items = list_items(bytes)?;
         let (chain_id, is_signed) = match items.get(UNSIGNED..)? {
             [] => (None, false),
-            [id, Item::Bytes([]), Item::Bytes([])] => (Some(number(id)?), false),
-            [v, Item::Bytes(_), Item::Bytes(_)] => {
+            [id, [EMPTY_STRING_CODE], [EMPTY_STRING_CODE]] => (Some(number(id)?), false),
+            [v, [..EMPTY_LIST_CODE, ..], [..EMPTY_LIST_CODE, ..]] => {
                 (number(v)?.checked_sub(FIRST_WITH_CHAIN_ID).map(|twice| twice / 2), true)
             }
             _ => return None,
@@ -73,63 +69,16 @@ impl Transaction {
     }
 }
 
-/// Returns the items of a list that is all of `bytes`.
-fn items_of(bytes: &[u8]) -> Option<Vec<Item<'_>>> {
-    match split_item(bytes)? {
-        (Item::List(content), []) => list_items(content),
+/// Returns the items of a list that is all of `bytes`, each with its header.
+fn list_items(mut bytes: &[u8]) -> Option<Vec<&[u8]>> {
+    match Header::decode_raw(&mut bytes).ok()? {
+        PayloadView::List(items) if bytes.is_empty() => Some(items),
         _ => None,
     }
 }
 
-fn list_items(mut content: &[u8]) -> Option<Vec<Item<'_>>> {
-    let mut items = Vec::new();
-    while !content.is_empty() {
-        let (item, rest) = split_item(content)?;
-        items.push(item);
-        content = rest;
-    }
-    Some(items)
-}
-
-/// Returns the first item and the bytes after it.
-fn split_item(bytes: &[u8]) -> Option<(Item<'_>, &[u8])> {
-    let (first, rest) = bytes.split_first()?;
-    let short = |base: u8| usize::from(first.saturating_sub(base));
-    // The length follows in so many bytes.
-    let long = |base: u8| {
-        let (length, content) = rest.split_at_checked(short(base))?;
-        let length = number(&Item::Bytes(length)).and_then(|length| usize::try_from(length).ok());
-        content.split_at_checked(length?)
-    };
-    Some(match first {
-        ..0x80 => {
-            let (item, rest) = bytes.split_at_checked(1)?;
-            (Item::Bytes(item), rest)
-        }
-        0x80..0xb8 => {
-            let (item, rest) = rest.split_at_checked(short(0x80))?;
-            (Item::Bytes(item), rest)
-        }
-        0xb8..0xc0 => {
-            let (item, rest) = long(0xb7)?;
-            (Item::Bytes(item), rest)
-        }
-        0xc0..0xf8 => {
-            let (item, rest) = rest.split_at_checked(short(0xc0))?;
-            (Item::List(item), rest)
-        }
-        0xf8.. => {
-            let (item, rest) = long(0xf7)?;
-            (Item::List(item), rest)
-        }
-    })
-}
-
-/// Returns a number of at most 64 bits.
-fn number(item: &Item<'_>) -> Option<u64> {
-    let Item::Bytes(bytes) = item else { return None };
-    let is_small = bytes.len() <= size_of::<u64>();
-    is_small.then(|| bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
+fn number(mut item: &[u8]) -> Option<u64> {
+    u64::decode(&mut item).ok()
 }
 
 #[cfg(test)]
