@@ -54,7 +54,7 @@ impl Tier {
     /// Returns true if one of the `following` blocks would have included these fees. `None`: none is known to, and the tip of
     /// one is unknown, or none has an ask.
     #[must_use]
-    pub fn is_kept_by(&self, following: &[EntryBlock]) -> Option<bool> {
+    pub fn kept_by(&self, following: &[EntryBlock]) -> Option<bool> {
         let is_kept = following.iter().filter_map(|block| block.accepts(*self)).max()?;
         let is_known = is_kept || following.iter().all(|block| block.tip.is_some());
         is_known.then_some(is_kept)
@@ -90,7 +90,7 @@ mod tests {
             // The base fee alone says that the fees are not enough.
             (vec![EntryBlock { base_fee: 106, ..unknown }], None),
         ] {
-            assert_eq!(fees.is_kept_by(&blocks), expected, "{blocks:?}");
+            assert_eq!(fees.kept_by(&blocks), expected, "{blocks:?}");
         }
     }
 }

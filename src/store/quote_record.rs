@@ -167,7 +167,7 @@ impl QuoteRecord {
             let blocks = known.after(head.number, question.within);
             let kept = blocks
                 .zip(head.pairs.get(question.pair))
-                .and_then(|(blocks, pair)| pair.is_kept_by(blocks));
+                .and_then(|(blocks, pair)| pair.kept_by(blocks));
             if let Some(is_kept) = kept {
                 grade.judged |= 1 << bit;
                 grade.kept |= u32::from(is_kept) << bit;

@@ -163,7 +163,7 @@ struct Tally {
 
 impl Tally {
     fn record(&mut self, cell: &Cell, next: &EntryBlock, following: Option<&[EntryBlock]>) {
-        let Some(is_kept) = following.and_then(|blocks| cell.fees.is_kept_by(blocks)) else {
+        let Some(is_kept) = following.and_then(|blocks| cell.fees.kept_by(blocks)) else {
             return;
         };
         self.outcomes.push(is_kept);

@@ -28,7 +28,7 @@ pub(crate) struct DocumentContent<'a> {
     pub(crate) head_age: Duration,
 }
 
-/// What the blocks after earlier quotes have shown.
+/// Outcomes of earlier quotes in the blocks after them.
 #[derive(Debug, Default)]
 pub(crate) struct Learnt {
     /// See [`DocumentContent::next_block`].
