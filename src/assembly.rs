@@ -20,7 +20,7 @@ use axum::http::Extensions;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use command::{
-    CommandContext, CommandError, ExtraCommand, ListenerArgs, Outcome, UrlArgument,
+    CommandContext, CommandError, CommandResult, ExtraCommand, ListenerArgs, UrlArgument,
 };
 pub use network::{ByteStream, Dial, Network};
 pub use offers::SharedStates;

@@ -20,7 +20,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::assembly::{
-    CommandContext, CommandError, ExtraCommand, ListenerArgs, Outcome, Task, UrlArgument,
+    CommandContext, CommandError, ExtraCommand, ListenerArgs, Task, UrlArgument,
 };
 use crate::config::{Config, FILE_VARIABLE, Overrides};
 use crate::extras::{EXTRAS, sections};
@@ -166,10 +166,8 @@ fn run_command(matches: &ArgMatches) -> Result<(), CommandError> {
         let cli = Cli::from_arg_matches(matches);
         return cli.unwrap_or_else(|error| error.exit()).run_command(&context);
     };
-    match (command.run)(arguments, &context)? {
-        Outcome::Print(text) => print(&text).map_err(CommandError::Runtime),
-        Outcome::Serve(config, task) => serve(*config, Some(task)),
-    }
+    let (config, task) = (command.run)(arguments, &context)?;
+    serve(config, Some(task))
 }
 
 impl Cli {

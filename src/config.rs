@@ -35,7 +35,7 @@ pub use chain::{Chain, ChainParameters, DataFeeKind};
 pub use error::{ConfigError, ConfigErrors};
 pub use layers::Overrides;
 pub use node_url::NodeUrl;
-pub(crate) use pricing::percentile_numbers;
+pub use pricing::percentile_numbers;
 pub use rpc_method::RpcMethod;
 pub use secret_url::{UpstreamUrl, WebSocketScheme};
 pub use section::SectionKind;
@@ -43,7 +43,7 @@ pub use server::{Cors, Limits, Log, LogFormat, MemoryLimit, Server, Threads};
 pub use tracing::Tracing;
 pub use upstream::{ForwardProxy, ProxyUrl, Upstream};
 pub use usd_feed::{UsdFeed, UsdFeedSetting};
-pub(crate) use variables::FILE_VARIABLE;
+pub use variables::FILE_VARIABLE;
 
 use layers::Layers;
 use mistakes::Mistakes;

@@ -4,7 +4,6 @@
 //! metrics and its state. One line below names the room, and one in [`EXTRAS`]. `tests/integration/arrows.rs` shows which room uses which.
 
 pub(crate) mod alerts;
-pub mod backtest;
 pub(crate) mod badge;
 pub(crate) mod compat;
 pub(crate) mod cost;
@@ -43,7 +42,6 @@ pub const EXTRAS: &[Extra] = &[
     badge::EXTRA,
     pages::EXTRA,
     demo::EXTRA,
-    backtest::EXTRA,
 ];
 
 /// Returns the sections of the configuration that the features own.

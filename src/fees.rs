@@ -9,7 +9,7 @@ mod block_age;
 pub(crate) mod calibrated;
 mod chain_parameters;
 mod grading;
-pub(crate) mod gwei;
+pub mod gwei;
 pub mod head_tracker;
 mod history;
 mod market;

@@ -45,11 +45,11 @@ pub use new_heads::NewHeadsSubscription;
 use node_transport::NodeClient;
 pub use node_transport::NodeTransport;
 use pooled_client::PooledClient;
-pub(crate) use quantity::{QuantityError, parse as parse_quantity};
+pub use quantity::{QuantityError, parse as parse_quantity};
 pub use read_budget::Exhausted;
 pub use reads::{Call, ReadError};
 pub use reply::{HttpStatus, NodeResponse, parse_reply};
-pub(crate) use stateless_node_client::StatelessNodeClient;
+pub use stateless_node_client::StatelessNodeClient;
 pub use upstream_node::UpstreamNode;
 
 use crate::config::{self, Config, NodeUrl};
@@ -350,7 +350,8 @@ impl Error {
     }
 
     /// Returns true if the node rejects the parameters.
-    pub(crate) fn is_invalid_params(&self) -> bool {
+    #[must_use]
+    pub fn is_invalid_params(&self) -> bool {
         matches!(self, Self::Node(Some(Self::INVALID_PARAMS), _))
     }
 }

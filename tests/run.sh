@@ -103,6 +103,9 @@ run_tests() { # number of threads, arguments of `cargo test`
 CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG_ASSERTIONS=true run_tests 8 --lib
 run_tests 8 --test integration
 check sim/run.sh 200
+backtest=(--locked --manifest-path backtest/Cargo.toml --target-dir "${CARGO_TARGET_DIR:-target}")
+check cargo clippy "${backtest[@]}" --all-targets -- -D warnings
+check cargo test "${backtest[@]}"
 # Tests that depend on time have a run of their own, not beside compilers and browsers.
 run_tests 3 --test system -- --skip replicas:: --skip delegation_api::
 run_tests 3 --test system -- replicas:: --skip delegation_api::

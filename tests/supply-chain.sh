@@ -26,7 +26,7 @@ command -v node >/dev/null || fail "node is missing. Install Node.js 18 or later
 cargo deny --locked "${offline[@]}" check -D unmatched-skip -D unnecessary-skip bans licenses sources
 
 # Dependencies of a test program may have several versions; their licences and sources are still checked.
-cargo deny --locked --manifest-path tests/alloy/Cargo.toml --config deny.toml "${offline[@]}" check \
+cargo deny --locked --manifest-path backtest/alloy/Cargo.toml --config deny.toml "${offline[@]}" check \
     -A license-not-encountered licenses sources
 
 mkdir -p target

@@ -15,9 +15,12 @@ use crate::config::{Config, ConfigErrors, Overrides, SectionKind, UpstreamUrl};
 pub(crate) struct ExtraCommand {
     /// Describes the command and its arguments.
     pub(crate) describe: fn() -> Command,
-    /// Runs the command with its arguments.
-    pub(crate) run: fn(&ArgMatches, &CommandContext<'_>) -> Result<Outcome, CommandError>,
+    /// Reads the arguments.
+    pub(crate) run: fn(&ArgMatches, &CommandContext<'_>) -> CommandResult,
 }
+
+/// Configuration of the service to run, and a task to run beside it.
+pub(crate) type CommandResult = Result<(Config, Task), CommandError>;
 
 /// Surroundings of a command.
 #[derive(Debug)]
@@ -26,14 +29,6 @@ pub(crate) struct CommandContext<'a> {
     pub(crate) file: Option<&'a Path>,
     /// Sections of all extras.
     pub(crate) sections: &'a [SectionKind],
-}
-
-/// The next step of the program after a command.
-pub(crate) enum Outcome {
-    /// Prints this text.
-    Print(String),
-    /// Runs the service, and this task beside it.
-    Serve(Box<Config>, Task),
 }
 
 /// Error of a command. It decides the exit code.

@@ -70,9 +70,7 @@ impl PricingSection {
 }
 
 /// Returns percentiles as JSON numbers: whole ones without the decimal point, which some nodes reject.
-pub(crate) fn percentile_numbers(
-    percentiles: impl IntoIterator<Item = f64>,
-) -> Vec<serde_json::Number> {
+pub fn percentile_numbers(percentiles: impl IntoIterator<Item = f64>) -> Vec<serde_json::Number> {
     percentiles.into_iter().filter_map(|percentile| percentile.to_string().parse().ok()).collect()
 }
 

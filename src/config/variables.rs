@@ -13,7 +13,7 @@ use super::nearest::nearest;
 pub(crate) const PREFIX: &str = "GAS_";
 
 /// Variable that names the file if no argument does. A container's health check then reads the same file.
-pub(crate) const FILE_VARIABLE: &str = "GAS_CONFIG";
+pub const FILE_VARIABLE: &str = "GAS_CONFIG";
 
 const SEPARATOR: &str = "__";
 

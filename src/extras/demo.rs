@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use toml_edit::DocumentMut;
 
 use crate::assembly::{
-    CommandContext, CommandError, Extra, ExtraCommand, Join, ListenerArgs, Outcome,
+    CommandContext, CommandError, CommandResult, Extra, ExtraCommand, Join, ListenerArgs,
 };
 use crate::config::{Config, ConfigErrors, SectionKind};
 
@@ -56,7 +56,7 @@ struct DemoArgs {
 
 /// Starts the recorded chains, and runs the service on them. Nothing is shared or kept: other replicas, and later
 /// starts, would take recorded data for live data.
-fn run(arguments: &ArgMatches, context: &CommandContext<'_>) -> Result<Outcome, CommandError> {
+fn run(arguments: &ArgMatches, context: &CommandContext<'_>) -> CommandResult {
     let arguments = DemoArgs::from_arg_matches(arguments).unwrap_or_else(|error| error.exit());
     let DemoArgs { block_time, jitter, listeners } = arguments;
     let mut config = context.load(&listeners.overrides())?;
@@ -65,7 +65,7 @@ fn run(arguments: &ArgMatches, context: &CommandContext<'_>) -> Result<Outcome, 
     let address = node.address().map_err(|error| CommandError::Runtime(error.into()))?;
     let recorded = chain_configs(address, block_time, context.sections);
     config.take_recorded_chains(recorded.map_err(CommandError::Configuration)?, "recorded chains");
-    Ok(Outcome::Serve(Box::new(config), Box::pin(async { Ok(node.run().await?) })))
+    Ok((config, Box::pin(async { Ok(node.run().await?) })))
 }
 
 fn parse_block_time(text: &str) -> Result<Duration, String> {

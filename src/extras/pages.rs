@@ -47,14 +47,6 @@ fn join(assembly: &mut Assembly) {
 
 const DASHBOARD: &str = include_str!("pages/dashboard.html");
 
-/// Palette and basic rules of every page.
-pub(crate) const BASE_CSS: &str = include_str!("pages/base.css");
-
-/// The library that draws charts, as a module, with its styles and its licence.
-pub(crate) const UPLOT_JS: &str = include_str!("pages/dashboard/uplot/uPlot.esm.js");
-pub(crate) const UPLOT_CSS: &str = include_str!("pages/dashboard/uplot/uPlot.min.css");
-pub(crate) const UPLOT_LICENSE: &str = include_str!("pages/dashboard/uplot/LICENSE");
-
 /// Place of the badges in the page for browsers without JavaScript.
 const BADGES: &str = "<!-- badges -->";
 
@@ -66,7 +58,7 @@ const SHOWN_FORM_LINK: &str = "<a href=\"verify\">";
 
 /// Resources of the dashboard. The other pages use its palette and its icon too.
 const DASHBOARD_ASSETS: [StaticFile; 32] = [
-    StaticFile::css("/base.css", BASE_CSS),
+    StaticFile::css("/base.css", include_str!("pages/base.css")),
     StaticFile::css("/dashboard/style.css", include_str!("pages/dashboard/style.css")),
     StaticFile::js("/dashboard/amounts.js", include_str!("pages/dashboard/amounts.js")),
     StaticFile::js("/dashboard/cards.js", include_str!("pages/dashboard/cards.js")),
@@ -95,8 +87,14 @@ const DASHBOARD_ASSETS: [StaticFile; 32] = [
     StaticFile::js("/dashboard/tiers.js", include_str!("pages/dashboard/tiers.js")),
     StaticFile::js("/dashboard/trend.js", include_str!("pages/dashboard/trend.js")),
     StaticFile::js("/dashboard/view.js", include_str!("pages/dashboard/view.js")),
-    StaticFile::css("/dashboard/uplot/uPlot.min.css", UPLOT_CSS),
-    StaticFile::js("/dashboard/uplot/uPlot.esm.js", UPLOT_JS),
+    StaticFile::css(
+        "/dashboard/uplot/uPlot.min.css",
+        include_str!("pages/dashboard/uplot/uPlot.min.css"),
+    ),
+    StaticFile::js(
+        "/dashboard/uplot/uPlot.esm.js",
+        include_str!("pages/dashboard/uplot/uPlot.esm.js"),
+    ),
     StaticFile::svg("/favicon.svg", include_str!("pages/favicon.svg")),
 ];
 

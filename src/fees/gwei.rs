@@ -21,7 +21,8 @@ fn exact_gwei(wei: u128) -> String {
 }
 
 /// Formats wei in gwei with four digits.
-pub(crate) fn rounded_gwei(wei: u128) -> String {
+#[must_use]
+pub fn rounded_gwei(wei: u128) -> String {
     const DIGITS: u32 = 4;
     exact_gwei(rounded(wei, DIGITS))
 }

@@ -190,7 +190,7 @@ impl Pricing {
 
     /// Returns the same constants, with the percentiles that a history has to have so that it yields suggestions by itself.
     #[must_use]
-    pub(crate) fn for_whole_histories(&self) -> Self {
+    pub fn for_whole_histories(&self) -> Self {
         let reward_percentiles = match self.strategy {
             Strategy::Network => self.reward_percentiles,
             Strategy::Calibrated => Some(RewardPercentiles::GRADED),
@@ -210,7 +210,7 @@ impl Pricing {
 
     /// Returns the entries of blocks whose rewards are at [`percentiles`](Self::percentiles).
     #[must_use]
-    pub(crate) fn entries(&self, blocks: &[Block]) -> Vec<EntryBlock> {
+    pub fn entries(&self, blocks: &[Block]) -> Vec<EntryBlock> {
         let [fair, high] = GRADED_PERCENTILES.map(|percentile| self.column(percentile));
         let have_ratios = have_ratios(blocks.iter());
         let entry = |block: &Block| {

@@ -29,7 +29,8 @@ impl Share {
 }
 
 /// Returns the nearest-rank percentile of ascending values; `None` without values.
-pub(crate) fn nearest_rank<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
+#[must_use]
+pub fn nearest_rank<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
     let rank = sorted.len().checked_mul(percent)?.div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied()
 }
@@ -46,7 +47,8 @@ pub fn wilson_interval(share: f64, outcomes: f64, z: f64) -> [f64; 2] {
 }
 
 /// Returns the average, rounded down; `None` without amounts, or if their sum exceeds 128 bits.
-pub(crate) fn mean(amounts: &[u128]) -> Option<u128> {
+#[must_use]
+pub fn mean(amounts: &[u128]) -> Option<u128> {
     let sum = amounts.iter().try_fold(0_u128, |sum, amount| sum.checked_add(*amount))?;
     sum.checked_div(u128::try_from(amounts.len()).ok()?)
 }

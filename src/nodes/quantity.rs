@@ -1,17 +1,23 @@
 //! Lenient parser of quantities as nodes send them.
 
 /// Reason why a piece of JSON is not a quantity.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum QuantityError {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum QuantityError {
     /// Not a hex string and not a whole JSON number: `"0x"`, `"12"`, `-0x1`, `1.5`, `null`.
+    #[error("not a quantity such as \"0x3b9aca00\"")]
     Malformed,
     /// A whole number above 128 bits.
+    #[error("over 128 bits")]
     TooLarge,
 }
 
 /// Parses one JSON value as an unsigned number: a `0x…` string with at least one digit, leading zeros allowed, or a
 /// whole JSON number, which some clients and nodes send instead.
-pub(crate) fn parse(json: &str) -> Result<u128, QuantityError> {
+///
+/// # Errors
+///
+/// Fails if the JSON is no such number, or it exceeds 128 bits.
+pub fn parse(json: &str) -> Result<u128, QuantityError> {
     let (digits, radix) = match json.strip_prefix("\"0x") {
         Some(rest) => (rest.strip_suffix('"').ok_or(QuantityError::Malformed)?, 16),
         None => (json, 10),

@@ -14,7 +14,7 @@ use crate::observe::redaction::Redactor;
 
 /// Client of one node without any memory of earlier calls.
 #[derive(Debug)]
-pub(crate) struct StatelessNodeClient {
+pub struct StatelessNodeClient {
     client: JsonRpcClient,
     node: NodeEndpoint,
 }
@@ -30,7 +30,7 @@ impl StatelessNodeClient {
     /// # Errors
     ///
     /// Fails if the TLS backend cannot start.
-    pub(crate) fn new(url: UpstreamUrl, upstream: &Upstream) -> Result<Self, reqwest::Error> {
+    pub fn new(url: UpstreamUrl, upstream: &Upstream) -> Result<Self, reqwest::Error> {
         let http = NodeClient::Http(PooledClient::new(upstream, |builder| builder)?);
         let shows_replies = !url.may_contain_secret();
         let client = JsonRpcClient {
@@ -48,7 +48,7 @@ impl StatelessNodeClient {
     /// # Errors
     ///
     /// Fails if there is no valid reply.
-    pub(crate) async fn call(
+    pub async fn call(
         &self,
         method: &str,
         params: &serde_json::Value,

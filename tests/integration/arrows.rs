@@ -20,7 +20,6 @@ const HEART: &[(&str, &[&str])] = &[
 const EXTRAS: &[(&str, &[&str])] = &[
     ("extras/delegation", &["extras/proxy", "extras/reads"]),
     ("extras/pages", &["extras/static_files"]),
-    ("extras/backtest", &["extras/horizon", "extras/pages"]),
     ("extras/rpc", &["extras/reads"]),
     ("extras/verification", &["extras/proxy", "extras/static_files"]),
 ];

@@ -1,6 +1,6 @@
 // Prints the fee estimates of web3 libraries: `node estimators.mjs viem|ethers WINDOWS`.
 //
-// WINDOWS is a file with a list of windows, written by tests/integration/backtest. For each window, the library
+// WINDOWS is a file with a list of windows, written by backtest/src/external_programs.rs. For each window, the library
 // estimates the fees with a mock node at the window's newest block, and the script prints a line with its tip and max
 // fee.
 

@@ -39,7 +39,7 @@ const RELEASE: &str = "needs a published release";
 const HOURS: &str = "a measurement of minutes to hours";
 
 /// The first row whose beginning a command has is its own.
-const ROWS: [(&str, Place); 50] = [
+const ROWS: [(&str, Place); 46] = [
     ("curl localhost:8080/v1/base/cost --data", Nowhere(SHORTENED)),
     ("curl 'localhost:8080/v1/ronin/wait", In("tests/integration/wait.rs")),
     ("curl 'localhost:8080/registry/", In("tests/system/delegation_chain.rs")),
@@ -62,11 +62,7 @@ const ROWS: [(&str, Place); 50] = [
     ("gas-suggestion demo", In("tests/packages.sh")),
     ("gas-suggestion openapi", In("tests/system/openapi.rs")),
     ("gas-suggestion check-config", In("tests/integration/command_line.rs")),
-    ("gas-suggestion backtest --rpc-url", Nowhere(PUBLIC_NODE)),
-    ("gas-suggestion backtest --config my.toml --chain ethereum --rpc-url", Nowhere(PUBLIC_NODE)),
-    ("gas-suggestion backtest --config", In("tests/system/backtest.rs")),
-    ("gas-suggestion backtest --json", In("tests/system/backtest.rs")),
-    ("gas-suggestion backtest", In("tests/system/backtest/pages.rs")),
+    ("cargo run --manifest-path backtest/Cargo.toml", In("backtest/tests/command/docs.rs")),
     ("gas-suggestion", In("tests/integration/command_line.rs")),
     ("GAS_CHAINS__RONIN__RPC_URLS=http://127.0.0.1:9 docker", Nowhere(DOCKER)),
     ("GAS_CHAINS__RONIN__RPC_URLS=http://127.0.0.1:9 gas-suggestion", In("tests/system/alerts.rs")),

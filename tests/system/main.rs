@@ -10,7 +10,6 @@
 
 mod alerts;
 mod anvil;
-mod backtest;
 mod balancer;
 mod browser_cache;
 mod bundler;
