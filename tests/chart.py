@@ -22,7 +22,7 @@ FULL = {
     "secretNames": ["rpc-urls"],
     "env": {"GAS_LOG__FILTER": "debug", "GAS_CHAINS__ETHEREUM__HISTORY_BLOCKS": 2048},
     "redis": {"secretName": "redis"},
-    "history": {"volume": "claim", "size": "5Gi", "storageClassName": "fast", "days": 400},
+    "history": {"volume": "claim", "size": "5Gi", "storageClassName": "fast", "days": 5},
     "ingress": {"enabled": True, "className": "nginx", "host": "gas.test", "tlsSecretName": "gas-tls", "annotations": {"a": "b"}},
     "service": {"annotations": {"a": "b"}},
     "autoscaling": {"enabled": True},
@@ -46,7 +46,7 @@ REFUSED = {
     "a misspelt key of a section": {"redis": {"secret": "redis"}},
     "a number as text": {"replicas": "two"},
     "a volume that does not exist": {"history": {"volume": "disk"}},
-    "more days than the service keeps": {"history": {"days": 401}},
+    "more days than the service keeps": {"history": {"days": 8}},
     "a variable of another program": {"env": {"PATH": "/bin"}},
     "a structure as configuration": {"config": {"server": {}}},
     "a tag as digest": {"image": {"digest": "latest"}},
@@ -122,7 +122,7 @@ def main():
         assert kinds(full) == [*expected, "PodMonitor", "PrometheusRule", "Service", "StatefulSet"], kinds(full)
         pod, variables = check_pod(full, "StatefulSet")
         assert variables["GAS_REDIS__URL"]["valueFrom"] == {"secretKeyRef": {"name": "redis", "key": "url"}}
-        assert variables["GAS_HISTORY__DAYS"]["value"] == "400"
+        assert variables["GAS_HISTORY__DAYS"]["value"] == "5"
         assert variables["GAS_CHAINS__ETHEREUM__HISTORY_BLOCKS"]["value"] == "2048"
         [claim] = full["StatefulSet", "release-gas-suggestion"]["spec"]["volumeClaimTemplates"]
         assert claim["spec"]["resources"]["requests"]["storage"] == "5Gi"

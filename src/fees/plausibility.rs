@@ -137,30 +137,23 @@ pub fn suspicious_amounts(
 pub struct KnownBlock {
     /// Block number.
     pub number: u64,
-    /// Lowest base fee in wei.
-    pub lowest_base_fee: u128,
-    /// Highest base fee in wei; the lowest one if the base fee is known.
-    pub highest_base_fee: u128,
+    /// Base fee in wei.
+    pub base_fee: u128,
 }
 
-/// Returns true if the blocks of `history` can be those of the chain before and at the `known` ones. All blocks are
-/// checked, because old ones were never in a window. One that is known may differ from it as two neighbours may.
+/// Returns true if the blocks of `history` can be those of the chain before and at the `known` one. All blocks are
+/// checked, because old ones were never in a window. The known one may differ from it as two neighbours may.
 #[must_use]
-pub fn is_plausible_past(history: &FeeHistory, known: &[KnownBlock], pricing: &Pricing) -> bool {
+pub fn is_plausible_past(history: &FeeHistory, known: KnownBlock, pricing: &Pricing) -> bool {
     let (blocks, next) = (history.blocks(), history.next_base_fee());
     let mut base_fees = blocks.iter().map(|block| block.base_fee).chain(next);
     if base_fees.any(|base_fee| base_fee > pricing.max_base_fee) {
         return false;
     }
     let rule = BaseFeeRule::new(pricing);
-    let contradicts = |known: &KnownBlock| {
-        history.base_fee(known.number).is_some_and(|base_fee| {
-            let nearest = base_fee.max(known.lowest_base_fee).min(known.highest_base_fee);
-            rule.is_leap(base_fee, nearest)
-        })
-    };
-    !pricing.check_base_fees
-        || (rule.leaps(blocks, next).next().is_none() && !known.iter().any(contradicts))
+    let known_there = history.base_fee(known.number);
+    let contradicts = known_there.is_some_and(|base_fee| rule.is_leap(base_fee, known.base_fee));
+    !pricing.check_base_fees || (rule.leaps(blocks, next).next().is_none() && !contradicts)
 }
 
 /// Returns what can be right of a further `reading` of rewards at [`GRADED_PERCENTILES`]: its base fees can follow each other,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::history_refill::shown;
-use crate::mock_node::{MockNode, Reply};
+use crate::mock_node::{MockNode, Reply, start_service};
 use crate::test_server::{Response, TestServer};
 
 #[tokio::test]
@@ -22,6 +22,12 @@ async fn a_trend_outlives_the_suggestion() {
     for period in ["", "1H", "2h", "24h&period=24h"] {
         let response = service.get(&format!("/v1/a/fee-trend?period={period}")).await;
         response.assert_problem(400, "invalid_parameter");
+    }
+    for period in ["30d", "1y"] {
+        let response = service.get(&format!("/v1/a/fee-trend?period={period}")).await;
+        response.assert_problem(400, "invalid_parameter");
+        let detail = response.json()["detail"].take();
+        assert!(detail.as_str().unwrap().ends_with("must be `1h`, `24h` or `7d`"), "{detail}");
     }
     assert_eq!(service.get("/v1/a/fee-trend?periods=1h").await.status, 400);
     assert_eq!(service.get("/v1/b/fee-trend").await.status, 404);
@@ -46,4 +52,14 @@ async fn a_trend_outlives_the_suggestion() {
     let is_served = |response: &Response| response.header("cache-control").starts_with("public");
     let stale = service.wait_for("/v1/a/fee-trend", is_served).await;
     assert_eq!((stale.header("x-stale"), &stale.json()["level"]), ("true", &Value::Null));
+}
+
+#[tokio::test]
+async fn a_week_that_is_not_kept_is_refused_with_the_key() {
+    let (_node, service) = start_service("[history]\ndays = 6", "").await;
+    assert_eq!(service.get("/v1/a/fee-trend?period=24h").await.status, 200);
+    let refused = service.get("/v1/a/fee-trend?period=7d").await;
+    refused.assert_problem(400, "invalid_parameter");
+    let detail = refused.json()["detail"].take();
+    assert!(detail.as_str().unwrap().contains("set history.days to 7"), "{detail}");
 }

@@ -17,7 +17,7 @@ const HOUR: u32 = 3600;
 
 fn config(node: &MockNode, path: &Path) -> String {
     let chain = node.chain("a", "block_time = \"20ms\"\nstall_after = \"0s\"");
-    format!("[history]\nrefill = false\ndays = 400\npath = \"{}\"\n{chain}", path.display())
+    format!("[history]\nrefill = false\npath = \"{}\"\n{chain}", path.display())
 }
 
 /// Number of blocks in all buckets.
@@ -36,33 +36,37 @@ async fn a_graceful_restart_loses_nothing() {
     let before = service.wait_for_block("/v1/a/fee-trend?period=7d", 1001).await.json();
     service.stop().await.unwrap();
     assert_eq!(directory.names(), ["history.redb"]);
-    assert_eq!(Rows::read(&directory.file()).newest_block(7), Some(1001));
+    assert_eq!(Rows::read(&directory.file()).blocks(), 21);
 
     let service = TestServer::start(&config).await;
-    let after = service.wait_for_ok("/v1/a/fee-trend?period=7d").await.json();
+    let after = service.wait_for_block("/v1/a/fee-trend?period=7d", 1001).await.json();
     assert_eq!(after, before);
     assert_eq!(blocks(&after), 21);
     node.set_reply(Reply::history(1003, 5, 40));
+    // The first poll repeats twenty blocks. What was seen since the start has more blocks now.
     let is_continued =
-        |it: &Response| it.header("x-newest-block") == "1003" && blocks(&it.json()) == 23;
+        |it: &Response| it.header("x-newest-block") == "1003" && blocks(&it.json()) == 22;
     service.wait_for("/v1/a/fee-trend?period=7d", is_continued).await;
     service.stop().await.unwrap();
 }
 
-/// Returns a history of so many hours, of one base fee each, and an open one with 4,000 blocks, which is long enough ago
-/// that no block of it counts as new.
-fn history(hours: u32) -> Rows {
-    let open = u32::try_from(seconds()).unwrap() / HOUR * HOUR - 2 * HOUR;
+/// Returns a history of 160 hours, of one base fee each, and of an hour with 4,000 blocks, which was two hours ago and has
+/// buckets of ten minutes too.
+fn history() -> Rows {
+    let last = u32::try_from(seconds()).unwrap() / HOUR * HOUR - 2 * HOUR;
     let mut rows = Rows::default();
-    for hour in 1..=hours {
-        let start = open - (hours + 1 - hour) * HOUR;
-        let fee = u64::from(hour);
+    let mut add = |width: u32, start: u32, blocks: u32, fee: u32| {
         let ratios = [0.1_f64, 0.2, 0.3].map(f64::to_bits);
-        rows.buckets.insert((7, HOUR, start), (start, 1800, [fee; 3], [7, 8, 9], ratios, fee + 8));
+        let fee = u64::from(fee);
+        let row = (start, blocks, [fee; 3], [7, 8, 9], ratios, fee + 8);
+        rows.buckets.insert((7, width, start), row);
+    };
+    for hour in 1..=160 {
+        add(HOUR, last - (161 - hour) * HOUR, 1800, hour);
     }
-    for index in 0..4000 {
-        let row = (open + index * 9 / 10, 170, 8, f64::NAN.to_bits());
-        rows.blocks.insert((7, index.into()), row);
+    add(HOUR, last, 4000, 170);
+    for start in (last..last + HOUR).step_by(600) {
+        add(600, start, 667, 170);
     }
     rows
 }
@@ -72,7 +76,7 @@ async fn a_kill_loses_nothing_older_than_the_open_minute() {
     const KILLS: u32 = 40;
     let directory = Directory::new("kill");
     let path = directory.file();
-    let saved = history(160);
+    let saved = history();
     saved.write(&path);
     let node = MockNode::start(7, Reply::history(5000, 3, 40)).await;
     let file = File::new("history", &config(&node, &path));
@@ -103,7 +107,7 @@ async fn a_kill_loses_nothing_older_than_the_open_minute() {
 #[tokio::test]
 async fn a_restored_trend_is_served_although_no_node_responds() {
     let directory = Directory::new("restored");
-    history(160).write(&directory.file());
+    history().write(&directory.file());
     let chain = |key: &str, id: u64| {
         format!("[chains.{key}]\nchain_id = {id}\nrpc_urls = [\"{}\"]\n", dead_url())
     };
@@ -122,39 +126,6 @@ async fn a_restored_trend_is_served_although_no_node_responds() {
     assert_eq!(service.get("/v1/a/fee-market").await.json()["code"], "no_data");
     service.get("/v1/b/fee-trend").await.assert_problem(503, "no_data");
     service.stop().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_month_and_a_year_are_read_from_the_database() {
-    let directory = Directory::new("year");
-    history(390 * 24).write(&directory.file());
-    let node = MockNode::start(7, Reply::history(5000, 3, 40)).await;
-    let config = config(&node, &directory.file());
-    let service = TestServer::start(&config).await;
-    service.wait_for_ok("/v1/a/gas-suggestion").await;
-    for (period, width, count) in [("30d", 6 * HOUR, 120), ("1y", 24 * HOUR, 365)] {
-        let response = service.get(&format!("/v1/a/fee-trend?period={period}")).await;
-        assert_eq!((response.status, response.header("x-newest-block")), (200, "5000"));
-        let trend = response.json();
-        assert_eq!((&trend["period"], &trend["bucket_seconds"]), (&json!(period), &json!(width)));
-        let buckets = trend["buckets"].as_array().unwrap();
-        assert!((count - 1..=count).contains(&buckets.len()), "{period}: {}", buckets.len());
-        assert_eq!(buckets[1]["blocks"], 1800 * (width / HOUR));
-    }
-    service.stop().await.unwrap();
-
-    let assert_refused = async |service: TestServer, period: &str, key: &str| {
-        let response = service.get(&format!("/v1/a/fee-trend?period={period}")).await;
-        response.assert_problem(400, "invalid_parameter");
-        assert!(response.json()["detail"].as_str().unwrap().contains(key), "{response:?}");
-        service.stop().await.unwrap();
-    };
-    let shorter = config.replace("days = 400", "days = 30");
-    let service = TestServer::start(&shorter).await;
-    service.wait_for_ok("/v1/a/fee-trend?period=30d").await;
-    assert_refused(service, "1y", "history.days to 365").await;
-    let without = TestServer::start(&shorter.replace("path = ", "# ")).await;
-    assert_refused(without, "30d", "history.path").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -180,7 +151,7 @@ async fn a_file_that_cannot_be_used_is_one_warning_and_is_not_changed() {
     }
     assert_eq!(std::fs::read(at("foreign")).unwrap(), b"{\"chains\":[]}");
     first.stop().await.unwrap();
-    assert_eq!(Rows::read(&directory.file()).newest_block(7), Some(1000));
+    assert_eq!(Rows::read(&directory.file()).blocks(), 20);
     // A damaged file is renamed.
     std::fs::File::options().write(true).open(directory.file()).unwrap().set_len(5000).unwrap();
     let (warning, _) = warning_of_a_run(&node, &directory.file()).await;
@@ -188,7 +159,7 @@ async fn a_file_that_cannot_be_used_is_one_warning_and_is_not_changed() {
     let renamed = names.iter().find(|name| name.starts_with("history.redb.damaged-")).unwrap();
     let is_named = warning.contains("history database is damaged") && warning.contains(renamed);
     assert!(is_named, "{warning}");
-    assert_eq!(Rows::read(&directory.file()).newest_block(7), Some(1000));
+    assert_eq!(Rows::read(&directory.file()).blocks(), 20);
 }
 
 /// Runs the service with this database until it has a trend. Returns the only line about the database that is not of

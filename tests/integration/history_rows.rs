@@ -11,17 +11,13 @@ use crate::process::Folder;
 pub(crate) type BucketKey = (u64, u32, u32);
 /// First time, number of blocks, base fees, tips, bits of the ratios, median price.
 pub(crate) type BucketRow = (u32, u32, [u64; 3], [u64; 3], [u64; 3], u64);
-/// Time, base fee, tip, bits of the ratio, by chain id and block number.
-pub(crate) type BlockRow = (u32, u64, u64, u64);
 
 const BUCKETS: TableDefinition<'_, BucketKey, BucketRow> = TableDefinition::new("buckets");
-const BLOCKS: TableDefinition<'_, (u64, u64), BlockRow> = TableDefinition::new("blocks");
 
 /// Content of a database.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Rows {
     pub(crate) buckets: BTreeMap<BucketKey, BucketRow>,
-    pub(crate) blocks: BTreeMap<(u64, u64), BlockRow>,
 }
 
 impl Rows {
@@ -35,10 +31,6 @@ impl Rows {
             let all = table.iter().unwrap().map(Result::unwrap);
             rows.buckets = all.map(|(key, row)| (key.value(), row.value())).collect();
         }
-        if let Ok(table) = transaction.open_table(BLOCKS) {
-            let all = table.iter().unwrap().map(Result::unwrap);
-            rows.blocks = all.map(|(key, row)| (key.value(), row.value())).collect();
-        }
         rows
     }
 
@@ -51,18 +43,13 @@ impl Rows {
             for (key, row) in &self.buckets {
                 buckets.insert(key, row).unwrap();
             }
-            let mut blocks = transaction.open_table(BLOCKS).unwrap();
-            for (key, row) in &self.blocks {
-                blocks.insert(key, row).unwrap();
-            }
         }
         transaction.commit().unwrap();
     }
 
-    /// The newest block of a chain.
-    pub(crate) fn newest_block(&self, chain_id: u64) -> Option<u64> {
-        let blocks = self.blocks.range((chain_id, 0)..=(chain_id, u64::MAX));
-        blocks.last().map(|((_, number), _)| *number)
+    /// Number of blocks in all hours.
+    pub(crate) fn blocks(&self) -> u32 {
+        self.wide(3600).iter().map(|bucket| bucket.1).sum()
     }
 
     /// The buckets of a width.

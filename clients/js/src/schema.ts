@@ -832,7 +832,7 @@ export interface components {
          * @description Period of a fee trend.
          * @enum {string}
          */
-        ShownPeriod: "1h" | "24h" | "7d" | "30d" | "1y";
+        ShownPeriod: "1h" | "24h" | "7d";
         /** @description An event without an id: the status of a chain has changed, or is not `fresh` when the stream begins. */
         StatusEvent: {
             /** @enum {string} */

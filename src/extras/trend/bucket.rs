@@ -1,7 +1,5 @@
 //! One block, and a summary of several.
 
-use std::cmp::Ordering;
-
 use super::{HOUR, TEN_MINUTES};
 use crate::fees::statistics::nearest_rank;
 
@@ -63,25 +61,6 @@ impl<T: Copy + PartialOrd> Range<T> {
         let (first, last) = (values.first()?, values.last()?);
         Some(Self { min: *first, median: nearest_rank(values, 50)?, max: *last })
     }
-
-    /// Returns the range of the blocks of several buckets, each with its number of blocks. The median is that of their
-    /// medians, weighted by blocks. `None` without buckets.
-    fn merged(mut ranges: Vec<(Self, u32)>) -> Option<Self> {
-        let least = |one: T, other: T| if other < one { other } else { one };
-        let greatest = |one: T, other: T| if other > one { other } else { one };
-        let min = ranges.iter().map(|(range, _)| range.min).reduce(least)?;
-        let max = ranges.iter().map(|(range, _)| range.max).reduce(greatest)?;
-        ranges.sort_by(|(one, _), (other, _)| {
-            one.median.partial_cmp(&other.median).unwrap_or(Ordering::Equal)
-        });
-        let total: u64 = ranges.iter().map(|(_, blocks)| u64::from(*blocks)).sum();
-        let mut below = 0;
-        let middle = ranges.iter().find(|(_, blocks)| {
-            below += u64::from(*blocks);
-            below >= total.div_ceil(2)
-        });
-        Some(Self { min, median: middle?.0.median, max })
-    }
 }
 
 impl Sample {
@@ -123,8 +102,14 @@ impl Bucket {
         now.min(start.saturating_add(TEN_MINUTES)).saturating_sub(from)
     }
 
+    /// Returns the buckets of this width of samples in ascending order of time, oldest first.
+    pub(crate) fn split(samples: &[Sample], width: u32) -> impl Iterator<Item = Self> {
+        let spans = samples.chunk_by(move |one, next| one.time / width == next.time / width);
+        spans.filter_map(Self::from_samples)
+    }
+
     /// Summarises samples in ascending order of time; `None`: there are none.
-    pub(crate) fn from_samples(samples: &[Sample]) -> Option<Self> {
+    fn from_samples(samples: &[Sample]) -> Option<Self> {
         let amounts = |amount: fn(&Sample) -> u64| {
             let mut amounts: Vec<u64> = samples.iter().map(amount).collect();
             amounts.sort_unstable();
@@ -140,25 +125,6 @@ impl Bucket {
             tip: Range::from_sorted(&amounts(|sample| sample.tip))?,
             gas_used_ratio: Range::from_sorted(&ratios).unwrap_or(UNKNOWN_RATIO),
             price: nearest_rank(&amounts(Sample::price), 50)?,
-        })
-    }
-
-    /// Summarises buckets, the oldest first. The medians are those of their medians, weighted by blocks. `None`: there are
-    /// no buckets.
-    pub(crate) fn merged(buckets: &[Self]) -> Option<Self> {
-        let amounts = |amount: fn(&Self) -> Range<u64>| {
-            buckets.iter().map(|bucket| (amount(bucket), bucket.blocks)).collect()
-        };
-        let prices = amounts(|it| Range { min: it.price, median: it.price, max: it.price });
-        let ratios = buckets.iter();
-        let ratios = ratios.filter_map(|bucket| Some((bucket.gas_used_ratio()?, bucket.blocks)));
-        Some(Self {
-            first: buckets.first()?.first,
-            blocks: buckets.iter().fold(0, |sum, bucket| bucket.blocks.saturating_add(sum)),
-            base_fee: Range::merged(amounts(|bucket| bucket.base_fee))?,
-            tip: Range::merged(amounts(|bucket| bucket.tip))?,
-            gas_used_ratio: Range::merged(ratios.collect()).unwrap_or(UNKNOWN_RATIO),
-            price: Range::merged(prices)?.median,
         })
     }
 }

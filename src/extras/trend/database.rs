@@ -1,8 +1,8 @@
 //! The database that keeps the fee trends of all chains over restarts: one file, `history.path`.
 //!
-//! It is read before the first poll. Once a minute it gets the blocks of the minutes that have ended, and the buckets of
-//! the hours that have; at a graceful shutdown also the open minute. Each time is one transaction, so that a crash loses
-//! the open minute at most. A bucket that it has is never replaced.
+//! It is read before the first poll. Once a minute and at a graceful shutdown it gets the buckets of the week, those of the
+//! open hour too, so that a crash loses the open minute at most. Each time is one transaction. A bucket that it has is
+//! replaced only by one of as many blocks or more.
 //!
 //! One instance has the file. Another one goes on without it, and tries again every minute: what it has seen meanwhile is
 //! added then. A file that is no database is not changed, a damaged one is renamed, a link is not followed. No failure
@@ -15,19 +15,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use redb::{
-    Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableError,
-    TableHandle, WriteTransaction,
+    Database, ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata,
+    TableDefinition, TableError, TableHandle, WriteTransaction,
 };
 
 pub(super) use file::check_file;
 use file::{Unusable, open_file, set_aside};
 
-use super::bucket::{Bucket, Range, Sample};
+use super::bucket::{Bucket, Range};
 use super::section::History;
-use super::unsaved::Rows;
-use super::{HOUR, Period, Trends};
+use super::{FeeTrend, HOUR, HOURS_PER_DAY, Rows, Trends};
 use crate::observe::log_on_change::LogOnChange;
 use crate::store::{StoredChain, seconds_since_1970};
 
@@ -40,11 +39,9 @@ type BucketKey = (u64, u32, u32);
 type BucketRow = (u32, u32, [u64; 3], [u64; 3], [u64; 3], u64);
 const BUCKETS: TableDefinition<'_, BucketKey, BucketRow> = TableDefinition::new("buckets");
 
-/// Chain id, block number.
-type SampleKey = (u64, u64);
-/// Time, base fee, tip, bits of the ratio.
-type SampleRow = (u32, u64, u64, u64);
-const SAMPLES: TableDefinition<'_, SampleKey, SampleRow> = TableDefinition::new("blocks");
+/// Blocks of the open hour, which former versions kept. They are removed.
+const FORMER_BLOCKS: TableDefinition<'_, (u64, u64), (u32, u64, u64, u64)> =
+    TableDefinition::new("blocks");
 
 /// Reader and writer of the database. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -56,16 +53,11 @@ pub(crate) struct HistoryDatabase {
 struct State {
     path: PathBuf,
     trends: Trends,
-    /// Days of hourly buckets that are kept.
-    days: u32,
     /// `None`: it is not open, or was closed after a failure.
-    open: RwLock<Option<Database>>,
-    /// Held by the one that opens or writes.
-    writing: Mutex<()>,
+    open: Mutex<Option<Database>>,
     opened: LogOnChange,
     /// Apart from that: a full disk can be opened every minute.
     written: LogOnChange,
-    read: LogOnChange,
 }
 
 impl HistoryDatabase {
@@ -74,12 +66,9 @@ impl HistoryDatabase {
         let state = State {
             path: config.path()?.to_path_buf(),
             trends: trends.clone(),
-            days: config.days,
-            open: RwLock::default(),
-            writing: Mutex::default(),
+            open: Mutex::default(),
             opened: LogOnChange::default(),
             written: LogOnChange::default(),
-            read: LogOnChange::default(),
         };
         // Only a failure is news.
         state.written.changed_to(Ok(()));
@@ -88,8 +77,7 @@ impl HistoryDatabase {
 
     /// Reads the database into the trends, if it can be used. Blocks the thread.
     pub(crate) fn restore(&self) {
-        let _writing = self.state.writing.lock();
-        self.open_or_log();
+        *self.state.open.lock() = self.open_or_log();
     }
 
     /// Writes the database for ever. Dropping the future ends it.
@@ -98,90 +86,66 @@ impl HistoryDatabase {
             let until_next = INTERVAL.as_secs() - seconds_since_1970() % INTERVAL.as_secs();
             tokio::time::sleep(Duration::from_secs(until_next)).await;
             let database = self.clone();
-            let now = seconds_since_1970();
-            let end = now - now % INTERVAL.as_secs();
             // A panic was logged, and the next write comes in a minute.
-            let _ = tokio::task::spawn_blocking(move || database.save(end)).await;
+            let _ = tokio::task::spawn_blocking(move || database.save()).await;
         }
     }
 
     /// Writes all that is known, and closes the file.
     pub(crate) async fn close(self) {
         let _ = tokio::task::spawn_blocking(move || {
-            self.save(u64::MAX);
-            let _writing = self.state.writing.lock();
-            self.state.open.write().take();
+            self.save();
+            self.state.open.lock().take();
         })
         .await;
     }
 
-    /// Returns the hourly buckets of a chain that start at this second or later, the oldest first; `None`: the database is
-    /// not open, or cannot be read. Blocks the thread.
-    pub(crate) fn hours(&self, chain: &StoredChain, from: u32) -> Option<Vec<Bucket>> {
-        let open = self.state.open.read();
-        let database = open.as_ref()?;
-        let id = chain.config().chain_id;
-        let read = || -> Result<Vec<Bucket>, redb::Error> {
-            let transaction = database.begin_read()?;
-            let buckets = match transaction.open_table(BUCKETS) {
-                Err(TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
-                buckets => buckets?,
-            };
-            let rows = buckets.range((id, HOUR, from)..=(id, HOUR, u32::MAX))?;
-            rows.map(|row| Ok(to_bucket(row?.1.value()))).collect()
-        };
-        let hours = read();
-        // Clients can ask as often as they like.
-        if self.state.read.changed_to(hours.as_ref().map(|_| ()).map_err(|_| "read"))
-            && let Err(error) = &hours
-        {
-            let path = self.state.path.display();
-            tracing::warn!(%path, %error, "history database cannot be read");
+    /// Writes what has changed. Opens the database if it is not open. Blocks the thread.
+    fn save(&self) {
+        let State { path, trends, open, written, .. } = &*self.state;
+        let mut open = open.lock();
+        if open.is_none() {
+            *open = self.open_or_log();
         }
-        hours.ok()
-    }
-
-    /// Writes what is not in the database, up to the second `end`. Opens it if it is not open. Blocks the thread.
-    fn save(&self, end: u64) {
-        let State { path, trends, days, open, writing, written, .. } = &*self.state;
-        let _writing = writing.lock();
-        let is_open = open.read().is_some();
-        if !is_open && !self.open_or_log() {
-            return;
-        }
-        let reading = open.read();
-        let Some(database) = reading.as_ref() else { return };
+        let Some(database) = open.as_ref() else { return };
         let rows = trends.store.chains().iter().filter_map(|chain| {
-            let rows = trends.with(chain, |trend| trend.take_unsaved(end, *days))?;
+            let rows = trends.with(chain, FeeTrend::take_unsaved)?;
             Some((chain, rows))
         });
         let rows: Vec<_> = rows.collect();
         if rows.is_empty() {
             return;
         }
-        let Err(error) = write(database, &rows) else {
-            if written.changed_to(Ok(())) {
-                tracing::info!(path = %path.display(), "history database written");
+        let path = path.display();
+        let error = match write(database, &rows) {
+            Ok(removed) => {
+                if let Some(removed) = removed {
+                    let message = "rows of a former version were removed from the history database";
+                    tracing::info!(%path, removed, "{message}");
+                }
+                if written.changed_to(Ok(())) {
+                    tracing::info!(%path, "history database written");
+                }
+                return;
             }
-            return;
+            Err(error) => error.to_string(),
         };
         for (chain, rows) in rows {
             trends.with(chain, |trend| trend.mark_unsaved(rows.removed_from));
         }
         if written.changed_to(Err("write")) {
-            let (path, error) = (path.display(), error.to_string());
             let message = "history database cannot be written; the next try is in a minute";
             tracing::warn!(%path, error, "{message}");
         }
-        // After a failure it can be read only if it is opened anew.
-        drop(reading);
-        open.write().take();
-        self.open_or_log();
+        // After a failure it can be used only if it is opened anew.
+        open.take();
+        *open = self.open_or_log();
     }
 
-    /// Opens the database, and adds its content to the trends. Logs it if something changed. Returns true if it is open.
-    fn open_or_log(&self) -> bool {
-        let State { path, trends, days, open, opened: log, .. } = &*self.state;
+    /// Opens the database, and adds its content to the trends. Logs it if something changed. Returns the database if it can
+    /// be used.
+    fn open_or_log(&self) -> Option<Database> {
+        let State { path, trends, opened: log, .. } = &*self.state;
         let opened = match open_file(path) {
             Err(reason @ Unusable::Damaged) => match set_aside(path) {
                 Ok(renamed) => {
@@ -196,17 +160,16 @@ impl HistoryDatabase {
             opened => opened,
         };
         let restored = opened.and_then(|database| {
-            let chains = restore(&database, trends, *days)?;
+            let chains = restore(&database, trends)?;
             Ok((database, chains))
         });
         let path = path.display();
         match restored {
             Ok((database, chains)) => {
-                *open.write() = Some(database);
                 if log.changed_to(Ok(())) {
                     tracing::info!(%path, chains, "history database opened");
                 }
-                true
+                Some(database)
             }
             Err(reason) => {
                 if log.changed_to(Err(reason.kind())) {
@@ -214,7 +177,7 @@ impl HistoryDatabase {
                     let message = "history database cannot be used: the fee trend is not kept; the next try is in a minute";
                     tracing::warn!(%path, reason, "{message}");
                 }
-                false
+                None
             }
         }
     }
@@ -224,111 +187,79 @@ impl HistoryDatabase {
 fn check_tables(transaction: &ReadTransaction) -> Result<(), Unusable> {
     let tables = transaction.list_tables().map_err(redb::Error::from)?;
     let names: Vec<String> = tables.map(|table| table.name().to_owned()).collect();
-    let is_own = |name: &String| [BUCKETS.name(), SAMPLES.name()].contains(&name.as_str());
+    let is_own = |name: &String| [BUCKETS.name(), FORMER_BLOCKS.name()].contains(&name.as_str());
     if names.iter().all(is_own) { Ok(()) } else { Err(Unusable::Foreign) }
 }
 
 /// Adds the content of the database to the trends of configured chains. Returns the number of chains that it has.
-fn restore(database: &Database, trends: &Trends, days: u32) -> Result<usize, Unusable> {
+fn restore(database: &Database, trends: &Trends) -> Result<usize, Unusable> {
     let transaction = database.begin_read().map_err(redb::Error::from)?;
     check_tables(&transaction)?;
     let buckets = match transaction.open_table(BUCKETS) {
-        Err(TableError::TableDoesNotExist(_)) => None,
-        table => Some(table.map_err(redb::Error::from)?),
-    };
-    let samples = match transaction.open_table(SAMPLES) {
-        Err(TableError::TableDoesNotExist(_)) => None,
-        table => Some(table.map_err(redb::Error::from)?),
+        Err(TableError::TableDoesNotExist(_)) => return Ok(0),
+        buckets => buckets.map_err(redb::Error::from)?,
     };
     let mut count = 0;
     for chain in trends.store.chains() {
-        let id = chain.config().chain_id;
-        let closed = match &buckets {
-            Some(buckets) => closed_buckets(buckets, id, days)?,
-            None => Vec::new(),
-        };
-        let blocks = match &samples {
-            Some(samples) => known_samples(samples, id)?,
-            None => Vec::new(),
-        };
-        count += usize::from(!closed.is_empty() || !blocks.is_empty());
-        trends.with(chain, |trend| trend.merge(&closed, &blocks));
+        let saved = saved_buckets(&buckets, chain.config().chain_id, trends.days)?;
+        count += usize::from(!saved.is_empty());
+        trends.with(chain, |trend| trend.merge(&saved));
     }
     Ok(count)
 }
 
-/// Returns the buckets of a chain that belong in memory.
-fn closed_buckets(
+/// Returns the buckets of a chain's newest days, with their widths.
+fn saved_buckets(
     buckets: &impl ReadableTable<BucketKey, BucketRow>,
     id: u64,
     days: u32,
 ) -> Result<Vec<(u32, Bucket)>, redb::Error> {
-    let rows_of = |width, from| buckets.range((id, width, from)..=(id, width, u32::MAX));
-    let newest = rows_of(HOUR, 0)?.next_back().transpose()?;
+    let newest = buckets.range((id, HOUR, 0)..=(id, HOUR, u32::MAX))?.next_back().transpose()?;
     let newest = newest.map_or(0, |(_, row)| to_bucket(row.value()).first);
-    // Older hours stay in the database.
-    let days = days.min(super::DAYS_IN_MEMORY) + 1;
-    let oldest = newest.saturating_sub(days * super::HOURS_PER_DAY * HOUR);
-    let mut closed = Vec::new();
-    for width in Period::IN_MEMORY.map(Period::bucket_seconds) {
-        for row in rows_of(width, oldest)? {
-            closed.push((width, to_bucket(row?.1.value())));
+    let oldest = newest.saturating_sub((days + 1) * HOURS_PER_DAY * HOUR);
+    let mut saved = Vec::new();
+    for row in buckets.range((id, 0, 0)..=(id, u32::MAX, u32::MAX))? {
+        let (key, row) = row?;
+        let (_, width, start) = key.value();
+        if start >= oldest {
+            saved.push((width, to_bucket(row.value())));
         }
     }
-    Ok(closed)
+    Ok(saved)
 }
 
-fn known_samples(
-    samples: &impl ReadableTable<SampleKey, SampleRow>,
-    id: u64,
-) -> Result<Vec<Sample>, redb::Error> {
-    let rows = samples.range((id, 0)..=(id, u64::MAX))?;
-    rows.map(|row| {
-        let (key, row) = row?;
-        let ((_, number), (time, base_fee, tip, ratio)) = (key.value(), row.value());
-        Ok(Sample { number, base_fee, tip, gas_used_ratio: f64::from_bits(ratio), time })
-    })
-    .collect()
-}
-
-/// Writes the rows of some chains in one transaction.
-fn write(database: &Database, rows: &[(&StoredChain, Rows)]) -> Result<(), redb::Error> {
+/// Writes the rows of some chains in one transaction. Returns the number of old rows that were removed from the database of
+/// a former version; `None`: it is none.
+fn write(database: &Database, rows: &[(&StoredChain, Rows)]) -> Result<Option<u64>, redb::Error> {
     let transaction = database.begin_write()?;
+    let is_former = transaction.delete_table(FORMER_BLOCKS)?;
+    let mut removed = 0;
     for (chain, rows) in rows {
-        write_chain(&transaction, chain.config().chain_id, rows)?;
+        removed += write_chain(&transaction, chain.config().chain_id, rows)?;
     }
     transaction.commit()?;
-    Ok(())
+    Ok(is_former.then_some(removed))
 }
 
-fn write_chain(transaction: &WriteTransaction, id: u64, rows: &Rows) -> Result<(), redb::Error> {
-    let mut samples = transaction.open_table(SAMPLES)?;
-    let removed_from = rows.removed_from.unwrap_or(u32::MAX);
-    let is_kept = |time: u32| time < removed_from && time >= rows.samples_needed_from;
-    if rows.removed_from.is_some() || rows.samples_needed_from > 0 {
-        samples.retain_in((id, 0)..=(id, u64::MAX), |_, (time, ..)| is_kept(time))?;
-    }
-    let reorged = (id, rows.newest_block.saturating_add(1))..=(id, u64::MAX);
-    samples.retain_in(reorged, |_, _| false)?;
-    for sample in &rows.samples {
-        let row = (sample.time, sample.base_fee, sample.tip, sample.gas_used_ratio.to_bits());
-        samples.insert((id, sample.number), row)?;
-    }
+/// Returns the number of buckets that were too old.
+fn write_chain(transaction: &WriteTransaction, id: u64, rows: &Rows) -> Result<u64, redb::Error> {
     let mut buckets = transaction.open_table(BUCKETS)?;
-    if rows.removed_from.is_some() {
+    if let Some(removed_from) = rows.removed_from {
         let all = (id, 0, 0)..=(id, u32::MAX, u32::MAX);
         buckets.retain_in(all, |_, (first, ..)| first < removed_from)?;
     }
-    for (width, bucket) in &rows.closed {
-        let key = (id, *width, bucket.start(*width));
-        if buckets.get(key)?.is_none() {
-            buckets.insert(key, to_row(bucket))?;
+    for (width, bucket) in &rows.buckets {
+        let (key, row) = ((id, *width, bucket.start(*width)), to_row(bucket));
+        let known = buckets.get(key)?.map(|known| known.value());
+        if known.is_none_or(|known| known != row && known.1 <= bucket.blocks) {
+            buckets.insert(key, row)?;
         }
     }
-    for (width, from) in &rows.kept_from {
-        buckets.retain_in((id, *width, 0)..(id, *width, *from), |_, _| false)?;
+    let before = buckets.len()?;
+    for (width, from) in rows.kept_from {
+        buckets.retain_in((id, width, 0)..(id, width, from), |_, _| false)?;
     }
-    Ok(())
+    Ok(before - buckets.len()?)
 }
 
 fn to_row(bucket: &Bucket) -> BucketRow {

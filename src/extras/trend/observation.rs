@@ -53,12 +53,12 @@ impl FeeTrend {
     pub(crate) fn record(&mut self, seen: &Observation<'_>) {
         let newest = seen.history.newest_block();
         let newest_time = to_seconds(seen.newest_time / 1000);
-        if newest_time.saturating_add(TEN_MINUTES) < self.newest_time {
+        if newest_time.saturating_add(TEN_MINUTES) < self.newest_known() {
             self.remove_from_hour(newest_time);
         }
         if newest < self.newest_block {
             if self.open.remove_above(newest) {
-                self.unsaved.add_from(Some(newest_time));
+                self.count_change();
             }
             self.newest_block = newest;
         }

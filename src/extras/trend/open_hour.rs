@@ -1,4 +1,4 @@
-//! The samples of an hour that has not ended, or that is read by a refill.
+//! The samples of an hour that has not ended.
 
 use super::HOUR;
 use super::bucket::{Bucket, Sample};
@@ -28,11 +28,6 @@ impl OpenHour {
 
     pub(crate) fn start(&self) -> u32 {
         self.start
-    }
-
-    /// Returns true if no block of the hour is known.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.samples.is_empty()
     }
 
     /// Removes all samples. The new hour starts at this second.
@@ -66,14 +61,14 @@ impl OpenHour {
         self.samples.binary_search_by_key(&number, |sample| sample.number).ok()
     }
 
-    /// Adds a block that is not known, mostly the newest one. It gets a time between those of its neighbours, which is
-    /// returned; `None`: it is known, or there are too many.
-    pub(crate) fn add(&mut self, mut sample: Sample) -> Option<u32> {
+    /// Adds a block, mostly the newest one. It gets a time between those of its neighbours. Does nothing if the block is
+    /// known, or if there are too many.
+    pub(crate) fn add(&mut self, mut sample: Sample) {
         let index = self.index(sample.number);
         let next = self.samples.get(index);
         let is_known = next.is_some_and(|next| next.number == sample.number);
         if is_known || self.samples.len() >= Self::MAX_SAMPLES {
-            return None;
+            return;
         }
         let before = index.checked_sub(1).and_then(|index| self.samples.get(index));
         let latest = next.map_or(self.start.saturating_add(HOUR - 1), |next| next.time);
@@ -83,16 +78,16 @@ impl OpenHour {
             self.samples.reserve_exact(Self::growth(self.samples.len()));
         }
         self.samples.insert(index, sample);
-        Some(sample.time)
     }
 
-    /// Replaces the sample with the same number, which keeps its time. Returns that time; `None`: there is none, or it is
-    /// the same.
-    pub(crate) fn replace(&mut self, sample: Sample) -> Option<u32> {
-        let position = self.position(sample.number)?;
-        let known = self.samples.get_mut(position)?;
+    /// Replaces the sample with the same number, which keeps its time. Returns true if that changes one.
+    pub(crate) fn replace(&mut self, sample: Sample) -> bool {
+        let position = self.position(sample.number);
+        let Some(known) = position.and_then(|position| self.samples.get_mut(position)) else {
+            return false;
+        };
         let before = std::mem::replace(known, Sample { time: known.time, ..sample });
-        (before != *known).then_some(before.time)
+        before != *known
     }
 
     /// Removes the samples of blocks above this one. Returns true if there were any.
@@ -105,8 +100,6 @@ impl OpenHour {
 
     /// Returns the buckets of this width, oldest first.
     pub(crate) fn buckets(&self, width: u32) -> impl Iterator<Item = Bucket> {
-        debug_assert!(HOUR.is_multiple_of(width), "buckets do not cross hours");
-        let spans = self.samples.chunk_by(move |one, next| one.time / width == next.time / width);
-        spans.filter_map(Bucket::from_samples)
+        Bucket::split(&self.samples, width)
     }
 }

@@ -1,6 +1,5 @@
-//! `GET /v1/{chain}/fee-trend`: prices of gas over the last hour, day, week, month or year.
+//! `GET /v1/{chain}/fee-trend`: prices of gas over the last hour, day or week.
 
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use axum::extract::{FromRef, State};
@@ -11,14 +10,11 @@ use bytes::Bytes;
 use moka::sync::Cache;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use utoipa::openapi::OpenApi;
 use utoipa::{IntoParams, ToSchema};
 
-use super::database::HistoryDatabase;
 use super::{
-    Bucket, DAYS_IN_MEMORY, FeeTrend, Level, Observation, Period, PriceLevel, Range, TrendAge,
-    Trends, to_seconds,
+    Bucket, FeeTrend, Level, MAX_DAYS, Observation, Period, PriceLevel, Range, TrendAge, Trends,
 };
 use crate::api::extractors::ChainParam;
 use crate::api::freshness::{write_last_modified, write_snapshot_headers};
@@ -27,7 +23,7 @@ use crate::api::problems;
 use crate::api::wire::Wei;
 use crate::config;
 use crate::http::headers::{X_NEWEST_BLOCK, X_STALE};
-use crate::http::problem::{Problem, ProblemCode};
+use crate::http::problem::Problem;
 use crate::http::query::{ValidQuery, invalid_parameter};
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::Metrics;
@@ -37,9 +33,6 @@ use crate::store::{BlockWindow, ChainStore, StoredChain, seconds_since_1970};
 #[derive(Debug, Clone)]
 pub(crate) struct TrendSerializer {
     trends: Trends,
-    database: Option<HistoryDatabase>,
-    /// One read of the database at a time.
-    reader: Arc<Semaphore>,
     cache: Cache<TrendKey, Bytes>,
 }
 
@@ -59,8 +52,7 @@ struct TrendKey {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct TrendQuery {
-    /// One hour in minutes, a day in steps of ten minutes, a week in hours, 30 days in steps of six hours, or a year in
-    /// days. Longer ones than a week need `history.path`, and all of them as many `history.days`. Default: `24h`.
+    /// One hour in minutes, a day in steps of ten minutes, or a week in hours, which needs 7 `history.days`. Default: `24h`.
     #[param(inline, nullable = false)]
     period: Option<Period>,
 }
@@ -114,11 +106,10 @@ struct NumberRange {
     max: f64,
 }
 
-/// Prices of gas over the last hour, day, week, month or year
+/// Prices of gas over the last hour, day or week
 ///
 /// Each block counts once, with its base fee, the medium tip that was suggested at it, and how full it was. A chain whose
-/// newest data is too old to serve still has its trend, with `X-Stale: true`. The medians of buckets wider than an hour are
-/// those of the hours' medians, weighted by blocks.
+/// newest data is too old to serve still has its trend, with `X-Stale: true`.
 #[utoipa::path(
     get,
     path = "/v1/{chain}/fee-trend",
@@ -137,7 +128,7 @@ pub(super) async fn get_fee_trend(
 ) -> Result<Response, Problem> {
     let period = query.period.unwrap_or(Period::Day);
     trends.check_period(period)?;
-    let (age, body) = trends.serialize(&chain, period).await?;
+    let (age, body) = trends.serialize(&chain, period)?;
     let mut response = ([(CONTENT_TYPE, "application/json")], body).into_response();
     write_headers(response.headers_mut(), &chain, &age);
     Ok(response)
@@ -170,12 +161,7 @@ impl TrendSerializer {
     const MAX_CACHE_BYTES: usize = 16 * 1024 * 1024;
 
     /// Creates the cache, which takes a sixteenth of `memory` at most.
-    pub(crate) fn new(
-        trends: &Trends,
-        database: Option<HistoryDatabase>,
-        memory: &MemoryBudget,
-        metrics: &Metrics,
-    ) -> Self {
+    pub(crate) fn new(trends: &Trends, memory: &MemoryBudget, metrics: &Metrics) -> Self {
         let weigher = |_: &TrendKey, body: &Bytes| u32::try_from(body.len()).unwrap_or(u32::MAX);
         let max_bytes = Self::MAX_CACHE_BYTES.min(memory.total() / 16);
         let max_bytes = u64::try_from(max_bytes).unwrap_or(u64::MAX);
@@ -184,30 +170,22 @@ impl TrendSerializer {
         metrics.register_cache("trends", move || {
             [measured_cache.entry_count(), measured_cache.weighted_size()]
         });
-        let reader = Arc::new(Semaphore::new(1));
-        Self { trends: trends.clone(), database, reader, cache }
+        Self { trends: trends.clone(), cache }
     }
 
     /// Returns an error if so long a period is not kept.
     fn check_period(&self, period: Period) -> Result<(), Problem> {
-        let (days, wanted) = (self.trends.days, period.days());
-        let is_in_memory = wanted <= DAYS_IN_MEMORY;
-        if !is_in_memory && self.database.is_none() {
-            let detail = format!("`{}` needs a database; set history.path", period.name());
-            return Err(invalid_parameter("period", &detail));
+        if period.fits(self.trends.days) {
+            return Ok(());
         }
-        if wanted > days {
-            let detail = format!(
-                "`{}` is longer than the {days} days that are kept; set history.days to {wanted} or more",
-                period.name()
-            );
-            return Err(invalid_parameter("period", &detail));
-        }
-        Ok(())
+        let detail = format!(
+            "`7d` is longer than the {} days that are kept; set history.days to {MAX_DAYS}",
+            self.trends.days
+        );
+        Err(invalid_parameter("period", &detail))
     }
 
-    /// Dropping the future leaves a read of the database to itself.
-    pub(super) async fn serialize(
+    pub(super) fn serialize(
         &self,
         chain: &StoredChain,
         period: Period,
@@ -220,49 +198,16 @@ impl TrendSerializer {
             level: level.map(|it| it.level),
             minute: seconds_since_1970() / 60,
         };
-        let cached = || -> Result<_, Problem> {
-            let (age, changes, level) = self.trends.state(chain).map_err(unavailable)?;
-            Ok(self.cache.get(&key(changes, level)).map(|body| (age, body)))
-        };
-        if let Some(cached) = cached()? {
-            return Ok(cached);
+        let (age, changes, level) = self.trends.state(chain).map_err(unavailable)?;
+        if let Some(body) = self.cache.get(&key(changes, level)) {
+            return Ok((age, body));
         }
-        // The turn ends when the body is in the cache, where those who wait for theirs find it.
-        let (mut older, mut _turn) = (Vec::new(), None);
-        if period.days() > DAYS_IN_MEMORY {
-            // The semaphore is never closed.
-            let turn = Arc::clone(&self.reader).acquire_owned().await;
-            if let Some(cached) = cached()? {
-                return Ok(cached);
-            }
-            (older, _turn) = self.read_hours(chain, period, turn.ok()).await?;
-        }
-        let trend = self.trends.read(chain, period, older).map_err(unavailable)?;
+        let trend = self.trends.read(chain, period).map_err(unavailable)?;
         let key = key(trend.changes, trend.level);
         let body = FeeTrendBody::new(chain.config(), period, &trend.buckets, key.level);
         let body = Bytes::from(serde_json::to_vec(&body).expect("strings and numbers serialise"));
         self.cache.insert(key, body.clone());
         Ok((trend.age, body))
-    }
-}
-
-impl TrendSerializer {
-    /// Returns the hours of a period that the database has, and the turn, which a read keeps even if the request is dropped.
-    async fn read_hours(
-        &self,
-        chain: &StoredChain,
-        period: Period,
-        turn: Option<OwnedSemaphorePermit>,
-    ) -> Result<(Vec<Bucket>, Option<OwnedSemaphorePermit>), Problem> {
-        let now = seconds_since_1970();
-        let from = period.first_start(to_seconds(now));
-        let (database, read_chain) = (self.database.clone(), chain.clone());
-        let read = move || Some((database?.hours(&read_chain, from)?, turn));
-        let hours = tokio::task::spawn_blocking(read).await.ok().flatten();
-        hours.ok_or_else(|| {
-            let detail = "the history database cannot be read now; the log says why";
-            Problem::new(ProblemCode::NotReady, detail).with_retry_after(Duration::from_mins(1))
-        })
     }
 }
 
@@ -277,7 +222,7 @@ pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
         blocks: history.blocks().to_vec(),
         next_base_fee: history.next_base_fee(),
     };
-    let mut trend = FeeTrend::new(DAYS_IN_MEMORY);
+    let mut trend = FeeTrend::new(MAX_DAYS);
     trend.record(&Observation {
         history,
         market,

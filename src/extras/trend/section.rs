@@ -5,19 +5,16 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::refill::MAX_CONCURRENT;
-use super::{DAYS_IN_MEMORY, FeeTrend, database};
+use super::{FeeTrend, MAX_DAYS, database};
 use crate::config::Chain;
 use crate::config::mistakes::SectionMistakes;
 use crate::config::section::{Needs, Section};
-
-/// Longest time that hourly prices are kept, in days.
-const MAX_DAYS: u32 = 400;
 
 /// Memory of prices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct History {
-    /// Days of hourly prices that are kept: in memory, and from a week on in the database.
+    /// Days of hourly prices that are kept.
     pub(crate) days: u32,
     /// True if blocks from before the start are read from the nodes.
     pub(crate) refill: bool,
@@ -27,15 +24,15 @@ pub(crate) struct History {
 
 impl Default for History {
     fn default() -> Self {
-        Self { days: DAYS_IN_MEMORY, refill: true, path: PathBuf::new() }
+        Self { days: MAX_DAYS, refill: true, path: PathBuf::new() }
     }
 }
 
 impl History {
     /// Creates a section with this database file.
     #[cfg(test)]
-    pub(crate) fn with_path(path: &Path, days: u32) -> Self {
-        Self { days, path: path.to_path_buf(), ..Self::default() }
+    pub(crate) fn with_path(path: &Path) -> Self {
+        Self { path: path.to_path_buf(), ..Self::default() }
     }
 
     /// Returns the database file that keeps the prices over restarts, if one is configured.

@@ -6,7 +6,6 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::level;
-use super::unsaved::wide_buckets;
 use super::{Bucket, FeeTrend, MAX_CLOCK_DIFFERENCE, Observation, Period, PriceLevel};
 use crate::observe::clock;
 use crate::store::{
@@ -18,7 +17,7 @@ use crate::store::{
 #[derive(Debug, Clone)]
 pub(crate) struct Trends {
     pub(super) store: ChainStore,
-    /// Days of hourly prices that are kept, those in the database included.
+    /// Days of hourly prices that are kept.
     pub(super) days: u32,
     chains: PerChain<Arc<ChainTrend>>,
 }
@@ -121,7 +120,7 @@ impl Trends {
         self.trend(chain).level(current)
     }
 
-    /// Returns the fee trend. `older` are hours of a period that is longer than those in memory.
+    /// Returns the fee trend of a period.
     ///
     /// # Errors
     ///
@@ -130,23 +129,15 @@ impl Trends {
         &self,
         chain: &StoredChain,
         period: Period,
-        older: Vec<Bucket>,
     ) -> Result<TrendReading, Unavailable> {
-        let (age, level, trend) = chain.read_together(|_| {
+        chain.read_together(|_| {
             let age = self.current_age(chain)?;
             let level = self.level(chain, &age);
-            Ok((age, level, self.with(chain, |trend| trend.clone())))
-        })?;
-        let now = seconds_since_1970();
-        let buckets = if Period::IN_MEMORY.contains(&period) {
-            trend.buckets(period, now)
-        } else {
-            let known = trend.buckets(Period::Week, now);
-            let first = known.first().map_or(u32::MAX, |hour| hour.first);
-            let older = older.into_iter().filter(|hour| hour.first < first);
-            wide_buckets(&older.chain(known).collect::<Vec<_>>(), period, now)
-        };
-        Ok(TrendReading { age, changes: trend.changes(), buckets, level })
+            let (changes, buckets) = self.with(chain, |trend| {
+                (trend.changes(), trend.buckets(period, seconds_since_1970()))
+            });
+            Ok(TrendReading { age, changes, buckets, level })
+        })
     }
 
     fn current_age(&self, chain: &StoredChain) -> Result<TrendAge, Unavailable> {

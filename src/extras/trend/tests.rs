@@ -2,7 +2,6 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::unsaved::wide_buckets;
 use super::*;
 use crate::fees::{self, Block, ChainParameters, FeeHistory, Pricing, Rewards};
 use crate::store::BlockWindow;
@@ -32,7 +31,6 @@ fn expected(blocks: &BTreeMap<u64, Sample>, period: Period, now: u32) -> Vec<Buc
         Period::Hour => (60, 60),
         Period::Day => (600, 144),
         Period::Week => (3600, 168),
-        Period::Month | Period::Year => unreachable!("made of hours"),
     };
     let newest = now / width;
     let mut groups: BTreeMap<u32, Vec<Sample>> = BTreeMap::new();
@@ -98,7 +96,7 @@ proptest! {
             }
         }
         let now = time + later;
-        for period in Period::IN_MEMORY {
+        for period in Period::ALL {
             let known = trend.buckets(period, now.into());
             prop_assert_eq!(known, expected(&blocks, period, now), "{:?}", period);
         }
@@ -170,7 +168,7 @@ fn memory_of_a_chain_is_bounded() {
         let bytes = rings.sum::<usize>() + trend.open.allocated_bytes();
         assert_eq!(max_bytes, expected, "{milliseconds}");
         assert!((max_bytes * 4 / 5..=max_bytes).contains(&bytes), "{milliseconds}: {bytes}");
-        let buckets = trend.closed.iter().map(VecDeque::len).sum::<usize>();
+        let buckets = trend.closed.iter().map(Vec::len).sum::<usize>();
         assert!((340..=60 + 144 + 168).contains(&buckets), "{milliseconds}: {buckets}");
     }
 }
@@ -358,108 +356,55 @@ fn an_amount_beyond_64_bits_is_left_out() {
 
 /// Returns a trend that is restored from what is written of this one.
 fn restored(trend: &FeeTrend) -> FeeTrend {
-    let rows = trend.clone().take_unsaved(u64::MAX, 7).unwrap_or_default();
     let mut restored = FeeTrend::new(trend.days);
-    restored.merge(&rows.closed, &rows.samples);
+    if let Some(rows) = trend.clone().take_unsaved() {
+        restored.merge(&rows.buckets);
+    }
     restored
 }
 
 /// Everything that readers see.
 fn shown(trend: &FeeTrend) -> (Vec<Vec<Bucket>>, Option<Vec<u64>>) {
     let now = u64::from(trend.newest_time);
-    let buckets = Period::IN_MEMORY.map(|period| trend.buckets(period, now));
+    let buckets = Period::ALL.map(|period| trend.buckets(period, now));
     (buckets.into(), trend.day_prices(now))
 }
 
 proptest! {
     #[test]
-    fn a_restored_trend_goes_on_as_if_it_had_not_stopped(steps in steps(), stop in 0_usize..400) {
-        let mut trend = FeeTrend::new(7);
-        let mut other = FeeTrend::new(7);
-        for (index, sample) in blocks_of_steps(steps).into_iter().enumerate() {
-            trend.add(sample);
-            other.add(sample);
-            if index == stop {
-                other = restored(&other);
-            }
-        }
-        prop_assert_eq!(shown(&trend), shown(&other));
-    }
-
-    /// Written once a minute, the database has each block and each closed bucket in the end.
-    #[test]
-    fn all_writes_together_have_all(steps in steps()) {
-        let (mut trend, mut samples, mut closed) = (FeeTrend::new(7), BTreeMap::new(), BTreeMap::new());
-        let mut write = |trend: &mut FeeTrend, end: u64| {
-            let Some(rows) = trend.take_unsaved(end, 400) else { return };
-            samples.retain(|_, known: &mut Sample| known.time >= rows.samples_needed_from);
-            samples.extend(rows.samples.iter().map(|sample| (sample.number, *sample)));
-            for (width, bucket) in rows.closed {
-                closed.entry((width, bucket.start(width))).or_insert(bucket);
-            }
-        };
-        for sample in blocks_of_steps(steps) {
-            trend.add(sample);
-            write(&mut trend, u64::from(sample.time - sample.time % MINUTE));
-        }
-        write(&mut trend, u64::MAX);
-        let mut restored = FeeTrend::new(7);
-        let closed: Vec<_> = closed.into_iter().map(|((width, _), it)| (width, it)).collect();
-        restored.merge(&closed, &samples.into_values().collect::<Vec<_>>());
-        prop_assert_eq!(shown(&trend), shown(&restored));
-        prop_assert!(restored.before.is_none_or(|before| Some(before) == trend.before));
-        prop_assert_eq!(trend.take_unsaved(u64::MAX, 7), None);
+    fn a_restored_trend_shows_the_same_until_a_bucket_has_more_blocks(steps in steps()) {
+        let blocks = blocks_of_steps(steps);
+        let trend = trend(blocks.iter().copied());
+        let mut restored = restored(&trend);
+        prop_assert_eq!(shown(&restored), shown(&trend));
+        // The first poll after a restart repeats the newest blocks.
+        blocks.iter().rev().take(20).rev().for_each(|block| restored.add(*block));
+        prop_assert_eq!(shown(&restored), shown(&trend));
+        prop_assert!(restored.take_unsaved().is_some() && restored.take_unsaved().is_none());
     }
 }
 
 #[test]
-fn a_bucket_that_another_instance_wrote_replaces_the_own_one() {
+fn of_two_buckets_of_a_span_the_one_with_more_blocks_counts() {
     let blocks: Vec<_> =
         (0..200_u32).map(|index| sample(index.into(), START + index * 60, 7)).collect();
-    let rows = trend(blocks[..150].iter().copied()).take_unsaved(u64::MAX, 7).unwrap();
+    let rows = trend(blocks[..150].iter().copied()).take_unsaved().unwrap();
     // This instance has seen other base fees since the 90th minute.
     let mut own = trend(blocks[90..].iter().map(|block| Sample { base_fee: 9, ..*block }));
-    own.merge(&rows.closed, &rows.samples);
-    let fees = |period| {
-        let buckets = own.buckets(period, u64::from(blocks[199].time));
-        buckets.iter().map(|bucket| bucket.base_fee.median).collect::<Vec<_>>()
-    };
-    assert_eq!(fees(Period::Week), [7, 7, 9, 9]);
-    assert_eq!(own.buckets(Period::Week, u64::from(blocks[199].time))[1].blocks, 60);
-    let unsaved = own.take_unsaved(u64::MAX, 7).unwrap();
-    assert!(unsaved.closed.len() > 60 && unsaved.samples.len() == 21, "{unsaved:?}");
+    own.merge(&rows.buckets);
+    let hours = own.buckets(Period::Week, u64::from(blocks[199].time));
+    let fees = hours.iter().map(|hour| (hour.base_fee.median, hour.blocks));
+    assert_eq!(fees.collect::<Vec<_>>(), [(7, 60), (7, 60), (9, 60), (9, 20)]);
+    assert!(own.take_unsaved().unwrap().buckets.len() > 60);
 }
 
-#[test]
-fn wide_buckets_are_made_of_hours() {
-    let hours: Vec<Bucket> = (0..60_u64)
-        .map(|hour| {
-            let time = START + u32::try_from(hour).unwrap() * HOUR;
-            let count = if hour == 3 { 10 } else { 1 };
-            let samples: Vec<_> = (0..count).map(|n| sample(n, time + 60, 100 + hour)).collect();
-            Bucket::from_samples(&samples).unwrap()
-        })
-        .collect();
-    let now = u64::from(START + 60 * HOUR);
-    let six = wide_buckets(&hours, Period::Month, now);
-    assert_eq!(six.iter().map(|bucket| bucket.blocks).collect::<Vec<_>>()[..2], [15, 6]);
-    let first = six[0].base_fee;
-    // Ten of the fifteen blocks are those of the fourth hour.
-    assert_eq!((six.len(), first.min, first.median, first.max), (10, 100, 103, 105));
-    let days = wide_buckets(&hours, Period::Year, now);
-    let starts = days.iter().map(|bucket| (bucket.start(86_400) - START) / 86_400);
-    assert_eq!(starts.collect::<Vec<_>>(), [0, 1, 2]);
-    assert_eq!(days[0].gas_used_ratio().map(Range::values), Some([0.5; 3]));
-    assert_eq!(wide_buckets(&hours[..1], Period::Month, now + 31 * 86_400), []);
-}
-
-/// Fills the blocks of a gap in chunks of seven, the newest first.
-fn refill(trend: &mut FeeTrend, mut refilled: RefilledHour, blocks: &[Sample]) {
+/// Refills with these blocks in chunks of seven, the newest first.
+fn refill(trend: &mut FeeTrend, mut hours: RefilledHours, blocks: &[Sample]) {
     for chunk in blocks.rchunks(7) {
         let newest_first: Vec<Sample> = chunk.iter().rev().copied().collect();
-        trend.refill(&mut refilled, &newest_first);
+        trend.refill(&mut hours, &newest_first);
     }
-    trend.finish_refill(&refilled);
+    trend.finish_refill(&mut hours);
 }
 
 /// Returns consecutive blocks with the amounts of `steps`.
@@ -472,14 +417,9 @@ fn blocks_of_steps(steps: Vec<Step>) -> Vec<Sample> {
     steps.into_iter().zip(100..).map(block).collect()
 }
 
-/// Returns the hour of a block.
-fn hour(block: &Sample) -> u32 {
-    block.time / HOUR
-}
-
 proptest! {
     #[test]
-    fn a_filled_gap_is_as_if_nothing_had_been_missing(
+    fn a_refill_after_a_restart_is_as_if_nothing_had_been_missing(
         steps in steps(), stop in 0_usize..400, length in 1_usize..300,
     ) {
         let blocks = blocks_of_steps(steps);
@@ -487,129 +427,77 @@ proptest! {
         let start = (stop + length).min(blocks.len() - 1);
         prop_assume!(stop < start);
         // The restart is in the last hour.
-        let end = blocks.iter().position(|block| hour(block) > hour(&blocks[start]));
+        let end = blocks.iter().position(|block| block.hour() > blocks[start].hour());
         let blocks = &blocks[..end.unwrap_or(blocks.len())];
         let mut filled = restored(&trend(blocks[..stop].iter().copied()));
-        let newest = filled.expect_samples();
+        let complete_until = filled.newest_closed_hour();
         blocks[start..].iter().for_each(|block| filled.add(*block));
-        let earliest = newest.map_or(0, |(_, time)| time);
-        let refilled = filled.start_samples(blocks[start].number, 0, earliest);
-        refill(&mut filled, refilled, &blocks[stop..start]);
-        // A file that is written meanwhile has everything too.
-        let written = restored(&filled);
-        filled.finish_samples();
+        let hours = filled.start_refill(blocks[start].number, 0, complete_until);
+        refill(&mut filled, hours, &blocks[..start]);
         let all: BTreeMap<u64, Sample> = blocks.iter().map(|block| (block.number, *block)).collect();
         let now = blocks.last().unwrap().time;
-        for period in Period::IN_MEMORY {
+        for period in Period::ALL {
             let expected = expected(&all, period, now);
             prop_assert_eq!(&filled.buckets(period, now.into()), &expected, "{:?}", period);
-            prop_assert_eq!(&written.buckets(period, now.into()), &expected, "{:?}", period);
+            let written = restored(&filled).buckets(period, now.into());
+            prop_assert_eq!(&written, &expected, "{:?}", period);
         }
     }
 
     /// Whatever a node returns as old blocks, and wherever its headers date them.
     #[test]
-    fn a_refill_changes_no_closed_bucket_and_no_sample(
+    fn a_refill_changes_no_complete_hour_and_no_sample(
         steps in steps(),
         others in proptest::collection::vec((0_u64..600, 0_u32..900_000, any::<u64>()), 0..200),
-        is_after_start in any::<bool>(),
     ) {
         let known = blocks_of_steps(steps);
         let mut filled = restored(&trend(known.iter().copied()));
+        let complete_until = filled.newest_closed_hour();
+        let newest = known.last().unwrap();
+        filled.add(Sample { number: newest.number + 300, ..*newest });
         let before = filled.clone();
-        let refilled = if is_after_start {
-            filled.expect_samples();
-            let newest = known.last().unwrap();
-            filled.add(Sample { number: newest.number + 300, ..*newest });
-            filled.start_samples(newest.number + 300, 0, newest.time)
-        } else {
-            let next = *filled.hours().first().unwrap();
-            filled.start_gap(&fill::Gap { from: 0, next })
-        };
+        let hours = filled.start_refill(newest.number + 300, START.into(), complete_until);
         let mut others: Vec<Sample> = others
             .into_iter()
             .map(|(number, time, fee)| sample(number, START + time, fee))
             .collect();
         others.sort_by_key(|block| block.number);
         others.retain(|block| block.number < filled.newest_block);
-        refill(&mut filled, refilled, &others);
+        refill(&mut filled, hours, &others);
         for (closed, now) in before.closed.iter().zip(&filled.closed) {
-            prop_assert!(closed.iter().all(|bucket| now.contains(bucket)));
+            let mut complete = closed.iter().filter(|bucket| bucket.first < complete_until);
+            prop_assert!(complete.all(|bucket| now.contains(bucket)));
         }
         for known in before.open.samples() {
             prop_assert_eq!(filled.open.get(known.number), Some(known));
         }
-        filled.finish_samples();
         prop_assert_eq!(shown(&restored(&filled)), shown(&filled));
     }
 }
 
 #[test]
-fn an_hour_that_ends_during_the_refill_is_completed() {
-    // The service starts in the last minute of an hour.
-    let blocks: Vec<_> =
-        (0..170_u32).map(|index| sample(index.into(), START + index * 60, index.into())).collect();
-    let mut filled = FeeTrend::new(7);
-    assert_eq!(filled.expect_samples(), None);
-    filled.add(blocks[119]);
-    let refilled = filled.start_samples(119, 0, 0);
-    (120..170).for_each(|index| filled.add(blocks[index]));
-    refill(&mut filled, refilled, &blocks[..119]);
-    filled.finish_samples();
-    let now = u64::from(blocks[169].time);
-    for period in Period::IN_MEMORY {
-        assert_eq!(filled.buckets(period, now), trend(blocks.clone()).buckets(period, now));
-    }
-    // From now on hours are closed at once.
-    filled.add(sample(200, START + 4 * HOUR, 1));
-    assert_eq!((filled.ended.len(), filled.closed[2].len()), (0, 3));
-}
-
-#[test]
 fn a_refilled_block_gets_a_time_between_those_of_its_neighbours() {
-    let mut filled = trend([sample(10, START + 100, 1)]);
-    filled.expect_samples();
-    filled.add(sample(20, START + 200, 1));
-    let refilled = filled.start_samples(20, 0, START + 100);
+    let mut filled = trend([sample(10, START + 100, 1), sample(20, START + 200, 1)]);
+    let hours = filled.start_refill(20, START.into(), 0);
     // The clock of the node is fast, and then slow.
-    refill(&mut filled, refilled, &[sample(11, START - 500, 1), sample(19, START + 5000, 1)]);
+    let blocks = [sample(11, START + 50, 1), sample(19, START + 5000, 1)];
+    refill(&mut filled, hours, &blocks);
     let times = filled.open.samples().iter().map(|sample| (sample.number, sample.time - START));
     assert_eq!(times.collect::<Vec<_>>(), [(10, 100), (11, 100), (19, 200), (20, 200)]);
 }
 
 #[test]
-fn the_begin_of_the_open_hour_is_filled_at_the_next_start() {
-    let blocks: Vec<_> = (0..200_u32)
-        .map(|index| sample(100 + u64::from(index), START + index * 60, index.into()))
-        .collect();
-    // The first run began at the 185th minute.
-    let mut filled = restored(&trend(blocks[185..].iter().copied()));
-    let gap = filled.gap_before(u64::MAX, START.into()).unwrap();
-    assert_eq!((gap.from, gap.next.first), (START.into(), blocks[185].time));
-    let refilled = filled.start_gap(&gap);
-    refill(&mut filled, refilled, &blocks[..187]);
-    let now = u64::from(blocks[199].time);
-    for period in Period::IN_MEMORY {
-        assert_eq!(filled.buckets(period, now), trend(blocks.clone()).buckets(period, now));
-    }
-}
-
-#[test]
-fn gaps_are_whole_hours_without_a_block() {
-    let at = |hours: &[u32]| {
-        trend((0_u64..).zip(hours).map(|(n, it)| sample(n, START + it * HOUR + 60, 1)))
+fn a_refill_goes_back_to_the_first_hour_that_is_not_known() {
+    let from = |hours: &[u32], complete_until: u32| {
+        let samples = (0_u64..).zip(hours).map(|(n, it)| sample(n, START + it * HOUR + 60, 1));
+        let complete_until = START + complete_until * HOUR;
+        let hours = trend(samples).start_refill(9, u64::from(START) + 7200, complete_until);
+        (hours.from - START) / HOUR
     };
-    let gaps = |hours: &[u32]| {
-        let (mut end, mut found) = (u64::MAX, Vec::new());
-        while let Some(gap) = at(hours).gap_before(end, u64::from(START) + 7200) {
-            end = gap.from;
-            found.push(((gap.from - u64::from(START)) / 3600, (gap.next.first - START) / HOUR));
-        }
-        found
-    };
-    assert_eq!(gaps(&[2, 3, 4]), []);
-    assert_eq!(gaps(&[3, 4]), [(2, 3)]);
-    assert_eq!(gaps(&[3, 5, 6, 9]), [(7, 9), (4, 5), (2, 3)]);
-    assert_eq!(gaps(&[1, 5]), [(2, 5)]);
-    assert_eq!(FeeTrend::new(7).gap_before(u64::MAX, 0), None);
+    assert_eq!(from(&[], 0), 2);
+    assert_eq!(from(&[1, 2, 3, 4, 5], 0), 2);
+    assert_eq!(from(&[1, 2, 3, 4, 5], 3), 3);
+    assert_eq!(from(&[1, 2, 3, 4, 5], 4), 4);
+    assert_eq!(from(&[2, 3, 5, 6], 6), 4);
+    assert_eq!(from(&[3, 4], 4), 2);
 }

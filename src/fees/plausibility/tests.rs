@@ -87,33 +87,27 @@ fn known_blocks_with_impossible_base_fees_are_suspicious() {
 fn old_blocks_that_cannot_precede_known_ones_are_implausible() {
     let pricing = Pricing { base_fee_change_denominator: NonZeroU64::new(8), ..Pricing::default() };
     let gwei = |amounts: &[u128]| -> Vec<u128> { amounts.iter().map(|it| it * GWEI).collect() };
-    let known = |number: u64, range: [u128; 2]| {
-        let [lowest_base_fee, highest_base_fee] = range.map(|amount| amount * GWEI);
-        KnownBlock { number, lowest_base_fee, highest_base_fee }
-    };
+    let known = |number: u64, base_fee: u128| KnownBlock { number, base_fee: base_fee * GWEI };
     // More blocks than a window.
     let long = |old: u128| [vec![old; 30], vec![30; 30]].concat();
     for (base_fees, known, expected) in [
-        (vec![30; 60], vec![], true),
-        (vec![30; 60], vec![known(158, [30, 30])], true),
+        (vec![30; 60], known(158, 30), true),
+        (vec![30; 60], known(158, 32), true),
         // The blocks before the window of a poll count too.
-        (long(30_000), vec![], false),
-        (long(0), vec![], false),
-        (long(80), vec![], true),
+        (long(30_000), known(158, 30), false),
+        (long(0), known(158, 30), false),
+        (long(80), known(158, 30), true),
         // All blocks are wrong alike.
-        (vec![30_000; 60], vec![known(158, [30, 30])], false),
-        (vec![30; 60], vec![known(158, [30, 30]), known(103, [300, 300])], false),
-        (vec![30; 60], vec![known(158, [20, 25])], true),
-        (vec![300; 60], vec![known(158, [20, 25])], false),
-        (vec![30; 60], vec![known(158, [200, 250])], false),
-        (vec![100; 60], vec![known(158, [20, 250])], true),
+        (vec![30_000; 60], known(158, 30), false),
+        (vec![30; 60], known(103, 300), false),
         // Blocks that the history does not have.
-        (vec![30; 60], vec![known(99, [1, 1]), known(159, [1, 1]), known(u64::MAX, [1, 1])], true),
+        (vec![30; 60], known(99, 1), true),
+        (vec![30; 60], known(u64::MAX, 1), true),
     ] {
         let past = history(100, &gwei(&base_fees));
-        assert_eq!(is_plausible_past(&past, &known, &pricing), expected, "{base_fees:?} {known:?}");
+        assert_eq!(is_plausible_past(&past, known, &pricing), expected, "{base_fees:?} {known:?}");
         let unchecked = Pricing { check_base_fees: false, ..pricing };
-        assert!(is_plausible_past(&past, &known, &unchecked));
+        assert!(is_plausible_past(&past, known, &unchecked));
     }
 }
 
@@ -121,8 +115,9 @@ fn old_blocks_that_cannot_precede_known_ones_are_implausible() {
 fn old_blocks_above_the_highest_base_fee_are_implausible() {
     for check_base_fees in [true, false] {
         let pricing = Pricing { check_base_fees, max_base_fee: 20, ..Pricing::default() };
-        assert!(is_plausible_past(&history(1, &[20; 40]), &[], &pricing));
-        assert!(!is_plausible_past(&history(1, &[&[21][..], &[20; 40]].concat()), &[], &pricing));
+        let known = KnownBlock { number: 40, base_fee: 20 };
+        assert!(is_plausible_past(&history(1, &[20; 40]), known, &pricing));
+        assert!(!is_plausible_past(&history(1, &[&[21][..], &[20; 40]].concat()), known, &pricing));
     }
 }
 

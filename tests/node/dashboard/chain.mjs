@@ -202,7 +202,6 @@ export default {
                 "API", "JSON", "← All chains", "tier-medium", "gas", "balance", ...fee("max fee"), ...fee("priority fee"),
                 "curl code for curl", "viem code for viem", "ethers code for ethers", "limit", "Tell me",
                 "Blocks", "1 hour", "24 hours", "7 days",
-                // Those of services that keep more are not offered.
                 /^Price per gas in the last 3 h 10 min: .* Use the arrow keys/,
                 "Show the numbers", "Cheapest hours of the week", "How the price is made", "How the last suggestion did",
                 "suggestion", "fee market", "blocks",

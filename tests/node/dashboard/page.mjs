@@ -191,9 +191,7 @@ export const fastMinutes = () => {
 
 // Returns the body of the fee-trend route for a period, ending now, with a price that has ups and downs.
 export function trendBody(period) {
-    const [seconds, count] = {
-        "1h": [60, 60], "24h": [600, 144], "7d": [3600, 168], "30d": [21_600, 120], "1y": [86_400, 365],
-    }[period];
+    const [seconds, count] = { "1h": [60, 60], "24h": [600, 144], "7d": [3600, 168] }[period];
     const end = Math.floor(Date.now() / 1000 / seconds) * seconds;
     const buckets = Array.from({ length: count }, (_, index) => {
         const fee = (share) => String(Math.round((2 + Math.sin(index / 9)) * share) * 1_000_000);

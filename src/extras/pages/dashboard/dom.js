@@ -59,11 +59,6 @@ export class Choice {
         this.select([...this.buttons.keys()][0]);
     }
 
-    /** Shows or hides an option. */
-    offer(value, isOffered) {
-        this.buttons.get(value).hidden = !isOffered;
-    }
-
     select(value) {
         this.value = value;
         for (const [other, button] of this.buttons) button.setAttribute("aria-pressed", String(other === value));

@@ -19,8 +19,6 @@ const BLOCKS = "blocks";
 const DEFAULT_TREND = "24h";
 const WEEK = "7d";
 const HOUR = "1h";
-// Periods of services that keep more than a week. The others do not have them.
-const [MONTH, YEAR] = ["30d", "1y"];
 const NOT_AVAILABLE = "Not available right now.";
 const NOT_KEPT = "This service keeps fewer days.";
 
@@ -34,8 +32,6 @@ export class History {
     // True once the first period is known: by the first trend, or by the reader's choice.
     #isOpened = false;
     #weekAskedAt = -Infinity;
-    // True once the trend of a month was requested.
-    #hasMonth = false;
     // True once the trend of a day was requested.
     #hasDay = false;
     #startedAt;
@@ -52,7 +48,6 @@ export class History {
             this.#onChoice();
             onPeriod();
         });
-        this.#offerLongPeriods(false);
         this.chart = new PriceChart();
         this.heatMap = new HeatMap(() => this.#requestHeatMap());
         this.node = element("section", { className: "history" },
@@ -86,13 +81,8 @@ export class History {
     /** Shows the period that the address names, if it names one. */
     choose(period) {
         if (!(period in PERIODS) || (this.chosen && this.period.value === period)) return;
-        if ([MONTH, YEAR].includes(period)) this.#offerLongPeriods(true);
         this.period.select(period);
         this.#onChoice();
-    }
-
-    #offerLongPeriods(areOffered) {
-        for (const period of [MONTH, YEAR]) this.period.offer(period, areOffered);
     }
 
     #onChoice() {
@@ -145,10 +135,6 @@ export class History {
         const live = this.#live;
         const trend = await live?.requestTrend(this.key, WEEK);
         if (this.#isCurrent(live)) this.heatMap.show(trend);
-        if (!this.#hasMonth && this.#isCurrent(live)) {
-            this.#hasMonth = true;
-            if (await live.requestTrend(this.key, MONTH)) this.#offerLongPeriods(true);
-        }
         if (this.#hasDay || !this.#isCurrent(live)) return;
         this.#hasDay = true;
         const day = await live.requestTrend(this.key, DEFAULT_TREND);

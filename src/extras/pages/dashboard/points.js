@@ -8,16 +8,12 @@ const WEI_PER_GWEI = 1e9;
 const CUT_FACTOR = 2.5;
 const HEADROOM = 1.08;
 const HOUR = 3_600_000;
-const LENGTHS = { "1h": HOUR, "24h": 24 * HOUR, "7d": 168 * HOUR, "30d": 720 * HOUR, "1y": 8760 * HOUR };
+const LENGTHS = { "1h": HOUR, "24h": 24 * HOUR, "7d": 168 * HOUR };
 // What tells the days of a period apart.
-const WEEKDAY = { weekday: "short" };
-const DATE = { day: "numeric", month: "short" };
-const DAYS = { "7d": WEEKDAY, "30d": DATE, "1y": DATE };
+const DAYS = { "7d": { weekday: "short" } };
 const TIME = { hour: "2-digit", minute: "2-digit" };
 
-export const PERIODS = {
-    blocks: "Blocks", "1h": "1 hour", "24h": "24 hours", "7d": "7 days", "30d": "30 days", "1y": "1 year",
-};
+export const PERIODS = { blocks: "Blocks", "1h": "1 hour", "24h": "24 hours", "7d": "7 days" };
 
 /**
  * @typedef {object} Point
@@ -86,7 +82,7 @@ export function bucketPrice({ base_fee_per_gas: fee, max_priority_fee_per_gas: t
 
 /** Formats a time in the reader's time zone. */
 export function timeText(start, period) {
-    return new Date(start).toLocaleString(undefined, { ...DAYS[period], ...(period === "1y" ? {} : TIME) });
+    return new Date(start).toLocaleString(undefined, { ...DAYS[period], ...TIME });
 }
 
 /** Formats a position on the horizontal axis. */

@@ -9,7 +9,7 @@ const RIGHT_PADDING = 40;
 const HEIGHT = 250;
 const WEI_PER_GWEI = 1e9;
 // Minimum distance of two labels of the time axis, in CSS pixels.
-const LABEL_SPACES = { blocks: 88, "1h": 64, "24h": 64, "7d": 96, "30d": 120, "1y": 64 };
+const LABEL_SPACES = { blocks: 88, "1h": 64, "24h": 64, "7d": 96 };
 const AREAS = { blocks: "tip", trend: "lowest to highest base fee" };
 
 export class PriceChart {

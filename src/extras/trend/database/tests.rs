@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::config::Config;
-use crate::extras::trend::{FeeTrend, MINUTE, Period};
+use crate::extras::trend::{FeeTrend, Period, Sample};
 use crate::store::ChainStore;
 
 /// Start of an hour and of a day.
@@ -42,27 +42,27 @@ struct Instance {
 }
 
 impl Instance {
-    fn new(path: &Path, days: u32) -> Self {
+    fn new(path: &Path) -> Self {
         let chain = |key: &str, id: u64| {
             format!("[chains.{key}]\nchain_id = {id}\nrpc_urls = [\"http://localhost\"]\n")
         };
         let text = format!("{}{}", chain("a", 7), chain("b", 8));
         let (store, _) = ChainStore::new(&Config::from_toml(&text, &[]).unwrap().chains);
-        let trends = Trends::new(&store, days);
-        let config = History::with_path(path, days);
+        let trends = Trends::new(&store, 7);
+        let config = History::with_path(path);
         let database = HistoryDatabase::new(&config, &trends).unwrap();
         Self { database, trends, chain: store.chains()[0].clone() }
     }
 
     /// Starts on this file, and opens it.
     fn start(path: &Path) -> Self {
-        let instance = Self::new(path, 400);
+        let instance = Self::new(path);
         instance.database.restore();
         instance
     }
 
     fn is_open(&self) -> bool {
-        self.database.state.open.read().is_some()
+        self.database.state.open.lock().is_some()
     }
 
     fn add(&self, samples: impl IntoIterator<Item = Sample>) {
@@ -77,12 +77,17 @@ impl Instance {
     /// The buckets of all periods in memory, seen at the newest block.
     fn buckets(&self) -> Vec<Vec<Bucket>> {
         let trend = self.trend();
-        let now = trend.newest_time.into();
-        Period::IN_MEMORY.map(|period| trend.buckets(period, now)).into()
+        let now = trend.newest_known().into();
+        Period::ALL.map(|period| trend.buckets(period, now)).into()
     }
 
+    /// The hourly buckets of the file.
     fn hours(&self) -> Vec<Bucket> {
-        self.database.hours(&self.chain, 0).unwrap()
+        let open = self.database.state.open.lock();
+        let transaction = open.as_ref().unwrap().begin_read().unwrap();
+        let buckets = transaction.open_table(BUCKETS).unwrap();
+        let rows = buckets.range((7, HOUR, 0)..=(7, HOUR, u32::MAX)).unwrap();
+        rows.map(|row| to_bucket(row.unwrap().1.value())).collect()
     }
 }
 
@@ -92,59 +97,79 @@ fn hours(count: u32) -> impl Iterator<Item = Sample> {
 }
 
 #[test]
-fn a_restart_restores_all_but_the_open_minute() {
+fn a_restart_restores_all_that_was_written() {
     let directory = Directory::new("restart");
     let first = Instance::start(&directory.file());
     first.add(hours(5).take(290));
-    let newest = START + 289 * MINUTE;
-    first.database.save(newest.into());
+    first.database.save();
     let before = first.buckets();
     drop(first);
     let second = Instance::start(&directory.file());
-    assert_eq!(second.trend().newest_block, 288);
-    second.add([sample(289, newest, 289)]);
     assert_eq!(second.buckets(), before);
     let other = second.trends.store.chains()[1].clone();
-    assert_eq!(second.trends.with(&other, |trend| trend.newest_block), 0);
+    assert!(!second.trends.with(&other, |trend| trend.has_blocks(START.into())));
 }
 
 #[test]
-fn hours_are_kept_for_the_configured_days() {
+fn hours_are_kept_for_a_week() {
     let directory = Directory::new("days");
-    let a_year = || (0..9000_u32).map(|hour| sample(hour.into(), START + hour * HOUR, hour.into()));
     let instance = Instance::start(&directory.file());
-    for day in a_year().collect::<Vec<_>>().chunks(24) {
-        instance.add(day.iter().copied());
-        instance.database.save(u64::MAX);
+    for day in 0..30 {
+        let hours = (day * 24..(day + 1) * 24).map(|hour| (hour, START + hour * HOUR));
+        instance.add(hours.map(|(hour, time)| sample(hour.into(), time, 1)));
+        instance.database.save();
     }
-    // The last hour is open.
-    assert_eq!(instance.hours().len(), 8999);
-    assert!(instance.buckets()[2].len() <= 169);
+    // The open hour comes on top.
+    assert_eq!(instance.hours().len(), 169);
     drop(instance);
     let restarted = Instance::start(&directory.file());
-    assert_eq!(restarted.hours().len(), 8999);
-    assert_eq!(restarted.buckets()[2].len(), 168);
-    drop(restarted);
-    let shorter = Instance::new(&directory.file(), 30);
-    shorter.database.restore();
-    shorter.add([sample(9000, START + 9000 * HOUR, 1)]);
-    shorter.database.save(u64::MAX);
-    assert_eq!(shorter.hours().len(), 30 * 24);
+    assert_eq!((restarted.hours().len(), restarted.buckets()[2].len()), (169, 168));
 }
 
 #[test]
-fn a_bucket_that_is_kept_is_never_replaced() {
+fn a_file_of_the_former_version_is_read_and_loses_its_old_rows() {
+    let directory = Directory::new("former");
+    let database = Database::create(directory.file()).unwrap();
+    let transaction = database.begin_write().unwrap();
+    {
+        let mut buckets = transaction.open_table(BUCKETS).unwrap();
+        for hour in 0..9000_u32 {
+            let time = START + hour * HOUR;
+            let row = (time, 1800, [7; 3], [8; 3], [f64::NAN.to_bits(); 3], 15);
+            buckets.insert((7, HOUR, time), row).unwrap();
+        }
+        let mut blocks = transaction.open_table(FORMER_BLOCKS).unwrap();
+        blocks.insert((7, 1), (START + 9000 * HOUR, 7, 8, 0)).unwrap();
+    }
+    transaction.commit().unwrap();
+    drop(database);
+    let instance = Instance::start(&directory.file());
+    assert!(instance.is_open());
+    assert_eq!(instance.buckets()[2].len(), 168);
+    instance.add([sample(2, START + 9000 * HOUR, 7)]);
+    instance.database.save();
+    assert_eq!(instance.hours().len(), 169);
+    let open = instance.database.state.open.lock();
+    let transaction = open.as_ref().unwrap().begin_read().unwrap();
+    assert_eq!(transaction.list_tables().unwrap().count(), 1);
+}
+
+#[test]
+fn a_bucket_is_replaced_by_one_of_as_many_blocks_or_more() {
     let directory = Directory::new("kept");
     let instance = Instance::start(&directory.file());
     instance.add(hours(3));
-    instance.database.save(u64::MAX);
+    instance.database.save();
     let before = instance.hours();
     drop(instance);
-    // Without its past, because the clock is an hour late.
-    let poorer = Instance::new(&directory.file(), 400);
-    poorer.add([sample(500, START + HOUR, 9), sample(501, START + 4 * HOUR, 9)]);
-    poorer.database.save(u64::MAX);
-    assert_eq!(poorer.hours()[..2], before[..2]);
+    let richer = Instance::start(&directory.file());
+    // The second hour without its past, because the clock is late, and the third one with two blocks a minute.
+    richer.add([sample(500, START + HOUR, 9)]);
+    richer.add((0..120).map(|n| sample(600 + u64::from(n), START + 2 * HOUR + n * 30, 9)));
+    richer.database.save();
+    let after = richer.hours();
+    assert_eq!(after[..2], before[..2]);
+    assert_eq!((after[2].blocks, after[2].base_fee.median), (120, 9));
 }
 
 #[test]
@@ -152,25 +177,20 @@ fn a_reorganisation_and_a_wrong_clock_are_undone_in_the_file() {
     let directory = Directory::new("undone");
     let instance = Instance::start(&directory.file());
     instance.add(hours(3));
-    instance.database.save(u64::MAX);
-    instance.trends.with(&instance.chain, |trend| {
-        trend.open.remove_above(175);
-        trend.newest_block = 175;
-    });
-    instance.add([sample(176, START + 176 * 60, 9000)]);
-    instance.database.save(u64::MAX);
+    instance.database.save();
+    instance.add([sample(179, START + 179 * 60, 9000)]);
+    instance.database.save();
+    assert_eq!(instance.hours()[2].base_fee.max, 9000);
     drop(instance);
-    let restarted = Instance::start(&directory.file());
-    let newest = restarted.trend();
-    assert_eq!((newest.newest_block, newest.base_fee(176)), (176, Some(9000)));
     // The clock was an hour fast.
+    let restarted = Instance::start(&directory.file());
     restarted.trends.with(&restarted.chain, |trend| trend.remove_from_hour(START + HOUR));
     restarted.add([sample(180, START + HOUR + 60, 5)]);
-    restarted.database.save(u64::MAX);
+    restarted.database.save();
     let after = restarted.buckets();
     drop(restarted);
     let again = Instance::start(&directory.file());
-    assert_eq!((again.buckets(), again.hours().len()), (after, 1));
+    assert_eq!((again.buckets(), again.hours().len()), (after, 2));
 }
 
 #[test]
@@ -178,18 +198,18 @@ fn a_second_instance_adds_what_it_has_seen_once_the_first_has_ended() {
     let directory = Directory::new("second");
     let first = Instance::start(&directory.file());
     first.add(hours(3).take(130));
-    first.database.save(u64::MAX);
+    first.database.save();
     let second = Instance::start(&directory.file());
     assert!(!second.is_open());
     second.add(hours(4).skip(100));
-    second.database.save(u64::MAX);
+    second.database.save();
     assert!(!second.is_open());
     drop(first);
-    second.database.save(u64::MAX);
+    second.database.save();
     assert!(second.is_open());
     let blocks = |buckets: &[Bucket]| buckets.iter().map(|it| it.blocks).collect::<Vec<_>>();
     assert_eq!(blocks(&second.buckets()[2]), [60, 60, 60, 60]);
-    assert_eq!(blocks(&second.hours()), [60, 60, 60]);
+    assert_eq!(blocks(&second.hours()), [60, 60, 60, 60]);
 }
 
 #[test]
@@ -201,7 +221,7 @@ fn only_a_database_is_changed() {
         std::fs::write(&path, content).unwrap();
         let instance = Instance::start(&path);
         instance.add(hours(2));
-        instance.database.save(u64::MAX);
+        instance.database.save();
         assert_eq!(open_file(&path).unwrap_err().kind(), "foreign");
         assert_eq!(std::fs::read(&path).unwrap(), content);
     }
@@ -218,7 +238,7 @@ fn only_a_database_is_changed() {
     drop(other);
     let instance = Instance::start(&path);
     instance.add(hours(2));
-    instance.database.save(u64::MAX);
+    instance.database.save();
     assert!(!instance.is_open());
     assert_eq!(std::fs::read_dir(&directory.0).unwrap().count(), 1);
 }
@@ -243,7 +263,7 @@ fn a_damaged_file_is_renamed_and_what_is_in_memory_is_kept() {
     let path = directory.file();
     let instance = Instance::start(&path);
     instance.add(hours(30));
-    instance.database.save(u64::MAX);
+    instance.database.save();
     drop(instance);
     let whole = std::fs::read(&path).unwrap();
     let mut flipped = whole.clone();
@@ -256,9 +276,9 @@ fn a_damaged_file_is_renamed_and_what_is_in_memory_is_kept() {
         let instance = Instance::start(&path);
         assert!(instance.is_open());
         instance.add(hours(2));
-        instance.database.save(u64::MAX);
+        instance.database.save();
         drop(instance);
-        assert_eq!(Instance::start(&path).hours().len(), 1);
+        assert_eq!(Instance::start(&path).hours().len(), 2);
         let renamed = std::fs::read_dir(&directory.0).unwrap().map(|it| it.unwrap().path());
         let renamed: Vec<_> = renamed.filter(|it| *it != path).collect();
         let [renamed] = &renamed[..] else { panic!("{renamed:?}") };

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::extras::trend::DatedBlock;
 use crate::fees::FeeHistory;
 use crate::nodes::{
     Call, ChainUpstreams, FeeHistoryRequest, NodeResponse, ReadError, parse_quantity,
@@ -104,39 +103,6 @@ impl PastBlocks {
         self.rejected.push(upstream);
         let has_other = self.upstreams.has_reader_except(&self.rejected);
         has_other.then_some(()).ok_or(RefillError::Contradiction)
-    }
-
-    /// Finds the first block that is not before the second `time`, at or below `head`. A block that the node does not
-    /// have counts as older.
-    pub(crate) async fn first_from(
-        &self,
-        time: u64,
-        head: DatedBlock,
-        block_time: Duration,
-    ) -> Result<DatedBlock, RefillError> {
-        let mut last = head;
-        let mut step = head.time.saturating_sub(time).saturating_mul(1000);
-        step = step.checked_div(u64::try_from(block_time.as_millis()).unwrap_or(1)).unwrap_or(0);
-        // Blocks below this one are older than `time`.
-        let mut low = loop {
-            let number = last.number.saturating_sub(step.max(1));
-            match self.time(number).await? {
-                Some(found) if found >= time => last = DatedBlock { number, time: found },
-                _ => break number.saturating_add(1),
-            }
-            if number == 0 {
-                break 0;
-            }
-            step = step.saturating_mul(2);
-        };
-        while low < last.number {
-            let number = low + (last.number - low) / 2;
-            match self.time(number).await? {
-                Some(found) if found >= time => last = DatedBlock { number, time: found },
-                _ => low = number + 1,
-            }
-        }
-        Ok(last)
     }
 
     /// Calls a method until there is a response. Returns it after the index of the upstream; `None`: the node's own error.

@@ -58,8 +58,8 @@ fn restore_two_hours_up_to(trends: &Trends, chain: &StoredChain, now: u64) {
     trends.with(chain, |trend| *trend = known);
 }
 
-#[tokio::test]
-async fn the_level_follows_the_price_and_the_trend() {
+#[test]
+fn the_level_follows_the_price_and_the_trend() {
     let (trends, chain, mut publisher) = trends_with_chain("");
     let level = || level_of(&trends, &chain).map(|it| it.level);
     publish(&mut publisher, 1000, 10 * GWEI);
@@ -67,7 +67,7 @@ async fn the_level_follows_the_price_and_the_trend() {
     restore_two_hours(&trends, &chain);
     publish(&mut publisher, 1001, 10 * GWEI);
     assert_eq!(level(), Some(Level::Low));
-    let trend = trends.read(&chain, Period::Day, Vec::new()).unwrap();
+    let trend = trends.read(&chain, Period::Day).unwrap();
     assert_eq!(trend.level.unwrap().deviation, Some(-0.5));
     // The newest price counts at once, even if the trend has the block already.
     publish(&mut publisher, 1002, 30 * GWEI);
@@ -81,13 +81,12 @@ async fn the_level_follows_the_price_and_the_trend() {
         let parameters = ChainParameters::without_header(pricing);
         (fees::price(&history, &[], pricing, &parameters).unwrap(), history)
     };
-    let serializer =
-        TrendSerializer::new(&trends, None, &MemoryBudget::new(1 << 20), &Metrics::new());
+    let serializer = TrendSerializer::new(&trends, &MemoryBudget::new(1 << 20), &Metrics::new());
     for (base_fee, expected) in [(5 * GWEI, Level::Low), (20 * GWEI, Level::Normal)] {
         let (market, history) = next_base_fee(base_fee);
         publisher.publish(Accepted::now(&history, market));
         assert_eq!(level(), Some(expected));
-        let (_, body) = serializer.serialize(&chain, Period::Day).await.unwrap();
+        let (_, body) = serializer.serialize(&chain, Period::Day).unwrap();
         let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(body["level"], serde_json::json!(expected));
         assert_eq!(trends.state(&chain).unwrap().1, changes);
@@ -101,7 +100,7 @@ fn a_stale_chain_has_no_level() {
     restore_two_hours(&trends, &chain);
     publish(&mut publisher, 1001, 10 * GWEI);
     let levels = || {
-        let trend = trends.read(&chain, Period::Day, Vec::new()).unwrap();
+        let trend = trends.read(&chain, Period::Day).unwrap();
         [level_of(&trends, &chain), trend.level].map(|it| it.map(|it| it.level))
     };
     let is_stale = || chain.servable_snapshot().unwrap().is_stale();
@@ -117,15 +116,15 @@ fn a_stale_chain_has_no_level() {
 fn a_trend_outlives_the_suggestion() {
     let (trends, chain, mut publisher) =
         trends_with_chain("block_time = \"10ms\"\nmax_age = \"3s\"");
-    assert_eq!(trends.read(&chain, Period::Week, Vec::new()).unwrap_err(), Unavailable::NoData);
+    assert_eq!(trends.read(&chain, Period::Week).unwrap_err(), Unavailable::NoData);
     restore_two_hours(&trends, &chain);
-    let restored = trends.read(&chain, Period::Week, Vec::new()).unwrap();
+    let restored = trends.read(&chain, Period::Week).unwrap();
     assert!(matches!(restored.age, TrendAge::Restored), "{:?}", restored.age);
     let blocks = |trend: &TrendReading| trend.buckets.iter().map(|it| it.blocks).sum::<u32>();
     assert_eq!((blocks(&restored), restored.level), (121, None));
     publish(&mut publisher, 1001, 10 * GWEI);
     wait_for(|| chain.servable_snapshot().is_err().then_some(()));
-    let expired = trends.read(&chain, Period::Week, Vec::new()).unwrap();
+    let expired = trends.read(&chain, Period::Week).unwrap();
     let TrendAge::Expired { newest_block, age } = expired.age else { panic!("{:?}", expired.age) };
     assert!(newest_block == 1001 && age >= Duration::from_secs(3), "{newest_block} {age:?}");
     assert_eq!((blocks(&expired), expired.level), (122, None));
