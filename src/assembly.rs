@@ -125,7 +125,7 @@ impl Assembly {
         let kept = blocks.saturating_add(config.needs().bytes);
         let limit = config.limits.memory.bytes();
         let memory_shares = MemoryShares::new(limit, config.chains.len(), kept);
-        let upstreams = ChainUpstreams::for_chains(&client, &config.chains, &metrics);
+        let upstreams = ChainUpstreams::for_chains(&client, &config.chains);
         let memory = MemoryBudget::new(memory_shares.budget);
         let streams = SuggestionStreams::new(&store, &config.limits, &memory, shutdown, &metrics);
         let mut assembly = Self {

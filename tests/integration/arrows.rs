@@ -18,10 +18,12 @@ const HEART: &[(&str, &[&str])] = &[
 
 /// Other extras, and parts that several share, that an extra may use.
 const EXTRAS: &[(&str, &[&str])] = &[
+    ("extras/cost", &["extras/reads"]),
     ("extras/delegation", &["extras/proxy", "extras/reads"]),
     ("extras/pages", &["extras/static_files"]),
     ("extras/backtest", &["extras/horizon", "extras/pages"]),
     ("extras/rpc", &["extras/reads"]),
+    ("extras/trend", &["extras/reads"]),
     ("extras/verification", &["extras/proxy", "extras/static_files"]),
 ];
 
