@@ -87,7 +87,7 @@ pub(crate) struct Assembly {
     pub(crate) tasks: Vec<Task>,
     pub(crate) preparations: Vec<Preparation>,
     pub(crate) endings: Vec<Ending>,
-    /// Connects to Redis; `None`: the system does.
+    /// Connects to other services than nodes; `None`: the system does.
     pub(crate) dial: Option<Arc<dyn Dial>>,
     /// Fees for the next block, if an extra knows them. It may join after those that read them.
     pub(crate) next_block_fees: NextBlockFees,
@@ -142,7 +142,7 @@ impl Assembly {
             tasks: Vec::new(),
             preparations: Vec::new(),
             endings: Vec::new(),
-            dial: network.redis,
+            dial: network.services,
             next_block_fees: NextBlockFees::default(),
             offers: Extensions::new(),
             config,
