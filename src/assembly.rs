@@ -87,7 +87,7 @@ pub(crate) struct Assembly {
     pub(crate) tasks: Vec<Task>,
     pub(crate) preparations: Vec<Preparation>,
     pub(crate) endings: Vec<Ending>,
-    /// Connects to Redis; `None`: the system does.
+    /// Connects to other services than nodes; `None`: the system does.
     pub(crate) dial: Option<Arc<dyn Dial>>,
     /// Fees for the next block, if an extra knows them. It may join after those that read them.
     pub(crate) next_block_fees: NextBlockFees,
@@ -125,7 +125,7 @@ impl Assembly {
         let kept = blocks.saturating_add(config.needs().bytes);
         let limit = config.limits.memory.bytes();
         let memory_shares = MemoryShares::new(limit, config.chains.len(), kept);
-        let upstreams = ChainUpstreams::for_chains(&client, &config.chains, &metrics);
+        let upstreams = ChainUpstreams::for_chains(&client, &config.chains);
         let memory = MemoryBudget::new(memory_shares.budget);
         let streams = SuggestionStreams::new(&store, &config.limits, &memory, shutdown, &metrics);
         let mut assembly = Self {
@@ -142,7 +142,7 @@ impl Assembly {
             tasks: Vec::new(),
             preparations: Vec::new(),
             endings: Vec::new(),
-            dial: network.redis,
+            dial: network.services,
             next_block_fees: NextBlockFees::default(),
             offers: Extensions::new(),
             config,

@@ -3,8 +3,8 @@
 //! The caller sets one deadline around the future; dropping the future ends the call. Bodies have a size limit.
 //! Redirects are off, and URLs come from the configuration alone. The text of an [`Error`] never contains a URL.
 //!
-//! Polls and reads share the state of the nodes. A poll never waits for a read: they use separate connections, and a
-//! failed read never counts against a node in the order of the polls.
+//! Reads, beside the polls, are made elsewhere: [`ServiceReads`]. They share the endpoints, and heed what polls learn of a
+//! node. A poll never waits for a read: they use separate connections, and polls know nothing of failed reads.
 
 pub(crate) mod body_snippet;
 pub(crate) mod chain_upstreams;
@@ -17,13 +17,12 @@ pub(crate) mod new_heads;
 pub(crate) mod newest_header;
 pub(crate) mod node_breaker;
 pub(crate) mod node_transport;
+pub(crate) mod plan_pause;
 pub(crate) mod poll_deadline;
 pub(crate) mod pooled_client;
 pub(crate) mod quantity;
-pub(crate) mod read_budget;
-pub(crate) mod read_health;
-pub(crate) mod reads;
 pub(crate) mod reply;
+pub(crate) mod service_reads;
 pub(crate) mod stateless_node_client;
 pub(crate) mod upstream_node;
 
@@ -46,10 +45,10 @@ use node_transport::NodeClient;
 pub use node_transport::NodeTransport;
 use pooled_client::PooledClient;
 pub use quantity::{QuantityError, parse as parse_quantity};
-pub use read_budget::Exhausted;
-pub use reads::{Call, ReadError};
 pub use reply::{HttpStatus, NodeResponse, parse_reply};
+pub use service_reads::{Exhausted, ReadError, ServiceReads};
 pub use stateless_node_client::StatelessNodeClient;
+pub(crate) use upstream_node::PolledState;
 pub use upstream_node::UpstreamNode;
 
 use crate::config::{self, Config, NodeUrl};
@@ -83,9 +82,9 @@ pub(crate) struct NodeEndpoint {
 /// Limit of a reply's body.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BodyLimit<'a> {
-    max_bytes: usize,
+    pub(crate) max_bytes: usize,
     /// Budget that the bytes are charged to, if any.
-    memory: Option<&'a MemoryBudget>,
+    pub(crate) memory: Option<&'a MemoryBudget>,
 }
 
 impl BodyLimit<'_> {
@@ -107,9 +106,8 @@ impl BodyLimit<'_> {
 
 impl JsonRpcClient {
     /// Replies to polls are far smaller: a fee history of 1,024 blocks is about 100 KiB.
-    const POLL_BODY_LIMIT: BodyLimit<'static> = BodyLimit { max_bytes: 256 * 1024, memory: None };
-    /// About the size of 10,000 logs, the usual limit of providers.
-    const MAX_READ_BYTES: usize = 10 * 1024 * 1024;
+    pub(crate) const POLL_BODY_LIMIT: BodyLimit<'static> =
+        BodyLimit { max_bytes: 256 * 1024, memory: None };
     /// A header comes with the hashes of its block's transactions: 69 bytes for each.
     const HEADER_BODY_LIMIT: BodyLimit<'static> =
         BodyLimit { max_bytes: 2 * 1024 * 1024, memory: None };
@@ -174,25 +172,6 @@ impl JsonRpcClient {
     ) -> Result<Box<RawValue>, Error> {
         let parse = |body: &Bytes, status: HttpStatus, id| parse_reply(body, status, id);
         self.call(&self.poll_http, node, method, params, Self::HEADER_BODY_LIMIT, parse).await
-    }
-
-    /// Requests the chain id over the connections of reads.
-    async fn fetch_chain_id(&self, node: &NodeEndpoint) -> Result<Box<RawValue>, Error> {
-        let parse = |body: &Bytes, status: HttpStatus, id| parse_reply(body, status, id);
-        let params = serde_json::Value::Array(Vec::new());
-        self.call(&self.read_http, node, "eth_chainId", &params, Self::POLL_BODY_LIMIT, parse).await
-    }
-
-    /// Forwards a read and returns the node's response. Its bytes are charged to `memory`.
-    async fn forward_read(
-        &self,
-        node: &NodeEndpoint,
-        call: Call<'_>,
-        memory: &MemoryBudget,
-    ) -> Result<NodeResponse, Error> {
-        let limit = BodyLimit { max_bytes: Self::MAX_READ_BYTES, memory: Some(memory) };
-        self.call(&self.read_http, node, call.method, call.params, limit, reply::parse_read_reply)
-            .await
     }
 
     /// Makes one call. `parse` gets the reply's body, its status and the call's id.

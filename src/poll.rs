@@ -29,9 +29,8 @@ use crate::fees::head_tracker::{HeadTracker, REMOTE, Report};
 use crate::fees::plausibility::{self, Continuity};
 use crate::fees::{self, ChainParameters, FeeHistory, HeadReading, HeaderParameters};
 use crate::nodes::circuit_breaker::Availability;
-use crate::nodes::{ChainUpstreams, Error, FeeHistoryRequest, UpstreamNode};
+use crate::nodes::{ChainUpstreams, Error, FeeHistoryRequest, ServiceReads, UpstreamNode};
 use crate::observe::clock;
-use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::Metrics;
 use crate::observe::traces::Span;
 use crate::store::{Accepted, Publisher};
@@ -87,17 +86,17 @@ pub enum PollTiming {
 
 impl Poller {
     /// Creates the poller of the chain of `publisher`, with that chain's `upstreams`, and with a receiver of the
-    /// parameters in its headers if they are read. Replies to reads are charged to `memory`.
+    /// parameters in its headers if they are read. Beside the polls it makes `reads`.
     #[must_use]
     pub fn new(
         upstreams: Arc<ChainUpstreams>,
         publisher: Publisher,
         header_parameters: Option<watch::Receiver<Option<HeaderParameters>>>,
-        memory: &MemoryBudget,
+        reads: Arc<dyn ServiceReads>,
         metrics: Metrics,
     ) -> Self {
         let chain = publisher.chain().config().clone();
-        let readings = RewardReadings::new(publisher.chain(), &upstreams, memory);
+        let readings = RewardReadings::new(publisher.chain(), &upstreams, reads);
         Self {
             request: FeeHistoryRequest::new(&chain.pricing),
             upstreams,

@@ -253,7 +253,7 @@ impl World {
         let transport = Transport { world: self.clone(), replica };
         let transport: Arc<dyn NodeTransport> = Arc::new(transport);
         let dial: Arc<dyn Dial> = Arc::new(redis.clone());
-        let network = Network { nodes: Some(transport), redis: Some(dial) };
+        let network = Network { nodes: Some(transport), services: Some(dial) };
         let config = Config::from_toml(&configuration(plan, replica, directory), &sections());
         let config = config.expect("a configuration");
         let stop = CancellationToken::new();

@@ -222,7 +222,7 @@ pub(crate) struct SerializedDocument {
 impl SerializedDocument {
     pub(crate) fn new(document: &OpenApi) -> Self {
         let json = Bytes::from(document.to_json().expect("a document of strings serialises"));
-        Self { etag: etag::for_body(&json), json: StaticBody::new(json) }
+        Self { etag: etag::for_body(&json), json: StaticBody::new(json, false) }
     }
 }
 

@@ -65,7 +65,7 @@ pub(crate) struct SuggestionStreams {
     /// Budget that open streams are charged to.
     memory: MemoryBudget,
     /// The streams end when this is cancelled.
-    shutdown: CancellationToken,
+    pub(crate) shutdown: CancellationToken,
 }
 
 /// Limits of open streams, and their counts.
@@ -110,11 +110,6 @@ impl SuggestionStreams {
             events: metrics.stream_events_total.clone(),
         };
         Self { store: store.clone(), open: Arc::new(open), memory: memory.clone(), shutdown }
-    }
-
-    /// Returns the signal that ends the streams.
-    pub(crate) fn shutdown(&self) -> &CancellationToken {
-        &self.shutdown
     }
 
     /// Counts a stream of this many chains.

@@ -14,8 +14,8 @@ use crate::nodes::NodeTransport;
 pub struct Network {
     /// Carries calls to nodes; `None`: HTTP.
     pub nodes: Option<Arc<dyn NodeTransport>>,
-    /// Connects to Redis; `None`: TCP.
-    pub redis: Option<Arc<dyn Dial>>,
+    /// Connects to other services than nodes; `None`: TCP.
+    pub services: Option<Arc<dyn Dial>>,
 }
 
 /// Makes connections.

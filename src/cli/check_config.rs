@@ -11,7 +11,6 @@ use crate::fees::gwei::rounded_gwei;
 use crate::fees::{self, FeeHistory};
 use crate::nodes as upstream;
 use crate::nodes::{ChainUpstreams, FeeHistoryRequest, JsonRpcClient, UpstreamNode};
-use crate::observe::metrics::Metrics;
 
 /// Prints the result of a check that the configuration has passed: what is configured, or the `effective`
 /// configuration. `notes` are those about files. With `online`, asks every node.
@@ -60,7 +59,7 @@ fn summary(config: &Config, notes: &[String]) -> String {
 #[tokio::main(flavor = "current_thread")]
 async fn check_nodes(config: &Config) -> anyhow::Result<()> {
     let client = JsonRpcClient::new(config).context("cannot set up the HTTP client")?;
-    let upstreams = ChainUpstreams::for_chains(&client, &config.chains, &Metrics::new());
+    let upstreams = ChainUpstreams::for_chains(&client, &config.chains);
     let nodes = config.chains.iter().zip(&upstreams).flat_map(|(chain, upstreams)| {
         upstreams.all().enumerate().map(move |(index, node)| check_node(chain, index, node))
     });

@@ -15,7 +15,6 @@ use crate::fees::gwei::rounded_gwei;
 use crate::fees::{self, CALIBRATED_BLOCKS, ChainParameters};
 use crate::nodes::{ChainUpstreams, FeeHistoryRequest, JsonRpcClient};
 use crate::observe::http_client;
-use crate::observe::metrics::Metrics;
 use crate::store::{Accepted, ChainStore};
 
 /// The service that is asked unless an argument names another one.
@@ -167,7 +166,7 @@ async fn ask_service(
 /// Asks the node for a fee history, its newest block's time and the asks of its blocks, and prices it as the service does.
 async fn ask_node(config: &Config, chain: &Chain) -> anyhow::Result<Value> {
     let client = JsonRpcClient::new(config).context("cannot set up the HTTP client")?;
-    let upstreams = ChainUpstreams::for_chains(&client, &config.chains, &Metrics::new());
+    let upstreams = ChainUpstreams::for_chains(&client, &config.chains);
     let node = upstreams.first().and_then(|upstreams| upstreams.all().next());
     let node = node.context("the node serves no chain")?;
     let request = FeeHistoryRequest::new(&chain.pricing);

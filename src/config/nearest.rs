@@ -10,8 +10,8 @@ pub(crate) fn nearest<'a>(
     let name = plain(name);
     let similarity =
         |candidate: &str| strsim::normalized_damerau_levenshtein(&name, &plain(candidate));
-    let scored = candidates.into_iter().map(|candidate| (similarity(candidate), candidate));
-    let near = scored.filter(|(similarity, _)| *similarity >= MIN_SIMILARITY);
+    let rated = candidates.into_iter().map(|candidate| (similarity(candidate), candidate));
+    let near = rated.filter(|(similarity, _)| *similarity >= MIN_SIMILARITY);
     near.max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, candidate)| candidate)
 }
 

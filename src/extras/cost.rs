@@ -23,7 +23,8 @@ use utoipa_axum::routes;
 
 use crate::assembly::{Assembly, Extra, Join};
 use crate::config::DataFeeKind;
-use crate::store::StoredChain;
+use crate::extras::reads::ReadNodes;
+use crate::store::{ChainStore, StoredChain};
 use data_fee::DataFees;
 use metrics::CostMetrics;
 use reader::AttributesReader;
@@ -36,26 +37,20 @@ fn join(assembly: &mut Assembly) {
     let fees = DataFees::new(&assembly.store);
     let metrics = assembly.metrics.set::<CostMetrics>();
     let chains = assembly.store.clone();
-    let readers =
-        chains.chains().iter().zip(&assembly.upstreams).filter_map(|(chain, upstreams)| {
-            let is_read = chain.config().data_fee == Some(DataFeeKind::OpStack);
-            is_read.then(|| {
-                let counters = metrics.attributes_reads(&chain.config().key);
-                AttributesReader::new(
-                    chain,
-                    Arc::clone(upstreams),
-                    &assembly.memory,
-                    &fees,
-                    counters,
-                )
-            })
-        });
+    let nodes = ReadNodes::shared(assembly);
+    let readers = chains.chains().iter().zip(&nodes).filter_map(|(chain, upstreams)| {
+        let is_read = chain.config().data_fee == Some(DataFeeKind::OpStack);
+        is_read.then(|| {
+            let counters = metrics.attributes_reads(&chain.config().key);
+            AttributesReader::new(chain, Arc::clone(upstreams), &fees, counters)
+        })
+    });
     let readers: Vec<_> = readers.collect();
     for reader in readers {
         assembly.add_task(async { match reader.run().await {} });
     }
     let prices = UsdPrices::new(&assembly.store);
-    for reader in feed_readers(assembly, &prices, &metrics) {
+    for reader in feed_readers(&chains, &nodes, &prices, &metrics) {
         assembly.add_task(async { match reader.run().await {} });
     }
     let (of_gauges, store) = ((fees.clone(), prices.clone()), assembly.store.clone());
@@ -74,16 +69,21 @@ fn join(assembly: &mut Assembly) {
 }
 
 /// Creates the readers of the price feeds of all chains that have one.
-fn feed_readers(assembly: &Assembly, prices: &UsdPrices, metrics: &CostMetrics) -> Vec<FeedReader> {
-    let chains = assembly.store.chains();
-    let with_nodes = || chains.iter().zip(&assembly.upstreams);
+fn feed_readers(
+    store: &ChainStore,
+    nodes: &[Arc<ReadNodes>],
+    prices: &UsdPrices,
+    metrics: &CostMetrics,
+) -> Vec<FeedReader> {
+    let chains = store.chains();
+    let with_nodes = || chains.iter().zip(nodes);
     let reader = |chain: &StoredChain| {
         let feed = chain.config().usd_feed()?;
         let key = feed.chain.as_ref().unwrap_or(&chain.config().key);
         let (at, upstreams) = with_nodes().find(|(at, _)| at.config().key == *key)?;
         let counters = metrics.feed_reads(&chain.config().key);
         let at = (at.clone(), Arc::clone(upstreams));
-        Some(FeedReader::new(chain, feed, at, &assembly.memory, prices, counters))
+        Some(FeedReader::new(chain, feed, at, prices, counters))
     };
     chains.iter().filter_map(reader).collect()
 }

@@ -12,9 +12,7 @@ use utoipa_axum::routes;
 
 use crate::api::openapi::components::{IfNoneMatch, PageNotModified};
 use crate::assembly::{Assembly, Extra, Join};
-use crate::extras::static_files::{
-    CompressedFile, ContentPolicy, StaticFile, page_response, serve_compressed, serve_files,
-};
+use crate::extras::static_files::{CONTENT_POLICY, StaticFile, page_response, serve_files};
 
 pub(crate) const EXTRA: Extra = Extra::new("pages", Join::Always(join));
 
@@ -95,7 +93,7 @@ const DASHBOARD_ASSETS: [StaticFile; 32] = [
         "/dashboard/uplot/uPlot.esm.js",
         include_str!("pages/dashboard/uplot/uPlot.esm.js"),
     ),
-    StaticFile::svg("/favicon.svg", include_str!("pages/favicon.svg")),
+    StaticFile::text("/favicon.svg", "image/svg+xml", include_str!("pages/favicon.svg")),
 ];
 
 /// The page that shows the document at `/openapi.json`.
@@ -107,17 +105,23 @@ const DOCS_ASSETS: [StaticFile; 2] = [
     StaticFile::css("/docs/style.css", include_str!("pages/docs/style.css")),
 ];
 
+/// `Content-Security-Policy` of Swagger UI, which builds styles, and images and markup from responses, itself.
+const SWAGGER_UI_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; \
+     img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
 /// Swagger UI 5.32.6, which the page's script starts.
-const SWAGGER_UI: [CompressedFile; 2] = [
-    CompressedFile {
+const SWAGGER_UI: [StaticFile; 2] = [
+    StaticFile {
         path: "/docs/swagger-ui.css",
         content_type: "text/css; charset=utf-8",
-        gzip: include_bytes!("pages/docs/swagger-ui/swagger-ui.css.gz"),
+        bytes: include_bytes!("pages/docs/swagger-ui/swagger-ui.css.gz"),
+        is_compressed: true,
     },
-    CompressedFile {
+    StaticFile {
         path: "/docs/swagger-ui-bundle.js",
         content_type: "text/javascript; charset=utf-8",
-        gzip: include_bytes!("pages/docs/swagger-ui/swagger-ui-bundle.js.gz"),
+        bytes: include_bytes!("pages/docs/swagger-ui/swagger-ui-bundle.js.gz"),
+        is_compressed: true,
     },
 ];
 
@@ -146,7 +150,7 @@ pub(crate) async fn dashboard(
         Some((_, name)) if !name.is_empty() => {
             Redirect::permanent(&format!("{name}/")).into_response()
         }
-        _ => page_response(page.html, ContentPolicy::OwnImages),
+        _ => page_response(page.html, CONTENT_POLICY),
     }
 }
 
@@ -189,14 +193,14 @@ impl DashboardPage {
     )
 )]
 pub(crate) async fn docs() -> Response {
-    page_response(Bytes::from_static(DOCS.as_bytes()), ContentPolicy::SwaggerUi)
+    page_response(Bytes::from_static(DOCS.as_bytes()), SWAGGER_UI_POLICY)
 }
 
 /// Serves the resources of the dashboard and of the page that shows the document.
 pub(crate) fn assets() -> Router {
     let to_docs = || async { Redirect::permanent("../docs") };
-    serve_files(&DASHBOARD_ASSETS, ContentPolicy::OwnImages)
-        .merge(serve_files(&DOCS_ASSETS, ContentPolicy::SwaggerUi))
-        .merge(serve_compressed(&SWAGGER_UI, ContentPolicy::SwaggerUi))
+    serve_files(&DASHBOARD_ASSETS, CONTENT_POLICY)
+        .merge(serve_files(&DOCS_ASSETS, SWAGGER_UI_POLICY))
+        .merge(serve_files(&SWAGGER_UI, SWAGGER_UI_POLICY))
         .route("/docs/", get(to_docs))
 }

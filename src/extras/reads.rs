@@ -13,7 +13,11 @@
 
 mod cache;
 mod method;
+mod node_budget;
+mod node_health;
 mod params;
+mod read_node;
+mod read_nodes;
 mod state_scope;
 
 use std::num::NonZeroUsize;
@@ -31,10 +35,10 @@ use tokio::sync::Semaphore;
 pub(crate) use crate::nodes::{NodeResponse, ReadError};
 pub(crate) use cache::ReuseMode;
 pub(crate) use params::InvalidParams;
+pub(crate) use read_nodes::{Call, ReadNodes};
 
 use crate::assembly::Assembly;
 use crate::http::client_limits::{ClientHandle, LongRequestKind};
-use crate::nodes::{Call, ChainUpstreams};
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::{ChainOutcomeLabels, Counter, Metrics, counters, metric_set};
 use crate::store::{self, ServableSnapshot, StaleReason};
@@ -61,7 +65,7 @@ struct AllChains {
 #[derive(Debug)]
 pub(crate) struct ChainReads {
     chain: store::StoredChain,
-    upstreams: Arc<ChainUpstreams>,
+    nodes: Arc<ReadNodes>,
     methods: Methods,
     in_flight: Semaphore,
     max_in_flight_per_client: usize,
@@ -214,19 +218,20 @@ impl Reads {
 
     /// Creates the reads of a service, and offers them to the features that join later.
     pub(crate) fn offer(assembly: &mut Assembly, limits: ReadLimits) -> Self {
-        let Assembly { store, upstreams, memory, metrics, .. } = &*assembly;
-        let reads = Self::new(limits, store, upstreams, memory, metrics);
+        let nodes = ReadNodes::shared(assembly);
+        let Assembly { store, memory, metrics, .. } = &*assembly;
+        let reads = Self::new(limits, store, &nodes, memory, metrics);
         assembly.offer(reads.clone());
         reads
     }
 
-    /// Creates the reads of the chains of `store` through their `upstreams`, which are in the same order. Bodies and
+    /// Creates the reads of the chains of `store` through their `nodes`, which are in the same order. Bodies and
     /// cached responses are charged to `memory`.
     #[must_use]
     pub(crate) fn new(
         limits: ReadLimits,
         store: &store::ChainStore,
-        upstreams: &[Arc<ChainUpstreams>],
+        nodes: &[Arc<ReadNodes>],
         memory: &MemoryBudget,
         metrics: &Metrics,
     ) -> Self {
@@ -236,26 +241,25 @@ impl Reads {
             [cache_stats.entry_count(), cache_stats.weighted_size()]
         });
         let own = metrics.set::<ReadMetrics>();
-        let chain_reads =
-            |(chain, upstreams): (&store::StoredChain, &Arc<ChainUpstreams>)| ChainReads {
-                chain: chain.clone(),
-                upstreams: Arc::clone(upstreams),
-                methods: Methods::from_config(
-                    chain.config().rpc_methods.as_deref(),
-                    chain.config().answer_fee_methods,
-                ),
-                in_flight: Semaphore::new(limits.max_in_flight.get()),
-                max_in_flight_per_client: limits.max_in_flight_per_client(),
-                memory: memory.clone(),
-                cache: cache.clone(),
-                hints: Mutex::default(),
-                timeout: limits.timeout,
-                counters: counters(&own.reads_total, |outcome| ChainOutcomeLabels {
-                    chain: chain.config().key.clone(),
-                    outcome,
-                }),
-            };
-        let chains: Vec<_> = store.chains().iter().zip(upstreams).map(chain_reads).collect();
+        let chain_reads = |(chain, nodes): (&store::StoredChain, &Arc<ReadNodes>)| ChainReads {
+            chain: chain.clone(),
+            nodes: Arc::clone(nodes),
+            methods: Methods::from_config(
+                chain.config().rpc_methods.as_deref(),
+                chain.config().answer_fee_methods,
+            ),
+            in_flight: Semaphore::new(limits.max_in_flight.get()),
+            max_in_flight_per_client: limits.max_in_flight_per_client(),
+            memory: memory.clone(),
+            cache: cache.clone(),
+            hints: Mutex::default(),
+            timeout: limits.timeout,
+            counters: counters(&own.reads_total, |outcome| ChainOutcomeLabels {
+                chain: chain.config().key.clone(),
+                outcome,
+            }),
+        };
+        let chains: Vec<_> = store.chains().iter().zip(nodes).map(chain_reads).collect();
         let store = store.clone();
         Self { all: Arc::new(AllChains { limits, memory: memory.clone(), store, chains }) }
     }
@@ -476,7 +480,7 @@ impl ChainReads {
             .acquire(LongRequestKind::Read, self.max_in_flight_per_client)
             .map_err(|_| ReadRejection::TooManyPerClient)?;
         let call = Call { client: caller.client.key(), ..call };
-        let response = self.upstreams.read(call, caller.deadline, &self.memory).await;
+        let response = self.nodes.read(call, caller.deadline, &self.memory).await;
         Ok(response?)
     }
 

@@ -19,35 +19,37 @@ use crate::store::etag;
 
 /// A file and the path it is served at.
 pub(crate) struct StaticFile {
-    path: &'static str,
-    content_type: &'static str,
-    text: &'static str,
+    pub(crate) path: &'static str,
+    pub(crate) content_type: &'static str,
+    pub(crate) bytes: &'static [u8],
+    /// True if the bytes are those of gzip.
+    pub(crate) is_compressed: bool,
 }
 
 impl StaticFile {
     pub(crate) const fn css(path: &'static str, text: &'static str) -> Self {
-        Self { path, content_type: "text/css; charset=utf-8", text }
+        Self::text(path, "text/css; charset=utf-8", text)
     }
 
     pub(crate) const fn js(path: &'static str, text: &'static str) -> Self {
-        Self { path, content_type: "text/javascript; charset=utf-8", text }
+        Self::text(path, "text/javascript; charset=utf-8", text)
     }
 
-    pub(crate) const fn svg(path: &'static str, text: &'static str) -> Self {
-        Self { path, content_type: "image/svg+xml", text }
+    pub(crate) const fn text(
+        path: &'static str,
+        content_type: &'static str,
+        text: &'static str,
+    ) -> Self {
+        Self { path, content_type, bytes: text.as_bytes(), is_compressed: false }
     }
 }
 
 const HTML: &str = "text/html; charset=utf-8";
 
-/// Policy of what a page may load besides scripts, styles and data of this service.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum ContentPolicy {
-    /// Images of this service, and in `data:` URLs.
-    OwnImages,
-    /// Also what Swagger UI builds itself: styles, and images and markup from responses.
-    SwaggerUi,
-}
+/// `Content-Security-Policy` of a page that loads scripts, styles and data of this service, and images of it and in `data:`
+/// URLs.
+pub(crate) const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
+     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'";
 
 const PAGE_HEADERS: [(HeaderName, HeaderValue); 3] = [
     (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
@@ -62,31 +64,18 @@ const PAGE_HEADERS: [(HeaderName, HeaderValue); 3] = [
 /// Serves files.
 pub(crate) fn serve_files(
     files: impl IntoIterator<Item = &'static StaticFile>,
-    content_policy: ContentPolicy,
+    content_policy: &'static str,
 ) -> Router {
     files.into_iter().fold(Router::new(), |routes, file| {
-        let body = StaticBody::new(Bytes::from_static(file.text.as_bytes()));
-        let asset = Asset::new(file.content_type, body, content_policy);
-        routes.merge(asset.serve_at(file.path))
-    })
-}
-
-/// A file that is compressed already, and the path it is served at.
-pub(crate) struct CompressedFile {
-    pub(crate) path: &'static str,
-    pub(crate) content_type: &'static str,
-    pub(crate) gzip: &'static [u8],
-}
-
-/// Serves compressed files.
-pub(crate) fn serve_compressed(
-    files: &'static [CompressedFile],
-    content_policy: ContentPolicy,
-) -> Router {
-    files.iter().fold(Router::new(), |routes, file| {
-        let body = StaticBody::from_gzip(Bytes::from_static(file.gzip));
-        let asset = Asset::new(file.content_type, body, content_policy);
-        routes.merge(asset.serve_at(file.path))
+        let body = StaticBody::new(Bytes::from_static(file.bytes), file.is_compressed);
+        let asset = Arc::new(Asset {
+            content_type: file.content_type,
+            etag: etag::for_body(body.given()),
+            body,
+            content_policy,
+        });
+        let serve = async move |request: HeaderMap| asset.response(&request);
+        routes.route(file.path, get(serve))
     })
 }
 
@@ -95,19 +84,10 @@ struct Asset {
     content_type: &'static str,
     body: StaticBody,
     etag: HeaderValue,
-    content_policy: ContentPolicy,
+    content_policy: &'static str,
 }
 
 impl Asset {
-    fn new(content_type: &'static str, body: StaticBody, content_policy: ContentPolicy) -> Self {
-        Self { content_type, etag: etag::for_body(body.given()), body, content_policy }
-    }
-
-    fn serve_at(self, path: &str) -> Router {
-        let asset = Arc::new(self);
-        Router::new().route(path, get(async move |request: HeaderMap| asset.response(&request)))
-    }
-
     fn response(&self, request: &HeaderMap) -> Response {
         let response = self.body.response(request);
         with_page_headers(response, &self.etag, self.content_type, self.content_policy)
@@ -115,7 +95,7 @@ impl Asset {
 }
 
 /// Returns the response with a page.
-pub(crate) fn page_response(html: Bytes, content_policy: ContentPolicy) -> Response {
+pub(crate) fn page_response(html: Bytes, content_policy: &'static str) -> Response {
     let etag = etag::for_body(&html);
     let length = [(header::CONTENT_LENGTH, html.len())];
     let body = Body::from(ChunkedBody::from(html));
@@ -131,27 +111,12 @@ fn with_page_headers(
     mut response: Response,
     tag: &HeaderValue,
     content_type: &'static str,
-    content_policy: ContentPolicy,
+    content_policy: &'static str,
 ) -> Response {
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.extend(PAGE_HEADERS);
-    headers.insert(header::CONTENT_SECURITY_POLICY, content_policy.header());
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(content_policy));
     headers.insert(header::ETAG, tag.clone());
     response
-}
-
-impl ContentPolicy {
-    /// Returns the `Content-Security-Policy`.
-    fn header(self) -> HeaderValue {
-        let [styles, images, types] = match self {
-            Self::OwnImages => ["", "'self' data:", "; require-trusted-types-for 'script'"],
-            Self::SwaggerUi => [" 'unsafe-inline'", "'self' data: blob:", ""],
-        };
-        let policy = format!(
-            "default-src 'none'; script-src 'self'; style-src 'self'{styles}; connect-src 'self'; \
-             img-src {images}; base-uri 'none'; form-action 'none'; frame-ancestors 'none'{types}"
-        );
-        HeaderValue::try_from(policy).expect("letters and punctuation are a header value")
-    }
 }

@@ -33,6 +33,7 @@ use utoipa_axum::routes;
 
 use crate::assembly::{Assembly, Extra, Join, Task};
 use crate::config::SectionKind;
+use crate::extras::reads::ReadNodes;
 
 pub(crate) use bucket::{Bucket, Range, Sample};
 use database::HistoryDatabase;
@@ -69,7 +70,7 @@ fn join(assembly: &mut Assembly) {
     assembly.observe(|chain| Arc::clone(trends.trend(chain)));
     let database = HistoryDatabase::new(&history, &trends);
     assembly.at_end(database.clone().map(HistoryDatabase::close));
-    let (memory, upstreams) = (assembly.memory.clone(), assembly.upstreams.clone());
+    let (memory, upstreams) = (assembly.memory.clone(), ReadNodes::shared(assembly));
     let chains = trends.clone();
     assembly.before_polls(async move {
         let mut tasks: Vec<Task> = Vec::new();

@@ -191,16 +191,8 @@ struct Forms {
 }
 
 impl StaticBody {
-    pub(crate) fn new(plain: Bytes) -> Self {
-        Self::from_form(plain, false)
-    }
-
-    /// Returns the body whose compressed form is known. It must be valid gzip.
-    pub(crate) fn from_gzip(gzip: Bytes) -> Self {
-        Self::from_form(gzip, true)
-    }
-
-    fn from_form(given: Bytes, is_given_compressed: bool) -> Self {
+    /// Creates a body from one of its forms. The compressed one must be valid gzip.
+    pub(crate) fn new(given: Bytes, is_given_compressed: bool) -> Self {
         Self(Arc::new(Forms { given, is_given_compressed, other: OnceLock::new() }))
     }
 
@@ -318,7 +310,7 @@ mod tests {
     #[tokio::test]
     async fn each_form_of_a_body_has_a_tag_of_its_own() {
         let body = Bytes::from("x".repeat(2 * MIN_COMPRESSED_BYTES));
-        let fixed = StaticBody::new(body.clone());
+        let fixed = StaticBody::new(body.clone(), false);
         let tagged = |mut response: Response| {
             response.headers_mut().insert(header::ETAG, HeaderValue::from_static("\"a\""));
             response

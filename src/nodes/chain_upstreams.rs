@@ -4,16 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use prometheus_client::metrics::family::Family;
 
 use super::circuit_breaker::Availability;
 use super::fee_history::{BlockCountEncoding, FeeHistoryRequest};
 use super::poll_deadline::PollDeadline;
-use super::read_budget::ReadBudget;
 use super::{JsonRpcClient, NodeEndpoint, UpstreamNode};
 use crate::config::{self, NodeUrl};
 use crate::observe::clock;
-use crate::observe::metrics::{AttemptLabels, Counter, Metrics};
 use crate::observe::redaction::Redactor;
 
 /// All upstreams of one chain, in order of preference: those of `rpc_urls`, then those that are only in `read_urls`.
@@ -24,11 +21,8 @@ pub struct ChainUpstreams {
     polled: Vec<UpstreamNode>,
     /// Upstreams that are never polled.
     read_only: Vec<UpstreamNode>,
-    /// Indices of the upstreams for reads, in order of preference.
-    for_reads: Vec<usize>,
     poll_deadline: Mutex<PollDeadline>,
     redactor: Arc<Redactor>,
-    read_counters: Family<AttemptLabels, Counter>,
 }
 
 impl ChainUpstreams {
@@ -37,37 +31,25 @@ impl ChainUpstreams {
 
     /// Creates the upstreams of each chain. No call is made yet.
     #[must_use]
-    pub fn for_chains(
-        client: &JsonRpcClient,
-        chains: &[config::Chain],
-        metrics: &Metrics,
-    ) -> Vec<Arc<Self>> {
-        let new_upstreams = |chain| Arc::new(Self::new(client, chain, metrics));
+    pub fn for_chains(client: &JsonRpcClient, chains: &[config::Chain]) -> Vec<Arc<Self>> {
+        let new_upstreams = |chain| Arc::new(Self::new(client, chain));
         chains.iter().map(new_upstreams).collect()
     }
 
-    fn new(client: &JsonRpcClient, chain: &config::Chain, metrics: &Metrics) -> Self {
+    fn new(client: &JsonRpcClient, chain: &config::Chain) -> Self {
         let upstream = |(index, url): (usize, &NodeUrl)| {
             let node = NodeEndpoint { url: url.clone(), chain_id: chain.chain_id, index };
-            let budget = ReadBudget::new(chain.reads_per_minute_of(url.url()));
-            UpstreamNode::new(client.clone(), node, chain, budget)
+            UpstreamNode::new(client.clone(), node, chain)
         };
         let urls = chain.upstream_urls();
-        let index_of = |url| urls.iter().position(|known| *known == url);
-        let for_reads = match chain.read_urls.as_slice() {
-            [] => (0..urls.len()).collect(),
-            read_urls => read_urls.iter().filter_map(index_of).collect(),
-        };
         let mut all: Vec<_> = urls.iter().copied().enumerate().map(upstream).collect();
         let read_only = all.split_off(chain.rpc_urls.len());
         Self {
             chain: chain.key.clone(),
             polled: all,
             read_only,
-            for_reads,
             poll_deadline: Mutex::new(PollDeadline::new(chain.block_time, chain.poll_timeout())),
             redactor: Arc::clone(&client.redactor),
-            read_counters: metrics.upstream_reads_total.clone(),
         }
     }
 
@@ -87,28 +69,13 @@ impl ChainUpstreams {
         self.polled.iter().chain(&self.read_only)
     }
 
-    /// Upstreams for reads with their indices, in order of preference.
-    pub(crate) fn for_reads(&self) -> impl Iterator<Item = (usize, &UpstreamNode)> {
-        self.for_reads.iter().filter_map(|index| Some((*index, self.get(*index)?)))
-    }
-
     /// Returns the upstream with this index in `rpc_urls`, continued in `read_urls`.
     pub(crate) fn get(&self, index: usize) -> Option<&UpstreamNode> {
         self.all().nth(index)
     }
 
-    pub(crate) fn chain(&self) -> &str {
-        &self.chain
-    }
-
     pub(crate) fn redactor(&self) -> &Redactor {
         &self.redactor
-    }
-
-    /// Counts a read at the upstream with this index: `ok`, or the reason of the failure.
-    pub(crate) fn count_read(&self, upstream: usize, outcome: &'static str) {
-        let labels = AttemptLabels { chain: self.chain.clone(), upstream, outcome };
-        self.read_counters.get_or_create(&labels).increment();
     }
 
     /// Deadline of one attempt at one upstream, at present.

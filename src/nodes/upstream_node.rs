@@ -1,9 +1,9 @@
 //! One RPC node of one chain: its state, and calls to it.
 
-use std::net::IpAddr;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use futures_util::future::{Either, select};
 use parking_lot::Mutex;
 use serde_json::json;
@@ -12,15 +12,11 @@ use serde_json::value::RawValue;
 use super::circuit_breaker::{Availability, CircuitBreaker, Exclusion};
 use super::fee_history::{BlockCountEncoding, FeeHistoryRequest};
 use super::newest_header::{self, HeadRecord};
-use super::read_budget::ReadBudget;
-use super::read_health::ReadHealth;
-use super::{
-    Call, Error, JsonRpcClient, NodeEndpoint, NodeResponse, ReadError, node_breaker, quantity,
-};
+use super::plan_pause::PlanPause;
+use super::{BodyLimit, Error, HttpStatus, JsonRpcClient, NodeEndpoint, node_breaker, quantity};
 use crate::config;
 use crate::fees::{BlockAge, FeeHistory, HeadReading};
 use crate::observe::clock;
-use crate::observe::memory_budget::MemoryBudget;
 
 /// Polls of a node that limits the rate go on at least as often in `max_age`, so that its data does not expire meanwhile.
 const POLLS_PER_MAX_AGE: u32 = 3;
@@ -36,9 +32,6 @@ pub struct UpstreamNode {
     max_pause: Duration,
     /// Age of the newest block above which the node is behind; `None`: its headers are not read.
     max_block_age: Option<Duration>,
-    read_health: Mutex<ReadHealth>,
-    /// Held by the read that verifies the chain id; other reads wait for it. No poll waits for it.
-    read_check_lock: tokio::sync::Mutex<()>,
 }
 
 /// State learnt from polls.
@@ -55,23 +48,32 @@ struct NodeState {
     /// Age of its head.
     head: HeadRecord,
     breaker: CircuitBreaker,
+    plan_pause: PlanPause,
+    /// What reads learnt of the chain before this time may be another chain's.
+    doubted_before: Option<Instant>,
+}
+
+/// What reads heed of the state that polls learnt.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PolledState {
+    /// When a poll last verified the node's chain.
+    pub(crate) chain_verified_at: Option<Instant>,
+    /// A verification of the chain by a read from before this time does not count.
+    pub(crate) doubted_before: Option<Instant>,
+    pub(crate) breaker: CircuitBreaker,
+    pub(crate) plan_pause: PlanPause,
 }
 
 impl UpstreamNode {
     /// A load balancer may put another node behind the URL at any time.
-    const CHAIN_CHECK_INTERVAL: Duration = Duration::from_mins(10);
+    pub(crate) const CHAIN_CHECK_INTERVAL: Duration = Duration::from_mins(10);
 
     /// The same after a reply with other rewards than before. A load balancer may alternate between nodes that compute
     /// rewards in different ways, so there is no check for each such reply.
     pub(crate) const DOUBTED_CHECK_INTERVAL: Duration = Duration::from_mins(1);
 
-    /// Creates the state of a node of `chain`. Reads take their calls from `budget`. No call is made yet.
-    pub(crate) fn new(
-        client: JsonRpcClient,
-        node: NodeEndpoint,
-        chain: &config::Chain,
-        budget: ReadBudget,
-    ) -> Self {
+    /// Creates the state of a node of `chain`. No call is made yet.
+    pub(crate) fn new(client: JsonRpcClient, node: NodeEndpoint, chain: &config::Chain) -> Self {
         let block_time = chain.block_time;
         let state = NodeState {
             chain_verified_at: None,
@@ -80,6 +82,8 @@ impl UpstreamNode {
             block_count_encoding: BlockCountEncoding::Quantity,
             head: HeadRecord::default(),
             breaker: node_breaker::new(block_time, Duration::ZERO),
+            plan_pause: PlanPause::default(),
+            doubted_before: None,
         };
         Self {
             client,
@@ -88,15 +92,15 @@ impl UpstreamNode {
             block_time,
             max_pause: chain.max_age / POLLS_PER_MAX_AGE,
             max_block_age: chain.max_block_age(),
-            read_health: Mutex::new(ReadHealth::new(block_time, budget)),
-            read_check_lock: tokio::sync::Mutex::default(),
         }
     }
 
     /// Records a reply that was accepted.
     pub fn record_success(&self) {
-        self.update(|state| state.breaker.record_success());
-        self.read_health.lock().budget.record_poll();
+        self.update(|state| {
+            state.breaker.record_success();
+            state.plan_pause.record_poll();
+        });
     }
 
     /// Records a failed call, which decides when the node is polled next. After a 429 reads pause for longer than polls.
@@ -105,13 +109,12 @@ impl UpstreamNode {
         self.update(|state| {
             let pause = self.max_pause;
             node_breaker::record_error(&mut state.breaker, error, self.block_time, pause, now);
+            if let Error::RateLimited(wait) = error {
+                let wait = wait.unwrap_or_default().min(node_breaker::MAX_COOL_DOWN);
+                let next_poll = state.breaker.excluded_until().unwrap_or(now);
+                state.plan_pause.record_refused_poll(next_poll.max(now + wait));
+            }
         });
-        if let Error::RateLimited(wait) = error {
-            let wait = wait.unwrap_or_default().min(node_breaker::MAX_COOL_DOWN);
-            let next_poll = self.state().breaker.excluded_until().unwrap_or(now);
-            let retry_at = next_poll.max(now + wait);
-            self.read_health.lock().budget.record_refused_poll(retry_at);
-        }
     }
 
     /// Records a valid reply whose content was rejected.
@@ -195,9 +198,9 @@ impl UpstreamNode {
             self.update(|state| {
                 state.chain_verified_at = state.chain_verified_at.filter(|at| *at >= started);
                 state.has_failed = true;
+                state.doubted_before = state.doubted_before.max(Some(started));
                 state.head.mark_due();
             });
-            self.read_health.lock().invalidate_chain_check_before(started);
         }
         outcome
     }
@@ -355,13 +358,16 @@ impl UpstreamNode {
         if self.state().chain_verified_at.is_some_and(|at| at >= since) {
             return Ok(());
         }
-        self.update(|state| state.chain_verified_at = None);
-        self.read_health.lock().invalidate_chain_check_before(since);
+        self.update(|state| {
+            state.chain_verified_at = None;
+            state.doubted_before = state.doubted_before.max(Some(since));
+        });
         let check = tokio::time::timeout(deadline, self.check_chain());
         check.await.unwrap_or(Err(Error::Timeout(deadline)))
     }
 
-    fn verify_chain_id(&self, chain_id: &RawValue) -> Result<(), Error> {
+    /// Compares the chain id that the node returned with the configured one.
+    pub(crate) fn verify_chain_id(&self, chain_id: &RawValue) -> Result<(), Error> {
         let found = quantity::parse(chain_id.get())
             .map_err(|_| Error::InvalidReply("the chain id is not a quantity"))?;
         if found == u128::from(self.node.chain_id) {
@@ -371,105 +377,23 @@ impl UpstreamNode {
         }
     }
 
-    /// Returns the availability of the node for a read of `client`, from what polls and reads learnt. A return of
-    /// `Healthy` may claim the probe of a node whose circuit was open.
-    pub(crate) fn try_admit_read(
+    /// Returns what reads heed of the state that polls learnt.
+    pub(crate) fn polled_state(&self) -> PolledState {
+        let NodeState { chain_verified_at, doubted_before, breaker, plan_pause, .. } = self.state();
+        PolledState { chain_verified_at, doubted_before, breaker, plan_pause }
+    }
+
+    /// Calls `method` over the connections of reads. `parse` gets the reply's body, its status and the call's id. It has no
+    /// deadline of its own.
+    pub(crate) async fn call_for_read<T>(
         &self,
-        client: Option<IpAddr>,
-        now: Instant,
-    ) -> Result<Availability, ReadError> {
-        let polls = self.state().breaker;
-        let mut reads = self.read_health.lock();
-        let of_polls = match polls.exclusion(now) {
-            Some(Exclusion::RateLimited) => {
-                return Err(ReadError::RateLimited(polls.excluded_for(now)));
-            }
-            Some(Exclusion::WrongChain) => Availability::Excluded,
-            // Only the polled method is missing.
-            Some(Exclusion::Unsupported) => Availability::Healthy,
-            None => polls.availability(now),
-        };
-        if let Some(wait) = reads.rate_limited_for(now) {
-            return Err(ReadError::RateLimited(wait));
-        }
-        reads.budget.check(client, now).map_err(ReadError::BudgetExhausted)?;
-        match of_polls.max(reads.try_admit(now)) {
-            Availability::Excluded => Err(ReadError::Unavailable),
-            availability => Ok(availability),
-        }
-    }
-
-    /// Returns true if the node lately reported to a read that it lacks the method.
-    pub(crate) fn lacks_method(&self, method: &str, now: Instant) -> bool {
-        self.read_health.lock().lacks_method(method, now)
-    }
-
-    /// Forwards `call`. Verifies the chain id first when due, as in [`fee_history`](Self::fee_history). It has no
-    /// deadline of its own. The bytes of the response are charged to `memory`.
-    ///
-    /// # Errors
-    ///
-    /// Returns why there is no valid reply. The node's own error about the call is a response.
-    pub(crate) async fn read(
-        &self,
-        call: Call<'_>,
-        memory: &MemoryBudget,
-    ) -> Result<NodeResponse, Error> {
-        self.check_chain_for_reads().await?;
-        self.take_from_budget(call.client)?;
-        let outcome = self.client.forward_read(&self.node, call, memory).await;
-        let mut reads = self.read_health.lock();
-        match &outcome {
-            Ok(_) => reads.record_success(call.method, clock::now()),
-            Err(error) => reads.record_failure(error, call.method, clock::now()),
-        }
-        outcome
-    }
-
-    /// Records an abandoned read that the node had not answered since `since`.
-    pub(crate) fn record_read_timeout(&self, since: Instant) {
-        self.read_health.lock().record_timeout(since, clock::now());
-    }
-
-    async fn check_chain_for_reads(&self) -> Result<(), Error> {
-        let waiting_since = clock::now();
-        if self.is_chain_verified_for_reads(waiting_since) {
-            return Ok(());
-        }
-        let _guard = self.read_check_lock.lock().await;
-        if self.is_chain_verified_for_reads(clock::now()) {
-            return Ok(());
-        }
-        // Reads that waited for a failed check do not repeat it.
-        if self.read_health.lock().has_failed_check_since(waiting_since) {
-            return Err(Error::ChainUnverified);
-        }
-        self.take_from_budget(None)?;
-        let outcome = match self.client.fetch_chain_id(&self.node).await {
-            Ok(chain_id) => self.verify_chain_id(&chain_id),
-            Err(error) => Err(error),
-        };
-        match &outcome {
-            Ok(()) => self.read_health.lock().record_chain_verified(clock::now()),
-            // Recorded before the next waiting read looks.
-            Err(error) => self.read_health.lock().record_check_failure(error, clock::now()),
-        }
-        outcome.map_err(|error| match error {
-            Error::Unreachable(_) | Error::RateLimited(_) | Error::WrongChain { .. } => error,
-            // Whatever the failure was, the call itself was not sent.
-            _ => Error::ChainUnverified,
-        })
-    }
-
-    fn take_from_budget(&self, client: Option<IpAddr>) -> Result<(), Error> {
-        let mut reads = self.read_health.lock();
-        reads.budget.try_take(client, clock::now()).map_err(Error::BudgetExhausted)
-    }
-
-    /// Returns true if a poll or a read verified the node's chain lately and since the last failure.
-    fn is_chain_verified_for_reads(&self, now: Instant) -> bool {
-        let by_polls = self.state().chain_verified_at;
-        self.read_health.lock().is_chain_verified(by_polls, now, Self::CHAIN_CHECK_INTERVAL)
+        method: &str,
+        params: &RawValue,
+        limit: BodyLimit<'_>,
+        parse: impl Fn(&Bytes, HttpStatus, u64) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let http = &self.client.read_http;
+        self.client.call(http, &self.node, method, params, limit, parse).await
     }
 
     fn state(&self) -> NodeState {
@@ -494,7 +418,6 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::nodes::ChainUpstreams;
-    use crate::observe::metrics::Metrics;
 
     /// Answers each request with chain id 7 and a fee history, over a connection of its own. Counts chain ids.
     async fn serve(listener: TcpListener, chain_ids: &Mutex<usize>) {
@@ -531,7 +454,7 @@ mod tests {
         );
         let config = Config::from_toml(&text, &[]).unwrap();
         let client = JsonRpcClient::new(&config).unwrap();
-        let upstreams = ChainUpstreams::for_chains(&client, &config.chains, &Metrics::new());
+        let upstreams = ChainUpstreams::for_chains(&client, &config.chains);
         let node = &upstreams[0].polled()[0];
         let request = FeeHistoryRequest::new(&config.chains[0].pricing);
         let chain_ids = Mutex::new(0);

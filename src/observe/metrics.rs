@@ -327,7 +327,7 @@ mod tests {
         let others = metrics.set::<Others>();
         let proxied: EnumMap<Outcome, Counter> =
             counters(&others.proxied_requests_total, |outcome| ProxyLabels {
-                upstream: "delegation",
+                upstream: "verifier",
                 outcome,
             });
         // A set is registered once.
@@ -335,7 +335,7 @@ mod tests {
             metrics
                 .set::<Others>()
                 .proxied_requests_total
-                .get_or_create(&ProxyLabels { upstream: "delegation", outcome: "ok" })
+                .get_or_create(&ProxyLabels { upstream: "verifier", outcome: "ok" })
                 .get(),
             0
         );
@@ -354,8 +354,8 @@ mod tests {
         let text = metrics.render();
         for line in [
             "# TYPE gas_suggestion_proxied_requests_total counter",
-            "gas_suggestion_proxied_requests_total{upstream=\"delegation\",outcome=\"ok\"} 0",
-            "gas_suggestion_proxied_requests_total{upstream=\"delegation\",outcome=\"request_aborted\"} 1",
+            "gas_suggestion_proxied_requests_total{upstream=\"verifier\",outcome=\"ok\"} 0",
+            "gas_suggestion_proxied_requests_total{upstream=\"verifier\",outcome=\"request_aborted\"} 1",
             "# TYPE gas_suggestion_poll_duration_seconds histogram",
             "gas_suggestion_poll_duration_seconds_bucket{le=\"1\",chain=\"a\"} 0",
             "gas_suggestion_poll_duration_seconds_bucket{le=\"2\",chain=\"a\"} 1",

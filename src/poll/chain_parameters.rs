@@ -15,9 +15,8 @@ use tokio::sync::watch;
 use crate::config;
 use crate::fees::gwei::rounded_gwei;
 use crate::fees::{Contradiction, HeaderParameters, Pricing};
-use crate::nodes::ChainUpstreams;
+use crate::nodes::ServiceReads;
 use crate::observe::log_on_change::LogOnChange;
-use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::{FloatGauge, Metrics, ParameterLabels};
 use crate::store::{LatestState, StoredChain};
 
@@ -34,8 +33,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(crate) struct HeaderReader {
     chain: StoredChain,
-    upstreams: Arc<ChainUpstreams>,
-    memory: MemoryBudget,
+    reads: Arc<dyn ServiceReads>,
     published: watch::Sender<Option<HeaderParameters>>,
     reporter: ContradictionReporter,
     read_log: LogOnChange,
@@ -43,11 +41,10 @@ pub(crate) struct HeaderReader {
 
 impl HeaderReader {
     /// Creates the reader, and a receiver of the newest parameters: `None` before the first read, and for a header
-    /// without parameters. Returns `None` if the chain's headers are not to be read. Replies are charged to `memory`.
+    /// without parameters. Returns `None` if the chain's headers are not to be read.
     pub(crate) fn new(
         chain: &StoredChain,
-        upstreams: &Arc<ChainUpstreams>,
-        memory: &MemoryBudget,
+        reads: &Arc<dyn ServiceReads>,
         metrics: &Metrics,
     ) -> Option<(Self, watch::Receiver<Option<HeaderParameters>>)> {
         if chain.config().chain_parameters == config::ChainParameters::Off {
@@ -56,8 +53,7 @@ impl HeaderReader {
         let (published, newest) = watch::channel(None);
         let reader = Self {
             chain: chain.clone(),
-            upstreams: Arc::clone(upstreams),
-            memory: memory.clone(),
+            reads: Arc::clone(reads),
             published,
             reporter: ContradictionReporter::new(chain.config(), metrics),
             read_log: LogOnChange::default(),
@@ -99,8 +95,7 @@ impl HeaderReader {
     /// Requests the newest header; `None`: no upstream returned one.
     async fn read_header(&self) -> Option<Header> {
         let (method, params) = ("eth_getBlockByNumber", "[\"latest\",false]".to_owned());
-        let upstreams = &self.upstreams;
-        let read = upstreams.read_for_service(method, params, READ_TIMEOUT, &self.memory).await;
+        let read = self.reads.read_for_service(method, params, READ_TIMEOUT).await;
         serde_json::from_slice(&read.ok()??).ok()
     }
 }

@@ -14,8 +14,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::fees::FeeHistory;
-use crate::nodes::{ChainUpstreams, FeeHistoryRequest, ReadError};
-use crate::observe::memory_budget::MemoryBudget;
+use crate::nodes::{ChainUpstreams, FeeHistoryRequest, ReadError, ServiceReads};
 use crate::store::StoredChain;
 
 /// Readings of one chain.
@@ -42,8 +41,7 @@ pub(crate) struct RewardReadings {
 #[derive(Debug, Clone)]
 struct Reader {
     upstreams: Arc<ChainUpstreams>,
-    /// Replies are charged to it.
-    memory: MemoryBudget,
+    reads: Arc<dyn ServiceReads>,
 }
 
 /// A reading that has ended.
@@ -75,13 +73,13 @@ impl RewardReadings {
     pub(crate) fn new(
         chain: &StoredChain,
         upstreams: &Arc<ChainUpstreams>,
-        memory: &MemoryBudget,
+        reads: Arc<dyn ServiceReads>,
     ) -> Option<Self> {
         let config = chain.config();
         Some(Self {
             interval: config.reading_interval()?,
             max_blocks: config.history_blocks.get().min(Self::MAX_BLOCKS),
-            reader: Reader { upstreams: Arc::clone(upstreams), memory: memory.clone() },
+            reader: Reader { upstreams: Arc::clone(upstreams), reads },
             running: JoinSet::new(),
             ended: Arc::default(),
             failed_at: None,
@@ -193,8 +191,7 @@ impl Reader {
     async fn call(&self, newest: u64, count: usize) -> Result<FeeHistory, ReadFailure> {
         let request = FeeHistoryRequest::for_asks(newest, count);
         let (method, params) = ("eth_feeHistory", self.upstreams.fee_history_params(&request));
-        let upstreams = &self.upstreams;
-        let read = upstreams.read_for_service(method, params, Self::TIMEOUT, &self.memory).await?;
+        let read = self.reads.read_for_service(method, params, Self::TIMEOUT).await?;
         let result = read.ok_or(ReadFailure::Refused)?;
         let json: &RawValue = serde_json::from_slice(&result).map_err(|_| ReadFailure::Unusable)?;
         let history = request.parse(json).map_err(|_| ReadFailure::Unusable)?;

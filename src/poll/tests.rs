@@ -1,15 +1,34 @@
 use super::*;
 use std::time::Duration;
 
+use async_trait::async_trait;
+use bytes::Bytes;
+
 use crate::config::Config;
 use crate::fees::{Block, HeaderTime, Rewards};
-use crate::nodes::JsonRpcClient;
+use crate::nodes::{JsonRpcClient, ReadError};
 use crate::observe::metrics::ChainLabels;
 use crate::store::{ChainStore, StaleReason, Timestamps};
 use active_poll::PricedReply;
 
 /// Age of the first record in the tests, so that later ones can be newer.
 const FIRST_AGE: u64 = 30;
+
+/// A node that answers no read.
+#[derive(Debug)]
+struct NoReads;
+
+#[async_trait]
+impl ServiceReads for NoReads {
+    async fn read_for_service(
+        &self,
+        _: &str,
+        _: String,
+        _: Duration,
+    ) -> Result<Option<Bytes>, ReadError> {
+        Err(ReadError::Unavailable)
+    }
+}
 
 struct Harness {
     poller: Poller,
@@ -28,11 +47,11 @@ impl Harness {
         let config = Config::from_toml(text, &[]).unwrap();
         let metrics = Metrics::new();
         let client = JsonRpcClient::new(&config).unwrap();
-        let upstreams = ChainUpstreams::for_chains(&client, &config.chains, &metrics).remove(0);
+        let upstreams = ChainUpstreams::for_chains(&client, &config.chains).remove(0);
         let publisher = ChainStore::new(&config.chains).1.remove(0);
         let (header_parameters, newest) = watch::channel(None);
-        let memory = MemoryBudget::new(1 << 20);
-        let poller = Poller::new(upstreams, publisher, Some(newest), &memory, metrics.clone());
+        let poller =
+            Poller::new(upstreams, publisher, Some(newest), Arc::new(NoReads), metrics.clone());
         let now = Instant::now();
         Self { poller, metrics, header_parameters, now, head: HeadReading::Unread }
     }

@@ -12,8 +12,9 @@ use crate::api::{self, App, ReadinessState};
 use crate::assembly::{Assembly, Ending, Network};
 use crate::config::Config;
 use crate::extras::EXTRAS;
+use crate::extras::reads::ReadNodes;
 use crate::http::memory_limit::MemoryShares;
-use crate::nodes::{ChainUpstreams, NewHeadsSubscription};
+use crate::nodes::{ChainUpstreams, NewHeadsSubscription, ServiceReads};
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::Metrics;
 use crate::poll::chain_parameters::HeaderReader;
@@ -107,9 +108,10 @@ impl Tasks {
                 .context("cannot set up the HTTP client")?,
         };
         let publishers = std::mem::take(&mut assembly.publishers).into_iter();
-        let upstreams = assembly.upstreams.iter().map(Arc::clone);
-        for ((publisher, upstreams), timing) in publishers.zip(upstreams).zip(timings) {
-            self.start_chain(publisher, upstreams, timing, &assembly.memory, &assembly.metrics);
+        let reads = ReadNodes::shared(assembly);
+        let nodes = assembly.upstreams.iter().map(Arc::clone).zip(reads);
+        for ((publisher, (upstreams, reads)), timing) in publishers.zip(nodes).zip(timings) {
+            self.start_chain(publisher, upstreams, reads, timing, &assembly.metrics);
         }
         self.spawn(leaps::watch(assembly.store.clone()));
         for chain in assembly.store.chains() {
@@ -148,16 +150,16 @@ impl Tasks {
         &mut self,
         publisher: Publisher,
         upstreams: Arc<ChainUpstreams>,
+        reads: Arc<dyn ServiceReads>,
         timing: PollTiming,
-        memory: &MemoryBudget,
         metrics: &Metrics,
     ) {
-        let header_reader = HeaderReader::new(publisher.chain(), &upstreams, memory, metrics);
+        let header_reader = HeaderReader::new(publisher.chain(), &reads, metrics);
         let header_parameters = header_reader.map(|(reader, parameters)| {
             self.spawn(reader.run());
             parameters
         });
-        let poller = Poller::new(upstreams, publisher, header_parameters, memory, metrics.clone());
+        let poller = Poller::new(upstreams, publisher, header_parameters, reads, metrics.clone());
         self.spawn(poller.run(timing));
     }
 }

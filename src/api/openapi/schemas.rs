@@ -8,10 +8,6 @@ use utoipa::{PartialSchema, ToSchema};
 use crate::api::stream::StateChange;
 use crate::api::wire::SuggestionBody;
 
-/// The first two accounts of Hardhat's and Anvil's test networks.
-pub(crate) const VAULT: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
-pub(crate) const DELEGATE: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
-
 #[derive(ToSchema)]
 pub(crate) enum OnlyTrue {
     #[schema(rename = "true")]

@@ -11,10 +11,10 @@ use serde::Deserialize;
 use super::data_fee::DataFees;
 use super::metrics::AttributesOutcome;
 use super::op_stack::Attributes;
-use crate::nodes::ChainUpstreams;
+use crate::extras::reads::ReadNodes;
+use crate::nodes::ServiceReads;
 use crate::observe::clock;
 use crate::observe::log_on_change::LogOnChange;
-use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::Counter;
 use crate::store::StoredChain;
 
@@ -32,9 +32,7 @@ const L1_BLOCK: &str = "0x4200000000000000000000000000000000000015";
 #[derive(Debug)]
 pub(super) struct AttributesReader {
     chain: StoredChain,
-    upstreams: Arc<ChainUpstreams>,
-    /// Replies are charged to it.
-    memory: MemoryBudget,
+    upstreams: Arc<ReadNodes>,
     fees: DataFees,
     counters: EnumMap<AttributesOutcome, Counter>,
     log: LogOnChange,
@@ -51,15 +49,14 @@ struct FirstTransaction {
 impl AttributesReader {
     pub(super) fn new(
         chain: &StoredChain,
-        upstreams: Arc<ChainUpstreams>,
-        memory: &MemoryBudget,
+        upstreams: Arc<ReadNodes>,
         fees: &DataFees,
         counters: EnumMap<AttributesOutcome, Counter>,
     ) -> Self {
         let log = LogOnChange::default();
         log.changed_to(Ok(()));
-        let (chain, memory, fees) = (chain.clone(), memory.clone(), fees.clone());
-        Self { chain, upstreams, memory, fees, counters, log }
+        let (chain, fees) = (chain.clone(), fees.clone());
+        Self { chain, upstreams, fees, counters, log }
     }
 
     /// Reads for ever, from the first data of the chain on. Dropping the future ends a pending read.
@@ -103,7 +100,7 @@ impl AttributesReader {
     async fn first_transaction(&self) -> Option<FirstTransaction> {
         let method = "eth_getTransactionByBlockNumberAndIndex";
         let (params, upstreams) = ("[\"latest\",\"0x0\"]".to_owned(), &self.upstreams);
-        let read = upstreams.read_for_service(method, params, READ_TIMEOUT, &self.memory).await;
+        let read = upstreams.read_for_service(method, params, READ_TIMEOUT).await;
         serde_json::from_slice(&read.ok()??).ok()
     }
 }

@@ -17,9 +17,9 @@ use super::dollars::CoinPrice;
 use super::metrics::FeedOutcome;
 use crate::api::public_routes::MarketMember;
 use crate::config::UsdFeed;
-use crate::nodes::ChainUpstreams;
+use crate::extras::reads::ReadNodes;
+use crate::nodes::ServiceReads;
 use crate::observe::log_on_change::LogOnChange;
-use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::Counter;
 use crate::store::{ChainStore, PerChain, StoredChain};
 
@@ -99,9 +99,7 @@ pub(super) struct FeedReader {
     chain: StoredChain,
     feed: UsdFeed,
     /// The chain that has the contract, and its nodes.
-    at: (StoredChain, Arc<ChainUpstreams>),
-    /// Replies are charged to it.
-    memory: MemoryBudget,
+    at: (StoredChain, Arc<ReadNodes>),
     prices: UsdPrices,
     counters: EnumMap<FeedOutcome, Counter>,
     log: LogOnChange,
@@ -120,15 +118,14 @@ impl FeedReader {
     pub(super) fn new(
         chain: &StoredChain,
         feed: &UsdFeed,
-        at: (StoredChain, Arc<ChainUpstreams>),
-        memory: &MemoryBudget,
+        at: (StoredChain, Arc<ReadNodes>),
         prices: &UsdPrices,
         counters: EnumMap<FeedOutcome, Counter>,
     ) -> Self {
         let log = LogOnChange::default();
         log.changed_to(Ok(()));
         let (chain, feed, prices) = (chain.clone(), feed.clone(), prices.clone());
-        Self { chain, feed, at, memory: memory.clone(), prices, counters, log }
+        Self { chain, feed, at, prices, counters, log }
     }
 
     /// Reads for ever, from the first data of the feed's chain on. Dropping the future ends a pending call.
@@ -204,10 +201,9 @@ impl FeedReader {
 
     /// Calls the contract. Returns what it returned.
     async fn call(&self, data: Vec<u8>) -> Result<Vec<u8>, ReadError> {
-        let (method, memory) = ("eth_call", &self.memory);
         let call = json!({ "to": address(&self.feed), "data": hex::encode_prefixed(data) });
         let params = json!([call, "latest"]).to_string();
-        let read = self.at.1.read_for_service(method, params, CALL_TIMEOUT, memory).await;
+        let read = self.at.1.read_for_service("eth_call", params, CALL_TIMEOUT).await;
         let result = read.ok().flatten().ok_or(ReadError::Failed)?;
         let text: String = serde_json::from_slice(&result).map_err(|_| ReadError::Failed)?;
         hex::decode(text).map_err(|_| ReadError::Failed)

@@ -8,10 +8,13 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::lookup::LookupBlock;
 use super::registry::Direction;
-use crate::api::openapi::schemas::{DELEGATE, VAULT};
 use crate::config::parse_hex_chain_id;
 use crate::config::units::parse_digits;
 use crate::http::address::AddressText;
+
+/// Examples: the first two accounts of Hardhat's and Anvil's test networks.
+pub(crate) const VAULT: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
+pub(crate) const DELEGATE: &str = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 
 /// Parameters of every look-up.
 #[derive(Debug, Deserialize, IntoParams)]

@@ -18,8 +18,8 @@ use utoipa_axum::routes;
 
 use super::openapi::{AmountResponse, ApiKeyHeader, CheckResponse, LookupHeaders};
 use super::parameters::{
-    ChainId, CheckQuery, ContractQuery, ListQuery, LookupQuery, RenamedCheckQuery, Rights,
-    TokenQuery, Uint256,
+    ChainId, CheckQuery, ContractQuery, DELEGATE, ListQuery, LookupQuery, RenamedCheckQuery,
+    Rights, TokenQuery, Uint256, VAULT,
 };
 use super::registry::{Check, CheckScope, Delegation};
 use super::section::DelegationSection;
@@ -28,7 +28,7 @@ use super::{
     LookupResponse, X_API_KEY,
 };
 use crate::api::openapi::examples::set_response_example;
-use crate::api::openapi::schemas::{DELEGATE, VAULT, schema_ref};
+use crate::api::openapi::schemas::schema_ref;
 use crate::api::openapi::{header, upstream_responses};
 use crate::api::public_routes::PublicRoutes;
 use crate::config::address;

@@ -102,7 +102,7 @@ impl Wait {
             }
             tokio::select! {
                 biased;
-                () = self.own_fee.streams.shutdown().cancelled() => return Err(shutting_down()),
+                () = self.own_fee.streams.shutdown.cancelled() => return Err(shutting_down()),
                 // The sender lives as long as the chain.
                 _ = changes.changed() => {}
                 () = tokio::time::sleep_until(deadline) => return self.end(),

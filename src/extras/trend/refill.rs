@@ -19,9 +19,10 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 use super::{DatedBlock, MAX_CLOCK_DIFFERENCE, PastSpan, Period, RefilledHours, Trends};
+use crate::extras::reads::ReadNodes;
 use crate::fees::FeeHistory;
 use crate::fees::plausibility::{self, KnownBlock};
-use crate::nodes::{ChainUpstreams, FeeHistoryRequest};
+use crate::nodes::FeeHistoryRequest;
 use crate::observe::memory_budget::MemoryBudget;
 use crate::store::{StoredChain, seconds_since_1970};
 use past_blocks::{PastBlocks, RefillError};
@@ -62,7 +63,7 @@ impl HistoryRefill {
     pub(crate) fn new(
         chain: &StoredChain,
         trends: &Trends,
-        upstreams: &Arc<ChainUpstreams>,
+        upstreams: &Arc<ReadNodes>,
         memory: &MemoryBudget,
         turns: &Arc<Semaphore>,
     ) -> Self {

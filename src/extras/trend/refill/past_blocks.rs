@@ -6,10 +6,9 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::extras::reads::{Call, ReadNodes};
 use crate::fees::FeeHistory;
-use crate::nodes::{
-    Call, ChainUpstreams, FeeHistoryRequest, NodeResponse, ReadError, parse_quantity,
-};
+use crate::nodes::{FeeHistoryRequest, NodeResponse, ReadError, parse_quantity};
 use crate::observe::memory_budget::MemoryBudget;
 
 /// Deadline of a call, over all upstreams.
@@ -24,7 +23,7 @@ const MAX_WAIT: Duration = Duration::from_mins(1);
 /// Reader of old blocks. Its calls are reads: polls come before them, and they are counted in the read budget.
 #[derive(Debug)]
 pub(crate) struct PastBlocks {
-    pub(crate) upstreams: Arc<ChainUpstreams>,
+    pub(crate) upstreams: Arc<ReadNodes>,
     /// Replies are charged to it.
     pub(crate) memory: MemoryBudget,
     pub(crate) request: FeeHistoryRequest,

@@ -1,16 +1,16 @@
 //! Budget of the calls that clients cause at one node, so that they leave the provider's quota to the polls.
 //!
 //! The limit is exact: a quarter of it may be sent at once, and the rest evenly, so no 60 s have more calls than the limit.
-//! No client causes more than a quarter of them in any 60 s, so others always have a share. After a poll that the node
-//! refused with a 429 no call is sent before the time that it names, and until a poll succeeds.
+//! No client causes more than a quarter of them in any 60 s, so others always have a share.
 //!
 //! Pure: instants in, waits out. Its size is bounded by the limit.
 
 use std::collections::{HashMap, VecDeque};
-use std::fmt;
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
+
+use crate::nodes::Exhausted;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
@@ -21,8 +21,6 @@ pub(crate) struct ReadBudget {
     limit: Option<NonZeroU32>,
     /// Time at which all calls so far would have been sent, had they been spread evenly.
     even_end: Option<Instant>,
-    /// After a refused poll no call is sent until the first of these times, and until a poll succeeds or the second one.
-    refused: Option<[Instant; 2]>,
     shares: ClientShares,
 }
 
@@ -35,32 +33,27 @@ struct ClientShares {
     by_client: HashMap<IpAddr, VecDeque<Instant>>,
 }
 
-/// Error: a budget is used up. Displays as the message for the client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Exhausted {
-    /// Time until a call may be sent.
-    pub wait: Duration,
-    /// True if only this client has to wait.
-    pub is_share: bool,
-}
-
 impl ReadBudget {
     /// Share of a limit that may be sent at once, and of one client, as a divisor.
     const DIVISOR: u32 = 4;
 
     /// Creates an unused budget of `limit` calls per minute; `None`: no limit.
     pub(crate) fn new(limit: Option<NonZeroU32>) -> Self {
-        Self { limit, even_end: None, refused: None, shares: ClientShares::default() }
+        Self { limit, even_end: None, shares: ClientShares::default() }
     }
 
     /// Checks whether a call for `client` may be sent at `now`, without taking it from the budget. `None`: a call of the
-    /// service itself.
+    /// service itself. No call may be sent while the node `paused_for` this time.
     ///
     /// # Errors
     ///
     /// Returns the time until a call may be sent.
-    pub(crate) fn check(&self, client: Option<IpAddr>, now: Instant) -> Result<(), Exhausted> {
-        let paused_for = self.refused.map_or(Duration::ZERO, |[_, until]| remaining(until, now));
+    pub(crate) fn check(
+        &self,
+        client: Option<IpAddr>,
+        paused_for: Duration,
+        now: Instant,
+    ) -> Result<(), Exhausted> {
         let Some(limit) = self.limit else { return available(paused_for, Duration::ZERO) };
         let quarter = quarter(limit);
         let max_ahead = interval(limit).saturating_mul(quarter.saturating_sub(1));
@@ -78,9 +71,10 @@ impl ReadBudget {
     pub(crate) fn try_take(
         &mut self,
         client: Option<IpAddr>,
+        paused_for: Duration,
         now: Instant,
     ) -> Result<(), Exhausted> {
-        self.check(client, now)?;
+        self.check(client, paused_for, now)?;
         if let Some(limit) = self.limit {
             let end = self.even_end.map_or(now, |end| end.max(now));
             self.even_end = Some(end + interval(limit));
@@ -89,17 +83,6 @@ impl ReadBudget {
             }
         }
         Ok(())
-    }
-
-    /// Records a poll that the node refused because of its rate limit, and that it wants to be repeated at `retry_at`.
-    /// Calls of clients pause until then and until a poll succeeds, or for another minute if the node is not polled.
-    pub(crate) fn record_refused_poll(&mut self, retry_at: Instant) {
-        self.refused = Some([retry_at, retry_at + MINUTE]);
-    }
-
-    /// Records a poll that the node answered.
-    pub(crate) fn record_poll(&mut self) {
-        self.refused = self.refused.map(|[retry_at, _]| [retry_at; 2]);
     }
 }
 
@@ -123,24 +106,6 @@ impl ClientShares {
         }
         self.sent.push_back((now, client));
         self.by_client.entry(client).or_default().push_back(now);
-    }
-}
-
-impl Exhausted {
-    /// Returns the wait in whole seconds, at least one.
-    pub(crate) fn retry_after(self) -> u64 {
-        self.wait.as_secs().saturating_add(1)
-    }
-}
-
-impl fmt::Display for Exhausted {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let reason = if self.is_share {
-            "this client has used its share of the reads per minute"
-        } else {
-            "the upstreams are rate limiting"
-        };
-        write!(out, "{reason}; retry in {} s", self.retry_after())
     }
 }
 
@@ -170,18 +135,15 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+    const NO_PAUSE: Duration = Duration::ZERO;
 
     fn budget(limit: u32) -> (ReadBudget, Instant) {
         (ReadBudget::new(NonZeroU32::new(limit)), Instant::now())
     }
 
-    fn node_wait(wait: Duration) -> Result<(), Exhausted> {
-        Err(Exhausted { wait, is_share: false })
-    }
-
     /// Takes all calls that the budget allows at `now`.
     fn take_all(budget: &mut ReadBudget, now: Instant) -> usize {
-        (0..10_000).take_while(|_| budget.try_take(None, now).is_ok()).count()
+        (0..10_000).take_while(|_| budget.try_take(None, NO_PAUSE, now).is_ok()).count()
     }
 
     #[test]
@@ -205,24 +167,20 @@ mod tests {
         let (mut budget, mut now) = budget(60);
         assert_eq!(take_all(&mut budget, now), 15);
         for _ in 0..10 {
-            let exhausted = budget.check(None, now).unwrap_err();
+            let exhausted = budget.check(None, NO_PAUSE, now).unwrap_err();
             assert!(exhausted.wait <= 2 * SECOND, "{exhausted:?}");
-            assert_eq!(budget.try_take(None, now), Err(exhausted));
+            assert_eq!(budget.try_take(None, NO_PAUSE, now), Err(exhausted));
             now += exhausted.wait;
-            assert_eq!(budget.try_take(None, now), Ok(()));
+            assert_eq!(budget.try_take(None, NO_PAUSE, now), Ok(()));
         }
     }
 
     #[test]
-    fn calls_pause_after_a_refused_poll_until_a_poll_succeeds() {
+    fn calls_wait_while_the_node_pauses() {
         let (mut budget, now) = budget(0);
-        budget.record_refused_poll(now + 10 * SECOND);
-        assert_eq!(budget.try_take(None, now + 20 * SECOND), node_wait(50 * SECOND));
-        assert_eq!(budget.try_take(None, now + 70 * SECOND), Ok(()));
-        budget.record_refused_poll(now + 80 * SECOND);
-        budget.record_poll();
-        assert_eq!(budget.try_take(None, now + 75 * SECOND), node_wait(5 * SECOND));
-        assert_eq!(take_all(&mut budget, now + 81 * SECOND), 10_000);
+        let refused = Exhausted { wait: 5 * SECOND, is_share: false };
+        assert_eq!(budget.try_take(None, 5 * SECOND, now), Err(refused));
+        assert_eq!(take_all(&mut budget, now), 10_000);
     }
 
     #[test]
@@ -233,7 +191,7 @@ mod tests {
             let mut sent = Vec::new();
             for step in 0..3000 {
                 let now = start + Duration::from_millis(100) * step;
-                while budget.try_take(greedy, now).is_ok() {
+                while budget.try_take(greedy, NO_PAUSE, now).is_ok() {
                     sent.push(now);
                 }
             }
@@ -246,17 +204,17 @@ mod tests {
             assert!(budget.shares.sent.len() <= 2 * share, "what is over is forgotten");
         }
         let (mut budget, now) = budget(40);
-        (0..10).for_each(|_| assert_eq!(budget.try_take(greedy, now), Ok(())));
+        (0..10).for_each(|_| assert_eq!(budget.try_take(greedy, NO_PAUSE, now), Ok(())));
         let later = now + 20 * SECOND;
         let refused = Exhausted { wait: 40 * SECOND, is_share: true };
-        assert_eq!(budget.try_take(greedy, later), Err(refused));
+        assert_eq!(budget.try_take(greedy, NO_PAUSE, later), Err(refused));
         // The others, and the service itself, have what the node allows.
-        assert_eq!(budget.try_take(other, later), Ok(()));
-        assert_eq!(budget.try_take(None, later), Ok(()));
-        assert_eq!(budget.try_take(greedy, later + refused.wait), Ok(()));
+        assert_eq!(budget.try_take(other, NO_PAUSE, later), Ok(()));
+        assert_eq!(budget.try_take(None, NO_PAUSE, later), Ok(()));
+        assert_eq!(budget.try_take(greedy, NO_PAUSE, later + refused.wait), Ok(()));
         // Without a limit there is no share.
         let (mut unlimited, now) = self::budget(0);
-        (0..1000).for_each(|_| assert_eq!(unlimited.try_take(greedy, now), Ok(())));
+        (0..1000).for_each(|_| assert_eq!(unlimited.try_take(greedy, NO_PAUSE, now), Ok(())));
         assert!(unlimited.shares.sent.is_empty());
     }
 }

@@ -6,9 +6,9 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use super::circuit_breaker::{Availability, CircuitBreaker, Exclusion};
-use super::read_budget::ReadBudget;
-use super::{Error, node_breaker};
+use super::node_budget::ReadBudget;
+use crate::nodes::circuit_breaker::{Availability, CircuitBreaker, Exclusion};
+use crate::nodes::{Error, PolledState, node_breaker};
 
 /// Health of one node for reads.
 #[derive(Debug)]
@@ -78,11 +78,12 @@ impl ReadHealth {
     /// Returns true if a poll or a read verified the node's chain within `validity` and since the last failure.
     pub(crate) fn is_chain_verified(
         &self,
-        verified_by_polls: Option<Instant>,
+        polls: &PolledState,
         now: Instant,
         validity: Duration,
     ) -> bool {
-        verified_by_polls.max(self.chain_verified_at).is_some_and(|at| {
+        let by_reads = self.chain_verified_at.filter(|at| Some(*at) >= polls.doubted_before);
+        polls.chain_verified_at.max(by_reads).is_some_and(|at| {
             let is_recent = now.saturating_duration_since(at) < validity;
             is_recent && self.last_failure.is_none_or(|failed| failed < at)
         })
@@ -97,11 +98,6 @@ impl ReadHealth {
     pub(crate) fn record_check_failure(&mut self, error: &Error, now: Instant) {
         self.check_failed_at = Some(now);
         self.record_failure(error, "eth_chainId", now);
-    }
-
-    /// Invalidates a verification of the chain from before `since`.
-    pub(crate) fn invalidate_chain_check_before(&mut self, since: Instant) {
-        self.chain_verified_at = self.chain_verified_at.filter(|at| *at >= since);
     }
 
     /// Returns true if a verification of the chain has failed since `since`.
@@ -181,11 +177,18 @@ fn is_call_specific(error: &Error) -> bool {
 mod tests {
     use super::*;
     use crate::nodes::BodySnippet;
+    use crate::nodes::plan_pause::PlanPause;
 
     const BLOCK: Duration = Duration::from_secs(2);
 
     fn new_health() -> (ReadHealth, Instant) {
         (ReadHealth::new(BLOCK, ReadBudget::new(None)), Instant::now())
+    }
+
+    fn by_polls(chain_verified_at: Option<Instant>) -> PolledState {
+        let breaker = node_breaker::new(BLOCK, Duration::ZERO);
+        let plan_pause = PlanPause::default();
+        PolledState { chain_verified_at, doubted_before: None, breaker, plan_pause }
     }
 
     fn status_error(status: u16) -> Error {
@@ -223,7 +226,11 @@ mod tests {
             }
         }
         assert_eq!(health.try_admit(now), Availability::Healthy);
-        assert!(health.is_chain_verified(Some(now), now + BLOCK, Duration::from_mins(1)));
+        assert!(health.is_chain_verified(
+            &by_polls(Some(now)),
+            now + BLOCK,
+            Duration::from_mins(1)
+        ));
     }
 
     #[test]
@@ -283,20 +290,20 @@ mod tests {
     fn a_failure_requires_another_chain_check() {
         let (mut health, now) = new_health();
         let (minute, later) = (Duration::from_mins(1), now + Duration::from_secs(1));
-        assert!(!health.is_chain_verified(None, now, minute));
-        assert!(health.is_chain_verified(Some(now), later, minute));
-        assert!(!health.is_chain_verified(Some(now), now + minute, minute));
+        assert!(!health.is_chain_verified(&by_polls(None), now, minute));
+        assert!(health.is_chain_verified(&by_polls(Some(now)), later, minute));
+        assert!(!health.is_chain_verified(&by_polls(Some(now)), now + minute, minute));
         health.record_failure(&status_error(500), "m", later);
-        assert!(health.is_chain_verified(Some(now), later, minute));
+        assert!(health.is_chain_verified(&by_polls(Some(now)), later, minute));
         (0..2).for_each(|_| health.record_failure(&status_error(500), "m", later));
-        assert!(!health.is_chain_verified(Some(now), later, minute));
+        assert!(!health.is_chain_verified(&by_polls(Some(now)), later, minute));
         health.record_check_failure(&status_error(500), later);
         assert!(
             health.has_failed_check_since(later) && !health.has_failed_check_since(later + BLOCK)
         );
         health.record_chain_verified(later + Duration::from_millis(1));
-        assert!(health.is_chain_verified(None, later + BLOCK, minute));
-        health.invalidate_chain_check_before(later + BLOCK);
-        assert!(!health.is_chain_verified(Some(now), later + BLOCK, minute));
+        assert!(health.is_chain_verified(&by_polls(None), later + BLOCK, minute));
+        let doubted = PolledState { doubted_before: Some(later + BLOCK), ..by_polls(Some(now)) };
+        assert!(!health.is_chain_verified(&doubted, later + BLOCK, minute));
     }
 }

@@ -1,0 +1,327 @@
+//! Reads for clients: one call, forwarded to the first node that can answer it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::stream::{FuturesUnordered, StreamExt};
+use prometheus_client::metrics::family::Family;
+use serde_json::value::RawValue;
+
+use super::node_budget::ReadBudget;
+use super::node_health::ReadHealth;
+use super::read_node::ReadNode;
+use crate::assembly::Assembly;
+use crate::config;
+use crate::nodes::{
+    ChainUpstreams, Error, FeeHistoryRequest, NodeResponse, ReadError, ServiceReads, UpstreamNode,
+};
+use crate::observe::clock;
+use crate::observe::memory_budget::MemoryBudget;
+use crate::observe::metrics::{AttemptLabels, Counter, Metrics};
+use crate::observe::redaction::RedactError;
+
+/// A call as the client sent it, without its id.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Call<'a> {
+    /// The method's name.
+    pub(crate) method: &'a str,
+    /// A JSON array, or an object for methods that are not validated.
+    pub(crate) params: &'a RawValue,
+    /// True if the call may be repeated at another node when its outcome is unknown.
+    pub(crate) is_retryable: bool,
+    /// Client of whose share of a node's budget the call is taken. `None`: the service itself makes the call.
+    pub(crate) client: Option<IpAddr>,
+}
+
+/// The nodes of one chain, for reads.
+#[derive(Debug)]
+pub(crate) struct ReadNodes {
+    /// The chain's key.
+    chain: String,
+    upstreams: Arc<ChainUpstreams>,
+    /// In the order of `upstreams`.
+    nodes: Vec<ReadNode>,
+    /// Indices of the nodes for reads, in order of preference.
+    for_reads: Vec<usize>,
+    /// Replies to reads of the service itself are charged to it.
+    memory: MemoryBudget,
+    counters: Family<AttemptLabels, Counter>,
+}
+
+impl ReadNodes {
+    /// Returns the nodes of all chains, in their order. The first caller creates them.
+    pub(crate) fn shared(assembly: &mut Assembly) -> Vec<Arc<Self>> {
+        if let Some(offered) = assembly.offered() {
+            return offered;
+        }
+        let Assembly { config, upstreams, memory, metrics, .. } = &*assembly;
+        let chains = config.chains.iter().zip(upstreams);
+        let nodes: Vec<_> = chains
+            .map(|(chain, upstreams)| Arc::new(Self::new(chain, upstreams, memory, metrics)))
+            .collect();
+        assembly.offer(nodes.clone());
+        nodes
+    }
+
+    /// Creates the nodes of a chain. No call is made yet.
+    pub(crate) fn new(
+        chain: &config::Chain,
+        upstreams: &Arc<ChainUpstreams>,
+        memory: &MemoryBudget,
+        metrics: &Metrics,
+    ) -> Self {
+        let urls = chain.upstream_urls();
+        let budget = |url: &config::NodeUrl| ReadBudget::new(chain.reads_per_minute_of(url.url()));
+        let index_of = |url| urls.iter().position(|known| *known == url);
+        Self {
+            chain: chain.key.clone(),
+            upstreams: Arc::clone(upstreams),
+            nodes: urls.iter().map(|url| ReadNode::new(chain.block_time, budget(url))).collect(),
+            for_reads: match chain.read_urls.as_slice() {
+                [] => (0..urls.len()).collect(),
+                read_urls => read_urls.iter().filter_map(index_of).collect(),
+            },
+            memory: memory.clone(),
+            counters: metrics.upstream_reads_total.clone(),
+        }
+    }
+
+    /// Nodes for reads with their indices, in order of preference.
+    fn for_reads(&self) -> impl Iterator<Item = (usize, &UpstreamNode, &ReadNode)> {
+        self.for_reads.iter().filter_map(|index| {
+            Some((*index, self.upstreams.get(*index)?, self.nodes.get(*index)?))
+        })
+    }
+
+    /// Returns the parameters of a read of a fee history as JSON, in the form that the first upstream accepts.
+    pub(crate) fn fee_history_params(&self, request: &FeeHistoryRequest) -> String {
+        self.upstreams.fee_history_params(request)
+    }
+
+    /// Counts a read at the node with this index: `ok`, or the reason of the failure.
+    fn count_read(&self, upstream: usize, outcome: &'static str) {
+        let labels = AttemptLabels { chain: self.chain.clone(), upstream, outcome };
+        self.counters.get_or_create(&labels).increment();
+    }
+
+    /// Calls the upstreams in order until one responds. The next one is called when one fails, and also after a while
+    /// without a response, while the slow call continues. The wait is `HEDGE_DELAY`, or an equal share of the time left
+    /// if that is shorter. So the last node is called in time however many are silent, and a slow one can still answer.
+    /// A call that is not retryable moves on only if the node did not process it.
+    ///
+    /// A node's own error about the call is a response. Its bytes are charged to `memory`. Dropping the future ends the
+    /// call.
+    ///
+    /// # Errors
+    ///
+    /// Error of the last upstream that failed; a missing method only if all allowed upstreams lack it. It contains no
+    /// text of a node.
+    pub(crate) async fn read(
+        &self,
+        call: Call<'_>,
+        deadline: Instant,
+        memory: &MemoryBudget,
+    ) -> Result<NodeResponse, ReadError> {
+        Ok(self.read_except(&[], call, deadline, memory).await?.1)
+    }
+
+    /// Returns true if there is an upstream for reads besides the `rejected` ones.
+    pub(crate) fn has_reader_except(&self, rejected: &[usize]) -> bool {
+        self.for_reads.iter().any(|index| !rejected.contains(index))
+    }
+
+    /// Like [`read`](Self::read), but never calls the upstreams with the `rejected` indices. Returns the index of the one
+    /// that responded, and its response.
+    pub(crate) async fn read_except(
+        &self,
+        rejected: &[usize],
+        call: Call<'_>,
+        deadline: Instant,
+        memory: &MemoryBudget,
+    ) -> Result<(usize, NodeResponse), ReadError> {
+        let (candidates, skip_error) = self.read_candidates(rejected, &call, clock::now());
+        let mut candidates = candidates.into_iter();
+        let time_share = deadline.saturating_duration_since(Instant::now())
+            / u32::try_from(candidates.len()).unwrap_or(u32::MAX).max(1);
+        let hedge_delay = time_share.min(ReadHealth::HEDGE_DELAY);
+        let mut pending = InFlightAttempts { nodes: self, started: Vec::new() };
+        let mut in_flight = FuturesUnordered::new();
+        let mut last_error = skip_error;
+        loop {
+            if let Some((index, upstream, node)) = candidates.next() {
+                pending.started.push((index, clock::now()));
+                let call_future = node.read(upstream, call, memory);
+                in_flight.push(async move { (index, call_future.await) });
+            }
+            let is_last = candidates.len() == 0 || !call.is_retryable;
+            let wake_at =
+                if is_last { deadline } else { deadline.min(Instant::now() + hedge_delay) };
+            let (index, reply) =
+                match tokio::time::timeout_at(wake_at.into(), in_flight.next()).await {
+                    Ok(Some(answered)) => answered,
+                    Ok(None) => return Err(last_error.unwrap_or(ReadError::Unavailable)),
+                    Err(_) if Instant::now() >= deadline => {
+                        pending.abandon_all("timeout");
+                        return Err(ReadError::TimedOut);
+                    }
+                    Err(_) => continue,
+                };
+            pending.started.retain(|(pending_index, _)| *pending_index != index);
+            let reason = reply.as_ref().map_or_else(Error::reason, |_| "ok");
+            self.count_read(index, reason);
+            match reply {
+                Ok(answer) => {
+                    pending.abandon_all("superseded");
+                    return Ok((index, self.redact_error(answer, memory)?));
+                }
+                Err(error) => {
+                    tracing::debug!(
+                        chain = self.chain,
+                        upstream = index,
+                        reason,
+                        %error,
+                        "upstream read failed"
+                    );
+                    let failure = read_error(&error);
+                    if !allows_failover(&error, call.is_retryable) {
+                        return Err(failure);
+                    }
+                    last_error = Some(match last_error {
+                        // A missing method at this node says nothing about a node that failed otherwise.
+                        Some(other) if failure == ReadError::Unsupported => other,
+                        _ => failure,
+                    });
+                }
+            }
+        }
+    }
+
+    fn redact_error(
+        &self,
+        response: NodeResponse,
+        memory: &MemoryBudget,
+    ) -> Result<NodeResponse, ReadError> {
+        let NodeResponse::Error(error) = response else { return Ok(response) };
+        let redacted = self.upstreams.redactor().redact_json(&error, memory);
+        redacted.map(NodeResponse::Error).map_err(|why| match why {
+            RedactError::TooLarge => ReadError::TooLarge,
+            RedactError::Unparsable => ReadError::Unavailable,
+            RedactError::NoMemory(_) => ReadError::NoMemory,
+        })
+    }
+
+    /// Nodes to try for `call`, best first: by availability, then by whether they lately lacked the method. Also
+    /// returns why the others were skipped.
+    fn read_candidates(
+        &self,
+        rejected: &[usize],
+        call: &Call<'_>,
+        now: Instant,
+    ) -> (Vec<(usize, &UpstreamNode, &ReadNode)>, Option<ReadError>) {
+        let mut skip_error = None;
+        let mut order = Vec::new();
+        for (index, upstream, node) in self.for_reads() {
+            if rejected.contains(&index) {
+                continue;
+            }
+            match node.try_admit(upstream, call.client, now) {
+                Ok(availability) => {
+                    let lacks_method = node.lacks_method(call.method, now);
+                    order.push((availability, lacks_method, (index, upstream, node)));
+                }
+                Err(why) => {
+                    if let ReadError::BudgetExhausted(exhausted) = why {
+                        self.count_read(index, Error::BudgetExhausted(exhausted).reason());
+                    }
+                    skip_error = Some(skip_error.map_or(why, |other| shorter(other, why)));
+                }
+            }
+        }
+        // A stable sort keeps the order of preference among equals.
+        order.sort_by_key(|(availability, lacks, _)| (*availability, *lacks));
+        (order.into_iter().map(|(_, _, upstream)| upstream).collect(), skip_error)
+    }
+}
+
+/// Upstreams with a pending call, and when each was called.
+struct InFlightAttempts<'a> {
+    nodes: &'a ReadNodes,
+    started: Vec<(usize, Instant)>,
+}
+
+impl InFlightAttempts<'_> {
+    fn abandon_all(&mut self, reason: &'static str) {
+        for (index, since) in self.started.drain(..) {
+            self.nodes.count_read(index, reason);
+            if let Some(node) = self.nodes.nodes.get(index) {
+                node.record_timeout(since);
+            }
+        }
+    }
+}
+
+impl Drop for InFlightAttempts<'_> {
+    /// Records the pending calls as abandoned: the client may have disconnected because the node was silent.
+    fn drop(&mut self) {
+        self.abandon_all("cancelled");
+    }
+}
+
+#[async_trait]
+impl ServiceReads for ReadNodes {
+    async fn read_for_service(
+        &self,
+        method: &str,
+        params: String,
+        timeout: Duration,
+    ) -> Result<Option<Bytes>, ReadError> {
+        let params = RawValue::from_string(params).map_err(|_| ReadError::Unavailable)?;
+        let call = Call { method, params: &params, is_retryable: true, client: None };
+        match self.read(call, Instant::now() + timeout, &self.memory).await? {
+            NodeResponse::Result(result) => Ok(Some(result)),
+            NodeResponse::Error(_) => Ok(None),
+        }
+    }
+}
+
+/// Returns the reason for two skipped nodes: the shortest known wait, if any.
+fn shorter(one: ReadError, other: ReadError) -> ReadError {
+    match (one, other) {
+        (ReadError::BudgetExhausted(first), ReadError::BudgetExhausted(second)) => {
+            ReadError::BudgetExhausted(if second.wait < first.wait { second } else { first })
+        }
+        (ReadError::BudgetExhausted(_), _) => one,
+        _ => other,
+    }
+}
+
+fn read_error(error: &Error) -> ReadError {
+    /// Time to wait if the node names none.
+    const USUAL_WAIT: Duration = Duration::from_secs(1);
+    match error {
+        Error::RateLimited(wait) => ReadError::RateLimited(wait.unwrap_or(USUAL_WAIT)),
+        Error::BudgetExhausted(exhausted) => ReadError::BudgetExhausted(*exhausted),
+        Error::TooLarge(_) => ReadError::TooLarge,
+        Error::NoMemory(_) => ReadError::NoMemory,
+        Error::Unsupported => ReadError::Unsupported,
+        _ => ReadError::Unavailable,
+    }
+}
+
+/// Returns true if the next node may succeed after this error.
+fn allows_failover(error: &Error, is_retryable: bool) -> bool {
+    match error {
+        Error::TooLarge(_) | Error::NoMemory(_) => false,
+        // The node did not process the call.
+        Error::Unreachable(_)
+        | Error::RateLimited(_)
+        | Error::BudgetExhausted(_)
+        | Error::Unsupported
+        | Error::WrongChain { .. }
+        | Error::ChainUnverified => true,
+        _ => is_retryable,
+    }
+}
