@@ -6,7 +6,7 @@ use utoipa::openapi::{Object, ObjectBuilder, Ref, RefOr, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::api::stream::StateChange;
-use crate::api::wire::SuggestionBody;
+use crate::store::wire::SuggestionBody;
 
 /// The first two accounts of Hardhat's and Anvil's test networks.
 pub(crate) const VAULT: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";

@@ -6,7 +6,7 @@
 
 use super::recording::{RecordedBlock, Recording};
 use super::recording_error::RecordingError;
-use crate::config::units::parse_digits;
+use crate::fees::amount::parse_digits;
 
 const NUMBER: &str = "number";
 const BASE_FEE: &str = "base_fee_per_gas_wei";

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::Report;
 use super::horizon::HorizonScore;
 use super::measures::{HORIZON_BLOCKS, SOON_BLOCKS, Score, Share};
-use crate::api::wire::Wei;
+use crate::fees::Wei;
 
 #[derive(Serialize)]
 struct Document<'a> {

@@ -9,8 +9,8 @@ use super::fee_history::{self, FeeHistoryPart};
 use super::measures::REALISED_PERCENTILE;
 use super::recording::Recording;
 use super::recording_error::RecordingError;
-use crate::config::percentile_numbers;
 use crate::config::{Upstream, UpstreamUrl};
+use crate::fees::percentile_numbers;
 use crate::nodes::{Error, StatelessNodeClient};
 
 /// Maximum number of blocks: about a day and a half with a block every two seconds.

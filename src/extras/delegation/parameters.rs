@@ -10,7 +10,7 @@ use super::lookup::LookupBlock;
 use super::registry::Direction;
 use crate::api::openapi::schemas::{DELEGATE, VAULT};
 use crate::config::parse_hex_chain_id;
-use crate::config::units::parse_digits;
+use crate::fees::amount::parse_digits;
 use crate::http::address::AddressText;
 
 /// Parameters of every look-up.
