@@ -24,7 +24,6 @@ pub(crate) mod route_table;
 mod state;
 pub(crate) mod stream;
 pub(crate) mod suggestion;
-pub(crate) mod wire;
 
 use axum::Router;
 use axum::http::StatusCode;

@@ -5,6 +5,7 @@
 //! a faulty node returns such numbers. The rules are section 2.3 of the network document; where it is silent, a comment
 //! gives the reason. A chain can be configured to use another strategy (`calibrated`).
 
+pub(crate) mod amount;
 mod block_age;
 pub(crate) mod calibrated;
 mod chain_parameters;
@@ -19,6 +20,7 @@ pub(crate) mod single_price;
 pub mod statistics;
 mod tiers;
 
+pub(crate) use amount::Wei;
 pub use block_age::{BlockAge, HeadReading, HeaderTime};
 pub use calibrated::{BLOCKS as CALIBRATED_BLOCKS, Target};
 pub use chain_parameters::{
@@ -31,6 +33,7 @@ pub use market::{
     AverageReward, FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios, Market,
     PricingType, Suggestion, Tier, Trend,
 };
+pub use pricing::percentile_numbers;
 pub use pricing::{
     FAIR_PERCENTILE, GRADED_PERCENTILES, InvalidPricing, Multiplier, Pricing, RewardPercentiles,
     Strategy, TierColumns, ZeroBaseFee, column_of,

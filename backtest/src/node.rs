@@ -1,7 +1,8 @@
 //! Reads the newest blocks of a chain from one node, in several calls if needed.
 
 use anyhow::{Context, ensure};
-use gas_suggestion::config::{Upstream, UpstreamUrl, percentile_numbers};
+use gas_suggestion::config::{Upstream, UpstreamUrl};
+use gas_suggestion::fees::percentile_numbers;
 use gas_suggestion::nodes::{Error, StatelessNodeClient};
 use serde_json::{Value, json};
 

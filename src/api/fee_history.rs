@@ -12,9 +12,9 @@ use utoipa::ToSchema;
 
 use super::freshness::write_snapshot_headers;
 use super::problems;
-use super::wire::Wei;
 use crate::api::extractors::{BlocksQuery, ChainParam};
-use crate::config::percentile_numbers;
+use crate::fees::Wei;
+use crate::fees::percentile_numbers;
 use crate::http::client_limits::ClientHandle;
 use crate::http::headers::X_NEWEST_BLOCK;
 use crate::http::problem::Problem;

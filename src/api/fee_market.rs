@@ -10,15 +10,15 @@ use utoipa::ToSchema;
 use super::freshness::{write_list_headers, write_snapshot_headers};
 use super::problems;
 use super::public_routes::MarketMembers;
-use super::wire::{
-    ChainParameters, FloorsAboveMarket, FloorsApplied, FullBlocksCovered, GasUsedRatios,
-    PricingType, Strategy, SuggestionBody, TierBody, Trend, Wei,
-};
 use crate::api::extractors::{ChainParam, charge_for_list};
-use crate::config::percentile_numbers;
-use crate::fees::{self, AverageReward, RewardPercentiles, Tiers};
+use crate::fees::{
+    self, AverageReward, BlobBaseFees, ChainParameters, FloorsAboveMarket, FloorsApplied,
+    FullBlocksCovered, GasUsedRatios, PricingType, RewardPercentiles, Strategy, Tier, Tiers, Trend,
+    Wei, percentile_numbers,
+};
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::Problem;
+use crate::store::wire::SuggestionBody;
 use crate::store::{ChainStore, ServableSnapshot, StoredChain, Unavailable};
 
 /// How a suggestion was calculated.
@@ -27,9 +27,7 @@ use crate::store::{ChainStore, ServableSnapshot, StoredChain, Unavailable};
 pub(crate) struct FeeMarketBody<'a> {
     chain_name: &'a str,
     chain_id: u64,
-    #[serde(with = "PricingType")]
-    #[schema(value_type = PricingType)]
-    r#type: fees::PricingType,
+    r#type: PricingType,
     newest_block: u64,
     /// Time at which the data was read from a node.
     #[schema(format = DateTime)]
@@ -43,39 +41,27 @@ pub(crate) struct FeeMarketBody<'a> {
     next_base_fee_per_gas: Option<Wei>,
     /// One per percentile; `null` if no block had a usable reward.
     average_reward_per_gas: Vec<Option<Wei>>,
-    #[serde(with = "FloorsApplied")]
-    #[schema(value_type = FloorsApplied)]
-    floors_applied: fees::FloorsApplied,
-    #[serde(with = "GasUsedRatios")]
-    #[schema(value_type = GasUsedRatios)]
-    gas_used_ratio: fees::GasUsedRatios,
-    #[serde(with = "Trend")]
-    #[schema(value_type = Trend)]
-    base_fee_trend: fees::Trend,
+    floors_applied: FloorsApplied,
+    gas_used_ratio: GasUsedRatios,
+    base_fee_trend: Trend,
     suggestion: SuggestionBody<'a>,
-    #[serde(with = "FullBlocksCovered")]
-    #[schema(value_type = FullBlocksCovered)]
-    covers_full_blocks: fees::FullBlocksCovered,
-    #[serde(with = "Strategy")]
-    #[schema(value_type = Strategy)]
-    strategy: fees::Strategy,
+    covers_full_blocks: FullBlocksCovered,
+    strategy: Strategy,
     /// Symbol of the coin that pays for gas; `null` if it is not configured.
     #[schema(required)]
     currency: Option<&'a str>,
     /// Price per gas of a transaction in the next block: its base fee and the tip, at most the max fee.
     expected_price_per_gas: ExpectedPrices,
-    #[serde(with = "FloorsAboveMarket")]
-    #[schema(value_type = FloorsAboveMarket)]
-    floors_above_market: fees::FloorsAboveMarket,
-    chain_parameters: ChainParameters,
+    floors_above_market: FloorsAboveMarket,
+    chain_parameters: ChainParametersBody,
     /// Reasons to doubt a value of the window, as in `X-Doubt`; empty: there is none.
     #[schema(value_type = Vec<DoubtName>)]
     doubts: Vec<&'static str>,
     /// Base fee per blob gas; `null`: unknown, or the chain has no blobs.
     #[schema(required)]
-    blob_base_fee_per_gas: Option<BlobBaseFeePerGas>,
+    blob_base_fee_per_gas: Option<BlobBaseFees>,
     /// Fees for a transaction that can wait. They are not above those of the suggestion's medium tier.
-    low: TierBody,
+    low: Tier,
     /// Members of other rooms, which describe them.
     #[serde(flatten)]
     #[schema(ignore)]
@@ -108,14 +94,34 @@ struct ExpectedPrices {
     high: Wei,
 }
 
-/// Base fees per blob gas.
+/// How the chain moves its base fee.
 #[derive(Serialize, ToSchema)]
-#[schema(as = BlobBaseFeePerGas)]
-struct BlobBaseFeePerGas {
-    /// That of the newest block.
-    latest: Wei,
-    /// That of the next block.
-    next: Wei,
+#[schema(as = ChainParameters)]
+struct ChainParametersBody {
+    /// A full block raises the base fee by 1/n of it; `null` if the source is `unknown`. An OP Stack chain's own n is its
+    /// denominator divided by its elasticity less 1.
+    #[schema(required, pattern = "^[1-9][0-9]*$")]
+    base_fee_change_denominator: Option<String>,
+    /// An empty block lowers the base fee by 1/n of it; `null` if the source is `unknown`.
+    #[schema(required, pattern = "^[1-9][0-9]*$")]
+    empty_block_denominator: Option<String>,
+    /// Lowest base fee of the chain: that of its headers, else the configured floor; `null` if neither is known.
+    #[schema(required)]
+    minimum_base_fee: Option<Wei>,
+    /// Source of `base_fee_change_denominator`.
+    source: DenominatorSource,
+}
+
+/// Source of the denominators. It says nothing about the minimum base fee.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum DenominatorSource {
+    /// The configuration or a preset.
+    Configuration,
+    /// The chain's headers.
+    Header,
+    /// Neither: how the chain moves its base fee is not known.
+    Unknown,
 }
 
 /// The blocks that were averaged.
@@ -238,11 +244,25 @@ impl<'a> FeeMarketBody<'a> {
             floors_above_market: market.floors_above_market,
             chain_parameters: (&market.chain_parameters).into(),
             doubts: snapshot.doubts.iter().map(|doubt| doubt.name()).collect(),
-            blob_base_fee_per_gas: market
-                .blob_base_fees
-                .map(|fees| BlobBaseFeePerGas { latest: Wei(fees.latest), next: Wei(fees.next) }),
-            low: (&market.suggestion.tiers.low).into(),
+            blob_base_fee_per_gas: market.blob_base_fees,
+            low: market.suggestion.tiers.low,
             others,
+        }
+    }
+}
+
+impl From<&ChainParameters> for ChainParametersBody {
+    fn from(parameters: &ChainParameters) -> Self {
+        let denominators = parameters.denominators;
+        Self {
+            base_fee_change_denominator: denominators.map(|both| both.full_block.to_string()),
+            empty_block_denominator: denominators.map(|both| both.empty_block.to_string()),
+            minimum_base_fee: parameters.minimum_base_fee.map(Wei),
+            source: match denominators.map(|both| both.source) {
+                Some(fees::DenominatorSource::Configuration) => DenominatorSource::Configuration,
+                Some(fees::DenominatorSource::Header) => DenominatorSource::Header,
+                None => DenominatorSource::Unknown,
+            },
         }
     }
 }

@@ -9,12 +9,12 @@ use enum_map::{Enum, EnumMap};
 use super::freshness::{Freshness, write_list_headers};
 use super::openapi::components::{IfNoneMatch, NotModified};
 use super::problems;
-use super::wire::SuggestionBody;
 use crate::api::extractors::{ChainParam, charge_for_list};
 use crate::http::client_limits::ClientHandle;
 use crate::http::headers::X_NEWEST_BLOCK;
 use crate::http::problem::Problem;
 use crate::observe::metrics::{Counter, FreshnessLabels, Metrics, counters};
+use crate::store::wire::SuggestionBody;
 use crate::store::{ChainStore, ServableSnapshot, Snapshot, StaleReason, StoredChain, Unavailable};
 
 /// Capacity for headers, including those of the layers: with fewer places a copied map has to grow.

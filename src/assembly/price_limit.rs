@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use crate::config::units::parse_digits;
+use crate::fees::amount::parse_digits;
 use crate::store::StoredChain;
 
 /// Prices of the last day, which an extra may know.

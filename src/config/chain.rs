@@ -6,7 +6,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::node_url::NodeUrl;
-use super::pricing::PricingSection;
 use super::rpc_method::RpcMethod;
 use super::secret_url::{UpstreamUrl, WebSocketScheme};
 use super::usd_feed::{UsdFeed, UsdFeedSetting};
@@ -85,7 +84,7 @@ pub struct Chain {
     #[serde(default)]
     pub chain_parameters: ChainParameters,
     /// Constants of the fee rules.
-    #[serde(default = "PricingSection::default_pricing", with = "PricingSection")]
+    #[serde(default = "Pricing::for_any_chain")]
     pub pricing: Pricing,
 }
 

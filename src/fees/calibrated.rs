@@ -158,6 +158,53 @@ impl Default for Tiers<Target> {
     }
 }
 
+/// A table with the targets of the tiers; an absent one has its default.
+pub(super) mod targets {
+    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::ser::{Serialize, Serializer};
+
+    use super::{Target, Tiers};
+
+    #[derive(serde::Serialize, serde::Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    struct Shares {
+        medium: f64,
+        high: f64,
+    }
+
+    impl Default for Shares {
+        fn default() -> Self {
+            Tiers::default().into()
+        }
+    }
+
+    impl From<Tiers<Target>> for Shares {
+        fn from(Tiers { medium, high, .. }: Tiers<Target>) -> Self {
+            Self { medium: medium.share(), high: high.share() }
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        input: D,
+    ) -> Result<Tiers<Target>, D::Error> {
+        let Shares { medium, high } = Shares::deserialize(input)?;
+        Target::new(medium)
+            .zip(Target::new(high))
+            .map(|(medium, high)| Tiers { medium, high, ..Tiers::default() })
+            .filter(|targets| targets.medium <= targets.high)
+            .ok_or_else(|| {
+                D::Error::custom("expected shares from 0.5 to 0.999, high (default 0.99) not below medium (default 0.95)")
+            })
+    }
+
+    pub(crate) fn serialize<S: Serializer>(
+        targets: &Tiers<Target>,
+        out: S,
+    ) -> Result<S::Ok, S::Error> {
+        Shares::from(*targets).serialize(out)
+    }
+}
+
 /// Prices of one block with an ask.
 #[derive(Debug, Clone, Copy)]
 struct BlockPrices {

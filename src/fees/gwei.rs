@@ -1,13 +1,13 @@
 //! Amounts in gwei, for people.
 
+use super::amount::with_point;
+
 /// Formats wei in gwei with all digits.
 fn exact_gwei(wei: u128) -> String {
     const MAX_PLAIN_CHARS: usize = 12;
-    let (whole, rest) = (wei / 1_000_000_000, wei % 1_000_000_000);
-    let text = format!("{whole}.{rest:09}");
-    let text = text.trim_end_matches('0').trim_end_matches('.');
+    let text = with_point(&wei.to_string(), 9);
     if text.len() <= MAX_PLAIN_CHARS {
-        return text.into();
+        return text;
     }
     // Digits without trailing zeros, and the distance of the decimal point from the first digit.
     let digits = wei.to_string();
@@ -16,7 +16,7 @@ fn exact_gwei(wei: u128) -> String {
     match digits.split_at_checked(1) {
         Some((first, "")) => format!("{first}e{exponent}"),
         Some((first, rest)) => format!("{first}.{rest}e{exponent}"),
-        None => text.into(),
+        None => text,
     }
 }
 

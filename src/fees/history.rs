@@ -1,5 +1,10 @@
 //! Mined blocks in the form that pricing needs, validated.
 
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::amount::Wei;
+
 /// Consecutive mined blocks, oldest first. Never empty; all block numbers fit in 64 bits.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FeeHistory {
@@ -10,12 +15,17 @@ pub struct FeeHistory {
     blob_base_fees: Option<BlobBaseFees>,
 }
 
-/// Base fees per blob gas, in wei.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Base fees per blob gas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = BlobBaseFeePerGas)]
 pub struct BlobBaseFees {
     /// That of the newest block.
+    #[serde(serialize_with = "Wei::serialize_field")]
+    #[schema(value_type = Wei)]
     pub latest: u128,
-    /// That of the block after it.
+    /// That of the next block.
+    #[serde(serialize_with = "Wei::serialize_field")]
+    #[schema(value_type = Wei)]
     pub next: u128,
 }
 

@@ -1,5 +1,9 @@
 //! The result of pricing: the suggestion, and the values that it was computed from.
 
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::amount::Wei;
 use super::chain_parameters::ChainParameters;
 use super::history::{BlobBaseFees, Block};
 use super::pricing::Strategy;
@@ -64,12 +68,16 @@ pub struct Suggestion {
     pub tiers: Tiers<Tier>,
 }
 
-/// One tier. Under legacy pricing both members are the gas price.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// One tier. Under legacy pricing both members are the gas price to use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Tier {
     /// The tip.
+    #[serde(serialize_with = "Wei::serialize_field")]
+    #[schema(value_type = Wei)]
     pub max_priority_fee_per_gas: u128,
-    /// Tip plus suggested base fee.
+    /// Tip plus base fee.
+    #[serde(serialize_with = "Wei::serialize_field")]
+    #[schema(value_type = Wei)]
     pub max_fee_per_gas: u128,
 }
 
@@ -90,39 +98,45 @@ impl Tier {
 }
 
 /// Fee mechanism of the chain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 pub enum PricingType {
     /// A base fee and a tip.
+    #[serde(rename = "eip-1559")]
     Eip1559,
     /// One gas price.
+    #[serde(rename = "legacy")]
     Legacy,
 }
 
 /// Configured floors that raised the suggestion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 pub struct FloorsApplied {
     /// The base fee of the strategy was below its floor.
     pub base_fee: bool,
-    /// The priority fee of recent blocks was below the floor, or unknown.
+    /// The priority fee of recent blocks was below a floor above 1 wei, or unknown.
     pub priority_fee: bool,
 }
 
-/// Configured floors of more than ten times what the market pays. Users would pay the difference for nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Configured floors of more than ten times what the market pays.
+//
+// Users would pay the difference for nothing. Without a usable reward the market is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 pub struct FloorsAboveMarket {
-    /// The base fee of the strategy is less than a tenth of its floor.
+    /// The average base fee is less than a tenth of its floor.
     pub base_fee: bool,
-    /// The average reward of the medium tier's percentile is less than a tenth of the priority fee floor. False if no
-    /// block had a usable reward, because then the market is unknown.
+    /// The average reward is less than a tenth of the priority fee floor.
     pub priority_fee: bool,
 }
 
 /// Gas used divided by gas limit, from 0 to 1; `None` if the node returned no credible ratio.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, ToSchema)]
+#[schema(as = GasUsedRatio)]
 pub struct GasUsedRatios {
     /// Ratio of the newest block.
+    #[schema(required, minimum = 0, maximum = 1)]
     pub latest: Option<f64>,
     /// Average of the blocks that have a ratio.
+    #[schema(required, minimum = 0, maximum = 1)]
     pub average: Option<f64>,
 }
 
@@ -140,8 +154,9 @@ impl GasUsedRatios {
     }
 }
 
-/// A newer amount compared with an average.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The next base fee compared with the window's average.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Trend {
     /// More than 5 % above it.
     Rising,
@@ -166,13 +181,16 @@ impl Trend {
     }
 }
 
-/// Number of coming blocks, all of them full, that a tier's max fee covers; `None`: how full blocks move the base fee is
-/// unknown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Number of coming blocks, all of them full, that a tier's max fee covers; `null` if the source of `chain_parameters` is
+/// `unknown`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = CoveredBlocks)]
 pub struct FullBlocksCovered {
     /// With medium's max fee.
+    #[schema(required, maximum = 100)]
     pub medium: Option<u8>,
     /// With high's max fee.
+    #[schema(required, maximum = 100)]
     pub high: Option<u8>,
 }
 

@@ -4,6 +4,11 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::num::{NonZeroU64, NonZeroUsize};
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Number;
+use utoipa::ToSchema;
+
+use super::amount::{self, ParsedVisitor, parse_decimal, with_point};
 use super::calibrated::{self, Target};
 use super::{Block, EntryBlock, Tiers, have_ratios};
 
@@ -31,12 +36,14 @@ fn is_same(one: f64, other: f64) -> bool {
     one.partial_cmp(&other).is_some_and(Ordering::is_eq)
 }
 
-/// Constants of one chain's fee rules. The defaults are those of the network document's section 2.3.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// Constants of one chain's fee rules: the `[chains.*.pricing]` section. [`Default`] is the network document's section 2.3.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default = "Pricing::for_any_chain")]
 pub struct Pricing {
     /// Rule that computes tips and base fee from the blocks.
     pub strategy: Strategy,
     /// Targets of the calibrated strategy.
+    #[serde(with = "calibrated::targets")]
     pub targets: Tiers<Target>,
     /// Number of newest blocks that are averaged.
     pub window_blocks: NonZeroUsize,
@@ -45,10 +52,12 @@ pub struct Pricing {
     /// Number of blocks after which the rewards at [`GRADED_PERCENTILES`] are read that polls do not request; 0: never.
     pub ask_interval: u64,
     /// Minimum of the base fee of the strategy in wei.
+    #[serde(with = "amount")]
     pub base_fee_floor: u128,
     /// Factor of the base fee of the strategy.
     pub base_fee_multiplier: Multiplier,
     /// Minimum tip in wei, at least 1: no pool takes a transaction without a tip. Under legacy pricing the minimum gas price.
+    #[serde(serialize_with = "amount::serialize", deserialize_with = "amount::deserialize_tip")]
     pub priority_fee_floor: u128,
     /// Factor from the medium to the high tip, with one percentile.
     pub high_multiplier: Multiplier,
@@ -57,26 +66,32 @@ pub struct Pricing {
     /// A full block raises the base fee by 1/denominator of it; `None`: unknown.
     pub base_fee_change_denominator: Option<NonZeroU64>,
     /// True if the operator set the denominator, so that the one of a header does not replace it.
+    #[serde(skip)]
     pub is_denominator_explicit: bool,
     /// An empty block lowers the base fee by 1/denominator of it; `None`: by as much as a full block raises it.
     pub empty_block_denominator: Option<NonZeroU64>,
     /// True if the operator set that denominator, so that the one of a header does not replace it.
+    #[serde(skip)]
     pub is_empty_block_denominator_explicit: bool,
     /// True if a base fee that changes more than the denominator allows is suspicious.
     pub check_base_fees: bool,
     /// Highest base fee of a block in wei. A reply with a higher one is rejected.
+    #[serde(with = "amount")]
     pub max_base_fee: u128,
     /// Highest tip in wei; under legacy pricing the highest gas price.
+    #[serde(with = "amount")]
     pub max_priority_fee: u128,
 }
 
-/// Rule that computes a suggestion from a fee history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Rule that computes the suggestion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum Strategy {
-    /// The network's own rule (network document, section 2.3).
+    /// The network's own rule.
+    //
+    // Section 2.3 of the network document.
     Network,
-    /// Tips that reach the 10th percentile of the next block in a chosen share of blocks, and a base fee that follows a
-    /// rise at once.
+    /// Tips that are enough for a chosen share of blocks. Until 20 asks are known, the network's rule replaces it.
     Calibrated,
 }
 
@@ -95,16 +110,19 @@ impl Strategy {
 }
 
 /// Meaning of a base fee of 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ZeroBaseFee {
     /// EIP-1559 is not active: one gas price.
+    #[serde(rename = "legacy")]
     Legacy,
     /// EIP-1559 is active and the base fee is 0.
+    #[serde(rename = "eip-1559")]
     Eip1559,
 }
 
 /// One or two reward percentiles from 0 to 100, in ascending order.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<Number>", into = "Vec<Number>")]
 pub struct RewardPercentiles {
     medium: f64,
     high: Option<f64>,
@@ -162,6 +180,17 @@ impl Default for Pricing {
 }
 
 impl Pricing {
+    /// Returns the constants of a chain without a preset. There are no floors but a tip of 1 wei: those of another chain
+    /// would overcharge its users.
+    pub(crate) fn for_any_chain() -> Self {
+        Self {
+            strategy: Strategy::Calibrated,
+            base_fee_floor: 0,
+            priority_fee_floor: 1,
+            ..Self::default()
+        }
+    }
+
     /// Returns the requested reward percentiles, one or two, in ascending order. Under the network's rule and with one
     /// percentile the high tier has the medium tip times [`high_multiplier`](Self::high_multiplier); with two, the second is
     /// for the high tip. The calibrated strategy may have [`GRADED_PERCENTILES`].
@@ -275,16 +304,56 @@ impl RewardPercentiles {
     }
 }
 
+impl TryFrom<Vec<Number>> for RewardPercentiles {
+    type Error = InvalidPricing;
+
+    fn try_from(numbers: Vec<Number>) -> Result<Self, InvalidPricing> {
+        let values: Vec<f64> = numbers.iter().filter_map(Number::as_f64).collect();
+        match *values {
+            [medium] => Self::new(medium, None),
+            [medium, high] => Self::new(medium, Some(high)),
+            _ => Err(InvalidPricing::Percentiles),
+        }
+    }
+}
+
+impl From<RewardPercentiles> for Vec<Number> {
+    fn from(percentiles: RewardPercentiles) -> Self {
+        percentile_numbers(percentiles.iter())
+    }
+}
+
+/// Returns percentiles as JSON numbers: whole ones without the decimal point, which some nodes reject.
+pub fn percentile_numbers(percentiles: impl IntoIterator<Item = f64>) -> Vec<Number> {
+    percentiles.into_iter().filter_map(|percentile| percentile.to_string().parse().ok()).collect()
+}
+
 impl fmt::Display for Multiplier {
     /// Writes up to six decimals, such as `1.2` and `2`.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const MILLION: u128 = 1_000_000;
-        let millionths = self.apply(MILLION).unwrap_or_default();
-        let (whole, fraction) = (millionths / MILLION, millionths % MILLION);
-        let decimals = format!("{fraction:06}");
-        match decimals.trim_end_matches('0') {
-            "" => write!(out, "{whole}"),
-            decimals => write!(out, "{whole}.{decimals}"),
+        let millionths = self.apply(1_000_000).unwrap_or_default();
+        out.write_str(&with_point(&millionths.to_string(), 6))
+    }
+}
+
+impl<'de> Deserialize<'de> for Multiplier {
+    /// A TOML `1.2` arrives as a float. Its shortest decimal form is what the file contains.
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        input.deserialize_any(ParsedVisitor {
+            expected: "a factor from 1 to 1000 with at most six decimals, such as 1.2",
+            parse: Self::parse,
+        })
+    }
+}
+
+impl Serialize for Multiplier {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        let text = self.to_string();
+        // A whole number without a decimal point, like in most files.
+        match (text.parse::<u64>(), text.parse::<f64>()) {
+            (Ok(whole), _) => whole.serialize(out),
+            (Err(_), Ok(decimal)) => decimal.serialize(out),
+            (Err(_), Err(_)) => text.serialize(out),
         }
     }
 }
@@ -304,9 +373,47 @@ impl Multiplier {
         if allowed { Ok(Self { numerator, denominator }) } else { Err(InvalidPricing::Multiplier) }
     }
 
+    fn parse(text: &str) -> Option<Self> {
+        const MAX_DECIMALS: u32 = 6;
+        let (numerator, scale) = parse_decimal(text, MAX_DECIMALS)?;
+        Self::new(numerator, 10_u128.checked_pow(scale)?).ok()
+    }
+
     /// Returns `value` times the factor, rounded down; `None` on overflow.
     #[must_use]
     pub fn apply(self, value: u128) -> Option<u128> {
         value.checked_mul(self.numerator)?.checked_div(self.denominator)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::de::{IntoDeserializer, value};
+
+    use super::*;
+
+    #[test]
+    fn multipliers_are_exact_fractions_that_round_down() {
+        let high = Multiplier::parse("1.2").unwrap();
+        assert_eq!(high.apply(20_000_000_000), Some(24_000_000_000));
+        assert_eq!(high.apply(7), Some(8));
+        for text in ["1", "1.2", "2", "1000", "1.000001", "12.34"] {
+            assert_eq!(Multiplier::parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(high.apply(u128::MAX), None);
+        assert_eq!(Multiplier::parse("2").unwrap().apply(3), Some(6));
+        for wrong in ["0.9", "1000.1", "-2", "1.0000001", "NaN", "", "1,2"] {
+            assert_eq!(Multiplier::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn whole_number_of_an_environment_variable_is_a_multiplier() {
+        let parse = |number: u64| {
+            Multiplier::deserialize(IntoDeserializer::<value::Error>::into_deserializer(number))
+        };
+        assert_eq!(parse(2).unwrap().apply(3), Some(6));
+        let error = parse(1001).unwrap_err().to_string();
+        assert!(error.starts_with("invalid value: integer `1001`, expected a factor"), "{error}");
     }
 }

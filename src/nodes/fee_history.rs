@@ -28,8 +28,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::quantity::{self, QuantityError};
-use crate::config::percentile_numbers;
-use crate::fees::{BlobBaseFees, Block, FeeHistory, GRADED_PERCENTILES, Pricing, Rewards};
+use crate::fees::{
+    BlobBaseFees, Block, FeeHistory, GRADED_PERCENTILES, Pricing, Rewards, percentile_numbers,
+};
 
 /// Request for blocks up to `latest`, or up to a block number, with the configured percentiles.
 #[derive(Debug, Clone)]

@@ -6,7 +6,7 @@ use utoipa::openapi::{Object, ObjectBuilder, Ref, RefOr, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::api::stream::StateChange;
-use crate::api::wire::SuggestionBody;
+use crate::store::wire::SuggestionBody;
 
 #[derive(ToSchema)]
 pub(crate) enum OnlyTrue {

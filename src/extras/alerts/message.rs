@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::rule::AlertState;
 use super::section::{Format, Side};
-use crate::api::wire::Wei;
+use crate::fees::Wei;
 use crate::fees::gwei::rounded_price;
 
 /// A change of an alert's state.

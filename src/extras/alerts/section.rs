@@ -12,6 +12,7 @@ use crate::assembly::PriceLimit;
 use crate::config::mistakes::SectionMistakes;
 use crate::config::section::{Needs, Section};
 use crate::config::{Chain, UpstreamUrl, print, units};
+use crate::fees::amount::parse_amount;
 
 /// All alerts.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -184,7 +185,7 @@ impl Serialize for Secret {
 impl<'de> Deserialize<'de> for LimitText {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
         let text = String::deserialize(input)?;
-        let limit = PriceLimit::parse(&text, units::parse_amount);
+        let limit = PriceLimit::parse(&text, parse_amount);
         let required =
             "expected an amount such as \"20 gwei\", or a percentile of the day such as \"p20\"";
         Ok(Self(limit.ok_or_else(|| D::Error::custom(required))?, text))

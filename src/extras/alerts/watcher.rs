@@ -7,8 +7,8 @@ use super::delivery::Outbox;
 use super::message::AlertMessage;
 use super::rule::{AlertRule, AlertState};
 use super::section::{Alert, Side};
-use crate::api::wire::Wei;
 use crate::assembly::{DayPrices, PriceLimit, SharedStates};
+use crate::fees::Wei;
 use crate::observe::clock;
 use crate::store::{ServableSnapshot, StoredChain};
 

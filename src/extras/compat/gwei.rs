@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
-const WEI_PER_GWEI: u128 = 1_000_000_000;
+use crate::fees::amount::with_point;
 
 /// An amount in wei, written as a decimal string of gwei: at most nine places, without zeros at the end.
 #[derive(Debug, Clone, Copy)]
@@ -19,12 +19,7 @@ pub(crate) struct GweiNumber(pub(crate) u128);
 
 impl fmt::Display for Gwei {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (whole, fraction) = (self.0 / WEI_PER_GWEI, self.0 % WEI_PER_GWEI);
-        if fraction == 0 {
-            return write!(out, "{whole}");
-        }
-        let places = format!("{fraction:09}");
-        write!(out, "{whole}.{}", places.trim_end_matches('0'))
+        out.write_str(&with_point(&self.0.to_string(), 9))
     }
 }
 

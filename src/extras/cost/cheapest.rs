@@ -15,7 +15,7 @@ use super::sum::{Cost, Order};
 use crate::api::extractors::charge_for_list;
 use crate::api::freshness::write_list_headers;
 use crate::api::openapi::examples::{ExampleChain, set_response_example};
-use crate::api::wire::Wei;
+use crate::fees::Wei;
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::Problem;
 use crate::http::query::ValidQuery;

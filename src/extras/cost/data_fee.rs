@@ -10,8 +10,8 @@ use utoipa::{PartialSchema, ToSchema};
 
 use super::op_stack::Attributes;
 use crate::api::public_routes::MarketMember;
-use crate::api::wire::Wei;
 use crate::config::DataFeeKind;
+use crate::fees::Wei;
 use crate::observe::clock;
 use crate::store::{ChainStore, PerChain, StoredChain};
 

@@ -2,8 +2,10 @@
 
 use alloy_primitives::U256;
 
+use crate::fees::amount::with_point;
+
 /// Decimals of amounts in wei, and of a [`CoinPrice`].
-const DECIMALS: u32 = 18;
+const DECIMALS: u8 = 18;
 
 /// Price of one coin, in 10⁻¹⁸ dollars.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,8 +18,11 @@ pub(crate) struct Dollars(U256);
 impl CoinPrice {
     /// Creates the price that a feed with so many decimals says. `None`: it is 0, or has more decimals than a coin.
     pub(super) fn new(answer: u128, decimals: u8) -> Option<Self> {
-        let missing = DECIMALS.checked_sub(decimals.into())?;
-        answer.checked_mul(10_u128.checked_pow(missing)?).filter(|price| *price > 0).map(Self)
+        let missing = DECIMALS.checked_sub(decimals)?;
+        answer
+            .checked_mul(10_u128.checked_pow(missing.into())?)
+            .filter(|price| *price > 0)
+            .map(Self)
     }
 
     /// Returns the price of this amount.
@@ -28,37 +33,26 @@ impl CoinPrice {
 
     /// Returns the price as a decimal number, with all digits.
     pub(super) fn exact(self) -> String {
-        with_point(&self.0.to_string(), DECIMALS)
+        with_point(&self.0.to_string(), DECIMALS.into())
     }
 }
 
 impl Dollars {
-    const DECIMALS: u32 = 2 * DECIMALS;
+    const DECIMALS: u8 = 2 * DECIMALS;
     const SIGNIFICANT_DIGITS: usize = 4;
 
     /// Returns the amount as a decimal number with at most four significant digits, rounded half up.
     pub(super) fn rounded(self) -> String {
         let digits = self.0.to_string();
         let Some(dropped) = digits.len().checked_sub(Self::SIGNIFICANT_DIGITS) else {
-            return with_point(&digits, Self::DECIMALS);
+            return with_point(&digits, Self::DECIMALS.into());
         };
         let unit = U256::from(10_u8).pow(U256::from(dropped));
         let (first_digits, rest) = self.0.div_rem(unit);
         let is_up = dropped > 0 && rest >= unit / U256::from(2_u8);
         // The product with the unit could exceed 256 bits.
         let rounded = first_digits.saturating_add(U256::from(is_up));
-        with_point(&format!("{rounded}{:0<dropped$}", ""), Self::DECIMALS)
-    }
-}
-
-/// Puts the decimal point before so many of the digits, without zeros at the end.
-fn with_point(digits: &str, decimals: u32) -> String {
-    let decimals = usize::try_from(decimals).unwrap_or(usize::MAX);
-    let padded = format!("{digits:0>width$}", width = decimals.saturating_add(1));
-    let (whole, fraction) = padded.split_at(padded.len().saturating_sub(decimals));
-    match fraction.trim_end_matches('0') {
-        "" => whole.to_owned(),
-        fraction => format!("{whole}.{fraction}"),
+        with_point(&format!("{rounded}{:0<dropped$}", ""), Self::DECIMALS.into())
     }
 }
 

@@ -20,8 +20,9 @@ use crate::api::extractors::{ChainParam, charge_for_list};
 use crate::api::freshness::{write_snapshot_headers, write_uncached_snapshot_headers};
 use crate::api::openapi::examples::{ExampleChain, set_request_example, set_response_example};
 use crate::api::problems;
-use crate::api::wire::Wei;
 use crate::config::{Chain, DataFeeKind};
+use crate::fees::Wei;
+use crate::fees::amount::parse_digits;
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::{Problem, ProblemCode};
 use crate::http::query::{ValidQuery, invalid_parameter};
@@ -240,7 +241,7 @@ fn parse_request(body: &[u8], chain: &Chain) -> Result<Order, Problem> {
     let request: CostRequest<'_> = serde_json::from_slice(body).map_err(|error| invalid(&error))?;
     let digits = |name: &str, value: &RawValue| {
         let text: Option<String> = serde_json::from_str(value.get()).ok();
-        let number = text.and_then(|text| crate::config::units::parse_digits::<u128>(&text));
+        let number = text.and_then(|text| parse_digits::<u128>(&text));
         let requirement = "must be a string of decimal digits below 2^128";
         number.ok_or_else(|| invalid_parameter(name, requirement))
     };

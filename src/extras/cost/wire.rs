@@ -7,9 +7,9 @@ use super::data_fee::{DataFeeKindName, DataFeeReason, ReadAttributes};
 use super::dollars::CoinPrice;
 use super::sum::{Cost, DataFeeAmounts, Order, TierCost};
 use super::usd_feed::UsdPrice;
-use crate::api::wire::Wei;
 use crate::config::DataFeeKind;
 use crate::fees::Tiers;
+use crate::fees::Wei;
 use crate::store::{ServableSnapshot, StoredChain};
 
 /// Cost of a transaction in all.

@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::lookup::LookupBlock;
 use super::registry::Direction;
 use crate::config::parse_hex_chain_id;
-use crate::config::units::parse_digits;
+use crate::fees::amount::parse_digits;
 use crate::http::address::AddressText;
 
 /// Examples: the first two accounts of Hardhat's and Anvil's test networks.

@@ -4,8 +4,7 @@ use serde::Serialize;
 use serde_json::Number;
 use utoipa::ToSchema;
 
-use crate::config::percentile_numbers;
-use crate::fees::{ChainParameters, Pricing, Tier, covered_blocks};
+use crate::fees::{ChainParameters, Pricing, Tier, covered_blocks, percentile_numbers};
 use crate::store::EntryWindow;
 
 /// Empty blocks after which a fee that is still too low is said to wait for ever.

@@ -13,8 +13,7 @@ use crate::api::extractors::ChainParam;
 use crate::api::freshness::write_snapshot_headers;
 use crate::api::openapi::examples::{ExampleChain, set_response_example};
 use crate::api::problems;
-use crate::api::wire::{TierBody, Wei};
-use crate::fees::{Market, Tier};
+use crate::fees::{Market, Tier, Tiers, Wei};
 use crate::http::problem::{Problem, ProblemCode};
 use crate::http::query::{ValidQuery, invalid_parameter};
 use crate::store::{COMPARED_BLOCKS, EntryWindow, StoredChain};
@@ -97,8 +96,8 @@ fn compare(
 #[derive(Serialize, ToSchema)]
 #[schema(as = Replacement)]
 pub(super) struct ReplacementBody {
-    medium: TierBody,
-    high: TierBody,
+    medium: Tier,
+    high: Tier,
 }
 
 /// The fees that replace a pending transaction
@@ -165,9 +164,8 @@ impl ReplacementBody {
                 Some(Tier { max_priority_fee_per_gas: price, max_fee_per_gas: price })
             }
         };
-        let medium = replace(market.suggestion.tiers.medium)?;
-        let high = replace(market.suggestion.tiers.high)?;
-        Some(Self { medium: (&medium).into(), high: (&high).into() })
+        let Tiers { medium, high, .. } = market.suggestion.tiers;
+        Some(Self { medium: replace(medium)?, high: replace(high)? })
     }
 }
 

@@ -17,7 +17,7 @@ use crate::api::fee_market::{FeeMarketBody, snapshot_with_members};
 use crate::api::freshness::write_uncached_snapshot_headers;
 use crate::api::problems;
 use crate::assembly::PriceLimit;
-use crate::config::units::parse_digits;
+use crate::fees::amount::parse_digits;
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::{Problem, ProblemCode};
 use crate::http::query::{ValidQuery, invalid_parameter};

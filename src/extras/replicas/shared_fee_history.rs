@@ -8,9 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 use serde::{Deserialize, Serialize};
 
 use super::redis_clock::{RedisClock, whole_micros};
-use crate::config::units::parse_digits;
 use crate::fees::plausibility::Doubt;
-use crate::fees::{BlobBaseFees, Block, FeeHistory, HeadReading, HeaderTime, Rewards};
+use crate::fees::{BlobBaseFees, Block, FeeHistory, HeadReading, HeaderTime, Rewards, Wei};
 use crate::observe::clock;
 use crate::poll::SharedFeeHistory;
 use crate::store::Timestamps;
@@ -27,9 +26,9 @@ struct Record {
     /// Age of the head at the time of observation.
     head_age_us: u64,
     oldest_block: u64,
-    next_base_fee: Option<Amount>,
+    next_base_fee: Option<Wei>,
     /// Base fees per blob gas of the newest block and of the next one.
-    blob_base_fees: Option<(Amount, Amount)>,
+    blob_base_fees: Option<(Wei, Wei)>,
     /// Absent: the node does not tell.
     head: Option<RecordHead>,
     doubts: Vec<String>,
@@ -90,26 +89,7 @@ impl RecordHead {
 
 /// Base fee, gas ratio, and the columns of the rewards.
 #[derive(Serialize, Deserialize)]
-struct RecordBlock(Amount, Option<f64>, Option<[Amount; Rewards::MAX_COLUMNS]>);
-
-/// Wei as a decimal string.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-struct Amount(u128);
-
-impl From<Amount> for String {
-    fn from(Amount(wei): Amount) -> Self {
-        wei.to_string()
-    }
-}
-
-impl TryFrom<String> for Amount {
-    type Error = &'static str;
-
-    fn try_from(text: String) -> Result<Self, &'static str> {
-        parse_digits(&text).map(Self).ok_or("not an amount")
-    }
-}
+struct RecordBlock(Wei, Option<f64>, Option<[Wei; Rewards::MAX_COLUMNS]>);
 
 /// Serialises the record. Its data seems older by up to a round trip, never younger.
 pub(crate) fn to_json(published: &SharedFeeHistory, clock: &RedisClock) -> String {
@@ -119,11 +99,11 @@ pub(crate) fn to_json(published: &SharedFeeHistory, clock: &RedisClock) -> Strin
         observed_us: clock.earliest_micros_at(observed_at),
         head_age_us: whole_micros(observed_at.saturating_duration_since(head_changed_at)),
         oldest_block: published.history.oldest_block(),
-        next_base_fee: published.history.next_base_fee().map(Amount),
+        next_base_fee: published.history.next_base_fee().map(Wei),
         blob_base_fees: published
             .history
             .blob_base_fees()
-            .map(|fees| (Amount(fees.latest), Amount(fees.next))),
+            .map(|fees| (Wei(fees.latest), Wei(fees.next))),
         head: RecordHead::new(published.head, observed_at),
         doubts: published.doubts.iter().map(|doubt| doubt.name().to_owned()).collect(),
         blocks: published.history.blocks().iter().map(RecordBlock::new).collect(),
@@ -181,13 +161,13 @@ impl Record {
 
 impl RecordBlock {
     fn new(block: &Block) -> Self {
-        let rewards = block.rewards.map(|rewards| rewards.columns().map(Amount));
-        Self(Amount(block.base_fee), block.gas_used_ratio, rewards)
+        let rewards = block.rewards.map(|rewards| rewards.columns().map(Wei));
+        Self(Wei(block.base_fee), block.gas_used_ratio, rewards)
     }
 
     fn block(&self) -> Option<Block> {
         let Self(base_fee, gas_used_ratio, rewards) = *self;
-        let rewards = rewards.map(|columns| Rewards::new(&columns.map(|Amount(wei)| wei)));
+        let rewards = rewards.map(|columns| Rewards::new(&columns.map(|Wei(wei)| wei)));
         let is_ratio = gas_used_ratio.is_none_or(|ratio| (0.0..=1.0).contains(&ratio));
         is_ratio.then_some(Block { base_fee: base_fee.0, gas_used_ratio, rewards })
     }

@@ -19,11 +19,10 @@ use crate::api::freshness::write_snapshot_headers;
 use crate::api::openapi::examples::{ExampleChain, set_response_example};
 use crate::api::problems;
 use crate::api::render_cache::{ServedState, json_bytes};
-use crate::api::wire::{Strategy, Wei};
 use crate::config;
 use crate::extras::score;
 use crate::fees::statistics::Share;
-use crate::fees::{self, FAIR_PERCENTILE};
+use crate::fees::{FAIR_PERCENTILE, Strategy, Wei};
 use crate::http::problem::Problem;
 
 /// Percentiles that every score shows.
@@ -37,9 +36,7 @@ pub(crate) struct ScoreBody<'a> {
     chain_id: u64,
     newest_block: u64,
     window: ScoreWindow,
-    #[serde(with = "Strategy")]
-    #[schema(value_type = Strategy)]
-    strategy: fees::Strategy,
+    strategy: Strategy,
     /// False if no block of the window paid a tip at the median, so that any tip is enough. `null`: polls do not request
     /// percentile 50.
     #[schema(required)]
