@@ -49,11 +49,11 @@ struct NodeState {
     head: HeadRecord,
     breaker: CircuitBreaker,
     plan_pause: PlanPause,
-    /// What reads learnt of the chain before this time may be another chain's.
+    /// Time before which facts that reads learnt may be those of another chain.
     doubted_before: Option<Instant>,
 }
 
-/// What reads heed of the state that polls learnt.
+/// State of a node that polls learnt and reads use.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PolledState {
     /// When a poll last verified the node's chain.

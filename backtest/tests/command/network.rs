@@ -176,7 +176,7 @@ fn node_errors_do_not_reveal_its_url() {
         assert_eq!(fail(&["--rpc-url", &node.url, "--blocks", blocks]), expected);
     }
 
-    // Nobody listens there any more.
+    // No process listens there any more.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (code, stderr) = fail(&["--rpc-url", &format!("http://canary:canary@{address}")]);
     let expected = "error: eth_feeHistory of the newest 1024 blocks failed: cannot connect";

@@ -385,7 +385,7 @@ proptest! {
 }
 
 #[test]
-fn of_two_buckets_of_a_span_the_one_with_more_blocks_counts() {
+fn the_bucket_with_more_blocks_of_a_span_counts() {
     let blocks: Vec<_> =
         (0..200_u32).map(|index| sample(index.into(), START + index * 60, 7)).collect();
     let rows = trend(blocks[..150].iter().copied()).take_unsaved().unwrap();
