@@ -2,7 +2,7 @@
 //! the same windows of every recording.
 
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use gas_suggestion::fees::Pricing;
@@ -59,7 +59,7 @@ fn windows(name: &str) -> Vec<Window> {
 }
 
 /// Runs a program that reads the windows from the file named by its last argument, and compares its output.
-fn assert_same_estimates(program: PathBuf, arguments: &[&str], name: &str) {
+fn assert_same_estimates(program: &Path, arguments: &[&str], name: &str) {
     let windows = windows(name);
     let hex = |wei: &u128| format!("{wei:#x}");
     let inputs = windows.iter().map(|window| {
@@ -74,7 +74,7 @@ fn assert_same_estimates(program: PathBuf, arguments: &[&str], name: &str) {
     });
     let input = std::env::temp_dir().join(format!("{}-{name}.json", std::process::id()));
     std::fs::write(&input, inputs.collect::<Value>().to_string()).unwrap();
-    let output = Command::new(&program).args(arguments).arg(&input).current_dir(path("")).output();
+    let output = Command::new(program).args(arguments).arg(&input).current_dir(path("")).output();
     let output =
         output.unwrap_or_else(|error| panic!("{program:?}, which tests/run.sh installs: {error}"));
     std::fs::remove_file(input).unwrap();
@@ -101,12 +101,12 @@ fn recorded_alloy_estimates_match() {
 fn viem_and_ethers_estimates_match() {
     for library in ["viem", "ethers"] {
         let arguments = ["tests/node/estimators.mjs", library];
-        assert_same_estimates("node".into(), &arguments, &format!("{library} on geth"));
+        assert_same_estimates(Path::new("node"), &arguments, &format!("{library} on geth"));
     }
 }
 
 #[test]
 fn web3_py_estimates_match() {
     let python = path("target/python/bin/python");
-    assert_same_estimates(python, &["backtest/tests/estimators.py"], "web3.py fallback");
+    assert_same_estimates(&python, &["backtest/tests/estimators.py"], "web3.py fallback");
 }

@@ -105,7 +105,7 @@ impl<'a> Report<'a> {
             time.map_or(String::new(), |time| format!(" ({time:?})"))
         };
         let (soon, later) = (time(self.seconds_of_5_blocks), time(self.seconds_of_25_blocks));
-        let columns: [(&str, fn(&Score) -> String); 16] = [
+        let columns: [Column<'_, Score>; 16] = [
             ("\nestimator", |score| score.name.clone()),
             ("next\nincl. %", |score| percent(score.included_next)),
             (&format!("in 5{soon}\nincl. %"), |score| percent(score.included_within_5)),
@@ -153,7 +153,7 @@ impl<'a> Report<'a> {
 }
 
 fn horizon_table(scores: &[HorizonScore]) -> String {
-    let columns: [(&str, fn(&HorizonScore) -> String); 10] = [
+    let columns: [Column<'_, HorizonScore>; 10] = [
         ("within", |score| score.within.to_string()),
         ("probability", |score| format!("{:.2}", score.probability)),
         ("kept %", |score| percent(Some(score.kept))),
@@ -168,8 +168,11 @@ fn horizon_table(scores: &[HorizonScore]) -> String {
     table(&columns, scores)
 }
 
-/// Aligns the first column to the left, the others to the right. A column has a heading and the text of its cells.
-fn table<T>(columns: &[(&str, fn(&T) -> String)], rows: &[T]) -> String {
+/// Heading of a column, and the text of its cells.
+type Column<'a, T> = (&'a str, fn(&T) -> String);
+
+/// Aligns the first column to the left, the others to the right.
+fn table<T>(columns: &[Column<'_, T>], rows: &[T]) -> String {
     let mut table = Table::new();
     table.load_style(comfy_table::presets::NOTHING);
     table.add_row(columns.iter().map(|(heading, _)| *heading));

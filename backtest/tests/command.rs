@@ -1,7 +1,5 @@
 //! `gas-suggestion-backtest` on the command line.
 
-#![allow(clippy::missing_panics_doc, clippy::needless_pass_by_value)]
-
 #[path = "command/docs.rs"]
 mod docs;
 #[path = "command/files.rs"]

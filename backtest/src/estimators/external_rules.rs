@@ -169,11 +169,14 @@ fn station_base_fee(now: HistoryAt<'_>) -> Option<u128> {
 }
 
 /// Returns the newest history in which a block paid a tip, because without one Chainlink keeps its previous estimate. The
-/// window is the default of `BlockHistorySize`.
+/// window is the default of `BlockHistorySize`. Without recorded tips, returns `now`.
 fn chainlink_history(now: HistoryAt<'_>) -> Option<HistoryAt<'_>> {
     let has_tip = |history: &HistoryAt<'_>| {
         history.rewards(60.0, 8).is_some_and(|rewards| rewards.iter().any(|reward| *reward > 0))
     };
+    if !now.recording.has_tips() {
+        return Some(now);
+    }
     std::iter::successors(Some(now), HistoryAt::previous).find(has_tip)
 }
 
@@ -182,7 +185,7 @@ fn chainlink_tip(now: HistoryAt<'_>, percentile: f64, blocks: usize) -> Option<u
 }
 
 fn chainlink_base_fee(now: HistoryAt<'_>) -> Option<u128> {
-    scaled(chainlink_history(now).unwrap_or(now).next_base_fee()?, 1400, 1000)
+    scaled(chainlink_history(now)?.next_base_fee()?, 1400, 1000)
 }
 
 /// Median at a percentile that grows with the fullness of the blocks.
