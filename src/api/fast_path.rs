@@ -5,9 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::Body;
-use axum::http::header::{
-    self, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, X_CONTENT_TYPE_OPTIONS,
-};
+use axum::http::header::{self, ACCESS_CONTROL_EXPOSE_HEADERS, X_CONTENT_TYPE_OPTIONS};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -18,6 +16,7 @@ use super::problems;
 use super::suggestion::{self, FreshnessCounters};
 use crate::http::app::FastPath;
 use crate::http::conditional::matches_tag;
+use crate::http::cors;
 use crate::http::request_id::X_REQUEST_ID;
 use crate::observe::metrics::Metrics;
 use crate::store::{ChainStore, ServableSnapshot, Snapshot, StoredChain};
@@ -148,8 +147,7 @@ fn conditional_response(
 impl FastChain {
     fn add_cors_headers(&self, headers: &mut HeaderMap) {
         if let Some(exposed) = &self.exposed_to_all {
-            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
-            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed.clone());
+            cors::allow_any_origin(headers, exposed);
         }
     }
 

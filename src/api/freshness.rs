@@ -17,6 +17,9 @@ use crate::http::headers::{CDN_CACHE_CONTROL, X_ACCEL_EXPIRES, X_DOUBT, X_NEWEST
 use crate::store::etag;
 use crate::store::{ServableSnapshot, StoredChain};
 
+/// Capacity for headers, including those of the layers: with fewer places a map has to grow.
+pub(super) const MAX_HEADERS: usize = 16;
+
 /// Age of a response's data and its lifetime in caches. All times are in whole seconds, rounded down, so that no cache
 /// keeps a response too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +82,7 @@ impl Freshness {
 
     /// Writes the headers of age and lifetime, and `X-Stale` and `X-Doubt` if they apply.
     pub(crate) fn write_headers(self, headers: &mut HeaderMap, doubts: &[Doubt]) {
+        headers.reserve(MAX_HEADERS);
         let fresh = format!("public, max-age={}", self.max_age);
         let bridged = self.limit.saturating_sub(self.max_age);
         let for_shared_caches =

@@ -6,7 +6,7 @@ use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use enum_map::{Enum, EnumMap};
 
-use super::freshness::{Freshness, write_list_headers};
+use super::freshness::{Freshness, MAX_HEADERS, write_list_headers};
 use super::openapi::components::{IfNoneMatch, NotModified};
 use super::problems;
 use crate::api::extractors::{ChainParam, charge_for_list};
@@ -16,9 +16,6 @@ use crate::http::problem::Problem;
 use crate::observe::metrics::{Counter, FreshnessLabels, Metrics, counters};
 use crate::store::wire::SuggestionBody;
 use crate::store::{ChainStore, ServableSnapshot, Snapshot, StaleReason, StoredChain, Unavailable};
-
-/// Capacity for headers, including those of the layers: with fewer places a copied map has to grow.
-const MAX_HEADERS: usize = 16;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 

@@ -44,7 +44,6 @@ pub(crate) use observation::{DatedBlock, PastSpan};
 use open_hour::OpenHour;
 pub(crate) use period::Period;
 use refill::HistoryRefill;
-use routes::TrendSerializer;
 use section::History;
 pub(crate) use state::{TrendAge, Trends};
 
@@ -89,9 +88,8 @@ fn join(assembly: &mut Assembly) {
         }
         tasks
     });
-    let serializer = TrendSerializer::new(&trends, &assembly.memory, &assembly.metrics);
     let routes = OpenApiRouter::new().routes(routes!(routes::get_fee_trend));
-    assembly.routes.add(routes.with_state(serializer));
+    assembly.routes.add(routes.with_state(trends.clone()));
     assembly.routes.add_market_member(members::for_trends(&trends));
     assembly.day_prices = Some(Arc::new(trends));
     assembly.routes.write_examples(routes::write_example);

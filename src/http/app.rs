@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::HttpBody;
-use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -58,13 +58,15 @@ struct PerThread {
 #[derive(Debug)]
 struct Cors {
     layer: CorsLayer,
-    /// True if web pages of any origin may read responses. Then responses of the fast path have the layer's headers.
-    allows_any: bool,
+    /// Names of the headers that web pages may read, if those of any origin may. Then responses of the fast path have the
+    /// layer's headers.
+    exposed_to_all: Option<HeaderValue>,
 }
 
 impl Cors {
     fn new(config: &config::Cors, exposed: &ExposedHeaders) -> Self {
-        Self { layer: cors::layer(config, exposed), allows_any: config.allows_any() }
+        let exposed_to_all = config.allows_any().then(|| exposed.to_value());
+        Self { layer: cors::layer(config, exposed), exposed_to_all }
     }
 }
 
@@ -188,7 +190,8 @@ impl App {
             },
             Err(problem) => Step::Refused(problem),
         };
-        let is_complete = self.per_thread.cors.as_ref().is_none_or(|cors| cors.allows_any);
+        let is_complete =
+            self.per_thread.cors.as_ref().is_none_or(|cors| cors.exposed_to_all.is_some());
         match step {
             Step::Responded(response) if is_complete => {
                 Either::Left(ready(access_log.finish(context, response)))
@@ -225,7 +228,10 @@ impl App {
             Step::Refused(problem) => problem.into_response(),
         };
         if let Some(cors) = &self.per_thread.cors {
-            response = cors::add_headers(&cors.layer, headers, response).await;
+            match &cors.exposed_to_all {
+                Some(exposed) => cors::allow_any_origin(response.headers_mut(), exposed),
+                None => response = cors::add_headers(&cors.layer, headers, response).await,
+            }
         }
         vary::join_lines(response.headers_mut());
         self.per_thread.access_log.finish(context, response)

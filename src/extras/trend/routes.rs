@@ -6,16 +6,12 @@ use axum::extract::{FromRef, State};
 use axum::http::header::{AGE, CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
-use moka::sync::Cache;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::openapi::OpenApi;
 use utoipa::{IntoParams, ToSchema};
 
-use super::{
-    Bucket, FeeTrend, Level, MAX_DAYS, Observation, Period, PriceLevel, Range, TrendAge, Trends,
-};
+use super::{Bucket, FeeTrend, Level, MAX_DAYS, Observation, Period, Range, TrendAge, Trends};
 use crate::api::extractors::ChainParam;
 use crate::api::freshness::{write_last_modified, write_snapshot_headers};
 use crate::api::openapi::examples::{ExampleChain, set_response_example};
@@ -25,28 +21,7 @@ use crate::fees::Wei;
 use crate::http::headers::{X_NEWEST_BLOCK, X_STALE};
 use crate::http::problem::Problem;
 use crate::http::query::{ValidQuery, invalid_parameter};
-use crate::observe::memory_budget::MemoryBudget;
-use crate::observe::metrics::Metrics;
-use crate::store::{BlockWindow, ChainStore, StoredChain, seconds_since_1970};
-
-/// Serialises trends, at most once per state of a chain. Cheap to clone.
-#[derive(Debug, Clone)]
-pub(crate) struct TrendSerializer {
-    trends: Trends,
-    cache: Cache<TrendKey, Bytes>,
-}
-
-/// Cache key: everything that changes a trend.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct TrendKey {
-    chain_id: u64,
-    period: Period,
-    /// Number of changes of the trend.
-    changes: u64,
-    level: Option<Level>,
-    /// Buckets disappear with time.
-    minute: u64,
-}
+use crate::store::{BlockWindow, ChainStore, StoredChain};
 
 /// The time that a fee trend shows.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -122,13 +97,14 @@ struct NumberRange {
     )
 )]
 pub(super) async fn get_fee_trend(
-    State(trends): State<TrendSerializer>,
+    State(trends): State<Trends>,
     ChainParam(chain): ChainParam,
     ValidQuery(query): ValidQuery<TrendQuery>,
 ) -> Result<Response, Problem> {
     let period = query.period.unwrap_or(Period::Day);
-    trends.check_period(period)?;
-    let (age, body) = trends.serialize(&chain, period)?;
+    check_period(period, trends.days)?;
+    let read = trends.read(&chain, period);
+    let (age, body) = read.map_err(|reason| problems::unavailable(&chain, reason))?;
     let mut response = ([(CONTENT_TYPE, "application/json")], body).into_response();
     write_headers(response.headers_mut(), &chain, &age);
     Ok(response)
@@ -150,65 +126,21 @@ fn write_headers(headers: &mut HeaderMap, chain: &StoredChain, trend_age: &Trend
     }
 }
 
-impl FromRef<TrendSerializer> for ChainStore {
-    fn from_ref(trends: &TrendSerializer) -> Self {
-        trends.trends.store.clone()
+impl FromRef<Trends> for ChainStore {
+    fn from_ref(trends: &Trends) -> Self {
+        trends.store.clone()
     }
 }
 
-impl TrendSerializer {
-    /// Maximum total size of the cached trends. One of a week takes about 60 KiB.
-    const MAX_CACHE_BYTES: usize = 16 * 1024 * 1024;
-
-    /// Creates the cache, which takes a sixteenth of `memory` at most.
-    pub(crate) fn new(trends: &Trends, memory: &MemoryBudget, metrics: &Metrics) -> Self {
-        let weigher = |_: &TrendKey, body: &Bytes| u32::try_from(body.len()).unwrap_or(u32::MAX);
-        let max_bytes = Self::MAX_CACHE_BYTES.min(memory.total() / 16);
-        let max_bytes = u64::try_from(max_bytes).unwrap_or(u64::MAX);
-        let cache = Cache::builder().weigher(weigher).max_capacity(max_bytes).build();
-        let measured_cache = cache.clone();
-        metrics.register_cache("trends", move || {
-            [measured_cache.entry_count(), measured_cache.weighted_size()]
-        });
-        Self { trends: trends.clone(), cache }
+/// Returns an error if so long a period is not kept.
+fn check_period(period: Period, days: u32) -> Result<(), Problem> {
+    if period.fits(days) {
+        return Ok(());
     }
-
-    /// Returns an error if so long a period is not kept.
-    fn check_period(&self, period: Period) -> Result<(), Problem> {
-        if period.fits(self.trends.days) {
-            return Ok(());
-        }
-        let detail = format!(
-            "`7d` is longer than the {} days that are kept; set history.days to {MAX_DAYS}",
-            self.trends.days
-        );
-        Err(invalid_parameter("period", &detail))
-    }
-
-    pub(super) fn serialize(
-        &self,
-        chain: &StoredChain,
-        period: Period,
-    ) -> Result<(TrendAge, Bytes), Problem> {
-        let unavailable = |reason| problems::unavailable(chain, reason);
-        let key = |changes, level: Option<PriceLevel>| TrendKey {
-            chain_id: chain.config().chain_id,
-            period,
-            changes,
-            level: level.map(|it| it.level),
-            minute: seconds_since_1970() / 60,
-        };
-        let (age, changes, level) = self.trends.state(chain).map_err(unavailable)?;
-        if let Some(body) = self.cache.get(&key(changes, level)) {
-            return Ok((age, body));
-        }
-        let trend = self.trends.read(chain, period).map_err(unavailable)?;
-        let key = key(trend.changes, trend.level);
-        let body = FeeTrendBody::new(chain.config(), period, &trend.buckets, key.level);
-        let body = Bytes::from(serde_json::to_vec(&body).expect("strings and numbers serialise"));
-        self.cache.insert(key, body.clone());
-        Ok((trend.age, body))
-    }
+    let detail = format!(
+        "`7d` is longer than the {days} days that are kept; set history.days to {MAX_DAYS}"
+    );
+    Err(invalid_parameter("period", &detail))
 }
 
 /// Writes the trend of the example's newest reply at a fixed time.

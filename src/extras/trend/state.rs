@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 
 use super::level;
-use super::{Bucket, FeeTrend, MAX_CLOCK_DIFFERENCE, Observation, Period, PriceLevel};
+use super::routes::FeeTrendBody;
+use super::{FeeTrend, Level, MAX_CLOCK_DIFFERENCE, Observation, Period, PriceLevel};
+use crate::api::render_cache::{RenderCache, json_bytes};
 use crate::observe::clock;
 use crate::store::{
     ChainStore, PerChain, Publication, PublishObserver, ServableSnapshot, Snapshot, StoredChain,
@@ -20,6 +23,7 @@ pub(crate) struct Trends {
     /// Days of hourly prices that are kept.
     pub(super) days: u32,
     chains: PerChain<Arc<ChainTrend>>,
+    bodies: RenderCache<TrendState, Period, Bytes>,
 }
 
 /// Fee trend of one chain.
@@ -45,17 +49,14 @@ struct DayKey {
     minute: u64,
 }
 
-/// Fee trend of a chain, and how new it is.
-#[derive(Debug)]
-pub(crate) struct TrendReading {
-    /// Age of the trend.
-    pub age: TrendAge,
+/// Everything that changes the body of a trend.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct TrendState {
     /// Number of changes of the trend.
-    pub changes: u64,
-    /// Its buckets, oldest first.
-    pub buckets: Vec<Bucket>,
-    /// Where the price stands; `None`: less than an hour is known, or the chain is stale.
-    pub level: Option<PriceLevel>,
+    changes: u64,
+    level: Option<Level>,
+    /// Buckets disappear with time.
+    minute: u64,
 }
 
 /// Age of a fee trend. What is past stays true, so a trend outlives the suggestion.
@@ -82,7 +83,8 @@ impl Trends {
             let trend = Mutex::new(FeeTrend::new(days));
             Arc::new(ChainTrend { trend, day: Mutex::default() })
         };
-        Self { store: store.clone(), days, chains: PerChain::new(store, trend) }
+        let chains = PerChain::new(store, trend);
+        Self { store: store.clone(), days, chains, bodies: RenderCache::new(store) }
     }
 
     /// Returns the trend of a chain of the store.
@@ -99,28 +101,7 @@ impl Trends {
         self.trend(chain).with(access)
     }
 
-    /// Returns the age of the fee trend, the number of its changes, and the level.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`Unavailable::NoData`] if no reply was ever accepted, and no trend was restored.
-    pub(crate) fn state(
-        &self,
-        chain: &StoredChain,
-    ) -> Result<(TrendAge, u64, Option<PriceLevel>), Unavailable> {
-        chain.read_together(|_| {
-            let age = self.current_age(chain)?;
-            let level = self.level(chain, &age);
-            Ok((age, self.with(chain, |trend| trend.changes()), level))
-        })
-    }
-
-    fn level(&self, chain: &StoredChain, age: &TrendAge) -> Option<PriceLevel> {
-        let TrendAge::Servable(current) = age else { return None };
-        self.trend(chain).level(current)
-    }
-
-    /// Returns the fee trend of a period.
+    /// Returns the fee trend of a period as JSON, and its age.
     ///
     /// # Errors
     ///
@@ -129,14 +110,21 @@ impl Trends {
         &self,
         chain: &StoredChain,
         period: Period,
-    ) -> Result<TrendReading, Unavailable> {
+    ) -> Result<(TrendAge, Bytes), Unavailable> {
         chain.read_together(|_| {
             let age = self.current_age(chain)?;
-            let level = self.level(chain, &age);
-            let (changes, buckets) = self.with(chain, |trend| {
-                (trend.changes(), trend.buckets(period, seconds_since_1970()))
+            let level = match &age {
+                TrendAge::Servable(current) => self.trend(chain).level(current),
+                TrendAge::Expired { .. } | TrendAge::Restored => None,
+            };
+            let level = level.map(|it| it.level);
+            let (changes, now) = (self.with(chain, |trend| trend.changes()), seconds_since_1970());
+            let state = TrendState { changes, level, minute: now / 60 };
+            let body = self.bodies.get_or_render(chain, state, period, || {
+                let buckets = self.with(chain, |trend| trend.buckets(period, now));
+                json_bytes(&FeeTrendBody::new(chain.config(), period, &buckets, level))
             });
-            Ok(TrendReading { age, changes, buckets, level })
+            Ok((age, body))
         })
     }
 
