@@ -13,6 +13,7 @@ pub(crate) mod origin;
 pub(crate) mod presets;
 pub(crate) mod print;
 pub(crate) mod rpc_method;
+pub(crate) mod secret;
 pub(crate) mod secret_url;
 pub(crate) mod section;
 pub(crate) mod server;

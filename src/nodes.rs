@@ -44,6 +44,7 @@ pub use new_heads::NewHeadsSubscription;
 use node_transport::NodeClient;
 pub use node_transport::NodeTransport;
 use pooled_client::PooledClient;
+pub(crate) use quantity::parse_hex;
 pub use quantity::{QuantityError, parse as parse_quantity};
 pub use reply::{HttpStatus, NodeResponse, parse_reply};
 pub use service_reads::{Exhausted, ReadError, ServiceReads};

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use axum::Router;
 use axum::http::{HeaderName, Uri};
 use axum::routing::any;
-use serde_json::{Map, Value};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use utoipa::ToSchema;
 use utoipa::openapi::header::Header;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::tag::Tag;
@@ -59,13 +61,32 @@ pub(crate) struct MarketMembers(pub(super) Vec<Arc<MarketMember>>);
 /// Some members of the fee market.
 pub(crate) struct MarketMember {
     /// An object whose properties become those of the fee market.
-    pub(crate) schema: fn() -> RefOr<Schema>,
+    pub(super) schema: fn() -> RefOr<Schema>,
     /// The schemas that it refers to.
-    pub(crate) referenced: fn(&mut Vec<(String, RefOr<Schema>)>),
+    pub(super) referenced: fn(&mut Vec<(String, RefOr<Schema>)>),
     /// Returns the members of a snapshot that may be served. Nothing is published meanwhile.
-    pub(crate) members: MembersOf,
+    members: MembersOf,
     /// Members of an example.
-    pub(crate) example: Map<String, Value>,
+    example: Map<String, Value>,
+}
+
+impl MarketMember {
+    /// Makes members of an object. `members` returns it for a snapshot that may be served.
+    pub(crate) fn new<M: Serialize + ToSchema>(
+        example: &M,
+        members: impl Fn(&StoredChain, &ServableSnapshot) -> M + Send + Sync + 'static,
+    ) -> Self {
+        let to_members = |object: &M| match json!(object) {
+            Value::Object(members) => members,
+            _ => Map::new(),
+        };
+        Self {
+            schema: M::schema,
+            referenced: M::schemas,
+            members: Box::new(move |chain, current| to_members(&members(chain, current))),
+            example: to_members(example),
+        }
+    }
 }
 
 impl PublicRoutes {

@@ -1,5 +1,8 @@
 //! Collects every mistake of a configuration, so that one start tells all of them.
 
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
 use figment::error::Kind;
 use figment::value::{Dict, Value};
 use serde::de::DeserializeOwned;
@@ -277,6 +280,22 @@ impl SectionMistakes<'_, '_> {
     pub(crate) fn reject_with(&mut self, key: &str, others: &[&str], problem: impl Into<String>) {
         if !others.iter().any(|other| self.all.is_reported(&self.path(other))) {
             self.reject(key, problem);
+        }
+    }
+
+    /// Checks a time-out of requests.
+    pub(crate) fn check_timeout(&mut self, key: &str, timeout: Duration) {
+        const MAX: Duration = Duration::from_hours(1);
+        if timeout.is_zero() || timeout > MAX {
+            self.reject(key, "must be above 0s and at most 1h");
+        }
+    }
+
+    /// Checks a number of concurrent requests or of calls in one.
+    pub(crate) fn check_count(&mut self, key: &str, count: NonZeroUsize) {
+        const MAX: usize = 65_536;
+        if count.get() > MAX {
+            self.reject(key, "must be from 1 to 65536");
         }
     }
 

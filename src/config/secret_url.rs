@@ -184,7 +184,7 @@ pub(crate) fn masked(url: &reqwest::Url) -> String {
     if is_whole { bare.to_owned() } else { format!("{bare}/…") }
 }
 
-/// A URL; `""` is `None`.
+/// A URL or another secret; `""` is `None`.
 pub(crate) mod optional {
     use super::{Deserialize, Deserializer, Error, FromStr, Serialize, Serializer, fmt};
 
@@ -193,7 +193,7 @@ pub(crate) mod optional {
         D: Deserializer<'de>,
         T: FromStr<Err: fmt::Display>,
     {
-        match String::deserialize(input)?.as_str() {
+        match String::deserialize(input)?.trim() {
             "" => Ok(None),
             text => text.parse().map(Some).map_err(D::Error::custom),
         }

@@ -30,6 +30,13 @@ pub fn parse(json: &str) -> Result<u128, QuantityError> {
     u128::from_str_radix(digits, radix).map_err(|_| QuantityError::TooLarge)
 }
 
+/// Parses the text of a quantity such as `0x1b4`. Leading zeros are allowed, because nodes send and accept them.
+pub(crate) fn parse_hex(text: &str) -> Option<u64> {
+    // `from_str_radix` would accept a sign.
+    let digits = text.strip_prefix("0x").filter(|digits| !digits.starts_with('+'))?;
+    u64::from_str_radix(digits, 16).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::QuantityError::{Malformed, TooLarge};

@@ -64,7 +64,8 @@ impl Delivery {
         counters: EnumMap<WebhookOutcome, Counter>,
     ) -> (Self, Outbox) {
         let (sender, inbox) = watch::channel(None);
-        let signer = alert.secret.as_ref().and_then(|secret| Signer::new(secret.as_bytes()));
+        let signer =
+            alert.secret.as_ref().and_then(|secret| Signer::new(secret.expose().as_bytes()));
         let (url, format, chain) = (alert.url.clone(), alert.format, alert.chain.clone());
         (Self { inbox, client, url, format, signer, counters, chain }, Outbox(sender))
     }

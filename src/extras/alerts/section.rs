@@ -1,6 +1,5 @@
 //! The `[[alerts]]` section.
 
-use std::fmt;
 use std::time::Duration;
 
 use serde::de::{Deserializer, Error};
@@ -10,6 +9,7 @@ use toml_edit::{ArrayOfTables, Item};
 
 use crate::assembly::PriceLimit;
 use crate::config::mistakes::SectionMistakes;
+use crate::config::secret::Secret;
 use crate::config::section::{Needs, Section};
 use crate::config::{Chain, UpstreamUrl, print, units};
 use crate::fees::amount::parse_amount;
@@ -67,10 +67,6 @@ pub(super) enum Side {
 #[derive(Debug, Clone, PartialEq)]
 struct LimitText(PriceLimit, String);
 
-/// A secret that must not be printed: its `Debug` is blank.
-#[derive(Clone, PartialEq, Eq)]
-pub(super) struct Secret(String);
-
 fn default_repeat() -> Duration {
     Duration::from_hours(1)
 }
@@ -125,7 +121,7 @@ impl Section for Alerts {
             if !alert.is_reachable_safely() {
                 reject("url", "must be https, or http to a private address");
             }
-            if alert.secret.as_ref().is_some_and(|Secret(secret)| secret.is_empty()) {
+            if alert.secret.as_ref().is_some_and(|secret| secret.expose().is_empty()) {
                 reject("secret", "must not be empty");
             }
             if !Alert::REPEATS.contains(&alert.repeat) {
@@ -154,31 +150,6 @@ impl Section for Alerts {
     fn to_item(&self) -> Option<Item> {
         let tables = self.0.iter().filter_map(|alert| print::section(alert).into_table().ok());
         (!self.0.is_empty()).then(|| Item::ArrayOfTables(tables.collect::<ArrayOfTables>()))
-    }
-}
-
-impl Secret {
-    /// Returns the bytes, for the signature.
-    pub(super) fn as_bytes(&self) -> &[u8] {
-        self.0.as_bytes()
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("Secret(…)")
-    }
-}
-
-impl<'de> Deserialize<'de> for Secret {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        Ok(Self(String::deserialize(input)?.trim().to_owned()))
-    }
-}
-
-impl Serialize for Secret {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        out.serialize_str("…")
     }
 }
 
@@ -226,7 +197,7 @@ mod tests {
             (Side::Above, PriceLimit::Percentile(90)),
         ];
         assert_eq!(limits, expected);
-        assert_eq!(alerts[0].secret.as_ref().unwrap().as_bytes(), b"c4n4ry-key");
+        assert_eq!(alerts[0].secret.as_ref().unwrap().expose(), "c4n4ry-key");
         assert_eq!((alerts[0].repeat, alerts[0].format), (default_repeat(), Format::Json));
         assert_eq!(alerts[1].format, Format::Slack);
         let shown = Alerts(alerts.clone()).to_item().unwrap().to_string();

@@ -5,8 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
-use utoipa::{PartialSchema, ToSchema};
+use utoipa::ToSchema;
 
 use super::op_stack::Attributes;
 use crate::api::public_routes::MarketMember;
@@ -219,22 +218,14 @@ impl ReadAttributes {
 /// Returns the members of the fee market.
 pub(super) fn market_member(fees: &DataFees) -> MarketMember {
     let fees = fees.clone();
-    MarketMember {
-        schema: DataFeeMembers::schema,
-        referenced: <DataFeeMembers as ToSchema>::schemas,
-        members: Box::new(move |chain, _| members(fees.current(chain))),
-        example: members(Ok(DataFee::NONE)),
-    }
+    MarketMember::new(&DataFeeMembers::new(Ok(DataFee::NONE)), move |chain, _| {
+        DataFeeMembers::new(fees.current(chain))
+    })
 }
 
-fn members(fee: Result<DataFee, DataFeeReason>) -> Map<String, Value> {
-    let members = DataFeeMembers {
-        data_fee: fee.as_ref().ok().map(DataFeeParameters::new),
-        data_fee_reason: fee.err(),
-    };
-    match json!(members) {
-        Value::Object(members) => members,
-        _ => Map::new(),
+impl DataFeeMembers {
+    fn new(fee: Result<DataFee, DataFeeReason>) -> Self {
+        Self { data_fee: fee.as_ref().ok().map(DataFeeParameters::new), data_fee_reason: fee.err() }
     }
 }
 

@@ -9,9 +9,9 @@ use alloy_sol_types::{SolCall, sol};
 use enum_map::EnumMap;
 use parking_lot::Mutex;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use tokio::time::Instant;
-use utoipa::{PartialSchema, ToSchema};
+use utoipa::ToSchema;
 
 use super::dollars::CoinPrice;
 use super::metrics::FeedOutcome;
@@ -239,23 +239,19 @@ struct UsdPerCoin {
 /// Returns the member of the fee market.
 pub(super) fn market_member(prices: &UsdPrices) -> MarketMember {
     let prices = prices.clone();
-    MarketMember {
-        schema: UsdMembers::schema,
-        referenced: <UsdMembers as ToSchema>::schemas,
-        members: Box::new(move |chain, _| members(prices.current(chain))),
-        example: members(None),
-    }
+    MarketMember::new(&UsdMembers::new(None), move |chain, _| {
+        UsdMembers::new(prices.current(chain))
+    })
 }
 
-fn members(price: Option<UsdPrice>) -> Map<String, Value> {
-    let usd_per_coin = price.map(|price| UsdPerCoin {
-        price: price.price.exact(),
-        observed_at: humantime::format_rfc3339_seconds(price.updated_at).to_string(),
-        source: price.source.to_string(),
-    });
-    match json!(UsdMembers { usd_per_coin }) {
-        Value::Object(members) => members,
-        _ => Map::new(),
+impl UsdMembers {
+    fn new(price: Option<UsdPrice>) -> Self {
+        let usd_per_coin = price.map(|price| UsdPerCoin {
+            price: price.price.exact(),
+            observed_at: humantime::format_rfc3339_seconds(price.updated_at).to_string(),
+            source: price.source.to_string(),
+        });
+        Self { usd_per_coin }
     }
 }
 

@@ -19,6 +19,7 @@ use super::lookup::{DelegationLookup, LookupKind};
 use super::registry::Direction;
 use super::section::{DelegationSection, DelegationSource};
 use crate::config::Upstream;
+use crate::config::secret::Secret;
 use crate::extras::proxy;
 use crate::extras::proxy::{BodyError, Proxy, ProxyError, ProxyRequest, collect};
 use crate::http::client_limits::ClientHandle;
@@ -96,7 +97,7 @@ impl ApiClient {
     ) -> Result<Self, reqwest::Error> {
         let limits =
             proxy::ProxyLimits { timeout: config.timeout, max_in_flight: config.max_in_flight };
-        let api_key = config.api_key.as_ref().map(|key| key.expose().clone());
+        let api_key = config.api_key.as_ref().and_then(Secret::to_header);
         let has_fallback = config.source == DelegationSource::ApiThenChain;
         let new_budget = || RateBudget::new(config.timeout, has_fallback, metrics);
         // After a timeout the API is skipped for a while. Then one request at a time probes it.

@@ -1,19 +1,16 @@
 //! The `[delegation]` section.
 
-use std::fmt;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use alloy_primitives::{Address, address};
-use axum::http::HeaderValue;
-use serde::de::{Deserializer, Error};
-use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
 use crate::config::address as address_text;
 use crate::config::layers::Layers;
 use crate::config::mistakes::SectionMistakes;
-use crate::config::secret_url::{MIN_KEY_LENGTH, UpstreamUrl, encoded_variants};
+use crate::config::secret::Secret;
+use crate::config::secret_url::{MIN_KEY_LENGTH, UpstreamUrl, encoded_variants, optional};
 use crate::config::section::{Needs, Section};
 use crate::config::{Chain, units};
 
@@ -27,8 +24,8 @@ pub(crate) struct DelegationSection {
     pub api_url: UpstreamUrl,
     /// `X-API-KEY` for requests whose client sends none; `None`, also written `""`: no key, and the public rate limit
     /// applies.
-    #[serde(deserialize_with = "optional_key")]
-    pub api_key: Option<ApiKey>,
+    #[serde(deserialize_with = "optional::deserialize")]
+    pub api_key: Option<Secret>,
     /// Time from the start of a request to the API to the last byte of the response.
     #[serde(with = "units::duration")]
     pub timeout: Duration,
@@ -59,10 +56,6 @@ pub(crate) enum DelegationSource {
     Off,
 }
 
-/// A key that must not be printed: its `Debug` is blank.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct ApiKey(HeaderValue);
-
 impl Default for DelegationSection {
     fn default() -> Self {
         Self {
@@ -79,13 +72,12 @@ impl Default for DelegationSection {
 }
 
 impl DelegationSection {
-    const MAX_IN_FLIGHT: usize = 65_536;
-    const MAX_TIME: Duration = Duration::from_hours(1);
+    const MAX_CACHE_TTL: Duration = Duration::from_hours(1);
 
     /// Secrets for the redactor.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let mut secrets = self.api_url.secrets();
-        let key = self.api_key.iter().filter_map(|ApiKey(key)| key.to_str().ok());
+        let key = self.api_key.iter().map(Secret::expose);
         secrets.extend(key.filter(|key| key.len() >= MIN_KEY_LENGTH).flat_map(encoded_variants));
         secrets
     }
@@ -105,15 +97,15 @@ impl Section for DelegationSection {
         if let Err(allowed) = self.api_url.check_base_url() {
             mistakes.reject("api_url", allowed);
         }
-        if self.timeout.is_zero() || self.timeout > Self::MAX_TIME {
-            mistakes.reject("timeout", "must be above 0s and at most 1h");
+        if self.api_key.as_ref().is_some_and(|key| key.to_header().is_none()) {
+            let allowed = "expected a key of ASCII characters without spaces (not shown)";
+            mistakes.reject("api_key", allowed);
         }
-        if self.cache_ttl > Self::MAX_TIME {
+        mistakes.check_timeout("timeout", self.timeout);
+        if self.cache_ttl > Self::MAX_CACHE_TTL {
             mistakes.reject("cache_ttl", "must be at most 1h");
         }
-        if self.max_in_flight.get() > Self::MAX_IN_FLIGHT {
-            mistakes.reject("max_in_flight", "must be from 1 to 65536");
-        }
+        mistakes.check_count("max_in_flight", self.max_in_flight);
         if self.registry_address.is_zero() {
             mistakes.reject("registry_address", "must not be the zero address");
         }
@@ -133,41 +125,6 @@ impl Section for DelegationSection {
     fn needs(&self, _: &[Chain]) -> Needs {
         Needs { connections: self.max_in_flight.get(), ..Needs::default() }
     }
-}
-
-impl ApiKey {
-    /// Returns the key as a header that is not logged, for the code that sends it.
-    pub(crate) fn expose(&self) -> &HeaderValue {
-        &self.0
-    }
-}
-
-impl Serialize for ApiKey {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        out.serialize_str("…")
-    }
-}
-
-impl fmt::Debug for ApiKey {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("ApiKey(…)")
-    }
-}
-
-fn optional_key<'de, D: Deserializer<'de>>(input: D) -> Result<Option<ApiKey>, D::Error> {
-    let text = String::deserialize(input)?;
-    // Files of secrets end with a line end.
-    let text = text.trim();
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let is_key = text.bytes().all(|byte| byte.is_ascii_graphic());
-    let key = HeaderValue::try_from(text).ok().filter(|_| is_key);
-    let mut key = key.ok_or_else(|| {
-        D::Error::custom("expected a key of ASCII characters without spaces (not shown)")
-    })?;
-    key.set_sensitive(true);
-    Ok(Some(ApiKey(key)))
 }
 
 #[cfg(test)]

@@ -6,6 +6,8 @@ use flate2::read::GzDecoder;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
+use crate::nodes::parse_hex;
+
 /// A node's recorded replies about the blocks of a chain.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -80,8 +82,7 @@ struct Quantity(u64);
 impl<'de> Deserialize<'de> for Quantity {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
         let text = String::deserialize(input)?;
-        let digits = text.strip_prefix("0x").ok_or_else(|| D::Error::custom("no 0x"))?;
-        u64::from_str_radix(digits, 16).map(Self).map_err(D::Error::custom)
+        parse_hex(&text).map(Self).ok_or_else(|| D::Error::custom("not a quantity"))
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use super::recording::DemoRecording;
+use crate::nodes::parse_hex;
 use crate::observe::clock;
 
 /// A recorded chain that advances with time.
@@ -234,9 +235,4 @@ impl Replay {
 
 fn to_hex(number: u64) -> Value {
     format!("{number:#x}").into()
-}
-
-fn parse_hex(text: &str) -> Option<u64> {
-    let digits = text.strip_prefix("0x").filter(|digits| !digits.starts_with('+'))?;
-    u64::from_str_radix(digits, 16).ok()
 }

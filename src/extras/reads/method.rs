@@ -16,7 +16,7 @@ use super::params::{self, InvalidParams};
 use super::state_scope::StateScope::{self, Fixed, Head, Pending};
 use crate::config::RpcMethod;
 use crate::fees::Tier;
-use crate::nodes::NodeResponse;
+use crate::nodes::{NodeResponse, parse_hex};
 use crate::store::Snapshot;
 
 /// A method with known parameters. All known methods only read, so their responses may be shared.
@@ -250,12 +250,12 @@ fn parse_transaction_hint(result: &[u8]) -> Option<BlockHint> {
         block_hash: Option<Cow<'a, str>>,
     }
     let mined: Mined = serde_json::from_slice(result).ok()?;
-    let number = params::parse_number(&mined.block_number?)?;
+    let number = parse_hex(&mined.block_number?)?;
     let hash_digest = BuildHasherDefault::<DefaultHasher>::default().hash_one(mined.block_hash);
     Some(BlockHint { number, hash_digest: Some(hash_digest) })
 }
 
 fn parse_head_hint(result: &[u8]) -> Option<BlockHint> {
-    let number = params::parse_number(serde_json::from_slice(result).ok()?)?;
+    let number = parse_hex(serde_json::from_slice(result).ok()?)?;
     Some(BlockHint { number, hash_digest: None })
 }

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 
 use super::state_scope::StateScope;
 use crate::nodes::json::{nesting_depth, parse_string};
+use crate::nodes::parse_hex;
 
 /// Parameter error. Its text does not contain the value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,12 +31,6 @@ pub(crate) fn check_depth(json: &RawValue) -> Result<(), InvalidParams> {
         return Err(InvalidParams("params are nested too deeply".into()));
     }
     Ok(())
-}
-
-/// Parses a quantity such as `0x1b4`. Leading zeros are allowed, because nodes send and accept them.
-pub(crate) fn parse_number(text: &str) -> Option<u64> {
-    let digits = text.strip_prefix("0x")?;
-    is_hex(digits).then(|| u64::from_str_radix(digits, 16).ok())?
 }
 
 /// Parameter of a known method.
@@ -215,7 +210,7 @@ fn parse_block(json: &RawValue) -> Option<StateScope> {
         "pending" => StateScope::Pending,
         "latest" | "safe" | "finalized" => StateScope::Head,
         "earliest" => StateScope::Fixed,
-        text => StateScope::Block(parse_number(text)?),
+        text => StateScope::Block(parse_hex(text)?),
     })
 }
 
@@ -254,7 +249,7 @@ fn parse_object<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Option<T> {
 /// Returns true for a count or an index: hex or decimal, a string or a number.
 fn is_number(json: &RawValue) -> bool {
     let text = parse_string(json).unwrap_or(Cow::Borrowed(json.get()));
-    parse_number(&text).is_some() || text.parse::<u64>().is_ok()
+    parse_hex(&text).is_some() || text.parse::<u64>().is_ok()
 }
 
 fn is_null(json: &RawValue) -> bool {

@@ -36,8 +36,6 @@ impl Default for Rpc {
 
 impl Rpc {
     const MAX_BODY: usize = 32 * 1024 * 1024;
-    const MAX_COUNT: usize = 65_536;
-    const MAX_TIMEOUT: Duration = Duration::from_hours(1);
 
     /// Returns the limits of the reads.
     pub(crate) fn limits(&self) -> ReadLimits {
@@ -52,14 +50,9 @@ impl Section for Rpc {
         if !(1..=Self::MAX_BODY).contains(&self.max_body) {
             mistakes.reject("max_body", "must be from 1 B to 32 MiB");
         }
-        for (key, count) in [("max_batch", self.max_batch), ("max_in_flight", self.max_in_flight)] {
-            if count.get() > Self::MAX_COUNT {
-                mistakes.reject(key, "must be from 1 to 65536");
-            }
-        }
-        if self.timeout.is_zero() || self.timeout > Self::MAX_TIMEOUT {
-            mistakes.reject("timeout", "must be above 0s and at most 1h");
-        }
+        mistakes.check_count("max_batch", self.max_batch);
+        mistakes.check_timeout("timeout", self.timeout);
+        mistakes.check_count("max_in_flight", self.max_in_flight);
     }
 
     fn needs(&self, _: &[Chain]) -> Needs {

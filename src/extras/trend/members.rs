@@ -1,8 +1,7 @@
 //! Members of the fee market: where the price stands among those of the last day.
 
 use serde::Serialize;
-use serde_json::{Map, Value};
-use utoipa::{PartialSchema, ToSchema};
+use utoipa::ToSchema;
 
 use super::{Level, PriceLevel, Trends};
 use crate::api::public_routes::MarketMember;
@@ -24,21 +23,13 @@ struct LevelMembers {
 pub(super) fn for_trends(trends: &Trends) -> MarketMember {
     let trends = trends.clone();
     let normal = PriceLevel { level: Level::Normal, deviation: Some(0.0) };
-    MarketMember {
-        schema: LevelMembers::schema,
-        referenced: LevelMembers::schemas,
-        members: Box::new(move |chain, current| members(trends.trend(chain).level(current))),
-        example: members(Some(normal)),
-    }
+    MarketMember::new(&LevelMembers::new(Some(normal)), move |chain, current| {
+        LevelMembers::new(trends.trend(chain).level(current))
+    })
 }
 
-fn members(level: Option<PriceLevel>) -> Map<String, Value> {
-    let members = LevelMembers {
-        level: level.map(|it| it.level),
-        level_deviation: level.and_then(|it| it.deviation),
-    };
-    match serde_json::to_value(members) {
-        Ok(Value::Object(members)) => members,
-        _ => Map::new(),
+impl LevelMembers {
+    fn new(level: Option<PriceLevel>) -> Self {
+        Self { level: level.map(|it| it.level), level_deviation: level.and_then(|it| it.deviation) }
     }
 }

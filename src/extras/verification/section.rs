@@ -44,8 +44,6 @@ impl Default for Verification {
 
 impl Verification {
     const MAX_BODY: usize = 1024 * 1024 * 1024;
-    const MAX_IN_FLIGHT: usize = 65_536;
-    const MAX_TIMEOUT: Duration = Duration::from_hours(1);
 }
 
 impl Section for Verification {
@@ -61,15 +59,11 @@ impl Section for Verification {
         if let Some(Err(allowed)) = self.url.as_ref().map(UpstreamUrl::check_base_url) {
             mistakes.reject("url", allowed);
         }
-        if self.timeout.is_zero() || self.timeout > Self::MAX_TIMEOUT {
-            mistakes.reject("timeout", "must be above 0s and at most 1h");
-        }
+        mistakes.check_timeout("timeout", self.timeout);
         if !(1..=Self::MAX_BODY).contains(&self.max_body) {
             mistakes.reject("max_body", "must be from 1 B to 1024 MiB");
         }
-        if self.max_in_flight.get() > Self::MAX_IN_FLIGHT {
-            mistakes.reject("max_in_flight", "must be from 1 to 65536");
-        }
+        mistakes.check_count("max_in_flight", self.max_in_flight);
     }
 
     fn needs(&self, _: &[Chain]) -> Needs {
