@@ -100,15 +100,17 @@ impl Level {
     }
 
     /// Returns the quote from a window of amounts; `None` without any.
-    pub(crate) fn quote(self, window: &AmountWindow) -> Option<u128> {
-        let count = i64::try_from(window.ascending.len()).unwrap_or(i64::MAX);
+    pub(crate) fn quote(self, window: &mut AmountWindow) -> Option<u128> {
+        let amounts = window.ascending();
+        let highest = |position: usize| amounts.get(amounts.len().checked_sub(position)?).copied();
+        let count = i64::try_from(amounts.len()).unwrap_or(i64::MAX);
         let position = self.millionths.max(0) * count.saturating_add(1) / MILLION;
         let position = position.min(count);
         if position >= 1 {
-            return window.highest(usize::try_from(position).ok()?);
+            return highest(usize::try_from(position).ok()?);
         }
         let raises = (-self.millionths).max(0).unsigned_abs().div_ceil(RAISE_STEP);
-        Some((0..raises).fold(window.highest(1)?, |quote, _| quote.saturating_add(quote / 8)))
+        Some((0..raises).fold(highest(1)?, |quote, _| quote.saturating_add(quote / 8)))
     }
 }
 
@@ -117,7 +119,8 @@ impl Level {
 pub(crate) struct AmountWindow {
     /// In the order in which they came.
     newest: VecDeque<u128>,
-    ascending: Vec<u128>,
+    /// The same, ascending once the window is full.
+    sorted: Vec<u128>,
 }
 
 impl AmountWindow {
@@ -129,18 +132,43 @@ impl AmountWindow {
     pub(crate) fn push(&mut self, amount: u128) {
         if self.is_full()
             && let Some(oldest) = self.newest.pop_front()
-            && let Ok(position) = self.ascending.binary_search(&oldest)
         {
-            self.ascending.remove(position);
+            self.replace(oldest, amount);
+            self.newest.push_back(amount);
+            return;
         }
         self.newest.push_back(amount);
-        let position = self.ascending.partition_point(|other| *other < amount);
-        self.ascending.insert(position, amount);
+        self.sorted.push(amount);
+        // Sorting once takes less time than inserting each.
+        if self.is_full() {
+            self.sorted.sort_unstable();
+        }
     }
 
-    /// Returns the amount at this position from the highest on. The first position is 1.
-    fn highest(&self, position: usize) -> Option<u128> {
-        self.ascending.get(self.ascending.len().checked_sub(position)?).copied()
+    /// Moves the amounts between both by one place. Removing one and inserting the other would move most of them twice.
+    fn replace(&mut self, oldest: u128, amount: u128) {
+        let place = |wanted: u128| self.sorted.partition_point(|other| *other < wanted);
+        let (from, to) = (place(oldest), place(amount));
+        if from < to {
+            if let Some(between) = self.sorted.get_mut(from..to) {
+                between.rotate_left(1);
+                if let Some(last) = between.last_mut() {
+                    *last = amount;
+                }
+            }
+        } else if let Some(between) = self.sorted.get_mut(to..=from) {
+            between.rotate_right(1);
+            if let Some(first) = between.first_mut() {
+                *first = amount;
+            }
+        }
+    }
+
+    fn ascending(&mut self) -> &[u128] {
+        if !self.is_full() {
+            self.sorted.sort_unstable();
+        }
+        &self.sorted
     }
 }
 
@@ -237,14 +265,14 @@ fn replay(prices: &[BlockPrices], target: Target) -> Option<u128> {
         window.push(block.ask);
         if window.is_full() {
             let known = prices.get(..=index).unwrap_or(prices);
-            quote = quote_after(known, &window, level);
+            quote = quote_after(known, &mut window, level);
         }
     }
-    quote.or_else(|| quote_after(prices, &window, level))
+    quote.or_else(|| quote_after(prices, &mut window, level))
 }
 
 /// Returns the quote after the `known` blocks, whose newest asks are in the window.
-fn quote_after(known: &[BlockPrices], window: &AmountWindow, level: Level) -> Option<u128> {
+fn quote_after(known: &[BlockPrices], window: &mut AmountWindow, level: Level) -> Option<u128> {
     let newest_highs = known.iter().rev().take(LIMIT_BLOCKS).map(|block| block.high);
     Some(level.quote(window)?.min(newest_highs.max().unwrap_or_default()))
 }

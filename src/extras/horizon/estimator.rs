@@ -293,11 +293,11 @@ fn tip(needs: &[Option<u128>], within: usize, percent: u8) -> Option<u128> {
                 level.record(need.cmp(&compared));
             }
             window.push(need);
-            quote = window.is_full().then(|| level.quote(&window)).flatten();
+            quote = window.is_full().then(|| level.quote(&mut window)).flatten();
         }
         quotes.push(quote);
     }
-    quote.or_else(|| level.quote(&window))
+    quote.or_else(|| level.quote(&mut window))
 }
 
 #[cfg(test)]
