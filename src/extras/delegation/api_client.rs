@@ -49,6 +49,8 @@ pub(crate) struct ApiClient {
     circuit_breaker: Option<Mutex<CircuitBreaker>>,
     /// Removes secrets from errors.
     redactor: Redactor,
+    /// Finds the API key in responses. No response may contain it.
+    key_detector: Option<Redactor>,
     memory: MemoryBudget,
     /// Logs when responses become invalid or valid.
     validity_log: LogOnChange,
@@ -81,6 +83,8 @@ impl ApiClient {
     /// Enough for a wallet with about 2,500 delegations.
     const MAX_RESPONSE_BYTES: usize = 1024 * 1024;
     const MAX_ERROR_BYTES: usize = 64 * 1024;
+    /// A shorter key may occur in a response by chance.
+    const MIN_DETECTABLE_KEY_BYTES: usize = 8;
     /// Time for which the API is skipped after a timeout, if the chain is the fallback.
     const SKIPPED_FOR: Duration = Duration::from_secs(10);
 
@@ -107,6 +111,9 @@ impl ApiClient {
             proxy: Proxy::new("delegation", config.api_url.clone(), upstream, limits, metrics)?,
             budget: api_key.is_none().then(new_budget),
             key_budget: Mutex::default(),
+            key_detector: api_key.is_some().then(|| {
+                Redactor::new(config.encoded_key_variants(Self::MIN_DETECTABLE_KEY_BYTES))
+            }),
             api_key,
             cache_ttl: config.cache_ttl,
             circuit_breaker: has_fallback.then(new_breaker).map(Mutex::new),
@@ -243,8 +250,10 @@ impl ApiClient {
         })?;
         let is_error = status.is_client_error() || status.is_server_error();
         let json = serde_json::from_slice::<&RawValue>(&body).ok();
-        let is_valid = json
-            .is_some_and(|json| is_error || status.is_success() && has_expected_type(kind, json));
+        let is_valid = json.is_some_and(|json| {
+            is_error
+                || status.is_success() && has_expected_type(kind, json) && !self.leaks_key(&body)
+        });
         if !is_valid || http_client::has_content_encoding(&parts.headers) {
             if self.validity_log.changed_to(Err("invalid")) {
                 let status = status.as_u16();
@@ -268,6 +277,10 @@ impl ApiClient {
         };
         let (received_at, fresh_for) = (clock::now(), self.cache_ttl);
         Ok(ApiResponse { status, body, retry_after, received_at, fresh_for })
+    }
+
+    fn leaks_key(&self, body: &[u8]) -> bool {
+        self.key_detector.as_ref().is_some_and(|key| key.contains_secret(body))
     }
 }
 

@@ -77,9 +77,14 @@ impl DelegationSection {
     /// Secrets for the redactor.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let mut secrets = self.api_url.secrets();
-        let key = self.api_key.iter().map(Secret::expose);
-        secrets.extend(key.filter(|key| key.len() >= MIN_KEY_LENGTH).flat_map(encoded_variants));
+        secrets.extend(self.encoded_key_variants(MIN_KEY_LENGTH));
         secrets
+    }
+
+    /// Returns the key in the encodings in which it may appear, if it has at least `min_length` characters.
+    pub(crate) fn encoded_key_variants(&self, min_length: usize) -> Vec<String> {
+        let key = self.api_key.iter().map(Secret::expose);
+        key.filter(|key| key.len() >= min_length).flat_map(encoded_variants).collect()
     }
 }
 
