@@ -222,6 +222,7 @@ test("a trend becomes points, a summary and a heat map", () => {
         bucket("2026-11-24T05:00:00Z", "3000000000")];
     const trend = { buckets };
     assert(isTrend(trend) && isTrend({ buckets: [] }));
+    assert(isTrend({ buckets: [bucket("2026-11-23T05:00:00Z", "1", { gas_used_ratio: null })] }));
     for (const bad of [undefined, {}, { buckets: [bucket("never", "1")] },
         { buckets: [bucket("2026-11-24T05:00:00Z", "x")] }]) {
         assert(!isTrend(bad), JSON.stringify(bad));

@@ -76,7 +76,9 @@ impl FeeTrend {
     pub(crate) fn finish_refill(&mut self, hours: &mut RefilledHours) {
         self.add_refilled(hours);
         let open = self.open.start();
-        if self.closed_blocks(open) <= self.open.samples().len() {
+        // A walk that failed in the open hour has not read what a file has of its beginning.
+        let is_whole = hours.latest < open;
+        if is_whole && self.closed_blocks(open) <= self.open.samples().len() {
             self.remove_closed(open);
         }
         self.count_change();

@@ -81,7 +81,7 @@ export function bucketPrice({ base_fee_per_gas: fee, max_priority_fee_per_gas: t
 }
 
 /** Formats a time in the reader's time zone. */
-export function timeText(start, period) {
+function timeText(start, period) {
     return new Date(start).toLocaleString(undefined, { ...DAYS[period], ...TIME });
 }
 

@@ -280,7 +280,7 @@ export function isTrend(trend) {
         !Number.isNaN(Date.parse(bucket?.start)) &&
         isRange(bucket.base_fee_per_gas, isWei) &&
         isRange(bucket.max_priority_fee_per_gas, isWei) &&
-        isRange(bucket.gas_used_ratio, (value) => value === null || Number.isFinite(value));
+        (bucket.gas_used_ratio === null || isRange(bucket.gas_used_ratio, Number.isFinite));
     return Array.isArray(trend?.buckets) && trend.buckets.every(isBucket);
 }
 
