@@ -69,8 +69,7 @@ fn join(assembly: &mut Assembly) {
     assembly.observe(|chain| Arc::clone(trends.trend(chain)));
     let database = HistoryDatabase::new(&history, &trends);
     assembly.at_end(database.clone().map(HistoryDatabase::close));
-    let (memory, upstreams) = (assembly.memory.clone(), ReadNodes::shared(assembly));
-    let chains = trends.clone();
+    let (upstreams, chains) = (ReadNodes::shared(assembly), trends.clone());
     assembly.before_polls(async move {
         let mut tasks: Vec<Task> = Vec::new();
         if let Some(database) = database {
@@ -82,7 +81,7 @@ fn join(assembly: &mut Assembly) {
         let turns = Arc::new(Semaphore::new(refill::MAX_CONCURRENT));
         if history.refill {
             for (chain, upstreams) in chains.store.chains().iter().zip(&upstreams) {
-                let refill = HistoryRefill::new(chain, &chains, upstreams, &memory, &turns);
+                let refill = HistoryRefill::new(chain, &chains, upstreams, &turns);
                 tasks.push(Box::pin(async { match refill.run().await {} }));
             }
         }

@@ -112,8 +112,8 @@ impl ReadNodes {
     /// if that is shorter. So the last node is called in time however many are silent, and a slow one can still answer.
     /// A call that is not retryable moves on only if the node did not process it.
     ///
-    /// A node's own error about the call is a response. Its bytes are charged to `memory`. Dropping the future ends the
-    /// call.
+    /// A node's own error about the call is a response. Its bytes are charged to the memory of clients. Dropping the future
+    /// ends the call.
     ///
     /// # Errors
     ///
@@ -123,9 +123,8 @@ impl ReadNodes {
         &self,
         call: Call<'_>,
         deadline: Instant,
-        memory: &MemoryBudget,
     ) -> Result<NodeResponse, ReadError> {
-        Ok(self.read_except(&[], call, deadline, memory).await?.1)
+        Ok(self.read_except(&[], call, deadline).await?.1)
     }
 
     /// Returns true if there is an upstream for reads besides the `rejected` ones.
@@ -140,7 +139,6 @@ impl ReadNodes {
         rejected: &[usize],
         call: Call<'_>,
         deadline: Instant,
-        memory: &MemoryBudget,
     ) -> Result<(usize, NodeResponse), ReadError> {
         let (candidates, skip_error) = self.read_candidates(rejected, &call, clock::now());
         let mut candidates = candidates.into_iter();
@@ -153,7 +151,7 @@ impl ReadNodes {
         loop {
             if let Some((index, upstream, node)) = candidates.next() {
                 pending.started.push((index, clock::now()));
-                let call_future = node.read(upstream, call, memory);
+                let call_future = node.read(upstream, call, &self.memory);
                 in_flight.push(async move { (index, call_future.await) });
             }
             let is_last = candidates.len() == 0 || !call.is_retryable;
@@ -175,7 +173,7 @@ impl ReadNodes {
             match reply {
                 Ok(answer) => {
                     pending.abandon_all("superseded");
-                    return Ok((index, self.redact_error(answer, memory)?));
+                    return Ok((index, self.redact_error(answer)?));
                 }
                 Err(error) => {
                     tracing::debug!(
@@ -199,13 +197,9 @@ impl ReadNodes {
         }
     }
 
-    fn redact_error(
-        &self,
-        response: NodeResponse,
-        memory: &MemoryBudget,
-    ) -> Result<NodeResponse, ReadError> {
+    fn redact_error(&self, response: NodeResponse) -> Result<NodeResponse, ReadError> {
         let NodeResponse::Error(error) = response else { return Ok(response) };
-        let redacted = self.upstreams.redactor().redact_json(&error, memory);
+        let redacted = self.upstreams.redactor().redact_json(&error, &self.memory);
         redacted.map(NodeResponse::Error).map_err(|why| match why {
             RedactError::TooLarge => ReadError::TooLarge,
             RedactError::Unparsable => ReadError::Unavailable,
@@ -280,7 +274,7 @@ impl ServiceReads for ReadNodes {
     ) -> Result<Option<Bytes>, ReadError> {
         let params = RawValue::from_string(params).map_err(|_| ReadError::Unavailable)?;
         let call = Call { method, params: &params, is_retryable: true, client: None };
-        match self.read(call, Instant::now() + timeout, &self.memory).await? {
+        match self.read(call, Instant::now() + timeout).await? {
             NodeResponse::Result(result) => Ok(Some(result)),
             NodeResponse::Error(_) => Ok(None),
         }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use super::cache::{CacheLifetime, CachedResponse, new_cache};
-use super::method::{Methods, ReadMethod};
+use super::cache::{CacheKey, CacheLifetime, CachedResponse, ReuseMode, new_cache};
+use super::method::{BlockHint, Methods, ReadMethod};
 use super::state_scope::StateScope::{self, Block, Fixed, Head, Pending};
 use super::*;
 use crate::config::Config;

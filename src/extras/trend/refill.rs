@@ -23,7 +23,6 @@ use crate::extras::reads::ReadNodes;
 use crate::fees::FeeHistory;
 use crate::fees::plausibility::{self, KnownBlock};
 use crate::nodes::FeeHistoryRequest;
-use crate::observe::memory_budget::MemoryBudget;
 use crate::store::{StoredChain, seconds_since_1970};
 use past_blocks::{PastBlocks, RefillError};
 
@@ -58,13 +57,11 @@ pub(crate) struct HistoryRefill {
 }
 
 impl HistoryRefill {
-    /// Creates the filler, before the first poll of `chain`. At most as many run at a time as there are `turns`. Replies
-    /// are charged to `memory`.
+    /// Creates the filler, before the first poll of `chain`. At most as many run at a time as there are `turns`.
     pub(crate) fn new(
         chain: &StoredChain,
         trends: &Trends,
         upstreams: &Arc<ReadNodes>,
-        memory: &MemoryBudget,
         turns: &Arc<Semaphore>,
     ) -> Self {
         let config = chain.config();
@@ -77,7 +74,6 @@ impl HistoryRefill {
         let pause = PAUSE.min(config.block_time).max(of_budget.unwrap_or_default());
         let blocks = PastBlocks {
             upstreams: Arc::clone(upstreams),
-            memory: memory.clone(),
             request: FeeHistoryRequest::new(&config.pricing.for_whole_histories()),
             retry_wait: RETRY_WAIT.max(pause),
             rejected: Vec::new(),

@@ -9,7 +9,6 @@ use serde_json::value::RawValue;
 use crate::extras::reads::{Call, ReadNodes};
 use crate::fees::FeeHistory;
 use crate::nodes::{FeeHistoryRequest, NodeResponse, ReadError, parse_quantity};
-use crate::observe::memory_budget::MemoryBudget;
 
 /// Deadline of a call, over all upstreams.
 const CALL_TIMEOUT: Duration = Duration::from_secs(15);
@@ -24,8 +23,6 @@ const MAX_WAIT: Duration = Duration::from_mins(1);
 #[derive(Debug)]
 pub(crate) struct PastBlocks {
     pub(crate) upstreams: Arc<ReadNodes>,
-    /// Replies are charged to it.
-    pub(crate) memory: MemoryBudget,
     pub(crate) request: FeeHistoryRequest,
     /// Wait after a failed call. It doubles with each failure.
     pub(crate) retry_wait: Duration,
@@ -116,7 +113,7 @@ impl PastBlocks {
         let mut attempt = 1;
         loop {
             let deadline = Instant::now() + CALL_TIMEOUT;
-            match self.upstreams.read_except(&self.rejected, call, deadline, &self.memory).await {
+            match self.upstreams.read_except(&self.rejected, call, deadline).await {
                 Ok((index, NodeResponse::Result(json))) => {
                     return Ok(serde_json::from_slice(&json).ok().map(|json| (index, json)));
                 }
