@@ -110,7 +110,10 @@ fn base_fees_alone_are_scored_by_fee_cap_coverage() {
     assert_eq!((&recording["quotes"], &recording["has_tips"]), (&34_576.into(), &false.into()));
     let rule = row(&recording, RULE);
     let tips = "included_next full_blocks_hit tip_gap_p50 price_over_fair_p50 pinball_loss";
-    assert!(tips.split(' ').all(|key| rule[key].is_null()), "{rule}");
+    for name in [RULE, "alloy", "geth tip oracle"] {
+        let row = row(&recording, name);
+        assert!(tips.split(' ').all(|key| row[key].is_null()), "{row}");
+    }
     // An independent program counted 91 heads after which the fifth base fee exceeds twice the average of 20 blocks.
     assert_eq!(rule["covers_after_5"], (34_576.0 - 91.0) / 34_576.0);
     assert_eq!(row(&recording, "alloy")["covers_after_5"], 1.0);

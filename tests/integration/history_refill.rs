@@ -352,6 +352,7 @@ async fn ten_restarts_on_a_node_without_history_take_no_block_away() {
         check_kept(&first, &after, round);
         before = after;
     }
+    assert!(before.blocks() > first.blocks(), "no block of a later start is written");
 }
 
 /// Lies about old blocks: the reported one first.

@@ -213,7 +213,10 @@ pub(crate) fn check_suggestion(
     for tier in tiers.into_array() {
         let sum = base_fee_per_gas.checked_add(tier.max_priority_fee_per_gas);
         ensure(sum == Some(tier.max_fee_per_gas), "the fees do not add up")?;
-        ensure(tier.max_priority_fee_per_gas >= pricing.priority_fee_floor, "below the floor")?;
+        ensure(
+            tier.max_priority_fee_per_gas >= pricing.priority_fee_floor.max(1),
+            "below the floor",
+        )?;
     }
     let tips = tiers.map(|tier| tier.max_priority_fee_per_gas);
     ensure(tips.into_array().is_sorted(), "the tips do not ascend")?;
@@ -223,7 +226,7 @@ pub(crate) fn check_suggestion(
             ensure(*base_fee_per_gas >= pricing.base_fee_floor, "below the base fee floor")?;
         }
     }
-    ensure(tips.medium > 0 || has_rewards, "a tip of 0 from missing rewards")
+    ensure(has_rewards || pricing.has_priority_fee_floor(), "a tip from missing rewards")
 }
 
 type Priced = (FeeHistory, Market);

@@ -39,12 +39,15 @@ fn pricing_tables_match_the_output_of_their_commands() {
     let (output, rest) = run_first(page).unwrap();
     assert!(run_first(rest).is_none());
     // Each recording has a table of shares and tips, by number of blocks and probability.
-    for (recording, output) in ["Ethereum, 505", "Base, 600", "Polygon, 600"]
-        .into_iter()
-        .zip(output.split("quotes each").skip(1))
+    let outputs: Vec<_> = output.split("quotes each").skip(1).collect();
+    assert_eq!(outputs.len(), 3);
+    for (recording, output) in
+        ["Ethereum, 505", "Base, 600", "Polygon, 600"].into_iter().zip(outputs)
     {
         let (_, page) = rest.split_once(recording).unwrap();
-        for row in rows_below(page, "| Blocks | 50 %") {
+        let rows = rows_below(page, "| Blocks | 50 %");
+        assert!(rows.len() > 4 && rows.iter().all(|row| row.len() == 5), "{rows:?}");
+        for row in rows {
             for (cell, probability) in row[1..].iter().zip(["0.50", "0.80", "0.95", "0.99"]) {
                 let mut lines =
                     output.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());

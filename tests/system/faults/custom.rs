@@ -169,7 +169,8 @@ async fn clock_steps(run: TestRun) {
             .wait_until("the step", async || {
                 let read = harness.read().await.unwrap();
                 assert!(read.age <= 1);
-                // What was read before a step forward is stale until the next poll.
+                // What was read before a step forward is stale until the next poll. A step back changes nothing.
+                assert!(leaps == 1 || !read.is_stale, "{read:?} after {offset}");
                 let is_over = harness.leaps() == expected && !read.is_stale;
                 is_over && (wall_clock_offset(&harness).await - seconds).abs() <= 5
             })
