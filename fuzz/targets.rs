@@ -183,7 +183,8 @@ fn check_suggestion(market: &Market, history: &FeeHistory, pricing: &Pricing) {
     assert_eq!(market.floors_applied.priority_fee, is_floor);
     let covered = market.covers_full_blocks;
     assert!(covered.medium <= covered.high && covered.high.is_none_or(|most| most <= 100));
-    let steps: Vec<_> = history.blocks().iter().map(BaseFeeStep::from_block).collect();
+    let steps: Vec<_> =
+        history.blocks().iter().map(|block| BaseFeeStep::from_base_fee(block.base_fee)).collect();
     let prices = SinglePrices::new(market, &steps, Duration::from_secs(12));
     assert!(prices.tiers.into_array().is_sorted(), "{prices:?}");
     assert!(prices.tiers.low >= market.newest_known_base_fee, "{prices:?}");

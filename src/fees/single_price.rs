@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use alloy_primitives::{U256, U512};
 
-use super::{Block, ChainParameters, Market, Tiers};
+use super::{ChainParameters, Market, Tiers};
 
 /// For how long a price holds: for this time, and for these blocks after the next one.
 #[derive(Debug, Clone, Copy)]
@@ -60,8 +60,8 @@ pub struct BaseFeeStep {
 impl BaseFeeStep {
     /// Creates the step of one block.
     #[must_use]
-    pub fn from_block(block: &Block) -> Self {
-        Self { last: block.base_fee, highest: block.base_fee }
+    pub fn from_base_fee(base_fee: u128) -> Self {
+        Self { last: base_fee, highest: base_fee }
     }
 
     /// Time of a step on chains with shorter block times. On others a step is a block.
@@ -197,13 +197,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::fees::{self, ChainParameters, FeeHistory, Pricing, Rewards, ZeroBaseFee};
+    use crate::fees::{self, Block, ChainParameters, FeeHistory, Pricing, Rewards, ZeroBaseFee};
 
     const EIGHTH: NonZeroU64 = NonZeroU64::new(8).unwrap();
 
     /// Steps of a block each.
     fn steps(base_fees: &[u128]) -> Vec<BaseFeeStep> {
-        base_fees.iter().map(|fee| BaseFeeStep { last: *fee, highest: *fee }).collect()
+        base_fees.iter().copied().map(BaseFeeStep::from_base_fee).collect()
     }
 
     fn bound(base_fees: &[u128], next: u128, blocks: usize) -> u128 {

@@ -2,11 +2,9 @@
 
 use std::ops::Index;
 
-/// Name of a tier.
+/// Name of a tier of the public suggestion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TierName {
-    /// For a transaction that can wait.
-    Low,
     /// For inclusion within the next blocks.
     Medium,
     /// For inclusion in the next block.
@@ -14,14 +12,13 @@ pub enum TierName {
 }
 
 impl TierName {
-    /// The tiers of the public suggestion.
+    /// All of them.
     pub const SUGGESTED: [Self; 2] = [Self::Medium, Self::High];
 
     /// Returns the name in responses and metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Low => "low",
             Self::Medium => "medium",
             Self::High => "high",
         }
@@ -31,7 +28,7 @@ impl TierName {
 /// One value for each tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tiers<T> {
-    /// That of [`TierName::Low`].
+    /// For a transaction that can wait.
     pub low: T,
     /// That of [`TierName::Medium`].
     pub medium: T,
@@ -71,7 +68,6 @@ impl<T> Index<TierName> for Tiers<T> {
 
     fn index(&self, name: TierName) -> &T {
         match name {
-            TierName::Low => &self.low,
             TierName::Medium => &self.medium,
             TierName::High => &self.high,
         }

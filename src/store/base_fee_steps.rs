@@ -30,7 +30,7 @@ impl BaseFeeSteps {
     ) -> &[BaseFeeStep] {
         let base_fees = blocks.base_fees();
         if !BaseFeeStep::is_timed(block_time) {
-            self.steps = base_fees.map(|fee| BaseFeeStep { last: fee, highest: fee }).collect();
+            self.steps = base_fees.map(BaseFeeStep::from_base_fee).collect();
             return self.steps.make_contiguous();
         }
         let age = |blocks_before: u64| u128::from(blocks_before) * block_time.as_millis();
@@ -67,13 +67,13 @@ impl BaseFeeSteps {
             }
             // While no block comes, the base fee stays.
             Some(BaseFeeStep { last, .. }) => {
-                let same = BaseFeeStep { last: *last, highest: *last };
+                let same = BaseFeeStep::from_base_fee(*last);
                 self.steps.extend(std::iter::repeat_n(same, missing));
             }
             None => self.steps.clear(),
         }
         self.newest = step;
-        self.steps.push_back(BaseFeeStep { last: base_fee, highest: base_fee });
+        self.steps.push_back(BaseFeeStep::from_base_fee(base_fee));
         let surplus = self.steps.len().saturating_sub(Self::MAX);
         self.steps.drain(..surplus);
     }

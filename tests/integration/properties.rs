@@ -86,7 +86,7 @@ proptest! {
                 let covered = market.covers_full_blocks;
                 prop_assert!(covered.medium <= covered.high);
                 prop_assert!(covered.high.is_none_or(|blocks| blocks <= 100));
-                let steps: Vec<_> = history.blocks().iter().map(BaseFeeStep::from_block).collect();
+                let steps: Vec<_> = history.blocks().iter().map(|block| BaseFeeStep::from_base_fee(block.base_fee)).collect();
                 let prices = SinglePrices::new(&market, &steps, Duration::from_secs(12));
                 prop_assert!(prices.tiers.into_array().is_sorted());
                 prop_assert!(prices.tiers.medium >= market.expected_price());

@@ -153,11 +153,6 @@ impl MockDelegateApi {
     pub(crate) fn state(&self) -> MutexGuard<'_, ApiState> {
         self.shared.state.lock().unwrap()
     }
-
-    /// Makes requests over the rate limit no failure of the test.
-    pub(crate) fn forget_rejected_requests(&self) {
-        self.state().rates.rejected = 0;
-    }
 }
 
 impl Drop for MockDelegateApi {

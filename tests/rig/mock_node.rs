@@ -1,6 +1,5 @@
 //! A mock RPC node with replies set by the test. It checks and records the calls.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -47,8 +46,8 @@ struct NodeState {
     header_reply: Reply,
     /// Reply to the question whether the node syncs.
     syncing_reply: Reply,
-    /// Replies to the next reads. The last one is repeated. `None`: reads are unexpected.
-    read_replies: Option<VecDeque<Reply>>,
+    /// Reply to reads. `None`: reads are unexpected.
+    read_reply: Option<Reply>,
     /// True if `poll_reply` is the reply to every call.
     is_scripted: bool,
     /// Calls of polls and checks of the chain id; all calls of a scripted node.
@@ -91,8 +90,6 @@ pub(crate) enum Reply {
     WithHeader(&'static str, String, Box<Reply>),
     /// The parameters as the result.
     Echo,
-    /// A reply per method. Any other method fails the test.
-    PerMethod(Vec<(&'static str, Reply)>),
 }
 
 /// Function from a call to its reply.
@@ -215,7 +212,7 @@ impl MockNode {
                 json!({"number": "0x0", "timestamp": format!("{now:#x}"), "extraData": "0x"})
             }),
             syncing_reply: Reply::Error(-32601),
-            read_replies: None,
+            read_reply: None,
             is_scripted: false,
             polls: Vec::new(),
             header_reads: 0,
@@ -270,12 +267,7 @@ impl MockNode {
     }
 
     pub(crate) fn set_read_reply(&self, reply: Reply) {
-        self.set_read_replies([reply]);
-    }
-
-    /// Sets the replies to the next reads. The last one is repeated.
-    pub(crate) fn set_read_replies(&self, replies: impl Into<VecDeque<Reply>>) {
-        self.state().read_replies = Some(replies.into());
+        self.state().read_reply = Some(reply);
     }
 
     pub(crate) fn set_chain_id(&self, chain_id: u64) {
@@ -313,12 +305,6 @@ impl MockNode {
     /// Returns the number of polls with a hex block count.
     pub(crate) fn hex_count_calls(&self) -> usize {
         self.state().polls.iter().filter(|call| call.params.get().starts_with("[\"")).count()
-    }
-
-    /// Returns the number of polls for this many blocks.
-    pub(crate) fn requested_blocks(&self, count: usize) -> usize {
-        let start = format!("[\"{count:#x}\"");
-        self.state().polls.iter().filter(|call| call.params.get().starts_with(&start)).count()
     }
 
     pub(crate) fn reads(&self) -> Vec<Read> {
@@ -396,7 +382,7 @@ impl NodeState {
                 }
             });
         }
-        if self.read_replies.is_some() {
+        if self.read_reply.is_some() {
             self.reads.push(Read { method: method.into(), params: call.params.get().into() });
             self.pending_reads += 1;
             self.max_pending_reads = self.max_pending_reads.max(self.pending_reads);
@@ -419,7 +405,7 @@ impl NodeState {
     fn is_poll(&self, method: &str, params: &Value) -> bool {
         match method {
             "eth_chainId" => *params == json!([]),
-            "eth_blockNumber" => self.read_replies.is_none() && *params == json!([]),
+            "eth_blockNumber" => self.read_reply.is_none() && *params == json!([]),
             "eth_feeHistory" => {
                 let has_any_count =
                     matches!(self.poll_reply, Reply::Newest(_) | Reply::NewestUpTo(..));
@@ -428,13 +414,6 @@ impl NodeState {
             }
             _ => false,
         }
-    }
-
-    /// Returns the reply to the next read.
-    fn next_read_reply(&mut self) -> Reply {
-        let replies = self.read_replies.as_mut().expect("reads are expected");
-        let reply = if replies.len() > 1 { replies.pop_front() } else { replies.front().cloned() };
-        reply.expect("the last reply is repeated")
     }
 }
 
@@ -480,7 +459,7 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
     }
     let _pending = PendingGuard(Arc::clone(&shared));
     shared.gate.acquire().await.unwrap().forget();
-    let reply = shared.state.lock().unwrap().next_read_reply();
+    let reply = shared.state.lock().unwrap().read_reply.clone().expect("reads are expected");
     respond(&call, reply).await
 }
 
@@ -493,10 +472,6 @@ async fn respond(call: &Call, reply: Reply) -> Response {
         |code: i64| envelope("error", &json!({ "code": code, "message": "no" }).to_string());
     let reply = match reply {
         Reply::Script(Script(script)) => script(call),
-        Reply::PerMethod(replies) => {
-            let found = replies.into_iter().find(|(name, _)| *name == call.method);
-            found.unwrap_or_else(|| panic!("no reply to {}", call.method)).1
-        }
         reply => reply,
     };
     match reply {
@@ -529,7 +504,7 @@ async fn respond(call: &Call, reply: Reply) -> Response {
             response
         }
         Reply::Echo => envelope("result", call.params.get()),
-        Reply::PerMethod(_) | Reply::Script(_) => unreachable!("such replies are not nested"),
+        Reply::Script(_) => unreachable!("scripts are not nested"),
     }
 }
 

@@ -6,13 +6,13 @@ use axum::extract::FromRef;
 use axum::http::HeaderValue;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use serde::Serialize;
 
 use super::content::{DocumentContent, Learnt};
 use super::kept_tiers::KeptTiers;
 use crate::api::extractors::find_chain;
 use crate::api::problems;
 use crate::api::render_cache::RenderCache;
+pub(super) use crate::api::render_cache::json_bytes as json;
 use crate::api::suggestion;
 use crate::assembly::NextBlockFees;
 use crate::http::problem::Problem;
@@ -24,12 +24,7 @@ pub(crate) struct Document {
     /// Name, once among all documents.
     pub(super) name: &'static str,
     /// Returns the JSON text; `None`: the format demands what was not observed.
-    pub(super) render: fn(&DocumentContent<'_>) -> Option<Vec<u8>>,
-}
-
-/// Serialises a body.
-pub(super) fn json(body: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(body).expect("a struct of numbers and strings serialises")
+    pub(super) render: fn(&DocumentContent<'_>) -> Option<Bytes>,
 }
 
 /// The documents of all chains. Cheap to clone.
@@ -129,7 +124,7 @@ impl Documents {
 
 fn render(content: &DocumentContent, document: &Document) -> Result<Body, NotObserved> {
     let json = (document.render)(content).ok_or(NotObserved)?;
-    Ok(Body { etag: etag::for_body(&json), json: json.into() })
+    Ok(Body { etag: etag::for_body(&json), json })
 }
 
 /// Returns the problem of a format that needs rewards, on a chain whose newest blocks have none.

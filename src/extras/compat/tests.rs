@@ -40,7 +40,8 @@ fn with_content<T>(
     let history = FeeHistory::new(100, blocks.to_vec(), Some(next_base_fee)).unwrap();
     let parameters = ChainParameters::without_header(&chain.pricing);
     let market = fees::price(&history, &[], &chain.pricing, &parameters).unwrap();
-    let steps: Vec<_> = blocks.iter().map(BaseFeeStep::from_block).collect();
+    let steps: Vec<_> =
+        blocks.iter().map(|block| BaseFeeStep::from_base_fee(block.base_fee)).collect();
     let entry = |block: &Block| EntryBlock::new(block, true, block.reward(0), None);
     read(&DocumentContent {
         chain,
