@@ -146,8 +146,8 @@ impl Poller {
         PollSchedule::new(self.chain.block_time, max_polls, Instant::now())
     }
 
-    /// Waits until a poll is due by `schedule`, or until an unknown block is announced. After a leap of a clock it is due at
-    /// once, and the times of blocks before are forgotten.
+    /// Waits until a poll is due by `schedule`, until an unknown block is announced, or until asks have come for a
+    /// price without any. After a leap of a clock it is due at once, and the times of blocks before are forgotten.
     async fn wait_for_poll(
         &self,
         schedule: &mut PollSchedule,

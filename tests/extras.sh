@@ -17,6 +17,10 @@ trap 'rm -rf "$copy" "$log"' EXIT
 git archive HEAD | tar --extract --directory "$copy"
 failed=0
 for extra in "${@:-${found[@]}}"; do
+    [ -e "src/extras/$extra.rs" ] || {
+        echo "tests/extras.sh: there is no src/extras/$extra.rs" >&2
+        exit 1
+    }
     git archive HEAD src config | tar --extract --directory "$copy"
     rm -rf "$copy/src/extras/$extra" "$copy/src/extras/$extra.rs"
     sed -i "/mod $extra;/d; /^    $extra::EXTRA,/d" "$copy/src/extras.rs"

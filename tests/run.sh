@@ -104,6 +104,7 @@ CARGO_PROFILE_DEV_OPT_LEVEL=0 CARGO_PROFILE_DEV_DEBUG_ASSERTIONS=true run_tests 
 run_tests 8 --test integration
 check sim/run.sh 200
 backtest=(--locked --manifest-path backtest/Cargo.toml --target-dir "${CARGO_TARGET_DIR:-target}")
+check cargo fmt --manifest-path backtest/Cargo.toml --check
 check cargo clippy "${backtest[@]}" --all-targets -- -D warnings
 check cargo test "${backtest[@]}"
 # Tests that depend on time have a run of their own, not beside compilers and browsers.

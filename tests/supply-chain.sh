@@ -25,9 +25,11 @@ command -v node >/dev/null || fail "node is missing. Install Node.js 18 or later
 # Unused exceptions in deny.toml are errors too.
 cargo deny --locked "${offline[@]}" check -D unmatched-skip -D unnecessary-skip bans licenses sources
 
-# Dependencies of a test program may have several versions; their licences and sources are still checked.
-cargo deny --locked --manifest-path backtest/alloy/Cargo.toml --config deny.toml "${offline[@]}" check \
-    -A license-not-encountered licenses sources
+# Dependencies of programs beside the service may have several versions; their licences and sources are still checked.
+for program in backtest backtest/alloy; do
+    cargo deny --locked --manifest-path "$program/Cargo.toml" --config deny.toml "${offline[@]}" check \
+        -A license-not-encountered licenses sources
+done
 
 mkdir -p target
 node tests/sbom.mjs target/sbom.cdx.json

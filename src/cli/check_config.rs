@@ -114,7 +114,7 @@ fn describe(history: &FeeHistory, chain: &Chain) -> Result<String, String> {
     let base_fee = history.newest_known_base_fee();
     let tip = market.suggestion.tiers.medium.max_priority_fee_per_gas;
     Ok(format!(
-        "{} blocks up to {newest}, base fee {} gwei, medium tip {} gwei",
+        "{} blocks up to {newest}, base fee {} gwei, medium tip {} gwei by the network's rule",
         history.blocks().len(),
         rounded_gwei(base_fee),
         rounded_gwei(tip)

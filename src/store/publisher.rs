@@ -49,7 +49,7 @@ pub struct Publication<'a> {
     pub chain: &'a config::Chain,
     /// The snapshot that readers will get.
     pub snapshot: &'a Snapshot,
-    /// The reply, with the blocks before it that its price depends on.
+    /// The reply.
     pub history: &'a FeeHistory,
     /// The recent blocks, those of the reply included.
     pub blocks: &'a RecentBlocks,
@@ -58,7 +58,7 @@ pub struct Publication<'a> {
 /// A reply that is published, and what is known of it.
 #[derive(Debug, Clone)]
 pub struct Accepted<'a> {
-    /// The reply, with the blocks before it that its price depends on.
+    /// The reply.
     pub history: &'a FeeHistory,
     /// Its price by the network's rule. With the calibrated strategy, asks that are known replace its tips.
     pub market: Market,

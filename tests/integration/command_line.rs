@@ -127,7 +127,7 @@ async fn check_config_asks_every_node() {
     );
     let file = File::new("online", &text);
     let (code, stdout, stderr) = run(&["check-config", "--online", "--config", file.path()]);
-    let found = "chain id 4711, 20 blocks up to 1000, base fee 3 gwei, medium tip 40 gwei";
+    let found = "chain id 4711, 20 blocks up to 1000, base fee 3 gwei, medium tip 40 gwei by the network's rule";
     let lines: Vec<_> = stdout.lines().filter(|line| line.starts_with("chains.")).collect();
     let [b, first, second, third] = lines[..] else { panic!("{stdout}") };
     assert_eq!(b, "chains.b.rpc_urls[0]: FAILED: the node serves chain 4711, not 5");

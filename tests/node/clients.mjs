@@ -3,7 +3,7 @@
 //
 // Reads go to ROUTE, the service's `/rpc/{chain}`. Transactions and requests to mine go to NODE, an anvil with
 // an empty queue and no automatic mining. CREATION and RUNTIME are the code of the contract in
-// tests/integration/contract.rs. Prints a line for each check, and exits with status 1 at the first that fails.
+// tests/system/test_contract.rs. Prints a line for each check, and exits with status 1 at the first that fails.
 
 import assert from "node:assert/strict";
 import { isDeepStrictEqual } from "node:util";

@@ -29,7 +29,7 @@ pub const NEXT_BLOCK_PROBABILITIES: [u8; 6] = [50, 70, 80, 90, 95, 99];
 /// Number of blocks from which there is a matrix.
 pub const MIN_BLOCKS: usize = 200;
 
-/// Number of newest blocks that the matrix depends on. A reply of a node has as many after a start.
+/// Number of newest blocks that the matrix depends on. The first reading brings as many.
 pub const BLOCKS: usize = 400;
 
 const MILLION: u128 = 1_000_000;
