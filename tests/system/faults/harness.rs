@@ -328,6 +328,9 @@ impl Harness {
         self.enter_phase("end");
         self.counts().await;
         self.monitor.finish();
+        let base = format!("http://{}", self.process.addresses[0]);
+        let end = HealthyChainsMonitor::round(&self.client, &base, &self.run.healthy, false).await;
+        end.unwrap();
         let memory = self.process.peak_memory() / 1024;
         assert!(memory < MAX_MEMORY_KIB, "{memory} KiB of memory");
         let output = self.process.stop();
