@@ -23,8 +23,8 @@ pub(crate) use command::{
     CommandContext, CommandError, CommandResult, ExtraCommand, ListenerArgs, UrlArgument,
 };
 pub use network::{ByteStream, Dial, Network};
+pub(crate) use offers::NextBlockFees;
 pub use offers::SharedStates;
-pub(crate) use offers::{KnowsNextBlock, NextBlockFees};
 pub(crate) use price_limit::{DayPrices, PriceLimit};
 
 use crate::api::public_routes::PublicRoutes;
@@ -83,12 +83,12 @@ pub(crate) struct Assembly {
     pub(crate) day_prices: Option<Arc<dyn DayPrices>>,
     pub(crate) memory_shares: MemoryShares,
     pub(crate) publishers: Vec<Publisher>,
+    /// Polls of all chains, in their order, if other processes share them.
     pub(crate) shared_polls: Option<Vec<Box<dyn SharedPolls>>>,
     pub(crate) tasks: Vec<Task>,
     pub(crate) preparations: Vec<Preparation>,
     pub(crate) endings: Vec<Ending>,
-    /// Connects to other services than nodes; `None`: the system does.
-    pub(crate) dial: Option<Arc<dyn Dial>>,
+    pub(crate) network: Network,
     /// Fees for the next block, if an extra knows them. It may join after those that read them.
     pub(crate) next_block_fees: NextBlockFees,
     offers: Extensions,
@@ -142,7 +142,7 @@ impl Assembly {
             tasks: Vec::new(),
             preparations: Vec::new(),
             endings: Vec::new(),
-            dial: network.services,
+            network,
             next_block_fees: NextBlockFees::default(),
             offers: Extensions::new(),
             config,
@@ -165,11 +165,6 @@ impl Assembly {
             let of_chain = observer(publisher.chain());
             publisher.observe(of_chain);
         }
-    }
-
-    /// Shares the polls of all chains, in their order.
-    pub(crate) fn share_polls(&mut self, polls: Vec<Box<dyn SharedPolls>>) {
-        self.shared_polls = Some(polls);
     }
 
     /// Adds a task that runs beside the service.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::{HeaderName, Uri};
+use axum::http::Uri;
 use axum::routing::any;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -42,13 +42,15 @@ pub(crate) struct PublicRoutes {
     pub(super) document_changes: Vec<Change<OpenApi>>,
     pub(super) operation_changes: Vec<OperationChange>,
     pub(super) examples: Vec<WriteExamples>,
-    pub(super) headers: Vec<(String, RefOr<Header>)>,
+    /// Descriptions of response headers.
+    pub(crate) headers: Vec<(String, RefOr<Header>)>,
     /// Schemas that are kept although only a text names them.
-    pub(super) kept_schemas: Vec<&'static str>,
+    pub(crate) kept_schemas: Vec<&'static str>,
     /// Say what may be meant by an unknown path.
     pub(super) hints: Vec<Hint>,
     pub(crate) market_members: MarketMembers,
-    pub(super) exposed_headers: ExposedHeaders,
+    /// Response headers that web pages may read.
+    pub(crate) exposed_headers: ExposedHeaders,
     pub(super) costly_routes: Vec<&'static str>,
     /// Pages, relative to the dashboard.
     links: Vec<&'static str>,
@@ -165,27 +167,9 @@ impl PublicRoutes {
         self.examples.push(Box::new(write));
     }
 
-    /// Adds descriptions of response headers.
-    pub(crate) fn describe_headers(
-        &mut self,
-        headers: impl IntoIterator<Item = (String, RefOr<Header>)>,
-    ) {
-        self.headers.extend(headers);
-    }
-
-    /// Keeps a schema that only a text names.
-    pub(crate) fn keep_schema(&mut self, name: &'static str) {
-        self.kept_schemas.push(name);
-    }
-
     /// Adds a hint for unknown paths.
     pub(crate) fn add_hint(&mut self, hint: Hint) {
         self.hints.push(hint);
-    }
-
-    /// Lets web pages read this response header.
-    pub(crate) fn expose_response_header(&mut self, name: HeaderName) {
-        self.exposed_headers.add(name);
     }
 
     /// Says that the handler of this route charges for more than one request.

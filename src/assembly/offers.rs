@@ -9,15 +9,12 @@ use async_trait::async_trait;
 use crate::fees::Tier;
 use crate::store::StoredChain;
 
-/// Knows fees for the next block of each chain.
-pub(crate) trait KnowsNextBlock: Debug + Send + Sync {
-    /// Returns fees that the next block includes, with their probabilities in percent, ascending; `None`: too few blocks are
-    /// known. They belong to the newest publication; nothing must be published meanwhile.
-    fn next_block_fees(&self, chain: &StoredChain) -> Option<Vec<(u8, Tier)>>;
-}
+/// Returns fees that the next block of a chain includes, with their probabilities in percent, ascending; `None`: too few blocks
+/// are known. They belong to the newest publication; nothing must be published meanwhile.
+type GetNextBlockFees = dyn Fn(&StoredChain) -> Option<Vec<(u8, Tier)>> + Send + Sync;
 
 /// Fees for the next block, empty if no extra knows them. Cheap to clone.
-pub(crate) type NextBlockFees = Arc<OnceLock<Box<dyn KnowsNextBlock>>>;
+pub(crate) type NextBlockFees = Arc<OnceLock<Box<GetNextBlockFees>>>;
 
 /// States that several processes enter. One of them learns that it is the first.
 #[async_trait]

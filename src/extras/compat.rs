@@ -14,6 +14,7 @@ mod etherscan;
 mod flat;
 mod gwei;
 mod kept_tiers;
+mod lenient_query;
 mod metamask;
 mod openapi;
 mod polygon;

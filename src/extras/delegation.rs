@@ -21,6 +21,7 @@ pub(crate) mod registry;
 mod registry_reader;
 mod routes;
 mod section;
+mod strict_query;
 
 use std::sync::Arc;
 use std::time::Duration;

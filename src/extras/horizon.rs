@@ -15,7 +15,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::render_cache::{RenderCache, ServedState};
-use crate::assembly::{Assembly, Extra, Join, KnowsNextBlock};
+use crate::assembly::{Assembly, Extra, Join};
 use crate::fees::{ChainParameters, FeeHistory, Market, Tier};
 use crate::observe::clock;
 use crate::store::{
@@ -38,7 +38,8 @@ fn join(assembly: &mut Assembly) {
             metrics.update(chain, &of_gauges);
         }
     });
-    let _ = assembly.next_block_fees.set(Box::new(records.clone()));
+    let next_block = records.clone();
+    let _ = assembly.next_block_fees.set(Box::new(move |chain| next_block.next_block_fees(chain)));
     let routes = OpenApiRouter::new().routes(routes!(routes::get_fees));
     assembly.routes.add(routes.with_state(records));
     assembly.routes.write_examples(routes::write_example);
@@ -109,9 +110,8 @@ impl Records {
         let state = self.chains.get(chain).state.lock();
         (state.matrix.clone(), state.record.counts(blocks, clock::now()))
     }
-}
 
-impl KnowsNextBlock for Records {
+    /// Returns the fees for the next block. Nothing must be published meanwhile.
     fn next_block_fees(&self, chain: &StoredChain) -> Option<Vec<(u8, Tier)>> {
         let state = self.chains.get(chain).state.lock();
         Some(state.matrix.as_ref()?.fees.next_block().collect())

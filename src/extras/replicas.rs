@@ -72,8 +72,9 @@ pub(crate) const EXTRA: Extra = Extra {
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     assembly.metrics.set::<ReplicaMetrics>();
     let Redis { url: Some(url) } = assembly.config.section() else { return Ok(()) };
-    let (mut connector, redis) = Connector::new(&url, assembly.dial.clone(), &assembly.metrics)
-        .context("cannot set up the Redis client")?;
+    let (mut connector, redis) =
+        Connector::new(&url, assembly.network.services.clone(), &assembly.metrics)
+            .context("cannot set up the Redis client")?;
     let replica_id = format!("{:016x}", RandomState::new().hash_one(std::process::id()));
     let chains = assembly.store.chains().iter().zip(&assembly.upstreams);
     let coordinators = chains.map(|(stored, upstreams)| {
@@ -88,7 +89,7 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
         coordinator
     });
     let coordinators = coordinators.collect();
-    assembly.share_polls(coordinators);
+    assembly.shared_polls = Some(coordinators);
     assembly.offer::<Arc<dyn SharedStates>>(Arc::new(States::new(redis)));
     assembly.add_task(async { match connector.run().await {} });
     Ok(())

@@ -77,7 +77,7 @@ fn join(assembly: &mut Assembly) {
         let components = document.components.get_or_insert_default();
         components.schemas.insert(RpcCall::name().into_owned(), RpcCall::schema());
     });
-    routes.keep_schema("RpcCall");
+    routes.kept_schemas.push("RpcCall");
     routes.change_operations(|path, operation| {
         if let Some(RefOr::T(body)) = &mut operation.request_body
             && path == PATH

@@ -18,7 +18,7 @@ use crate::config;
 
 /// Response headers that web pages may read, besides those that browsers always allow.
 #[derive(Debug, Clone)]
-pub(crate) struct ExposedHeaders(Vec<HeaderName>);
+pub(crate) struct ExposedHeaders(pub(crate) Vec<HeaderName>);
 
 impl Default for ExposedHeaders {
     fn default() -> Self {
@@ -35,11 +35,6 @@ impl Default for ExposedHeaders {
 }
 
 impl ExposedHeaders {
-    /// Adds a header.
-    pub(crate) fn add(&mut self, name: HeaderName) {
-        self.0.push(name);
-    }
-
     /// Returns the names as the layer writes them.
     pub(crate) fn to_value(&self) -> HeaderValue {
         let names: Vec<_> = self.0.iter().map(HeaderName::as_str).collect();

@@ -14,8 +14,8 @@ use crate::config::nearest::nearest;
 /// Error of a request. It travels in the response's extensions until [`write_problem`] adds the request id.
 #[derive(Debug, Clone)]
 pub(crate) struct Problem {
-    code: ProblemCode,
-    detail: Cow<'static, str>,
+    pub(crate) code: ProblemCode,
+    pub(crate) detail: Cow<'static, str>,
     /// `Retry-After` in seconds.
     retry_after: Option<u64>,
 }
@@ -50,7 +50,7 @@ pub(crate) enum ProblemCode {
 }
 
 impl ProblemCode {
-    fn status(self) -> StatusCode {
+    pub(crate) fn status(self) -> StatusCode {
         match self {
             Self::BadRequest | Self::InvalidParameter => StatusCode::BAD_REQUEST,
             Self::NotFound | Self::UnknownChain => StatusCode::NOT_FOUND,
@@ -184,20 +184,8 @@ impl Problem {
         ([(header::ALLOW, allowed)], problem).into_response()
     }
 
-    /// Returns the detail.
-    pub(crate) fn detail(&self) -> &str {
-        &self.detail
-    }
-
-    /// Returns `response` as the error's response, for a route whose clients know another body than a problem.
-    pub(crate) fn with_body(&self, mut response: Response) -> Response {
-        *response.status_mut() = self.code.status();
-        response.extensions_mut().insert(PassThroughError);
-        self.write_headers(response.headers_mut());
-        response
-    }
-
-    fn write_headers(&self, headers: &mut HeaderMap) {
+    /// Writes the headers of the error's response.
+    pub(crate) fn write_headers(&self, headers: &mut HeaderMap) {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if let Some(seconds) = self.retry_after {
             headers.insert(header::RETRY_AFTER, seconds.into());

@@ -16,7 +16,7 @@ use serde::de::{
 use serde::forward_to_deserialize_any;
 
 use super::problem::{Problem, ProblemCode};
-use crate::config::nearest::{is_close, nearest};
+use crate::config::nearest::is_close;
 use crate::config::units::parse_digits;
 
 /// Most parameters of a query. No route has so many, and each one costs time.
@@ -37,38 +37,6 @@ impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for ValidQuery<T> {
     }
 }
 
-/// Like [`ValidQuery`], but a name that the route does not have is an error.
-#[derive(Debug)]
-pub(crate) struct StrictQuery<T>(pub(crate) T);
-
-impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for StrictQuery<T> {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let query = QueryReader::new(parts.uri.query())?;
-        let parameters = query.read()?;
-        query.reject_unknown_names()?;
-        Ok(Self(parameters))
-    }
-}
-
-/// Like [`ValidQuery`], but other names are ignored, however close. Those of the type may be written in any case, and with
-/// underscores.
-#[derive(Debug)]
-pub(crate) struct LenientQuery<T>(pub(crate) T);
-
-impl<S: Sync, T: DeserializeOwned> FromRequestParts<S> for LenientQuery<T> {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let mut query = QueryReader::new(parts.uri.query())?;
-        for (name, _) in &mut query.pairs {
-            *name = name.replace('_', "").to_ascii_lowercase();
-        }
-        query.read().map(Self)
-    }
-}
-
 /// Returns the problem of an invalid parameter `name`.
 pub(crate) fn invalid_parameter(name: &str, requirement: impl Display) -> Problem {
     Problem::new(ProblemCode::InvalidParameter, format!("`{name}` {requirement}"))
@@ -83,17 +51,17 @@ fn decoded_bytes(text: &str) -> Vec<u8> {
     percent_decode_str(&text.replace('+', " ")).collect()
 }
 
-/// Names and values of a query.
-struct QueryReader {
+/// Names and values of a query, for routes with another rule for names.
+pub(crate) struct QueryReader {
     /// `None`: the value is not UTF-8.
-    pairs: Vec<(String, Option<String>)>,
+    pub(crate) pairs: Vec<(String, Option<String>)>,
     /// Names of the parameters that were read.
-    known: RefCell<Vec<&'static str>>,
+    pub(crate) known: RefCell<Vec<&'static str>>,
 }
 
 impl QueryReader {
     /// Decodes all names and values, of which there may be [`MAX_PAIRS`], empty ones included.
-    fn new(query: Option<&str>) -> Result<Self, Problem> {
+    pub(crate) fn new(query: Option<&str>) -> Result<Self, Problem> {
         let query = query.unwrap_or_default();
         if query.split('&').nth(MAX_PAIRS).is_some() {
             let detail = format!("a query may have at most {MAX_PAIRS} parameters");
@@ -107,7 +75,7 @@ impl QueryReader {
         Ok(Self { pairs: pairs.collect(), known: RefCell::default() })
     }
 
-    fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         T::deserialize(self)
             .map_err(|QueryError(detail)| Problem::new(ProblemCode::InvalidParameter, detail))
     }
@@ -122,23 +90,13 @@ impl QueryReader {
         Ok(())
     }
 
-    fn reject_unknown_names(&self) -> Result<(), Problem> {
-        let known = self.known.borrow();
-        let Some(name) = self.unknown_names(&known).next() else { return Ok(()) };
-        let hint = match nearest(name, known.iter().copied()) {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("it has `{}`", known.join("`, `")),
-        };
-        Err(unknown_name(name, &hint))
-    }
-
-    fn unknown_names(&self, known: &[&'static str]) -> impl Iterator<Item = &str> {
+    pub(crate) fn unknown_names(&self, known: &[&'static str]) -> impl Iterator<Item = &str> {
         let names = self.pairs.iter().map(|(name, _)| name.as_str());
         names.filter(|name| !known.contains(name))
     }
 }
 
-fn unknown_name(name: &str, hint: &str) -> Problem {
+pub(crate) fn unknown_name(name: &str, hint: &str) -> Problem {
     const MAX_NAME_CHARACTERS: usize = 40;
     let shown: String = name.chars().take(MAX_NAME_CHARACTERS).collect();
     invalid_parameter(&shown, format_args!("is not a query parameter of this route; {hint}"))
@@ -265,7 +223,7 @@ impl<'de> Deserializer<'de> for TextDeserializer<'de> {
 /// Why a query has no value of the type.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-struct QueryError(String);
+pub(crate) struct QueryError(String);
 
 impl de::Error for QueryError {
     fn custom<T: Display>(message: T) -> Self {

@@ -10,6 +10,7 @@ use utoipa_axum::routes;
 use super::content::DocumentContent;
 use super::documents::{Document, Documents, json};
 use super::gwei::GweiNumber;
+use super::lenient_query::LenientQuery;
 use super::{Format, TAG, no_root_routes};
 use crate::api::extractors::charge_for_list;
 use crate::api::freshness::revalidated_json;
@@ -18,7 +19,7 @@ use crate::config::Chain;
 use crate::fees::{SinglePrices, Tier};
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::Problem;
-use crate::http::query::{LenientQuery, invalid_parameter};
+use crate::http::query::invalid_parameter;
 
 /// Blocknative's block prices. It demands the share of blocks that would include each price.
 pub(crate) const FORMAT: Format = Format {

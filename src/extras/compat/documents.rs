@@ -28,7 +28,7 @@ pub(crate) struct Document {
 }
 
 /// The documents of all chains. Cheap to clone.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Documents {
     store: ChainStore,
     /// By revision of the chain, and by name.
@@ -111,7 +111,7 @@ impl Documents {
             let current = chain.servable_snapshot()?;
             let body = self.bodies.get_or_render(chain, chain.revision(), document.name, || {
                 let learnt = Learnt {
-                    next_block: self.next_block_fees.get().and_then(|it| it.next_block_fees(chain)),
+                    next_block: self.next_block_fees.get().and_then(|known| known(chain)),
                     kept_within: self.kept(chain).kept_within(blocks),
                 };
                 let snapshot = &current.snapshot;

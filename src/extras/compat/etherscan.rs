@@ -12,12 +12,12 @@ use utoipa_axum::routes;
 use super::content::DocumentContent;
 use super::documents::{Document, Documents, json};
 use super::gwei::Gwei;
+use super::lenient_query::LenientQuery;
 use super::openapi::{EtherscanAction, EtherscanModule};
 use super::{Format, TAG, no_root_routes};
 use crate::api::openapi::components::{IfNoneMatch, NotModified};
 use crate::fees::Tiers;
-use crate::http::problem::{Problem, ProblemCode};
-use crate::http::query::LenientQuery;
+use crate::http::problem::{PassThroughError, Problem, ProblemCode};
 
 /// Etherscan's gas oracle, and its `eth_gasPrice` by GET.
 pub(crate) const FORMAT: Format = Format {
@@ -234,6 +234,9 @@ fn etherscan_document(query: &EtherscanQuery) -> Result<&'static Document, Probl
 
 /// Returns the response with Etherscan's error body.
 pub(super) fn etherscan_error(problem: &Problem) -> Response {
-    let body = Json(ErrorBody::new(problem.detail())).into_response();
-    problem.with_body(body)
+    let body = Json(ErrorBody::new(&problem.detail)).into_response();
+    let mut response = (problem.code.status(), body).into_response();
+    response.extensions_mut().insert(PassThroughError);
+    problem.write_headers(response.headers_mut());
+    response
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::content::{DocumentContent, Ranges};
 use super::*;
-use crate::assembly::{KnowsNextBlock, NextBlockFees};
+use crate::assembly::NextBlockFees;
 use crate::config::{Chain, Config};
 use crate::fees::{
     self, BaseFeeStep, Block, ChainParameters, EntryBlock, FeeHistory, Pricing, Rewards,
@@ -320,10 +320,10 @@ impl KnownFees {
     ];
 }
 
-impl KnowsNextBlock for KnownFees {
-    fn next_block_fees(&self, _: &StoredChain) -> Option<Vec<(u8, Tier)>> {
+impl KnownFees {
+    fn next_block_fees() -> Vec<(u8, Tier)> {
         let fees = |tip| Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: 9 * GWEI + tip };
-        Some(Self::LEVELS.map(|(percent, tip)| (percent, fees(tip))).to_vec())
+        Self::LEVELS.map(|(percent, tip)| (percent, fees(tip))).to_vec()
     }
 }
 
@@ -350,7 +350,8 @@ fn levels_are_the_fees_for_the_next_block() {
         body["blockPrices"][0]["estimatedPrices"].as_array().unwrap().clone()
     };
     assert_eq!(levels().len(), 3);
-    next_block_fees.set(Box::new(KnownFees)).unwrap();
+    let known = |_: &StoredChain| Some(KnownFees::next_block_fees());
+    assert!(next_block_fees.set(Box::new(known)).is_ok());
     let levels = levels();
     let expected = KnownFees::LEVELS.into_iter().skip(1).rev();
     assert_eq!(levels.len(), 5);

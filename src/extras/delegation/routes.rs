@@ -23,6 +23,7 @@ use super::parameters::{
 };
 use super::registry::{Check, CheckScope, Delegation};
 use super::section::DelegationSection;
+use super::strict_query::StrictQuery;
 use super::{
     ApiResponse, Caller, DelegationLookup, Delegations, LookupBlock, LookupError, LookupKind,
     LookupResponse, X_API_KEY,
@@ -37,7 +38,7 @@ use crate::extras::reads::{ReadError, ReadRejection};
 use crate::http::address::AddressText;
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::{PassThroughError, Problem, ProblemCode, whole_seconds};
-use crate::http::query::{StrictQuery, invalid_parameter};
+use crate::http::query::invalid_parameter;
 use crate::nodes::Exhausted;
 use crate::observe::clock;
 
@@ -58,7 +59,7 @@ pub(super) fn add(
     config: &DelegationSection,
     delegations: Option<Delegations>,
 ) {
-    routes.expose_response_header(X_DELEGATION_SOURCE);
+    routes.exposed_headers.0.push(X_DELEGATION_SOURCE);
     let Some(delegations) = delegations else {
         let problem = if config.is_recorded {
             let detail = "the delegation registry is not part of the demo";
@@ -79,7 +80,7 @@ pub(super) fn add(
         .routes(routes!(check_erc1155));
     routes.add_untimed(look_ups.with_state(delegations));
     routes.add_tag(TAG, "Delegations of a vault.");
-    routes.describe_headers(LookupHeaders::into_params(|| None).into_iter().map(header));
+    routes.headers.extend(LookupHeaders::into_params(|| None).into_iter().map(header));
     routes.change_document(|document| {
         let components = document.components.get_or_insert_default();
         components.schemas.insert(Rights::name().into_owned(), Rights::schema());
