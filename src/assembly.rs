@@ -19,9 +19,7 @@ use anyhow::Context;
 use axum::http::Extensions;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use command::{
-    CommandContext, CommandError, CommandResult, ExtraCommand, ListenerArgs, UrlArgument,
-};
+pub(crate) use command::{CommandContext, CommandError, ExtraCommand, ListenerArgs, UrlArgument};
 pub use network::{ByteStream, Dial, Network};
 pub(crate) use offers::NextBlockFees;
 pub use offers::SharedStates;
@@ -88,7 +86,6 @@ pub(crate) struct Assembly {
     pub(crate) tasks: Vec<Task>,
     pub(crate) preparations: Vec<Preparation>,
     pub(crate) endings: Vec<Ending>,
-    pub(crate) network: Network,
     /// Fees for the next block, if an extra knows them. It may join after those that read them.
     pub(crate) next_block_fees: NextBlockFees,
     offers: Extensions,
@@ -142,11 +139,13 @@ impl Assembly {
             tasks: Vec::new(),
             preparations: Vec::new(),
             endings: Vec::new(),
-            network,
             next_block_fees: NextBlockFees::default(),
             offers: Extensions::new(),
             config,
         };
+        if let Some(services) = network.services {
+            assembly.offer(services);
+        }
         for extra in extras {
             match extra.join {
                 Join::Always(join) => join(&mut assembly),
@@ -173,21 +172,6 @@ impl Assembly {
         task: impl Future<Output = anyhow::Result<()>> + Send + 'static,
     ) {
         self.tasks.push(Box::pin(task));
-    }
-
-    /// Adds what runs before the first poll.
-    pub(crate) fn before_polls(
-        &mut self,
-        preparation: impl Future<Output = Vec<Task>> + Send + 'static,
-    ) {
-        self.preparations.push(Box::pin(preparation));
-    }
-
-    /// Adds what runs after the last request, if there is something.
-    pub(crate) fn at_end(&mut self, ending: Option<impl Future<Output = ()> + Send + 'static>) {
-        if let Some(ending) = ending {
-            self.endings.push(Box::pin(ending));
-        }
     }
 
     /// Offers a value to the extras after this one. There is one of each type.

@@ -72,9 +72,9 @@ pub struct Config {
     /// Notes for the operator, as sentences: keys and variables without effect, and assumptions about chains.
     pub notes: Vec<String>,
     /// Where the chains come from, for people: a file, or what stands for it. `None`: they are built in.
-    origin: Option<String>,
-    /// True if the chains are recorded.
-    has_recorded_chains: bool,
+    pub(crate) origin: Option<String>,
+    /// True if the chains are recorded: their prices are not current, and nothing of them is shared or kept.
+    pub(crate) has_recorded_chains: bool,
     /// Sections of other rooms.
     sections: Vec<Box<dyn AnySection>>,
 }
@@ -203,21 +203,6 @@ impl Config {
             }
         }
         if mistakes.is_empty() { Ok(notes) } else { Err(mistakes) }
-    }
-
-    /// Takes the recorded chains of `other`, which come from `origin`. The sections of other rooms share and keep nothing
-    /// from now on. Notes about the former chains are removed.
-    pub(crate) fn take_recorded_chains(&mut self, other: Self, origin: &str) {
-        self.chains = other.chains;
-        self.sections = self.sections.iter().map(|section| section.for_recorded_chains()).collect();
-        self.origin = Some(origin.to_owned());
-        self.has_recorded_chains = true;
-        self.notes.clear();
-    }
-
-    /// Returns true if the chains are recorded: their prices are not current.
-    pub(crate) fn has_recorded_chains(&self) -> bool {
-        self.has_recorded_chains
     }
 
     /// Returns what the features take of the process.

@@ -477,11 +477,6 @@ pub(crate) fn since_1970(time: SystemTime) -> u64 {
     u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Returns the current time in seconds since 1970.
-pub(crate) fn seconds_since_1970() -> u64 {
-    since_1970(SystemTime::now()) / 1000
-}
-
 /// Expires an entry `max_age` after its observation, whenever it was inserted.
 struct MaxAgeExpiry;
 

@@ -21,7 +21,7 @@ use crate::http::problem::Problem;
 use crate::store::{ServableSnapshot, StoredChain};
 
 /// Says what may be meant by an unknown path; `None`: nothing that it knows.
-pub(super) type Hint = fn(&Uri) -> Option<Problem>;
+pub(crate) type Hint = fn(&Uri) -> Option<Problem>;
 
 /// Returns members of a snapshot that may be served.
 type MembersOf = Box<dyn Fn(&StoredChain, &ServableSnapshot) -> Map<String, Value> + Send + Sync>;
@@ -47,13 +47,13 @@ pub(crate) struct PublicRoutes {
     /// Schemas that are kept although only a text names them.
     pub(crate) kept_schemas: Vec<&'static str>,
     /// Say what may be meant by an unknown path.
-    pub(super) hints: Vec<Hint>,
+    pub(crate) hints: Vec<Hint>,
     pub(crate) market_members: MarketMembers,
     /// Response headers that web pages may read.
     pub(crate) exposed_headers: ExposedHeaders,
     pub(super) costly_routes: Vec<&'static str>,
     /// Pages, relative to the dashboard.
-    links: Vec<&'static str>,
+    pub(crate) links: Vec<&'static str>,
 }
 
 /// Members of the fee market that belong to other rooms. Cheap to clone.
@@ -99,7 +99,7 @@ impl PublicRoutes {
         self.description.merge(description);
     }
 
-    /// Adds routes with deadlines of their own.
+    /// Adds routes with deadlines of their own. Those of a `Router` are not described.
     pub(crate) fn add_untimed(&mut self, routes: OpenApiRouter) {
         let (routes, description) = routes.split_for_parts();
         self.untimed = std::mem::take(&mut self.untimed).merge(routes);
@@ -109,11 +109,6 @@ impl PublicRoutes {
     /// Adds routes that the document does not describe.
     pub(crate) fn add_undescribed(&mut self, routes: Router) {
         self.undescribed = std::mem::take(&mut self.undescribed).merge(routes);
-    }
-
-    /// Adds undescribed routes with deadlines of their own.
-    pub(crate) fn add_untimed_undescribed(&mut self, routes: Router) {
-        self.untimed = std::mem::take(&mut self.untimed).merge(routes);
     }
 
     /// Adds routes that also exist at the root if there is a base path. Without one they are left out.
@@ -167,11 +162,6 @@ impl PublicRoutes {
         self.examples.push(Box::new(write));
     }
 
-    /// Adds a hint for unknown paths.
-    pub(crate) fn add_hint(&mut self, hint: Hint) {
-        self.hints.push(hint);
-    }
-
     /// Says that the handler of this route charges for more than one request.
     pub(crate) fn mark_costly(&mut self, route: &'static str) {
         self.costly_routes.push(route);
@@ -180,16 +170,6 @@ impl PublicRoutes {
     /// Adds members to the fee market.
     pub(crate) fn add_market_member(&mut self, member: MarketMember) {
         self.market_members.0.push(Arc::new(member));
-    }
-
-    /// Offers a page, by its path relative to the dashboard.
-    pub(crate) fn add_link(&mut self, page: &'static str) {
-        self.links.push(page);
-    }
-
-    /// Returns true if this page was offered.
-    pub(crate) fn has_link(&self, page: &str) -> bool {
-        self.links.contains(&page)
     }
 }
 

@@ -15,12 +15,11 @@ use crate::config::{Config, ConfigErrors, Overrides, SectionKind, UpstreamUrl};
 pub(crate) struct ExtraCommand {
     /// Describes the command and its arguments.
     pub(crate) describe: fn() -> Command,
-    /// Reads the arguments.
+    /// Reads the arguments. Returns the configuration of the service to run, and a task to run beside it.
     pub(crate) run: fn(&ArgMatches, &CommandContext<'_>) -> CommandResult,
 }
 
-/// Configuration of the service to run, and a task to run beside it.
-pub(crate) type CommandResult = Result<(Config, Task), CommandError>;
+type CommandResult = Result<(Config, Task), CommandError>;
 
 /// Surroundings of a command.
 #[derive(Debug)]

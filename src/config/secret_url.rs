@@ -5,13 +5,11 @@ use std::marker::PhantomData;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use alloy_primitives::hex;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use percent_encoding::percent_decode_str;
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, Serializer};
-use sha2::{Digest, Sha256};
 
 /// A URL that may contain a key or a password, so it has no `Display` and its `Debug` is redacted.
 #[derive(Clone, PartialEq, Eq)]
@@ -161,13 +159,6 @@ impl UpstreamUrl {
             }
             Err(_) => !host.contains('.') || SUFFIXES.iter().any(|suffix| host.ends_with(suffix)),
         }
-    }
-
-    /// Fingerprint of the URL, for parties that must not learn it.
-    pub(crate) fn fingerprint(&self) -> String {
-        const FINGERPRINT_BYTES: usize = 12;
-        let digest = Sha256::digest(self.0.as_str());
-        hex::encode(digest.get(..FINGERPRINT_BYTES).unwrap_or_default())
     }
 }
 

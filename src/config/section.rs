@@ -44,11 +44,6 @@ pub(crate) trait Section:
         Vec::new()
     }
 
-    /// Returns the section for a service of recorded chains: what it would share or keep is taken for live data.
-    fn for_recorded_chains(self) -> Self {
-        self
-    }
-
     /// Returns what the feature takes of the process.
     fn needs(&self, _chains: &[Chain]) -> Needs {
         Needs::default()
@@ -94,7 +89,8 @@ impl Needs {
 /// How a section is read.
 #[derive(Debug, Clone, Copy)]
 pub struct SectionKind {
-    pub(super) name: &'static str,
+    /// Name of the table.
+    pub(crate) name: &'static str,
     pub(super) optional_keys: &'static str,
     pub(super) lists: &'static [&'static str],
     pub(super) texts: &'static [&'static str],
@@ -104,11 +100,6 @@ pub struct SectionKind {
 }
 
 impl SectionKind {
-    /// Name of the table.
-    pub(crate) fn name(&self) -> &'static str {
-        self.name
-    }
-
     pub(crate) const fn new<T: Section>() -> Self {
         Self {
             name: T::NAME,
@@ -129,7 +120,6 @@ pub(super) trait AnySection: Debug + Send + Sync {
     fn check(&self, mistakes: &mut SectionMistakes);
     fn check_chains(&self, chains: &[Chain], mistakes: &mut SectionMistakes);
     fn notes(&self, chains: &[Chain], layers: &Layers) -> Vec<String>;
-    fn for_recorded_chains(&self) -> Box<dyn AnySection>;
     fn needs(&self, chains: &[Chain]) -> Needs;
     fn check_files(&self) -> Result<Option<String>, (&'static str, String)>;
     fn to_item(&self) -> Option<Item>;
@@ -152,10 +142,6 @@ impl<T: Section> AnySection for T {
 
     fn notes(&self, chains: &[Chain], layers: &Layers) -> Vec<String> {
         Section::notes(self, chains, layers)
-    }
-
-    fn for_recorded_chains(&self) -> Box<dyn AnySection> {
-        Box::new(Section::for_recorded_chains(self.clone()))
     }
 
     fn needs(&self, chains: &[Chain]) -> Needs {

@@ -31,7 +31,7 @@ pub(crate) const EXTRA: Extra = Extra {
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let metrics = assembly.metrics.set::<AlertMetrics>();
     let Alerts(alerts) = assembly.config.section();
-    if alerts.is_empty() {
+    if alerts.is_empty() || assembly.config.has_recorded_chains {
         return Ok(());
     }
     let client = http_client::builder(&assembly.config.upstream);

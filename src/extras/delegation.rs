@@ -72,12 +72,16 @@ labels! {
 /// Adds the look-ups, or says which key switches them on. Chains are read through the reads that all features share.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     assembly.metrics.set::<DelegationMetrics>();
-    let config: DelegationSection = assembly.config.section();
+    let mut config: DelegationSection = assembly.config.section();
+    let is_recorded = assembly.config.has_recorded_chains;
+    if is_recorded {
+        config.source = DelegationSource::Off;
+    }
     let reads = Reads::shared(assembly);
     let upstream = &assembly.config.upstream;
     let delegations = Delegations::new(&config, upstream, &reads, &assembly.metrics);
     let delegations = delegations.context("cannot set up the HTTP client")?;
-    routes::add(&mut assembly.routes, &config, delegations);
+    routes::add(&mut assembly.routes, is_recorded, delegations);
     Ok(())
 }
 

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use toml_edit::DocumentMut;
 
 use crate::assembly::{
-    CommandContext, CommandError, CommandResult, Extra, ExtraCommand, Join, ListenerArgs,
+    CommandContext, CommandError, Extra, ExtraCommand, Join, ListenerArgs, Task,
 };
 use crate::config::{Config, ConfigErrors, SectionKind};
 
@@ -56,7 +56,10 @@ struct DemoArgs {
 
 /// Starts the recorded chains, and runs the service on them. Nothing is shared or kept: other replicas, and later
 /// starts, would take recorded data for live data.
-fn run(arguments: &ArgMatches, context: &CommandContext<'_>) -> CommandResult {
+fn run(
+    arguments: &ArgMatches,
+    context: &CommandContext<'_>,
+) -> Result<(Config, Task), CommandError> {
     let arguments = DemoArgs::from_arg_matches(arguments).unwrap_or_else(|error| error.exit());
     let DemoArgs { block_time, jitter, listeners } = arguments;
     let mut config = context.load(&listeners.overrides())?;
@@ -64,7 +67,11 @@ fn run(arguments: &ArgMatches, context: &CommandContext<'_>) -> CommandResult {
     let node = node.context("cannot start the recorded chains").map_err(CommandError::Runtime)?;
     let address = node.address().map_err(|error| CommandError::Runtime(error.into()))?;
     let recorded = chain_configs(address, block_time, context.sections);
-    config.take_recorded_chains(recorded.map_err(CommandError::Configuration)?, "recorded chains");
+    config.chains = recorded.map_err(CommandError::Configuration)?.chains;
+    config.origin = Some("recorded chains".to_owned());
+    // They are about the former chains.
+    config.notes.clear();
+    config.has_recorded_chains = true;
     Ok((config, Box::pin(async { Ok(node.run().await?) })))
 }
 
@@ -94,9 +101,8 @@ pub fn chain_configs(
     let text = CHAINS_TOML.replace("127.0.0.1:0", &address.to_string());
     let mut document: DocumentMut = text.parse().expect("the built-in file is TOML");
     // A build without a feature does not know its section.
-    document.retain(|name, _| {
-        name == "chains" || sections.iter().any(|section| section.name() == name)
-    });
+    document
+        .retain(|name, _| name == "chains" || sections.iter().any(|section| section.name == name));
     let mut config = Config::from_toml(&document.to_string(), sections)?;
     for chain in &mut config.chains {
         chain.block_time = block_time;

@@ -26,8 +26,8 @@ const FORM: &str = "verify";
 fn join(assembly: &mut Assembly) {
     let chains = &assembly.config.chains;
     let page = DashboardPage::new(
-        assembly.routes.has_link(FORM),
-        assembly.config.has_recorded_chains(),
+        assembly.routes.links.contains(&FORM),
+        assembly.config.has_recorded_chains,
         chains.iter().map(|chain| chain.key.as_str()),
     );
     let described = OpenApiRouter::new().routes(routes!(dashboard)).routes(routes!(docs));

@@ -72,9 +72,12 @@ pub(crate) const EXTRA: Extra = Extra {
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     assembly.metrics.set::<ReplicaMetrics>();
     let Redis { url: Some(url) } = assembly.config.section() else { return Ok(()) };
-    let (mut connector, redis) =
-        Connector::new(&url, assembly.network.services.clone(), &assembly.metrics)
-            .context("cannot set up the Redis client")?;
+    if assembly.config.has_recorded_chains {
+        // Other replicas would take recorded data for live data.
+        return Ok(());
+    }
+    let (mut connector, redis) = Connector::new(&url, assembly.offered(), &assembly.metrics)
+        .context("cannot set up the Redis client")?;
     let replica_id = format!("{:016x}", RandomState::new().hash_one(std::process::id()));
     let chains = assembly.store.chains().iter().zip(&assembly.upstreams);
     let coordinators = chains.map(|(stored, upstreams)| {

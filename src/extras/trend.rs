@@ -25,7 +25,7 @@ mod section;
 mod state;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::sync::Semaphore;
 use utoipa_axum::router::OpenApiRouter;
@@ -34,6 +34,7 @@ use utoipa_axum::routes;
 use crate::assembly::{Assembly, Extra, Join, Task};
 use crate::config::SectionKind;
 use crate::extras::reads::ReadNodes;
+use crate::store::since_1970;
 
 pub(crate) use bucket::{Bucket, Range, Sample};
 use database::HistoryDatabase;
@@ -68,9 +69,13 @@ fn join(assembly: &mut Assembly) {
     let trends = Trends::new(&assembly.store, history.days);
     assembly.observe(|chain| Arc::clone(trends.trend(chain)));
     let database = HistoryDatabase::new(&history, &trends);
-    assembly.at_end(database.clone().map(HistoryDatabase::close));
+    // What is kept of recorded chains would be taken for live data.
+    let database = database.filter(|_| !assembly.config.has_recorded_chains);
+    if let Some(database) = database.clone() {
+        assembly.endings.push(Box::pin(database.close()));
+    }
     let (upstreams, chains) = (ReadNodes::shared(assembly), trends.clone());
-    assembly.before_polls(async move {
+    assembly.preparations.push(Box::pin(async move {
         let mut tasks: Vec<Task> = Vec::new();
         if let Some(database) = database {
             let restored = database.clone();
@@ -86,7 +91,7 @@ fn join(assembly: &mut Assembly) {
             }
         }
         tasks
-    });
+    }));
     let routes = OpenApiRouter::new().routes(routes!(routes::get_fee_trend));
     assembly.routes.add(routes.with_state(trends.clone()));
     assembly.routes.add_market_member(members::for_trends(&trends));
@@ -340,6 +345,11 @@ fn put(buckets: &mut Vec<Bucket>, bucket: Bucket, width: u32) {
             buckets.insert(index, bucket);
         }
     }
+}
+
+/// Returns the current time in seconds since 1970.
+fn seconds_since_1970() -> u64 {
+    since_1970(SystemTime::now()) / 1000
 }
 
 /// Converts seconds since 1970, up to the year 2106.

@@ -38,13 +38,18 @@ pub(crate) const EXTRA: Extra = Extra {
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     assembly.metrics.set::<RequestMetrics>();
     let config: Verification = assembly.config.section();
-    let Verification { url, timeout, max_body, max_in_flight, is_recorded } = config;
+    let Verification { url, timeout, max_body, max_in_flight } = config;
+    let is_recorded = assembly.config.has_recorded_chains;
     let limits = ProxyLimits { timeout, max_in_flight };
     let to =
         |url| Proxy::new("verification", url, &assembly.config.upstream, limits, &assembly.metrics);
-    let proxy = url.map(to).transpose().context("cannot set up the HTTP client")?;
+    let proxy = url
+        .filter(|_| !is_recorded)
+        .map(to)
+        .transpose()
+        .context("cannot set up the HTTP client")?;
     let routes = &mut assembly.routes;
-    routes.add_hint(hint);
+    routes.hints.push(hint);
     let paths = [PATH_PREFIX, "/verification/", "/verification/{*path}"];
     let Some(proxy) = proxy else {
         let problem = if is_recorded {
@@ -62,10 +67,10 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let forwarded = paths.into_iter().fold(Router::new(), |routes, path| {
         routes.route(path, any(forward).with_state(state.clone()))
     });
-    routes.add_untimed_undescribed(forwarded);
+    routes.add_untimed(forwarded.into());
     routes.add(OpenApiRouter::new().routes(routes!(form::verification_form)));
     routes.add_undescribed(form::form_assets());
-    routes.add_link("verify");
+    routes.links.push("verify");
     routes.add_tag(openapi::TAG, openapi::DESCRIPTION);
     routes.change_document(|document| document.paths.paths.extend(openapi::paths()));
     routes.change_operations(|path, operation| {

@@ -35,11 +35,11 @@ use crate::fees::{
 /// Request for blocks up to `latest`, or up to a block number, with the configured percentiles.
 #[derive(Debug, Clone)]
 pub struct FeeHistoryRequest {
-    block_count: usize,
+    pub(crate) block_count: usize,
     /// `None`: the latest one.
-    newest_block: Option<u64>,
+    pub(crate) newest_block: Option<u64>,
     /// In the order of the columns of [`Rewards`].
-    percentiles: Vec<serde_json::Number>,
+    pub(crate) percentiles: Vec<serde_json::Number>,
 }
 
 /// Form of the block count. The specification requires a hex quantity; a few nodes accept only a JSON integer.
@@ -74,12 +74,6 @@ impl FeeHistoryRequest {
     pub(crate) fn for_asks(newest_block: u64, block_count: usize) -> Self {
         let percentiles = percentile_numbers(GRADED_PERCENTILES);
         Self { block_count, newest_block: Some(newest_block), percentiles }
-    }
-
-    /// Returns the request for `block_count` blocks up to this one.
-    #[must_use]
-    pub(crate) fn up_to(&self, newest_block: u64, block_count: usize) -> Self {
-        Self { block_count, newest_block: Some(newest_block), ..self.clone() }
     }
 
     /// Returns the request for `blocks` blocks; `None` if that are not fewer.

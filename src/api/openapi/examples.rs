@@ -26,8 +26,6 @@ pub(crate) struct ExampleChain<'a> {
     pub(crate) chain: &'a StoredChain,
     /// The snapshot that may be served.
     pub(crate) current: &'a ServableSnapshot,
-    /// The body of the fee market.
-    pub(crate) market: &'a Value,
     /// The two replies, and their markets. The second one grades the suggestion of the first.
     pub(crate) replies: &'a [(FeeHistory, fees::Market)],
 }
@@ -52,8 +50,8 @@ pub(crate) fn write_examples(document: &mut OpenApi, others: &PublicRoutes) {
     for chain in store.chains() {
         write_chain_examples(document, chain);
         if let Ok(current) = &chain.servable_snapshot() {
-            let market = &write_snapshot_examples(document, chain, current, others);
-            let example = ExampleChain { chain, current, market, replies: &replies };
+            write_snapshot_examples(document, chain, current, others);
+            let example = ExampleChain { chain, current, replies: &replies };
             for write in &others.examples {
                 write(document, &example);
             }
@@ -99,7 +97,7 @@ fn write_snapshot_examples(
     chain: &StoredChain,
     current: &ServableSnapshot,
     others: &PublicRoutes,
-) -> Value {
+) {
     let snapshot = &current.snapshot;
     let suggestion: Value = serde_json::from_slice(&snapshot.body).expect("a suggestion is JSON");
     set_response_example(document, "/v1/{chain}/gas-suggestion", suggestion.clone());
@@ -120,12 +118,11 @@ fn write_snapshot_examples(
         *observed_at = json!(OBSERVED_AT);
     }
     set_response_example(document, "/v1/fee-markets", json!([market]));
-    set_response_example(document, "/v1/{chain}/fee-market", market.clone());
+    set_response_example(document, "/v1/{chain}/fee-market", market);
     if let Ok((_, window)) = chain.snapshot_with_blocks(EXAMPLE_BLOCKS) {
         let history = json!(fee_history::FeeHistoryBody::from_window(chain, &window));
         set_response_example(document, "/v1/{chain}/fee-history", history);
     }
-    market
 }
 
 /// Sets the example response of the operations at `path`.

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use alloy_primitives::hex;
 use serde::de::{Deserializer, Error};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use toml_edit::{ArrayOfTables, Item};
 
 use crate::assembly::PriceLimit;
@@ -93,7 +95,9 @@ impl Alert {
         let side = if self.below.is_some() { "below" } else { "above" };
         let limits = self.below.iter().chain(&self.above).map(|LimitText(_, text)| text.as_str());
         let limits: String = limits.collect();
-        format!("{}:{side}:{limits}:{}", self.chain, self.url.fingerprint())
+        let url = Sha256::digest(self.url.expose().as_str());
+        let url = hex::encode(url.get(..12).unwrap_or_default());
+        format!("{}:{side}:{limits}:{url}", self.chain)
     }
 
     fn is_reachable_safely(&self) -> bool {
@@ -137,10 +141,6 @@ impl Section for Alerts {
                 mistakes.reject(&format!("{index}.chain"), allowed);
             }
         }
-    }
-
-    fn for_recorded_chains(self) -> Self {
-        Self::default()
     }
 
     fn needs(&self, _chains: &[Chain]) -> Needs {

@@ -22,7 +22,6 @@ use super::parameters::{
     Rights, TokenQuery, Uint256, VAULT,
 };
 use super::registry::{Check, CheckScope, Delegation};
-use super::section::DelegationSection;
 use super::strict_query::StrictQuery;
 use super::{
     ApiResponse, Caller, DelegationLookup, Delegations, LookupBlock, LookupError, LookupKind,
@@ -54,14 +53,10 @@ const TAG: &str = "Delegation";
 const LIST_PATH: &str = "/registry/v2/{address}";
 
 /// Adds the routes; `None`: what says which key switches them on.
-pub(super) fn add(
-    routes: &mut PublicRoutes,
-    config: &DelegationSection,
-    delegations: Option<Delegations>,
-) {
+pub(super) fn add(routes: &mut PublicRoutes, is_recorded: bool, delegations: Option<Delegations>) {
     routes.exposed_headers.0.push(X_DELEGATION_SOURCE);
     let Some(delegations) = delegations else {
-        let problem = if config.is_recorded {
+        let problem = if is_recorded {
             let detail = "the delegation registry is not part of the demo";
             Problem::new(ProblemCode::NotFound, detail)
         } else {

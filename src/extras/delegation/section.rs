@@ -37,9 +37,6 @@ pub(crate) struct DelegationSection {
     /// The registry contract, on every chain.
     #[serde(with = "address_text")]
     pub registry_address: Address,
-    /// True for a service of recorded chains, where no key switches them on.
-    #[serde(skip)]
-    pub is_recorded: bool,
 }
 
 /// Source of delegation look-ups.
@@ -66,7 +63,6 @@ impl Default for DelegationSection {
             cache_ttl: Duration::from_secs(5),
             max_in_flight: NonZeroUsize::new(128).expect("not 0"),
             registry_address: address!("0x00000000000000447e69651d841bD8D104Bed493"),
-            is_recorded: false,
         }
     }
 }
@@ -93,10 +89,6 @@ impl Section for DelegationSection {
     const OPTIONAL_KEYS: &'static str = "[delegation]\napi_key = \"key\"\nsource = \"api\"\n";
     const TEXTS: &'static [&'static str] = &["api_key"];
     const NETWORK_KEYS: &'static [&'static str] = &["source"];
-
-    fn for_recorded_chains(self) -> Self {
-        Self { source: DelegationSource::Off, is_recorded: true, ..self }
-    }
 
     fn check(&self, mistakes: &mut SectionMistakes) {
         if let Err(allowed) = self.api_url.check_base_url() {

@@ -174,7 +174,9 @@ pub(super) fn write_examples(document: &mut OpenApi, example: &ExampleChain<'_>)
     const BLOCKS: usize = 2;
     let market = &example.current.snapshot.market;
     let medium = market.suggestion.tiers.medium;
-    set_response_example(document, "/v1/{chain}/wait", example.market.clone());
+    let fee_market = json!(document.paths.paths.get("/v1/{chain}/fee-market"));
+    let body = fee_market.pointer("/get/responses/200/content/application~1json/example");
+    set_response_example(document, "/v1/{chain}/wait", json!(body));
     if let Ok((_, entries)) = example.chain.snapshot_with_asks(BLOCKS) {
         let inclusion = compare(example.chain, market, &entries, medium);
         set_response_example(document, "/v1/{chain}/inclusion", json!(inclusion));

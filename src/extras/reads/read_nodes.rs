@@ -15,9 +15,7 @@ use super::node_health::ReadHealth;
 use super::read_node::ReadNode;
 use crate::assembly::Assembly;
 use crate::config;
-use crate::nodes::{
-    ChainUpstreams, Error, FeeHistoryRequest, NodeResponse, ReadError, ServiceReads, UpstreamNode,
-};
+use crate::nodes::{ChainUpstreams, Error, NodeResponse, ReadError, ServiceReads, UpstreamNode};
 use crate::observe::clock;
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::{AttemptLabels, Counter, Metrics};
@@ -41,11 +39,11 @@ pub(crate) struct Call<'a> {
 pub(crate) struct ReadNodes {
     /// The chain's key.
     chain: String,
-    upstreams: Arc<ChainUpstreams>,
+    pub(crate) upstreams: Arc<ChainUpstreams>,
     /// In the order of `upstreams`.
     nodes: Vec<ReadNode>,
     /// Indices of the nodes for reads, in order of preference.
-    for_reads: Vec<usize>,
+    pub(crate) for_reads: Vec<usize>,
     /// Replies to reads of the service itself are charged to it.
     memory: MemoryBudget,
     counters: Family<AttemptLabels, Counter>,
@@ -96,11 +94,6 @@ impl ReadNodes {
         })
     }
 
-    /// Returns the parameters of a read of a fee history as JSON, in the form that the first upstream accepts.
-    pub(crate) fn fee_history_params(&self, request: &FeeHistoryRequest) -> String {
-        self.upstreams.fee_history_params(request)
-    }
-
     /// Counts a read at the node with this index: `ok`, or the reason of the failure.
     fn count_read(&self, upstream: usize, outcome: &'static str) {
         let labels = AttemptLabels { chain: self.chain.clone(), upstream, outcome };
@@ -125,11 +118,6 @@ impl ReadNodes {
         deadline: Instant,
     ) -> Result<NodeResponse, ReadError> {
         Ok(self.read_except(&[], call, deadline).await?.1)
-    }
-
-    /// Returns true if there is an upstream for reads besides the `rejected` ones.
-    pub(crate) fn has_reader_except(&self, rejected: &[usize]) -> bool {
-        self.for_reads.iter().any(|index| !rejected.contains(index))
     }
 
     /// Like [`read`](Self::read), but never calls the upstreams with the `rejected` indices. Returns the index of the one

@@ -20,10 +20,6 @@ impl Section for Redis {
     const NAME: &'static str = "redis";
     const OPTIONAL_KEYS: &'static str = "[redis]\nurl = \"redis://x\"\n";
 
-    fn for_recorded_chains(self) -> Self {
-        Self { url: None }
-    }
-
     fn notes(&self, chains: &[Chain], _: &Layers) -> Vec<String> {
         let ignored = chains.iter().filter(|chain| self.url.is_some() && !chain.ws_urls.is_empty());
         let note = |chain: &Chain| {

@@ -8,7 +8,7 @@ use super::state::Scores;
 use super::{DISTANCES, TierScore, Totals};
 use crate::fees::statistics::Share;
 use crate::fees::{FAIR_PERCENTILE, TierName};
-use crate::observe::metrics::{ChainLabels, TierLabels, to_f64};
+use crate::observe::metrics::{ChainLabels, Counter, TierLabels, to_f64};
 use crate::store::StoredChain;
 
 const OUTCOMES: [&str; 2] = ["miss", "hit"];
@@ -80,14 +80,14 @@ fn count(metrics: &ScoreMetrics, key: &str, percentiles: &[f64], totals: &Totals
         for (blocks, counts) in DISTANCES.into_iter().zip(covered) {
             for (outcome, total) in OUTCOMES.into_iter().zip(counts) {
                 let labels = DistanceOutcomeLabels { chain: chain(), tier, blocks, outcome };
-                metrics.score_covered_total.get_or_create(&labels).advance_to(*total);
+                advance_to(&metrics.score_covered_total.get_or_create(&labels), *total);
             }
         }
         for (percentile, counts) in percentiles.iter().zip(outbid) {
             for (outcome, total) in OUTCOMES.into_iter().zip(counts) {
                 let percentile = percentile.to_string();
                 let labels = PercentileOutcomeLabels { chain: chain(), tier, percentile, outcome };
-                metrics.score_outbid_total.get_or_create(&labels).advance_to(*total);
+                advance_to(&metrics.score_outbid_total.get_or_create(&labels), *total);
             }
         }
     }
@@ -95,6 +95,11 @@ fn count(metrics: &ScoreMetrics, key: &str, percentiles: &[f64], totals: &Totals
         [("no_rewards", totals.no_rewards), ("gap", totals.gap), ("no_quote", totals.no_quote)]
     {
         let labels = ChainReasonLabels { chain: chain(), reason };
-        metrics.score_unjudged_total.get_or_create(&labels).advance_to(total);
+        advance_to(&metrics.score_unjudged_total.get_or_create(&labels), total);
     }
+}
+
+/// Raises a counter to a total that is counted elsewhere.
+fn advance_to(counter: &Counter, total: u64) {
+    counter.add(total.saturating_sub(counter.get()));
 }

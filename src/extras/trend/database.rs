@@ -26,9 +26,9 @@ use file::{Unusable, open_file, set_aside};
 
 use super::bucket::{Bucket, Range};
 use super::section::History;
-use super::{FeeTrend, HOUR, HOURS_PER_DAY, Rows, Trends};
+use super::{FeeTrend, HOUR, HOURS_PER_DAY, Rows, Trends, seconds_since_1970};
 use crate::observe::log_on_change::LogOnChange;
-use crate::store::{StoredChain, seconds_since_1970};
+use crate::store::StoredChain;
 
 /// Shortest time between two writes.
 const INTERVAL: Duration = Duration::from_mins(1);

@@ -18,12 +18,14 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::{DatedBlock, MAX_CLOCK_DIFFERENCE, PastSpan, Period, RefilledHours, Trends};
+use super::{
+    DatedBlock, MAX_CLOCK_DIFFERENCE, PastSpan, Period, RefilledHours, Trends, seconds_since_1970,
+};
 use crate::extras::reads::ReadNodes;
 use crate::fees::FeeHistory;
 use crate::fees::plausibility::{self, KnownBlock};
 use crate::nodes::FeeHistoryRequest;
-use crate::store::{StoredChain, seconds_since_1970};
+use crate::store::StoredChain;
 use past_blocks::{PastBlocks, RefillError};
 
 /// Number of chains that are filled at the same time. Each holds an hour of blocks meanwhile.

@@ -45,10 +45,6 @@ impl History {
 impl Section for History {
     const NAME: &'static str = "history";
 
-    fn for_recorded_chains(self) -> Self {
-        Self { path: PathBuf::new(), ..self }
-    }
-
     fn check(&self, mistakes: &mut SectionMistakes) {
         if !(1..=MAX_DAYS).contains(&self.days) {
             mistakes.reject("days", format!("must be from 1 to {MAX_DAYS}"));

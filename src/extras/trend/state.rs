@@ -8,12 +8,14 @@ use parking_lot::Mutex;
 
 use super::level;
 use super::routes::FeeTrendBody;
-use super::{FeeTrend, Level, MAX_CLOCK_DIFFERENCE, Observation, Period, PriceLevel};
+use super::{
+    FeeTrend, Level, MAX_CLOCK_DIFFERENCE, Observation, Period, PriceLevel, seconds_since_1970,
+};
 use crate::api::render_cache::{RenderCache, json_bytes};
 use crate::observe::clock;
 use crate::store::{
     ChainStore, PerChain, Publication, PublishObserver, ServableSnapshot, Snapshot, StoredChain,
-    Unavailable, seconds_since_1970, since_1970,
+    Unavailable, since_1970,
 };
 
 /// Fee trends of all chains. Cheap to clone.

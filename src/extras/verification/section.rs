@@ -25,9 +25,6 @@ pub(crate) struct Verification {
     pub max_body: usize,
     /// Concurrent requests. Further ones are refused at once.
     pub max_in_flight: NonZeroUsize,
-    /// True for a service of recorded chains, where no key switches it on.
-    #[serde(skip)]
-    pub is_recorded: bool,
 }
 
 impl Default for Verification {
@@ -37,7 +34,6 @@ impl Default for Verification {
             timeout: Duration::from_mins(3),
             max_body: 32 * 1024 * 1024,
             max_in_flight: NonZeroUsize::new(128).expect("not 0"),
-            is_recorded: false,
         }
     }
 }
@@ -50,10 +46,6 @@ impl Section for Verification {
     const NAME: &'static str = "verification";
     const OPTIONAL_KEYS: &'static str = "[verification]\nurl = \"http://x\"\n";
     const NETWORK_KEYS: &'static [&'static str] = &["url"];
-
-    fn for_recorded_chains(self) -> Self {
-        Self { url: None, is_recorded: true, ..self }
-    }
 
     fn check(&self, mistakes: &mut SectionMistakes) {
         if let Some(Err(allowed)) = self.url.as_ref().map(UpstreamUrl::check_base_url) {

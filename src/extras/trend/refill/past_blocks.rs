@@ -78,12 +78,18 @@ impl PastBlocks {
         newest: u64,
         count: usize,
     ) -> Result<Option<(usize, FeeHistory)>, RefillError> {
-        let request = self.request.up_to(newest, count);
-        let reply =
-            match self.call("eth_feeHistory", self.upstreams.fee_history_params(&request)).await {
-                Err(RefillError::Read(ReadError::TooLarge | ReadError::TimedOut)) => None,
-                reply => reply?,
-            };
+        let request = FeeHistoryRequest {
+            block_count: count,
+            newest_block: Some(newest),
+            ..self.request.clone()
+        };
+        let reply = match self
+            .call("eth_feeHistory", self.upstreams.upstreams.fee_history_params(&request))
+            .await
+        {
+            Err(RefillError::Read(ReadError::TooLarge | ReadError::TimedOut)) => None,
+            reply => reply?,
+        };
         let parsed = reply.and_then(|(index, json)| Some((index, request.parse(&json).ok()?)));
         Ok(parsed.filter(|(_, history)| history.newest_block() == newest))
     }
@@ -97,7 +103,7 @@ impl PastBlocks {
         let message = "old blocks of an upstream contradict known ones and are not used";
         tracing::warn!(chain, upstream, "{message}");
         self.rejected.push(upstream);
-        let has_other = self.upstreams.has_reader_except(&self.rejected);
+        let has_other = self.upstreams.for_reads.iter().any(|index| !self.rejected.contains(index));
         has_other.then_some(()).ok_or(RefillError::Contradiction)
     }
 
