@@ -40,7 +40,7 @@ use crate::assembly::{Assembly, Extra, Join};
 use crate::config::{SectionKind, Upstream};
 use crate::extras::proxy::ProxyError;
 use crate::extras::reads;
-use crate::extras::reads::{ChainReads, ReadError, ReadRejection, Reads};
+use crate::extras::reads::{ChainReads, ReadError, ReadLimits, ReadRejection, Reads};
 use crate::http::client_limits::ClientHandle;
 use crate::observe::log_on_change::LogOnChange;
 use crate::observe::metrics::{Counter, Metrics, counters, labels, metric_set};
@@ -77,7 +77,8 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     if is_recorded {
         config.source = DelegationSource::Off;
     }
-    let reads = Reads::shared(assembly);
+    let reads = assembly.offered();
+    let reads = reads.unwrap_or_else(|| Reads::offer(assembly, ReadLimits::default()));
     let upstream = &assembly.config.upstream;
     let delegations = Delegations::new(&config, upstream, &reads, &assembly.metrics);
     let delegations = delegations.context("cannot set up the HTTP client")?;
@@ -300,7 +301,7 @@ impl Delegations {
         RegistryReader {
             address: *address,
             chain,
-            caller: reads::Caller { client, deadline: reads.deadline() },
+            caller: reads::Caller { client, deadline: reads.deadline(), is_clients_call: false },
             gas_log,
         }
     }

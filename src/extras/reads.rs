@@ -93,6 +93,9 @@ pub(crate) struct Caller<'a> {
     pub(crate) client: &'a ClientHandle,
     /// When it needs the response.
     pub(crate) deadline: Instant,
+    /// True if the client chose the call: the chain's `rpc_methods` must allow it, and a cached response will do. False if
+    /// the service needs it to answer the client, which may know a newer block than the polls.
+    pub(crate) is_clients_call: bool,
 }
 
 /// Reason why a call has no response of a node.
@@ -129,26 +132,9 @@ impl ReadRejection {
             _ => false,
         }
     }
-
-    /// Returns the seconds after which the same call may succeed, if a limit is why it failed.
-    pub(crate) fn retry_after(&self) -> Option<u64> {
-        match self {
-            Self::Overloaded | Self::TooManyPerClient | Self::Failed(ReadError::NoMemory) => {
-                Some(1)
-            }
-            Self::Failed(ReadError::BudgetExhausted(exhausted)) => Some(exhausted.retry_after()),
-            Self::Failed(ReadError::RateLimited(wait)) => Some(wait.as_secs().saturating_add(1)),
-            _ => None,
-        }
-    }
 }
 
 impl Reads {
-    /// Returns the reads that another feature has offered, or offers some with default limits.
-    pub(crate) fn shared(assembly: &mut Assembly) -> Self {
-        assembly.offered().unwrap_or_else(|| Self::offer(assembly, ReadLimits::default()))
-    }
-
     /// Creates the reads of a service, and offers them to the features that join later.
     pub(crate) fn offer(assembly: &mut Assembly, limits: ReadLimits) -> Self {
         let nodes = ReadNodes::shared(assembly);
@@ -182,11 +168,6 @@ impl Reads {
         Self { all: Arc::new(AllChains { limits, memory: memory.clone(), store, chains }) }
     }
 
-    /// Returns the configured limits of a request.
-    pub(crate) fn limits(&self) -> ReadLimits {
-        self.all.limits
-    }
-
     /// Returns the budget of the bytes that requests and responses hold.
     pub(crate) fn memory(&self) -> &MemoryBudget {
         &self.all.memory
@@ -205,11 +186,6 @@ impl Reads {
     /// Returns the reads of the chain with this key or decimal chain id.
     pub(crate) fn chain(&self, key_or_id: &str) -> Option<&ChainReads> {
         self.all.chains.get(self.all.store.index_of(key_or_id)?)
-    }
-
-    /// Returns the keys of the chains, in ascending order of chain id.
-    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
-        self.all.store.chains().iter().map(|chain| chain.config().key.as_str())
     }
 }
 

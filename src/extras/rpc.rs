@@ -26,7 +26,7 @@ use crate::api::extractors::ChainParam;
 use crate::api::openapi::examples::{set_request_example, set_response_example};
 use crate::assembly::{Assembly, Extra, Join};
 use crate::config::SectionKind;
-use crate::extras::reads::{Caller, ChainReads, NodeResponse, Reads};
+use crate::extras::reads::{Caller, ChainReads, NodeResponse, ReadLimits, Reads};
 use crate::http::chunked_body::Charged;
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::Problem;
@@ -44,6 +44,7 @@ pub(crate) const EXTRA: Extra =
 #[derive(Debug, Clone)]
 struct RpcState {
     reads: Reads,
+    limits: ReadLimits,
     /// Largest request body in bytes.
     max_body: usize,
     /// Most calls of a batch.
@@ -54,8 +55,10 @@ struct RpcState {
 fn join(assembly: &mut Assembly) {
     let config: Rpc = assembly.config.section();
     let is_on = assembly.config.chains.iter().any(|chain| chain.json_rpc);
+    let limits = config.limits();
     let state = RpcState {
-        reads: Reads::offer(assembly, config.limits()),
+        reads: Reads::offer(assembly, limits),
+        limits,
         max_body: config.max_body,
         max_batch: config.max_batch.get(),
     };
@@ -120,12 +123,15 @@ const BATCH_CONCURRENCY: usize = 16;
     )
 )]
 async fn call_rpc(
-    State(RpcState { reads, max_body, max_batch }): State<RpcState>,
+    State(RpcState { reads, limits, max_body, max_batch }): State<RpcState>,
     chain: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Result<Response, Problem> {
     let name = chain.map_or_else(|_| String::new(), |Path(name)| name);
-    let chain = reads.chain(&name).ok_or_else(|| Problem::unknown_chain(&name, reads.keys()))?;
+    let chain = reads.chain(&name).ok_or_else(|| {
+        let keys = reads.chains().iter().map(|chain| chain.chain().config().key.as_str());
+        Problem::unknown_chain(&name, keys)
+    })?;
     let config = chain.chain().config();
     if !config.json_rpc {
         return Err(json_rpc_off(&config.key));
@@ -133,7 +139,7 @@ async fn call_rpc(
     let client = ClientHandle::from_request(&request);
     let body = request_body::read_body(request, max_body, reads.memory()).await?;
     // One deadline for the whole batch, because the client waits for all of it.
-    let caller = Caller { client: &client, deadline: reads.deadline() };
+    let caller = Caller { client: &client, deadline: reads.deadline(), is_clients_call: true };
     let response = match RpcPayload::parse(&body) {
         Err(error) => {
             client.charge_request(1).map_err(Problem::rate_limited)?;
@@ -152,7 +158,7 @@ async fn call_rpc(
             }
             let responses: Vec<_> =
                 members.into_iter().map(|member| execute_member(chain, member, caller)).collect();
-            let concurrency = BATCH_CONCURRENCY.min(reads.limits().max_in_flight_per_client());
+            let concurrency = BATCH_CONCURRENCY.min(limits.max_in_flight_per_client());
             let mut responses = stream::iter(responses).buffered(concurrency);
             let mut batch = RpcResponseBuilder::for_batch(reads.memory());
             while let Some(response) = responses.next().await {

@@ -66,7 +66,7 @@ impl RegistryReader<'_> {
         let call =
             json!({ "to": self.address.to_string(), "data": hex::encode_prefixed(calldata) });
         let params = to_raw_value(&json!([call, block.as_str()])).expect("a value serialises");
-        match self.chain.call_for_service("eth_call", &params, self.caller).await? {
+        match self.chain.call("eth_call", Some(&params), self.caller).await? {
             NodeResponse::Result(returned) => decode_hex(&returned).ok_or(LookupError::NodeInvalid),
             NodeResponse::Error(error) => Err(self.node_error(&error)),
         }

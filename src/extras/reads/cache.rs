@@ -33,19 +33,10 @@ pub(crate) struct CacheKey {
     /// does not depend on the head.
     pub(crate) head_version: Option<HeadVersion>,
     pub(crate) method: &'static str,
-    /// Separate entries per mode, because a caller that wants a new response must not get a cached one.
-    pub(crate) reuse: ReuseMode,
+    /// Separate entries, because a call of the service itself must not get a cached response.
+    pub(crate) is_clients_call: bool,
     /// Digest of the parameters, so that long ones take no memory.
     pub(crate) params_digest: [u8; 32],
-}
-
-/// How a response may be shared with other callers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum ReuseMode {
-    /// Until the state that it depends on may have changed, as far as polls and other results show.
-    Cached,
-    /// Only while the call is in flight: a later client may know a newer block.
-    Coalesced,
 }
 
 /// Newest block seen by the polls, and the number of hints of later ones.

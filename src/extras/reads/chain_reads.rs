@@ -10,9 +10,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
-use super::cache::{
-    CacheKey, CacheLifetime, CachedResponse, HeadVersion, ResponseCache, ReuseMode,
-};
+use super::cache::{CacheKey, CacheLifetime, CachedResponse, HeadVersion, ResponseCache};
 use super::method::{BlockHint, KnownMethod, Methods, ReadMethod};
 use super::state_scope::StateScope;
 use super::{Call, Caller, ReadLimits, ReadMetrics, ReadNodes, ReadRejection, method, params};
@@ -20,6 +18,7 @@ use crate::http::client_limits::LongRequestKind;
 use crate::nodes::{NodeResponse, ReadError};
 use crate::observe::metrics::{ChainOutcomeLabels, Counter, counters};
 use crate::store::{self, ServableSnapshot, StaleReason};
+
 /// Reads of one chain.
 #[derive(Debug)]
 pub(crate) struct ChainReads {
@@ -122,33 +121,10 @@ impl ChainReads {
         params: Option<&RawValue>,
         caller: Caller<'_>,
     ) -> Result<NodeResponse, ReadRejection> {
-        self.call_counted(self.methods.get(method), params, ReuseMode::Cached, caller).await
-    }
-
-    /// Makes a call that the service itself needs to answer a client. The chain's `rpc_methods` need not allow it.
-    ///
-    /// # Errors
-    ///
-    /// Like [`call`](Self::call).
-    pub(crate) async fn call_for_service(
-        &self,
-        method: &str,
-        params: &RawValue,
-        caller: Caller<'_>,
-    ) -> Result<NodeResponse, ReadRejection> {
-        let method = method::find_known(method).map(ReadMethod::Known);
-        self.call_counted(method.as_ref(), Some(params), ReuseMode::Coalesced, caller).await
-    }
-
-    async fn call_counted(
-        &self,
-        method: Option<&ReadMethod>,
-        params: Option<&RawValue>,
-        reuse: ReuseMode,
-        caller: Caller<'_>,
-    ) -> Result<NodeResponse, ReadRejection> {
+        let known = method::find_known(method).map(ReadMethod::Known);
+        let method = if caller.is_clients_call { self.methods.get(method) } else { known.as_ref() };
         let mut count = CountOnDrop { counter: &self.counters[ReadOutcome::Cancelled] };
-        let outcome = self.find_response(method, params, reuse, caller).await;
+        let outcome = self.find_response(method, params, caller).await;
         count.counter = &self.counters[match &outcome {
             Ok(found) => found.source,
             Err(ReadRejection::NotAllowed | ReadRejection::InvalidParams(_)) => {
@@ -169,7 +145,6 @@ impl ChainReads {
         &self,
         method: Option<&ReadMethod>,
         params: Option<&RawValue>,
-        reuse: ReuseMode,
         caller: Caller<'_>,
     ) -> Result<SourcedResponse, ReadRejection> {
         let method = method.ok_or(ReadRejection::NotAllowed)?;
@@ -193,13 +168,13 @@ impl ChainReads {
             return Ok(SourcedResponse { response, source: ReadOutcome::Cached });
         }
         let call = Call { method: known.name, params, is_retryable: true, client: None };
-        let is_cacheable = reuse == ReuseMode::Cached && known.is_cacheable(scope);
+        let is_cacheable = caller.is_clients_call && known.is_cacheable(scope);
         let policy = if is_cacheable { self.cache_policy(scope) } else { CacheLifetime::Never };
         let key = CacheKey {
             chain_id: self.chain.config().chain_id,
             head_version: (policy != CacheLifetime::Immutable).then(|| self.head_version()),
             method: known.name,
-            reuse,
+            is_clients_call: caller.is_clients_call,
             params_digest: Sha256::digest(params.get()).into(),
         };
         if let Some(cached) = self.cache.get(&key).await {

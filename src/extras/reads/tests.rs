@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use super::cache::{CacheKey, CacheLifetime, CachedResponse, ReuseMode, new_cache};
+use super::cache::{CacheKey, CacheLifetime, CachedResponse, new_cache};
 use super::method::{BlockHint, Methods, ReadMethod};
 use super::state_scope::StateScope::{self, Block, Fixed, Head, Pending};
 use super::*;
@@ -383,7 +383,7 @@ async fn an_expired_response_is_fetched_again() {
         chain_id: 1,
         head_version: None,
         method: "eth_call",
-        reuse: ReuseMode::Cached,
+        is_clients_call: true,
         params_digest: [0; 32],
     };
     let make = |hold| {

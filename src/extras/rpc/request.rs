@@ -168,7 +168,19 @@ impl RpcError {
                 Self::UNAVAILABLE
             }
         };
-        let data = rejection.retry_after().map(|retry_after| RpcErrorData { retry_after });
+        let retry_after = match rejection {
+            ReadRejection::Overloaded
+            | ReadRejection::TooManyPerClient
+            | ReadRejection::Failed(ReadError::NoMemory) => Some(1),
+            ReadRejection::Failed(ReadError::BudgetExhausted(exhausted)) => {
+                Some(exhausted.retry_after())
+            }
+            ReadRejection::Failed(ReadError::RateLimited(wait)) => {
+                Some(wait.as_secs().saturating_add(1))
+            }
+            _ => None,
+        };
+        let data = retry_after.map(|retry_after| RpcErrorData { retry_after });
         Self { data, ..Self::new(code, rejection.to_string()) }
     }
 }
