@@ -74,6 +74,11 @@ impl ChainUpstreams {
         self.all().nth(index)
     }
 
+    /// Forgets why polls would leave out upstreams for now.
+    pub(crate) fn forget_failures(&self) {
+        self.polled.iter().for_each(UpstreamNode::forget_failures);
+    }
+
     pub(crate) fn redactor(&self) -> &Redactor {
         &self.redactor
     }

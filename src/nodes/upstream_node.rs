@@ -103,6 +103,11 @@ impl UpstreamNode {
         });
     }
 
+    /// Forgets why polls would leave the node out for now.
+    pub(crate) fn forget_failures(&self) {
+        self.update(|state| state.breaker.record_success());
+    }
+
     /// Records a failed call, which decides when the node is polled next. After a 429 reads pause for longer than polls.
     pub fn record_failure(&self, error: &Error) {
         let now = clock::now();
@@ -478,5 +483,18 @@ mod tests {
             () = checks => {}
             () = serve(listener, &chain_ids) => {}
         }
+    }
+
+    #[test]
+    fn a_node_is_asked_again_after_its_failures_are_forgotten() {
+        let text = "[chains.a]\nchain_id = 7\nrpc_urls = [\"http://127.0.0.1:9\"]";
+        let config = Config::from_toml(text, &[]).unwrap();
+        let upstreams =
+            ChainUpstreams::for_chains(&JsonRpcClient::new(&config).unwrap(), &config.chains);
+        let node = &upstreams[0].polled()[0];
+        node.record_failure(&Error::WrongChain { expected: 7, found: 8 });
+        assert_eq!(node.availability(clock::now()), Availability::Excluded);
+        upstreams[0].forget_failures();
+        assert_eq!(node.availability(clock::now()), Availability::Healthy);
     }
 }

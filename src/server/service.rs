@@ -113,7 +113,7 @@ impl Tasks {
         for ((publisher, (upstreams, reads)), timing) in publishers.zip(nodes).zip(timings) {
             self.start_chain(publisher, upstreams, reads, timing, &assembly.metrics);
         }
-        self.spawn(leaps::watch(assembly.store.clone()));
+        self.spawn(leaps::watch(assembly.store.clone(), assembly.upstreams.clone()));
         for chain in assembly.store.chains() {
             self.spawn(freshness_log::watch(chain.clone()));
         }
