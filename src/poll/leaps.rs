@@ -19,7 +19,9 @@ pub(crate) async fn watch(store: ChainStore, upstreams: Vec<Arc<ChainUpstreams>>
         tokio::time::sleep(INTERVAL).await;
         if let Some(leap) = detector.leap() {
             let (now, seconds) = (clock::now(), leap.as_secs());
-            upstreams.iter().for_each(|chain| chain.forget_failures());
+            for chain in &upstreams {
+                chain.forget_failures();
+            }
             store.chains().iter().for_each(|chain| chain.record_leap(now));
             tracing::info!(seconds, "the machine slept, or its clock was set forward; polling now");
         }
