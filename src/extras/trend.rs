@@ -15,7 +15,6 @@ mod bucket;
 mod database;
 mod fill;
 mod level;
-mod members;
 mod observation;
 mod open_hour;
 mod period;
@@ -24,6 +23,7 @@ mod routes;
 mod section;
 mod state;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -36,22 +36,19 @@ use crate::config::SectionKind;
 use crate::extras::reads::ReadNodes;
 use crate::store::since_1970;
 
-pub(crate) use bucket::{Bucket, Range, Sample};
+use bucket::{Bucket, Sample};
 use database::HistoryDatabase;
-pub(crate) use fill::RefilledHours;
-pub(crate) use level::{Level, PriceLevel};
-pub(crate) use observation::Observation;
-pub(crate) use observation::{DatedBlock, PastSpan};
+use observation::Observation;
 use open_hour::OpenHour;
-pub(crate) use period::Period;
+use period::Period;
 use refill::HistoryRefill;
 use section::History;
-pub(crate) use state::{TrendAge, Trends};
+use state::Trends;
 
 const MINUTE: u32 = 60;
 const TEN_MINUTES: u32 = 600;
 const HOUR: u32 = 3600;
-const HOURS_PER_DAY: u32 = 24;
+const DAY: u32 = 24 * HOUR;
 
 /// Difference between the clock and the own times of new blocks from which on the clock is wrong, in seconds.
 const MAX_CLOCK_DIFFERENCE: u64 = 600;
@@ -94,17 +91,20 @@ fn join(assembly: &mut Assembly) {
     }));
     let routes = OpenApiRouter::new().routes(routes!(routes::get_fee_trend));
     assembly.routes.add(routes.with_state(trends.clone()));
-    assembly.routes.add_market_member(members::for_trends(&trends));
+    assembly.routes.add_market_member(level::market_member(&trends));
     assembly.day_prices = Some(Arc::new(trends));
     assembly.routes.write_examples(routes::write_example);
 }
+
+/// Buckets by period and start in seconds since 1970.
+type Buckets = BTreeMap<(Period, u32), Bucket>;
 
 /// Buckets and samples of one chain.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct FeeTrend {
     days: u32,
-    /// Buckets of closed hours and of the database, oldest first, by the index of their period.
-    closed: [Vec<Bucket>; 3],
+    /// Buckets of closed hours and of the database.
+    closed: Buckets,
     open: OpenHour,
     /// Number of the newest block.
     newest_block: u64,
@@ -112,21 +112,8 @@ pub(crate) struct FeeTrend {
     newest_time: u32,
     /// Number of changes so far.
     changes: u64,
-    /// True if the database does not have the last change.
-    is_unsaved: bool,
-    /// Everything from this second on was removed, and is not removed from the database.
-    removed_from: Option<u32>,
-}
-
-/// Content of a trend for the database.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Rows {
-    /// Everything from this second on is removed first.
-    pub(crate) removed_from: Option<u32>,
-    /// Widths and buckets.
-    pub(crate) buckets: Vec<(u32, Bucket)>,
-    /// Widths, and the first second of the buckets that are kept.
-    pub(crate) kept_from: [(u32, u32); 3],
+    /// Everything from this second on was removed because the clock was set back, and a database may still have it.
+    removed_from: u32,
 }
 
 impl FeeTrend {
@@ -135,47 +122,44 @@ impl FeeTrend {
     pub(crate) fn new(days: u32) -> Self {
         Self {
             days: days.clamp(1, MAX_DAYS),
-            closed: Default::default(),
+            closed: Buckets::new(),
             open: OpenHour::default(),
             newest_block: 0,
             newest_time: 0,
             changes: 0,
-            is_unsaved: false,
-            removed_from: None,
+            removed_from: u32::MAX,
         }
     }
 
     /// Returns the most bytes that the trend of a chain with this block time holds.
     #[must_use]
     pub(crate) fn max_bytes(block_time: Duration) -> usize {
+        /// A node of a map may be less than half full.
+        const BYTES_PER_BUCKET: usize = size_of::<((Period, u32), Bucket)>() * 5 / 2;
         let blocks_per_hour = 3_600_000_u128.checked_div(block_time.as_millis());
         let blocks_per_hour = blocks_per_hour.and_then(|count| usize::try_from(count).ok());
         let samples = blocks_per_hour.unwrap_or(usize::MAX).clamp(1, OpenHour::MAX_SAMPLES);
-        let samples = OpenHour::max_capacity(samples);
-        // The hour that is closed comes to the buckets before old ones go, and may have blocks that are not kept.
+        // The hour that is closed comes to the buckets before old ones go.
         let counts = Period::ALL.map(|period| (period.seconds() + HOUR) / period.bucket_seconds());
-        let counts = counts.into_iter().chain([HOUR / MINUTE]);
-        let counts = counts.filter_map(|count| usize::try_from(count).ok());
-        let buckets: usize = counts.map(|count| count.saturating_mul(size_of::<Bucket>())).sum();
-        samples.saturating_mul(size_of::<Sample>()).saturating_add(buckets)
+        let buckets: usize =
+            counts.into_iter().filter_map(|count| usize::try_from(count).ok()).sum();
+        // A vector doubles.
+        samples.next_power_of_two() * size_of::<Sample>() + buckets * BYTES_PER_BUCKET
     }
 
     /// Returns the buckets of a period up to the one of the second `now`, oldest first. Buckets without a block are left
     /// out.
     #[must_use]
     pub(crate) fn buckets(&self, period: Period, now: u64) -> Vec<Bucket> {
-        let now = to_seconds(now).max(self.newest_known());
-        let width = period.bucket_seconds();
-        let first_start = period.first_start(now);
-        let is_shown = |bucket: &Bucket| bucket.start(width) >= first_start;
-        self.all_buckets(period).into_iter().filter(is_shown).collect()
+        let first_start = period.first_start(to_seconds(now).max(self.newest_known()));
+        self.all_buckets(period).split_off(&(period, first_start)).into_values().collect()
     }
 
-    /// Returns all buckets of a period, oldest first.
-    fn all_buckets(&self, period: Period) -> Vec<Bucket> {
-        let width = period.bucket_seconds();
-        let mut buckets = self.closed_of(period).clone();
-        self.open.buckets(width).for_each(|bucket| put(&mut buckets, bucket, width));
+    /// Returns all buckets of a period.
+    pub(crate) fn all_buckets(&self, period: Period) -> Buckets {
+        let closed = self.closed.range((period, 0)..=(period, u32::MAX));
+        let mut buckets = closed.map(|(span, bucket)| (*span, *bucket)).collect();
+        add_samples(&mut buckets, &[period], &self.open.samples);
         buckets
     }
 
@@ -198,152 +182,82 @@ impl FeeTrend {
         self.changes
     }
 
-    /// Takes what the database may not have; `None`: nothing has changed.
-    pub(crate) fn take_unsaved(&mut self) -> Option<Rows> {
-        if !std::mem::take(&mut self.is_unsaved) {
-            return None;
-        }
-        let mut buckets = Vec::new();
-        for period in Period::ALL {
-            let all = self.all_buckets(period).into_iter();
-            buckets.extend(all.map(|bucket| (period.bucket_seconds(), bucket)));
-        }
-        let open = self.open.start();
-        let kept_from = Period::ALL.map(|period| {
-            (period.bucket_seconds(), open.saturating_sub(self.kept_seconds(period)))
-        });
-        Some(Rows { removed_from: self.removed_from.take(), buckets, kept_from })
-    }
-
-    /// Marks everything as unsaved: rows were not written, or to another file.
-    pub(crate) fn mark_unsaved(&mut self, removed_from: Option<u32>) {
-        self.is_unsaved = true;
-        self.removed_from = self.removed_from.into_iter().chain(removed_from).min();
-    }
-
-    /// Adds what the database has: buckets with their widths. Everything is unsaved afterwards.
-    pub(crate) fn merge(&mut self, saved: &[(u32, Bucket)]) {
-        let removed_from = self.removed_from.unwrap_or(u32::MAX);
-        for (closed, period) in self.closed.iter_mut().zip(Period::ALL) {
-            let width = period.bucket_seconds();
-            let same_width = saved.iter().filter(|(known, _)| *known == width);
-            for (_, bucket) in same_width.filter(|(_, bucket)| bucket.first < removed_from) {
-                put(closed, *bucket, width);
+    /// Adds what a database has.
+    pub(crate) fn merge(&mut self, saved: Buckets) {
+        for ((period, _), bucket) in saved {
+            if bucket.first < self.removed_from {
+                put(&mut self.closed, period, bucket);
             }
         }
         self.trim();
-        self.count_change();
+        self.changes += 1;
     }
 
     /// Appends a block, or replaces the one with its number if that is still known as a sample. Ignores an older block
     /// that is not.
     fn add(&mut self, mut sample: Sample) {
         if sample.number <= self.newest_block && self.newest_time > 0 {
-            if self.open.replace(sample) {
-                self.count_change();
-            }
+            self.changes += u64::from(self.open.replace(sample));
             return;
         }
-        self.count_change();
+        self.changes += 1;
         sample.time = sample.time.max(self.newest_time);
         self.newest_block = sample.number;
         self.newest_time = sample.time;
-        if sample.hour() != self.open.start() {
+        if sample.hour() != self.open.start {
             self.close_hour(sample.hour());
         }
         self.open.add(sample);
     }
 
-    fn count_change(&mut self) {
-        self.changes += 1;
-        self.is_unsaved = true;
-    }
-
     /// Computes the buckets of the open hour for good, and opens the one that starts at `next`.
     fn close_hour(&mut self, next: u32) {
-        let mut ended = std::mem::take(&mut self.open);
-        self.add_hour(ended.samples());
-        // The next hour takes its memory.
-        ended.restart(next);
-        self.open = ended;
+        add_samples(&mut self.closed, &Period::ALL, &self.open.samples);
+        self.open.restart(next);
         self.trim();
-    }
-
-    /// Adds the buckets of samples of one hour, in ascending order.
-    fn add_hour(&mut self, samples: &[Sample]) {
-        for (closed, period) in self.closed.iter_mut().zip(Period::ALL) {
-            let width = period.bucket_seconds();
-            Bucket::split(samples, width).for_each(|bucket| put(closed, bucket, width));
-        }
     }
 
     /// Removes the buckets that are too old to be shown in the open hour.
     fn trim(&mut self) {
-        let open = self.open.start();
-        let kept = Period::ALL.map(|period| self.kept_seconds(period));
-        for ((closed, period), kept) in self.closed.iter_mut().zip(Period::ALL).zip(kept) {
-            let width = period.bucket_seconds();
-            closed.retain(|bucket| bucket.start(width).saturating_add(kept) > open);
-        }
-    }
-
-    /// Seconds that the buckets of a period are kept, before the open hour.
-    fn kept_seconds(&self, period: Period) -> u32 {
-        match period {
-            Period::Hour | Period::Day => period.seconds(),
-            Period::Week => self.days * HOURS_PER_DAY * HOUR,
-        }
+        let (open, most) = (self.open.start, self.days * DAY);
+        self.closed
+            .retain(|(period, start), _| start.saturating_add(period.seconds().min(most)) >= open);
     }
 
     /// Removes everything from the hour of `time` on.
     fn remove_from_hour(&mut self, time: u32) {
         let start = time - time % HOUR;
-        if self.open.start() >= start {
+        if self.open.start >= start {
             self.open.restart(start);
         } else {
             self.close_hour(start);
         }
-        for closed in &mut self.closed {
-            closed.retain(|bucket| bucket.first < start);
-        }
+        self.closed.retain(|_, bucket| bucket.first < start);
         self.newest_time = start;
-        self.mark_unsaved(Some(start));
+        self.removed_from = self.removed_from.min(start);
     }
 
     /// Returns the time of the newest block, or that of the newest bucket of the database.
     fn newest_known(&self) -> u32 {
-        let closed = self.closed.iter().filter_map(|closed| closed.last());
-        closed.map(|bucket| bucket.first).fold(self.newest_time, u32::max)
+        self.closed.values().map(|bucket| bucket.first).fold(self.newest_time, u32::max)
     }
+}
 
-    fn closed_of(&self, period: Period) -> &Vec<Bucket> {
-        let [minutes, ten_minutes, hours] = &self.closed;
-        match period {
-            Period::Hour => minutes,
-            Period::Day => ten_minutes,
-            Period::Week => hours,
+/// Adds the buckets of some periods that samples in ascending order have.
+fn add_samples(buckets: &mut Buckets, periods: &[Period], samples: &[Sample]) {
+    for period in periods {
+        for bucket in Bucket::split(samples, period.bucket_seconds()) {
+            put(buckets, *period, bucket);
         }
     }
 }
 
-/// Adds a bucket of this width to ascending ones. Of two of the same span the one with more blocks stays.
-fn put(buckets: &mut Vec<Bucket>, bucket: Bucket, width: u32) {
-    let start = bucket.start(width);
-    match buckets.binary_search_by_key(&start, |known| known.start(width)) {
-        Ok(index) => {
-            if let Some(known) = buckets.get_mut(index)
-                && known.blocks < bucket.blocks
-            {
-                *known = bucket;
-            }
-        }
-        Err(index) => {
-            if buckets.len() == buckets.capacity() {
-                // Doubling would take twice the memory for ever.
-                buckets.reserve_exact(usize::try_from(HOUR.div_ceil(width)).unwrap_or(1));
-            }
-            buckets.insert(index, bucket);
-        }
+/// Adds a bucket of this period. Of two of the same span the one with more blocks stays.
+fn put(buckets: &mut Buckets, period: Period, bucket: Bucket) {
+    let span = (period, bucket.start(period.bucket_seconds()));
+    let known = buckets.entry(span).or_insert(bucket);
+    if known.blocks < bucket.blocks {
+        *known = bucket;
     }
 }
 

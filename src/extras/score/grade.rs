@@ -7,13 +7,13 @@ const MEDIAN: f64 = 50.0;
 
 /// Fees that were quoted.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Quote {
+pub(super) struct Quote {
     /// Medium and high, each with true if a configured floor decided the tip or the base fee.
     tiers: [(Tier, bool); 2],
 }
 
 impl Quote {
-    pub(crate) fn new(market: &Market, pricing: &Pricing) -> Self {
+    pub(super) fn new(market: &Market, pricing: &Pricing) -> Self {
         let floors = market.floors_applied;
         let Tiers { medium, high, .. } = market.suggestion.tiers;
         // The network's rule multiplies the medium tip, unless the high tier has its own percentile.
@@ -28,27 +28,20 @@ impl Quote {
 }
 
 /// A block that quotes are compared with.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct GradingBlock {
-    base_fee: u128,
-    gas_used_ratio: Option<f64>,
+#[derive(Debug, Clone, Copy)]
+pub(super) struct GradingBlock {
+    /// Without its gas used ratio if that says nothing.
+    pub(super) block: Block,
     /// By percentile, in the order of the graded ones.
     rewards: [Option<u128>; MAX_PERCENTILES],
 }
 
 impl GradingBlock {
-    /// Creates a block without rewards. Without `have_ratios` its gas used ratio says nothing.
-    pub(crate) fn new(block: &Block, have_ratios: bool) -> Self {
-        let Block { base_fee, .. } = *block;
+    /// Creates a block whose rewards are not known yet. Without `have_ratios` its gas used ratio says nothing.
+    pub(super) fn new(block: &Block, have_ratios: bool) -> Self {
         let gas_used_ratio = block.gas_used_ratio.filter(|_| have_ratios);
-        Self { base_fee, gas_used_ratio, rewards: [None; MAX_PERCENTILES] }
-    }
-
-    /// Returns true if the block has these amounts beside its rewards.
-    pub(crate) fn is_same(&self, block: &Block) -> bool {
-        let known =
-            Block { base_fee: self.base_fee, gas_used_ratio: self.gas_used_ratio, rewards: None };
-        known.is_same_as(block)
+        let block = Block { gas_used_ratio, ..*block };
+        Self { block, rewards: [None; MAX_PERCENTILES] }
     }
 
     /// Returns the reward at this percentile, if it is among the `graded` ones and known.
@@ -57,7 +50,7 @@ impl GradingBlock {
     }
 
     /// Takes the rewards of the same block whose columns are `of`. Both kinds of percentiles are among `graded`.
-    pub(crate) fn add_rewards(&mut self, block: &Block, of: &[f64], graded: &[f64]) {
+    pub(super) fn add_rewards(&mut self, block: &Block, of: &[f64], graded: &[f64]) {
         for (kept, percentile) in self.rewards.iter_mut().zip(graded) {
             let column = column_of(*percentile, of);
             if let Some(reward) = column.and_then(|column| block.reward(column)) {
@@ -68,41 +61,41 @@ impl GradingBlock {
 }
 
 /// How a quote did.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Grade {
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Grade {
     /// Medium and high.
-    pub(crate) tiers: [TierGrade; 2],
-    pub(crate) tips: TipOutcome,
+    pub(super) tiers: [TierGrade; 2],
+    pub(super) tips: TipOutcome,
     /// True if the median tip of the next block is above 0; `None`: unknown.
-    pub(crate) has_tips: Option<bool>,
+    pub(super) has_tips: Option<bool>,
 }
 
 /// Comparison of one tier. `None`: it could not be compared.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct TierGrade {
-    /// In wei per gas, at most 2^64 - 1; meaningful if the tier outbid the fair tip.
-    pub(crate) overpaid: u64,
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TierGrade {
+    /// Amount above the fair tip in wei per gas, at most 2^64 - 1; `None`: the tier did not outbid it.
+    pub(super) overpaid: Option<u64>,
     /// Base fee and fair tip of the next block in wei per gas, at most 2^64 - 1; 0: unknown.
     fair_price: u64,
     /// By distance, in the order of [`DISTANCES`].
-    pub(crate) covered: [Option<bool>; 3],
-    /// By percentile, in the order of the requested ones.
-    pub(crate) outbid: [Option<bool>; MAX_PERCENTILES],
+    pub(super) covered: [Option<bool>; 3],
+    /// By percentile, in the order of the graded ones.
+    pub(super) outbid: [Option<bool>; MAX_PERCENTILES],
     /// True if a configured floor decided the tip or the base fee.
-    pub(crate) is_floor: bool,
+    pub(super) is_floor: bool,
 }
 
 impl TierGrade {
-    /// Returns the price over the fair price, of a tier that outbid the fair tip; `None`: the fair price is 0.
-    pub(crate) fn price_over_fair(&self) -> Option<f64> {
-        let paid = self.fair_price.saturating_add(self.overpaid);
+    /// Returns the price over the fair price; `None`: the tier did not outbid the fair tip, or the fair price is 0.
+    pub(super) fn price_over_fair(&self) -> Option<f64> {
+        let paid = self.fair_price.saturating_add(self.overpaid?);
         (self.fair_price > 0).then(|| nearest_f64(paid) / nearest_f64(self.fair_price))
     }
 }
 
 /// Comparison of the tips with the next block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TipOutcome {
+pub(super) enum TipOutcome {
     /// They were compared.
     Judged,
     /// It had no transactions, or none that paid a tip, so it says nothing.
@@ -116,7 +109,7 @@ pub(crate) enum TipOutcome {
 }
 
 /// Grades `quote` by the blocks at distances after its head.
-pub(crate) fn grade<'a>(
+pub(super) fn grade<'a>(
     quote: &Quote,
     after: impl Fn(usize) -> Option<&'a GradingBlock>,
     is_newest: bool,
@@ -126,34 +119,29 @@ pub(crate) fn grade<'a>(
     let tips = match next {
         None if is_newest => TipOutcome::Pending,
         None => TipOutcome::Gap,
-        Some(block) if block.gas_used_ratio == Some(0.0) => TipOutcome::NoAsk,
-        Some(block) if block.rewards.iter().all(Option::is_none) => TipOutcome::NoRewards,
-        Some(block) if block.reward(FAIR_PERCENTILE, percentiles) == Some(0) => TipOutcome::NoAsk,
+        Some(next) if next.block.is_empty() => TipOutcome::NoAsk,
+        Some(next) if next.rewards.iter().all(Option::is_none) => TipOutcome::NoRewards,
+        Some(next) if next.reward(FAIR_PERCENTILE, percentiles) == Some(0) => TipOutcome::NoAsk,
         Some(_) => TipOutcome::Judged,
     };
     let judged = next.filter(|_| tips == TipOutcome::Judged);
-    let reward_at = |percentile: f64| judged?.reward(percentile, percentiles);
-    let fair = reward_at(FAIR_PERCENTILE);
-    let fair_price = judged.zip(fair).map(|(block, fair)| block.base_fee.saturating_add(fair));
+    let base_fee = judged.map(|next| next.block.base_fee);
+    let fair = judged.and_then(|next| next.reward(FAIR_PERCENTILE, percentiles));
+    let fair_price = base_fee.zip(fair).map(|(base_fee, fair)| base_fee.saturating_add(fair));
+    let rewards = judged.map_or([None; MAX_PERCENTILES], |next| next.rewards);
     let grade_tier = |(tier, is_floor): (Tier, bool)| {
-        let paid = judged.and_then(|block| tier.tip_paid(block.base_fee));
-        let mut outbid = [None; MAX_PERCENTILES];
-        for (outbid, percentile) in outbid.iter_mut().zip(percentiles) {
-            let reward = reward_at(*percentile);
-            *outbid =
-                next.zip(reward).map(|(block, reward)| tier.is_enough(block.base_fee, reward));
-        }
+        let paid = base_fee.and_then(|base_fee| tier.tip_paid(base_fee));
         let overpaid = paid.zip(fair).and_then(|(paid, fair)| paid.checked_sub(fair));
         TierGrade {
-            overpaid: saturating_u64(overpaid.unwrap_or_default()),
+            overpaid: overpaid.map(saturating_u64),
             fair_price: saturating_u64(fair_price.unwrap_or_default()),
-            covered: DISTANCES.map(|distance| Some(tier.covers(after(distance)?.base_fee))),
-            outbid,
+            covered: DISTANCES.map(|distance| Some(tier.covers(after(distance)?.block.base_fee))),
+            outbid: rewards.map(|reward| Some(tier.is_enough(base_fee?, reward?))),
             is_floor,
         }
     };
-    let used = next.filter(|block| block.gas_used_ratio != Some(0.0));
-    let median = used.and_then(|block| block.reward(MEDIAN, percentiles));
+    let used = next.filter(|next| !next.block.is_empty());
+    let median = used.and_then(|next| next.reward(MEDIAN, percentiles));
     let has_tips = median.map(|reward| reward > 0);
     Grade { tiers: quote.tiers.map(grade_tier), tips, has_tips }
 }

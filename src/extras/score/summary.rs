@@ -1,147 +1,243 @@
-//! The score of many grades.
+//! The score of many grades, as it is served.
 
-use super::grade::{Grade, TierGrade, TipOutcome};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use serde::Serialize;
+use serde::ser::Serializer;
+use utoipa::ToSchema;
+
+use super::grade::TierGrade;
+use super::totals::{Outcomes, TierTotals, Totals, Unjudged};
+use super::{DISTANCES, Scorer, WINDOW};
 use crate::fees::statistics::{Share, mean, nearest_rank, wilson_interval};
-use crate::fees::{FAIR_PERCENTILE, Pricing, Strategy, TierName, column_of};
+use crate::fees::{FAIR_PERCENTILE, Strategy, TierName, Wei, column_of};
 
-/// How the quotes of one chain did.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Score {
-    /// Strategy of the last quote.
-    pub strategy: Strategy,
-    /// Number of quotes.
-    pub heads: usize,
-    /// Medium and high.
-    pub tiers: [TierScore; 2],
-    /// False if no block of the window paid a tip at the median: any tip is enough. `None`: unknown.
-    pub tips_decide: Option<bool>,
-    /// Quotes whose tip was compared.
-    pub judged: usize,
-    /// Quotes whose next block had transactions, but no usable rewards.
-    pub no_rewards: usize,
-    /// Quotes whose next block was never seen.
-    pub gap: usize,
-    /// Blocks that no quote was made at.
-    pub no_quote: usize,
-    /// Seconds since the oldest of these quotes was published.
-    pub seconds: u64,
+/// Percentiles that every score shows.
+const SHOWN_PERCENTILES: [f64; 2] = [FAIR_PERCENTILE, 50.0];
+
+/// How the suggestions that were served did.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct Score {
+    chain_name: String,
+    chain_id: u64,
+    newest_block: u64,
+    pub(super) window: ScoreWindow,
+    strategy: Strategy,
+    /// False if no block of the window paid a tip at the median, so that any tip is enough. `null`: polls do not request
+    /// percentile 50.
+    #[schema(required)]
+    pub(super) tips_decide: Option<bool>,
+    pub(super) tiers: TierScores,
 }
 
-/// How the quotes of one tier did. `None`: nothing could be compared.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct TierScore {
-    /// By distance, in the order of [`DISTANCES`](super::DISTANCES).
-    pub covered: [Option<Share>; 3],
-    /// By requested percentile.
-    pub outbid: Vec<(f64, Option<Share>)>,
-    /// Price paid over the fair price, of the quotes that outbid the fair tip; `None` without percentile 10.
-    pub price_over_fair: Option<Quantiles<f64>>,
-    /// Amount paid above the fair tip, in wei per gas, of the same quotes.
-    pub overpaid: Option<Quantiles<u128>>,
-    /// Mean of the same amounts, rounded down.
-    pub overpaid_mean: Option<u128>,
-    /// Share of the quotes that a configured floor decided.
-    pub floor_decided: Option<Share>,
-    /// Share of blocks that the strategy should outbid; `None`: the strategy has no target.
-    pub target: Option<f64>,
-    /// Distance from the target; `None` without a target, or if no tip was compared.
-    pub calibration: Option<Calibration>,
-}
-
-/// Nearest-rank percentiles.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Quantiles<T> {
-    /// The median.
-    pub p50: T,
-    /// The 95th percentile.
-    pub p95: T,
-}
-
-/// Distance of a share from its target, with the ends of Wilson's 95 % interval.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Calibration {
-    /// The share less the target.
-    pub error: f64,
-    /// Lower end of the interval, less the target.
-    pub low: f64,
-    /// Upper end of the interval, less the target.
-    pub high: f64,
-}
-
-/// Returns the score of these grades. `no_quote` blocks between them had none.
-pub(crate) fn summarise(
-    grades: &[Grade],
-    no_quote: usize,
+/// The suggestions that are graded: one per newest block, at least the last 100 and at most the last 1,000.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ScoreWindow {
+    /// Older suggestions are not graded, unless there are fewer than 100.
     seconds: u64,
-    pricing: &Pricing,
-    percentiles: &[f64],
-) -> Score {
-    let count = |outcome| grades.iter().filter(|grade| grade.tips == outcome).count();
-    let has_tips: Vec<bool> = grades.iter().filter_map(|grade| grade.has_tips).collect();
-    let targets = match pricing.strategy {
-        Strategy::Network => [None; 2],
-        Strategy::Calibrated => TierName::SUGGESTED.map(|name| Some(pricing.targets[name].share())),
-    };
-    let [medium, high] = targets;
-    let tier = |choose: fn(&Grade) -> TierGrade, target| {
-        let of_tier: Vec<_> = grades.iter().map(choose).collect();
-        summarise_tier(&of_tier, percentiles, target)
-    };
-    Score {
-        strategy: pricing.strategy,
-        heads: grades.len(),
-        tiers: [tier(|grade| grade.tiers[0], medium), tier(|grade| grade.tiers[1], high)],
-        tips_decide: (!has_tips.is_empty()).then(|| has_tips.contains(&true)),
-        judged: count(TipOutcome::Judged),
-        no_rewards: count(TipOutcome::NoRewards),
-        gap: count(TipOutcome::Gap),
-        no_quote,
-        seconds,
+    /// Age of the oldest graded suggestion in seconds: less than `seconds` after a start, and on chains with more than
+    /// 1,000 blocks an hour.
+    pub(super) spans_seconds: u64,
+    /// Number of suggestions.
+    pub(super) heads: usize,
+}
+
+/// Scores of both tiers.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct TierScores {
+    pub(super) medium: TierScore,
+    pub(super) high: TierScore,
+}
+
+/// How one tier did. Shares are from 0 to 1.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct TierScore {
+    /// Share of blocks whose 10th percentile the tip should reach; `null` if the strategy has no target.
+    #[schema(required)]
+    pub(super) target: Option<f64>,
+    /// The share that was reached, less the target.
+    #[schema(required)]
+    pub(super) calibration_error: Option<f64>,
+    /// Wilson's 95 % interval of that difference: below 0 as a whole, the target was missed by more than chance.
+    #[schema(required)]
+    pub(super) calibration_interval: Option<[f64; 2]>,
+    /// Share of suggestions whose max fee was at least the base fee of the next, the 5th and the 25th block after.
+    pub(super) covered: SharesByNumber,
+    /// Share of suggestions that paid at least the next block's reward at each percentile.
+    pub(super) outbid: SharesByNumber,
+    /// Price paid in the next block over the price that the 10th percentile paid, of the suggestions that outbid it.
+    pub(super) price_over_fair: NumberQuantiles,
+    /// Amount paid in the next block above the 10th percentile, of the same suggestions.
+    pub(super) overpaid_per_gas: WeiStatistics,
+    /// Share of suggestions that a configured floor decided.
+    #[schema(required)]
+    pub(super) floor_decided: Option<f64>,
+    /// Suggestions whose tip was compared with the next block. Blocks without an ask do not count: their reward at the 10th
+    /// percentile is 0.
+    pub(super) judged: usize,
+    pub(super) unjudged: Unjudged,
+    /// Why members are `null`, by name: `percentile_not_polled` (see `pricing.reward_percentiles`), `nothing_judged`,
+    /// `none_outbid`, `fair_price_zero`, `not_mined_yet` or `strategy_without_target`.
+    null_reasons: BTreeMap<String, &'static str>,
+}
+
+/// Median and 95th percentile.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct NumberQuantiles {
+    #[schema(required)]
+    pub(super) p50: Option<f64>,
+    #[schema(required)]
+    pub(super) p95: Option<f64>,
+}
+
+/// Median, 95th percentile and mean in wei.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct WeiStatistics {
+    #[schema(required)]
+    pub(super) p50: Option<Wei>,
+    #[schema(required)]
+    pub(super) p95: Option<Wei>,
+    /// Rounded down.
+    #[schema(required)]
+    pub(super) mean: Option<Wei>,
+}
+
+/// Shares from 0 to 1 by number of blocks, or by percentile; `null`: unknown.
+#[derive(Debug, ToSchema)]
+#[schema(value_type = BTreeMap<String, Option<f64>>)]
+pub(super) struct SharesByNumber(pub(super) Vec<(String, Option<Share>)>);
+
+impl Serialize for SharesByNumber {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.collect_map(self.0.iter().map(|(number, share)| (number, share.map(Share::value))))
     }
 }
 
-fn summarise_tier(grades: &[TierGrade], percentiles: &[f64], target: Option<f64>) -> TierScore {
-    let covered = |index: usize| {
-        Share::from_outcomes(
-            grades.iter().filter_map(|grade| grade.covered.get(index).copied().flatten()),
-        )
-    };
-    let outbid = |column: usize| {
-        Share::from_outcomes(
-            grades.iter().filter_map(|grade| grade.outbid.get(column).copied().flatten()),
-        )
-    };
-    let fair = column_of(FAIR_PERCENTILE, percentiles);
-    let outbid_fair = fair.and_then(outbid);
-    let outbidding = grades.iter().filter(|grade| {
-        fair.and_then(|column| grade.outbid.get(column).copied().flatten()) == Some(true)
-    });
-    let mut overpaid: Vec<u128> = outbidding.clone().map(|grade| grade.overpaid.into()).collect();
-    overpaid.sort_unstable();
-    let mut prices: Vec<f64> = outbidding.filter_map(TierGrade::price_over_fair).collect();
-    prices.sort_unstable_by(f64::total_cmp);
-    TierScore {
-        covered: [0, 1, 2].map(covered),
-        outbid: percentiles.iter().enumerate().map(|(column, p)| (*p, outbid(column))).collect(),
-        price_over_fair: quantiles(&prices),
-        overpaid: quantiles(&overpaid),
-        overpaid_mean: mean(&overpaid),
-        floor_decided: Share::from_outcomes(grades.iter().map(|grade| grade.is_floor)),
-        target,
-        calibration: target.zip(outbid_fair).map(|(target, share)| calibration(share, target)),
+impl Scorer {
+    /// Returns the score at `now`, as if all open heads were closed.
+    pub(super) fn score(&self, now: Instant) -> Score {
+        let mut heads = self.graded.clone();
+        for index in 0..self.open.len().min(self.known()) {
+            heads.push(self.grade_open(index));
+        }
+        heads.forget_old(now);
+        let oldest = heads.0.front().map_or(now, |head| head.published_at);
+        let spans_seconds = now.saturating_duration_since(oldest).as_secs();
+        let mut totals = Totals::default();
+        for head in &heads.0 {
+            totals.count(Some(&head.grade));
+            totals.unjudged.no_quote += head.skipped;
+        }
+        let has_tips: Vec<bool> = heads.0.iter().filter_map(|head| head.grade.has_tips).collect();
+        let [medium, high] = [TierName::Medium, TierName::High].map(|name| match self.strategy {
+            Strategy::Network => None,
+            Strategy::Calibrated => Some(self.pricing.targets[name].share()),
+        });
+        let tier = |of_grade: fn(&[TierGrade; 2]) -> TierGrade, counts, target| {
+            let grades: Vec<_> = heads.0.iter().map(|head| of_grade(&head.grade.tiers)).collect();
+            TierScore::new(&grades, counts, &totals, target, &self.percentiles)
+        };
+        Score {
+            chain_name: self.chain_name.clone(),
+            chain_id: self.chain_id,
+            newest_block: self.newest,
+            window: ScoreWindow { seconds: WINDOW.as_secs(), spans_seconds, heads: heads.0.len() },
+            strategy: self.strategy,
+            tips_decide: (!has_tips.is_empty()).then(|| has_tips.contains(&true)),
+            tiers: TierScores {
+                medium: tier(|tiers| tiers[0], &totals.tiers[0], medium),
+                high: tier(|tiers| tiers[1], &totals.tiers[1], high),
+            },
+        }
     }
 }
 
-/// Returns the distance of `share` from `target` with Wilson's interval.
-fn calibration(share: Share, target: f64) -> Calibration {
-    /// Two-sided 95 % quantile of the normal distribution.
-    const Z: f64 = 1.959_963_984_540_054;
-    let value = share.value();
-    let [low, high] = wilson_interval(value, f64::from(share.total), Z);
-    Calibration { error: value - target, low: low - target, high: high - target }
+impl TierScore {
+    fn new(
+        grades: &[TierGrade],
+        counts: &TierTotals,
+        totals: &Totals,
+        target: Option<f64>,
+        percentiles: &[f64],
+    ) -> Self {
+        /// Two-sided 95 % quantile of the normal distribution.
+        const Z: f64 = 1.959_963_984_540_054;
+        let distances = DISTANCES.map(|distance| distance.to_string());
+        let covered: Vec<_> = distances.into_iter().zip(counts.covered.map(share)).collect();
+        let mut outbid: Vec<_> =
+            percentiles.iter().copied().zip(counts.outbid.map(share)).collect();
+        let is_polled = |percentile| column_of(percentile, percentiles).is_some();
+        let not_polled = SHOWN_PERCENTILES.into_iter().filter(|shown| !is_polled(*shown));
+        outbid.extend(not_polled.map(|percentile| (percentile, None)));
+        outbid.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+        let outbid_fair = column_of(FAIR_PERCENTILE, percentiles)
+            .and_then(|column| share(*counts.outbid.get(column)?));
+        let (calibration_error, calibration_interval) = target
+            .zip(outbid_fair)
+            .map(|(target, share)| {
+                let ends = wilson_interval(share.value(), f64::from(share.total), Z);
+                (share.value() - target, ends.map(|end| end - target))
+            })
+            .unzip();
+        let mut overpaid: Vec<u128> =
+            grades.iter().filter_map(|grade| Some(grade.overpaid?.into())).collect();
+        overpaid.sort_unstable();
+        let mut prices: Vec<f64> = grades.iter().filter_map(TierGrade::price_over_fair).collect();
+        prices.sort_unstable_by(f64::total_cmp);
+
+        let mut null_reasons = BTreeMap::new();
+        let mut note = |name: String, is_null: bool, reason| {
+            if is_null {
+                null_reasons.insert(name, reason);
+            }
+        };
+        for (distance, share) in &covered {
+            note(format!("covered.{distance}"), share.is_none(), "not_mined_yet");
+        }
+        let missing = |percentile| {
+            if is_polled(percentile) { "nothing_judged" } else { "percentile_not_polled" }
+        };
+        for (percentile, share) in &outbid {
+            note(format!("outbid.{percentile}"), share.is_none(), missing(*percentile));
+        }
+        let of_fair = match missing(FAIR_PERCENTILE) {
+            "nothing_judged" if totals.judged > 0 => "none_outbid",
+            reason => reason,
+        };
+        let of_price = if overpaid.is_empty() { of_fair } else { "fair_price_zero" };
+        note("price_over_fair".into(), prices.is_empty(), of_price);
+        note("overpaid_per_gas".into(), overpaid.is_empty(), of_fair);
+        note("target".into(), target.is_none(), "strategy_without_target");
+        let uncalibrated = target.map_or("strategy_without_target", |_| "nothing_judged");
+        note("calibration_error".into(), calibration_error.is_none(), uncalibrated);
+        Self {
+            target,
+            calibration_error,
+            calibration_interval,
+            covered: SharesByNumber(covered),
+            outbid: SharesByNumber(
+                outbid.into_iter().map(|(percentile, it)| (percentile.to_string(), it)).collect(),
+            ),
+            price_over_fair: NumberQuantiles {
+                p50: nearest_rank(&prices, 50),
+                p95: nearest_rank(&prices, 95),
+            },
+            overpaid_per_gas: WeiStatistics {
+                p50: nearest_rank(&overpaid, 50).map(Wei),
+                p95: nearest_rank(&overpaid, 95).map(Wei),
+                mean: mean(&overpaid).map(Wei),
+            },
+            floor_decided: share(counts.floor_decided).map(Share::value),
+            judged: totals.judged,
+            unjudged: totals.unjudged,
+            null_reasons,
+        }
+    }
 }
 
-/// Returns percentiles of ascending values; `None` without values.
-fn quantiles<T: Copy>(sorted: &[T]) -> Option<Quantiles<T>> {
-    Some(Quantiles { p50: nearest_rank(sorted, 50)?, p95: nearest_rank(sorted, 95)? })
+/// Returns the share of hits; `None` without outcomes.
+fn share([misses, hits]: Outcomes) -> Option<Share> {
+    let total = misses.saturating_add(hits);
+    (total > 0).then_some(Share { hits, total })
 }

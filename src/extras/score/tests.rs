@@ -1,8 +1,13 @@
+use serde_json::json;
+
+use super::summary::{Score, SharesByNumber, TierScore, TierScores};
+use super::totals::{TierTotals, Unjudged};
 use super::*;
-use crate::extras::score::summary::Calibration;
+use crate::config::Config;
 use crate::fees::statistics::Share;
 use crate::fees::{
-    self, Block, ChainParameters, RewardPercentiles, Rewards, Strategy, Tier, Tiers, ZeroBaseFee,
+    self, Block, ChainParameters, RewardPercentiles, Rewards, Strategy, Tier, Tiers, Wei,
+    ZeroBaseFee,
 };
 
 /// Chain whose blocks have a base fee of 100 wei and tips of 10 (p10) and 20 (p50) wei.
@@ -17,6 +22,13 @@ struct Chain {
 fn block(tips: Option<[u128; 2]>) -> Block {
     let rewards = tips.map(|tips| Rewards::new(&tips));
     Block { base_fee: 100, gas_used_ratio: Some(0.5), rewards }
+}
+
+fn new_scorer(pricing: &Pricing, reading_interval: Option<NonZeroU64>) -> Scorer {
+    let text = "[chains.a]\nchain_id = 7\nrpc_urls = [\"http://localhost\"]";
+    let mut chain = Config::from_toml(text, &[]).unwrap().chains.remove(0);
+    chain.pricing = *pricing;
+    Scorer::new(&chain, reading_interval)
 }
 
 const USUAL: Option<[u128; 2]> = Some([10, 20]);
@@ -34,7 +46,7 @@ impl Chain {
     /// A chain whose first 1,000 blocks were mined before the start.
     fn with_pricing(pricing: Pricing) -> Self {
         let now = Instant::now();
-        let scorer = Scorer::new(&pricing, None, now);
+        let scorer = new_scorer(&pricing, None);
         Self { pricing, scorer, now, oldest: 1, blocks: vec![block(USUAL); 1000] }
     }
 
@@ -71,6 +83,36 @@ impl Chain {
     fn score(&self) -> Score {
         self.scorer.score(self.now)
     }
+
+    fn medium(&self) -> TierScore {
+        self.score().tiers.medium
+    }
+}
+
+/// Number of heads and, of the medium tier, counts of those that were and could not be judged.
+fn counts(score: &Score) -> (usize, usize, Unjudged) {
+    let medium = &score.tiers.medium;
+    (score.window.heads, medium.judged, medium.unjudged)
+}
+
+/// Returns the shares in order.
+fn shares(of: &SharesByNumber) -> Vec<Option<Share>> {
+    of.0.iter().map(|(_, share)| *share).collect()
+}
+
+/// The shares of the next block that was covered, and of its lowest percentile that was outbid.
+fn first_shares(tier: &TierScore) -> [Option<Share>; 2] {
+    [shares(&tier.covered)[0], shares(&tier.outbid)[0]]
+}
+
+/// Median and 95th percentile of what was overpaid.
+fn overpaid(tier: &TierScore) -> [Option<u128>; 2] {
+    [tier.overpaid_per_gas.p50, tier.overpaid_per_gas.p95].map(|it| it.map(|Wei(amount)| amount))
+}
+
+/// Median and 95th percentile of the price over the fair one.
+fn over_fair(tier: &TierScore) -> [Option<f64>; 2] {
+    [tier.price_over_fair.p50, tier.price_over_fair.p95]
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "it is compared with scores")]
@@ -83,23 +125,24 @@ fn a_quote_is_graded_as_soon_as_its_block_is_mined() {
     let mut chain = Chain::new();
     chain.publish(20);
     let score = chain.score();
-    assert_eq!((score.heads, score.judged, score.gap), (1, 0, 0));
-    let [medium, _] = &score.tiers;
-    assert_eq!(medium.covered, [None; 3]);
-    assert_eq!(medium.outbid, [(10.0, None), (50.0, None)]);
-    assert_eq!((score.tips_decide, medium.overpaid, medium.calibration), (None, None, None));
+    assert_eq!(counts(&score), (1, 0, Unjudged::default()));
+    let medium = &score.tiers.medium;
+    assert_eq!(shares(&medium.covered), [None; 3]);
+    assert_eq!(medium.outbid.0, [("10".to_owned(), None), ("50".to_owned(), None)]);
+    assert_eq!((score.tips_decide, overpaid(medium)), (None, [None; 2]));
+    assert_eq!((medium.calibration_error, medium.calibration_interval), (None, None));
 
     chain.mine([block(USUAL)]);
     let score = chain.score();
-    assert_eq!((score.heads, score.judged, score.tips_decide), (2, 1, Some(true)));
-    let [medium, high] = &score.tiers;
-    assert_eq!(medium.covered, [share(1, 1), None, None]);
-    assert_eq!(medium.outbid, [(10.0, share(1, 1)), (50.0, share(0, 1))]);
-    assert_eq!(medium.overpaid, Some(Quantiles { p50: 5, p95: 5 }));
-    assert_eq!(medium.price_over_fair, Some(Quantiles { p50: 115.0 / 110.0, p95: 115.0 / 110.0 }));
-    assert_eq!(high.outbid[1], (50.0, share(1, 1)));
+    assert_eq!((counts(&score), score.tips_decide), ((2, 1, Unjudged::default()), Some(true)));
+    let TierScores { medium, high } = &score.tiers;
+    assert_eq!(shares(&medium.covered), [share(1, 1), None, None]);
+    assert_eq!(shares(&medium.outbid), [share(1, 1), share(0, 1)]);
+    assert_eq!(overpaid(medium), [Some(5); 2]);
+    assert_eq!(over_fair(medium), [Some(115.0 / 110.0); 2]);
+    assert_eq!(shares(&high.outbid)[1], share(1, 1));
     chain.mine(vec![block(USUAL); 24]);
-    assert_eq!(chain.score().tiers[0].covered, [share(25, 25), share(21, 21), share(1, 1)]);
+    assert_eq!(shares(&chain.medium().covered), [share(25, 25), share(21, 21), share(1, 1)]);
 }
 
 #[test]
@@ -108,17 +151,15 @@ fn the_max_fee_limits_the_tip_that_is_paid() {
     chain.publish_quote(20, [(15, 150), (35, 170)]);
     // 150 less 141 leaves 9 for the tip, less than the 10th percentile; 170 less 141 leaves 29.
     chain.mine([Block { base_fee: 141, ..block(USUAL) }]);
-    let [medium, high] = chain.score().tiers;
-    assert_eq!((medium.covered[0], medium.outbid[0].1), (share(1, 1), share(0, 1)));
-    assert_eq!((medium.overpaid, medium.price_over_fair), (None, None));
-    assert_eq!(high.overpaid, Some(Quantiles { p50: 19, p95: 19 }));
+    let TierScores { medium, high } = chain.score().tiers;
+    assert_eq!(first_shares(&medium), [share(1, 1), share(0, 1)]);
+    assert_eq!((overpaid(&medium), over_fair(&medium)), ([None; 2], [None; 2]));
+    assert_eq!(overpaid(&high), [Some(19); 2]);
     // Above the max fee nothing is covered, and no percentile is outbid, not even one of 1 wei.
     let mut chain = Chain::new();
     chain.publish(20);
     chain.mine([Block { base_fee: 151, ..block(Some([1, 1])) }]);
-    let score = chain.score();
-    assert_eq!(score.tiers[0].covered[0], share(0, 1));
-    assert_eq!(score.tiers[0].outbid[0].1, share(0, 1));
+    assert_eq!(first_shares(&chain.medium()), [share(0, 1); 2]);
 }
 
 #[test]
@@ -126,10 +167,10 @@ fn equal_amounts_are_enough() {
     let mut chain = Chain::new();
     chain.publish_quote(20, [(10, 110), (20, 100)]);
     chain.mine([block(USUAL)]);
-    let [medium, high] = chain.score().tiers;
-    assert_eq!(medium.outbid, [(10.0, share(1, 1)), (50.0, share(0, 1))]);
-    assert_eq!(medium.overpaid, Some(Quantiles { p50: 0, p95: 0 }));
-    assert_eq!((high.covered[0], high.outbid[0].1), (share(1, 1), share(0, 1)));
+    let TierScores { medium, high } = chain.score().tiers;
+    assert_eq!(shares(&medium.outbid), [share(1, 1), share(0, 1)]);
+    assert_eq!(overpaid(&medium), [Some(0); 2]);
+    assert_eq!(first_shares(&high), [share(1, 1), share(0, 1)]);
 }
 
 #[test]
@@ -141,10 +182,9 @@ fn blocks_without_transactions_or_rewards_say_nothing_of_tips() {
         block(None),
         Block { gas_used_ratio: None, ..block(USUAL) },
     ]);
-    let score = chain.score();
-    assert_eq!((score.heads, score.judged, score.no_rewards, score.gap), (4, 1, 1, 0));
-    assert_eq!(score.tiers[0].covered[0], share(3, 3));
-    assert_eq!(score.tiers[0].outbid[0].1, share(1, 1));
+    let unjudged = Unjudged { no_rewards: 1, ..Unjudged::default() };
+    assert_eq!(counts(&chain.score()), (4, 1, unjudged));
+    assert_eq!(first_shares(&chain.medium()), [share(3, 3), share(1, 1)]);
 }
 
 #[test]
@@ -152,28 +192,28 @@ fn a_reorg_replaces_blocks_by_number_until_they_are_25_deep() {
     let mut chain = Chain::new();
     chain.publish(20);
     chain.mine(vec![block(USUAL); 10]);
-    assert_eq!(chain.score().tiers[0].outbid[0].1, share(10, 10));
+    assert_eq!(shares(&chain.medium().outbid)[0], share(10, 10));
     // Five blocks are replaced by dearer ones.
     let kept = chain.blocks.len() - 5;
     chain.blocks.truncate(kept);
     chain.publish(20);
     let score = chain.score();
-    assert_eq!((score.heads, score.tiers[0].outbid[0].1), (6, share(5, 5)));
+    assert_eq!((score.window.heads, shares(&score.tiers.medium.outbid)[0]), (6, share(5, 5)));
     chain.mine(vec![block(Some([16, 20])); 5]);
     let score = chain.score();
-    assert_eq!((score.heads, score.tiers[0].outbid[0].1), (11, share(5, 10)));
+    assert_eq!((score.window.heads, shares(&score.tiers.medium.outbid)[0]), (11, share(5, 10)));
     // The same as if the first five had never been there.
     let mut fresh = Chain::new();
     fresh.publish(20);
     fresh.mine(vec![block(USUAL); 5]);
     fresh.mine(vec![block(Some([16, 20])); 5]);
-    assert_eq!(score, Score { seconds: score.seconds, ..fresh.score() });
+    assert_eq!(json!(score.tiers), json!(fresh.score().tiers));
     // A grade that is final stays.
     chain.mine(vec![block(USUAL); 40]);
-    assert_eq!(chain.scorer.totals().outbid[0][0], [5, 21]);
+    assert_eq!(chain.scorer.totals.tiers[0].outbid[0], [5, 21]);
     chain.blocks.truncate(1000);
     chain.publish(20);
-    assert_eq!(chain.scorer.totals().outbid[0][0], [5, 21]);
+    assert_eq!(chain.scorer.totals.tiers[0].outbid[0], [5, 21]);
 }
 
 #[test]
@@ -181,16 +221,17 @@ fn counters_advance_once_when_a_head_is_25_deep() {
     let mut chain = Chain::new();
     chain.publish(20);
     chain.mine(vec![block(USUAL); 24]);
-    assert_eq!(*chain.scorer.totals(), Totals::default());
+    assert_eq!(chain.scorer.totals, Totals::default());
     chain.mine([block(USUAL)]);
-    let totals = *chain.scorer.totals();
-    assert_eq!(totals.covered, [[[0, 1]; 3]; 2]);
-    assert_eq!(totals.outbid, [[[0, 1], [1, 0], [0, 0], [0, 0]], [[0, 1], [0, 1], [0, 0], [0, 0]]]);
+    let totals = chain.scorer.totals;
+    let tier = |outbid| TierTotals { covered: [[0, 1]; 3], outbid, floor_decided: [1, 0] };
+    let outbid = [[[0, 1], [1, 0], [0, 0], [0, 0]], [[0, 1], [0, 1], [0, 0], [0, 0]]];
+    assert_eq!(totals.tiers, outbid.map(tier));
     // Publishing at the same head again changes nothing.
     chain.publish(20);
-    assert_eq!(*chain.scorer.totals(), totals);
+    assert_eq!(chain.scorer.totals, totals);
     chain.mine([block(USUAL)]);
-    assert_eq!(chain.scorer.totals().covered[0][0], [0, 2]);
+    assert_eq!(chain.scorer.totals.tiers[0].covered[0], [0, 2]);
 }
 
 #[test]
@@ -199,7 +240,7 @@ fn the_quote_that_was_published_last_at_a_head_counts() {
     chain.publish_quote(20, [(1, 150), (35, 170)]);
     chain.publish_quote(20, [(12, 150), (35, 170)]);
     chain.mine([block(USUAL)]);
-    assert_eq!(chain.score().tiers[0].overpaid, Some(Quantiles { p50: 2, p95: 2 }));
+    assert_eq!(overpaid(&chain.medium()), [Some(2); 2]);
 }
 
 #[test]
@@ -209,16 +250,14 @@ fn heads_that_were_skipped_have_no_quote_and_unseen_blocks_are_gaps() {
     // Three blocks at once: the next block of the first quote is known, two numbers have no quote.
     chain.blocks.extend(vec![block(USUAL); 3]);
     chain.publish(20);
-    let score = chain.score();
-    assert_eq!((score.heads, score.judged, score.no_quote, score.gap), (2, 1, 2, 0));
+    let unjudged = |no_quote, gap| Unjudged { no_quote, gap, no_rewards: 0 };
+    assert_eq!(counts(&chain.score()), (2, 1, unjudged(2, 0)));
     // Thirty at once, of which the reply has twenty.
     chain.blocks.extend(vec![block(USUAL); 30]);
     chain.publish(20);
-    let score = chain.score();
-    assert_eq!((score.heads, score.judged, score.no_quote, score.gap), (3, 1, 31, 1));
-    assert_eq!(score.tiers[0].covered, [share(1, 1), None, share(2, 2)]);
-    let totals = chain.scorer.totals();
-    assert_eq!((totals.gap, totals.no_quote), (1, 7));
+    assert_eq!(counts(&chain.score()), (3, 1, unjudged(31, 1)));
+    assert_eq!(shares(&chain.medium().covered), [share(1, 1), None, share(2, 2)]);
+    assert_eq!(chain.scorer.totals.unjudged, unjudged(7, 1));
 }
 
 #[test]
@@ -228,12 +267,11 @@ fn a_very_large_jump_keeps_the_grades_and_counts_no_numbers() {
     chain.mine(vec![block(USUAL); 3]);
     chain.oldest += 1_000_000_000;
     chain.publish(20);
-    let score = chain.score();
-    assert_eq!((score.heads, score.judged, score.no_quote, score.gap), (5, 3, 0, 1));
+    assert_eq!(counts(&chain.score()), (5, 3, Unjudged { gap: 1, ..Unjudged::default() }));
     assert!(chain.scorer.open.capacity() < 1000);
     chain.oldest = u64::MAX - 1004;
     chain.publish(20);
-    assert_eq!(chain.score().heads, 6);
+    assert_eq!(chain.score().window.heads, 6);
 }
 
 #[test]
@@ -241,9 +279,9 @@ fn a_restart_begins_anew() {
     let mut chain = Chain::new();
     chain.publish(20);
     chain.mine(vec![block(USUAL); 50]);
-    chain.scorer = Scorer::new(&chain.pricing, None, chain.now);
+    chain.scorer = new_scorer(&chain.pricing, None);
     chain.publish(20);
-    assert_eq!((chain.score().heads, *chain.scorer.totals()), (1, Totals::default()));
+    assert_eq!((chain.score().window.heads, chain.scorer.totals), (1, Totals::default()));
 }
 
 #[test]
@@ -252,10 +290,10 @@ fn a_gas_price_is_compared_in_full() {
     chain.pricing.zero_base_fee = ZeroBaseFee::Legacy;
     chain.publish_quote(20, [(15, 15), (35, 35)]);
     chain.mine([Block { base_fee: 0, ..block(USUAL) }]);
-    let [medium, high] = chain.score().tiers;
-    assert_eq!((medium.covered[0], medium.outbid[0].1), (share(1, 1), share(1, 1)));
-    assert_eq!(medium.price_over_fair, Some(Quantiles { p50: 1.5, p95: 1.5 }));
-    assert_eq!(high.overpaid, Some(Quantiles { p50: 25, p95: 25 }));
+    let TierScores { medium, high } = chain.score().tiers;
+    assert_eq!(first_shares(&medium), [share(1, 1); 2]);
+    assert_eq!(over_fair(&medium), [Some(1.5); 2]);
+    assert_eq!(overpaid(&high), [Some(25); 2]);
 }
 
 #[test]
@@ -263,13 +301,14 @@ fn a_score_has_the_last_hour_at_least_100_and_at_most_1000_quotes() {
     let mut chain = Chain::new();
     chain.publish(20);
     chain.mine(vec![block(USUAL); 1200]);
-    assert_eq!(chain.score().heads, 1000);
-    assert_eq!((chain.scorer.graded.len(), chain.scorer.graded.capacity()), (1000, 1000));
-    assert_eq!(chain.scorer.score(chain.now + WINDOW).heads, 100);
+    assert_eq!(chain.score().window.heads, 1000);
+    let graded = &chain.scorer.graded.0;
+    assert_eq!((graded.len(), graded.capacity()), (1000, 1000));
+    assert_eq!(chain.scorer.score(chain.now + WINDOW).window.heads, 100);
     // The last 300 s of the hour before.
     let later = chain.now + Duration::from_secs(3301);
-    let score = chain.scorer.score(later);
-    assert_eq!((score.heads, score.seconds), (300, 3600));
+    let window = chain.scorer.score(later).window;
+    assert_eq!((window.heads, window.spans_seconds), (300, 3600));
 }
 
 #[test]
@@ -279,13 +318,13 @@ fn without_percentile_10_there_is_no_fair_price() {
     // Percentile 60 alone.
     chain.mine([Block { rewards: Some(Rewards::new(&[30])), ..block(USUAL) }]);
     let score = chain.score();
-    let [medium, high] = &score.tiers;
-    assert_eq!(medium.outbid, [(60.0, share(0, 1))]);
-    assert_eq!(high.outbid, [(60.0, share(1, 1))]);
-    assert_eq!((medium.overpaid, medium.price_over_fair, score.tips_decide), (None, None, None));
-    assert_eq!(score.judged, 1);
+    let TierScores { medium, high } = &score.tiers;
+    assert_eq!(shares(&medium.outbid), [None, None, share(0, 1)]);
+    assert_eq!(shares(&high.outbid), [None, None, share(1, 1)]);
+    assert_eq!((overpaid(medium), over_fair(medium)), ([None; 2], [None; 2]));
+    assert_eq!((score.tips_decide, medium.judged), (None, 1));
     // Tips of 30 wei are below the floor of 20 gwei.
-    assert_eq!([medium, high].map(|tier| tier.floor_decided), [share(2, 2); 2]);
+    assert_eq!([medium, high].map(|tier| tier.floor_decided), [Some(1.0); 2]);
 }
 
 #[test]
@@ -295,9 +334,8 @@ fn a_block_without_an_ask_is_not_judged() {
     // Its transactions paid its producer directly.
     chain.mine([block(Some([0, 0]))]);
     let score = chain.score();
-    assert_eq!((score.judged, score.tiers[0].outbid[0].1), (0, None));
-    assert_eq!(score.tips_decide, Some(false));
-    assert_eq!((score.no_rewards, score.tiers[0].covered[0]), (0, share(1, 1)));
+    assert_eq!((counts(&score), score.tips_decide), ((2, 0, Unjudged::default()), Some(false)));
+    assert_eq!(first_shares(&score.tiers.medium), [share(1, 1), None]);
 }
 
 #[test]
@@ -317,11 +355,10 @@ fn a_floor_decides_the_high_tier_only_if_it_decides_its_tip() {
         let parameters = ChainParameters::without_header(&pricing);
         let entries = pricing.entries(history.blocks());
         let market = fees::price(&history, &entries, &pricing, &parameters).unwrap();
-        let mut scorer = Scorer::new(&pricing, None, Instant::now());
+        let mut scorer = new_scorer(&pricing, None);
         scorer.record(&history, &market, Instant::now());
-        let share = |tier: &TierScore| tier.floor_decided.unwrap().hits == 1;
-        let [medium, high] = &scorer.score(Instant::now()).tiers;
-        (share(medium), share(high))
+        let TierScores { medium, high } = scorer.score(Instant::now()).tiers;
+        (medium.floor_decided == Some(1.0), high.floor_decided == Some(1.0))
     };
     assert_eq!(decided(Strategy::Network, None, 9), (false, false));
     assert_eq!(decided(Strategy::Network, None, 20), (true, true));
@@ -345,20 +382,21 @@ fn calibration_has_wilsons_interval() {
     chain.blocks = vec![block(10); 1000];
     chain.publish(200);
     chain.mine((0..100).map(|n| block(if n % 10 == 0 { 16 } else { 10 })));
-    let [medium, high] = chain.score().tiers;
+    let TierScores { medium, high } = chain.score().tiers;
     assert_eq!((medium.target, high.target), (Some(0.95), Some(0.99)));
-    assert_eq!(medium.outbid, [(10.0, share(90, 100)), (60.0, share(0, 100))]);
+    assert_eq!(shares(&medium.outbid), [share(90, 100), None, share(0, 100)]);
     // Wilson's interval of 90 of 100 is from 0.8256 to 0.9448.
-    let Calibration { error, low, high } = medium.calibration.unwrap();
+    let [low, high] = medium.calibration_interval.unwrap();
     let near = |one: f64, other: f64| (one - other).abs() < 0.000_05;
-    assert!(near(error, -0.05) && near(low, 0.8256 - 0.95) && near(high, 0.9448 - 0.95));
+    assert!(near(medium.calibration_error.unwrap(), -0.05));
+    assert!(near(low, 0.8256 - 0.95) && near(high, 0.9448 - 0.95));
 }
 
 /// A chain whose polls request percentile 60, and whose readings say 10 at percentile 10.
 fn with_readings() -> Chain {
     let pricing = Pricing { base_fee_floor: 0, priority_fee_floor: 1, ..Pricing::default() };
     let chain = Chain::with_pricing(pricing);
-    let scorer = Scorer::new(&pricing, NonZeroU64::new(10), chain.now);
+    let scorer = new_scorer(&pricing, NonZeroU64::new(10));
     let block = Block { rewards: Some(Rewards::new(&[30])), ..block(USUAL) };
     Chain { scorer, blocks: vec![block; 1000], ..chain }
 }
@@ -374,31 +412,32 @@ fn a_reading_completes_the_grades_of_polls() {
     let mined = chain.blocks[0];
     chain.mine(vec![mined; 12]);
     // Block 1001 had the first quote, so the tips of blocks 1002 to 1012 are compared.
-    let score = chain.score();
-    assert_eq!(score.tiers[0].outbid, [(10.0, None), (60.0, share(0, 11))]);
-    assert_eq!(score.tiers[0].overpaid, None);
+    let medium = chain.medium();
+    assert_eq!(shares(&medium.outbid), [None, None, share(0, 11)]);
+    assert_eq!(overpaid(&medium), [None; 2]);
     chain.scorer.add_reading(&reading(1001, 10, 100));
-    let [medium, high] = chain.score().tiers;
-    assert_eq!(medium.outbid, [(10.0, share(9, 9)), (60.0, share(0, 11))]);
-    assert_eq!(high.outbid[0], (10.0, share(9, 9)));
-    assert_eq!((medium.overpaid_mean, high.overpaid_mean), (Some(5), Some(25)));
+    let TierScores { medium, high } = chain.score().tiers;
+    assert_eq!(shares(&medium.outbid), [share(9, 9), None, share(0, 11)]);
+    assert_eq!(shares(&high.outbid)[0], share(9, 9));
+    let mean = |tier: &TierScore| tier.overpaid_per_gas.mean.map(|Wei(amount)| amount);
+    assert_eq!((mean(&medium), mean(&high)), (Some(5), Some(25)));
     // Another block of the same number was read.
     chain.scorer.add_reading(&reading(1011, 2, 101));
-    assert_eq!(chain.score().tiers[0].outbid[0], (10.0, share(9, 9)));
+    assert_eq!(shares(&chain.medium().outbid)[0], share(9, 9));
     // A replaced block is graded anew.
     chain.blocks.pop();
     chain.blocks.pop();
     chain.scorer.add_reading(&reading(1011, 2, 100));
-    assert_eq!(chain.score().tiers[0].outbid[0], (10.0, share(11, 11)));
+    assert_eq!(shares(&chain.medium().outbid)[0], share(11, 11));
     chain.mine([Block { base_fee: 99, ..mined }]);
-    assert_eq!(chain.score().tiers[0].outbid[0], (10.0, share(9, 9)));
+    assert_eq!(shares(&chain.medium().outbid)[0], share(9, 9));
 }
 
 #[test]
 fn grades_of_a_fast_chain_wait_for_their_reading() {
     let pricing = Pricing::default();
     for (interval, depth) in [(None, 25), (NonZeroU64::new(10), 25), (NonZeroU64::new(50), 105)] {
-        assert_eq!(Scorer::new(&pricing, interval, Instant::now()).final_depth, depth);
+        assert_eq!(new_scorer(&pricing, interval).final_depth, depth);
     }
 }
 

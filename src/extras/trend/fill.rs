@@ -3,9 +3,7 @@
 //! Those of the open hour become samples, as far as their numbers are not known. Earlier hours are collected one at a time.
 //! An hour that was complete before does not change. Another one is replaced if more blocks of it are read than were known.
 
-use super::bucket::Sample;
-use super::open_hour::OpenHour;
-use super::{FeeTrend, HOUR, Period, to_seconds};
+use super::{FeeTrend, HOUR, OpenHour, Period, Sample, add_samples, to_seconds};
 
 /// Hours that a refill reads.
 #[derive(Debug)]
@@ -23,7 +21,12 @@ pub(crate) struct RefilledHours {
 impl FeeTrend {
     /// Returns the start of the newest closed hour, which may lack blocks if it is from the database; 0: there is none.
     pub(crate) fn newest_closed_hour(&self) -> u32 {
-        self.closed_of(Period::Week).last().map_or(0, |hour| hour.start(HOUR))
+        self.closed_hours().next_back().unwrap_or_default()
+    }
+
+    /// Returns the starts of the closed hours, oldest first.
+    fn closed_hours(&self) -> impl DoubleEndedIterator<Item = u32> {
+        self.closed.range((Period::Week, 0)..).map(|((_, start), _)| *start)
     }
 
     /// Starts a refill with the blocks below the polled block `above`. It goes back to the first hour from the second
@@ -35,8 +38,8 @@ impl FeeTrend {
         complete_until: u32,
     ) -> RefilledHours {
         let mut from = to_seconds(oldest);
-        for hour in self.closed_of(Period::Week) {
-            if hour.start(HOUR) == from && from < complete_until {
+        for start in self.closed_hours() {
+            if start == from && from < complete_until {
                 from = from.saturating_add(HOUR);
             }
         }
@@ -58,7 +61,7 @@ impl FeeTrend {
                 // A poll sees a block later than its header says.
                 continue;
             }
-            if sample.hour() == self.open.start() {
+            if sample.hour() == self.open.start {
                 self.open.add(sample);
                 continue;
             }
@@ -69,19 +72,19 @@ impl FeeTrend {
                 hours.newest_first.push(sample);
             }
         }
-        self.count_change();
+        self.changes += 1;
     }
 
     /// Adds what is left of the last hour.
     pub(crate) fn finish_refill(&mut self, hours: &mut RefilledHours) {
         self.add_refilled(hours);
-        let open = self.open.start();
+        let open = self.open.start;
         // A walk that failed in the open hour has not read what a file has of its beginning.
         let is_whole = hours.latest < open;
-        if is_whole && self.closed_blocks(open) <= self.open.samples().len() {
+        if is_whole && self.closed_blocks(open) <= self.open.samples.len() {
             self.remove_closed(open);
         }
-        self.count_change();
+        self.changes += 1;
     }
 
     fn add_refilled(&mut self, hours: &mut RefilledHours) {
@@ -90,9 +93,9 @@ impl FeeTrend {
         let start = samples.first().map_or(0, Sample::hour);
         let known = self.closed_blocks(start);
         let is_complete = known > 0 && start < hours.complete_until;
-        if start < self.open.start() && !is_complete && known < samples.len() {
+        if start < self.open.start && !is_complete && known < samples.len() {
             self.remove_closed(start);
-            self.add_hour(samples);
+            add_samples(&mut self.closed, &Period::ALL, samples);
             self.trim();
         }
         samples.clear();
@@ -100,15 +103,12 @@ impl FeeTrend {
 
     /// Returns the number of blocks that the closed hour with this start has.
     fn closed_blocks(&self, start: u32) -> usize {
-        let mut hours = self.closed_of(Period::Week).iter();
-        let hour = hours.find(|hour| hour.start(HOUR) == start);
+        let hour = self.closed.get(&(Period::Week, start));
         hour.and_then(|hour| hour.blocks.try_into().ok()).unwrap_or_default()
     }
 
     /// Removes all closed buckets of the hour with this start.
     fn remove_closed(&mut self, start: u32) {
-        for closed in &mut self.closed {
-            closed.retain(|bucket| bucket.start(HOUR) != start);
-        }
+        self.closed.retain(|_, bucket| bucket.start(HOUR) != start);
     }
 }

@@ -1,4 +1,4 @@
-//! Comparison of the price of the next block with those of the last day.
+//! Comparison of the price of the next block with those of the last day, and the members of the fee market that tell it.
 
 use std::cmp::Ordering;
 
@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 use super::bucket::Bucket;
 use super::state::Trends;
 use super::{HOUR, TEN_MINUTES};
+use crate::api::public_routes::MarketMember;
 use crate::assembly::DayPrices;
 use crate::fees::statistics::nearest_rank;
 use crate::store::StoredChain;
@@ -24,39 +25,52 @@ pub(crate) enum Level {
     High,
 }
 
-/// A level, and how far the price is from that of the day.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// A level, and how far the price is from that of the day. The default is for a day without prices.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, ToSchema)]
 pub(crate) struct PriceLevel {
-    /// The level.
-    pub level: Level,
-    /// Difference of the price and the median of the day, divided by that median; `None`: the median is 0, and the price
-    /// is not.
-    pub deviation: Option<f64>,
+    /// Where `expected_price_per_gas.medium` stands among the ten-minute medians of the last 24 hours; `null` before an
+    /// hour is known, and while the chain is stale.
+    #[schema(required)]
+    pub level: Option<Level>,
+    /// How far that price is from the median of the last 24 hours, divided by that median: 0.12 is 12 % above it. `null`
+    /// while `level` is, and if the median is 0.
+    #[schema(required)]
+    pub level_deviation: Option<f64>,
 }
 
-/// Compares a price in wei with those of a [day](day_prices); `None`: there are none.
-pub(crate) fn level(price: u128, day: &[u64]) -> Option<PriceLevel> {
-    let [lower, usual, upper] = [20, 50, 80].map(|percent| nearest_rank(day, percent));
-    let (lower, usual, upper) = (u128::from(lower?), u128::from(usual?), u128::from(upper?));
-    // A price that hardly moves is below or above a percentile by chance.
-    let scaled = price.saturating_mul(100);
-    let level = match price.cmp(&usual) {
-        Ordering::Less if price <= lower && scaled <= usual * 95 => Level::Low,
-        Ordering::Greater if price >= upper && scaled >= usual * 105 => Level::High,
-        _ => Level::Normal,
-    };
-    Some(PriceLevel { level, deviation: deviation(price, usual) })
+impl PriceLevel {
+    /// Compares a price in wei with those of a [day](day_prices).
+    pub(super) fn new(price: u128, day: &[u64]) -> Self {
+        let percentiles = [20, 50, 80].map(|percent| nearest_rank(day, percent).map(u128::from));
+        let [Some(lower), Some(usual), Some(upper)] = percentiles else { return Self::default() };
+        // A price that hardly moves is below or above a percentile by chance.
+        let scaled = price.saturating_mul(100);
+        let level = match price.cmp(&usual) {
+            Ordering::Less if price <= lower && scaled <= usual * 95 => Level::Low,
+            Ordering::Greater if price >= upper && scaled >= usual * 105 => Level::High,
+            _ => Level::Normal,
+        };
+        Self { level: Some(level), level_deviation: deviation(price, usual) }
+    }
+}
+
+/// Returns the members of the trends.
+pub(super) fn market_member(trends: &Trends) -> MarketMember {
+    let trends = trends.clone();
+    let normal = PriceLevel { level: Some(Level::Normal), level_deviation: Some(0.0) };
+    MarketMember::new(&normal, move |chain, current| trends.level(chain, current))
 }
 
 /// Returns the medians of the day's buckets of ten minutes, ascending. `None`: the buckets cover less than an hour up to
-/// the second `now`.
-pub(crate) fn day_prices(buckets: &[Bucket], now: u32) -> Option<Vec<u64>> {
+/// the second `now`. A bucket after a gap covers nothing before its first block.
+pub(super) fn day_prices(buckets: &[Bucket], now: u32) -> Option<Vec<u64>> {
     let (mut known, mut covered_until) = (0_u32, None);
     for bucket in buckets {
         let start = bucket.start(TEN_MINUTES);
-        let is_after_gap = covered_until != Some(start);
-        known = known.saturating_add(bucket.known_seconds(is_after_gap, now));
-        covered_until = Some(start.saturating_add(TEN_MINUTES));
+        let from = if covered_until == Some(start) { start } else { bucket.first };
+        let end = start.saturating_add(TEN_MINUTES);
+        known = known.saturating_add(now.min(end).saturating_sub(from));
+        covered_until = Some(end);
     }
     if known < HOUR {
         return None;
@@ -80,7 +94,6 @@ fn deviation(price: u128, usual: u128) -> Option<f64> {
 
 impl DayPrices for Trends {
     fn percentile(&self, chain: &StoredChain, percent: usize) -> Option<u128> {
-        let day = self.trend(chain).day_prices()?;
-        nearest_rank(&day, percent).map(u128::from)
+        nearest_rank(&self.day_prices(chain)?, percent).map(u128::from)
     }
 }

@@ -3,10 +3,12 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{HOUR, HOURS_PER_DAY, MAX_DAYS, MINUTE, TEN_MINUTES};
+use super::{DAY, HOUR, MAX_DAYS, MINUTE, TEN_MINUTES};
 
 /// Period of a fee trend.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
 #[schema(as = ShownPeriod)]
 pub(crate) enum Period {
     /// One hour in minutes.
@@ -37,14 +39,9 @@ impl Period {
     pub(super) fn seconds(self) -> u32 {
         match self {
             Self::Hour => HOUR,
-            Self::Day => HOURS_PER_DAY * HOUR,
-            Self::Week => MAX_DAYS * HOURS_PER_DAY * HOUR,
+            Self::Day => DAY,
+            Self::Week => MAX_DAYS * DAY,
         }
-    }
-
-    /// Returns true if a trend that keeps hours for so many days shows this period.
-    pub(super) fn fits(self, days: u32) -> bool {
-        self.seconds() <= days.saturating_mul(HOURS_PER_DAY * HOUR)
     }
 
     /// Returns the start of the first bucket of the period that ends with the bucket of `now`.

@@ -5,8 +5,9 @@
 //! them by headers: the first block of each call exactly, and those up to the next known block evenly. The tip at each block
 //! is computed from the blocks up to it, as it would have been suggested.
 //!
-//! The first call repeats the polled blocks, and each later one the oldest block of the call before. A reply that cannot be the past of what is
-//! known is not used, and its upstream is not called again. See [`FeeTrend::refill`](super::FeeTrend::refill) for what changes.
+//! The first call repeats the polled blocks, and each later one the oldest block of the call before. A reply that cannot be
+//! the past of what is known is not used, and its upstream is not called again. See
+//! [`FeeTrend::refill`](super::FeeTrend::refill) for what changes.
 //!
 //! A failure ends the task, and what it has added stays. The service does not wait for it.
 
@@ -18,15 +19,14 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::{
-    DatedBlock, MAX_CLOCK_DIFFERENCE, PastSpan, Period, RefilledHours, Trends, seconds_since_1970,
-};
+use super::fill::RefilledHours;
+use super::observation::{DatedBlock, past_samples};
+use super::{DAY, HOUR, MAX_CLOCK_DIFFERENCE, Period, Trends, seconds_since_1970};
 use crate::extras::reads::ReadNodes;
-use crate::fees::FeeHistory;
-use crate::fees::plausibility::{self, KnownBlock};
-use crate::nodes::FeeHistoryRequest;
+use crate::fees::Pricing;
+use crate::fees::plausibility::KnownBlock;
 use crate::store::StoredChain;
-use past_blocks::{PastBlocks, RefillError};
+use past_blocks::RefillError;
 
 /// Number of chains that are filled at the same time. Each holds an hour of blocks meanwhile.
 pub(crate) const MAX_CONCURRENT: usize = 8;
@@ -37,22 +37,20 @@ const BLOCKS_PER_CALL: usize = 512;
 /// Longest pause between two calls of `eth_feeHistory`. It is a block time on a faster chain, which has more blocks.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// Shortest wait after a failed call.
-const RETRY_WAIT: Duration = Duration::from_millis(200);
-
 /// Oldest block that is read: the one after the genesis block, which may have no time.
 const FIRST_BLOCK: u64 = 1;
-
-const HOUR: u64 = 3600;
-const DAY: u64 = 24 * HOUR;
 
 /// Filler of one chain's trend.
 #[derive(Debug)]
 pub(crate) struct HistoryRefill {
     chain: StoredChain,
     trends: Trends,
-    blocks: PastBlocks,
+    upstreams: Arc<ReadNodes>,
+    /// Its percentiles are those of the blocks that are read.
+    pricing: Pricing,
     pause: Duration,
+    /// Indices of the upstreams that contradicted known blocks. They are not called again.
+    rejected: Vec<usize>,
     /// Known hours before this second are complete.
     complete_until: u32,
     turns: Arc<Semaphore>,
@@ -74,30 +72,32 @@ impl HistoryRefill {
             .filter_map(|url| config.reads_per_minute_of(url.url()));
         let of_budget = limits.min().map(|limit| Duration::from_mins(4) / limit.get());
         let pause = PAUSE.min(config.block_time).max(of_budget.unwrap_or_default());
-        let blocks = PastBlocks {
+        Self {
+            chain: chain.clone(),
+            trends: trends.clone(),
             upstreams: Arc::clone(upstreams),
-            request: FeeHistoryRequest::new(&config.pricing.for_whole_histories()),
-            retry_wait: RETRY_WAIT.max(pause),
+            pricing: config.pricing.for_whole_histories(),
+            pause,
             rejected: Vec::new(),
-        };
-        let complete_until = trends.with(chain, |trend| trend.newest_closed_hour());
-        let (chain, trends, turns) = (chain.clone(), trends.clone(), Arc::clone(turns));
-        Self { chain, trends, blocks, pause, complete_until, turns }
+            complete_until: trends.with(chain, |trend| trend.newest_closed_hour()),
+            turns: Arc::clone(turns),
+        }
     }
 
     /// Fills the trend once, then waits for ever. Dropping the future ends it.
     pub(crate) async fn run(mut self) -> Infallible {
-        let key = self.chain.config().key.clone();
         let outcome = self.fill().await;
+        let chain = self.chain.config().key.as_str();
         let now = seconds_since_1970();
         let shown = self.trends.with(&self.chain, |trend| trend.buckets(Period::Week, now));
-        let hours = shown.first().map_or(0, |hour| now.saturating_sub(hour.first.into()) / HOUR);
+        let since = |start: u32| now.saturating_sub(start.into()) / u64::from(HOUR);
+        let hours = shown.first().map_or(0, |hour| since(hour.first));
         match outcome {
-            Ok(()) => tracing::info!(chain = key, hours, "fee trend filled from fee history"),
+            Ok(()) => tracing::info!(chain, hours, "fee trend filled from fee history"),
             Err(error) => {
                 let reason = error.to_string();
                 let message = "fee trend not filled further from fee history";
-                tracing::info!(chain = key, hours, reason, "{message}");
+                tracing::info!(chain, hours, reason, "{message}");
             }
         }
         std::future::pending().await
@@ -107,89 +107,53 @@ impl HistoryRefill {
         self.chain.first_data().await;
         let turns = Arc::clone(&self.turns);
         let _turn = turns.acquire().await;
-        let (head, time) = self.head().await?;
-        let days = u64::from(self.trends.days);
-        let oldest = (time - time % HOUR + HOUR).saturating_sub(days * DAY);
+        let head = self.head().await?;
+        let (hour, kept) = (u64::from(HOUR), u64::from(self.trends.days * DAY));
+        let oldest = (head.time - head.time % hour + hour).saturating_sub(kept);
         let mut hours = self.trends.with(&self.chain, |trend| {
-            trend.start_refill(head.number, oldest, self.complete_until)
+            trend.start_refill(head.block.number, oldest, self.complete_until)
         });
-        let walked = self.walk(head, time, &mut hours).await;
+        let walked = self.walk(head, &mut hours).await;
         // A failure loses nothing that was read.
         self.trends.with(&self.chain, |trend| trend.finish_refill(&mut hours));
         walked
     }
 
-    /// Adds the blocks below the known block `above`, the newest first.
-    async fn walk(
-        &mut self,
-        mut above: KnownBlock,
-        mut time: u64,
-        hours: &mut RefilledHours,
-    ) -> Result<(), RefillError> {
-        let chain = self.chain.clone();
-        let pricing = &chain.config().pricing.for_whole_histories();
-        // Each call has the blocks that the tip of its first one depends on.
-        let overlap = chain.config().pricing.history_blocks().saturating_sub(1);
-        let mut per_call = BLOCKS_PER_CALL.max(2 * overlap);
-        while above.number > FIRST_BLOCK && time > hours.from.into() {
-            let all = usize::try_from(above.number.saturating_add(1)).unwrap_or(usize::MAX);
-            let span = match self.blocks.history(above.number, per_call.min(all)).await? {
-                Some((upstream, history)) => {
-                    if !plausibility::is_plausible_past(&history, above, pricing) {
-                        self.blocks.reject(upstream, &chain.config().key)?;
-                        continue;
-                    }
-                    let first = first_priced(&history, overlap);
-                    first.filter(|first| *first < above.number).map(|first| (history, first))
-                }
-                None => None,
-            };
-            let dated = match &span {
-                Some((_, first)) => self.blocks.time_with_source(*first).await?,
-                None => None,
-            };
-            let (Some((history, number)), Some((upstream, first_time))) = (span, dated) else {
-                // The node may limit the number of blocks, may be slow, or has no older ones.
-                per_call = shortened(per_call.min(all), overlap).ok_or(RefillError::NoHistory)?;
-                continue;
-            };
-            if first_time > time {
-                self.blocks.reject(upstream, &chain.config().key)?;
-                continue;
-            }
-            let first = DatedBlock { number, time: first_time };
-            let span = PastSpan {
-                history: &history,
-                first,
-                above: DatedBlock { number: above.number, time },
-            };
-            let samples = span.samples(pricing);
-            self.trends.with(&chain, |trend| trend.refill(hours, &samples));
-            let base_fee = history.base_fee(number).ok_or(RefillError::NoHistory)?;
-            above = KnownBlock { number, base_fee };
-            time = first_time;
-            tokio::time::sleep(self.pause).await;
-        }
-        Ok(())
-    }
-
-    /// Returns the newest block and its time, if that agrees with the clock.
-    async fn head(&self) -> Result<(KnownBlock, u64), RefillError> {
+    /// Returns the newest block, if its time agrees with the clock.
+    async fn head(&self) -> Result<DatedBlock, RefillError> {
         let newest = self.chain.snapshot_with_blocks(1).ok();
         let (_, newest) = newest.ok_or(RefillError::NoHead)?;
         let number = newest.newest_block;
         let base_fee = newest.blocks.last().ok_or(RefillError::NoHead)?.base_fee;
-        let time = self.blocks.time(number).await?.ok_or(RefillError::NoHead)?;
+        let (_, time) = self.time(number).await?.ok_or(RefillError::NoHead)?;
         let agrees = time.abs_diff(seconds_since_1970()) <= MAX_CLOCK_DIFFERENCE;
-        agrees.then_some((KnownBlock { number, base_fee }, time)).ok_or(RefillError::Clock)
+        let head = DatedBlock { block: KnownBlock { number, base_fee }, time };
+        agrees.then_some(head).ok_or(RefillError::Clock)
     }
-}
 
-/// Returns the first block that has all blocks before it that its tip depends on.
-fn first_priced(history: &FeeHistory, overlap: usize) -> Option<u64> {
-    match history.oldest_block() {
-        0 => Some(FIRST_BLOCK),
-        oldest => oldest.checked_add(to_u64(overlap)),
+    /// Adds the blocks below the known block `above`, the newest first.
+    async fn walk(
+        &mut self,
+        mut above: DatedBlock,
+        hours: &mut RefilledHours,
+    ) -> Result<(), RefillError> {
+        // Each call has the blocks that the tip of its first one depends on.
+        let overlap = self.pricing.history_blocks().saturating_sub(1);
+        let mut per_call = BLOCKS_PER_CALL.max(2 * overlap);
+        while above.block.number > FIRST_BLOCK && above.time > hours.from.into() {
+            let all = usize::try_from(above.block.number.saturating_add(1)).unwrap_or(usize::MAX);
+            let count = per_call.min(all);
+            let Some((history, first)) = self.read_below(above, count, overlap).await? else {
+                // The node may limit the number of blocks, may be slow, or has no older ones.
+                per_call = shortened(count, overlap).ok_or(RefillError::NoHistory)?;
+                continue;
+            };
+            let samples = past_samples(&history, first, above, &self.pricing);
+            self.trends.with(&self.chain, |trend| trend.refill(hours, &samples));
+            above = first;
+            tokio::time::sleep(self.pause).await;
+        }
+        Ok(())
     }
 }
 
@@ -198,8 +162,4 @@ fn shortened(count: usize, overlap: usize) -> Option<usize> {
     let least = overlap.saturating_add(1);
     let shorter = least.saturating_add(count.saturating_sub(least) / 2);
     (shorter > least && shorter < count).then_some(shorter)
-}
-
-fn to_u64(count: usize) -> u64 {
-    u64::try_from(count).unwrap_or(u64::MAX)
 }

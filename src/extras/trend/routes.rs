@@ -3,15 +3,16 @@
 use std::time::{Duration, SystemTime};
 
 use axum::extract::{FromRef, State};
+use axum::http::HeaderValue;
 use axum::http::header::{AGE, CACHE_CONTROL, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::openapi::OpenApi;
 use utoipa::{IntoParams, ToSchema};
 
-use super::{Bucket, FeeTrend, Level, MAX_DAYS, Observation, Period, Range, TrendAge, Trends};
+use super::level::Level;
+use super::{Bucket, DAY, FeeTrend, MAX_DAYS, Observation, Period, Trends};
 use crate::api::extractors::ChainParam;
 use crate::api::freshness::{write_last_modified, write_snapshot_headers};
 use crate::api::openapi::examples::{ExampleChain, set_response_example};
@@ -21,7 +22,7 @@ use crate::fees::Wei;
 use crate::http::headers::{X_NEWEST_BLOCK, X_STALE};
 use crate::http::problem::Problem;
 use crate::http::query::{ValidQuery, invalid_parameter};
-use crate::store::{BlockWindow, ChainStore, StoredChain};
+use crate::store::ChainStore;
 
 /// The time that a fee trend shows.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -102,28 +103,29 @@ pub(super) async fn get_fee_trend(
     ValidQuery(query): ValidQuery<TrendQuery>,
 ) -> Result<Response, Problem> {
     let period = query.period.unwrap_or(Period::Day);
-    check_period(period, trends.days)?;
+    let days = trends.days;
+    if period.seconds() > days * DAY {
+        let detail = format!(
+            "`7d` is longer than the {days} days that are kept; set history.days to {MAX_DAYS}"
+        );
+        return Err(invalid_parameter("period", &detail));
+    }
     let read = trends.read(&chain, period);
-    let (age, body) = read.map_err(|reason| problems::unavailable(&chain, reason))?;
-    let mut response = ([(CONTENT_TYPE, "application/json")], body).into_response();
-    write_headers(response.headers_mut(), &chain, &age);
-    Ok(response)
-}
-
-/// Writes the headers of the freshness of a trend. One without servable data must not be stored.
-fn write_headers(headers: &mut HeaderMap, chain: &StoredChain, trend_age: &TrendAge) {
-    if let TrendAge::Servable(current) = trend_age {
-        return write_snapshot_headers(headers, chain, current);
+    let read = read.map_err(|reason| problems::unavailable(&chain, reason))?;
+    let mut response = ([(CONTENT_TYPE, "application/json")], read.body).into_response();
+    let headers = response.headers_mut();
+    if let Some(current) = &read.current {
+        write_snapshot_headers(headers, &chain, current);
+        return Ok(response);
     }
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(X_STALE, HeaderValue::from_static("true"));
-    if let TrendAge::Expired { newest_block, age } = trend_age {
-        headers.insert(AGE, age.as_secs().into());
-        headers.insert(X_NEWEST_BLOCK, (*newest_block).into());
-        if let Some(snapshot) = chain.newest_snapshot() {
-            write_last_modified(headers, snapshot.block.last_modified());
-        }
+    if let Some(newest) = read.newest {
+        headers.insert(AGE, newest.age().as_secs().into());
+        headers.insert(X_NEWEST_BLOCK, newest.newest_block.into());
+        write_last_modified(headers, newest.block.last_modified());
     }
+    Ok(response)
 }
 
 impl FromRef<Trends> for ChainStore {
@@ -132,28 +134,12 @@ impl FromRef<Trends> for ChainStore {
     }
 }
 
-/// Returns an error if so long a period is not kept.
-fn check_period(period: Period, days: u32) -> Result<(), Problem> {
-    if period.fits(days) {
-        return Ok(());
-    }
-    let detail = format!(
-        "`7d` is longer than the {days} days that are kept; set history.days to {MAX_DAYS}"
-    );
-    Err(invalid_parameter("period", &detail))
-}
-
 /// Writes the trend of the example's newest reply at a fixed time.
 pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
     /// 2026-11-20T17:35:00Z
     const MILLISECONDS: u64 = 1_795_196_100_000;
     let chain = example.chain.config();
     let Some((history, market)) = example.replies.last() else { return };
-    let window = |_| BlockWindow {
-        newest_block: history.newest_block(),
-        blocks: history.blocks().to_vec(),
-        next_base_fee: history.next_base_fee(),
-    };
     let mut trend = FeeTrend::new(MAX_DAYS);
     trend.record(&Observation {
         history,
@@ -161,7 +147,7 @@ pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
         pricing: &chain.pricing,
         newest_time: MILLISECONDS,
         block_time: 1000,
-        known_blocks: &window,
+        known_blocks: history.blocks(),
     });
     let buckets = trend.buckets(Period::Day, MILLISECONDS / 1000);
     let level = Some(Level::Normal);
@@ -192,24 +178,17 @@ impl FeeTrendBucket {
     fn new(bucket: &Bucket, width: u32) -> Self {
         let start = Duration::from_secs(bucket.start(width).into());
         let start = humantime::format_rfc3339_seconds(SystemTime::UNIX_EPOCH + start);
-        let ratio = bucket.gas_used_ratio();
+        let wei = |amounts: [u64; 3]| {
+            let [min, median, max] = amounts.map(|amount| Wei(amount.into()));
+            WeiRange { min, median, max }
+        };
+        let [min, median, max] = bucket.gas_used_ratio.map(f64::from_bits);
         Self {
             start: start.to_string(),
             blocks: bucket.blocks,
-            base_fee_per_gas: bucket.base_fee.into(),
-            max_priority_fee_per_gas: bucket.tip.into(),
-            gas_used_ratio: ratio.map(|Range { min, median, max }| NumberRange {
-                min,
-                median,
-                max,
-            }),
+            base_fee_per_gas: wei(bucket.base_fee),
+            max_priority_fee_per_gas: wei(bucket.tip),
+            gas_used_ratio: (!median.is_nan()).then_some(NumberRange { min, median, max }),
         }
-    }
-}
-
-impl From<Range<u64>> for WeiRange {
-    fn from(range: Range<u64>) -> Self {
-        let [min, median, max] = range.values().map(|amount| Wei(amount.into()));
-        Self { min, median, max }
     }
 }

@@ -19,7 +19,7 @@ pub(crate) struct History {
     /// True if blocks from before the start are read from the nodes.
     pub(crate) refill: bool,
     /// Database file that keeps the prices over restarts; empty: none.
-    path: PathBuf,
+    pub(super) path: PathBuf,
 }
 
 impl Default for History {
@@ -29,12 +29,6 @@ impl Default for History {
 }
 
 impl History {
-    /// Creates a section with this database file.
-    #[cfg(test)]
-    pub(crate) fn with_path(path: &Path) -> Self {
-        Self { path: path.to_path_buf(), ..Self::default() }
-    }
-
     /// Returns the database file that keeps the prices over restarts, if one is configured.
     #[must_use]
     pub(crate) fn path(&self) -> Option<&Path> {

@@ -6,11 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::level;
+use super::level::{Level, PriceLevel};
 use super::routes::FeeTrendBody;
-use super::{
-    FeeTrend, Level, MAX_CLOCK_DIFFERENCE, Observation, Period, PriceLevel, seconds_since_1970,
-};
+use super::{FeeTrend, MAX_CLOCK_DIFFERENCE, Observation, Period, seconds_since_1970};
 use crate::api::render_cache::{RenderCache, json_bytes};
 use crate::observe::clock;
 use crate::store::{
@@ -24,73 +22,47 @@ pub(crate) struct Trends {
     pub(super) store: ChainStore,
     /// Days of hourly prices that are kept.
     pub(super) days: u32,
-    chains: PerChain<Arc<ChainTrend>>,
-    bodies: RenderCache<TrendState, Period, Bytes>,
+    chains: PerChain<Arc<Mutex<FeeTrend>>>,
+    /// Computed at most once per state, because that sorts the blocks of the open hour.
+    day_prices: RenderCache<TrendState, (), Option<Arc<[u64]>>>,
+    bodies: RenderCache<(TrendState, Option<Level>), Period, Bytes>,
 }
 
-/// Fee trend of one chain.
-#[derive(Debug)]
-pub(crate) struct ChainTrend {
-    trend: Mutex<FeeTrend>,
-    day: Mutex<DayCache>,
-}
-
-/// The newest prices of a day, and what they were computed from.
-#[derive(Debug, Default)]
-struct DayCache {
-    key: Option<DayKey>,
-    prices: Option<Arc<[u64]>>,
-}
-
-/// Everything that changes the prices of a day.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct DayKey {
-    /// Number of changes of the fee trend.
+/// Everything that changes what a trend shows.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct TrendState {
+    /// Number of changes of the trend.
     changes: u64,
     /// Minutes since 1970. Old prices stop counting with time.
     minute: u64,
 }
 
-/// Everything that changes the body of a trend.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct TrendState {
-    /// Number of changes of the trend.
-    changes: u64,
-    level: Option<Level>,
-    /// Buckets disappear with time.
-    minute: u64,
-}
-
-/// Age of a fee trend. What is past stays true, so a trend outlives the suggestion.
-#[derive(Debug, Clone)]
-pub(crate) enum TrendAge {
-    /// The trend belongs to a suggestion that may be served.
-    Servable(ServableSnapshot),
-    /// The suggestion is too old to serve.
-    Expired {
-        /// Number of the newest block.
-        newest_block: u64,
-        /// Time since the last reply was accepted.
-        age: Duration,
-    },
-    /// The trend was restored from the database, and no reply was accepted since.
-    Restored,
+/// A fee trend that may be served. What is past stays true, so it outlives the suggestion.
+#[derive(Debug)]
+pub(crate) struct ServedTrend {
+    /// JSON.
+    pub body: Bytes,
+    /// `None`: the suggestion is too old to serve.
+    pub current: Option<ServableSnapshot>,
+    /// `None`: no reply was accepted since the trend was restored from the database.
+    pub newest: Option<Arc<Snapshot>>,
 }
 
 impl Trends {
     /// Creates empty trends of the chains of `store`, with hourly buckets for so many days.
     #[must_use]
     pub(crate) fn new(store: &ChainStore, days: u32) -> Self {
-        let trend = |_: &StoredChain| {
-            let trend = Mutex::new(FeeTrend::new(days));
-            Arc::new(ChainTrend { trend, day: Mutex::default() })
-        };
-        let chains = PerChain::new(store, trend);
-        Self { store: store.clone(), days, chains, bodies: RenderCache::new(store) }
+        Self {
+            store: store.clone(),
+            days,
+            chains: PerChain::new(store, |_| Arc::new(Mutex::new(FeeTrend::new(days)))),
+            day_prices: RenderCache::new(store),
+            bodies: RenderCache::new(store),
+        }
     }
 
     /// Returns the trend of a chain of the store.
-    pub(crate) fn trend(&self, chain: &StoredChain) -> &Arc<ChainTrend> {
+    pub(crate) fn trend(&self, chain: &StoredChain) -> &Arc<Mutex<FeeTrend>> {
         self.chains.get(chain)
     }
 
@@ -100,10 +72,14 @@ impl Trends {
         chain: &StoredChain,
         access: impl FnOnce(&mut FeeTrend) -> T,
     ) -> T {
-        self.trend(chain).with(access)
+        access(&mut self.trend(chain).lock())
     }
 
-    /// Returns the fee trend of a period as JSON, and its age.
+    fn state(&self, chain: &StoredChain, now: u64) -> TrendState {
+        TrendState { changes: self.with(chain, |trend| trend.changes()), minute: now / 60 }
+    }
+
+    /// Returns the fee trend of a period.
     ///
     /// # Errors
     ///
@@ -112,63 +88,37 @@ impl Trends {
         &self,
         chain: &StoredChain,
         period: Period,
-    ) -> Result<(TrendAge, Bytes), Unavailable> {
+    ) -> Result<ServedTrend, Unavailable> {
         chain.read_together(|_| {
-            let age = self.current_age(chain)?;
-            let level = match &age {
-                TrendAge::Servable(current) => self.trend(chain).level(current),
-                TrendAge::Expired { .. } | TrendAge::Restored => None,
-            };
-            let level = level.map(|it| it.level);
-            let (changes, now) = (self.with(chain, |trend| trend.changes()), seconds_since_1970());
-            let state = TrendState { changes, level, minute: now / 60 };
+            let (current, newest) = (chain.servable_snapshot(), chain.newest_snapshot());
+            let now = seconds_since_1970();
+            if newest.is_none() && !self.with(chain, |trend| trend.has_blocks(now)) {
+                return Err(Unavailable::NoData);
+            }
+            let current = current.ok();
+            let level = current.as_ref().and_then(|current| self.level(chain, current).level);
+            let state = (self.state(chain, now), level);
             let body = self.bodies.get_or_render(chain, state, period, || {
                 let buckets = self.with(chain, |trend| trend.buckets(period, now));
                 json_bytes(&FeeTrendBody::new(chain.config(), period, &buckets, level))
             });
-            Ok((age, body))
+            Ok(ServedTrend { body, current, newest })
         })
     }
 
-    fn current_age(&self, chain: &StoredChain) -> Result<TrendAge, Unavailable> {
-        match (chain.servable_snapshot(), chain.newest_snapshot()) {
-            (Ok(current), _) => Ok(TrendAge::Servable(current)),
-            (Err(_), Some(newest)) => {
-                Ok(TrendAge::Expired { newest_block: newest.newest_block, age: newest.age() })
-            }
-            (Err(reason), None) => {
-                let is_restored = self.with(chain, |trend| trend.has_blocks(seconds_since_1970()));
-                is_restored.then_some(TrendAge::Restored).ok_or(reason)
-            }
-        }
-    }
-}
-
-impl ChainTrend {
-    fn with<T>(&self, access: impl FnOnce(&mut FeeTrend) -> T) -> T {
-        access(&mut self.trend.lock())
+    /// Returns where the expected medium price of this snapshot stands among those of the last 24 hours, if at least an hour
+    /// is known, and the chain is not stale.
+    pub(crate) fn level(&self, chain: &StoredChain, current: &ServableSnapshot) -> PriceLevel {
+        let is_fresh = !current.is_stale();
+        let day = is_fresh.then(|| self.day_prices(chain)).flatten().unwrap_or_default();
+        PriceLevel::new(current.snapshot.market.expected_price(), &day)
     }
 
-    /// Returns where the expected medium price of this snapshot stands among those of the last 24 hours; `None`: less
-    /// than an hour is known, or the chain is stale.
-    pub(crate) fn level(&self, current: &ServableSnapshot) -> Option<PriceLevel> {
-        if current.is_stale() {
-            return None;
-        }
-        level::level(current.snapshot.market.expected_price(), &self.day_prices()?)
-    }
-
-    /// Returns the ten-minute medians of the last 24 hours, ascending; `None`: less than an hour is known. They are
-    /// computed at most once per change and minute, because that sorts the blocks of the open hour.
-    pub(super) fn day_prices(&self) -> Option<Arc<[u64]>> {
-        let mut cache = self.day.lock();
+    /// Returns the ten-minute medians of the last 24 hours, ascending; `None`: less than an hour is known.
+    pub(super) fn day_prices(&self, chain: &StoredChain) -> Option<Arc<[u64]>> {
         let now = seconds_since_1970();
-        self.with(|trend| {
-            let key = DayKey { changes: trend.changes(), minute: now / 60 };
-            if cache.key != Some(key) {
-                *cache = DayCache { key: Some(key), prices: trend.day_prices(now).map(Arc::from) };
-            }
-            cache.prices.clone()
+        self.day_prices.get_or_render(chain, self.state(chain, now), (), || {
+            self.with(chain, |trend| trend.day_prices(now)).map(Arc::from)
         })
     }
 }
@@ -183,22 +133,23 @@ fn contradicts_clock(snapshot: &Snapshot, block_time: Duration) -> bool {
 }
 
 /// Records what is published.
-impl PublishObserver for Arc<ChainTrend> {
+impl PublishObserver for Arc<Mutex<FeeTrend>> {
     fn published(&mut self, publication: &Publication<'_>) {
         let Publication { chain, snapshot, history, blocks } = *publication;
         // Without block ages there is nothing but the clock.
         if chain.max_block_age().is_some() && contradicts_clock(snapshot, chain.block_time) {
             return;
         }
-        let seen = Observation {
+        // Those of the reply, and those that the tip at its oldest block depends on.
+        let count = chain.pricing.window_blocks.get().saturating_add(history.blocks().len());
+        self.lock().record(&Observation {
             history,
             market: &snapshot.market,
             pricing: &chain.pricing,
             newest_time: since_1970(snapshot.head_changed_time()),
             block_time: u64::try_from(snapshot.block_time.as_millis()).unwrap_or(u64::MAX),
-            known_blocks: &|count| blocks.newest(count),
-        };
-        self.with(|trend| trend.record(&seen));
+            known_blocks: &blocks.newest(count).blocks,
+        });
     }
 }
 

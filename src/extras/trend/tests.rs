@@ -2,16 +2,18 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use super::bucket::UNKNOWN_RATIO;
+use super::fill::RefilledHours;
+use super::level::{Level, PriceLevel};
 use super::*;
 use crate::fees::{self, Block, ChainParameters, FeeHistory, Pricing, Rewards};
-use crate::store::BlockWindow;
 
 const GWEI: u64 = 1_000_000_000;
 /// Start of an hour and of a day.
 const START: u32 = 1_800_000_000 - 1_800_000_000 % 86_400;
 
 fn sample(number: u64, time: u32, base_fee: u64) -> Sample {
-    Sample { number, base_fee, tip: GWEI, gas_used_ratio: 0.5, time }
+    Sample { number, base_fee, tip: GWEI, gas_used_ratio: 0.5_f64.to_bits(), time }
 }
 
 fn trend(samples: impl IntoIterator<Item = Sample>) -> FeeTrend {
@@ -22,10 +24,10 @@ fn trend(samples: impl IntoIterator<Item = Sample>) -> FeeTrend {
 
 /// Computes buckets from all blocks at once, in the most obvious way.
 fn expected(blocks: &BTreeMap<u64, Sample>, period: Period, now: u32) -> Vec<Bucket> {
-    fn range<T: Copy>(mut values: Vec<T>, compare: fn(&T, &T) -> std::cmp::Ordering) -> Range<T> {
+    fn range<T: Copy>(mut values: Vec<T>, compare: fn(&T, &T) -> std::cmp::Ordering) -> [T; 3] {
         values.sort_by(compare);
         let last = values.len() - 1;
-        Range { min: values[0], median: values[last / 2], max: values[last] }
+        [values[0], values[last / 2], values[last]]
     }
     let (width, count) = match period {
         Period::Hour => (60, 60),
@@ -39,19 +41,19 @@ fn expected(blocks: &BTreeMap<u64, Sample>, period: Period, now: u32) -> Vec<Buc
     }
     let shown = groups.into_iter().filter(|(index, _)| index + count > newest);
     let bucket = |(_, blocks): (u32, Vec<Sample>)| {
-        let ratios: Vec<f64> =
-            blocks.iter().map(|it| it.gas_used_ratio).filter(|ratio| !ratio.is_nan()).collect();
+        let ratios = blocks.iter().map(|it| f64::from_bits(it.gas_used_ratio));
+        let ratios: Vec<f64> = ratios.filter(|ratio| !ratio.is_nan()).collect();
         Bucket {
             first: blocks.iter().map(|block| block.time).min().unwrap(),
             blocks: blocks.len().try_into().unwrap(),
             base_fee: range(blocks.iter().map(|block| block.base_fee).collect(), u64::cmp),
             tip: range(blocks.iter().map(|block| block.tip).collect(), u64::cmp),
             gas_used_ratio: if ratios.is_empty() {
-                Range { min: f64::NAN, median: f64::NAN, max: f64::NAN }
+                [UNKNOWN_RATIO; 3]
             } else {
-                range(ratios, f64::total_cmp)
+                range(ratios, f64::total_cmp).map(f64::to_bits)
             },
-            price: range(blocks.iter().map(Sample::price).collect(), u64::cmp).median,
+            price: range(blocks.iter().map(Sample::price).collect(), u64::cmp)[1],
         }
     };
     shown.map(bucket).collect()
@@ -80,7 +82,7 @@ proptest! {
         let (mut number, mut time) = (100, START + 1234);
         for (seconds, base_fee, tip, ratio, reorg) in steps {
             time += seconds;
-            let gas_used_ratio = ratio.unwrap_or(f64::NAN);
+            let gas_used_ratio = ratio.map_or(UNKNOWN_RATIO, f64::to_bits);
             number += 1;
             let new = Sample { number, base_fee, tip, gas_used_ratio, time };
             blocks.insert(number, new);
@@ -113,7 +115,7 @@ fn buckets_start_at_multiples_and_end_with_the_current_one() {
     assert_eq!(trend.buckets(Period::Hour, now + 1).len(), 59);
     let tens = trend.buckets(Period::Day, now);
     assert_eq!((tens.len(), tens[0].start(600)), (12, START));
-    assert_eq!(tens[0].base_fee, Range { min: 0, median: 4, max: 9 });
+    assert_eq!(tens[0].base_fee, [0, 4, 9]);
     let hours = trend.buckets(Period::Week, now);
     assert_eq!(hours.iter().map(|hour| hour.blocks).collect::<Vec<_>>(), [60, 60]);
     assert_eq!(trend.buckets(Period::Hour, now + 7200), []);
@@ -143,7 +145,7 @@ fn a_fast_chain_keeps_every_block_up_to_a_limit() {
     };
     let ten_a_second = trend(36_000, 10);
     let [hour] = ten_a_second.buckets(Period::Week, START.into())[..] else { panic!("one bucket") };
-    assert_eq!((hour.blocks, hour.base_fee.median), (36_000, 1032));
+    assert_eq!((hour.blocks, hour.base_fee[1]), (36_000, 1032));
     let minutes = ten_a_second.buckets(Period::Hour, START.into());
     assert!(minutes.len() == 60 && minutes.iter().all(|minute| minute.blocks == 600));
     let twenty_a_second = trend(72_000, 20);
@@ -152,7 +154,7 @@ fn a_fast_chain_keeps_every_block_up_to_a_limit() {
 
 #[test]
 fn memory_of_a_chain_is_bounded() {
-    for (milliseconds, expected) in [(12_000, 58_472), (2000, 124_912), (500, 367_912)] {
+    for (milliseconds, expected) in [(12_000, 125_840), (2000, 187_280), (500, 433_040)] {
         let mut trend = FeeTrend::new(7);
         let mut add = |first: u64, seconds: u32, milliseconds: u64| {
             for index in 0..u64::from(seconds) * 1000 / milliseconds {
@@ -164,12 +166,12 @@ fn memory_of_a_chain_is_bounded() {
         add(0, 8 * 86_400, 3_600_000);
         add(8 * 86_400, 86_400, milliseconds);
         let max_bytes = FeeTrend::max_bytes(Duration::from_millis(milliseconds));
-        let rings = trend.closed.iter().map(|ring| ring.capacity() * size_of::<Bucket>());
-        let bytes = rings.sum::<usize>() + trend.open.allocated_bytes();
+        // Samples take what they have; a map takes at most five halves of its entries.
+        let samples = trend.open.samples.capacity() * size_of::<Sample>();
+        let buckets = trend.closed.len() * size_of::<((Period, u32), Bucket)>();
         assert_eq!(max_bytes, expected, "{milliseconds}");
-        assert!((max_bytes * 4 / 5..=max_bytes).contains(&bytes), "{milliseconds}: {bytes}");
-        let buckets = trend.closed.iter().map(Vec::len).sum::<usize>();
-        assert!((340..=60 + 144 + 168).contains(&buckets), "{milliseconds}: {buckets}");
+        assert!(samples + buckets * 5 / 2 <= max_bytes, "{milliseconds}: {samples} {buckets}");
+        assert!((340..=60 + 144 + 168).contains(&trend.closed.len()), "{milliseconds}");
     }
 }
 
@@ -215,11 +217,6 @@ fn record(trend: &mut FeeTrend, newest: u64, base_fees: &[u64], time: u32) {
         max_priority_fee: u128::MAX,
         ..Pricing::default()
     };
-    let window = |count: usize| BlockWindow {
-        newest_block: newest,
-        blocks: blocks[blocks.len().saturating_sub(count)..].to_vec(),
-        next_base_fee: Some(7),
-    };
     let parameters = ChainParameters::without_header(&pricing);
     trend.record(&Observation {
         history: &history,
@@ -227,7 +224,7 @@ fn record(trend: &mut FeeTrend, newest: u64, base_fees: &[u64], time: u32) {
         pricing: &pricing,
         newest_time: u64::from(time) * 1000,
         block_time: 2000,
-        known_blocks: &window,
+        known_blocks: &blocks,
     });
 }
 
@@ -241,8 +238,8 @@ fn every_block_of_a_reply_is_dated_and_priced() {
         minutes.iter().map(|it| (it.first - START, it.blocks)).collect::<Vec<_>>(),
         [(56, 2), (60, 1)]
     );
-    assert_eq!(minutes[0].tip.values(), [GWEI + 10, GWEI + 10, GWEI + 15]);
-    assert_eq!(minutes[1].tip.values(), [GWEI + 23; 3]);
+    assert_eq!(minutes[0].tip, [GWEI + 10, GWEI + 10, GWEI + 15]);
+    assert_eq!(minutes[1].tip, [GWEI + 23; 3]);
     // The same reply again changes nothing, nor does a later poll date a block anew.
     let before = trend.clone();
     record(&mut trend, 102, &[10, 20, 40], START + 90);
@@ -333,14 +330,14 @@ fn a_level_needs_five_percent_besides_a_percentile() {
         (0, [0; 10], (Level::Normal, 0.0)),
     ] {
         let (level, deviation) = expected;
-        let expected = PriceLevel { level, deviation: Some(deviation) };
-        assert_eq!(level::level(price, &day), Some(expected), "{price}");
+        let expected = PriceLevel { level: Some(level), level_deviation: Some(deviation) };
+        assert_eq!(PriceLevel::new(price, &day), expected, "{price}");
     }
-    let most = level::level(u128::MAX, &[1]).unwrap();
-    assert_eq!((most.level, most.deviation), (Level::High, Some(4_294.967_295)));
-    let paid = PriceLevel { level: Level::High, deviation: None };
-    assert_eq!(level::level(7, &[0; 10]), Some(paid));
-    assert_eq!(level::level(7, &[]), None);
+    let most = PriceLevel::new(u128::MAX, &[1]);
+    assert_eq!((most.level, most.level_deviation), (Some(Level::High), Some(4_294.967_295)));
+    let paid = PriceLevel { level: Some(Level::High), level_deviation: None };
+    assert_eq!(PriceLevel::new(7, &[0; 10]), paid);
+    assert_eq!(PriceLevel::new(7, &[]), PriceLevel::default());
 }
 
 #[test]
@@ -354,12 +351,15 @@ fn an_amount_beyond_64_bits_is_left_out() {
     assert_eq!(trend.newest_block, 101);
 }
 
+/// Returns what is written of a trend.
+fn written(trend: &FeeTrend) -> Buckets {
+    Period::ALL.into_iter().flat_map(|period| trend.all_buckets(period)).collect()
+}
+
 /// Returns a trend that is restored from what is written of this one.
 fn restored(trend: &FeeTrend) -> FeeTrend {
     let mut restored = FeeTrend::new(trend.days);
-    if let Some(rows) = trend.clone().take_unsaved() {
-        restored.merge(&rows.buckets);
-    }
+    restored.merge(written(trend));
     restored
 }
 
@@ -380,7 +380,6 @@ proptest! {
         // The first poll after a restart repeats the newest blocks.
         blocks.iter().rev().take(20).rev().for_each(|block| restored.add(*block));
         prop_assert_eq!(shown(&restored, now), shown(&trend, now));
-        prop_assert!(restored.take_unsaved().is_some() && restored.take_unsaved().is_none());
     }
 }
 
@@ -401,14 +400,14 @@ fn a_refill_that_fails_takes_no_minute_away() {
 fn the_bucket_with_more_blocks_of_a_span_counts() {
     let blocks: Vec<_> =
         (0..200_u32).map(|index| sample(index.into(), START + index * 60, 7)).collect();
-    let rows = trend(blocks[..150].iter().copied()).take_unsaved().unwrap();
+    let known = trend(blocks[..150].iter().copied());
     // This instance has seen other base fees since the 90th minute.
     let mut own = trend(blocks[90..].iter().map(|block| Sample { base_fee: 9, ..*block }));
-    own.merge(&rows.buckets);
+    own.merge(written(&known));
     let hours = own.buckets(Period::Week, u64::from(blocks[199].time));
-    let fees = hours.iter().map(|hour| (hour.base_fee.median, hour.blocks));
+    let fees = hours.iter().map(|hour| (hour.base_fee[1], hour.blocks));
     assert_eq!(fees.collect::<Vec<_>>(), [(7, 60), (7, 60), (9, 60), (9, 20)]);
-    assert!(own.take_unsaved().unwrap().buckets.len() > 60);
+    assert!(written(&own).len() > 60);
 }
 
 /// Refills with these blocks in chunks of seven, the newest first.
@@ -425,7 +424,13 @@ fn blocks_of_steps(steps: Vec<Step>) -> Vec<Sample> {
     let mut time = START + 1234;
     let block = |((seconds, base_fee, tip, ratio, _), number): (Step, u64)| {
         time += seconds;
-        Sample { number, base_fee, tip, gas_used_ratio: ratio.unwrap_or(f64::NAN), time }
+        Sample {
+            number,
+            base_fee,
+            tip,
+            gas_used_ratio: ratio.map_or(UNKNOWN_RATIO, f64::to_bits),
+            time,
+        }
     };
     steps.into_iter().zip(100..).map(block).collect()
 }
@@ -477,11 +482,9 @@ proptest! {
         others.sort_by_key(|block| block.number);
         others.retain(|block| block.number < filled.newest_block);
         refill(&mut filled, hours, &others);
-        for (closed, now) in before.closed.iter().zip(&filled.closed) {
-            let mut complete = closed.iter().filter(|bucket| bucket.first < complete_until);
-            prop_assert!(complete.all(|bucket| now.contains(bucket)));
-        }
-        for known in before.open.samples() {
+        let mut complete = before.closed.iter().filter(|(_, bucket)| bucket.first < complete_until);
+        prop_assert!(complete.all(|(span, bucket)| filled.closed.get(span) == Some(bucket)));
+        for known in &before.open.samples {
             prop_assert_eq!(filled.open.get(known.number), Some(known));
         }
         let now = filled.newest_time;
@@ -496,7 +499,7 @@ fn a_refilled_block_gets_a_time_between_those_of_its_neighbours() {
     // The clock of the node is fast, and then slow.
     let blocks = [sample(11, START + 50, 1), sample(19, START + 5000, 1)];
     refill(&mut filled, hours, &blocks);
-    let times = filled.open.samples().iter().map(|sample| (sample.number, sample.time - START));
+    let times = filled.open.samples.iter().map(|sample| (sample.number, sample.time - START));
     assert_eq!(times.collect::<Vec<_>>(), [(10, 100), (11, 100), (19, 200), (20, 200)]);
 }
 

@@ -4,22 +4,24 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use redb::backends::FileBackend;
 use redb::{Builder, Database, DatabaseError, ReadableDatabase, StorageError};
+
+use crate::extras::trend::seconds_since_1970;
 
 /// Memory for pages of the file.
 const CACHE_BYTES: usize = 2 * 1024 * 1024;
 
 /// First bytes of a file of `redb`.
-const MAGIC: [u8; 9] = *b"redb\x1A\x0A\xA9\x0D\x0A";
+const MAGIC: &[u8] = b"redb\x1A\x0A\xA9\x0D\x0A";
 
 /// First bytes after a crash while it was created.
-const NEVER_WRITTEN: [u8; 9] = [0; 9];
+const NEVER_WRITTEN: &[u8] = &[0; 9];
 
 /// Reason why the database cannot be used.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub(crate) enum Unusable {
     #[error("{0}")]
     Io(#[from] io::Error),
@@ -35,21 +37,6 @@ pub(crate) enum Unusable {
     Damaged,
     #[error("{0}")]
     Database(String),
-}
-
-impl Unusable {
-    /// Returns a name of the kind.
-    pub(super) fn kind(&self) -> &'static str {
-        match self {
-            Self::Io(_) => "io",
-            Self::Link => "link",
-            Self::NotAFile => "not_a_file",
-            Self::InUse => "in_use",
-            Self::Foreign => "foreign",
-            Self::Damaged => "damaged",
-            Self::Database(_) => "database",
-        }
-    }
 }
 
 impl From<redb::Error> for Unusable {
@@ -81,21 +68,8 @@ pub(super) fn open_file(path: &Path) -> Result<Database, Unusable> {
     let mut builder = Builder::new();
     builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true);
     let backend = FileBackend::new(file.try_clone()?);
-    backend.and_then(|backend| builder.create_with_backend(backend)).map_err(|error| {
-        match (error, first_bytes(file)) {
-            (DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch, _) => {
-                Unusable::InUse
-            }
-            (DatabaseError::Storage(StorageError::Io(error)), Some(MAGIC) | None)
-                if error.kind() != io::ErrorKind::UnexpectedEof =>
-            {
-                Unusable::Io(error)
-            }
-            (DatabaseError::Storage(_), Some(MAGIC | NEVER_WRITTEN)) => Unusable::Damaged,
-            (_, Some(_)) => Unusable::Foreign,
-            (error, None) => Unusable::Database(error.to_string()),
-        }
-    })
+    let database = backend.and_then(|backend| builder.create_with_backend(backend));
+    database.map_err(|error| unusable(error, file))
 }
 
 /// Looks at a file without a change of it. Returns a sentence for the operator, if there is something to say.
@@ -108,45 +82,55 @@ pub(crate) fn check_file(path: &Path) -> Result<Option<&'static str>, Unusable> 
         Err(Unusable::Io(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file?,
     };
+    if file.metadata()?.len() == 0 {
+        return Ok(None);
+    }
     let backend = FileBackend::new(file.try_clone()?);
-    let builder = Builder::new();
-    match backend.and_then(|backend| builder.open_read_only_with_backend(backend)) {
+    let database = backend.and_then(|backend| Builder::new().open_read_only_with_backend(backend));
+    match database.map_err(|error| unusable(error, file)) {
         Ok(database) => {
             super::check_tables(&database.begin_read().map_err(redb::Error::from)?)?;
             Ok(None)
         }
-        Err(DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch) => {
-            Ok(Some("an instance uses the database"))
+        Err(Unusable::InUse) => Ok(Some("an instance uses the database")),
+        Err(Unusable::Damaged) => {
+            Ok(Some("the database was not closed; it is repaired or renamed at the start"))
         }
-        Err(_) => match first_bytes(file) {
-            Some(MAGIC | NEVER_WRITTEN) => {
-                Ok(Some("the database was not closed; it is repaired or renamed at the start"))
-            }
-            None => Ok(None),
-            Some(_) => Err(Unusable::Foreign),
-        },
+        Err(reason) => Err(reason),
     }
 }
 
-/// Returns the first bytes of a file; `None`: it is empty, or cannot be read. A shorter file has other bytes than a
-/// database.
-fn first_bytes(mut file: File) -> Option<[u8; 9]> {
+/// Tells a damaged database from a file of another program by its first bytes. A file that is read only cannot be repaired.
+fn unusable(error: DatabaseError, file: File) -> Unusable {
+    let first_bytes = first_bytes(file);
+    match (error, first_bytes.as_deref()) {
+        (DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch, _) => {
+            Unusable::InUse
+        }
+        (DatabaseError::Storage(StorageError::Io(error)), Some(MAGIC) | None)
+            if error.kind() != io::ErrorKind::UnexpectedEof =>
+        {
+            Unusable::Io(error)
+        }
+        (DatabaseError::Storage(_) | DatabaseError::RepairAborted, Some(MAGIC | NEVER_WRITTEN)) => {
+            Unusable::Damaged
+        }
+        (_, Some(_)) => Unusable::Foreign,
+        (error, None) => Unusable::Database(error.to_string()),
+    }
+}
+
+/// Returns the first bytes of a file; `None`: it is empty, or cannot be read.
+fn first_bytes(mut file: File) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     file.rewind().ok()?;
     file.take(9).read_to_end(&mut bytes).ok()?;
-    if bytes.is_empty() {
-        return None;
-    }
-    bytes.resize(9, 0xFF);
-    bytes.try_into().ok()
+    Some(bytes).filter(|bytes| !bytes.is_empty())
 }
 
 /// Renames a damaged file. Returns its new name.
 pub(super) fn set_aside(path: &Path) -> io::Result<PathBuf> {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let mut renamed = path.as_os_str().to_owned();
-    renamed.push(format!(".damaged-{}", now.as_secs()));
-    let renamed = PathBuf::from(renamed);
+    let renamed = path.with_added_extension(format!("damaged-{}", seconds_since_1970()));
     std::fs::rename(path, &renamed)?;
     Ok(renamed)
 }

@@ -2,8 +2,9 @@ use std::path::{Path, PathBuf};
 
 use super::*;
 use crate::config::Config;
-use crate::extras::trend::{FeeTrend, Period, Sample};
-use crate::store::ChainStore;
+use crate::extras::trend::bucket::UNKNOWN_RATIO;
+use crate::extras::trend::{FeeTrend, Sample};
+use crate::store::{ChainStore, StoredChain};
 
 /// Start of an hour and of a day.
 const START: u32 = 1_800_000_000 - 1_800_000_000 % 86_400;
@@ -31,12 +32,12 @@ impl Drop for Directory {
 }
 
 fn sample(number: u64, time: u32, base_fee: u64) -> Sample {
-    Sample { number, base_fee, tip: 3, gas_used_ratio: f64::NAN, time }
+    Sample { number, base_fee, tip: 3, gas_used_ratio: UNKNOWN_RATIO, time }
 }
 
 /// An instance of the service with two chains and this file.
 struct Instance {
-    database: HistoryDatabase,
+    database: Arc<HistoryDatabase>,
     trends: Trends,
     chain: StoredChain,
 }
@@ -49,7 +50,7 @@ impl Instance {
         let text = format!("{}{}", chain("a", 7), chain("b", 8));
         let (store, _) = ChainStore::new(&Config::from_toml(&text, &[]).unwrap().chains);
         let trends = Trends::new(&store, 7);
-        let config = History::with_path(path);
+        let config = History { path: path.to_path_buf(), ..History::default() };
         let database = HistoryDatabase::new(&config, &trends).unwrap();
         Self { database, trends, chain: store.chains()[0].clone() }
     }
@@ -62,7 +63,7 @@ impl Instance {
     }
 
     fn is_open(&self) -> bool {
-        self.database.state.open.lock().is_some()
+        self.database.open.lock().is_some()
     }
 
     fn add(&self, samples: impl IntoIterator<Item = Sample>) {
@@ -83,12 +84,17 @@ impl Instance {
 
     /// The hourly buckets of the file.
     fn hours(&self) -> Vec<Bucket> {
-        let open = self.database.state.open.lock();
+        let open = self.database.open.lock();
         let transaction = open.as_ref().unwrap().begin_read().unwrap();
         let buckets = transaction.open_table(BUCKETS).unwrap();
         let rows = buckets.range((7, HOUR, 0)..=(7, HOUR, u32::MAX)).unwrap();
         rows.map(|row| to_bucket(row.unwrap().1.value())).collect()
     }
+}
+
+/// The kind of the failure to open this file.
+fn kind(path: &Path) -> &'static str {
+    open_file(path).unwrap_err().into()
 }
 
 /// Blocks of so many hours, one a minute.
@@ -149,7 +155,7 @@ fn a_file_of_the_former_version_is_read_and_loses_its_old_rows() {
     instance.add([sample(2, START + 9000 * HOUR, 7)]);
     instance.database.save();
     assert_eq!(instance.hours().len(), 169);
-    let open = instance.database.state.open.lock();
+    let open = instance.database.open.lock();
     let transaction = open.as_ref().unwrap().begin_read().unwrap();
     assert_eq!(transaction.list_tables().unwrap().count(), 1);
 }
@@ -169,7 +175,7 @@ fn a_bucket_is_replaced_by_one_of_as_many_blocks_or_more() {
     richer.database.save();
     let after = richer.hours();
     assert_eq!(after[..2], before[..2]);
-    assert_eq!((after[2].blocks, after[2].base_fee.median), (120, 9));
+    assert_eq!((after[2].blocks, after[2].base_fee[1]), (120, 9));
 }
 
 #[test]
@@ -180,7 +186,7 @@ fn a_reorganisation_and_a_wrong_clock_are_undone_in_the_file() {
     instance.database.save();
     instance.add([sample(179, START + 179 * 60, 9000)]);
     instance.database.save();
-    assert_eq!(instance.hours()[2].base_fee.max, 9000);
+    assert_eq!(instance.hours()[2].base_fee[2], 9000);
     drop(instance);
     // The clock was an hour fast.
     let restarted = Instance::start(&directory.file());
@@ -222,7 +228,7 @@ fn only_a_database_is_changed() {
         let instance = Instance::start(&path);
         instance.add(hours(2));
         instance.database.save();
-        assert_eq!(open_file(&path).unwrap_err().kind(), "foreign");
+        assert_eq!(kind(&path), "foreign");
         assert_eq!(std::fs::read(&path).unwrap(), content);
     }
     std::fs::remove_file(&path).unwrap();
@@ -248,13 +254,12 @@ fn a_link_is_not_followed_and_no_device_is_opened() {
     let directory = Directory::new("link");
     let target = directory.0.join("target");
     std::os::unix::fs::symlink(&target, directory.file()).unwrap();
-    assert_eq!(open_file(&directory.file()).unwrap_err().kind(), "link");
+    assert_eq!(kind(&directory.file()), "link");
     assert!(!target.exists());
     for path in [Path::new("/dev/null"), &directory.0] {
-        assert_eq!(open_file(path).unwrap_err().kind(), "not_a_file", "{path:?}");
+        assert_eq!(kind(path), "not_a_file", "{path:?}");
     }
-    let missing = open_file(&directory.0.join("none/history.redb")).unwrap_err();
-    assert_eq!(missing.kind(), "io");
+    assert_eq!(kind(&directory.0.join("none/history.redb")), "io");
 }
 
 #[test]

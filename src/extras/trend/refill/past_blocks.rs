@@ -1,13 +1,16 @@
-//! Reads of old blocks from the nodes of one chain.
+//! Reads of old blocks from the nodes of one chain. They are reads of the service: polls come before them, and they are
+//! counted in the read budget.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::extras::reads::{Call, ReadNodes};
+use super::{FIRST_BLOCK, HistoryRefill};
+use crate::extras::reads::Call;
+use crate::extras::trend::observation::DatedBlock;
 use crate::fees::FeeHistory;
+use crate::fees::plausibility::{self, KnownBlock};
 use crate::nodes::{FeeHistoryRequest, NodeResponse, ReadError, parse_quantity};
 
 /// Deadline of a call, over all upstreams.
@@ -16,19 +19,11 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(15);
 /// Number of times that a call is made until one succeeds.
 const ATTEMPTS: u32 = 8;
 
+/// Shortest wait after a failed call. It doubles with each failure.
+const MIN_WAIT: Duration = Duration::from_millis(200);
+
 /// Longest wait between two attempts.
 const MAX_WAIT: Duration = Duration::from_mins(1);
-
-/// Reader of old blocks. Its calls are reads: polls come before them, and they are counted in the read budget.
-#[derive(Debug)]
-pub(crate) struct PastBlocks {
-    pub(crate) upstreams: Arc<ReadNodes>,
-    pub(crate) request: FeeHistoryRequest,
-    /// Wait after a failed call. It doubles with each failure.
-    pub(crate) retry_wait: Duration,
-    /// Indices of the upstreams that contradicted known blocks. They are not called again.
-    pub(crate) rejected: Vec<usize>,
-}
 
 /// Reason why old blocks could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -45,35 +40,52 @@ pub(crate) enum RefillError {
     Contradiction,
 }
 
-#[derive(Deserialize)]
-struct Header<'a> {
-    #[serde(borrow)]
-    timestamp: &'a RawValue,
-}
-
-impl PastBlocks {
-    /// Requests the time of a block; `None`: the node does not have it.
-    pub(crate) async fn time(&self, number: u64) -> Result<Option<u64>, RefillError> {
-        Ok(self.time_with_source(number).await?.map(|(_, time)| time))
+impl HistoryRefill {
+    /// Requests the `count` blocks up to the known block `above`. Returns them after the first one that has as many blocks
+    /// before it as its tip depends on, the `overlap`; `None`: there is no such block, or the node refuses.
+    pub(super) async fn read_below(
+        &mut self,
+        above: DatedBlock,
+        count: usize,
+        overlap: usize,
+    ) -> Result<Option<(FeeHistory, DatedBlock)>, RefillError> {
+        loop {
+            let read = self.history(above.block.number, count).await?;
+            let Some((upstream, history)) = read else { return Ok(None) };
+            if !plausibility::is_plausible_past(&history, above.block, &self.pricing) {
+                self.reject(upstream)?;
+                continue;
+            }
+            let number = match history.oldest_block() {
+                0 => FIRST_BLOCK,
+                oldest => oldest.saturating_add(u64::try_from(overlap).unwrap_or(u64::MAX)),
+            };
+            let base_fee = history.base_fee(number).filter(|_| number < above.block.number);
+            let Some(base_fee) = base_fee else { return Ok(None) };
+            let Some((upstream, time)) = self.time(number).await? else { return Ok(None) };
+            if time <= above.time {
+                let first = DatedBlock { block: KnownBlock { number, base_fee }, time };
+                return Ok(Some((history, first)));
+            }
+            self.reject(upstream)?;
+        }
     }
 
-    /// Like [`time`](Self::time), after the index of the upstream.
-    pub(crate) async fn time_with_source(
-        &self,
-        number: u64,
-    ) -> Result<Option<(usize, u64)>, RefillError> {
+    /// Requests the time of a block. Returns it after the index of the upstream; `None`: the node does not have it.
+    pub(super) async fn time(&self, number: u64) -> Result<Option<(usize, u64)>, RefillError> {
         let params = format!("[\"{number:#x}\",false]");
         let Some((upstream, json)) = self.call("eth_getBlockByNumber", params).await? else {
             return Ok(None);
         };
-        let header: Option<Header<'_>> = serde_json::from_str(json.get()).unwrap_or_default();
-        let time = header.and_then(|header| parse_quantity(header.timestamp.get()).ok());
+        let header: Value = serde_json::from_str(json.get()).unwrap_or_default();
+        let time = header.get("timestamp");
+        let time = time.and_then(|time| parse_quantity(&time.to_string()).ok());
         Ok(time.and_then(|time| Some((upstream, time.try_into().ok()?))))
     }
 
     /// Requests the `count` blocks up to `newest`. Returns them after the index of the upstream; `None`: the node refuses,
     /// or returns other blocks. It may return fewer.
-    pub(crate) async fn history(
+    async fn history(
         &self,
         newest: u64,
         count: usize,
@@ -81,12 +93,10 @@ impl PastBlocks {
         let request = FeeHistoryRequest {
             block_count: count,
             newest_block: Some(newest),
-            ..self.request.clone()
+            ..FeeHistoryRequest::new(&self.pricing)
         };
-        let reply = match self
-            .call("eth_feeHistory", self.upstreams.upstreams.fee_history_params(&request))
-            .await
-        {
+        let params = self.upstreams.upstreams.fee_history_params(&request);
+        let reply = match self.call("eth_feeHistory", params).await {
             Err(RefillError::Read(ReadError::TooLarge | ReadError::TimedOut)) => None,
             reply => reply?,
         };
@@ -99,7 +109,8 @@ impl PastBlocks {
     /// # Errors
     ///
     /// Returns [`RefillError::Contradiction`] if there is no other one.
-    pub(crate) fn reject(&mut self, upstream: usize, chain: &str) -> Result<(), RefillError> {
+    fn reject(&mut self, upstream: usize) -> Result<(), RefillError> {
+        let chain = self.chain.config().key.as_str();
         let message = "old blocks of an upstream contradict known ones and are not used";
         tracing::warn!(chain, upstream, "{message}");
         self.rejected.push(upstream);
@@ -115,7 +126,7 @@ impl PastBlocks {
     ) -> Result<Option<(usize, Box<RawValue>)>, RefillError> {
         let Ok(params) = RawValue::from_string(params) else { return Ok(None) };
         let call = Call { method, params: &params, is_retryable: true, client: None };
-        let mut wait = self.retry_wait;
+        let mut wait = MIN_WAIT.max(self.pause);
         let mut attempt = 1;
         loop {
             let deadline = Instant::now() + CALL_TIMEOUT;

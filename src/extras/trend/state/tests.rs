@@ -20,17 +20,14 @@ fn trends_with_chain(more: &str) -> (Trends, StoredChain, Publisher) {
     (trends, chain, publisher)
 }
 
-fn level_of(trends: &Trends, chain: &StoredChain) -> Option<PriceLevel> {
-    trends.trend(chain).level(&chain.servable_snapshot().unwrap())
+fn level_of(trends: &Trends, chain: &StoredChain) -> PriceLevel {
+    trends.level(chain, &chain.servable_snapshot().unwrap())
 }
 
-fn read(
-    trends: &Trends,
-    chain: &StoredChain,
-    period: Period,
-) -> Result<(TrendAge, Value), Unavailable> {
-    let (age, body) = trends.read(chain, period)?;
-    Ok((age, serde_json::from_slice(&body).unwrap()))
+fn read(trends: &Trends, chain: &StoredChain, period: Period) -> (ServedTrend, Value) {
+    let served = trends.read(chain, period).unwrap();
+    let body = serde_json::from_slice(&served.body).unwrap();
+    (served, body)
 }
 
 fn wait_for<T>(mut found: impl FnMut() -> Option<T>) -> T {
@@ -60,7 +57,7 @@ fn restore_two_hours_up_to(trends: &Trends, chain: &StoredChain, now: u64) {
             pricing,
             newest_time: now - minutes_ago * 60_000,
             block_time: 60_000,
-            known_blocks: &|_| unreachable!("the reply has one block"),
+            known_blocks: history.blocks(),
         });
     }
     trends.with(chain, |trend| *trend = known);
@@ -69,13 +66,13 @@ fn restore_two_hours_up_to(trends: &Trends, chain: &StoredChain, now: u64) {
 #[test]
 fn the_level_follows_the_price_and_the_trend() {
     let (trends, chain, mut publisher) = trends_with_chain("");
-    let level = || level_of(&trends, &chain).map(|it| it.level);
+    let level = || level_of(&trends, &chain).level;
     publish(&mut publisher, 1000, 10 * GWEI);
     assert_eq!(level(), None);
     restore_two_hours(&trends, &chain);
     publish(&mut publisher, 1001, 10 * GWEI);
     assert_eq!(level(), Some(Level::Low));
-    assert_eq!(level_of(&trends, &chain).unwrap().deviation, Some(-0.5));
+    assert_eq!(level_of(&trends, &chain).level_deviation, Some(-0.5));
     // The newest price counts at once, even if the trend has the block already.
     publish(&mut publisher, 1002, 30 * GWEI);
     assert_eq!([level(), level()], [Some(Level::High); 2]);
@@ -92,7 +89,7 @@ fn the_level_follows_the_price_and_the_trend() {
         let (market, history) = next_base_fee(base_fee);
         publisher.publish(Accepted::now(&history, market));
         assert_eq!(level(), Some(expected));
-        let (_, trend) = read(&trends, &chain, Period::Day).unwrap();
+        let (_, trend) = read(&trends, &chain, Period::Day);
         assert_eq!(trend["level"], json!(expected));
         assert_eq!(trends.with(&chain, |trend| trend.changes()), changes);
     }
@@ -105,8 +102,8 @@ fn a_stale_chain_has_no_level() {
     restore_two_hours(&trends, &chain);
     publish(&mut publisher, 1001, 10 * GWEI);
     let levels = || {
-        let (_, trend) = read(&trends, &chain, Period::Day).unwrap();
-        [json!(level_of(&trends, &chain).map(|it| it.level)), trend["level"].clone()]
+        let (_, trend) = read(&trends, &chain, Period::Day);
+        [json!(level_of(&trends, &chain).level), trend["level"].clone()]
     };
     let low = || [json!("low"), json!("low")];
     let is_stale = || chain.servable_snapshot().unwrap().is_stale();
@@ -122,10 +119,10 @@ fn a_stale_chain_has_no_level() {
 fn a_trend_outlives_the_suggestion() {
     let (trends, chain, mut publisher) =
         trends_with_chain("block_time = \"10ms\"\nmax_age = \"3s\"");
-    assert_eq!(read(&trends, &chain, Period::Week).unwrap_err(), Unavailable::NoData);
+    assert_eq!(trends.read(&chain, Period::Week).unwrap_err(), Unavailable::NoData);
     restore_two_hours(&trends, &chain);
-    let (age, restored) = read(&trends, &chain, Period::Week).unwrap();
-    assert!(matches!(age, TrendAge::Restored), "{age:?}");
+    let (served, restored) = read(&trends, &chain, Period::Week);
+    assert!(served.current.is_none() && served.newest.is_none(), "{served:?}");
     let blocks = |trend: &Value| -> u64 {
         let buckets = trend["buckets"].as_array().unwrap();
         buckets.iter().map(|bucket| bucket["blocks"].as_u64().unwrap()).sum()
@@ -133,9 +130,9 @@ fn a_trend_outlives_the_suggestion() {
     assert_eq!((blocks(&restored), &restored["level"]), (121, &Value::Null));
     publish(&mut publisher, 1001, 10 * GWEI);
     wait_for(|| chain.servable_snapshot().is_err().then_some(()));
-    let (age, expired) = read(&trends, &chain, Period::Week).unwrap();
-    let TrendAge::Expired { newest_block, age } = age else { panic!("{age:?}") };
-    assert!(newest_block == 1001 && age >= Duration::from_secs(3), "{newest_block} {age:?}");
+    let (served, expired) = read(&trends, &chain, Period::Week);
+    let (None, Some(newest)) = (&served.current, &served.newest) else { panic!("{served:?}") };
+    assert!(newest.newest_block == 1001 && newest.age() >= Duration::from_secs(3), "{newest:?}");
     assert_eq!((blocks(&expired), &expired["level"]), (122, &Value::Null));
 }
 
