@@ -7,16 +7,16 @@
 //!
 //! The API is called through a `Proxy`, but its responses are read whole. They must be JSON of the expected type; else
 //! the contract is read, if it is the fallback. A request with a client's own key is neither cached nor coalesced: an
-//! error about the key must not reach another client. It takes no permit of the rate limit either, but of a bound of its
-//! own.
+//! error about the key must not reach another client. The rate limit does not apply to it, but a key that the API refuses
+//! is not sent again for a while.
 
 mod api_client;
 mod budget;
 mod coalescing;
-mod key_budget;
 mod lookup;
 mod openapi;
 mod parameters;
+mod refused_keys;
 pub(crate) mod registry;
 mod registry_reader;
 mod routes;
@@ -112,7 +112,7 @@ enum LookupOutcome {
     Coalesced,
     Api,
     Chain,
-    /// The API returned an error.
+    /// The API returned an error, or has lately refused the client's own key.
     Rejected,
     BudgetExhausted,
     Failed,
@@ -134,6 +134,8 @@ pub(crate) enum LookupError {
     BudgetExhausted(Duration),
     /// The client's share of the API's rate limit is reached; retry after this time.
     ShareExhausted(Duration),
+    /// The API has refused the client's own key; retry after this time.
+    KeyRefused(Duration),
     /// The API returned an error.
     ErrorResponse(ApiResponse),
     /// The API was not called, or returned no valid response.
@@ -209,6 +211,7 @@ impl Delegations {
             Err(error @ (LookupError::BudgetExhausted(_) | LookupError::ShareExhausted(_))) => {
                 (Err(error), LookupOutcome::BudgetExhausted)
             }
+            Err(error @ LookupError::KeyRefused(_)) => (Err(error), LookupOutcome::Rejected),
             Err(error) => (Err(error), LookupOutcome::Failed),
         };
         self.sources.counters[outcome].increment();

@@ -14,8 +14,8 @@ use serde_json::value::RawValue;
 
 use super::LookupError;
 use super::budget::{RateBudget, Refused};
-use super::key_budget::KeyBudget;
 use super::lookup::{DelegationLookup, LookupKind};
+use super::refused_keys::RefusedKeys;
 use super::registry::Direction;
 use super::section::{DelegationSection, DelegationSource};
 use crate::config::Upstream;
@@ -42,8 +42,7 @@ pub(crate) struct ApiClient {
     api_key: Option<HeaderValue>,
     /// `None`: a key is configured, to which the public rate limit does not apply.
     budget: Option<RateBudget>,
-    /// Requests with clients' own keys.
-    key_budget: Mutex<KeyBudget>,
+    refused_keys: RefusedKeys,
     cache_ttl: Duration,
     /// `None`: there is no fallback, so each request is sent.
     circuit_breaker: Option<Mutex<CircuitBreaker>>,
@@ -110,7 +109,7 @@ impl ApiClient {
         Ok(Self {
             proxy: Proxy::new("delegation", config.api_url.clone(), upstream, limits, metrics)?,
             budget: api_key.is_none().then(new_budget),
-            key_budget: Mutex::default(),
+            refused_keys: RefusedKeys::new(),
             key_detector: api_key.is_some().then(|| {
                 Redactor::new(config.encoded_key_variants(Self::MIN_DETECTABLE_KEY_BYTES))
             }),
@@ -165,7 +164,8 @@ impl ApiClient {
             Err(
                 LookupError::Api(ProxyError::Overloaded | ProxyError::TooManyPerClient)
                 | LookupError::BudgetExhausted(_)
-                | LookupError::ShareExhausted(_),
+                | LookupError::ShareExhausted(_)
+                | LookupError::KeyRefused(_),
             ) => breaker.release_probe(),
             Err(error) => {
                 let is_timeout = matches!(error, LookupError::Api(ProxyError::Timeout));
@@ -188,13 +188,12 @@ impl ApiClient {
         if let Some(key) = caller.key.as_ref().or(self.api_key.as_ref()) {
             headers.insert(X_API_KEY, key.clone());
         }
-        let client = caller.client.key();
-        if caller.key.is_some() {
-            self.key_budget.lock().try_take(client, clock::now())?;
+        if let Some(key) = &caller.key {
+            self.refused_keys.check(key, clock::now()).map_err(LookupError::KeyRefused)?;
         }
         let budget = self.budget.as_ref().filter(|_| caller.key.is_none());
         let mut permit = match budget {
-            Some(budget) => Some(budget.acquire(client).await?),
+            Some(budget) => Some(budget.acquire(caller.client.key()).await?),
             None => None,
         };
         let segments: Vec<&str> = path.split('/').collect();
@@ -219,6 +218,9 @@ impl ApiClient {
         }
         drop(permit);
         let response = response.map_err(LookupError::Api)?;
+        if let Some(key) = caller.key.as_ref().filter(|_| refuses_key(response.status())) {
+            self.refused_keys.record(key, clock::now());
+        }
         if let Some(budget) = budget.filter(|_| response.status() == StatusCode::TOO_MANY_REQUESTS)
         {
             let retry_after = http_client::retry_after(response.headers());
@@ -353,6 +355,7 @@ impl LookupError {
     pub(crate) fn failover_reason(&self) -> Option<&'static str> {
         match self {
             Self::BudgetExhausted(_) | Self::ShareExhausted(_) => Some("budget_exhausted"),
+            Self::KeyRefused(_) => Some("key_refused"),
             Self::Api(_) => Some("failed"),
             Self::ErrorResponse(response) => {
                 let is_failure = response.status.is_server_error()
@@ -379,6 +382,14 @@ fn never_reached_api(failure: ProxyError) -> bool {
     matches!(
         failure,
         ProxyError::Unreachable | ProxyError::Overloaded | ProxyError::TooManyPerClient
+    )
+}
+
+/// Returns true if an API that responds with this status refuses the key of the request.
+fn refuses_key(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS
     )
 }
 

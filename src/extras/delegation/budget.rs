@@ -17,10 +17,10 @@ use super::{DelegationMetrics, OutcomeLabels};
 use crate::observe::metrics::{Counter, Metrics, counters};
 
 /// Limit of the API.
-pub(super) const REQUESTS_PER_WINDOW: usize = 25;
+const REQUESTS_PER_WINDOW: usize = 25;
 /// Requests of one client while others ask.
 const REQUESTS_PER_CLIENT: usize = REQUESTS_PER_WINDOW / 4;
-pub(super) const WINDOW: Duration = Duration::from_secs(10);
+const WINDOW: Duration = Duration::from_secs(10);
 
 /// Budget of one API.
 #[derive(Debug)]

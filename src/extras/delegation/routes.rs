@@ -238,6 +238,13 @@ impl From<LookupError> for Problem {
                 )
                 .with_retry_after(wait);
             }
+            LookupError::KeyRefused(wait) => {
+                return Self::new(
+                    ProblemCode::RateLimited,
+                    "the delegation API has refused this X-API-KEY; retry later",
+                )
+                .with_retry_after(wait);
+            }
             LookupError::Api(error) => return error.problem("delegation API"),
             // A look-up returns it as a response.
             LookupError::ErrorResponse(_) => {
