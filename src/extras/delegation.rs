@@ -42,6 +42,7 @@ use crate::extras::proxy::ProxyError;
 use crate::extras::reads;
 use crate::extras::reads::{ChainReads, ReadError, ReadLimits, ReadRejection, Reads};
 use crate::http::client_limits::ClientHandle;
+use crate::nodes::Exhausted;
 use crate::observe::log_on_change::LogOnChange;
 use crate::observe::metrics::{Counter, Metrics, counters, labels, metric_set};
 use api_client::ApiClient;
@@ -130,10 +131,8 @@ pub(crate) enum LookupResponse {
 /// Reason why a look-up has no response.
 #[derive(Debug, Clone)]
 pub(crate) enum LookupError {
-    /// The API's rate limit is reached; retry after this time.
-    BudgetExhausted(Duration),
-    /// The client's share of the API's rate limit is reached; retry after this time.
-    ShareExhausted(Duration),
+    /// The API's rate limit, or the client's share of it, is reached.
+    BudgetExhausted(Exhausted),
     /// The API has refused the client's own key; retry after this time.
     KeyRefused(Duration),
     /// The API returned an error.
@@ -191,8 +190,8 @@ impl Delegations {
         &self.sources.reads
     }
 
-    /// Answers `lookup` about a configured chain. Pending state is always read from the chain. Takes at most the wait
-    /// for a permit and the deadline of the API, plus that of a read if the chain is read.
+    /// Answers `lookup` about a configured chain. Pending state is always read from the chain. Takes at most the
+    /// deadline of the API, plus that of a read if the chain is read.
     ///
     /// # Errors
     ///
@@ -208,7 +207,7 @@ impl Delegations {
             Err(LookupError::ErrorResponse(response)) => {
                 (Ok(LookupResponse::Api(response)), LookupOutcome::Rejected)
             }
-            Err(error @ (LookupError::BudgetExhausted(_) | LookupError::ShareExhausted(_))) => {
+            Err(error @ LookupError::BudgetExhausted(_)) => {
                 (Err(error), LookupOutcome::BudgetExhausted)
             }
             Err(error @ LookupError::KeyRefused(_)) => (Err(error), LookupOutcome::Rejected),

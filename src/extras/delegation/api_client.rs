@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::LookupError;
-use super::budget::{RateBudget, Refused};
+use super::budget::RateBudget;
 use super::lookup::{DelegationLookup, LookupKind};
 use super::refused_keys::RefusedKeys;
 use super::registry::Direction;
@@ -102,7 +102,7 @@ impl ApiClient {
             proxy::ProxyLimits { timeout: config.timeout, max_in_flight: config.max_in_flight };
         let api_key = config.api_key.as_ref().and_then(Secret::to_header);
         let has_fallback = config.source == DelegationSource::ApiThenChain;
-        let new_budget = || RateBudget::new(config.timeout, has_fallback, metrics);
+        let new_budget = || RateBudget::new(config.timeout, metrics);
         // After a timeout the API is skipped for a while. Then one request at a time probes it.
         let new_breaker =
             || CircuitBreaker::new(Self::SKIPPED_FOR, Self::SKIPPED_FOR, config.timeout);
@@ -139,8 +139,7 @@ impl ApiClient {
         }
     }
 
-    /// Waits for a permit if one is needed, sends one request, and records whether the API responds at all. What becomes
-    /// of a request with a client's own key is not recorded: a client could turn all others away from the API with one.
+    /// Sends one request, and records whether the API responds at all. What becomes of a request with a client's own key is not recorded: a client could turn all others away from the API with one.
     ///
     /// # Errors
     ///
@@ -164,7 +163,6 @@ impl ApiClient {
             Err(
                 LookupError::Api(ProxyError::Overloaded | ProxyError::TooManyPerClient)
                 | LookupError::BudgetExhausted(_)
-                | LookupError::ShareExhausted(_)
                 | LookupError::KeyRefused(_),
             ) => breaker.release_probe(),
             Err(error) => {
@@ -192,10 +190,8 @@ impl ApiClient {
             self.refused_keys.check(key, clock::now()).map_err(LookupError::KeyRefused)?;
         }
         let budget = self.budget.as_ref().filter(|_| caller.key.is_none());
-        let mut permit = match budget {
-            Some(budget) => Some(budget.acquire(caller.client.key()).await?),
-            None => None,
-        };
+        let permit = budget.map(|budget| budget.acquire(caller.client.key())).transpose();
+        let mut permit = permit.map_err(LookupError::BudgetExhausted)?;
         let segments: Vec<&str> = path.split('/').collect();
         let proxy_request = ProxyRequest {
             method: Method::GET,
@@ -205,16 +201,9 @@ impl ApiClient {
             credentials: &[X_API_KEY],
             client: caller.client.clone(),
         };
-        if let Some(permit) = &mut permit {
-            permit.hold = RateBudget::UNANSWERED;
-        }
         let response = self.proxy.forward(&proxy_request, None::<Empty<Bytes>>).await;
         if let Some(permit) = &mut permit {
-            permit.hold = match &response {
-                Err(error) if never_reached_api(*error) => RateBudget::UNSENT,
-                Err(ProxyError::Timeout) => RateBudget::UNANSWERED,
-                _ => RateBudget::ENDED,
-            };
+            permit.counts = !response.as_ref().is_err_and(|error| never_reached_api(*error));
         }
         drop(permit);
         let response = response.map_err(LookupError::Api)?;
@@ -354,7 +343,7 @@ impl LookupError {
     /// nothing about the request.
     pub(crate) fn failover_reason(&self) -> Option<&'static str> {
         match self {
-            Self::BudgetExhausted(_) | Self::ShareExhausted(_) => Some("budget_exhausted"),
+            Self::BudgetExhausted(_) => Some("budget_exhausted"),
             Self::KeyRefused(_) => Some("key_refused"),
             Self::Api(_) => Some("failed"),
             Self::ErrorResponse(response) => {
@@ -363,16 +352,6 @@ impl LookupError {
                 (is_failure || response.rejects_chain()).then_some("refused")
             }
             _ => None,
-        }
-    }
-}
-
-impl From<Refused> for LookupError {
-    fn from(refused: Refused) -> Self {
-        if refused.is_share {
-            Self::ShareExhausted(refused.wait)
-        } else {
-            Self::BudgetExhausted(refused.wait)
         }
     }
 }

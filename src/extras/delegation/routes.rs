@@ -223,27 +223,20 @@ fn client_api_key(headers: &HeaderMap) -> Result<Option<HeaderValue>, Problem> {
 
 impl From<LookupError> for Problem {
     fn from(error: LookupError) -> Self {
+        let rate_limited = |detail: &'static str, wait| {
+            Self::new(ProblemCode::RateLimited, detail).with_retry_after(wait)
+        };
         let (code, detail) = match error {
-            LookupError::BudgetExhausted(wait) => {
-                return Self::new(
-                    ProblemCode::RateLimited,
-                    "delegation API rate limit reached; retry later",
-                )
-                .with_retry_after(wait);
+            LookupError::BudgetExhausted(Exhausted { wait, is_share: false }) => {
+                return rate_limited("delegation API rate limit reached; retry later", wait);
             }
-            LookupError::ShareExhausted(wait) => {
-                return Self::new(
-                    ProblemCode::RateLimited,
-                    "this client's share of the delegation API's rate limit is reached; retry later",
-                )
-                .with_retry_after(wait);
+            LookupError::BudgetExhausted(Exhausted { wait, is_share: true }) => {
+                let detail = "this client's share of the delegation API's rate limit is reached; retry later";
+                return rate_limited(detail, wait);
             }
             LookupError::KeyRefused(wait) => {
-                return Self::new(
-                    ProblemCode::RateLimited,
-                    "the delegation API has refused this X-API-KEY; retry later",
-                )
-                .with_retry_after(wait);
+                let detail = "the delegation API has refused this X-API-KEY; retry later";
+                return rate_limited(detail, wait);
             }
             LookupError::Api(error) => return error.problem("delegation API"),
             // A look-up returns it as a response.
