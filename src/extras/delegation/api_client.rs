@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
-use alloy_primitives::Address;
 use axum::http::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Method, Response, StatusCode};
 use bytes::Bytes;
@@ -48,8 +47,8 @@ pub(crate) struct ApiClient {
     circuit_breaker: Option<Mutex<CircuitBreaker>>,
     /// Removes secrets from errors.
     redactor: Redactor,
-    /// Finds the API key in responses. No response may contain it.
-    key_detector: Option<Redactor>,
+    /// Finds the configured key in responses. No response may contain it.
+    key_detector: Redactor,
     memory: MemoryBudget,
     /// Logs when responses become invalid or valid.
     validity_log: LogOnChange,
@@ -110,9 +109,9 @@ impl ApiClient {
             proxy: Proxy::new("delegation", config.api_url.clone(), upstream, limits, metrics)?,
             budget: api_key.is_none().then(new_budget),
             refused_keys: RefusedKeys::new(),
-            key_detector: api_key.is_some().then(|| {
-                Redactor::new(config.encoded_key_variants(Self::MIN_DETECTABLE_KEY_BYTES))
-            }),
+            key_detector: Redactor::new(
+                config.encoded_key_variants(Self::MIN_DETECTABLE_KEY_BYTES),
+            ),
             api_key,
             cache_ttl: config.cache_ttl,
             circuit_breaker: has_fallback.then(new_breaker).map(Mutex::new),
@@ -243,7 +242,9 @@ impl ApiClient {
         let json = serde_json::from_slice::<&RawValue>(&body).ok();
         let is_valid = json.is_some_and(|json| {
             is_error
-                || status.is_success() && has_expected_type(kind, json) && !self.leaks_key(&body)
+                || status.is_success()
+                    && has_expected_type(kind, json)
+                    && !self.key_detector.contains_secret(&body)
         });
         if !is_valid || http_client::has_content_encoding(&parts.headers) {
             if self.validity_log.changed_to(Err("invalid")) {
@@ -269,10 +270,6 @@ impl ApiClient {
         let (received_at, fresh_for) = (clock::now(), self.cache_ttl);
         Ok(ApiResponse { status, body, retry_after, received_at, fresh_for })
     }
-
-    fn leaks_key(&self, body: &[u8]) -> bool {
-        self.key_detector.as_ref().is_some_and(|key| key.contains_secret(body))
-    }
 }
 
 impl ApiResponse {
@@ -296,16 +293,15 @@ impl ApiResponse {
         REJECTION_STATUSES.contains(&self.status) && (mentions("chain") || mentions("network"))
     }
 
-    /// Returns the list with only those elements, byte for byte, that lead from or to `address` in the requested
-    /// direction.
+    /// Returns the response to a look-up of this kind: if it asks for one direction, the list with only those elements,
+    /// byte for byte, that lead in this direction.
     ///
     /// # Errors
     ///
     /// Fails if the direction of an element cannot be determined.
     pub(crate) fn filtered(
-        mut self,
-        direction: Direction,
-        address: Address,
+        self,
+        kind: &LookupKind,
         memory: &MemoryBudget,
     ) -> Result<Self, LookupError> {
         #[derive(Deserialize)]
@@ -314,6 +310,9 @@ impl ApiResponse {
             from: Cow<'a, str>,
             to: Cow<'a, str>,
         }
+        let &LookupKind::List { address, direction: Some(direction) } = kind else {
+            return Ok(self);
+        };
         // The checksum is not validated, because the API wrote the address.
         let parse = |text: &str| crate::config::address::parse(&text.to_ascii_lowercase()).ok();
         let is_wanted = |member: &RawValue| {
@@ -330,11 +329,8 @@ impl ApiResponse {
             }
         }
         let json = serde_json::to_vec(&matching).map_err(|_| INVALID_RESPONSE)?;
-        let mut reservation = memory.reservation();
-        let overloaded = |_| LookupError::Api(ProxyError::Overloaded);
-        reservation.try_grow(json.len()).map_err(overloaded)?;
-        self.body = reservation.into_bytes(json);
-        Ok(self)
+        let body = memory.try_hold(json).map_err(|_| LookupError::Api(ProxyError::Overloaded))?;
+        Ok(Self { body, ..self })
     }
 }
 
