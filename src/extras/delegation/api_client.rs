@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use axum::http::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Method, Response, StatusCode};
 use bytes::Bytes;
-use http_body_util::Empty;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -19,8 +18,7 @@ use super::registry::Direction;
 use super::section::{DelegationSection, DelegationSource};
 use crate::config::Upstream;
 use crate::config::secret::Secret;
-use crate::extras::proxy;
-use crate::extras::proxy::{BodyError, Proxy, ProxyError, ProxyRequest, collect};
+use crate::extras::proxy::{Proxy, ProxyError, ProxyRequest, UpstreamBody, collect};
 use crate::http::client_limits::ClientHandle;
 use crate::nodes::circuit_breaker::{Availability, CircuitBreaker};
 use crate::nodes::json;
@@ -97,16 +95,22 @@ impl ApiClient {
         memory: &MemoryBudget,
         metrics: &Metrics,
     ) -> Result<Self, reqwest::Error> {
-        let limits =
-            proxy::ProxyLimits { timeout: config.timeout, max_in_flight: config.max_in_flight };
         let api_key = config.api_key.as_ref().and_then(Secret::to_header);
         let has_fallback = config.source == DelegationSource::ApiThenChain;
         let new_budget = || RateBudget::new(config.timeout, metrics);
         // After a timeout the API is skipped for a while. Then one request at a time probes it.
         let new_breaker =
             || CircuitBreaker::new(Self::SKIPPED_FOR, Self::SKIPPED_FOR, config.timeout);
+        let url = config.api_url.clone();
         Ok(Self {
-            proxy: Proxy::new("delegation", config.api_url.clone(), upstream, limits, metrics)?,
+            proxy: Proxy::new(
+                "delegation",
+                url,
+                upstream,
+                config.timeout,
+                config.max_in_flight,
+                metrics,
+            )?,
             budget: api_key.is_none().then(new_budget),
             refused_keys: RefusedKeys::new(),
             key_detector: Redactor::new(
@@ -200,9 +204,9 @@ impl ApiClient {
             credentials: &[X_API_KEY],
             client: caller.client.clone(),
         };
-        let response = self.proxy.forward(&proxy_request, None::<Empty<Bytes>>).await;
+        let response = self.proxy.forward(&proxy_request, None).await;
         if let Some(permit) = &mut permit {
-            permit.counts = !response.as_ref().is_err_and(|error| never_reached_api(*error));
+            permit.counts = !response.as_ref().is_err_and(never_reached_api);
         }
         drop(permit);
         let response = response.map_err(LookupError::Api)?;
@@ -225,19 +229,14 @@ impl ApiClient {
     /// Parses and checks a response.
     async fn parse_response(
         &self,
-        response: Response<proxy::UpstreamBody>,
+        response: Response<UpstreamBody>,
         kind: &LookupKind,
     ) -> Result<ApiResponse, LookupError> {
         let (parts, body) = response.into_parts();
         let status = parts.status;
         let max_bytes =
             if status.is_success() { Self::MAX_RESPONSE_BYTES } else { Self::MAX_ERROR_BYTES };
-        let body = collect(body, max_bytes, &self.memory).await.map_err(|error| match error {
-            BodyError::ConnectionLost => LookupError::Api(ProxyError::ConnectionLost),
-            BodyError::Timeout => LookupError::Api(ProxyError::Timeout),
-            BodyError::TooLarge => INVALID_RESPONSE,
-            BodyError::NoMemory(_) => LookupError::Api(ProxyError::Overloaded),
-        })?;
+        let body = collect(body, max_bytes, &self.memory).await.map_err(LookupError::Api)?;
         let is_error = status.is_client_error() || status.is_server_error();
         let json = serde_json::from_slice::<&RawValue>(&body).ok();
         let is_valid = json.is_some_and(|json| {
@@ -353,7 +352,7 @@ impl LookupError {
 }
 
 /// Returns true if the API certainly did not receive the request.
-fn never_reached_api(failure: ProxyError) -> bool {
+fn never_reached_api(failure: &ProxyError) -> bool {
     matches!(
         failure,
         ProxyError::Unreachable | ProxyError::Overloaded | ProxyError::TooManyPerClient
