@@ -11,31 +11,28 @@
 //! upstream breaks it off, the client gets an error response. A longer one has begun by then, so the client's
 //! connection is reset: a part must not look like the whole.
 
-mod cancellable_body;
 mod proxy_metrics;
+mod request_body;
 mod response_body;
 
-use std::error::Error;
 use std::future::Future;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::BoxError;
 use axum::http::header::{self, HeaderMap, HeaderName};
 use axum::http::{Method, Response, StatusCode};
-use bytes::Bytes;
 use hyper::body::Body;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::DropGuard;
 
-use cancellable_body::CancellableBody;
-pub(crate) use cancellable_body::RequestBodyAborted;
 use proxy_metrics::ProxyMetrics;
 pub(crate) use proxy_metrics::RequestMetrics;
-pub(crate) use response_body::{BodyError, UpstreamBody, collect};
-use response_body::{MAX_BUFFERED_BYTES, Rest};
+pub(crate) use request_body::RequestBody;
+use request_body::Upload;
+use response_body::{MAX_BUFFERED_BYTES, MAX_STREAMED_BYTES, Rest};
+pub(crate) use response_body::{UpstreamBody, collect};
 
 use crate::config::{self, UpstreamUrl};
 use crate::http::client_limits;
@@ -45,14 +42,9 @@ use crate::observe::http_client;
 use crate::observe::metrics::Metrics;
 use crate::observe::traces::Span;
 
-/// Proxy to one upstream. Cheap to clone.
-#[derive(Debug, Clone)]
-pub(crate) struct Proxy {
-    upstream: Arc<ProxyUpstream>,
-}
-
+/// Proxy to one upstream.
 #[derive(Debug)]
-struct ProxyUpstream {
+pub(crate) struct Proxy {
     http: reqwest::Client,
     url: UpstreamUrl,
     timeout: Duration,
@@ -60,15 +52,6 @@ struct ProxyUpstream {
     /// A quarter of `max_in_flight`, so that one client leaves capacity to others.
     max_per_client: usize,
     metrics: ProxyMetrics,
-}
-
-/// Limits of requests to one upstream.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ProxyLimits {
-    /// From the start of the request to the last byte of the response.
-    pub(crate) timeout: Duration,
-    /// Concurrent requests.
-    pub(crate) max_in_flight: NonZeroUsize,
 }
 
 /// Request to the upstream, without its body.
@@ -113,8 +96,8 @@ struct InFlightPermit {
     _cancel_body: DropGuard,
 }
 
-/// Reason why there is no response. Reveals nothing about the upstream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr)]
+/// Reason why there is no response, or no end of it. Reveals nothing about the upstream.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
 pub(crate) enum ProxyError {
     /// The maximum number of requests is in flight.
@@ -139,10 +122,10 @@ pub(crate) enum ProxyError {
     #[error("the connection failed")]
     #[strum(serialize = "connection_closed")]
     ConnectionLost,
-    /// The request body was aborted. The caller knows why.
-    #[error(transparent)]
+    /// The request body was aborted.
+    #[error("the request body was aborted")]
     #[strum(serialize = "request_aborted")]
-    RequestBodyAborted(RequestBodyAborted),
+    RequestBodyAborted(Problem),
     /// No response before the deadline.
     #[error("no response within the deadline")]
     Timeout,
@@ -153,6 +136,17 @@ pub(crate) enum ProxyError {
 }
 
 impl ProxyError {
+    /// Labels of the errors of requests that could be sent.
+    const COUNTED: [&str; 7] = [
+        "overloaded",
+        "client_limit",
+        "unreachable",
+        "connection_closed",
+        "request_aborted",
+        "timeout",
+        "invalid",
+    ];
+
     /// Returns the problem of a forwarded request. Details name the upstream as `upstream_name`, never by its address.
     pub(crate) fn problem(self, upstream_name: &str) -> Problem {
         let (code, detail) = match self {
@@ -165,9 +159,7 @@ impl ProxyError {
                 let detail = "the query contains a character that must be percent-encoded";
                 return Problem::new(ProblemCode::InvalidParameter, detail);
             }
-            Self::RequestBodyAborted(_) => {
-                return Problem::new(ProblemCode::BadRequest, "the request body cannot be read");
-            }
+            Self::RequestBodyAborted(problem) => return problem,
             Self::Unreachable => {
                 (ProblemCode::UpstreamUnreachable, format!("cannot connect to the {upstream_name}"))
             }
@@ -188,7 +180,7 @@ impl ProxyError {
     }
 
     /// Label of the error, from a closed list.
-    fn reason(self) -> &'static str {
+    fn reason(&self) -> &'static str {
         self.into()
     }
 }
@@ -197,7 +189,8 @@ impl Proxy {
     /// An upstream that has not accepted a connection by then is considered down.
     const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-    /// Creates the proxy to `url`. Logs and metrics call it `name`.
+    /// Creates the proxy to `url`, for `max_in_flight` requests at a time. Each has this `timeout` from its start to the
+    /// last byte of the response. Logs and metrics call the upstream `name`.
     ///
     /// # Errors
     ///
@@ -206,23 +199,24 @@ impl Proxy {
         name: &'static str,
         url: UpstreamUrl,
         upstream: &config::Upstream,
-        limits: ProxyLimits,
+        timeout: Duration,
+        max_in_flight: NonZeroUsize,
         metrics: &Metrics,
     ) -> Result<Self, reqwest::Error> {
-        let ProxyLimits { timeout, max_in_flight } = limits;
-        let connect_timeout = Self::CONNECT_TIMEOUT.min(timeout);
         // Connections are not reused: requests are rare, and one that is sent while the upstream closes an idle
         // connection could not be sent again.
         let http = http_client::builder(upstream)?
-            .connect_timeout(connect_timeout)
+            .connect_timeout(Self::CONNECT_TIMEOUT.min(timeout))
             .pool_max_idle_per_host(0)
             .build()?;
-        let proxy_metrics = ProxyMetrics::new(name, metrics);
-        let permits = Arc::new(Semaphore::new(max_in_flight.get()));
-        let max_per_client = (max_in_flight.get() / 4).max(1);
-        let upstream =
-            ProxyUpstream { http, url, timeout, permits, max_per_client, metrics: proxy_metrics };
-        Ok(Self { upstream: Arc::new(upstream) })
+        Ok(Self {
+            http,
+            url,
+            timeout,
+            permits: Arc::new(Semaphore::new(max_in_flight.get())),
+            max_per_client: (max_in_flight.get() / 4).max(1),
+            metrics: ProxyMetrics::new(name, metrics),
+        })
     }
 
     /// Sends one request and returns the upstream's response once status, headers and the first bytes have arrived. The
@@ -231,51 +225,46 @@ impl Proxy {
     /// # Errors
     ///
     /// Fails if there is no usable response.
-    pub(crate) async fn forward<B>(
+    pub(crate) async fn forward(
         &self,
         proxy_request: &ProxyRequest<'_>,
-        body: Option<B>,
-    ) -> Result<Response<UpstreamBody>, ProxyError>
-    where
-        B: Body<Data = Bytes> + Send + Sync + 'static,
-        B::Error: Into<BoxError>,
-    {
-        let cancel_body = CancellationToken::new();
-        let body = body.map(|body| CancellableBody::new(body, cancel_body.clone()));
-        let body = body.map(reqwest::Body::wrap);
+        body: Option<RequestBody>,
+    ) -> Result<Response<UpstreamBody>, ProxyError> {
+        let url = target_url(&self.url, proxy_request)?;
         // If the client disconnects, this future is dropped and the guard counts it.
-        let proxy_metrics = &self.upstream.metrics;
-        let outcome_guard = proxy_metrics.start_request();
-        let mut span =
-            Span::for_upstream_request(&proxy_request.method, proxy_metrics.upstream_name());
-        let result = self.try_forward(proxy_request, body, cancel_body.drop_guard()).await;
+        let outcome_guard = self.metrics.start_request();
+        let mut span = Span::for_upstream_request(&proxy_request.method, self.metrics.name);
+        let upload = body.as_ref().map(|body| Arc::clone(&body.upload)).unwrap_or_default();
+        let result = self.try_forward(url, proxy_request, body, &upload).await;
         match &result {
-            Ok(answer) => span.record_status(answer.status()),
-            Err(failure) => span.record_failure(failure.reason()),
+            Ok(response) => span.record_status(response.status()),
+            Err(error) => span.record_failure(error.reason()),
         }
         outcome_guard.record(&result);
-        result
+        result.map_err(|error| match (&error, upload.timeout_problem()) {
+            (ProxyError::Timeout, Some(problem)) => ProxyError::RequestBodyAborted(problem),
+            _ => error,
+        })
     }
 
     async fn try_forward(
         &self,
+        url: reqwest::Url,
         proxy_request: &ProxyRequest<'_>,
-        body: Option<reqwest::Body>,
-        cancel_body: DropGuard,
+        body: Option<RequestBody>,
+        upload: &Upload,
     ) -> Result<Response<UpstreamBody>, ProxyError> {
-        let upstream = &*self.upstream;
-        let url = target_url(&upstream.url, proxy_request)?;
-        let permit = Arc::clone(&upstream.permits).try_acquire_owned();
+        let permit = Arc::clone(&self.permits).try_acquire_owned();
         let permit = permit.map_err(|_| ProxyError::Overloaded)?;
         let client_permit =
-            proxy_request.client.acquire(LongRequestKind::Forwarded, upstream.max_per_client);
+            proxy_request.client.acquire(LongRequestKind::Forwarded, self.max_per_client);
         let in_flight = InFlightPermit {
             _permit: permit,
             _client_permit: client_permit.map_err(|_| ProxyError::TooManyPerClient)?,
-            _cancel_body: cancel_body,
+            _cancel_body: upload.cancel.clone().drop_guard(),
         };
         let allowed = REQUEST_HEADERS.iter().chain(proxy_request.credentials);
-        let request = upstream.http.request(proxy_request.method.clone(), url);
+        let request = self.http.request(proxy_request.method.clone(), url);
         let mut request = request.headers(filter_headers(proxy_request.headers, allowed));
         if let Some(body) = body {
             if body.size_hint().exact() == Some(0) {
@@ -283,41 +272,46 @@ impl Proxy {
                 // (RFC 9110, section 8.6).
                 request = request.header(header::CONTENT_LENGTH, 0);
             }
-            request = request.body(body);
+            request = request.body(reqwest::Body::wrap(body));
         }
-        let deadline = Instant::now() + upstream.timeout;
-        let mut response = self.with_deadline(deadline, request.send()).await?;
+        let deadline = Instant::now() + self.timeout;
+        let mut response = self.with_deadline(deadline, upload, request.send()).await?;
         let status = response.status();
         if status.is_informational() {
-            upstream.metrics.log_failure(ProxyError::InvalidResponse, None);
+            self.metrics.log_failure(&ProxyError::InvalidResponse, None);
             return Err(ProxyError::InvalidResponse);
         }
         let mut headers = filter_headers(response.headers(), &RESPONSE_HEADERS);
         let is_bodyless = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
         let is_head = proxy_request.method == Method::HEAD && !is_bodyless;
-        let mut chunks = Vec::new();
-        let mut received = 0_usize;
-        let upstream_body = loop {
-            if received >= MAX_BUFFERED_BYTES {
-                break None;
-            }
-            match self.with_deadline(deadline, response.chunk()).await? {
+        let (mut chunks, mut received, mut is_complete) = (Vec::new(), 0_usize, false);
+        while received < MAX_BUFFERED_BYTES && !is_complete {
+            match self.with_deadline(deadline, upload, response.chunk()).await? {
                 Some(chunk) => {
                     received = received.saturating_add(chunk.len());
                     chunks.push(chunk);
                 }
-                None if is_head || is_bodyless => break Some(response_body::absent()),
-                None => break Some(response_body::complete(&chunks)),
+                None => is_complete = true,
             }
-        };
-        if upstream_body.is_none() || is_head {
+        }
+        if !is_complete || is_head {
             // A streamed body does not know its length, and the response to HEAD has that of the resource.
             headers.extend(filter_headers(response.headers(), [&header::CONTENT_LENGTH]));
         }
-        let upstream_body = upstream_body.unwrap_or_else(|| {
-            let truncated = upstream.metrics.truncated();
-            response_body::streamed(chunks, Rest::new(response, deadline, in_flight, truncated))
-        });
+        let upstream_body = if !is_complete {
+            let rest = Rest {
+                response,
+                deadline,
+                remaining: MAX_STREAMED_BYTES,
+                truncated: Some(self.metrics.truncated()),
+                _in_flight: in_flight,
+            };
+            response_body::streamed(chunks, rest)
+        } else if is_head || is_bodyless {
+            response_body::absent()
+        } else {
+            response_body::complete(&chunks)
+        };
         let mut response = Response::new(upstream_body);
         *response.status_mut() = status;
         *response.headers_mut() = headers;
@@ -328,37 +322,19 @@ impl Proxy {
     async fn with_deadline<T>(
         &self,
         deadline: Instant,
+        upload: &Upload,
         step: impl Future<Output = Result<T, reqwest::Error>>,
     ) -> Result<T, ProxyError> {
-        let proxy_metrics = &self.upstream.metrics;
-        let error = match timeout_at(deadline, step).await {
-            Ok(Ok(value)) => return Ok(value),
-            Ok(Err(error)) => error,
-            Err(_) => {
-                proxy_metrics.log_failure(ProxyError::Timeout, None);
-                return Err(ProxyError::Timeout);
-            }
+        let (proxy_error, cause) = match (timeout_at(deadline, step).await, upload.problem()) {
+            (Ok(Ok(value)), _) => return Ok(value),
+            (Ok(Err(_)), Some(problem)) => return Err(ProxyError::RequestBodyAborted(problem)),
+            (Ok(Err(error)), None) if error.is_connect() => (ProxyError::Unreachable, Some(error)),
+            (Ok(Err(error)), None) => (ProxyError::ConnectionLost, Some(error)),
+            (Err(_), _) => (ProxyError::Timeout, None),
         };
-        if let Some(aborted) = find_body_abort(&error) {
-            return Err(ProxyError::RequestBodyAborted(aborted));
-        }
-        let proxy_error =
-            if error.is_connect() { ProxyError::Unreachable } else { ProxyError::ConnectionLost };
-        proxy_metrics.log_failure(proxy_error, Some(error));
+        self.metrics.log_failure(&proxy_error, cause);
         Err(proxy_error)
     }
-}
-
-/// Returns the abort of the request body, if that caused the error.
-fn find_body_abort(error: &reqwest::Error) -> Option<RequestBodyAborted> {
-    let mut source = error.source();
-    while let Some(error) = source {
-        if let Some(interrupted) = error.downcast_ref() {
-            return Some(*interrupted);
-        }
-        source = error.source();
-    }
-    None
 }
 
 /// Builds the target URL of the request.

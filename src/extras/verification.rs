@@ -5,9 +5,10 @@
 //! contracts.
 
 mod form;
-mod limited_body;
 mod openapi;
 mod section;
+
+use std::sync::Arc;
 
 use anyhow::Context;
 use axum::Router;
@@ -23,10 +24,9 @@ use utoipa_axum::routes;
 use crate::api::openapi::upstream_responses;
 use crate::assembly::{Assembly, Extra, Join};
 use crate::config::SectionKind;
-use crate::extras::proxy::{Proxy, ProxyError, ProxyLimits, ProxyRequest, RequestMetrics};
+use crate::extras::proxy::{Proxy, ProxyRequest, RequestBody, RequestMetrics};
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::{PassThroughError, Problem, ProblemCode};
-use limited_body::LimitedBody;
 use section::Verification;
 
 pub(crate) const EXTRA: Extra = Extra {
@@ -39,15 +39,12 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     assembly.metrics.set::<RequestMetrics>();
     let config: Verification = assembly.config.section();
     let Verification { url, timeout, max_body, max_in_flight } = config;
-    let is_recorded = assembly.config.has_recorded_chains;
-    let limits = ProxyLimits { timeout, max_in_flight };
+    let Assembly { config, metrics, .. } = &*assembly;
+    let is_recorded = config.has_recorded_chains;
+    let url = url.filter(|_| !is_recorded);
     let to =
-        |url| Proxy::new("verification", url, &assembly.config.upstream, limits, &assembly.metrics);
-    let proxy = url
-        .filter(|_| !is_recorded)
-        .map(to)
-        .transpose()
-        .context("cannot set up the HTTP client")?;
+        |url| Proxy::new("verification", url, &config.upstream, timeout, max_in_flight, metrics);
+    let proxy = url.map(to).transpose().context("cannot set up the HTTP client")?;
     let routes = &mut assembly.routes;
     routes.hints.push(hint);
     let paths = [PATH_PREFIX, "/verification/", "/verification/{*path}"];
@@ -62,10 +59,10 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
         routes.switch_off([FORM_PATH].into_iter().chain(paths), &problem);
         return Ok(());
     };
-    let state = VerificationState { proxy, max_body };
+    let state = Arc::new(VerificationState { proxy, max_body });
     // A verification compiles code, so these routes have a deadline of their own.
     let forwarded = paths.into_iter().fold(Router::new(), |routes, path| {
-        routes.route(path, any(forward).with_state(state.clone()))
+        routes.route(path, any(forward).with_state(Arc::clone(&state)))
     });
     routes.add_untimed(forwarded.into());
     routes.add(OpenApiRouter::new().routes(routes!(form::verification_form)));
@@ -89,66 +86,48 @@ const FORM_PATH: &str = "/verify";
 /// Prefix of all forwarded paths.
 const PATH_PREFIX: &str = "/verification";
 
-/// Settings of contract verification. Cheap to clone.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct VerificationState {
     proxy: Proxy,
     /// Limit of a request body in bytes.
     max_body: usize,
 }
 
-/// Allowed methods of one path, and the credential headers that are forwarded to it.
+/// Methods and credentials that are forwarded to one path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct AllowedRoute {
-    methods: AllowedMethods,
+    /// As in the `Allow` header.
+    methods: &'static str,
+    /// Headers with credentials that this path needs.
     credentials: &'static [HeaderName],
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum AllowedMethods {
-    Read,
-    Post,
-    ReadAndPost,
-}
+impl AllowedRoute {
+    const READ: &'static str = "GET,HEAD";
+    const POST: &'static str = "POST";
+    const READ_AND_POST: &'static str = "GET,HEAD,POST";
 
-impl AllowedMethods {
     fn allows(self, method: &Method) -> bool {
-        match *method {
-            Method::GET | Method::HEAD => self != Self::Post,
-            Method::POST => self != Self::Read,
-            _ => false,
-        }
-    }
-
-    /// Returns the value of the `Allow` header.
-    fn allow_header(self) -> &'static str {
-        match self {
-            Self::Read => "GET,HEAD",
-            Self::Post => "POST",
-            Self::ReadAndPost => "GET,HEAD,POST",
-        }
+        self.methods.split(',').any(|allowed| allowed == method.as_str())
     }
 }
 
 /// Forwards a request to the verification upstream if its path and method are allowed.
 async fn forward(
-    State(state): State<VerificationState>,
+    State(state): State<Arc<VerificationState>>,
     request: Request,
 ) -> Result<Response, Problem> {
-    let VerificationState { proxy, max_body } = state;
     let (method, uri, headers) =
         (request.method().clone(), request.uri().clone(), request.headers().clone());
-    let relative_path = uri.path().strip_prefix(PATH_PREFIX).unwrap_or_default();
-    let segments: Vec<&str> =
-        relative_path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let segments = segments(uri.path());
     let route = find_route(&segments).ok_or_else(|| {
         Problem::new(
             ProblemCode::NotFound,
             "this path is not forwarded to the verification service",
         )
     })?;
-    if !route.methods.allows(&method) {
-        let mut response = Problem::method_not_allowed(route.methods.allow_header());
+    if !route.allows(&method) {
+        let mut response = Problem::method_not_allowed(route.methods);
         if segments.is_empty() {
             let detail =
                 "this is the verifier URL for forge and hardhat; the form for people is /verify";
@@ -158,11 +137,10 @@ async fn forward(
         return Ok(response);
     }
     let client = ClientHandle::from_request(&request);
-    let limited_body = match method {
-        Method::POST => Some(LimitedBody::from_request(request, max_body)?),
+    let body = match method {
+        Method::POST => Some(RequestBody::from_request(request, state.max_body)?),
         _ => None,
     };
-    let (body, status) = limited_body.unzip();
     let proxy_request = ProxyRequest {
         method,
         segments: &segments,
@@ -171,24 +149,15 @@ async fn forward(
         credentials: route.credentials,
         client,
     };
-    let response = proxy.forward(&proxy_request, body).await.map_err(|error| {
-        let status = status.unwrap_or_default();
-        status.problem().unwrap_or_else(|| match error {
-            ProxyError::Timeout if status.is_waiting_for_client() => {
-                Problem::new(ProblemCode::RequestTimeout, "the request body timed out")
-            }
-            failure => failure.problem(UPSTREAM),
-        })
-    })?;
+    let response = state.proxy.forward(&proxy_request, body).await;
+    let response = response.map_err(|error| error.problem(UPSTREAM))?;
     Ok(sandboxed(response.map(Body::new)))
 }
 
-/// Returns true if requests with this method and path are forwarded.
-#[cfg(test)]
-pub(crate) fn is_forwarded(method: &Method, path: &str) -> bool {
+/// Returns the segments of a forwarded path. Doubled slashes and a final one make none.
+fn segments(path: &str) -> Vec<&str> {
     let relative_path = path.strip_prefix(PATH_PREFIX).unwrap_or_default();
-    let segments: Vec<_> = relative_path.split('/').filter(|segment| !segment.is_empty()).collect();
-    find_route(&segments).is_some_and(|route| route.methods.allows(method))
+    relative_path.split('/').filter(|segment| !segment.is_empty()).collect()
 }
 
 /// Returns the route of these segments. `None`: not forwarded.
@@ -199,8 +168,8 @@ fn find_route(segments: &[&str]) -> Option<AllowedRoute> {
             && further.iter().all(|part| is_plain(part))
     };
     let (methods, credentials): (_, &[HeaderName]) = match segments {
-        [] | ["verify"] | ["verify", "solc-json"] => (AllowedMethods::Post, &[]),
-        ["verify", "create2"] => (AllowedMethods::Post, &[AUTHORIZATION]),
+        [] | ["verify"] | ["verify", "solc-json"] => (AllowedRoute::POST, &[]),
+        ["verify", "create2"] => (AllowedRoute::POST, &[AUTHORIZATION]),
         [
             "check-by-addresses"
             | "check-all-by-addresses"
@@ -209,9 +178,9 @@ fn find_route(segments: &[&str]) -> Option<AllowedRoute> {
             | "chains"
             | "health"
             | "version",
-        ] => (AllowedMethods::Read, &[]),
-        ["files", further @ ..] if are_plain(further) => (AllowedMethods::Read, &[]),
-        ["v2", further @ ..] if are_plain(further) => (AllowedMethods::ReadAndPost, &[]),
+        ] => (AllowedRoute::READ, &[]),
+        ["files", further @ ..] if are_plain(further) => (AllowedRoute::READ, &[]),
+        ["v2", further @ ..] if are_plain(further) => (AllowedRoute::READ_AND_POST, &[]),
         _ => return None,
     };
     Some(AllowedRoute { methods, credentials })
@@ -257,18 +226,17 @@ mod tests {
     #[test]
     fn only_documented_paths_are_forwarded() {
         let methods = |path: &str| {
-            let segments: Vec<_> = path.split('/').filter(|segment| !segment.is_empty()).collect();
-            find_route(&segments).map(|route| route.methods)
+            find_route(&segments(&format!("{PATH_PREFIX}{path}"))).map(|route| route.methods)
         };
         for path in ["", "/verify", "/verify/solc-json", "/verify/create2", "//verify//"] {
-            assert_eq!(methods(path), Some(AllowedMethods::Post), "{path}");
+            assert_eq!(methods(path), Some(AllowedRoute::POST), "{path}");
         }
         for path in
             ["/chains", "/checkAllByAddresses", "/files/any/2020/0xAb", "/files/a:b/c_d-e.f"]
         {
-            assert_eq!(methods(path), Some(AllowedMethods::Read), "{path}");
+            assert_eq!(methods(path), Some(AllowedRoute::READ), "{path}");
         }
-        assert_eq!(methods("/v2/verify/2020/0xAb"), Some(AllowedMethods::ReadAndPost));
+        assert_eq!(methods("/v2/verify/2020/0xAb"), Some(AllowedRoute::READ_AND_POST));
         let longest = format!("/v2/{}", "a".repeat(128));
         assert!(methods(&longest).is_some() && methods(&format!("{longest}a")).is_none());
         let deepest = format!("/v2{}", "/a".repeat(8));

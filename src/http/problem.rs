@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use crate::config::nearest::nearest;
 
 /// Error of a request. It travels in the response's extensions until [`write_problem`] adds the request id.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) code: ProblemCode,
     pub(crate) detail: Cow<'static, str>,

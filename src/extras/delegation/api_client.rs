@@ -3,25 +3,22 @@
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
-use alloy_primitives::Address;
 use axum::http::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Method, Response, StatusCode};
 use bytes::Bytes;
-use http_body_util::Empty;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::LookupError;
-use super::budget::{RateBudget, Refused};
-use super::key_budget::KeyBudget;
+use super::budget::RateBudget;
 use super::lookup::{DelegationLookup, LookupKind};
+use super::refused_keys::RefusedKeys;
 use super::registry::Direction;
 use super::section::{DelegationSection, DelegationSource};
 use crate::config::Upstream;
 use crate::config::secret::Secret;
-use crate::extras::proxy;
-use crate::extras::proxy::{BodyError, Proxy, ProxyError, ProxyRequest, collect};
+use crate::extras::proxy::{Proxy, ProxyError, ProxyRequest, UpstreamBody, collect};
 use crate::http::client_limits::ClientHandle;
 use crate::nodes::circuit_breaker::{Availability, CircuitBreaker};
 use crate::nodes::json;
@@ -42,15 +39,14 @@ pub(crate) struct ApiClient {
     api_key: Option<HeaderValue>,
     /// `None`: a key is configured, to which the public rate limit does not apply.
     budget: Option<RateBudget>,
-    /// Requests with clients' own keys.
-    key_budget: Mutex<KeyBudget>,
+    refused_keys: RefusedKeys,
     cache_ttl: Duration,
     /// `None`: there is no fallback, so each request is sent.
     circuit_breaker: Option<Mutex<CircuitBreaker>>,
     /// Removes secrets from errors.
     redactor: Redactor,
-    /// Finds the API key in responses. No response may contain it.
-    key_detector: Option<Redactor>,
+    /// Finds the configured key in responses. No response may contain it.
+    key_detector: Redactor,
     memory: MemoryBudget,
     /// Logs when responses become invalid or valid.
     validity_log: LogOnChange,
@@ -99,21 +95,27 @@ impl ApiClient {
         memory: &MemoryBudget,
         metrics: &Metrics,
     ) -> Result<Self, reqwest::Error> {
-        let limits =
-            proxy::ProxyLimits { timeout: config.timeout, max_in_flight: config.max_in_flight };
         let api_key = config.api_key.as_ref().and_then(Secret::to_header);
         let has_fallback = config.source == DelegationSource::ApiThenChain;
-        let new_budget = || RateBudget::new(config.timeout, has_fallback, metrics);
+        let new_budget = || RateBudget::new(config.timeout, metrics);
         // After a timeout the API is skipped for a while. Then one request at a time probes it.
         let new_breaker =
             || CircuitBreaker::new(Self::SKIPPED_FOR, Self::SKIPPED_FOR, config.timeout);
+        let url = config.api_url.clone();
         Ok(Self {
-            proxy: Proxy::new("delegation", config.api_url.clone(), upstream, limits, metrics)?,
+            proxy: Proxy::new(
+                "delegation",
+                url,
+                upstream,
+                config.timeout,
+                config.max_in_flight,
+                metrics,
+            )?,
             budget: api_key.is_none().then(new_budget),
-            key_budget: Mutex::default(),
-            key_detector: api_key.is_some().then(|| {
-                Redactor::new(config.encoded_key_variants(Self::MIN_DETECTABLE_KEY_BYTES))
-            }),
+            refused_keys: RefusedKeys::new(),
+            key_detector: Redactor::new(
+                config.encoded_key_variants(Self::MIN_DETECTABLE_KEY_BYTES),
+            ),
             api_key,
             cache_ttl: config.cache_ttl,
             circuit_breaker: has_fallback.then(new_breaker).map(Mutex::new),
@@ -140,8 +142,7 @@ impl ApiClient {
         }
     }
 
-    /// Waits for a permit if one is needed, sends one request, and records whether the API responds at all. What becomes
-    /// of a request with a client's own key is not recorded: a client could turn all others away from the API with one.
+    /// Sends one request, and records whether the API responds at all. What becomes of a request with a client's own key is not recorded: a client could turn all others away from the API with one.
     ///
     /// # Errors
     ///
@@ -165,7 +166,7 @@ impl ApiClient {
             Err(
                 LookupError::Api(ProxyError::Overloaded | ProxyError::TooManyPerClient)
                 | LookupError::BudgetExhausted(_)
-                | LookupError::ShareExhausted(_),
+                | LookupError::KeyRefused(_),
             ) => breaker.release_probe(),
             Err(error) => {
                 let is_timeout = matches!(error, LookupError::Api(ProxyError::Timeout));
@@ -188,15 +189,12 @@ impl ApiClient {
         if let Some(key) = caller.key.as_ref().or(self.api_key.as_ref()) {
             headers.insert(X_API_KEY, key.clone());
         }
-        let client = caller.client.key();
-        if caller.key.is_some() {
-            self.key_budget.lock().try_take(client, clock::now())?;
+        if let Some(key) = &caller.key {
+            self.refused_keys.check(key, clock::now()).map_err(LookupError::KeyRefused)?;
         }
         let budget = self.budget.as_ref().filter(|_| caller.key.is_none());
-        let mut permit = match budget {
-            Some(budget) => Some(budget.acquire(client).await?),
-            None => None,
-        };
+        let permit = budget.map(|budget| budget.acquire(caller.client.key())).transpose();
+        let mut permit = permit.map_err(LookupError::BudgetExhausted)?;
         let segments: Vec<&str> = path.split('/').collect();
         let proxy_request = ProxyRequest {
             method: Method::GET,
@@ -206,19 +204,15 @@ impl ApiClient {
             credentials: &[X_API_KEY],
             client: caller.client.clone(),
         };
+        let response = self.proxy.forward(&proxy_request, None).await;
         if let Some(permit) = &mut permit {
-            permit.hold = RateBudget::UNANSWERED;
-        }
-        let response = self.proxy.forward(&proxy_request, None::<Empty<Bytes>>).await;
-        if let Some(permit) = &mut permit {
-            permit.hold = match &response {
-                Err(error) if never_reached_api(*error) => RateBudget::UNSENT,
-                Err(ProxyError::Timeout) => RateBudget::UNANSWERED,
-                _ => RateBudget::ENDED,
-            };
+            permit.counts = !response.as_ref().is_err_and(never_reached_api);
         }
         drop(permit);
         let response = response.map_err(LookupError::Api)?;
+        if let Some(key) = caller.key.as_ref().filter(|_| refuses_key(response.status())) {
+            self.refused_keys.record(key, clock::now());
+        }
         if let Some(budget) = budget.filter(|_| response.status() == StatusCode::TOO_MANY_REQUESTS)
         {
             let retry_after = http_client::retry_after(response.headers());
@@ -235,24 +229,21 @@ impl ApiClient {
     /// Parses and checks a response.
     async fn parse_response(
         &self,
-        response: Response<proxy::UpstreamBody>,
+        response: Response<UpstreamBody>,
         kind: &LookupKind,
     ) -> Result<ApiResponse, LookupError> {
         let (parts, body) = response.into_parts();
         let status = parts.status;
         let max_bytes =
             if status.is_success() { Self::MAX_RESPONSE_BYTES } else { Self::MAX_ERROR_BYTES };
-        let body = collect(body, max_bytes, &self.memory).await.map_err(|error| match error {
-            BodyError::ConnectionLost => LookupError::Api(ProxyError::ConnectionLost),
-            BodyError::Timeout => LookupError::Api(ProxyError::Timeout),
-            BodyError::TooLarge => INVALID_RESPONSE,
-            BodyError::NoMemory(_) => LookupError::Api(ProxyError::Overloaded),
-        })?;
+        let body = collect(body, max_bytes, &self.memory).await.map_err(LookupError::Api)?;
         let is_error = status.is_client_error() || status.is_server_error();
         let json = serde_json::from_slice::<&RawValue>(&body).ok();
         let is_valid = json.is_some_and(|json| {
             is_error
-                || status.is_success() && has_expected_type(kind, json) && !self.leaks_key(&body)
+                || status.is_success()
+                    && has_expected_type(kind, json)
+                    && !self.key_detector.contains_secret(&body)
         });
         if !is_valid || http_client::has_content_encoding(&parts.headers) {
             if self.validity_log.changed_to(Err("invalid")) {
@@ -278,10 +269,6 @@ impl ApiClient {
         let (received_at, fresh_for) = (clock::now(), self.cache_ttl);
         Ok(ApiResponse { status, body, retry_after, received_at, fresh_for })
     }
-
-    fn leaks_key(&self, body: &[u8]) -> bool {
-        self.key_detector.as_ref().is_some_and(|key| key.contains_secret(body))
-    }
 }
 
 impl ApiResponse {
@@ -305,16 +292,15 @@ impl ApiResponse {
         REJECTION_STATUSES.contains(&self.status) && (mentions("chain") || mentions("network"))
     }
 
-    /// Returns the list with only those elements, byte for byte, that lead from or to `address` in the requested
-    /// direction.
+    /// Returns the response to a look-up of this kind: if it asks for one direction, the list with only those elements,
+    /// byte for byte, that lead in this direction.
     ///
     /// # Errors
     ///
     /// Fails if the direction of an element cannot be determined.
     pub(crate) fn filtered(
-        mut self,
-        direction: Direction,
-        address: Address,
+        self,
+        kind: &LookupKind,
         memory: &MemoryBudget,
     ) -> Result<Self, LookupError> {
         #[derive(Deserialize)]
@@ -323,6 +309,9 @@ impl ApiResponse {
             from: Cow<'a, str>,
             to: Cow<'a, str>,
         }
+        let &LookupKind::List { address, direction: Some(direction) } = kind else {
+            return Ok(self);
+        };
         // The checksum is not validated, because the API wrote the address.
         let parse = |text: &str| crate::config::address::parse(&text.to_ascii_lowercase()).ok();
         let is_wanted = |member: &RawValue| {
@@ -339,11 +328,8 @@ impl ApiResponse {
             }
         }
         let json = serde_json::to_vec(&matching).map_err(|_| INVALID_RESPONSE)?;
-        let mut reservation = memory.reservation();
-        let overloaded = |_| LookupError::Api(ProxyError::Overloaded);
-        reservation.try_grow(json.len()).map_err(overloaded)?;
-        self.body = reservation.into_bytes(json);
-        Ok(self)
+        let body = memory.try_hold(json).map_err(|_| LookupError::Api(ProxyError::Overloaded))?;
+        Ok(Self { body, ..self })
     }
 }
 
@@ -352,7 +338,8 @@ impl LookupError {
     /// nothing about the request.
     pub(crate) fn failover_reason(&self) -> Option<&'static str> {
         match self {
-            Self::BudgetExhausted(_) | Self::ShareExhausted(_) => Some("budget_exhausted"),
+            Self::BudgetExhausted(_) => Some("budget_exhausted"),
+            Self::KeyRefused(_) => Some("key_refused"),
             Self::Api(_) => Some("failed"),
             Self::ErrorResponse(response) => {
                 let is_failure = response.status.is_server_error()
@@ -364,21 +351,19 @@ impl LookupError {
     }
 }
 
-impl From<Refused> for LookupError {
-    fn from(refused: Refused) -> Self {
-        if refused.is_share {
-            Self::ShareExhausted(refused.wait)
-        } else {
-            Self::BudgetExhausted(refused.wait)
-        }
-    }
-}
-
 /// Returns true if the API certainly did not receive the request.
-fn never_reached_api(failure: ProxyError) -> bool {
+fn never_reached_api(failure: &ProxyError) -> bool {
     matches!(
         failure,
         ProxyError::Unreachable | ProxyError::Overloaded | ProxyError::TooManyPerClient
+    )
+}
+
+/// Returns true if an API that responds with this status refuses the key of the request.
+fn refuses_key(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS
     )
 }
 

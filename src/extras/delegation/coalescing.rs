@@ -16,6 +16,7 @@ use super::api_client::{ApiClient, ApiResponse, Caller};
 use super::lookup::DelegationLookup;
 use super::{LookupError, LookupOutcome};
 use crate::extras::proxy::ProxyError;
+use crate::nodes::Exhausted;
 use crate::observe::metrics::Metrics;
 
 /// The API behind a cache, with one request in flight per look-up.
@@ -73,7 +74,7 @@ impl CoalescingClient {
                 (
                     Err(
                         LookupError::Api(ProxyError::TooManyPerClient)
-                        | LookupError::ShareExhausted(_),
+                        | LookupError::BudgetExhausted(Exhausted { is_share: true, .. }),
                     ),
                     LookupOutcome::Coalesced,
                 ) => {}

@@ -1,7 +1,7 @@
 //! Parameters of a look-up, and its request to the REST API.
 
 use alloy_primitives::Address;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::registry::{Check, Direction};
@@ -24,22 +24,14 @@ pub(crate) enum LookupKind {
 }
 
 /// Block whose state a look-up reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+//
+// Serialises as the block tag of JSON-RPC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LookupBlock {
     Latest,
     /// Including pre-confirmed transactions. Only a node can answer this, not the API.
     Pending,
-}
-
-impl LookupBlock {
-    /// Returns the block tag of JSON-RPC.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Latest => "latest",
-            Self::Pending => "pending",
-        }
-    }
 }
 
 impl DelegationLookup {
@@ -67,7 +59,7 @@ impl DelegationLookup {
                 for (name, value) in optional {
                     query.extend(value.iter().flat_map(|value| ["&", name, "=", value]));
                 }
-                (format!("check/{}", scope.name()), query)
+                (format!("check/{}", <&str>::from(scope)), query)
             }
         };
         (format!("registry/v2/{subpath}"), query)

@@ -34,23 +34,7 @@ pub(crate) struct LookupQuery {
 pub(crate) struct ListQuery {
     /// Delegations to the address (`incoming`) or from it (`outgoing`). Default: both.
     #[param(inline)]
-    pub(crate) direction: Option<DirectionName>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum DirectionName {
-    Incoming,
-    Outgoing,
-}
-
-impl From<DirectionName> for Direction {
-    fn from(name: DirectionName) -> Self {
-        match name {
-            DirectionName::Incoming => Self::Incoming,
-            DirectionName::Outgoing => Self::Outgoing,
-        }
-    }
+    pub(crate) direction: Option<Direction>,
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

@@ -6,7 +6,7 @@
 
 use alloy_primitives::{Address, B256, U256};
 use alloy_sol_types::{SolCall, sol};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use IDelegateRegistry as Registry;
@@ -44,8 +44,9 @@ pub(crate) struct Check {
     pub(crate) scope: CheckScope,
 }
 
-/// Scope of a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Scope of a check. Converts into its name in the REST API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub(crate) enum CheckScope {
     All,
     Contract { contract: Address },
@@ -62,8 +63,9 @@ pub(crate) enum CheckResult {
     Amount(U256),
 }
 
-/// Direction of listed delegations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+// Direction of listed delegations. A description here would be in the OpenAPI document beside that of the parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Direction {
     /// To the address.
     Incoming,
@@ -94,8 +96,11 @@ pub(crate) struct Delegation {
 }
 
 /// Kind of delegation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+//
+// In the order of the contract's numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema, strum::FromRepr)]
 #[serde(rename_all = "UPPERCASE")]
+#[repr(u8)]
 enum DelegationType {
     None,
     All,
@@ -105,14 +110,25 @@ enum DelegationType {
     Erc1155,
 }
 
-/// Reason why return data is invalid.
+/// Reason why the registry has no answer. Displays as the detail for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum InvalidReturnData {
-    /// There is no contract at the address.
-    #[error("no contract at the registry address")]
+pub(crate) enum RegistryError {
+    #[error("this chain has no contract at the registry address")]
     NoContract,
+    /// The contract reverted, or returned malformed data.
     #[error("the contract at the registry address is not a delegation registry")]
-    Malformed,
+    Invalid,
+    #[error("the chain's node returned an invalid response")]
+    InvalidResponse,
+    #[error("the chain's node ran out of gas in the call of the registry")]
+    OutOfGas,
+    #[error("the chain's response is too large")]
+    TooLarge,
+    #[error(
+        "the address has more than 10,000 delegations, or too many for the chain's node; use the checks, or read the \
+         registry contract directly"
+    )]
+    TooManyDelegations,
 }
 
 impl Check {
@@ -149,7 +165,7 @@ impl Check {
     }
 
     /// Decodes the return data of the check.
-    pub(crate) fn decode_result(&self, returned: &[u8]) -> Result<CheckResult, InvalidReturnData> {
+    pub(crate) fn decode_result(&self, returned: &[u8]) -> Result<CheckResult, RegistryError> {
         if self.scope.has_amount() {
             decode_strict::<Registry::checkDelegateForERC20Call>(returned).map(CheckResult::Amount)
         } else {
@@ -159,17 +175,6 @@ impl Check {
 }
 
 impl CheckScope {
-    /// Name in the REST API.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::Contract { .. } => "contract",
-            Self::Erc721 { .. } => "erc721",
-            Self::Erc20 { .. } => "erc20",
-            Self::Erc1155 { .. } => "erc1155",
-        }
-    }
-
     /// Returns the contract, if the scope has one.
     pub(crate) fn contract(self) -> Option<Address> {
         match self {
@@ -212,22 +217,14 @@ impl Delegation {
     }
 
     /// Decodes the return data of a list.
-    pub(crate) fn decode_list(returned: &[u8]) -> Result<Vec<Self>, InvalidReturnData> {
+    pub(crate) fn decode_list(returned: &[u8]) -> Result<Vec<Self>, RegistryError> {
         // All lists have the same encoding.
         let delegations = decode_strict::<Registry::getIncomingDelegationsCall>(returned)?;
         delegations.iter().map(Self::from_abi).collect()
     }
 
-    fn from_abi(entry: &Registry::Delegation) -> Result<Self, InvalidReturnData> {
-        let kind = match entry.type_ {
-            0 => DelegationType::None,
-            1 => DelegationType::All,
-            2 => DelegationType::Contract,
-            3 => DelegationType::Erc721,
-            4 => DelegationType::Erc20,
-            5 => DelegationType::Erc1155,
-            _ => return Err(InvalidReturnData::Malformed),
-        };
+    fn from_abi(entry: &Registry::Delegation) -> Result<Self, RegistryError> {
+        let kind = DelegationType::from_repr(entry.type_).ok_or(RegistryError::Invalid)?;
         let has_contract = !matches!(kind, DelegationType::None | DelegationType::All);
         let has_token_id = matches!(kind, DelegationType::Erc721 | DelegationType::Erc1155);
         let has_amount = matches!(kind, DelegationType::Erc20 | DelegationType::Erc1155);
@@ -243,18 +240,13 @@ impl Delegation {
     }
 }
 
-fn decode_strict<C: SolCall>(returned: &[u8]) -> Result<C::Return, InvalidReturnData> {
+fn decode_strict<C: SolCall>(returned: &[u8]) -> Result<C::Return, RegistryError> {
     if returned.is_empty() {
-        return Err(InvalidReturnData::NoContract);
+        return Err(RegistryError::NoContract);
     }
-    let value =
-        C::abi_decode_returns_validate(returned).map_err(|_| InvalidReturnData::Malformed)?;
+    let value = C::abi_decode_returns_validate(returned).map_err(|_| RegistryError::Invalid)?;
     // Zero words also decode as an empty list, but no registry encodes one like that.
-    if C::abi_encode_returns(&value) == returned {
-        Ok(value)
-    } else {
-        Err(InvalidReturnData::Malformed)
-    }
+    if C::abi_encode_returns(&value) == returned { Ok(value) } else { Err(RegistryError::Invalid) }
 }
 
 #[cfg(test)]

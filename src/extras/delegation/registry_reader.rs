@@ -1,4 +1,4 @@
-//! Calls of the registry contract on one chain.
+//! Look-ups in the registry contract of one chain.
 
 use std::borrow::Cow;
 
@@ -8,8 +8,8 @@ use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::LookupError;
-use super::lookup::LookupBlock;
-use super::registry::{Check, CheckResult, Delegation, Direction};
+use super::lookup::{LookupBlock, LookupKind};
+use super::registry::{CheckResult, Delegation, Direction, RegistryError};
 use crate::extras::reads;
 use crate::extras::reads::{ChainReads, NodeResponse, ReadError, ReadRejection};
 use crate::nodes::json::parse_string;
@@ -20,6 +20,7 @@ use crate::observe::log_on_change::LogOnChange;
 pub(crate) struct RegistryReader<'a> {
     pub(crate) address: Address,
     pub(crate) chain: &'a ChainReads,
+    pub(crate) block: LookupBlock,
     /// Client of all calls, with one deadline for them together.
     pub(crate) caller: reads::Caller<'a>,
     /// Logs the first call that ran out of gas.
@@ -30,65 +31,70 @@ impl RegistryReader<'_> {
     /// Limit of a list, the same for all nodes.
     const MAX_DELEGATIONS: usize = 10_000;
 
-    /// Returns the result of a check.
-    pub(crate) async fn check(
-        &self,
-        check: &Check,
-        block: LookupBlock,
-    ) -> Result<CheckResult, LookupError> {
-        Ok(check.decode_result(&self.call(check.calldata(), block).await?)?)
+    /// Answers a look-up in the JSON of the REST API.
+    pub(crate) async fn look_up(&self, kind: &LookupKind) -> Result<Vec<u8>, LookupError> {
+        let json = match kind {
+            LookupKind::Check(check) => {
+                match check.decode_result(&self.call(check.calldata()).await?)? {
+                    CheckResult::Allowed(is_allowed) => serde_json::to_vec(&is_allowed),
+                    CheckResult::Amount(amount) => serde_json::to_vec(&amount.to_string()),
+                }
+            }
+            LookupKind::List { address, direction: Some(direction) } => {
+                serde_json::to_vec(&self.list(*direction, *address).await?)
+            }
+            LookupKind::List { address, direction: None } => {
+                let mut both = self.list(Direction::Incoming, *address).await?;
+                let mut outgoing = self.list(Direction::Outgoing, *address).await?;
+                // Self-delegations are in both lists.
+                outgoing.retain(|delegation| !delegation.is_self_delegation());
+                both.append(&mut outgoing);
+                serde_json::to_vec(&both)
+            }
+        };
+        Ok(json.expect("strings and their lists serialise"))
     }
 
     /// Returns the delegations to or from `address`.
-    pub(crate) async fn list(
+    async fn list(
         &self,
         direction: Direction,
         address: Address,
-        block: LookupBlock,
     ) -> Result<Vec<Delegation>, LookupError> {
-        let returned = self.call(direction.calldata(address), block).await;
-        let list = match returned {
-            Err(
-                LookupError::OutOfGas
-                | LookupError::Chain(ReadRejection::Failed(ReadError::TooLarge)),
-            ) => return Err(LookupError::TooManyDelegations),
+        let list = match self.call(direction.calldata(address)).await {
+            Err(LookupError::Registry(RegistryError::OutOfGas | RegistryError::TooLarge)) => {
+                return Err(RegistryError::TooManyDelegations.into());
+            }
             returned => Delegation::decode_list(&returned?)?,
         };
         // A node that allows more gas returns longer lists.
         if list.len() > Self::MAX_DELEGATIONS {
-            return Err(LookupError::TooManyDelegations);
+            return Err(RegistryError::TooManyDelegations.into());
         }
         Ok(list)
     }
 
     /// Calls the registry and returns its return data.
-    async fn call(&self, calldata: Vec<u8>, block: LookupBlock) -> Result<Vec<u8>, LookupError> {
+    async fn call(&self, calldata: Vec<u8>) -> Result<Vec<u8>, LookupError> {
         let call =
             json!({ "to": self.address.to_string(), "data": hex::encode_prefixed(calldata) });
-        let params = to_raw_value(&json!([call, block.as_str()])).expect("a value serialises");
-        match self.chain.call("eth_call", Some(&params), self.caller).await? {
-            NodeResponse::Result(returned) => decode_hex(&returned).ok_or(LookupError::NodeInvalid),
-            NodeResponse::Error(error) => Err(self.node_error(&error)),
-        }
-    }
-
-    fn node_error(&self, error: &[u8]) -> LookupError {
-        match NodeErrorKind::parse(error) {
-            // The registry never reverts a look-up, so another contract is at the address.
-            NodeErrorKind::Revert => LookupError::RegistryInvalid,
-            NodeErrorKind::OutOfGas => {
-                if self.gas_log.changed_to(Err("out_of_gas")) {
-                    let chain = &self.chain.chain().config().key;
-                    tracing::warn!(
-                        %chain,
-                        "node ran out of gas in a call of the delegation registry; logged once"
-                    );
-                }
-                LookupError::OutOfGas
+        let params = to_raw_value(&json!([call, self.block])).expect("a value serialises");
+        let error = match self.chain.call("eth_call", Some(&params), self.caller).await {
+            Ok(NodeResponse::Result(returned)) => {
+                return Ok(decode_hex(&returned).ok_or(RegistryError::InvalidResponse)?);
             }
-            NodeErrorKind::TooLarge => ReadRejection::from(ReadError::TooLarge).into(),
-            NodeErrorKind::Other => LookupError::NodeInvalid,
+            Ok(NodeResponse::Error(error)) => parse_node_error(&error),
+            Err(ReadRejection::Failed(ReadError::TooLarge)) => RegistryError::TooLarge,
+            Err(rejection) => return Err(LookupError::Chain(rejection)),
+        };
+        if error == RegistryError::OutOfGas && self.gas_log.changed_to(Err("out_of_gas")) {
+            let chain = &self.chain.chain().config().key;
+            tracing::warn!(
+                %chain,
+                "node ran out of gas in a call of the delegation registry; logged once"
+            );
         }
+        Err(error.into())
     }
 }
 
@@ -98,45 +104,34 @@ fn decode_hex(json: &[u8]) -> Option<Vec<u8>> {
     text.starts_with("0x").then(|| hex::decode(&*text).ok()).flatten()
 }
 
-/// Kind of a node's error.
-#[derive(Debug, PartialEq, Eq)]
-enum NodeErrorKind {
-    /// The called contract reverted.
-    Revert,
-    /// The call uses more gas than the node allows.
-    OutOfGas,
-    /// The result is larger than the node allows.
-    TooLarge,
-    Other,
-}
-
-impl NodeErrorKind {
-    /// Parses an error object by its code and texts, which differ between nodes ("out of gas", "`OutOfGas`").
-    fn parse(error: &[u8]) -> Self {
-        const EXECUTION_REVERTED: i64 = 3;
-        /// As geth ("response too large"), reth ("Response is too big") and providers ("response size exceeded") say it.
-        const TOO_LARGE: [&str; 4] = ["too large", "too big", "size exceed", "size should not"];
-        #[derive(Deserialize)]
-        struct NodeError<'a> {
-            code: Option<i64>,
-            #[serde(borrow)]
-            message: Option<Cow<'a, str>>,
-            #[serde(borrow)]
-            data: Option<&'a RawValue>,
-        }
-        let Ok(error) = serde_json::from_slice::<NodeError>(error) else { return Self::Other };
-        let data = error.data.and_then(parse_string);
-        let text = [error.message, data].into_iter().flatten().collect::<Vec<_>>().join(" ");
-        let text = text.to_ascii_lowercase();
-        if text.replace([' ', '_'], "").contains("outofgas") {
-            Self::OutOfGas
-        } else if text.contains("response") && TOO_LARGE.iter().any(|words| text.contains(words)) {
-            Self::TooLarge
-        } else if error.code == Some(EXECUTION_REVERTED) || text.contains("revert") {
-            Self::Revert
-        } else {
-            Self::Other
-        }
+/// Parses a node's error object by its code and texts, which differ between nodes ("out of gas", "`OutOfGas`").
+fn parse_node_error(error: &[u8]) -> RegistryError {
+    const EXECUTION_REVERTED: i64 = 3;
+    /// As geth ("response too large"), reth ("Response is too big") and providers ("response size exceeded") say it.
+    const TOO_LARGE: [&str; 4] = ["too large", "too big", "size exceed", "size should not"];
+    #[derive(Deserialize)]
+    struct NodeError<'a> {
+        code: Option<i64>,
+        #[serde(borrow)]
+        message: Option<Cow<'a, str>>,
+        #[serde(borrow)]
+        data: Option<&'a RawValue>,
+    }
+    let Ok(error) = serde_json::from_slice::<NodeError>(error) else {
+        return RegistryError::InvalidResponse;
+    };
+    let data = error.data.and_then(parse_string);
+    let text = [error.message, data].into_iter().flatten().collect::<Vec<_>>().join(" ");
+    let text = text.to_ascii_lowercase();
+    if text.replace([' ', '_'], "").contains("outofgas") {
+        RegistryError::OutOfGas
+    } else if text.contains("response") && TOO_LARGE.iter().any(|words| text.contains(words)) {
+        RegistryError::TooLarge
+    } else if error.code == Some(EXECUTION_REVERTED) || text.contains("revert") {
+        // The registry never reverts a look-up, so another contract is at the address.
+        RegistryError::Invalid
+    } else {
+        RegistryError::InvalidResponse
     }
 }
 
@@ -146,13 +141,13 @@ mod tests {
 
     #[test]
     fn node_errors_are_recognised_by_code_or_text() {
-        let parse = |error: &str| NodeErrorKind::parse(error.as_bytes());
+        let parse = |error: &str| parse_node_error(error.as_bytes());
         for error in [
             r#"{"code":3,"message":"no reason"}"#,
             r#"{"code":-32000,"message":"Execution Reverted"}"#,
             r#"{"code":-32015,"message":"VM error","data":"revert: denied"}"#,
         ] {
-            assert_eq!(parse(error), NodeErrorKind::Revert, "{error}");
+            assert_eq!(parse(error), RegistryError::Invalid, "{error}");
         }
         for error in [
             r#"{"code":-32000,"message":"out of gas"}"#,
@@ -161,7 +156,7 @@ mod tests {
             r#"{"code":-32015,"message":"VM error","data":"OUT_OF_GAS"}"#,
             r#"{"code":3,"message":"execution reverted: out of gas"}"#,
         ] {
-            assert_eq!(parse(error), NodeErrorKind::OutOfGas, "{error}");
+            assert_eq!(parse(error), RegistryError::OutOfGas, "{error}");
         }
         for error in [
             r#"{"code":-32003,"message":"response too large"}"#,
@@ -169,7 +164,7 @@ mod tests {
             r#"{"code":-32602,"message":"Log response size exceeded"}"#,
             r#"{"code":-32000,"message":"query response size should not be greater than 1 bytes"}"#,
         ] {
-            assert_eq!(parse(error), NodeErrorKind::TooLarge, "{error}");
+            assert_eq!(parse(error), RegistryError::TooLarge, "{error}");
         }
         for error in [
             r#"{"code":-32000,"message":"header not found"}"#,
@@ -178,7 +173,7 @@ mod tests {
             r#"{"message":7}"#,
             r#""revert""#,
         ] {
-            assert_eq!(parse(error), NodeErrorKind::Other, "{error}");
+            assert_eq!(parse(error), RegistryError::InvalidResponse, "{error}");
         }
     }
 }

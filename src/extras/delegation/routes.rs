@@ -3,12 +3,15 @@
 //! Parameters are validated before any upstream call. Responses have the shapes of delegate.xyz's REST API, whatever
 //! their source.
 
+use std::sync::Arc;
+
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::header::{
     AGE, CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER, VARY,
 };
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use serde_json::json;
 use utoipa::openapi::schema::{AnyOfBuilder, ArrayBuilder};
 use utoipa::openapi::{ObjectBuilder, OpenApi, RefOr, Schema, Type};
@@ -21,18 +24,17 @@ use super::parameters::{
     ChainId, CheckQuery, ContractQuery, DELEGATE, ListQuery, LookupQuery, RenamedCheckQuery,
     Rights, TokenQuery, Uint256, VAULT,
 };
-use super::registry::{Check, CheckScope, Delegation};
+use super::registry::{Check, CheckScope, Delegation, RegistryError};
 use super::strict_query::StrictQuery;
 use super::{
     ApiResponse, Caller, DelegationLookup, Delegations, LookupBlock, LookupError, LookupKind,
-    LookupResponse, X_API_KEY,
+    X_API_KEY,
 };
 use crate::api::openapi::examples::set_response_example;
 use crate::api::openapi::schemas::schema_ref;
 use crate::api::openapi::{header, upstream_responses};
 use crate::api::public_routes::PublicRoutes;
 use crate::config::address;
-use crate::extras::proxy::ProxyError;
 use crate::extras::reads::{ReadError, ReadRejection};
 use crate::http::address::AddressText;
 use crate::http::client_limits::ClientHandle;
@@ -52,19 +54,22 @@ const TAG: &str = "Delegation";
 
 const LIST_PATH: &str = "/registry/v2/{address}";
 
-/// Adds the routes; `None`: what says which key switches them on.
-pub(super) fn add(routes: &mut PublicRoutes, is_recorded: bool, delegations: Option<Delegations>) {
+/// Answers requests with what switches the look-ups on.
+pub(super) fn switch_off(routes: &mut PublicRoutes, is_recorded: bool) {
     routes.exposed_headers.0.push(X_DELEGATION_SOURCE);
-    let Some(delegations) = delegations else {
-        let problem = if is_recorded {
-            let detail = "the delegation registry is not part of the demo";
-            Problem::new(ProblemCode::NotFound, detail)
-        } else {
-            let switch = "set delegation.source to \"api\", \"chain\" or \"api-then-chain\"";
-            Problem::switched_off("the delegation registry", switch)
-        };
-        return routes.switch_off([LIST_PATH, "/registry/v2/check/{scope}"], &problem);
+    let problem = if is_recorded {
+        let detail = "the delegation registry is not part of the demo";
+        Problem::new(ProblemCode::NotFound, detail)
+    } else {
+        let switch = "set delegation.source to \"api\", \"chain\" or \"api-then-chain\"";
+        Problem::switched_off("the delegation registry", switch)
     };
+    routes.switch_off([LIST_PATH, "/registry/v2/check/{scope}"], &problem);
+}
+
+/// Adds the routes.
+pub(super) fn add(routes: &mut PublicRoutes, delegations: Delegations) {
+    routes.exposed_headers.0.push(X_DELEGATION_SOURCE);
     // A look-up may query two sources in turn, so these routes have a deadline of their own.
     let look_ups = OpenApiRouter::new()
         .routes(routes!(list_delegations))
@@ -73,7 +78,7 @@ pub(super) fn add(routes: &mut PublicRoutes, is_recorded: bool, delegations: Opt
         .routes(routes!(check_erc721))
         .routes(routes!(check_erc20))
         .routes(routes!(check_erc1155));
-    routes.add_untimed(look_ups.with_state(delegations));
+    routes.add_untimed(look_ups.with_state(Arc::new(delegations)));
     routes.add_tag(TAG, "Delegations of a vault.");
     routes.headers.extend(LookupHeaders::into_params(|| None).into_iter().map(header));
     routes.change_document(|document| {
@@ -128,7 +133,7 @@ fn write_examples(document: &mut OpenApi) {
     )
 )]
 pub(crate) async fn list_delegations(
-    State(delegations): State<Delegations>,
+    State(delegations): State<Arc<Delegations>>,
     path: Result<Path<String>, PathRejection>,
     StrictQuery((query, lookup)): StrictQuery<(ListQuery, LookupQuery)>,
     request: Request,
@@ -136,7 +141,7 @@ pub(crate) async fn list_delegations(
     let address = path.map_or_else(|_| String::new(), |Path(address)| address);
     let address =
         address::parse(&address).map_err(|reason| invalid_parameter("address", reason))?;
-    let kind = LookupKind::List { address, direction: query.direction.map(Into::into) };
+    let kind = LookupKind::List { address, direction: query.direction };
     look_up(delegations, kind, lookup, request).await
 }
 
@@ -153,7 +158,7 @@ macro_rules! check_routes {
             responses($result)
         )]
         pub(crate) async fn $name(
-            State(delegations): State<Delegations>,
+            State(delegations): State<Arc<Delegations>>,
             StrictQuery((check, $($value,)* lookup)): StrictQuery<($check, $($query,)* LookupQuery)>,
             request: Request,
         ) -> Result<Response, Problem> {
@@ -186,7 +191,7 @@ check_routes! {
 
 /// Answers a look-up of this kind, with the parameters that every look-up has.
 async fn look_up(
-    delegations: Delegations,
+    delegations: Arc<Delegations>,
     kind: LookupKind,
     lookup: LookupQuery,
     request: Request,
@@ -205,7 +210,7 @@ async fn look_up(
         client: ClientHandle::from_request(&request),
     };
     let lookup = DelegationLookup { chain_id, kind, block };
-    Ok(delegations.look_up(&lookup, &caller).await?.into_response())
+    Ok(delegations.look_up(&lookup, &caller).await.into_response())
 }
 
 /// Returns the client's own key for the API. `None`: it sent none, or only empty ones. Two are an error.
@@ -221,96 +226,75 @@ fn client_api_key(headers: &HeaderMap) -> Result<Option<HeaderValue>, Problem> {
     Ok(key)
 }
 
-impl From<LookupError> for Problem {
-    fn from(error: LookupError) -> Self {
-        let (code, detail) = match error {
-            LookupError::BudgetExhausted(wait) => {
-                return Self::new(
-                    ProblemCode::RateLimited,
-                    "delegation API rate limit reached; retry later",
-                )
-                .with_retry_after(wait);
-            }
-            LookupError::ShareExhausted(wait) => {
-                return Self::new(
-                    ProblemCode::RateLimited,
-                    "this client's share of the delegation API's rate limit is reached; retry later",
-                )
-                .with_retry_after(wait);
-            }
-            LookupError::Api(error) => return error.problem("delegation API"),
-            // A look-up returns it as a response.
-            LookupError::ErrorResponse(_) => {
-                return ProxyError::InvalidResponse.problem("delegation API");
-            }
-            LookupError::Chain(
-                ReadRejection::Overloaded | ReadRejection::Failed(ReadError::NoMemory),
-            ) => return Self::overloaded(),
-            LookupError::Chain(ReadRejection::TooManyPerClient) => {
-                return Self::too_many_concurrent();
-            }
-            LookupError::Chain(ReadRejection::Failed(ReadError::BudgetExhausted(exhausted)))
-                if exhausted.is_share =>
-            {
-                return Self::new(ProblemCode::RateLimited, exhausted.to_string())
-                    .with_retry_after(exhausted.wait);
-            }
-            LookupError::Chain(ReadRejection::Failed(ReadError::BudgetExhausted(Exhausted {
-                wait,
-                ..
-            }))) => {
-                return Self::new(
-                    ProblemCode::Overloaded,
-                    "the chain's nodes are rate limiting; retry later",
-                )
-                .with_retry_after(wait);
-            }
-            LookupError::Chain(ReadRejection::Failed(ReadError::TimedOut)) => {
-                (ProblemCode::UpstreamTimeout, "the chain's nodes did not respond in time")
-            }
-            LookupError::Chain(ReadRejection::Failed(ReadError::TooLarge)) => {
-                (ProblemCode::UpstreamInvalid, "the chain's response is too large")
-            }
-            LookupError::Chain(_) => (
-                ProblemCode::UpstreamUnreachable,
-                "no node of the chain returned a usable response",
-            ),
-            LookupError::RegistryAbsent => {
-                (ProblemCode::RegistryAbsent, "this chain has no contract at the registry address")
-            }
-            LookupError::RegistryInvalid => (
-                ProblemCode::UpstreamInvalid,
-                "the contract at the registry address is not a delegation registry",
-            ),
-            LookupError::NodeInvalid => {
-                (ProblemCode::UpstreamInvalid, "the chain's node returned an invalid response")
-            }
-            LookupError::OutOfGas => (
-                ProblemCode::UpstreamInvalid,
-                "the chain's node ran out of gas in the call of the registry",
-            ),
-            LookupError::TooManyDelegations => (
-                ProblemCode::TooManyDelegations,
-                "the address has more than 10,000 delegations, or too many for the chain's node; use the checks, or \
-                 read the registry contract directly",
-            ),
+impl IntoResponse for LookupError {
+    fn into_response(self) -> Response {
+        let rate_limited = |detail: &'static str, wait| {
+            Problem::new(ProblemCode::RateLimited, detail).with_retry_after(wait)
         };
-        Self::new(code, detail)
+        let problem = match self {
+            Self::ErrorResponse(response) => return response.into_response(),
+            Self::BudgetExhausted(Exhausted { wait, is_share: false }) => {
+                rate_limited("delegation API rate limit reached; retry later", wait)
+            }
+            Self::BudgetExhausted(Exhausted { wait, is_share: true }) => rate_limited(
+                "this client's share of the delegation API's rate limit is reached; retry later",
+                wait,
+            ),
+            Self::KeyRefused(wait) => {
+                rate_limited("the delegation API has refused this X-API-KEY; retry later", wait)
+            }
+            Self::Api(error) => error.problem("delegation API"),
+            Self::Chain(rejection) => chain_problem(&rejection),
+            Self::Registry(error) => Problem::new(error.code(), error.to_string()),
+        };
+        problem.into_response()
     }
 }
 
-impl IntoResponse for LookupResponse {
-    fn into_response(self) -> Response {
+/// Returns the problem of a chain that was not read, or did not respond.
+fn chain_problem(rejection: &ReadRejection) -> Problem {
+    let (code, detail) = match rejection {
+        ReadRejection::Overloaded | ReadRejection::Failed(ReadError::NoMemory) => {
+            return Problem::overloaded();
+        }
+        ReadRejection::TooManyPerClient => return Problem::too_many_concurrent(),
+        ReadRejection::Failed(ReadError::BudgetExhausted(exhausted)) => {
+            let problem = if exhausted.is_share {
+                Problem::new(ProblemCode::RateLimited, exhausted.to_string())
+            } else {
+                let detail = "the chain's nodes are rate limiting; retry later";
+                Problem::new(ProblemCode::Overloaded, detail)
+            };
+            return problem.with_retry_after(exhausted.wait);
+        }
+        ReadRejection::Failed(ReadError::TimedOut) => {
+            (ProblemCode::UpstreamTimeout, "the chain's nodes did not respond in time")
+        }
+        _ => {
+            let detail = "no node of the chain returned a usable response";
+            (ProblemCode::UpstreamUnreachable, detail)
+        }
+    };
+    Problem::new(code, detail)
+}
+
+impl RegistryError {
+    fn code(self) -> ProblemCode {
         match self {
-            Self::Api(statement) => statement.into_response(),
-            Self::Chain(json) => {
-                const CHAIN: HeaderValue = HeaderValue::from_static("chain");
-                let headers =
-                    [(CONTENT_TYPE, JSON), (X_DELEGATION_SOURCE, CHAIN), (CACHE_CONTROL, NO_STORE)];
-                (headers, json).into_response()
+            Self::NoContract => ProblemCode::RegistryAbsent,
+            Self::TooManyDelegations => ProblemCode::TooManyDelegations,
+            Self::Invalid | Self::InvalidResponse | Self::OutOfGas | Self::TooLarge => {
+                ProblemCode::UpstreamInvalid
             }
         }
     }
+}
+
+/// Returns the response with JSON from the registry contract.
+pub(super) fn chain_response(json: Bytes) -> Response {
+    const CHAIN: HeaderValue = HeaderValue::from_static("chain");
+    let headers = [(CONTENT_TYPE, JSON), (X_DELEGATION_SOURCE, CHAIN), (CACHE_CONTROL, NO_STORE)];
+    (headers, json).into_response()
 }
 
 impl IntoResponse for ApiResponse {

@@ -1,12 +1,10 @@
 //! Counts outcomes of requests to an upstream and logs changes.
 
-use axum::http::Response;
-use enum_map::{Enum, EnumMap};
 use prometheus_client::metrics::family::Family;
 
-use super::{ProxyError, UpstreamBody};
+use super::ProxyError;
 use crate::observe::log_on_change::LogOnChange;
-use crate::observe::metrics::{Counter, Metrics, counters, labels, metric_set};
+use crate::observe::metrics::{Counter, Metrics, labels, metric_set};
 
 metric_set! {
     /// Metrics of forwarded requests.
@@ -20,70 +18,52 @@ labels! {
     ProxyLabels { upstream: &'static str, outcome: &'static str }
 }
 
+const OK: &str = "ok";
+const CANCELLED: &str = "cancelled";
+const TRUNCATED: &str = "truncated";
+
 #[derive(Debug)]
 pub(crate) struct ProxyMetrics {
     /// Name of the upstream in the log, instead of its URL.
-    name: &'static str,
+    pub(crate) name: &'static str,
     log_on_change: LogOnChange,
-    counters: EnumMap<ProxyOutcome, Counter>,
-}
-
-#[derive(Debug, Enum, strum::IntoStaticStr)]
-#[strum(serialize_all = "snake_case")]
-enum ProxyOutcome {
-    Ok,
-    Unreachable,
-    ConnectionClosed,
-    RequestAborted,
-    Timeout,
-    Invalid,
-    Overloaded,
-    ClientLimit,
-    Cancelled,
-    Truncated,
+    requests: Family<ProxyLabels, Counter>,
 }
 
 /// A request with an unknown outcome. Dropping it counts it as cancelled.
 pub(crate) struct OutcomeGuard<'a> {
     proxy_metrics: &'a ProxyMetrics,
-    outcome: Option<ProxyOutcome>,
+    outcome: &'static str,
 }
 
 impl Drop for OutcomeGuard<'_> {
     fn drop(&mut self) {
-        if let Some(outcome) = self.outcome.take() {
-            self.proxy_metrics.counters[outcome].increment();
-        }
+        self.proxy_metrics.counter(self.outcome).increment();
     }
 }
 
 impl ProxyMetrics {
     pub(crate) fn new(name: &'static str, metrics: &Metrics) -> Self {
-        Self {
-            name,
-            log_on_change: LogOnChange::default(),
-            counters: counters(
-                &metrics.set::<RequestMetrics>().proxied_requests_total,
-                |outcome| ProxyLabels { upstream: name, outcome },
-            ),
+        let requests = metrics.set::<RequestMetrics>().proxied_requests_total;
+        let proxy_metrics = Self { name, log_on_change: LogOnChange::default(), requests };
+        // Each counter exists from the start.
+        for outcome in [OK, CANCELLED, TRUNCATED].into_iter().chain(ProxyError::COUNTED) {
+            proxy_metrics.counter(outcome);
         }
-    }
-
-    pub(crate) fn upstream_name(&self) -> &'static str {
-        self.name
+        proxy_metrics
     }
 
     /// Counter of truncated responses.
     pub(crate) fn truncated(&self) -> Counter {
-        self.counters[ProxyOutcome::Truncated].clone()
+        self.counter(TRUNCATED)
     }
 
     pub(crate) fn start_request(&self) -> OutcomeGuard<'_> {
-        OutcomeGuard { proxy_metrics: self, outcome: Some(ProxyOutcome::Cancelled) }
+        OutcomeGuard { proxy_metrics: self, outcome: CANCELLED }
     }
 
     /// Logs why the upstream did not respond, with the underlying `error`.
-    pub(crate) fn log_failure(&self, proxy_error: ProxyError, error: Option<reqwest::Error>) {
+    pub(crate) fn log_failure(&self, proxy_error: &ProxyError, error: Option<reqwest::Error>) {
         let reason = proxy_error.reason();
         if self.log_on_change.changed_to(Err(reason)) {
             // The URL may contain a key.
@@ -92,26 +72,23 @@ impl ProxyMetrics {
             tracing::warn!(upstream = self.name, reason, error, "upstream failed");
         }
     }
+
+    fn counter(&self, outcome: &'static str) -> Counter {
+        self.requests.get_or_create_owned(&ProxyLabels { upstream: self.name, outcome })
+    }
 }
 
 impl OutcomeGuard<'_> {
-    pub(crate) fn record(mut self, result: &Result<Response<UpstreamBody>, ProxyError>) {
+    pub(crate) fn record<T>(mut self, result: &Result<T, ProxyError>) {
         let proxy_metrics = self.proxy_metrics;
         self.outcome = match result {
             Ok(_) => {
                 if proxy_metrics.log_on_change.changed_to(Ok(())) {
                     tracing::info!(upstream = proxy_metrics.name, "upstream recovered");
                 }
-                Some(ProxyOutcome::Ok)
+                OK
             }
-            Err(ProxyError::Overloaded) => Some(ProxyOutcome::Overloaded),
-            Err(ProxyError::TooManyPerClient) => Some(ProxyOutcome::ClientLimit),
-            Err(ProxyError::Unreachable) => Some(ProxyOutcome::Unreachable),
-            Err(ProxyError::ConnectionLost) => Some(ProxyOutcome::ConnectionClosed),
-            Err(ProxyError::RequestBodyAborted(_)) => Some(ProxyOutcome::RequestAborted),
-            Err(ProxyError::Timeout) => Some(ProxyOutcome::Timeout),
-            Err(ProxyError::InvalidResponse) => Some(ProxyOutcome::Invalid),
-            Err(ProxyError::InvalidQuery | ProxyError::EscapesBaseUrl) => None,
+            Err(error) => error.reason(),
         };
     }
 }

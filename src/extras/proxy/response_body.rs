@@ -10,42 +10,29 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
 use tokio::time::{Instant, timeout_at};
 
-use super::InFlightPermit;
-use crate::observe::memory_budget::{MemoryBudget, MemoryExhausted, ReservedBuffer};
+use super::{InFlightPermit, ProxyError};
+use crate::observe::memory_budget::{MemoryBudget, ReservedBuffer};
 use crate::observe::metrics::Counter;
 
 /// Body of an upstream's response.
-pub(crate) type UpstreamBody = UnsyncBoxBody<Bytes, BodyError>;
+pub(crate) type UpstreamBody = UnsyncBoxBody<Bytes, ProxyError>;
 
 /// A body from this size on is streamed.
 pub(crate) const MAX_BUFFERED_BYTES: usize = 16 * 1024;
 
 /// No useful response is that large.
-const MAX_BYTES: usize = 256 * 1024 * 1024;
-
-/// Reason why a body ended early.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum BodyError {
-    #[error("the upstream closed the connection")]
-    ConnectionLost,
-    #[error("the upstream did not finish before the deadline")]
-    Timeout,
-    #[error("the upstream's response is too large")]
-    TooLarge,
-    #[error(transparent)]
-    NoMemory(#[from] MemoryExhausted),
-}
+pub(crate) const MAX_STREAMED_BYTES: usize = 256 * 1024 * 1024;
 
 /// The part of a response that has not been received yet.
 #[derive(Debug)]
 pub(crate) struct Rest {
-    response: reqwest::Response,
-    deadline: Instant,
+    pub(super) response: reqwest::Response,
+    pub(super) deadline: Instant,
     /// Bytes that may still arrive.
-    remaining: usize,
+    pub(super) remaining: usize,
     /// Counts a truncated body; `None`: the body has ended.
-    truncated: Option<Counter>,
-    _in_flight: InFlightPermit,
+    pub(super) truncated: Option<Counter>,
+    pub(super) _in_flight: InFlightPermit,
 }
 
 /// Returns the body of a response that has none. Its length is unknown, so that no `Content-Length` is derived from it.
@@ -67,7 +54,8 @@ pub(crate) fn streamed(chunks: Vec<Bytes>, rest: Rest) -> UpstreamBody {
     StreamBody::new(chunks.map(|chunk| chunk.map(Frame::data))).boxed_unsync()
 }
 
-/// Reads the whole body of at most `max_bytes` bytes. They are charged to `memory` until their last slice is dropped.
+/// Reads the whole body. A response of more than `max_bytes` is invalid. Its bytes are charged to `memory` until their last slice
+/// is dropped.
 ///
 /// # Errors
 ///
@@ -76,43 +64,34 @@ pub(crate) async fn collect(
     mut upstream_body: UpstreamBody,
     max_bytes: usize,
     memory: &MemoryBudget,
-) -> Result<Bytes, BodyError> {
+) -> Result<Bytes, ProxyError> {
     let mut body = ReservedBuffer::new(max_bytes, memory);
     while let Some(frame) = upstream_body.frame().await {
         // The frames contain data only.
         let chunk = frame?.into_data().unwrap_or_default();
         if body.len().saturating_add(chunk.len()) > max_bytes {
-            return Err(BodyError::TooLarge);
+            return Err(ProxyError::InvalidResponse);
         }
-        body.try_extend(&chunk)?;
+        body.try_extend(&chunk).map_err(|_| ProxyError::Overloaded)?;
     }
     Ok(body.into_bytes())
 }
 
 impl Rest {
-    pub(crate) fn new(
-        response: reqwest::Response,
-        deadline: Instant,
-        in_flight: InFlightPermit,
-        truncated: Counter,
-    ) -> Self {
-        let truncated = Some(truncated);
-        Self { response, deadline, remaining: MAX_BYTES, truncated, _in_flight: in_flight }
-    }
-
-    async fn next_chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
+    async fn next_chunk(&mut self) -> Result<Option<Bytes>, ProxyError> {
         // A chunk that is there already would win against the deadline.
         let is_overdue = Instant::now() >= self.deadline;
         // Trailers are dropped, because no allow-list covers them.
         let chunk = match timeout_at(self.deadline, self.response.chunk()).await {
-            Ok(Ok(Some(_))) if is_overdue => Err(BodyError::Timeout),
-            Err(_) => Err(BodyError::Timeout),
-            Ok(Err(_)) => Err(BodyError::ConnectionLost),
+            Ok(Ok(Some(_))) if is_overdue => Err(ProxyError::Timeout),
+            Err(_) => Err(ProxyError::Timeout),
+            Ok(Err(_)) => Err(ProxyError::ConnectionLost),
             Ok(Ok(chunk)) => Ok(chunk),
         };
         let chunk = chunk.and_then(|chunk| {
             let length = chunk.as_ref().map_or(0, Bytes::len);
-            self.remaining = self.remaining.checked_sub(length).ok_or(BodyError::TooLarge)?;
+            self.remaining =
+                self.remaining.checked_sub(length).ok_or(ProxyError::InvalidResponse)?;
             Ok(chunk)
         });
         match chunk {
@@ -154,8 +133,14 @@ mod tests {
             _cancel_body: CancellationToken::new().drop_guard(),
         };
         let truncated = Counter::default();
-        let response = axum::http::Response::new(text).into();
-        (Rest::new(response, deadline, in_flight, truncated.clone()), truncated)
+        let rest = Rest {
+            response: axum::http::Response::new(text).into(),
+            deadline,
+            remaining: MAX_STREAMED_BYTES,
+            truncated: Some(truncated.clone()),
+            _in_flight: in_flight,
+        };
+        (rest, truncated)
     }
 
     fn later() -> Instant {
@@ -170,13 +155,13 @@ mod tests {
             collect(streamed(vec![Bytes::from("12")], rest), max_bytes, &memory).await
         };
         assert_eq!(collect(5).await, Ok(Bytes::from("12345")));
-        assert_eq!(collect(4).await, Err(BodyError::TooLarge));
+        assert_eq!(collect(4).await, Err(ProxyError::InvalidResponse));
     }
 
     #[tokio::test]
     async fn a_body_above_the_limit_breaks_off_and_is_counted() {
         for (limit, expected, count) in
-            [(5, Ok(Bytes::from("12345")), 0), (4, Err(BodyError::TooLarge), 1)]
+            [(5, Ok(Bytes::from("12345")), 0), (4, Err(ProxyError::InvalidResponse), 1)]
         {
             let (mut rest, truncated) = rest("12345", later());
             rest.remaining = limit;
@@ -191,7 +176,7 @@ mod tests {
         let (rest, truncated) = rest("12345", Instant::now());
         let memory = MemoryBudget::new(MEMORY);
         let collected = collect(streamed(Vec::new(), rest), MEMORY, &memory).await;
-        assert_eq!((collected, truncated.get()), (Err(BodyError::Timeout), 1));
+        assert_eq!((collected, truncated.get()), (Err(ProxyError::Timeout), 1));
     }
 
     #[tokio::test]

@@ -33,112 +33,48 @@ struct VerificationParameters {
     verification_id: String,
 }
 
-/// Method, path below `/verification`, operation id and summary of each documented route.
-const ROUTES: [(HttpMethod, &str, &str, &str); 24] = [
-    (Post, "", "verifyContract", "Verify a contract"),
-    (Post, "/verify", "verifyContractByFiles", "Verify a contract"),
-    (
-        Post,
-        "/verify/solc-json",
-        "verifyContractBySolcJson",
-        "Verify a contract with the compiler's standard JSON input",
-    ),
-    (
-        Post,
-        "/verify/create2",
-        "verifyCreate2Contract",
-        "Verify a contract before CREATE2 deploys it",
-    ),
-    (Get, "/check-by-addresses", "checkVerified", "Check which contracts are fully verified"),
-    (
-        Get,
-        "/check-all-by-addresses",
-        "checkAllVerified",
-        "Check which contracts are fully or partially verified",
-    ),
-    (Get, "/checkByAddresses", "checkByAddresses", "Check which contracts are fully verified"),
-    (
-        Get,
-        "/checkAllByAddresses",
-        "checkAllByAddresses",
-        "Check which contracts are fully or partially verified",
-    ),
-    (
-        Get,
-        "/files/{chainId}/{address}",
-        "getFullMatchFiles",
-        "The sources of a fully verified contract",
-    ),
-    (Get, "/files/any/{chainId}/{address}", "getFiles", "The sources of a verified contract"),
-    (
-        Get,
-        "/files/tree/{chainId}/{address}",
-        "getFullMatchFileTree",
-        "The source URLs of a fully verified contract",
-    ),
-    (
-        Get,
-        "/files/tree/any/{chainId}/{address}",
-        "getFileTree",
-        "The source URLs of a verified contract",
-    ),
-    (
-        Get,
-        "/files/contracts/{chainId}",
-        "getVerifiedAddresses",
-        "The addresses of a chain's verified contracts",
-    ),
-    (Get, "/chains", "getVerifierChains", "The chains whose contracts can be verified"),
-    (Get, "/health", "getVerifierHealth", "Health of the verification service"),
-    (Get, "/version", "getVerifierVersion", "The version of the verification service"),
-    (
-        Post,
-        "/v2/verify/{chainId}/{address}",
-        "startVerification",
-        "Start a verification with standard JSON input",
-    ),
-    (
-        Post,
-        "/v2/verify/metadata/{chainId}/{address}",
-        "startVerificationByMetadata",
-        "Start a verification with the contract's metadata",
-    ),
-    (
-        Post,
-        "/v2/verify/etherscan/{chainId}/{address}",
-        "startVerificationByEtherscan",
-        "Start a verification with the source from Etherscan",
-    ),
-    (
-        Post,
-        "/v2/verify/similarity/{chainId}/{address}",
-        "startVerificationBySimilarity",
-        "Start a verification by similarity to a verified contract",
-    ),
-    (Get, "/v2/verify/{verificationId}", "getVerification", "The status of a verification job"),
-    (Get, "/v2/contract/{chainId}/{address}", "getVerifiedContract", "A verified contract"),
-    (
-        Get,
-        "/v2/contract/all-chains/{address}",
-        "getVerifiedContractOfAllChains",
-        "The verified contracts at an address on all chains",
-    ),
-    (Get, "/v2/contracts/{chainId}", "getVerifiedContracts", "The verified contracts of a chain"),
-];
+/// The documented routes: method, path, operation id and summary of each.
+const ROUTES: &str = "\
+POST /verification verifyContract Verify a contract
+POST /verification/verify verifyContractByFiles Verify a contract
+POST /verification/verify/solc-json verifyContractBySolcJson Verify a contract with the compiler's standard JSON input
+POST /verification/verify/create2 verifyCreate2Contract Verify a contract before CREATE2 deploys it
+GET /verification/check-by-addresses checkVerified Check which contracts are fully verified
+GET /verification/check-all-by-addresses checkAllVerified Check which contracts are fully or partially verified
+GET /verification/checkByAddresses checkByAddresses Check which contracts are fully verified
+GET /verification/checkAllByAddresses checkAllByAddresses Check which contracts are fully or partially verified
+GET /verification/files/{chainId}/{address} getFullMatchFiles The sources of a fully verified contract
+GET /verification/files/any/{chainId}/{address} getFiles The sources of a verified contract
+GET /verification/files/tree/{chainId}/{address} getFullMatchFileTree The source URLs of a fully verified contract
+GET /verification/files/tree/any/{chainId}/{address} getFileTree The source URLs of a verified contract
+GET /verification/files/contracts/{chainId} getVerifiedAddresses The addresses of a chain's verified contracts
+GET /verification/chains getVerifierChains The chains whose contracts can be verified
+GET /verification/health getVerifierHealth Health of the verification service
+GET /verification/version getVerifierVersion The version of the verification service
+POST /verification/v2/verify/{chainId}/{address} startVerification Start a verification with standard JSON input
+POST /verification/v2/verify/metadata/{chainId}/{address} startVerificationByMetadata Start a verification with the contract's metadata
+POST /verification/v2/verify/etherscan/{chainId}/{address} startVerificationByEtherscan Start a verification with the source from Etherscan
+POST /verification/v2/verify/similarity/{chainId}/{address} startVerificationBySimilarity Start a verification by similarity to a verified contract
+GET /verification/v2/verify/{verificationId} getVerification The status of a verification job
+GET /verification/v2/contract/{chainId}/{address} getVerifiedContract A verified contract
+GET /verification/v2/contract/all-chains/{address} getVerifiedContractOfAllChains The verified contracts at an address on all chains
+GET /verification/v2/contracts/{chainId} getVerifiedContracts The verified contracts of a chain";
 
 /// Returns the documented paths.
 pub(crate) fn paths() -> impl Iterator<Item = (String, PathItem)> {
-    ROUTES.into_iter().map(|(method, path, operation_id, summary)| {
+    ROUTES.lines().filter_map(|route| {
+        let mut columns = route.splitn(4, ' ');
+        let method = if columns.next()? == "POST" { Post } else { Get };
+        let path = columns.next()?;
         let operation = OperationBuilder::new()
             .tag(TAG)
-            .operation_id(Some(operation_id))
-            .summary(Some(summary))
+            .operation_id(columns.next())
+            .summary(columns.next())
             .parameters(Some(path_parameters(path)))
             .responses(responses());
         let operation =
             if method == Post { operation.request_body(Some(any_body())) } else { operation };
-        let item = PathItemBuilder::new().operation(method, operation).build();
-        (format!("/verification{path}"), item)
+        Some((path.to_owned(), PathItemBuilder::new().operation(method, operation).build()))
     })
 }
 
@@ -167,14 +103,16 @@ mod tests {
     use axum::http::Method;
 
     use super::*;
-    use crate::extras::verification;
+    use crate::extras::verification::{find_route, segments};
 
     #[test]
     fn documented_routes_are_exactly_the_forwarded_ones() {
+        assert_eq!(paths().count(), ROUTES.lines().count());
         for (path, item) in paths() {
             let path = path.replace(['{', '}'], "");
             for (method, operation) in [(Method::GET, item.get), (Method::POST, item.post)] {
-                let is_forwarded = verification::is_forwarded(&method, &path);
+                let route = find_route(&segments(&path));
+                let is_forwarded = route.is_some_and(|route| route.allows(&method));
                 // Below `v2/` both methods are forwarded at every path, also where only one is documented.
                 if operation.is_some() || !path.starts_with("/verification/v2/") {
                     assert_eq!(is_forwarded, operation.is_some(), "{method} {path}");

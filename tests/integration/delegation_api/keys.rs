@@ -94,38 +94,73 @@ async fn duplicate_keys_are_refused() {
 }
 
 #[tokio::test]
-async fn client_keys_do_not_use_the_shared_rate_budget_and_have_one_per_client() {
+async fn client_key_lifts_the_limit_and_uses_none_of_it() {
     let (api, harness) = Harness::with_api("api", "").await;
-    let mut served = 0;
     for response in send_thirty(&harness, CLIENT_KEY_HEADER).await {
-        if response.status() == 200 {
-            served += 1;
-        } else {
-            let wait = assert_rate_limited(&response);
-            assert!((1..=10).contains(&wait), "{wait}");
-        }
+        assert_eq!((response.status(), source(&response)), (200, "api"), "{response:#?}");
     }
-    assert_eq!((served, keys(&api)), (25, vec!["mine".to_owned(); 25]));
+    assert_eq!(keys(&api), ["mine"; 30]);
     for number in 0..25 {
         assert_eq!(harness.get(&check(number)).await.status(), 200);
     }
     assert_rate_limited(&harness.get(&check(25)).await);
-    // Another key does not help the client, and others have not used theirs.
-    assert_rate_limited(&harness.get_with(&check(25), "X-API-KEY: junk\r\n").await);
-    let other = Ipv4Addr::new(127, 0, 0, 2);
-    let mut other = RawClient::connect_from(other, harness.service.address()).await;
-    let response = other.request(get(&check(25), CLIENT_KEY_HEADER)).await;
-    assert_eq!(response.status(), 200, "{response:#?}");
-    // A 429 for one client key does not affect other keys.
-    let body = "{\"error\":\"of this key\"}";
-    api.set_response_with("check/all", 429, &[("retry-after", "60")], body);
-    let response = other.request(get(&check(26), CLIENT_KEY_HEADER)).await;
-    assert_eq!((response.status(), response.header("retry-after")), (429, "60"));
-    api.set_response("check/all", "true");
-    let response = other.request(get(&check(26), "X-API-KEY: other\r\n")).await;
-    assert_eq!(response.status(), 200, "{response:#?}");
-    let response = harness.get(&check(27)).await;
-    assert!(response.header("retry-after").parse::<u64>().unwrap() <= 10, "{response:#?}");
+    assert_eq!(harness.get_with(&check(25), CLIENT_KEY_HEADER).await.status(), 200);
+}
+
+#[tokio::test]
+async fn client_key_that_the_api_refused_is_not_sent_again_for_a_minute() {
+    const ERROR: &str = "{\"error\":\"of this key\"}";
+    let (api, harness) = Harness::with_api("api", "").await;
+    for (status, body, expected) in
+        [(401, ERROR, 401), (403, ERROR, 403), (429, ERROR, 429), (403, "<p>no</p>", 502)]
+    {
+        api.set_response_with("check/all", status, &[("retry-after", "7")], body);
+        let key = format!("X-API-KEY: refused-{status}-{expected}\r\n");
+        let response = harness.get_with(&check(1), &key).await;
+        assert_eq!(response.status(), expected, "{response:#?}");
+        if body == ERROR {
+            assert_eq!((response.text(), response.header("retry-after")), (ERROR, "7"));
+        }
+        api.set_response("check/all", "true");
+        let sent = api.request_count();
+        for path in [check(1), check(2), format!("/registry/v2/{VAULT}")] {
+            let response = harness.get_with(&path, &key).await;
+            let wait = assert_rate_limited(&response);
+            assert!((50..=60).contains(&wait), "{wait}");
+            let detail = "the delegation API has refused this X-API-KEY; retry later";
+            assert_eq!(response.problem()["detail"], detail);
+            assert!(!response.has_header("x-delegation-source"), "{response:#?}");
+        }
+        assert_eq!(api.request_count(), sent);
+    }
+    // Three errors of the API, and twelve look-ups that were not sent.
+    assert_eq!(harness.lookup_count("rejected").await, 15);
+    // Neither other keys nor requests without one are affected.
+    for headers in [CLIENT_KEY_HEADER, ""] {
+        let response = harness.get_with(&check(3), headers).await;
+        assert_eq!((response.status(), response.text()), (200, "true"), "{response:#?}");
+    }
+}
+
+#[tokio::test]
+async fn chain_answers_for_a_refused_client_key_if_it_is_the_fallback() {
+    let (api, harness) = Harness::with_api("api-then-chain", "").await;
+    api.set_response_with("check/all", 401, &[], "{\"error\":\"no such key\"}");
+    let response = harness.get_with(&check(1), CLIENT_KEY_HEADER).await;
+    assert_eq!((response.status(), source(&response)), (401, "api"));
+    let response = harness.get_with(&check(1), CLIENT_KEY_HEADER).await;
+    assert_eq!((response.status(), source(&response)), (200, "chain"));
+    assert_eq!(api.request_count(), 1);
+}
+
+#[tokio::test]
+async fn client_key_is_sent_again_after_errors_that_are_not_about_it() {
+    let (api, harness) = Harness::with_api("api", "").await;
+    for status in [400, 404, 422, 500, 503] {
+        api.set_response_with("check/all", status, &[], "{\"error\":\"no\"}");
+        assert_eq!(harness.get_with(&check(1), CLIENT_KEY_HEADER).await.status(), status);
+    }
+    assert_eq!(keys(&api), ["mine"; 5]);
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
 use super::*;
+use crate::nodes::Exhausted;
 
 #[test]
 fn the_chain_answers_unless_the_api_rejects_the_request_itself() {
@@ -27,10 +28,10 @@ fn the_chain_answers_unless_the_api_rejects_the_request_itself() {
     {
         assert!(!allows_failover(status, body), "{status} {body}");
     }
-    let no_wait = Duration::ZERO;
+    let exhausted = Exhausted { wait: Duration::ZERO, is_share: true };
     for error in [
-        LookupError::BudgetExhausted(no_wait),
-        LookupError::ShareExhausted(no_wait),
+        LookupError::BudgetExhausted(exhausted),
+        LookupError::KeyRefused(Duration::ZERO),
         INVALID_RESPONSE,
     ] {
         assert!(error.failover_reason().is_some(), "{error:?}");

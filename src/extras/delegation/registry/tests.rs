@@ -51,7 +51,7 @@ fn calldata_has_the_selector_and_arguments_in_contract_order() {
     }
 }
 
-fn decode_check(scope: CheckScope, returned: &str) -> Result<CheckResult, InvalidReturnData> {
+fn decode_check(scope: CheckScope, returned: &str) -> Result<CheckResult, RegistryError> {
     let check = Check { to: HOT_WALLET, from: VAULT, rights: B256::ZERO, scope };
     check.decode_result(&hex::decode(returned).unwrap())
 }
@@ -69,9 +69,9 @@ fn check_result_is_a_boolean_or_an_amount() {
 fn empty_return_data_means_no_contract() {
     let erc20 = CheckScope::Erc20 { contract: CONTRACT };
     for scope in [CheckScope::All, erc20] {
-        assert_eq!(decode_check(scope, ""), Err(InvalidReturnData::NoContract));
+        assert_eq!(decode_check(scope, ""), Err(RegistryError::NoContract));
     }
-    assert_eq!(Delegation::decode_list(&[]), Err(InvalidReturnData::NoContract));
+    assert_eq!(Delegation::decode_list(&[]), Err(RegistryError::NoContract));
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn malformed_return_data_is_rejected() {
     for returned in [&word(2), "00", &"f".repeat(64), &word(1)[..62], &twice] {
         assert_eq!(
             decode_check(CheckScope::All, returned),
-            Err(InvalidReturnData::Malformed),
+            Err(RegistryError::Invalid),
             "{returned}"
         );
     }
@@ -99,7 +99,7 @@ fn malformed_return_data_is_rejected() {
         [word(32), word(1), word(1), "1".repeat(64), seven_words[128..].to_owned()].concat(),
     ] {
         let decoded = Delegation::decode_list(&hex::decode(&returned).unwrap());
-        assert_eq!(decoded, Err(InvalidReturnData::Malformed), "{returned}");
+        assert_eq!(decoded, Err(RegistryError::Invalid), "{returned}");
     }
 }
 
@@ -113,7 +113,7 @@ fn scope_has_the_name_contract_and_token_of_its_kind() {
         (CheckScope::Erc20 { contract }, ("erc20", Some(contract), None)),
         (CheckScope::Erc1155 { contract, token_id }, ("erc1155", Some(contract), Some(token_id))),
     ] {
-        assert_eq!((scope.name(), scope.contract(), scope.token_id()), expected);
+        assert_eq!((scope.into(), scope.contract(), scope.token_id()), expected);
     }
 }
 
