@@ -4,7 +4,6 @@ use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 
-use axum::http::HeaderValue;
 use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
 
@@ -16,15 +15,6 @@ impl Secret {
     /// Returns the text, for the code that uses it.
     pub(crate) fn expose(&self) -> &str {
         &self.0
-    }
-
-    /// Returns the text as a header that is not logged; `None`: it is empty, or not ASCII without spaces.
-    pub(crate) fn to_header(&self) -> Option<HeaderValue> {
-        let Self(text) = self;
-        let is_key = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_graphic());
-        let mut header = HeaderValue::from_str(text).ok().filter(|_| is_key)?;
-        header.set_sensitive(true);
-        Some(header)
     }
 }
 

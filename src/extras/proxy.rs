@@ -11,7 +11,7 @@
 //! upstream breaks it off, the client gets an error response. A longer one has begun by then, so the client's
 //! connection is reset: a part must not look like the whole.
 
-mod proxy_metrics;
+pub(crate) mod proxy_metrics;
 mod request_body;
 mod response_body;
 
@@ -28,11 +28,10 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::DropGuard;
 
 use proxy_metrics::ProxyMetrics;
-pub(crate) use proxy_metrics::RequestMetrics;
 pub(crate) use request_body::RequestBody;
 use request_body::Upload;
+pub(crate) use response_body::UpstreamBody;
 use response_body::{MAX_BUFFERED_BYTES, MAX_STREAMED_BYTES, Rest};
-pub(crate) use response_body::{UpstreamBody, collect};
 
 use crate::config::{self, UpstreamUrl};
 use crate::http::client_limits;

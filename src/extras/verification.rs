@@ -14,9 +14,11 @@ use anyhow::Context;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::header::{AUTHORIZATION, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, VARY};
-use axum::http::{Method, Uri};
-use axum::response::Response;
+use axum::http::header::{
+    ALLOW, AUTHORIZATION, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, VARY,
+};
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -24,7 +26,8 @@ use utoipa_axum::routes;
 use crate::api::openapi::upstream_responses;
 use crate::assembly::{Assembly, Extra, Join};
 use crate::config::SectionKind;
-use crate::extras::proxy::{Proxy, ProxyRequest, RequestBody, RequestMetrics};
+use crate::extras::proxy::proxy_metrics::RequestMetrics;
+use crate::extras::proxy::{Proxy, ProxyRequest, RequestBody};
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::{PassThroughError, Problem, ProblemCode};
 use section::Verification;
@@ -127,7 +130,8 @@ async fn forward(
         )
     })?;
     if !route.allows(&method) {
-        let mut response = Problem::method_not_allowed(route.methods);
+        let problem = Problem::from_status(StatusCode::METHOD_NOT_ALLOWED);
+        let mut response = ([(ALLOW, route.methods)], problem).into_response();
         if segments.is_empty() {
             let detail =
                 "this is the verifier URL for forge and hardhat; the form for people is /verify";

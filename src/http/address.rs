@@ -18,12 +18,18 @@ use crate::config::address::{AddressError, parse};
     format = "address",
     examples("0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266")
 )]
-pub(crate) struct AddressText(pub(crate) Address);
+pub(crate) struct AddressText(Address);
 
 impl TryFrom<Cow<'_, str>> for AddressText {
     type Error = AddressError;
 
     fn try_from(text: Cow<'_, str>) -> Result<Self, AddressError> {
         parse(&text).map(Self)
+    }
+}
+
+impl From<AddressText> for Address {
+    fn from(text: AddressText) -> Self {
+        text.0
     }
 }

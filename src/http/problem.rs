@@ -21,7 +21,8 @@ pub(crate) struct Problem {
 }
 
 /// Stable error codes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+// Some codes belong to extras. The iterator keeps them without their extra.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema, strum::EnumIter)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ProblemCode)]
 pub(crate) enum ProblemCode {
@@ -176,12 +177,6 @@ impl Problem {
                 Self::new(ProblemCode::InternalError, "internal error; the log has the request id")
             }
         }
-    }
-
-    /// Returns the response to an unsupported method. `allowed` is the value of the `Allow` header.
-    pub(crate) fn method_not_allowed(allowed: &'static str) -> Response {
-        let problem = Self::from_status(StatusCode::METHOD_NOT_ALLOWED);
-        ([(header::ALLOW, allowed)], problem).into_response()
     }
 
     /// Writes the headers of the error's response.

@@ -43,8 +43,8 @@ pub(crate) struct CircuitBreaker {
     open_until: Option<Instant>,
     /// Failures that opened the circuit since the last success.
     failures: u32,
-    /// When a probe was last admitted.
-    last_probe: Option<Instant>,
+    /// When a probe was last admitted; `None` also if it was not sent.
+    pub(crate) last_probe: Option<Instant>,
     excluded: Option<(Exclusion, Instant)>,
     /// Exclusions since the last success.
     exclusions: u32,
@@ -126,11 +126,6 @@ impl CircuitBreaker {
         self.open_for(self.max_open, now);
     }
 
-    /// Releases a probe: the call was not sent.
-    pub(crate) fn release_probe(&mut self) {
-        self.last_probe = None;
-    }
-
     /// Excludes the upstream for `wait`.
     pub(crate) fn exclude(&mut self, reason: Exclusion, wait: Duration, now: Instant) {
         self.exclusions = self.exclusions.saturating_add(1);
@@ -203,7 +198,7 @@ mod tests {
         // The probe had no outcome.
         let later = later + 10 * SECOND;
         assert_eq!([breaker.try_admit(later), breaker.try_admit(later)], probe);
-        breaker.release_probe();
+        breaker.last_probe = None;
         assert_eq!([breaker.try_admit(later), breaker.try_admit(later)], probe);
         breaker.record_success();
         assert_eq!(

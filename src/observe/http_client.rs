@@ -5,7 +5,7 @@ mod trusted;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use reqwest::header::{CONTENT_ENCODING, HeaderMap, RETRY_AFTER};
+use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::{Certificate, Proxy};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls_platform_verifier::Verifier;
@@ -62,11 +62,6 @@ fn with_certificates(
 /// As [`builder`].
 pub(crate) fn direct_builder() -> Result<reqwest::ClientBuilder, reqwest::Error> {
     builder(&Upstream::default())
-}
-
-/// Returns true if a body is compressed although the request did not ask for it.
-pub(crate) fn has_content_encoding(headers: &HeaderMap) -> bool {
-    headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity")
 }
 
 /// Parses `Retry-After`: seconds or a date (RFC 9110, section 10.2.3). A date in the past is zero.

@@ -32,7 +32,7 @@ pub(crate) fn without_path_key(path: &str) -> Cow<'_, str> {
 /// Secrets to remove. One pass finds every occurrence of all of them.
 #[derive(Clone)]
 pub(crate) struct Redactor {
-    matcher: Option<AhoCorasick>,
+    pub(crate) matcher: Option<AhoCorasick>,
 }
 
 /// Never printed.
@@ -68,18 +68,6 @@ impl Redactor {
         Self { matcher: finder.ok() }
     }
 
-    /// Returns true if `json` contains a secret, also escaped. JSON that serde cannot parse (for example `1e999`) is
-    /// only searched as raw bytes.
-    pub(crate) fn contains_secret(&self, json: &[u8]) -> bool {
-        let Some(finder) = &self.matcher else { return true };
-        // Parsing takes many times the memory, so it is done only when needed.
-        let has_escapes = json.iter().any(|byte| b"\\%".contains(byte));
-        finder.is_match(json)
-            || has_escapes
-                && serde_json::from_slice(json)
-                    .is_ok_and(|mut value| redact_value(finder, &mut value))
-    }
-
     /// Returns `text` with secrets replaced.
     pub(crate) fn redact_text(&self, text: &str) -> String {
         let Some(finder) = &self.matcher else { return REDACTED.into() };
@@ -113,7 +101,7 @@ impl Redactor {
 }
 
 /// Replaces secrets; returns true if there were any.
-fn redact_value(matcher: &AhoCorasick, value: &mut Value) -> bool {
+pub(crate) fn redact_value(matcher: &AhoCorasick, value: &mut Value) -> bool {
     match value {
         Value::String(text) => redact_string(matcher, text),
         Value::Array(items) => {
@@ -261,22 +249,6 @@ mod tests {
         assert_eq!(apply(deep), Err(RedactError::Unparsable));
         let large = format!("\"{}\"", "x".repeat(Redactor::MAX_BYTES));
         assert_eq!(apply(large), Err(RedactError::TooLarge));
-    }
-
-    #[test]
-    fn a_secret_is_found_in_any_json() {
-        let redactor = Redactor::new(["canary-key".to_owned()]);
-        for json in [
-            "[\"canary-key\"]",
-            "{\"\\u0063anary-key\":1}",
-            "[1e999,\"canary-key\"]",
-            "\"CANARY%2Dkey\"",
-        ] {
-            assert!(redactor.contains_secret(json.as_bytes()), "{json}");
-        }
-        for json in ["[\"canary\"]", "[1e999]", "true", "\"\\ud800\""] {
-            assert!(!redactor.contains_secret(json.as_bytes()), "{json}");
-        }
     }
 
     #[test]

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
-use axum::http::header::{ACCEPT, HeaderMap, HeaderName, HeaderValue};
+use axum::http::header::{ACCEPT, CONTENT_ENCODING, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Method, Response, StatusCode};
 use bytes::Bytes;
+use http_body_util::BodyExt;
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -17,17 +18,16 @@ use super::refused_keys::RefusedKeys;
 use super::registry::Direction;
 use super::section::{DelegationSection, DelegationSource};
 use crate::config::Upstream;
-use crate::config::secret::Secret;
-use crate::extras::proxy::{Proxy, ProxyError, ProxyRequest, UpstreamBody, collect};
+use crate::extras::proxy::{Proxy, ProxyError, ProxyRequest, UpstreamBody};
 use crate::http::client_limits::ClientHandle;
 use crate::nodes::circuit_breaker::{Availability, CircuitBreaker};
 use crate::nodes::json;
 use crate::observe::clock;
 use crate::observe::http_client;
 use crate::observe::log_on_change::LogOnChange;
-use crate::observe::memory_budget::MemoryBudget;
+use crate::observe::memory_budget::{MemoryBudget, ReservedBuffer};
 use crate::observe::metrics::Metrics;
-use crate::observe::redaction::Redactor;
+use crate::observe::redaction::{Redactor, redact_value};
 
 /// Header of the API key.
 pub(crate) const X_API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -95,7 +95,7 @@ impl ApiClient {
         memory: &MemoryBudget,
         metrics: &Metrics,
     ) -> Result<Self, reqwest::Error> {
-        let api_key = config.api_key.as_ref().and_then(Secret::to_header);
+        let api_key = config.key_header();
         let has_fallback = config.source == DelegationSource::ApiThenChain;
         let new_budget = || RateBudget::new(config.timeout, metrics);
         // After a timeout the API is skipped for a while. Then one request at a time probes it.
@@ -167,7 +167,7 @@ impl ApiClient {
                 LookupError::Api(ProxyError::Overloaded | ProxyError::TooManyPerClient)
                 | LookupError::BudgetExhausted(_)
                 | LookupError::KeyRefused(_),
-            ) => breaker.release_probe(),
+            ) => breaker.last_probe = None,
             Err(error) => {
                 let is_timeout = matches!(error, LookupError::Api(ProxyError::Timeout));
                 if is_timeout || clock::elapsed(started_at) >= SLOW_FAILURE {
@@ -243,9 +243,11 @@ impl ApiClient {
             is_error
                 || status.is_success()
                     && has_expected_type(kind, json)
-                    && !self.key_detector.contains_secret(&body)
+                    && !contains_secret(&self.key_detector, &body)
         });
-        if !is_valid || http_client::has_content_encoding(&parts.headers) {
+        // It was not asked for.
+        let is_compressed = parts.headers.get(CONTENT_ENCODING).is_some_and(|it| it != "identity");
+        if !is_valid || is_compressed {
             if self.validity_log.changed_to(Err("invalid")) {
                 let status = status.as_u16();
                 tracing::warn!(status, "delegation API returned an invalid response");
@@ -269,6 +271,40 @@ impl ApiClient {
         let (received_at, fresh_for) = (clock::now(), self.cache_ttl);
         Ok(ApiResponse { status, body, retry_after, received_at, fresh_for })
     }
+}
+
+/// Reads the whole body. A response of more than `max_bytes` is invalid. Its bytes are charged to `memory` until their last slice
+/// is dropped.
+///
+/// # Errors
+///
+/// Returns why the body is incomplete.
+async fn collect(
+    mut upstream_body: UpstreamBody,
+    max_bytes: usize,
+    memory: &MemoryBudget,
+) -> Result<Bytes, ProxyError> {
+    let mut body = ReservedBuffer::new(max_bytes, memory);
+    while let Some(frame) = upstream_body.frame().await {
+        // The frames contain data only.
+        let chunk = frame?.into_data().unwrap_or_default();
+        if body.len().saturating_add(chunk.len()) > max_bytes {
+            return Err(ProxyError::InvalidResponse);
+        }
+        body.try_extend(&chunk).map_err(|_| ProxyError::Overloaded)?;
+    }
+    Ok(body.into_bytes())
+}
+
+/// Returns true if `json` contains a secret of the redactor, also escaped. JSON that serde cannot parse (for example `1e999`) is
+/// only searched as raw bytes.
+fn contains_secret(redactor: &Redactor, json: &[u8]) -> bool {
+    let Some(finder) = &redactor.matcher else { return true };
+    // Parsing takes many times the memory, so it is done only when needed.
+    let has_escapes = json.iter().any(|byte| b"\\%".contains(byte));
+    finder.is_match(json)
+        || has_escapes
+            && serde_json::from_slice(json).is_ok_and(|mut value| redact_value(finder, &mut value))
 }
 
 impl ApiResponse {

@@ -163,7 +163,7 @@ macro_rules! check_routes {
             request: Request,
         ) -> Result<Response, Problem> {
             let rights = check.rights.unwrap_or_default().0;
-            let check = Check { to: check.to.0, from: check.from.0, rights, scope: $scope };
+            let check = Check { to: check.to.into(), from: check.from.into(), rights, scope: $scope };
             look_up(delegations, LookupKind::Check(check), lookup, request).await
         }
     )*};
@@ -175,18 +175,18 @@ check_routes! {
     [] CheckScope::All => CheckResponse;
     /// Check whether an address may act for another at a contract
     check_contract, "/registry/v2/check/contract", "checkContract", CheckQuery,
-    [ContractQuery at] CheckScope::Contract { contract: at.contract.0 } => CheckResponse;
+    [ContractQuery at] CheckScope::Contract { contract: at.contract.into() } => CheckResponse;
     /// Check whether an address may act for another with a token of a contract
     check_erc721, "/registry/v2/check/erc721", "checkErc721", RenamedCheckQuery,
     [ContractQuery at, TokenQuery token]
-    CheckScope::Erc721 { contract: at.contract.0, token_id: token.token_id.0 } => CheckResponse;
+    CheckScope::Erc721 { contract: at.contract.into(), token_id: token.token_id.0 } => CheckResponse;
     /// The amount of a token up to which an address may act for another
     check_erc20, "/registry/v2/check/erc20", "checkErc20", CheckQuery,
-    [ContractQuery at] CheckScope::Erc20 { contract: at.contract.0 } => AmountResponse;
+    [ContractQuery at] CheckScope::Erc20 { contract: at.contract.into() } => AmountResponse;
     /// The amount of an ERC-1155 token up to which an address may act for another
     check_erc1155, "/registry/v2/check/erc1155", "checkErc1155", CheckQuery,
     [ContractQuery at, TokenQuery token]
-    CheckScope::Erc1155 { contract: at.contract.0, token_id: token.token_id.0 } => AmountResponse;
+    CheckScope::Erc1155 { contract: at.contract.into(), token_id: token.token_id.0 } => AmountResponse;
 }
 
 /// Answers a look-up of this kind, with the parameters that every look-up has.

@@ -11,7 +11,6 @@ use hyper::body::Frame;
 use tokio::time::{Instant, timeout_at};
 
 use super::{InFlightPermit, ProxyError};
-use crate::observe::memory_budget::{MemoryBudget, ReservedBuffer};
 use crate::observe::metrics::Counter;
 
 /// Body of an upstream's response.
@@ -52,29 +51,6 @@ pub(crate) fn streamed(chunks: Vec<Bytes>, rest: Rest) -> UpstreamBody {
     });
     let chunks = stream::iter(chunks).map(Ok).chain(rest);
     StreamBody::new(chunks.map(|chunk| chunk.map(Frame::data))).boxed_unsync()
-}
-
-/// Reads the whole body. A response of more than `max_bytes` is invalid. Its bytes are charged to `memory` until their last slice
-/// is dropped.
-///
-/// # Errors
-///
-/// Returns why the body is incomplete.
-pub(crate) async fn collect(
-    mut upstream_body: UpstreamBody,
-    max_bytes: usize,
-    memory: &MemoryBudget,
-) -> Result<Bytes, ProxyError> {
-    let mut body = ReservedBuffer::new(max_bytes, memory);
-    while let Some(frame) = upstream_body.frame().await {
-        // The frames contain data only.
-        let chunk = frame?.into_data().unwrap_or_default();
-        if body.len().saturating_add(chunk.len()) > max_bytes {
-            return Err(ProxyError::InvalidResponse);
-        }
-        body.try_extend(&chunk).map_err(|_| ProxyError::Overloaded)?;
-    }
-    Ok(body.into_bytes())
 }
 
 impl Rest {
@@ -123,7 +99,9 @@ mod tests {
     use super::*;
     use crate::http::client_limits::{ClientHandle, LongRequestKind};
 
-    const MEMORY: usize = 1024 * 1024;
+    async fn collect(body: UpstreamBody) -> Result<Bytes, ProxyError> {
+        Ok(body.collect().await?.to_bytes())
+    }
 
     /// Returns the rest of a body, and its counter of truncated bodies.
     fn rest(text: &'static str, deadline: Instant) -> (Rest, Counter) {
@@ -148,17 +126,6 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_is_collected_up_to_the_given_size() {
-        let memory = MemoryBudget::new(MEMORY);
-        let collect = async |max_bytes| {
-            let (rest, _) = rest("345", later());
-            collect(streamed(vec![Bytes::from("12")], rest), max_bytes, &memory).await
-        };
-        assert_eq!(collect(5).await, Ok(Bytes::from("12345")));
-        assert_eq!(collect(4).await, Err(ProxyError::InvalidResponse));
-    }
-
-    #[tokio::test]
     async fn a_body_above_the_limit_breaks_off_and_is_counted() {
         for (limit, expected, count) in
             [(5, Ok(Bytes::from("12345")), 0), (4, Err(ProxyError::InvalidResponse), 1)]
@@ -166,7 +133,7 @@ mod tests {
             let (mut rest, truncated) = rest("12345", later());
             rest.remaining = limit;
             let streamed = streamed(Vec::new(), rest);
-            assert_eq!(collect(streamed, MEMORY, &MemoryBudget::new(MEMORY)).await, expected);
+            assert_eq!(collect(streamed).await, expected);
             assert_eq!(truncated.get(), count);
         }
     }
@@ -174,8 +141,7 @@ mod tests {
     #[tokio::test]
     async fn a_body_breaks_off_at_its_deadline_even_if_more_of_it_is_there() {
         let (rest, truncated) = rest("12345", Instant::now());
-        let memory = MemoryBudget::new(MEMORY);
-        let collected = collect(streamed(Vec::new(), rest), MEMORY, &memory).await;
+        let collected = collect(streamed(Vec::new(), rest)).await;
         assert_eq!((collected, truncated.get()), (Err(ProxyError::Timeout), 1));
     }
 
