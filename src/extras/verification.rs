@@ -142,7 +142,7 @@ async fn forward(
     }
     let client = ClientHandle::from_request(&request);
     let body = match method {
-        Method::POST => Some(RequestBody::from_request(request, state.max_body)?),
+        Method::POST => Some(RequestBody::try_from((request, state.max_body))?),
         _ => None,
     };
     let proxy_request = ProxyRequest {

@@ -43,9 +43,11 @@ pub(super) struct Upload {
 #[error("the request body was aborted")]
 pub(crate) struct RequestBodyAborted;
 
-impl RequestBody {
-    /// Returns the body of `request`, limited to `max_bytes`.
-    pub(crate) fn from_request(request: Request, max_bytes: usize) -> Result<Self, Problem> {
+impl TryFrom<(Request, usize)> for RequestBody {
+    type Error = Problem;
+
+    /// Returns the body of the request, limited to so many bytes.
+    fn try_from((request, max_bytes): (Request, usize)) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
         let content_length = check_content_length(&parts.headers, max_bytes)?;
         let is_chunked = parts.headers.contains_key(TRANSFER_ENCODING);
@@ -59,7 +61,9 @@ impl RequestBody {
             upload,
         })
     }
+}
 
+impl RequestBody {
     /// Returns the bytes of `Content-Length` that have not arrived yet.
     fn remaining(&self) -> Option<u64> {
         let received = u64::try_from(self.received).unwrap_or(u64::MAX);
