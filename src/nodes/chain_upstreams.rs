@@ -74,7 +74,7 @@ impl ChainUpstreams {
         self.all().nth(index)
     }
 
-    /// Forgets why polls would leave out upstreams for now.
+    /// Forgets why polls would leave out upstreams for now, unless they limit the rate.
     pub(crate) fn forget_failures(&self) {
         self.polled.iter().for_each(UpstreamNode::forget_failures);
     }

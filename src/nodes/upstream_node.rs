@@ -103,9 +103,14 @@ impl UpstreamNode {
         });
     }
 
-    /// Forgets why polls would leave the node out for now.
+    /// Forgets why polls would leave the node out for now, unless it limits the rate.
     pub(crate) fn forget_failures(&self) {
-        self.update(|state| state.breaker.record_success());
+        let now = clock::now();
+        self.update(|state| {
+            if state.breaker.exclusion(now) != Some(Exclusion::RateLimited) {
+                state.breaker.record_success();
+            }
+        });
     }
 
     /// Records a failed call, which decides when the node is polled next. After a 429 reads pause for longer than polls.
@@ -496,5 +501,8 @@ mod tests {
         assert_eq!(node.availability(clock::now()), Availability::Excluded);
         upstreams[0].forget_failures();
         assert_eq!(node.availability(clock::now()), Availability::Healthy);
+        node.record_failure(&Error::RateLimited(Some(Duration::from_secs(5))));
+        upstreams[0].forget_failures();
+        assert_eq!(node.availability(clock::now()), Availability::Excluded);
     }
 }

@@ -194,7 +194,7 @@ impl ApiClient {
         }
         let budget = self.budget.as_ref().filter(|_| caller.key.is_none());
         let permit = budget.map(|budget| budget.acquire(caller.client.key())).transpose();
-        let mut permit = permit.map_err(LookupError::BudgetExhausted)?;
+        let permit = permit.map_err(LookupError::BudgetExhausted)?;
         let segments: Vec<&str> = path.split('/').collect();
         let proxy_request = ProxyRequest {
             method: Method::GET,
@@ -205,10 +205,13 @@ impl ApiClient {
             client: caller.client.clone(),
         };
         let response = self.proxy.forward(&proxy_request, None).await;
-        if let Some(permit) = &mut permit {
-            permit.counts = !response.as_ref().is_err_and(never_reached_api);
+        if let Some(permit) = permit {
+            permit.end(match &response {
+                Err(error) if never_reached_api(error) => RateBudget::UNSENT,
+                Err(ProxyError::Timeout) => RateBudget::UNANSWERED,
+                _ => RateBudget::ENDED,
+            });
         }
-        drop(permit);
         let response = response.map_err(LookupError::Api)?;
         if let Some(key) = caller.key.as_ref().filter(|_| refuses_key(response.status())) {
             self.refused_keys.record(key, clock::now());
@@ -218,7 +221,11 @@ impl ApiClient {
             let retry_after = http_client::retry_after(response.headers());
             budget.start_cool_down(RateBudget::cool_down_for(retry_after));
         }
-        let response = self.parse_response(response, &lookup.kind).await?;
+        let mut response = self.parse_response(response, &lookup.kind).await?;
+        if caller.key.is_some() && response.status == StatusCode::TOO_MANY_REQUESTS {
+            // The key is not sent again before.
+            response.retry_after = response.retry_after.max(Some(RefusedKeys::REFUSED_FOR));
+        }
         if response.status.is_success() {
             Ok(response)
         } else {
@@ -243,7 +250,7 @@ impl ApiClient {
             is_error
                 || status.is_success()
                     && has_expected_type(kind, json)
-                    && !contains_secret(&self.key_detector, &body)
+                    && !(self.api_key.is_some() && contains_secret(&self.key_detector, &body))
         });
         // It was not asked for.
         let is_compressed = parts.headers.get(CONTENT_ENCODING).is_some_and(|it| it != "identity");

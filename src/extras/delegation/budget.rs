@@ -1,7 +1,8 @@
 //! Rate limit of the API without a key: a number of requests in any window of 10 s (the network document's section 8).
 //!
 //! Each request has one of as many slots, from before it is sent until a whole window after its response. The API received
-//! it before it responded, so no window of the API has more requests than the limit, whatever the latency.
+//! it before it responded, so no window of the API has more requests than the limit, whatever the latency. A request that
+//! timed out may still reach the API and has its slot for one more window.
 //!
 //! A client may use all slots while no other one asks, and a quarter as soon as another one has asked in the same window.
 
@@ -61,16 +62,21 @@ enum BudgetOutcome {
     Exhausted,
 }
 
-/// Permit of one request. Dropping it ends the request.
+/// Permit of one request. If it is dropped without an outcome, the request counts for its time-out and a window.
 #[derive(Debug)]
 pub(crate) struct RequestPermit<'a> {
     budget: &'a RateBudget,
     slot: usize,
-    /// False if the request certainly never reached the API: then it does not count.
-    pub(crate) counts: bool,
+    free_at: Instant,
 }
 
 impl RateBudget {
+    /// Hold of a request that never reached the API.
+    pub(crate) const UNSENT: Duration = Duration::ZERO;
+    /// Hold of a request that has ended, with or without a response.
+    pub(crate) const ENDED: Duration = WINDOW;
+    /// Hold of a request that may still reach the API.
+    pub(crate) const UNANSWERED: Duration = Duration::from_secs(20);
     /// Longest pause after a 429.
     const MAX_COOL_DOWN: Duration = Duration::from_mins(5);
 
@@ -90,7 +96,8 @@ impl RateBudget {
         let slot = self.slots.lock().take(client, clock::now());
         let outcome = if slot.is_ok() { BudgetOutcome::Local } else { BudgetOutcome::Exhausted };
         self.counters[outcome].increment();
-        Ok(RequestPermit { budget: self, slot: slot?, counts: true })
+        let (slot, free_at) = slot?;
+        Ok(RequestPermit { budget: self, slot, free_at })
     }
 
     /// Cool-down after a 429: `Retry-After`, or one window.
@@ -111,8 +118,12 @@ impl Slots {
         Self { slots, askers: Askers::default(), paused_until: now, max_hold }
     }
 
-    /// Takes a slot for a request of `client`, and returns its index.
-    fn take(&mut self, client: Option<IpAddr>, now: Instant) -> Result<usize, Exhausted> {
+    /// Takes a slot for a request of `client`. Returns its index, and when it is free.
+    fn take(
+        &mut self,
+        client: Option<IpAddr>,
+        now: Instant,
+    ) -> Result<(usize, Instant), Exhausted> {
         let has_others = client.is_some_and(|client| self.askers.record(client, now));
         let own = self.slots.iter().filter(|slot| has_others && slot.client == client);
         let mut own: Vec<_> = own.map(|slot| slot.free_at).collect();
@@ -127,12 +138,14 @@ impl Slots {
             return Err(Exhausted { wait, is_share: share_free_at > all_free_at });
         }
         *slot = Slot { client, free_at: now + self.max_hold };
-        Ok(index)
+        Ok((index, slot.free_at))
     }
 
-    fn release(&mut self, index: usize, free_at: Instant) {
-        if let Some(slot) = self.slots.get_mut(index) {
-            slot.free_at = free_at;
+    /// Changes when a slot is free. After a sleep another request may have it.
+    fn release(&mut self, (index, free_at): (usize, Instant), new: Instant) {
+        let slot = self.slots.get_mut(index).filter(|slot| slot.free_at == free_at);
+        if let Some(slot) = slot {
+            slot.free_at = new;
         }
     }
 }
@@ -149,10 +162,11 @@ impl Askers {
     }
 }
 
-impl Drop for RequestPermit<'_> {
-    fn drop(&mut self) {
-        let hold = if self.counts { WINDOW } else { Duration::ZERO };
-        self.budget.slots.lock().release(self.slot, clock::now() + hold);
+impl RequestPermit<'_> {
+    /// Ends the request, which still counts for this time.
+    pub(crate) fn end(self, hold: Duration) {
+        let Self { budget, slot, free_at } = self;
+        budget.slots.lock().release((slot, free_at), clock::now() + hold);
     }
 }
 
@@ -163,7 +177,7 @@ mod tests {
     const TIMEOUT: Duration = Duration::from_secs(5);
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn refused(wait: Duration, is_share: bool) -> Result<usize, Exhausted> {
+    fn refused(wait: Duration, is_share: bool) -> Result<(usize, Instant), Exhausted> {
         Err(Exhausted { wait, is_share })
     }
 
@@ -183,24 +197,36 @@ mod tests {
     fn requests_that_never_reached_the_api_do_not_count() {
         let budget = RateBudget::new(TIMEOUT, &Metrics::new());
         for _ in 0..100 {
-            budget.acquire(None).unwrap().counts = false;
+            budget.acquire(None).unwrap().end(RateBudget::UNSENT);
         }
-        for _ in 0..REQUESTS_PER_WINDOW {
-            drop(budget.acquire(None).unwrap());
+        for hold in [RateBudget::ENDED, RateBudget::UNANSWERED] {
+            let budget = RateBudget::new(TIMEOUT, &Metrics::new());
+            for _ in 0..REQUESTS_PER_WINDOW {
+                budget.acquire(None).unwrap().end(hold);
+            }
+            let exhausted = budget.acquire(None).unwrap_err();
+            assert!(exhausted.wait <= hold && exhausted.wait > hold / 2, "{exhausted:?}");
         }
-        let exhausted = budget.acquire(None).unwrap_err();
-        assert!(exhausted.wait <= WINDOW && exhausted.wait > WINDOW / 2, "{exhausted:?}");
+    }
+
+    #[test]
+    fn a_request_that_ends_late_does_not_free_the_slot_of_another_one() {
+        let (mut slots, now) = slots();
+        let late = slots.take(None, now).unwrap();
+        let after = now + 2 * (TIMEOUT + WINDOW);
+        (0..REQUESTS_PER_WINDOW).for_each(|_| assert!(slots.take(None, after).is_ok()));
+        slots.release(late, after);
+        assert_eq!(slots.take(None, after), refused(TIMEOUT + WINDOW, false));
     }
 
     #[test]
     fn requests_count_while_in_flight_and_for_a_window_after_they_end() {
         let (mut slots, now) = slots();
-        for _ in 0..REQUESTS_PER_WINDOW {
-            slots.take(None, now).unwrap();
-        }
+        let taken: Vec<_> =
+            (0..REQUESTS_PER_WINDOW).map(|_| slots.take(None, now).unwrap()).collect();
         assert_eq!(slots.take(None, now), refused(TIMEOUT + WINDOW, false));
-        for index in 0..13 {
-            slots.release(index, now + SECOND + WINDOW);
+        for slot in taken.into_iter().take(13) {
+            slots.release(slot, now + SECOND + WINDOW);
         }
         let later = now + 2 * SECOND;
         assert_eq!(slots.take(None, later), refused(WINDOW.saturating_sub(SECOND), false));
@@ -224,7 +250,7 @@ mod tests {
         let (mut slots, now) = slots();
         // Each request ends at once and counts for a window.
         let take = |slots: &mut Slots, client, now| {
-            slots.take(client, now).inspect(|index| slots.release(*index, now + WINDOW))
+            slots.take(client, now).inspect(|slot| slots.release(*slot, now + WINDOW))
         };
         let count = |slots: &mut Slots, client, now| {
             (0..100).take_while(|_| take(slots, client, now).is_ok()).count()

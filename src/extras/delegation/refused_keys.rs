@@ -16,7 +16,7 @@ pub(crate) struct RefusedKeys {
 }
 
 impl RefusedKeys {
-    const REFUSED_FOR: Duration = Duration::from_mins(1);
+    pub(crate) const REFUSED_FOR: Duration = Duration::from_mins(1);
     const MAX_KEYS: u64 = 10_000;
 
     pub(crate) fn new() -> Self {

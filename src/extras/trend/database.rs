@@ -47,10 +47,17 @@ pub(crate) struct HistoryDatabase {
     path: PathBuf,
     trends: Trends,
     /// `None`: it is not open, or was closed after a failure.
-    open: Mutex<Option<Database>>,
+    open: Mutex<Option<OpenDatabase>>,
     opened: LogOnChange,
     /// Apart from that: a full disk can be opened every minute.
     written: LogOnChange,
+}
+
+#[derive(Debug)]
+struct OpenDatabase {
+    database: Database,
+    /// Numbers of changes of all trends at the last write.
+    written_changes: Vec<u64>,
 }
 
 impl HistoryDatabase {
@@ -99,10 +106,17 @@ impl HistoryDatabase {
         if open.is_none() {
             *open = self.open_or_log();
         }
-        let Some(database) = open.as_ref() else { return };
+        let Some(OpenDatabase { database, written_changes }) = open.as_mut() else { return };
+        let chains = self.trends.store.chains().iter();
+        let changes: Vec<_> =
+            chains.map(|chain| self.trends.with(chain, |trend| trend.changes())).collect();
+        if *written_changes == changes {
+            return;
+        }
         let path = self.path.display();
         match self.write(database) {
             Ok(removed) => {
+                *written_changes = changes;
                 if let Some(removed) = removed {
                     let message = "rows of a former version were removed from the history database";
                     tracing::info!(%path, removed, "{message}");
@@ -126,7 +140,7 @@ impl HistoryDatabase {
 
     /// Opens the database, and adds its content to the trends. Logs it if something changed. Returns the database if it can
     /// be used.
-    fn open_or_log(&self) -> Option<Database> {
+    fn open_or_log(&self) -> Option<OpenDatabase> {
         let path = self.path.display();
         let mut opened = open_file(&self.path);
         if let Err(Unusable::Damaged) = opened
@@ -142,7 +156,7 @@ impl HistoryDatabase {
                 if self.opened.changed_to(Ok(())) {
                     tracing::info!(%path, chains, "history database opened");
                 }
-                Some(database)
+                Some(OpenDatabase { database, written_changes: Vec::new() })
             }
             Err(reason) => {
                 if self.opened.changed_to(Err((&reason).into())) {

@@ -85,7 +85,7 @@ impl Instance {
     /// The hourly buckets of the file.
     fn hours(&self) -> Vec<Bucket> {
         let open = self.database.open.lock();
-        let transaction = open.as_ref().unwrap().begin_read().unwrap();
+        let transaction = open.as_ref().unwrap().database.begin_read().unwrap();
         let buckets = transaction.open_table(BUCKETS).unwrap();
         let rows = buckets.range((7, HOUR, 0)..=(7, HOUR, u32::MAX)).unwrap();
         rows.map(|row| to_bucket(row.unwrap().1.value())).collect()
@@ -156,8 +156,29 @@ fn a_file_of_the_former_version_is_read_and_loses_its_old_rows() {
     instance.database.save();
     assert_eq!(instance.hours().len(), 169);
     let open = instance.database.open.lock();
-    let transaction = open.as_ref().unwrap().begin_read().unwrap();
+    let transaction = open.as_ref().unwrap().database.begin_read().unwrap();
     assert_eq!(transaction.list_tables().unwrap().count(), 1);
+}
+
+#[test]
+fn nothing_is_written_without_a_change() {
+    let directory = Directory::new("unchanged");
+    let instance = Instance::start(&directory.file());
+    instance.add([sample(1, START, 7)]);
+    instance.database.save();
+    assert_eq!(instance.hours().len(), 1);
+    {
+        let open = instance.database.open.lock();
+        let transaction = open.as_ref().unwrap().database.begin_write().unwrap();
+        transaction.delete_table(BUCKETS).unwrap();
+        transaction.open_table(BUCKETS).unwrap();
+        transaction.commit().unwrap();
+    }
+    instance.database.save();
+    assert_eq!(instance.hours().len(), 0);
+    instance.add([sample(2, START + 1, 7)]);
+    instance.database.save();
+    assert_eq!(instance.hours().len(), 1);
 }
 
 #[test]
