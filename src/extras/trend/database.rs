@@ -192,9 +192,9 @@ impl HistoryDatabase {
         let transaction = database.begin_write()?;
         let is_former = transaction.delete_table(FORMER_BLOCKS)?;
         let mut removed = 0;
+        let mut table = transaction.open_table(BUCKETS)?;
         for chain in self.trends.store.chains() {
             for period in Period::ALL {
-                let mut table = transaction.open_table(BUCKETS)?;
                 let (id, width) = (chain.config().chain_id, period.bucket_seconds());
                 let buckets = self.trends.with(chain, |trend| trend.all_buckets(period));
                 for ((_, start), bucket) in &buckets {
@@ -211,6 +211,7 @@ impl HistoryDatabase {
                 removed += before - table.len()?;
             }
         }
+        drop(table);
         transaction.commit()?;
         Ok(is_former.then_some(removed))
     }

@@ -16,6 +16,16 @@ impl OpenHour {
     /// Most samples. A chain with ten blocks a second has 36,000 an hour; more are not counted.
     pub(crate) const MAX_SAMPLES: usize = 40_000;
 
+    /// Returns the number of samples by which a full allocation of `count` grows. Doubling would take twice the memory.
+    fn growth(count: usize) -> usize {
+        (count / 8).max(64).min(Self::MAX_SAMPLES.saturating_sub(count).max(1))
+    }
+
+    /// Returns the most samples that are allocated for `count` blocks.
+    pub(crate) fn max_capacity(count: usize) -> usize {
+        count.saturating_add(Self::growth(count)).min(Self::MAX_SAMPLES)
+    }
+
     /// Removes all samples, whose memory the new hour takes. It starts at this second.
     pub(crate) fn restart(&mut self, start: u32) {
         self.start = start;
@@ -44,6 +54,9 @@ impl OpenHour {
         let latest = next.map_or(self.start.saturating_add(HOUR - 1), |next| next.time);
         let earliest = before.map_or(self.start, |before| before.time);
         sample.time = sample.time.min(latest).max(earliest);
+        if self.samples.len() == self.samples.capacity() {
+            self.samples.reserve_exact(Self::growth(self.samples.len()));
+        }
         self.samples.insert(index, sample);
     }
 
