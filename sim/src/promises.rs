@@ -380,8 +380,11 @@ impl Promises {
             }),
         );
         // A reply that is on its way when the machine is paused arrives a little after that.
-        let is_paused_meanwhile = self.pauses.iter().any(|(until, _)| *until > newest.at);
-        let on_its_way = Duration::from_millis(if is_paused_meanwhile { 300 } else { 50 });
+        let is_on_its_way = |(until, time): &(Duration, Duration)| {
+            newest.at < *until && *until <= newest.at + *time + Duration::from_millis(300)
+        };
+        let was_paused = self.pauses.iter().any(is_on_its_way);
+        let on_its_way = Duration::from_millis(if was_paused { 300 } else { 50 });
         let is_late = age > self.stale_after(chain) + on_its_way;
         self.check(
             "old data is labelled",
