@@ -11,6 +11,7 @@
 //! is not sent again for a while.
 
 mod api_client;
+mod api_response;
 mod budget;
 mod coalescing;
 mod lookup;
@@ -31,7 +32,8 @@ use axum::response::{IntoResponse, Response};
 use enum_map::{Enum, EnumMap};
 use prometheus_client::metrics::family::Family;
 
-pub(crate) use api_client::{ApiResponse, Caller, X_API_KEY};
+pub(crate) use api_client::{Caller, X_API_KEY};
+pub(crate) use api_response::ApiResponse;
 pub(crate) use lookup::{DelegationLookup, LookupBlock, LookupKind};
 
 use crate::assembly::{Assembly, Extra, Join};
@@ -70,6 +72,7 @@ labels! {
 /// Adds the look-ups, or says which key switches them on. Chains are read through the reads that all features share.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let own = assembly.metrics.set::<DelegationMetrics>();
+    assembly.routes.exposed_headers.0.push(routes::X_DELEGATION_SOURCE);
     let config: DelegationSection = assembly.config.section();
     let is_recorded = assembly.config.has_recorded_chains;
     let reads = assembly.offered();

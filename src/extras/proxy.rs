@@ -367,6 +367,15 @@ fn target_url(
     if url.query() == proxy_request.query { Ok(url) } else { Err(ProxyError::InvalidQuery) }
 }
 
+/// Returns the problem of a `feature` without an upstream. `switch` says what switches it on, unless the chains are recorded.
+pub(crate) fn switched_off(feature: &str, switch: &str, is_recorded: bool) -> Problem {
+    if is_recorded {
+        let detail = format!("{feature} is not part of the demo");
+        return Problem::new(ProblemCode::NotFound, detail);
+    }
+    Problem::switched_off(feature, switch)
+}
+
 /// Returns the allowed headers, without those named in `Connection`, which concern one hop only (RFC 9110, section
 /// 7.6.1).
 fn filter_headers<'a>(

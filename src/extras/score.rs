@@ -79,6 +79,7 @@ pub(crate) struct Scorer {
     percentiles: Vec<f64>,
     /// Blocks after which a grade is final.
     final_depth: usize,
+    started: Instant,
     /// Number of the first of `open`.
     oldest_open: u64,
     /// Number of the newest block.
@@ -96,8 +97,8 @@ pub(crate) struct Scorer {
 struct OpenHead {
     /// The block as it was seen last; `None`: never seen, or removed by a reorg.
     mined: Option<GradingBlock>,
-    /// The quote that was published last while this was the newest block, and when.
-    quote: Option<(Quote, Instant)>,
+    /// The quote that was published last while this was the newest block, and seconds since the start.
+    quote: Option<(Quote, u32)>,
 }
 
 /// Heads with a quote, oldest first: those of the window, or more.
@@ -108,16 +109,21 @@ struct GradedHeads(VecDeque<GradedHead>);
 #[derive(Debug, Clone, Copy)]
 struct GradedHead {
     grade: Grade,
-    published_at: Instant,
+    /// Seconds since the start.
+    published_after: u32,
     /// Numbers without a quote right after this one.
-    skipped: usize,
+    skipped: u32,
 }
 
 impl Scorer {
     /// Creates a score without quotes. `reading_interval` is the number of blocks between two further readings, if there are
     /// any.
     #[must_use]
-    pub(crate) fn new(chain: &config::Chain, reading_interval: Option<NonZeroU64>) -> Self {
+    pub(crate) fn new(
+        chain: &config::Chain,
+        reading_interval: Option<NonZeroU64>,
+        now: Instant,
+    ) -> Self {
         let pricing = &chain.pricing;
         let interval = reading_interval.and_then(|interval| usize::try_from(interval.get()).ok());
         // One reading may fail.
@@ -131,6 +137,7 @@ impl Scorer {
             polled: pricing.percentiles().iter().collect(),
             percentiles: graded_percentiles(pricing, reading_interval.is_some()),
             final_depth: FINAL_DEPTH.max(deepest),
+            started: now,
             oldest_open: 0,
             newest: 0,
             open: VecDeque::new(),
@@ -141,6 +148,7 @@ impl Scorer {
 
     /// Records the blocks of a published history, and the quote that was made from it, and closes what is deep.
     pub(crate) fn record(&mut self, history: &FeeHistory, market: &Market, now: Instant) {
+        let now = self.seconds_until(now);
         self.move_to(history.newest_block());
         let have_ratios = fees::have_ratios(history.blocks().iter());
         for (number, block) in (history.oldest_block()..).zip(history.blocks()) {
@@ -171,6 +179,12 @@ impl Scorer {
                 mined.add_rewards(block, &GRADED_PERCENTILES, &self.percentiles);
             }
         }
+    }
+
+    /// Returns the seconds from the start to `now`.
+    fn seconds_until(&self, now: Instant) -> u32 {
+        let seconds = now.saturating_duration_since(self.started).as_secs();
+        u32::try_from(seconds).unwrap_or(u32::MAX)
     }
 
     /// Opens all numbers up to the new head. Removes the blocks above it.
@@ -208,18 +222,18 @@ impl Scorer {
 
     /// Grades the quote at this index of the open heads by the blocks that are known. Returns when it was published, too;
     /// `None`: there is no quote.
-    fn grade_open(&self, index: usize) -> Option<(Grade, Instant)> {
-        let (quote, published_at) = self.open.get(index)?.quote?;
+    fn grade_open(&self, index: usize) -> Option<(Grade, u32)> {
+        let (quote, published_after) = self.open.get(index)?.quote?;
         let is_newest = self.oldest_open.checked_add(u64::try_from(index).ok()?)? >= self.newest;
         let after = |distance: usize| self.open.get(index.checked_add(distance)?)?.mined.as_ref();
-        Some((grade(&quote, after, is_newest, &self.percentiles), published_at))
+        Some((grade(&quote, after, is_newest, &self.percentiles), published_after))
     }
 }
 
 impl GradedHeads {
     /// Appends the grade of the next number; `None`: it has no quote. Such numbers count if there is an older quote.
-    fn push(&mut self, graded: Option<(Grade, Instant)>) {
-        let Some((grade, published_at)) = graded else {
+    fn push(&mut self, graded: Option<(Grade, u32)>) {
+        let Some((grade, published_after)) = graded else {
             if let Some(last) = self.0.back_mut() {
                 last.skipped = last.skipped.saturating_add(1);
             }
@@ -228,11 +242,12 @@ impl GradedHeads {
         if self.0.len() >= MAX_QUOTES {
             self.0.pop_front();
         }
-        self.0.push_back(GradedHead { grade, published_at, skipped: 0 });
+        self.0.push_back(GradedHead { grade, published_after, skipped: 0 });
     }
 
-    fn forget_old(&mut self, now: Instant) {
-        let is_old = |head: &GradedHead| now.saturating_duration_since(head.published_at) > WINDOW;
+    fn forget_old(&mut self, now: u32) {
+        let age = |head: &GradedHead| now.saturating_sub(head.published_after);
+        let is_old = |head: &GradedHead| u64::from(age(head)) > WINDOW.as_secs();
         while self.0.len() > MIN_QUOTES && self.0.front().is_some_and(is_old) {
             self.0.pop_front();
         }

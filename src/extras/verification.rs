@@ -26,6 +26,7 @@ use utoipa_axum::routes;
 use crate::api::openapi::upstream_responses;
 use crate::assembly::{Assembly, Extra, Join};
 use crate::config::SectionKind;
+use crate::extras::proxy;
 use crate::extras::proxy::proxy_metrics::RequestMetrics;
 use crate::extras::proxy::{Proxy, ProxyRequest, RequestBody};
 use crate::http::client_limits::ClientHandle;
@@ -52,13 +53,8 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     routes.hints.push(hint);
     let paths = [PATH_PREFIX, "/verification/", "/verification/{*path}"];
     let Some(proxy) = proxy else {
-        let problem = if is_recorded {
-            let detail = "contract verification is not part of the demo";
-            Problem::new(ProblemCode::NotFound, detail)
-        } else {
-            let switch = "set verification.url to a Sourcify server";
-            Problem::switched_off("contract verification", switch)
-        };
+        let switch = "set verification.url to a Sourcify server";
+        let problem = proxy::switched_off("contract verification", switch, is_recorded);
         routes.switch_off([FORM_PATH].into_iter().chain(paths), &problem);
         return Ok(());
     };

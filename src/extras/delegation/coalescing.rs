@@ -12,7 +12,8 @@ use opentelemetry::Context;
 use opentelemetry::context::FutureExt as _;
 use tokio::task::JoinHandle;
 
-use super::api_client::{ApiClient, ApiResponse, Caller};
+use super::api_client::{ApiClient, Caller};
+use super::api_response::ApiResponse;
 use super::lookup::DelegationLookup;
 use super::{LookupError, LookupOutcome};
 use crate::extras::proxy::ProxyError;

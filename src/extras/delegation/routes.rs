@@ -35,6 +35,7 @@ use crate::api::openapi::schemas::schema_ref;
 use crate::api::openapi::{header, upstream_responses};
 use crate::api::public_routes::PublicRoutes;
 use crate::config::address;
+use crate::extras::proxy;
 use crate::extras::reads::{ReadError, ReadRejection};
 use crate::http::address::AddressText;
 use crate::http::client_limits::ClientHandle;
@@ -56,20 +57,13 @@ const LIST_PATH: &str = "/registry/v2/{address}";
 
 /// Answers requests with what switches the look-ups on.
 pub(super) fn switch_off(routes: &mut PublicRoutes, is_recorded: bool) {
-    routes.exposed_headers.0.push(X_DELEGATION_SOURCE);
-    let problem = if is_recorded {
-        let detail = "the delegation registry is not part of the demo";
-        Problem::new(ProblemCode::NotFound, detail)
-    } else {
-        let switch = "set delegation.source to \"api\", \"chain\" or \"api-then-chain\"";
-        Problem::switched_off("the delegation registry", switch)
-    };
+    let switch = "set delegation.source to \"api\", \"chain\" or \"api-then-chain\"";
+    let problem = proxy::switched_off("the delegation registry", switch, is_recorded);
     routes.switch_off([LIST_PATH, "/registry/v2/check/{scope}"], &problem);
 }
 
 /// Adds the routes.
 pub(super) fn add(routes: &mut PublicRoutes, delegations: Delegations) {
-    routes.exposed_headers.0.push(X_DELEGATION_SOURCE);
     // A look-up may query two sources in turn, so these routes have a deadline of their own.
     let look_ups = OpenApiRouter::new()
         .routes(routes!(list_delegations))

@@ -31,7 +31,7 @@ impl Scores {
     pub(super) fn new(store: &ChainStore) -> Self {
         let chains = PerChain::new(store, |chain| {
             let config = chain.config();
-            Arc::new(Mutex::new(Scorer::new(config, config.reading_interval())))
+            Arc::new(Mutex::new(Scorer::new(config, config.reading_interval(), clock::now())))
         });
         Self { store: store.clone(), chains, bodies: RenderCache::new(store) }
     }

@@ -121,13 +121,14 @@ impl Scorer {
         for index in 0..self.open.len().min(self.known()) {
             heads.push(self.grade_open(index));
         }
+        let now = self.seconds_until(now);
         heads.forget_old(now);
-        let oldest = heads.0.front().map_or(now, |head| head.published_at);
-        let spans_seconds = now.saturating_duration_since(oldest).as_secs();
+        let oldest = heads.0.front().map_or(now, |head| head.published_after);
+        let spans_seconds = now.saturating_sub(oldest).into();
         let mut totals = Totals::default();
         for head in &heads.0 {
             totals.count(Some(&head.grade));
-            totals.unjudged.no_quote += head.skipped;
+            totals.unjudged.no_quote += usize::try_from(head.skipped).unwrap_or(usize::MAX);
         }
         let has_tips: Vec<bool> = heads.0.iter().filter_map(|head| head.grade.has_tips).collect();
         let [medium, high] = [TierName::Medium, TierName::High].map(|name| match self.strategy {
@@ -181,37 +182,11 @@ impl TierScore {
             })
             .unzip();
         let mut overpaid: Vec<u128> =
-            grades.iter().filter_map(|grade| Some(grade.overpaid?.into())).collect();
+            grades.iter().filter_map(|grade| Some(grade.overpaid()?.into())).collect();
         overpaid.sort_unstable();
         let mut prices: Vec<f64> = grades.iter().filter_map(TierGrade::price_over_fair).collect();
         prices.sort_unstable_by(f64::total_cmp);
-
-        let mut null_reasons = BTreeMap::new();
-        let mut note = |name: String, is_null: bool, reason| {
-            if is_null {
-                null_reasons.insert(name, reason);
-            }
-        };
-        for (distance, share) in &covered {
-            note(format!("covered.{distance}"), share.is_none(), "not_mined_yet");
-        }
-        let missing = |percentile| {
-            if is_polled(percentile) { "nothing_judged" } else { "percentile_not_polled" }
-        };
-        for (percentile, share) in &outbid {
-            note(format!("outbid.{percentile}"), share.is_none(), missing(*percentile));
-        }
-        let of_fair = match missing(FAIR_PERCENTILE) {
-            "nothing_judged" if totals.judged > 0 => "none_outbid",
-            reason => reason,
-        };
-        let of_price = if overpaid.is_empty() { of_fair } else { "fair_price_zero" };
-        note("price_over_fair".into(), prices.is_empty(), of_price);
-        note("overpaid_per_gas".into(), overpaid.is_empty(), of_fair);
-        note("target".into(), target.is_none(), "strategy_without_target");
-        let uncalibrated = target.map_or("strategy_without_target", |_| "nothing_judged");
-        note("calibration_error".into(), calibration_error.is_none(), uncalibrated);
-        Self {
+        let mut score = Self {
             target,
             calibration_error,
             calibration_interval,
@@ -231,8 +206,41 @@ impl TierScore {
             floor_decided: share(counts.floor_decided).map(Share::value),
             judged: totals.judged,
             unjudged: totals.unjudged,
-            null_reasons,
-        }
+            null_reasons: BTreeMap::new(),
+        };
+        score.null_reasons = score.null_reasons(percentiles);
+        score
+    }
+
+    /// Returns why members are `null`, by name.
+    fn null_reasons(&self, percentiles: &[f64]) -> BTreeMap<String, &'static str> {
+        let missing = |percentile: &str| {
+            let is_polled = percentiles.iter().any(|polled| polled.to_string() == percentile);
+            if is_polled { "nothing_judged" } else { "percentile_not_polled" }
+        };
+        let fair = match missing(&FAIR_PERCENTILE.to_string()) {
+            "nothing_judged" if self.judged > 0 => "none_outbid",
+            reason => reason,
+        };
+        let is_outbid = self.overpaid_per_gas.mean.is_some();
+        let price = if is_outbid { "fair_price_zero" } else { fair };
+        let no_target = self.target.is_none().then_some("strategy_without_target");
+        let calibration = no_target.unwrap_or("nothing_judged");
+        let members = [
+            ("price_over_fair", self.price_over_fair.p50.is_none(), price),
+            ("overpaid_per_gas", !is_outbid, fair),
+            ("target", self.target.is_none(), calibration),
+            ("calibration_error", self.calibration_error.is_none(), calibration),
+        ];
+        let members = members.map(|(name, is_null, reason)| (name.to_owned(), is_null, reason));
+        let covered = self.covered.0.iter().map(|(distance, share)| {
+            (format!("covered.{distance}"), share.is_none(), "not_mined_yet")
+        });
+        let outbid = self.outbid.0.iter().map(|(percentile, share)| {
+            (format!("outbid.{percentile}"), share.is_none(), missing(percentile))
+        });
+        let all = members.into_iter().chain(covered).chain(outbid);
+        all.filter_map(|(name, is_null, reason)| is_null.then_some((name, reason))).collect()
     }
 }
 

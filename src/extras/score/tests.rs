@@ -24,11 +24,11 @@ fn block(tips: Option<[u128; 2]>) -> Block {
     Block { base_fee: 100, gas_used_ratio: Some(0.5), rewards }
 }
 
-fn new_scorer(pricing: &Pricing, reading_interval: Option<NonZeroU64>) -> Scorer {
+fn new_scorer(pricing: &Pricing, reading_interval: Option<NonZeroU64>, now: Instant) -> Scorer {
     let text = "[chains.a]\nchain_id = 7\nrpc_urls = [\"http://localhost\"]";
     let mut chain = Config::from_toml(text, &[]).unwrap().chains.remove(0);
     chain.pricing = *pricing;
-    Scorer::new(&chain, reading_interval)
+    Scorer::new(&chain, reading_interval, now)
 }
 
 const USUAL: Option<[u128; 2]> = Some([10, 20]);
@@ -46,7 +46,7 @@ impl Chain {
     /// A chain whose first 1,000 blocks were mined before the start.
     fn with_pricing(pricing: Pricing) -> Self {
         let now = Instant::now();
-        let scorer = new_scorer(&pricing, None);
+        let scorer = new_scorer(&pricing, None, now);
         Self { pricing, scorer, now, oldest: 1, blocks: vec![block(USUAL); 1000] }
     }
 
@@ -279,7 +279,7 @@ fn a_restart_begins_anew() {
     let mut chain = Chain::new();
     chain.publish(20);
     chain.mine(vec![block(USUAL); 50]);
-    chain.scorer = new_scorer(&chain.pricing, None);
+    chain.scorer = new_scorer(&chain.pricing, None, chain.now);
     chain.publish(20);
     assert_eq!((chain.score().window.heads, chain.scorer.totals), (1, Totals::default()));
 }
@@ -304,6 +304,8 @@ fn a_score_has_the_last_hour_at_least_100_and_at_most_1000_quotes() {
     assert_eq!(chain.score().window.heads, 1000);
     let graded = &chain.scorer.graded.0;
     assert_eq!((graded.len(), graded.capacity()), (1000, 1000));
+    // What docs/benchmarks.md says of a score's memory.
+    assert_eq!(size_of::<GradedHead>(), 64);
     assert_eq!(chain.scorer.score(chain.now + WINDOW).window.heads, 100);
     // The last 300 s of the hour before.
     let later = chain.now + Duration::from_secs(3301);
@@ -355,9 +357,10 @@ fn a_floor_decides_the_high_tier_only_if_it_decides_its_tip() {
         let parameters = ChainParameters::without_header(&pricing);
         let entries = pricing.entries(history.blocks());
         let market = fees::price(&history, &entries, &pricing, &parameters).unwrap();
-        let mut scorer = new_scorer(&pricing, None);
-        scorer.record(&history, &market, Instant::now());
-        let TierScores { medium, high } = scorer.score(Instant::now()).tiers;
+        let now = Instant::now();
+        let mut scorer = new_scorer(&pricing, None, now);
+        scorer.record(&history, &market, now);
+        let TierScores { medium, high } = scorer.score(now).tiers;
         (medium.floor_decided == Some(1.0), high.floor_decided == Some(1.0))
     };
     assert_eq!(decided(Strategy::Network, None, 9), (false, false));
@@ -396,7 +399,7 @@ fn calibration_has_wilsons_interval() {
 fn with_readings() -> Chain {
     let pricing = Pricing { base_fee_floor: 0, priority_fee_floor: 1, ..Pricing::default() };
     let chain = Chain::with_pricing(pricing);
-    let scorer = new_scorer(&pricing, NonZeroU64::new(10));
+    let scorer = new_scorer(&pricing, NonZeroU64::new(10), Instant::now());
     let block = Block { rewards: Some(Rewards::new(&[30])), ..block(USUAL) };
     Chain { scorer, blocks: vec![block; 1000], ..chain }
 }
@@ -437,7 +440,7 @@ fn a_reading_completes_the_grades_of_polls() {
 fn grades_of_a_fast_chain_wait_for_their_reading() {
     let pricing = Pricing::default();
     for (interval, depth) in [(None, 25), (NonZeroU64::new(10), 25), (NonZeroU64::new(50), 105)] {
-        assert_eq!(new_scorer(&pricing, interval).final_depth, depth);
+        assert_eq!(new_scorer(&pricing, interval, Instant::now()).final_depth, depth);
     }
 }
 
