@@ -47,5 +47,7 @@ mod tests {
         }
         assert_eq!(parse("blok=1").await.unwrap(), None);
         assert_eq!(parse("block=1&Block=1").await.unwrap_err(), "`block` must be given once");
+        let many = parse(&"&".repeat(256)).await.unwrap_err();
+        assert_eq!(many, "a query may have at most 256 parameters");
     }
 }
