@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use axum::http::header::{self, HeaderMap, HeaderName};
 use axum::http::{Method, Response, StatusCode};
+use bytes::Bytes;
 use hyper::body::Body;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
@@ -283,16 +284,7 @@ impl Proxy {
         let mut headers = filter_headers(response.headers(), &RESPONSE_HEADERS);
         let is_bodyless = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
         let is_head = proxy_request.method == Method::HEAD && !is_bodyless;
-        let (mut chunks, mut received, mut is_complete) = (Vec::new(), 0_usize, false);
-        while received < MAX_BUFFERED_BYTES && !is_complete {
-            match self.with_deadline(deadline, upload, response.chunk()).await? {
-                Some(chunk) => {
-                    received = received.saturating_add(chunk.len());
-                    chunks.push(chunk);
-                }
-                None => is_complete = true,
-            }
-        }
+        let (chunks, is_complete) = self.first_chunks(deadline, upload, &mut response).await?;
         if !is_complete || is_head {
             // A streamed body does not know its length, and the response to HEAD has that of the resource.
             headers.extend(filter_headers(response.headers(), [&header::CONTENT_LENGTH]));
@@ -315,6 +307,23 @@ impl Proxy {
         *response.status_mut() = status;
         *response.headers_mut() = headers;
         Ok(response)
+    }
+
+    /// Receives the first chunks of a body. Returns true beside them if they are all of it.
+    async fn first_chunks(
+        &self,
+        deadline: Instant,
+        upload: &Upload,
+        response: &mut reqwest::Response,
+    ) -> Result<(Vec<Bytes>, bool), ProxyError> {
+        let (mut chunks, mut received) = (Vec::new(), 0_usize);
+        while received < MAX_BUFFERED_BYTES {
+            let chunk = self.with_deadline(deadline, upload, response.chunk()).await?;
+            let Some(chunk) = chunk else { return Ok((chunks, true)) };
+            received = received.saturating_add(chunk.len());
+            chunks.push(chunk);
+        }
+        Ok((chunks, false))
     }
 
     /// Returns the result of `step`, or a timeout at the deadline.
