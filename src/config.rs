@@ -12,7 +12,6 @@ pub(crate) mod node_url;
 pub(crate) mod origin;
 pub(crate) mod presets;
 pub(crate) mod print;
-pub(crate) mod rpc_method;
 pub(crate) mod secret;
 pub(crate) mod secret_url;
 pub(crate) mod section;
@@ -21,7 +20,6 @@ pub(crate) mod toml_text;
 pub(crate) mod tracing;
 pub(crate) mod units;
 pub(crate) mod upstream;
-pub(crate) mod usd_feed;
 pub(crate) mod variables;
 
 use std::any::Any;
@@ -31,17 +29,15 @@ use std::path::Path;
 use serde::Deserialize;
 
 pub(crate) use chain::parse_hex_chain_id;
-pub use chain::{Chain, ChainParameters, DataFeeKind};
+pub use chain::{Chain, ChainParameters};
 pub use error::{ConfigError, ConfigErrors};
 pub use layers::Overrides;
 pub use node_url::NodeUrl;
-pub use rpc_method::RpcMethod;
 pub use secret_url::{UpstreamUrl, WebSocketScheme};
 pub use section::SectionKind;
 pub use server::{Cors, Limits, Log, LogFormat, MemoryLimit, Server, Threads};
 pub use tracing::Tracing;
 pub use upstream::{ForwardProxy, ProxyUrl, Upstream};
-pub use usd_feed::{UsdFeed, UsdFeedSetting};
 pub use variables::FILE_VARIABLE;
 
 use layers::Layers;
@@ -50,7 +46,7 @@ use section::{AnySection, Needs, Section};
 
 use crate::fees::Strategy;
 
-const CHAINS: &str = "chains";
+pub(crate) const CHAINS: &str = "chains";
 
 /// A complete, checked configuration.
 #[derive(Debug, Clone)]
@@ -181,6 +177,14 @@ impl Config {
         all.find_map(<dyn Any>::downcast_ref).cloned().unwrap_or_default()
     }
 
+    /// Replaces the chains by those of `other`, with their keys that belong to other rooms.
+    pub(crate) fn take_chains(&mut self, other: Self) {
+        self.chains = other.chains;
+        self.sections.retain(|section| section.name() != CHAINS);
+        let of_chains = other.sections.into_iter().filter(|section| section.name() == CHAINS);
+        self.sections.extend(of_chains);
+    }
+
     /// Where the chains come from, for people.
     #[must_use]
     pub fn origin(&self) -> &str {
@@ -230,16 +234,8 @@ impl Config {
         }
         mistakes.finish()?;
         let of_sections = others.iter().flat_map(|section| section.notes(&chains, layers));
-        let ignored_answers = chains.iter().filter_map(Chain::note_on_fee_methods);
         let assumptions = chains.iter().filter_map(|chain| chain.assumptions(layers));
-        let notes = layers
-            .notes
-            .iter()
-            .cloned()
-            .chain(of_sections)
-            .chain(ignored_answers)
-            .chain(assumptions)
-            .collect();
+        let notes = layers.notes.iter().cloned().chain(of_sections).chain(assumptions).collect();
         Ok(Self {
             notes,
             origin: layers.file().map(|file| file.display().to_string()),
@@ -292,18 +288,7 @@ fn check_chains(sections: BTreeMap<String, Chain>, mistakes: &mut Mistakes) -> V
         let problem = format!("chain id {id} is already used by {CHAINS}.{}", right.key);
         mistakes.section(&[CHAINS, &wrong.key]).reject("chain_id", problem);
     }
-    let chains: Vec<Chain> = by_id.into_values().collect();
-    for chain in &chains {
-        let of_feed = chain.usd_feed().and_then(|feed| feed.chain.as_deref());
-        if let Some(of_feed) = of_feed
-            && !chains.iter().any(|other| other.key == of_feed)
-        {
-            let allowed =
-                format!("must be the key of a configured chain; there is no {CHAINS}.{of_feed}");
-            mistakes.section(&[CHAINS, &chain.key]).reject("usd_feed.chain", allowed);
-        }
-    }
-    chains
+    by_id.into_values().collect()
 }
 
 /// Returns true if the key has only `a-z 0-9 - _` and at least one letter: upper case cannot come from the environment,

@@ -57,7 +57,7 @@ mod tests {
 
     use super::*;
     use crate::config::layers::{Layers, Origin};
-    use crate::config::{Config, Cors, Log, Overrides, Server};
+    use crate::config::{Config, Cors, Log, Overrides, Server, print};
     use crate::fees::{Pricing, Strategy};
 
     const DEFAULTS: &str = include_str!("../config/default.toml");
@@ -128,6 +128,20 @@ mod tests {
         let expected = "surprise: unknown key; allowed: server, limits, upstream, cors, log, tracing, chains, compat, \
                         rpc, redis, delegation, verification, history, alerts";
         assert_eq!(error, expected);
+    }
+
+    #[test]
+    fn every_key_of_a_preset_is_known() {
+        let presets: toml_edit::DocumentMut =
+            include_str!("../config/chains.toml").parse().unwrap();
+        let known = print::known_keys(&sections());
+        for (id, preset) in presets.iter() {
+            for (key, _) in preset.as_table().unwrap() {
+                let path = format!("chains.x.{key}");
+                let is_known = known.iter().any(|known| known.starts_with(&path));
+                assert!(is_known || key == "key", "{id}: {key}");
+            }
+        }
     }
 
     #[test]

@@ -6,9 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::node_url::NodeUrl;
-use super::rpc_method::RpcMethod;
 use super::secret_url::{UpstreamUrl, WebSocketScheme};
-use super::usd_feed::{UsdFeed, UsdFeedSetting};
 use super::{presets, units};
 use crate::fees::Pricing;
 
@@ -51,14 +49,6 @@ pub struct Chain {
     /// Maximum number of polls per block time, not counting those after a failure.
     #[serde(default = "default_max_polls_per_block")]
     pub max_polls_per_block: NonZeroUsize,
-    /// True if `/rpc/{chain}` exists.
-    #[serde(default)]
-    pub json_rpc: bool,
-    /// True if `/rpc/{chain}` answers the methods that ask for fees from the suggestion, not from a node.
-    #[serde(default)]
-    pub answer_fee_methods: bool,
-    /// Methods that `/rpc/{chain}` allows; `None`: the default list.
-    pub rpc_methods: Option<Vec<RpcMethod>>,
     /// Data older than this is not served. Default: 30 s, or five block times if that is longer.
     #[serde(default, with = "units::duration")]
     pub max_age: Duration,
@@ -74,12 +64,6 @@ pub struct Chain {
     /// Number of recent blocks that are kept for `/fee-history`.
     #[serde(default = "default_history_blocks")]
     pub history_blocks: NonZeroUsize,
-    /// Fee that transactions pay beside their gas; `None`: unknown.
-    #[serde(default)]
-    pub data_fee: Option<DataFeeKind>,
-    /// Price feed of the coin; `None`: there is none.
-    #[serde(default)]
-    usd_feed: Option<UsdFeedSetting>,
     /// Source of the parameters of the base fee beside the configuration.
     #[serde(default)]
     pub chain_parameters: ChainParameters,
@@ -96,22 +80,6 @@ pub enum ChainParameters {
     #[default]
     Auto,
     /// None.
-    Off,
-}
-
-/// Fee that transactions pay beside their gas.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DataFeeKind {
-    /// There is none.
-    None,
-    /// The gas estimate of a node contains it.
-    Included,
-    /// The tip contains it, so the tip that a transaction needs grows with its data.
-    IncludedInTip,
-    /// That of OP Stack chains, from the L1 attributes in each block.
-    OpStack,
-    /// It is not known, and nothing is read.
     Off,
 }
 
@@ -157,15 +125,6 @@ impl Chain {
     pub(crate) fn has_long_history(&self) -> bool {
         const LOCAL: u64 = 31_337;
         self.preset.is_some() && self.chain_id != LOCAL
-    }
-
-    /// Price feed of the coin; `None`: none is read.
-    #[must_use]
-    pub fn usd_feed(&self) -> Option<&UsdFeed> {
-        match self.usd_feed.as_ref()? {
-            UsdFeedSetting::Off => None,
-            UsdFeedSetting::Feed(feed) => Some(feed),
-        }
     }
 
     /// All URLs of nodes: `rpc_urls`, then those that are only in `read_urls`, each once.

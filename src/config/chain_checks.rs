@@ -6,8 +6,6 @@ use super::CHAINS;
 use super::chain::Chain;
 use super::layers::Layers;
 use super::mistakes::SectionMistakes;
-use super::rpc_method::RpcMethod;
-use super::usd_feed::UsdFeed;
 
 impl Chain {
     /// Largest window of one call: geth limits a fee history to 1,024 blocks.
@@ -22,32 +20,6 @@ impl Chain {
     const CHAIN_IDS: std::ops::RangeInclusive<u64> = 1..=9_007_199_254_740_991;
     const BLOCK_TIMES: std::ops::RangeInclusive<Duration> =
         Duration::from_millis(10)..=Duration::from_hours(1);
-
-    /// Returns a sentence if `answer_fee_methods` has no effect.
-    pub(crate) fn note_on_fee_methods(&self) -> Option<String> {
-        const METHODS: [&str; 7] = [
-            "eth_gasPrice",
-            "eth_maxPriorityFeePerGas",
-            "eth_baseFee",
-            "eth_blobBaseFee",
-            "pimlico_getUserOperationGasPrice",
-            "zd_getUserOperationGasPrice",
-            "rundler_maxPriorityFeePerGas",
-        ];
-        let key = &self.key;
-        let is_answered =
-            |method: &RpcMethod| method.is_added() || METHODS.contains(&method.as_str());
-        let reason = if !self.json_rpc {
-            "json_rpc is false"
-        } else if self.rpc_methods.as_ref().is_some_and(|list| !list.iter().any(is_answered)) {
-            "rpc_methods has none of them"
-        } else {
-            return None;
-        };
-        let note =
-            || format!("{CHAINS}.{key}.answer_fee_methods has no effect: {CHAINS}.{key}.{reason}");
-        self.answer_fee_methods.then(note)
-    }
 
     /// Returns what is assumed or unknown of a chain without a preset, as a sentence; `None` if nothing is.
     pub(crate) fn assumptions(&self, layers: &Layers) -> Option<String> {
@@ -121,12 +93,6 @@ impl Chain {
     fn check_nodes(&self, mistakes: &mut SectionMistakes) {
         if self.rpc_urls.is_empty() {
             mistakes.reject("rpc_urls", "must name at least one http:// or https:// URL");
-        }
-        let methods = self.rpc_methods.as_deref().unwrap_or_default();
-        if methods.iter().any(RpcMethod::is_added) && !methods.iter().all(RpcMethod::is_added) {
-            let allowed =
-                "must have a + before each method, which adds to the allowed ones, or before none";
-            mistakes.reject("rpc_methods", allowed);
         }
         let urls = self.rpc_urls.len();
         if self.agreement.get() > urls {
@@ -214,9 +180,6 @@ impl Chain {
                 let allowed = format!("must be at least {floor} wei, as {key} gives");
                 mistakes.reject_with(most_key, &others, allowed);
             }
-        }
-        if let Some((key, allowed)) = self.usd_feed().and_then(UsdFeed::mistake) {
-            mistakes.reject(key, allowed);
         }
         if let Some(mistake) = self.pricing.percentiles_mistake() {
             mistakes.reject_with("pricing.reward_percentiles", &["pricing.strategy"], mistake);

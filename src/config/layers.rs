@@ -174,7 +174,13 @@ impl Layers {
 
     /// Returns true if the file, a variable or an argument sets this key.
     pub(crate) fn is_configured(&self, path: &[String]) -> bool {
-        self.has(path) && !matches!(self.origin(path), Origin::BuiltIn | Origin::Preset(_))
+        self.has(path) && !self.is_built_in(path)
+    }
+
+    /// Returns true if the built-in configuration or a preset has this key.
+    pub(super) fn is_built_in(&self, path: &[String]) -> bool {
+        let found = self.find_exactly(path);
+        found.is_some_and(|(layer, _)| layer == BUILT_IN || layer.starts_with(PRESET))
     }
 
     /// Returns where the value at `path` comes from. A table, or a key that is missing in one, has the origin of the
@@ -214,11 +220,8 @@ impl Layers {
     }
 
     fn find_exactly(&self, path: &[String]) -> Option<(String, Value)> {
-        // The path of a lookup in the merged layers may not contain dots inside a key.
-        if path.is_empty() || path.iter().any(|part| part.contains('.')) {
-            return None;
-        }
-        let (section, rest) = path.split_first()?;
+        // The lookup in the merged layers takes a dot for a separator.
+        let (section, rest) = path.split_first().filter(|(section, _)| !section.contains('.'))?;
         let mut value = self.merged.find_value(section).ok()?;
         for part in rest {
             value = match value {

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use figment::error::Kind;
-use figment::value::{Dict, Value};
+use figment::value::Value;
 use serde::de::DeserializeOwned;
 
 use super::error::{ConfigError, ConfigErrors, describe, is_public_key, redact_key};
@@ -49,17 +49,12 @@ impl<'a> Mistakes<'a> {
     /// out, or there are too many.
     pub(super) fn convert_all(&mut self) -> Option<(Sections, Vec<Box<dyn AnySection>>)> {
         let mut values = self.layers.values();
-        let mut others = Dict::new();
-        if let Value::Dict(_, all) = &mut values {
-            let is_other = |name: &str| self.layers.kinds.iter().any(|kind| kind.name == name);
-            let names: Vec<String> = all.keys().filter(|name| is_other(name)).cloned().collect();
-            others.extend(names.into_iter().filter_map(|name| all.remove_entry(&name)));
-        }
+        let kinds = &self.layers.kinds;
+        let others: Vec<_> = kinds.iter().map(|kind| kind.take_from(&mut values)).collect();
         let own = self.convert::<Sections>(&mut values, None)?;
-        let mut others = Value::from(others);
-        let kinds = self.layers.kinds.iter();
-        let others = kinds.map(|kind| (kind.convert)(self, &mut others)).collect::<Option<_>>()?;
-        Some((own, others))
+        let others = kinds.iter().zip(others);
+        let others = others.map(|(kind, mut values)| (kind.convert)(self, &mut values));
+        Some((own, others.collect::<Option<_>>()?))
     }
 
     /// Converts the table `name` of the values; one that is absent has its defaults.
@@ -104,11 +99,15 @@ impl<'a> Mistakes<'a> {
             }
             let original = self.original_path(&path);
             let problem = match &error.kind {
-                Kind::UnknownField(_, allowed) => self.describe_unknown(&original, allowed),
-                Kind::MissingField(_) => self.describe_missing(&original),
-                kind => describe(kind),
+                // A preset has keys of features that may not be built in.
+                Kind::UnknownField(..) if self.layers.is_built_in(&original) => None,
+                Kind::UnknownField(_, allowed) => Some(self.describe_unknown(&original, allowed)),
+                Kind::MissingField(_) => Some(self.describe_missing(&original)),
+                kind => Some(describe(kind)),
             };
-            self.add(&original, problem);
+            if let Some(problem) = problem {
+                self.add(&original, problem);
+            }
             let is_repaired = match error.kind {
                 Kind::MissingField(_) => insert_placeholder(values, &path),
                 _ => self.remove(values, path),
@@ -169,9 +168,12 @@ impl<'a> Mistakes<'a> {
             _ => format!("`{key}`"),
         };
         let is_public = is_public_key(name);
-        let sections = self.layers.kinds.iter().map(|kind| kind.name);
-        let sections = sections.filter(|_| table.is_empty());
-        let allowed: Vec<&str> = allowed.iter().copied().chain(sections).collect();
+        let others = self.layers.kinds.iter().flat_map(|kind| match table {
+            [] if kind.chain_keys.is_empty() => std::slice::from_ref(&kind.name),
+            [section, _] if section == CHAINS => kind.chain_keys,
+            _ => &[],
+        });
+        let allowed: Vec<&str> = allowed.iter().chain(others).copied().collect();
         let near = nearest(name, allowed.iter().copied()).filter(|_| is_public);
         let sibling = near.map(|near| match &origin {
             // The key of the variable, with one part replaced.

@@ -13,14 +13,16 @@ use super::{CHAINS, Chain, Config, SectionKind};
 const EVERY_KEY: &str = "\
 [tracing]\notlp_endpoint = \"http://x\"\n\
 [chains.x]\nname = \"x\"\nchain_id = 1\ncurrency = \"X\"\nflashblock_time = \"1s\"\n\
-rpc_urls = [\"http://x\"]\nrpc_methods = [\"x\"]\nreads_per_minute = 1\npoll_timeout = \"1s\"\nstall_after = \"1m\"\nmax_block_age = \"1m\"\n\
+rpc_urls = [\"http://x\"]\nreads_per_minute = 1\npoll_timeout = \"1s\"\nstall_after = \"1m\"\nmax_block_age = \"1m\"\n\
 pricing.reward_percentiles = [60]\npricing.base_fee_change_denominator = 8\n\
-pricing.empty_block_denominator = 8\n\
-usd_feed = { address = \"0x0000000000000000000000000000000000000000\", chain = \"x\", pair = \"X / USD\", heartbeat = \"1h\" }\n";
+pricing.empty_block_denominator = 8\n";
 
 /// Returns all keys, those of a chain below `chains.x`.
 pub(crate) fn known_keys(kinds: &[SectionKind]) -> Vec<String> {
-    let optional_keys: String = kinds.iter().map(|kind| kind.optional_keys).collect();
+    // The table of the chain is the last one of the text.
+    let mut kinds_by_place: Vec<_> = kinds.iter().collect();
+    kinds_by_place.sort_by_key(|kind| kind.chain_keys.is_empty());
+    let optional_keys: String = kinds_by_place.iter().map(|kind| kind.optional_keys).collect();
     let Ok(layers) = Layers::from_toml(&format!("{EVERY_KEY}{optional_keys}"), kinds) else {
         return Vec::new();
     };
@@ -67,11 +69,9 @@ fn to_document(config: &Config) -> DocumentMut {
     for (name, item) in [("server", section(&config.server)), ("limits", section(&config.limits))] {
         document.insert(name, item);
     }
-    for other in &config.sections {
-        if let Some(item) = other.to_item() {
-            document.insert(other.name(), item);
-        }
-    }
+    let others = config.sections.iter().filter_map(|other| Some((other.name(), other.to_item()?)));
+    let (of_chains, others): (Vec<_>, Vec<_>) = others.partition(|(name, _)| *name == CHAINS);
+    document.extend(others);
     for (name, item) in [
         ("upstream", section(&config.upstream)),
         ("cors", section(&config.cors)),
@@ -83,21 +83,30 @@ fn to_document(config: &Config) -> DocumentMut {
     let mut chains = Table::new();
     chains.set_implicit(true);
     for chain in &config.chains {
-        chains.insert(&chain.key, section(&chain.with_all_values()));
+        let mut table = section(&chain.with_all_values());
+        let keys = of_chains.iter().filter_map(|(_, chains)| chains.get(&chain.key)?.as_table());
+        if let Some(table) = table.as_table_mut() {
+            keys.for_each(|keys| table.extend(keys.clone()));
+        }
+        chains.insert(&chain.key, table);
     }
     document.insert(CHAINS, Item::Table(chains));
     document
 }
 
 pub(crate) fn section(values: &impl Serialize) -> Item {
-    // Every section is a struct of strings, numbers and arrays of them, and one has another such struct.
-    let mut table = toml_edit::ser::to_document(values).unwrap_or_default().as_table().clone();
+    // Every section is a struct of strings, numbers, arrays of them, and such structs.
+    Item::Table(with_tables(toml_edit::ser::to_document(values).unwrap_or_default().into_table()))
+}
+
+/// Writes each inner table below a header of its own.
+fn with_tables(mut table: Table) -> Table {
     for (_, item) in table.iter_mut() {
         if let Item::Value(Value::InlineTable(inner)) = item {
-            *item = Item::Table(std::mem::take(inner).into_table());
+            *item = Item::Table(with_tables(std::mem::take(inner).into_table()));
         }
     }
-    Item::Table(table)
+    table
 }
 
 /// Writes the origin of each value behind it.

@@ -8,23 +8,26 @@
 use std::any::Any;
 use std::fmt::Debug;
 
-use figment::value::Value;
+use figment::value::{Dict, Value};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml_edit::Item;
 
-use super::Chain;
 use super::layers::Layers;
 use super::mistakes::{Mistakes, SectionMistakes};
 use super::print;
+use super::{CHAINS, Chain};
 
-/// A section: a table of the configuration with defaults for all keys.
+/// A section: a table of the configuration with defaults for all keys, or some keys in the table of each chain.
 pub(crate) trait Section:
     Any + Clone + Debug + Default + DeserializeOwned + Serialize + Send + Sync
 {
     /// Name of the table.
     const NAME: &'static str;
-    /// A value for each key that may be absent, as TOML.
+    /// Keys in the table of each chain. If there are any, the section is a map by the key of the chain, and its name is
+    /// [`CHAINS`].
+    const CHAIN_KEYS: &'static [&'static str] = &[];
+    /// A value for each key that may be absent, as TOML; those of a chain without the table's name.
     const OPTIONAL_KEYS: &'static str = "";
     /// Keys whose value is a list.
     const LISTS: &'static [&'static str] = &[];
@@ -91,6 +94,7 @@ impl Needs {
 pub struct SectionKind {
     /// Name of the table.
     pub(crate) name: &'static str,
+    pub(crate) chain_keys: &'static [&'static str],
     pub(super) optional_keys: &'static str,
     pub(super) lists: &'static [&'static str],
     pub(super) texts: &'static [&'static str],
@@ -103,6 +107,7 @@ impl SectionKind {
     pub(crate) const fn new<T: Section>() -> Self {
         Self {
             name: T::NAME,
+            chain_keys: T::CHAIN_KEYS,
             optional_keys: T::OPTIONAL_KEYS,
             lists: T::LISTS,
             texts: T::TEXTS,
@@ -111,6 +116,23 @@ impl SectionKind {
                 Some(Box::new(mistakes.convert_section::<T>(values, T::NAME)?))
             },
         }
+    }
+
+    /// Takes the values of the section out of all. Returns them at their path.
+    pub(super) fn take_from(&self, values: &mut Value) -> Value {
+        let Value::Dict(_, all) = values else { return Dict::new().into() };
+        if self.chain_keys.is_empty() {
+            return Dict::from_iter(all.remove_entry(self.name)).into();
+        }
+        let mut chains = Dict::new();
+        if let Some(Value::Dict(_, tables)) = all.get_mut(CHAINS) {
+            for (chain, table) in tables {
+                let Value::Dict(_, table) = table else { continue };
+                let keys = self.chain_keys.iter().filter_map(|key| table.remove_entry(*key));
+                chains.insert(chain.clone(), keys.collect::<Dict>().into());
+            }
+        }
+        Dict::from([(CHAINS.to_owned(), chains.into())]).into()
     }
 }
 
@@ -171,6 +193,9 @@ impl Clone for Box<dyn AnySection> {
     }
 }
 
+#[cfg(test)]
+const ANY_CHAIN: &str = "[chains.any]\nchain_id = 9\nrpc_urls = [\"http://localhost:8545\"]\n";
+
 /// Returns the section of the built-in configuration.
 #[cfg(test)]
 pub(crate) fn built_in<T: Section>() -> T {
@@ -178,15 +203,14 @@ pub(crate) fn built_in<T: Section>() -> T {
         include_str!("../../config/default.toml").parse().unwrap();
     let mut only = toml_edit::DocumentMut::new();
     only.insert(T::NAME, built_in[T::NAME].clone());
-    only.insert("chains", built_in["chains"].clone());
-    let config = super::Config::from_toml(&only.to_string(), &[SectionKind::new::<T>()]);
-    config.unwrap().section()
+    let text = format!("{only}{ANY_CHAIN}");
+    super::Config::from_toml(&text, &[SectionKind::new::<T>()]).unwrap().section()
 }
 
 /// Returns the error of a text with the section.
 #[cfg(test)]
 pub(crate) fn error_of<T: Section>(text: &str) -> String {
-    let chain = "[chains.any]\nchain_id = 9\nrpc_urls = [\"http://localhost:8545\"]";
-    let config = super::Config::from_toml(&format!("{text}\n{chain}"), &[SectionKind::new::<T>()]);
+    let text = format!("{text}\n{ANY_CHAIN}");
+    let config = super::Config::from_toml(&text, &[SectionKind::new::<T>()]);
     config.map(|_| ()).expect_err("the section is wrong").to_string()
 }

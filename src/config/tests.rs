@@ -159,12 +159,8 @@ fn a_base_path_is_no_probe_and_admin_hosts_are_names() {
 fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
     let cases = [
         (
-            "rpc_methods = [\"eth_call\", \"eth call\"]",
-            "rpc_methods.1: expected the name of a method, such as \"eth_call\" or \"+eth_call\"",
-        ),
-        (
             "blocktime = \"2s\"",
-            "blocktime: unknown key; did you mean `block_time`? Allowed: name, chain_id, currency, block_time, flashblock_time, rpc_urls, agreement, read_urls, reads_per_minute, ws_urls, max_polls_per_block, json_rpc, answer_fee_methods, rpc_methods, max_age, poll_timeout, stall_after, max_block_age, history_blocks, data_fee, usd_feed, chain_parameters, pricing",
+            "blocktime: unknown key; did you mean `block_time`? Allowed: name, chain_id, currency, block_time, flashblock_time, rpc_urls, agreement, read_urls, reads_per_minute, ws_urls, max_polls_per_block, max_age, poll_timeout, stall_after, max_block_age, history_blocks, chain_parameters, pricing",
         ),
         (
             "block_time = \"2 parsecs\"",

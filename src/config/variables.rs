@@ -36,11 +36,10 @@ pub(crate) struct Variables {
 }
 
 /// Keys whose value is a list. A variable may have one bare value, or several with commas.
-const LISTS: [&str; 8] = [
+const LISTS: [&str; 7] = [
     "rpc_urls",
     "read_urls",
     "ws_urls",
-    "rpc_methods",
     "reward_percentiles",
     "trusted_proxies",
     "admin_hosts",
@@ -101,9 +100,10 @@ fn is_blank(value: &OsStr) -> bool {
 /// Returns the value of a variable: of a list by its elements, else as in TOML, else as text.
 fn parse(path: &[String], text: &str, kinds: &[SectionKind]) -> Value {
     let key = path.last().map_or("", String::as_str);
-    let section = kinds.iter().find(|kind| path.first().is_some_and(|name| name == kind.name));
+    let sections =
+        || kinds.iter().filter(|kind| path.first().is_some_and(|name| name == kind.name));
     let is_in = |own: &[&str], of_section: fn(&SectionKind) -> &'static [&'static str]| {
-        own.contains(&key) || section.is_some_and(|kind| of_section(kind).contains(&key))
+        own.contains(&key) || sections().any(|kind| of_section(kind).contains(&key))
     };
     let parsed = || text.parse::<Value>().unwrap_or_else(|never| match never {});
     if is_in(&TEXTS, |kind| kind.texts) {

@@ -4,6 +4,7 @@
 //! of both stand in the first transaction of each block, which a task of its own reads. Another task reads the price of
 //! the coin in dollars. No request causes a call, and no poll waits for one.
 
+mod chain_keys;
 mod cheapest;
 mod data_fee;
 mod dollars;
@@ -22,24 +23,27 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::assembly::{Assembly, Extra, Join};
-use crate::config::DataFeeKind;
+use crate::config::SectionKind;
 use crate::extras::reads::ReadNodes;
 use crate::store::{ChainStore, StoredChain};
+use chain_keys::{CostKeys, DataFeeKind};
 use data_fee::DataFees;
 use metrics::CostMetrics;
 use reader::AttributesReader;
 use usd_feed::{FeedReader, UsdPrices};
 
-pub(crate) const EXTRA: Extra = Extra::new("cost", Join::Always(join));
+pub(crate) const EXTRA: Extra =
+    Extra { sections: &[SectionKind::new::<CostKeys>()], ..Extra::new("cost", Join::Always(join)) };
 
 /// Reads the parameters of OP Stack chains and the prices of coins, and adds the routes and members of the fee market.
 fn join(assembly: &mut Assembly) {
-    let fees = DataFees::new(&assembly.store);
+    let keys: CostKeys = assembly.config.section();
+    let fees = DataFees::new(&assembly.store, &keys);
     let metrics = assembly.metrics.set::<CostMetrics>();
     let chains = assembly.store.clone();
     let nodes = ReadNodes::shared(assembly);
     let readers = chains.chains().iter().zip(&nodes).filter_map(|(chain, upstreams)| {
-        let is_read = chain.config().data_fee == Some(DataFeeKind::OpStack);
+        let is_read = keys.data_fee(chain.config()) == Some(DataFeeKind::OpStack);
         is_read.then(|| {
             let counters = metrics.attributes_reads(&chain.config().key);
             AttributesReader::new(chain, Arc::clone(upstreams), &fees, counters)
@@ -49,7 +53,7 @@ fn join(assembly: &mut Assembly) {
     for reader in readers {
         assembly.add_task(async { match reader.run().await {} });
     }
-    let prices = UsdPrices::new(&assembly.store);
+    let prices = UsdPrices::new(&assembly.store, &keys);
     for reader in feed_readers(&chains, &nodes, &prices, &metrics) {
         assembly.add_task(async { match reader.run().await {} });
     }
@@ -78,7 +82,7 @@ fn feed_readers(
     let chains = store.chains();
     let with_nodes = || chains.iter().zip(nodes);
     let reader = |chain: &StoredChain| {
-        let feed = chain.config().usd_feed()?;
+        let feed = prices.feed(chain)?;
         let key = feed.chain.as_ref().unwrap_or(&chain.config().key);
         let (at, upstreams) = with_nodes().find(|(at, _)| at.config().key == *key)?;
         let counters = metrics.feed_reads(&chain.config().key);

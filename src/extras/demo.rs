@@ -18,12 +18,12 @@ use axum::routing::post;
 use axum::{Json, Router};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use serde_json::{Value, json};
-use toml_edit::DocumentMut;
+use toml_edit::{DocumentMut, Item, TableLike};
 
 use crate::assembly::{
     CommandContext, CommandError, Extra, ExtraCommand, Join, ListenerArgs, Task,
 };
-use crate::config::{Config, ConfigErrors, SectionKind};
+use crate::config::{CHAINS, Config, ConfigErrors, SectionKind};
 
 pub use recording::{DemoRecording, InvalidRecording};
 pub use replay::{BlockTiming, Replay};
@@ -67,7 +67,7 @@ fn run(
     let node = node.context("cannot start the recorded chains").map_err(CommandError::Runtime)?;
     let address = node.address().map_err(|error| CommandError::Runtime(error.into()))?;
     let recorded = chain_configs(address, block_time, context.sections);
-    config.chains = recorded.map_err(CommandError::Configuration)?.chains;
+    config.take_chains(recorded.map_err(CommandError::Configuration)?);
     config.origin = Some("recorded chains".to_owned());
     // They are about the former chains.
     config.notes.clear();
@@ -100,9 +100,17 @@ pub fn chain_configs(
     const MIN_MAX_AGE: Duration = Duration::from_secs(30);
     let text = CHAINS_TOML.replace("127.0.0.1:0", &address.to_string());
     let mut document: DocumentMut = text.parse().expect("the built-in file is TOML");
-    // A build without a feature does not know its section.
+    // A build without a feature does not know its section and its keys.
     document
-        .retain(|name, _| name == "chains" || sections.iter().any(|section| section.name == name));
+        .retain(|name, _| name == CHAINS || sections.iter().any(|section| section.name == name));
+    let chains = document.get_mut(CHAINS).and_then(Item::as_table_like_mut);
+    for (_, chain) in chains.into_iter().flat_map(TableLike::iter_mut) {
+        for key in ["json_rpc", "usd_feed"] {
+            if !sections.iter().any(|section| section.chain_keys.contains(&key)) {
+                chain.as_table_like_mut().and_then(|chain| chain.remove(key));
+            }
+        }
+    }
     let mut config = Config::from_toml(&document.to_string(), sections)?;
     for chain in &mut config.chains {
         chain.block_time = block_time;

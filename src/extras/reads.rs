@@ -12,6 +12,7 @@
 //! the nodes of the poller, but a failed read changes nothing for polls, because a client can make reads fail.
 
 mod cache;
+mod chain_keys;
 mod chain_reads;
 mod method;
 mod node_budget;
@@ -28,6 +29,7 @@ use std::time::{Duration, Instant};
 use prometheus_client::metrics::family::Family;
 
 pub(crate) use crate::nodes::{NodeResponse, ReadError};
+pub(crate) use chain_keys::ReadKeys;
 pub(crate) use chain_reads::ChainReads;
 pub(crate) use params::InvalidParams;
 pub(crate) use read_nodes::{Call, ReadNodes};
@@ -138,8 +140,8 @@ impl Reads {
     /// Creates the reads of a service, and offers them to the features that join later.
     pub(crate) fn offer(assembly: &mut Assembly, limits: ReadLimits) -> Self {
         let nodes = ReadNodes::shared(assembly);
-        let Assembly { store, memory, metrics, .. } = &*assembly;
-        let reads = Self::new(limits, store, &nodes, memory, metrics);
+        let Assembly { config, store, memory, metrics, .. } = &*assembly;
+        let reads = Self::new(limits, &config.section(), store, &nodes, memory, metrics);
         assembly.offer(reads.clone());
         reads
     }
@@ -149,6 +151,7 @@ impl Reads {
     #[must_use]
     pub(crate) fn new(
         limits: ReadLimits,
+        keys: &ReadKeys,
         store: &store::ChainStore,
         nodes: &[Arc<ReadNodes>],
         memory: &MemoryBudget,
@@ -161,8 +164,9 @@ impl Reads {
         });
         let own = metrics.set::<ReadMetrics>();
         let chains = store.chains().iter().zip(nodes);
-        let chains =
-            chains.map(|(chain, nodes)| ChainReads::new(chain, nodes, limits, &cache, &own));
+        let chains = chains.map(|(chain, nodes)| {
+            ChainReads::new(chain, keys.chain(chain.config()), nodes, limits, &cache, &own)
+        });
         let chains = chains.collect();
         let store = store.clone();
         Self { all: Arc::new(AllChains { limits, memory: memory.clone(), store, chains }) }

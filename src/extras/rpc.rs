@@ -26,7 +26,7 @@ use crate::api::extractors::ChainParam;
 use crate::api::openapi::examples::{set_request_example, set_response_example};
 use crate::assembly::{Assembly, Extra, Join};
 use crate::config::SectionKind;
-use crate::extras::reads::{Caller, ChainReads, NodeResponse, ReadLimits, Reads};
+use crate::extras::reads::{Caller, ChainReads, NodeResponse, ReadKeys, ReadLimits, Reads};
 use crate::http::chunked_body::Charged;
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::Problem;
@@ -37,8 +37,10 @@ use request::{RequestObject, RpcError, RpcPayload};
 use response::RpcResponseBuilder;
 use section::Rpc;
 
-pub(crate) const EXTRA: Extra =
-    Extra { sections: &[SectionKind::new::<Rpc>()], ..Extra::new("rpc", Join::Always(join)) };
+pub(crate) const EXTRA: Extra = Extra {
+    sections: &[SectionKind::new::<Rpc>(), SectionKind::new::<ReadKeys>()],
+    ..Extra::new("rpc", Join::Always(join))
+};
 
 /// State of the route. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -54,7 +56,6 @@ struct RpcState {
 /// Adds the route, and offers [`Reads`] to other rooms.
 fn join(assembly: &mut Assembly) {
     let config: Rpc = assembly.config.section();
-    let is_on = assembly.config.chains.iter().any(|chain| chain.json_rpc);
     let limits = config.limits();
     let state = RpcState {
         reads: Reads::offer(assembly, limits),
@@ -62,6 +63,7 @@ fn join(assembly: &mut Assembly) {
         max_body: config.max_body,
         max_batch: config.max_batch.get(),
     };
+    let is_on = state.reads.chains().iter().any(ChainReads::is_open);
     // ethers does not follow a redirect, so a slash at the end is the same route.
     let with_slash = Router::new().route(PATH_WITH_SLASH, post(call_rpc)).with_state(state.clone());
     let route = OpenApiRouter::new().routes(routes!(call_rpc)).with_state(state);
@@ -133,7 +135,7 @@ async fn call_rpc(
         Problem::unknown_chain(&name, keys)
     })?;
     let config = chain.chain().config();
-    if !config.json_rpc {
+    if !chain.is_open() {
         return Err(json_rpc_off(&config.key));
     }
     let client = ClientHandle::from_request(&request);

@@ -7,16 +7,22 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::chain_keys::{CostKeys, DataFeeKind};
 use super::op_stack::Attributes;
 use crate::api::public_routes::MarketMember;
-use crate::config::DataFeeKind;
 use crate::fees::Wei;
 use crate::observe::clock;
 use crate::store::{ChainStore, PerChain, StoredChain};
 
 /// Parameters of all chains. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct DataFees(PerChain<Arc<Mutex<Parameters>>>);
+pub(crate) struct DataFees(PerChain<Arc<ChainDataFee>>);
+
+#[derive(Debug)]
+struct ChainDataFee {
+    kind: Option<DataFeeKind>,
+    parameters: Mutex<Parameters>,
+}
 
 #[derive(Debug, Clone, Copy, Default)]
 enum Parameters {
@@ -72,15 +78,23 @@ impl ReadAttributes {
 }
 
 impl DataFees {
-    pub(super) fn new(store: &ChainStore) -> Self {
-        Self(PerChain::new(store, |_| Arc::default()))
+    pub(super) fn new(store: &ChainStore, keys: &CostKeys) -> Self {
+        Self(PerChain::new(store, |chain| {
+            let kind = keys.data_fee(chain.config());
+            Arc::new(ChainDataFee { kind, parameters: Mutex::default() })
+        }))
+    }
+
+    /// Returns the kind of a chain's data fee; `None`: unknown.
+    pub(super) fn kind(&self, chain: &StoredChain) -> Option<DataFeeKind> {
+        self.0.get(chain).kind
     }
 
     /// Sets what was read at this time. `None`: attributes of another fork.
     pub(super) fn set(&self, chain: &StoredChain, read: Option<Attributes>, read_at: Instant) {
         let read_time = SystemTime::now().checked_sub(clock::elapsed(read_at));
         let read_time = read_time.unwrap_or(SystemTime::UNIX_EPOCH);
-        let mut known = self.0.get(chain).lock();
+        let mut known = self.0.get(chain).parameters.lock();
         // A node that lags does not renew the parameters.
         if let (Parameters::Known(known), Some(read)) = (&*known, &read)
             && read.l1_block < known.attributes.l1_block
@@ -98,7 +112,7 @@ impl DataFees {
 
     /// Returns the age of the parameters; `None`: there are none.
     pub(super) fn age(&self, chain: &StoredChain) -> Option<Duration> {
-        match *self.0.get(chain).lock() {
+        match *self.0.get(chain).parameters.lock() {
             Parameters::Known(read) => Some(clock::elapsed(read.read_at)),
             Parameters::NotRead | Parameters::UnknownFork => None,
         }
@@ -106,7 +120,7 @@ impl DataFees {
 
     /// Returns the data fee of a chain now.
     pub(crate) fn current(&self, chain: &StoredChain) -> Result<DataFee, DataFeeReason> {
-        match chain.config().data_fee {
+        match self.kind(chain) {
             None | Some(DataFeeKind::Off) => Err(DataFeeReason::Unknown),
             Some(kind @ (DataFeeKind::None | DataFeeKind::Included)) => {
                 Ok(DataFee::Zero { kind, is_exact: true })
@@ -114,7 +128,7 @@ impl DataFees {
             Some(DataFeeKind::IncludedInTip) => {
                 Ok(DataFee::Zero { kind: DataFeeKind::Included, is_exact: false })
             }
-            Some(DataFeeKind::OpStack) => match *self.0.get(chain).lock() {
+            Some(DataFeeKind::OpStack) => match *self.0.get(chain).parameters.lock() {
                 Parameters::NotRead => Err(DataFeeReason::NotRead),
                 Parameters::UnknownFork => Err(DataFeeReason::Unknown),
                 Parameters::Known(read)
@@ -232,14 +246,14 @@ impl DataFeeMembers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::config::{Config, SectionKind};
 
     #[test]
     fn a_lagging_node_does_not_renew_the_parameters() {
         let text = "[chains.a]\nchain_id = 10\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
-        let config = Config::from_toml(text, &[]).unwrap();
+        let config = Config::from_toml(text, &[SectionKind::new::<CostKeys>()]).unwrap();
         let (store, _publishers) = ChainStore::new(&config.chains);
-        let (fees, chain) = (DataFees::new(&store), &store.chains()[0]);
+        let (fees, chain) = (DataFees::new(&store, &config.section()), &store.chains()[0]);
         assert_eq!(fees.current(chain), Err(DataFeeReason::NotRead));
         let mut input = vec![0; 164];
         input[..4].copy_from_slice(&[0x44, 0x0a, 0x5e, 0x20]);

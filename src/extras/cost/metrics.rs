@@ -4,9 +4,9 @@ use enum_map::{Enum, EnumMap};
 use prometheus_client::metrics::family::Family;
 use strum::IntoStaticStr;
 
+use super::chain_keys::DataFeeKind;
 use super::data_fee::DataFees;
 use super::usd_feed::UsdPrices;
-use crate::config::DataFeeKind;
 use crate::observe::metrics::{
     ChainLabels, ChainOutcomeLabels, Counter, FloatGauge, counters, metric_set,
 };
@@ -66,12 +66,12 @@ impl CostMetrics {
     /// Updates the ages of parameters and prices.
     pub(super) fn update(&self, store: &ChainStore, fees: &DataFees, prices: &UsdPrices) {
         for chain in store.chains() {
-            if chain.config().data_fee == Some(DataFeeKind::OpStack) {
+            if fees.kind(chain) == Some(DataFeeKind::OpStack) {
                 let age = fees.age(chain).map_or(f64::NAN, |age| age.as_secs_f64());
                 let labels = ChainLabels { chain: chain.config().key.clone() };
                 self.data_fee_parameters_age_seconds.get_or_create(&labels).set(age);
             }
-            if chain.config().usd_feed().is_some() {
+            if prices.feed(chain).is_some() {
                 let age = prices.age(chain).map_or(f64::NAN, |age| age.as_secs_f64());
                 let labels = ChainLabels { chain: chain.config().key.clone() };
                 self.usd_price_age_seconds.get_or_create(&labels).set(age);

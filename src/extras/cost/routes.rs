@@ -11,6 +11,7 @@ use serde_json::{json, value::RawValue};
 use utoipa::openapi::OpenApi;
 use utoipa::{IntoParams, ToSchema};
 
+use super::chain_keys::DataFeeKind;
 use super::data_fee::{DataFee, DataFees};
 use super::sum::{Cost, Order, Size};
 use super::transaction::Transaction;
@@ -20,7 +21,7 @@ use crate::api::extractors::{ChainParam, charge_for_list};
 use crate::api::freshness::{write_snapshot_headers, write_uncached_snapshot_headers};
 use crate::api::openapi::examples::{ExampleChain, set_request_example, set_response_example};
 use crate::api::problems;
-use crate::config::{Chain, DataFeeKind};
+use crate::config::Chain;
 use crate::fees::Wei;
 use crate::fees::amount::parse_digits;
 use crate::http::client_limits::ClientHandle;
@@ -184,7 +185,7 @@ impl CostState {
         let market = &current.snapshot.market;
         // Rollups have no blobs of their own, whatever their node returns.
         let is_rollup = matches!(
-            chain.config().data_fee,
+            self.fees.kind(chain),
             Some(DataFeeKind::OpStack | DataFeeKind::Included | DataFeeKind::IncludedInTip)
         );
         let has_blobs = market.blob_base_fees.is_some() && !is_rollup;

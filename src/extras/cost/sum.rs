@@ -1,8 +1,8 @@
 //! The sum of all that a transaction pays.
 
+use super::chain_keys::DataFeeKind;
 use super::data_fee::{DataFee, DataFeeReason, ReadAttributes};
 use super::op_stack::longest_fast_lz;
-use crate::config::DataFeeKind;
 use crate::fees::{Market, Tier, Tiers};
 use crate::observe::clock;
 

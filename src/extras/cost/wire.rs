@@ -3,11 +3,11 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::chain_keys::DataFeeKind;
 use super::data_fee::{DataFeeKindName, DataFeeReason, ReadAttributes};
 use super::dollars::CoinPrice;
 use super::sum::{Cost, DataFeeAmounts, Order, TierCost};
 use super::usd_feed::UsdPrice;
-use crate::config::DataFeeKind;
 use crate::fees::Tiers;
 use crate::fees::Wei;
 use crate::store::{ServableSnapshot, StoredChain};

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
 use super::cache::{CacheKey, CacheLifetime, CachedResponse, HeadVersion, ResponseCache};
+use super::chain_keys::ChainKeys;
 use super::method::{BlockHint, KnownMethod, Methods, ReadMethod};
 use super::state_scope::StateScope;
 use super::{Call, Caller, ReadLimits, ReadMetrics, ReadNodes, ReadRejection, method, params};
@@ -23,6 +24,7 @@ use crate::store::{self, ServableSnapshot, StaleReason};
 #[derive(Debug)]
 pub(crate) struct ChainReads {
     chain: store::StoredChain,
+    keys: ChainKeys,
     nodes: Arc<ReadNodes>,
     methods: Methods,
     in_flight: Semaphore,
@@ -81,6 +83,7 @@ impl ChainReads {
     /// Creates the reads of a chain through its `nodes`.
     pub(super) fn new(
         chain: &store::StoredChain,
+        keys: ChainKeys,
         nodes: &Arc<ReadNodes>,
         limits: ReadLimits,
         cache: &ResponseCache,
@@ -90,7 +93,8 @@ impl ChainReads {
         Self {
             chain: chain.clone(),
             nodes: Arc::clone(nodes),
-            methods: Methods::from_config(config.rpc_methods.as_deref(), config.answer_fee_methods),
+            methods: Methods::from_config(keys.rpc_methods.as_deref(), keys.answer_fee_methods),
+            keys,
             in_flight: Semaphore::new(limits.max_in_flight.get()),
             max_in_flight_per_client: limits.max_in_flight_per_client(),
             cache: cache.clone(),
@@ -101,6 +105,11 @@ impl ChainReads {
                 outcome,
             }),
         }
+    }
+
+    /// Returns true if clients may read the chain by JSON-RPC.
+    pub(crate) fn is_open(&self) -> bool {
+        self.keys.json_rpc
     }
 
     /// Returns the stored state of the chain.
@@ -202,7 +211,7 @@ impl ChainReads {
 
     /// Returns true if the suggestion answers this method while there is a current one.
     fn answers(&self, method: &KnownMethod) -> bool {
-        self.chain.config().answer_fee_methods && method.suggested.is_some()
+        self.keys.answer_fee_methods && method.suggested.is_some()
     }
 
     /// Returns the result that the suggestion gives, as JSON. `None`: the nodes are called, also because the data is old,

@@ -8,13 +8,13 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
+use super::chain_keys::RpcMethod;
 use super::params::Param::{
     self, Address, Block, BlockCount, Flag, Hash, LogFilter, Object, OptionalArray, OptionalObject,
     OptionalState, State, StorageSlot, StorageSlots, Transaction, TransactionIndex,
 };
 use super::params::{self, InvalidParams};
 use super::state_scope::StateScope::{self, Fixed, Head, Pending};
-use crate::config::RpcMethod;
 use crate::fees::Tier;
 use crate::nodes::{NodeResponse, parse_hex};
 use crate::store::Snapshot;

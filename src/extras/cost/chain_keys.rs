@@ -1,5 +1,6 @@
-//! The `usd_feed` key of a chain: a contract that says what its coin costs in dollars.
+//! The keys of a chain's table that say what a transaction pays beside its gas, and what the coin costs in dollars.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -8,11 +9,44 @@ use serde::de::{Deserializer, Error, MapAccess, Visitor, value};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
-use super::{address, units};
+use crate::config::mistakes::SectionMistakes;
+use crate::config::section::Section;
+use crate::config::{CHAINS, Chain, address, units};
+
+/// Keys of all chains by the key of the chain.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct CostKeys(BTreeMap<String, ChainKeys>);
+
+/// Keys of one chain.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct ChainKeys {
+    /// Fee that transactions pay beside their gas; `None`: unknown.
+    data_fee: Option<DataFeeKind>,
+    /// Price feed of the coin; `None`: there is none.
+    usd_feed: Option<UsdFeedSetting>,
+}
+
+/// Fee that transactions pay beside their gas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum DataFeeKind {
+    /// There is none.
+    None,
+    /// The gas estimate of a node contains it.
+    Included,
+    /// The tip contains it, so the tip that a transaction needs grows with its data.
+    IncludedInTip,
+    /// That of OP Stack chains, from the L1 attributes in each block.
+    OpStack,
+    /// It is not known, and nothing is read.
+    Off,
+}
 
 /// The price feed of a chain's coin, or `"off"`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum UsdFeedSetting {
+enum UsdFeedSetting {
     /// No feed is read.
     Off,
     /// This feed is read.
@@ -22,17 +56,65 @@ pub enum UsdFeedSetting {
 /// A price feed contract with the interface of Chainlink's aggregators.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct UsdFeed {
+pub(crate) struct UsdFeed {
     /// Address of the contract.
     #[serde(with = "address")]
-    pub address: Address,
+    pub(crate) address: Address,
     /// Key of the chain that has the contract; `None`: the chain itself.
-    pub chain: Option<String>,
+    pub(crate) chain: Option<String>,
     /// `description()` of the contract, such as `ETH / USD`.
-    pub pair: String,
+    pub(crate) pair: String,
     /// Time after which the contract is written even if the price has not moved.
     #[serde(with = "units::duration")]
-    pub heartbeat: Duration,
+    pub(crate) heartbeat: Duration,
+}
+
+impl CostKeys {
+    /// Returns the kind of a chain's data fee; `None`: unknown.
+    pub(super) fn data_fee(&self, chain: &Chain) -> Option<DataFeeKind> {
+        self.0.get(&chain.key)?.data_fee
+    }
+
+    /// Returns the price feed of a chain's coin; `None`: none is read.
+    pub(super) fn usd_feed(&self, chain: &Chain) -> Option<&UsdFeed> {
+        self.0.get(&chain.key)?.feed()
+    }
+}
+
+impl ChainKeys {
+    fn feed(&self) -> Option<&UsdFeed> {
+        match self.usd_feed.as_ref()? {
+            UsdFeedSetting::Off => None,
+            UsdFeedSetting::Feed(feed) => Some(feed),
+        }
+    }
+}
+
+impl Section for CostKeys {
+    const NAME: &'static str = CHAINS;
+    const CHAIN_KEYS: &'static [&'static str] = &["data_fee", "usd_feed"];
+    const OPTIONAL_KEYS: &'static str = "data_fee = \"off\"\n\
+usd_feed = { address = \"0x0000000000000000000000000000000000000000\", chain = \"x\", pair = \"X / USD\", heartbeat = \"1h\" }\n";
+
+    fn check(&self, mistakes: &mut SectionMistakes) {
+        for (chain, keys) in &self.0 {
+            if let Some((key, allowed)) = keys.feed().and_then(UsdFeed::mistake) {
+                mistakes.reject(&format!("{chain}.{key}"), allowed);
+            }
+        }
+    }
+
+    fn check_chains(&self, chains: &[Chain], mistakes: &mut SectionMistakes) {
+        for (chain, keys) in &self.0 {
+            if let Some(at) = keys.feed().and_then(|feed| feed.chain.as_ref())
+                && !chains.iter().any(|known| known.key == *at)
+            {
+                let allowed =
+                    format!("must be the key of a configured chain; there is no {CHAINS}.{at}");
+                mistakes.reject(&format!("{chain}.usd_feed.chain"), allowed);
+            }
+        }
+    }
 }
 
 impl UsdFeed {
@@ -42,7 +124,7 @@ impl UsdFeed {
     const QUOTE: &'static str = "USD";
 
     /// Returns what is wrong with a value, with its key.
-    pub(super) fn mistake(&self) -> Option<(&'static str, &'static str)> {
+    fn mistake(&self) -> Option<(&'static str, &'static str)> {
         let quote = self.pair.rsplit_once('/').map(|(_, quote)| quote.trim());
         if quote != Some(Self::QUOTE) || self.pair.len() > Self::MAX_PAIR_LENGTH {
             return Some(("usd_feed.pair", "must be a pair in dollars, such as \"ETH / USD\""));
@@ -93,7 +175,7 @@ impl<'de> Deserialize<'de> for UsdFeedSetting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::config::{Config, SectionKind};
 
     const ADDRESS: &str = "0x5f4eC3Df9cbd43714FE2740f5E3616155c5b8419";
 
@@ -101,11 +183,13 @@ mod tests {
         let text = format!(
             "[chains.a]\nchain_id = {chain_id}\nrpc_urls = [\"http://localhost\"]\n{line}\n"
         );
-        Config::from_toml(&text, &[]).map_err(|errors| errors.to_string())
+        Config::from_toml(&text, &[SectionKind::new::<CostKeys>()])
+            .map_err(|errors| errors.to_string())
     }
 
     fn feed(chain_id: u64, line: &str) -> Option<UsdFeed> {
-        parse(chain_id, line).unwrap().chains.remove(0).usd_feed().cloned()
+        let config = parse(chain_id, line).unwrap();
+        config.section::<CostKeys>().usd_feed(&config.chains[0]).cloned()
     }
 
     #[test]

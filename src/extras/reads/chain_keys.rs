@@ -1,0 +1,155 @@
+//! The keys of a chain's table that say what clients may read.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use serde::de::{Deserializer, Error};
+use serde::ser::Serializer;
+use serde::{Deserialize, Serialize};
+
+use crate::config::layers::Layers;
+use crate::config::mistakes::SectionMistakes;
+use crate::config::section::Section;
+use crate::config::{CHAINS, Chain};
+
+/// Keys of all chains by the key of the chain.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct ReadKeys(BTreeMap<String, ChainKeys>);
+
+/// Keys of one chain.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct ChainKeys {
+    /// True if `/rpc/{chain}` exists.
+    pub(crate) json_rpc: bool,
+    /// True if `/rpc/{chain}` answers the methods that ask for fees from the suggestion, not from a node.
+    pub(crate) answer_fee_methods: bool,
+    /// Methods that `/rpc/{chain}` allows; `None`: the default list.
+    pub(crate) rpc_methods: Option<Vec<RpcMethod>>,
+}
+
+/// Exact name of a JSON-RPC method; with a `+` before it, the method is added to the allowed ones.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RpcMethod(String);
+
+impl ReadKeys {
+    /// Returns the keys of a chain.
+    pub(super) fn chain(&self, chain: &Chain) -> ChainKeys {
+        self.0.get(&chain.key).cloned().unwrap_or_default()
+    }
+}
+
+impl ChainKeys {
+    /// Returns a sentence if `answer_fee_methods` has no effect.
+    fn note_on_fee_methods(&self, chain: &str) -> Option<String> {
+        const METHODS: [&str; 7] = [
+            "eth_gasPrice",
+            "eth_maxPriorityFeePerGas",
+            "eth_baseFee",
+            "eth_blobBaseFee",
+            "pimlico_getUserOperationGasPrice",
+            "zd_getUserOperationGasPrice",
+            "rundler_maxPriorityFeePerGas",
+        ];
+        let is_answered =
+            |method: &RpcMethod| method.is_added() || METHODS.contains(&method.as_str());
+        let reason = if !self.json_rpc {
+            "json_rpc is false"
+        } else if self.rpc_methods.as_ref().is_some_and(|list| !list.iter().any(is_answered)) {
+            "rpc_methods has none of them"
+        } else {
+            return None;
+        };
+        let note = || {
+            format!("{CHAINS}.{chain}.answer_fee_methods has no effect: {CHAINS}.{chain}.{reason}")
+        };
+        self.answer_fee_methods.then(note)
+    }
+}
+
+impl Section for ReadKeys {
+    const NAME: &'static str = CHAINS;
+    const CHAIN_KEYS: &'static [&'static str] = &["json_rpc", "answer_fee_methods", "rpc_methods"];
+    const OPTIONAL_KEYS: &'static str = "rpc_methods = [\"x\"]\n";
+    const LISTS: &'static [&'static str] = &["rpc_methods"];
+
+    fn check(&self, mistakes: &mut SectionMistakes) {
+        for (chain, keys) in &self.0 {
+            let methods = keys.rpc_methods.as_deref().unwrap_or_default();
+            let mut added = methods.iter().map(RpcMethod::is_added);
+            if added.clone().any(|is_added| is_added) && !added.all(|is_added| is_added) {
+                let allowed = "must have a + before each method, which adds to the allowed ones, or before none";
+                mistakes.reject(&format!("{chain}.rpc_methods"), allowed);
+            }
+        }
+    }
+
+    fn notes(&self, _: &[Chain], _: &Layers) -> Vec<String> {
+        self.0.iter().filter_map(|(chain, keys)| keys.note_on_fee_methods(chain)).collect()
+    }
+}
+
+impl RpcMethod {
+    const MAX_BYTES: usize = 64;
+
+    /// Returns the name.
+    pub(crate) fn as_str(&self) -> &str {
+        self.0.strip_prefix('+').unwrap_or(&self.0)
+    }
+
+    /// Returns true if the method is added to the allowed ones instead of being one of those in their place.
+    pub(crate) fn is_added(&self) -> bool {
+        self.0.starts_with('+')
+    }
+}
+
+impl FromStr for RpcMethod {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        let name = text.strip_prefix('+').unwrap_or(text);
+        let is_name = (1..=Self::MAX_BYTES).contains(&name.len()) && name.bytes().all(is_name_byte);
+        is_name
+            .then(|| Self(text.to_owned()))
+            .ok_or("expected the name of a method, such as \"eth_call\" or \"+eth_call\"")
+    }
+}
+
+impl Serialize for RpcMethod {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        out.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for RpcMethod {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        String::deserialize(input)?.parse().map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::section;
+
+    #[test]
+    fn wrong_methods_are_reported() {
+        for (methods, expected) in [
+            (
+                r#"["eth_call", "eth call"]"#,
+                ".1: expected the name of a method, such as \"eth_call\" or \"+eth_call\"",
+            ),
+            (
+                r#"["eth_call", "+eth_getLogs"]"#,
+                ": must have a + before each method, which adds to the allowed ones, or before none",
+            ),
+        ] {
+            let chain =
+                "[chains.b]\nchain_id = 7\nrpc_urls = [\"http://localhost\"]\nrpc_methods = ";
+            let error = section::error_of::<ReadKeys>(&format!("{chain}{methods}"));
+            assert_eq!(error, format!("chains.b.rpc_methods{expected}"));
+        }
+    }
+}
