@@ -63,7 +63,7 @@ fn join(assembly: &mut Assembly) {
         max_body: config.max_body,
         max_batch: config.max_batch.get(),
     };
-    let is_on = state.reads.chains().iter().any(ChainReads::is_open);
+    let is_on = state.reads.chains().iter().any(|chain| chain.keys.json_rpc);
     // ethers does not follow a redirect, so a slash at the end is the same route.
     let with_slash = Router::new().route(PATH_WITH_SLASH, post(call_rpc)).with_state(state.clone());
     let route = OpenApiRouter::new().routes(routes!(call_rpc)).with_state(state);
@@ -135,7 +135,7 @@ async fn call_rpc(
         Problem::unknown_chain(&name, keys)
     })?;
     let config = chain.chain().config();
-    if !chain.is_open() {
+    if !chain.keys.json_rpc {
         return Err(json_rpc_off(&config.key));
     }
     let client = ClientHandle::from_request(&request);

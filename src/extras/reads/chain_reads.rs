@@ -24,7 +24,7 @@ use crate::store::{self, ServableSnapshot, StaleReason};
 #[derive(Debug)]
 pub(crate) struct ChainReads {
     chain: store::StoredChain,
-    keys: ChainKeys,
+    pub(crate) keys: ChainKeys,
     nodes: Arc<ReadNodes>,
     methods: Methods,
     in_flight: Semaphore,
@@ -105,11 +105,6 @@ impl ChainReads {
                 outcome,
             }),
         }
-    }
-
-    /// Returns true if clients may read the chain by JSON-RPC.
-    pub(crate) fn is_open(&self) -> bool {
-        self.keys.json_rpc
     }
 
     /// Returns the stored state of the chain.
