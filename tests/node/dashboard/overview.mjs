@@ -96,7 +96,7 @@ export default {
         });
     },
 
-    ...Object.fromEntries([1, 2, 3, 12, 40].map((count) => [
+    ...Object.fromEntries([1, 3, 40].map((count) => [
         `${count} chains fit at every width and in both colour schemes`,
         async ({ check, many, open }) => {
             const all = await many();

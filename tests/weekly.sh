@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Runs what neither `cargo test` nor tests/run.sh runs, because it takes long or needs more tools, and prints the time of each
+# part. It goes on after a part that fails, and fails at its end. Usage: tests/weekly.sh [PART …], for example site image
+#
+# Needs what tests/run.sh installs, and root on Debian, where each part installs its other tools. cargo-deny has to be there.
+
+set -uo pipefail
+cd "$(dirname "$0")/.."
+
+parts=(doc site supply_chain extras conformance generators replicas alloy packages debian image benches sim)
+doc() { RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --document-private-items; }
+site() { cargo build --locked && tests/site.sh; }
+supply_chain() { tests/supply-chain.sh && npm audit --omit=dev --prefix clients/js; }
+extras() { tests/extras.sh; }
+conformance() { tests/conformance.sh; }
+generators() { tests/generators.sh; }
+replicas() { tests/replicas.sh; }
+alloy() { backtest/alloy.sh; }
+packages() { packaging/build.sh target/packages && tests/packages.sh target/packages; }
+debian() { tests/debian.sh "$(echo target/packages/deb/*_"$(dpkg --print-architecture)".deb)"; }
+image() { tests/image.sh; }
+# Those that have a pass mark.
+benches() { benches/start.sh && benches/freshness.sh && benches/memory.sh && benches/quota_attack.sh; }
+sim() { sim/run.sh 10000; }
+
+[ "$#" -gt 0 ] || set -- "${parts[@]}"
+failed=()
+for part in "$@"; do
+    printf '\n== %s\n' "$part"
+    since=$SECONDS
+    "$part" || failed+=("$part")
+    times+=("$part: $((SECONDS - since)) s")
+done
+printf '%s\n' "" "${times[@]}"
+[ "${#failed[@]}" = 0 ] || { echo "failed: ${failed[*]}" >&2; exit 1; }
