@@ -145,6 +145,17 @@ pub enum RedisFault {
     FailsOver(i64),
     /// All connections end, at once.
     Disconnects,
+    /// Records and messages are other ones. Scenes alone have it.
+    Garbles(Garbled),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Garbled {
+    Empty,
+    NoText,
+    Half,
+    /// The blocks have other numbers.
+    Shifted(i64),
 }
 
 impl NodeFault {

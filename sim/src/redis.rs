@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock;
-use crate::plan::RedisFault;
+use crate::plan::{Garbled, RedisFault};
 
 thread_local! {
     static LUA: Lua = Lua::new();
@@ -250,6 +250,29 @@ impl State {
         })
     }
 
+    /// Returns what is stored or sent instead of a record.
+    fn garble(&self, record: &[u8]) -> Vec<u8> {
+        let garbled = self.faults.iter().find_map(|fault| match fault {
+            RedisFault::Garbles(garbled) if record.starts_with(b"{") => Some(garbled),
+            _ => None,
+        });
+        match garbled {
+            None => record.to_vec(),
+            Some(Garbled::Empty) => Vec::new(),
+            Some(Garbled::NoText) => record.iter().map(|byte| byte | 0x80).collect(),
+            Some(Garbled::Half) => record[..record.len() / 2].to_vec(),
+            Some(Garbled::Shifted(offset)) => {
+                const NAME: &str = "\"oldest_block\":";
+                let text = String::from_utf8_lossy(record);
+                let (before, rest) = text.split_once(NAME).expect("a record has its blocks");
+                let (number, rest) = rest.split_once(',').expect("more follows");
+                let number =
+                    number.parse::<u64>().expect("a number").saturating_add_signed(*offset);
+                format!("{before}{NAME}{number},{rest}").into_bytes()
+            }
+        }
+    }
+
     /// Runs a command of a script.
     fn call(&mut self, command: &[Vec<u8>]) -> Reply {
         let now = self.now();
@@ -273,7 +296,7 @@ impl State {
                     options.iter().position(|it| it == "PX").map(|at| &options[at + 1]);
                 let lasts = milliseconds.and_then(|it| it.parse().ok()).map(Duration::from_millis);
                 let stored =
-                    Stored { value: value.clone(), ends_at: lasts.map(|lasts| now + lasts) };
+                    Stored { value: self.garble(value), ends_at: lasts.map(|lasts| now + lasts) };
                 self.values.insert(key.clone(), stored);
                 Reply::Status("OK")
             }
@@ -290,7 +313,7 @@ impl State {
             ("PUBLISH", [channel, message]) => {
                 let mut bytes = b">3\r\n$7\r\nmessage\r\n".to_vec();
                 Reply::Bytes(channel.clone()).write(&mut bytes);
-                Reply::Bytes(message.clone()).write(&mut bytes);
+                Reply::Bytes(self.garble(message)).write(&mut bytes);
                 if !self.faults.contains(&RedisFault::LosesMessages) {
                     for (_, subscriber) in self.subscribers.iter().filter(|it| it.0 == *channel) {
                         // A connection that has ended reads nothing.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::plan::{ChainFault, ChainPlan, Fault, NodeFault, Plan, RateLimit, What};
+use crate::plan::{
+    ChainFault, ChainPlan, Fault, Garbled, NodeFault, Plan, RateLimit, RedisFault, What,
+};
 
 /// Returns the scenes with their names, each with some seeds.
 #[expect(clippy::too_many_lines, reason = "it is a list")]
@@ -19,7 +21,8 @@ pub fn all() -> Vec<(&'static str, Plan)> {
         lasts: Duration::from_secs(lasts),
         what,
     };
-    let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 23] = [
+    let garbled = |garbled| vec![fault(100, 60, What::Redis(RedisFault::Garbles(garbled)))];
+    let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 29] = [
         (
             "a node asks for a pause that is longer than max_age",
             1,
@@ -198,6 +201,22 @@ pub fn all() -> Vec<(&'static str, Plan)> {
             chain(2000, 3, 3),
             vec![fault(180, 600, What::Pause(3))],
         ),
+        ("Redis has empty records", 3, chain(1000, 1, 1), garbled(Garbled::Empty)),
+        ("Redis has records that are no text", 3, chain(1000, 1, 1), garbled(Garbled::NoText)),
+        ("Redis has halves of records", 3, chain(1000, 1, 1), garbled(Garbled::Half)),
+        (
+            "Redis has blocks that are far ahead",
+            3,
+            chain(1000, 1, 1),
+            garbled(Garbled::Shifted(1_000_000)),
+        ),
+        (
+            "Redis has blocks that are far behind",
+            3,
+            chain(1000, 2, 1),
+            garbled(Garbled::Shifted(-5_000)),
+        ),
+        ("Redis has absurd blocks", 3, chain(1000, 1, 1), garbled(Garbled::Shifted(i64::MAX))),
     ];
     let worlds = scenes.into_iter().flat_map(|(name, replicas, chain, faults)| {
         (1..=4).map(move |seed| {
