@@ -145,6 +145,8 @@ pub enum RedisFault {
     FailsOver(i64),
     /// All connections end, at once.
     Disconnects,
+    /// Its clock steps by so many milliseconds, at once. Scenes alone have it.
+    Steps(i64),
     /// Records and messages are other ones. Scenes alone have it.
     Garbles(Garbled),
 }
@@ -341,7 +343,10 @@ impl What {
             self,
             Self::Chain(_, ChainFault::Reorganisation(_) | ChainFault::Reset)
                 | Self::Redis(
-                    RedisFault::Forgets | RedisFault::FailsOver(_) | RedisFault::Disconnects
+                    RedisFault::Forgets
+                        | RedisFault::FailsOver(_)
+                        | RedisFault::Disconnects
+                        | RedisFault::Steps(_)
                 )
         )
     }

@@ -70,6 +70,7 @@ impl Redis {
         self.with(|state| match fault {
             RedisFault::Forgets => state.values.clear(),
             RedisFault::Disconnects => state.disconnect(),
+            RedisFault::Steps(milliseconds) => state.clock_error += milliseconds,
             RedisFault::FailsOver(milliseconds) => {
                 state.disconnect();
                 state.values.clear();

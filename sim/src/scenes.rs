@@ -21,8 +21,9 @@ pub fn all() -> Vec<(&'static str, Plan)> {
         lasts: Duration::from_secs(lasts),
         what,
     };
+    let step = |milliseconds| vec![fault(100, 0, What::Redis(RedisFault::Steps(milliseconds)))];
     let garbled = |garbled| vec![fault(100, 60, What::Redis(RedisFault::Garbles(garbled)))];
-    let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 29] = [
+    let scenes: [(&str, usize, ChainPlan, Vec<Fault>); 33] = [
         (
             "a node asks for a pause that is longer than max_age",
             1,
@@ -201,6 +202,10 @@ pub fn all() -> Vec<(&'static str, Plan)> {
             chain(2000, 3, 3),
             vec![fault(180, 600, What::Pause(3))],
         ),
+        ("the clock of Redis steps an hour back", 3, chain(1000, 1, 1), step(-3_600_000)),
+        ("the clock of Redis steps an hour on", 3, chain(1000, 1, 1), step(3_600_000)),
+        ("the clock of Redis steps back a little", 3, chain(1000, 1, 1), step(-2500)),
+        ("the clock of Redis steps on a little", 3, chain(1000, 1, 1), step(2500)),
         ("Redis has empty records", 3, chain(1000, 1, 1), garbled(Garbled::Empty)),
         ("Redis has records that are no text", 3, chain(1000, 1, 1), garbled(Garbled::NoText)),
         ("Redis has halves of records", 3, chain(1000, 1, 1), garbled(Garbled::Half)),

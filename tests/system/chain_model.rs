@@ -41,11 +41,6 @@ impl ChainModel {
     pub(crate) fn reply(self) -> Reply {
         Reply::computed(move |columns| history(self.head(), columns))
     }
-
-    /// Sets the head. The chain continues from there after a pause.
-    pub(crate) fn continue_from(&mut self, head: u64, pause: Duration) {
-        self.started_at = (head, Instant::now() + pause);
-    }
 }
 
 /// Returns the number of whole block times in `time`.

@@ -6,7 +6,6 @@ mod chaos;
 pub(crate) mod controlled_process;
 mod faults;
 mod isolation;
-mod lies;
 mod mock_clock_node;
 mod monitor;
 mod nodes;

@@ -41,10 +41,6 @@ pub(crate) enum Behaviour {
     Failing,
     /// Never responds.
     Silent,
-    /// Claims this many blocks more than there are.
-    Ahead(u64),
-    /// Responds with 429 and a `Retry-After` of this many seconds.
-    RateLimited(u64),
 }
 
 #[derive(Debug, Clone)]
@@ -81,11 +77,6 @@ impl MockClockNode {
     /// Returns a URL that identifies the replica `client` to the node.
     pub(crate) fn url_for(&self, client: &str) -> String {
         format!("{}/{client}", self.url())
-    }
-
-    /// Sets the head. The chain continues from there after a pause.
-    pub(crate) fn continue_from(&self, head: u64, pause: Duration) {
-        self.clock.state().model.continue_from(head, pause);
     }
 
     pub(crate) fn set_behaviour(&self, behaviour: Behaviour) {
@@ -216,21 +207,17 @@ fn receive(clock: &Clock, call: &mock_node::Call) -> Reply {
     let (index, behaviour) = (state.calls.len() - 1, state.behaviour);
     let clock = clock.clone();
     let reply = Reply::script(move |_| match behaviour {
-        Behaviour::Healthy | Behaviour::Ahead(_) => {
+        Behaviour::Healthy => {
             let mut state = clock.state();
             let Some((count, percentiles)) = &poll else {
                 return Reply::Result(json!(format!("{:#x}", state.chain_id)));
             };
-            let lead = if let Behaviour::Ahead(blocks) = behaviour { blocks } else { 0 };
-            let head = state.model.head() + lead;
+            let head = state.model.head();
             state.calls[index].response = Some((head, Instant::now()));
             Reply::Result(chain_model::history_at(head, *count, percentiles))
         }
         Behaviour::Failing => Reply::Raw(500, String::new()),
         Behaviour::Silent => Reply::NoResponse,
-        Behaviour::RateLimited(seconds) => {
-            Reply::Raw(429, String::new()).with_header("retry-after", seconds.to_string())
-        }
     });
     Reply::After(state.delay, Box::new(reply))
 }

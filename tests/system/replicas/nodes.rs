@@ -154,38 +154,6 @@ async fn replica_that_cannot_reach_the_node_serves_shared_values() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn each_replica_respects_its_own_rate_limit() {
-    const LIMIT: Duration = Duration::from_secs(4);
-    let redis = Redis::start();
-    let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
-    let clients = ["first", "second", "third"];
-    let config = |index: usize| shared_chain(&redis.url(0), &node.url_for(clients[index]), "");
-    let replicas = start_replicas("limit", clients.len(), config).await;
-    let harness = Harness::sharing(node, &replicas).await;
-    let first = harness.node.progress().calls;
-    harness.node.set_behaviour(Behaviour::RateLimited(LIMIT.as_secs()));
-    let pauses = || {
-        clients.map(|client| {
-            let mut calls = harness.node.calls().split_off(first);
-            calls.retain(|call| call.client == client);
-            // The first poll of a replica sends two calls at once.
-            let pauses = calls.windows(2).map(|pair| pair[1].at - pair[0].at);
-            pauses.filter(|pause| *pause > SECOND / 4).collect::<Vec<_>>()
-        })
-    };
-    wait_until("a second poll of each replica", async || {
-        pauses().iter().all(|pauses| !pauses.is_empty())
-    })
-    .await;
-    assert!(pauses().iter().flatten().all(|pause| *pause >= LIMIT), "{:?}", pauses());
-    harness.node.set_behaviour(Behaviour::Healthy);
-    wait_until("shared polls", async || harness.node.last_response().unwrap().1.elapsed() < SECOND)
-        .await;
-    harness.share_again(Instant::now()).await;
-    harness.check_no_failures();
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replicas_started_together_poll_the_node_once() {
     let redis = Redis::start();
     // All replicas start within one slot.
@@ -197,33 +165,6 @@ async fn replicas_started_together_poll_the_node_once() {
     }
     let calls = ["eth_chainId", "eth_feeHistory"].map(|method| node.calls_of(method, 0).len());
     assert_eq!(calls, [1, 1], "{:?}", node.calls());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn failed_poll_is_retried_within_seconds_by_one_replica() {
-    const FAILING: Duration = Duration::from_secs(11);
-    let redis = Redis::start();
-    let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
-    node.set_behaviour(Behaviour::Failing);
-    let config = shared_chain(&redis.url(0), &node.url(), LONG_SLOTS);
-    let start = |index| Arc::new(Replica::start(&format!("failing-{index}"), &config, &[]));
-    let replicas = [0, 1, 2].map(start);
-    for replica in &replicas {
-        replica.wait_until_ok("/livez").await;
-    }
-    node.wait_for_calls(1).await;
-    // All replicas together are expected to poll once per five seconds in this time.
-    let since = Instant::now();
-    wait_until("polls that fail", async || since.elapsed() >= FAILING).await;
-    let failed = node.progress().calls;
-    node.set_behaviour(Behaviour::Healthy);
-    let took = wait_for_all(&replicas, |response| response.status == 200).await;
-    // Three polls. The first one of a replica sends two calls, and after 10 s another replica may claim the slot.
-    assert!((2..=5).contains(&failed), "{failed}");
-    assert!(took <= 7 * SECOND, "{took:?}");
-    for method in ["eth_chainId", "eth_feeHistory"] {
-        assert_eq!(node.calls_of(method, failed).len(), 1, "{method}");
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

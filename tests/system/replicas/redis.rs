@@ -11,14 +11,11 @@ use super::controlled_process::ControlledProcess;
 use crate::process::Folder;
 use crate::programs;
 use crate::raw_client::{TIMEOUT, free_port};
-use crate::wall_clock::WallClock;
 
 /// A Redis server on its own loopback ports, without persistence. Dropping it kills the process.
 pub(crate) struct Redis {
     port: u16,
     command: Mutex<Command>,
-    /// A fake wall clock; `None` for the real time.
-    wall_clock: Option<WallClock>,
     /// Empty: no password is needed.
     password: Mutex<String>,
     /// While it is frozen, the kernel accepts connections, but no response is sent.
@@ -31,13 +28,7 @@ pub(crate) struct Redis {
 
 impl Redis {
     pub(crate) fn start() -> Self {
-        Self::launch(&[], None)
-    }
-
-    /// Starts a server whose wall clock can [`step`](Self::step).
-    pub(crate) fn with_wall_clock() -> Self {
-        let wall_clock = WallClock::new(&format!("redis-{}", free_port()));
-        Self::launch(&[], Some(wall_clock))
+        Self::launch(&[])
     }
 
     /// Starts a server that also has a TLS port, with a certificate signed by `authority`. Returns the URL of that port
@@ -56,23 +47,18 @@ impl Redis {
             ["--tls-ca-cert-file", &authority.path("authority.crt")],
             ["--tls-auth-clients", "no"],
         ];
-        let redis = Self::launch(&arguments.concat(), None);
+        let redis = Self::launch(&arguments.concat());
         (redis, format!("rediss://127.0.0.1:{port}/0"))
     }
 
-    fn launch(arguments: &[&str], wall_clock: Option<WallClock>) -> Self {
+    fn launch(arguments: &[&str]) -> Self {
         let port = free_port();
         let folder = Folder::new(&format!("redis-{port}"));
         let log = std::fs::File::create(folder.path().join("log")).unwrap();
-        let mut clock = wall_clock.iter().flat_map(WallClock::environment).collect::<Vec<_>>();
-        for (_, value) in clock.iter_mut().filter(|(name, _)| *name == "LD_PRELOAD") {
-            // Redis's own allocator reads the time before libfaketime is ready.
-            *value += ":libc.so.6";
-        }
         let mut command = Command::new("redis-server");
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
         command.args(["--appendonly", "no", "--enable-debug-command", "local", "--dir"]);
-        command.arg(folder.path()).args(arguments).envs(clock).stdin(Stdio::null()).stdout(log);
+        command.arg(folder.path()).args(arguments).stdin(Stdio::null()).stdout(log);
         let redis = Self {
             port,
             command: Mutex::new(command),
@@ -81,7 +67,6 @@ impl Redis {
             folder,
             client: Mutex::default(),
             messages: Arc::default(),
-            wall_clock,
         };
         redis.start_again();
         redis
@@ -107,11 +92,6 @@ impl Redis {
     /// Kills the server; its data is lost.
     pub(crate) fn kill(&self) {
         self.process.kill();
-    }
-
-    /// Sets the offset of the fake wall clock, such as `-1h`.
-    pub(crate) fn step(&self, offset: &str) {
-        self.wall_clock.as_ref().expect("no fake wall clock").step(offset);
     }
 
     /// Subscribes to all channels with this prefix; see [`messages`](Self::messages).
