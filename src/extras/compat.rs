@@ -8,6 +8,7 @@
 //! The routes accept any query parameter, because clients send some that mean nothing here, such as `apikey`.
 
 mod blocknative;
+mod chain_route;
 mod content;
 mod documents;
 mod etherscan;
@@ -24,7 +25,6 @@ mod section;
 
 use std::sync::Arc;
 
-use axum::Router;
 use serde_json::json;
 use utoipa_axum::router::OpenApiRouter;
 
@@ -33,6 +33,7 @@ use crate::assembly::{Assembly, Extra, Join};
 use crate::config::SectionKind;
 use crate::http::problem::Problem;
 use blocknative::{CHAINS_PATH, SupportedChain};
+use chain_route::ChainRoute;
 use documents::{Document, Documents};
 use section::Compat;
 
@@ -62,15 +63,31 @@ static FORMATS: &[Format] = &[
 struct Format {
     /// Name in `compat.formats`.
     name: &'static str,
-    routes: fn() -> OpenApiRouter<Documents>,
-    /// Routes that also exist at the root if a base path is configured.
-    root_routes: fn() -> Router<Documents>,
-    /// Paths, and the documents that are examples of their responses.
+    chain_routes: &'static [ChainRoute],
+    /// Routes that find their document in another way.
+    others: fn() -> OpenApiRouter<Documents>,
+    /// Paths of the other routes, and the documents that are examples of their responses.
     examples: &'static [(&'static str, &'static Document)],
+    /// True if the routes also exist at the root if a base path is configured.
+    at_root: bool,
 }
 
-fn no_root_routes() -> Router<Documents> {
-    Router::new()
+impl Format {
+    /// Creates a format without routes.
+    const fn new(name: &'static str) -> Self {
+        Self { name, chain_routes: &[], others: OpenApiRouter::new, examples: &[], at_root: false }
+    }
+
+    fn routes(&self) -> OpenApiRouter<Documents> {
+        let routes = self.chain_routes.iter().map(ChainRoute::described);
+        routes.fold((self.others)(), OpenApiRouter::routes)
+    }
+
+    /// Returns paths, and the documents that are examples of their responses.
+    fn examples(&self) -> impl Iterator<Item = (&'static str, &'static Document)> {
+        let routes = self.chain_routes.iter().map(|route| (route.path, route.document));
+        routes.chain(self.examples.iter().copied())
+    }
 }
 
 fn join(assembly: &mut Assembly) {
@@ -82,18 +99,21 @@ fn join(assembly: &mut Assembly) {
     let (chosen, others) = FORMATS.iter().partition::<Vec<_>, _>(|it| compat.has(it.name));
     routes.mark_costly(CHAINS_PATH);
     for format in &chosen {
-        routes.add((format.routes)().with_state(documents.clone()));
-        routes.add_at_root((format.root_routes)().with_state(documents.clone()));
+        let own = format.routes().with_state(documents.clone());
+        if format.at_root {
+            routes.add_at_root(own.clone().into());
+        }
+        routes.add(own);
     }
     for format in others {
-        let described = (format.routes)().into_openapi();
+        let described = format.routes().into_openapi();
         let switch = format!("add {:?} to compat.formats", format.name);
         let problem = Problem::switched_off(&format!("the {} format", format.name), &switch);
         routes.switch_off(described.paths.paths.keys().map(String::as_str), &problem);
     }
     routes.write_examples(move |document, example| {
-        for (path, body) in chosen.iter().flat_map(|format| format.examples) {
-            if let Some(body) = documents::example(example.chain, body) {
+        for (path, document_of_path) in chosen.iter().flat_map(|format| format.examples()) {
+            if let Some(body) = documents::example(example.chain, document_of_path) {
                 set_response_example(document, path, body);
             }
         }

@@ -11,7 +11,7 @@ use super::content::DocumentContent;
 use super::documents::{Document, Documents, json};
 use super::gwei::GweiNumber;
 use super::lenient_query::LenientQuery;
-use super::{Format, TAG, no_root_routes};
+use super::{Format, TAG};
 use crate::api::extractors::charge_for_list;
 use crate::api::freshness::revalidated_json;
 use crate::api::openapi::components::{IfNoneMatch, NotModified, PageNotModified};
@@ -23,12 +23,11 @@ use crate::http::query::invalid_parameter;
 
 /// Blocknative's block prices. It demands the share of blocks that would include each price.
 pub(crate) const FORMAT: Format = Format {
-    name: "blocknative",
-    routes: || {
+    others: || {
         OpenApiRouter::new().routes(routes!(blocknative_prices)).routes(routes!(blocknative_chains))
     },
-    root_routes: no_root_routes,
     examples: &[("/gasprices/blockprices", &PRICES)],
+    ..Format::new("blocknative")
 };
 
 /// Path of the list of chains.

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::extract::FromRef;
+use axum::extract::Path;
 use axum::http::HeaderValue;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 
+use super::chain_route::ChainIdPath;
 use super::content::{DocumentContent, Learnt};
 use super::kept_tiers::KeptTiers;
 use crate::api::extractors::find_chain;
@@ -48,12 +49,6 @@ struct Body {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NotObserved;
 
-impl FromRef<Documents> for ChainStore {
-    fn from_ref(documents: &Documents) -> Self {
-        documents.store.clone()
-    }
-}
-
 impl Documents {
     pub(super) fn new(store: &ChainStore, next_block_fees: NextBlockFees) -> Self {
         Self {
@@ -79,6 +74,16 @@ impl Documents {
             (None, [lowest, ..]) => Ok(lowest),
             (id, _) => find_chain(&self.store, &id.unwrap_or_default()),
         }
+    }
+
+    /// Builds the response with a document of the chain that the path names.
+    pub(super) fn respond_to_path(
+        &self,
+        path: ChainIdPath,
+        document: &Document,
+    ) -> Result<Response, Problem> {
+        let name = path.map_or_else(|_| String::new(), |Path(path)| path.chain_id);
+        self.respond(find_chain(&self.store, &name)?, document)
     }
 
     /// Builds the response with a document.

@@ -14,18 +14,17 @@ use super::documents::{Document, Documents, json};
 use super::gwei::Gwei;
 use super::lenient_query::LenientQuery;
 use super::openapi::{EtherscanAction, EtherscanModule};
-use super::{Format, TAG, no_root_routes};
+use super::{Format, TAG};
 use crate::api::openapi::components::{IfNoneMatch, NotModified};
 use crate::fees::Tiers;
 use crate::http::problem::{PassThroughError, Problem, ProblemCode};
 
 /// Etherscan's gas oracle, and its `eth_gasPrice` by GET.
 pub(crate) const FORMAT: Format = Format {
-    name: "etherscan",
     // The second path is that of the second version of Etherscan's API.
-    routes: || OpenApiRouter::new().routes(routes!(etherscan)).route("/v2/api", get(etherscan)),
-    root_routes: no_root_routes,
+    others: || OpenApiRouter::new().routes(routes!(etherscan)).route("/v2/api", get(etherscan)),
     examples: &[("/api", &ORACLE)],
+    ..Format::new("etherscan")
 };
 
 pub(super) static ORACLE: Document =

@@ -1,27 +1,26 @@
 //! One object of prices by speed, as the oracles of bridges and relayers have it.
 
-use axum::extract::State;
-use axum::response::Response;
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
+use super::Format;
+use super::chain_route::{ChainRoute, schema_of};
 use super::content::DocumentContent;
-use super::documents::{Document, Documents, json};
+use super::documents::{Document, json};
 use super::gwei::GweiNumber;
-use super::openapi::ChainIdParam;
-use super::{Format, TAG, no_root_routes};
-use crate::api::extractors::ChainParam;
-use crate::api::openapi::components::{IfNoneMatch, NotModified};
-use crate::http::problem::Problem;
 
 /// One object of prices by speed.
 pub(crate) const FORMAT: Format = Format {
-    name: "flat",
-    routes: || OpenApiRouter::new().routes(routes!(flat)),
-    root_routes: no_root_routes,
-    examples: &[("/compat/flat/{chain_id}", &PRICES)],
+    chain_routes: &[ChainRoute {
+        path: "/compat/flat/{chain_id}",
+        operation_id: "getFlatPrices",
+        summary: "Prices by speed in one object",
+        description: None,
+        response: "The prices.",
+        document: &PRICES,
+        schema: schema_of::<FlatPrices>,
+    }],
+    ..Format::new("flat")
 };
 
 pub(super) static PRICES: Document =
@@ -54,24 +53,4 @@ impl FlatPrices {
             instant: prices.high,
         }
     }
-}
-
-/// Prices by speed in one object
-#[utoipa::path(
-    get,
-    path = "/compat/flat/{chain_id}",
-    operation_id = "getFlatPrices",
-    tag = TAG,
-    params(ChainIdParam, IfNoneMatch),
-    responses(
-        NotModified,
-        (status = 200, description = "The prices.", body = FlatPrices,
-            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
-    )
-)]
-async fn flat(
-    State(documents): State<Documents>,
-    ChainParam(chain): ChainParam,
-) -> Result<Response, Problem> {
-    documents.respond(&chain, &PRICES)
 }

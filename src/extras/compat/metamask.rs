@@ -3,48 +3,51 @@
 //! Its readers disagree: Blockbook needs integers for times and strings for fees, Komodo needs every member and no null,
 //! MetaMask needs rising tips. The bodies satisfy all of them.
 
-use axum::Router;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
-use axum::response::Response;
-use axum::routing::get;
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
+use super::Format;
+use super::chain_route::{ChainRoute, schema_of};
 use super::content::DocumentContent;
-use super::documents::{Document, Documents, json};
+use super::documents::{Document, json};
 use super::gwei::Gwei;
-use super::openapi::{ApiKeyPath, ChainIdParam};
-use super::{Format, TAG};
-use crate::api::extractors::{ChainParam, find_chain};
-use crate::api::openapi::components::{IfNoneMatch, NotModified};
 use crate::fees::statistics::mean;
 use crate::fees::{Tier, Trend};
-use crate::http::problem::Problem;
-
-const FEES_PATH: &str = "/networks/{chain_id}/suggestedGasFees";
-const FEES_PATH_WITH_KEY: &str = "/v3/{key}/networks/{chain_id}/suggestedGasFees";
-const PRICES_PATH: &str = "/networks/{chain_id}/gasPrices";
 
 /// MetaMask's and Infura's gas API. Its routes also exist at the root if a base path is configured: one of its readers,
 /// Komodo, replaces the whole path of its URL.
 pub(crate) const FORMAT: Format = Format {
-    name: "metamask",
-    routes: || {
-        OpenApiRouter::new()
-            .routes(routes!(metamask_fees))
-            .routes(routes!(metamask_fees_with_key))
-            .routes(routes!(metamask_prices))
-    },
-    root_routes: || {
-        Router::new()
-            .route(FEES_PATH, get(metamask_fees))
-            .route(FEES_PATH_WITH_KEY, get(metamask_fees_with_key))
-            .route(PRICES_PATH, get(metamask_prices))
-    },
-    examples: &[(FEES_PATH, &FEES), (FEES_PATH_WITH_KEY, &FEES), (PRICES_PATH, &PRICES)],
+    chain_routes: &[
+        ChainRoute {
+            path: "/networks/{chain_id}/suggestedGasFees",
+            operation_id: "getMetamaskFees",
+            summary: "Suggested fees in MetaMask's format",
+            description: Some("Also at the root if a base path is configured."),
+            response: "The fees.",
+            document: &FEES,
+            schema: schema_of::<SuggestedGasFees>,
+        },
+        ChainRoute {
+            path: "/v3/{key}/networks/{chain_id}/suggestedGasFees",
+            operation_id: "getMetamaskFeesWithKey",
+            summary: "Suggested fees in MetaMask's format, with an API key in the path",
+            description: Some("The key is ignored. Also at the root if a base path is configured."),
+            response: "The fees.",
+            document: &FEES,
+            schema: schema_of::<SuggestedGasFees>,
+        },
+        ChainRoute {
+            path: "/networks/{chain_id}/gasPrices",
+            operation_id: "getMetamaskPrices",
+            summary: "Gas prices in MetaMask's format, for networks without EIP-1559",
+            description: Some("Also at the root if a base path is configured."),
+            response: "The prices.",
+            document: &PRICES,
+            schema: schema_of::<GasPrices>,
+        },
+    ],
+    at_root: true,
+    ..Format::new("metamask")
 };
 
 pub(super) static FEES: Document = Document {
@@ -188,72 +191,4 @@ impl GasPrices {
         let prices = content.prices.tiers.map(Gwei);
         Self { safe: prices.low, propose: prices.medium, fast: prices.high }
     }
-}
-
-/// Suggested fees in MetaMask's format
-///
-/// Also at the root if a base path is configured.
-#[utoipa::path(
-    get,
-    path = FEES_PATH,
-    operation_id = "getMetamaskFees",
-    tag = TAG,
-    params(ChainIdParam, IfNoneMatch),
-    responses(
-        NotModified,
-        (status = 200, description = "The fees.", body = SuggestedGasFees,
-            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
-    )
-)]
-async fn metamask_fees(
-    State(documents): State<Documents>,
-    ChainParam(chain): ChainParam,
-) -> Result<Response, Problem> {
-    documents.respond(&chain, &FEES)
-}
-
-/// Suggested fees in MetaMask's format, with an API key in the path
-///
-/// The key is ignored. Also at the root if a base path is configured.
-#[utoipa::path(
-    get,
-    path = FEES_PATH_WITH_KEY,
-    operation_id = "getMetamaskFeesWithKey",
-    tag = TAG,
-    params(ApiKeyPath, ChainIdParam, IfNoneMatch),
-    responses(
-        NotModified,
-        (status = 200, description = "The fees.", body = SuggestedGasFees,
-            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
-    )
-)]
-async fn metamask_fees_with_key(
-    State(documents): State<Documents>,
-    path: Result<Path<(String, String)>, PathRejection>,
-) -> Result<Response, Problem> {
-    let id = path.map_or_else(|_| String::new(), |Path((_, id))| id);
-    let chain = find_chain(documents.store(), &id)?;
-    documents.respond(chain, &FEES)
-}
-
-/// Gas prices in MetaMask's format, for networks without EIP-1559
-///
-/// Also at the root if a base path is configured.
-#[utoipa::path(
-    get,
-    path = PRICES_PATH,
-    operation_id = "getMetamaskPrices",
-    tag = TAG,
-    params(ChainIdParam, IfNoneMatch),
-    responses(
-        NotModified,
-        (status = 200, description = "The prices.", body = GasPrices,
-            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
-    )
-)]
-async fn metamask_prices(
-    State(documents): State<Documents>,
-    ChainParam(chain): ChainParam,
-) -> Result<Response, Problem> {
-    documents.respond(&chain, &PRICES)
 }

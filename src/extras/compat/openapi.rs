@@ -6,13 +6,6 @@ use utoipa::{IntoParams, ToSchema};
 
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-pub(crate) struct ChainIdParam {
-    /// The chain's id; its key works too.
-    chain_id: String,
-}
-
-#[derive(IntoParams)]
-#[into_params(parameter_in = Path)]
 pub(crate) struct ApiKeyPath {
     /// Any text; it is neither checked nor logged.
     key: String,

@@ -2,30 +2,29 @@
 
 use std::time::Duration;
 
-use axum::extract::State;
-use axum::response::Response;
 use serde::Serialize;
 use serde_json::Number;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
+use super::Format;
+use super::chain_route::{ChainRoute, schema_of};
 use super::content::DocumentContent;
-use super::documents::{Document, Documents, json};
+use super::documents::{Document, json};
 use super::gwei::GweiNumber;
-use super::openapi::ChainIdParam;
-use super::{Format, TAG, no_root_routes};
-use crate::api::extractors::ChainParam;
-use crate::api::openapi::components::{IfNoneMatch, NotModified};
 use crate::fees::Tier;
-use crate::http::problem::Problem;
 
 /// Polygon's gas station, version 2.
 pub(crate) const FORMAT: Format = Format {
-    name: "polygon",
-    routes: || OpenApiRouter::new().routes(routes!(polygon)),
-    root_routes: no_root_routes,
-    examples: &[("/compat/polygon/{chain_id}/v2", &FEES)],
+    chain_routes: &[ChainRoute {
+        path: "/compat/polygon/{chain_id}/v2",
+        operation_id: "getPolygonFees",
+        summary: "Fees by speed in the format of Polygon's gas station",
+        description: None,
+        response: "The fees.",
+        document: &FEES,
+        schema: schema_of::<GasStation>,
+    }],
+    ..Format::new("polygon")
 };
 
 pub(super) static FEES: Document =
@@ -92,24 +91,4 @@ fn seconds(duration: Duration) -> Number {
         let rounded = duration.saturating_add(Duration::from_millis(500)).as_secs();
         rounded.max(1).into()
     })
-}
-
-/// Fees by speed in the format of Polygon's gas station
-#[utoipa::path(
-    get,
-    path = "/compat/polygon/{chain_id}/v2",
-    operation_id = "getPolygonFees",
-    tag = TAG,
-    params(ChainIdParam, IfNoneMatch),
-    responses(
-        NotModified,
-        (status = 200, description = "The fees.", body = GasStation,
-            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
-    )
-)]
-async fn polygon(
-    State(documents): State<Documents>,
-    ChainParam(chain): ChainParam,
-) -> Result<Response, Problem> {
-    documents.respond(&chain, &FEES)
 }

@@ -2,29 +2,28 @@
 
 use std::time::Duration;
 
-use axum::extract::State;
-use axum::response::Response;
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
+use super::Format;
+use super::chain_route::{ChainRoute, schema_of};
 use super::content::DocumentContent;
-use super::documents::{Document, Documents, json};
+use super::documents::{Document, json};
 use super::gwei::Gwei;
-use super::openapi::ChainIdParam;
-use super::{Format, TAG, no_root_routes};
-use crate::api::extractors::ChainParam;
-use crate::api::openapi::components::{IfNoneMatch, NotModified};
 use crate::fees::Tier;
-use crate::http::problem::Problem;
 
 /// The custom gas provider of rrelayer.
 pub(crate) const FORMAT: Format = Format {
-    name: "rrelayer",
-    routes: || OpenApiRouter::new().routes(routes!(rrelayer)),
-    root_routes: no_root_routes,
-    examples: &[("/compat/rrelayer/{chain_id}", &FEES)],
+    chain_routes: &[ChainRoute {
+        path: "/compat/rrelayer/{chain_id}",
+        operation_id: "getRrelayerFees",
+        summary: "Fees by speed in the format of rrelayer's custom gas provider",
+        description: None,
+        response: "The fees.",
+        document: &FEES,
+        schema: schema_of::<GasEstimate>,
+    }],
+    ..Format::new("rrelayer")
 };
 
 pub(super) static FEES: Document =
@@ -100,24 +99,4 @@ impl Speed {
 
 fn seconds_rounded_up(duration: Duration) -> u64 {
     duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0))
-}
-
-/// Fees by speed in the format of rrelayer's custom gas provider
-#[utoipa::path(
-    get,
-    path = "/compat/rrelayer/{chain_id}",
-    operation_id = "getRrelayerFees",
-    tag = TAG,
-    params(ChainIdParam, IfNoneMatch),
-    responses(
-        NotModified,
-        (status = 200, description = "The fees.", body = GasEstimate,
-            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
-    )
-)]
-async fn rrelayer(
-    State(documents): State<Documents>,
-    ChainParam(chain): ChainParam,
-) -> Result<Response, Problem> {
-    documents.respond(&chain, &FEES)
 }

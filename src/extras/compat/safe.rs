@@ -5,20 +5,17 @@ use axum::response::Response;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::chain_route::{ChainIdParam, ChainIdPath};
 use super::documents::{Document, Documents, json};
 use super::etherscan::{ErrorBody, GasOracle, etherscan_error};
-use super::openapi::ChainIdParam;
-use super::{Format, TAG, no_root_routes};
-use crate::api::extractors::ChainParam;
+use super::{Format, TAG};
 use crate::api::openapi::components::{IfNoneMatch, NotModified};
-use crate::http::problem::Problem;
 
 /// The high tier for Safe.
 pub(crate) const FORMAT: Format = Format {
-    name: "safe",
-    routes: || OpenApiRouter::new().routes(routes!(safe)),
-    root_routes: no_root_routes,
+    others: || OpenApiRouter::new().routes(routes!(safe)),
     examples: &[("/compat/safe/{chain_id}", &ORACLE)],
+    ..Format::new("safe")
 };
 
 pub(super) static ORACLE: Document =
@@ -40,7 +37,7 @@ pub(super) static ORACLE: Document =
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
-async fn safe(State(documents): State<Documents>, chain: Result<ChainParam, Problem>) -> Response {
-    let response = chain.and_then(|ChainParam(chain)| documents.respond(&chain, &ORACLE));
+async fn safe(State(documents): State<Documents>, path: ChainIdPath) -> Response {
+    let response = documents.respond_to_path(path, &ORACLE);
     response.unwrap_or_else(|problem| etherscan_error(&problem))
 }
