@@ -93,7 +93,7 @@ impl Format {
 fn join(assembly: &mut Assembly) {
     let compat: Compat = assembly.config.section();
     let documents = Documents::new(&assembly.store, assembly.next_block_fees.clone());
-    assembly.observe(|chain| Arc::clone(documents.kept(chain)));
+    assembly.observe(|chain| Arc::clone(documents.kept.get(chain)));
     let routes = &mut assembly.routes;
     routes.add_tag(TAG, DESCRIPTION);
     let (chosen, others) = FORMATS.iter().partition::<Vec<_>, _>(|it| compat.has(it.name));

@@ -230,7 +230,7 @@ async fn blocknative_chains(
     client: ClientHandle,
 ) -> Result<Response, Problem> {
     const CHAINS_PER_REQUEST: usize = 32;
-    charge_for_list(&client, documents.store().chains().len(), CHAINS_PER_REQUEST)?;
-    let chains = documents.store().chains().iter().map(|chain| SupportedChain::new(chain.config()));
+    charge_for_list(&client, documents.store.chains().len(), CHAINS_PER_REQUEST)?;
+    let chains = documents.store.chains().iter().map(|chain| SupportedChain::new(chain.config()));
     Ok(revalidated_json(&chains.collect::<Vec<_>>()))
 }

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 
 use super::chain_route::ChainIdPath;
-use super::content::{DocumentContent, Learnt};
+use super::content::DocumentContent;
 use super::kept_tiers::KeptTiers;
 use crate::api::extractors::find_chain;
 use crate::api::problems;
@@ -31,23 +31,20 @@ pub(crate) struct Document {
 /// The documents of all chains. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Documents {
-    store: ChainStore,
-    /// By revision of the chain, and by name.
-    bodies: RenderCache<u64, &'static str, Result<Body, NotObserved>>,
-    kept: PerChain<Arc<KeptTiers>>,
+    pub(super) store: ChainStore,
+    /// By revision of the chain, and by name. `None`: the format demands what was not observed.
+    bodies: RenderCache<u64, &'static str, Option<Body>>,
+    /// Records of the tiers.
+    pub(super) kept: PerChain<Arc<KeptTiers>>,
     next_block_fees: NextBlockFees,
 }
 
 /// A body and its strong entity tag.
 #[derive(Debug, Clone)]
-struct Body {
-    json: Bytes,
+pub(super) struct Body {
+    pub(super) json: Bytes,
     etag: HeaderValue,
 }
-
-/// The format demands what was not observed.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct NotObserved;
 
 impl Documents {
     pub(super) fn new(store: &ChainStore, next_block_fees: NextBlockFees) -> Self {
@@ -57,15 +54,6 @@ impl Documents {
             kept: PerChain::new(store, KeptTiers::new),
             next_block_fees,
         }
-    }
-
-    /// Returns the record of the tiers of a chain.
-    pub(super) fn kept(&self, chain: &StoredChain) -> &Arc<KeptTiers> {
-        self.kept.get(chain)
-    }
-
-    pub(super) fn store(&self) -> &ChainStore {
-        &self.store
     }
 
     /// Returns the chain with this id, or the one with the lowest id.
@@ -94,42 +82,31 @@ impl Documents {
     ) -> Result<Response, Problem> {
         let (current, body) =
             self.read(chain, document).map_err(|reason| problems::unavailable(chain, reason))?;
-        let Body { json, etag } = body.map_err(|_| without_rewards(chain))?;
+        let Body { json, etag } = body.ok_or_else(|| without_rewards(chain))?;
         let headers = suggestion::headers_of(chain, &current, &etag);
         Ok((headers, json).into_response())
     }
 
-    /// Returns the text of a document, if there is one.
-    #[cfg(test)]
-    pub(super) fn body(&self, chain: &StoredChain, document: &Document) -> Option<String> {
-        let (_, body) = self.read(chain, document).ok()?;
-        Some(String::from_utf8_lossy(&body.ok()?.json).into_owned())
-    }
-
     /// Returns the snapshot that may be served, and its document.
-    fn read(
+    pub(super) fn read(
         &self,
         chain: &StoredChain,
         document: &Document,
-    ) -> Result<(ServableSnapshot, Result<Body, NotObserved>), Unavailable> {
+    ) -> Result<(ServableSnapshot, Option<Body>), Unavailable> {
         chain.read_together(|blocks| {
             let current = chain.servable_snapshot()?;
             let body = self.bodies.get_or_render(chain, chain.revision(), document.name, || {
-                let learnt = Learnt {
+                let content = DocumentContent {
                     next_block: self.next_block_fees.get().and_then(|known| known(chain)),
-                    kept_within: self.kept(chain).kept_within(blocks),
+                    kept_within: self.kept.get(chain).kept_within(blocks),
+                    ..DocumentContent::new(chain.config(), &current.snapshot, blocks)
                 };
-                let snapshot = &current.snapshot;
-                render(&DocumentContent::new(chain.config(), snapshot, blocks, learnt), document)
+                let json = (document.render)(&content)?;
+                Some(Body { etag: etag::for_body(&json), json })
             });
             Ok((current, body))
         })
     }
-}
-
-fn render(content: &DocumentContent, document: &Document) -> Result<Body, NotObserved> {
-    let json = (document.render)(content).ok_or(NotObserved)?;
-    Ok(Body { etag: etag::for_body(&json), json })
 }
 
 /// Returns the problem of a format that needs rewards, on a chain whose newest blocks have none.
@@ -141,10 +118,8 @@ fn without_rewards(chain: &StoredChain) -> Problem {
 /// Returns the JSON of a document, for an example.
 pub(super) fn example(chain: &StoredChain, document: &Document) -> Option<serde_json::Value> {
     let current = chain.servable_snapshot().ok()?;
-    let body = chain.read_together(|blocks| {
-        let content =
-            DocumentContent::new(chain.config(), &current.snapshot, blocks, Learnt::default());
-        render(&content, document)
+    let json = chain.read_together(|blocks| {
+        (document.render)(&DocumentContent::new(chain.config(), &current.snapshot, blocks))
     });
-    serde_json::from_slice(&body.ok()?.json).ok()
+    serde_json::from_slice(&json?).ok()
 }

@@ -155,12 +155,6 @@ pub(crate) struct ErrorBody<'a> {
     result: &'a str,
 }
 
-impl<'a> ErrorBody<'a> {
-    pub(crate) fn new(description: &'a str) -> Self {
-        Self { status: "0", message: "NOTOK", result: description }
-    }
-}
-
 #[derive(utoipa::ToSchema)]
 #[schema(as = EtherscanResponse)]
 #[serde(untagged)]
@@ -233,8 +227,8 @@ fn etherscan_document(query: &EtherscanQuery) -> Result<&'static Document, Probl
 
 /// Returns the response with Etherscan's error body.
 pub(super) fn etherscan_error(problem: &Problem) -> Response {
-    let body = Json(ErrorBody::new(&problem.detail)).into_response();
-    let mut response = (problem.code.status(), body).into_response();
+    let body = ErrorBody { status: "0", message: "NOTOK", result: &problem.detail };
+    let mut response = (problem.code.status(), Json(body)).into_response();
     response.extensions_mut().insert(PassThroughError);
     problem.write_headers(response.headers_mut());
     response

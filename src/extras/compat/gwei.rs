@@ -9,8 +9,11 @@ use utoipa::{PartialSchema, ToSchema};
 
 use crate::fees::amount::with_point;
 
-/// An amount in wei, written as a decimal string of gwei: at most nine places, without zeros at the end.
-#[derive(Debug, Clone, Copy)]
+/// An amount in gwei, as a decimal string, exact to the wei.
+//
+// It holds wei. The text has at most nine places, without zeros at the end.
+#[derive(Debug, Clone, Copy, ToSchema)]
+#[schema(value_type = String, pattern = "^[0-9]+([.][0-9]{0,8}[1-9])?$")]
 pub(crate) struct Gwei(pub(crate) u128);
 
 /// An amount in wei, written as a JSON number of gwei with the same digits as [`Gwei`].
@@ -36,18 +39,6 @@ impl Serialize for GweiNumber {
         RawValue::from_string(text).map_err(S::Error::custom)?.serialize(out)
     }
 }
-
-impl PartialSchema for Gwei {
-    fn schema() -> RefOr<Schema> {
-        let schema = ObjectBuilder::new()
-            .schema_type(Type::String)
-            .pattern(Some("^[0-9]+([.][0-9]{0,8}[1-9])?$"))
-            .description(Some("An amount in gwei, as a decimal string, exact to the wei."));
-        schema.into()
-    }
-}
-
-impl ToSchema for Gwei {}
 
 impl PartialSchema for GweiNumber {
     fn schema() -> RefOr<Schema> {

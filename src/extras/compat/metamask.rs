@@ -3,6 +3,8 @@
 //! Its readers disagree: Blockbook needs integers for times and strings for fees, Komodo needs every member and no null,
 //! MetaMask needs rising tips. The bodies satisfy all of them.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -12,7 +14,8 @@ use super::content::DocumentContent;
 use super::documents::{Document, json};
 use super::gwei::Gwei;
 use crate::fees::statistics::mean;
-use crate::fees::{Tier, Trend};
+use crate::fees::{Block, Tier, Trend, paid_rewards};
+use crate::store::COMPARED_BLOCKS;
 
 /// MetaMask's and Infura's gas API. Its routes also exist at the root if a base path is configured: one of its readers,
 /// Komodo, replaces the whole path of its URL.
@@ -114,44 +117,60 @@ enum Direction {
 
 impl SuggestedGasFees {
     pub(crate) fn new(content: &DocumentContent) -> Self {
-        let levels = content
-            .tiers_kept_within()
-            .map(|(tier, kept_within)| SuggestedTier::new(content, tier, kept_within));
-        let rewards = content.rewards();
-        let latest = rewards.iter().min().zip(rewards.iter().max());
-        let latest = latest.map(|(lowest, highest)| [*lowest, *highest]);
-        let range = |range: Option<[u128; 2]>| range.into_iter().flatten().map(Gwei).collect();
+        let tiers = content.tiers();
+        let levels = tiers.zip(content.longest_waits(tiers));
+        let levels = levels.map(|(tier, wait)| SuggestedTier::new(content, tier, wait));
+        let blocks = &content.blocks;
+        let next_base_fee = content.next_base_fee();
+        let cheaper = blocks.iter().filter(|block| block.base_fee < next_base_fee).count();
+        let base_fees = blocks.iter().map(|block| block.base_fee);
+        let [lowest, highest] = [base_fees.clone().min(), base_fees.max()]
+            .map(|base_fee| Gwei(base_fee.unwrap_or(next_base_fee)));
+        let column = content.chain.pricing.tier_columns().medium;
+        let rewards = |blocks: &[Block]| paid_rewards(blocks, column).collect::<Vec<_>>();
+        let latest_rewards = rewards(newest(blocks, COMPARED_BLOCKS));
         Self {
             low: levels.low,
             medium: levels.medium,
             high: levels.high,
-            estimated_base_fee: Gwei(content.next_base_fee()),
-            network_congestion: rounded(content.ranges.cheaper_share),
-            latest_priority_fee_range: range(latest),
-            historical_priority_fee_range: range(content.ranges.reward),
-            historical_base_fee_range: content.ranges.base_fee.map(Gwei),
-            priority_fee_trend: reward_trend(&rewards).into(),
+            estimated_base_fee: Gwei(next_base_fee),
+            network_congestion: share(cheaper, blocks.len()),
+            latest_priority_fee_range: range(&latest_rewards),
+            historical_priority_fee_range: range(&rewards(blocks)),
+            historical_base_fee_range: [lowest, highest],
+            priority_fee_trend: reward_trend(&latest_rewards).into(),
             base_fee_trend: content.market.base_fee_trend.into(),
             version: "0.0.1",
         }
     }
 }
 
-/// Rounds to four places: more say nothing about a count of blocks.
-fn rounded(share: f64) -> f64 {
+/// Returns a share from 0 to 1, rounded to four places: more say nothing about a count of blocks.
+fn share(part: usize, all: usize) -> f64 {
     const STEPS: f64 = 1e4;
-    (share * STEPS).round() / STEPS
+    let [part, all] = [part, all.max(1)].map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+    (f64::from(part) / f64::from(all) * STEPS).round() / STEPS
+}
+
+/// Returns the lowest and the highest amount, if there are any.
+fn range(amounts: &[u128]) -> Vec<Gwei> {
+    let ends = [amounts.iter().min(), amounts.iter().max()];
+    ends.into_iter().flatten().copied().map(Gwei).collect()
+}
+
+/// Returns the last `count` values, or all if there are fewer.
+fn newest<T>(values: &[T], count: usize) -> &[T] {
+    values.get(values.len().saturating_sub(count)..).unwrap_or_default()
 }
 
 impl SuggestedTier {
-    fn new(content: &DocumentContent, tier: Tier, kept_within: Option<u32>) -> Self {
-        let waits = content.wait_times(tier, kept_within);
-        let milliseconds = |wait: std::time::Duration| u32::try_from(wait.as_millis());
+    fn new(content: &DocumentContent, tier: Tier, longest_wait: Duration) -> Self {
+        let milliseconds = |wait: Duration| u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
         Self {
             suggested_max_priority_fee_per_gas: Gwei(tier.max_priority_fee_per_gas),
             suggested_max_fee_per_gas: Gwei(tier.max_fee_per_gas),
-            min_wait_time_estimate: milliseconds(waits.shortest).unwrap_or(u32::MAX),
-            max_wait_time_estimate: milliseconds(waits.longest).unwrap_or(u32::MAX),
+            min_wait_time_estimate: milliseconds(content.block_time),
+            max_wait_time_estimate: milliseconds(longest_wait),
         }
     }
 }
@@ -159,8 +178,7 @@ impl SuggestedTier {
 /// Returns the direction of rewards, oldest first: the average of the newest five compared with that of all.
 fn reward_trend(rewards: &[u128]) -> Trend {
     const NEWEST: usize = 5;
-    let newest = rewards.get(rewards.len().saturating_sub(NEWEST)..).unwrap_or_default();
-    let means = mean(rewards).zip(mean(newest));
+    let means = mean(rewards).zip(mean(newest(rewards, NEWEST)));
     means.and_then(|(all, newest)| Trend::between(all, newest)).unwrap_or(Trend::Stable)
 }
 

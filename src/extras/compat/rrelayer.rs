@@ -10,7 +10,7 @@ use super::chain_route::{ChainRoute, schema_of};
 use super::content::DocumentContent;
 use super::documents::{Document, json};
 use super::gwei::Gwei;
-use crate::fees::Tier;
+use crate::fees::{Tier, Tiers};
 
 /// The custom gas provider of rrelayer.
 pub(crate) const FORMAT: Format = Format {
@@ -64,15 +64,17 @@ struct Speed {
 
 impl GasEstimate {
     pub(crate) fn new(content: &DocumentContent) -> Self {
-        let tiers = content.tiers_kept_within();
-        let speeds = tiers.map(|(tier, kept_within)| Speed::new(content, tier, kept_within));
+        let tiers = content.tiers();
+        let speeds = tiers.zip(content.longest_waits(tiers));
+        let speeds = speeds.map(|(tier, wait)| Speed::new(content, tier, wait));
         // The fastest speed pays no less than the high tier, so it waits no longer.
-        let (high, kept_within) = tiers.high;
+        let fastest = super_fast(content, tiers.high);
+        let waits = content.longest_waits(Tiers { high: fastest, ..tiers });
         Self {
             slow: speeds.low,
             medium: speeds.medium,
             fast: speeds.high,
-            super_fast: Speed::new(content, super_fast(content, high), kept_within),
+            super_fast: Speed::new(content, fastest, waits.high),
         }
     }
 }
@@ -86,13 +88,13 @@ fn super_fast(content: &DocumentContent, high: Tier) -> Tier {
 }
 
 impl Speed {
-    fn new(content: &DocumentContent, tier: Tier, kept_within: Option<u32>) -> Self {
-        let waits = content.has_outcomes().then(|| content.wait_times(tier, kept_within));
+    fn new(content: &DocumentContent, tier: Tier, longest_wait: Duration) -> Self {
+        let seconds = |wait| content.has_outcomes().then(|| seconds_rounded_up(wait));
         Self {
             suggested_max_priority_fee_per_gas: Gwei(tier.max_priority_fee_per_gas),
             suggested_max_fee_per_gas: Gwei(tier.max_fee_per_gas),
-            min_wait_time_estimate: waits.map(|waits| seconds_rounded_up(waits.shortest)),
-            max_wait_time_estimate: waits.map(|waits| seconds_rounded_up(waits.longest)),
+            min_wait_time_estimate: seconds(content.block_time),
+            max_wait_time_estimate: seconds(longest_wait),
         }
     }
 }

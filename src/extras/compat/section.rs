@@ -3,7 +3,6 @@
 use std::sync::LazyLock;
 
 use serde::de::{Deserializer, Error};
-use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
 use super::FORMATS;
@@ -43,14 +42,8 @@ static NAMES: LazyLock<Vec<&str>> =
     LazyLock::new(|| [ALL].into_iter().chain(FORMATS.iter().map(|format| format.name)).collect());
 
 /// Name of a format, or [`ALL`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct FormatName(&'static str);
-
-impl Serialize for FormatName {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        out.serialize_str(self.0)
-    }
-}
 
 impl<'de> Deserialize<'de> for FormatName {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {

@@ -3,13 +3,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::content::{DocumentContent, Ranges};
+use super::content::DocumentContent;
 use super::*;
 use crate::assembly::NextBlockFees;
 use crate::config::{Chain, Config};
 use crate::fees::{
-    self, BaseFeeStep, Block, ChainParameters, EntryBlock, FeeHistory, Pricing, Rewards,
-    SinglePrices, Tier, Tiers,
+    self, BaseFeeStep, Block, ChainParameters, EntryBlock, FeeHistory, Rewards, SinglePrices, Tier,
+    Tiers,
 };
 use crate::store::{Accepted, ChainStore, Publisher, StoredChain};
 
@@ -50,7 +50,6 @@ fn with_content<T>(
         newest_block: history.newest_block(),
         blocks: blocks.to_vec(),
         entries: blocks.iter().map(entry).collect(),
-        ranges: Ranges { base_fee: [1, 2], reward: Some([3, 4]), cheaper_share: 1.0 / 3.0 },
         next_block: None,
         kept_within: None,
         block_time: Duration::from_millis(1500),
@@ -63,6 +62,16 @@ fn with_tip(tip: u128) -> Tier {
     Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: GWEI + tip }
 }
 
+fn longest_wait(content: &DocumentContent, tier: Tier) -> Duration {
+    content.longest_waits(Tiers { low: tier, medium: tier, high: tier }).low
+}
+
+/// Returns the text of a document, if there is one.
+fn body(documents: &Documents, chain: &StoredChain, document: &Document) -> Option<String> {
+    let (_, body) = documents.read(chain, document).ok()?;
+    Some(String::from_utf8_lossy(&body?.json).into_owned())
+}
+
 fn document(content: &DocumentContent, document: &Document) -> Value {
     serde_json::from_slice(&(document.render)(content).unwrap()).unwrap()
 }
@@ -72,9 +81,7 @@ fn the_longest_wait_follows_the_longest_run_of_refusing_blocks() {
     let rewards = [Some(1), Some(5), Some(5), None, Some(1), Some(9), Some(2)];
     let blocks_longest = |tip: u128| {
         with_content(&chain(""), &blocks(&rewards), GWEI, |content| {
-            let waits = content.wait_times(with_tip(tip * GWEI), None);
-            assert_eq!(waits.shortest, Duration::from_millis(1500));
-            waits.longest.as_millis() / 1500
+            longest_wait(content, with_tip(tip * GWEI)).as_millis() / 1500
         })
     };
     // Blocks whose rewards are unknown were not seen to accept anything.
@@ -82,7 +89,7 @@ fn the_longest_wait_follows_the_longest_run_of_refusing_blocks() {
         assert_eq!(blocks_longest(tip), expected, "{tip}");
     }
     let all_known = with_content(&chain(""), &blocks(&[Some(1); 3]), GWEI, |content| {
-        [GWEI, GWEI - 1].map(|tip| content.wait_times(with_tip(tip), None).longest)
+        [GWEI, GWEI - 1].map(|tip| longest_wait(content, with_tip(tip)))
     });
     assert_eq!(all_known, [Duration::from_millis(1500), Duration::from_secs(6)]);
 }
@@ -96,7 +103,7 @@ fn a_confidence_is_the_share_of_blocks_that_would_include_the_fees() {
         // The max fee leaves less than the tip, or does not cover the base fee.
         let with_max_fee = |max_fee_per_gas| {
             let fees = Tier { max_fee_per_gas, ..with_tip(9 * GWEI) };
-            (content.confidence(fees), content.wait_times(fees, None).longest.as_millis() / 1500)
+            (content.confidence(fees), longest_wait(content, fees).as_millis() / 1500)
         };
         assert_eq!(with_max_fee(3 * GWEI), (Some(66), 3));
         assert_eq!(with_max_fee(GWEI - 1), (Some(1), 5));
@@ -117,7 +124,6 @@ fn metamask_gets_times_in_milliseconds_and_rrelayer_in_seconds_rounded_up() {
             "minWaitTimeEstimate": 1500, "maxWaitTimeEstimate": 1500,
         });
         assert_eq!(fees["medium"], expected);
-        assert_eq!(fees["networkCongestion"], 0.3333);
         let speed = json!({
             "suggestedMaxPriorityFeePerGas": "2.88", "suggestedMaxFeePerGas": "4.88",
             "minWaitTimeEstimate": 2, "maxWaitTimeEstimate": 2,
@@ -242,30 +248,43 @@ fn a_document_is_rendered_once_per_snapshot() {
     let (store, mut publishers) = ChainStore::new(&[chain("")]);
     let documents = Documents::new(&store, NextBlockFees::default());
     let chain = &store.chains()[0];
-    let body = || documents.body(chain, &COUNTED);
-    assert_eq!(body(), None);
+    let counted = || body(&documents, chain, &COUNTED);
+    assert_eq!(counted(), None);
     publish(&mut publishers[0], 5, GWEI);
-    assert_eq!((body(), body()), (Some("5".into()), Some("5".into())));
+    assert_eq!((counted(), counted()), (Some("5".into()), Some("5".into())));
     assert_eq!(RENDERED.load(Ordering::Relaxed), 1);
     publish(&mut publishers[0], 6, GWEI);
-    assert_eq!((body(), RENDERED.load(Ordering::Relaxed)), (Some("6".into()), 2));
+    assert_eq!((counted(), RENDERED.load(Ordering::Relaxed)), (Some("6".into()), 2));
 }
 
 #[test]
 fn ranges_are_of_base_fees_and_of_the_rewards_of_the_medium_tip() {
-    let pricing = Pricing::default();
-    let block = |base_fee, gas_used_ratio, reward: u128| {
-        let rewards = Some(Rewards::new(&[reward]));
-        Block { base_fee, gas_used_ratio: Some(gas_used_ratio), rewards }
+    let block = |base_fee: u128, gas_used_ratio, reward: u128| Block {
+        base_fee: base_fee * GWEI,
+        gas_used_ratio: Some(gas_used_ratio),
+        rewards: Some(Rewards::new(&[reward * GWEI])),
     };
-    let nothing = Ranges { base_fee: [7; 2], reward: None, cheaper_share: 0.0 };
-    assert_eq!(Ranges::new(&[], 7, &pricing), nothing);
     let silent = Block { rewards: None, ..block(5, 0.5, 0) };
-    let empty = block(u128::MAX, 0.0, 90);
-    let blocks = [block(9, 0.5, 40), block(6, 0.5, 30), silent, empty];
-    let found = Ranges::new(&blocks, 9, &pricing);
-    let expected = Ranges { base_fee: [5, u128::MAX], reward: Some([30, 40]), cheaper_share: 0.5 };
-    assert_eq!(found, expected);
+    let empty = block(100, 0.0, 90);
+    let blocks = [block(9, 0.5, 40), silent, empty];
+    with_content(&chain(""), &blocks, 9 * GWEI, |content| {
+        let fees = document(content, &metamask::FEES);
+        assert_eq!(fees["historicalBaseFeeRange"], json!(["5", "100"]));
+        assert_eq!(fees["historicalPriorityFeeRange"], json!(["40", "40"]));
+        assert_eq!(fees["networkCongestion"], 0.3333);
+    });
+    // Only the newest 20 are recent.
+    let blocks = [vec![block(9, 0.5, 40)], vec![block(9, 0.5, 30); 20]].concat();
+    with_content(&chain(""), &blocks, 9 * GWEI, |content| {
+        let fees = document(content, &metamask::FEES);
+        assert_eq!(fees["historicalPriorityFeeRange"], json!(["30", "40"]));
+        assert_eq!(fees["latestPriorityFeeRange"], json!(["30", "30"]));
+    });
+    let floor = "pricing.priority_fee_floor = \"1 gwei\"";
+    with_content(&chain(floor), &[silent], 9 * GWEI, |content| {
+        let fees = document(content, &metamask::FEES);
+        assert_eq!(fees["historicalPriorityFeeRange"], json!([]));
+    });
 }
 
 #[test]
@@ -275,7 +294,7 @@ fn a_wait_is_the_fewest_blocks_within_which_the_tier_was_kept() {
     let (store, mut publishers) = ChainStore::new(&[chain(more)]);
     let documents = Documents::new(&store, NextBlockFees::default());
     let chain = &store.chains()[0];
-    publishers[0].observe(Arc::clone(documents.kept(chain)));
+    publishers[0].observe(Arc::clone(documents.kept.get(chain)));
     let mut publish = |newest: u64| {
         let block = |number: u64| Block {
             base_fee: GWEI,
@@ -289,7 +308,7 @@ fn a_wait_is_the_fewest_blocks_within_which_the_tier_was_kept() {
         let parameters = ChainParameters::without_header(pricing);
         let market = fees::price(&history, &[], pricing, &parameters).unwrap();
         publishers[0].publish(Accepted::now(&history, market));
-        chain.read_together(|blocks| documents.kept(chain).kept_within(blocks))
+        chain.read_together(|blocks| documents.kept.get(chain).kept_within(blocks))
     };
     // 25 blocks after each of 20 heads.
     for newest in 100..144 {
@@ -298,7 +317,7 @@ fn a_wait_is_the_fewest_blocks_within_which_the_tier_was_kept() {
     let expected = Tiers { low: 2, medium: 2, high: 1 };
     assert_eq!(publish(144), Some(expected));
     let fees: Value =
-        serde_json::from_str(&documents.body(chain, &metamask::FEES).unwrap()).unwrap();
+        serde_json::from_str(&body(&documents, chain, &metamask::FEES).unwrap()).unwrap();
     let waits = ["low", "medium", "high"].map(|tier| fees[tier]["maxWaitTimeEstimate"].clone());
     let block_time = fees["low"]["minWaitTimeEstimate"].as_u64().unwrap();
     assert_eq!(waits, [2 * block_time, 2 * block_time, block_time]);
@@ -345,9 +364,9 @@ fn levels_are_the_fees_for_the_next_block() {
     let next_block_fees = NextBlockFees::default();
     let levels = || {
         let documents = Documents::new(&store, next_block_fees.clone());
-        let body = documents.body(&store.chains()[0], &blocknative::PRICES).unwrap();
-        let body: Value = serde_json::from_str(&body).unwrap();
-        body["blockPrices"][0]["estimatedPrices"].as_array().unwrap().clone()
+        let text = body(&documents, &store.chains()[0], &blocknative::PRICES).unwrap();
+        let prices: Value = serde_json::from_str(&text).unwrap();
+        prices["blockPrices"][0]["estimatedPrices"].as_array().unwrap().clone()
     };
     assert_eq!(levels().len(), 3);
     let known = |_: &StoredChain| Some(KnownFees::next_block_fees());
