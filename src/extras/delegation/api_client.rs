@@ -79,21 +79,12 @@ impl ApiClient {
     ) -> Result<Self, reqwest::Error> {
         let api_key = config.key_header();
         let has_fallback = config.source == DelegationSource::ApiThenChain;
-        let new_budget = || RateBudget::new(config.timeout, metrics);
+        let (url, timeout) = (config.api_url.clone(), config.timeout);
         // After a timeout the API is skipped for a while. Then one request at a time probes it.
-        let new_breaker =
-            || CircuitBreaker::new(Self::SKIPPED_FOR, Self::SKIPPED_FOR, config.timeout);
-        let url = config.api_url.clone();
+        let new_breaker = || CircuitBreaker::new(Self::SKIPPED_FOR, Self::SKIPPED_FOR, timeout);
         Ok(Self {
-            proxy: Proxy::new(
-                "delegation",
-                url,
-                upstream,
-                config.timeout,
-                config.max_in_flight,
-                metrics,
-            )?,
-            budget: api_key.is_none().then(new_budget),
+            proxy: Proxy::new("delegation", url, upstream, timeout, config.max_in_flight, metrics)?,
+            budget: api_key.is_none().then(|| RateBudget::new(timeout, metrics)),
             refused_keys: RefusedKeys::new(),
             key_detector: Redactor::new(
                 config.encoded_key_variants(Self::MIN_DETECTABLE_KEY_BYTES),
@@ -189,22 +180,27 @@ impl ApiClient {
         let response = self.proxy.forward(&proxy_request, None).await;
         if let Some(permit) = permit {
             permit.end(match &response {
-                Err(error) if never_reached_api(error) => RateBudget::UNSENT,
+                // The API certainly did not receive it.
+                Err(
+                    ProxyError::Unreachable | ProxyError::Overloaded | ProxyError::TooManyPerClient,
+                ) => RateBudget::UNSENT,
                 Err(ProxyError::Timeout) => RateBudget::UNANSWERED,
                 _ => RateBudget::ENDED,
             });
         }
         let response = response.map_err(LookupError::Api)?;
-        if let Some(key) = caller.key.as_ref().filter(|_| refuses_key(response.status())) {
+        let is_limited = response.status() == StatusCode::TOO_MANY_REQUESTS;
+        let refuses_key = is_limited
+            || [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN].contains(&response.status());
+        if let Some(key) = caller.key.as_ref().filter(|_| refuses_key) {
             self.refused_keys.record(key, clock::now());
         }
-        if let Some(budget) = budget.filter(|_| response.status() == StatusCode::TOO_MANY_REQUESTS)
-        {
+        if let Some(budget) = budget.filter(|_| is_limited) {
             let retry_after = http_client::retry_after(response.headers());
             budget.start_cool_down(RateBudget::cool_down_for(retry_after));
         }
         let mut response = self.parse_response(response, &lookup.kind).await?;
-        if caller.key.is_some() && response.status == StatusCode::TOO_MANY_REQUESTS {
+        if caller.key.is_some() && is_limited {
             // The key is not sent again before.
             response.retry_after = response.retry_after.max(Some(RefusedKeys::REFUSED_FOR));
         }
@@ -260,20 +256,4 @@ impl ApiClient {
         let (received_at, fresh_for) = (clock::now(), self.cache_ttl);
         Ok(ApiResponse { status, body, retry_after, received_at, fresh_for })
     }
-}
-
-/// Returns true if the API certainly did not receive the request.
-fn never_reached_api(failure: &ProxyError) -> bool {
-    matches!(
-        failure,
-        ProxyError::Unreachable | ProxyError::Overloaded | ProxyError::TooManyPerClient
-    )
-}
-
-/// Returns true if an API that responds with this status refuses the key of the request.
-fn refuses_key(status: StatusCode) -> bool {
-    matches!(
-        status,
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS
-    )
 }
