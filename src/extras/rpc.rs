@@ -26,7 +26,7 @@ use crate::api::extractors::ChainParam;
 use crate::api::openapi::examples::{set_request_example, set_response_example};
 use crate::assembly::{Assembly, Extra, Join};
 use crate::config::SectionKind;
-use crate::extras::reads::{Caller, ChainReads, NodeResponse, ReadKeys, ReadLimits, Reads};
+use crate::extras::reads::{Caller, ChainReads, NodeResponse, ReadKeys, Reads};
 use crate::http::chunked_body::Charged;
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::Problem;
@@ -46,23 +46,13 @@ pub(crate) const EXTRA: Extra = Extra {
 #[derive(Debug, Clone)]
 struct RpcState {
     reads: Reads,
-    limits: ReadLimits,
-    /// Largest request body in bytes.
-    max_body: usize,
-    /// Most calls of a batch.
-    max_batch: usize,
+    config: Rpc,
 }
 
 /// Adds the route, and offers [`Reads`] to other rooms.
 fn join(assembly: &mut Assembly) {
     let config: Rpc = assembly.config.section();
-    let limits = config.limits();
-    let state = RpcState {
-        reads: Reads::offer(assembly, limits),
-        limits,
-        max_body: config.max_body,
-        max_batch: config.max_batch.get(),
-    };
+    let state = RpcState { reads: Reads::offer(assembly, config.limits()), config };
     let is_on = state.reads.chains().iter().any(|chain| chain.keys.json_rpc);
     // ethers does not follow a redirect, so a slash at the end is the same route.
     let with_slash = Router::new().route(PATH_WITH_SLASH, post(call_rpc)).with_state(state.clone());
@@ -125,7 +115,7 @@ const BATCH_CONCURRENCY: usize = 16;
     )
 )]
 async fn call_rpc(
-    State(RpcState { reads, limits, max_body, max_batch }): State<RpcState>,
+    State(RpcState { reads, config: rpc }): State<RpcState>,
     chain: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -136,10 +126,11 @@ async fn call_rpc(
     })?;
     let config = chain.chain().config();
     if !chain.keys.json_rpc {
-        return Err(json_rpc_off(&config.key));
+        let switch = format!("set chains.{}.json_rpc = true", config.key);
+        return Err(Problem::switched_off("JSON-RPC", &switch));
     }
     let client = ClientHandle::from_request(&request);
-    let body = request_body::read_body(request, max_body, reads.memory()).await?;
+    let body = request_body::read_body(request, rpc.max_body, reads.memory()).await?;
     // One deadline for the whole batch, because the client waits for all of it.
     let caller = Caller { client: &client, deadline: reads.deadline(), is_clients_call: true };
     let response = match RpcPayload::parse(&body) {
@@ -153,14 +144,14 @@ async fn call_rpc(
         }
         Ok(RpcPayload::Batch(members)) => {
             client.charge_request(members.len()).map_err(Problem::rate_limited)?;
-            if members.len() > max_batch {
-                let error = RpcError::batch_too_long(max_batch, members.len());
+            if members.len() > rpc.max_batch.get() {
+                let error = RpcError::batch_too_long(rpc.max_batch.get(), members.len());
                 let rejected = reject_batch(&members, &error, reads.memory());
                 return Ok(rejected.map_err(|_| Problem::overloaded())?.into_response());
             }
             let responses: Vec<_> =
                 members.into_iter().map(|member| execute_member(chain, member, caller)).collect();
-            let concurrency = BATCH_CONCURRENCY.min(limits.max_in_flight_per_client());
+            let concurrency = BATCH_CONCURRENCY.min(rpc.limits().max_in_flight_per_client());
             let mut responses = stream::iter(responses).buffered(concurrency);
             let mut batch = RpcResponseBuilder::for_batch(reads.memory());
             while let Some(response) = responses.next().await {
@@ -170,11 +161,6 @@ async fn call_rpc(
         }
     };
     Ok(response.into_response())
-}
-
-/// Returns the problem of a read of a chain whose reads are off.
-fn json_rpc_off(chain: &str) -> Problem {
-    Problem::switched_off("JSON-RPC", &format!("set chains.{chain}.json_rpc = true"))
 }
 
 /// Responds to a batch with `error` for each id: some clients fail on a single error. Members without a readable id get

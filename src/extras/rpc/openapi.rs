@@ -7,6 +7,7 @@ use utoipa::openapi::schema::{AllOfBuilder, ArrayBuilder, SchemaType};
 use utoipa::openapi::{Object, ObjectBuilder, RefOr, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
+use super::request::RpcError;
 use crate::api::openapi::schemas::schema_ref;
 
 #[derive(ToSchema)]
@@ -63,14 +64,6 @@ pub(crate) struct RpcOutcome {
     result: Value,
     #[schema(nullable = false)]
     error: Option<RpcError>,
-}
-
-#[derive(ToSchema)]
-pub(crate) struct RpcError {
-    code: i64,
-    message: String,
-    #[schema(required = false)]
-    data: Value,
 }
 
 fn rpc_id() -> Object {

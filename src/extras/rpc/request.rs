@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use utoipa::ToSchema;
 
 use crate::extras::reads::{ReadError, ReadRejection};
 use crate::nodes::json::{parse_string, present};
@@ -30,32 +32,26 @@ pub(crate) enum RequestObject<'a> {
     Notification,
 }
 
-/// A JSON-RPC error of the service itself.
-#[derive(Debug, PartialEq, Eq, Serialize)]
+// A JSON-RPC error of the service itself. Its description is also that of nodes' errors.
+#[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct RpcError {
-    code: i32,
+    code: i64,
     message: Cow<'static, str>,
+    // `retry_after`: seconds after which the same call may succeed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    data: Option<RpcErrorData>,
-}
-
-/// Further facts of an error.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-struct RpcErrorData {
-    /// Seconds after which the same call may succeed.
-    retry_after: u64,
+    #[schema(value_type = Value, required = false)]
+    data: Option<Value>,
 }
 
 impl<'a> RpcPayload<'a> {
     /// Parses `body`.
     pub(crate) fn parse(body: &'a [u8]) -> Result<Self, RpcError> {
-        let json: &RawValue = serde_json::from_slice(body)
-            .map_err(|_| RpcError::new(RpcError::PARSE, "the body is not JSON"))?;
+        let not_json = |_| RpcError::new(RpcError::PARSE, "the body is not JSON");
+        let json: &RawValue = serde_json::from_slice(body).map_err(not_json)?;
         if !json.get().starts_with('[') {
             return Ok(Self::Single(json));
         }
-        let members: Vec<&RawValue> = serde_json::from_str(json.get())
-            .map_err(|_| RpcError::new(RpcError::PARSE, "the body is not JSON"))?;
+        let members: Vec<&RawValue> = serde_json::from_str(json.get()).map_err(not_json)?;
         if members.is_empty() {
             return Err(RpcError::invalid_request("the batch is empty"));
         }
@@ -126,16 +122,16 @@ fn is_id(json: &RawValue) -> bool {
 }
 
 impl RpcError {
-    const PARSE: i32 = -32700;
-    const INVALID_REQUEST: i32 = -32600;
-    const METHOD_NOT_FOUND: i32 = -32601;
-    const INVALID_PARAMS: i32 = -32602;
+    const PARSE: i64 = -32700;
+    const INVALID_REQUEST: i64 = -32600;
+    const METHOD_NOT_FOUND: i64 = -32601;
+    const INVALID_PARAMS: i64 = -32602;
     /// EIP-1474: resource unavailable.
-    const UNAVAILABLE: i32 = -32002;
+    const UNAVAILABLE: i64 = -32002;
     /// EIP-1474: limit exceeded. Clients retry later.
-    const LIMIT_EXCEEDED: i32 = -32005;
+    const LIMIT_EXCEEDED: i64 = -32005;
 
-    fn new(code: i32, message: impl Into<Cow<'static, str>>) -> Self {
+    fn new(code: i64, message: impl Into<Cow<'static, str>>) -> Self {
         Self { code, message: message.into(), data: None }
     }
 
@@ -180,7 +176,7 @@ impl RpcError {
             }
             _ => None,
         };
-        let data = retry_after.map(|retry_after| RpcErrorData { retry_after });
+        let data = retry_after.map(|seconds| json!({ "retry_after": seconds }));
         Self { data, ..Self::new(code, rejection.to_string()) }
     }
 }
