@@ -7,6 +7,7 @@
 use alloy_primitives::{Address, B256, U256};
 use alloy_sol_types::{SolCall, sol};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use IDelegateRegistry as Registry;
@@ -53,14 +54,6 @@ pub(crate) enum CheckScope {
     Erc721 { contract: Address, token_id: U256 },
     Erc20 { contract: Address },
     Erc1155 { contract: Address, token_id: U256 },
-}
-
-/// Result of a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CheckResult {
-    Allowed(bool),
-    /// Token amount in the smallest unit; unlimited if the whole contract is delegated.
-    Amount(U256),
 }
 
 // Direction of listed delegations. A description here would be in the OpenAPI document beside that of the parameter.
@@ -164,13 +157,14 @@ impl Check {
         }
     }
 
-    /// Decodes the return data of the check.
-    pub(crate) fn decode_result(&self, returned: &[u8]) -> Result<CheckResult, RegistryError> {
-        if self.scope.has_amount() {
-            decode_strict::<Registry::checkDelegateForERC20Call>(returned).map(CheckResult::Amount)
+    /// Decodes the return data of the check into the JSON of the REST API: a boolean, or the amount in the token's smallest
+    /// unit, which is unlimited if the whole contract is delegated.
+    pub(crate) fn decode_result(&self, returned: &[u8]) -> Result<Value, RegistryError> {
+        Ok(if self.scope.has_amount() {
+            decode_strict::<Registry::checkDelegateForERC20Call>(returned)?.to_string().into()
         } else {
-            decode_strict::<Registry::checkDelegateForAllCall>(returned).map(CheckResult::Allowed)
-        }
+            decode_strict::<Registry::checkDelegateForAllCall>(returned)?.into()
+        })
     }
 }
 

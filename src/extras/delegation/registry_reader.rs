@@ -9,7 +9,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::LookupError;
 use super::lookup::{LookupBlock, LookupKind};
-use super::registry::{CheckResult, Delegation, Direction, RegistryError};
+use super::registry::{Delegation, Direction, RegistryError};
 use crate::extras::reads;
 use crate::extras::reads::{ChainReads, NodeResponse, ReadError, ReadRejection};
 use crate::nodes::json::parse_string;
@@ -35,10 +35,8 @@ impl RegistryReader<'_> {
     pub(crate) async fn look_up(&self, kind: &LookupKind) -> Result<Vec<u8>, LookupError> {
         let json = match kind {
             LookupKind::Check(check) => {
-                match check.decode_result(&self.call(check.calldata()).await?)? {
-                    CheckResult::Allowed(is_allowed) => serde_json::to_vec(&is_allowed),
-                    CheckResult::Amount(amount) => serde_json::to_vec(&amount.to_string()),
-                }
+                let returned = self.call(check.calldata()).await?;
+                serde_json::to_vec(&check.decode_result(&returned)?)
             }
             LookupKind::List { address, direction: Some(direction) } => {
                 serde_json::to_vec(&self.list(*direction, *address).await?)
