@@ -146,35 +146,25 @@ impl RpcError {
 
     /// Converts a rejected read into an error. The messages are the service's own, never a node's.
     pub(crate) fn from_rejection(rejection: &ReadRejection) -> Self {
-        let code = match rejection {
+        let (code, retry_after) = match rejection {
             ReadRejection::NotAllowed | ReadRejection::Failed(ReadError::Unsupported) => {
-                Self::METHOD_NOT_FOUND
+                (Self::METHOD_NOT_FOUND, None)
             }
-            ReadRejection::InvalidParams(_) => Self::INVALID_PARAMS,
+            ReadRejection::InvalidParams(_) => (Self::INVALID_PARAMS, None),
             ReadRejection::Overloaded
             | ReadRejection::TooManyPerClient
-            | ReadRejection::Failed(
-                ReadError::RateLimited(_)
-                | ReadError::BudgetExhausted(_)
-                | ReadError::NoMemory
-                | ReadError::TooLarge,
-            ) => Self::LIMIT_EXCEEDED,
-            ReadRejection::NoSuggestion
-            | ReadRejection::Failed(ReadError::TimedOut | ReadError::Unavailable) => {
-                Self::UNAVAILABLE
-            }
-        };
-        let retry_after = match rejection {
-            ReadRejection::Overloaded
-            | ReadRejection::TooManyPerClient
-            | ReadRejection::Failed(ReadError::NoMemory) => Some(1),
+            | ReadRejection::Failed(ReadError::NoMemory) => (Self::LIMIT_EXCEEDED, Some(1)),
             ReadRejection::Failed(ReadError::BudgetExhausted(exhausted)) => {
-                Some(exhausted.retry_after())
+                (Self::LIMIT_EXCEEDED, Some(exhausted.retry_after()))
             }
             ReadRejection::Failed(ReadError::RateLimited(wait)) => {
-                Some(wait.as_secs().saturating_add(1))
+                (Self::LIMIT_EXCEEDED, Some(wait.as_secs().saturating_add(1)))
             }
-            _ => None,
+            ReadRejection::Failed(ReadError::TooLarge) => (Self::LIMIT_EXCEEDED, None),
+            ReadRejection::NoSuggestion
+            | ReadRejection::Failed(ReadError::TimedOut | ReadError::Unavailable) => {
+                (Self::UNAVAILABLE, None)
+            }
         };
         let data = retry_after.map(|seconds| json!({ "retry_after": seconds }));
         Self { data, ..Self::new(code, rejection.to_string()) }
