@@ -66,8 +66,8 @@ enum BudgetOutcome {
 #[derive(Debug)]
 pub(crate) struct RequestPermit<'a> {
     budget: &'a RateBudget,
-    slot: usize,
-    free_at: Instant,
+    /// Its index, and when it is free.
+    slot: (usize, Instant),
 }
 
 impl RateBudget {
@@ -96,8 +96,7 @@ impl RateBudget {
         let slot = self.slots.lock().take(client, clock::now());
         let outcome = if slot.is_ok() { BudgetOutcome::Local } else { BudgetOutcome::Exhausted };
         self.counters[outcome].increment();
-        let (slot, free_at) = slot?;
-        Ok(RequestPermit { budget: self, slot, free_at })
+        Ok(RequestPermit { budget: self, slot: slot? })
     }
 
     /// Cool-down after a 429: `Retry-After`, or one window.
@@ -165,8 +164,7 @@ impl Askers {
 impl RequestPermit<'_> {
     /// Ends the request, which still counts for this time.
     pub(crate) fn end(self, hold: Duration) {
-        let Self { budget, slot, free_at } = self;
-        budget.slots.lock().release((slot, free_at), clock::now() + hold);
+        self.budget.slots.lock().release(self.slot, clock::now() + hold);
     }
 }
 
