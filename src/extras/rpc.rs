@@ -133,17 +133,13 @@ async fn call_rpc(
     let body = request_body::read_body(request, rpc.max_body, reads.memory()).await?;
     // One deadline for the whole batch, because the client waits for all of it.
     let caller = Caller { client: &client, deadline: reads.deadline(), is_clients_call: true };
-    let response = match RpcPayload::parse(&body) {
-        Err(error) => {
-            client.charge_request(1).map_err(Problem::rate_limited)?;
-            RpcResponseBuilder::from_error(None, &error)
-        }
-        Ok(RpcPayload::Single(member)) => {
-            client.charge_request(1).map_err(Problem::rate_limited)?;
-            execute_member(chain, member, caller).await
-        }
+    let payload = RpcPayload::parse(&body);
+    let calls = if let Ok(RpcPayload::Batch(members)) = &payload { members.len() } else { 1 };
+    client.charge_request(calls).map_err(Problem::rate_limited)?;
+    let response = match payload {
+        Err(error) => RpcResponseBuilder::from_error(None, &error),
+        Ok(RpcPayload::Single(member)) => execute_member(chain, member, caller).await,
         Ok(RpcPayload::Batch(members)) => {
-            client.charge_request(members.len()).map_err(Problem::rate_limited)?;
             if members.len() > rpc.max_batch.get() {
                 let error = RpcError::batch_too_long(rpc.max_batch.get(), members.len());
                 let rejected = reject_batch(&members, &error, reads.memory());
