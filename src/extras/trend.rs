@@ -38,7 +38,6 @@ use crate::store::since_1970;
 
 use bucket::{Bucket, Sample};
 use database::HistoryDatabase;
-use observation::Observation;
 use open_hour::OpenHour;
 use period::Period;
 use refill::HistoryRefill;
@@ -64,7 +63,7 @@ pub(crate) const EXTRA: Extra =
 fn join(assembly: &mut Assembly) {
     let history: History = assembly.config.section();
     let trends = Trends::new(&assembly.store, history.days);
-    assembly.observe(|chain| Arc::clone(trends.trend(chain)));
+    assembly.observe(|chain| Arc::clone(trends.chains.get(chain)));
     let database = HistoryDatabase::new(&history, &trends);
     // What is kept of recorded chains would be taken for live data.
     let database = database.filter(|_| !assembly.config.has_recorded_chains);
@@ -141,8 +140,7 @@ impl FeeTrend {
         let samples = blocks_per_hour.unwrap_or(usize::MAX).clamp(1, OpenHour::MAX_SAMPLES);
         // The hour that is closed comes to the buckets before old ones go.
         let counts = Period::ALL.map(|period| (period.seconds() + HOUR) / period.bucket_seconds());
-        let buckets: usize =
-            counts.into_iter().filter_map(|count| usize::try_from(count).ok()).sum();
+        let buckets = usize::try_from(counts.iter().sum::<u32>()).unwrap_or(usize::MAX);
         OpenHour::max_capacity(samples) * size_of::<Sample>() + buckets * BYTES_PER_BUCKET
     }
 
@@ -151,14 +149,14 @@ impl FeeTrend {
     #[must_use]
     pub(crate) fn buckets(&self, period: Period, now: u64) -> Vec<Bucket> {
         let first_start = period.first_start(to_seconds(now).max(self.newest_known()));
-        self.all_buckets(period).split_off(&(period, first_start)).into_values().collect()
+        self.all_buckets(&[period]).split_off(&(period, first_start)).into_values().collect()
     }
 
-    /// Returns all buckets of a period.
-    pub(crate) fn all_buckets(&self, period: Period) -> Buckets {
-        let closed = self.closed.range((period, 0)..=(period, u32::MAX));
-        let mut buckets = closed.map(|(span, bucket)| (*span, *bucket)).collect();
-        add_samples(&mut buckets, &[period], &self.open.samples);
+    /// Returns all buckets of some periods.
+    pub(crate) fn all_buckets(&self, periods: &[Period]) -> Buckets {
+        let mut buckets = self.closed.clone();
+        buckets.retain(|(period, _), _| periods.contains(period));
+        add_samples(&mut buckets, periods, &self.open.samples);
         buckets
     }
 
@@ -174,11 +172,6 @@ impl FeeTrend {
     pub(crate) fn day_prices(&self, now: u64) -> Option<Vec<u64>> {
         let buckets = self.buckets(Period::Day, now);
         level::day_prices(&buckets, to_seconds(now).max(self.newest_known()))
-    }
-
-    /// Number of changes since the trend was created.
-    pub(crate) fn changes(&self) -> u64 {
-        self.changes
     }
 
     /// Adds what a database has.
@@ -242,9 +235,7 @@ impl FeeTrend {
 
     /// Returns the time of the newest block, or that of the newest bucket of the database.
     fn newest_known(&self) -> u32 {
-        let newest = |period| self.closed.range((period, 0)..=(period, u32::MAX)).next_back();
-        let newest = Period::ALL.into_iter().filter_map(newest);
-        newest.map(|(_, bucket)| bucket.first).fold(self.newest_time, u32::max)
+        self.closed.values().map(|bucket| bucket.first).fold(self.newest_time, u32::max)
     }
 }
 

@@ -10,6 +10,7 @@
 
 mod file;
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -108,8 +109,7 @@ impl HistoryDatabase {
         }
         let Some(OpenDatabase { database, written_changes }) = open.as_mut() else { return };
         let chains = self.trends.store.chains().iter();
-        let changes: Vec<_> =
-            chains.map(|chain| self.trends.with(chain, |trend| trend.changes())).collect();
+        let changes: Vec<_> = chains.map(|chain| self.trends.trend(chain).changes).collect();
         if *written_changes == changes {
             return;
         }
@@ -181,7 +181,7 @@ impl HistoryDatabase {
         for chain in self.trends.store.chains() {
             let saved = saved_buckets(&table, chain.config().chain_id, self.trends.days)?;
             count += usize::from(!saved.is_empty());
-            self.trends.with(chain, |trend| trend.merge(saved));
+            self.trends.trend(chain).merge(saved);
         }
         Ok(count)
     }
@@ -194,22 +194,23 @@ impl HistoryDatabase {
         let mut removed = 0;
         let mut table = transaction.open_table(BUCKETS)?;
         for chain in self.trends.store.chains() {
-            for period in Period::ALL {
-                let (id, width) = (chain.config().chain_id, period.bucket_seconds());
-                let buckets = self.trends.with(chain, |trend| trend.all_buckets(period));
-                for ((_, start), bucket) in &buckets {
-                    let (key, row) = ((id, width, *start), to_row(bucket));
-                    let known = table.get(key)?.map(|known| known.value());
-                    if known != Some(row) {
-                        table.insert(key, row)?;
-                    }
+            let id = chain.config().chain_id;
+            let buckets = self.trends.trend(chain).all_buckets(&Period::ALL).into_iter();
+            let rows: BTreeMap<BucketKey, BucketRow> = buckets
+                .map(|((period, start), bucket)| {
+                    ((id, period.bucket_seconds(), start), to_row(bucket))
+                })
+                .collect();
+            for (key, row) in &rows {
+                if table.get(key)?.is_none_or(|known| known.value() != *row) {
+                    table.insert(key, row)?;
                 }
-                let before = table.len()?;
-                table.retain_in((id, width, 0)..=(id, width, u32::MAX), |(_, _, start), _| {
-                    buckets.contains_key(&(period, start))
-                })?;
-                removed += before - table.len()?;
             }
+            let before = table.len()?;
+            table.retain_in((id, 0, 0)..=(id, u32::MAX, u32::MAX), |key, _| {
+                rows.contains_key(&key)
+            })?;
+            removed += before - table.len()?;
         }
         drop(table);
         transaction.commit()?;
@@ -245,8 +246,8 @@ fn saved_buckets(
     Ok(saved)
 }
 
-fn to_row(bucket: &Bucket) -> BucketRow {
-    let Bucket { first, blocks, base_fee, tip, gas_used_ratio, price } = *bucket;
+fn to_row(bucket: Bucket) -> BucketRow {
+    let Bucket { first, blocks, base_fee, tip, gas_used_ratio, price } = bucket;
     (first, blocks, base_fee, tip, gas_used_ratio, price)
 }
 

@@ -69,9 +69,4 @@ impl OpenHour {
         let sample = Sample { time: known.time, ..sample };
         std::mem::replace(known, sample) != sample
     }
-
-    /// Removes the samples of blocks above this one.
-    pub(crate) fn remove_above(&mut self, number: u64) {
-        self.samples.retain(|sample| sample.number <= number);
-    }
 }

@@ -24,7 +24,6 @@ use super::observation::{DatedBlock, past_samples};
 use super::{DAY, HOUR, MAX_CLOCK_DIFFERENCE, Period, Trends, seconds_since_1970};
 use crate::extras::reads::ReadNodes;
 use crate::fees::Pricing;
-use crate::fees::plausibility::KnownBlock;
 use crate::store::StoredChain;
 use past_blocks::RefillError;
 
@@ -79,7 +78,7 @@ impl HistoryRefill {
             pricing: config.pricing.for_whole_histories(),
             pause,
             rejected: Vec::new(),
-            complete_until: trends.with(chain, |trend| trend.newest_closed_hour()),
+            complete_until: trends.trend(chain).newest_closed_hour(),
             turns: Arc::clone(turns),
         }
     }
@@ -89,9 +88,9 @@ impl HistoryRefill {
         let outcome = self.fill().await;
         let chain = self.chain.config().key.as_str();
         let now = seconds_since_1970();
-        let shown = self.trends.with(&self.chain, |trend| trend.buckets(Period::Week, now));
-        let since = |start: u32| now.saturating_sub(start.into()) / u64::from(HOUR);
-        let hours = shown.first().map_or(0, |hour| since(hour.first));
+        let shown = self.trends.trend(&self.chain).buckets(Period::Week, now);
+        let oldest = shown.first().map_or(now, |hour| hour.first.into());
+        let hours = now.saturating_sub(oldest) / u64::from(HOUR);
         match outcome {
             Ok(()) => tracing::info!(chain, hours, "fee trend filled from fee history"),
             Err(error) => {
@@ -105,30 +104,28 @@ impl HistoryRefill {
 
     async fn fill(&mut self) -> Result<(), RefillError> {
         self.chain.first_data().await;
-        let turns = Arc::clone(&self.turns);
-        let _turn = turns.acquire().await;
+        let _turn = Arc::clone(&self.turns).acquire_owned().await;
         let head = self.head().await?;
         let (hour, kept) = (u64::from(HOUR), u64::from(self.trends.days * DAY));
         let oldest = (head.time - head.time % hour + hour).saturating_sub(kept);
-        let mut hours = self.trends.with(&self.chain, |trend| {
-            trend.start_refill(head.block.number, oldest, self.complete_until)
-        });
+        let complete_until = self.complete_until;
+        let mut hours =
+            self.trends.trend(&self.chain).start_refill(head.number, oldest, complete_until);
         let walked = self.walk(head, &mut hours).await;
         // A failure loses nothing that was read.
-        self.trends.with(&self.chain, |trend| trend.finish_refill(&mut hours));
+        self.trends.trend(&self.chain).finish_refill(&mut hours);
         walked
     }
 
     /// Returns the newest block, if its time agrees with the clock.
     async fn head(&self) -> Result<DatedBlock, RefillError> {
-        let newest = self.chain.snapshot_with_blocks(1).ok();
-        let (_, newest) = newest.ok_or(RefillError::NoHead)?;
+        let newest = self.chain.snapshot_with_blocks(1);
+        let (_, newest) = newest.map_err(|_| RefillError::NoHead)?;
         let number = newest.newest_block;
         let base_fee = newest.blocks.last().ok_or(RefillError::NoHead)?.base_fee;
         let (_, time) = self.time(number).await?.ok_or(RefillError::NoHead)?;
         let agrees = time.abs_diff(seconds_since_1970()) <= MAX_CLOCK_DIFFERENCE;
-        let head = DatedBlock { block: KnownBlock { number, base_fee }, time };
-        agrees.then_some(head).ok_or(RefillError::Clock)
+        agrees.then_some(DatedBlock { number, base_fee, time }).ok_or(RefillError::Clock)
     }
 
     /// Adds the blocks below the known block `above`, the newest first.
@@ -140,8 +137,8 @@ impl HistoryRefill {
         // Each call has the blocks that the tip of its first one depends on.
         let overlap = self.pricing.history_blocks().saturating_sub(1);
         let mut per_call = BLOCKS_PER_CALL.max(2 * overlap);
-        while above.block.number > FIRST_BLOCK && above.time > hours.from.into() {
-            let all = usize::try_from(above.block.number.saturating_add(1)).unwrap_or(usize::MAX);
+        while above.number > FIRST_BLOCK && above.time > hours.from.into() {
+            let all = usize::try_from(above.number.saturating_add(1)).unwrap_or(usize::MAX);
             let count = per_call.min(all);
             let Some((history, first)) = self.read_below(above, count, overlap).await? else {
                 // The node may limit the number of blocks, may be slow, or has no older ones.
@@ -149,7 +146,7 @@ impl HistoryRefill {
                 continue;
             };
             let samples = past_samples(&history, first, above, &self.pricing);
-            self.trends.with(&self.chain, |trend| trend.refill(hours, &samples));
+            self.trends.trend(&self.chain).refill(hours, &samples);
             above = first;
             tokio::time::sleep(self.pause).await;
         }

@@ -12,7 +12,7 @@ use utoipa::openapi::OpenApi;
 use utoipa::{IntoParams, ToSchema};
 
 use super::level::Level;
-use super::{Bucket, DAY, FeeTrend, MAX_DAYS, Observation, Period, Trends};
+use super::{Bucket, DAY, FeeTrend, MAX_DAYS, Period, Trends};
 use crate::api::extractors::ChainParam;
 use crate::api::freshness::{write_last_modified, write_snapshot_headers};
 use crate::api::openapi::examples::{ExampleChain, set_response_example};
@@ -141,14 +141,8 @@ pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
     let chain = example.chain.config();
     let Some((history, market)) = example.replies.last() else { return };
     let mut trend = FeeTrend::new(MAX_DAYS);
-    trend.record(&Observation {
-        history,
-        market,
-        pricing: &chain.pricing,
-        newest_time: MILLISECONDS,
-        block_time: 1000,
-        known_blocks: history.blocks(),
-    });
+    let block_time = Duration::from_secs(1);
+    trend.record(history, market, &chain.pricing, history.blocks(), MILLISECONDS, block_time);
     let buckets = trend.buckets(Period::Day, MILLISECONDS / 1000);
     let level = Some(Level::Normal);
     let body = json!(FeeTrendBody::new(chain, Period::Day, &buckets, level));

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::level::{Level, PriceLevel};
 use super::routes::FeeTrendBody;
-use super::{FeeTrend, MAX_CLOCK_DIFFERENCE, Observation, Period, seconds_since_1970};
+use super::{FeeTrend, MAX_CLOCK_DIFFERENCE, Period, seconds_since_1970};
 use crate::api::render_cache::{RenderCache, json_bytes};
 use crate::observe::clock;
 use crate::store::{
@@ -22,7 +22,7 @@ pub(crate) struct Trends {
     pub(super) store: ChainStore,
     /// Days of hourly prices that are kept.
     pub(super) days: u32,
-    chains: PerChain<Arc<Mutex<FeeTrend>>>,
+    pub(super) chains: PerChain<Arc<Mutex<FeeTrend>>>,
     /// Computed at most once per state, because that sorts the blocks of the open hour.
     day_prices: RenderCache<TrendState, (), Option<Arc<[u64]>>>,
     bodies: RenderCache<(TrendState, Option<Level>), Period, Bytes>,
@@ -61,22 +61,13 @@ impl Trends {
         }
     }
 
-    /// Returns the trend of a chain of the store.
-    pub(crate) fn trend(&self, chain: &StoredChain) -> &Arc<Mutex<FeeTrend>> {
-        self.chains.get(chain)
-    }
-
-    /// Calls `access` with the trend of a chain of the store.
-    pub(crate) fn with<T>(
-        &self,
-        chain: &StoredChain,
-        access: impl FnOnce(&mut FeeTrend) -> T,
-    ) -> T {
-        access(&mut self.trend(chain).lock())
+    /// Locks the trend of a chain of the store.
+    pub(crate) fn trend(&self, chain: &StoredChain) -> MutexGuard<'_, FeeTrend> {
+        self.chains.get(chain).lock()
     }
 
     fn state(&self, chain: &StoredChain, now: u64) -> TrendState {
-        TrendState { changes: self.with(chain, |trend| trend.changes()), minute: now / 60 }
+        TrendState { changes: self.trend(chain).changes, minute: now / 60 }
     }
 
     /// Returns the fee trend of a period.
@@ -92,14 +83,14 @@ impl Trends {
         chain.read_together(|_| {
             let (current, newest) = (chain.servable_snapshot(), chain.newest_snapshot());
             let now = seconds_since_1970();
-            if newest.is_none() && !self.with(chain, |trend| trend.has_blocks(now)) {
+            if newest.is_none() && !self.trend(chain).has_blocks(now) {
                 return Err(Unavailable::NoData);
             }
             let current = current.ok();
             let level = current.as_ref().and_then(|current| self.level(chain, current).level);
             let state = (self.state(chain, now), level);
             let body = self.bodies.get_or_render(chain, state, period, || {
-                let buckets = self.with(chain, |trend| trend.buckets(period, now));
+                let buckets = self.trend(chain).buckets(period, now);
                 json_bytes(&FeeTrendBody::new(chain.config(), period, &buckets, level))
             });
             Ok(ServedTrend { body, current, newest })
@@ -118,7 +109,7 @@ impl Trends {
     pub(super) fn day_prices(&self, chain: &StoredChain) -> Option<Arc<[u64]>> {
         let now = seconds_since_1970();
         self.day_prices.get_or_render(chain, self.state(chain, now), (), || {
-            self.with(chain, |trend| trend.day_prices(now)).map(Arc::from)
+            self.trend(chain).day_prices(now).map(Arc::from)
         })
     }
 }
@@ -142,14 +133,10 @@ impl PublishObserver for Arc<Mutex<FeeTrend>> {
         }
         // Those of the reply, and those that the tip at its oldest block depends on.
         let count = chain.pricing.window_blocks.get().saturating_add(history.blocks().len());
-        self.lock().record(&Observation {
-            history,
-            market: &snapshot.market,
-            pricing: &chain.pricing,
-            newest_time: since_1970(snapshot.head_changed_time()),
-            block_time: u64::try_from(snapshot.block_time.as_millis()).unwrap_or(u64::MAX),
-            known_blocks: &blocks.newest(count).blocks,
-        });
+        let (known, block_time) = (blocks.newest(count).blocks, snapshot.block_time);
+        let newest_time = since_1970(snapshot.head_changed_time());
+        let (market, pricing) = (&snapshot.market, &chain.pricing);
+        self.lock().record(history, market, pricing, &known, newest_time, block_time);
     }
 }
 

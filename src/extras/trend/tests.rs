@@ -219,14 +219,9 @@ fn record(trend: &mut FeeTrend, newest: u64, base_fees: &[u64], time: u32) {
         ..Pricing::default()
     };
     let parameters = ChainParameters::without_header(&pricing);
-    trend.record(&Observation {
-        history: &history,
-        market: &fees::price(&history, &[], &pricing, &parameters).unwrap(),
-        pricing: &pricing,
-        newest_time: u64::from(time) * 1000,
-        block_time: 2000,
-        known_blocks: &blocks,
-    });
+    let market = fees::price(&history, &[], &pricing, &parameters).unwrap();
+    let (time, block_time) = (u64::from(time) * 1000, Duration::from_secs(2));
+    trend.record(&history, &market, &pricing, &blocks, time, block_time);
 }
 
 #[test]
@@ -352,15 +347,10 @@ fn an_amount_beyond_64_bits_is_left_out() {
     assert_eq!(trend.newest_block, 101);
 }
 
-/// Returns what is written of a trend.
-fn written(trend: &FeeTrend) -> Buckets {
-    Period::ALL.into_iter().flat_map(|period| trend.all_buckets(period)).collect()
-}
-
 /// Returns a trend that is restored from what is written of this one.
 fn restored(trend: &FeeTrend) -> FeeTrend {
     let mut restored = FeeTrend::new(trend.days);
-    restored.merge(written(trend));
+    restored.merge(trend.all_buckets(&Period::ALL));
     restored
 }
 
@@ -404,11 +394,11 @@ fn the_bucket_with_more_blocks_of_a_span_counts() {
     let known = trend(blocks[..150].iter().copied());
     // This instance has seen other base fees since the 90th minute.
     let mut own = trend(blocks[90..].iter().map(|block| Sample { base_fee: 9, ..*block }));
-    own.merge(written(&known));
+    own.merge(known.all_buckets(&Period::ALL));
     let hours = own.buckets(Period::Week, u64::from(blocks[199].time));
     let fees = hours.iter().map(|hour| (hour.base_fee[1], hour.blocks));
     assert_eq!(fees.collect::<Vec<_>>(), [(7, 60), (7, 60), (9, 60), (9, 20)]);
-    assert!(written(&own).len() > 60);
+    assert!(own.all_buckets(&Period::ALL).len() > 60);
 }
 
 /// Refills with these blocks in chunks of seven, the newest first.

@@ -1,8 +1,8 @@
 //! The file of the database: what can be opened, and what is left alone.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read, Seek};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use redb::backends::FileBackend;
@@ -17,7 +17,7 @@ const CACHE_BYTES: usize = 2 * 1024 * 1024;
 const MAGIC: &[u8] = b"redb\x1A\x0A\xA9\x0D\x0A";
 
 /// First bytes after a crash while it was created.
-const NEVER_WRITTEN: &[u8] = &[0; 9];
+const NEVER_WRITTEN: &[u8] = &[0; MAGIC.len()];
 
 /// Reason why the database cannot be used.
 #[derive(Debug, thiserror::Error, strum::IntoStaticStr)]
@@ -69,7 +69,7 @@ pub(super) fn open_file(path: &Path) -> Result<Database, Unusable> {
     builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true);
     let backend = FileBackend::new(file.try_clone()?);
     let database = backend.and_then(|backend| builder.create_with_backend(backend));
-    database.map_err(|error| unusable(error, file))
+    database.map_err(|error| unusable(error, &file))
 }
 
 /// Looks at a file without a change of it. Returns a sentence for the operator, if there is something to say.
@@ -87,7 +87,7 @@ pub(crate) fn check_file(path: &Path) -> Result<Option<&'static str>, Unusable> 
     }
     let backend = FileBackend::new(file.try_clone()?);
     let database = backend.and_then(|backend| Builder::new().open_read_only_with_backend(backend));
-    match database.map_err(|error| unusable(error, file)) {
+    match database.map_err(|error| unusable(error, &file)) {
         Ok(database) => {
             super::check_tables(&database.begin_read().map_err(redb::Error::from)?)?;
             Ok(None)
@@ -101,9 +101,12 @@ pub(crate) fn check_file(path: &Path) -> Result<Option<&'static str>, Unusable> 
 }
 
 /// Tells a damaged database from a file of another program by its first bytes. A file that is read only cannot be repaired.
-fn unusable(error: DatabaseError, file: File) -> Unusable {
-    let first_bytes = first_bytes(file);
-    match (error, first_bytes.as_deref()) {
+fn unusable(error: DatabaseError, file: &File) -> Unusable {
+    let mut bytes = [0; MAGIC.len()];
+    let length = file.read_at(&mut bytes, 0).unwrap_or_default();
+    // `None`: it is empty, or cannot be read.
+    let first_bytes = bytes.get(..length).filter(|bytes| !bytes.is_empty());
+    match (error, first_bytes) {
         (DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch, _) => {
             Unusable::InUse
         }
@@ -118,14 +121,6 @@ fn unusable(error: DatabaseError, file: File) -> Unusable {
         (_, Some(_)) => Unusable::Foreign,
         (error, None) => Unusable::Database(error.to_string()),
     }
-}
-
-/// Returns the first bytes of a file; `None`: it is empty, or cannot be read.
-fn first_bytes(mut file: File) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    file.rewind().ok()?;
-    file.take(9).read_to_end(&mut bytes).ok()?;
-    Some(bytes).filter(|bytes| !bytes.is_empty())
 }
 
 /// Renames a damaged file. Returns its new name.

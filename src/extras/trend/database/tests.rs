@@ -67,12 +67,12 @@ impl Instance {
     }
 
     fn add(&self, samples: impl IntoIterator<Item = Sample>) {
-        let samples = samples.into_iter();
-        self.trends.with(&self.chain, |trend| samples.for_each(|sample| trend.add(sample)));
+        let mut trend = self.trends.trend(&self.chain);
+        samples.into_iter().for_each(|sample| trend.add(sample));
     }
 
     fn trend(&self) -> FeeTrend {
-        self.trends.with(&self.chain, |trend| trend.clone())
+        self.trends.trend(&self.chain).clone()
     }
 
     /// The buckets of all periods in memory, seen at the newest block.
@@ -113,7 +113,7 @@ fn a_restart_restores_all_that_was_written() {
     let second = Instance::start(&directory.file());
     assert_eq!(second.buckets(), before);
     let other = second.trends.store.chains()[1].clone();
-    assert!(!second.trends.with(&other, |trend| trend.has_blocks(START.into())));
+    assert!(!second.trends.trend(&other).has_blocks(START.into()));
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn a_reorganisation_and_a_wrong_clock_are_undone_in_the_file() {
     drop(instance);
     // The clock was an hour fast.
     let restarted = Instance::start(&directory.file());
-    restarted.trends.with(&restarted.chain, |trend| trend.remove_from_hour(START + HOUR));
+    restarted.trends.trend(&restarted.chain).remove_from_hour(START + HOUR);
     restarted.add([sample(180, START + HOUR + 60, 5)]);
     restarted.database.save();
     let after = restarted.buckets();

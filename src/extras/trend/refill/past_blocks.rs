@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -42,17 +43,30 @@ pub(crate) enum RefillError {
 
 impl HistoryRefill {
     /// Requests the `count` blocks up to the known block `above`. Returns them after the first one that has as many blocks
-    /// before it as its tip depends on, the `overlap`; `None`: there is no such block, or the node refuses.
+    /// before it as its tip depends on, the `overlap`; `None`: there is no such block, or the node refuses, or returns other
+    /// blocks. It may return fewer.
     pub(super) async fn read_below(
         &mut self,
         above: DatedBlock,
         count: usize,
         overlap: usize,
     ) -> Result<Option<(FeeHistory, DatedBlock)>, RefillError> {
+        let request = FeeHistoryRequest {
+            block_count: count,
+            newest_block: Some(above.number),
+            ..FeeHistoryRequest::new(&self.pricing)
+        };
+        let known = KnownBlock { number: above.number, base_fee: above.base_fee };
         loop {
-            let read = self.history(above.block.number, count).await?;
+            let params = self.upstreams.upstreams.fee_history_params(&request);
+            let parse = |json: Box<RawValue>| request.parse(&json).ok();
+            let read = match self.call("eth_feeHistory", params, parse).await {
+                Err(RefillError::Read(ReadError::TooLarge | ReadError::TimedOut)) => None,
+                read => read?,
+            };
+            let read = read.filter(|(_, history)| history.newest_block() == above.number);
             let Some((upstream, history)) = read else { return Ok(None) };
-            if !plausibility::is_plausible_past(&history, above.block, &self.pricing) {
+            if !plausibility::is_plausible_past(&history, known, &self.pricing) {
                 self.reject(upstream)?;
                 continue;
             }
@@ -60,12 +74,11 @@ impl HistoryRefill {
                 0 => FIRST_BLOCK,
                 oldest => oldest.saturating_add(u64::try_from(overlap).unwrap_or(u64::MAX)),
             };
-            let base_fee = history.base_fee(number).filter(|_| number < above.block.number);
+            let base_fee = history.base_fee(number).filter(|_| number < above.number);
             let Some(base_fee) = base_fee else { return Ok(None) };
             let Some((upstream, time)) = self.time(number).await? else { return Ok(None) };
             if time <= above.time {
-                let first = DatedBlock { block: KnownBlock { number, base_fee }, time };
-                return Ok(Some((history, first)));
+                return Ok(Some((history, DatedBlock { number, base_fee, time })));
             }
             self.reject(upstream)?;
         }
@@ -73,35 +86,11 @@ impl HistoryRefill {
 
     /// Requests the time of a block. Returns it after the index of the upstream; `None`: the node does not have it.
     pub(super) async fn time(&self, number: u64) -> Result<Option<(usize, u64)>, RefillError> {
-        let params = format!("[\"{number:#x}\",false]");
-        let Some((upstream, json)) = self.call("eth_getBlockByNumber", params).await? else {
-            return Ok(None);
+        let parse = |header: Value| {
+            let time = header.get("timestamp")?.to_string();
+            parse_quantity(&time).ok()?.try_into().ok()
         };
-        let header: Value = serde_json::from_str(json.get()).unwrap_or_default();
-        let time = header.get("timestamp");
-        let time = time.and_then(|time| parse_quantity(&time.to_string()).ok());
-        Ok(time.and_then(|time| Some((upstream, time.try_into().ok()?))))
-    }
-
-    /// Requests the `count` blocks up to `newest`. Returns them after the index of the upstream; `None`: the node refuses,
-    /// or returns other blocks. It may return fewer.
-    async fn history(
-        &self,
-        newest: u64,
-        count: usize,
-    ) -> Result<Option<(usize, FeeHistory)>, RefillError> {
-        let request = FeeHistoryRequest {
-            block_count: count,
-            newest_block: Some(newest),
-            ..FeeHistoryRequest::new(&self.pricing)
-        };
-        let params = self.upstreams.upstreams.fee_history_params(&request);
-        let reply = match self.call("eth_feeHistory", params).await {
-            Err(RefillError::Read(ReadError::TooLarge | ReadError::TimedOut)) => None,
-            reply => reply?,
-        };
-        let parsed = reply.and_then(|(index, json)| Some((index, request.parse(&json).ok()?)));
-        Ok(parsed.filter(|(_, history)| history.newest_block() == newest))
+        self.call("eth_getBlockByNumber", format!("[\"{number:#x}\",false]"), parse).await
     }
 
     /// Rejects an upstream whose blocks cannot be those of the chain, so that the next one is called.
@@ -118,12 +107,14 @@ impl HistoryRefill {
         has_other.then_some(()).ok_or(RefillError::Contradiction)
     }
 
-    /// Calls a method until there is a response. Returns it after the index of the upstream; `None`: the node's own error.
-    async fn call(
+    /// Calls a method until there is a response. Returns what `parse` makes of it after the index of the upstream; `None`:
+    /// nothing, or the node's own error.
+    async fn call<J: DeserializeOwned, T>(
         &self,
         method: &str,
         params: String,
-    ) -> Result<Option<(usize, Box<RawValue>)>, RefillError> {
+        parse: impl Fn(J) -> Option<T>,
+    ) -> Result<Option<(usize, T)>, RefillError> {
         let Ok(params) = RawValue::from_string(params) else { return Ok(None) };
         let call = Call { method, params: &params, is_retryable: true, client: None };
         let mut wait = MIN_WAIT.max(self.pause);
@@ -132,7 +123,8 @@ impl HistoryRefill {
             let deadline = Instant::now() + CALL_TIMEOUT;
             match self.upstreams.read_except(&self.rejected, call, deadline).await {
                 Ok((index, NodeResponse::Result(json))) => {
-                    return Ok(serde_json::from_slice(&json).ok().map(|json| (index, json)));
+                    let parsed = serde_json::from_slice(&json).ok().and_then(&parse);
+                    return Ok(parsed.map(|parsed| (index, parsed)));
                 }
                 Ok((_, NodeResponse::Error(_))) => return Ok(None),
                 Err(error @ (ReadError::Unsupported | ReadError::TooLarge)) => {

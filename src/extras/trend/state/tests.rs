@@ -16,7 +16,7 @@ fn trends_with_chain(more: &str) -> (Trends, StoredChain, Publisher) {
     let (store, mut publishers) = ChainStore::new(&Config::from_toml(&text, &[]).unwrap().chains);
     let (chain, trends) = (store.chains()[0].clone(), Trends::new(&store, 7));
     let mut publisher = publishers.remove(0);
-    publisher.observe(Arc::clone(trends.trend(&chain)));
+    publisher.observe(Arc::clone(trends.chains.get(&chain)));
     (trends, chain, publisher)
 }
 
@@ -51,16 +51,10 @@ fn restore_two_hours_up_to(trends: &Trends, chain: &StoredChain, now: u64) {
     for minutes_ago in (11..=131).rev() {
         let pricing = &chain.config().pricing;
         let (history, market) = reply(pricing, 1000 - minutes_ago, 20 * GWEI);
-        known.record(&Observation {
-            history: &history,
-            market: &market,
-            pricing,
-            newest_time: now - minutes_ago * 60_000,
-            block_time: 60_000,
-            known_blocks: history.blocks(),
-        });
+        let (time, block_time) = (now - minutes_ago * 60_000, Duration::from_mins(1));
+        known.record(&history, &market, pricing, history.blocks(), time, block_time);
     }
-    trends.with(chain, |trend| *trend = known);
+    *trends.trend(chain) = known;
 }
 
 #[test]
@@ -76,7 +70,7 @@ fn the_level_follows_the_price_and_the_trend() {
     // The newest price counts at once, even if the trend has the block already.
     publish(&mut publisher, 1002, 30 * GWEI);
     assert_eq!([level(), level()], [Some(Level::High); 2]);
-    let changes = trends.with(&chain, |trend| trend.changes());
+    let changes = trends.trend(&chain).changes;
     let next_base_fee = |base_fee: u128| {
         let pricing = &chain.config().pricing;
         let (history, _) = reply(pricing, 1002, 30 * GWEI);
@@ -91,7 +85,7 @@ fn the_level_follows_the_price_and_the_trend() {
         assert_eq!(level(), Some(expected));
         let (_, trend) = read(&trends, &chain, Period::Day);
         assert_eq!(trend["level"], json!(expected));
-        assert_eq!(trends.with(&chain, |trend| trend.changes()), changes);
+        assert_eq!(trends.trend(&chain).changes, changes);
     }
 }
 
@@ -153,7 +147,7 @@ fn blocks_that_contradict_the_clock_add_and_remove_nothing() {
     for time_of_blocks in [now + DAY, now - DAY] {
         let (trends, chain, mut publisher) = trends_with_chain("");
         restore_two_hours_up_to(&trends, &chain, time_of_blocks * 1000);
-        let trend = || trends.with(&chain, |trend| trend.clone());
+        let trend = || trends.trend(&chain).clone();
         let kept = trend();
         publish(&mut publisher, 1000, Some((1000, time_of_blocks)));
         publish(&mut publisher, 1002, Some((1001, time_of_blocks)));
@@ -169,6 +163,6 @@ fn blocks_that_contradict_the_clock_add_and_remove_nothing() {
     ] {
         let (trends, chain, mut publisher) = trends_with_chain(more);
         publish(&mut publisher, 1000, header);
-        assert_eq!(trends.with(&chain, |trend| trend.newest_block), 1000, "{more}");
+        assert_eq!(trends.trend(&chain).newest_block, 1000, "{more}");
     }
 }
