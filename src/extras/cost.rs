@@ -4,7 +4,6 @@
 //! of both stand in the first transaction of each block, which a task of its own reads. Another task reads the price of
 //! the coin in dollars. No request causes a call, and no poll waits for one.
 
-mod chain_keys;
 mod cheapest;
 mod data_fee;
 mod dollars;
@@ -23,45 +22,54 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::assembly::{Assembly, Extra, Join};
-use crate::config::SectionKind;
+use crate::config::DataFeeKind;
 use crate::extras::reads::ReadNodes;
-use crate::store::{ChainStore, StoredChain};
-use chain_keys::{CostKeys, DataFeeKind};
+use crate::observe::log_on_change::LogOnChange;
 use data_fee::DataFees;
-use metrics::CostMetrics;
-use reader::AttributesReader;
+use metrics::{CostMetrics, chain_counters};
+use reader::read_attributes;
+use routes::CostState;
 use usd_feed::{FeedReader, UsdPrices};
 
-pub(crate) const EXTRA: Extra =
-    Extra { sections: &[SectionKind::new::<CostKeys>()], ..Extra::new("cost", Join::Always(join)) };
+pub(crate) const EXTRA: Extra = Extra::new("cost", Join::Always(join));
 
 /// Reads the parameters of OP Stack chains and the prices of coins, and adds the routes and members of the fee market.
 fn join(assembly: &mut Assembly) {
-    let keys: CostKeys = assembly.config.section();
-    let fees = DataFees::new(&assembly.store, &keys);
+    let data_fees = DataFees::new(&assembly.store);
+    let prices = UsdPrices::new(&assembly.store);
     let metrics = assembly.metrics.set::<CostMetrics>();
-    let chains = assembly.store.clone();
+    let store = assembly.store.clone();
     let nodes = ReadNodes::shared(assembly);
-    let readers = chains.chains().iter().zip(&nodes).filter_map(|(chain, upstreams)| {
-        let is_read = keys.data_fee(chain.config()) == Some(DataFeeKind::OpStack);
-        is_read.then(|| {
-            let counters = metrics.attributes_reads(&chain.config().key);
-            AttributesReader::new(chain, Arc::clone(upstreams), &fees, counters)
-        })
-    });
-    let readers: Vec<_> = readers.collect();
-    for reader in readers {
+    for (chain, upstreams) in store.chains().iter().zip(&nodes) {
+        let config = chain.config();
+        if config.data_fee == Some(DataFeeKind::OpStack) {
+            let counters = chain_counters(&metrics.data_fee_reads_total, &config.key);
+            let upstreams = Arc::clone(upstreams);
+            let reader = read_attributes(chain.clone(), upstreams, data_fees.clone(), counters);
+            assembly.add_task(async { match reader.await {} });
+        }
+        let Some(feed) = config.usd_feed() else { continue };
+        let key = feed.chain.as_ref().unwrap_or(&config.key);
+        let mut with_nodes = store.chains().iter().zip(&nodes);
+        let Some((at, upstreams)) = with_nodes.find(|(at, _)| at.config().key == *key) else {
+            continue;
+        };
+        let reader = FeedReader {
+            chain: chain.clone(),
+            feed: feed.clone(),
+            at: (at.clone(), Arc::clone(upstreams)),
+            prices: prices.clone(),
+            counters: chain_counters(&metrics.usd_price_reads_total, &config.key),
+            log: LogOnChange::default(),
+        };
         assembly.add_task(async { match reader.run().await {} });
     }
-    let prices = UsdPrices::new(&assembly.store, &keys);
-    for reader in feed_readers(&chains, &nodes, &prices, &metrics) {
-        assembly.add_task(async { match reader.run().await {} });
-    }
-    let (of_gauges, store) = ((fees.clone(), prices.clone()), assembly.store.clone());
-    assembly.metrics.on_scrape(move |_| metrics.update(&store, &of_gauges.0, &of_gauges.1));
-    assembly.routes.add_market_member(data_fee::market_member(&fees));
-    assembly.routes.add_market_member(usd_feed::market_member(&prices));
-    let state = routes::CostState::new(&assembly.store, &fees, &prices, &assembly.memory);
+    let memory = assembly.memory.clone();
+    let state = CostState { store, fees: data_fees, prices, memory };
+    let of_gauges = state.clone();
+    assembly.metrics.on_scrape(move |_| metrics.update(&of_gauges));
+    assembly.routes.add_market_member(data_fee::market_member(&state.fees));
+    assembly.routes.add_market_member(usd_feed::market_member(&state.prices));
     let routes = OpenApiRouter::new()
         .routes(routes!(routes::get_cost, routes::post_cost))
         .routes(routes!(cheapest::list_cheapest));
@@ -70,24 +78,4 @@ fn join(assembly: &mut Assembly) {
     assembly.routes.mark_costly(cheapest::PATH);
     assembly.routes.write_examples(routes::write_example);
     assembly.routes.write_examples(cheapest::write_example);
-}
-
-/// Creates the readers of the price feeds of all chains that have one.
-fn feed_readers(
-    store: &ChainStore,
-    nodes: &[Arc<ReadNodes>],
-    prices: &UsdPrices,
-    metrics: &CostMetrics,
-) -> Vec<FeedReader> {
-    let chains = store.chains();
-    let with_nodes = || chains.iter().zip(nodes);
-    let reader = |chain: &StoredChain| {
-        let feed = prices.feed(chain)?;
-        let key = feed.chain.as_ref().unwrap_or(&chain.config().key);
-        let (at, upstreams) = with_nodes().find(|(at, _)| at.config().key == *key)?;
-        let counters = metrics.feed_reads(&chain.config().key);
-        let at = (at.clone(), Arc::clone(upstreams));
-        Some(FeedReader::new(chain, feed, at, prices, counters))
-    };
-    chains.iter().filter_map(reader).collect()
 }

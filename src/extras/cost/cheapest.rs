@@ -100,11 +100,11 @@ impl<'a> CheapestChain<'a> {
     ) -> Option<Self> {
         let cost = Cost::new(&Order::with_gas(gas), &current.snapshot.market, data_fee);
         let expected = cost.tiers.medium.expected?;
-        let dollars = price.map(|price| price.dollars(expected));
+        let dollars = price.map(|price| price.dollars(expected.0));
         Some(Self {
             chain: &chain.config().key,
             chain_name: chain.config().name(),
-            expected: Wei(expected),
+            expected,
             usd: dollars.map(Dollars::rounded),
             stale: current.is_stale(),
             dollars,

@@ -1,37 +1,21 @@
 //! Parameters of the data fees of all chains, and what the fee market says of them.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::chain_keys::{CostKeys, DataFeeKind};
-use super::op_stack::Attributes;
+use super::op_stack::{Attributes, Rule};
 use crate::api::public_routes::MarketMember;
+use crate::config::DataFeeKind;
 use crate::fees::Wei;
 use crate::observe::clock;
 use crate::store::{ChainStore, PerChain, StoredChain};
 
-/// Parameters of all chains. Cheap to clone.
+/// The newest parameters of all chains, or why there are none. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct DataFees(PerChain<Arc<ChainDataFee>>);
-
-#[derive(Debug)]
-struct ChainDataFee {
-    kind: Option<DataFeeKind>,
-    parameters: Mutex<Parameters>,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-enum Parameters {
-    #[default]
-    NotRead,
-    /// The newest ones are those of a fork whose rule is not known.
-    UnknownFork,
-    Known(ReadAttributes),
-}
+pub(crate) struct DataFees(PerChain<Mutex<Result<ReadAttributes, DataFeeReason>>>);
 
 /// Attributes, and when they were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,49 +62,35 @@ impl ReadAttributes {
 }
 
 impl DataFees {
-    pub(super) fn new(store: &ChainStore, keys: &CostKeys) -> Self {
-        Self(PerChain::new(store, |chain| {
-            let kind = keys.data_fee(chain.config());
-            Arc::new(ChainDataFee { kind, parameters: Mutex::default() })
-        }))
-    }
-
-    /// Returns the kind of a chain's data fee; `None`: unknown.
-    pub(super) fn kind(&self, chain: &StoredChain) -> Option<DataFeeKind> {
-        self.0.get(chain).kind
+    pub(super) fn new(store: &ChainStore) -> Self {
+        Self(PerChain::new(store, |_| Mutex::new(Err(DataFeeReason::NotRead))))
     }
 
     /// Sets what was read at this time. `None`: attributes of another fork.
     pub(super) fn set(&self, chain: &StoredChain, read: Option<Attributes>, read_at: Instant) {
         let read_time = SystemTime::now().checked_sub(clock::elapsed(read_at));
         let read_time = read_time.unwrap_or(SystemTime::UNIX_EPOCH);
-        let mut known = self.0.get(chain).parameters.lock();
+        let mut known = self.0.get(chain).lock();
         // A node that lags does not renew the parameters.
-        if let (Parameters::Known(known), Some(read)) = (&*known, &read)
+        if let (Ok(known), Some(read)) = (&*known, &read)
             && read.l1_block < known.attributes.l1_block
             && clock::elapsed(known.read_at) <= ReadAttributes::MAX_AGE_TO_SEND
         {
             return;
         }
-        *known = match read {
-            Some(attributes) => {
-                Parameters::Known(ReadAttributes { attributes, read_at, read_time })
-            }
-            None => Parameters::UnknownFork,
-        };
+        let read = read.map(|attributes| ReadAttributes { attributes, read_at, read_time });
+        *known = read.ok_or(DataFeeReason::Unknown);
     }
 
     /// Returns the age of the parameters; `None`: there are none.
     pub(super) fn age(&self, chain: &StoredChain) -> Option<Duration> {
-        match *self.0.get(chain).parameters.lock() {
-            Parameters::Known(read) => Some(clock::elapsed(read.read_at)),
-            Parameters::NotRead | Parameters::UnknownFork => None,
-        }
+        let read = self.0.get(chain).lock().ok()?;
+        Some(clock::elapsed(read.read_at))
     }
 
     /// Returns the data fee of a chain now.
     pub(crate) fn current(&self, chain: &StoredChain) -> Result<DataFee, DataFeeReason> {
-        match self.kind(chain) {
+        match chain.config().data_fee {
             None | Some(DataFeeKind::Off) => Err(DataFeeReason::Unknown),
             Some(kind @ (DataFeeKind::None | DataFeeKind::Included)) => {
                 Ok(DataFee::Zero { kind, is_exact: true })
@@ -128,16 +98,11 @@ impl DataFees {
             Some(DataFeeKind::IncludedInTip) => {
                 Ok(DataFee::Zero { kind: DataFeeKind::Included, is_exact: false })
             }
-            Some(DataFeeKind::OpStack) => match *self.0.get(chain).parameters.lock() {
-                Parameters::NotRead => Err(DataFeeReason::NotRead),
-                Parameters::UnknownFork => Err(DataFeeReason::Unknown),
-                Parameters::Known(read)
-                    if clock::elapsed(read.read_at) > ReadAttributes::MAX_AGE =>
-                {
-                    Err(DataFeeReason::Old)
-                }
-                Parameters::Known(read) => Ok(DataFee::OpStack(read)),
-            },
+            Some(DataFeeKind::OpStack) => {
+                let read = (*self.0.get(chain).lock())?;
+                let is_old = clock::elapsed(read.read_at) > ReadAttributes::MAX_AGE;
+                if is_old { Err(DataFeeReason::Old) } else { Ok(DataFee::OpStack(read)) }
+            }
         }
     }
 }
@@ -159,8 +124,8 @@ struct DataFeeParameters {
     #[schema(value_type = DataFeeKindName)]
     kind: DataFeeKind,
     /// Fork whose rule applies.
-    #[schema(required, value_type = Option<DataFeeRule>)]
-    rule: Option<&'static str>,
+    #[schema(required)]
+    rule: Option<Rule>,
     #[schema(required)]
     base_fee_scalar: Option<u32>,
     #[schema(required)]
@@ -191,16 +156,6 @@ pub(super) enum DataFeeKindName {
     OpStack,
 }
 
-/// Fork of an OP Stack chain whose rule applies.
-#[derive(ToSchema)]
-#[schema(as = DataFeeRule, rename_all = "lowercase")]
-#[expect(dead_code, reason = "it describes the names")]
-enum DataFeeRule {
-    Fjord,
-    Isthmus,
-    Jovian,
-}
-
 impl DataFeeParameters {
     fn new(fee: &DataFee) -> Self {
         let (kind, read) = match fee {
@@ -210,7 +165,7 @@ impl DataFeeParameters {
         let attributes = read.map(|read| read.attributes);
         Self {
             kind,
-            rule: attributes.map(|it| it.rule.name()),
+            rule: attributes.map(|it| it.rule),
             base_fee_scalar: attributes.map(|it| it.base_fee_scalar),
             blob_base_fee_scalar: attributes.map(|it| it.blob_base_fee_scalar),
             l1_base_fee: attributes.map(|it| Wei(it.l1_base_fee)),
@@ -246,14 +201,14 @@ impl DataFeeMembers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, SectionKind};
+    use crate::config::Config;
 
     #[test]
     fn a_lagging_node_does_not_renew_the_parameters() {
         let text = "[chains.a]\nchain_id = 10\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
-        let config = Config::from_toml(text, &[SectionKind::new::<CostKeys>()]).unwrap();
+        let config = Config::from_toml(text, &[]).unwrap();
         let (store, _publishers) = ChainStore::new(&config.chains);
-        let (fees, chain) = (DataFees::new(&store, &config.section()), &store.chains()[0]);
+        let (fees, chain) = (DataFees::new(&store), &store.chains()[0]);
         assert_eq!(fees.current(chain), Err(DataFeeReason::NotRead));
         let mut input = vec![0; 164];
         input[..4].copy_from_slice(&[0x44, 0x0a, 0x5e, 0x20]);

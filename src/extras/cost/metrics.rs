@@ -1,16 +1,16 @@
 //! Metrics of what the sums of costs are made from: parameters of data fees, and prices of coins.
 
+use std::time::Duration;
+
 use enum_map::{Enum, EnumMap};
 use prometheus_client::metrics::family::Family;
 use strum::IntoStaticStr;
 
-use super::chain_keys::DataFeeKind;
-use super::data_fee::DataFees;
-use super::usd_feed::UsdPrices;
+use super::routes::CostState;
+use crate::config::DataFeeKind;
 use crate::observe::metrics::{
     ChainLabels, ChainOutcomeLabels, Counter, FloatGauge, counters, metric_set,
 };
-use crate::store::ChainStore;
 
 metric_set! {
     /// Metrics of the parameters of data fees and of the prices of coins.
@@ -46,34 +46,27 @@ pub(super) enum FeedOutcome {
     Invalid,
 }
 
+/// Returns the counters of a chain's reads.
+pub(super) fn chain_counters<V: Enum + Into<&'static str>>(
+    family: &Family<ChainOutcomeLabels, Counter>,
+    chain: &str,
+) -> EnumMap<V, Counter> {
+    counters(family, |outcome| ChainOutcomeLabels { chain: chain.to_owned(), outcome })
+}
+
 impl CostMetrics {
-    /// Returns the counters of the reads of a chain's L1 attributes.
-    pub(super) fn attributes_reads(&self, chain: &str) -> EnumMap<AttributesOutcome, Counter> {
-        counters(&self.data_fee_reads_total, |outcome| ChainOutcomeLabels {
-            chain: chain.to_owned(),
-            outcome,
-        })
-    }
-
-    /// Returns the counters of the reads of a chain's price feed.
-    pub(super) fn feed_reads(&self, chain: &str) -> EnumMap<FeedOutcome, Counter> {
-        counters(&self.usd_price_reads_total, |outcome| ChainOutcomeLabels {
-            chain: chain.to_owned(),
-            outcome,
-        })
-    }
-
     /// Updates the ages of parameters and prices.
-    pub(super) fn update(&self, store: &ChainStore, fees: &DataFees, prices: &UsdPrices) {
-        for chain in store.chains() {
-            if fees.kind(chain) == Some(DataFeeKind::OpStack) {
-                let age = fees.age(chain).map_or(f64::NAN, |age| age.as_secs_f64());
-                let labels = ChainLabels { chain: chain.config().key.clone() };
+    pub(super) fn update(&self, state: &CostState) {
+        let seconds = |age: Option<Duration>| age.map_or(f64::NAN, |age| age.as_secs_f64());
+        for chain in state.store.chains() {
+            let config = chain.config();
+            let labels = ChainLabels { chain: config.key.clone() };
+            if config.data_fee == Some(DataFeeKind::OpStack) {
+                let age = seconds(state.fees.age(chain));
                 self.data_fee_parameters_age_seconds.get_or_create(&labels).set(age);
             }
-            if prices.feed(chain).is_some() {
-                let age = prices.age(chain).map_or(f64::NAN, |age| age.as_secs_f64());
-                let labels = ChainLabels { chain: chain.config().key.clone() };
+            if config.usd_feed().is_some() {
+                let age = seconds(state.prices.age(chain));
                 self.usd_price_age_seconds.get_or_create(&labels).set(age);
             }
         }

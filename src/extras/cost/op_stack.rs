@@ -5,9 +5,15 @@
 //! "L1 attributes deposited transaction", and "Fjord", "Isthmus" and "Jovian": execution engine).
 
 use op_alloy_flz::{L1_COST_FASTLZ_COEF, L1_COST_INTERCEPT, MIN_TX_SIZE_SCALED};
+use serde::Serialize;
+use utoipa::ToSchema;
 
-/// Rule by which the fees are computed: the newest fork that the deposit shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Fork of an OP Stack chain whose rule applies.
+//
+// The newest one that the deposit shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+#[schema(as = DataFeeRule)]
 pub(crate) enum Rule {
     Fjord,
     Isthmus,
@@ -29,16 +35,6 @@ pub(crate) struct Attributes {
     pub(crate) operator_fee_scalar: u32,
     /// In wei.
     pub(crate) operator_fee_constant: u64,
-}
-
-impl Rule {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Fjord => "fjord",
-            Self::Isthmus => "isthmus",
-            Self::Jovian => "jovian",
-        }
-    }
 }
 
 impl Attributes {
@@ -63,20 +59,17 @@ impl Attributes {
             is_small.then(|| low.iter().fold(0, |number, byte| number << 8 | u128::from(*byte)))
         };
         let scalar = |from: usize| u32::try_from(number(from, from.checked_add(4)?)?).ok();
+        let long = |from: usize| u64::try_from(number(from, from.checked_add(8)?)?).ok();
         let has_operator_fee = *rule != Rule::Fjord;
         Some(Self {
             rule: *rule,
             base_fee_scalar: scalar(4)?,
             blob_base_fee_scalar: scalar(8)?,
-            l1_block: u64::try_from(number(28, 36)?).ok()?,
+            l1_block: long(28)?,
             l1_base_fee: number(36, 68)?,
             l1_blob_base_fee: number(68, 100)?,
             operator_fee_scalar: if has_operator_fee { scalar(164)? } else { 0 },
-            operator_fee_constant: if has_operator_fee {
-                u64::try_from(number(168, 176)?).ok()?
-            } else {
-                0
-            },
+            operator_fee_constant: if has_operator_fee { long(168)? } else { 0 },
         })
     }
 

@@ -28,16 +28,6 @@ const READ_TIMEOUT: Duration = Duration::from_secs(10);
 const DEPOSIT_TYPE: &str = "0x7e";
 const L1_BLOCK: &str = "0x4200000000000000000000000000000000000015";
 
-/// Reader of one chain.
-#[derive(Debug)]
-pub(super) struct AttributesReader {
-    chain: StoredChain,
-    upstreams: Arc<ReadNodes>,
-    fees: DataFees,
-    counters: EnumMap<AttributesOutcome, Counter>,
-    log: LogOnChange,
-}
-
 /// The members of a transaction that say whether it has the attributes.
 #[derive(Deserialize)]
 struct FirstTransaction {
@@ -46,63 +36,56 @@ struct FirstTransaction {
     input: Option<String>,
 }
 
-impl AttributesReader {
-    pub(super) fn new(
-        chain: &StoredChain,
-        upstreams: Arc<ReadNodes>,
-        fees: &DataFees,
-        counters: EnumMap<AttributesOutcome, Counter>,
-    ) -> Self {
-        let log = LogOnChange::default();
-        log.changed_to(Ok(()));
-        let (chain, fees) = (chain.clone(), fees.clone());
-        Self { chain, upstreams, fees, counters, log }
-    }
-
-    /// Reads for ever, from the first data of the chain on. Dropping the future ends a pending read.
-    pub(super) async fn run(self) -> Infallible {
-        self.chain.first_data().await;
-        loop {
-            let next = Instant::now() + INTERVAL;
-            self.read().await;
-            tokio::time::sleep_until(next.into()).await;
-        }
-    }
-
-    async fn read(&self) {
-        let chain = self.chain.config().key.as_str();
+/// Reads the attributes of a chain for ever, from its first data on. Dropping the future ends a pending read.
+pub(super) async fn read_attributes(
+    chain: StoredChain,
+    upstreams: Arc<ReadNodes>,
+    fees: DataFees,
+    counters: EnumMap<AttributesOutcome, Counter>,
+) -> Infallible {
+    let key = chain.config().key.as_str();
+    let log = LogOnChange::default();
+    log.changed_to(Ok(()));
+    chain.first_data().await;
+    loop {
+        let next = Instant::now() + INTERVAL;
         let read_at = clock::now();
-        let Some(transaction) = self.first_transaction().await else {
-            self.counters[AttributesOutcome::Failed].increment();
-            if self.log.changed_to(Err("failed")) {
-                tracing::info!(chain, "cannot read the L1 attributes");
+        let transaction = first_transaction(&upstreams).await;
+        let outcome = match transaction.as_ref().map(FirstTransaction::attributes) {
+            None => {
+                if log.changed_to(Err("failed")) {
+                    tracing::info!(chain = key, "cannot read the L1 attributes");
+                }
+                AttributesOutcome::Failed
             }
-            return;
+            Some(Some(attributes)) => {
+                fees.set(&chain, Some(attributes), read_at);
+                if log.changed_to(Ok(())) {
+                    tracing::info!(chain = key, "the L1 attributes are read again");
+                }
+                AttributesOutcome::Ok
+            }
+            Some(None) => {
+                fees.set(&chain, None, read_at);
+                if log.changed_to(Err("unknown")) {
+                    let message =
+                        "the L1 attributes are not those of a known fork; the data fee is unknown";
+                    tracing::warn!(chain = key, "{message}");
+                }
+                AttributesOutcome::Unknown
+            }
         };
-        if let Some(attributes) = transaction.attributes() {
-            self.counters[AttributesOutcome::Ok].increment();
-            self.fees.set(&self.chain, Some(attributes), read_at);
-            if self.log.changed_to(Ok(())) {
-                tracing::info!(chain, "the L1 attributes are read again");
-            }
-        } else {
-            self.counters[AttributesOutcome::Unknown].increment();
-            self.fees.set(&self.chain, None, read_at);
-            if self.log.changed_to(Err("unknown")) {
-                let message =
-                    "the L1 attributes are not those of a known fork; the data fee is unknown";
-                tracing::warn!(chain, "{message}");
-            }
-        }
+        counters[outcome].increment();
+        tokio::time::sleep_until(next.into()).await;
     }
+}
 
-    /// Requests the first transaction of the newest block; `None`: no upstream returned one.
-    async fn first_transaction(&self) -> Option<FirstTransaction> {
-        let method = "eth_getTransactionByBlockNumberAndIndex";
-        let (params, upstreams) = ("[\"latest\",\"0x0\"]".to_owned(), &self.upstreams);
-        let read = upstreams.read_for_service(method, params, READ_TIMEOUT).await;
-        serde_json::from_slice(&read.ok()??).ok()
-    }
+/// Requests the first transaction of the newest block; `None`: no upstream returned one.
+async fn first_transaction(upstreams: &ReadNodes) -> Option<FirstTransaction> {
+    let method = "eth_getTransactionByBlockNumberAndIndex";
+    let params = "[\"latest\",\"0x0\"]".to_owned();
+    let read = upstreams.read_for_service(method, params, READ_TIMEOUT).await;
+    serde_json::from_slice(&read.ok()??).ok()
 }
 
 impl FirstTransaction {

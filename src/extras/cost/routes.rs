@@ -52,19 +52,7 @@ pub(super) struct CostState {
     pub(super) fees: DataFees,
     pub(super) prices: UsdPrices,
     /// Bodies are charged to it.
-    memory: MemoryBudget,
-}
-
-impl CostState {
-    pub(super) fn new(
-        store: &ChainStore,
-        fees: &DataFees,
-        prices: &UsdPrices,
-        memory: &MemoryBudget,
-    ) -> Self {
-        let (store, fees, prices) = (store.clone(), fees.clone(), prices.clone());
-        Self { store, fees, prices, memory: memory.clone() }
-    }
+    pub(super) memory: MemoryBudget,
 }
 
 impl FromRef<CostState> for ChainStore {
@@ -129,11 +117,7 @@ pub(super) async fn get_cost(
     ChainParam(chain): ChainParam,
     ValidQuery(query): ValidQuery<CostQuery>,
 ) -> Result<Response, Problem> {
-    let order = query.order()?;
-    let (current, cost) = state.cost(&chain, &order)?;
-    let price = state.prices.current(&chain);
-    let body = CostBody::new(&chain, &current, &order, &cost, price.as_ref());
-    let mut response = Json(body).into_response();
+    let (mut response, current) = state.response(&chain, &query.order()?)?;
     write_snapshot_headers(response.headers_mut(), &chain, &current);
     Ok(response)
 }
@@ -166,20 +150,18 @@ pub(super) async fn post_cost(
     let body = request_body::read_body(request, MAX_BODY_BYTES, &state.memory).await?;
     charge_for_list(&client, body.len(), BYTES_PER_REQUEST)?;
     let order = parse_request(&body, chain.config())?;
-    let (current, cost) = state.cost(&chain, &order)?;
-    let price = state.prices.current(&chain);
-    let body = CostBody::new(&chain, &current, &order, &cost, price.as_ref());
-    let mut response = Json(body).into_response();
+    let (mut response, current) = state.response(&chain, &order)?;
     write_uncached_snapshot_headers(response.headers_mut(), &chain, &current);
     Ok(response)
 }
 
 impl CostState {
-    fn cost(
+    /// Builds the response about a transaction, without the headers of the snapshot.
+    fn response(
         &self,
         chain: &StoredChain,
         order: &Order,
-    ) -> Result<(ServableSnapshot, Cost), Problem> {
+    ) -> Result<(Response, ServableSnapshot), Problem> {
         let current =
             chain.servable_snapshot().map_err(|reason| problems::unavailable(chain, reason))?;
         let market = &current.snapshot.market;
@@ -199,7 +181,9 @@ impl CostState {
             return Err(invalid_parameter(name, allowed));
         }
         let cost = Cost::new(order, market, self.fees.current(chain));
-        Ok((current, cost))
+        let price = self.prices.current(chain).map(|price| price.price);
+        let response = Json(CostBody::new(chain, &current, order, cost, price)).into_response();
+        Ok((response, current))
     }
 }
 
@@ -294,7 +278,7 @@ pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
     let order = Order { balance: Some(1_000_000_000_000_000_000), ..Order::with_gas(MIN_GAS) };
     let no_data_fee = Ok(DataFee::NONE);
     let cost = Cost::new(&order, &current.snapshot.market, no_data_fee);
-    let body = json!(CostBody::new(chain, current, &order, &cost, None));
+    let body = json!(CostBody::new(chain, current, &order, cost, None));
     set_response_example(document, COST_PATH, body);
     let request = json!({ "gas": "21000", "transaction": "0xc6808080808080" });
     set_request_example(document, COST_PATH, request);

@@ -1,9 +1,12 @@
-//! The sum of all that a transaction pays.
+//! The sum of all that a transaction pays. Amounts are wei, in JSON as decimal strings.
 
-use super::chain_keys::DataFeeKind;
-use super::data_fee::{DataFee, DataFeeReason, ReadAttributes};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::data_fee::{DataFee, DataFeeKindName, DataFeeReason, ReadAttributes};
 use super::op_stack::longest_fast_lz;
-use crate::fees::{Market, Tier, Tiers};
+use crate::config::DataFeeKind;
+use crate::fees::{Market, Tiers, Wei};
 use crate::observe::clock;
 
 /// Gas of one blob (EIP-4844).
@@ -30,40 +33,58 @@ pub(crate) enum Size {
 }
 
 /// Fee for the data of a transaction, in wei.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = DataFee)]
 pub(crate) struct DataFeeAmounts {
-    pub(crate) kind: DataFeeKind,
-    pub(crate) is_exact: bool,
-    pub(crate) fee: u128,
-    /// With room for two full L1 blocks.
-    pub(crate) max: u128,
-    pub(crate) operator_fee: u128,
-    pub(crate) read: Option<ReadAttributes>,
+    #[schema(value_type = DataFeeKindName)]
+    kind: DataFeeKind,
+    /// False: a bound that the exact fee never exceeds; with `included`, the tip that a transaction needs grows with its
+    /// data.
+    exact: bool,
+    fee: Wei,
+    /// With room for two full blocks of the chain below.
+    max: Wei,
+    operator_fee: ExpectedAndMax,
+    /// Block of the chain below that the parameters come from.
+    #[schema(required)]
+    l1_block: Option<u64>,
+    /// Time at which they were read.
+    #[schema(required, format = DateTime)]
+    observed_at: Option<String>,
 }
 
-/// Fee for the blobs of a transaction, in wei.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct BlobFee {
-    pub(crate) expected: u128,
-    pub(crate) max: u128,
+/// Amounts in wei.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
+pub(crate) struct ExpectedAndMax {
+    expected: Wei,
+    max: Wei,
 }
 
-/// Cost of a transaction with the fees of a tier, in wei. `None`: the data fee is not known, or the sum exceeds 128 bits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Fees of a tier, and what the transaction costs with them in wei.
+#[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 pub(crate) struct TierCost {
-    pub(crate) tier: Tier,
-    pub(crate) expected: Option<u128>,
-    pub(crate) max: Option<u128>,
-    pub(crate) max_send: Option<u128>,
+    max_priority_fee_per_gas: Wei,
+    max_fee_per_gas: Wei,
+    /// Cost in the next block. `null` without a data fee.
+    #[schema(required)]
+    pub(crate) expected: Option<Wei>,
+    /// Amount that a node demands of the sender's balance besides the value. `null` without a data fee.
+    #[schema(required)]
+    pub(crate) max: Option<Wei>,
+    /// The balance less `max`. `null` without a balance.
+    #[schema(required)]
+    max_send: Option<Wei>,
 }
 
 /// All costs of a transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Cost {
-    pub(crate) data_fee: Result<DataFeeAmounts, DataFeeReason>,
-    /// True if the data fee is known, but too old to send everything by it.
-    pub(crate) is_data_fee_old: bool,
-    pub(crate) blob_fee: Option<BlobFee>,
+    /// `None`: not known, or more than 128 bits.
+    pub(crate) data_fee: Option<DataFeeAmounts>,
+    /// Why the data fee is not known, or too old to send everything by it.
+    pub(crate) data_fee_reason: Option<DataFeeReason>,
+    /// `None`: there are no blobs, or their fee is not known or exceeds 128 bits.
+    pub(crate) blob_fee: Option<ExpectedAndMax>,
     pub(crate) tiers: Tiers<TierCost>,
 }
 
@@ -92,69 +113,82 @@ impl Cost {
         market: &Market,
         data_fee: Result<DataFee, DataFeeReason>,
     ) -> Self {
+        let is_old = matches!(data_fee, Ok(DataFee::OpStack(read))
+            if clock::elapsed(read.read_at) > ReadAttributes::MAX_AGE_TO_SEND);
         let data_fee =
             data_fee.and_then(|fee| DataFeeAmounts::new(&fee, order).ok_or(DataFeeReason::Unknown));
-        let read = data_fee.ok().and_then(|fee| fee.read);
-        let is_data_fee_old =
-            read.is_some_and(|read| clock::elapsed(read.read_at) > ReadAttributes::MAX_AGE_TO_SEND);
-        let blob_fee = BlobFee::new(order.blobs, market.blob_base_fees.map(|fees| fees.next));
+        let old = is_old.then_some(DataFeeReason::Old);
+        let data_fee_reason = data_fee.as_ref().err().copied().or(old);
+        let data_fee = data_fee.ok();
+        let blob_fee = blob_fee(order.blobs, market.blob_base_fees.map(|fees| fees.next));
+        let sum = |price: u128, data_fee: Wei, operator_fee: Wei, blob_fee: Option<Wei>| {
+            let sum = u128::from(order.gas).checked_mul(price)?.checked_add(data_fee.0)?;
+            let blob_fee = blob_fee.map_or(0, |Wei(fee)| fee);
+            sum.checked_add(operator_fee.0)?.checked_add(blob_fee).map(Wei)
+        };
+        let amounts = data_fee.as_ref().filter(|_| blob_fee.is_some() || order.blobs == 0);
         let tiers = market.suggestion.tiers.map(|tier| {
-            let gas = u128::from(order.gas);
-            let sum = |price: u128, data_fee: u128, operator_fee: u128, blob_fee: u128| {
-                let sum = gas.checked_mul(price)?.checked_add(data_fee)?;
-                sum.checked_add(operator_fee)?.checked_add(blob_fee)
-            };
-            let amounts = data_fee.ok().filter(|_| blob_fee.is_some() || order.blobs == 0);
             let expected = amounts.and_then(|fee| {
                 let price = tier.price_at(market.newest_known_base_fee);
-                sum(price, fee.fee, fee.operator_fee, blob_fee.map_or(0, |blobs| blobs.expected))
+                sum(price, fee.fee, fee.operator_fee.expected, blob_fee.map(|fee| fee.expected))
             });
             let max = amounts.and_then(|fee| {
-                let blobs = blob_fee.map_or(0, |blobs| blobs.max);
-                sum(tier.max_fee_per_gas, fee.max, fee.operator_fee, blobs)
+                sum(tier.max_fee_per_gas, fee.max, fee.operator_fee.max, blob_fee.map(|it| it.max))
             });
-            let max_send = max.zip(order.balance).filter(|_| !is_data_fee_old);
-            let max_send = max_send.map(|(max, balance)| balance.saturating_sub(max));
-            TierCost { tier, expected, max, max_send }
+            let max_send = max.zip(order.balance).filter(|_| !is_old);
+            TierCost {
+                max_priority_fee_per_gas: Wei(tier.max_priority_fee_per_gas),
+                max_fee_per_gas: Wei(tier.max_fee_per_gas),
+                expected,
+                max,
+                max_send: max_send.map(|(max, balance)| Wei(balance.saturating_sub(max.0))),
+            }
         });
-        Self { data_fee, is_data_fee_old, blob_fee, tiers }
+        Self { data_fee, data_fee_reason, blob_fee, tiers }
     }
 }
 
 impl DataFeeAmounts {
     /// Returns the fee of a transaction; `None`: it exceeds 128 bits.
     fn new(fee: &DataFee, order: &Order) -> Option<Self> {
-        let read = match fee {
-            DataFee::Zero { kind, is_exact } => {
-                let (kind, is_exact) = (*kind, *is_exact);
-                return Some(Self { kind, is_exact, fee: 0, max: 0, operator_fee: 0, read: None });
-            }
+        let read = match *fee {
             DataFee::OpStack(read) => read,
+            DataFee::Zero { kind, is_exact: exact } => {
+                return Some(Self {
+                    kind,
+                    exact,
+                    fee: Wei(0),
+                    max: Wei(0),
+                    operator_fee: ExpectedAndMax { expected: Wei(0), max: Wei(0) },
+                    l1_block: None,
+                    observed_at: None,
+                });
+            }
         };
-        let (fast_lz, is_exact) = match order.size {
+        let (fast_lz, exact) = match order.size {
             Size::Bytes(bytes) => (longest_fast_lz(bytes), false),
             Size::Compressed { fast_lz, is_exact, .. } => (fast_lz, is_exact),
         };
         let fee = read.attributes.l1_fee(fast_lz)?;
         let room = fee.checked_mul(3)?.div_ceil(10);
+        let operator_fee = Wei(read.attributes.operator_fee(order.gas)?);
         Some(Self {
             kind: DataFeeKind::OpStack,
-            is_exact,
-            fee,
-            max: fee.checked_add(room)?,
-            operator_fee: read.attributes.operator_fee(order.gas)?,
-            read: Some(*read),
+            exact,
+            fee: Wei(fee),
+            max: Wei(fee.checked_add(room)?),
+            operator_fee: ExpectedAndMax { expected: operator_fee, max: operator_fee },
+            l1_block: Some(read.attributes.l1_block),
+            observed_at: Some(read.observed_at()),
         })
     }
 }
 
-impl BlobFee {
-    /// Returns the fee of so many blobs; `None`: there are none, or the fee is not known or exceeds 128 bits.
-    fn new(blobs: u64, next_blob_base_fee: Option<u128>) -> Option<Self> {
-        let gas = u128::from(blobs).checked_mul(GAS_PER_BLOB).filter(|gas| *gas > 0)?;
-        let expected = gas.checked_mul(next_blob_base_fee?)?;
-        Some(Self { expected, max: expected.checked_mul(2)? })
-    }
+/// Returns the fee of so many blobs; `None`: there are none, or the fee is not known or exceeds 128 bits.
+fn blob_fee(blobs: u64, next_blob_base_fee: Option<u128>) -> Option<ExpectedAndMax> {
+    let gas = u128::from(blobs).checked_mul(GAS_PER_BLOB).filter(|gas| *gas > 0)?;
+    let expected = gas.checked_mul(next_blob_base_fee?)?;
+    Some(ExpectedAndMax { expected: Wei(expected), max: Wei(expected.checked_mul(2)?) })
 }
 
 #[cfg(test)]
@@ -222,9 +256,9 @@ mod tests {
             for size in [exact, Size::Bytes(length)] {
                 let order = Order { gas, size, balance: Some(balance), blobs: 0 };
                 let cost = Cost::new(&order, &market(prices.0, prices.1), Ok(DataFee::OpStack(read)));
-                for TierCost { tier, max, max_send, .. } in cost.tiers.into_array() {
-                    let (max, value) = (max.unwrap(), max_send.unwrap());
-                    let gas_cost = u128::from(gas) * tier.max_fee_per_gas;
+                for tier in cost.tiers.into_array() {
+                    let (Wei(max), Wei(value)) = (tier.max.unwrap(), tier.max_send.unwrap());
+                    let gas_cost = u128::from(gas) * tier.max_fee_per_gas.0;
                     let demanded = value + gas_cost + l1_fee + operator_fee;
                     prop_assert_eq!(value, balance.saturating_sub(max));
                     prop_assert!(value == 0 || demanded <= balance, "{} > {}", demanded, balance);

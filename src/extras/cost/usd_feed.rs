@@ -13,10 +13,10 @@ use serde_json::json;
 use tokio::time::Instant;
 use utoipa::ToSchema;
 
-use super::chain_keys::{CostKeys, UsdFeed};
 use super::dollars::CoinPrice;
 use super::metrics::FeedOutcome;
 use crate::api::public_routes::MarketMember;
+use crate::config::UsdFeed;
 use crate::extras::reads::ReadNodes;
 use crate::nodes::ServiceReads;
 use crate::observe::log_on_change::LogOnChange;
@@ -42,13 +42,7 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Prices of the coins of all chains. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct UsdPrices(PerChain<Arc<Coin>>);
-
-#[derive(Debug)]
-struct Coin {
-    feed: Option<UsdFeed>,
-    price: Mutex<Option<UsdPrice>>,
-}
+pub(crate) struct UsdPrices(PerChain<Mutex<Option<UsdPrice>>>);
 
 /// Price of a coin.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,21 +55,13 @@ pub(crate) struct UsdPrice {
 }
 
 impl UsdPrices {
-    pub(super) fn new(store: &ChainStore, keys: &CostKeys) -> Self {
-        Self(PerChain::new(store, |chain| {
-            let feed = keys.usd_feed(chain.config()).cloned();
-            Arc::new(Coin { feed, price: Mutex::default() })
-        }))
-    }
-
-    /// Returns the price feed of a chain's coin; `None`: none is read.
-    pub(super) fn feed(&self, chain: &StoredChain) -> Option<&UsdFeed> {
-        self.0.get(chain).feed.as_ref()
+    pub(super) fn new(store: &ChainStore) -> Self {
+        Self(PerChain::new(store, |_| Mutex::default()))
     }
 
     /// Sets what the feed said. `None`: nothing that is a price.
     fn set(&self, chain: &StoredChain, read: Option<UsdPrice>) {
-        let mut known = self.0.get(chain).price.lock();
+        let mut known = self.0.get(chain).lock();
         // A node that lags does not bring an older price back.
         let is_older = known.as_ref().zip(read.as_ref());
         if is_older.is_none_or(|(known, read)| known.updated_at <= read.updated_at) {
@@ -85,14 +71,14 @@ impl UsdPrices {
 
     /// Returns the price of a chain's coin; `None`: it has no feed, or the feed's answer is too old.
     pub(crate) fn current(&self, chain: &StoredChain) -> Option<UsdPrice> {
-        let feed = self.feed(chain)?;
-        let known = self.0.get(chain).price.lock().clone()?;
+        let feed = chain.config().usd_feed()?;
+        let known = self.0.get(chain).lock().clone()?;
         is_current(known.updated_at, feed.heartbeat, SystemTime::now()).then_some(known)
     }
 
     /// Returns the time since the contract was written; `None`: no price was read.
     pub(super) fn age(&self, chain: &StoredChain) -> Option<Duration> {
-        let known = self.0.get(chain).price.lock();
+        let known = self.0.get(chain).lock();
         Some(known.as_ref()?.updated_at.elapsed().unwrap_or_default())
     }
 }
@@ -110,13 +96,13 @@ fn is_current(updated_at: SystemTime, heartbeat: Duration, now: SystemTime) -> b
 #[derive(Debug)]
 pub(super) struct FeedReader {
     /// The chain whose coin has a price.
-    chain: StoredChain,
-    feed: UsdFeed,
+    pub(super) chain: StoredChain,
+    pub(super) feed: UsdFeed,
     /// The chain that has the contract, and its nodes.
-    at: (StoredChain, Arc<ReadNodes>),
-    prices: UsdPrices,
-    counters: EnumMap<FeedOutcome, Counter>,
-    log: LogOnChange,
+    pub(super) at: (StoredChain, Arc<ReadNodes>),
+    pub(super) prices: UsdPrices,
+    pub(super) counters: EnumMap<FeedOutcome, Counter>,
+    pub(super) log: LogOnChange,
 }
 
 /// Why there is no new price.
@@ -129,21 +115,9 @@ enum ReadError {
 }
 
 impl FeedReader {
-    pub(super) fn new(
-        chain: &StoredChain,
-        feed: &UsdFeed,
-        at: (StoredChain, Arc<ReadNodes>),
-        prices: &UsdPrices,
-        counters: EnumMap<FeedOutcome, Counter>,
-    ) -> Self {
-        let log = LogOnChange::default();
-        log.changed_to(Ok(()));
-        let (chain, feed, prices) = (chain.clone(), feed.clone(), prices.clone());
-        Self { chain, feed, at, prices, counters, log }
-    }
-
     /// Reads for ever, from the first data of the feed's chain on. Dropping the future ends a pending call.
     pub(super) async fn run(self) -> Infallible {
+        self.log.changed_to(Ok(()));
         self.at.0.first_data().await;
         let mut decimals = None;
         loop {
@@ -184,21 +158,16 @@ impl FeedReader {
 
     /// Reads the price, and the decimals unless they are known.
     async fn read(&self, decimals: &mut Option<u8>) -> Result<UsdPrice, ReadError> {
-        const NO_FEED: ReadError = ReadError::Invalid("is not a price feed");
         let known = if let Some(known) = *decimals {
             known
         } else {
-            let description = self.call(Aggregator::descriptionCall {}.abi_encode()).await?;
-            let description = Aggregator::descriptionCall::abi_decode_returns(&description);
-            let is_right = description.map_err(|_| NO_FEED)?.trim() == self.feed.pair.trim();
-            is_right.then_some(()).ok_or(ReadError::Invalid("is that of another pair"))?;
-            let read = self.call(Aggregator::decimalsCall {}.abi_encode()).await?;
-            let read = Aggregator::decimalsCall::abi_decode_returns(&read);
-            *decimals.insert(read.map_err(|_| NO_FEED)?)
+            let description = self.call(Aggregator::descriptionCall {}).await?;
+            if description.trim() != self.feed.pair.trim() {
+                return Err(ReadError::Invalid("is that of another pair"));
+            }
+            *decimals.insert(self.call(Aggregator::decimalsCall {}).await?)
         };
-        let round = self.call(Aggregator::latestRoundDataCall {}.abi_encode()).await?;
-        let round = Aggregator::latestRoundDataCall::abi_decode_returns(&round);
-        let round = round.map_err(|_| NO_FEED)?;
+        let round = self.call(Aggregator::latestRoundDataCall {}).await?;
         let answer = u128::try_from(round.answer).ok();
         let price = answer.and_then(|answer| CoinPrice::new(answer, known));
         let price = price.ok_or(ReadError::Invalid("does not say a price"))?;
@@ -214,13 +183,15 @@ impl FeedReader {
     }
 
     /// Calls the contract. Returns what it returned.
-    async fn call(&self, data: Vec<u8>) -> Result<Vec<u8>, ReadError> {
-        let call = json!({ "to": address(&self.feed), "data": hex::encode_prefixed(data) });
-        let params = json!([call, "latest"]).to_string();
+    async fn call<C: SolCall>(&self, call: C) -> Result<C::Return, ReadError> {
+        let data = hex::encode_prefixed(call.abi_encode());
+        let params = json!([{ "to": address(&self.feed), "data": data }, "latest"]).to_string();
         let read = self.at.1.read_for_service("eth_call", params, CALL_TIMEOUT).await;
         let result = read.ok().flatten().ok_or(ReadError::Failed)?;
         let text: String = serde_json::from_slice(&result).map_err(|_| ReadError::Failed)?;
-        hex::decode(text).map_err(|_| ReadError::Failed)
+        let returned = hex::decode(text).map_err(|_| ReadError::Failed)?;
+        let decoded = C::abi_decode_returns(&returned);
+        decoded.map_err(|_| ReadError::Invalid("is not a price feed"))
     }
 }
 
