@@ -16,11 +16,11 @@ use utoipa_axum::routes;
 
 use crate::api::render_cache::{RenderCache, ServedState};
 use crate::assembly::{Assembly, Extra, Join};
-use crate::fees::{ChainParameters, FeeHistory, Market, Tier};
+use crate::fees::{ChainParameters, FeeHistory, Market, Pricing, Tier};
 use crate::observe::clock;
 use crate::store::{
-    ChainStore, KeptCount, PerChain, Publication, PublishObserver, Question, QuoteRecord,
-    RecentBlocks, StoredChain,
+    ChainStore, EntryWindow, KeptCount, PerChain, Publication, PublishObserver, Question,
+    QuoteRecord, RecentBlocks, StoredChain,
 };
 use estimator::{BLOCKS, CellKey, HorizonFees, all_cells};
 use metrics::HorizonMetrics;
@@ -49,7 +49,7 @@ fn join(assembly: &mut Assembly) {
 #[derive(Debug, Clone)]
 struct Records {
     store: ChainStore,
-    chains: PerChain<Arc<ChainRecord>>,
+    chains: PerChain<Arc<Mutex<ChainRecord>>>,
     /// By the cell; without one the body has all. `None`: too few blocks are known.
     bodies: RenderCache<ServedState, Option<CellKey>, Option<Bytes>>,
 }
@@ -58,17 +58,12 @@ struct Records {
 #[derive(Debug)]
 struct ChainRecord {
     chain: StoredChain,
-    state: Mutex<State>,
-}
-
-#[derive(Debug)]
-struct State {
     /// Revision of the blocks, and the chain's parameters, that the matrix was made of. Most polls change neither.
     made_of: Option<(u64, ChainParameters)>,
     /// `None`: too few blocks are known.
     matrix: Option<Arc<Matrix>>,
     /// Pairs in the order of the cells.
-    record: QuoteRecord,
+    quotes: QuoteRecord,
 }
 
 /// The pairs of one publication, and the blocks that they were made of.
@@ -93,9 +88,9 @@ impl Records {
             let cells = all_cells().enumerate();
             let questions = cells.map(|(pair, (within, _))| Question { pair, within });
             let interval = chain.config().reading_interval();
-            let record = QuoteRecord::new(questions.collect(), interval, clock::now());
-            let state = Mutex::new(State { made_of: None, matrix: None, record });
-            Arc::new(ChainRecord { chain: chain.clone(), state })
+            let quotes = QuoteRecord::new(questions.collect(), interval, clock::now());
+            let chain = chain.clone();
+            Arc::new(Mutex::new(ChainRecord { chain, made_of: None, matrix: None, quotes }))
         };
         let chains = PerChain::new(store, record);
         Self { store: store.clone(), chains, bodies: RenderCache::new(store) }
@@ -107,56 +102,58 @@ impl Records {
         chain: &StoredChain,
         blocks: &RecentBlocks,
     ) -> (Option<Arc<Matrix>>, Vec<KeptCount>) {
-        let state = self.chains.get(chain).state.lock();
-        (state.matrix.clone(), state.record.counts(blocks, clock::now()))
+        let record = self.chains.get(chain).lock();
+        (record.matrix.clone(), record.quotes.counts(blocks, clock::now()))
     }
 
     /// Returns the fees for the next block. Nothing must be published meanwhile.
     fn next_block_fees(&self, chain: &StoredChain) -> Option<Vec<(u8, Tier)>> {
-        let state = self.chains.get(chain).state.lock();
-        Some(state.matrix.as_ref()?.fees.next_block().collect())
+        let record = self.chains.get(chain).lock();
+        Some(record.matrix.as_ref()?.fees.next_block().collect())
     }
 }
 
 impl ChainRecord {
     /// Computes the matrix unless it was made of the same.
-    fn update(&self, state: &mut State, blocks: &RecentBlocks, market: &Market) {
+    fn update(&mut self, blocks: &RecentBlocks, market: &Market) {
         // A change of the next base fee, or of the rewards that are known, changes the revision.
         let made_of = Some((blocks.revision(), market.chain_parameters));
-        if state.made_of != made_of {
-            state.matrix = self.matrix(blocks, market).map(Arc::new);
-            state.made_of = made_of;
+        if self.made_of != made_of {
+            let window = blocks.newest_entries(BLOCKS);
+            self.matrix = Matrix::new(&window, market, &self.chain.config().pricing).map(Arc::new);
+            self.made_of = made_of;
         }
-    }
-
-    fn matrix(&self, blocks: &RecentBlocks, market: &Market) -> Option<Matrix> {
-        let window = blocks.newest_entries(BLOCKS);
-        let (next_base_fee, parameters) = (market.newest_known_base_fee, &market.chain_parameters);
-        let pricing_type = market.suggestion.pricing_type;
-        let pricing = &self.chain.config().pricing;
-        let fees =
-            HorizonFees::new(&window.blocks, next_base_fee, pricing_type, pricing, parameters)?;
-        Some(Matrix { fees, percentile: window.percentile, rewards_to: window.newest_block })
     }
 }
 
-impl PublishObserver for Arc<ChainRecord> {
+impl Matrix {
+    /// Computes the matrix from the blocks of a window. `None`: there are too few.
+    fn new(window: &EntryWindow, market: &Market, pricing: &Pricing) -> Option<Self> {
+        let (next_base_fee, parameters) = (market.newest_known_base_fee, &market.chain_parameters);
+        let pricing_type = market.suggestion.pricing_type;
+        let fees =
+            HorizonFees::new(&window.blocks, next_base_fee, pricing_type, pricing, parameters)?;
+        Some(Self { fees, percentile: window.percentile, rewards_to: window.newest_block })
+    }
+}
+
+impl PublishObserver for Arc<Mutex<ChainRecord>> {
     fn served(&mut self, publication: &Publication<'_>) {
         let Publication { snapshot, blocks, .. } = publication;
-        let mut state = self.state.lock();
-        self.update(&mut state, blocks, &snapshot.market);
-        if let Some(matrix) = state.matrix.clone() {
+        let mut record = self.lock();
+        record.update(blocks, &snapshot.market);
+        if let Some(matrix) = record.matrix.clone() {
             let pairs = matrix.fees.cells().map(|cell| cell.fees);
             let (number, percentile) = (snapshot.newest_block, matrix.percentile);
-            state.record.record(number, pairs, percentile, blocks, clock::now());
+            record.quotes.record(number, pairs, percentile, blocks, clock::now());
         }
     }
 
     /// Computes the first matrix. Later ones come with publications.
     fn rewards_read(&mut self, _: &FeeHistory, blocks: &RecentBlocks) {
-        let mut state = self.state.lock();
-        if let Some(newest) = self.chain.newest_snapshot().filter(|_| state.matrix.is_none()) {
-            self.update(&mut state, blocks, &newest.market);
+        let mut record = self.lock();
+        if let Some(newest) = record.chain.newest_snapshot().filter(|_| record.matrix.is_none()) {
+            record.update(blocks, &newest.market);
         }
     }
 }

@@ -96,19 +96,10 @@ impl HorizonFees {
             };
             Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: base_fee.saturating_add(tip) }
         };
-        let mut columns = [[tier(0, 0); WITHIN.len()]; PROBABILITIES.len()];
-        for (fees, (tips, percent)) in
-            columns.iter_mut().zip(tips.columns.iter().zip(PROBABILITIES))
-        {
-            *fees = tips.map(|tip| tier(tip, percent));
-        }
-        let mut next_block = [tier(0, 0); NEXT_BLOCK_PROBABILITIES.len()];
-        for (fees, (tip, percent)) in
-            next_block.iter_mut().zip(tips.next_block.into_iter().zip(NEXT_BLOCK_PROBABILITIES))
-        {
-            *fees = tier(tip, percent);
-        }
-        Some(Self { columns, next_block })
+        Some(Self {
+            columns: tips.columns.map(|(percent, tips)| tips.map(|tip| tier(tip, percent))),
+            next_block: tips.next_block.map(|(percent, tip)| tier(tip, percent)),
+        })
     }
 
     /// Returns the cells in the order of [`all_cells`].
@@ -127,43 +118,41 @@ impl HorizonFees {
     }
 }
 
+/// A probability in percent, and its tips in the order of [`WITHIN`].
+type TipColumn = (u8, [u128; WITHIN.len()]);
+
 /// Tips in order, without floors and ceilings.
 #[derive(Debug)]
 struct Tips {
-    columns: [[u128; WITHIN.len()]; PROBABILITIES.len()],
-    next_block: [u128; NEXT_BLOCK_PROBABILITIES.len()],
+    columns: [TipColumn; PROBABILITIES.len()],
+    /// With the probabilities in percent.
+    next_block: [(u8, u128); NEXT_BLOCK_PROBABILITIES.len()],
 }
 
 impl Tips {
     fn new(blocks: &[EntryBlock], factors: &Factors) -> Option<Self> {
-        let mut columns = [[0; WITHIN.len()]; PROBABILITIES.len()];
-        let mut last: Option<(u128, [Vec<Option<u128>>; WITHIN.len()])> = None;
-        for (tips, percent) in columns.iter_mut().zip(PROBABILITIES) {
+        let mut last: Option<(u128, [Needs; WITHIN.len()])> = None;
+        let mut columns = PROBABILITIES.map(|percent| {
             let factor = factors.at(percent);
             let rows = match last.take() {
                 Some((known, rows)) if known == factor => rows,
                 _ => needs(blocks, factor),
             };
-            for (cell, (row, within)) in tips.iter_mut().zip(rows.iter().zip(WITHIN)) {
-                *cell = tip(row, within, percent).unwrap_or_default();
-            }
+            let tips = rows.each_ref().map(|row| tip(row, percent).unwrap_or_default());
             last = Some((factor, rows));
-        }
+            (percent, tips)
+        });
         put_in_order(&mut columns);
 
         // A max fee that covers the next base fee does so in the next block, so its needs are the same with any factor.
         let (_, [needs, ..]) = last?;
-        let of_next_block = columns.iter().filter_map(|tips| tips.first().copied());
-        let known: Vec<(u8, u128)> = PROBABILITIES.into_iter().zip(of_next_block).collect();
-        let mut next_block = [0; NEXT_BLOCK_PROBABILITIES.len()];
-        for (cell, percent) in next_block.iter_mut().zip(NEXT_BLOCK_PROBABILITIES) {
-            let (_, below) = known.iter().rfind(|(known, _)| *known <= percent)?;
-            let (_, above) = known.iter().find(|(known, _)| *known >= percent)?;
-            *cell = if below == above {
-                *below
-            } else {
-                tip(&needs, 1, percent)?.clamp(*below, *above)
-            };
+        let known = columns.map(|(percent, [next, ..])| (percent, next));
+        let mut next_block = NEXT_BLOCK_PROBABILITIES.map(|percent| (percent, 0));
+        for (percent, cell) in &mut next_block {
+            let (_, below) = known.iter().rfind(|(known, _)| known <= percent)?;
+            let (_, above) = known.iter().find(|(known, _)| known >= percent)?;
+            *cell =
+                if below == above { *below } else { tip(&needs, *percent)?.clamp(*below, *above) };
         }
         Some(Self { columns, next_block })
     }
@@ -180,15 +169,15 @@ fn tip_limit(blocks: &[EntryBlock]) -> Option<u128> {
 /// Puts tips in order, so that none falls with the probability, or rises with the number of blocks. A lower probability
 /// raises the tip of a higher one. Fewer blocks lower the tip of more blocks: what one of them includes, one of more
 /// includes too, so their needs are no higher, and only the feedback could put their tip above.
-fn put_in_order(columns: &mut [[u128; WITHIN.len()]; PROBABILITIES.len()]) {
+fn put_in_order(columns: &mut [TipColumn]) {
     let mut of_lower_probability = [0; WITHIN.len()];
-    for column in columns.iter_mut() {
+    for (_, column) in columns.iter_mut() {
         for (tip, lower) in column.iter_mut().zip(of_lower_probability) {
             *tip = lower.max(*tip);
         }
         of_lower_probability = *column;
     }
-    for column in columns {
+    for (_, column) in columns {
         let mut of_fewer_blocks = u128::MAX;
         for tip in column {
             *tip = of_fewer_blocks.min(*tip);
@@ -232,38 +221,31 @@ impl Factors {
 
 /// Returns a ratio in millionths, rounded up and at most [`MAX_FACTOR`]; `None` if it is infinite.
 fn ratio(numerator: u128, denominator: u128) -> Option<u128> {
-    let scaled = match numerator.checked_mul(MILLION) {
-        Some(scaled) => scaled.div_ceil(Some(denominator).filter(|it| *it > 0)?),
-        None if denominator == 0 => return None,
-        None => (U256::from(numerator) * U256::from(MILLION))
-            .div_ceil(U256::from(denominator))
-            .saturating_to(),
-    };
-    Some(scaled.min(MAX_FACTOR))
+    let denominator = U256::from(Some(denominator).filter(|it| *it > 0)?);
+    let scaled = (U256::from(numerator) * U256::from(MILLION)).div_ceil(denominator);
+    Some(scaled.saturating_to::<u128>().min(MAX_FACTOR))
 }
 
 /// Returns `amount` times a factor in millionths, rounded up.
 fn scale(amount: u128, factor: u128) -> u128 {
-    match amount.checked_mul(factor) {
-        Some(scaled) => scaled.div_ceil(MILLION),
-        None => {
-            (U256::from(amount) * U256::from(factor)).div_ceil(U256::from(MILLION)).saturating_to()
-        }
-    }
+    (U256::from(amount) * U256::from(factor)).div_ceil(U256::from(MILLION)).saturating_to()
 }
 
-/// Returns the needs of heads for each number of [`WITHIN`], oldest first, from the head before `blocks` to the last one with
+/// A number of blocks, and the needs of heads for it, oldest first.
+type Needs = (usize, Vec<Option<u128>>);
+
+/// Returns the needs of heads for each number of [`WITHIN`], from the head before `blocks` to the last one with
 /// so many blocks after it. `None`: no ask of these blocks is known. Where some are not, the need is at most too high.
-fn needs(blocks: &[EntryBlock], factor: u128) -> [Vec<Option<u128>>; WITHIN.len()] {
+fn needs(blocks: &[EntryBlock], factor: u128) -> [Needs; WITHIN.len()] {
     const UNKNOWN: u128 = u128::MAX;
     let asks = blocks.iter().map(|block| (block.ask().unwrap_or(UNKNOWN), block.base_fee));
     let asks: Vec<(u128, u128)> = asks.collect();
-    let mut rows = WITHIN.map(|_| Vec::with_capacity(blocks.len()));
+    let mut rows = WITHIN.map(|within| (within, Vec::with_capacity(blocks.len())));
     for first in 0..asks.len() {
         let mut following = asks.get(first..).unwrap_or_default();
         let covered = following.first().map_or(0, |(_, base_fee)| scale(*base_fee, factor));
         let (mut least, mut seen) = (UNKNOWN, 0);
-        for (row, within) in rows.iter_mut().zip(WITHIN) {
+        for (within, row) in &mut rows {
             let Some((added, rest)) = following.split_at_checked(within.saturating_sub(seen))
             else {
                 break;
@@ -271,7 +253,7 @@ fn needs(blocks: &[EntryBlock], factor: u128) -> [Vec<Option<u128>>; WITHIN.len(
             for (tip, base_fee) in added {
                 least = least.min(tip.saturating_add(base_fee.saturating_sub(covered)));
             }
-            (following, seen) = (rest, within);
+            (following, seen) = (rest, *within);
             row.push((least < UNKNOWN).then_some(least));
         }
     }
@@ -280,7 +262,7 @@ fn needs(blocks: &[EntryBlock], factor: u128) -> [Vec<Option<u128>>; WITHIN.len(
 
 /// Replays the quotes from the needs of heads and their misses, and returns the last quote. The outcome of a quote is known
 /// `within` blocks after its head, and so is the need of the head. While the window is not full, nothing is compared.
-fn tip(needs: &[Option<u128>], within: usize, percent: u8) -> Option<u128> {
+fn tip((within, needs): &Needs, percent: u8) -> Option<u128> {
     let mut level = Level::new(Target::from_percent(percent));
     let mut window = AmountWindow::default();
     // The quote of the head `within` blocks after each one.
@@ -288,7 +270,7 @@ fn tip(needs: &[Option<u128>], within: usize, percent: u8) -> Option<u128> {
     let mut quote = None;
     for (head, need) in needs.iter().enumerate() {
         if let Some(need) = *need {
-            let compared = head.checked_sub(within).and_then(|head| *quotes.get(head)?);
+            let compared = head.checked_sub(*within).and_then(|head| *quotes.get(head)?);
             if let Some(compared) = compared {
                 level.record(need.cmp(&compared));
             }

@@ -8,7 +8,7 @@ use serde_json::json;
 use utoipa::openapi::OpenApi;
 use utoipa::{IntoParams, ToSchema};
 
-use super::estimator::{Cell, CellKey, HorizonFees, LONGEST, MIN_BLOCKS, PROBABILITIES, WITHIN};
+use super::estimator::{Cell, CellKey, LONGEST, MIN_BLOCKS, PROBABILITIES, WITHIN};
 use super::{Matrix, Records};
 use crate::api::extractors::ChainParam;
 use crate::api::freshness::write_snapshot_headers;
@@ -124,17 +124,14 @@ impl FeesQuery {
             (Some(_), None) => return Err(invalid_parameter("probability", NOT_BOTH)),
             (None, Some(_)) => return Err(invalid_parameter("within", NOT_BOTH)),
         };
-        let blocks = usize::try_from(within).ok();
-        let row = blocks
-            .filter(|blocks| *blocks <= LONGEST)
-            .and_then(|blocks| WITHIN.into_iter().rfind(|within| *within <= blocks));
+        let blocks = usize::try_from(within).ok().filter(|blocks| *blocks <= LONGEST);
+        let row = blocks.and_then(|blocks| WITHIN.into_iter().rfind(|within| *within <= blocks));
         let row = row.ok_or_else(|| {
             invalid_parameter("within", format_args!("must be from 1 to {LONGEST}"))
         })?;
-        let column = Some(probability).filter(|it| *it >= share(PROBABILITIES[0]));
-        let column = column.and_then(|probability| {
-            PROBABILITIES.into_iter().find(|percent| share(*percent) >= probability)
-        });
+        let mut columns = PROBABILITIES.into_iter();
+        let column = columns.find(|percent| share(*percent) >= probability);
+        let column = column.filter(|_| probability >= share(PROBABILITIES[0]));
         let column =
             column.ok_or_else(|| invalid_parameter("probability", "must be from 0.5 to 0.99"))?;
         Ok(Some((row, column)))
@@ -156,7 +153,6 @@ impl<'a> FeesBody<'a> {
         wanted: Option<CellKey>,
     ) -> Self {
         let base_fee = current.snapshot.market.newest_known_base_fee;
-        let counts = counts.iter().copied().chain(std::iter::repeat(KeptCount::default()));
         let is_wanted =
             |cell: &Cell| wanted.is_none_or(|wanted| wanted == (cell.within, cell.percent));
         let cells = matrix.fees.cells().zip(counts).filter(|(cell, _)| is_wanted(cell));
@@ -166,7 +162,7 @@ impl<'a> FeesBody<'a> {
             newest_block: current.snapshot.newest_block,
             rewards_to: matrix.rewards_to,
             percentile: percentile_numbers([matrix.percentile]).into_iter().next(),
-            cells: cells.map(|(cell, count)| CellBody::new(&cell, base_fee, count)).collect(),
+            cells: cells.map(|(cell, count)| CellBody::new(&cell, base_fee, *count)).collect(),
         }
     }
 }
@@ -189,18 +185,10 @@ impl CellBody {
 pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
     const COUNT: KeptCount = KeptCount { kept: 774, judged: 812, unjudged: 0 };
     let (chain, current) = (example.chain, example.current);
-    let market = &current.snapshot.market;
-    let window = chain.read_together(|blocks| blocks.newest_entries(1));
-    let fees = HorizonFees::new(
-        &window.blocks.repeat(MIN_BLOCKS),
-        market.newest_known_base_fee,
-        market.suggestion.pricing_type,
-        &chain.config().pricing,
-        &market.chain_parameters,
-    );
-    if let Some(fees) = fees {
-        let (percentile, rewards_to) = (window.percentile, window.newest_block);
-        let matrix = Matrix { fees, percentile, rewards_to };
+    let mut window = chain.read_together(|blocks| blocks.newest_entries(1));
+    window.blocks = window.blocks.repeat(MIN_BLOCKS);
+    let (market, pricing) = (&current.snapshot.market, &chain.config().pricing);
+    if let Some(matrix) = Matrix::new(&window, market, pricing) {
         let counts = [COUNT; WITHIN.len() * PROBABILITIES.len()];
         let body = json!(FeesBody::new(chain, current, &matrix, &counts, Some((3, 95))));
         set_response_example(document, FEES_PATH, body);

@@ -217,7 +217,7 @@ proptest! {
     ) {
         let within = WITHIN[row];
         let newest = &blocks[blocks.len().saturating_sub(BLOCKS)..];
-        let found = tip(&needs(newest, factor)[row], within, percent);
+        let found = tip(&needs(newest, factor)[row], percent);
         prop_assert_eq!(found, plain_tip(&blocks, factor, within, percent));
     }
 
@@ -271,7 +271,7 @@ proptest! {
         let high = Some(u128::MAX);
         let entry = |tip: &u128| EntryBlock { high, ..block(GWEI, (*tip).clamp(1, u128::MAX - 1)) };
         let entries: Vec<_> = tips.iter().map(entry).collect();
-        let found = tip(&needs(&entries, MILLION)[0], 1, percent);
+        let found = tip(&needs(&entries, MILLION)[0], percent);
         prop_assert_eq!(found, calibrated::tip(&entries, Target::from_percent(percent)));
     }
 }
