@@ -216,38 +216,37 @@ impl Scorer {
         let graded = self.grade_open(0);
         self.open.pop_front();
         self.oldest_open = self.oldest_open.saturating_add(1);
-        self.totals.count(graded.as_ref().map(|(grade, _)| grade));
+        self.totals.count(graded.as_ref().map(|head| &head.grade));
         self.graded.push(graded);
     }
 
-    /// Grades the quote at this index of the open heads by the blocks that are known. Returns when it was published, too;
-    /// `None`: there is no quote.
-    fn grade_open(&self, index: usize) -> Option<(Grade, u32)> {
+    /// Grades the quote at this index of the open heads by the blocks that are known; `None`: there is no quote.
+    fn grade_open(&self, index: usize) -> Option<GradedHead> {
         let (quote, published_after) = self.open.get(index)?.quote?;
         let is_newest = self.oldest_open.checked_add(u64::try_from(index).ok()?)? >= self.newest;
         let after = |distance: usize| self.open.get(index.checked_add(distance)?)?.mined.as_ref();
-        Some((grade(&quote, after, is_newest, &self.percentiles), published_after))
+        let grade = grade(&quote, after, is_newest, &self.percentiles);
+        Some(GradedHead { grade, published_after, skipped: 0 })
     }
 }
 
 impl GradedHeads {
-    /// Appends the grade of the next number; `None`: it has no quote. Such numbers count if there is an older quote.
-    fn push(&mut self, graded: Option<(Grade, u32)>) {
-        let Some((grade, published_after)) = graded else {
-            if let Some(last) = self.0.back_mut() {
-                last.skipped = last.skipped.saturating_add(1);
+    /// Appends the next number; `None`: it has no quote. Such numbers count if there is an older quote.
+    fn push(&mut self, graded: Option<GradedHead>) {
+        if let Some(graded) = graded {
+            if self.0.len() >= MAX_QUOTES {
+                self.0.pop_front();
             }
-            return;
-        };
-        if self.0.len() >= MAX_QUOTES {
-            self.0.pop_front();
+            self.0.push_back(graded);
+        } else if let Some(last) = self.0.back_mut() {
+            last.skipped = last.skipped.saturating_add(1);
         }
-        self.0.push_back(GradedHead { grade, published_after, skipped: 0 });
     }
 
     fn forget_old(&mut self, now: u32) {
-        let age = |head: &GradedHead| now.saturating_sub(head.published_after);
-        let is_old = |head: &GradedHead| u64::from(age(head)) > WINDOW.as_secs();
+        let is_old = |head: &GradedHead| {
+            u64::from(now.saturating_sub(head.published_after)) > WINDOW.as_secs()
+        };
         while self.0.len() > MIN_QUOTES && self.0.front().is_some_and(is_old) {
             self.0.pop_front();
         }

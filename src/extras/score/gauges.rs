@@ -74,16 +74,16 @@ fn update_tier(
     }
     if column_of(FAIR_PERCENTILE, percentiles).is_some() {
         let (prices, overpaid) = (&score.price_over_fair, &score.overpaid_per_gas);
-        let labels = |statistic| StatisticLabels { chain: chain(), tier, statistic };
-        for (statistic, price) in [("p50", prices.p50), ("p95", prices.p95)] {
-            let gauge = metrics.score_price_over_fair.get_or_create(&labels(statistic));
-            gauge.set(price.unwrap_or(f64::NAN));
-        }
-        for (statistic, amount) in
-            [("p50", overpaid.p50), ("p95", overpaid.p95), ("mean", overpaid.mean)]
-        {
-            let gauge = metrics.score_overpaid_wei.get_or_create(&labels(statistic));
-            gauge.set(amount.map_or(f64::NAN, |Wei(amount)| to_f64(amount)));
+        let wei = |amount: Option<Wei>| amount.map(|Wei(amount)| to_f64(amount));
+        for (family, statistic, value) in [
+            (&metrics.score_price_over_fair, "p50", prices.p50),
+            (&metrics.score_price_over_fair, "p95", prices.p95),
+            (&metrics.score_overpaid_wei, "p50", wei(overpaid.p50)),
+            (&metrics.score_overpaid_wei, "p95", wei(overpaid.p95)),
+            (&metrics.score_overpaid_wei, "mean", wei(overpaid.mean)),
+        ] {
+            let labels = StatisticLabels { chain: chain(), tier, statistic };
+            family.get_or_create(&labels).set(value.unwrap_or(f64::NAN));
         }
     }
     if let Some(target) = score.target {

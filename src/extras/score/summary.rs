@@ -131,11 +131,9 @@ impl Scorer {
             totals.unjudged.no_quote += usize::try_from(head.skipped).unwrap_or(usize::MAX);
         }
         let has_tips: Vec<bool> = heads.0.iter().filter_map(|head| head.grade.has_tips).collect();
-        let [medium, high] = [TierName::Medium, TierName::High].map(|name| match self.strategy {
-            Strategy::Network => None,
-            Strategy::Calibrated => Some(self.pricing.targets[name].share()),
-        });
-        let tier = |of_grade: fn(&[TierGrade; 2]) -> TierGrade, counts, target| {
+        let is_calibrated = self.strategy == Strategy::Calibrated;
+        let tier = |name: TierName, of_grade: fn(&[TierGrade; 2]) -> TierGrade, counts| {
+            let target = is_calibrated.then(|| self.pricing.targets[name].share());
             let grades: Vec<_> = heads.0.iter().map(|head| of_grade(&head.grade.tiers)).collect();
             TierScore::new(&grades, counts, &totals, target, &self.percentiles)
         };
@@ -147,8 +145,8 @@ impl Scorer {
             strategy: self.strategy,
             tips_decide: (!has_tips.is_empty()).then(|| has_tips.contains(&true)),
             tiers: TierScores {
-                medium: tier(|tiers| tiers[0], &totals.tiers[0], medium),
-                high: tier(|tiers| tiers[1], &totals.tiers[1], high),
+                medium: tier(TierName::Medium, |tiers| tiers[0], &totals.tiers[0]),
+                high: tier(TierName::High, |tiers| tiers[1], &totals.tiers[1]),
             },
         }
     }
