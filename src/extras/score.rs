@@ -24,8 +24,8 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::assembly::{Assembly, Extra, Join};
-use crate::config;
 use crate::fees::{self, FeeHistory, GRADED_PERCENTILES, Market, Pricing, Rewards, Strategy};
+use crate::store::StoredChain;
 use grade::{Grade, GradingBlock, Quote, grade};
 use metrics::ScoreMetrics;
 use state::Scores;
@@ -68,9 +68,7 @@ const MAX_JUMP: u64 = 1000;
 /// Quotes of one chain, and the blocks that followed.
 #[derive(Debug)]
 pub(crate) struct Scorer {
-    chain_name: String,
-    chain_id: u64,
-    pricing: Pricing,
+    chain: StoredChain,
     /// Strategy of the last quote: while asks are unknown, the network's rule.
     strategy: Strategy,
     /// Reward percentiles that polls request.
@@ -120,19 +118,17 @@ impl Scorer {
     /// any.
     #[must_use]
     pub(crate) fn new(
-        chain: &config::Chain,
+        chain: &StoredChain,
         reading_interval: Option<NonZeroU64>,
         now: Instant,
     ) -> Self {
-        let pricing = &chain.pricing;
+        let pricing = &chain.config().pricing;
         let interval = reading_interval.and_then(|interval| usize::try_from(interval.get()).ok());
         // One reading may fail.
         let deepest =
             interval.map_or(0, |blocks| blocks.saturating_mul(2).saturating_add(READING_DELAY));
         Self {
-            chain_name: chain.name().to_owned(),
-            chain_id: chain.chain_id,
-            pricing: *pricing,
+            chain: chain.clone(),
             strategy: pricing.strategy,
             polled: pricing.percentiles().iter().collect(),
             percentiles: graded_percentiles(pricing, reading_interval.is_some()),
@@ -161,7 +157,7 @@ impl Scorer {
         }
         self.strategy = market.strategy;
         if let Some(head) = open_head(&mut self.open, self.oldest_open, self.newest) {
-            head.quote = Some((Quote::new(market, &self.pricing), now));
+            head.quote = Some((Quote::new(market, &self.chain.config().pricing), now));
         }
         while self.open.len() > self.final_depth {
             self.close_oldest();

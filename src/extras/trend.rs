@@ -166,14 +166,6 @@ impl FeeTrend {
         self.newest_known() > 0 && self.newest_known() >= first_start
     }
 
-    /// Returns the ten-minute medians of the 24 hours before the second `now`, ascending; `None`: less than an hour is
-    /// known.
-    #[must_use]
-    pub(crate) fn day_prices(&self, now: u64) -> Option<Vec<u64>> {
-        let buckets = self.buckets(Period::Day, now);
-        level::day_prices(&buckets, to_seconds(now).max(self.newest_known()))
-    }
-
     /// Adds what a database has.
     pub(crate) fn merge(&mut self, saved: Buckets) {
         for ((period, _), bucket) in saved {

@@ -1,5 +1,6 @@
 //! `GET` and `POST /v1/{chain}/cost`.
 
+use std::borrow::Cow;
 use std::fmt::Display;
 
 use alloy_primitives::hex;
@@ -233,17 +234,8 @@ fn parse_request(body: &[u8], chain: &Chain) -> Result<Order, Problem> {
     let gas = u64::try_from(digits("gas", request.gas)?);
     let gas = gas.map_err(|_| invalid_parameter("gas", "must be below 2^64"))?;
     let balance = request.balance.map(|balance| digits("balance", balance)).transpose()?;
-    let bytes = parse_transaction(request.transaction)?;
-    let parsed = Transaction::parse(&bytes)
+    let (bytes, parsed) = parse_transaction(request.transaction, chain)
         .map_err(|requirement| invalid_parameter("transaction", requirement))?;
-    if parsed.chain_id.is_some_and(|id| id != chain.chain_id) {
-        let requirement = format!("must be of chain id {}", chain.chain_id);
-        return Err(invalid_parameter("transaction", requirement));
-    }
-    if parsed.blobs > MAX_BLOBS {
-        let requirement = format!("must have at most {MAX_BLOBS} blobs");
-        return Err(invalid_parameter("transaction", requirement));
-    }
     let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
     let fast_lz = op_alloy_flz::flz_compress_len(&bytes).into();
     let size = if parsed.is_signed {
@@ -258,18 +250,29 @@ fn parse_request(body: &[u8], chain: &Chain) -> Result<Order, Problem> {
     Ok(Order { gas: valid_gas(gas)?, size, balance, blobs: parsed.blobs })
 }
 
-/// Parses the bytes of a transaction.
-fn parse_transaction(value: &RawValue) -> Result<Vec<u8>, Problem> {
-    let requirement = "must be 0x and an even number of hex digits";
-    let invalid = || invalid_parameter("transaction", requirement);
-    let text: String = serde_json::from_str(value.get()).map_err(|_| invalid())?;
-    let digits = text.strip_prefix("0x").ok_or_else(invalid)?;
-    let bytes = hex::decode(digits).map_err(|_| invalid())?;
+/// Parses a transaction of `chain`. Returns it after its bytes.
+///
+/// # Errors
+///
+/// Returns what is expected instead.
+fn parse_transaction(
+    value: &RawValue,
+    chain: &Chain,
+) -> Result<(Vec<u8>, Transaction), Cow<'static, str>> {
+    let text: Option<String> = serde_json::from_str(value.get()).ok();
+    let bytes = text.and_then(|text| hex::decode(text.strip_prefix("0x")?).ok());
+    let bytes = bytes.ok_or("must be 0x and an even number of hex digits")?;
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > MAX_BYTES {
-        let requirement = format!("must have at most {MAX_BYTES} bytes");
-        return Err(invalid_parameter("transaction", requirement));
+        return Err(format!("must have at most {MAX_BYTES} bytes").into());
     }
-    Ok(bytes)
+    let parsed = Transaction::parse(&bytes)?;
+    if parsed.chain_id.is_some_and(|id| id != chain.chain_id) {
+        return Err(format!("must be of chain id {}", chain.chain_id).into());
+    }
+    if parsed.blobs > MAX_BLOBS {
+        return Err(format!("must have at most {MAX_BLOBS} blobs").into());
+    }
+    Ok((bytes, parsed))
 }
 
 /// Writes the cost of a transfer on the example's chain.

@@ -56,7 +56,7 @@ pub(super) async fn get_score(
 /// Writes the score of the example's replies.
 pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
     let now = Instant::now();
-    let mut scorer = Scorer::new(example.chain.config(), None, now);
+    let mut scorer = Scorer::new(example.chain, None, now);
     for (history, market) in example.replies {
         scorer.record(history, market, now);
     }

@@ -30,8 +30,8 @@ impl Scores {
     /// Creates scorers without quotes.
     pub(super) fn new(store: &ChainStore) -> Self {
         let chains = PerChain::new(store, |chain| {
-            let config = chain.config();
-            Arc::new(Mutex::new(Scorer::new(config, config.reading_interval(), clock::now())))
+            let interval = chain.config().reading_interval();
+            Arc::new(Mutex::new(Scorer::new(chain, interval, clock::now())))
         });
         Self { store: store.clone(), chains, bodies: RenderCache::new(store) }
     }

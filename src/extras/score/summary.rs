@@ -131,15 +131,16 @@ impl Scorer {
             totals.unjudged.no_quote += usize::try_from(head.skipped).unwrap_or(usize::MAX);
         }
         let has_tips: Vec<bool> = heads.0.iter().filter_map(|head| head.grade.has_tips).collect();
+        let config = self.chain.config();
         let is_calibrated = self.strategy == Strategy::Calibrated;
         let tier = |name: TierName, of_grade: fn(&[TierGrade; 2]) -> TierGrade, counts| {
-            let target = is_calibrated.then(|| self.pricing.targets[name].share());
+            let target = is_calibrated.then(|| config.pricing.targets[name].share());
             let grades: Vec<_> = heads.0.iter().map(|head| of_grade(&head.grade.tiers)).collect();
             TierScore::new(&grades, counts, &totals, target, &self.percentiles)
         };
         Score {
-            chain_name: self.chain_name.clone(),
-            chain_id: self.chain_id,
+            chain_name: config.name().to_owned(),
+            chain_id: config.chain_id,
             newest_block: self.newest,
             window: ScoreWindow { seconds: WINDOW.as_secs(), spans_seconds, heads: heads.0.len() },
             strategy: self.strategy,

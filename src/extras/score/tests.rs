@@ -9,6 +9,7 @@ use crate::fees::{
     self, Block, ChainParameters, RewardPercentiles, Rewards, Strategy, Tier, Tiers, Wei,
     ZeroBaseFee,
 };
+use crate::store::ChainStore;
 
 /// Chain whose blocks have a base fee of 100 wei and tips of 10 (p10) and 20 (p50) wei.
 struct Chain {
@@ -28,7 +29,7 @@ fn new_scorer(pricing: &Pricing, reading_interval: Option<NonZeroU64>, now: Inst
     let text = "[chains.a]\nchain_id = 7\nrpc_urls = [\"http://localhost\"]";
     let mut chain = Config::from_toml(text, &[]).unwrap().chains.remove(0);
     chain.pricing = *pricing;
-    Scorer::new(&chain, reading_interval, now)
+    Scorer::new(&ChainStore::new(&[chain]).0.chains()[0], reading_interval, now)
 }
 
 const USUAL: Option<[u128; 2]> = Some([10, 20]);

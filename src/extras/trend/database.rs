@@ -115,12 +115,8 @@ impl HistoryDatabase {
         }
         let path = self.path.display();
         match self.write(database) {
-            Ok(removed) => {
+            Ok(()) => {
                 *written_changes = changes;
-                if let Some(removed) = removed {
-                    let message = "rows of a former version were removed from the history database";
-                    tracing::info!(%path, removed, "{message}");
-                }
                 if self.written.changed_to(Ok(())) {
                     tracing::info!(%path, "history database written");
                 }
@@ -186,9 +182,9 @@ impl HistoryDatabase {
         Ok(count)
     }
 
-    /// Makes the rows of all chains equal to their trends, which have what an open database had. Returns the number of old
-    /// rows that were removed from the database of a former version; `None`: it is none.
-    fn write(&self, database: &Database) -> Result<Option<u64>, redb::Error> {
+    /// Makes the rows of all chains equal to their trends, which have what an open database had. Logs the number of old rows
+    /// that were removed from the database of a former version.
+    fn write(&self, database: &Database) -> Result<(), redb::Error> {
         let transaction = database.begin_write()?;
         let is_former = transaction.delete_table(FORMER_BLOCKS)?;
         let mut removed = 0;
@@ -214,7 +210,11 @@ impl HistoryDatabase {
         }
         drop(table);
         transaction.commit()?;
-        Ok(is_former.then_some(removed))
+        if is_former {
+            let message = "rows of a former version were removed from the history database";
+            tracing::info!(path = %self.path.display(), removed, "{message}");
+        }
+        Ok(())
     }
 }
 

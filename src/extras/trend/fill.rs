@@ -6,12 +6,12 @@
 use super::{FeeTrend, HOUR, OpenHour, Period, Sample, add_samples, to_seconds};
 
 /// Hours that a refill reads.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct RefilledHours {
     /// First second that is filled.
     pub(crate) from: u32,
     /// Known hours before this second are complete.
-    complete_until: u32,
+    pub(super) complete_until: u32,
     /// Time of the block above. No block below it is newer.
     latest: u32,
     /// Blocks of one hour.
@@ -19,9 +19,10 @@ pub(crate) struct RefilledHours {
 }
 
 impl FeeTrend {
-    /// Returns the start of the newest closed hour, which may lack blocks if it is from the database; 0: there is none.
-    pub(crate) fn newest_closed_hour(&self) -> u32 {
-        self.closed_hours().next_back().unwrap_or_default()
+    /// Returns what a refill knows before the first poll: the newest closed hour may lack blocks, if it is from the database.
+    pub(crate) fn known_hours(&self) -> RefilledHours {
+        let complete_until = self.closed_hours().next_back().unwrap_or_default();
+        RefilledHours { complete_until, ..RefilledHours::default() }
     }
 
     /// Returns the starts of the closed hours, oldest first.
@@ -31,20 +32,14 @@ impl FeeTrend {
 
     /// Starts a refill with the blocks below the polled block `above`. It goes back to the first hour from the second
     /// `oldest` on that is not known, or to that of `complete_until`.
-    pub(crate) fn start_refill(
-        &self,
-        above: u64,
-        oldest: u64,
-        complete_until: u32,
-    ) -> RefilledHours {
-        let mut from = to_seconds(oldest);
+    pub(crate) fn start_refill(&self, hours: &mut RefilledHours, above: u64, oldest: u64) {
+        hours.from = to_seconds(oldest);
         for start in self.closed_hours() {
-            if start == from && from < complete_until {
-                from = from.saturating_add(HOUR);
+            if start == hours.from && start < hours.complete_until {
+                hours.from = start.saturating_add(HOUR);
             }
         }
-        let latest = self.open.get(above).map_or(self.newest_time, |sample| sample.time);
-        RefilledHours { from, complete_until, latest, newest_first: Vec::new() }
+        hours.latest = self.open.get(above).map_or(self.newest_time, |sample| sample.time);
     }
 
     /// Adds blocks, the newest first. Those of an hour that is not open are added when the first block of an earlier hour
@@ -76,8 +71,8 @@ impl FeeTrend {
     }
 
     /// Adds what is left of the last hour.
-    pub(crate) fn finish_refill(&mut self, hours: &mut RefilledHours) {
-        self.add_refilled(hours);
+    pub(crate) fn finish_refill(&mut self, mut hours: RefilledHours) {
+        self.add_refilled(&mut hours);
         let open = self.open.start;
         // A walk that failed in the open hour has not read what a file has of its beginning.
         let is_whole = hours.latest < open;

@@ -5,9 +5,7 @@ use std::cmp::Ordering;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::bucket::Bucket;
-use super::state::Trends;
-use super::{HOUR, TEN_MINUTES};
+use super::{FeeTrend, HOUR, Period, TEN_MINUTES, Trends, to_seconds};
 use crate::api::public_routes::MarketMember;
 use crate::assembly::DayPrices;
 use crate::fees::statistics::nearest_rank;
@@ -39,7 +37,7 @@ pub(crate) struct PriceLevel {
 }
 
 impl PriceLevel {
-    /// Compares a price in wei with those of a [day](day_prices).
+    /// Compares a price in wei with those of a [day](FeeTrend::day_prices).
     pub(super) fn new(price: u128, day: &[u64]) -> Self {
         let percentiles = [20, 50, 80].map(|percent| nearest_rank(day, percent).map(u128::from));
         let [Some(lower), Some(usual), Some(upper)] = percentiles else { return Self::default() };
@@ -61,23 +59,28 @@ pub(super) fn market_member(trends: &Trends) -> MarketMember {
     MarketMember::new(&normal, move |chain, current| trends.level(chain, current))
 }
 
-/// Returns the medians of the day's buckets of ten minutes, ascending. `None`: the buckets cover less than an hour up to
-/// the second `now`. A bucket after a gap covers nothing before its first block.
-pub(super) fn day_prices(buckets: &[Bucket], now: u32) -> Option<Vec<u64>> {
-    let (mut known, mut covered_until) = (0_u32, None);
-    for bucket in buckets {
-        let start = bucket.start(TEN_MINUTES);
-        let from = if covered_until == Some(start) { start } else { bucket.first };
-        let end = start.saturating_add(TEN_MINUTES);
-        known = known.saturating_add(now.min(end).saturating_sub(from));
-        covered_until = Some(end);
+impl FeeTrend {
+    /// Returns the medians of the buckets of ten minutes in the 24 hours before the second `now`, ascending. `None`: they
+    /// cover less than an hour. A bucket after a gap covers nothing before its first block.
+    #[must_use]
+    pub(crate) fn day_prices(&self, now: u64) -> Option<Vec<u64>> {
+        let buckets = self.buckets(Period::Day, now);
+        let now = to_seconds(now).max(self.newest_known());
+        let (mut known, mut covered_until) = (0_u32, None);
+        for bucket in &buckets {
+            let start = bucket.start(TEN_MINUTES);
+            let from = if covered_until == Some(start) { start } else { bucket.first };
+            let end = start.saturating_add(TEN_MINUTES);
+            known = known.saturating_add(now.min(end).saturating_sub(from));
+            covered_until = Some(end);
+        }
+        if known < HOUR {
+            return None;
+        }
+        let mut day: Vec<u64> = buckets.iter().map(|bucket| bucket.price).collect();
+        day.sort_unstable();
+        Some(day)
     }
-    if known < HOUR {
-        return None;
-    }
-    let mut day: Vec<u64> = buckets.iter().map(|bucket| bucket.price).collect();
-    day.sort_unstable();
-    Some(day)
 }
 
 /// Returns (price − usual) / usual with six decimals, at most 4,294; `None`: there is none.

@@ -50,8 +50,7 @@ pub(crate) struct HistoryRefill {
     pause: Duration,
     /// Indices of the upstreams that contradicted known blocks. They are not called again.
     rejected: Vec<usize>,
-    /// Known hours before this second are complete.
-    complete_until: u32,
+    hours: RefilledHours,
     turns: Arc<Semaphore>,
 }
 
@@ -78,7 +77,7 @@ impl HistoryRefill {
             pricing: config.pricing.for_whole_histories(),
             pause,
             rejected: Vec::new(),
-            complete_until: trends.trend(chain).newest_closed_hour(),
+            hours: trends.trend(chain).known_hours(),
             turns: Arc::clone(turns),
         }
     }
@@ -108,12 +107,10 @@ impl HistoryRefill {
         let head = self.head().await?;
         let (hour, kept) = (u64::from(HOUR), u64::from(self.trends.days * DAY));
         let oldest = (head.time - head.time % hour + hour).saturating_sub(kept);
-        let complete_until = self.complete_until;
-        let mut hours =
-            self.trends.trend(&self.chain).start_refill(head.number, oldest, complete_until);
-        let walked = self.walk(head, &mut hours).await;
+        self.trends.trend(&self.chain).start_refill(&mut self.hours, head.number, oldest);
+        let walked = self.walk(head).await;
         // A failure loses nothing that was read.
-        self.trends.trend(&self.chain).finish_refill(&mut hours);
+        self.trends.trend(&self.chain).finish_refill(std::mem::take(&mut self.hours));
         walked
     }
 
@@ -129,15 +126,11 @@ impl HistoryRefill {
     }
 
     /// Adds the blocks below the known block `above`, the newest first.
-    async fn walk(
-        &mut self,
-        mut above: DatedBlock,
-        hours: &mut RefilledHours,
-    ) -> Result<(), RefillError> {
+    async fn walk(&mut self, mut above: DatedBlock) -> Result<(), RefillError> {
         // Each call has the blocks that the tip of its first one depends on.
         let overlap = self.pricing.history_blocks().saturating_sub(1);
         let mut per_call = BLOCKS_PER_CALL.max(2 * overlap);
-        while above.number > FIRST_BLOCK && above.time > hours.from.into() {
+        while above.number > FIRST_BLOCK && above.time > self.hours.from.into() {
             let all = usize::try_from(above.number.saturating_add(1)).unwrap_or(usize::MAX);
             let count = per_call.min(all);
             let Some((history, first)) = self.read_below(above, count, overlap).await? else {
@@ -146,7 +139,7 @@ impl HistoryRefill {
                 continue;
             };
             let samples = past_samples(&history, first, above, &self.pricing);
-            self.trends.trend(&self.chain).refill(hours, &samples);
+            self.trends.trend(&self.chain).refill(&mut self.hours, &samples);
             above = first;
             tokio::time::sleep(self.pause).await;
         }

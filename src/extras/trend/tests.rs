@@ -382,8 +382,9 @@ fn a_refill_that_fails_takes_no_minute_away() {
         .for_each(|second| started.add(sample(u64::from(second) + 100, START + 1200 + second, 7)));
     let now = started.newest_time.into();
     let before = started.buckets(Period::Hour, now);
-    let mut hours = started.start_refill(100, 0, started.newest_closed_hour());
-    started.finish_refill(&mut hours);
+    let mut hours = started.known_hours();
+    started.start_refill(&mut hours, 100, 0);
+    started.finish_refill(hours);
     assert_eq!(started.buckets(Period::Hour, now), before);
 }
 
@@ -407,7 +408,7 @@ fn refill(trend: &mut FeeTrend, mut hours: RefilledHours, blocks: &[Sample]) {
         let newest_first: Vec<Sample> = chunk.iter().rev().copied().collect();
         trend.refill(&mut hours, &newest_first);
     }
-    trend.finish_refill(&mut hours);
+    trend.finish_refill(hours);
 }
 
 /// Returns consecutive blocks with the amounts of `steps`.
@@ -439,9 +440,9 @@ proptest! {
         let end = blocks.iter().position(|block| block.hour() > blocks[start].hour());
         let blocks = &blocks[..end.unwrap_or(blocks.len())];
         let mut filled = restored(&trend(blocks[..stop].iter().copied()));
-        let complete_until = filled.newest_closed_hour();
+        let mut hours = filled.known_hours();
         blocks[start..].iter().for_each(|block| filled.add(*block));
-        let hours = filled.start_refill(blocks[start].number, 0, complete_until);
+        filled.start_refill(&mut hours, blocks[start].number, 0);
         refill(&mut filled, hours, &blocks[..start]);
         let all: BTreeMap<u64, Sample> = blocks.iter().map(|block| (block.number, *block)).collect();
         let now = blocks.last().unwrap().time;
@@ -461,11 +462,12 @@ proptest! {
     ) {
         let known = blocks_of_steps(steps);
         let mut filled = restored(&trend(known.iter().copied()));
-        let complete_until = filled.newest_closed_hour();
+        let mut hours = filled.known_hours();
+        let complete_until = hours.complete_until;
         let newest = known.last().unwrap();
         filled.add(Sample { number: newest.number + 300, ..*newest });
         let before = filled.clone();
-        let hours = filled.start_refill(newest.number + 300, START.into(), complete_until);
+        filled.start_refill(&mut hours, newest.number + 300, START.into());
         let mut others: Vec<Sample> = others
             .into_iter()
             .map(|(number, time, fee)| sample(number, START + time, fee))
@@ -486,7 +488,8 @@ proptest! {
 #[test]
 fn a_refilled_block_gets_a_time_between_those_of_its_neighbours() {
     let mut filled = trend([sample(10, START + 100, 1), sample(20, START + 200, 1)]);
-    let hours = filled.start_refill(20, START.into(), 0);
+    let mut hours = RefilledHours::default();
+    filled.start_refill(&mut hours, 20, START.into());
     // The clock of the node is fast, and then slow.
     let blocks = [sample(11, START + 50, 1), sample(19, START + 5000, 1)];
     refill(&mut filled, hours, &blocks);
@@ -499,7 +502,9 @@ fn a_refill_goes_back_to_the_first_hour_that_is_not_known() {
     let from = |hours: &[u32], complete_until: u32| {
         let samples = (0_u64..).zip(hours).map(|(n, it)| sample(n, START + it * HOUR + 60, 1));
         let complete_until = START + complete_until * HOUR;
-        let hours = trend(samples).start_refill(9, u64::from(START) + 7200, complete_until);
+        let mut hours = RefilledHours::default();
+        hours.complete_until = complete_until;
+        trend(samples).start_refill(&mut hours, 9, u64::from(START) + 7200);
         (hours.from - START) / HOUR
     };
     assert_eq!(from(&[], 0), 2);
