@@ -98,7 +98,8 @@ impl<'a> CheapestChain<'a> {
         data_fee: Result<DataFee, DataFeeReason>,
         price: Option<CoinPrice>,
     ) -> Option<Self> {
-        let cost = Cost::new(&Order::with_gas(gas), &current.snapshot.market, data_fee);
+        let order = Order::new(gas, Order::TRANSFER_BYTES);
+        let cost = Cost::new(&order, &current.snapshot.market, data_fee);
         let expected = cost.tiers.medium.expected?;
         let dollars = price.map(|price| price.dollars(expected.0));
         Some(Self {

@@ -14,7 +14,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::chain_keys::DataFeeKind;
 use super::data_fee::{DataFee, DataFees};
-use super::sum::{Cost, Order, Size};
+use super::sum::{Cost, Order};
 use super::transaction::Transaction;
 use super::usd_feed::UsdPrices;
 use super::wire::CostBody;
@@ -118,7 +118,7 @@ pub(super) async fn get_cost(
     ChainParam(chain): ChainParam,
     ValidQuery(query): ValidQuery<CostQuery>,
 ) -> Result<Response, Problem> {
-    let (mut response, current) = state.response(&chain, &query.order()?)?;
+    let (mut response, current) = state.response(&chain, &query.order()?, ("blobs", "be 0"))?;
     write_snapshot_headers(response.headers_mut(), &chain, &current);
     Ok(response)
 }
@@ -151,17 +151,20 @@ pub(super) async fn post_cost(
     let body = request_body::read_body(request, MAX_BODY_BYTES, &state.memory).await?;
     charge_for_list(&client, body.len(), BYTES_PER_REQUEST)?;
     let order = parse_request(&body, chain.config())?;
-    let (mut response, current) = state.response(&chain, &order)?;
+    let without_blobs = ("transaction", "have no blobs");
+    let (mut response, current) = state.response(&chain, &order, without_blobs)?;
     write_uncached_snapshot_headers(response.headers_mut(), &chain, &current);
     Ok(response)
 }
 
 impl CostState {
-    /// Builds the response about a transaction, without the headers of the snapshot.
+    /// Builds the response about a transaction, without the headers of the snapshot. `without_blobs` says which parameter must
+    /// do what where the fee of blobs is not known.
     fn response(
         &self,
         chain: &StoredChain,
         order: &Order,
+        without_blobs: (&str, &str),
     ) -> Result<(Response, ServableSnapshot), Problem> {
         let current =
             chain.servable_snapshot().map_err(|reason| problems::unavailable(chain, reason))?;
@@ -173,12 +176,8 @@ impl CostState {
         );
         let has_blobs = market.blob_base_fees.is_some() && !is_rollup;
         if order.blobs > 0 && !has_blobs {
-            let (name, allowed) = match order.size {
-                Size::Bytes(_) => ("blobs", "must be 0: the fee of blobs is not known"),
-                Size::Compressed { .. } => {
-                    ("transaction", "must have no blobs: the fee of blobs is not known")
-                }
-            };
+            let (name, allowed) = without_blobs;
+            let allowed = format_args!("must {allowed}: the fee of blobs is not known");
             return Err(invalid_parameter(name, allowed));
         }
         let cost = Cost::new(order, market, self.fees.current(chain));
@@ -198,12 +197,8 @@ impl CostQuery {
         if blobs > MAX_BLOBS {
             return Err(invalid_parameter("blobs", format_args!("must be from 0 to {MAX_BLOBS}")));
         }
-        Ok(Order {
-            gas: valid_gas(self.gas)?,
-            size: Size::Bytes(bytes),
-            balance: self.balance.map(|Wei(balance)| balance),
-            blobs,
-        })
+        let balance = self.balance.map(|Wei(balance)| balance);
+        Ok(Order { balance, blobs, ..Order::new(valid_gas(self.gas)?, bytes) })
     }
 }
 
@@ -237,17 +232,18 @@ fn parse_request(body: &[u8], chain: &Chain) -> Result<Order, Problem> {
     let (bytes, parsed) = parse_transaction(request.transaction, chain)
         .map_err(|requirement| invalid_parameter("transaction", requirement))?;
     let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-    let fast_lz = op_alloy_flz::flz_compress_len(&bytes).into();
-    let size = if parsed.is_signed {
-        Size::Compressed { bytes: length, fast_lz, is_exact: true }
-    } else {
-        Size::Compressed {
-            bytes: length.saturating_add(SIGNATURE_BYTES),
-            fast_lz: fast_lz.saturating_add(SIGNATURE_FAST_LZ),
-            is_exact: false,
-        }
-    };
-    Ok(Order { gas: valid_gas(gas)?, size, balance, blobs: parsed.blobs })
+    let fast_lz = u64::from(op_alloy_flz::flz_compress_len(&bytes));
+    let is_exact = parsed.is_signed;
+    let (added, added_fast_lz) =
+        if is_exact { (0, 0) } else { (SIGNATURE_BYTES, SIGNATURE_FAST_LZ) };
+    Ok(Order {
+        gas: valid_gas(gas)?,
+        bytes: length.saturating_add(added),
+        fast_lz: fast_lz.saturating_add(added_fast_lz),
+        is_exact,
+        balance,
+        blobs: parsed.blobs,
+    })
 }
 
 /// Parses a transaction of `chain`. Returns it after its bytes.
@@ -278,7 +274,10 @@ fn parse_transaction(
 /// Writes the cost of a transfer on the example's chain.
 pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
     let (chain, current) = (example.chain, example.current);
-    let order = Order { balance: Some(1_000_000_000_000_000_000), ..Order::with_gas(MIN_GAS) };
+    let order = Order {
+        balance: Some(1_000_000_000_000_000_000),
+        ..Order::new(MIN_GAS, Order::TRANSFER_BYTES)
+    };
     let no_data_fee = Ok(DataFee::NONE);
     let cost = Cost::new(&order, &current.snapshot.market, no_data_fee);
     let body = json!(CostBody::new(chain, current, &order, cost, None));

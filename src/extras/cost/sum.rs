@@ -17,19 +17,15 @@ const GAS_PER_BLOB: u128 = 131_072;
 pub(crate) struct Order {
     /// Gas limit.
     pub(crate) gas: u64,
-    pub(crate) size: Size,
+    /// Size of the signed transaction.
+    pub(crate) bytes: u64,
+    /// Its FastLZ length, or one that it does not exceed.
+    pub(crate) fast_lz: u64,
+    /// True if `fast_lz` is exact.
+    pub(crate) is_exact: bool,
     /// Wei of the sender.
     pub(crate) balance: Option<u128>,
     pub(crate) blobs: u64,
-}
-
-/// Size of a signed transaction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Size {
-    /// Its bytes alone are known.
-    Bytes(u64),
-    /// Its FastLZ length is known; exactly, if it is signed.
-    Compressed { bytes: u64, fast_lz: u64, is_exact: bool },
 }
 
 /// Fee for the data of a transaction, in wei.
@@ -92,17 +88,10 @@ impl Order {
     /// Bytes of a signed transfer.
     pub(crate) const TRANSFER_BYTES: u64 = 120;
 
-    /// Creates an order of this gas limit, as large as a transfer.
-    pub(crate) fn with_gas(gas: u64) -> Self {
-        Self { gas, size: Size::Bytes(Self::TRANSFER_BYTES), balance: None, blobs: 0 }
-    }
-}
-
-impl Size {
-    pub(crate) fn bytes(self) -> u64 {
-        match self {
-            Self::Bytes(bytes) | Self::Compressed { bytes, .. } => bytes,
-        }
+    /// Creates an order of this gas limit, of which nothing else but the size is known.
+    pub(crate) fn new(gas: u64, bytes: u64) -> Self {
+        let fast_lz = longest_fast_lz(bytes);
+        Self { gas, bytes, fast_lz, is_exact: false, balance: None, blobs: 0 }
     }
 }
 
@@ -165,16 +154,12 @@ impl DataFeeAmounts {
                 });
             }
         };
-        let (fast_lz, exact) = match order.size {
-            Size::Bytes(bytes) => (longest_fast_lz(bytes), false),
-            Size::Compressed { fast_lz, is_exact, .. } => (fast_lz, is_exact),
-        };
-        let fee = read.attributes.l1_fee(fast_lz)?;
+        let fee = read.attributes.l1_fee(order.fast_lz)?;
         let room = fee.checked_mul(3)?.div_ceil(10);
         let operator_fee = Wei(read.attributes.operator_fee(order.gas)?);
         Some(Self {
             kind: DataFeeKind::OpStack,
-            exact,
+            exact: order.is_exact,
             fee: Wei(fee),
             max: Wei(fee.checked_add(room)?),
             operator_fee: ExpectedAndMax { expected: operator_fee, max: operator_fee },
@@ -244,7 +229,6 @@ mod tests {
             let read = ReadAttributes { attributes, read_at, read_time: SystemTime::now() };
             let fast_lz = u64::from(op_alloy_flz::flz_compress_len(&bytes));
             let length = u64::try_from(bytes.len()).unwrap();
-            let exact = Size::Compressed { bytes: length, fast_lz, is_exact: true };
             let raised = |fee: u128| fee * (1_000_000 + rise) / 1_000_000;
             let later = Attributes {
                 l1_base_fee: raised(l1_fees.0),
@@ -253,8 +237,8 @@ mod tests {
             };
             let l1_fee = later.l1_fee(fast_lz).unwrap();
             let operator_fee = later.operator_fee(gas).unwrap();
-            for size in [exact, Size::Bytes(length)] {
-                let order = Order { gas, size, balance: Some(balance), blobs: 0 };
+            let bound = Order { balance: Some(balance), ..Order::new(gas, length) };
+            for order in [Order { fast_lz, is_exact: true, ..bound }, bound] {
                 let cost = Cost::new(&order, &market(prices.0, prices.1), Ok(DataFee::OpStack(read)));
                 for tier in cost.tiers.into_array() {
                     let (Wei(max), Wei(value)) = (tier.max.unwrap(), tier.max_send.unwrap());

@@ -80,7 +80,7 @@ impl<'a> CostBody<'a> {
             currency: config.currency.as_deref(),
             newest_block: current.snapshot.newest_block,
             gas: Wei(order.gas.into()),
-            bytes: order.size.bytes(),
+            bytes: order.bytes,
             data_fee: cost.data_fee,
             blob_fee: cost.blob_fee,
             tiers: CostTiers { low, medium, high },
