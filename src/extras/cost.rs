@@ -4,6 +4,7 @@
 //! of both stand in the first transaction of each block, which a task of its own reads. Another task reads the price of
 //! the coin in dollars. No request causes a call, and no poll waits for one.
 
+mod chain_keys;
 mod cheapest;
 mod data_fee;
 mod dollars;
@@ -22,33 +23,36 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::assembly::{Assembly, Extra, Join};
-use crate::config::DataFeeKind;
+use crate::config::SectionKind;
 use crate::extras::reads::ReadNodes;
 use crate::observe::log_on_change::LogOnChange;
+use chain_keys::{CostKeys, DataFeeKind};
 use data_fee::DataFees;
 use metrics::{CostMetrics, chain_counters};
 use reader::read_attributes;
 use routes::CostState;
 use usd_feed::{FeedReader, UsdPrices};
 
-pub(crate) const EXTRA: Extra = Extra::new("cost", Join::Always(join));
+pub(crate) const EXTRA: Extra =
+    Extra { sections: &[SectionKind::new::<CostKeys>()], ..Extra::new("cost", Join::Always(join)) };
 
 /// Reads the parameters of OP Stack chains and the prices of coins, and adds the routes and members of the fee market.
 fn join(assembly: &mut Assembly) {
-    let data_fees = DataFees::new(&assembly.store);
-    let prices = UsdPrices::new(&assembly.store);
+    let keys: CostKeys = assembly.config.section();
+    let data_fees = DataFees::new(&assembly.store, &keys);
+    let prices = UsdPrices::new(&assembly.store, &keys);
     let metrics = assembly.metrics.set::<CostMetrics>();
     let store = assembly.store.clone();
     let nodes = ReadNodes::shared(assembly);
     for (chain, upstreams) in store.chains().iter().zip(&nodes) {
         let config = chain.config();
-        if config.data_fee == Some(DataFeeKind::OpStack) {
+        if keys.data_fee(config) == Some(DataFeeKind::OpStack) {
             let counters = chain_counters(&metrics.data_fee_reads_total, &config.key);
             let upstreams = Arc::clone(upstreams);
             let reader = read_attributes(chain.clone(), upstreams, data_fees.clone(), counters);
             assembly.add_task(async { match reader.await {} });
         }
-        let Some(feed) = config.usd_feed() else { continue };
+        let Some(feed) = keys.usd_feed(config) else { continue };
         let key = feed.chain.as_ref().unwrap_or(&config.key);
         let mut with_nodes = store.chains().iter().zip(&nodes);
         let Some((at, upstreams)) = with_nodes.find(|(at, _)| at.config().key == *key) else {

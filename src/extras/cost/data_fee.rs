@@ -6,16 +6,22 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::chain_keys::{CostKeys, DataFeeKind};
 use super::op_stack::{Attributes, Rule};
 use crate::api::public_routes::MarketMember;
-use crate::config::DataFeeKind;
 use crate::fees::Wei;
 use crate::observe::clock;
 use crate::store::{ChainStore, PerChain, StoredChain};
 
 /// The newest parameters of all chains, or why there are none. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct DataFees(PerChain<Mutex<Result<ReadAttributes, DataFeeReason>>>);
+pub(crate) struct DataFees(PerChain<ChainDataFee>);
+
+#[derive(Debug)]
+struct ChainDataFee {
+    kind: Option<DataFeeKind>,
+    read: Mutex<Result<ReadAttributes, DataFeeReason>>,
+}
 
 /// Attributes, and when they were read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,15 +68,23 @@ impl ReadAttributes {
 }
 
 impl DataFees {
-    pub(super) fn new(store: &ChainStore) -> Self {
-        Self(PerChain::new(store, |_| Mutex::new(Err(DataFeeReason::NotRead))))
+    pub(super) fn new(store: &ChainStore, keys: &CostKeys) -> Self {
+        Self(PerChain::new(store, |chain| ChainDataFee {
+            kind: keys.data_fee(chain.config()),
+            read: Mutex::new(Err(DataFeeReason::NotRead)),
+        }))
+    }
+
+    /// Returns the kind of a chain's data fee; `None`: unknown.
+    pub(super) fn kind(&self, chain: &StoredChain) -> Option<DataFeeKind> {
+        self.0.get(chain).kind
     }
 
     /// Sets what was read at this time. `None`: attributes of another fork.
     pub(super) fn set(&self, chain: &StoredChain, read: Option<Attributes>, read_at: Instant) {
         let read_time = SystemTime::now().checked_sub(clock::elapsed(read_at));
         let read_time = read_time.unwrap_or(SystemTime::UNIX_EPOCH);
-        let mut known = self.0.get(chain).lock();
+        let mut known = self.0.get(chain).read.lock();
         // A node that lags does not renew the parameters.
         if let (Ok(known), Some(read)) = (&*known, &read)
             && read.l1_block < known.attributes.l1_block
@@ -84,13 +98,13 @@ impl DataFees {
 
     /// Returns the age of the parameters; `None`: there are none.
     pub(super) fn age(&self, chain: &StoredChain) -> Option<Duration> {
-        let read = self.0.get(chain).lock().ok()?;
+        let read = self.0.get(chain).read.lock().ok()?;
         Some(clock::elapsed(read.read_at))
     }
 
     /// Returns the data fee of a chain now.
     pub(crate) fn current(&self, chain: &StoredChain) -> Result<DataFee, DataFeeReason> {
-        match chain.config().data_fee {
+        match self.kind(chain) {
             None | Some(DataFeeKind::Off) => Err(DataFeeReason::Unknown),
             Some(kind @ (DataFeeKind::None | DataFeeKind::Included)) => {
                 Ok(DataFee::Zero { kind, is_exact: true })
@@ -99,7 +113,7 @@ impl DataFees {
                 Ok(DataFee::Zero { kind: DataFeeKind::Included, is_exact: false })
             }
             Some(DataFeeKind::OpStack) => {
-                let read = (*self.0.get(chain).lock())?;
+                let read = (*self.0.get(chain).read.lock())?;
                 let is_old = clock::elapsed(read.read_at) > ReadAttributes::MAX_AGE;
                 if is_old { Err(DataFeeReason::Old) } else { Ok(DataFee::OpStack(read)) }
             }
@@ -201,14 +215,14 @@ impl DataFeeMembers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::config::{Config, SectionKind};
 
     #[test]
     fn a_lagging_node_does_not_renew_the_parameters() {
         let text = "[chains.a]\nchain_id = 10\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
-        let config = Config::from_toml(text, &[]).unwrap();
+        let config = Config::from_toml(text, &[SectionKind::new::<CostKeys>()]).unwrap();
         let (store, _publishers) = ChainStore::new(&config.chains);
-        let (fees, chain) = (DataFees::new(&store), &store.chains()[0]);
+        let (fees, chain) = (DataFees::new(&store, &config.section()), &store.chains()[0]);
         assert_eq!(fees.current(chain), Err(DataFeeReason::NotRead));
         let mut input = vec![0; 164];
         input[..4].copy_from_slice(&[0x44, 0x0a, 0x5e, 0x20]);

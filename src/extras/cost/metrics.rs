@@ -6,8 +6,8 @@ use enum_map::{Enum, EnumMap};
 use prometheus_client::metrics::family::Family;
 use strum::IntoStaticStr;
 
+use super::chain_keys::DataFeeKind;
 use super::routes::CostState;
-use crate::config::DataFeeKind;
 use crate::observe::metrics::{
     ChainLabels, ChainOutcomeLabels, Counter, FloatGauge, counters, metric_set,
 };
@@ -59,13 +59,12 @@ impl CostMetrics {
     pub(super) fn update(&self, state: &CostState) {
         let seconds = |age: Option<Duration>| age.map_or(f64::NAN, |age| age.as_secs_f64());
         for chain in state.store.chains() {
-            let config = chain.config();
-            let labels = ChainLabels { chain: config.key.clone() };
-            if config.data_fee == Some(DataFeeKind::OpStack) {
+            let labels = ChainLabels { chain: chain.config().key.clone() };
+            if state.fees.kind(chain) == Some(DataFeeKind::OpStack) {
                 let age = seconds(state.fees.age(chain));
                 self.data_fee_parameters_age_seconds.get_or_create(&labels).set(age);
             }
-            if config.usd_feed().is_some() {
+            if state.prices.has_feed(chain) {
                 let age = seconds(state.prices.age(chain));
                 self.usd_price_age_seconds.get_or_create(&labels).set(age);
             }

@@ -3,9 +3,9 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::chain_keys::DataFeeKind;
 use super::data_fee::{DataFee, DataFeeKindName, DataFeeReason, ReadAttributes};
 use super::op_stack::longest_fast_lz;
-use crate::config::DataFeeKind;
 use crate::fees::{Market, Tiers, Wei};
 use crate::observe::clock;
 

@@ -13,10 +13,10 @@ use serde_json::json;
 use tokio::time::Instant;
 use utoipa::ToSchema;
 
+use super::chain_keys::{CostKeys, UsdFeed};
 use super::dollars::CoinPrice;
 use super::metrics::FeedOutcome;
 use crate::api::public_routes::MarketMember;
-use crate::config::UsdFeed;
 use crate::extras::reads::ReadNodes;
 use crate::nodes::ServiceReads;
 use crate::observe::log_on_change::LogOnChange;
@@ -42,7 +42,13 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Prices of the coins of all chains. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct UsdPrices(PerChain<Mutex<Option<UsdPrice>>>);
+pub(crate) struct UsdPrices(PerChain<Coin>);
+
+#[derive(Debug)]
+struct Coin {
+    feed: Option<UsdFeed>,
+    price: Mutex<Option<UsdPrice>>,
+}
 
 /// Price of a coin.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,13 +61,21 @@ pub(crate) struct UsdPrice {
 }
 
 impl UsdPrices {
-    pub(super) fn new(store: &ChainStore) -> Self {
-        Self(PerChain::new(store, |_| Mutex::default()))
+    pub(super) fn new(store: &ChainStore, keys: &CostKeys) -> Self {
+        Self(PerChain::new(store, |chain| Coin {
+            feed: keys.usd_feed(chain.config()).cloned(),
+            price: Mutex::default(),
+        }))
+    }
+
+    /// Returns true if a price of the chain's coin is read.
+    pub(super) fn has_feed(&self, chain: &StoredChain) -> bool {
+        self.0.get(chain).feed.is_some()
     }
 
     /// Sets what the feed said. `None`: nothing that is a price.
     fn set(&self, chain: &StoredChain, read: Option<UsdPrice>) {
-        let mut known = self.0.get(chain).lock();
+        let mut known = self.0.get(chain).price.lock();
         // A node that lags does not bring an older price back.
         let is_older = known.as_ref().zip(read.as_ref());
         if is_older.is_none_or(|(known, read)| known.updated_at <= read.updated_at) {
@@ -71,14 +85,14 @@ impl UsdPrices {
 
     /// Returns the price of a chain's coin; `None`: it has no feed, or the feed's answer is too old.
     pub(crate) fn current(&self, chain: &StoredChain) -> Option<UsdPrice> {
-        let feed = chain.config().usd_feed()?;
-        let known = self.0.get(chain).lock().clone()?;
-        is_current(known.updated_at, feed.heartbeat, SystemTime::now()).then_some(known)
+        let Coin { feed, price } = self.0.get(chain);
+        let known = price.lock().clone()?;
+        is_current(known.updated_at, feed.as_ref()?.heartbeat, SystemTime::now()).then_some(known)
     }
 
     /// Returns the time since the contract was written; `None`: no price was read.
     pub(super) fn age(&self, chain: &StoredChain) -> Option<Duration> {
-        let known = self.0.get(chain).lock();
+        let known = self.0.get(chain).price.lock();
         Some(known.as_ref()?.updated_at.elapsed().unwrap_or_default())
     }
 }
