@@ -71,8 +71,8 @@ pub struct Config {
     pub(crate) origin: Option<String>,
     /// True if the chains are recorded: their prices are not current, and nothing of them is shared or kept.
     pub(crate) has_recorded_chains: bool,
-    /// Sections of other rooms.
-    sections: Vec<Box<dyn AnySection>>,
+    /// Sections of other rooms, those of the chains' tables too.
+    pub(crate) sections: Vec<Box<dyn AnySection>>,
 }
 
 /// Merged content of all layers, before checks that involve several keys.
@@ -175,14 +175,6 @@ impl Config {
     pub(crate) fn section<T: Section>(&self) -> T {
         let mut all = self.sections.iter().map(|section| section.to_any());
         all.find_map(<dyn Any>::downcast_ref).cloned().unwrap_or_default()
-    }
-
-    /// Replaces the chains by those of `other`, with their keys that belong to other rooms.
-    pub(crate) fn take_chains(&mut self, other: Self) {
-        self.chains = other.chains;
-        self.sections.retain(|section| section.name() != CHAINS);
-        let of_chains = other.sections.into_iter().filter(|section| section.name() == CHAINS);
-        self.sections.extend(of_chains);
     }
 
     /// Where the chains come from, for people.

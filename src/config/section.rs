@@ -137,7 +137,7 @@ impl SectionKind {
 }
 
 /// A section of any type.
-pub(super) trait AnySection: Debug + Send + Sync {
+pub(crate) trait AnySection: Debug + Send + Sync {
     fn name(&self) -> &'static str;
     fn check(&self, mistakes: &mut SectionMistakes);
     fn check_chains(&self, chains: &[Chain], mistakes: &mut SectionMistakes);

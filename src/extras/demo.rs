@@ -67,7 +67,11 @@ fn run(
     let node = node.context("cannot start the recorded chains").map_err(CommandError::Runtime)?;
     let address = node.address().map_err(|error| CommandError::Runtime(error.into()))?;
     let recorded = chain_configs(address, block_time, context.sections);
-    config.take_chains(recorded.map_err(CommandError::Configuration)?);
+    let recorded = recorded.map_err(CommandError::Configuration)?;
+    config.chains = recorded.chains;
+    config.sections.retain(|section| section.name() != CHAINS);
+    let of_chains = recorded.sections.into_iter().filter(|section| section.name() == CHAINS);
+    config.sections.extend(of_chains);
     config.origin = Some("recorded chains".to_owned());
     // They are about the former chains.
     config.notes.clear();
