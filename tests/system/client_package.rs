@@ -51,6 +51,7 @@ async fn package_is_small_typed_and_agrees_with_the_service() {
 
 #[tokio::test]
 async fn client_returns_exact_amounts_and_named_errors() {
+    run("alone.test.mjs").await;
     run("client.test.mjs").await;
 }
 
