@@ -188,6 +188,7 @@ fn check_suggestion(market: &Market, history: &FeeHistory, pricing: &Pricing) {
     let prices = SinglePrices::new(market, &steps, Duration::from_secs(12));
     assert!(prices.tiers.into_array().is_sorted(), "{prices:?}");
     assert!(prices.tiers.low >= market.newest_known_base_fee, "{prices:?}");
+    assert!(prices.tiers.medium >= market.expected_price(), "{prices:?}");
 }
 
 /// Fuzzes a JSON-RPC response body, and JSON as each of its members.

@@ -377,3 +377,26 @@ impl Subscription {
         Some(["event: status\ndata: ", &data, "\n\n"].concat())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_without_events_has_a_comment_every_15_s() {
+        let (store, _) = ChainStore::new(&[]);
+        let memory = MemoryBudget::new(1024 * 1024);
+        let shutdown = CancellationToken::new();
+        let (limits, metrics) = (Limits::default(), Metrics::new());
+        let streams = SuggestionStreams::new(&store, &limits, &memory, shutdown.clone(), &metrics);
+        let permit = streams.acquire(&ClientHandle::default(), 1).unwrap();
+        let events = stream::pending();
+        let mut stream = EventStream { events, beginning: None, shutdown, permit };
+        for _ in 0..2 {
+            let began = tokio::time::Instant::now();
+            // An empty line behind it would be an event.
+            assert_eq!(stream.next_chunk().await.as_deref(), Some(":\n"));
+            assert_eq!(began.elapsed(), Duration::from_secs(15));
+        }
+    }
+}

@@ -228,15 +228,28 @@ mod tests {
         let methods = |path: &str| {
             find_route(&segments(&format!("{PATH_PREFIX}{path}"))).map(|route| route.methods)
         };
-        for path in ["", "/verify", "/verify/solc-json", "/verify/create2", "//verify//"] {
+        for path in
+            ["", "/", "//", "/verify/", "/verify/solc-json", "/verify//create2", "//verify//"]
+        {
             assert_eq!(methods(path), Some(AllowedRoute::POST), "{path}");
         }
-        for path in
-            ["/chains", "/checkAllByAddresses", "/files/any/2020/0xAb", "/files/a:b/c_d-e.f"]
-        {
+        for path in [
+            "/chains",
+            "/health",
+            "/version",
+            "/check-by-addresses",
+            "//check-all-by-addresses",
+            "/checkByAddresses",
+            "/checkAllByAddresses/",
+            "/files/any/2020/0xAb",
+            "/files/a:b/c_d-e.f",
+            "/files/tree/any/2020/0xAb",
+        ] {
             assert_eq!(methods(path), Some(AllowedRoute::READ), "{path}");
         }
-        assert_eq!(methods("/v2/verify/2020/0xAb"), Some(AllowedRoute::READ_AND_POST));
+        for path in ["/v2/verify/2020/0xAb", "/v2/...", "/v2/0a-b:c.d_e"] {
+            assert_eq!(methods(path), Some(AllowedRoute::READ_AND_POST), "{path}");
+        }
         let longest = format!("/v2/{}", "a".repeat(128));
         assert!(methods(&longest).is_some() && methods(&format!("{longest}a")).is_none());
         let deepest = format!("/v2{}", "/a".repeat(8));
@@ -264,12 +277,5 @@ mod tests {
         ] {
             assert_eq!(methods(path), None, "{path}");
         }
-    }
-
-    #[test]
-    fn credentials_are_forwarded_only_where_required() {
-        assert_eq!(find_route(&["verify", "create2"]).unwrap().credentials, [AUTHORIZATION]);
-        assert!(find_route(&["verify"]).unwrap().credentials.is_empty());
-        assert!(find_route(&["v2", "verify"]).unwrap().credentials.is_empty());
     }
 }

@@ -201,40 +201,6 @@ mod tests {
         assert_eq!(parsed(&jovian(8, 2, u64::MAX)), Some((8, Some(u64::MAX.into()))));
     }
 
-    #[test]
-    fn other_extra_data_is_ignored() {
-        let with_version = |version, mut bytes: Vec<u8>| {
-            bytes[0] = version;
-            bytes
-        };
-        for bytes in [
-            vec![],
-            vec![0],
-            // A client's name, as on Ethereum, and the vanity of a clique header.
-            b"beaverbuild.org".to_vec(),
-            vec![0; 32],
-            vec![0; 97],
-            // The zeros that stand for the constants of the configuration.
-            holocene(0, 0),
-            holocene(0, 2),
-            holocene(250, 0),
-            holocene(250, 1),
-            jovian(0, 2, 1),
-            jovian(250, 1, 1),
-            holocene(250, 2)[..8].to_vec(),
-            [holocene(250, 2), vec![0]].concat(),
-            jovian(250, 2, 1)[..16].to_vec(),
-            [jovian(250, 2, 1), vec![0]].concat(),
-            with_version(1, holocene(250, 2)),
-            with_version(0, jovian(250, 2, 1)),
-            with_version(2, jovian(250, 2, 1)),
-            with_version(2, holocene(250, 2)),
-            with_version(255, holocene(250, 2)),
-        ] {
-            assert_eq!(parsed(&bytes), None, "{bytes:?}");
-        }
-    }
-
     proptest! {
         #[test]
         fn any_extra_data_is_parsed_or_ignored(

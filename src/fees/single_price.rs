@@ -270,33 +270,6 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_is_the_99th_percentile_of_the_rises() {
-        // A rise by a tenth touches two of the pairs of following blocks.
-        let with_rises = |count: usize, rises: &[usize]| -> Vec<u128> {
-            let mut base_fees = vec![1000; count];
-            for position in rises {
-                base_fees[*position] = 1100;
-            }
-            base_fees
-        };
-        // Of 100 rises the 99th: two are above, then one.
-        assert_eq!(bound(&with_rises(102, &[50]), 2000, 2), 2200);
-        assert_eq!(bound(&with_rises(102, &[101]), 2000, 2), 2000);
-        // Of 300 rises the 297th.
-        assert_eq!(bound(&with_rises(302, &[50, 301]), 2000, 2), 2000);
-        assert_eq!(bound(&with_rises(302, &[50, 90]), 2001, 2), 2202);
-        // A base fee of 0 has no rise, and the blocks before it fall.
-        let mut zeros = vec![1000; 300];
-        zeros[0..100].fill(0);
-        assert_eq!(bound(&zeros, 2000, 5), 2000);
-        assert_eq!(bound(&vec![0; 300], 64, 2), 81);
-        let falling: Vec<u128> = (1..=200).rev().collect();
-        assert_eq!(bound(&falling, 2000, 2), 2000);
-        let huge = [vec![1; 2], vec![u128::MAX; 3]].concat().repeat(60);
-        assert_eq!(bound(&huge, 2, 5), u128::MAX);
-    }
-
-    #[test]
     fn a_tip_that_leaves_room_adds_nothing() {
         let pricing = without_floors();
         let flat = vec![1000; 200];

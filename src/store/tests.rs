@@ -112,51 +112,6 @@ fn subscribers_are_notified_of_new_blocks_and_bodies_only() {
     assert!(latest.has_changed().unwrap());
 }
 
-/// Waits until `found` returns a value. The event is the passing of time.
-fn wait_for<T>(mut found: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    loop {
-        if let Some(found) = found() {
-            return found;
-        }
-        assert!(Instant::now() < deadline, "it did not happen within ten seconds");
-        std::thread::yield_now();
-    }
-}
-
-#[test]
-fn a_snapshot_is_served_until_max_age_unless_renewed() {
-    let (_, chain, mut publisher) = store_with_chain("block_time = \"10ms\"\nmax_age = \"2100ms\"");
-    publish(&mut publisher, 5, GWEI);
-    let first = Instant::now();
-    wait_for(|| (first.elapsed() > Duration::from_millis(1500)).then_some(()));
-    publish(&mut publisher, 6, GWEI);
-    let second = Instant::now();
-    let gone = wait_for(|| {
-        let asked = Instant::now();
-        match chain.servable_snapshot() {
-            Ok(reading) => {
-                assert!(reading.age <= Duration::from_millis(2100), "{:?}", reading.age);
-                None
-            }
-            Err(why) => Some((why, asked)),
-        }
-    });
-    assert_eq!(gone.0, Unavailable::Expired);
-    assert!(gone.1 - second >= Duration::from_millis(2050), "{:?}", gone.1 - second);
-}
-
-#[test]
-fn an_old_snapshot_is_stale_before_it_expires() {
-    let (_, chain, mut publisher) =
-        store_with_chain("block_time = \"10ms\"\nmax_age = \"10s\"\nstall_after = \"0s\"");
-    publish(&mut publisher, 5, GWEI);
-    assert!(!chain.servable_snapshot().unwrap().is_stale());
-    let stale =
-        wait_for(|| Some(chain.servable_snapshot().unwrap()).filter(ServableSnapshot::is_stale));
-    assert!(stale.age > Duration::from_secs(2));
-}
-
 #[test]
 fn what_was_received_before_a_leap_of_the_clock_is_stale() {
     let (_, chain, mut publisher) = store_with_chain("");
@@ -180,16 +135,33 @@ fn what_was_received_before_a_leap_of_the_clock_is_stale() {
 }
 
 #[test]
+fn a_snapshot_is_served_until_max_age_and_stale_before_unless_renewed() {
+    let (_, chain, mut publisher) =
+        store_with_chain("block_time = \"10ms\"\nmax_age = \"10s\"\nstall_after = \"0s\"");
+    let mut served = |number, milliseconds_ago| {
+        let (history, market) = reply(&publisher.chain().config().pricing, number, GWEI);
+        let observed_at = clock::now().checked_sub(Duration::from_millis(milliseconds_ago));
+        publisher.publish(Accepted::at(observed_at.unwrap(), &history, market));
+        chain.servable_snapshot().map(|reading| reading.stale_reason)
+    };
+    assert_eq!(served(5, 1000), Ok(None));
+    assert_eq!(served(6, 2000), Ok(Some(StaleReason::OldData)));
+    assert_eq!(served(7, 9000), Ok(Some(StaleReason::OldData)));
+    assert_eq!(served(8, 10_000), Err(Unavailable::Expired));
+    assert_eq!(served(9, 0), Ok(None));
+}
+
+#[test]
 fn a_stalled_head_is_stale_although_replies_keep_arriving() {
     let (_, chain, mut publisher) =
         store_with_chain("block_time = \"10ms\"\nmax_age = \"10s\"\nstall_after = \"1s\"");
+    let stale_reason = || chain.servable_snapshot().unwrap().stale_reason;
+    let (history, market) = reply(&publisher.chain().config().pricing, 5, GWEI);
+    let a_second_ago = clock::now().checked_sub(Duration::from_secs(1)).unwrap();
+    publisher.publish(Accepted::at(a_second_ago, &history, market));
+    assert_eq!(stale_reason(), Some(StaleReason::StandingHead));
     publish(&mut publisher, 5, GWEI);
-    let stale = wait_for(|| {
-        publish(&mut publisher, 5, GWEI);
-        Some(chain.servable_snapshot().unwrap()).filter(ServableSnapshot::is_stale)
-    });
-    assert!(stale.age < Duration::from_secs(2));
-    assert!(stale.head_age >= Duration::from_secs(1));
+    assert_eq!(stale_reason(), Some(StaleReason::StandingHead));
     publish(&mut publisher, 6, GWEI);
-    assert!(!chain.servable_snapshot().unwrap().is_stale());
+    assert_eq!(stale_reason(), None);
 }

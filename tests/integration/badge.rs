@@ -5,7 +5,7 @@ use reqwest::Method;
 use crate::mock_node::{MockNode, Reply, start_service};
 use crate::test_server::{Response, TestServer};
 
-const CHAIN: &str = "block_time = \"500ms\"\nmax_age = \"10s\"";
+const CHAIN: &str = "block_time = \"50ms\"\nmax_age = \"2100ms\"";
 
 fn texts(response: &Response) -> Vec<String> {
     let document = roxmltree::Document::parse(&response.body).unwrap();

@@ -1,6 +1,5 @@
 //! Nodes whose replies look well but whose newest block is old: they sync, lag, or stand at the genesis block.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
@@ -92,43 +91,6 @@ async fn node_that_is_behind_is_served_as_stale_from_the_first_reply() {
 }
 
 #[tokio::test]
-async fn node_that_is_behind_never_hides_a_current_one() {
-    for behind_comes_first in [true, false] {
-        let behind = View::new(1000, 2 * HOUR).node(3).await;
-        let current = View::new(73_000, 0).node(50).await;
-        let nodes = if behind_comes_first { [&behind, &current] } else { [&current, &behind] };
-        let service = TestServer::start(&config(&nodes, "stall_after = \"1m\"")).await;
-        let polls = current.polls();
-        let is_current = |response: &Response| {
-            if response.status == 200 {
-                assert!(response.newest_block() >= 73_000, "{behind_comes_first} {response:?}");
-                assert!(is_fresh(response), "{behind_comes_first}");
-            }
-            current.polls() > polls + 10
-        };
-        service.wait_for(SUGGESTION, is_current).await;
-        assert!(behind.polls() <= 2, "{behind_comes_first} {}", behind.polls());
-    }
-}
-
-#[tokio::test]
-async fn current_node_that_comes_back_replaces_the_one_behind_within_seconds() {
-    let behind = View::new(1000, 2 * HOUR).node(3).await;
-    let current = MockNode::start(7, Reply::Error(-32000)).await;
-    let service = TestServer::start(&config(&[&behind, &current], "")).await;
-    assert_stale_at_first(&service).await;
-    let view = View::new(73_000, 0);
-    current.set_header_reply(view.header());
-    current.set_reply(view.polls(50));
-    let response = service.wait_for(SUGGESTION, is_fresh).await;
-    assert!(response.newest_block() >= 73_000);
-    // The node behind is asked last from now on, so the current one is polled alone.
-    let polls = [behind.polls(), current.polls()];
-    service.wait_for(SUGGESTION, |_| current.polls() > polls[1] + 5).await;
-    assert_eq!(behind.polls(), polls[0]);
-}
-
-#[tokio::test]
 async fn node_without_headers_is_stale_while_it_syncs() {
     // The node lacks the method, or always fails.
     for code in [-32601, -32000] {
@@ -142,24 +104,6 @@ async fn node_without_headers_is_stale_while_it_syncs() {
         node.set_syncing_reply(Reply::Result(json!(false)));
         service.wait_for(SUGGESTION, is_fresh).await;
     }
-}
-
-#[tokio::test]
-async fn a_node_that_fails_to_return_one_header_is_asked_for_the_next() {
-    let view = View::new(1000, 2 * HOUR);
-    let node = MockNode::start(7, view.polls(3)).await;
-    let has_failed = AtomicBool::new(false);
-    node.set_header_reply(Reply::script(move |_| {
-        if has_failed.swap(true, Ordering::Relaxed) {
-            Reply::Result(header(view.head(), view.seconds_behind))
-        } else {
-            Reply::Error(-32000)
-        }
-    }));
-    node.set_syncing_reply(Reply::Result(json!(false)));
-    let service = TestServer::start(&config(&[&node], "")).await;
-    service.wait_for(SUGGESTION, |response| response.header("x-stale") == "true").await;
-    assert_eq!(chain_summary(&service).await["reason"], "old_block");
 }
 
 #[tokio::test]

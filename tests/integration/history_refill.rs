@@ -365,13 +365,10 @@ async fn ten_restarts_on_a_node_without_history_take_no_block_away() {
 }
 
 /// Lies about old blocks: the reported one first.
-const LIES: [(&str, Lie); 5] = [
+const LIES: [(&str, Lie); 2] = [
     ("a thousand times too high", |depth, fee| if depth > 40 { fee * 1000 } else { fee }),
-    ("zero", |depth, fee| if depth > 300 { 0 } else { fee }),
     // The first call has 492 blocks that are new, so the lie begins with the second one.
     ("from one call to the next", |depth, fee| if depth > 491 { fee / 1000 } else { fee }),
-    ("one block", |depth, fee| if depth == 700 { fee * 50 } else { fee }),
-    ("above the highest base fee", |depth, fee| if depth > 1000 { fee << 33 } else { fee }),
 ];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -395,13 +392,11 @@ async fn old_blocks_of_a_lying_node_are_not_shown() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lying_node_is_replaced_by_the_next_one() {
-    for (name, lie) in [LIES[0], LIES[3], ("all", |_, fee| fee * 1000)] {
-        let honest = ArchiveNode::start(|_| {}).await;
-        let liar = ArchiveNode::start(|state| state.lie = lie).await;
-        let urls = [liar.node.url(), honest.node.url()];
-        let config = format!("{}read_urls = {urls:?}\n", honest.checking_config());
-        let service = TestServer::start(&config).await;
-        check_trend(&service, &honest).await;
-        assert!(!liar.state().ranges.is_empty(), "{name}");
-    }
+    let honest = ArchiveNode::start(|_| {}).await;
+    let liar = ArchiveNode::start(|state| state.lie = |_, fee| fee * 1000).await;
+    let urls = [liar.node.url(), honest.node.url()];
+    let config = format!("{}read_urls = {urls:?}\n", honest.checking_config());
+    let service = TestServer::start(&config).await;
+    check_trend(&service, &honest).await;
+    assert!(!liar.state().ranges.is_empty());
 }

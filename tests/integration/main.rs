@@ -37,13 +37,11 @@ mod logs;
 mod lying_nodes;
 mod memory;
 mod mistakes;
-mod mock_delegate_api_tests;
 mod own_fee;
 mod polling;
 mod properties;
 mod read_budget;
 mod reads;
-mod recorded_base;
 mod recorded_node_replies;
 mod reward_readings;
 #[expect(dead_code, reason = "tests/system uses the rest")]

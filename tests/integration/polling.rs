@@ -83,7 +83,7 @@ async fn node_that_refuses_more_blocks_than_exist_is_asked_for_fewer() {
 }
 
 #[tokio::test]
-async fn ten_thousand_requests_cause_no_upstream_call() {
+async fn a_thousand_requests_cause_no_upstream_call() {
     let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     // One poll at the start, the next after an hour.
     let chain = fast_chain("a", &node).replace("50ms", "1h") + "max_age = \"3h\"\n";
@@ -93,7 +93,7 @@ async fn ten_thousand_requests_cause_no_upstream_call() {
     let client = http_client::new();
     let url = service.url(SUGGESTION);
     join_all((0..50).map(async |_| {
-        for _ in 0..200 {
+        for _ in 0..20 {
             assert_eq!(client.get(&url).send().await.unwrap().status(), 200);
         }
     }))

@@ -8,7 +8,7 @@ use crate::fixtures;
 use crate::mock_node::{MockNode, Reply, fee_history, start_service};
 use crate::test_server::{Response, TestServer};
 
-const CHAIN: &str = "block_time = \"20ms\"\nmax_age = \"3s\"\n";
+const CHAIN: &str = "block_time = \"20ms\"\nmax_age = \"2100ms\"\n";
 
 /// Builds a reply with rewards of 5 gwei (percentile 10) and 20 (50).
 fn blocks(newest: u64) -> Reply {

@@ -255,7 +255,7 @@ async fn stream_of_a_chain_without_data_opens_and_waits() {
 
 #[tokio::test]
 async fn each_change_of_the_status_is_an_event_and_expired_values_wait() {
-    let (node, service) = start_with("", "max_age = \"10s\"\n").await;
+    let (node, service) = start_with("", "max_age = \"4s\"\n").await;
     let mut one = Subscriber::open(&service, STREAM, &[]).await;
     let mut all = Subscriber::open(&service, ALL, &[]).await;
     let first = one.next().await;
@@ -266,7 +266,7 @@ async fn each_change_of_the_status_is_an_event_and_expired_values_wait() {
         let event = one.next_status().await;
         let observed_at = event["observed_at"].as_str().unwrap();
         let age = humantime::parse_rfc3339(observed_at).unwrap().elapsed().unwrap();
-        assert!(age < Duration::from_secs(17), "{event}");
+        assert!(age < Duration::from_secs(11), "{event}");
         let expected = json!({
             "chain": "a", "status": status, "reason": "old_data", "observed_at": observed_at,
         });
@@ -394,8 +394,8 @@ async fn streams_outlive_request_timeouts() {
     let (node, service) = start_with(&format!("[limits]\n{limits}"), "").await;
     let mut subscriber = Subscriber::open(&service, STREAM, &[]).await;
     subscriber.next().await;
-    // 40 polls of 50 ms without an event outlast every timeout.
-    wait_for_polls(&node, 40).await;
+    // Ten polls of 50 ms without an event outlast every timeout.
+    wait_for_polls(&node, 10).await;
     subscriber.expect_block(&node, 1001).await;
 }
 
@@ -445,24 +445,21 @@ async fn read_text(client: &mut RawClient, end: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_waiting_http_1_0_client_gets_comments_then_an_unchunked_event() {
+async fn a_waiting_http_1_0_client_gets_an_unchunked_event() {
     let node = MockNode::start(7, Reply::Error(-32000)).await;
     let service = TestServer::start(&chain("a", &node)).await;
-    let began = Instant::now();
     let mut waiting = RawClient::connect(service.address()).await;
     waiting.send(get(STREAM, "").replace("HTTP/1.1", "HTTP/1.0")).await;
     let mut received = read_text(&mut waiting, "\nretry: ").await;
-    received += &read_text(&mut waiting, ":\n").await;
-    assert!(began.elapsed() >= Duration::from_millis(14_900), "{:?}", began.elapsed());
     node.set_reply(Reply::history(1000, 3, 40));
     received += &read_text(&mut waiting, "\n\n").await;
     let (head, body) = received.split_once("\r\n\r\n").unwrap();
     assert!(!head.contains("chunked"), "{head}");
-    // No empty line follows the time of the retry or the comment: both are in one block with the event.
+    // No empty line follows the time of the retry: it is in one block with the event.
     let lines: Vec<_> = body.lines().collect();
-    assert!(lines[0].starts_with("retry: ") && lines[1] == ":", "{body}");
-    assert_eq!(lines[2], "event: gas-suggestion");
-    assert!(lines[3].starts_with("id: 1000-") && lines[4].starts_with("data: {"), "{body}");
+    assert!(lines[0].starts_with("retry: "), "{body}");
+    assert_eq!(lines[1], "event: gas-suggestion");
+    assert!(lines[2].starts_with("id: 1000-") && lines[3].starts_with("data: {"), "{body}");
     assert_eq!(body.matches("\n\n").count(), body.matches("event: ").count(), "{body}");
 }
 

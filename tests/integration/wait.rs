@@ -121,10 +121,10 @@ async fn waiting_requests_count_as_streams() {
 
 #[tokio::test]
 async fn a_drain_ends_a_wait_which_no_request_timeout_does() {
-    let (_node, service) = start_service("[limits]\nrequest_timeout = \"1s\"\n", CHAIN).await;
+    let (_node, service) = start_service("[limits]\nrequest_timeout = \"300ms\"\n", CHAIN).await;
     let waiting = wait(&service, &format!("below={GWEI_30}&timeout=60"));
     wait_for_waiting(&service, 1).await;
-    let longer = wait(&service, &format!("below={GWEI_30}&timeout=2"));
+    let longer = wait(&service, &format!("below={GWEI_30}&timeout=1"));
     assert_eq!(longer.await.unwrap().status, 204);
     service.stop().await.unwrap();
     let response = waiting.await.unwrap();

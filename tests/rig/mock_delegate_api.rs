@@ -1,4 +1,4 @@
-//! A mock of the delegate.xyz REST API that checks requests and their rate.
+//! A mock of the delegate.xyz REST API that checks the headers of requests and their rate.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -33,14 +33,14 @@ struct Shared {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct ApiState {
+struct ApiState {
     /// Responses by path after `/registry/v2/`. A key without a query applies to any query.
     responses: HashMap<String, StoredResponse>,
     /// Delay until a request arrives, like that of a network.
     delay: Duration,
     requests: Vec<ReceivedRequest>,
-    pub(crate) rates: Rates,
-    pub(crate) violations: Vec<String>,
+    rates: Rates,
+    violations: Vec<String>,
 }
 
 /// Status, headers and body of a response.
@@ -57,9 +57,9 @@ pub(crate) struct ReceivedRequest {
 
 /// Rate limit of requests without a key: 25 per 10 s.
 #[derive(Debug, Default)]
-pub(crate) struct Rates {
+struct Rates {
     arrivals: Vec<Instant>,
-    pub(crate) rejected: usize,
+    rejected: usize,
 }
 
 impl Rates {
@@ -69,7 +69,7 @@ impl Rates {
     /// Records a request. Returns `None` if it is allowed, otherwise the time until the next one is.
     ///
     /// The limit applies to every window of this length, so a fixed window of the API may begin at any request.
-    pub(crate) fn record(&mut self, now: Instant) -> Option<Duration> {
+    fn record(&mut self, now: Instant) -> Option<Duration> {
         self.arrivals.push(now);
         let is_within = |at: &&Instant| now.duration_since(**at) < Self::WINDOW;
         let in_window: Vec<_> = self.arrivals.iter().filter(is_within).collect();
@@ -150,7 +150,7 @@ impl MockDelegateApi {
         wait_until(&what, async || self.request_count() >= count).await;
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, ApiState> {
+    fn state(&self) -> MutexGuard<'_, ApiState> {
         self.shared.state.lock().unwrap()
     }
 }
@@ -186,8 +186,8 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
         let has_key = key.is_some();
         let received = ReceivedRequest { path: path.clone(), query: query.clone(), key, at: now };
         state.requests.push(received);
-        let checked = check_head(&parts).and_then(|()| check_target(&path, &query));
-        let checked = checked.and_then(|()| if body.is_empty() { Ok(()) } else { Err("a body") });
+        let checked =
+            check_head(&parts).and_then(|()| if body.is_empty() { Ok(()) } else { Err("a body") });
         if let Err(violation) = checked {
             state.violations.push(format!("{violation}: {parts:?}"));
             return StatusCode::IM_A_TEAPOT.into_response();
@@ -240,48 +240,4 @@ fn check_head(parts: &Parts) -> Result<(), &'static str> {
     ];
     let found = violations.into_iter().find(|(is_violated, _)| *is_violated);
     found.map_or(Ok(()), |(_, violation)| Err(violation))
-}
-
-/// Checks path and parameters against the documentation of the API.
-fn check_target(path: &str, query: &str) -> Result<(), &'static str> {
-    let mut parameters = HashMap::new();
-    for pair in query.split('&') {
-        let (name, value) = pair.split_once('=').ok_or("a parameter without a value")?;
-        if parameters.insert(name, value).is_some() {
-            return Err("a parameter twice");
-        }
-    }
-    let chain_id = parameters.remove("chainId").ok_or("no chain")?;
-    if !is_decimal(chain_id) || chain_id.starts_with('0') {
-        return Err("a chain id that is not a number");
-    }
-    if let Some(rights) = parameters.remove("rights")
-        && !is_hex(rights, 64)
-    {
-        return Err("rights that are not 32 bytes");
-    }
-    let needed: &[&str] = match path {
-        "check/all" => &["to", "from"],
-        "check/contract" | "check/erc20" => &["to", "from", "contract"],
-        "check/erc721" | "check/erc1155" => &["to", "from", "contract", "tokenId"],
-        address if is_hex(address, 40) && !query.contains("rights") => &[],
-        _ => return Err("an unknown path"),
-    };
-    for name in needed {
-        let value = parameters.remove(name).ok_or("a parameter is missing")?;
-        let is_valid = if *name == "tokenId" { is_decimal(value) } else { is_hex(value, 40) };
-        if !is_valid {
-            return Err("an invalid parameter");
-        }
-    }
-    if parameters.is_empty() { Ok(()) } else { Err("an unknown parameter") }
-}
-
-fn is_hex(text: &str, digits: usize) -> bool {
-    let text = text.strip_prefix("0x");
-    text.is_some_and(|it| it.len() == digits && it.bytes().all(|byte| byte.is_ascii_hexdigit()))
-}
-
-fn is_decimal(text: &str) -> bool {
-    (1..=78).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -161,6 +161,8 @@ mod tests {
             &format!("0x{}", &claim[..64]),
             "a\0",
             "a\n",
+            &format!("{}g", &claim[..65]),
+            &claim[2..],
         ] {
             assert!(parse(text).is_err(), "{text}");
         }
@@ -172,7 +174,19 @@ mod tests {
         for (text, id) in [("2020", 2020), ("0x7e4", 2020), ("0x7E4", 2020), ("007", 7)] {
             assert_eq!(parse(text), Ok(id), "{text}");
         }
-        for text in ["", "0x", "-1", "+1", "0x+1", "1.0", "7e4", " 7", "18446744073709551616"] {
+        for text in [
+            "",
+            "0x",
+            "-1",
+            "+1",
+            "0x+1",
+            "1.0",
+            "7e4",
+            " 7",
+            "7 ",
+            "\u{661}",
+            "18446744073709551616",
+        ] {
             assert!(parse(text).is_err(), "{text}");
         }
     }

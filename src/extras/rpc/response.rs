@@ -154,33 +154,6 @@ mod tests {
         );
     }
 
-    #[tokio::test]
-    async fn large_response_is_split_into_bounded_frames() {
-        let result = format!("\"{}\"", "x".repeat(100_000));
-        let mut batch = RpcResponseBuilder::for_batch(&MemoryBudget::new(64 * 1024));
-        batch.append(result_response("1", result.clone())).unwrap();
-        batch.append(result_response("2", result.clone())).unwrap();
-        let mut body = batch.into_body().unwrap();
-        let mut received = Vec::new();
-        while let Some(frame) = body.frame().await {
-            let frame = frame.unwrap().into_data().unwrap();
-            assert!((1..=ChunkedBody::MAX_FRAME_BYTES).contains(&frame.len()));
-            received.extend_from_slice(&frame);
-        }
-        let expected = format!(
-            "[{{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{result}}},{{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{result}}}]"
-        );
-        assert_eq!(received, expected.as_bytes());
-    }
-
-    #[test]
-    fn notifications_produce_no_body() {
-        assert!(RpcResponseBuilder::default().into_body().is_none());
-        let mut batch = RpcResponseBuilder::for_batch(&MemoryBudget::new(64 * 1024));
-        batch.append(RpcResponseBuilder::default()).unwrap();
-        assert!(batch.into_body().is_none());
-    }
-
     #[test]
     fn batch_memory_is_reserved_until_the_body_is_dropped() {
         let memory = MemoryBudget::new(Reservation::FREE_BYTES * 5 / 2);

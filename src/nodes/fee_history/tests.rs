@@ -128,18 +128,6 @@ fn each_percentile_has_one_column_in_ascending_order() {
 }
 
 #[test]
-fn blocks_beyond_the_reward_rows_have_no_rewards() {
-    let history = parse(&two_block_reply_with("reward", json!([["0x7"]]))).unwrap();
-    assert_eq!(medium_rewards(&history), [Some(7), None]);
-}
-
-#[test]
-fn zero_rewards_are_kept() {
-    let history = parse(&two_block_reply_with("reward", json!([["0x0"], ["0x0"]]))).unwrap();
-    assert_eq!(medium_rewards(&history), [Some(0), Some(0)]);
-}
-
-#[test]
 fn without_an_extra_base_fee_the_next_one_is_unknown() {
     let history = parse(&two_block_reply_with("baseFeePerGas", json!(["0x1", "0x2"]))).unwrap();
     assert_eq!(base_fees(&history), [1, 2]);
@@ -179,14 +167,6 @@ fn a_base_fee_that_is_not_a_quantity_rejects_the_reply() {
             "{fee}"
         );
     }
-}
-
-#[test]
-fn a_zero_base_fee_is_kept() {
-    let history =
-        parse(&two_block_reply_with("baseFeePerGas", json!(["0x0", "0x0", "0x0"]))).unwrap();
-    assert_eq!(base_fees(&history), [0, 0]);
-    assert_eq!(history.next_base_fee(), Some(0));
 }
 
 #[test]
@@ -247,15 +227,6 @@ fn invalid_or_missing_gas_used_ratios_are_none() {
     assert!(ratios(&zero)[0].unwrap().is_sign_positive());
     let exponent = parse(&two_block_reply_with("gasUsedRatio", json!([2.34445e-07, 1]))).unwrap();
     assert_eq!(ratios(&exponent), [Some(2.34445e-07), Some(1.0)]);
-}
-
-#[test]
-fn fewer_blocks_than_requested_are_accepted() {
-    let one = json!({
-        "oldestBlock": "0xa", "baseFeePerGas": ["0x1", "0x2"],
-        "gasUsedRatio": [0.5], "reward": [["0x7"]],
-    });
-    assert_eq!(parse(&one).unwrap().blocks().len(), 1);
 }
 
 #[test]

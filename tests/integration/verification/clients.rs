@@ -55,7 +55,7 @@ async fn stalled_body_is_a_408_and_never_a_whole_upstream_request() {
 #[tokio::test]
 async fn upstream_that_does_not_read_the_body_is_a_504() {
     let upstream = MockUpstream::with_small_receive_buffer(vec![Step::Wait]);
-    let harness = Harness::with_upstream(upstream, "", "timeout = \"3s\"", "").await;
+    let harness = Harness::with_upstream(upstream, "", "timeout = \"1s\"", "").await;
     let body = vec![b'x'; 25 * 1024 * 1024];
     for request in post_whole_and_chunked("/verification", &body, 64 * 1024) {
         let (message, _) = exchange(harness.service.address(), &request).await;

@@ -4,35 +4,15 @@ use super::{Harness, MockUpstream, get, get_and_post, healthy};
 
 const ADDRESS: &str = "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed";
 
-/// Path below `/verification`, upstream path, and allowed methods.
+/// Path below `/verification`, upstream path, and allowed methods, of each kind of route.
 const ROUTES: &[(&str, &str, &str)] = &[
     ("", "/", "POST"),
-    ("/", "/", "POST"),
-    ("//", "/", "POST"),
-    ("/verify", "/verify", "POST"),
-    ("/verify/", "/verify", "POST"),
     ("//verify//", "/verify", "POST"),
     ("/verify/create2", "/verify/create2", "POST"),
-    ("/verify//create2/", "/verify/create2", "POST"),
-    ("/verify/solc-json", "/verify/solc-json", "POST"),
     ("/check-by-addresses", "/check-by-addresses", "GET,HEAD"),
-    ("/check-all-by-addresses", "/check-all-by-addresses", "GET,HEAD"),
-    ("//check-all-by-addresses", "/check-all-by-addresses", "GET,HEAD"),
-    ("/checkByAddresses", "/checkByAddresses", "GET,HEAD"),
-    ("/checkAllByAddresses/", "/checkAllByAddresses", "GET,HEAD"),
-    ("/chains", "/chains", "GET,HEAD"),
-    ("/health", "/health", "GET,HEAD"),
-    ("/version", "/version", "GET,HEAD"),
-    ("/files/any/2020/{A}", "/files/any/2020/{A}", "GET,HEAD"),
-    ("/files/2020/{A}", "/files/2020/{A}", "GET,HEAD"),
     ("/files/tree/any/2020/{A}", "/files/tree/any/2020/{A}", "GET,HEAD"),
-    ("/v2/verify/2020/{A}", "/v2/verify/2020/{A}", "GET,HEAD,POST"),
     ("//v2///verify/2020/{A}//", "/v2/verify/2020/{A}", "GET,HEAD,POST"),
-    ("/v2/verify/metadata/2020/{A}", "/v2/verify/metadata/2020/{A}", "GET,HEAD,POST"),
     ("/v2/verify/0a-b:c.d_e", "/v2/verify/0a-b:c.d_e", "GET,HEAD,POST"),
-    ("/v2/contract/2020/{A}", "/v2/contract/2020/{A}", "GET,HEAD,POST"),
-    ("/v2/...", "/v2/...", "GET,HEAD,POST"),
-    ("/v2/1/2/3/4/5/6/7/8", "/v2/1/2/3/4/5/6/7/8", "GET,HEAD,POST"),
 ];
 
 /// Requests every path of [`ROUTES`] with every method, and checks the upstream target below `prefix`.
@@ -80,6 +60,10 @@ async fn routes_move_with_the_base_path() {
     assert_routes(&harness, "/proxy/public", "/server").await;
     let forwarded = harness.upstream.connection_count();
     assert_eq!(harness.request(get("/verification/chains", "")).await.status(), 404);
+    // A query that would be encoded anew.
+    let path = "/proxy/public/verification/chains?a='b'";
+    let refused = harness.request(get(path, "")).await;
+    assert_eq!(refused.outcome(), (400, "invalid_parameter".into()));
     assert_eq!(harness.upstream.connection_count(), forwarded);
 }
 

@@ -115,21 +115,6 @@ fn a_calm_chain_asks_for_what_its_blocks_asked_for() {
 }
 
 #[test]
-fn longer_horizons_and_lower_probabilities_are_cheaper() {
-    // Every fourth block is cheap, so one of four is always enough.
-    let tip = |number: usize| if number.is_multiple_of(4) { 1 } else { 100 };
-    let blocks: Vec<_> = (0..400).map(|number| block(GWEI, tip(number))).collect();
-    let matrix = matrix_of(&blocks, GWEI, &without_floors()).unwrap();
-    let found = tips(&matrix);
-    // At 50 and 80 % feedback alternates between both tips.
-    for row in found[..12].chunks(4) {
-        assert_eq!(row[2..], [100, 100], "{found:?}");
-    }
-    assert_eq!(found[12..], [1; 12], "{found:?}");
-    assert_eq!(found[8], 1, "{found:?}");
-}
-
-#[test]
 fn no_tip_exceeds_the_high_rewards_of_the_newest_blocks() {
     // One block of the older ones was dear, and the newest 20 with transactions were not.
     let mut blocks = vec![EntryBlock { high: Some(9), ..block(GWEI, 5) }; 230];

@@ -110,27 +110,6 @@ fn a_stale_chain_has_no_level() {
 }
 
 #[test]
-fn a_trend_outlives_the_suggestion() {
-    let (trends, chain, mut publisher) =
-        trends_with_chain("block_time = \"10ms\"\nmax_age = \"3s\"");
-    assert_eq!(trends.read(&chain, Period::Week).unwrap_err(), Unavailable::NoData);
-    restore_two_hours(&trends, &chain);
-    let (served, restored) = read(&trends, &chain, Period::Week);
-    assert!(served.current.is_none() && served.newest.is_none(), "{served:?}");
-    let blocks = |trend: &Value| -> u64 {
-        let buckets = trend["buckets"].as_array().unwrap();
-        buckets.iter().map(|bucket| bucket["blocks"].as_u64().unwrap()).sum()
-    };
-    assert_eq!((blocks(&restored), &restored["level"]), (121, &Value::Null));
-    publish(&mut publisher, 1001, 10 * GWEI);
-    wait_for(|| chain.servable_snapshot().is_err().then_some(()));
-    let (served, expired) = read(&trends, &chain, Period::Week);
-    let (None, Some(newest)) = (&served.current, &served.newest) else { panic!("{served:?}") };
-    assert!(newest.newest_block == 1001 && newest.age() >= Duration::from_secs(3), "{newest:?}");
-    assert_eq!((blocks(&expired), &expired["level"]), (122, &Value::Null));
-}
-
-#[test]
 fn blocks_that_contradict_the_clock_add_and_remove_nothing() {
     const DAY: u64 = 86_400;
     let now = seconds_since_1970();
