@@ -348,21 +348,6 @@ fn each_miss_raises_a_calibrated_tip() {
 }
 
 #[test]
-fn asks_that_stay_do_not_delay_the_answer_to_a_rise() {
-    let mut blocks = vec![block_with_ratio(Some(0.5), 50, 50); 400];
-    let mut misses = [None; 3];
-    for count in 0..10 {
-        let market = price_calibrated(blocks.clone(), Some(100), without_floors());
-        let tiers = market.suggestion.tiers.into_array();
-        for (misses, tier) in misses.iter_mut().zip(tiers) {
-            *misses = misses.or((tier.max_priority_fee_per_gas == 100).then_some(count));
-        }
-        blocks.push(block_with_ratio(Some(0.5), 100, 100));
-    }
-    assert_eq!(misses, [6, 4, 1].map(Some));
-}
-
-#[test]
 fn the_low_tip_is_the_lowest_reward_between_the_floor_and_the_medium_tip() {
     let blocks = vec![block(100, 30), block(100, 9), block(100, 21)];
     let low = |pricing| {

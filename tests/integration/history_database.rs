@@ -73,7 +73,7 @@ fn history() -> Rows {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kill_loses_nothing_older_than_the_open_minute() {
-    const KILLS: u32 = 40;
+    const KILLS: u32 = 20;
     let directory = Directory::new("kill");
     let path = directory.file();
     let saved = history();
@@ -83,7 +83,7 @@ async fn a_kill_loses_nothing_older_than_the_open_minute() {
     for round in 0..KILLS {
         let process = Process::start(&["--config", file.path()], &[]);
         // It opens, repairs and writes the file in the first hundredths of a second.
-        std::thread::park_timeout(Duration::from_micros(500) * round);
+        std::thread::park_timeout(Duration::from_millis(1) * round);
         drop(process);
         let after = Rows::read(&path);
         assert!(after.buckets.len() >= 160, "round {round}: {} buckets", after.buckets.len());

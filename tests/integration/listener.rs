@@ -339,6 +339,7 @@ async fn disconnected_clients_leave_nothing_in_memory() {
     let file = File::new("memory", &text);
     let service = Process::start(&["--config", file.path()], &[]);
     let mut proxy = RawClient::connect(service.address).await;
+    proxy.wait_for_ok(SUGGESTION).await;
     let mut next = 0_u32;
     // Many clients send one request each through a proxy, and some connect directly.
     let mut wave = async |clients: usize| {
@@ -347,7 +348,7 @@ async fn disconnected_clients_leave_nothing_in_memory() {
             for _ in 0..100 {
                 next += 1;
                 let address = Ipv4Addr::from_bits(0x0a00_0000 + next);
-                requests += &get("/v1/chains", &format!("X-Forwarded-For: {address}\r\n"));
+                requests += &get(SUGGESTION, &format!("X-Forwarded-For: {address}\r\n"));
             }
             proxy.send(requests).await;
             for _ in 0..100 {

@@ -11,7 +11,7 @@ use crate::{hostile_replies, targets};
 
 #[test]
 fn no_generated_response_leads_to_a_wrong_suggestion() {
-    let tally = hostile_replies::run(20_000, 1);
+    let tally = hostile_replies::run(10_000, 1);
     // The sample is large enough to cover every outcome.
     let outcomes: Vec<_> = tally.keys().copied().collect();
     let expected = "above_maximum amount_too_large bad_base_fee bad_lengths bad_oldest_block base_fee_leap confirmed \

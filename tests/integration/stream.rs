@@ -192,6 +192,12 @@ async fn subscriber_receives_the_value_and_each_change_only() {
     let third = subscriber.next().await;
     assert_eq!(third, current(&service).await);
     assert!(third.id.starts_with("1001-") && third.id != second.id, "{third:?}");
+
+    // A clean end does not use the grace period of 10 s.
+    let began = Instant::now();
+    service.stop().await.unwrap();
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert_eq!(subscriber.block().await, None);
 }
 
 #[tokio::test]
@@ -400,25 +406,7 @@ async fn streams_outlive_request_timeouts() {
 }
 
 #[tokio::test]
-async fn shutdown_ends_streams_cleanly() {
-    let (_node, service) = start().await;
-    let mut subscribers = Vec::new();
-    for path in [STREAM, ALL] {
-        let mut subscriber = Subscriber::open(&service, path, &[]).await;
-        subscriber.next().await;
-        subscribers.push(subscriber);
-    }
-    let began = Instant::now();
-    service.stop().await.unwrap();
-    // A clean end does not use the grace period of 10 s.
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
-    for mut subscriber in subscribers {
-        assert_eq!(subscriber.block().await, None);
-    }
-}
-
-#[tokio::test]
-async fn subscriber_during_drain_gets_one_value_then_the_end() {
+async fn a_drain_ends_streams_cleanly_and_later_ones_after_one_value() {
     let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
     let text = format!(
         "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\ndrain_delay = \"20s\"\n{}",
@@ -428,9 +416,11 @@ async fn subscriber_during_drain_gets_one_value_then_the_end() {
     service.wait_for_block(SUGGESTION, 1000).await;
     let mut early = Subscriber::open(&service, STREAM, &[]).await;
     let first = early.next().await;
+    let mut all = Subscriber::open(&service, ALL, &[]).await;
+    all.next().await;
     let [address, path] = [service.url(STREAM), service.url("/readyz")];
     let stopping = tokio::spawn(service.stop());
-    assert_eq!(early.block().await, None);
+    assert_eq!([early.block().await, all.block().await], [None, None]);
     let client = http_client::new();
     test_server::wait_for(&client, &path, |response| response.status == 503).await;
     let late = timeout(TIMEOUT, async { client.get(address).send().await?.text().await });

@@ -1,4 +1,3 @@
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -11,7 +10,7 @@ use crate::fees::{
     self, BaseFeeStep, Block, ChainParameters, EntryBlock, FeeHistory, Rewards, SinglePrices, Tier,
     Tiers,
 };
-use crate::store::{Accepted, ChainStore, Publisher, StoredChain};
+use crate::store::{Accepted, ChainStore, StoredChain};
 
 const GWEI: u128 = 1_000_000_000;
 
@@ -222,39 +221,6 @@ fn only_the_chosen_formats_have_routes() {
     assert_eq!(chosen("[\"etherscan\"]"), ["etherscan"]);
     assert_eq!(chosen("[]"), [""; 0]);
     assert_eq!(chosen("[\"flat\", \"all\"]").len(), FORMATS.len());
-}
-
-/// Creates a store with one chain, and publishes a block with this base fee.
-fn publish(publisher: &mut Publisher, number: u64, base_fee: u128) {
-    let rewards = Some(Rewards::new(&[GWEI]));
-    let block = Block { base_fee, gas_used_ratio: None, rewards };
-    let history = FeeHistory::new(number, vec![block], None).unwrap();
-    let pricing = &publisher.chain().config().pricing;
-    let parameters = ChainParameters::without_header(pricing);
-    let market = fees::price(&history, &[], pricing, &parameters).unwrap();
-    publisher.publish(Accepted::now(&history, market));
-}
-
-#[test]
-fn a_document_is_rendered_once_per_snapshot() {
-    static RENDERED: AtomicUsize = AtomicUsize::new(0);
-    static COUNTED: Document = Document {
-        name: "counted",
-        render: |content| {
-            RENDERED.fetch_add(1, Ordering::Relaxed);
-            Some(documents::json(&content.newest_block))
-        },
-    };
-    let (store, mut publishers) = ChainStore::new(&[chain("")]);
-    let documents = Documents::new(&store, NextBlockFees::default());
-    let chain = &store.chains()[0];
-    let counted = || body(&documents, chain, &COUNTED);
-    assert_eq!(counted(), None);
-    publish(&mut publishers[0], 5, GWEI);
-    assert_eq!((counted(), counted()), (Some("5".into()), Some("5".into())));
-    assert_eq!(RENDERED.load(Ordering::Relaxed), 1);
-    publish(&mut publishers[0], 6, GWEI);
-    assert_eq!((counted(), RENDERED.load(Ordering::Relaxed)), (Some("6".into()), 2));
 }
 
 #[test]

@@ -116,6 +116,20 @@ fn without_a_named_block_the_scope_is_pending() {
     ] {
         assert_eq!(scope_of_call(method, params), Ok(Pending), "{method} {params}");
     }
+    for (method, params) in [
+        ("eth_getBlockReceipts", "[{\"blockHash\":#}]"),
+        ("eth_getStorageAt", "[@,\"0x003\",\"pending\"]"),
+        ("eth_baseFee", "[]"),
+        ("eth_config", "[]"),
+        ("eth_capabilities", "[]"),
+        ("zks_estimateFee", "[{\"to\":@}]"),
+        ("zks_gasPerPubdata", "[]"),
+        ("eth_blobBaseFee", "[]"),
+        ("eth_syncing", "[]"),
+        ("net_listening", "[]"),
+    ] {
+        assert!(scope_of_call(method, params).is_ok(), "{method} {params}");
+    }
 }
 
 const BLOCK_TAG: &str =

@@ -114,17 +114,7 @@ impl RpcResponseBuilder {
 
 #[cfg(test)]
 mod tests {
-    use http_body_util::BodyExt;
-
     use super::*;
-
-    async fn body_text(response: RpcResponseBuilder) -> String {
-        let body = response.into_body().expect("there is something to say");
-        let content_length = hyper::body::Body::size_hint(&body).exact();
-        let bytes = body.collect().await.unwrap().to_bytes();
-        assert_eq!(content_length, u64::try_from(bytes.len()).ok());
-        String::from_utf8(bytes.to_vec()).unwrap()
-    }
 
     fn result_response(id: &str, result: impl Into<Bytes>) -> RpcResponseBuilder {
         RpcResponseBuilder::for_call(
@@ -132,26 +122,6 @@ mod tests {
             "result",
             result.into(),
         )
-    }
-
-    #[tokio::test]
-    async fn response_wraps_the_result_unchanged_with_its_id() {
-        assert_eq!(
-            body_text(result_response("7", " [1, 2] ")).await,
-            r#"{"jsonrpc":"2.0","id":7,"result": [1, 2] }"#
-        );
-        let mut batch = RpcResponseBuilder::for_batch(&MemoryBudget::new(64 * 1024));
-        for response in [
-            result_response("1", "2"),
-            RpcResponseBuilder::default(),
-            result_response("\"a\"", "null"),
-        ] {
-            batch.append(response).unwrap();
-        }
-        assert_eq!(
-            body_text(batch).await,
-            r#"[{"jsonrpc":"2.0","id":1,"result":2},{"jsonrpc":"2.0","id":"a","result":null}]"#
-        );
     }
 
     #[test]

@@ -276,16 +276,6 @@ fn a_very_large_jump_keeps_the_grades_and_counts_no_numbers() {
 }
 
 #[test]
-fn a_restart_begins_anew() {
-    let mut chain = Chain::new();
-    chain.publish(20);
-    chain.mine(vec![block(USUAL); 50]);
-    chain.scorer = new_scorer(&chain.pricing, None, chain.now);
-    chain.publish(20);
-    assert_eq!((chain.score().window.heads, chain.scorer.totals), (1, Totals::default()));
-}
-
-#[test]
 fn a_gas_price_is_compared_in_full() {
     let mut chain = Chain::new();
     chain.pricing.zero_base_fee = ZeroBaseFee::Legacy;

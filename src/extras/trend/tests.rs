@@ -106,23 +106,6 @@ proptest! {
 }
 
 #[test]
-fn buckets_start_at_multiples_and_end_with_the_current_one() {
-    let trend = trend((0..120).map(|index| sample(index.into(), START + index * 60, index.into())));
-    let now = u64::from(START) + 119 * 60 + 59;
-    let minutes = trend.buckets(Period::Hour, now);
-    assert_eq!(minutes.len(), 60);
-    assert_eq!(minutes[0].start(60), START + 3600);
-    assert_eq!(trend.buckets(Period::Hour, now + 1).len(), 59);
-    let tens = trend.buckets(Period::Day, now);
-    assert_eq!((tens.len(), tens[0].start(600)), (12, START));
-    assert_eq!(tens[0].base_fee, [0, 4, 9]);
-    let hours = trend.buckets(Period::Week, now);
-    assert_eq!(hours.iter().map(|hour| hour.blocks).collect::<Vec<_>>(), [60, 60]);
-    assert_eq!(trend.buckets(Period::Hour, now + 7200), []);
-    assert_eq!(FeeTrend::new(7).buckets(Period::Day, now), []);
-}
-
-#[test]
 fn hourly_buckets_are_kept_for_the_configured_days() {
     for (days, count) in [(1, 24), (3, 72), (7, 168), (9, 168)] {
         let mut trend = FeeTrend::new(days);

@@ -32,16 +32,46 @@ fn run_rounds(rounds: &[&[(usize, u64)]]) -> Vec<Option<u64>> {
     published
 }
 
-#[test]
-fn a_higher_or_equal_head_is_published() {
-    let rounds: [&[_]; 4] = [&[(0, 100)], &[(0, 101)], &[(0, 101)], &[(1, 104)]];
-    assert_eq!(run_rounds(&rounds), [Some(100), Some(101), Some(101), Some(104)]);
-}
+/// Name, heads that upstreams claim in each round, and the head that each round publishes; 0: none.
+type Scene<'a> = (&'a str, &'a [&'a [(usize, u64)]], &'a [u64]);
 
 #[test]
-fn a_regression_is_accepted_after_three_consecutive_rounds() {
-    let rounds: [&[_]; 5] = [&[(0, 9000)], &[(0, 10)], &[(0, 11)], &[(0, 12)], &[(0, 13)]];
-    assert_eq!(run_rounds(&rounds), [Some(9000), None, None, Some(12), Some(13)]);
+fn each_round_publishes_what_it_has_reason_to_believe() {
+    let scenes: [Scene<'_>; 8] = [
+        (
+            "a higher or equal head",
+            &[&[(0, 100)], &[(0, 101)], &[(0, 101)], &[(1, 104)]],
+            &[100, 101, 101, 104],
+        ),
+        (
+            "a lower head in three consecutive rounds",
+            &[&[(0, 9000)], &[(0, 10)], &[(0, 11)], &[(0, 12)], &[(0, 13)]],
+            &[9000, 0, 0, 12, 13],
+        ),
+        (
+            "a regular head restarts the count",
+            &[&[(0, 100)], &[(0, 98)], &[(0, 99)], &[(0, 101)], &[(0, 99)], &[(0, 99)]],
+            &[100, 0, 0, 101, 0, 0],
+        ),
+        (
+            "inconsistent lower heads",
+            &[&[(0, 9000)], &[(0, 800)], &[(0, 10)], &[(0, 500)], &[(0, 4)], &[(0, 8000)]],
+            &[9000, 0, 0, 0, 0, 0],
+        ),
+        ("two upstreams agree", &[&[(0, 9000)], &[(0, 10), (1, 12)]], &[9000, 12]),
+        ("two laggards at different heads", &[&[(0, 9000)], &[(0, 10), (1, 800)]], &[9000, 0]),
+        ("one upstream with itself", &[&[(0, 9000)], &[(0, 10), (0, 10)]], &[9000, 0]),
+        (
+            "an upstream at the head and two agreeing laggards",
+            &[&[(0, 9000)], &[(0, 10), (1, 10), (2, 9001)]],
+            &[9000, 9001],
+        ),
+    ];
+    for (name, rounds, expected) in scenes {
+        let expected: Vec<_> =
+            expected.iter().map(|head| Some(*head).filter(|it| *it > 0)).collect();
+        assert_eq!(run_rounds(rounds), expected, "{name}");
+    }
 }
 
 #[test]
@@ -74,38 +104,6 @@ fn heads_after_a_record_are_expected_from_its_time_on() {
     assert_eq!(adopt(4, 2, 105), Err(SuspiciousReply::Jump));
     assert_eq!(adopt(4, 0, 104), Ok(PublishDecision::Publish));
     assert_eq!(adopt(4, 2, 106), Err(SuspiciousReply::Jump));
-}
-
-#[test]
-fn a_regular_head_restarts_the_confirmation_count() {
-    let rounds: [&[_]; 6] =
-        [&[(0, 100)], &[(0, 98)], &[(0, 99)], &[(0, 101)], &[(0, 99)], &[(0, 99)]];
-    assert_eq!(run_rounds(&rounds), [Some(100), None, None, Some(101), None, None]);
-}
-
-#[test]
-fn inconsistent_lower_heads_are_never_confirmed() {
-    let rounds: [&[_]; 6] =
-        [&[(0, 9000)], &[(0, 800)], &[(0, 10)], &[(0, 500)], &[(0, 4)], &[(0, 8000)]];
-    assert_eq!(run_rounds(&rounds), [Some(9000), None, None, None, None, None]);
-}
-
-#[test]
-fn two_agreeing_upstreams_confirm_a_head_at_once() {
-    let rounds: [&[_]; 2] = [&[(0, 9000)], &[(0, 10), (1, 12)]];
-    assert_eq!(run_rounds(&rounds), [Some(9000), Some(12)]);
-    // Two laggards at different heads do not agree.
-    let rounds: [&[_]; 2] = [&[(0, 9000)], &[(0, 10), (1, 800)]];
-    assert_eq!(run_rounds(&rounds), [Some(9000), None]);
-    // One upstream cannot confirm itself.
-    let rounds: [&[_]; 2] = [&[(0, 9000)], &[(0, 10), (0, 10)]];
-    assert_eq!(run_rounds(&rounds), [Some(9000), None]);
-}
-
-#[test]
-fn an_upstream_at_the_head_wins_over_two_agreeing_laggards() {
-    let rounds: [&[_]; 2] = [&[(0, 9000)], &[(0, 10), (1, 10), (2, 9001)]];
-    assert_eq!(run_rounds(&rounds), [Some(9000), Some(9001)]);
 }
 
 #[test]

@@ -146,40 +146,43 @@ fn with_base_fees_alone_the_last_one_is_the_next_blocks() {
 }
 
 #[test]
-fn missing_base_fees_reject_the_reply() {
-    for fees in [None, Some(Value::Null), Some(json!([])), Some(json!("0x1"))] {
-        assert_eq!(
-            parse(&two_block_reply_with("baseFeePerGas", fees)),
-            Err(MalformedFeeHistory::NoMinedBaseFees)
-        );
+fn a_member_without_a_meaning_rejects_the_reply() {
+    use MalformedFeeHistory::{
+        AmountTooLarge, InvalidBaseFee, InvalidOldestBlock, NoMinedBaseFees,
+    };
+    let (hash, over) = (format!("0x{}", "ab".repeat(32)), format!("0x1{}", "0".repeat(32)));
+    let with = |fee: Value| json!(["0x1", fee, "0x3"]);
+    for (member, value, error) in [
+        ("baseFeePerGas", None, NoMinedBaseFees),
+        ("baseFeePerGas", Some(Value::Null), NoMinedBaseFees),
+        ("baseFeePerGas", Some(json!([])), NoMinedBaseFees),
+        ("baseFeePerGas", Some(json!("0x1")), NoMinedBaseFees),
+        ("baseFeePerGas", Some(with(json!(null))), InvalidBaseFee),
+        ("baseFeePerGas", Some(with(json!("0x"))), InvalidBaseFee),
+        ("baseFeePerGas", Some(with(json!("2"))), InvalidBaseFee),
+        ("baseFeePerGas", Some(with(json!("-0x2"))), InvalidBaseFee),
+        ("baseFeePerGas", Some(with(json!(-2))), InvalidBaseFee),
+        ("baseFeePerGas", Some(with(json!(2.5))), InvalidBaseFee),
+        ("baseFeePerGas", Some(with(json!(over))), AmountTooLarge),
+        ("reward", Some(json!([[over], ["0x8"]])), AmountTooLarge),
+        ("oldestBlock", None, InvalidOldestBlock),
+        ("oldestBlock", Some(Value::Null), InvalidOldestBlock),
+        ("oldestBlock", Some(json!(hash)), InvalidOldestBlock),
+        ("oldestBlock", Some(json!("0x")), InvalidOldestBlock),
+        ("oldestBlock", Some(json!("10")), InvalidOldestBlock),
+        ("oldestBlock", Some(json!("0xffffffffffffffff")), InvalidOldestBlock),
+    ] {
+        let result = two_block_reply_with(member, value);
+        assert_eq!(parse(&result), Err(error), "{result}");
     }
     let only_next = json!({ "oldestBlock": "0xa", "baseFeePerGas": ["0x1"] });
-    assert_eq!(parse(&only_next), Err(MalformedFeeHistory::NoMinedBaseFees));
-}
-
-#[test]
-fn a_base_fee_that_is_not_a_quantity_rejects_the_reply() {
-    for fee in [json!(null), json!("0x"), json!("2"), json!("-0x2"), json!(-2), json!(2.5)] {
-        let fees = json!(["0x1", fee, "0x3"]);
-        assert_eq!(
-            parse(&two_block_reply_with("baseFeePerGas", fees)),
-            Err(MalformedFeeHistory::InvalidBaseFee),
-            "{fee}"
-        );
-    }
-}
-
-#[test]
-fn amounts_may_have_up_to_128_bits() {
+    assert_eq!(parse(&only_next), Err(NoMinedBaseFees));
+    let mut misspelt = two_block_reply_with("oldestBlock", None);
+    misspelt["oldestblock"] = json!("0xa");
+    assert_eq!(parse(&misspelt), Err(InvalidOldestBlock));
     let large = "0x3635c9adc5dea00000";
     let history = parse(&two_block_reply_with("reward", json!([[large], [large]]))).unwrap();
     assert_eq!(medium_rewards(&history), [Some(10_u128.pow(21)); 2]);
-
-    let over = format!("0x1{}", "0".repeat(32));
-    let base_fee = two_block_reply_with("baseFeePerGas", json!([over, "0x2", "0x3"]));
-    assert_eq!(parse(&base_fee), Err(MalformedFeeHistory::AmountTooLarge));
-    let reward = two_block_reply_with("reward", json!([[over], ["0x8"]]));
-    assert_eq!(parse(&reward), Err(MalformedFeeHistory::AmountTooLarge));
 }
 
 #[test]
@@ -189,23 +192,6 @@ fn leading_zeros_and_json_integers_are_parsed() {
     result["baseFeePerGas"] = json!([1, "0x0002", 3]);
     result["reward"] = json!([[7], ["0x08"]]);
     assert_eq!(parse(&result), parse(&two_block_reply()));
-}
-
-#[test]
-fn an_invalid_oldest_block_rejects_the_reply() {
-    let hash = format!("0x{}", "ab".repeat(32));
-    for block in [None, Some(Value::Null), Some(json!(hash)), Some(json!("0x")), Some(json!("10"))]
-    {
-        assert_eq!(
-            parse(&two_block_reply_with("oldestBlock", block)),
-            Err(MalformedFeeHistory::InvalidOldestBlock)
-        );
-    }
-    let mut misspelt = two_block_reply_with("oldestBlock", None);
-    misspelt["oldestblock"] = json!("0xa");
-    assert_eq!(parse(&misspelt), Err(MalformedFeeHistory::InvalidOldestBlock));
-    let beyond = two_block_reply_with("oldestBlock", json!("0xffffffffffffffff"));
-    assert_eq!(parse(&beyond), Err(MalformedFeeHistory::InvalidOldestBlock));
 }
 
 #[test]

@@ -16,35 +16,23 @@ fn blocks_after(capacity: usize, histories: &[FeeHistory]) -> (u64, Vec<u128>) {
 }
 
 #[test]
-fn an_overlapping_history_replaces_and_appends() {
-    let known = [history(10, &[1, 2, 3]), history(11, &[20, 30, 40])];
-    assert_eq!(blocks_after(8, &known), (13, vec![1, 20, 30, 40]));
-}
-
-#[test]
-fn an_adjoining_history_appends() {
-    assert_eq!(blocks_after(8, &[history(10, &[1]), history(11, &[2])]), (11, vec![1, 2]));
-}
-
-#[test]
-fn a_gap_drops_the_blocks_below_it() {
-    assert_eq!(blocks_after(8, &[history(10, &[1]), history(12, &[3])]), (12, vec![3]));
-}
-
-#[test]
-fn a_regressed_head_drops_the_blocks_above_it() {
-    assert_eq!(
-        blocks_after(8, &[history(10, &[1, 2, 3]), history(9, &[0, 10])]),
-        (10, vec![0, 10])
-    );
-    assert_eq!(blocks_after(8, &[history(10, &[1, 2, 3]), history(10, &[5])]), (10, vec![5]));
-    assert_eq!(blocks_after(8, &[history(10, &[1, 2, 3]), history(0, &[7])]), (0, vec![7]));
-}
-
-#[test]
-fn the_oldest_blocks_are_evicted_at_capacity() {
-    assert_eq!(blocks_after(2, &[history(10, &[1, 2]), history(12, &[3])]), (12, vec![2, 3]));
-    assert_eq!(blocks_after(2, &[history(10, &[1, 2, 3])]), (12, vec![2, 3]));
+fn a_history_replaces_and_appends_and_drops_what_does_not_adjoin() {
+    let known = history(10, &[1, 2, 3]);
+    for (capacity, histories, expected) in [
+        (8, vec![known.clone(), history(11, &[20, 30, 40])], (13, vec![1, 20, 30, 40])),
+        (8, vec![history(10, &[1]), history(11, &[2])], (11, vec![1, 2])),
+        // A gap.
+        (8, vec![history(10, &[1]), history(12, &[3])], (12, vec![3])),
+        // A head that falls back.
+        (8, vec![known.clone(), history(9, &[0, 10])], (10, vec![0, 10])),
+        (8, vec![known.clone(), history(10, &[5])], (10, vec![5])),
+        (8, vec![known.clone(), history(0, &[7])], (0, vec![7])),
+        // More than are kept.
+        (2, vec![history(10, &[1, 2]), history(12, &[3])], (12, vec![2, 3])),
+        (2, vec![known.clone()], (12, vec![2, 3])),
+    ] {
+        assert_eq!(blocks_after(capacity, &histories), expected, "{histories:?}");
+    }
 }
 
 #[test]

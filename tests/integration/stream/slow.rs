@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{NO_RATE, STREAM, SUGGESTION, Subscriber, TIMEOUT, wait_for_streams};
+use super::{NO_RATE, STREAM, SUGGESTION, Subscriber, wait_for_streams};
 use crate::http_message::get;
 use crate::mock_node::{MockNode, Reply, fee_history};
 use crate::raw_client::RawClient;
@@ -59,24 +59,6 @@ async fn slow_reader_gets_the_newest_value_without_a_backlog() {
     assert!(blocks.is_sorted_by(|one, next| one < next), "{blocks:?}");
     let buffered = blocks.iter().filter(|block| **block <= resumed_at).count();
     assert!(buffered <= 20, "{buffered} old values: {blocks:?}");
-}
-
-#[tokio::test]
-async fn stalled_subscriber_is_disconnected_at_the_write_timeout() {
-    let limits = "write_timeout = \"1s\"\n";
-    let (_node, service, mut silent) = start(limits, EVENT_BYTES, u64::MAX).await;
-    let mut quick = Subscriber::open(&service, STREAM, &[]).await;
-    let deadline = Instant::now() + TIMEOUT;
-    while service.count("gas_suggestion_streams").await != 1 {
-        assert!(Instant::now() < deadline, "the stalled stream is still open");
-        quick.next().await;
-    }
-    // The quick subscriber still receives events.
-    let last = quick.next().await;
-    assert_ne!(quick.next().await, last);
-    // The stalled stream ends within an event, without the last chunk.
-    let rest = String::from_utf8_lossy(&silent.read_bytes_until_closed().await).into_owned();
-    assert!(!rest.ends_with("0\r\n\r\n"), "{}", &rest[rest.len() - 20..]);
 }
 
 #[cfg(target_os = "linux")]

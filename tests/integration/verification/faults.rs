@@ -162,7 +162,7 @@ async fn each_fault_has_its_response_and_costs_no_other_request() {
         faults().into_values().flatten().partition(|fault| fault.expected.is_at_deadline());
     let (mut late, mut playing) = (late.into_iter().peekable(), Vec::new());
     while late.peek().is_some() {
-        playing.push(play(late.by_ref().take(4).collect(), UPSTREAM_TIMEOUT));
+        playing.push(play(late.by_ref().take(2).collect(), UPSTREAM_TIMEOUT));
     }
     tokio::join!(join_all(playing), play(at_once, TIMEOUT));
 }
@@ -213,13 +213,14 @@ async fn early_response_is_forwarded() {
 #[tokio::test]
 async fn http_1_0_client_sees_truncation_as_a_reset() {
     let more = format!("timeout = \"{}ms\"", UPSTREAM_TIMEOUT.as_millis());
-    let harness = Harness::with_settings(&more, "", healthy()).await;
     let request = "GET /verification/health HTTP/1.0\r\nHost: a\r\n\r\n";
-    for fault in faults().remove("long_bodies").unwrap() {
-        harness.upstream.set_script(fault.script);
+    join_all(faults().remove("long_bodies").unwrap().into_iter().map(async |fault| {
+        let harness = Harness::with_settings(&more, "", fault.script).await;
         let (_, end) = exchange(harness.service.address(), request.as_bytes()).await;
         assert_eq!(end, ConnectionEnd::Reset, "{}", fault.name);
-    }
+    }))
+    .await;
+    let harness = Harness::start(healthy()).await;
     // A complete response ends with a normal close of the connection.
     let body = "x".repeat(100_000);
     let chunks = chunked(body.as_bytes(), 7000);
