@@ -15,7 +15,7 @@ use crate::test_server::TestServer;
 const WINDOW: usize = 20;
 
 /// Blocks from one head to the next.
-const STEP: usize = 5;
+const STEP: usize = 10;
 
 /// Every how many blocks the counts are compared with `/inclusion`.
 const COUNTED_EVERY: usize = 25;
