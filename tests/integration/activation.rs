@@ -40,7 +40,7 @@ fn expected(head: u64) -> String {
 async fn each_block_around_the_activation_has_its_own_price_without_a_warning() {
     let node = MockNode::start(2020, Reply::Result(history(FIRST_BLOCK))).await;
     let config = format!(
-        "[history]\nrefill = false\n{}",
+        "[history]\nrefill = false\n[limits]\nrequests_per_second_per_client = 0\n{}",
         node.chain(
             "ronin",
             "block_time = \"50ms\"\nstall_after = \"1m\"\npricing.ask_interval = 0"
