@@ -10,7 +10,7 @@ use crate::mock_upstream::{MockUpstream, Step, respond_with, response};
 use crate::raw_client::free_port;
 
 /// API timeout for faults that exceed it.
-const TIMEOUT: Duration = Duration::from_secs(1);
+const TIMEOUT: Duration = Duration::from_millis(500);
 /// Delay that a busy machine may add.
 const TOLERANCE: Duration = Duration::from_secs(5);
 

@@ -80,17 +80,17 @@ async fn concurrent_list_directions_are_coalesced() {
 
 #[tokio::test]
 async fn retry_after_of_the_api_is_honoured() {
-    const PAUSE: Duration = Duration::from_secs(2);
-    for (configured_source, code) in [("api", 429), ("api-then-chain", 200)] {
+    const PAUSE: Duration = Duration::from_secs(1);
+    let cases = [("api", 429), ("api-then-chain", 200)].map(async |(configured_source, code)| {
         let (api, harness) = Harness::with_api(configured_source, "").await;
         let body_text = "{\"error\":\"Too many requests\", \"limit\":25}";
-        api.set_response_with("check/all", 429, &[("retry-after", "2")], body_text);
+        api.set_response_with("check/all", 429, &[("retry-after", "1")], body_text);
         let started = Instant::now();
         let response = harness.get(&check(1)).await;
         assert_eq!(response.status(), code);
         if configured_source == "api" {
             assert_eq!((response.text(), source(&response)), (body_text, "api"));
-            assert_eq!(response.header("retry-after"), "2");
+            assert_eq!(response.header("retry-after"), "1");
             assert_eq!(response.header("cache-control"), "no-store");
         }
         api.set_response("check/all", "false");
@@ -116,8 +116,9 @@ async fn retry_after_of_the_api_is_honoured() {
         assert!(refusals > 0);
         let requests = api.requests();
         let between = requests[1].at.duration_since(requests[0].at);
-        assert!(between >= Duration::from_millis(1990), "{between:?}");
-    }
+        assert!(between >= Duration::from_millis(990), "{between:?}");
+    });
+    futures_util::future::join_all(cases).await;
 }
 
 #[tokio::test]
@@ -171,27 +172,27 @@ async fn coalesced_request_survives_its_first_client() {
 
 #[tokio::test]
 async fn coalesced_look_ups_keep_the_first_deadline() {
-    let (api, harness) = Harness::with_api("api", "timeout = \"6s\"").await;
+    let (api, harness) = Harness::with_api("api", "timeout = \"2s\"").await;
     api.hold("check/all");
     let leaving = send_look_up(&harness, &check(1)).await;
     api.wait_for_requests(1).await;
     let started = Instant::now();
     let leave = async {
-        tokio::time::sleep(Duration::from_secs(5)).await;
+        tokio::time::sleep(Duration::from_millis(1800)).await;
         drop(leaving);
     };
     let path = check(1);
     let (response, ()) = tokio::join!(harness.get(&path), leave);
     assert_eq!(response.outcome(), (504, "upstream_timeout".into()));
-    // A deadline of its own would end after 11 seconds.
-    assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
+    // A deadline of its own would end after 3.8 seconds.
+    assert!(started.elapsed() < Duration::from_millis(3600), "{:?}", started.elapsed());
     assert_eq!(api.request_count(), 1);
     api.release();
 }
 
 #[tokio::test]
 async fn cached_responses_are_served_while_the_api_is_paused() {
-    let more = "timeout = \"2s\"\ncache_ttl = \"1h\"";
+    let more = "timeout = \"500ms\"\ncache_ttl = \"1h\"";
     let (api, harness) = Harness::with_api("api-then-chain", more).await;
     api.set_response("check/all", "false");
     assert_eq!(source(&harness.get(&check(1)).await), "api");
@@ -199,22 +200,11 @@ async fn cached_responses_are_served_while_the_api_is_paused() {
     let response = harness.get(&check(2)).await;
     assert_eq!((source(&response), response.text()), ("chain", "true"));
     api.release();
-    // Repeats look-ups until the service sends one to the API again.
-    let deadline = Instant::now() + Duration::from_mins(1);
-    let mut number = 3;
-    loop {
+    for number in [3, 4] {
         let cached = harness.get(&check(1)).await;
         assert_eq!((source(&cached), cached.text()), ("api", "false"));
         let response = harness.get(&check(number)).await;
-        if source(&response) == "api" {
-            break;
-        }
-        assert_eq!(response.text(), "true");
-        assert!(Instant::now() < deadline, "the API gets no further request");
-        number += 1;
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        assert_eq!((source(&response), response.text()), ("chain", "true"));
     }
-    let requests = api.requests();
-    let pause = requests[2].at.duration_since(requests[1].at);
-    assert!((Duration::from_secs(10)..Duration::from_secs(15)).contains(&pause), "{pause:?}");
+    assert_eq!(api.request_count(), 2);
 }

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::fault_list::faults;
+use super::fault_list::{Fault, LATE, faults};
 use crate::delegation_service::{HOT, RARELY, TRUE, VAULT, check};
 use crate::http_message::get;
 use crate::logged_process::{LoggedProcess, assert_no_secrets};
@@ -22,39 +22,46 @@ const SECRETS: [&str; 2] = ["canary", "y2fuyxj5"];
 /// Context of requests whose response may contain the key that the client itself sent.
 const OWN_ECHO: &str = "the client's own key";
 
-/// Returns responses that contain a key: with every status, as value, name and list member, in headers and as text.
+/// Returns responses that contain a key: with every status, as value, name and list member, in headers and as text, and
+/// in every spelling. The unit tests of the redactor have further texts.
 fn echoes(key: &str) -> Vec<Vec<u8>> {
     let escaped = key.chars().map(|one| format!("\\u{:04x}", u32::from(one)));
     let escaped = escaped.collect::<Vec<_>>().concat();
     let encoded = STANDARD.encode(key);
     let percent = key.bytes().map(|byte| format!("%{byte:02X}")).collect::<Vec<_>>().concat();
     let mut echoes = Vec::new();
-    for spelling in
-        [key, &key.to_uppercase(), &escaped, &encoded, &percent, &key.replace('/', "\\/")]
-    {
-        for status in
-            ["200 OK", "400 Bad", "401 No", "404 None", "429 Slow", "500 Oops", "503 Busy"]
-        {
-            for body in [
-                "{\"error\":\"the key KEY is wrong\"}",
-                "{\"KEY\":[\"KEY\"]}",
-                "[{\"type\":\"ALL\",\"from\":\"VAULT\",\"to\":\"KEY\"}]",
-                "\"KEY\"",
-                "KEY",
-                "<p>KEY</p>",
-            ] {
-                let body = body.replace("KEY", spelling).replace("VAULT", VAULT);
-                echoes.push(response(status, "Content-Type: application/json\r\n", body));
-            }
-            let headers = format!(
-                "Retry-After: {key}\r\nX-Echo: {key}\r\nContent-Type: {key}\r\nETag: \"{key}\"\r\n\
-                 Warning: 199 - \"{key}\"\r\nSet-Cookie: a={key}\r\nLocation: /{key}\r\n\
-                 Cache-Control: max-age={key}\r\n"
-            );
-            echoes.push(response(status, &headers, "{}"));
-            let headers = format!("{headers}Content-Encoding: {key}\r\n");
-            echoes.push(response(status, &headers, "{}"));
+    let mut echo = |status: &str, body: &str, spelling: &str| {
+        let body = body.replace("KEY", spelling).replace("VAULT", VAULT);
+        echoes.push(response(status, "Content-Type: application/json\r\n", body));
+    };
+    let bodies = [
+        "{\"error\":\"the key KEY is wrong\"}",
+        "{\"KEY\":[\"KEY\"]}",
+        "[{\"type\":\"ALL\",\"from\":\"VAULT\",\"to\":\"KEY\"}]",
+        "\"KEY\"",
+        "KEY",
+        "<p>KEY</p>",
+    ];
+    let [error, member, ..] = bodies;
+    let statuses = ["200 OK", "400 Bad", "401 No", "404 None", "429 Slow", "500 Oops", "503 Busy"];
+    for spelling in [&key.to_uppercase(), &escaped, &encoded, &percent, &key.replace('/', "\\/")] {
+        echo("200 OK", member, spelling);
+        echo("401 No", error, spelling);
+    }
+    for status in statuses {
+        for body in bodies {
+            echo(status, body, key);
         }
+    }
+    for status in statuses {
+        let headers = format!(
+            "Retry-After: {key}\r\nX-Echo: {key}\r\nContent-Type: {key}\r\nETag: \"{key}\"\r\n\
+             Warning: 199 - \"{key}\"\r\nSet-Cookie: a={key}\r\nLocation: /{key}\r\n\
+             Cache-Control: max-age={key}\r\n"
+        );
+        echoes.push(response(status, &headers, "{}"));
+        let headers = format!("{headers}Content-Encoding: {key}\r\n");
+        echoes.push(response(status, &headers, "{}"));
     }
     echoes
 }
@@ -120,7 +127,10 @@ async fn keys_never_leak() {
                 send_request("a response to another client", path, "").await;
             }
         }
-        for fault in faults("http://127.0.0.1:1") {
+        // The service waits for late responses, so they are played once.
+        let are_late_played = source == "api" && has_key;
+        let is_played = |fault: &Fault| are_late_played || fault.expected != LATE;
+        for fault in faults("http://127.0.0.1:1").into_iter().filter(is_played) {
             upstream.set_script(fault.script);
             send_request(&fault.name, &fault.kind.path(1), &client_header()).await;
             send_request(&fault.name, &fault.kind.path(1), "").await;
