@@ -303,7 +303,55 @@ fn parse_new_head(text: &str, subscription: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::net::{TcpListener, TcpStream};
+
     use super::*;
+    use crate::config::Config;
+
+    /// Accepts a connection and confirms its subscription.
+    async fn accept(listener: &TcpListener) -> WebSocketStream<TcpStream> {
+        let (stream, _) = listener.accept().await.unwrap();
+        let mut socket = tokio_tungstenite::accept_async(stream).await.unwrap();
+        socket.next().await.unwrap().unwrap();
+        let confirmation = r#"{"jsonrpc":"2.0","id":1,"result":"0x1f"}"#;
+        socket.send(Message::text(confirmation)).await.unwrap();
+        socket
+    }
+
+    #[tokio::test]
+    async fn a_subscription_without_announcements_is_replaced_by_the_next_url() {
+        let bind = async || TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let listeners = [bind().await, bind().await];
+        let [silent, next] =
+            listeners.each_ref().map(|it| format!("ws://{}", it.local_addr().unwrap()));
+        let text = format!(
+            "[chains.a]\nchain_id = 7\nrpc_urls = [\"http://127.0.0.1:9\"]\nblock_time = \"1s\"\n\
+             ws_urls = [{silent:?}, {next:?}]"
+        );
+        let config = Config::from_toml(&text, &[]).unwrap();
+        let (chain, metrics) = (&config.chains[0], Metrics::new());
+        let created = NewHeadsSubscription::new(chain, &config.upstream, &metrics);
+        let (mut subscription, _heads) = created.unwrap().unwrap();
+        assert_eq!(subscription.head_timeout, Duration::from_secs(30));
+        subscription.head_timeout = Duration::from_millis(50);
+        let [silent, next] = listeners;
+        let nodes = async {
+            let mut socket = accept(&silent).await;
+            let mut pings = 0;
+            // Pings do not extend the deadline.
+            while socket.send(Message::Ping(vec![].into())).await.is_ok()
+                && matches!(socket.next().await, Some(Ok(Message::Pong(_))))
+            {
+                pings += 1;
+            }
+            assert!(pings > 1, "{pings}");
+            accept(&next).await;
+        };
+        tokio::select! {
+            never = subscription.run() => match never {},
+            () = nodes => {}
+        }
+    }
 
     #[test]
     fn only_valid_head_notifications_are_parsed() {

