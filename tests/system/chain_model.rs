@@ -69,11 +69,6 @@ pub(crate) fn history_at(newest: u64, blocks: u64, percentiles: &[u64]) -> Value
     fixtures::computed_history(newest + 1 - blocks..=newest, base_fee, tips)
 }
 
-/// Returns the newest block of a result with [`WINDOW`] blocks.
-pub(crate) fn newest_of(result: &Value) -> u64 {
-    fixtures::small_quantity(&result["oldestBlock"]) + WINDOW - 1
-}
-
 /// The inputs of a suggestion. Any two windows give different suggestions.
 #[derive(Debug, Clone)]
 pub(crate) struct Window {

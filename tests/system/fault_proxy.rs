@@ -1,7 +1,8 @@
 //! A proxy in front of a node that forwards calls and injects faults into the replies.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -19,7 +20,7 @@ pub(crate) struct FaultProxy {
     setting: watch::Sender<Setting>,
     /// Number of the newest switch that has taken effect.
     applied_switches: watch::Receiver<u64>,
-    received: Arc<Mutex<Received>>,
+    connections: Arc<AtomicUsize>,
 }
 
 /// A fault that the proxy injects into the replies to polls, or to all calls.
@@ -126,11 +127,6 @@ impl Fault {
             Reply::json(&reply)
         })
     }
-
-    /// Returns a fault that sends the node's reply with a changed `result`.
-    pub(crate) fn result(change: impl Fn(&mut Value) + Send + Sync + 'static) -> Self {
-        Self::envelope(move |reply| change(&mut reply["result"]))
-    }
 }
 
 #[derive(Clone)]
@@ -138,13 +134,6 @@ struct Setting {
     fault: Fault,
     /// Number of switches so far.
     switches: u64,
-}
-
-/// Connections and calls so far.
-#[derive(Default)]
-struct Received {
-    connections: usize,
-    calls: usize,
 }
 
 impl FaultProxy {
@@ -155,10 +144,11 @@ impl FaultProxy {
         let fault = Fault::everywhere(Kind::Pass);
         let (setting, settings) = watch::channel(Setting { fault, switches: 0 });
         let (in_force_sender, applied_switches) = watch::channel(0);
-        let received = Arc::default();
-        let proxy = Proxy { target, client: http_client::new(), received: Arc::clone(&received) };
+        let connections = Arc::<AtomicUsize>::default();
+        let proxy =
+            Proxy { target, client: http_client::new(), connections: Arc::clone(&connections) };
         tokio::spawn(proxy.run(listener, settings, in_force_sender));
-        Self { address, setting, applied_switches, received }
+        Self { address, setting, applied_switches, connections }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -175,12 +165,7 @@ impl FaultProxy {
 
     /// Returns the number of connections so far.
     pub(crate) fn connection_count(&self) -> usize {
-        self.received.lock().unwrap().connections
-    }
-
-    /// Returns the number of calls so far.
-    pub(crate) fn call_count(&self) -> usize {
-        self.received.lock().unwrap().calls
+        self.connections.load(Ordering::Relaxed)
     }
 }
 
@@ -203,7 +188,7 @@ async fn bind_without_listening(address: SocketAddr) -> TcpSocket {
 struct Proxy {
     target: String,
     client: reqwest::Client,
-    received: Arc<Mutex<Received>>,
+    connections: Arc<AtomicUsize>,
 }
 
 impl Proxy {
@@ -233,7 +218,7 @@ impl Proxy {
             tokio::select! {
                 accepted = listener.accept() => {
                     let (stream, _) = accepted.unwrap();
-                    self.received.lock().unwrap().connections += 1;
+                    self.connections.fetch_add(1, Ordering::Relaxed);
                     let settings = settings.clone();
                     let switches = settings.borrow().switches;
                     let connection = Connection { stream, settings, switches };
@@ -251,7 +236,6 @@ impl Proxy {
     async fn serve(self, mut connection: Connection) {
         let mut buffer = Vec::new();
         while let Some(call) = connection.read_call(&mut buffer).await {
-            self.received.lock().unwrap().calls += 1;
             let Setting { fault, switches } = connection.settings.borrow().clone();
             let is_affected = fault.is_for_all || call.json["method"] == "eth_feeHistory";
             let kind = if is_affected { fault.kind } else { Kind::Pass };

@@ -1,13 +1,11 @@
 //! Faults of connections, HTTP and encodings of a node, injected one at a time into one chain of ten: at the start, in the
 //! steady state, and with recovery after each. The simulator has the faults of what nodes say.
 
-mod custom;
 mod harness;
 mod secrets;
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -16,10 +14,7 @@ use serde_json::Value;
 
 use crate::fault_proxy::{Fault, Kind, Reply};
 use crate::fixtures::gzip;
-use harness::{
-    ChainSettings, Harness, HealthyChains, LONGEST_PAUSE, TestRun, Urls, assert_fresh,
-    assert_no_data,
-};
+use harness::{Harness, HealthyChains, LONGEST_PAUSE, TestRun, Urls, assert_fresh, assert_no_data};
 
 /// One fault of a node.
 struct Scenario {
@@ -36,11 +31,11 @@ enum Expectation {
     Accepted(Fault),
     /// The service fails over to the second URL. The attempts at the first have this `outcome`.
     FailedOver(&'static str, Fault),
-    /// A function checks the service.
-    Custom(CustomCheck),
+    /// The second of these URLs provides the data while the first is unreachable.
+    SecondUrl(Urls),
+    /// Dead pooled connections cost one attempt.
+    DeadPool,
 }
-
-type CustomCheck = fn(TestRun) -> Pin<Box<dyn Future<Output = ()>>>;
 
 /// Name of each phase with the fault, and of the one after it.
 const PHASES: [[&str; 2]; 2] =
@@ -107,7 +102,8 @@ fn try_run(scenario: &Scenario, number: usize, healthy: &Arc<HealthyChains>) -> 
             Expectation::Rejected(reason, fault) => check_rejected(&run, reason, fault).await,
             Expectation::Accepted(fault) => check_accepted(&run, fault).await,
             Expectation::FailedOver(reason, fault) => check_failover(&run, reason, fault).await,
-            Expectation::Custom(check) => check(run.clone()).await,
+            Expectation::SecondUrl(urls) => check_second_url(&run, *urls).await,
+            Expectation::DeadPool => check_dead_pool(&run).await,
         }
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -123,7 +119,7 @@ fn panic_text(panic: &(dyn Any + Send)) -> &str {
 }
 
 async fn check_rejected(run: &TestRun, reason: &str, fault: &Fault) {
-    let harness = Harness::start(run, &ChainSettings::default(), &[fault]).await;
+    let harness = Harness::start(run, Urls::One, &[fault]).await;
     harness.enter_phase("start");
     harness.wait_for_attempt(0, reason, assert_no_data).await;
     assert_no_data(&harness.read().await);
@@ -135,14 +131,17 @@ async fn check_rejected(run: &TestRun, reason: &str, fault: &Fault) {
     let before = harness.count(0, reason).await;
     harness.inject(fault).await;
     harness.wait_until(reason, async || harness.count(0, reason).await > before).await;
-    harness.check_expiry().await;
+    let kept = harness.read().await.unwrap();
+    harness
+        .wait_for_attempt(0, reason, |read| assert_eq!(read.as_ref().unwrap().newest, kept.newest))
+        .await;
 
     harness.recover("recovery").await;
     harness.finish().await;
 }
 
 async fn check_accepted(run: &TestRun, fault: &Fault) {
-    let harness = Harness::start(run, &ChainSettings::default(), &[fault]).await;
+    let harness = Harness::start(run, Urls::One, &[fault]).await;
     for [phase, recovery] in PHASES {
         harness.enter_phase(phase);
         harness.wait_until_fresh(Duration::ZERO).await;
@@ -159,8 +158,7 @@ async fn check_accepted(run: &TestRun, fault: &Fault) {
 }
 
 async fn check_failover(run: &TestRun, reason: &str, fault: &Fault) {
-    let settings = ChainSettings { urls: Urls::Two, ..ChainSettings::default() };
-    let mut harness = Harness::start(run, &settings, &[fault]).await;
+    let mut harness = Harness::start(run, Urls::Two, &[fault]).await;
     harness.enter_phase("start");
     harness.wait_until_fresh(LONGEST_PAUSE).await;
     assert!(harness.count(0, reason).await > 0, "{:?}", harness.counts().await);
@@ -173,7 +171,7 @@ async fn check_failover(run: &TestRun, reason: &str, fault: &Fault) {
         harness.wait_for_attempt(0, "ok", assert_fresh).await;
     } else {
         harness.finish().await;
-        harness = Harness::start(run, &settings, &[]).await;
+        harness = Harness::start(run, Urls::Two, &[]).await;
         harness.wait_for_attempt(0, "ok", |_| {}).await;
     }
 
@@ -192,6 +190,51 @@ async fn check_failover(run: &TestRun, reason: &str, fault: &Fault) {
     harness.finish().await;
 }
 
+/// Checks that the second URL provides the data while the first is unreachable.
+async fn check_second_url(run: &TestRun, urls: Urls) {
+    let refused = Fault::everywhere(Kind::Refuse);
+    // The first proxy of two is the plain port.
+    let plain_port = Fault::everywhere(Kind::Pass);
+    let faults = [&plain_port, &refused];
+    let faults = if urls == Urls::AfterPlainPort { &faults[..] } else { &faults[1..] };
+    let harness = Harness::start(run, urls, faults).await;
+    harness.enter_phase("start");
+    for upstream in [0, 1] {
+        harness.wait_for_attempt(upstream, "unreachable", assert_no_data).await;
+    }
+    harness.recover("recovery after the start").await;
+    harness.check_stays_fresh().await;
+
+    harness.enter_phase("steady state");
+    harness.proxies.last().unwrap().switch(refused.clone()).await;
+    harness.wait_for_attempt(1, "unreachable", |_| {}).await;
+    harness.check_expiry().await;
+
+    harness.recover("recovery").await;
+    harness.check_stays_fresh().await;
+    assert_eq!(harness.count(0, "ok").await, 0);
+    harness.finish().await;
+}
+
+/// Checks that dead pooled connections cost one attempt.
+async fn check_dead_pool(run: &TestRun) {
+    let fault = Fault::everywhere(Kind::DeadPool);
+    let harness = Harness::start(run, Urls::One, &[&fault]).await;
+    harness.enter_phase("start");
+    harness.wait_until_fresh(Duration::ZERO).await;
+    harness.recover("recovery after the start").await;
+    harness.enter_phase("steady state");
+    let connections = harness.proxies[0].connection_count();
+    harness.inject(&fault).await;
+    harness.wait_for_attempt(0, "timeout", assert_fresh).await;
+    harness.check_stays_fresh().await;
+    assert!(harness.proxies[0].connection_count() > connections);
+    harness.clear_faults("recovery").await;
+    harness.check_stays_fresh().await;
+    harness.check_outcomes(&["ok"]).await;
+    harness.finish().await;
+}
+
 fn rejected(name: &str, reason: &'static str, fault: Fault) -> Scenario {
     Scenario { name: name.into(), expectation: Expectation::Rejected(reason, fault) }
 }
@@ -206,10 +249,7 @@ fn failed_over(name: &str, reason: &'static str, fault: Fault) -> Scenario {
 }
 
 fn scenarios() -> Vec<Scenario> {
-    [custom::scenarios(), error_responses(), bodies(), connections()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [error_responses(), bodies(), connections()].into_iter().flatten().collect()
 }
 
 /// Returns errors. Some repeat the path of the URL, which has a secret, or have text that may not get into the log.
@@ -283,5 +323,15 @@ fn connections() -> Vec<Scenario> {
     let both = |(name, reason, fault): (&str, _, Fault)| {
         [rejected(name, reason, fault.clone()), failed_over(name, reason, fault)]
     };
-    faults.into_iter().flat_map(both).collect()
+    let own = |name: &str, expectation| Scenario { name: name.into(), expectation };
+    let second = Expectation::SecondUrl;
+    faults
+        .into_iter()
+        .flat_map(both)
+        .chain([
+            own("a host that does not resolve", second(Urls::AfterUnresolvableHost)),
+            own("https at a plain port", second(Urls::AfterPlainPort)),
+            own("dead pooled connections", Expectation::DeadPool),
+        ])
+        .collect()
 }

@@ -52,7 +52,6 @@ mod test_contract;
 mod verification_clients;
 mod verifier;
 mod verify_form;
-mod wall_clock;
 mod wallet_sdk;
 mod web3_clients;
 

@@ -69,20 +69,10 @@ pub(super) struct TestRun {
     pub(super) phase: Arc<Mutex<&'static str>>,
 }
 
-/// The nodes of the faulty chain, and the process.
-#[derive(Default)]
-pub(super) struct ChainSettings {
-    pub(super) urls: Urls,
-    /// Environment variables of the process.
-    pub(super) variables: Vec<(&'static str, String)>,
-    /// A leap of the clock makes every chain stale until its next poll.
-    pub(super) leaps: bool,
-}
-
-#[derive(Clone, Copy, Default, PartialEq)]
+/// The nodes of the faulty chain.
+#[derive(Clone, Copy, PartialEq)]
 pub(super) enum Urls {
     /// One proxy.
-    #[default]
     One,
     /// Two proxies in front of one node.
     Two,
@@ -95,7 +85,7 @@ pub(super) enum Urls {
 /// The service process with its node, its proxies and the monitor of the healthy chains.
 pub(super) struct Harness {
     pub(super) model: ChainModel,
-    pub(super) node: MockNode,
+    _node: MockNode,
     pub(super) proxies: Vec<FaultProxy>,
     process: LoggedProcess,
     /// A client whose headers have secrets.
@@ -106,19 +96,18 @@ pub(super) struct Harness {
 
 impl Harness {
     /// Starts with `faults` at the first proxies, and waits for the nine healthy chains.
-    pub(super) async fn start(run: &TestRun, settings: &ChainSettings, faults: &[&Fault]) -> Self {
+    pub(super) async fn start(run: &TestRun, urls: Urls, faults: &[&Fault]) -> Self {
         let model = ChainModel::new(Some(BLOCK));
         let node = MockNode::start(7, model.reply()).await;
         let mut proxies = Vec::new();
-        for _ in 0..if matches!(settings.urls, Urls::Two | Urls::AfterPlainPort) { 2 } else { 1 } {
+        for _ in 0..if matches!(urls, Urls::Two | Urls::AfterPlainPort) { 2 } else { 1 } {
             proxies.push(FaultProxy::start(node.url()).await);
         }
         for (proxy, fault) in proxies.iter().zip(faults) {
             proxy.switch((*fault).clone()).await;
         }
-        let config = configuration(run, settings.urls, &proxies);
-        let mut variables = vec![("GAS_HISTORY__REFILL", "false")];
-        variables.extend(settings.variables.iter().map(|(name, value)| (*name, value.as_str())));
+        let config = configuration(run, urls, &proxies);
+        let variables = [("GAS_HISTORY__REFILL", "false")];
         let name = format!("faults-{}", run.number);
         let process = LoggedProcess::with_variables(&name, &config, &variables);
         let headers = [
@@ -130,9 +119,8 @@ impl Harness {
         let client = http_client::builder().default_headers(HeaderMap::from_iter(headers));
         let client = client.build().unwrap();
         let base = format!("http://{}", process.addresses[0]);
-        let monitor =
-            HealthyChainsMonitor::start(&client, base, &run.healthy, settings.leaps).await;
-        Self { model, node, proxies, process, client, run: run.clone(), monitor }
+        let monitor = HealthyChainsMonitor::start(&client, base, &run.healthy).await;
+        Self { model, _node: node, proxies, process, client, run: run.clone(), monitor }
     }
 
     /// Records the current phase for failure messages.
@@ -150,10 +138,6 @@ impl Harness {
         for proxy in &self.proxies {
             proxy.switch(Fault::everywhere(Kind::Pass)).await;
         }
-    }
-
-    pub(super) fn client(&self) -> &Client {
-        &self.client
     }
 
     /// Returns the URL of a path of the public listener (0) or the admin listener (1).
@@ -297,11 +281,6 @@ impl Harness {
         assert!(counts.iter().all(|(_, outcome, _)| is_expected(outcome)), "{counts:?}");
     }
 
-    /// Returns how many leaps of the clock the process has noticed.
-    pub(super) fn leaps(&self) -> usize {
-        self.process.log().matches("its clock was set forward").count()
-    }
-
     /// Checks for a second that every read is fresh and lags by at most the longest pause.
     pub(super) async fn check_stays_fresh(&self) {
         let lag = whole_blocks(LONGEST_PAUSE + SLACK, BLOCK);
@@ -329,7 +308,7 @@ impl Harness {
         self.counts().await;
         self.monitor.finish();
         let base = format!("http://{}", self.process.addresses[0]);
-        let end = HealthyChainsMonitor::round(&self.client, &base, &self.run.healthy, false).await;
+        let end = HealthyChainsMonitor::round(&self.client, &base, &self.run.healthy).await;
         end.unwrap();
         let memory = self.process.peak_memory() / 1024;
         assert!(memory < MAX_MEMORY_KIB, "{memory} KiB of memory");
@@ -437,15 +416,10 @@ impl HealthyChainsMonitor {
     const MAX_LAG_BLOCKS: u64 = 7;
 
     /// Waits until all nine chains are served, then starts.
-    async fn start(
-        client: &Client,
-        base: String,
-        healthy: &Arc<HealthyChains>,
-        may_be_stale: bool,
-    ) -> Self {
+    async fn start(client: &Client, base: String, healthy: &Arc<HealthyChains>) -> Self {
         let (client, healthy) = (client.clone(), Arc::clone(healthy));
         let deadline = Instant::now() + TIMEOUT;
-        while let Err(violation) = Self::round(&client, &base, &healthy, false).await {
+        while let Err(violation) = Self::round(&client, &base, &healthy).await {
             assert!(Instant::now() < deadline, "{violation}");
             tokio::task::yield_now().await;
         }
@@ -456,26 +430,21 @@ impl HealthyChainsMonitor {
             ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             loop {
                 ticks.tick().await;
-                let round = Self::round(&client, &base, &healthy, may_be_stale).await;
+                let round = Self::round(&client, &base, &healthy).await;
                 finished.lock().unwrap().push(round);
             }
         });
         Self { rounds, task }
     }
 
-    async fn round(
-        client: &Client,
-        base: &str,
-        healthy: &HealthyChains,
-        may_be_stale: bool,
-    ) -> Result<(), String> {
+    async fn round(client: &Client, base: &str, healthy: &HealthyChains) -> Result<(), String> {
         let lowest = healthy.model.head().saturating_sub(Self::MAX_LAG_BLOCKS);
         let mut bodies = Vec::new();
         for id in HEALTHY {
             let response = get(client, &format!("{base}/v1/h{id}/gas-suggestion")).await;
             let newest: u64 = response.header("x-newest-block").parse().unwrap_or(0);
             let is_fresh = response.status == 200
-                && (may_be_stale || response.header("x-stale").is_empty())
+                && response.header("x-stale").is_empty()
                 && newest >= lowest
                 && response.body == Window::ending_with(newest).body(&format!("h{id}"));
             if !is_fresh {
@@ -486,7 +455,7 @@ impl HealthyChainsMonitor {
         let chains = get(client, &format!("{base}/v1/chains")).await.json();
         for (entry, id) in chains.as_array().unwrap()[1..].iter().zip(HEALTHY) {
             let newest = entry["newest_block"].as_u64().unwrap_or(0);
-            let is_fresh = entry["status"] == "fresh" || may_be_stale && entry["status"] == "stale";
+            let is_fresh = entry["status"] == "fresh";
             if entry["chain_id"] != id || !is_fresh || newest < lowest {
                 return Err(format!("{entry} while {lowest} is the lowest"));
             }
