@@ -31,7 +31,8 @@ const DOCKER: &str =
     "needs a Docker engine; tests/image.sh and tests/system/deployment.rs check the files";
 const CLUSTER: &str = "needs a cluster; tests/packages.sh checks the chart";
 const SYSTEMD: &str = "needs systemd as process 1; tests/system/deployment.rs checks the unit, tests/debian.sh installs it";
-const SHORTENED: &str = "its transaction is shortened; tests/node/cost.mjs sends whole ones";
+const SHORTENED: &str =
+    "its transaction is shortened; clients/js/test/cost.test.mjs sends whole ones";
 const BRIDGE: &str = "needs the bridge; tests/system/drop_in.rs checks the format";
 const SYSTEM_FILES: &str =
     "writes outside of the folder of the tests; tests/debian.sh installs the same files";
