@@ -68,13 +68,18 @@ export async function visit(browser, url, { init, ...options }, run) {
     }
 }
 
+// Checks that all texts and controls have enough contrast in this colour scheme.
+export async function checkContrasts(page, name, colorScheme) {
+    await page.emulateMedia({ colorScheme });
+    assert.deepEqual(await page.evaluate(weakContrasts), [], `${name}, ${colorScheme}`);
+}
+
 // Checks in both colour schemes and at these widths that all texts have enough contrast and fit; in the dark scheme at
 // the widths `dark` only. With the environment variable SCREENSHOTS, saves screenshots in the folder `shots`, except for
 // the widths in `unseen`. `also` runs in the page at each width and returns what is wrong.
 export async function checkLayout(page, name, { shots, widths, dark = widths, unseen = [], also }) {
     for (const colorScheme of ["dark", "light"]) {
-        await page.emulateMedia({ colorScheme });
-        assert.deepEqual(await page.evaluate(weakContrasts), [], `${name}, ${colorScheme}`);
+        await checkContrasts(page, name, colorScheme);
         for (const width of colorScheme === "dark" ? dark : widths) {
             await page.setViewportSize({ width, height: 800 });
             // A chart takes the new width a moment later.

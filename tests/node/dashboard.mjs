@@ -92,4 +92,5 @@ async function runAndStop(scenario) {
 
 // Measured while nothing else runs.
 run(speed, 1);
-run({ ...prices, ...dollars, ...connection, ...states, ...overview, ...chain, ...history, ...hidden }, 3);
+// The longest begin first.
+run({ ...states, ...dollars, ...history, ...connection, ...prices, ...hidden, ...overview, ...chain }, 4);

@@ -12,7 +12,7 @@ import { choose } from "./page.mjs";
 const FEED = "0x5f4ec3df9cbd43714fe2740f5e3616155c5b8419";
 const PAIR = "TOK / USD";
 // Blocks at which costs are compared.
-const BLOCKS = 10;
+const BLOCKS = 6;
 const BALANCE = 1_234_500_000_000_000_000n;
 
 const word = (number) => BigInt(number).toString(16).padStart(64, "0");

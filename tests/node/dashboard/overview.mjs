@@ -6,6 +6,8 @@ import { coins } from "../../../src/extras/pages/dashboard/amounts.js";
 import { becomes, focused, until } from "../browser.mjs";
 import { STILL } from "./page.mjs";
 
+const EVERY_WIDTH = { widths: [360, 768, 1440, 1920], dark: [360, 1440] };
+
 export default {
     "the table leads to each chain, by mouse, keyboard, address and history": async ({ check, many, open }) => {
         const proxy = await (await many()).proxy(12);
@@ -106,7 +108,7 @@ export default {
                 await open(`${proxy.url}/`, async (dashboard) => {
                     for (const name of names) await dashboard.waitForLiveRow(name);
                     assert.equal((await dashboard.rows()).length, count);
-                    await check.whole(dashboard, `chains-${count}`);
+                    await check.whole(dashboard, `chains-${count}`, EVERY_WIDTH);
                 });
             }
             // A chain's page differs only by the link to the table.
@@ -118,7 +120,7 @@ export default {
                 assert.equal(await page.getByRole("link", { name: "All chains" }).isVisible(), count > 1);
                 for (const summary of await page.locator("summary").all()) await summary.click();
                 await page.locator(".heat td").first().waitFor();
-                await check.whole(dashboard, `chain-of-${count}`);
+                await check.whole(dashboard, `chain-of-${count}`, EVERY_WIDTH);
             });
         },
     ])),

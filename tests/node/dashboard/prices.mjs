@@ -8,7 +8,7 @@ import { until } from "../browser.mjs";
 import { blockOf, shownCard } from "./page.mjs";
 
 // Blocks to compare, of both chains of the demo together.
-const BLOCKS = 300;
+const BLOCKS = 80;
 const GAS = [...ACTIONS.map(({ gas }) => gas), 100_000n];
 const UNITS = { ETH: 18, gwei: 9 };
 const MAX_MS = 300_000;

@@ -7,7 +7,7 @@ import { until } from "../browser.mjs";
 import { chainConfig } from "./page.mjs";
 
 const MAX_BYTES = 150_000;
-const IDLE_SECONDS = 6;
+const IDLE_SECONDS = 3;
 
 // Opens the page in a new context. Returns the milliseconds until it shows a price, and the bytes transferred.
 async function measureFirstPrice(browser, url) {
@@ -54,7 +54,7 @@ export default {
 
     "forty chains need one stream, and no request per chain": async ({ browser, nodes, open, start }) => {
         const chains = Object.fromEntries(Array.from({ length: 40 }, (_, index) =>
-            [`busy-${index}`, { ...nodes.chain(2000 + index), more: 'block_time = "2s"\nmax_age = "1h"' }]));
+            [`busy-${index}`, { ...nodes.chain(2000 + index), more: 'block_time = "1s"\nmax_age = "1h"' }]));
         const service = await start({ config: chainConfig(nodes, chains) });
         const ticking = setInterval(() => {
             for (const { id } of Object.values(chains)) {
@@ -62,7 +62,7 @@ export default {
                 chain.newest += 1;
                 chain.reward += 10n ** 8n;
             }
-        }, 2000);
+        }, 1000);
         try {
             await open(`${service.url}/`, async (dashboard, { requests }) => {
                 await dashboard.waitForRow("busy-39", ({ points }) => points >= 3);
