@@ -112,8 +112,7 @@ system() {
     # Tests that depend on time have a run of their own, not beside compilers and browsers.
     run_tests 3 --test system -- --skip replicas:: --skip delegation_api::
     # tests/weekly.sh has the chaos.
-    run_tests 3 --test system -- replicas:: --skip delegation_api:: --skip replicas::chaos::
-    run_tests 2 --test system -- delegation_api::
+    run_tests 3 --test system -- replicas:: delegation_api:: --skip replicas::chaos::
 }
 for part in "$@"; do
     "$part"

@@ -14,7 +14,7 @@ use crate::process::Process;
 use crate::raw_client::{RawClient, free_port};
 use crate::test_server::wait_until;
 
-const RESTARTS: usize = 20;
+const RESTARTS: usize = 8;
 const CLIENTS: usize = 4;
 const DRAIN_DELAY: Duration = Duration::from_millis(400);
 /// Probe interval, far below the drain delay.

@@ -44,14 +44,13 @@ fn is_stale(response: &Response) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn new_and_late_replicas_serve_shared_data_with_its_age_until_expiry() {
-    const STALE_AFTER: Duration = Duration::from_secs(4);
-    const MAX_AGE: Duration = Duration::from_secs(12);
+    const STALE_AFTER: Duration = Duration::from_secs(2);
+    const MAX_AGE: Duration = Duration::from_secs(6);
     let redis = Redis::start();
-    let node = MockClockNode::start(CHAIN_ID, 2 * BLOCK_TIME).await;
+    let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
     let clients = ["first", "second", "new"];
     let config = |index: usize| {
-        let more = "block_time = \"2s\"\nmax_age = \"12s\"\n";
-        shared_chain(&redis.url(0), &node.url_for(clients[index]), more)
+        shared_chain(&redis.url(0), &node.url_for(clients[index]), "max_age = \"6s\"\n")
     };
     let mut replicas = start_replicas("down", 2, config).await;
     wait_until("an adopted value", async || {
@@ -129,7 +128,7 @@ async fn replica_that_cannot_reach_the_node_serves_shared_values() {
     let harness = Harness::sharing(node, &replicas).await;
     let check_sharing = async || {
         harness.take_stats();
-        harness.node.check_one_poll_per_block(10).await;
+        harness.node.check_one_poll_per_block(5).await;
         harness.take_stats().check(MAX_GAP);
     };
     check_sharing().await;
@@ -183,7 +182,7 @@ async fn lost_poll_of_a_long_slot_is_repeated_by_another_replica() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn poll_result_reaches_the_other_replicas_at_once() {
-    const POLLS: usize = 5;
+    const POLLS: usize = 3;
     let redis = Redis::start();
     let harness = Harness::start("reaching-all", 3, &redis).await;
     let (node, replicas) = (&harness.node, harness.replicas());
