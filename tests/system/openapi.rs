@@ -208,10 +208,6 @@ fn only_these_routes_are_not_in_the_document() {
         // Disabled features, and the paths of the verification service, which the document lists one by
         // one.
         "path",
-        // MetaMask's paths are described beside their handlers.
-        "FEES_PATH",
-        "FEES_PATH_WITH_KEY",
-        "PRICES_PATH",
         // Other spellings of a described path.
         "PATH_WITH_SLASH",
         "/v2/api",
