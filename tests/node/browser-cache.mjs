@@ -14,7 +14,7 @@ const { binary, folder } = JSON.parse(process.argv[2]);
 const BLOCK_MS = 1000;
 // A response that a cache keeps for a second poll is two blocks behind.
 const BLOCKS_BETWEEN_POLLS = 2;
-const POLLS = 8;
+const POLLS = 5;
 const ROUTES = ["/v1/chain/gas-suggestion", "/compat/safe/4242", "/networks/4242/suggestedGasFees"];
 
 const browser = await launch();

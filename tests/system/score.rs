@@ -15,13 +15,13 @@ use crate::programs;
 use crate::test_server::TestServer;
 
 /// Replayed blocks.
-const BLOCKS: usize = 300;
+const BLOCKS: usize = 150;
 
 /// Index of the newest block of a first reply.
 const FIRST: usize = 20;
 
 /// Heads that the service misses: more than a reply has.
-const GAP: Range<usize> = 150..175;
+const GAP: Range<usize> = 80..105;
 
 /// Indices of the heads from `start` on that the service sees. It misses each fortieth, and those of `gap`.
 fn heads(start: usize, gap: Range<usize>) -> Vec<usize> {
