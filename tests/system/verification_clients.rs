@@ -70,19 +70,14 @@ impl Networks {
         [self.ronin.url(), self.testnet.url()]
     }
 
-    /// Verifies a contract on each network with the commands that `verify` builds for a network and a verifier URL, and
-    /// then a second time. The second time each takes the other service. Returns the four outputs.
-    async fn verify_twice(&self, verify: impl Fn(&str, &str) -> Command) -> [String; 4] {
+    /// Verifies a contract on each network with the commands that `verify` builds for a network and a verifier URL, each with
+    /// one of the services, and then on the first network with the other service. Returns the three outputs.
+    async fn verify_again(&self, verify: impl Fn(&str, &str) -> Command) -> [String; 3] {
         let [plain, below] = self.urls();
         // Hardhat doubles slashes when the configured URL ends with one.
         let slash = below + "/";
         let mut outputs = vec![];
-        for (network, url) in [
-            ("ronin", &plain),
-            ("ronin-testnet", &slash),
-            ("ronin", &slash),
-            ("ronin-testnet", &plain),
-        ] {
+        for (network, url) in [("ronin", &plain), ("ronin-testnet", &slash), ("ronin", &slash)] {
             outputs.push(expect_success(verify(network, url)).await);
         }
         outputs.try_into().unwrap()
@@ -306,16 +301,15 @@ async fn forge_shows_the_missing_slash_detail() {
     let networks = Networks::start().await;
     let project = Project::new("forge", "slash");
     let address = project.forge_create(&networks.ronin).await;
-    for url in networks.urls() {
-        let mut command = project.forge_verify(&url, RONIN, &address);
-        // By default Forge retries for half a minute.
-        command.args(["--retries", "1", "--delay", "0"]);
-        let (stdout, stderr) = expect_failure(command).await;
-        assert!(!stdout.contains("verified"), "{stdout}");
-        let reason = "failed with status code 404 Not Found";
-        let detail = "missing slash after /verification";
-        assert!(stderr.contains(reason) && stderr.contains(detail), "{stderr}");
-    }
+    let [_, below] = networks.urls();
+    let mut command = project.forge_verify(&below, RONIN, &address);
+    // By default Forge retries for half a minute.
+    command.args(["--retries", "1", "--delay", "0"]);
+    let (stdout, stderr) = expect_failure(command).await;
+    assert!(!stdout.contains("verified"), "{stdout}");
+    let reason = "failed with status code 404 Not Found";
+    let detail = "missing slash after /verification";
+    assert!(stderr.contains(reason) && stderr.contains(detail), "{stderr}");
     assert_eq!(networks.received(&[]).await, [""; 0]);
 }
 
@@ -433,14 +427,14 @@ impl Hardhat {
         artifact["bytecode"].as_str().unwrap().to_owned()
     }
 
-    /// Compiles Counter of the project `name`, deploys it to both networks and verifies it there, twice. Then verifies other
-    /// code, which must fail. The arguments of `verify` go before the network.
+    /// Compiles Counter of the project `name`, deploys it to both networks and verifies it there, on one of them twice. Then
+    /// verifies other code, which must fail. The arguments of `verify` go before the network.
     async fn verify_on_both_networks(
         &self,
         name: &str,
         compile: &[&str],
         verify: &[&str],
-    ) -> VerifiedTwice {
+    ) -> VerifiedAgain {
         let networks = Networks::start().await;
         let project = self.project(name, "networks");
         let changed = self.project(name, "changed").with_change();
@@ -460,7 +454,7 @@ impl Hardhat {
             let arguments = [verify, &["--network", network, address, &start]].concat();
             self.run(&project, &arguments, url, nodes)
         };
-        let outputs = networks.verify_twice(|network, url| {
+        let outputs = networks.verify_again(|network, url| {
             let address = if network == "ronin" { &on_ronin } else { &on_testnet };
             verify(network, address, url, networks.nodes())
         });
@@ -468,30 +462,30 @@ impl Hardhat {
         let [_, below] = networks.urls();
         let wrong = verify("ronin", &different, &(below + "/"), [own.url(), own.url()]);
         let failure = expect_failure(wrong).await;
-        VerifiedTwice { networks, addresses: [on_ronin, on_testnet, different], outputs, failure }
+        VerifiedAgain { networks, addresses: [on_ronin, on_testnet, different], outputs, failure }
     }
 }
 
 /// Contracts that Hardhat has verified on both networks, and its output.
-struct VerifiedTwice {
+struct VerifiedAgain {
     networks: Networks,
     /// Addresses of the contract on Ronin and on the testnet, and of the other code.
     addresses: [String; 3],
-    outputs: [String; 4],
+    outputs: [String; 3],
     /// Standard output and error for the other code.
     failure: (String, String),
 }
 
-impl VerifiedTwice {
+impl VerifiedAgain {
     /// Returns the upstream requests, as [`Networks::received`] does.
     async fn received(&self) -> Vec<String> {
         self.networks.received(&self.addresses.each_ref().map(String::as_str)).await
     }
 }
 
-/// Returns the expected upstream requests of the v1 API, with the look-up route `check`: A and B are verified and
-/// looked up again, and C is rejected.
-fn v1_requests(check: &str) -> [String; 8] {
+/// Returns the expected upstream requests of the v1 API, with the look-up route `check`: A and B are verified, A is looked up
+/// again, and C is rejected.
+fn v1_requests(check: &str) -> [String; 7] {
     let check = |name, chain| format!("GET /server/{check}?addresses={name}&chainIds={chain} 200");
     let (post, refused) = ("POST /server/ 200".to_owned(), "POST /server/ 500".to_owned());
     [
@@ -500,7 +494,6 @@ fn v1_requests(check: &str) -> [String; 8] {
         check("B", TESTNET),
         post,
         check("A", RONIN),
-        check("B", TESTNET),
         check("C", RONIN),
         refused,
     ]
@@ -508,38 +501,38 @@ fn v1_requests(check: &str) -> [String; 8] {
 
 #[tokio::test]
 async fn hardhat_2_verifies_on_both_networks_and_reports_failures() {
-    let verified_twice =
+    let verified_again =
         Hardhat::v2().verify_on_both_networks("hardhat-2", &["compile"], &["verify"]).await;
-    let [on_ronin, on_testnet, _] = &verified_twice.addresses;
+    let [on_ronin, ..] = &verified_again.addresses;
     let already =
         |address| format!("The contract {address} has already been verified on Sourcify.");
     let verified = || "Successfully verified contract Counter on Sourcify.".to_owned();
-    let expected = [verified(), verified(), already(on_ronin), already(on_testnet)];
-    for (stdout, start) in verified_twice.outputs.iter().zip(expected) {
+    let expected = [verified(), verified(), already(on_ronin)];
+    for (stdout, start) in verified_again.outputs.iter().zip(expected) {
         assert!(stdout.starts_with(&start), "{stdout}");
     }
-    let (stdout, stderr) = &verified_twice.failure;
+    let (stdout, stderr) = &verified_again.failure;
     assert_eq!(stdout, "");
     let reason = "The deployed and recompiled bytecode don't match.";
     assert!(stderr.contains("500") && stderr.contains(reason), "{stderr}");
 
-    assert_eq!(verified_twice.received().await, v1_requests("check-all-by-addresses"));
+    assert_eq!(verified_again.received().await, v1_requests("check-all-by-addresses"));
 }
 
 #[tokio::test]
 async fn hardhat_3_verifies_on_both_networks_and_reports_failures() {
     let build = ["build", "--build-profile", "production"];
-    let verified_twice =
+    let verified_again =
         Hardhat::v3().verify_on_both_networks("hardhat-3", &build, &["verify", "sourcify"]).await;
-    let [on_ronin, on_testnet, _] = &verified_twice.addresses;
+    let [on_ronin, ..] = &verified_again.addresses;
     let already =
         |address| format!("The contract at {address} has already been verified on Sourcify.");
     let verified = || "Contract verified successfully on Sourcify!".to_owned();
-    let expected = [verified(), verified(), already(on_ronin), already(on_testnet)];
-    for (stdout, part) in verified_twice.outputs.iter().zip(expected) {
+    let expected = [verified(), verified(), already(on_ronin)];
+    for (stdout, part) in verified_again.outputs.iter().zip(expected) {
         assert!(stdout.contains(&part) && !stdout.contains("failed"), "{stdout}");
     }
-    let (stdout, stderr) = &verified_twice.failure;
+    let (stdout, stderr) = &verified_again.failure;
     assert!(!stdout.contains("successfully"), "{stdout}");
     let reason = "The deployed and recompiled bytecode don't match.";
     assert!(stderr.contains(reason), "{stderr}");
@@ -550,13 +543,13 @@ async fn hardhat_3_verifies_on_both_networks_and_reports_failures() {
     let expected = [
         vec![lookup(RONIN, "A", 404), post(RONIN, "A"), job(), job()],
         vec![lookup(TESTNET, "B", 404), post(TESTNET, "B"), job(), job()],
-        vec![lookup(RONIN, "A", 200), lookup(TESTNET, "B", 200)],
+        vec![lookup(RONIN, "A", 200)],
         // After a failure Hardhat retries with the full compiler input.
         vec![lookup(RONIN, "C", 404), post(RONIN, "C"), job(), job()],
         vec![post(RONIN, "C"), job(), job()],
     ];
-    assert_eq!(verified_twice.received().await, expected.concat());
-    let networks = &verified_twice.networks;
+    assert_eq!(verified_again.received().await, expected.concat());
+    let networks = &verified_again.networks;
     let posted = networks.posted(&format!("/server/v2/verify/{RONIN}/{on_ronin}")).await;
     assert_eq!(posted["headers"]["content-type"], "application/json");
 }
@@ -585,12 +578,12 @@ async fn hardhat_deploy_verifies_on_both_networks_and_reports_failures() {
         let arguments = ["sourcify", "--network", network, "--endpoint", url];
         hardhat.run(&project, &arguments, UNREACHABLE, networks.nodes())
     };
-    let [first, second, repeated @ ..] = networks.verify_twice(verify).await;
+    let [first, second, repeated] = networks.verify_again(verify).await;
     for stdout in [first, second] {
         assert!(stdout.ends_with("=> contract Counter is now verified"), "{stdout}");
     }
     let already = |address| format!("already verified: Counter ({address}), skipping.");
-    assert_eq!(repeated, [already(&on_ronin), already(&on_testnet)]);
+    assert_eq!(repeated, already(&on_ronin));
     // The deployment record now points to the contract from changed sources.
     let record = project.root().join("deployments/ronin/Counter.json");
     let recorded = fs::read_to_string(&record).unwrap();
