@@ -109,9 +109,8 @@ system() {
     wait "$tools" || fail "$(cat target/tools.log)"
     check target/python/bin/python tests/workflows.py --self-test
     check target/python/bin/python tests/workflows.py
-    # Tests that depend on time have a run of their own, not beside compilers and browsers.
+    # Tests that depend on time have a run of their own, not beside compilers and browsers. The chaos of replicas is weekly.
     run_tests 3 --test system -- --skip replicas:: --skip delegation_api::
-    # tests/weekly.sh has the chaos.
     run_tests 3 --test system -- replicas:: delegation_api:: --skip replicas::chaos::
 }
 for part in "$@"; do

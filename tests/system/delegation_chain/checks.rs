@@ -1,85 +1,10 @@
-//! Results of checks after each delegation.
+//! Results of checks. `queued.rs` has each kind of delegation, given and revoked.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{node_with_registry, start_service};
 use crate::delegation_service::RARELY;
-use crate::registry::{self, ANY, CLAIM, CONTRACT, DELEGATE, MAX, Registry, VAULT, request};
-
-const NO_DELEGATIONS: &str = r#"false false false false false "0" "0""#;
-
-/// Returns the results of seven checks: of all with any rights and with the rights "claim", of the contract likewise,
-/// of its ERC-721 token 7, of its ERC-20 amount, and of its amount of ERC-1155 token 7.
-async fn checks(registry: &Registry) -> String {
-    let check = async |scope, more: &str, [name, bytes]: [&str; 2]| {
-        let [named, in_bytes] = [name, bytes].map(async |rights| {
-            let contract =
-                if scope == "all" { String::new() } else { format!("&contract={CONTRACT}") };
-            registry.check(scope, &format!("{contract}{more}{rights}")).await
-        });
-        let (named, in_bytes) = (named.await, in_bytes.await);
-        assert_eq!(named, in_bytes, "{scope}{more}{name}");
-        named
-    };
-    let (any, claim) = (format!("&rights={ANY}"), format!("&rights={CLAIM}"));
-    let (any, claim) = (["", &any], ["&rights=claim", &claim]);
-    let mut results = vec![];
-    for (scope, more, rights) in [
-        ("all", "", any),
-        ("all", "", claim),
-        ("contract", "", any),
-        ("contract", "", claim),
-        ("erc721", "&tokenId=7", any),
-        ("erc20", "", any),
-        ("erc1155", "&tokenId=7", any),
-    ] {
-        results.push(check(scope, more, rights).await);
-    }
-    results.join(" ")
-}
-
-/// Returns requests that grant and revoke each of the five kinds of delegation, with the results of checks after each
-/// request.
-fn steps() -> Vec<(Value, String)> {
-    let with = |one: &Value, name: &str, value: Value| {
-        let mut changed = one.clone();
-        changed[name] = value;
-        changed
-    };
-    let disabled = |one| with(one, "enable", json!(false));
-    let all = request("delegate_all", json!({}));
-    let contract = json!({ "contract": CONTRACT, "rights": "claim" });
-    let contract = request("delegate_contract", contract);
-    let erc20 = request("delegate_erc20", json!({ "contract": CONTRACT, "amount": "1000" }));
-    let token = json!({ "contract": CONTRACT, "token_id": "7" });
-    let erc1155 = request("delegate_erc1155", with(&token, "amount", json!(55)));
-    let erc721 = request("delegate_erc721", with(&token, "enable", json!(true)));
-    let every = format!("true true true true true \"{MAX}\" \"{MAX}\"");
-    [
-        (all.clone(), every.as_str()),
-        (disabled(&all), NO_DELEGATIONS),
-        (contract.clone(), r#"false false false true false "0" "0""#),
-        (disabled(&contract), NO_DELEGATIONS),
-        (erc20.clone(), r#"false false false false false "1000" "0""#),
-        (erc1155.clone(), r#"false false false false false "1000" "55""#),
-        (erc721.clone(), r#"false false false false true "1000" "55""#),
-        (with(&erc20, "amount", json!("0")), r#"false false false false true "0" "55""#),
-        (disabled(&erc1155), r#"false false false false true "0" "0""#),
-        (disabled(&erc721), NO_DELEGATIONS),
-    ]
-    .map(|(request, results)| (request, results.to_owned()))
-    .into()
-}
-
-#[tokio::test]
-async fn delegations_take_effect_until_revoked() {
-    let registry = Registry::start().await;
-    assert_eq!(checks(&registry).await, NO_DELEGATIONS);
-    for (request, check_results) in steps() {
-        registry.execute(&request).await;
-        assert_eq!(checks(&registry).await, check_results, "{request}");
-    }
-}
+use crate::registry::{self, CONTRACT, DELEGATE, MAX, Registry, VAULT, request};
 
 #[tokio::test]
 async fn mined_delegations_are_visible_before_the_next_poll() {

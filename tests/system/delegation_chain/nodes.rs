@@ -3,16 +3,15 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::missing_registry::look_ups;
 use super::{
-    ABSENT, INVALID, INVALID_RESULT, OVERLOADED, TOO_MANY, UNREACHABLE, assert_is_problem,
-    start_service,
+    ABSENT, INVALID, INVALID_RESULT, OVERLOADED, UNREACHABLE, assert_is_problem, start_service,
 };
 use crate::mock_node::{MockNode, Reply, read_chain, wait_until_polled};
 use crate::registry::{self, ADDRESS, DELEGATE, VAULT, look_up, post};
-use crate::test_server::{TestServer, wait_until};
+use crate::test_server::TestServer;
 
 /// Starts the service with this node as the source of delegations, these lines in `[rpc]`, and `more` in its chain.
 async fn start(node: &MockNode, rpc: &str, more: &str) -> TestServer {
@@ -98,16 +97,6 @@ async fn silent_node_times_out_at_the_rpc_timeout() {
 }
 
 #[tokio::test]
-async fn oversized_lists_are_refused() {
-    let huge = format!("\"0x{}\"", "0".repeat(10 * 1024 * 1024));
-    let node = MockNode::for_reads(Reply::RawResult(huge)).await;
-    let service = start(&node, "", "").await;
-    for query in ["", "?direction=incoming"] {
-        assert_is_problem(&service.get(&format!("/registry/v2/{VAULT}{query}")).await, TOO_MANY);
-    }
-}
-
-#[tokio::test]
 async fn look_ups_beyond_max_in_flight_are_refused_at_once() {
     let node = MockNode::for_reads(word(1)).await;
     let service = start(&node, "max_in_flight = 1", "").await;
@@ -143,42 +132,4 @@ async fn look_ups_ignore_the_client_method_allow_list() {
             _ => assert_is_problem(&service.get(&path).await, INVALID),
         }
     }
-}
-
-#[tokio::test]
-async fn concurrent_identical_look_ups_make_one_call() {
-    let node = MockNode::for_reads(word(1)).await;
-    let service = start(&node, "", "").await;
-    node.hold_reads();
-    // Two spellings of the same look-up.
-    let paths = [
-        format!("/registry/v2/check/all?from={VAULT}&to={DELEGATE}"),
-        format!("/registry/v2/check/all?chainId=2020&to={}&from={VAULT}", DELEGATE.to_lowercase()),
-    ];
-    let look_ups = join_all((0..100).map(|index| look_up(&service, &paths[index % 2])));
-    let opening = async {
-        node.wait_for_pending(1).await;
-        // All look-ups have begun once their connections are accepted and a further request is served on each thread.
-        let accepted = "gas_suggestion_connections_total{listener=\"public\",outcome=\"accepted\"}";
-        wait_until("connections", async || service.count(accepted).await >= 100).await;
-        for _ in 0..4 {
-            assert_eq!(reqwest::get(service.url("/livez")).await.unwrap().status(), 200);
-        }
-        node.release_reads();
-    };
-    let (found, ()) = tokio::join!(look_ups, opening);
-    assert_eq!(found, vec!["true"; 100]);
-    let [read] = &node.reads()[..] else { panic!("{:#?}", node.reads()) };
-    let [to, from] = [DELEGATE, VAULT].map(|address| address[2..].to_lowercase());
-    let data = format!("0xe839bd53{to:0>64}{from:0>64}{:064}", 0);
-    let params: Value = serde_json::from_str(&read.params).unwrap();
-    let expected = json!([{ "to": ADDRESS, "data": data }, "latest"]);
-    assert_eq!((read.method.as_str(), params), ("eth_call", expected));
-    let count = async |metric: &str, outcome: &str| {
-        service.count(&format!("gas_suggestion_{metric}outcome=\"{outcome}\"}}")).await
-    };
-    let reads = "reads_total{chain=\"ronin\",";
-    assert_eq!(count(reads, "ok").await, 1);
-    assert_eq!(count(reads, "coalesced").await + count(reads, "cached").await, 99);
-    assert_eq!(count("delegation_lookups_total{", "chain").await, 100);
 }
