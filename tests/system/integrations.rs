@@ -295,55 +295,6 @@ async fn viem_replaces_a_stuck_transaction() {
     }
 }
 
-/// Modules that print each library's own estimate from the node: tip and maximum fee.
-const OWN_ESTIMATES: [(&str, &str); 2] = [
-    (
-        "send.js",
-        "import { createPublicClient } from 'viem'; import { ronin } from 'viem/chains';
-         import { transport } from './ronin.js';
-         const client = createPublicClient({ chain: ronin, transport });
-         const { maxPriorityFeePerGas, maxFeePerGas } = await client.estimateFeesPerGas();
-         print([maxPriorityFeePerGas, maxFeePerGas]);",
-    ),
-    (
-        "pay.js",
-        "import { JsonRpcProvider } from 'ethers';
-         const provider = new JsonRpcProvider('https://api.roninchain.com/rpc');
-         const { maxPriorityFeePerGas, maxFeePerGas } = await provider.getFeeData();
-         print([maxPriorityFeePerGas, maxFeePerGas]);",
-    ),
-];
-
-#[tokio::test]
-async fn libraries_fall_back_when_the_service_is_silent_or_has_no_data() {
-    // The kernel accepts connections, but no response is sent.
-    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let empty = TestServer::start(&chain(NOWHERE)).await;
-    let no_data = ["no gas suggestion: 503 {", "\\\"code\\\":\\\"no_data\\\""];
-    for (address, why, fetch_errors) in [
-        (silent.local_addr().unwrap(), "timeout", ["timeout"].as_slice()),
-        (empty.address(), "503", &no_data),
-    ] {
-        let service = &address.to_string();
-        join_all(OWN_ESTIMATES.map(async |(file, own_estimate)| {
-            let node = node(&[]);
-            let workspace = Workspace::new(service, &node.url());
-            let estimate = workspace.module(own_estimate).await;
-            let (transaction, stderr) = send(&node, workspace.file(file)).await;
-            let [tip, max_fee] = fees(&transaction);
-            assert_eq!(format!("[\"{tip}n\",\"{max_fee}n\"]"), estimate, "{file}");
-            assert!(stderr.starts_with("no gas suggestion, "), "{file}: {stderr}");
-            assert!(stderr.contains(why), "{file}: {stderr}");
-            assert_eq!(stderr.trim_end().lines().count(), 1, "{file}: {stderr}");
-        }))
-        .await;
-        let fetch = "import { suggestedFees } from './suggested-fees.js';
-            await suggestedFees().then(print, (error) => print(error.message));";
-        let stdout = Workspace::new(service, "nowhere").module(fetch).await;
-        assert!(fetch_errors.iter().all(|error| stdout.contains(error)), "{stdout}");
-    }
-}
-
 /// One legacy chain is before EIP-1559, the other has a base fee of 0. There viem sends a transaction of type 2.
 #[tokio::test]
 async fn viem_and_ethers_send_suggested_fees_and_are_in_the_next_block() {
@@ -371,39 +322,6 @@ async fn viem_and_ethers_send_suggested_fees_and_are_in_the_next_block() {
         }))
         .await;
     }
-}
-
-#[tokio::test]
-async fn viem_changes_neither_suggested_nor_explicit_fees() {
-    let market = NodeAndService::start(&[]).await;
-    let workspace = market.workspace();
-    let module = "import { createWalletClient, publicActions } from 'viem';
-         import { privateKeyToAccount } from 'viem/accounts';
-         import { ronin, transport } from './ronin.js';
-         const account = privateKeyToAccount(process.env.PRIVATE_KEY);
-         const chain = { ...ronin, fees: { ...ronin.fees, baseFeeMultiplier: 5 } };
-         const wallet = createWalletClient({ account, chain, transport }).extend(publicActions);
-         print(await wallet.estimateFeesPerGas());
-         print(await wallet.estimateFeesPerGas({ type: 'legacy' }));
-         const own = [{ maxFeePerGas: 9n, maxPriorityFeePerGas: 8n }, { maxFeePerGas: 22n * 10n ** 9n },
-             { maxPriorityFeePerGas: 7n }];
-         for (const fees of own) {
-             const request = { to: account.address, value: 1n, gas: 21000n, ...fees };
-             const { maxFeePerGas, maxPriorityFeePerGas } = await wallet.prepareTransactionRequest(request);
-             print({ maxFeePerGas, maxPriorityFeePerGas });
-         }";
-    let [tip, max_fee] = market.suggestion().await;
-    let both = |max_fee, tip| {
-        format!("{{\"maxFeePerGas\":\"{max_fee}n\",\"maxPriorityFeePerGas\":\"{tip}n\"}}")
-    };
-    let expected = [
-        both(max_fee, tip),
-        format!("{{\"gasPrice\":\"{max_fee}n\"}}"),
-        both(9, 8),
-        both(22_000_000_000, tip),
-        both(max_fee, 7),
-    ];
-    assert_eq!(workspace.module(module).await, expected.join("\n"));
 }
 
 /// Returns the fees of a tier as `suggested-fees.js` returns them for `response`.
@@ -434,6 +352,22 @@ async fn fetch_returns_the_fees_of_a_tier_also_below_a_base_path() {
             let workspace = Workspace::new(&service, &market.node.url());
             assert_eq!(workspace.module(BOTH).await, expected);
         }
+    }
+}
+
+#[tokio::test]
+async fn fetch_says_why_there_are_no_fees() {
+    // The kernel accepts connections, but no response is sent.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let empty = TestServer::start(&chain(NOWHERE)).await;
+    let no_data = ["no gas suggestion: 503 {", "\\\"code\\\":\\\"no_data\\\""];
+    for (address, errors) in
+        [(silent.local_addr().unwrap(), ["timeout"].as_slice()), (empty.address(), &no_data)]
+    {
+        let fetch = "import { suggestedFees } from './suggested-fees.js';
+            await suggestedFees().then(print, (error) => print(error.message));";
+        let stdout = Workspace::new(&address.to_string(), "nowhere").module(fetch).await;
+        assert!(errors.iter().all(|error| stdout.contains(error)), "{stdout}");
     }
 }
 

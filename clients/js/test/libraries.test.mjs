@@ -11,7 +11,7 @@ import { useCost, useSuggestion } from "gas-suggestion/react";
 import { gasFees, userOperationFees } from "gas-suggestion/viem";
 import { createElement } from "react";
 import { renderToString } from "react-dom/server";
-import { createPublicClient, createWalletClient, custom, defineChain, http } from "viem";
+import { createPublicClient, createWalletClient, custom, defineChain, http, publicActions } from "viem";
 import { createBundlerClient, toSimple7702SmartAccount } from "viem/account-abstraction";
 import { privateKeyToAccount } from "viem/accounts";
 import { base, mainnet } from "viem/chains";
@@ -158,18 +158,23 @@ test("legacy chains get a gas price", async () => {
     assert.equal(written.logs[0][0].maxFeePerGas, null);
 });
 
-test("viem keeps fees that a transaction has", async () => {
+test("viem changes neither suggested fees nor those of a transaction", async () => {
     let block;
     await captured(async () => {
-        block = await readme("viem and wagmi", "chain, client");
+        block = await readme("viem and wagmi", "chain, transport");
     });
-    const { client, chain } = block;
-    const { estimateFeesPerGas } = chain.fees;
+    const { transport } = block;
+    const chain = { ...block.chain, fees: { ...block.chain.fees, baseFeeMultiplier: 5 } };
+    const wallet = createWalletClient({ account: privateKeyToAccount(KEY), chain, transport }).extend(publicActions);
     await upToDate();
     const [maxFeePerGas, maxPriorityFeePerGas] = await suggested();
-    assert.deepEqual(await estimateFeesPerGas({ client, type: "legacy" }), { gasPrice: maxFeePerGas });
-    const own = { maxFeePerGas: 7n };
-    assert.deepEqual(await estimateFeesPerGas({ client, type: "eip1559", request: own }), { ...own, maxPriorityFeePerGas });
+    const fees = { maxFeePerGas, maxPriorityFeePerGas };
+    assert.deepEqual(await wallet.estimateFeesPerGas(), fees);
+    assert.deepEqual(await wallet.estimateFeesPerGas({ type: "legacy" }), { gasPrice: maxFeePerGas });
+    for (const own of [{ maxFeePerGas: 9n, maxPriorityFeePerGas: 8n }, { maxFeePerGas: 10n ** 12n }, { maxPriorityFeePerGas: 7n }]) {
+        const prepared = await wallet.prepareTransactionRequest({ to: TO, value: 1n, gas: 21_000n, ...own });
+        assert.deepEqual([prepared.maxFeePerGas, prepared.maxPriorityFeePerGas], Object.values({ ...fees, ...own }));
+    }
 });
 
 test("the tier can be chosen", async () => {
