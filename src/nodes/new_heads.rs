@@ -349,7 +349,7 @@ mod tests {
         };
         tokio::select! {
             never = subscription.run() => match never {},
-            () = nodes => {}
+            replaced = timeout(Duration::from_secs(20), nodes) => replaced.unwrap(),
         }
     }
 
