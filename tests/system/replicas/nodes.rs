@@ -44,13 +44,14 @@ fn is_stale(response: &Response) -> bool {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn new_and_late_replicas_serve_shared_data_with_its_age_until_expiry() {
-    const STALE_AFTER: Duration = Duration::from_secs(2);
-    const MAX_AGE: Duration = Duration::from_secs(6);
+    const STALE_AFTER: Duration = Duration::from_secs(4);
+    const MAX_AGE: Duration = Duration::from_secs(12);
     let redis = Redis::start();
-    let node = MockClockNode::start(CHAIN_ID, BLOCK_TIME).await;
+    let node = MockClockNode::start(CHAIN_ID, 2 * BLOCK_TIME).await;
     let clients = ["first", "second", "new"];
     let config = |index: usize| {
-        shared_chain(&redis.url(0), &node.url_for(clients[index]), "max_age = \"6s\"\n")
+        let more = "block_time = \"2s\"\nmax_age = \"12s\"\n";
+        shared_chain(&redis.url(0), &node.url_for(clients[index]), more)
     };
     let mut replicas = start_replicas("down", 2, config).await;
     wait_until("an adopted value", async || {
@@ -182,7 +183,7 @@ async fn lost_poll_of_a_long_slot_is_repeated_by_another_replica() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn poll_result_reaches_the_other_replicas_at_once() {
-    const POLLS: usize = 3;
+    const POLLS: usize = 5;
     let redis = Redis::start();
     let harness = Harness::start("reaching-all", 3, &redis).await;
     let (node, replicas) = (&harness.node, harness.replicas());
