@@ -52,17 +52,26 @@ async fn failed_polls_keep_the_last_good_suggestion() {
 
 #[tokio::test]
 async fn node_that_requires_an_integer_count_gets_one_from_then_on() {
-    let history = fee_history(1000, 3, 40);
-    let reply = Reply::script(move |call| match &call.params()[0] {
-        Value::Number(_) => Reply::Result(history.clone()),
-        _ => Reply::Error(-32602),
-    });
-    let (node, service) = start(reply).await;
+    let accepting = |is_accepted: fn(&Value) -> bool| {
+        let history = fee_history(1000, 3, 40);
+        Reply::script(move |call| {
+            let is_accepted = is_accepted(&call.params()[0]);
+            if is_accepted { Reply::Result(history.clone()) } else { Reply::Error(-32602) }
+        })
+    };
+    let (node, service) = start(accepting(Value::is_number)).await;
     service.wait_for_ok(SUGGESTION).await;
     // The first poll took two calls: one with a hex quantity, one with an integer. Later polls use the integer at once.
     let polls = node.polls();
     service.wait_for(SUGGESTION, |_| node.polls() >= polls + 3).await;
     assert_eq!((node.hex_count_calls(), node.calls("eth_chainId")), (1, 1));
+    // The node is replaced by one that requires a quantity.
+    node.set_reply(accepting(Value::is_string));
+    service.wait_for(SUGGESTION, |_| node.hex_count_calls() >= 3).await;
+    let integers = || node.polls() - node.hex_count_calls();
+    let before = integers();
+    service.wait_for(SUGGESTION, |_| node.hex_count_calls() >= 6).await;
+    assert_eq!(integers(), before);
 }
 
 #[tokio::test]
