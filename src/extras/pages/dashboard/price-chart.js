@@ -4,8 +4,6 @@ import { gwei, price } from "./amounts.js";
 import { element, setText, setTitle } from "./dom.js";
 import { axisText, scale, series, summary } from "./points.js";
 
-// Room for the half of a label at the right end.
-const RIGHT_PADDING = 40;
 const HEIGHT = 250;
 const WEI_PER_GWEI = 1e9;
 // Minimum distance of two labels of the time axis, in CSS pixels.
@@ -127,7 +125,8 @@ export class PriceChart {
         return {
             width: this.place.clientWidth,
             height: HEIGHT,
-            padding: [8, RIGHT_PADDING, 0, 0],
+            // The half of a label at the right end fits: at one o'clock that of midnight is whole.
+            padding: [8, LABEL_SPACES[this.period] / 2, 0, 0],
             legend: { show: false },
             cursor: { drag: { x: false, y: false }, y: false, points: { size: 7 } },
             scales: { x: { time: this.period !== "blocks" }, y: { range: () => [0, this.scale.top] } },
