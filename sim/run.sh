@@ -16,10 +16,7 @@ pids=()
 for ((job = 0; job < count; job++)); do
     from=$((first + seeds * job / count))
     share=$((first + seeds * (job + 1) / count - from))
-    # One of them has the scenes.
-    options=()
-    [ "$job" = 0 ] || options+=(--no-scenes)
-    "$CARGO_TARGET_DIR/debug/gas-suggestion-sim" --from "$from" --seeds "$share" "${options[@]}" >"$logs/$job" &
+    "$CARGO_TARGET_DIR/debug/gas-suggestion-sim" --from "$from" --seeds "$share" --share "$job" "$count" >"$logs/$job" &
     pids+=($!)
 done
 failed=0

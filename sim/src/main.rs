@@ -1,10 +1,10 @@
 //! Runs the service in simulated worlds, and says which promises it breaks.
 //!
 //! ```text
-//! gas-suggestion-sim [--from SEED] [--seeds COUNT] [--no-scenes] [--twice] [--trace SEED [--scene NAME]]
+//! gas-suggestion-sim [--from SEED] [--seeds COUNT] [--share JOB JOBS] [--twice] [--trace SEED [--scene NAME]]
 //! ```
 //!
-//! The scenes come first, worlds in which a promise was broken once. `--twice` runs each world twice and compares what
+//! The scenes come first, worlds in which a promise was broken once; with `--share` every so many of them. `--twice` runs each world twice and compares what
 //! happens. `--trace` prints all that happens in the world of one seed, or of one seed of the scene whose name begins so.
 
 mod chain;
@@ -28,7 +28,8 @@ struct Arguments {
     from: u64,
     seeds: u64,
     runs_twice: bool,
-    skips_scenes: bool,
+    /// Which of how many processes it is: each has a share of the scenes.
+    share: (usize, usize),
     trace: Option<u64>,
     scene: Option<String>,
 }
@@ -39,7 +40,7 @@ impl Arguments {
             from: 1,
             seeds: 300,
             runs_twice: false,
-            skips_scenes: false,
+            share: (0, 1),
             trace: None,
             scene: None,
         };
@@ -55,7 +56,7 @@ impl Arguments {
                 "--seeds" => parsed.seeds = number()?,
                 "--trace" => parsed.trace = Some(number()?),
                 "--scene" => parsed.scene = Some(value()?),
-                "--no-scenes" => parsed.skips_scenes = true,
+                "--share" => parsed.share = (number()? as usize, number()?.max(1) as usize),
                 "--twice" => parsed.runs_twice = true,
                 other => return Err(format!("unknown argument {other}")),
             }
@@ -94,7 +95,8 @@ fn main() -> ExitCode {
     }
     let started = Instant::now();
     let mut summary = Summary::default();
-    for (scene, plan) in if arguments.skips_scenes { Vec::new() } else { scenes::all() } {
+    let (job, jobs) = arguments.share;
+    for (scene, plan) in scenes::all().into_iter().skip(job).step_by(jobs) {
         if !summary.judge(plan, arguments.runs_twice) {
             println!("  This is a scene: {scene}.");
         }
