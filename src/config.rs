@@ -217,10 +217,16 @@ impl Config {
         sections.cors.check(&mut mistakes.section(&["cors"]));
         sections.log.check(&mut mistakes.section(&["log"]));
         sections.tracing.check(&mut mistakes.section(&["tracing"]));
-        for section in &others {
+        let (of_chains, tables): (Vec<_>, Vec<_>) =
+            others.iter().partition(|section| section.name() == CHAINS);
+        for section in tables {
             section.check(&mut mistakes.section(&[section.name()]));
         }
         let chains = check_chains(std::mem::take(&mut sections.chains), &mut mistakes);
+        // A mistake in the key of a chain hides those in its table.
+        for section in of_chains {
+            section.check(&mut mistakes.section(&[CHAINS]));
+        }
         for section in &others {
             section.check_chains(&chains, &mut mistakes.section(&[section.name()]));
         }

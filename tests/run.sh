@@ -16,11 +16,17 @@ check() {
 }
 
 [ "$#" -gt 0 ] || set -- lint unit worlds system
+for part in "$@"; do
+    [[ " lint unit worlds system " == *" $part "* ]] || fail "there is no part $part: lint, unit, worlds, system"
+done
+has_system=false
+[[ " $* " != *" system "* ]] || has_system=true
 for tool in cargo rustfmt cargo-clippy; do
     command -v "$tool" >/dev/null || fail "$tool is missing. Install Rust $(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml) or later with rustfmt and clippy."
 done
 
-if [ "$(uname -sm)" != "Linux x86_64" ]; then
+install_package python3 python3
+if $has_system && [ "$(uname -sm)" != "Linux x86_64" ]; then
     if [ -z "${ANVIL:-}" ] || [ -z "${CAST:-}" ] || [ -z "${FORGE:-}" ]; then
         fail "anvil, cast or forge for $(uname -sm) is missing. Install Foundry and set ANVIL, CAST and FORGE to the paths of its anvil, cast and forge."
     fi
@@ -45,7 +51,7 @@ needed=(npm:npm nginx:nginx redis-server:redis-server redis-cli:redis-tools open
 [ -n "${CHROMIUM:-}" ] || needed+=(chromium-headless-shell:chromium-headless-shell)
 # Debian has venv in a package without a command, so the check imports it.
 python3 -c 'import ensurepip, venv' 2>/dev/null || needed+=("venv of Python:python3-venv")
-[[ " $* " != *" system "* ]] || find_missing "${needed[@]}"
+! $has_system || find_missing "${needed[@]}"
 install_tools() {
     install_missing
     local folders=(tests/node tests/node/bundler tests/node/hardhat-2 clients/js) installs=()
@@ -59,13 +65,15 @@ install_tools() {
         wait "$install"
     done
 }
-if [[ " $* " == *" system "* ]]; then
+if $has_system; then
     step "tools and packages, beside what needs none of them"
-    # Stops it if a check fails.
-    trap 'jobs -p | xargs -r kill 2>/dev/null || true' EXIT
     mkdir -p target
+    # A process group of its own, which ends as a whole if a check fails.
+    set -m
     install_tools >target/tools.log 2>&1 &
+    set +m
     tools=$!
+    trap 'kill -- -"$tools" 2>/dev/null || true' EXIT
 fi
 
 # A clean clone builds faster without what later builds and debuggers need.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::chain::Chain;
 use crate::clock;
 use crate::node::{Call, Node, Price, Said};
-use crate::plan::{Fault, NodeFault, Plan, What};
+use crate::plan::{Fault, NodeFault, Plan, RedisFault, What};
 
 /// A broken promise.
 #[derive(Debug, Clone)]
@@ -323,7 +323,11 @@ impl Promises {
             NodeFault::WrongChain => Duration::from_secs(75),
             _ => quiet,
         };
-        let is_other = |fault: &Fault| !matches!(fault.what, What::Node(..) | What::Clock(_));
+        let is_other = |fault: &Fault| {
+            let is_odd_redis =
+                matches!(fault.what, What::Redis(RedisFault::Garbles(_) | RedisFault::Steps(_)));
+            !is_odd_redis && !matches!(fault.what, What::Node(..) | What::Clock(_))
+        };
         let is_calm = plan.agreement == 1
             && now > self.started_at[replica] + quiet
             && now > self.frozen_until + quiet

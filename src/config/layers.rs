@@ -177,10 +177,15 @@ impl Layers {
         self.has(path) && !self.is_built_in(path)
     }
 
-    /// Returns true if the built-in configuration or a preset has this key.
+    /// Returns true if the built-in configuration or a preset has this key, with all that is below it.
     pub(super) fn is_built_in(&self, path: &[String]) -> bool {
-        let found = self.find_exactly(path);
-        found.is_some_and(|(layer, _)| layer == BUILT_IN || layer.starts_with(PRESET))
+        match self.find_exactly(path) {
+            Some((_, Value::Dict(_, values))) if !values.is_empty() => {
+                values.keys().all(|key| self.is_built_in(&[path, std::slice::from_ref(key)].concat()))
+            }
+            Some((layer, _)) => layer == BUILT_IN || layer.starts_with(PRESET),
+            None => false,
+        }
     }
 
     /// Returns where the value at `path` comes from. A table, or a key that is missing in one, has the origin of the

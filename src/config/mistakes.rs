@@ -109,7 +109,9 @@ impl<'a> Mistakes<'a> {
                 self.add(&original, problem);
             }
             let is_repaired = match error.kind {
-                Kind::MissingField(_) => insert_placeholder(values, &path),
+                Kind::MissingField(_) => {
+                    insert_placeholder(values, &path) || self.remove(values, path)
+                }
                 _ => self.remove(values, path),
             };
             if !is_repaired {
@@ -215,7 +217,7 @@ impl<'a> Mistakes<'a> {
     fn describe_missing(&self, path: &[String]) -> String {
         let parent = path.split_last().map_or(path, |(_, table)| table);
         match self.layers.origin(parent) {
-            Origin::Variable(_) => {
+            Origin::Variable(_) if matches!(parent, [section, _] if section == CHAINS) => {
                 "required, but not set: no such chain is configured, so the variable would add one"
                     .into()
             }
@@ -271,10 +273,17 @@ impl<'a> Mistakes<'a> {
     }
 }
 
-impl SectionMistakes<'_, '_> {
+impl<'b> SectionMistakes<'_, 'b> {
     /// Reports a value that is wrong by itself. `key` is below the section.
     pub(crate) fn reject(&mut self, key: &str, problem: impl Into<String>) {
         self.all.add(&self.path(key), problem);
+    }
+
+    /// Returns the mistakes of a table below the section.
+    pub(crate) fn table(&mut self, name: &str) -> SectionMistakes<'_, 'b> {
+        let mut section = self.section.clone();
+        section.push(name.to_owned());
+        SectionMistakes { all: self.all, section }
     }
 
     /// Reports a value that does not fit the values of `others`. A mistake in one of those hides this one, which may be

@@ -129,7 +129,7 @@ fn hint(
     kinds: &[SectionKind],
     known_keys: impl Fn() -> Vec<String>,
 ) -> Option<String> {
-    if kinds.iter().any(|kind| kind.name == key) {
+    if kinds.iter().any(|kind| kind.name == key && kind.chain_keys.is_empty()) {
         return Some(format!(
             "{name} has no effect: a variable sets one key of a section, such as GAS_HISTORY__DAYS"
         ));

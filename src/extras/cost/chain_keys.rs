@@ -99,7 +99,7 @@ usd_feed = { address = \"0x0000000000000000000000000000000000000000\", chain = \
     fn check(&self, mistakes: &mut SectionMistakes) {
         for (chain, keys) in &self.0 {
             if let Some((key, allowed)) = keys.feed().and_then(UsdFeed::mistake) {
-                mistakes.reject(&format!("{chain}.{key}"), allowed);
+                mistakes.table(chain).reject(key, allowed);
             }
         }
     }
@@ -111,7 +111,7 @@ usd_feed = { address = \"0x0000000000000000000000000000000000000000\", chain = \
             {
                 let allowed =
                     format!("must be the key of a configured chain; there is no {CHAINS}.{at}");
-                mistakes.reject(&format!("{chain}.usd_feed.chain"), allowed);
+                mistakes.table(chain).reject("usd_feed.chain", allowed);
             }
         }
     }

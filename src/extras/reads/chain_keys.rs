@@ -80,7 +80,7 @@ impl Section for ReadKeys {
             let mut added = methods.iter().map(RpcMethod::is_added);
             if added.clone().any(|is_added| is_added) && !added.all(|is_added| is_added) {
                 let allowed = "must have a + before each method, which adds to the allowed ones, or before none";
-                mistakes.reject(&format!("{chain}.rpc_methods"), allowed);
+                mistakes.table(chain).reject("rpc_methods", allowed);
             }
         }
     }
