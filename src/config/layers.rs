@@ -181,7 +181,8 @@ impl Layers {
     pub(super) fn is_built_in(&self, path: &[String]) -> bool {
         match self.find_exactly(path) {
             Some((_, Value::Dict(_, values))) if !values.is_empty() => {
-                values.keys().all(|key| self.is_built_in(&[path, std::slice::from_ref(key)].concat()))
+                let below = |key| [path, std::slice::from_ref(key)].concat();
+                values.keys().all(|key| self.is_built_in(&below(key)))
             }
             Some((layer, _)) => layer == BUILT_IN || layer.starts_with(PRESET),
             None => false,
