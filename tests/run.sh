@@ -70,7 +70,7 @@ if $has_system; then
     mkdir -p target
     # A process group of its own, which ends as a whole if a check fails.
     set -m
-    install_tools >target/tools.log 2>&1 &
+    install_tools </dev/null >target/tools.log 2>&1 &
     set +m
     tools=$!
     trap 'kill -- -"$tools" 2>/dev/null || true' EXIT
