@@ -1,12 +1,10 @@
 //! The keys of a chain's table that say what clients may read.
 
 use std::collections::BTreeMap;
-use std::str::FromStr;
 
-use serde::de::{Deserializer, Error};
-use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
+use super::method::find_known;
 use crate::config::layers::Layers;
 use crate::config::mistakes::SectionMistakes;
 use crate::config::section::Section;
@@ -30,7 +28,8 @@ pub(crate) struct ChainKeys {
 }
 
 /// Exact name of a JSON-RPC method; with a `+` before it, the method is added to the allowed ones.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String")]
 pub(crate) struct RpcMethod(String);
 
 impl ReadKeys {
@@ -43,17 +42,10 @@ impl ReadKeys {
 impl ChainKeys {
     /// Returns a sentence if `answer_fee_methods` has no effect.
     fn note_on_fee_methods(&self, chain: &str) -> Option<String> {
-        const METHODS: [&str; 7] = [
-            "eth_gasPrice",
-            "eth_maxPriorityFeePerGas",
-            "eth_baseFee",
-            "eth_blobBaseFee",
-            "pimlico_getUserOperationGasPrice",
-            "zd_getUserOperationGasPrice",
-            "rundler_maxPriorityFeePerGas",
-        ];
-        let is_answered =
-            |method: &RpcMethod| method.is_added() || METHODS.contains(&method.as_str());
+        let is_answered = |method: &RpcMethod| {
+            let known = find_known(method.as_str());
+            method.is_added() || known.is_some_and(|known| known.suggested.is_some())
+        };
         let reason = if !self.json_rpc {
             "json_rpc is false"
         } else if self.rpc_methods.as_ref().is_some_and(|list| !list.iter().any(is_answered)) {
@@ -104,28 +96,15 @@ impl RpcMethod {
     }
 }
 
-impl FromStr for RpcMethod {
-    type Err = &'static str;
+impl TryFrom<String> for RpcMethod {
+    type Error = &'static str;
 
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
+    fn try_from(text: String) -> Result<Self, Self::Error> {
         let is_name_byte = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        let name = text.strip_prefix('+').unwrap_or(text);
+        let name = text.strip_prefix('+').unwrap_or(&text);
         let is_name = (1..=Self::MAX_BYTES).contains(&name.len()) && name.bytes().all(is_name_byte);
-        is_name
-            .then(|| Self(text.to_owned()))
-            .ok_or("expected the name of a method, such as \"eth_call\" or \"+eth_call\"")
-    }
-}
-
-impl Serialize for RpcMethod {
-    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
-        out.serialize_str(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for RpcMethod {
-    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        String::deserialize(input)?.parse().map_err(D::Error::custom)
+        let expected = "expected the name of a method, such as \"eth_call\" or \"+eth_call\"";
+        is_name.then_some(Self(text)).ok_or(expected)
     }
 }
 

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::cache::{CacheKey, CacheLifetime, CachedResponse, new_cache};
+use super::chain_keys::RpcMethod;
 use super::method::{BlockHint, Methods, ReadMethod};
 use super::state_scope::StateScope::{self, Block, Fixed, Head, Pending};
 use super::*;
@@ -325,14 +326,16 @@ fn methods_match_by_exact_name_and_are_configurable() {
     }
     let with_fees = Methods::from_config(None, true);
     assert!(OF_BUNDLERS.iter().all(|name| with_fees.get(name).is_some()));
-    let names = ["eth_call", "debug_traceCall"].map(|name| name.parse().unwrap());
+    let names =
+        ["eth_call", "debug_traceCall"].map(|name| RpcMethod::try_from(name.to_owned()).unwrap());
     let own = Methods::from_config(Some(&names), true);
     assert!(matches!(own.get("eth_call"), Some(ReadMethod::Known(_))));
     assert!(matches!(own.get("debug_traceCall"), Some(ReadMethod::PassThrough(_))));
     assert!(own.get("eth_getBalance").is_none());
     assert!(own.get(OF_BUNDLERS[0]).is_none());
     assert!(Methods::from_config(Some(&[]), false).get("eth_call").is_none());
-    let added = ["+eth_sendRawTransaction", "+debug_traceCall"].map(|name| name.parse().unwrap());
+    let added = ["+eth_sendRawTransaction", "+debug_traceCall"]
+        .map(|name| RpcMethod::try_from(name.to_owned()).unwrap());
     let more = Methods::from_config(Some(&added), false);
     for name in ["eth_call", "eth_sendRawTransaction", "debug_traceCall"] {
         assert!(more.get(name).is_some(), "{name}");
