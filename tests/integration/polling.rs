@@ -1,6 +1,7 @@
 //! Polling of nodes over HTTP: valid, invalid and missing responses.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
@@ -92,22 +93,31 @@ async fn node_that_refuses_more_blocks_than_exist_is_asked_for_fewer() {
 }
 
 #[tokio::test]
-async fn a_thousand_requests_cause_no_upstream_call() {
-    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
-    // One poll at the start, the next after an hour.
-    let chain = fast_chain("a", &node).replace("50ms", "1h") + "max_age = \"3h\"\n";
-    let service = TestServer::start(&chain).await;
-    service.wait_for_ok(SUGGESTION).await;
+async fn a_thousand_requests_cause_no_upstream_call_also_in_an_outage() {
+    let outage = Reply::Raw(503, String::new());
+    for (reply, status) in [(Reply::history(1000, 3, 40), 200), (outage, 503)] {
+        let node = MockNode::start(7, reply).await;
+        // One poll at the start, the next after an hour.
+        let chain = fast_chain("a", &node).replace("50ms", "1h") + "max_age = \"3h\"\n";
+        let service = TestServer::start(&chain).await;
+        service
+            .wait_for(SUGGESTION, |response| response.status == status && node.polls() > 0)
+            .await;
 
-    let client = http_client::new();
-    let url = service.url(SUGGESTION);
-    join_all((0..50).map(async |_| {
-        for _ in 0..20 {
-            assert_eq!(client.get(&url).send().await.unwrap().status(), 200);
-        }
-    }))
-    .await;
-    assert_eq!((node.calls("eth_chainId"), node.polls()), (1, 1));
+        let began = Instant::now();
+        let client = http_client::new();
+        let url = service.url(SUGGESTION);
+        join_all((0..50).map(async |_| {
+            for _ in 0..20 {
+                assert_eq!(client.get(&url).send().await.unwrap().status(), status);
+            }
+        }))
+        .await;
+        // A poll that fails is repeated, but not each second.
+        let repeated = if status == 200 { 0 } else { began.elapsed().as_secs() + 2 };
+        assert!(node.polls() as u64 <= 1 + repeated, "{} polls", node.polls());
+        assert!(node.calls("eth_chainId") as u64 <= 1 + repeated);
+    }
 }
 
 /// The node responds to `eth_chainId` only after it has received `eth_feeHistory`.

@@ -206,7 +206,7 @@ async fn replace_pending_transactions(command: Command, rule: Rule) {
         }
     }
     // The market decided some of the fees, and the rise of a tenth the others.
-    assert!(by_rule >= COUNT / 2 && by_market >= COUNT / 7, "{by_rule} {by_market}");
+    assert!(by_rule >= COUNT / 2 && by_market >= COUNT * 15 / 100, "{by_rule} {by_market}");
     let mut mined = node.mine().await;
     mined.sort_by_key(Value::to_string);
     hashes.sort_by_key(Value::to_string);
