@@ -43,6 +43,7 @@ mod properties;
 mod read_budget;
 mod reads;
 mod recorded_node_replies;
+mod reference_pricing;
 mod reward_readings;
 #[expect(dead_code, reason = "tests/system uses the rest")]
 #[path = "../rig/rig.rs"]

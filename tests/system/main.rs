@@ -37,7 +37,6 @@ mod operations;
 mod programs;
 mod reach_nodes;
 mod real_node;
-mod reference_pricing;
 mod registry;
 mod replacement;
 mod replicas;
