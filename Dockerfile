@@ -24,6 +24,7 @@ RUN mkdir src benches \
 COPY config config
 COPY packaging packaging
 COPY LICENSE LICENSE
+COPY docs/openapi.json docs/openapi.json
 COPY src src
 RUN cargo build --locked --profile "$PROFILE" --target "$(rustc --print host-tuple)" --bin gas-suggestion \
     && install -D target/*/*/gas-suggestion /image/gas-suggestion \

@@ -1,7 +1,7 @@
 //! The HTTP interface of the heart: what gas costs, and how the service is.
 //!
-//! Handlers read only the [`ChainStore`], so a fee request never causes an upstream call. `PublicRoutes` joins these
-//! routes with those of other rooms. Router and OpenAPI document come from one list, so a route is a handler and a line.
+//! Handlers read only the [`ChainStore`], so a fee request never causes an upstream call. A route is a handler with its
+//! description and a line of `heart_routes`; [`Routes`] are those of the extras.
 //!
 //! `fast_path` serves `GET /v1/{chain}/gas-suggestion` before the router, with the functions that the routed handler
 //! uses. A test compares both; `benches/serving.sh` compares the result with an empty hyper service.
@@ -18,26 +18,24 @@ pub(crate) mod health;
 pub(crate) mod metrics;
 pub(crate) mod openapi;
 pub(crate) mod problems;
-pub(crate) mod public_routes;
 pub(crate) mod render_cache;
 pub(crate) mod route_table;
-mod state;
+pub(crate) mod routes;
 pub(crate) mod stream;
 pub(crate) mod suggestion;
 
 use axum::Router;
+use axum::extract::FromRef;
 use axum::http::StatusCode;
 use axum::routing::{any, get};
 use tower_http::timeout::TimeoutLayer;
-use utoipa::OpenApi as _;
-use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub use crate::http::app::App;
 pub use health::ReadinessState;
 
-use crate::config::Config;
+use crate::config::{Config, Server};
 use crate::http::app::{Audience, timeout_or_never};
 use crate::http::request_checks::{AdminHosts, CostlyRoutes};
 use crate::observe::memory_budget::MemoryBudget;
@@ -45,18 +43,29 @@ use crate::observe::metrics::Metrics;
 use crate::store::ChainStore;
 use fast_path::SuggestionFastPath;
 use fee_history::HistorySerializer;
-use openapi::{SerializedDocument, SharedDescription};
-use public_routes::PublicRoutes;
-use route_table::RouteTable;
-use state::{AppState, Parts};
+use openapi::{Description, ServedDocument};
+use route_table::{Route, RouteTable};
+use routes::{MarketMembers, Routes};
 use stream::SuggestionStreams;
 
 /// Memory of responses to probes and scrapes.
 const ADMIN_MEMORY_BYTES: usize = 16 * 1024 * 1024;
 
+/// State of the handlers of the heart. Each extracts what it needs. Cheap to clone.
+#[derive(Clone, FromRef)]
+pub(crate) struct AppState {
+    store: ChainStore,
+    metrics: Metrics,
+    streams: SuggestionStreams,
+    history: HistorySerializer,
+    market_members: MarketMembers,
+    document: ServedDocument,
+    table: RouteTable,
+}
+
 /// The routes of this room. A new one is a handler and a line here.
-fn heart_routes() -> OpenApiRouter<AppState> {
-    OpenApiRouter::with_openapi(SharedDescription::openapi())
+pub(crate) fn heart_routes() -> OpenApiRouter<AppState> {
+    OpenApiRouter::new()
         .routes(routes!(suggestion::get_suggestion))
         .routes(routes!(stream::stream_suggestion))
         .routes(routes!(stream::stream_all_suggestions))
@@ -79,71 +88,83 @@ const COSTLY_ROUTES: [&str; 5] = [
 ];
 
 /// Liveness and readiness probes.
-fn probes() -> OpenApiRouter<ReadinessState> {
+pub(crate) fn probes() -> OpenApiRouter<ReadinessState> {
     OpenApiRouter::new()
         .routes(routes!(health::get_liveness))
         .routes(routes!(health::get_readiness))
 }
 
-/// Builds the routes of the public listener, with those of other rooms.
+/// Describes the routes of the public listener: those of the heart, the probes, and those of the extras.
+pub(crate) fn describe(config: &Config, extras: &Routes) -> Description {
+    let heart = heart_routes().into_openapi();
+    openapi::describe(&config.server.base_path, |path| {
+        heart.paths.paths.contains_key(path)
+            || Server::PROBE_PATHS.contains(&path)
+            || extras.has(path)
+    })
+}
+
+/// Builds the public listener: the routes of the heart and of the extras, below the base path.
 pub(crate) fn public(
     config: &Config,
     store: &ChainStore,
-    mut others: PublicRoutes,
+    extras: Routes,
     health: ReadinessState,
     streams: SuggestionStreams,
     memory: &MemoryBudget,
     metrics: &Metrics,
 ) -> App {
-    // A copy of it would take 5 MB.
-    let described = std::mem::take(&mut others.description);
-    let document = openapi::document(config, described, &others);
-    let table = RouteTable::new(&document, &config.server.base_path, &others);
-    let state = AppState::new(Parts {
+    let Description { json, routes } = describe(config, &extras);
+    let table = RouteTable::new(routes, extras.hints);
+    let state = AppState {
         store: store.clone(),
         metrics: metrics.clone(),
         streams,
         history: HistorySerializer::default(),
-        market_members: others.market_members.clone(),
-        document: SerializedDocument::new(&document),
+        market_members: extras.market_members,
+        document: ServedDocument::new(json),
         table: table.clone(),
-    });
-    let timed = Router::from(heart_routes().with_state(state))
-        .merge(others.timed)
-        .merge(others.undescribed)
-        .fallback_service(any(route_table::not_found).with_state(table.clone()))
-        .layer(timeout_layer(config));
-    let probes = Router::from(probes().with_state(health));
-    let routes = timed.merge(others.untimed).merge(probes.clone());
-    let base_path = &config.server.base_path;
-    let routes = match base_path.as_str() {
-        "" => routes,
-        path => Router::new().nest(path, routes).merge(others.at_root).merge(probes),
     };
-    let exposed_to_all = config.cors.allows_any().then(|| others.exposed_headers.to_value());
-    let fast_path = SuggestionFastPath::new(base_path, store, exposed_to_all.as_ref(), metrics);
+    let timed = extras.timed.into_iter().map(Router::from).chain(extras.hidden);
+    let timed = timed
+        .fold(Router::from(heart_routes().with_state(state)), Router::merge)
+        .fallback_service(any(route_table::not_found).with_state(table))
+        .layer(timeout_layer(config));
+    let untimed = extras.untimed.into_iter().map(Router::from);
+    let probes = Router::from(probes().with_state(health));
+    let routes = untimed.fold(timed.merge(probes.clone()), Router::merge);
+    let base_path = config.server.base_path.as_str();
+    let routes = if base_path.is_empty() {
+        routes
+    } else {
+        // Probes stay at the root too, whatever the base path is.
+        let below = Router::new().nest(base_path, routes);
+        extras.at_root.into_iter().fold(below.merge(probes), Router::merge)
+    };
     let mut costly_routes = CostlyRoutes::default();
-    for route in COSTLY_ROUTES.into_iter().chain(others.costly_routes) {
+    for route in COSTLY_ROUTES.into_iter().chain(extras.costly) {
         costly_routes.add(base_path, route);
     }
-    let audience = Audience::Public(others.exposed_headers, costly_routes);
+    let audience = Audience::Public(extras.exposed_headers, costly_routes);
+    let fast_path = SuggestionFastPath::new(base_path, store, metrics);
     App::new("public", routes, Some(Box::new(fast_path)), audience, config, memory, metrics)
 }
 
-/// Returns the OpenAPI document of the public listener's routes, those of other rooms included.
-pub(crate) fn document(config: &Config, others: &PublicRoutes) -> OpenApi {
-    openapi::document(config, others.description.clone(), others)
-}
-
-/// Builds the routes of the admin listener. It has no CORS headers, and accepts only requests for its addresses and names.
+/// Builds the admin listener. It has no CORS headers, and accepts only requests for its addresses and names.
 pub(crate) fn admin(config: &Config, health: ReadinessState, metrics: &Metrics) -> App {
-    let metrics_routes =
-        Router::new().route("/metrics", get(metrics::get_metrics)).with_state(metrics.clone());
-    let table = RouteTable::new(&probes().into_openapi(), "", &PublicRoutes::default())
-        .with_route("/metrics", "Metrics in the Prometheus text format");
-    let probes = Router::from(probes().with_state(health));
-    let index = Router::new().route("/", get(route_table::list_routes)).with_state(table);
-    let routes = probes.merge(metrics_routes).merge(index).layer(timeout_layer(config));
+    let mut table = openapi::describe("", |path| Server::PROBE_PATHS.contains(&path)).routes;
+    table.push(Route {
+        method: "GET",
+        path: "/metrics".to_owned(),
+        summary: "Metrics in the Prometheus text format".to_owned(),
+    });
+    let index = Router::new()
+        .route("/", get(route_table::list_routes))
+        .with_state(RouteTable::new(table, Vec::new()));
+    let routes = Router::from(probes().with_state(health))
+        .route("/metrics", get(metrics::get_metrics).with_state(metrics.clone()))
+        .merge(index)
+        .layer(timeout_layer(config));
     let audience = Audience::Admin(AdminHosts::new(&config.server));
     // A budget of its own, so that clients of the public listener cannot keep scrapes out.
     let memory = MemoryBudget::new(ADMIN_MEMORY_BYTES);

@@ -2,15 +2,14 @@
 //!
 //! A feature is an [`Extra`]. Its `join` is called once per start, before anything runs, in the order of
 //! `extras::EXTRAS`. It reads its section of the configuration, observes what is published, adds routes and tasks, and
-//! may offer things to the extras after it. It neither connects nor reads files: that is for tasks, and for what runs
-//! before the polls.
+//! may hand in what other extras read. It neither connects nor reads files: that is for tasks, and for what runs before
+//! the polls.
 
 mod command;
 mod network;
 mod offers;
 mod price_limit;
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -25,7 +24,7 @@ pub(crate) use offers::NextBlockFees;
 pub use offers::SharedStates;
 pub(crate) use price_limit::{DayPrices, PriceLimit};
 
-use crate::api::public_routes::PublicRoutes;
+use crate::api::routes::Routes;
 use crate::api::stream::SuggestionStreams;
 use crate::config::{Config, SectionKind};
 use crate::http::memory_limit::MemoryShares;
@@ -53,17 +52,11 @@ pub struct Extra {
     pub(crate) sections: &'static [SectionKind],
     /// Its command, if it has one.
     pub(crate) command: Option<ExtraCommand>,
-    /// Adds the feature to a service.
+    /// Adds the feature to a service. Fails if the client of another service cannot be set up.
     pub(crate) join: Join,
 }
 
-/// How a feature is added.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Join {
-    Always(fn(&mut Assembly)),
-    /// It needs a client of another service, which may fail.
-    Fallible(fn(&mut Assembly) -> anyhow::Result<()>),
-}
+type Join = fn(&mut Assembly) -> anyhow::Result<()>;
 
 /// The service while it is put together.
 pub(crate) struct Assembly {
@@ -74,11 +67,15 @@ pub(crate) struct Assembly {
     /// Memory that clients may hold.
     pub(crate) memory: MemoryBudget,
     pub(crate) metrics: Metrics,
-    pub(crate) routes: PublicRoutes,
+    pub(crate) routes: Routes,
     /// Limits of event streams and of requests that wait.
     pub(crate) streams: SuggestionStreams,
+    /// Connects to services that are not nodes; `None`: TCP.
+    pub(crate) services: Option<Arc<dyn Dial>>,
     /// Prices of the last day, from the extra that knows them.
     pub(crate) day_prices: Option<Arc<dyn DayPrices>>,
+    /// States that several processes enter, from the extra that shares them.
+    pub(crate) shared_states: Option<Arc<dyn SharedStates>>,
     pub(crate) memory_shares: MemoryShares,
     pub(crate) publishers: Vec<Publisher>,
     /// Polls of all chains, in their order, if other processes share them.
@@ -88,7 +85,8 @@ pub(crate) struct Assembly {
     pub(crate) endings: Vec<Ending>,
     /// Fees for the next block, if an extra knows them. It may join after those that read them.
     pub(crate) next_block_fees: NextBlockFees,
-    offers: Extensions,
+    /// Parts that several extras share. The first one that needs a part creates it.
+    pub(crate) offers: Extensions,
 }
 
 impl Extra {
@@ -116,23 +114,26 @@ impl Assembly {
         };
         let (store, publishers) = ChainStore::new(&config.chains);
         let metrics = Metrics::new();
-        let block_bytes = size_of::<crate::fees::Block>();
-        let blocks = config.chains.iter().map(|chain| chain.history_blocks.get());
-        let blocks = blocks.fold(0, usize::saturating_add).saturating_mul(block_bytes);
-        let kept = blocks.saturating_add(config.needs().bytes);
+        let history_blocks = config.chains.iter().map(|chain| chain.history_blocks.get());
+        let block_bytes = history_blocks
+            .fold(0, usize::saturating_add)
+            .saturating_mul(size_of::<crate::fees::Block>());
+        let kept_bytes = block_bytes.saturating_add(config.needs().bytes);
         let limit = config.limits.memory.bytes();
-        let memory_shares = MemoryShares::new(limit, config.chains.len(), kept);
+        let memory_shares = MemoryShares::new(limit, config.chains.len(), kept_bytes);
         let upstreams = ChainUpstreams::for_chains(&client, &config.chains);
         let memory = MemoryBudget::new(memory_shares.budget);
-        let streams = SuggestionStreams::new(&store, &config.limits, &memory, shutdown, &metrics);
+        let streams = SuggestionStreams::new(&config.limits, &memory, shutdown, &metrics);
         let mut assembly = Self {
             store,
             upstreams,
             memory,
             metrics,
-            routes: PublicRoutes::default(),
+            routes: Routes::default(),
             streams,
+            services: network.services,
             day_prices: None,
+            shared_states: None,
             memory_shares,
             publishers,
             shared_polls: None,
@@ -143,14 +144,8 @@ impl Assembly {
             offers: Extensions::new(),
             config,
         };
-        if let Some(services) = network.services {
-            assembly.offer(services);
-        }
         for extra in extras {
-            match extra.join {
-                Join::Always(join) => join(&mut assembly),
-                Join::Fallible(join) => join(&mut assembly)?,
-            }
+            (extra.join)(&mut assembly)?;
         }
         Ok(assembly)
     }
@@ -161,8 +156,8 @@ impl Assembly {
         observer: impl Fn(&StoredChain) -> O,
     ) {
         for publisher in &mut self.publishers {
-            let of_chain = observer(publisher.chain());
-            publisher.observe(of_chain);
+            let chain_observer = observer(publisher.chain());
+            publisher.observe(chain_observer);
         }
     }
 
@@ -172,21 +167,5 @@ impl Assembly {
         task: impl Future<Output = anyhow::Result<()>> + Send + 'static,
     ) {
         self.tasks.push(Box::pin(task));
-    }
-
-    /// Offers a value to the extras after this one. There is one of each type.
-    pub(crate) fn offer<T: Clone + Send + Sync + 'static>(&mut self, value: T) {
-        self.offers.insert(value);
-    }
-
-    /// Returns what an extra before this one has offered.
-    pub(crate) fn offered<T: Clone + Send + Sync + 'static>(&self) -> Option<T> {
-        self.offers.get().cloned()
-    }
-}
-
-impl fmt::Debug for Assembly {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("Assembly")
     }
 }

@@ -239,8 +239,7 @@ fn limits(config: &Config, memory: MemoryShares) -> Limits {
 ///
 /// Fails if the service cannot be put together.
 pub fn document(config: &Config) -> anyhow::Result<String> {
-    let assembly = assemble(config)?;
-    Ok(api::document(config, &assembly.routes).to_pretty_json()?)
+    Ok(api::describe(config, &assemble(config)?.routes).json)
 }
 
 /// Builds the routes of the public listener without listeners and polls. `publish` gets the writers of the chains, in

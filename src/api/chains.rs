@@ -8,11 +8,10 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::freshness::revalidated_json;
-use super::openapi::components::{IfNoneMatch, PageNotModified};
 use crate::api::extractors::charge_for_list;
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::Problem;
-use crate::store::{ChainState, ChainStore, StaleReason, StoredChain};
+use crate::store::{ChainStore, StoredChain};
 
 /// A configured chain.
 #[derive(Serialize, ToSchema)]
@@ -25,10 +24,11 @@ pub(crate) struct ChainSummary<'a> {
     chain_id: u64,
     #[schema(value_type = u64)]
     block_time_ms: u128,
-    status: ChainStatus,
+    #[schema(value_type = ChainStatus)]
+    status: &'static str,
     /// Why the chain is not fresh; `null`: it is.
-    #[schema(required)]
-    reason: Option<Reason>,
+    #[schema(required, value_type = Option<Reason>)]
+    reason: Option<&'static str>,
     /// Newest block that was read, also while nothing is served; `null`: none yet.
     #[schema(required)]
     newest_block: Option<u64>,
@@ -41,9 +41,9 @@ pub(crate) struct ChainSummary<'a> {
 }
 
 /// Freshness of the chain's data, if there is any.
-#[derive(Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-#[schema(as = ChainStatus)]
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+#[expect(dead_code, reason = "it describes the names")]
 enum ChainStatus {
     Fresh,
     Stale,
@@ -51,9 +51,9 @@ enum ChainStatus {
 }
 
 /// Reason why a chain is not fresh.
-#[derive(Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = ChainStatusReason)]
+#[derive(ToSchema)]
+#[schema(as = ChainStatusReason, rename_all = "snake_case")]
+#[expect(dead_code, reason = "it describes the names")]
 enum Reason {
     /// No node was read since the start.
     NoData,
@@ -72,9 +72,7 @@ enum Reason {
     path = "/v1/chains",
     operation_id = "getChains",
     tag = "Gas",
-    params(IfNoneMatch),
     responses(
-        PageNotModified,
         (status = 200, description = "The chains, in ascending order of chain id.",
             body = Vec<ChainSummary>, headers(("ETag"), ("Cache-Control"))),
     )
@@ -90,34 +88,25 @@ pub(crate) async fn list_chains(
 }
 
 impl<'a> ChainSummary<'a> {
-    pub(crate) fn for_chain(chain: &'a StoredChain) -> Self {
+    fn for_chain(chain: &'a StoredChain) -> Self {
         let config = chain.config();
         let state = chain.state();
         let newest = chain.newest_snapshot();
         let newest = newest.as_ref();
-        let time = |time: SystemTime| humantime::format_rfc3339_millis(time).to_string();
         Self {
             chain: &config.key,
             chain_name: config.name(),
             chain_id: config.chain_id,
             block_time_ms: config.block_time.as_millis(),
-            status: match state {
-                ChainState::Fresh => ChainStatus::Fresh,
-                ChainState::Stale(_) => ChainStatus::Stale,
-                ChainState::NoData | ChainState::Expired => ChainStatus::Unavailable,
-            },
-            reason: match state {
-                ChainState::Fresh => None,
-                ChainState::NoData => Some(Reason::NoData),
-                ChainState::Expired | ChainState::Stale(StaleReason::OldData) => {
-                    Some(Reason::OldData)
-                }
-                ChainState::Stale(StaleReason::OldBlock) => Some(Reason::OldBlock),
-                ChainState::Stale(StaleReason::StandingHead) => Some(Reason::StandingHead),
-            },
+            status: state.status(),
+            reason: state.reason(),
             newest_block: newest.map(|newest| newest.newest_block),
-            newest_block_at: newest.map(|newest| time(newest.block.last_modified())),
-            observed_at: newest.map(|newest| time(newest.observed_time)),
+            newest_block_at: newest.map(|newest| rfc3339(newest.block.last_modified())),
+            observed_at: newest.map(|newest| rfc3339(newest.observed_time)),
         }
     }
+}
+
+fn rfc3339(time: SystemTime) -> String {
+    humantime::format_rfc3339_millis(time).to_string()
 }

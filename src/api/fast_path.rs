@@ -11,12 +11,12 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use parking_lot::RwLock;
 
-use super::freshness::Freshness;
+use super::freshness::{Freshness, MAX_HEADERS};
 use super::problems;
-use super::suggestion::{self, FreshnessCounters};
+use super::suggestion::{FreshnessCounters, JSON};
 use crate::http::app::FastPath;
 use crate::http::conditional::matches_tag;
-use crate::http::cors;
+use crate::http::headers::X_NEWEST_BLOCK;
 use crate::http::request_id::X_REQUEST_ID;
 use crate::observe::metrics::Metrics;
 use crate::store::{ChainStore, ServableSnapshot, Snapshot, StoredChain};
@@ -35,8 +35,6 @@ pub(crate) struct SuggestionFastPath {
 struct FastChain {
     chain: StoredChain,
     freshness_counters: FreshnessCounters,
-    /// Names of the headers that web pages may read, if those of any origin may; else the layer of CORS adds its headers.
-    exposed_to_all: Option<HeaderValue>,
     /// The last response. Within a second nearly all responses are the same, and copying one takes a fraction of the
     /// time of building one.
     last_response: RwLock<Option<CachedResponse>>,
@@ -55,37 +53,26 @@ struct CachedResponse {
 
 impl SuggestionFastPath {
     /// Prepares the shortcut for the chains of `store`, with routes below `base_path`.
-    pub(crate) fn new(
-        base_path: &str,
-        store: &ChainStore,
-        exposed_to_all: Option<&HeaderValue>,
-        metrics: &Metrics,
-    ) -> Self {
-        let fast_chain = |chain: &StoredChain| FastChain {
-            chain: chain.clone(),
-            freshness_counters: FreshnessCounters::new(chain, metrics),
-            exposed_to_all: exposed_to_all.cloned(),
-            last_response: RwLock::new(None),
-        };
-        let chains = store.chains().iter().map(fast_chain).collect();
-        Self { prefix: format!("{base_path}/v1/"), store: store.clone(), chains }
+    pub(crate) fn new(base_path: &str, store: &ChainStore, metrics: &Metrics) -> Self {
+        let chains = store
+            .chains()
+            .iter()
+            .map(|chain| FastChain::new(chain, FreshnessCounters::new(chain, metrics)));
+        Self { prefix: format!("{base_path}/v1/"), store: store.clone(), chains: chains.collect() }
     }
 }
 
 impl FastPath for SuggestionFastPath {
     fn for_thread(&self) -> Box<dyn FastPath> {
-        let fast_chain = |other: &FastChain| FastChain {
-            chain: other.chain.clone(),
-            freshness_counters: other.freshness_counters.for_thread(),
-            // A copy, because clones share a count.
-            exposed_to_all: other.exposed_to_all.as_ref().map(|exposed| {
-                HeaderValue::from_bytes(exposed.as_bytes())
-                    .expect("a copy of a header value is one")
-            }),
-            last_response: RwLock::new(None),
-        };
-        let chains = self.chains.iter().map(fast_chain).collect();
-        Box::new(Self { prefix: self.prefix.clone(), store: self.store.clone(), chains })
+        let chains = self
+            .chains
+            .iter()
+            .map(|it| FastChain::new(&it.chain, it.freshness_counters.for_thread()));
+        Box::new(Self {
+            prefix: self.prefix.clone(),
+            store: self.store.clone(),
+            chains: chains.collect(),
+        })
     }
 
     // The router has the same route and responds the same.
@@ -115,11 +102,7 @@ impl FastPath for SuggestionFastPath {
                 let (own_headers, body) = fast_chain.headers_and_body(&current, revision, now);
                 conditional_response(own_headers, body, headers)
             }
-            Err(reason) => {
-                let mut response = problems::unavailable(&fast_chain.chain, reason).into_response();
-                fast_chain.add_cors_headers(response.headers_mut());
-                response
-            }
+            Err(reason) => problems::unavailable(&fast_chain.chain, reason).into_response(),
         })
     }
 }
@@ -145,10 +128,8 @@ fn conditional_response(
 }
 
 impl FastChain {
-    fn add_cors_headers(&self, headers: &mut HeaderMap) {
-        if let Some(exposed) = &self.exposed_to_all {
-            cors::allow_any_origin(headers, exposed);
-        }
+    fn new(chain: &StoredChain, freshness_counters: FreshnessCounters) -> Self {
+        Self { chain: chain.clone(), freshness_counters, last_response: RwLock::new(None) }
     }
 
     /// Returns the last response if the same request would get it again.
@@ -177,23 +158,25 @@ impl FastChain {
             cached.unchanged = unchanged;
             return (cached.headers.clone(), cached.body.clone());
         }
+        // A copy, because clones share a count, and processors that count at the same place delay each other.
         let etag = HeaderValue::from_bytes(snapshot.etag.as_bytes());
-        let etag = etag.expect("a copy of a header value is one");
-        let mut headers = suggestion::headers_with(snapshot, &etag, freshness);
+        let mut headers = HeaderMap::with_capacity(MAX_HEADERS);
+        headers.insert(header::CONTENT_TYPE, JSON);
+        headers.insert(header::ETAG, etag.expect("a copy of a header value is one"));
+        headers.insert(X_NEWEST_BLOCK, snapshot.newest_block.into());
+        freshness.write_headers(&mut headers, &snapshot.doubts);
         // Reserves places for what the layers add to every response, so that a copied map does not have to grow.
         headers.insert(X_REQUEST_ID, HeaderValue::from_static(""));
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(""));
-        self.add_cors_headers(&mut headers);
         let body = Bytes::copy_from_slice(&snapshot.body);
-        let entry = CachedResponse {
+        *last_response = Some(CachedResponse {
             snapshot: Arc::clone(snapshot),
             freshness,
             headers: headers.clone(),
             body: body.clone(),
             unchanged,
-        };
-        *last_response = Some(entry);
+        });
         (headers, body)
     }
 }

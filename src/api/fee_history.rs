@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use utoipa::ToSchema;
 
-use super::freshness::write_snapshot_headers;
+use super::freshness::snapshot_response;
 use super::problems;
 use crate::api::extractors::{BlocksQuery, ChainParam};
 use crate::fees::Wei;
@@ -75,22 +75,23 @@ pub(crate) async fn get_fee_history(
     let (current, window) = chain
         .snapshot_with_blocks(count)
         .map_err(|reason| problems::unavailable(&chain, reason))?;
-    let mut headers = HeaderMap::new();
-    write_snapshot_headers(&mut headers, &chain, &current);
-    headers.insert(X_NEWEST_BLOCK, window.newest_block.into());
+    let newest_block = window.newest_block;
+    let serialized_chain = chain.clone();
     let serialize = move || {
-        let history = Json(FeeHistoryBody::from_window(&chain, &window)).into_response();
+        let history = FeeHistoryBody::from_window(&serialized_chain, &window);
+        let response = Json(history).into_response();
         drop(permit);
-        history
+        response
     };
-    let mut response = if count > HistorySerializer::MAX_INLINE_BLOCKS {
+    let response = if count > HistorySerializer::MAX_INLINE_BLOCKS {
         tokio::task::spawn_blocking(serialize)
             .await
             .map_err(|_| Problem::from_status(StatusCode::INTERNAL_SERVER_ERROR))?
     } else {
         serialize()
     };
-    response.headers_mut().extend(headers);
+    let mut response = snapshot_response(&chain, &current, response);
+    response.headers_mut().insert(X_NEWEST_BLOCK, newest_block.into());
     Ok(response)
 }
 
@@ -118,7 +119,7 @@ impl HistorySerializer {
 }
 
 impl<'a> FeeHistoryBody<'a> {
-    pub(crate) fn from_window(chain: &'a StoredChain, window: &BlockWindow) -> Self {
+    fn from_window(chain: &'a StoredChain, window: &BlockWindow) -> Self {
         let config = chain.config();
         let pricing = &config.pricing;
         let columns = pricing.percentiles().iter().count();

@@ -7,9 +7,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::freshness::{write_list_headers, write_snapshot_headers};
+use super::freshness::{snapshot_response, write_list_headers};
 use super::problems;
-use super::public_routes::MarketMembers;
+use super::routes::MarketMembers;
 use crate::api::extractors::{ChainParam, charge_for_list};
 use crate::fees::{
     self, AverageReward, BlobBaseFees, ChainParameters, FloorsAboveMarket, FloorsApplied,
@@ -62,7 +62,7 @@ pub(crate) struct FeeMarketBody<'a> {
     blob_base_fee_per_gas: Option<BlobBaseFees>,
     /// Fees for a transaction that can wait. They are not above those of the suggestion's medium tier.
     low: Tier,
-    /// Members of other rooms, which describe them.
+    /// Members of extras, which describe them.
     #[serde(flatten)]
     #[schema(ignore)]
     others: Map<String, Value>,
@@ -153,9 +153,8 @@ pub(crate) async fn get_fee_market(
 ) -> Result<Response, Problem> {
     let (current, others) = snapshot_with_members(&chain, &members)
         .map_err(|reason| problems::unavailable(&chain, reason))?;
-    let mut response = Json(FeeMarketBody::new(&chain, &current, others)).into_response();
-    write_snapshot_headers(response.headers_mut(), &chain, &current);
-    Ok(response)
+    let body = FeeMarketBody::new(&chain, &current, others);
+    Ok(snapshot_response(&chain, &current, Json(body)))
 }
 
 /// How the suggestions of all chains were calculated
@@ -194,7 +193,7 @@ pub(crate) async fn list_fee_markets(
     Ok(response)
 }
 
-/// Returns the servable snapshot with the members of other rooms that belong to it.
+/// Returns the servable snapshot with the members of extras that belong to it.
 pub(crate) fn snapshot_with_members(
     chain: &StoredChain,
     members: &MarketMembers,

@@ -95,12 +95,6 @@ impl Freshness {
         self.write_data_headers(headers, doubts);
     }
 
-    /// Writes the headers of a response that no cache may store.
-    pub(crate) fn write_uncached_headers(self, headers: &mut HeaderMap, doubts: &[Doubt]) {
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        self.write_data_headers(headers, doubts);
-    }
-
     fn write_data_headers(self, headers: &mut HeaderMap, doubts: &[Doubt]) {
         headers.insert(header::AGE, self.age.into());
         write_last_modified(headers, self.last_modified);
@@ -152,26 +146,33 @@ pub(crate) fn write_list_headers<'a>(
     }
 }
 
-/// Writes `X-Newest-Block` and the headers of the freshness of a response from `current` alone.
-pub(crate) fn write_snapshot_headers(
-    headers: &mut HeaderMap,
+/// Adds `X-Newest-Block` and the headers of freshness to a response that was made from `current` alone.
+pub(crate) fn snapshot_response(
     chain: &StoredChain,
     current: &ServableSnapshot,
-) {
+    response: impl IntoResponse,
+) -> Response {
+    let mut response = response.into_response();
+    let headers = response.headers_mut();
     headers.insert(X_NEWEST_BLOCK, current.snapshot.newest_block.into());
     let freshness = Freshness::from_snapshot(chain, current);
     freshness.write_headers(headers, &current.snapshot.doubts);
+    response
 }
 
-/// Like [`write_snapshot_headers`], for a response that no cache may store.
-pub(crate) fn write_uncached_snapshot_headers(
-    headers: &mut HeaderMap,
+/// Like [`snapshot_response`], for a response that no cache may store.
+pub(crate) fn unstored_snapshot_response(
     chain: &StoredChain,
     current: &ServableSnapshot,
-) {
+    response: impl IntoResponse,
+) -> Response {
+    let mut response = response.into_response();
+    let headers = response.headers_mut();
     headers.insert(X_NEWEST_BLOCK, current.snapshot.newest_block.into());
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let freshness = Freshness::from_snapshot(chain, current);
-    freshness.write_uncached_headers(headers, &current.snapshot.doubts);
+    freshness.write_data_headers(headers, &current.snapshot.doubts);
+    response
 }
 
 /// Builds the response with `body` as JSON that caches have to validate at each use.
@@ -260,11 +261,8 @@ mod tests {
     #[test]
     fn lifetimes_count_from_the_reply_and_end_at_the_next_block() {
         let (chain, current) = chain("a", BLOCK_SECOND, &[]);
-        let headers = |current: &ServableSnapshot| {
-            let mut headers = HeaderMap::new();
-            write_snapshot_headers(&mut headers, &chain, current);
-            headers
-        };
+        let headers =
+            |current: &ServableSnapshot| snapshot_response(&chain, current, ()).headers().clone();
         let shared = |fresh: u64, bridged: u64| {
             format!(
                 "public, max-age={fresh}, stale-while-revalidate={bridged}, stale-if-error={bridged}"
@@ -306,11 +304,11 @@ mod tests {
     #[test]
     fn a_response_that_is_not_stored_has_no_lifetime() {
         let (chain, current) = chain("a", BLOCK_SECOND, &[Doubt::RewardLeap]);
-        let mut headers = HeaderMap::new();
-        write_uncached_snapshot_headers(&mut headers, &chain, &aged(&current, 3000, 3000));
-        assert_eq!(lifetimes(&headers), ["3", "no-store", "", ""]);
-        assert_eq!(text(&headers, "last-modified"), BLOCK_DATE);
-        assert_eq!(text(&headers, "x-doubt"), "reward_leap");
+        let response = unstored_snapshot_response(&chain, &aged(&current, 3000, 3000), ());
+        let headers = response.headers();
+        assert_eq!(lifetimes(headers), ["3", "no-store", "", ""]);
+        assert_eq!(text(headers, "last-modified"), BLOCK_DATE);
+        assert_eq!(text(headers, "x-doubt"), "reward_leap");
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! `GET /livez` and `GET /readyz`.
 
+use axum::Json;
 use axum::extract::State;
-use axum::http::header;
+use axum::http::header::CACHE_CONTROL;
 use axum::response::{IntoResponse, Response};
+use serde::Serialize;
 use tokio_util::sync::CancellationToken;
+use utoipa::ToSchema;
 
-use super::openapi::schemas::HealthBody;
 use crate::http::problem::{Problem, ProblemCode};
 use crate::store::ChainStore;
 
@@ -25,6 +27,19 @@ impl ReadinessState {
     }
 }
 
+#[derive(Serialize, ToSchema)]
+struct HealthBody {
+    #[schema(inline)]
+    status: HealthStatus,
+}
+
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum HealthStatus {
+    Live,
+    Ready,
+}
+
 /// Liveness: the process responds
 ///
 /// Also at the root, whatever the base path is.
@@ -35,11 +50,11 @@ impl ReadinessState {
     tag = "Operation",
     responses(
         (status = 200, description = "The check succeeded.", body = HealthBody,
-            headers(("Cache-Control")), example = json!({ "status": "live" })),
+            headers(("Cache-Control"))),
     )
 )]
 pub(crate) async fn get_liveness() -> Response {
-    status_response("live")
+    HealthStatus::Live.into_response()
 }
 
 /// Readiness: there is data to serve, and the service is not shutting down
@@ -52,7 +67,7 @@ pub(crate) async fn get_liveness() -> Response {
     tag = "Operation",
     responses(
         (status = 200, description = "The check succeeded.", body = HealthBody,
-            headers(("Cache-Control")), example = json!({ "status": "ready" })),
+            headers(("Cache-Control"))),
     )
 )]
 pub(crate) async fn get_readiness(
@@ -68,11 +83,11 @@ pub(crate) async fn get_readiness(
     if !health.store.all_first_polls_done() {
         return Err(Problem::new(ProblemCode::NotReady, "not every chain has been polled yet"));
     }
-    Ok(status_response("ready"))
+    Ok(HealthStatus::Ready.into_response())
 }
 
-fn status_response(status: &'static str) -> Response {
-    let body = format!("{{\"status\":\"{status}\"}}");
-    let headers = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
-    (headers, body).into_response()
+impl IntoResponse for HealthStatus {
+    fn into_response(self) -> Response {
+        ([(CACHE_CONTROL, "no-store")], Json(HealthBody { status: self })).into_response()
+    }
 }

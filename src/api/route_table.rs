@@ -1,5 +1,4 @@
-//! The routes as the OpenAPI document describes them, for requests that miss one: `GET /v1` lists them, and a path with a
-//! trailing slash redirects to its route.
+//! The routes, for requests that miss one: `GET /v1` lists them, and a path with a trailing slash redirects to its route.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,28 +8,26 @@ use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Redirect, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
-use utoipa::openapi::OpenApi;
 
 use super::freshness::revalidated_json;
-use super::openapi::components::{IfNoneMatch, PageNotModified};
-use super::public_routes::{Hint, PublicRoutes};
+use super::routes::Hint;
 use crate::http::problem::Problem;
 
-/// The routes of the public listener. Cheap to clone.
+/// The routes of a listener. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct RouteTable {
     routes: Arc<[Route]>,
-    /// Say what may be meant by an unknown path.
+    /// Hints for paths that are no route's.
     hints: Arc<[Hint]>,
 }
 
 /// A route.
 #[derive(Debug, Clone, Serialize, ToSchema)]
-struct Route {
-    method: &'static str,
+pub(crate) struct Route {
+    pub(super) method: &'static str,
     /// The path with the base path. A name in braces stands for a value: `{chain}` for a key or an id of `/v1/chains`.
-    path: String,
-    summary: String,
+    pub(super) path: String,
+    pub(super) summary: String,
 }
 
 /// The routes that this configuration enables.
@@ -41,31 +38,8 @@ pub(crate) struct RoutesBody<'a> {
 }
 
 impl RouteTable {
-    /// Creates the table of the routes that `document` describes. They lie below `base_path`.
-    pub(crate) fn new(document: &OpenApi, base_path: &str, others: &PublicRoutes) -> Self {
-        let mut routes = Vec::new();
-        for (path, item) in &document.paths.paths {
-            for (method, operation) in [("GET", &item.get), ("POST", &item.post)] {
-                let Some(operation) = operation else { continue };
-                routes.push(Route {
-                    method,
-                    path: format!("{base_path}{path}"),
-                    summary: operation.summary.clone().unwrap_or_default(),
-                });
-            }
-        }
-        Self { routes: routes.into(), hints: others.hints.clone().into() }
-    }
-
-    /// Adds a route that no document describes.
-    pub(crate) fn with_route(&self, path: &str, summary: &str) -> Self {
-        let route = Route { method: "GET", path: path.to_owned(), summary: summary.to_owned() };
-        let routes = self.routes.iter().cloned().chain([route]).collect();
-        Self { routes, hints: Arc::clone(&self.hints) }
-    }
-
-    pub(crate) fn body(&self) -> RoutesBody<'_> {
-        RoutesBody { routes: &self.routes }
+    pub(crate) fn new(routes: Vec<Route>, hints: Vec<Hint>) -> Self {
+        Self { routes: routes.into(), hints: hints.into() }
     }
 
     /// Returns the last segment of a path that is a route's but for a slash at its end.
@@ -112,13 +86,11 @@ pub(crate) async fn not_found(
     path = "/v1",
     operation_id = "getRoutes",
     tag = "Operation",
-    params(IfNoneMatch),
     responses(
-        PageNotModified,
         (status = 200, description = "The routes.", body = RoutesBody,
             headers(("ETag"), ("Cache-Control"))),
     )
 )]
 pub(crate) async fn list_routes(State(table): State<RouteTable>) -> Response {
-    revalidated_json(&table.body())
+    revalidated_json(&RoutesBody { routes: &table.routes })
 }

@@ -8,6 +8,8 @@
 //! Widely used readers take each empty line for the end of an event, with or without data. So the stream has none
 //! besides those of events: the reconnect delay belongs to the first event, and a comment is one line.
 
+mod event;
+
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,8 +30,6 @@ use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
 
 use super::freshness::Freshness;
-use super::openapi::components::{LastEventId, LastEventIdQuery};
-use super::openapi::schemas::StreamEvent;
 use crate::api::extractors::{ChainParam, charge_for_list};
 use crate::config::Limits;
 use crate::http::client_limits;
@@ -39,6 +39,7 @@ use crate::http::query::{MAX_PAIRS, decoded};
 use crate::observe::memory_budget::{MemoryBudget, Reservation};
 use crate::observe::metrics::{Counter, Metrics};
 use crate::store::{ChainState, ChainStore, LatestState, Snapshot, StoredChain};
+use event::{LastEventId, LastEventIdQuery, StreamEvent};
 
 /// A stream of this many chains costs a further request: each begins with an event of its own.
 const CHAINS_PER_REQUEST: usize = 8;
@@ -60,7 +61,6 @@ const MAX_EVENT_ID_BYTES: usize = 64;
 /// Permits and shutdown signal of streams. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct SuggestionStreams {
-    store: ChainStore,
     open: Arc<OpenStreams>,
     /// Budget that open streams are charged to.
     memory: MemoryBudget,
@@ -71,8 +71,7 @@ pub(crate) struct SuggestionStreams {
 /// Limits of open streams, and their counts.
 #[derive(Debug)]
 struct OpenStreams {
-    /// `None`: no limit besides the number of connections.
-    permits: Option<Arc<Semaphore>>,
+    permits: Arc<Semaphore>,
     /// Streams per client: as many as it may have connections, which are unknown for clients behind a proxy.
     max_per_client: usize,
     opened_total: AtomicU64,
@@ -84,32 +83,29 @@ struct OpenStreams {
 /// Permit of one subscriber. Dropping it releases its slots and decrements the gauge of open streams.
 pub(crate) struct StreamPermit {
     open: Arc<OpenStreams>,
-    _permits: (client_limits::ConcurrencyPermit, Option<OwnedSemaphorePermit>),
+    _permits: (client_limits::ConcurrencyPermit, OwnedSemaphorePermit),
     _reservation: Reservation,
 }
 
 impl SuggestionStreams {
     pub(crate) fn new(
-        store: &ChainStore,
         limits: &Limits,
         memory: &MemoryBudget,
         shutdown: CancellationToken,
         metrics: &Metrics,
     ) -> Self {
-        let max_streams = limits.max_streams;
-        let semaphore = || Arc::new(Semaphore::new(max_streams.min(Semaphore::MAX_PERMITS)));
+        // 0 stands for no limit.
+        let or_unlimited = |limit: usize, unlimited| if limit == 0 { unlimited } else { limit };
+        let max_streams = or_unlimited(limits.max_streams, Semaphore::MAX_PERMITS);
         let open = OpenStreams {
-            permits: (max_streams > 0).then(semaphore),
-            max_per_client: match limits.max_connections_per_client {
-                0 => usize::MAX,
-                most => most,
-            },
+            permits: Arc::new(Semaphore::new(max_streams.min(Semaphore::MAX_PERMITS))),
+            max_per_client: or_unlimited(limits.max_connections_per_client, usize::MAX),
             opened_total: AtomicU64::new(0),
             open_gauge: metrics.streams.clone(),
             rejected: metrics.streams_refused_total.clone(),
             events: metrics.stream_events_total.clone(),
         };
-        Self { store: store.clone(), open: Arc::new(open), memory: memory.clone(), shutdown }
+        Self { open: Arc::new(open), memory: memory.clone(), shutdown }
     }
 
     /// Counts a stream of this many chains.
@@ -118,22 +114,28 @@ impl SuggestionStreams {
         client: &ClientHandle,
         chains: usize,
     ) -> Result<StreamPermit, Problem> {
+        self.try_acquire(client, chains).inspect_err(|_| self.open.rejected.increment())
+    }
+
+    fn try_acquire(&self, client: &ClientHandle, chains: usize) -> Result<StreamPermit, Problem> {
         /// A stream holds 0.35 KiB per chain (measured).
         const BYTES_PER_CHAIN: usize = 512;
-        let max_per_client = self.open.max_per_client;
-        let client_permit = client.acquire(LongRequestKind::Stream, max_per_client);
-        let client_permit = client_permit.map_err(|_| Problem::too_many_concurrent());
-        let stream_permit =
-            self.open.permits.as_ref().map(|permits| Arc::clone(permits).try_acquire_owned());
-        let stream_permit = stream_permit.transpose().map_err(|_| Problem::overloaded());
-        let bytes = chains.saturating_mul(BYTES_PER_CHAIN);
-        let reservation = self.memory.try_charge(bytes).map_err(|_| Problem::overloaded());
-        let (permits, reservation) = client_permit
-            .and_then(|of_client| Ok(((of_client, stream_permit?), reservation?)))
-            .inspect_err(|_| self.open.rejected.increment())?;
+        let client_permit = client
+            .acquire(LongRequestKind::Stream, self.open.max_per_client)
+            .map_err(|_| Problem::too_many_concurrent())?;
+        let stream_permit = Arc::clone(&self.open.permits)
+            .try_acquire_owned()
+            .map_err(|_| Problem::overloaded())?;
+        let reservation = self
+            .memory
+            .try_charge(chains.saturating_mul(BYTES_PER_CHAIN))
+            .map_err(|_| Problem::overloaded())?;
         self.open.open_gauge.inc();
-        let open = Arc::clone(&self.open);
-        Ok(StreamPermit { open, _permits: permits, _reservation: reservation })
+        Ok(StreamPermit {
+            open: Arc::clone(&self.open),
+            _permits: (client_permit, stream_permit),
+            _reservation: reservation,
+        })
     }
 
     /// Builds the response to `client` from `events` of this many chains, which end at shutdown.
@@ -260,6 +262,7 @@ pub(crate) async fn stream_suggestion(
     )
 )]
 pub(crate) async fn stream_all_suggestions(
+    State(store): State<ChainStore>,
     State(streams): State<SuggestionStreams>,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -268,7 +271,7 @@ pub(crate) async fn stream_all_suggestions(
         let prefix = format!("{}-", chain.config().chain_id);
         Subscription::new(chain, prefix, last_id.clone()).events().boxed()
     };
-    let chains = streams.store.chains();
+    let chains = store.chains();
     let client = ClientHandle::from_request(&request);
     charge_for_list(&client, chains.len(), CHAINS_PER_REQUEST)?;
     let events = stream::select_all(chains.iter().map(chain_events));
@@ -384,11 +387,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_stream_without_events_has_a_comment_every_15_s() {
-        let (store, _) = ChainStore::new(&[]);
         let memory = MemoryBudget::new(1024 * 1024);
         let shutdown = CancellationToken::new();
         let (limits, metrics) = (Limits::default(), Metrics::new());
-        let streams = SuggestionStreams::new(&store, &limits, &memory, shutdown.clone(), &metrics);
+        let streams = SuggestionStreams::new(&limits, &memory, shutdown.clone(), &metrics);
         let permit = streams.acquire(&ClientHandle::default(), 1).unwrap();
         let events = stream::pending();
         let mut stream = EventStream { events, beginning: None, shutdown, permit };

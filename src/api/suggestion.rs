@@ -2,22 +2,20 @@
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderValue, header};
+use axum::response::Response;
 use enum_map::{Enum, EnumMap};
 
-use super::freshness::{Freshness, MAX_HEADERS, write_list_headers};
-use super::openapi::components::{IfNoneMatch, NotModified};
+use super::freshness::{snapshot_response, write_list_headers};
 use super::problems;
 use crate::api::extractors::{ChainParam, charge_for_list};
 use crate::http::client_limits::ClientHandle;
-use crate::http::headers::X_NEWEST_BLOCK;
 use crate::http::problem::Problem;
 use crate::observe::metrics::{Counter, FreshnessLabels, Metrics, counters};
 use crate::store::wire::SuggestionBody;
 use crate::store::{ChainStore, ServableSnapshot, Snapshot, StaleReason, StoredChain, Unavailable};
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 #[derive(Debug, Enum, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
@@ -75,9 +73,8 @@ impl FreshnessCounters {
     path = "/v1/{chain}/gas-suggestion",
     operation_id = "getGasSuggestion",
     tag = "Gas",
-    params(ChainParam, IfNoneMatch),
+    params(ChainParam),
     responses(
-        NotModified,
         (status = 200, description = "The suggestion.", body = SuggestionBody,
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
@@ -89,31 +86,9 @@ pub(crate) async fn get_suggestion(
     let result = chain.servable_snapshot();
     FreshnessCounters::new(&chain, &metrics).record(&result);
     let current = result.map_err(|reason| problems::unavailable(&chain, reason))?;
-    let headers = headers_of(&chain, &current, &current.snapshot.etag);
-    Ok((headers, current.snapshot.body.clone()).into_response())
-}
-
-/// Builds the headers of a response that was made of the snapshot, and that has this entity tag.
-pub(crate) fn headers_of(
-    chain: &StoredChain,
-    current: &ServableSnapshot,
-    etag: &HeaderValue,
-) -> HeaderMap {
-    headers_with(&current.snapshot, etag, Freshness::from_snapshot(chain, current))
-}
-
-/// Like [`headers_of`], with this freshness.
-pub(crate) fn headers_with(
-    snapshot: &Snapshot,
-    etag: &HeaderValue,
-    freshness: Freshness,
-) -> HeaderMap {
-    let mut headers = HeaderMap::with_capacity(MAX_HEADERS);
-    headers.insert(header::CONTENT_TYPE, JSON);
-    headers.insert(header::ETAG, etag.clone());
-    headers.insert(X_NEWEST_BLOCK, snapshot.newest_block.into());
-    freshness.write_headers(&mut headers, &snapshot.doubts);
-    headers
+    let Snapshot { etag, body, .. } = &*current.snapshot;
+    let headers = [(header::CONTENT_TYPE, JSON), (header::ETAG, etag.clone())];
+    Ok(snapshot_response(&chain, &current, (headers, body.clone())))
 }
 
 /// Gas suggestions of all chains

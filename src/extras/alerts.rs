@@ -10,11 +10,9 @@ mod rule;
 mod section;
 mod watcher;
 
-use std::sync::Arc;
-
 use anyhow::Context;
 
-use crate::assembly::{Assembly, Extra, Join, SharedStates};
+use crate::assembly::{Assembly, Extra};
 use crate::config::SectionKind;
 use crate::observe::http_client;
 use delivery::Delivery;
@@ -22,10 +20,8 @@ use metrics::AlertMetrics;
 use section::Alerts;
 use watcher::Watcher;
 
-pub(crate) const EXTRA: Extra = Extra {
-    sections: &[SectionKind::new::<Alerts>()],
-    ..Extra::new("alerts", Join::Fallible(join))
-};
+pub(crate) const EXTRA: Extra =
+    Extra { sections: &[SectionKind::new::<Alerts>()], ..Extra::new("alerts", join) };
 
 /// Watches the price of each alert's chain.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
@@ -38,7 +34,7 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let client = client.and_then(|client| client.timeout(delivery::TIMEOUT).build());
     let client = client.context("cannot set up the client of webhooks")?;
     let prices = assembly.day_prices.clone();
-    let shared: Option<Arc<dyn SharedStates>> = assembly.offered();
+    let shared = assembly.shared_states.clone();
     for alert in alerts {
         let chains = assembly.store.chains();
         let chain = chains.iter().find(|chain| chain.config().key == alert.chain);

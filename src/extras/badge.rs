@@ -5,24 +5,23 @@ mod image;
 use std::borrow::Cow;
 
 use axum::http::header;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::extractors::ChainParam;
-use crate::api::freshness::write_snapshot_headers;
-use crate::api::openapi::components::{IfNoneMatch, NotModified};
+use crate::api::freshness::snapshot_response;
 use crate::api::problems;
-use crate::assembly::{Assembly, Extra, Join};
+use crate::assembly::{Assembly, Extra};
 use crate::fees::gwei::rounded_price;
 use crate::http::problem::Problem;
 use crate::http::query::ValidQuery;
 use crate::store::etag;
 use image::Badge;
 
-pub(crate) const EXTRA: Extra = Extra::new("badge", Join::Always(join));
+pub(crate) const EXTRA: Extra = Extra::new("badge", join);
 
 /// The image loads nothing.
 const SVG_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
@@ -32,9 +31,10 @@ const DEFAULT_LABEL: &str = "gas";
 const MAX_LABEL_CHARACTERS: usize = 40;
 
 /// Adds the route.
-fn join(assembly: &mut Assembly) {
+fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let badge = OpenApiRouter::new().routes(routes!(get_badge));
-    assembly.routes.add(badge.with_state(assembly.store.clone()));
+    assembly.routes.timed.push(badge.with_state(assembly.store.clone()));
+    Ok(())
 }
 
 /// The text on a badge.
@@ -64,9 +64,8 @@ struct Label(String);
     path = "/v1/{chain}/badge.svg",
     operation_id = "getBadge",
     tag = "Gas",
-    params(ChainParam, BadgeQuery, IfNoneMatch),
+    params(ChainParam, BadgeQuery),
     responses(
-        NotModified,
         (status = 200, description = "An SVG document.", content_type = "image/svg+xml", body = String,
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
@@ -80,14 +79,10 @@ async fn get_badge(
         chain.servable_snapshot().map_err(|reason| problems::unavailable(&chain, reason))?;
     let value = rounded_price(current.snapshot.market.expected_price());
     let svg = Badge { label, value: &value, is_stale: current.is_stale() }.render();
-    let etag = etag::for_body(svg.as_bytes());
+    let etag = [(header::ETAG, etag::for_body(svg.as_bytes()))];
     let headers =
         [(header::CONTENT_TYPE, "image/svg+xml"), (header::CONTENT_SECURITY_POLICY, SVG_POLICY)];
-    let mut response = (headers, svg).into_response();
-    let headers = response.headers_mut();
-    headers.insert(header::ETAG, etag);
-    write_snapshot_headers(headers, &chain, &current);
-    Ok(response)
+    Ok(snapshot_response(&chain, &current, (headers, etag, svg)))
 }
 
 impl TryFrom<Cow<'_, str>> for Label {

@@ -25,24 +25,18 @@ mod section;
 
 use std::sync::Arc;
 
-use serde_json::json;
 use utoipa_axum::router::OpenApiRouter;
 
-use crate::api::openapi::examples::set_response_example;
-use crate::assembly::{Assembly, Extra, Join};
+use crate::assembly::{Assembly, Extra};
 use crate::config::SectionKind;
 use crate::http::problem::Problem;
-use blocknative::{CHAINS_PATH, SupportedChain};
+use blocknative::CHAINS_PATH;
 use chain_route::ChainRoute;
-use documents::{Document, Documents};
+use documents::Documents;
 use section::Compat;
 
 pub(crate) const EXTRA: Extra =
-    Extra { sections: &[SectionKind::new::<Compat>()], ..Extra::new("compat", Join::Always(join)) };
-
-/// Description of the tag.
-const DESCRIPTION: &str = "The same suggestion in the formats of other gas services, whose clients need only another \
-                           URL. `[compat] formats` selects them.";
+    Extra { sections: &[SectionKind::new::<Compat>()], ..Extra::new("compat", join) };
 
 /// Tag of the routes in the OpenAPI document.
 const TAG: &str = "Drop-in formats";
@@ -66,8 +60,6 @@ struct Format {
     chain_routes: &'static [ChainRoute],
     /// Routes that find their document in another way.
     others: fn() -> OpenApiRouter<Documents>,
-    /// Paths of the other routes, and the documents that are examples of their responses.
-    examples: &'static [(&'static str, &'static Document)],
     /// True if the routes also exist at the root if a base path is configured.
     at_root: bool,
 }
@@ -75,51 +67,37 @@ struct Format {
 impl Format {
     /// Creates a format without routes.
     const fn new(name: &'static str) -> Self {
-        Self { name, chain_routes: &[], others: OpenApiRouter::new, examples: &[], at_root: false }
+        Self { name, chain_routes: &[], others: OpenApiRouter::new, at_root: false }
     }
 
     fn routes(&self) -> OpenApiRouter<Documents> {
         let routes = self.chain_routes.iter().map(ChainRoute::described);
         routes.fold((self.others)(), OpenApiRouter::routes)
     }
-
-    /// Returns paths, and the documents that are examples of their responses.
-    fn examples(&self) -> impl Iterator<Item = (&'static str, &'static Document)> {
-        let routes = self.chain_routes.iter().map(|route| (route.path, route.document));
-        routes.chain(self.examples.iter().copied())
-    }
 }
 
-fn join(assembly: &mut Assembly) {
+/// Adds the routes of the chosen formats. Those of the others say how to choose them.
+fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let compat: Compat = assembly.config.section();
     let documents = Documents::new(&assembly.store, assembly.next_block_fees.clone());
     assembly.observe(|chain| Arc::clone(documents.kept.get(chain)));
     let routes = &mut assembly.routes;
-    routes.add_tag(TAG, DESCRIPTION);
-    let (chosen, others) = FORMATS.iter().partition::<Vec<_>, _>(|it| compat.has(it.name));
-    routes.mark_costly(CHAINS_PATH);
-    for format in &chosen {
-        let own = format.routes().with_state(documents.clone());
+    routes.costly.push(CHAINS_PATH);
+    for format in FORMATS {
+        let own = format.routes();
+        if !compat.has(format.name) {
+            let switch = format!("add {:?} to compat.formats", format.name);
+            let problem = Problem::switched_off(&format!("the {} format", format.name), &switch);
+            routes.switch_off(own.get_openapi().paths.paths.keys().map(String::as_str), &problem);
+            continue;
+        }
+        let own = own.with_state(documents.clone());
         if format.at_root {
-            routes.add_at_root(own.clone().into());
+            routes.at_root.push(own.clone().into());
         }
-        routes.add(own);
+        routes.timed.push(own);
     }
-    for format in others {
-        let described = format.routes().into_openapi();
-        let switch = format!("add {:?} to compat.formats", format.name);
-        let problem = Problem::switched_off(&format!("the {} format", format.name), &switch);
-        routes.switch_off(described.paths.paths.keys().map(String::as_str), &problem);
-    }
-    routes.write_examples(move |document, example| {
-        for (path, document_of_path) in chosen.iter().flat_map(|format| format.examples()) {
-            if let Some(body) = documents::example(example.chain, document_of_path) {
-                set_response_example(document, path, body);
-            }
-        }
-        let chains = json!([SupportedChain::new(example.chain.config())]);
-        set_response_example(document, CHAINS_PATH, chains);
-    });
+    Ok(())
 }
 
 #[cfg(test)]

@@ -19,10 +19,11 @@ mod wire;
 
 use std::sync::Arc;
 
+use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::assembly::{Assembly, Extra, Join};
+use crate::assembly::{Assembly, Extra};
 use crate::config::SectionKind;
 use crate::extras::reads::ReadNodes;
 use crate::observe::log_on_change::LogOnChange;
@@ -32,12 +33,13 @@ use metrics::{CostMetrics, chain_counters};
 use reader::read_attributes;
 use routes::CostState;
 use usd_feed::{FeedReader, UsdPrices};
+use wire::MarketMembers;
 
 pub(crate) const EXTRA: Extra =
-    Extra { sections: &[SectionKind::new::<CostKeys>()], ..Extra::new("cost", Join::Always(join)) };
+    Extra { sections: &[SectionKind::new::<CostKeys>()], ..Extra::new("cost", join) };
 
 /// Reads the parameters of OP Stack chains and the prices of coins, and adds the routes and members of the fee market.
-fn join(assembly: &mut Assembly) {
+fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let keys: CostKeys = assembly.config.section();
     let data_fees = DataFees::new(&assembly.store, &keys);
     let prices = UsdPrices::new(&assembly.store, &keys);
@@ -72,14 +74,19 @@ fn join(assembly: &mut Assembly) {
     let state = CostState { store, fees: data_fees, prices, memory };
     let of_gauges = state.clone();
     assembly.metrics.on_scrape(move |_| metrics.update(&of_gauges));
-    assembly.routes.add_market_member(data_fee::market_member(&state.fees));
-    assembly.routes.add_market_member(usd_feed::market_member(&state.prices));
-    let routes = OpenApiRouter::new()
+    let of_market = state.clone();
+    assembly.routes.market_members.add(move |chain, _| {
+        let price = of_market.prices.current(chain);
+        MarketMembers::new(of_market.fees.current(chain), price.as_ref())
+    });
+    let routes = OpenApiRouter::with_openapi(Schemas::openapi())
         .routes(routes!(routes::get_cost, routes::post_cost))
         .routes(routes!(cheapest::list_cheapest));
-    assembly.routes.add(routes.with_state(state));
-    assembly.routes.mark_costly(routes::COST_PATH);
-    assembly.routes.mark_costly(cheapest::PATH);
-    assembly.routes.write_examples(routes::write_example);
-    assembly.routes.write_examples(cheapest::write_example);
+    assembly.routes.timed.push(routes.with_state(state));
+    assembly.routes.costly.extend([routes::COST_PATH, cheapest::PATH]);
+    Ok(())
 }
+
+#[derive(OpenApi)]
+#[openapi(components(schemas(MarketMembers)))]
+struct Schemas;

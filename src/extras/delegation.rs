@@ -36,7 +36,7 @@ pub(crate) use api_client::{Caller, X_API_KEY};
 pub(crate) use api_response::ApiResponse;
 pub(crate) use lookup::{DelegationLookup, LookupBlock, LookupKind};
 
-use crate::assembly::{Assembly, Extra, Join};
+use crate::assembly::{Assembly, Extra};
 use crate::config::{Config, SectionKind};
 use crate::extras::proxy::ProxyError;
 use crate::extras::reads;
@@ -52,7 +52,7 @@ use section::{DelegationSection, DelegationSource};
 
 pub(crate) const EXTRA: Extra = Extra {
     sections: &[SectionKind::new::<DelegationSection>()],
-    ..Extra::new("delegation", Join::Fallible(join))
+    ..Extra::new("delegation", join)
 };
 
 metric_set! {
@@ -75,7 +75,7 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     assembly.routes.exposed_headers.0.push(routes::X_DELEGATION_SOURCE);
     let config: DelegationSection = assembly.config.section();
     let is_recorded = assembly.config.has_recorded_chains;
-    let reads = assembly.offered();
+    let reads = assembly.offers.get().cloned();
     let reads = reads.unwrap_or_else(|| Reads::offer(assembly, ReadLimits::default()));
     if is_recorded || config.source == DelegationSource::Off {
         routes::switch_off(&mut assembly.routes, is_recorded);
@@ -94,7 +94,7 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
         gas_log: LogOnChange::default(),
         counters: counters(&own.delegation_lookups_total, |outcome| OutcomeLabels { outcome }),
     };
-    routes::add(&mut assembly.routes, delegations);
+    assembly.routes.untimed.push(routes::routes(delegations));
     Ok(())
 }
 

@@ -20,9 +20,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 use serde_json::{Value, json};
 use toml_edit::{DocumentMut, Item, TableLike};
 
-use crate::assembly::{
-    CommandContext, CommandError, Extra, ExtraCommand, Join, ListenerArgs, Task,
-};
+use crate::assembly::{CommandContext, CommandError, Extra, ExtraCommand, ListenerArgs, Task};
 use crate::config::{CHAINS, Config, ConfigErrors, SectionKind};
 
 pub use recording::{DemoRecording, InvalidRecording};
@@ -38,7 +36,7 @@ const RECORDINGS: [(&str, &[u8]); 2] = [
 
 pub(crate) const EXTRA: Extra = Extra {
     command: Some(ExtraCommand { describe: || DemoArgs::augment_args(Command::new("demo")), run }),
-    ..Extra::new("demo", Join::Always(|_| {}))
+    ..Extra::new("demo", |_| Ok(()))
 };
 
 /// Run the service on recorded blocks of Ethereum and Base; needs no network

@@ -15,7 +15,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::render_cache::{RenderCache, ServedState};
-use crate::assembly::{Assembly, Extra, Join};
+use crate::assembly::{Assembly, Extra};
 use crate::fees::{ChainParameters, FeeHistory, Market, Pricing, Tier};
 use crate::observe::clock;
 use crate::store::{
@@ -25,10 +25,10 @@ use crate::store::{
 use estimator::{BLOCKS, CellKey, HorizonFees, all_cells};
 use metrics::HorizonMetrics;
 
-pub(crate) const EXTRA: Extra = Extra::new("horizon", Join::Always(join));
+pub(crate) const EXTRA: Extra = Extra::new("horizon", join);
 
 /// Follows what is published, adds the route and the gauges, and hands in the fees for the next block.
-fn join(assembly: &mut Assembly) {
+fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let records = Records::new(&assembly.store);
     assembly.observe(|chain| Arc::clone(records.chains.get(chain)));
     let metrics = assembly.metrics.set::<HorizonMetrics>();
@@ -41,12 +41,12 @@ fn join(assembly: &mut Assembly) {
     let next_block = records.clone();
     let _ = assembly.next_block_fees.set(Box::new(move |chain| next_block.next_block_fees(chain)));
     let routes = OpenApiRouter::new().routes(routes!(routes::get_fees));
-    assembly.routes.add(routes.with_state(records));
-    assembly.routes.write_examples(routes::write_example);
+    assembly.routes.timed.push(routes.with_state(records));
+    Ok(())
 }
 
 /// Records of all chains. Cheap to clone.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, FromRef)]
 struct Records {
     store: ChainStore,
     chains: PerChain<Arc<Mutex<ChainRecord>>>,
@@ -74,12 +74,6 @@ struct Matrix {
     percentile: f64,
     /// Number of the newest block whose rewards are known.
     rewards_to: u64,
-}
-
-impl FromRef<Records> for ChainStore {
-    fn from_ref(records: &Records) -> Self {
-        records.store.clone()
-    }
 }
 
 impl Records {

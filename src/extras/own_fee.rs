@@ -12,15 +12,15 @@ use axum::extract::FromRef;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::api::public_routes::MarketMembers;
+use crate::api::routes::MarketMembers;
 use crate::api::stream::SuggestionStreams;
-use crate::assembly::{Assembly, DayPrices, Extra, Join};
+use crate::assembly::{Assembly, DayPrices, Extra};
 use crate::store::ChainStore;
 
 /// Comes after the extras that know the prices of the day or members of the fee market.
-pub(crate) const EXTRA: Extra = Extra::new("own_fee", Join::Always(join));
+pub(crate) const EXTRA: Extra = Extra::new("own_fee", join);
 
-fn join(assembly: &mut Assembly) {
+fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let own_fee = OwnFee {
         store: assembly.store.clone(),
         streams: assembly.streams.clone(),
@@ -30,23 +30,17 @@ fn join(assembly: &mut Assembly) {
     let timed = OpenApiRouter::new()
         .routes(routes!(routes::get_inclusion))
         .routes(routes!(routes::get_replacement));
-    assembly.routes.add(timed.with_state(own_fee.clone()));
+    assembly.routes.timed.push(timed.with_state(own_fee.clone()));
     let untimed = OpenApiRouter::new().routes(routes!(wait::wait_for_price));
-    assembly.routes.add_untimed(untimed.with_state(own_fee));
-    assembly.routes.write_examples(routes::write_examples);
+    assembly.routes.untimed.push(untimed.with_state(own_fee));
+    Ok(())
 }
 
 /// State of the routes. Cheap to clone.
-#[derive(Debug, Clone)]
+#[derive(Clone, FromRef)]
 struct OwnFee {
     store: ChainStore,
     streams: SuggestionStreams,
     members: MarketMembers,
     prices: Option<Arc<dyn DayPrices>>,
-}
-
-impl FromRef<OwnFee> for ChainStore {
-    fn from_ref(own_fee: &OwnFee) -> Self {
-        own_fee.store.clone()
-    }
 }

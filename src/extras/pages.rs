@@ -10,20 +10,16 @@ use bytes::Bytes;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::api::openapi::components::{IfNoneMatch, PageNotModified};
-use crate::assembly::{Assembly, Extra, Join};
+use crate::assembly::{Assembly, Extra};
 use crate::extras::static_files::{CONTENT_POLICY, StaticFile, page_response, serve_files};
 
-pub(crate) const EXTRA: Extra = Extra::new("pages", Join::Always(join));
-
-/// Tag of pages in the OpenAPI document. Links to pages carry parameters of other services.
-const TAG: &str = "Pages";
+pub(crate) const EXTRA: Extra = Extra::new("pages", join);
 
 /// Page of the form for contract verification, relative to the dashboard.
 const FORM: &str = "verify";
 
-/// Adds the dashboard and the page with the document. The dashboard links to the pages that other rooms have offered.
-fn join(assembly: &mut Assembly) {
+/// Adds the dashboard and the page with the document. The dashboard links to the pages of other extras.
+fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let chains = &assembly.config.chains;
     let page = DashboardPage::new(
         assembly.routes.links.contains(&FORM),
@@ -32,15 +28,13 @@ fn join(assembly: &mut Assembly) {
     );
     let described = OpenApiRouter::new().routes(routes!(dashboard)).routes(routes!(docs));
     let routes = &mut assembly.routes;
-    routes.add(described.with_state(page.clone()));
-    routes.add_undescribed(assets());
-    let description = "Web pages for people. The resources that these pages load are not listed.";
-    routes.add_tag(TAG, description);
+    routes.timed.push(described.with_state(page.clone()));
+    routes.hidden.push(assets());
     let root = format!("{}/", assembly.config.server.base_path);
     if root != "/" {
-        let page = Router::new().route(&root, get(dashboard)).with_state(page);
-        routes.add_at_root(page);
+        routes.at_root.push(Router::new().route(&root, get(dashboard)).with_state(page));
     }
+    Ok(())
 }
 
 const DASHBOARD: &str = include_str!("pages/dashboard.html");
@@ -133,9 +127,7 @@ const SWAGGER_UI: [StaticFile; 2] = [
     path = "/",
     operation_id = "showDashboard",
     tag = "Pages",
-    params(IfNoneMatch),
     responses(
-        PageNotModified,
         (status = 200, description = "The dashboard.", content_type = "text/html", body = String,
             headers(("ETag"), ("Cache-Control"), ("Content-Security-Policy"))),
     )
@@ -185,9 +177,7 @@ impl DashboardPage {
     path = "/docs",
     operation_id = "showDocument",
     tag = "Pages",
-    params(IfNoneMatch),
     responses(
-        PageNotModified,
         (status = 200, description = "The page.", content_type = "text/html", body = String,
             headers(("ETag"), ("Cache-Control"), ("Content-Security-Policy"))),
     )

@@ -142,7 +142,7 @@ impl Reads {
         let nodes = ReadNodes::shared(assembly);
         let Assembly { config, store, memory, metrics, .. } = &*assembly;
         let reads = Self::new(limits, &config.section(), store, &nodes, memory, metrics);
-        assembly.offer(reads.clone());
+        assembly.offers.insert(reads.clone());
         reads
     }
 

@@ -53,7 +53,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
-use crate::assembly::{Assembly, Extra, Join, SharedStates};
+use crate::assembly::{Assembly, Extra};
 use crate::config::SectionKind;
 use crate::poll::SharedPolls;
 use chain_state::SharedChainState;
@@ -63,10 +63,8 @@ use poll_coordinator::PollCoordinator;
 use section::Redis;
 use shared_states::States;
 
-pub(crate) const EXTRA: Extra = Extra {
-    sections: &[SectionKind::new::<Redis>()],
-    ..Extra::new("replicas", Join::Fallible(join))
-};
+pub(crate) const EXTRA: Extra =
+    Extra { sections: &[SectionKind::new::<Redis>()], ..Extra::new("replicas", join) };
 
 /// Shares the polls of all chains, and offers states that replicas share, if `redis.url` is set.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
@@ -76,7 +74,7 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
         // Other replicas would take recorded data for live data.
         return Ok(());
     }
-    let (mut connector, redis) = Connector::new(&url, assembly.offered(), &assembly.metrics)
+    let (mut connector, redis) = Connector::new(&url, assembly.services.clone(), &assembly.metrics)
         .context("cannot set up the Redis client")?;
     let replica_id = format!("{:016x}", RandomState::new().hash_one(std::process::id()));
     let chains = assembly.store.chains().iter().zip(&assembly.upstreams);
@@ -93,7 +91,7 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     });
     let coordinators = coordinators.collect();
     assembly.shared_polls = Some(coordinators);
-    assembly.offer::<Arc<dyn SharedStates>>(Arc::new(States::new(redis)));
+    assembly.shared_states = Some(Arc::new(States::new(redis)));
     assembly.add_task(async { match connector.run().await {} });
     Ok(())
 }

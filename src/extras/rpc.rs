@@ -15,16 +15,14 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Extension, Router};
 use futures_util::stream::{self, StreamExt};
-use serde_json::json;
 use serde_json::value::RawValue;
+use utoipa::OpenApi;
 use utoipa::openapi::RefOr;
-use utoipa::{PartialSchema, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::extractors::ChainParam;
-use crate::api::openapi::examples::{set_request_example, set_response_example};
-use crate::assembly::{Assembly, Extra, Join};
+use crate::assembly::{Assembly, Extra};
 use crate::config::SectionKind;
 use crate::extras::reads::{Caller, ChainReads, NodeResponse, ReadKeys, Reads};
 use crate::http::chunked_body::Charged;
@@ -39,7 +37,7 @@ use section::Rpc;
 
 pub(crate) const EXTRA: Extra = Extra {
     sections: &[SectionKind::new::<Rpc>(), SectionKind::new::<ReadKeys>()],
-    ..Extra::new("rpc", Join::Always(join))
+    ..Extra::new("rpc", join)
 };
 
 /// State of the route. Cheap to clone.
@@ -49,46 +47,37 @@ struct RpcState {
     config: Rpc,
 }
 
-/// Adds the route, and offers [`Reads`] to other rooms.
-fn join(assembly: &mut Assembly) {
+/// Adds the route, and offers [`Reads`] to other extras.
+fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let config: Rpc = assembly.config.section();
     let state = RpcState { reads: Reads::offer(assembly, config.limits()), config };
     let is_on = state.reads.chains().iter().any(|chain| chain.keys.json_rpc);
     // ethers does not follow a redirect, so a slash at the end is the same route.
     let with_slash = Router::new().route(PATH_WITH_SLASH, post(call_rpc)).with_state(state.clone());
-    let route = OpenApiRouter::new().routes(routes!(call_rpc)).with_state(state);
-    let routes = &mut assembly.routes;
-    routes.add_undescribed(with_slash);
-    if !is_on {
-        // The route says which key of the chain switches it on.
-        routes.add_undescribed(route.into());
-        return;
-    }
-    routes.add(route);
-    routes.mark_costly(PATH);
-    routes.mark_costly(PATH_WITH_SLASH);
-    routes.add_tag(TAG, "Reads of chain state, forwarded to the chain's nodes.");
-    routes.change_document(|document| {
-        let components = document.components.get_or_insert_default();
-        components.schemas.insert(RpcCall::name().into_owned(), RpcCall::schema());
-    });
-    routes.kept_schemas.push("RpcCall");
-    routes.change_operations(|path, operation| {
-        if let Some(RefOr::T(body)) = &mut operation.request_body
-            && path == PATH
+    let mut route = OpenApiRouter::with_openapi(Schemas::openapi()).routes(routes!(call_rpc));
+    for item in route.get_openapi_mut().paths.paths.values_mut() {
+        if let Some(RefOr::T(body)) = item.post.as_mut().and_then(|post| post.request_body.as_mut())
         {
             // A missing body gets the same error as any other invalid one.
             body.required = None;
         }
-    });
-    routes.write_examples(|document, example| {
-        let id = example.chain.config().chain_id;
-        let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_chainId" });
-        set_request_example(document, PATH, call);
-        let response = json!({ "jsonrpc": "2.0", "id": 1, "result": format!("{id:#x}") });
-        set_response_example(document, PATH, response);
-    });
+    }
+    let route = route.with_state(state);
+    let routes = &mut assembly.routes;
+    routes.hidden.push(with_slash);
+    if is_on {
+        routes.timed.push(route);
+        routes.costly.extend([PATH, PATH_WITH_SLASH]);
+    } else {
+        // The route says which key of the chain switches it on.
+        routes.hidden.push(route.into());
+    }
+    Ok(())
 }
+
+#[derive(OpenApi)]
+#[openapi(components(schemas(RpcCall)))]
+struct Schemas;
 
 const TAG: &str = "JSON-RPC";
 const PATH: &str = "/rpc/{chain}";

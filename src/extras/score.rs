@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::assembly::{Assembly, Extra, Join};
+use crate::assembly::{Assembly, Extra};
 use crate::fees::{self, FeeHistory, GRADED_PERCENTILES, Market, Pricing, Rewards, Strategy};
 use crate::store::StoredChain;
 use grade::{Grade, GradingBlock, Quote, grade};
@@ -31,18 +31,18 @@ use metrics::ScoreMetrics;
 use state::Scores;
 use totals::Totals;
 
-pub(crate) const EXTRA: Extra = Extra::new("score", Join::Always(join));
+pub(crate) const EXTRA: Extra = Extra::new("score", join);
 
 /// Grades what is published, and adds the route and the gauges.
-fn join(assembly: &mut Assembly) {
+fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let scores = Scores::new(&assembly.store);
     assembly.observe(|chain| Arc::clone(scores.scorer(chain)));
     let metrics = assembly.metrics.set::<ScoreMetrics>();
     let of_gauges = scores.clone();
     assembly.metrics.on_scrape(move |_| gauges::update(&metrics, &of_gauges));
     let routes = OpenApiRouter::new().routes(routes!(routes::get_score));
-    assembly.routes.add(routes.with_state(scores));
-    assembly.routes.write_examples(routes::write_example);
+    assembly.routes.timed.push(routes.with_state(scores));
+    Ok(())
 }
 
 /// Distances in blocks at which base fees are compared.

@@ -28,16 +28,18 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::Semaphore;
+use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::assembly::{Assembly, Extra, Join, Task};
+use crate::assembly::{Assembly, Extra, Task};
 use crate::config::SectionKind;
 use crate::extras::reads::ReadNodes;
 use crate::store::since_1970;
 
 use bucket::{Bucket, Sample};
 use database::HistoryDatabase;
+use level::PriceLevel;
 use open_hour::OpenHour;
 use period::Period;
 use refill::HistoryRefill;
@@ -56,11 +58,11 @@ const MAX_CLOCK_DIFFERENCE: u64 = 600;
 pub(crate) const MAX_DAYS: u32 = 7;
 
 pub(crate) const EXTRA: Extra =
-    Extra { sections: &[SectionKind::new::<History>()], ..Extra::new("trend", Join::Always(join)) };
+    Extra { sections: &[SectionKind::new::<History>()], ..Extra::new("trend", join) };
 
 /// Summarises what is published, fills gaps from the nodes, keeps the trends in a database, and adds the route and the
 /// members of the fee market.
-fn join(assembly: &mut Assembly) {
+fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let history: History = assembly.config.section();
     let trends = Trends::new(&assembly.store, history.days);
     assembly.observe(|chain| Arc::clone(trends.chains.get(chain)));
@@ -88,12 +90,18 @@ fn join(assembly: &mut Assembly) {
         }
         tasks
     }));
-    let routes = OpenApiRouter::new().routes(routes!(routes::get_fee_trend));
-    assembly.routes.add(routes.with_state(trends.clone()));
-    assembly.routes.add_market_member(level::market_member(&trends));
+    let of_market = trends.clone();
+    assembly.routes.market_members.add(move |chain, current| of_market.level(chain, current));
+    let routes = OpenApiRouter::with_openapi(Schemas::openapi());
+    let routes = routes.routes(routes!(routes::get_fee_trend)).with_state(trends.clone());
+    assembly.routes.timed.push(routes);
     assembly.day_prices = Some(Arc::new(trends));
-    assembly.routes.write_examples(routes::write_example);
+    Ok(())
 }
+
+#[derive(OpenApi)]
+#[openapi(components(schemas(PriceLevel)))]
+struct Schemas;
 
 /// Buckets by period and start in seconds since 1970.
 type Buckets = BTreeMap<(Period, u32), Bucket>;

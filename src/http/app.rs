@@ -58,8 +58,7 @@ struct PerThread {
 #[derive(Debug)]
 struct Cors {
     layer: CorsLayer,
-    /// Names of the headers that web pages may read, if those of any origin may. Then responses of the fast path have the
-    /// layer's headers.
+    /// Names of the headers that web pages may read, if those of any origin may. Then no layer is needed.
     exposed_to_all: Option<HeaderValue>,
 }
 
@@ -80,8 +79,7 @@ enum Step<'a> {
 
 /// Answers requests for one route before the router.
 pub(crate) trait FastPath: Debug + Send + Sync {
-    /// Returns the response to a request that arrived now, or `None` for any other request. It has the headers of CORS if
-    /// pages of any origin may read it.
+    /// Returns the response to a request that arrived now, without CORS headers, or `None` for any other request.
     fn respond(
         &self,
         method: &Method,
@@ -190,13 +188,14 @@ impl App {
             },
             Err(problem) => Step::Refused(problem),
         };
-        let is_complete =
-            self.per_thread.cors.as_ref().is_none_or(|cors| cors.exposed_to_all.is_some());
-        match step {
-            Step::Responded(response) if is_complete => {
+        let exposed_to_all =
+            self.per_thread.cors.as_ref().and_then(|cors| cors.exposed_to_all.as_ref());
+        match (step, exposed_to_all) {
+            (Step::Responded(mut response), Some(exposed)) => {
+                cors::allow_any_origin(response.headers_mut(), exposed);
                 Either::Left(ready(access_log.finish(context, response)))
             }
-            step => Either::Right(self.respond_at(step, request, context).boxed()),
+            (step, _) => Either::Right(self.respond_at(step, request, context).boxed()),
         }
     }
 

@@ -1,3 +1,5 @@
+mod document;
+
 use super::*;
 use crate::api::route_table::RouteTable;
 use crate::extras::sections;
@@ -18,18 +20,17 @@ fn kept_blocks_and_needs_of_features_reduce_the_memory_of_clients() {
     assert!(budget(1, "12s") - budget(1, "1s") > 50_000);
 }
 
-fn table(base_path: &str) -> RouteTable {
-    let toml = "[chains.a]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1\"]\n\
+fn table() -> RouteTable {
+    let toml = "[server]\nbase_path = \"/base\"\n[chains.a]\nchain_id = 2020\nrpc_urls = [\"http://127.0.0.1\"]\n\
                 [delegation]\nsource = \"chain\"\n[verification]\nurl = \"http://127.0.0.1/\"";
     let config = Config::from_toml(toml, &sections()).unwrap();
-    let assembly = assemble(&config).unwrap();
-    let document = api::document(&config, &assembly.routes);
-    RouteTable::new(&document, base_path, &assembly.routes)
+    let routes = api::describe(&config, &assemble(&config).unwrap().routes).routes;
+    RouteTable::new(routes, Vec::new())
 }
 
 #[test]
 fn a_trailing_slash_is_recognised_for_known_routes_only() {
-    let table = table("/base");
+    let table = table();
     for (path, name) in [
         ("/base/v1/", Some("v1")),
         ("/base/v1/any/gas-suggestion/", Some("gas-suggestion")),

@@ -230,11 +230,8 @@ async fn api_key_in_an_rpc_url_is_never_logged() {
 }
 
 #[test]
-fn the_committed_openapi_document_is_current() {
+fn openapi_prints_the_committed_document_if_all_routes_are_on() {
     let (_, printed, _) = output(&["openapi"], &[]);
     let committed = std::fs::read_to_string(fixtures::path("docs/openapi.json")).unwrap();
-    assert!(
-        printed == committed,
-        "docs/openapi.json is out of date; update it: cargo run -- openapi > docs/openapi.json"
-    );
+    assert!(printed == committed, "docs/openapi.json differs");
 }

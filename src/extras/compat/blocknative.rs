@@ -14,7 +14,6 @@ use super::lenient_query::LenientQuery;
 use super::{Format, TAG};
 use crate::api::extractors::charge_for_list;
 use crate::api::freshness::revalidated_json;
-use crate::api::openapi::components::{IfNoneMatch, NotModified, PageNotModified};
 use crate::config::Chain;
 use crate::fees::{SinglePrices, Tier};
 use crate::http::client_limits::ClientHandle;
@@ -26,7 +25,6 @@ pub(crate) const FORMAT: Format = Format {
     others: || {
         OpenApiRouter::new().routes(routes!(blocknative_prices)).routes(routes!(blocknative_chains))
     },
-    examples: &[("/gasprices/blockprices", &PRICES)],
     ..Format::new("blocknative")
 };
 
@@ -156,7 +154,7 @@ impl EstimatedPrice {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = BlocknativeChain)]
-pub(crate) struct SupportedChain<'a> {
+struct SupportedChain<'a> {
     chain_id: u64,
     /// The chain's key.
     system: &'a str,
@@ -165,7 +163,7 @@ pub(crate) struct SupportedChain<'a> {
 }
 
 impl<'a> SupportedChain<'a> {
-    pub(crate) fn new(chain: &'a Chain) -> Self {
+    fn new(chain: &'a Chain) -> Self {
         Self { chain_id: chain.chain_id, system: &chain.key, network: chain.name() }
     }
 }
@@ -191,9 +189,8 @@ pub(crate) struct BlocknativeQuery {
     path = "/gasprices/blockprices",
     operation_id = "getBlocknativePrices",
     tag = TAG,
-    params(BlocknativeQuery, IfNoneMatch),
+    params(BlocknativeQuery),
     responses(
-        NotModified,
         (status = 200, description = "The prices.", body = BlockPrices,
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
@@ -218,9 +215,7 @@ async fn blocknative_prices(
     path = CHAINS_PATH,
     operation_id = "getBlocknativeChains",
     tag = TAG,
-    params(IfNoneMatch),
     responses(
-        PageNotModified,
         (status = 200, description = "The chains, in ascending order of chain id.",
             body = Vec<SupportedChain>, headers(("ETag"), ("Cache-Control"))),
     )

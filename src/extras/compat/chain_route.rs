@@ -14,8 +14,7 @@ use utoipa_axum::router::UtoipaMethodRouter;
 use super::TAG;
 use super::documents::{Document, Documents};
 use super::openapi::ApiKeyPath;
-use crate::api::openapi::components::{IfNoneMatch, NotModified};
-use crate::api::openapi::schemas::schema_ref;
+use crate::api::openapi::schema_ref;
 
 /// A route, as the OpenAPI document describes it.
 #[derive(Debug)]
@@ -67,11 +66,7 @@ impl ChainRoute {
         let response = headers
             .into_iter()
             .fold(response, |response, name| response.header(name, Header::default()));
-        let responses = ResponsesBuilder::new()
-            .responses_from_into_responses::<NotModified>()
-            .response("200", response);
         let mut parameters = ChainIdParam::into_params(|| None);
-        parameters.extend(IfNoneMatch::into_params(|| None));
         if self.path.contains("{key}") {
             parameters.splice(0..0, ApiKeyPath::into_params(|| None));
         }
@@ -81,7 +76,7 @@ impl ChainRoute {
             .summary(Some(self.summary))
             .description(self.description)
             .parameters(Some(parameters))
-            .responses(responses);
+            .responses(ResponsesBuilder::new().response("200", response));
         let mut paths = Paths::new();
         paths.add_path_operation(self.path, vec![HttpMethod::Get], operation.build());
         (schemas, paths, handler)

@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use axum::extract::Path;
 use axum::http::HeaderValue;
-use axum::response::{IntoResponse, Response};
+use axum::http::header::{CONTENT_TYPE, ETAG};
+use axum::response::Response;
 use bytes::Bytes;
 
 use super::chain_route::ChainIdPath;
 use super::content::DocumentContent;
 use super::kept_tiers::KeptTiers;
 use crate::api::extractors::find_chain;
+use crate::api::freshness::snapshot_response;
 use crate::api::problems;
 use crate::api::render_cache::RenderCache;
 pub(super) use crate::api::render_cache::json_bytes as json;
-use crate::api::suggestion;
 use crate::assembly::NextBlockFees;
 use crate::http::problem::Problem;
 use crate::store::{ChainStore, PerChain, ServableSnapshot, StoredChain, Unavailable, etag};
@@ -83,8 +84,9 @@ impl Documents {
         let (current, body) =
             self.read(chain, document).map_err(|reason| problems::unavailable(chain, reason))?;
         let Body { json, etag } = body.ok_or_else(|| without_rewards(chain))?;
-        let headers = suggestion::headers_of(chain, &current, &etag);
-        Ok((headers, json).into_response())
+        let content_type = HeaderValue::from_static("application/json");
+        let headers = [(CONTENT_TYPE, content_type), (ETAG, etag)];
+        Ok(snapshot_response(chain, &current, (headers, json)))
     }
 
     /// Returns the snapshot that may be served, and its document.
@@ -113,13 +115,4 @@ impl Documents {
 fn without_rewards(chain: &StoredChain) -> Problem {
     let detail = "the newest blocks have no rewards, which this format needs";
     problems::unavailable(chain, Unavailable::NoData).with_detail(detail)
-}
-
-/// Returns the JSON of a document, for an example.
-pub(super) fn example(chain: &StoredChain, document: &Document) -> Option<serde_json::Value> {
-    let current = chain.servable_snapshot().ok()?;
-    let json = chain.read_together(|blocks| {
-        (document.render)(&DocumentContent::new(chain.config(), &current.snapshot, blocks))
-    });
-    serde_json::from_slice(&json?).ok()
 }

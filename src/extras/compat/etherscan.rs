@@ -15,7 +15,6 @@ use super::gwei::Gwei;
 use super::lenient_query::LenientQuery;
 use super::openapi::{EtherscanAction, EtherscanModule};
 use super::{Format, TAG};
-use crate::api::openapi::components::{IfNoneMatch, NotModified};
 use crate::fees::Tiers;
 use crate::http::problem::{PassThroughError, Problem, ProblemCode};
 
@@ -23,7 +22,6 @@ use crate::http::problem::{PassThroughError, Problem, ProblemCode};
 pub(crate) const FORMAT: Format = Format {
     // The second path is that of the second version of Etherscan's API.
     others: || OpenApiRouter::new().routes(routes!(etherscan)).route("/v2/api", get(etherscan)),
-    examples: &[("/api", &ORACLE)],
     ..Format::new("etherscan")
 };
 
@@ -190,9 +188,8 @@ pub(crate) struct EtherscanQuery {
     path = "/api",
     operation_id = "getEtherscanGas",
     tag = TAG,
-    params(EtherscanQuery, IfNoneMatch),
+    params(EtherscanQuery),
     responses(
-        NotModified,
         (status = "default", description = "An error.", body = ErrorBody),
         (status = 200, description = "The oracle's or the proxy's answer.", body = EtherscanResponse,
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),

@@ -9,14 +9,10 @@ use super::chain_route::{ChainIdParam, ChainIdPath};
 use super::documents::{Document, Documents, json};
 use super::etherscan::{ErrorBody, GasOracle, etherscan_error};
 use super::{Format, TAG};
-use crate::api::openapi::components::{IfNoneMatch, NotModified};
 
 /// The high tier for Safe.
-pub(crate) const FORMAT: Format = Format {
-    others: || OpenApiRouter::new().routes(routes!(safe)),
-    examples: &[("/compat/safe/{chain_id}", &ORACLE)],
-    ..Format::new("safe")
-};
+pub(crate) const FORMAT: Format =
+    Format { others: || OpenApiRouter::new().routes(routes!(safe)), ..Format::new("safe") };
 
 pub(super) static ORACLE: Document =
     Document { name: "safe", render: |content| Some(json(&GasOracle::for_safe(content))) };
@@ -29,9 +25,8 @@ pub(super) static ORACLE: Document =
     path = "/compat/safe/{chain_id}",
     operation_id = "getSafeOracle",
     tag = TAG,
-    params(ChainIdParam, IfNoneMatch),
+    params(ChainIdParam),
     responses(
-        NotModified,
         (status = "default", description = "An error.", body = ErrorBody),
         (status = 200, description = "The oracle's answer.", body = GasOracle,
             headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),

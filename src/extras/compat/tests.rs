@@ -3,6 +3,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::content::DocumentContent;
+use super::documents::Document;
 use super::*;
 use crate::assembly::NextBlockFees;
 use crate::config::{Chain, Config};

@@ -4,8 +4,6 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
-use utoipa::openapi::OpenApi;
 use utoipa::{IntoParams, ToSchema};
 
 use super::data_fee::{DataFee, DataFeeReason};
@@ -14,7 +12,6 @@ use super::routes::{CostState, MIN_GAS, valid_gas};
 use super::sum::{Cost, Order};
 use crate::api::extractors::charge_for_list;
 use crate::api::freshness::write_list_headers;
-use crate::api::openapi::examples::{ExampleChain, set_response_example};
 use crate::fees::Wei;
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::Problem;
@@ -111,11 +108,4 @@ impl<'a> CheapestChain<'a> {
             dollars,
         })
     }
-}
-
-/// Writes the cost of a transfer on the example's chain.
-pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
-    let no_data_fee = Ok(DataFee::NONE);
-    let cost = CheapestChain::new(example.chain, example.current, MIN_GAS, no_data_fee, None);
-    set_response_example(document, PATH, json!([cost]));
 }

@@ -8,7 +8,6 @@ use utoipa::ToSchema;
 
 use super::chain_keys::{CostKeys, DataFeeKind};
 use super::op_stack::{Attributes, Rule};
-use crate::api::public_routes::MarketMember;
 use crate::fees::Wei;
 use crate::observe::clock;
 use crate::store::{ChainStore, PerChain, StoredChain};
@@ -41,10 +40,6 @@ pub(crate) enum DataFee {
         is_exact: bool,
     },
     OpStack(ReadAttributes),
-}
-
-impl DataFee {
-    pub(super) const NONE: Self = Self::Zero { kind: DataFeeKind::None, is_exact: true };
 }
 
 /// Reason why a data fee is not known.
@@ -121,20 +116,9 @@ impl DataFees {
     }
 }
 
-/// Members of the fee market.
-#[derive(Serialize, ToSchema)]
-struct DataFeeMembers {
-    /// Fee that a transaction pays beside its gas; `null`: unknown, see `data_fee_reason`.
-    #[schema(required)]
-    data_fee: Option<DataFeeParameters>,
-    /// Why `data_fee` is `null`.
-    #[schema(required)]
-    data_fee_reason: Option<DataFeeReason>,
-}
-
 /// Parameters from which a client computes the data fee of a transaction. All but `kind` are `null` where there is none.
 #[derive(Serialize, ToSchema)]
-struct DataFeeParameters {
+pub(super) struct DataFeeParameters {
     #[schema(value_type = DataFeeKindName)]
     kind: DataFeeKind,
     /// Fork whose rule applies.
@@ -171,7 +155,7 @@ pub(super) enum DataFeeKindName {
 }
 
 impl DataFeeParameters {
-    fn new(fee: &DataFee) -> Self {
+    pub(super) fn new(fee: &DataFee) -> Self {
         let (kind, read) = match fee {
             DataFee::Zero { kind, .. } => (*kind, None),
             DataFee::OpStack(read) => (DataFeeKind::OpStack, Some(read)),
@@ -195,20 +179,6 @@ impl DataFeeParameters {
 impl ReadAttributes {
     pub(super) fn observed_at(&self) -> String {
         humantime::format_rfc3339_millis(self.read_time).to_string()
-    }
-}
-
-/// Returns the members of the fee market.
-pub(super) fn market_member(fees: &DataFees) -> MarketMember {
-    let fees = fees.clone();
-    MarketMember::new(&DataFeeMembers::new(Ok(DataFee::NONE)), move |chain, _| {
-        DataFeeMembers::new(fees.current(chain))
-    })
-}
-
-impl DataFeeMembers {
-    fn new(fee: Result<DataFee, DataFeeReason>) -> Self {
-        Self { data_fee: fee.as_ref().ok().map(DataFeeParameters::new), data_fee_reason: fee.err() }
     }
 }
 

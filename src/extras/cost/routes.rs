@@ -8,19 +8,17 @@ use axum::Json;
 use axum::extract::{FromRef, Request, State};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use serde_json::{json, value::RawValue};
-use utoipa::openapi::OpenApi;
+use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
 use super::chain_keys::DataFeeKind;
-use super::data_fee::{DataFee, DataFees};
+use super::data_fee::DataFees;
 use super::sum::{Cost, Order};
 use super::transaction::Transaction;
 use super::usd_feed::UsdPrices;
 use super::wire::CostBody;
 use crate::api::extractors::{ChainParam, charge_for_list};
-use crate::api::freshness::{write_snapshot_headers, write_uncached_snapshot_headers};
-use crate::api::openapi::examples::{ExampleChain, set_request_example, set_response_example};
+use crate::api::freshness::{snapshot_response, unstored_snapshot_response};
 use crate::api::problems;
 use crate::config::Chain;
 use crate::fees::Wei;
@@ -47,19 +45,13 @@ const SIGNATURE_FAST_LZ: u64 = 72;
 const MAX_BLOBS: u64 = 21;
 
 /// State of the routes. Cheap to clone.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, FromRef)]
 pub(super) struct CostState {
     pub(super) store: ChainStore,
     pub(super) fees: DataFees,
     pub(super) prices: UsdPrices,
     /// Bodies are charged to it.
     pub(super) memory: MemoryBudget,
-}
-
-impl FromRef<CostState> for ChainStore {
-    fn from_ref(state: &CostState) -> Self {
-        state.store.clone()
-    }
 }
 
 /// A transaction, as far as it is known.
@@ -118,9 +110,8 @@ pub(super) async fn get_cost(
     ChainParam(chain): ChainParam,
     ValidQuery(query): ValidQuery<CostQuery>,
 ) -> Result<Response, Problem> {
-    let (mut response, current) = state.response(&chain, &query.order()?, ("blobs", "be 0"))?;
-    write_snapshot_headers(response.headers_mut(), &chain, &current);
-    Ok(response)
+    let (response, current) = state.response(&chain, &query.order()?, ("blobs", "be 0"))?;
+    Ok(snapshot_response(&chain, &current, response))
 }
 
 /// Cost of a serialised transaction in all, and the amount that can be sent beside it
@@ -152,9 +143,8 @@ pub(super) async fn post_cost(
     charge_for_list(&client, body.len(), BYTES_PER_REQUEST)?;
     let order = parse_request(&body, chain.config())?;
     let without_blobs = ("transaction", "have no blobs");
-    let (mut response, current) = state.response(&chain, &order, without_blobs)?;
-    write_uncached_snapshot_headers(response.headers_mut(), &chain, &current);
-    Ok(response)
+    let (response, current) = state.response(&chain, &order, without_blobs)?;
+    Ok(unstored_snapshot_response(&chain, &current, response))
 }
 
 impl CostState {
@@ -269,19 +259,4 @@ fn parse_transaction(
         return Err(format!("must have at most {MAX_BLOBS} blobs").into());
     }
     Ok((bytes, parsed))
-}
-
-/// Writes the cost of a transfer on the example's chain.
-pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
-    let (chain, current) = (example.chain, example.current);
-    let order = Order {
-        balance: Some(1_000_000_000_000_000_000),
-        ..Order::new(MIN_GAS, Order::TRANSFER_BYTES)
-    };
-    let no_data_fee = Ok(DataFee::NONE);
-    let cost = Cost::new(&order, &current.snapshot.market, no_data_fee);
-    let body = json!(CostBody::new(chain, current, &order, cost, None));
-    set_response_example(document, COST_PATH, body);
-    let request = json!({ "gas": "21000", "transaction": "0xc6808080808080" });
-    set_request_example(document, COST_PATH, request);
 }

@@ -16,7 +16,6 @@ use utoipa::ToSchema;
 use super::chain_keys::{CostKeys, UsdFeed};
 use super::dollars::CoinPrice;
 use super::metrics::FeedOutcome;
-use crate::api::public_routes::MarketMember;
 use crate::extras::reads::ReadNodes;
 use crate::nodes::ServiceReads;
 use crate::observe::log_on_change::LogOnChange;
@@ -214,17 +213,9 @@ fn address(feed: &UsdFeed) -> String {
     format!("{:#x}", feed.address)
 }
 
-/// Members of the fee market.
-#[derive(Serialize, ToSchema)]
-struct UsdMembers {
-    /// Price of the chain's coin in dollars; `null`: there is no feed, or its answer is too old.
-    #[schema(required)]
-    usd_per_coin: Option<UsdPerCoin>,
-}
-
 /// Price of a coin in dollars.
 #[derive(Serialize, ToSchema)]
-struct UsdPerCoin {
+pub(super) struct UsdPerCoin {
     /// Decimal number, with all digits of the feed.
     #[schema(pattern = r"^[0-9]+(\.[0-9]+)?$")]
     price: String,
@@ -235,22 +226,13 @@ struct UsdPerCoin {
     source: String,
 }
 
-/// Returns the member of the fee market.
-pub(super) fn market_member(prices: &UsdPrices) -> MarketMember {
-    let prices = prices.clone();
-    MarketMember::new(&UsdMembers::new(None), move |chain, _| {
-        UsdMembers::new(prices.current(chain))
-    })
-}
-
-impl UsdMembers {
-    fn new(price: Option<UsdPrice>) -> Self {
-        let usd_per_coin = price.map(|price| UsdPerCoin {
+impl UsdPerCoin {
+    pub(super) fn new(price: &UsdPrice) -> Self {
+        Self {
             price: price.price.exact(),
             observed_at: humantime::format_rfc3339_seconds(price.updated_at).to_string(),
             source: price.source.to_string(),
-        });
-        Self { usd_per_coin }
+        }
     }
 }
 

@@ -3,9 +3,10 @@
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::data_fee::DataFeeReason;
+use super::data_fee::{DataFee, DataFeeParameters, DataFeeReason};
 use super::dollars::CoinPrice;
 use super::sum::{Cost, DataFeeAmounts, ExpectedAndMax, Order, TierCost};
+use super::usd_feed::{UsdPerCoin, UsdPrice};
 use crate::fees::{Tiers, Wei};
 use crate::store::{ServableSnapshot, StoredChain};
 
@@ -36,6 +37,21 @@ pub(super) struct CostBody<'a> {
     /// The costs in dollars; `null`: the price of the coin or the data fee is not known.
     #[schema(required)]
     usd: Option<UsdCosts>,
+}
+
+/// Members of the fee market.
+#[derive(Serialize, ToSchema)]
+#[schema(as = FeeMarket)]
+pub(super) struct MarketMembers {
+    /// Fee that a transaction pays beside its gas; `null`: unknown, see `data_fee_reason`.
+    #[schema(required)]
+    data_fee: Option<DataFeeParameters>,
+    /// Why `data_fee` is `null`.
+    #[schema(required)]
+    data_fee_reason: Option<DataFeeReason>,
+    /// Price of the chain's coin in dollars; `null`: there is no feed, or its answer is too old.
+    #[schema(required)]
+    usd_per_coin: Option<UsdPerCoin>,
 }
 
 /// Costs with the fees of each tier.
@@ -86,6 +102,16 @@ impl<'a> CostBody<'a> {
             tiers: CostTiers { low, medium, high },
             data_fee_reason: cost.data_fee_reason,
             usd: price.and_then(|price| UsdCosts::new(&cost.tiers, price)),
+        }
+    }
+}
+
+impl MarketMembers {
+    pub(super) fn new(fee: Result<DataFee, DataFeeReason>, price: Option<&UsdPrice>) -> Self {
+        Self {
+            data_fee: fee.as_ref().ok().map(DataFeeParameters::new),
+            data_fee_reason: fee.err(),
+            usd_per_coin: price.map(UsdPerCoin::new),
         }
     }
 }

@@ -2,9 +2,13 @@
 
 #![expect(dead_code, reason = "only the derived descriptions are used")]
 
-use utoipa::{IntoParams, IntoResponses, ToSchema};
+use utoipa::openapi::schema::AnyOfBuilder;
+use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
+use utoipa::{IntoParams, IntoResponses, OpenApi, PartialSchema, ToSchema};
 
-use super::parameters::Uint256;
+use super::parameters::{Rights, Uint256};
+use super::registry::Delegation;
+use crate::api::openapi::schema_ref;
 
 #[derive(IntoParams)]
 #[into_params(parameter_in = Header)]
@@ -12,13 +16,6 @@ pub(crate) struct ApiKeyHeader {
     /// The client's own key for delegate.xyz's API, which is forwarded to it.
     #[param(rename = "X-API-KEY", nullable = false)]
     key: Option<String>,
-}
-
-#[derive(ToSchema)]
-#[schema(rename_all = "lowercase")]
-pub(crate) enum ResponseSource {
-    Api,
-    Chain,
 }
 
 /// True if `to` may act for `from`.
@@ -38,13 +35,33 @@ pub(crate) struct CheckResponse(bool);
     headers(("X-Delegation-Source"), ("Cache-Control"), ("Age"), ("Vary")),
     example = json!("1000000000000000000")
 )]
-pub(crate) struct AmountResponse(Uint256);
+pub(crate) struct AmountResponse(#[to_schema] Amount);
 
-/// Response headers of look-ups.
-#[derive(IntoParams)]
-#[into_params(parameter_in = Header)]
-pub(crate) struct LookupHeaders {
-    /// The source of the response: delegate.xyz's API or the registry contract.
-    #[param(rename = "X-Delegation-Source", inline, nullable = false, example = "chain")]
-    delegation_source: Option<ResponseSource>,
+/// An amount, which the API writes as a number.
+pub(crate) struct Amount;
+
+impl ToSchema for Amount {}
+
+impl PartialSchema for Amount {
+    fn schema() -> RefOr<Schema> {
+        let number = ObjectBuilder::new().schema_type(Type::Number).minimum(Some(0));
+        AnyOfBuilder::new().item(schema_ref::<Uint256>()).item(number).into()
+    }
 }
+
+/// A delegation, to which the API may add members.
+pub(crate) struct ListedDelegation;
+
+impl ToSchema for ListedDelegation {}
+
+impl PartialSchema for ListedDelegation {
+    fn schema() -> RefOr<Schema> {
+        let known = schema_ref::<Delegation>();
+        AnyOfBuilder::new().item(known).item(ObjectBuilder::new()).into()
+    }
+}
+
+/// Schemas that the others refer to.
+#[derive(OpenApi)]
+#[openapi(components(schemas(Delegation, Rights, Uint256)))]
+pub(crate) struct Schemas;

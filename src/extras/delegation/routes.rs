@@ -12,30 +12,23 @@ use axum::http::header::{
 };
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use serde_json::json;
-use utoipa::openapi::schema::{AnyOfBuilder, ArrayBuilder};
-use utoipa::openapi::{ObjectBuilder, OpenApi, RefOr, Schema, Type};
-use utoipa::{IntoParams, PartialSchema, ToSchema};
+use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::openapi::{AmountResponse, ApiKeyHeader, CheckResponse, LookupHeaders};
+use super::openapi::{AmountResponse, ApiKeyHeader, CheckResponse, ListedDelegation, Schemas};
 use super::parameters::{
-    ChainId, CheckQuery, ContractQuery, DELEGATE, ListQuery, LookupQuery, RenamedCheckQuery,
-    Rights, TokenQuery, Uint256, VAULT,
+    ChainId, CheckQuery, ContractQuery, ListQuery, LookupQuery, RenamedCheckQuery, TokenQuery,
 };
-use super::registry::{Check, CheckScope, Delegation, RegistryError};
+use super::registry::{Check, CheckScope, RegistryError};
 use super::strict_query::StrictQuery;
 use super::{
     ApiResponse, Caller, DelegationLookup, Delegations, LookupBlock, LookupError, LookupKind,
     X_API_KEY,
 };
-use crate::api::openapi::examples::set_response_example;
-use crate::api::openapi::schemas::schema_ref;
-use crate::api::openapi::{header, upstream_responses};
-use crate::api::public_routes::PublicRoutes;
+use crate::api::routes::Routes;
 use crate::config::address;
-use crate::extras::proxy;
+use crate::extras::proxy::{self, UpstreamErrors};
 use crate::extras::reads::{ReadError, ReadRejection};
 use crate::http::address::AddressText;
 use crate::http::client_limits::ClientHandle;
@@ -56,59 +49,22 @@ const TAG: &str = "Delegation";
 const LIST_PATH: &str = "/registry/v2/{address}";
 
 /// Answers requests with what switches the look-ups on.
-pub(super) fn switch_off(routes: &mut PublicRoutes, is_recorded: bool) {
+pub(super) fn switch_off(routes: &mut Routes, is_recorded: bool) {
     let switch = "set delegation.source to \"api\", \"chain\" or \"api-then-chain\"";
     let problem = proxy::switched_off("the delegation registry", switch, is_recorded);
     routes.switch_off([LIST_PATH, "/registry/v2/check/{scope}"], &problem);
 }
 
-/// Adds the routes.
-pub(super) fn add(routes: &mut PublicRoutes, delegations: Delegations) {
-    // A look-up may query two sources in turn, so these routes have a deadline of their own.
-    let look_ups = OpenApiRouter::new()
+/// Returns the routes. A look-up may query two sources in turn, so they need a deadline of their own.
+pub(super) fn routes(delegations: Delegations) -> OpenApiRouter {
+    OpenApiRouter::with_openapi(Schemas::openapi())
         .routes(routes!(list_delegations))
         .routes(routes!(check_all))
         .routes(routes!(check_contract))
         .routes(routes!(check_erc721))
         .routes(routes!(check_erc20))
-        .routes(routes!(check_erc1155));
-    routes.add_untimed(look_ups.with_state(Arc::new(delegations)));
-    routes.add_tag(TAG, "Delegations of a vault.");
-    routes.headers.extend(LookupHeaders::into_params(|| None).into_iter().map(header));
-    routes.change_document(|document| {
-        let components = document.components.get_or_insert_default();
-        components.schemas.insert(Rights::name().into_owned(), Rights::schema());
-        components.schemas.insert(Uint256::name().into_owned(), Uint256::schema());
-    });
-    routes.change_operations(|path, operation| {
-        if path.starts_with("/registry/") {
-            upstream_responses::add(operation, relaxed_schema);
-        }
-    });
-    routes.write_examples(|document, _| write_examples(document));
-}
-
-/// Returns the schema of the API's responses: they may have further members, and amounts as numbers.
-fn relaxed_schema(schema: RefOr<Schema>) -> RefOr<Schema> {
-    let amount = RefOr::from(schema_ref::<Uint256>());
-    if schema == amount {
-        let number = ObjectBuilder::new().schema_type(Type::Number).minimum(Some(0));
-        AnyOfBuilder::new().item(amount).item(number).into()
-    } else if matches!(schema, RefOr::T(Schema::Array(_))) {
-        let known = schema_ref::<Delegation>();
-        let items = AnyOfBuilder::new().item(known).item(ObjectBuilder::new());
-        ArrayBuilder::new().items(items).into()
-    } else {
-        schema
-    }
-}
-
-fn write_examples(document: &mut OpenApi) {
-    let delegation = json!({
-        "type": "ALL", "from": VAULT, "to": DELEGATE, "contract": null, "tokenId": null,
-        "rights": format!("0x{}", "0".repeat(64)), "amount": null,
-    });
-    set_response_example(document, LIST_PATH, json!([delegation]));
+        .routes(routes!(check_erc1155))
+        .with_state(Arc::new(delegations))
 }
 
 /// Delegations to and from an address
@@ -122,7 +78,8 @@ fn write_examples(document: &mut OpenApi) {
         ListQuery, LookupQuery, ApiKeyHeader
     ),
     responses(
-        (status = 200, description = "The delegations.", body = Vec<Delegation>,
+        UpstreamErrors,
+        (status = 200, description = "The delegations.", body = inline(Vec<ListedDelegation>),
             headers(("X-Delegation-Source"), ("Cache-Control"), ("Age"), ("Vary"))),
     )
 )]
@@ -149,7 +106,7 @@ macro_rules! check_routes {
             operation_id = $id,
             tag = TAG,
             params(CheckQuery, $($query,)* LookupQuery, ApiKeyHeader),
-            responses($result)
+            responses(UpstreamErrors, $result)
         )]
         pub(crate) async fn $name(
             State(delegations): State<Arc<Delegations>>,

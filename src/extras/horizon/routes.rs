@@ -2,25 +2,20 @@
 
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
-use utoipa::openapi::OpenApi;
 use utoipa::{IntoParams, ToSchema};
 
 use super::estimator::{Cell, CellKey, LONGEST, MIN_BLOCKS, PROBABILITIES, WITHIN};
 use super::{Matrix, Records};
 use crate::api::extractors::ChainParam;
-use crate::api::freshness::write_snapshot_headers;
-use crate::api::openapi::examples::{ExampleChain, set_response_example};
+use crate::api::freshness::snapshot_response;
 use crate::api::problems;
 use crate::api::render_cache::{ServedState, json_bytes};
 use crate::fees::{Wei, percentile_numbers};
 use crate::http::problem::Problem;
 use crate::http::query::{ValidQuery, invalid_parameter};
 use crate::store::{KeptCount, ServableSnapshot, StoredChain, Unavailable};
-
-pub(super) const FEES_PATH: &str = "/v1/{chain}/fees";
 
 /// Number of judged pairs from which their share says something.
 pub(super) const MIN_JUDGED: u32 = 100;
@@ -109,9 +104,7 @@ pub(super) async fn get_fees(
         let detail = format!("fewer than {MIN_BLOCKS} blocks and their tips are known");
         problems::unavailable(&chain, Unavailable::NoData).with_detail(detail)
     })?;
-    let mut response = ([(CONTENT_TYPE, "application/json")], body).into_response();
-    write_snapshot_headers(response.headers_mut(), &chain, &current);
-    Ok(response)
+    Ok(snapshot_response(&chain, &current, ([(CONTENT_TYPE, "application/json")], body)))
 }
 
 impl FeesQuery {
@@ -178,19 +171,5 @@ impl CellBody {
             kept: count.share(MIN_JUDGED),
             judged: count.judged,
         }
-    }
-}
-
-/// Writes a cell of the example's chain, as if its newest block was repeated.
-pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
-    const COUNT: KeptCount = KeptCount { kept: 774, judged: 812, unjudged: 0 };
-    let (chain, current) = (example.chain, example.current);
-    let mut window = chain.read_together(|blocks| blocks.newest_entries(1));
-    window.blocks = window.blocks.repeat(MIN_BLOCKS);
-    let (market, pricing) = (&current.snapshot.market, &chain.config().pricing);
-    if let Some(matrix) = Matrix::new(&window, market, pricing) {
-        let counts = [COUNT; WITHIN.len() * PROBABILITIES.len()];
-        let body = json!(FeesBody::new(chain, current, &matrix, &counts, Some((3, 95))));
-        set_response_example(document, FEES_PATH, body);
     }
 }

@@ -1,22 +1,19 @@
 //! `GET /v1/{chain}/inclusion` and `GET /v1/{chain}/replacement`: what a caller asks of its own fee.
 
 use axum::Json;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
-use utoipa::openapi::OpenApi;
 use utoipa::{IntoParams, ToSchema};
 
 use super::inclusion::{Inclusion, inclusion};
 use super::replacement::{gas_price_replacement, replacement};
 use crate::api::extractors::ChainParam;
-use crate::api::freshness::write_snapshot_headers;
-use crate::api::openapi::examples::{ExampleChain, set_response_example};
+use crate::api::freshness::snapshot_response;
 use crate::api::problems;
 use crate::fees::{Market, Tier, Tiers, Wei};
 use crate::http::problem::{Problem, ProblemCode};
 use crate::http::query::{ValidQuery, invalid_parameter};
-use crate::store::{COMPARED_BLOCKS, EntryWindow, StoredChain};
+use crate::store::COMPARED_BLOCKS;
 
 /// The fee of a transaction.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -76,20 +73,10 @@ pub(super) async fn get_inclusion(
     let (current, entries) = chain
         .snapshot_with_asks(COMPARED_BLOCKS)
         .map_err(|reason| problems::unavailable(&chain, reason))?;
-    let body = compare(&chain, &current.snapshot.market, &entries, offered);
-    let mut response = Json(body).into_response();
-    write_snapshot_headers(response.headers_mut(), &chain, &current);
-    Ok(response)
-}
-
-fn compare(
-    chain: &StoredChain,
-    market: &Market,
-    entries: &EntryWindow,
-    offered: Tier,
-) -> Inclusion {
+    let market = &current.snapshot.market;
     let (next_base_fee, parameters) = (market.newest_known_base_fee, &market.chain_parameters);
-    inclusion(entries, next_base_fee, offered, &chain.config().pricing, parameters)
+    let body = inclusion(&entries, next_base_fee, offered, &chain.config().pricing, parameters);
+    Ok(snapshot_response(&chain, &current, Json(body)))
 }
 
 /// Fees of a transaction that replaces a pending one.
@@ -125,14 +112,12 @@ pub(super) async fn get_replacement(
     let body = ReplacementBody::new(&current.snapshot.market, pending).ok_or_else(|| {
         Problem::new(ProblemCode::InvalidParameter, "the new fee would not be below 2^128 wei")
     })?;
-    let mut response = Json(body).into_response();
-    write_snapshot_headers(response.headers_mut(), &chain, &current);
-    Ok(response)
+    Ok(snapshot_response(&chain, &current, Json(body)))
 }
 
 /// The fee of the transaction to replace.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum PendingFee {
+enum PendingFee {
     Capped(Tier),
     GasPrice(u128),
 }
@@ -155,7 +140,7 @@ impl PendingFee {
 
 impl ReplacementBody {
     /// Returns the fees of both tiers; `None` if one exceeds 128 bits.
-    pub(super) fn new(market: &Market, pending: PendingFee) -> Option<Self> {
+    fn new(market: &Market, pending: PendingFee) -> Option<Self> {
         let next_base_fee = market.newest_known_base_fee;
         let replace = |suggested: Tier| match pending {
             PendingFee::Capped(pending) => replacement(pending, suggested, next_base_fee),
@@ -167,20 +152,4 @@ impl ReplacementBody {
         let Tiers { medium, high, .. } = market.suggestion.tiers;
         Some(Self { medium: replace(medium)?, high: replace(high)? })
     }
-}
-
-/// Writes the examples of all routes of this room.
-pub(super) fn write_examples(document: &mut OpenApi, example: &ExampleChain<'_>) {
-    const BLOCKS: usize = 2;
-    let market = &example.current.snapshot.market;
-    let medium = market.suggestion.tiers.medium;
-    let fee_market = json!(document.paths.paths.get("/v1/{chain}/fee-market"));
-    let body = fee_market.pointer("/get/responses/200/content/application~1json/example");
-    set_response_example(document, "/v1/{chain}/wait", json!(body));
-    if let Ok((_, entries)) = example.chain.snapshot_with_asks(BLOCKS) {
-        let inclusion = compare(example.chain, market, &entries, medium);
-        set_response_example(document, "/v1/{chain}/inclusion", json!(inclusion));
-    }
-    let replacement = ReplacementBody::new(market, PendingFee::Capped(medium));
-    set_response_example(document, "/v1/{chain}/replacement", json!(replacement));
 }

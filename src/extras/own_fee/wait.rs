@@ -14,7 +14,7 @@ use utoipa::IntoParams;
 use super::OwnFee;
 use crate::api::extractors::ChainParam;
 use crate::api::fee_market::{FeeMarketBody, snapshot_with_members};
-use crate::api::freshness::write_uncached_snapshot_headers;
+use crate::api::freshness::unstored_snapshot_response;
 use crate::api::problems;
 use crate::assembly::PriceLimit;
 use crate::fees::amount::parse_digits;
@@ -125,9 +125,7 @@ impl Wait {
             && self.limit().is_ok_and(|limit| current.snapshot.market.expected_price() <= limit);
         is_reached.then(|| {
             let body = FeeMarketBody::new(&self.chain, &current, others);
-            let mut response = Json(body).into_response();
-            write_uncached_snapshot_headers(response.headers_mut(), &self.chain, &current);
-            response
+            unstored_snapshot_response(&self.chain, &current, Json(body))
         })
     }
 

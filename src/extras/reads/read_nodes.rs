@@ -52,15 +52,15 @@ pub(crate) struct ReadNodes {
 impl ReadNodes {
     /// Returns the nodes of all chains, in their order. The first caller creates them.
     pub(crate) fn shared(assembly: &mut Assembly) -> Vec<Arc<Self>> {
-        if let Some(offered) = assembly.offered() {
-            return offered;
+        if let Some(nodes) = assembly.offers.get::<Vec<Arc<Self>>>() {
+            return nodes.clone();
         }
         let Assembly { config, upstreams, memory, metrics, .. } = &*assembly;
         let chains = config.chains.iter().zip(upstreams);
         let nodes: Vec<_> = chains
             .map(|(chain, upstreams)| Arc::new(Self::new(chain, upstreams, memory, metrics)))
             .collect();
-        assembly.offer(nodes.clone());
+        assembly.offers.insert(nodes.clone());
         nodes
     }
 

@@ -8,7 +8,7 @@ use utoipa::openapi::{Object, ObjectBuilder, RefOr, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
 
 use super::request::RpcError;
-use crate::api::openapi::schemas::schema_ref;
+use crate::api::openapi::schema_ref;
 
 #[derive(ToSchema)]
 enum JsonRpcVersion {

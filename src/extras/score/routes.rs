@@ -1,19 +1,13 @@
 //! `GET /v1/{chain}/score`: how the suggestions that were served did.
 
-use std::time::Instant;
-
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
-use axum::response::{IntoResponse, Response};
-use serde_json::json;
-use utoipa::openapi::OpenApi;
+use axum::response::Response;
 
-use super::Scorer;
 use super::state::Scores;
 use super::summary::Score;
 use crate::api::extractors::ChainParam;
-use crate::api::freshness::write_snapshot_headers;
-use crate::api::openapi::examples::{ExampleChain, set_response_example};
+use crate::api::freshness::snapshot_response;
 use crate::api::problems;
 use crate::api::render_cache::{ServedState, json_bytes};
 use crate::http::problem::Problem;
@@ -48,17 +42,5 @@ pub(super) async fn get_score(
         Ok((current, body))
     });
     let (current, body) = read.map_err(|reason| problems::unavailable(&chain, reason))?;
-    let mut response = ([(CONTENT_TYPE, "application/json")], body).into_response();
-    write_snapshot_headers(response.headers_mut(), &chain, &current);
-    Ok(response)
-}
-
-/// Writes the score of the example's replies.
-pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
-    let now = Instant::now();
-    let mut scorer = Scorer::new(example.chain, None, now);
-    for (history, market) in example.replies {
-        scorer.record(history, market, now);
-    }
-    set_response_example(document, "/v1/{chain}/score", json!(scorer.score(now)));
+    Ok(snapshot_response(&chain, &current, ([(CONTENT_TYPE, "application/json")], body)))
 }

@@ -13,17 +13,11 @@ use crate::observe::clock;
 use crate::store::{ChainStore, PerChain, Publication, PublishObserver, RecentBlocks, StoredChain};
 
 /// Scorers of all chains. Cheap to clone.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, FromRef)]
 pub(crate) struct Scores {
     pub(super) store: ChainStore,
     chains: PerChain<Arc<Mutex<Scorer>>>,
     pub(super) bodies: RenderCache<ServedState, (), Bytes>,
-}
-
-impl FromRef<Scores> for ChainStore {
-    fn from_ref(scores: &Scores) -> Self {
-        scores.store.clone()
-    }
 }
 
 impl Scores {

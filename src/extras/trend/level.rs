@@ -6,7 +6,6 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::{FeeTrend, HOUR, Period, TEN_MINUTES, Trends, to_seconds};
-use crate::api::public_routes::MarketMember;
 use crate::assembly::DayPrices;
 use crate::fees::statistics::nearest_rank;
 use crate::store::StoredChain;
@@ -23,8 +22,10 @@ pub(crate) enum Level {
     High,
 }
 
-/// A level, and how far the price is from that of the day. The default is for a day without prices.
+/// Members of the fee market: a level, and how far the price is from that of the day. The default is for a day without
+/// prices.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, ToSchema)]
+#[schema(as = FeeMarket)]
 pub(crate) struct PriceLevel {
     /// Where `expected_price_per_gas.medium` stands among the ten-minute medians of the last 24 hours; `null` before an
     /// hour is known, and while the chain is stale.
@@ -50,13 +51,6 @@ impl PriceLevel {
         };
         Self { level: Some(level), level_deviation: deviation(price, usual) }
     }
-}
-
-/// Returns the members of the trends.
-pub(super) fn market_member(trends: &Trends) -> MarketMember {
-    let trends = trends.clone();
-    let normal = PriceLevel { level: Some(Level::Normal), level_deviation: Some(0.0) };
-    MarketMember::new(&normal, move |chain, current| trends.level(chain, current))
 }
 
 impl FeeTrend {

@@ -2,27 +2,23 @@
 
 use std::time::{Duration, SystemTime};
 
-use axum::extract::{FromRef, State};
+use axum::extract::State;
 use axum::http::HeaderValue;
 use axum::http::header::{AGE, CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
-use utoipa::openapi::OpenApi;
 use utoipa::{IntoParams, ToSchema};
 
 use super::level::Level;
-use super::{Bucket, DAY, FeeTrend, MAX_DAYS, Period, Trends};
+use super::{Bucket, DAY, MAX_DAYS, Period, Trends};
 use crate::api::extractors::ChainParam;
-use crate::api::freshness::{write_last_modified, write_snapshot_headers};
-use crate::api::openapi::examples::{ExampleChain, set_response_example};
+use crate::api::freshness::{snapshot_response, write_last_modified};
 use crate::api::problems;
 use crate::config;
 use crate::fees::Wei;
 use crate::http::headers::{X_NEWEST_BLOCK, X_STALE};
 use crate::http::problem::Problem;
 use crate::http::query::{ValidQuery, invalid_parameter};
-use crate::store::ChainStore;
 
 /// The time that a fee trend shows.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -113,11 +109,10 @@ pub(super) async fn get_fee_trend(
     let read = trends.read(&chain, period);
     let read = read.map_err(|reason| problems::unavailable(&chain, reason))?;
     let mut response = ([(CONTENT_TYPE, "application/json")], read.body).into_response();
-    let headers = response.headers_mut();
     if let Some(current) = &read.current {
-        write_snapshot_headers(headers, &chain, current);
-        return Ok(response);
+        return Ok(snapshot_response(&chain, current, response));
     }
+    let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(X_STALE, HeaderValue::from_static("true"));
     if let Some(newest) = read.newest {
@@ -126,27 +121,6 @@ pub(super) async fn get_fee_trend(
         write_last_modified(headers, newest.block.last_modified());
     }
     Ok(response)
-}
-
-impl FromRef<Trends> for ChainStore {
-    fn from_ref(trends: &Trends) -> Self {
-        trends.store.clone()
-    }
-}
-
-/// Writes the trend of the example's newest reply at a fixed time.
-pub(super) fn write_example(document: &mut OpenApi, example: &ExampleChain) {
-    /// 2026-11-20T17:35:00Z
-    const MILLISECONDS: u64 = 1_795_196_100_000;
-    let chain = example.chain.config();
-    let Some((history, market)) = example.replies.last() else { return };
-    let mut trend = FeeTrend::new(MAX_DAYS);
-    let block_time = Duration::from_secs(1);
-    trend.record(history, market, &chain.pricing, history.blocks(), MILLISECONDS, block_time);
-    let buckets = trend.buckets(Period::Day, MILLISECONDS / 1000);
-    let level = Some(Level::Normal);
-    let body = json!(FeeTrendBody::new(chain, Period::Day, &buckets, level));
-    set_response_example(document, "/v1/{chain}/fee-trend", body);
 }
 
 impl<'a> FeeTrendBody<'a> {

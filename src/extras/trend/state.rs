@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::extract::FromRef;
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 
@@ -17,7 +18,7 @@ use crate::store::{
 };
 
 /// Fee trends of all chains. Cheap to clone.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, FromRef)]
 pub(crate) struct Trends {
     pub(super) store: ChainStore,
     /// Days of hourly prices that are kept.

@@ -5,7 +5,6 @@ use axum::response::{Redirect, Response};
 use axum::routing::get;
 use bytes::Bytes;
 
-use crate::api::openapi::components::{IfNoneMatch, PageNotModified};
 use crate::extras::static_files::{CONTENT_POLICY, StaticFile, page_response, serve_files};
 
 const VERIFICATION_FORM: &str = include_str!("verify.html");
@@ -29,9 +28,7 @@ const FORM_ASSETS: [StaticFile; 7] = [
     path = "/verify",
     operation_id = "showVerificationForm",
     tag = "Pages",
-    params(IfNoneMatch),
     responses(
-        PageNotModified,
         (status = 200, description = "The form.", content_type = "text/html", body = String,
             headers(("ETag"), ("Cache-Control"), ("Content-Security-Policy"))),
     )

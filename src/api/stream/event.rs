@@ -1,23 +1,28 @@
-//! Schemas that have no type in the code of the routes, for the same reason as the components.
+//! Descriptions of the events of a stream.
 
 #![expect(dead_code, reason = "only the derived descriptions are used")]
 
-use utoipa::openapi::{Object, ObjectBuilder, Ref, RefOr, Schema, Type};
-use utoipa::{PartialSchema, ToSchema};
+use utoipa::openapi::{Object, ObjectBuilder, RefOr, Schema, Type};
+use utoipa::{IntoParams, PartialSchema, ToSchema};
 
-use crate::api::stream::StateChange;
+use super::StateChange;
+use crate::api::openapi::schema_ref;
 use crate::store::wire::SuggestionBody;
 
-#[derive(ToSchema)]
-pub(crate) enum OnlyTrue {
-    #[schema(rename = "true")]
-    True,
+#[derive(IntoParams)]
+#[into_params(parameter_in = Header)]
+pub(crate) struct LastEventId {
+    /// The id of the last event that the client received: it is not sent again.
+    #[param(rename = "Last-Event-ID", nullable = false)]
+    id: Option<String>,
 }
 
-#[derive(ToSchema)]
-pub(crate) enum OnlyNo {
-    #[schema(rename = "no")]
-    No,
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct LastEventIdQuery {
+    /// The same for readers that cannot set the header, which wins. Other parameters are ignored.
+    #[param(rename = "lastEventId", nullable = false)]
+    id: Option<String>,
 }
 
 #[derive(ToSchema)]
@@ -30,19 +35,6 @@ enum SuggestionEventName {
 enum StatusEventName {
     #[schema(rename = "status")]
     Status,
-}
-
-#[derive(ToSchema)]
-pub(crate) struct HealthBody {
-    #[schema(inline)]
-    status: HealthStatus,
-}
-
-#[derive(ToSchema)]
-#[schema(rename_all = "lowercase")]
-enum HealthStatus {
-    Live,
-    Ready,
 }
 
 /// A server-sent event.
@@ -86,8 +78,4 @@ fn status_data() -> Object {
 fn json_text(schema: impl Into<RefOr<Schema>>) -> Object {
     let text = ObjectBuilder::new().schema_type(Type::String);
     text.content_media_type("application/json").content_schema(Some(schema.into())).build()
-}
-
-pub(crate) fn schema_ref<T: ToSchema>() -> Ref {
-    Ref::from_schema_name(T::name())
 }
