@@ -53,10 +53,8 @@ pub struct Extra {
     /// Its command, if it has one.
     pub(crate) command: Option<ExtraCommand>,
     /// Adds the feature to a service. Fails if the client of another service cannot be set up.
-    pub(crate) join: Join,
+    pub(crate) join: fn(&mut Assembly) -> anyhow::Result<()>,
 }
-
-type Join = fn(&mut Assembly) -> anyhow::Result<()>;
 
 /// The service while it is put together.
 pub(crate) struct Assembly {
@@ -83,17 +81,10 @@ pub(crate) struct Assembly {
     pub(crate) tasks: Vec<Task>,
     pub(crate) preparations: Vec<Preparation>,
     pub(crate) endings: Vec<Ending>,
-    /// Fees for the next block, if an extra knows them. It may join after those that read them.
-    pub(crate) next_block_fees: NextBlockFees,
+    /// Fees for the next block, from the extra that knows them.
+    pub(crate) next_block_fees: Option<Arc<NextBlockFees>>,
     /// Parts that several extras share. The first one that needs a part creates it.
     pub(crate) offers: Extensions,
-}
-
-impl Extra {
-    /// Creates a feature without a section and a command.
-    pub(crate) const fn new(name: &'static str, join: Join) -> Self {
-        Self { name, sections: &[], command: None, join }
-    }
 }
 
 impl Assembly {
@@ -140,7 +131,7 @@ impl Assembly {
             tasks: Vec::new(),
             preparations: Vec::new(),
             endings: Vec::new(),
-            next_block_fees: NextBlockFees::default(),
+            next_block_fees: None,
             offers: Extensions::new(),
             config,
         };

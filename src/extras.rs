@@ -26,8 +26,9 @@ pub(crate) mod static_files;
 use crate::assembly::Extra;
 use crate::config::SectionKind;
 
-/// All features, in the order in which they join a service. One may use what those before it offer.
+/// All features, in the order in which they join a service. One may use what those before it hand in.
 pub const EXTRAS: &[Extra] = &[
+    horizon::EXTRA,
     compat::EXTRA,
     rpc::EXTRA,
     replicas::EXTRA,
@@ -35,7 +36,6 @@ pub const EXTRAS: &[Extra] = &[
     verification::EXTRA,
     score::EXTRA,
     cost::EXTRA,
-    horizon::EXTRA,
     trend::EXTRA,
     own_fee::EXTRA,
     alerts::EXTRA,

@@ -2,12 +2,12 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::freshness::{snapshot_response, write_list_headers};
+use super::freshness::{list_response, snapshot_response};
 use super::problems;
 use super::routes::MarketMembers;
 use crate::api::extractors::{ChainParam, charge_for_list};
@@ -178,19 +178,16 @@ pub(crate) async fn list_fee_markets(
 ) -> Result<Response, Problem> {
     const CHAINS_PER_REQUEST: usize = 4;
     charge_for_list(&client, store.chains().len(), CHAINS_PER_REQUEST)?;
-    let with_members = |chain| {
-        let (current, others) = snapshot_with_members(chain, &members).ok()?;
-        Some((chain, current, others))
-    };
-    let available: Vec<_> = store.chains().iter().filter_map(with_members).collect();
+    let chains = store.chains().iter();
+    let available: Vec<_> = chains
+        .filter_map(|chain| Some((chain, snapshot_with_members(chain, &members).ok()?)))
+        .collect();
     let markets: Vec<_> = available
         .iter()
-        .map(|(chain, current, others)| FeeMarketBody::new(chain, current, others.clone()))
+        .map(|(chain, (current, others))| FeeMarketBody::new(chain, current, others.clone()))
         .collect();
-    let mut response = Json(markets).into_response();
-    let headers = response.headers_mut();
-    write_list_headers(headers, available.iter().map(|(chain, current, _)| (*chain, current)));
-    Ok(response)
+    let listed = available.iter().map(|(chain, (current, _))| (*chain, current));
+    Ok(list_response(listed, Json(markets)))
 }
 
 /// Returns the servable snapshot with the members of extras that belong to it.

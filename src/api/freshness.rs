@@ -124,11 +124,13 @@ fn header_value(text: String) -> HeaderValue {
     HeaderValue::try_from(text).expect("letters, digits and punctuation are a header value")
 }
 
-/// Writes the headers of a list of these chains. An empty list must not be stored.
-pub(crate) fn write_list_headers<'a>(
-    headers: &mut HeaderMap,
+/// Adds the headers of freshness to a list of these chains. An empty list must not be stored.
+pub(crate) fn list_response<'a>(
     available: impl Iterator<Item = (&'a StoredChain, &'a ServableSnapshot)>,
-) {
+    response: impl IntoResponse,
+) -> Response {
+    let mut response = response.into_response();
+    let headers = response.headers_mut();
     let mut doubts = Vec::new();
     let freshness = available.map(|(chain, current)| {
         doubts.extend_from_slice(&current.snapshot.doubts);
@@ -144,6 +146,7 @@ pub(crate) fn write_list_headers<'a>(
             headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         }
     }
+    response
 }
 
 /// Adds `X-Newest-Block` and the headers of freshness to a response that was made from `current` alone.
@@ -324,20 +327,17 @@ mod tests {
         for members in
             [[(&old_chain, &old), (&new_chain, &new)], [(&new_chain, &new), (&old_chain, &old)]]
         {
-            let mut headers = HeaderMap::new();
-            write_list_headers(&mut headers, members.into_iter());
+            let headers = list_response(members.into_iter(), ()).headers().clone();
             let shared = "public, max-age=4, stale-while-revalidate=56, stale-if-error=56";
             assert_eq!(lifetimes(&headers), ["9", "public, max-age=4", shared, "2"]);
             assert_eq!(text(&headers, "last-modified"), BLOCK_DATE);
             assert_eq!(text(&headers, "x-stale"), "true");
             assert_eq!(text(&headers, "x-doubt"), "base_fee_leap,head_leap,disagreement");
         }
-        let mut headers = HeaderMap::new();
-        write_list_headers(&mut headers, [(&new_chain, &new)].into_iter());
-        assert_eq!(text(&headers, "x-stale"), "");
-        let mut headers = HeaderMap::new();
-        write_list_headers(&mut headers, std::iter::empty());
-        assert_eq!(lifetimes(&headers), ["", "no-store", "", ""]);
+        let response = list_response([(&new_chain, &new)].into_iter(), ());
+        assert_eq!(text(response.headers(), "x-stale"), "");
+        let response = list_response(std::iter::empty(), ());
+        assert_eq!(lifetimes(response.headers()), ["", "no-store", "", ""]);
     }
 
     /// A snapshot at another time.

@@ -1,12 +1,11 @@
 //! `GET /v1/{chain}/gas-suggestion` and `GET /v1/gas-suggestions`.
 
-use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use enum_map::{Enum, EnumMap};
 
-use super::freshness::{snapshot_response, write_list_headers};
+use super::freshness::{list_response, snapshot_response};
 use super::problems;
 use crate::api::extractors::{ChainParam, charge_for_list};
 use crate::http::client_limits::ClientHandle;
@@ -121,9 +120,6 @@ pub(crate) async fn list_suggestions(
     }
     body.push(b']');
 
-    let mut response = Response::new(Body::from(body));
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, JSON);
-    write_list_headers(headers, available.iter().map(|(chain, current)| (*chain, current)));
-    Ok(response)
+    let members = available.iter().map(|(chain, current)| (*chain, current));
+    Ok(list_response(members, ([(header::CONTENT_TYPE, JSON)], body)))
 }

@@ -1,7 +1,6 @@
-//! Traits of the values that extras offer each other.
+//! Traits of the values that extras hand in for each other.
 
 use std::fmt::Debug;
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,10 +10,7 @@ use crate::store::StoredChain;
 
 /// Returns fees that the next block of a chain includes, with their probabilities in percent, ascending; `None`: too few blocks
 /// are known. They belong to the newest publication; nothing must be published meanwhile.
-type GetNextBlockFees = dyn Fn(&StoredChain) -> Option<Vec<(u8, Tier)>> + Send + Sync;
-
-/// Fees for the next block, empty if no extra knows them. Cheap to clone.
-pub(crate) type NextBlockFees = Arc<OnceLock<Box<GetNextBlockFees>>>;
+pub(crate) type NextBlockFees = dyn Fn(&StoredChain) -> Option<Vec<(u8, Tier)>> + Send + Sync;
 
 /// States that several processes enter. One of them learns that it is the first.
 #[async_trait]

@@ -21,7 +21,7 @@ use section::Alerts;
 use watcher::Watcher;
 
 pub(crate) const EXTRA: Extra =
-    Extra { sections: &[SectionKind::new::<Alerts>()], ..Extra::new("alerts", join) };
+    Extra { name: "alerts", sections: &[SectionKind::new::<Alerts>()], command: None, join };
 
 /// Watches the price of each alert's chain.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {

@@ -21,7 +21,7 @@ use crate::http::query::ValidQuery;
 use crate::store::etag;
 use image::Badge;
 
-pub(crate) const EXTRA: Extra = Extra::new("badge", join);
+pub(crate) const EXTRA: Extra = Extra { name: "badge", sections: &[], command: None, join };
 
 /// The image loads nothing.
 const SVG_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";

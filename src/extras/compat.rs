@@ -36,7 +36,7 @@ use documents::Documents;
 use section::Compat;
 
 pub(crate) const EXTRA: Extra =
-    Extra { sections: &[SectionKind::new::<Compat>()], ..Extra::new("compat", join) };
+    Extra { name: "compat", sections: &[SectionKind::new::<Compat>()], command: None, join };
 
 /// Tag of the routes in the OpenAPI document.
 const TAG: &str = "Drop-in formats";

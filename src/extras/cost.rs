@@ -36,7 +36,7 @@ use usd_feed::{FeedReader, UsdPrices};
 use wire::MarketMembers;
 
 pub(crate) const EXTRA: Extra =
-    Extra { sections: &[SectionKind::new::<CostKeys>()], ..Extra::new("cost", join) };
+    Extra { name: "cost", sections: &[SectionKind::new::<CostKeys>()], command: None, join };
 
 /// Reads the parameters of OP Stack chains and the prices of coins, and adds the routes and members of the fee market.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {

@@ -51,8 +51,10 @@ use registry_reader::RegistryReader;
 use section::{DelegationSection, DelegationSource};
 
 pub(crate) const EXTRA: Extra = Extra {
+    name: "delegation",
     sections: &[SectionKind::new::<DelegationSection>()],
-    ..Extra::new("delegation", join)
+    command: None,
+    join,
 };
 
 metric_set! {

@@ -35,8 +35,10 @@ const RECORDINGS: [(&str, &[u8]); 2] = [
 ];
 
 pub(crate) const EXTRA: Extra = Extra {
+    name: "demo",
+    sections: &[],
     command: Some(ExtraCommand { describe: || DemoArgs::augment_args(Command::new("demo")), run }),
-    ..Extra::new("demo", |_| Ok(()))
+    join: |_| Ok(()),
 };
 
 /// Run the service on recorded blocks of Ethereum and Base; needs no network

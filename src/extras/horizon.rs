@@ -25,7 +25,7 @@ use crate::store::{
 use estimator::{BLOCKS, CellKey, HorizonFees, all_cells};
 use metrics::HorizonMetrics;
 
-pub(crate) const EXTRA: Extra = Extra::new("horizon", join);
+pub(crate) const EXTRA: Extra = Extra { name: "horizon", sections: &[], command: None, join };
 
 /// Follows what is published, adds the route and the gauges, and hands in the fees for the next block.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
@@ -39,7 +39,7 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
         }
     });
     let next_block = records.clone();
-    let _ = assembly.next_block_fees.set(Box::new(move |chain| next_block.next_block_fees(chain)));
+    assembly.next_block_fees = Some(Arc::new(move |chain| next_block.next_block_fees(chain)));
     let routes = OpenApiRouter::new().routes(routes!(routes::get_fees));
     assembly.routes.timed.push(routes.with_state(records));
     Ok(())

@@ -18,7 +18,7 @@ use crate::assembly::{Assembly, DayPrices, Extra};
 use crate::store::ChainStore;
 
 /// Comes after the extras that know the prices of the day or members of the fee market.
-pub(crate) const EXTRA: Extra = Extra::new("own_fee", join);
+pub(crate) const EXTRA: Extra = Extra { name: "own_fee", sections: &[], command: None, join };
 
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let own_fee = OwnFee {

@@ -13,7 +13,7 @@ use utoipa_axum::routes;
 use crate::assembly::{Assembly, Extra};
 use crate::extras::static_files::{CONTENT_POLICY, StaticFile, page_response, serve_files};
 
-pub(crate) const EXTRA: Extra = Extra::new("pages", join);
+pub(crate) const EXTRA: Extra = Extra { name: "pages", sections: &[], command: None, join };
 
 /// Page of the form for contract verification, relative to the dashboard.
 const FORM: &str = "verify";

@@ -64,7 +64,7 @@ use section::Redis;
 use shared_states::States;
 
 pub(crate) const EXTRA: Extra =
-    Extra { sections: &[SectionKind::new::<Redis>()], ..Extra::new("replicas", join) };
+    Extra { name: "replicas", sections: &[SectionKind::new::<Redis>()], command: None, join };
 
 /// Shares the polls of all chains, and offers states that replicas share, if `redis.url` is set.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {

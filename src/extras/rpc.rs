@@ -36,8 +36,10 @@ use response::RpcResponseBuilder;
 use section::Rpc;
 
 pub(crate) const EXTRA: Extra = Extra {
+    name: "rpc",
     sections: &[SectionKind::new::<Rpc>(), SectionKind::new::<ReadKeys>()],
-    ..Extra::new("rpc", join)
+    command: None,
+    join,
 };
 
 /// State of the route. Cheap to clone.

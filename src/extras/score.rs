@@ -31,7 +31,7 @@ use metrics::ScoreMetrics;
 use state::Scores;
 use totals::Totals;
 
-pub(crate) const EXTRA: Extra = Extra::new("score", join);
+pub(crate) const EXTRA: Extra = Extra { name: "score", sections: &[], command: None, join };
 
 /// Grades what is published, and adds the route and the gauges.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {

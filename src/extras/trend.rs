@@ -58,7 +58,7 @@ const MAX_CLOCK_DIFFERENCE: u64 = 600;
 pub(crate) const MAX_DAYS: u32 = 7;
 
 pub(crate) const EXTRA: Extra =
-    Extra { sections: &[SectionKind::new::<History>()], ..Extra::new("trend", join) };
+    Extra { name: "trend", sections: &[SectionKind::new::<History>()], command: None, join };
 
 /// Summarises what is published, fills gaps from the nodes, keeps the trends in a database, and adds the route and the
 /// members of the fee market.

@@ -31,8 +31,12 @@ use crate::http::client_limits::ClientHandle;
 use crate::http::problem::{PassThroughError, Problem, ProblemCode};
 use section::Verification;
 
-pub(crate) const EXTRA: Extra =
-    Extra { sections: &[SectionKind::new::<Verification>()], ..Extra::new("verification", join) };
+pub(crate) const EXTRA: Extra = Extra {
+    name: "verification",
+    sections: &[SectionKind::new::<Verification>()],
+    command: None,
+    join,
+};
 
 /// Adds the forwarded paths and the form, or says which key switches them on.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {

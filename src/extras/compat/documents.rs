@@ -37,7 +37,7 @@ pub(crate) struct Documents {
     bodies: RenderCache<u64, &'static str, Option<Body>>,
     /// Records of the tiers.
     pub(super) kept: PerChain<Arc<KeptTiers>>,
-    next_block_fees: NextBlockFees,
+    next_block_fees: Option<Arc<NextBlockFees>>,
 }
 
 /// A body and its strong entity tag.
@@ -48,7 +48,7 @@ pub(super) struct Body {
 }
 
 impl Documents {
-    pub(super) fn new(store: &ChainStore, next_block_fees: NextBlockFees) -> Self {
+    pub(super) fn new(store: &ChainStore, next_block_fees: Option<Arc<NextBlockFees>>) -> Self {
         Self {
             store: store.clone(),
             bodies: RenderCache::new(store),
@@ -99,7 +99,7 @@ impl Documents {
             let current = chain.servable_snapshot()?;
             let body = self.bodies.get_or_render(chain, chain.revision(), document.name, || {
                 let content = DocumentContent {
-                    next_block: self.next_block_fees.get().and_then(|known| known(chain)),
+                    next_block: self.next_block_fees.as_ref().and_then(|known| known(chain)),
                     kept_within: self.kept.get(chain).kept_within(blocks),
                     ..DocumentContent::new(chain.config(), &current.snapshot, blocks)
                 };

@@ -259,7 +259,7 @@ fn a_wait_is_the_fewest_blocks_within_which_the_tier_was_kept() {
     // Blocks ask for 10 gwei and for 4 in turn: medium has a tip of 7, high one of 14.
     let more = "pricing.strategy = \"network\"\npricing.high_multiplier = 2\n";
     let (store, mut publishers) = ChainStore::new(&[chain(more)]);
-    let documents = Documents::new(&store, NextBlockFees::default());
+    let documents = Documents::new(&store, None);
     let chain = &store.chains()[0];
     publishers[0].observe(Arc::clone(documents.kept.get(chain)));
     let mut publish = |newest: u64| {
@@ -328,17 +328,14 @@ fn levels_are_the_fees_for_the_next_block() {
     let market =
         fees::price(&history, &[], pricing, &ChainParameters::without_header(pricing)).unwrap();
     publishers[0].publish(Accepted::now(&history, market));
-    let next_block_fees = NextBlockFees::default();
-    let levels = || {
-        let documents = Documents::new(&store, next_block_fees.clone());
+    let levels = |next_block_fees: Option<Arc<NextBlockFees>>| {
+        let documents = Documents::new(&store, next_block_fees);
         let text = body(&documents, &store.chains()[0], &blocknative::PRICES).unwrap();
         let prices: Value = serde_json::from_str(&text).unwrap();
         prices["blockPrices"][0]["estimatedPrices"].as_array().unwrap().clone()
     };
-    assert_eq!(levels().len(), 3);
-    let known = |_: &StoredChain| Some(KnownFees::next_block_fees());
-    assert!(next_block_fees.set(Box::new(known)).is_ok());
-    let levels = levels();
+    assert_eq!(levels(None).len(), 3);
+    let levels = levels(Some(Arc::new(|_| Some(KnownFees::next_block_fees()))));
     let expected = KnownFees::LEVELS.into_iter().skip(1).rev();
     assert_eq!(levels.len(), 5);
     for (level, (percent, tip)) in levels.iter().zip(expected) {

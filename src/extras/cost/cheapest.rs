@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -11,7 +11,7 @@ use super::dollars::{CoinPrice, Dollars};
 use super::routes::{CostState, MIN_GAS, valid_gas};
 use super::sum::{Cost, Order};
 use crate::api::extractors::charge_for_list;
-use crate::api::freshness::write_list_headers;
+use crate::api::freshness::list_response;
 use crate::fees::Wei;
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::Problem;
@@ -80,10 +80,8 @@ pub(super) async fn list_cheapest(
         .collect();
     listed.sort_by_key(|(cost, _)| (cost.dollars.is_none(), cost.dollars, cost.expected.0));
     let (costs, chains): (Vec<_>, Vec<_>) = listed.into_iter().unzip();
-    let mut response = Json(costs).into_response();
     // Chains that are left out do not make the list older.
-    write_list_headers(response.headers_mut(), chains.into_iter());
-    Ok(response)
+    Ok(list_response(chains.into_iter(), Json(costs)))
 }
 
 impl<'a> CheapestChain<'a> {

@@ -53,6 +53,8 @@ fn the_document_of_all_routes_is_current() {
 fn document(extras: Routes) -> String {
     let written: Value = serde_json::from_str(ALL_ROUTES).unwrap();
     let in_order: Written<'_> = serde_json::from_str(ALL_ROUTES).unwrap();
+    let mut forwarded = in_order.paths.clone();
+    forwarded.retain(|path, _| extras.forwarded.iter().any(|prefix| path.starts_with(prefix)));
     let mut rest = written.clone();
     rest["paths"] = json!({});
     rest["components"]["schemas"] = json!({});
@@ -60,25 +62,14 @@ fn document(extras: Routes) -> String {
     env!("CARGO_PKG_VERSION").clone_into(&mut document.info.version);
     let mut components = document.components.take().unwrap();
     components.responses = in_order.components.responses;
-    let heart = [api::heart_routes().into_openapi(), api::probes().into_openapi()];
-    let extra_routes = extras.timed.into_iter().chain(extras.untimed);
-    let described = [<SharedSchemas as utoipa::OpenApi>::openapi()].into_iter().chain(heart);
-    let mut described_paths = IndexMap::new();
-    for api in described.chain(extra_routes.map(OpenApiRouter::into_openapi)) {
-        for (name, schema) in api.components.unwrap_or_default().schemas {
-            add_schema(&mut components.schemas, name, schema);
-        }
-        described_paths.extend(api.paths.paths);
-    }
-    let is_forwarded = |path: &str| extras.forwarded.iter().any(|prefix| path.starts_with(prefix));
-    let mut forwarded = in_order.paths.clone();
-    forwarded.retain(|path, _| is_forwarded(path));
+    let (mut paths, schemas) = described(extras);
+    components.schemas = schemas;
     for path in in_order.paths.into_keys() {
-        let described = described_paths.shift_remove(path);
-        let item = described.or_else(|| is_forwarded(path).then(PathItem::default));
+        let described = paths.shift_remove(path);
+        let item = described.or_else(|| forwarded.get(path).map(|_| PathItem::default()));
         document.paths.paths.extend(item.map(|item| (path.to_owned(), item)));
     }
-    document.paths.paths.extend(described_paths);
+    document.paths.paths.extend(paths);
     let mut parameters = BTreeMap::new();
     for (path, item) in &mut document.paths.paths {
         for (method, operation) in [("get", &mut item.get), ("post", &mut item.post)] {
@@ -99,8 +90,28 @@ fn document(extras: Routes) -> String {
     })
 }
 
+/// Returns the paths and the schemas that the annotations of the handlers describe.
+fn described(extras: Routes) -> (IndexMap<String, PathItem>, Schemas) {
+    let heart = [
+        <SharedSchemas as utoipa::OpenApi>::openapi(),
+        api::heart_routes().into_openapi(),
+        api::probes().into_openapi(),
+    ];
+    let extra_routes = extras.timed.into_iter().chain(extras.untimed);
+    let (mut paths, mut schemas) = (IndexMap::new(), Schemas::new());
+    for api in heart.into_iter().chain(extra_routes.map(OpenApiRouter::into_openapi)) {
+        paths.extend(api.paths.paths);
+        for (name, schema) in api.components.unwrap_or_default().schemas {
+            add_schema(&mut schemas, name, schema);
+        }
+    }
+    (paths, schemas)
+}
+
+type Schemas = BTreeMap<String, RefOr<Schema>>;
+
 /// Adds a schema. Objects with the same name are parts of one: extras add members to the fee market.
-fn add_schema(schemas: &mut BTreeMap<String, RefOr<Schema>>, name: String, schema: RefOr<Schema>) {
+fn add_schema(schemas: &mut Schemas, name: String, schema: RefOr<Schema>) {
     match (schemas.get_mut(&name), schema) {
         (Some(RefOr::T(Schema::Object(known))), RefOr::T(Schema::Object(part))) => {
             known.properties.extend(part.properties);
