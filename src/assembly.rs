@@ -68,12 +68,8 @@ pub(crate) struct Assembly {
     pub(crate) routes: Routes,
     /// Limits of event streams and of requests that wait.
     pub(crate) streams: SuggestionStreams,
-    /// Connects to services that are not nodes; `None`: TCP.
-    pub(crate) services: Option<Arc<dyn Dial>>,
     /// Prices of the last day, from the extra that knows them.
     pub(crate) day_prices: Option<Arc<dyn DayPrices>>,
-    /// States that several processes enter, from the extra that shares them.
-    pub(crate) shared_states: Option<Arc<dyn SharedStates>>,
     pub(crate) memory_shares: MemoryShares,
     pub(crate) publishers: Vec<Publisher>,
     /// Polls of all chains, in their order, if other processes share them.
@@ -81,9 +77,8 @@ pub(crate) struct Assembly {
     pub(crate) tasks: Vec<Task>,
     pub(crate) preparations: Vec<Preparation>,
     pub(crate) endings: Vec<Ending>,
-    /// Fees for the next block, from the extra that knows them.
-    pub(crate) next_block_fees: Option<Arc<NextBlockFees>>,
-    /// Parts that several extras share. The first one that needs a part creates it.
+    /// Values that extras hand to those after them, one of each type. A field that one extra alone reads would be unused
+    /// without that extra.
     pub(crate) offers: Extensions,
 }
 
@@ -122,19 +117,19 @@ impl Assembly {
             metrics,
             routes: Routes::default(),
             streams,
-            services: network.services,
             day_prices: None,
-            shared_states: None,
             memory_shares,
             publishers,
             shared_polls: None,
             tasks: Vec::new(),
             preparations: Vec::new(),
             endings: Vec::new(),
-            next_block_fees: None,
             offers: Extensions::new(),
             config,
         };
+        if let Some(services) = network.services {
+            assembly.offers.insert(services);
+        }
         for extra in extras {
             (extra.join)(&mut assembly)?;
         }

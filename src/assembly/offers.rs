@@ -1,6 +1,7 @@
-//! Traits of the values that extras hand in for each other.
+//! Values that extras hand to each other.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,7 +11,7 @@ use crate::store::StoredChain;
 
 /// Returns fees that the next block of a chain includes, with their probabilities in percent, ascending; `None`: too few blocks
 /// are known. They belong to the newest publication; nothing must be published meanwhile.
-pub(crate) type NextBlockFees = dyn Fn(&StoredChain) -> Option<Vec<(u8, Tier)>> + Send + Sync;
+pub(crate) type NextBlockFees = Arc<dyn Fn(&StoredChain) -> Option<Vec<(u8, Tier)>> + Send + Sync>;
 
 /// States that several processes enter. One of them learns that it is the first.
 #[async_trait]

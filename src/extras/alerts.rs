@@ -10,9 +10,11 @@ mod rule;
 mod section;
 mod watcher;
 
+use std::sync::Arc;
+
 use anyhow::Context;
 
-use crate::assembly::{Assembly, Extra};
+use crate::assembly::{Assembly, Extra, SharedStates};
 use crate::config::SectionKind;
 use crate::observe::http_client;
 use delivery::Delivery;
@@ -34,7 +36,7 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let client = client.and_then(|client| client.timeout(delivery::TIMEOUT).build());
     let client = client.context("cannot set up the client of webhooks")?;
     let prices = assembly.day_prices.clone();
-    let shared = assembly.shared_states.clone();
+    let shared: Option<Arc<dyn SharedStates>> = assembly.offers.get().cloned();
     for alert in alerts {
         let chains = assembly.store.chains();
         let chain = chains.iter().find(|chain| chain.config().key == alert.chain);

@@ -79,7 +79,7 @@ impl Format {
 /// Adds the routes of the chosen formats. Those of the others say how to choose them.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let compat: Compat = assembly.config.section();
-    let documents = Documents::new(&assembly.store, assembly.next_block_fees.clone());
+    let documents = Documents::new(&assembly.store, assembly.offers.get().cloned());
     assembly.observe(|chain| Arc::clone(documents.kept.get(chain)));
     let routes = &mut assembly.routes;
     routes.costly.push(CHAINS_PATH);

@@ -15,7 +15,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::api::render_cache::{RenderCache, ServedState};
-use crate::assembly::{Assembly, Extra};
+use crate::assembly::{Assembly, Extra, NextBlockFees};
 use crate::fees::{ChainParameters, FeeHistory, Market, Pricing, Tier};
 use crate::observe::clock;
 use crate::store::{
@@ -39,7 +39,8 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
         }
     });
     let next_block = records.clone();
-    assembly.next_block_fees = Some(Arc::new(move |chain| next_block.next_block_fees(chain)));
+    let next_block_fees: NextBlockFees = Arc::new(move |chain| next_block.next_block_fees(chain));
+    assembly.offers.insert(next_block_fees);
     let routes = OpenApiRouter::new().routes(routes!(routes::get_fees));
     assembly.routes.timed.push(routes.with_state(records));
     Ok(())

@@ -15,7 +15,6 @@ pub(crate) mod proxy_metrics;
 mod request_body;
 mod response_body;
 
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -28,8 +27,6 @@ use hyper::body::Body;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::DropGuard;
-use utoipa::IntoResponses;
-use utoipa::openapi::{self, RefOr};
 
 use proxy_metrics::ProxyMetrics;
 pub(crate) use request_body::RequestBody;
@@ -377,16 +374,6 @@ fn target_url(
         return Err(ProxyError::EscapesBaseUrl);
     }
     if url.query() == proxy_request.query { Ok(url) } else { Err(ProxyError::InvalidQuery) }
-}
-
-/// Describes errors of a route that are those of this service or of the upstream.
-pub(crate) struct UpstreamErrors;
-
-impl IntoResponses for UpstreamErrors {
-    fn responses() -> BTreeMap<String, RefOr<openapi::Response>> {
-        let errors = openapi::Ref::new("#/components/responses/UpstreamError");
-        BTreeMap::from([("default".to_owned(), errors.into())])
-    }
 }
 
 /// Returns the problem of a `feature` without an upstream. `switch` says what switches it on, unless the chains are recorded.

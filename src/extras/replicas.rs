@@ -53,7 +53,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 
-use crate::assembly::{Assembly, Extra};
+use crate::assembly::{Assembly, Extra, SharedStates};
 use crate::config::SectionKind;
 use crate::poll::SharedPolls;
 use chain_state::SharedChainState;
@@ -74,8 +74,9 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
         // Other replicas would take recorded data for live data.
         return Ok(());
     }
-    let (mut connector, redis) = Connector::new(&url, assembly.services.clone(), &assembly.metrics)
-        .context("cannot set up the Redis client")?;
+    let (mut connector, redis) =
+        Connector::new(&url, assembly.offers.get().cloned(), &assembly.metrics)
+            .context("cannot set up the Redis client")?;
     let replica_id = format!("{:016x}", RandomState::new().hash_one(std::process::id()));
     let chains = assembly.store.chains().iter().zip(&assembly.upstreams);
     let coordinators = chains.map(|(stored, upstreams)| {
@@ -91,7 +92,7 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     });
     let coordinators = coordinators.collect();
     assembly.shared_polls = Some(coordinators);
-    assembly.shared_states = Some(Arc::new(States::new(redis)));
+    assembly.offers.insert::<Arc<dyn SharedStates>>(Arc::new(States::new(redis)));
     assembly.add_task(async { match connector.run().await {} });
     Ok(())
 }

@@ -37,7 +37,7 @@ pub(crate) struct Documents {
     bodies: RenderCache<u64, &'static str, Option<Body>>,
     /// Records of the tiers.
     pub(super) kept: PerChain<Arc<KeptTiers>>,
-    next_block_fees: Option<Arc<NextBlockFees>>,
+    next_block_fees: Option<NextBlockFees>,
 }
 
 /// A body and its strong entity tag.
@@ -48,7 +48,7 @@ pub(super) struct Body {
 }
 
 impl Documents {
-    pub(super) fn new(store: &ChainStore, next_block_fees: Option<Arc<NextBlockFees>>) -> Self {
+    pub(super) fn new(store: &ChainStore, next_block_fees: Option<NextBlockFees>) -> Self {
         Self {
             store: store.clone(),
             bodies: RenderCache::new(store),

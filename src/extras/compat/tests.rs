@@ -328,7 +328,7 @@ fn levels_are_the_fees_for_the_next_block() {
     let market =
         fees::price(&history, &[], pricing, &ChainParameters::without_header(pricing)).unwrap();
     publishers[0].publish(Accepted::now(&history, market));
-    let levels = |next_block_fees: Option<Arc<NextBlockFees>>| {
+    let levels = |next_block_fees: Option<NextBlockFees>| {
         let documents = Documents::new(&store, next_block_fees);
         let text = body(&documents, &store.chains()[0], &blocknative::PRICES).unwrap();
         let prices: Value = serde_json::from_str(&text).unwrap();

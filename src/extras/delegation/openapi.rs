@@ -2,8 +2,10 @@
 
 #![expect(dead_code, reason = "only the derived descriptions are used")]
 
+use std::collections::BTreeMap;
+
 use utoipa::openapi::schema::AnyOfBuilder;
-use utoipa::openapi::{ObjectBuilder, RefOr, Schema, Type};
+use utoipa::openapi::{ObjectBuilder, Ref, RefOr, Response, Schema, Type};
 use utoipa::{IntoParams, IntoResponses, OpenApi, PartialSchema, ToSchema};
 
 use super::parameters::{Rights, Uint256};
@@ -36,6 +38,16 @@ pub(crate) struct CheckResponse(bool);
     example = json!("1000000000000000000")
 )]
 pub(crate) struct AmountResponse(#[to_schema] Amount);
+
+/// Errors of this service, or of the API.
+pub(crate) struct UpstreamErrors;
+
+impl IntoResponses for UpstreamErrors {
+    fn responses() -> BTreeMap<String, RefOr<Response>> {
+        let errors = Ref::new("#/components/responses/UpstreamError");
+        BTreeMap::from([("default".to_owned(), errors.into())])
+    }
+}
 
 /// An amount, which the API writes as a number.
 pub(crate) struct Amount;

@@ -16,7 +16,9 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::openapi::{AmountResponse, ApiKeyHeader, CheckResponse, ListedDelegation, Schemas};
+use super::openapi::{
+    AmountResponse, ApiKeyHeader, CheckResponse, ListedDelegation, Schemas, UpstreamErrors,
+};
 use super::parameters::{
     ChainId, CheckQuery, ContractQuery, ListQuery, LookupQuery, RenamedCheckQuery, TokenQuery,
 };
@@ -28,7 +30,7 @@ use super::{
 };
 use crate::api::routes::Routes;
 use crate::config::address;
-use crate::extras::proxy::{self, UpstreamErrors};
+use crate::extras::proxy;
 use crate::extras::reads::{ReadError, ReadRejection};
 use crate::http::address::AddressText;
 use crate::http::client_limits::ClientHandle;
