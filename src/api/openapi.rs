@@ -28,7 +28,7 @@ use super::public_routes::PublicRoutes;
 use crate::config::Config;
 use crate::http::address::AddressText;
 use crate::http::problem::ProblemBody;
-use crate::http::response_body::StaticBody;
+use crate::http::static_body::StaticBody;
 use crate::store::etag;
 use components::{CommonParameters, IfNoneMatch, PageNotModified, ResponseHeaders};
 use schemas::schema_ref;
