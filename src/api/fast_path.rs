@@ -1,6 +1,7 @@
 //! `GET` and `HEAD /v1/{chain}/gas-suggestion`, ahead of the router. Nearly all requests are for this route, and the
 //! router with its layers takes several times as long as the response itself.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -9,7 +10,7 @@ use axum::http::header::{self, ACCESS_CONTROL_EXPOSE_HEADERS, X_CONTENT_TYPE_OPT
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use parking_lot::RwLock;
+use thread_local::ThreadLocal;
 
 use super::freshness::Freshness;
 use super::problems;
@@ -21,7 +22,7 @@ use crate::http::request_id::X_REQUEST_ID;
 use crate::observe::metrics::Metrics;
 use crate::store::{ChainStore, ServableSnapshot, Snapshot, StoredChain};
 
-/// Shortcut for the suggestion route of all chains. Each serving thread has its own.
+/// Shortcut for the suggestion route of all chains.
 #[derive(Debug)]
 pub(crate) struct SuggestionFastPath {
     /// Path before `{chain}`.
@@ -37,9 +38,10 @@ struct FastChain {
     freshness_counters: FreshnessCounters,
     /// Names of the headers that web pages may read, if those of any origin may; else the layer of CORS adds its headers.
     exposed_to_all: Option<HeaderValue>,
-    /// The last response. Within a second nearly all responses are the same, and copying one takes a fraction of the
-    /// time of building one.
-    last_response: RwLock<Option<CachedResponse>>,
+    /// The last response of each thread. Within a second nearly all responses are the same, and copying one takes a
+    /// fraction of the time of building one. Copies share counts of their values, and processors that count at the same
+    /// place delay each other.
+    last_response: ThreadLocal<RefCell<Option<CachedResponse>>>,
 }
 
 /// A response and the values that it depends on.
@@ -65,7 +67,7 @@ impl SuggestionFastPath {
             chain: chain.clone(),
             freshness_counters: FreshnessCounters::new(chain, metrics),
             exposed_to_all: exposed_to_all.cloned(),
-            last_response: RwLock::new(None),
+            last_response: ThreadLocal::new(),
         };
         let chains = store.chains().iter().map(fast_chain).collect();
         Self { prefix: format!("{base_path}/v1/"), store: store.clone(), chains }
@@ -73,21 +75,6 @@ impl SuggestionFastPath {
 }
 
 impl FastPath for SuggestionFastPath {
-    fn for_thread(&self) -> Box<dyn FastPath> {
-        let fast_chain = |other: &FastChain| FastChain {
-            chain: other.chain.clone(),
-            freshness_counters: other.freshness_counters.for_thread(),
-            // A copy, because clones share a count.
-            exposed_to_all: other.exposed_to_all.as_ref().map(|exposed| {
-                HeaderValue::from_bytes(exposed.as_bytes())
-                    .expect("a copy of a header value is one")
-            }),
-            last_response: RwLock::new(None),
-        };
-        let chains = self.chains.iter().map(fast_chain).collect();
-        Box::new(Self { prefix: self.prefix.clone(), store: self.store.clone(), chains })
-    }
-
     // The router has the same route and responds the same.
     fn respond(
         &self,
@@ -147,13 +134,13 @@ fn conditional_response(
 impl FastChain {
     fn add_cors_headers(&self, headers: &mut HeaderMap) {
         if let Some(exposed) = &self.exposed_to_all {
-            cors::allow_any_origin(headers, exposed);
+            cors::allow_any_origin(headers, &copy(exposed));
         }
     }
 
     /// Returns the last response if the same request would get it again.
     fn unchanged_response(&self, now: Instant) -> Option<(HeaderMap, Bytes)> {
-        let last_response = self.last_response.read();
+        let last_response = self.last_response.get()?.borrow();
         let cached = last_response.as_ref()?;
         let (revision, until) = cached.unchanged;
         let is_unchanged = now < until && revision == self.chain.revision();
@@ -171,15 +158,13 @@ impl FastChain {
         let freshness = Freshness::from_snapshot(&self.chain, current);
         let until = now.checked_add(Freshness::unchanged_for(&self.chain, current));
         let unchanged = (revision, until.unwrap_or(now));
-        let mut last_response = self.last_response.write();
+        let mut last_response = self.last_response.get_or_default().borrow_mut();
         if let Some(cached) = last_response.as_mut().filter(|last| last.is_for(snapshot, freshness))
         {
             cached.unchanged = unchanged;
             return (cached.headers.clone(), cached.body.clone());
         }
-        let etag = HeaderValue::from_bytes(snapshot.etag.as_bytes());
-        let etag = etag.expect("a copy of a header value is one");
-        let mut headers = suggestion::headers_with(snapshot, &etag, freshness);
+        let mut headers = suggestion::headers_with(snapshot, &copy(&snapshot.etag), freshness);
         // Reserves places for what the layers add to every response, so that a copied map does not have to grow.
         headers.insert(X_REQUEST_ID, HeaderValue::from_static(""));
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -196,6 +181,11 @@ impl FastChain {
         *last_response = Some(entry);
         (headers, body)
     }
+}
+
+/// Returns a copy that shares no count with the value of another thread.
+fn copy(value: &HeaderValue) -> HeaderValue {
+    HeaderValue::from_bytes(value.as_bytes()).expect("a copy of a header value is one")
 }
 
 impl CachedResponse {
