@@ -4,13 +4,11 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::MatchedPath;
-use axum::http::header::X_CONTENT_TYPE_OPTIONS;
 use axum::http::{HeaderValue, Method, Request, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::Response;
 
-use super::problem;
-use super::request_id::{RequestIds, X_REQUEST_ID};
+use super::request_id::RequestIds;
 use crate::observe::clock;
 use crate::observe::metrics::{
     Metrics, RequestCounter, RequestDurations, RequestLabels, RouteLabels,
@@ -46,9 +44,9 @@ pub(crate) struct RequestContext {
     /// The route, if the fast path has responded. For other requests the router names it.
     pub(super) route: Option<&'static str>,
     pub(super) span: Span,
+    pub(super) request_id: HeaderValue,
     method: Method,
     uri: Uri,
-    request_id: HeaderValue,
 }
 
 /// Metrics of the route that gets nearly all requests, looked up once.
@@ -84,30 +82,22 @@ impl AccessLog {
             started_at: clock::now(),
             route: None,
             span: Span::for_request(request),
+            request_id: self.request_ids.for_request(request.headers()),
             method: request.method().clone(),
             uri: request.uri().clone(),
-            request_id: self.request_ids.for_request(request.headers()),
         }
     }
 
-    /// Finishes a request: adds the headers of every response and, to an error, its problem body; counts and logs the response.
-    pub(crate) fn finish(&self, mut context: RequestContext, mut response: Response) -> Response {
+    /// Counts and logs the response, and takes the matched route out of it.
+    pub(crate) fn record(&self, context: &mut RequestContext, response: &mut Response) {
         let status = response.status();
-        if status.is_client_error() || status.is_server_error() {
-            problem::write_problem(&mut response, &context.request_id, context.span.trace_id());
-        }
         let elapsed = clock::elapsed(context.started_at);
         let matched_path = response.extensions_mut().remove::<MatchedPath>();
         let template = matched_path.as_ref().map(|path| self.route_template(path));
         let route = context.route.or(template);
         context.span.record_response(&context.method, route, status);
         self.count_request(route.unwrap_or(NO_ROUTE), &context.method, status, elapsed);
-        self.log_request(route.unwrap_or(NO_ROUTE), &context, status, elapsed);
-        let headers = response.headers_mut();
-        headers.insert(X_REQUEST_ID, context.request_id);
-        // A browser never takes the data of a response for a script or a page.
-        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        response
+        self.log_request(route.unwrap_or(NO_ROUTE), context, status, elapsed);
     }
 
     /// Returns a route without the base path.

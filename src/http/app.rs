@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::HttpBody;
-use axum::http::{HeaderMap, Method, Request, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -21,8 +21,10 @@ use super::access_log::{AccessLog, RequestContext};
 use super::client_limits::ConnectedPeer;
 use super::cors;
 use super::cors::{Cors, ExposedHeaders};
+use super::problem;
 use super::problem::Problem;
 use super::request_checks::{AdminHosts, CostlyRoutes, RequestChecks};
+use super::request_id::X_REQUEST_ID;
 use super::response_body;
 use super::response_body::BodyLimits;
 use super::vary;
@@ -135,7 +137,7 @@ impl App {
         if admitted.is_ok()
             && let Some(response) = parts.fast_response(&request, &mut context)
         {
-            return Either::Left(ready(parts.access_log.finish(context, response)));
+            return Either::Left(ready(parts.finish(context, response)));
         }
         Either::Right(parts.route(request, admitted, context).boxed())
     }
@@ -196,7 +198,21 @@ impl Parts {
             None => {}
         }
         vary::join_lines(response.headers_mut());
-        self.access_log.finish(context, response)
+        self.finish(context, response)
+    }
+
+    /// Adds what every response has, and what every error has, and logs the response.
+    fn finish(&self, mut context: RequestContext, mut response: Response) -> Response {
+        let status = response.status();
+        if status.is_client_error() || status.is_server_error() {
+            problem::write_problem(&mut response, &context.request_id, context.span.trace_id());
+        }
+        self.access_log.record(&mut context, &mut response);
+        let headers = response.headers_mut();
+        headers.insert(X_REQUEST_ID, context.request_id);
+        // A browser never takes the data of a response for a script or a page.
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        response
     }
 }
 

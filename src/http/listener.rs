@@ -85,7 +85,6 @@ impl Shutdown {
 /// A listener that does not serve yet.
 pub(crate) struct Listener {
     clients: Arc<ClientTable>,
-    /// 0: no limit.
     max_connections: usize,
     accept_counters: EnumMap<AcceptOutcome, Counter>,
     shared: Arc<Shared>,
@@ -149,7 +148,10 @@ impl Listener {
             .header_read_timeout((!header_timeout.is_zero()).then_some(header_timeout));
         Self {
             clients,
-            max_connections: limits.max_connections,
+            max_connections: match limits.max_connections {
+                0 => usize::MAX,
+                limit => limit,
+            },
             accept_counters: counters(&metrics.connections_total, |outcome| {
                 ListenerOutcomeLabels { listener, outcome }
             }),
@@ -248,7 +250,7 @@ impl Listener {
             self.accept_counters[AcceptOutcome::RefusedClientLimit].increment();
             StatusCode::TOO_MANY_REQUESTS
         })?;
-        if self.max_connections > 0 && open.count() >= self.max_connections {
+        if open.count() >= self.max_connections {
             if !open.shed_for(peer.client_key()) {
                 self.accept_counters[AcceptOutcome::RefusedOverloaded].increment();
                 return Err(StatusCode::SERVICE_UNAVAILABLE);
