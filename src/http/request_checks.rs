@@ -3,9 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
 
-use axum::http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, Version, header,
-};
+use axum::http::{HeaderMap, Method, Request, StatusCode, Uri, Version, header};
 
 use super::client_limits::ConnectedPeer;
 use super::problem::{Problem, ProblemCode};
@@ -82,8 +80,8 @@ impl RequestChecks {
         if self.is_probe(uri) {
             return Ok(());
         }
-        let is_costly = || self.costly_routes.contain(uri.path());
-        if let Err(wait) = peer.check_rate(headers, now, is_costly) {
+        let rate = peer.check_rate(headers, now, || self.costly_routes.contain(uri.path()));
+        if let Err(wait) = rate {
             self.rate_limited.increment();
             return Err(Problem::rate_limited(wait));
         }
@@ -185,10 +183,9 @@ fn has_known_coding(headers: &HeaderMap) -> bool {
 /// Returns the bytes of the headers as HTTP/1.1 sends them.
 fn header_bytes(headers: &HeaderMap) -> usize {
     const SEPARATORS: usize = ": \r\n".len();
-    let bytes = |(name, value): (&HeaderName, &HeaderValue)| {
-        name.as_str().len().saturating_add(value.len()).saturating_add(SEPARATORS)
-    };
-    headers.iter().map(bytes).sum()
+    headers.iter().fold(0, |bytes: usize, (name, value)| {
+        bytes.saturating_add(name.as_str().len()).saturating_add(value.len() + SEPARATORS)
+    })
 }
 
 /// Returns true if a name, an address or a port may contain this byte (RFC 3986, section 3.2). `@` is excluded: a

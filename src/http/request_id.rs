@@ -51,6 +51,7 @@ impl Generator {
 }
 
 fn is_valid(id: &HeaderValue) -> bool {
-    let is_allowed_byte = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._:".contains(byte);
-    (1..=MAX_ID_BYTES).contains(&id.len()) && id.as_bytes().iter().all(is_allowed_byte)
+    let mut bytes = id.as_bytes().iter();
+    (1..=MAX_ID_BYTES).contains(&id.len())
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"-._:".contains(byte))
 }

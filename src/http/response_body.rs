@@ -51,11 +51,11 @@ impl BodyLimits {
         }
         let permit = Arc::clone(&self.long_encoders).try_acquire_owned().ok()?;
         let chunks = chunks.to_vec();
-        let compress = move || {
+        let compressed = tokio::task::spawn_blocking(move || {
             let _permit = permit;
             gzip(&chunks, Compression::fast())
-        };
-        tokio::task::spawn_blocking(compress).await.ok()
+        });
+        compressed.await.ok()
     }
 
     /// Returns the response with a body of this length in small frames, which are charged to the memory budget.
