@@ -145,8 +145,9 @@ pub(crate) fn public(
     for route in COSTLY_ROUTES.into_iter().chain(extras.costly) {
         costly_routes.add(base_path, route);
     }
+    let exposed_to_all = config.cors.allows_any().then(|| extras.exposed_headers.to_value());
     let audience = Audience::Public(extras.exposed_headers, costly_routes);
-    let fast_path = SuggestionFastPath::new(base_path, store, metrics);
+    let fast_path = SuggestionFastPath::new(base_path, store, exposed_to_all.as_ref(), metrics);
     App::new("public", routes, Some(Box::new(fast_path)), audience, config, memory, metrics)
 }
 

@@ -1,6 +1,7 @@
 //! `GET` and `HEAD /v1/{chain}/gas-suggestion`, ahead of the router. Nearly all requests are for this route, and the
 //! router with its layers takes several times as long as the response itself.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -9,19 +10,20 @@ use axum::http::header::{self, ACCESS_CONTROL_EXPOSE_HEADERS, X_CONTENT_TYPE_OPT
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use parking_lot::RwLock;
+use thread_local::ThreadLocal;
 
 use super::freshness::{Freshness, MAX_HEADERS};
 use super::problems;
 use super::suggestion::{FreshnessCounters, JSON};
 use crate::http::app::FastPath;
 use crate::http::conditional::matches_tag;
+use crate::http::cors;
 use crate::http::headers::X_NEWEST_BLOCK;
 use crate::http::request_id::X_REQUEST_ID;
 use crate::observe::metrics::Metrics;
 use crate::store::{ChainStore, ServableSnapshot, Snapshot, StoredChain};
 
-/// Shortcut for the suggestion route of all chains. Each serving thread has its own.
+/// Shortcut for the suggestion route of all chains.
 #[derive(Debug)]
 pub(crate) struct SuggestionFastPath {
     /// Path before `{chain}`.
@@ -35,9 +37,12 @@ pub(crate) struct SuggestionFastPath {
 struct FastChain {
     chain: StoredChain,
     freshness_counters: FreshnessCounters,
-    /// The last response. Within a second nearly all responses are the same, and copying one takes a fraction of the
-    /// time of building one.
-    last_response: RwLock<Option<CachedResponse>>,
+    /// Names of the headers that web pages may read, if those of any origin may; else the layer of CORS adds its headers.
+    exposed_to_all: Option<HeaderValue>,
+    /// The last response of each thread. Within a second nearly all responses are the same, and copying one takes a
+    /// fraction of the time of building one. Copies share counts of their values, and processors that count at the same
+    /// place delay each other.
+    last_response: ThreadLocal<RefCell<Option<CachedResponse>>>,
 }
 
 /// A response and the values that it depends on.
@@ -53,28 +58,24 @@ struct CachedResponse {
 
 impl SuggestionFastPath {
     /// Prepares the shortcut for the chains of `store`, with routes below `base_path`.
-    pub(crate) fn new(base_path: &str, store: &ChainStore, metrics: &Metrics) -> Self {
-        let chains = store
-            .chains()
-            .iter()
-            .map(|chain| FastChain::new(chain, FreshnessCounters::new(chain, metrics)));
-        Self { prefix: format!("{base_path}/v1/"), store: store.clone(), chains: chains.collect() }
+    pub(crate) fn new(
+        base_path: &str,
+        store: &ChainStore,
+        exposed_to_all: Option<&HeaderValue>,
+        metrics: &Metrics,
+    ) -> Self {
+        let fast_chain = |chain: &StoredChain| FastChain {
+            chain: chain.clone(),
+            freshness_counters: FreshnessCounters::new(chain, metrics),
+            exposed_to_all: exposed_to_all.cloned(),
+            last_response: ThreadLocal::new(),
+        };
+        let chains = store.chains().iter().map(fast_chain).collect();
+        Self { prefix: format!("{base_path}/v1/"), store: store.clone(), chains }
     }
 }
 
 impl FastPath for SuggestionFastPath {
-    fn for_thread(&self) -> Box<dyn FastPath> {
-        let chains = self
-            .chains
-            .iter()
-            .map(|it| FastChain::new(&it.chain, it.freshness_counters.for_thread()));
-        Box::new(Self {
-            prefix: self.prefix.clone(),
-            store: self.store.clone(),
-            chains: chains.collect(),
-        })
-    }
-
     // The router has the same route and responds the same.
     fn respond(
         &self,
@@ -102,7 +103,11 @@ impl FastPath for SuggestionFastPath {
                 let (own_headers, body) = fast_chain.headers_and_body(&current, revision, now);
                 conditional_response(own_headers, body, headers)
             }
-            Err(reason) => problems::unavailable(&fast_chain.chain, reason).into_response(),
+            Err(reason) => {
+                let mut response = problems::unavailable(&fast_chain.chain, reason).into_response();
+                fast_chain.add_cors_headers(response.headers_mut());
+                response
+            }
         })
     }
 }
@@ -128,13 +133,15 @@ fn conditional_response(
 }
 
 impl FastChain {
-    fn new(chain: &StoredChain, freshness_counters: FreshnessCounters) -> Self {
-        Self { chain: chain.clone(), freshness_counters, last_response: RwLock::new(None) }
+    fn add_cors_headers(&self, headers: &mut HeaderMap) {
+        if let Some(exposed) = &self.exposed_to_all {
+            cors::allow_any_origin(headers, &copy(exposed));
+        }
     }
 
     /// Returns the last response if the same request would get it again.
     fn unchanged_response(&self, now: Instant) -> Option<(HeaderMap, Bytes)> {
-        let last_response = self.last_response.read();
+        let last_response = self.last_response.get()?.borrow();
         let cached = last_response.as_ref()?;
         let (revision, until) = cached.unchanged;
         let is_unchanged = now < until && revision == self.chain.revision();
@@ -152,33 +159,38 @@ impl FastChain {
         let freshness = Freshness::from_snapshot(&self.chain, current);
         let until = now.checked_add(Freshness::unchanged_for(&self.chain, current));
         let unchanged = (revision, until.unwrap_or(now));
-        let mut last_response = self.last_response.write();
+        let mut last_response = self.last_response.get_or_default().borrow_mut();
         if let Some(cached) = last_response.as_mut().filter(|last| last.is_for(snapshot, freshness))
         {
             cached.unchanged = unchanged;
             return (cached.headers.clone(), cached.body.clone());
         }
-        // A copy, because clones share a count, and processors that count at the same place delay each other.
-        let etag = HeaderValue::from_bytes(snapshot.etag.as_bytes());
         let mut headers = HeaderMap::with_capacity(MAX_HEADERS);
         headers.insert(header::CONTENT_TYPE, JSON);
-        headers.insert(header::ETAG, etag.expect("a copy of a header value is one"));
+        headers.insert(header::ETAG, copy(&snapshot.etag));
         headers.insert(X_NEWEST_BLOCK, snapshot.newest_block.into());
         freshness.write_headers(&mut headers, &snapshot.doubts);
         // Reserves places for what the layers add to every response, so that a copied map does not have to grow.
         headers.insert(X_REQUEST_ID, HeaderValue::from_static(""));
         headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(""));
+        self.add_cors_headers(&mut headers);
         let body = Bytes::copy_from_slice(&snapshot.body);
-        *last_response = Some(CachedResponse {
+        let entry = CachedResponse {
             snapshot: Arc::clone(snapshot),
             freshness,
             headers: headers.clone(),
             body: body.clone(),
             unchanged,
-        });
+        };
+        *last_response = Some(entry);
         (headers, body)
     }
+}
+
+/// Returns a copy that shares no count with the value of another thread.
+fn copy(value: &HeaderValue) -> HeaderValue {
+    HeaderValue::from_bytes(value.as_bytes()).expect("a copy of a header value is one")
 }
 
 impl CachedResponse {

@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use utoipa::openapi::Ref;
 
 use super::route_table::Route;
-use crate::http::response_body::StaticBody;
+use crate::http::static_body::StaticBody;
 use crate::store::etag;
 
 /// The description of all routes.

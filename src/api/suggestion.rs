@@ -10,7 +10,7 @@ use super::problems;
 use crate::api::extractors::{ChainParam, charge_for_list};
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::Problem;
-use crate::observe::metrics::{Counter, FreshnessLabels, Metrics, counters};
+use crate::observe::metrics::{FreshnessLabels, Metrics, RequestCounter, counters};
 use crate::store::wire::SuggestionBody;
 use crate::store::{ChainStore, ServableSnapshot, Snapshot, StaleReason, StoredChain, Unavailable};
 
@@ -31,7 +31,7 @@ enum ResponseFreshness {
 
 /// Counters of one chain's responses.
 #[derive(Debug, Clone)]
-pub(crate) struct FreshnessCounters(EnumMap<ResponseFreshness, Counter>);
+pub(crate) struct FreshnessCounters(EnumMap<ResponseFreshness, RequestCounter>);
 
 impl FreshnessCounters {
     pub(crate) fn new(chain: &StoredChain, metrics: &Metrics) -> Self {
@@ -39,11 +39,6 @@ impl FreshnessCounters {
             chain: chain.config().key.clone(),
             freshness,
         }))
-    }
-
-    /// Returns the same counters for a thread that counts very often.
-    pub(crate) fn for_thread(&self) -> Self {
-        Self(EnumMap::from_fn(|freshness| self.0[freshness].for_thread()))
     }
 
     /// Counts a response with fresh data.

@@ -14,7 +14,7 @@ use axum::{Extension, Router};
 use bytes::Bytes;
 
 use crate::http::chunked_body::{Charged, ChunkedBody};
-use crate::http::response_body::StaticBody;
+use crate::http::static_body::StaticBody;
 use crate::store::etag;
 
 /// A file and the path it is served at.
@@ -67,11 +67,10 @@ pub(crate) fn serve_files(
     content_policy: &'static str,
 ) -> Router {
     files.into_iter().fold(Router::new(), |routes, file| {
-        let body = StaticBody::new(Bytes::from_static(file.bytes), file.is_compressed);
         let asset = Arc::new(Asset {
             content_type: file.content_type,
-            etag: etag::for_body(body.given()),
-            body,
+            etag: etag::for_body(file.bytes),
+            body: StaticBody::new(Bytes::from_static(file.bytes), file.is_compressed),
             content_policy,
         });
         let serve = async move |request: HeaderMap| asset.response(&request);

@@ -1,19 +1,18 @@
 //! Access log: metrics, log line and span of every request.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::MatchedPath;
-use axum::http::header::X_CONTENT_TYPE_OPTIONS;
 use axum::http::{HeaderValue, Method, Request, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::Response;
 
-use super::problem;
-use super::request_id::{RequestIdGenerator, X_REQUEST_ID};
+use super::request_id::RequestIds;
 use crate::observe::clock;
-use crate::observe::metrics::{Counter, Metrics, RequestDurations, RequestLabels, RouteLabels};
+use crate::observe::metrics::{
+    Metrics, RequestCounter, RequestDurations, RequestLabels, RouteLabels,
+};
 use crate::observe::redaction;
 use crate::observe::traces::Span;
 
@@ -23,109 +22,88 @@ const TARGET: &str = "gas_suggestion::requests";
 /// Route label of requests that were refused before routing or that match no route.
 const NO_ROUTE: &str = "none";
 
-/// Access log and request metrics of one listener. Each serving thread has its own.
+/// The route of the fast path.
+pub(super) const SUGGESTION_ROUTE: &str = "/v1/{chain}/gas-suggestion";
+
+/// Access log and request metrics of one listener.
 #[derive(Debug)]
 pub(crate) struct AccessLog {
     listener: &'static str,
-    base_path: Arc<str>,
-    request_ids: RequestIdGenerator,
+    base_path: String,
+    request_ids: RequestIds,
     metrics: Metrics,
     /// `None` if the listener has no suggestion route.
-    suggestion_metrics: Option<RouteMetrics>,
+    suggestion_metrics: Option<SuggestionMetrics>,
 }
 
 /// A request in progress.
 #[derive(Debug)]
 pub(crate) struct RequestContext {
-    started_at: Instant,
+    /// When the request arrived.
+    pub(super) started_at: Instant,
+    /// The route, if the fast path has responded. For other requests the router names it.
+    pub(super) route: Option<&'static str>,
+    pub(super) span: Span,
+    pub(super) request_id: HeaderValue,
     method: Method,
     uri: Uri,
-    request_id: HeaderValue,
-    /// True if the fast path has responded. For other requests the router names the route.
-    is_suggestion: bool,
-    pub(crate) span: Span,
 }
 
-/// Counters of the route that gets nearly all requests, looked up once.
+/// Metrics of the route that gets nearly all requests, looked up once.
 #[derive(Debug)]
-struct RouteMetrics {
+struct SuggestionMetrics {
     durations: RequestDurations,
-    counters: Vec<(Method, StatusCode, Counter)>,
+    counters: Vec<(Method, StatusCode, RequestCounter)>,
 }
 
 impl AccessLog {
-    pub(crate) const SUGGESTION_ROUTE: &str = "/v1/{chain}/gas-suggestion";
-
     pub(crate) fn new(
         listener: &'static str,
         base_path: &str,
         has_suggestions: bool,
         metrics: &Metrics,
     ) -> Self {
-        let suggestion_metrics = || RouteMetrics::new(listener, Self::SUGGESTION_ROUTE, metrics);
-        let suggestion_metrics = has_suggestions.then(suggestion_metrics);
-        Self {
+        let mut log = Self {
             listener,
-            base_path: base_path.into(),
-            request_ids: RequestIdGenerator::new(),
+            base_path: base_path.to_owned(),
+            request_ids: RequestIds::default(),
             metrics: metrics.clone(),
-            suggestion_metrics,
+            suggestion_metrics: None,
+        };
+        if has_suggestions {
+            log.suggestion_metrics = Some(SuggestionMetrics::new(&log));
         }
-    }
-
-    /// Returns the same log for another thread.
-    pub(crate) fn for_thread(&self) -> Self {
-        Self {
-            listener: self.listener,
-            base_path: Arc::clone(&self.base_path),
-            request_ids: RequestIdGenerator::new(),
-            metrics: self.metrics.clone(),
-            suggestion_metrics: self.suggestion_metrics.as_ref().map(RouteMetrics::for_thread),
-        }
+        log
     }
 
     /// Starts a request: takes the time and its id, and starts its span.
     pub(crate) fn start<B>(&self, request: &Request<B>) -> RequestContext {
         RequestContext {
             started_at: clock::now(),
+            route: None,
+            span: Span::for_request(request),
+            request_id: self.request_ids.for_request(request.headers()),
             method: request.method().clone(),
             uri: request.uri().clone(),
-            request_id: self.request_ids.for_request(request.headers()),
-            is_suggestion: false,
-            span: Span::for_request(request),
         }
     }
 
-    /// Finishes a request: adds the headers of every response and, to an error, its problem body; counts and logs the response.
-    pub(crate) fn finish(&self, mut context: RequestContext, mut response: Response) -> Response {
+    /// Counts and logs the response, and takes the matched route out of it.
+    pub(crate) fn record(&self, context: &mut RequestContext, response: &mut Response) {
         let status = response.status();
-        let trace_id = context.span.trace_id();
-        if status.is_client_error() || status.is_server_error() {
-            problem::write_problem(&mut response, &context.request_id, trace_id);
-        }
         let elapsed = clock::elapsed(context.started_at);
-        let matched_path: Option<MatchedPath>;
-        let route_template = if context.is_suggestion {
-            Some(Self::SUGGESTION_ROUTE)
-        } else {
-            matched_path = response.extensions_mut().remove();
-            matched_path.as_ref().map(|path| self.route_template(path))
-        };
-        context.span.record_response(&context.method, route_template, status);
-        let route_name = route_template.unwrap_or(NO_ROUTE);
-        self.count_request(route_name, &context.method, status, elapsed);
-        self.log_request(route_name, &context, status, elapsed);
-        let headers = response.headers_mut();
-        headers.insert(X_REQUEST_ID, context.request_id);
-        // A browser never takes the data of a response for a script or a page.
-        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-        response
+        let matched_path = response.extensions_mut().remove::<MatchedPath>();
+        let template = matched_path.as_ref().map(|path| self.route_template(path));
+        let route = context.route.or(template);
+        context.span.record_response(&context.method, route, status);
+        self.count_request(route.unwrap_or(NO_ROUTE), &context.method, status, elapsed);
+        self.log_request(route.unwrap_or(NO_ROUTE), context, status, elapsed);
     }
 
     /// Returns a route without the base path.
     fn route_template<'a>(&self, path: &'a MatchedPath) -> &'a str {
         let path = path.as_str();
-        match path.strip_prefix(&*self.base_path) {
+        match path.strip_prefix(&self.base_path) {
             Some("") => "/",
             Some(relative_path) if relative_path.starts_with('/') => relative_path,
             _ => path,
@@ -133,15 +111,37 @@ impl AccessLog {
     }
 
     fn count_request(&self, route: &str, method: &Method, status: StatusCode, elapsed: Duration) {
-        let preregistered =
-            self.suggestion_metrics.as_ref().filter(|_| route == Self::SUGGESTION_ROUTE);
-        if preregistered.is_some_and(|counts| counts.try_record(method, status, elapsed)) {
+        let prepared = self.suggestion_metrics.as_ref().filter(|_| route == SUGGESTION_ROUTE);
+        if prepared.is_some_and(|metrics| metrics.try_record(method, status, elapsed)) {
             return;
         }
-        let (requests, durations) =
-            http_metrics(&self.metrics, self.listener, route, method, status);
-        requests.increment();
-        durations.record(elapsed);
+        self.counter(route, method, status).increment();
+        self.durations(route).record(elapsed);
+    }
+
+    /// Returns the counter of requests with this response.
+    fn counter(&self, route: &str, method: &Method, status: StatusCode) -> RequestCounter {
+        let method = match *method {
+            Method::GET => "GET",
+            Method::HEAD => "HEAD",
+            Method::POST => "POST",
+            Method::OPTIONS => "OPTIONS",
+            _ => "other",
+        };
+        // Only an upstream can return a status without a standard reason.
+        let status = if status.canonical_reason().is_some() { status.as_str() } else { "other" };
+        self.metrics.http_requests_total.get_or_create_owned(&RequestLabels {
+            listener: self.listener,
+            route: route.to_owned(),
+            method,
+            status: status.to_owned(),
+        })
+    }
+
+    /// Returns the durations of the route's requests.
+    fn durations(&self, route: &str) -> RequestDurations {
+        let labels = RouteLabels { listener: self.listener, route: route.to_owned() };
+        self.metrics.http_request_duration_seconds.get_or_create_owned(&labels)
     }
 
     fn log_request(
@@ -181,78 +181,27 @@ fn truncated(text: &str, max_bytes: usize) -> &str {
     text.get(..text.floor_char_boundary(max_bytes)).unwrap_or_default()
 }
 
-impl RequestContext {
-    /// When the request arrived.
-    pub(crate) fn started_at(&self) -> Instant {
-        self.started_at
-    }
-
-    /// Records that the fast path responds.
-    pub(crate) fn set_suggestion_route(&mut self) {
-        self.is_suggestion = true;
-    }
-}
-
-impl RouteMetrics {
-    fn new(listener: &'static str, route: &'static str, metrics: &Metrics) -> Self {
-        let http_metrics =
-            |method: &Method, status| http_metrics(metrics, listener, route, method, status);
-        let statuses = [StatusCode::OK, StatusCode::NOT_MODIFIED];
-        let counters = [Method::GET, Method::HEAD].iter().flat_map(|method| {
-            statuses.map(|status| (method.clone(), status, http_metrics(method, status).0))
-        });
-        Self {
-            counters: counters.collect(),
-            durations: http_metrics(&Method::GET, StatusCode::OK).1,
+impl SuggestionMetrics {
+    fn new(log: &AccessLog) -> Self {
+        let mut counters = Vec::new();
+        for method in [Method::GET, Method::HEAD] {
+            for status in [StatusCode::OK, StatusCode::NOT_MODIFIED] {
+                let counter = log.counter(SUGGESTION_ROUTE, &method, status);
+                counters.push((method.clone(), status, counter));
+            }
         }
-    }
-
-    fn for_thread(&self) -> Self {
-        let of_thread = |(method, status, counter): &(Method, StatusCode, Counter)| {
-            (method.clone(), *status, counter.for_thread())
-        };
-        Self {
-            durations: self.durations.for_thread(),
-            counters: self.counters.iter().map(of_thread).collect(),
-        }
+        Self { durations: log.durations(SUGGESTION_ROUTE), counters }
     }
 
     /// Counts the response if its method and status have a prepared counter. Returns false otherwise.
     fn try_record(&self, method: &Method, status: StatusCode, elapsed: Duration) -> bool {
-        let mut counters = self.counters.iter();
-        let found =
-            counters.find(|(counted_method, with, _)| counted_method == method && *with == status);
-        let Some((_, _, counter)) = found else { return false };
-        counter.increment();
-        self.durations.record(elapsed);
-        true
+        let known = self.counters.iter().find(|known| known.0 == *method && known.1 == status);
+        if let Some((_, _, counter)) = known {
+            counter.increment();
+            self.durations.record(elapsed);
+        }
+        known.is_some()
     }
-}
-
-/// Counter of requests with this response, and durations of the route's requests.
-fn http_metrics(
-    metrics: &Metrics,
-    listener: &'static str,
-    route: &str,
-    method: &Method,
-    status: StatusCode,
-) -> (Counter, RequestDurations) {
-    let method = match *method {
-        Method::GET => "GET",
-        Method::HEAD => "HEAD",
-        Method::POST => "POST",
-        Method::OPTIONS => "OPTIONS",
-        _ => "other",
-    };
-    // Only an upstream can return a status without a standard reason.
-    let status = if status.canonical_reason().is_some() { status.as_str() } else { "other" };
-    let route_labels = RouteLabels { listener, route: route.to_owned() };
-    let (route, status) = (route.to_owned(), status.to_owned());
-    let labels = RequestLabels { listener, route, method, status };
-    (
-        metrics.http_requests_total.get_or_create_owned(&labels),
-        metrics.http_request_duration_seconds.get_or_create_owned(&route_labels),
-    )
 }
 
 /// Middleware that records the matched route in the response's extensions.

@@ -1,4 +1,4 @@
-//! `App` holds what a listener needs to answer a request: the layers, the fast path and the routes.
+//! The life of a request, from a connection to its response. [`App::handle`] is all of it.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::HttpBody;
-use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -14,72 +14,42 @@ use futures_util::FutureExt;
 use futures_util::future::{Either, ready};
 use tower::{BoxError, Service, ServiceBuilder};
 use tower_http::catch_panic::CatchPanicLayer;
-use tower_http::cors::CorsLayer;
 use tower_http::timeout::RequestBodyTimeoutLayer;
 
 use super::access_log;
 use super::access_log::{AccessLog, RequestContext};
 use super::client_limits::ConnectedPeer;
 use super::cors;
-use super::cors::ExposedHeaders;
+use super::cors::{Cors, ExposedHeaders};
+use super::problem;
 use super::problem::Problem;
 use super::request_checks::{AdminHosts, CostlyRoutes, RequestChecks};
+use super::request_id::X_REQUEST_ID;
 use super::response_body;
 use super::response_body::BodyLimits;
 use super::vary;
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::Metrics;
 
-/// Routes of one listener with their layers. Cheap to clone.
+/// Routes of one listener, with what a request passes before and after them. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct App {
-    layers: Arc<AppLayers>,
-    per_thread: Arc<PerThread>,
-}
+pub struct App(Arc<Parts>);
 
 #[derive(Debug)]
-struct AppLayers {
-    /// `None`: no web page of another origin may read responses.
-    cors: Option<(config::Cors, ExposedHeaders)>,
-    request_checks: RequestChecks,
-    routes: Router,
-}
-
-/// Each thread has its own log, and its own values that responses of the fast path share. A shared value is counted when a
-/// response takes and drops it, and processors that count at the same place delay each other.
-#[derive(Debug)]
-struct PerThread {
+struct Parts {
     access_log: AccessLog,
-    cors: Option<Cors>,
+    request_checks: RequestChecks,
     fast_path: Option<Box<dyn FastPath>>,
-}
-
-#[derive(Debug)]
-struct Cors {
-    layer: CorsLayer,
-    /// Names of the headers that web pages may read, if those of any origin may. Then no layer is needed.
-    exposed_to_all: Option<HeaderValue>,
-}
-
-impl Cors {
-    fn new(config: &config::Cors, exposed: &ExposedHeaders) -> Self {
-        let exposed_to_all = config.allows_any().then(|| exposed.to_value());
-        Self { layer: cors::layer(config, exposed), exposed_to_all }
-    }
-}
-
-/// How a request goes on after the checks.
-enum Step<'a> {
-    /// The fast path has responded.
-    Responded(Response),
-    Admitted(&'a ConnectedPeer),
-    Refused(Problem),
+    routes: Router,
+    /// `None`: no web page of another origin may read responses.
+    cors: Option<Cors>,
 }
 
 /// Answers requests for one route before the router.
 pub(crate) trait FastPath: Debug + Send + Sync {
-    /// Returns the response to a request that arrived now, without CORS headers, or `None` for any other request.
+    /// Returns the response to a request that arrived now, or `None` for any other request. It has the headers of CORS if
+    /// pages of any origin may read it.
     fn respond(
         &self,
         method: &Method,
@@ -87,9 +57,6 @@ pub(crate) trait FastPath: Debug + Send + Sync {
         headers: &HeaderMap,
         now: Instant,
     ) -> Option<Response>;
-
-    /// Returns one for another thread, which shares no cached response with this one.
-    fn for_thread(&self) -> Box<dyn FastPath>;
 }
 
 /// The senders whose requests a listener accepts.
@@ -102,7 +69,7 @@ pub(crate) enum Audience {
 }
 
 impl App {
-    /// Puts the layers around the routes of a listener.
+    /// Puts together what the requests of a listener pass.
     pub(crate) fn new(
         listener: &'static str,
         routes: Router,
@@ -112,46 +79,31 @@ impl App {
         memory: &MemoryBudget,
         metrics: &Metrics,
     ) -> Self {
-        let body_timeout = timeout_or_never(config.limits.body_timeout);
-        let body_limits = BodyLimits::new(memory);
-        let layers = ServiceBuilder::new()
-            .layer(middleware::from_fn(access_log::record_matched_path))
-            .layer(CatchPanicLayer::new())
-            .layer(middleware::from_fn_with_state(body_limits, response_body::limit_body))
-            .layer(RequestBodyTimeoutLayer::new(body_timeout));
         let base_path = &config.server.base_path;
-        let rate_limited = metrics.requests_rate_limited_total.clone();
         let (cors, costly_routes, admin_hosts) = match audience {
-            Audience::Public(headers, costly) => {
-                (Some((config.cors.clone(), headers)), costly, None)
+            Audience::Public(exposed, costly) => {
+                (Some(Cors::new(&config.cors, &exposed)), costly, None)
             }
             Audience::Admin(hosts) => (None, CostlyRoutes::default(), Some(hosts)),
         };
-        let access_log = AccessLog::new(listener, base_path, fast_path.is_some(), metrics);
-        let of_thread = cors.as_ref().map(|(config, headers)| Cors::new(config, headers));
-        Self {
-            layers: Arc::new(AppLayers {
-                cors,
-                request_checks: RequestChecks::new(
-                    base_path,
-                    costly_routes,
-                    admin_hosts,
-                    rate_limited,
-                ),
-                routes: routes.layer(layers),
-            }),
-            per_thread: Arc::new(PerThread { access_log, cors: of_thread, fast_path }),
-        }
-    }
-
-    /// Returns the same routes for another serving thread.
-    pub(crate) fn for_thread(&self) -> Self {
-        let fast_path = self.per_thread.fast_path.as_ref().map(|it| it.for_thread());
-        let cors = self.layers.cors.as_ref();
-        let cors = cors.map(|(config, headers)| Cors::new(config, headers));
-        let access_log = self.per_thread.access_log.for_thread();
-        let per_thread = PerThread { access_log, cors, fast_path };
-        Self { layers: Arc::clone(&self.layers), per_thread: Arc::new(per_thread) }
+        let rate_limited = metrics.requests_rate_limited_total.clone();
+        let body_timeout = timeout_or_never(config.limits.body_timeout);
+        let layers = ServiceBuilder::new()
+            // Outside of the next one, so that the log has the route of a handler that panics.
+            .layer(middleware::from_fn(access_log::record_matched_path))
+            .layer(CatchPanicLayer::new())
+            .layer(middleware::from_fn_with_state(
+                BodyLimits::new(memory),
+                response_body::limit_body,
+            ))
+            .layer(RequestBodyTimeoutLayer::new(body_timeout));
+        Self(Arc::new(Parts {
+            access_log: AccessLog::new(listener, base_path, fast_path.is_some(), metrics),
+            request_checks: RequestChecks::new(base_path, costly_routes, admin_hosts, rate_limited),
+            fast_path,
+            routes: routes.layer(layers),
+            cors,
+        }))
     }
 
     /// Handles a request without a connection, so no per-client limit applies. Needs a Tokio runtime with time.
@@ -176,122 +128,90 @@ impl App {
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
-        let access_log = &self.per_thread.access_log;
-        let mut context = access_log.start(&request);
-        if *request.method() == Method::OPTIONS {
-            return Either::Right(self.answer_options(request, peer, context).boxed());
+        let Self(parts) = self;
+        let mut context = parts.access_log.start(&request);
+        let admitted = peer.map_err(Problem::from_status).and_then(|peer| {
+            parts.request_checks.check(&request, peer, context.started_at)?;
+            Ok(peer)
+        });
+        if admitted.is_ok()
+            && let Some(response) = parts.fast_response(&request, &mut context)
+        {
+            return Either::Left(ready(parts.finish(context, response)));
         }
-        let step = match self.check(&request, peer, &context) {
-            Ok(peer) => match self.fast_response(&request, &mut context) {
-                Some(response) => Step::Responded(response),
-                None => Step::Admitted(peer),
-            },
-            Err(problem) => Step::Refused(problem),
-        };
-        let exposed_to_all =
-            self.per_thread.cors.as_ref().and_then(|cors| cors.exposed_to_all.as_ref());
-        match (step, exposed_to_all) {
-            (Step::Responded(mut response), Some(exposed)) => {
-                cors::allow_any_origin(response.headers_mut(), exposed);
-                Either::Left(ready(access_log.finish(context, response)))
-            }
-            (step, _) => Either::Right(self.respond_at(step, request, context).boxed()),
-        }
+        Either::Right(parts.route(request, admitted, context).boxed())
     }
+}
 
+impl Parts {
     fn fast_response<B>(
         &self,
         request: &Request<B>,
         context: &mut RequestContext,
     ) -> Option<Response> {
-        let fast_path = self.per_thread.fast_path.as_ref()?;
+        let fast_path = self.fast_path.as_ref()?;
         let (method, uri, headers) = (request.method(), request.uri(), request.headers());
-        let response = fast_path.respond(method, uri, headers, context.started_at())?;
-        context.set_suggestion_route();
+        let mut response = fast_path.respond(method, uri, headers, context.started_at)?;
+        context.route = Some(access_log::SUGGESTION_ROUTE);
+        if let Some(cors) = self.cors.as_ref().filter(|cors| !cors.allows_any()) {
+            cors.add_headers(headers, response.headers_mut());
+        }
         Some(response)
     }
 
-    async fn respond_at<B>(
-        &self,
-        step: Step<'_>,
-        request: Request<B>,
-        context: RequestContext,
-    ) -> Response
-    where
-        B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
-    {
-        let headers = request.headers().clone();
-        let mut response = match step {
-            Step::Responded(response) => response,
-            Step::Admitted(peer) => self.dispatch(request, peer, &context).await,
-            Step::Refused(problem) => problem.into_response(),
-        };
-        if let Some(cors) = &self.per_thread.cors {
-            match &cors.exposed_to_all {
-                Some(exposed) => cors::allow_any_origin(response.headers_mut(), exposed),
-                None => response = cors::add_headers(&cors.layer, headers, response).await,
-            }
-        }
-        vary::join_lines(response.headers_mut());
-        self.per_thread.access_log.finish(context, response)
-    }
-
-    /// Answers OPTIONS by what the routes say of the path: it is known if they refuse the method.
-    async fn answer_options<B>(
+    /// Handles a request that the fast path does not answer.
+    async fn route<B>(
         &self,
         mut request: Request<B>,
-        peer: Result<&ConnectedPeer, StatusCode>,
+        admitted: Result<&ConnectedPeer, Problem>,
         context: RequestContext,
     ) -> Response
     where
         B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
     {
         let headers = request.headers().clone();
-        let cors = self.per_thread.cors.as_ref().map(|cors| &cors.layer);
-        let preflight = cors.filter(|_| cors::is_preflight(&headers));
+        let is_options = *request.method() == Method::OPTIONS;
+        let is_preflight = is_options && self.cors.is_some() && cors::is_preflight(&headers);
         // Health checks of load balancers ask by OPTIONS, and mean the state.
-        if preflight.is_none() && self.layers.request_checks.is_probe(request.uri()) {
+        if is_options && !is_preflight && self.request_checks.is_probe(request.uri()) {
             *request.method_mut() = Method::GET;
         }
-        let answer = match self.check(&request, peer, &context) {
-            Ok(peer) => self.dispatch(request, peer, &context).await,
+        let mut response = match admitted {
+            Ok(peer) => {
+                // The handler charges the client: a batch costs one unit per call, and long requests have a limit of their
+                // own.
+                request.extensions_mut().insert(peer.client_for(&headers));
+                let response = self.routes.clone().call(request);
+                let Ok(response) = context.span.instrument(response).await;
+                response
+            }
             Err(problem) => problem.into_response(),
         };
-        let mut response = match (preflight, cors) {
-            (Some(cors), _) => cors::answer_preflight(cors, headers, answer).await,
-            (None, Some(cors)) => {
-                cors::add_headers(cors, headers, cors::answer_options(answer)).await
-            }
-            (None, None) => cors::answer_options(answer),
-        };
+        // The routes refuse OPTIONS, but only of a path that they know.
+        let is_known = response.status() == StatusCode::METHOD_NOT_ALLOWED;
+        if is_options && !is_preflight {
+            response = cors::answer_options(response);
+        }
+        match &self.cors {
+            Some(cors) if is_preflight && is_known => response = cors.answer_preflight(&headers),
+            Some(cors) => cors.add_headers(&headers, response.headers_mut()),
+            None => {}
+        }
         vary::join_lines(response.headers_mut());
-        self.per_thread.access_log.finish(context, response)
+        self.finish(context, response)
     }
 
-    fn check<'a, B>(
-        &self,
-        request: &Request<B>,
-        peer: Result<&'a ConnectedPeer, StatusCode>,
-        context: &RequestContext,
-    ) -> Result<&'a ConnectedPeer, Problem> {
-        let peer = peer.map_err(Problem::from_status)?;
-        self.layers.request_checks.check(request, peer, context.started_at())?;
-        Ok(peer)
-    }
-
-    async fn dispatch<B>(
-        &self,
-        mut request: Request<B>,
-        peer: &ConnectedPeer,
-        context: &RequestContext,
-    ) -> Response
-    where
-        B: HttpBody<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
-    {
-        // The handler charges the client: a batch costs one unit per call, and long requests have a limit of their own.
-        let client = peer.client_for(request.headers());
-        request.extensions_mut().insert(client);
-        let Ok(response) = context.span.instrument(self.layers.routes.clone().call(request)).await;
+    /// Adds what every response has, and what every error has, and logs the response.
+    fn finish(&self, mut context: RequestContext, mut response: Response) -> Response {
+        let status = response.status();
+        if status.is_client_error() || status.is_server_error() {
+            problem::write_problem(&mut response, &context.request_id, context.span.trace_id());
+        }
+        self.access_log.record(&mut context, &mut response);
+        let headers = response.headers_mut();
+        headers.insert(X_REQUEST_ID, context.request_id);
+        // A browser never takes the data of a response for a script or a page.
+        headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
         response
     }
 }

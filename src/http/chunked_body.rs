@@ -17,7 +17,6 @@ use crate::observe::memory_budget::Reservation;
 #[derive(Debug)]
 pub(crate) struct ChunkedBody {
     chunks: VecDeque<Bytes>,
-    remaining: usize,
     _reservation: Option<Reservation>,
 }
 
@@ -31,8 +30,7 @@ impl ChunkedBody {
 
     /// Creates a body of `chunks`, which holds `reservation` until it is dropped.
     pub(crate) fn new(chunks: VecDeque<Bytes>, reservation: Option<Reservation>) -> Self {
-        let remaining = chunks.iter().map(Bytes::len).fold(0, usize::saturating_add);
-        Self { chunks, remaining, _reservation: reservation }
+        Self { chunks, _reservation: reservation }
     }
 }
 
@@ -64,7 +62,6 @@ impl hyper::body::Body for ChunkedBody {
         if self.chunks.front().is_some_and(Bytes::is_empty) {
             self.chunks.pop_front();
         }
-        self.remaining = self.remaining.saturating_sub(frame.as_ref().map_or(0, Bytes::len));
         Poll::Ready(frame.map(|frame| Ok(Frame::data(frame))))
     }
 
@@ -73,7 +70,8 @@ impl hyper::body::Body for ChunkedBody {
     }
 
     fn size_hint(&self) -> SizeHint {
-        u64::try_from(self.remaining).map_or_else(|_| SizeHint::default(), SizeHint::with_exact)
+        let remaining: usize = self.chunks.iter().map(Bytes::len).sum();
+        u64::try_from(remaining).map_or_else(|_| SizeHint::default(), SizeHint::with_exact)
     }
 }
 

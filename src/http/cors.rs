@@ -2,19 +2,16 @@
 //!
 //! Without credentials a list of request headers protects nothing, and tracing libraries add headers of their own. So a
 //! preflight allows the headers that it names.
+//!
+//! tower-http's layer answers every preflight by itself, also one for an unknown path, and is slow beside a short response.
 
-use std::convert::Infallible;
-use std::time::Duration;
-
-use axum::body::Body;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use tower::{Layer, Service, service_fn};
-use tower_http::cors::{AllowHeaders, AllowOrigin, Any, CorsLayer};
 
 use super::headers::{X_DOUBT, X_NEWEST_BLOCK, X_STALE};
 use super::request_id::X_REQUEST_ID;
 use crate::config;
+use crate::config::origin::OriginPattern;
 
 /// Response headers that web pages may read, besides those that browsers always allow.
 #[derive(Debug, Clone)]
@@ -35,81 +32,85 @@ impl Default for ExposedHeaders {
 }
 
 impl ExposedHeaders {
-    /// Returns the names as the layer writes them.
+    /// Returns the value of the header that lists them.
     pub(crate) fn to_value(&self) -> HeaderValue {
         let names: Vec<_> = self.0.iter().map(HeaderName::as_str).collect();
         HeaderValue::try_from(names.join(",")).expect("names of headers are a header value")
     }
 }
 
-const PREFLIGHT_MAX_AGE: Duration = Duration::from_hours(24);
+/// The web pages that may read the responses of a listener.
+#[derive(Debug)]
+pub(crate) struct Cors {
+    origins: AllowedOrigins,
+    exposed: HeaderValue,
+}
 
-/// Returns the layer that answers preflight requests and adds CORS headers to every response.
-pub(crate) fn layer(config: &config::Cors, exposed: &ExposedHeaders) -> CorsLayer {
-    let layer = CorsLayer::new()
-        .allow_methods([Method::GET, Method::HEAD, Method::POST])
-        .allow_headers(AllowHeaders::mirror_request())
-        .expose_headers(exposed.0.clone())
-        .max_age(PREFLIGHT_MAX_AGE);
-    if config.allows_any() {
-        // Without `Vary: Origin`, caches keep one response for all origins.
-        layer.allow_origin(Any).vary([])
-    } else {
-        let allowed = config.origins().unwrap_or_default();
-        let is_allowed = move |origin: &HeaderValue| {
-            origin.to_str().is_ok_and(|origin| allowed.iter().any(|known| known.matches(origin)))
+#[derive(Debug)]
+enum AllowedOrigins {
+    Any,
+    Listed(Vec<OriginPattern>),
+}
+
+impl Cors {
+    pub(crate) fn new(config: &config::Cors, exposed: &ExposedHeaders) -> Self {
+        let origins = if config.allows_any() {
+            AllowedOrigins::Any
+        } else {
+            AllowedOrigins::Listed(config.origins().unwrap_or_default())
         };
-        let predicate = AllowOrigin::predicate(move |origin, _| is_allowed(origin));
-        layer.allow_origin(predicate).vary([header::ORIGIN])
+        Self { origins, exposed: exposed.to_value() }
+    }
+
+    /// Returns true if pages of any origin may read responses, so that all get the same headers.
+    pub(crate) fn allows_any(&self) -> bool {
+        matches!(self.origins, AllowedOrigins::Any)
+    }
+
+    /// Adds the headers of a response to a request with these headers.
+    pub(crate) fn add_headers(&self, request: &HeaderMap, headers: &mut HeaderMap) {
+        self.allow_origin(request, headers);
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, self.exposed.clone());
+    }
+
+    /// Returns the answer to a preflight for a known path.
+    pub(crate) fn answer_preflight(&self, request: &HeaderMap) -> Response {
+        let methods = (header::ACCESS_CONTROL_ALLOW_METHODS, "GET,HEAD,POST");
+        let a_day = (header::ACCESS_CONTROL_MAX_AGE, "86400");
+        let mut response = [methods, a_day].into_response();
+        let headers = response.headers_mut();
+        if let Some(names) = request.get(header::ACCESS_CONTROL_REQUEST_HEADERS) {
+            headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, names.clone());
+        }
+        self.allow_origin(request, headers);
+        response
+    }
+
+    fn allow_origin(&self, request: &HeaderMap, headers: &mut HeaderMap) {
+        let AllowedOrigins::Listed(allowed) = &self.origins else {
+            headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN);
+            return;
+        };
+        headers.append(header::VARY, HeaderValue::from_static("origin"));
+        let Some(origin) = request.get(header::ORIGIN) else { return };
+        if origin.to_str().is_ok_and(|origin| allowed.iter().any(|known| known.matches(origin))) {
+            headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        }
     }
 }
 
-/// Returns true if a browser asks whether a page may send a request. Any other OPTIONS is an ordinary request.
-pub(crate) fn is_preflight(headers: &HeaderMap) -> bool {
-    headers.contains_key(header::ORIGIN)
-        && headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
-}
+const ANY_ORIGIN: HeaderValue = HeaderValue::from_static("*");
 
-/// Completes the answer of the routes to a preflight with these headers. On a known path it is the permission, else the
-/// error, which the page may read.
-pub(crate) async fn answer_preflight(
-    layer: &CorsLayer,
-    headers: HeaderMap,
-    answer: Response,
-) -> Response {
-    let is_known = answer.status() == StatusCode::METHOD_NOT_ALLOWED;
-    // The layer itself answers OPTIONS, and adds headers to the answers to other methods.
-    let method = if is_known { Method::OPTIONS } else { Method::GET };
-    pass(layer, method, headers, answer).await
-}
-
-/// Adds the headers with which web pages of any origin may read the response, as the layer would. The layer takes a tenth of
-/// the time of a short response.
+/// Adds the headers with which web pages of any origin may read the response.
 pub(crate) fn allow_any_origin(headers: &mut HeaderMap, exposed: &HeaderValue) {
-    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANY_ORIGIN);
     headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed.clone());
 }
 
-/// Adds the CORS headers of the answer to a request with these headers.
-pub(crate) async fn add_headers(
-    layer: &CorsLayer,
-    headers: HeaderMap,
-    answer: Response,
-) -> Response {
-    pass(layer, Method::GET, headers, answer).await
-}
-
-async fn pass(layer: &CorsLayer, method: Method, headers: HeaderMap, answer: Response) -> Response {
-    let mut request = Request::new(Body::empty());
-    *request.method_mut() = method;
-    *request.headers_mut() = headers;
-    let mut answer = Some(answer);
-    let inner = service_fn(move |_: Request<Body>| {
-        let answer = answer.take();
-        async move { Ok::<_, Infallible>(answer.unwrap_or_default()) }
-    });
-    let Ok(response) = layer.layer(inner).call(request).await;
-    response
+/// Returns true if a browser asks by OPTIONS whether a page may send a request. Any other OPTIONS is an ordinary request.
+pub(crate) fn is_preflight(request: &HeaderMap) -> bool {
+    request.contains_key(header::ORIGIN)
+        && request.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }
 
 /// Returns the answer to an OPTIONS that is no preflight: 204 with the methods of a known path.

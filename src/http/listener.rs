@@ -19,13 +19,13 @@ use axum::http::StatusCode;
 use enum_map::{Enum, EnumMap};
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioTimer;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
-use tokio::task::{Id, JoinError, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-use super::client_limits::{ClientTable, ConnectedPeer, TooManyConnections};
+use super::client_limits::{ClientTable, ConnectedPeer, NoFreeSlot};
 use crate::config::Limits;
 use crate::http::app::App;
 use crate::observe::clock;
@@ -33,6 +33,7 @@ use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::{
     Counter, DeadlineLabels, ListenerOutcomeLabels, ListenerReasonLabels, Metrics, counters,
 };
+use connection::Connection;
 use metered_stream::ConnectionActivity;
 use open_connections::OpenConnections;
 
@@ -74,20 +75,29 @@ impl Shutdown {
     fn is_draining(&self) -> bool {
         self.is_draining.load(Ordering::Relaxed)
     }
+
+    /// Returns the signals for a thread. Checking a token takes its lock, so each thread has its own.
+    fn child(&self) -> Self {
+        Self { closing: self.closing.child_token(), ..self.clone() }
+    }
 }
 
 /// A listener that does not serve yet.
 pub(crate) struct Listener {
-    app: App,
-    clients: ClientTable,
-    memory: MemoryBudget,
-    /// 0: no limit.
+    clients: Arc<ClientTable>,
     max_connections: usize,
+    accept_counters: EnumMap<AcceptOutcome, Counter>,
+    shared: Arc<Shared>,
+}
+
+/// Parts that all connections of a listener share.
+struct Shared {
+    app: App,
     /// Settings of a connection.
     http: http1::Builder,
-    accept_counters: EnumMap<AcceptOutcome, Counter>,
-    timeout_counters: Arc<EnumMap<Timeout, Counter>>,
-    shed_counters: Arc<EnumMap<ShedReason, Counter>>,
+    memory: MemoryBudget,
+    timeout_counters: EnumMap<Timeout, Counter>,
+    shed_counters: EnumMap<ShedReason, Counter>,
 }
 
 /// Why a connection was closed for the sake of others.
@@ -124,7 +134,7 @@ impl Listener {
     pub(crate) fn new(
         listener: &'static str,
         app: App,
-        clients: ClientTable,
+        clients: Arc<ClientTable>,
         limits: &Limits,
         memory: MemoryBudget,
         metrics: &Metrics,
@@ -137,20 +147,25 @@ impl Listener {
             .timer(TokioTimer::new())
             .header_read_timeout((!header_timeout.is_zero()).then_some(header_timeout));
         Self {
-            app,
             clients,
-            memory,
-            max_connections: limits.max_connections,
-            http,
+            max_connections: match limits.max_connections {
+                0 => usize::MAX,
+                limit => limit,
+            },
             accept_counters: counters(&metrics.connections_total, |outcome| {
                 ListenerOutcomeLabels { listener, outcome }
             }),
-            timeout_counters: Arc::new(counters(&metrics.connection_timeouts_total, |deadline| {
-                DeadlineLabels { listener, deadline }
-            })),
-            shed_counters: Arc::new(counters(&metrics.connections_shed_total, |reason| {
-                ListenerReasonLabels { listener, reason }
-            })),
+            shared: Arc::new(Shared {
+                app,
+                http,
+                memory,
+                timeout_counters: counters(&metrics.connection_timeouts_total, |deadline| {
+                    DeadlineLabels { listener, deadline }
+                }),
+                shed_counters: counters(&metrics.connections_shed_total, |reason| {
+                    ListenerReasonLabels { listener, reason }
+                }),
+            }),
         }
     }
 
@@ -166,60 +181,61 @@ impl Listener {
         let mut clean_up = tokio::time::interval(CLEAN_UP_INTERVAL);
         clean_up.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut accept_errors = AcceptErrors::default();
-        let mut connections = JoinSet::new();
         let mut open = OpenConnections::default();
         let mut rejections = JoinSet::new();
-        let threads = runtimes.iter().map(|runtime| {
-            // Checking a token takes its lock, so each thread has its own.
-            let closing = shutdown.closing.child_token();
-            (runtime, self.app.for_thread(), Shutdown { closing, ..shutdown.clone() })
-        });
-        let threads: Vec<_> = threads.collect();
-        for (runtime, app, shutdown) in threads.iter().cycle() {
-            let (stream, address) = loop {
-                // A closed connection holds memory until its thread drops it. Where the threads cannot keep up, new ones
-                // wait in the system's queue.
-                let closing = connections.len().saturating_sub(open.count());
-                let can_accept = closing < MAX_CLOSING;
-                tokio::select! {
-                    accepted = listener.accept(), if can_accept => match accepted {
-                        Ok((stream, peer)) => break (stream, peer.ip()),
-                        Err(error) => accept_errors.pause(&error).await,
-                    },
-                    _ = clean_up.tick() => self.clients.remove_idle(clock::now()),
-                    Some(ended) = connections.join_next_with_id() => open.remove(task_id(&ended)),
-                    Some(_) = rejections.join_next() => {}
-                    () = shutdown.closing.cancelled() => {
-                        drop(listener);
-                        while connections.join_next().await.is_some() {}
-                        return;
+        let threads: Vec<_> = runtimes.iter().map(|runtime| (runtime, shutdown.child())).collect();
+        let mut next_thread = threads.iter().cycle();
+        loop {
+            // A closed connection holds memory until its thread drops it. Where the threads cannot keep up, new ones wait
+            // in the system's queue.
+            let can_accept = open.closing_count() < MAX_CLOSING;
+            tokio::select! {
+                accepted = listener.accept(), if can_accept => match accepted {
+                    Ok((stream, peer)) => {
+                        let Some((runtime, shutdown)) = next_thread.next() else { return };
+                        self.start(stream, peer.ip(), runtime, shutdown, &mut open, &mut rejections);
                     }
-                }
-            };
-            // The stream belongs to this runtime, and will belong to the one that serves it.
-            let Ok(stream) = stream.into_std() else { continue };
-            match self.admit(address, &mut open) {
-                Ok(peer) => {
-                    let activity = Arc::new(ConnectionActivity::default());
-                    let client = peer.client_key();
-                    let settings = connection::Settings {
-                        http: self.http.clone(),
-                        app: app.clone(),
-                        memory: self.memory.clone(),
-                        activity: Arc::clone(&activity),
-                        timeout_counters: Arc::clone(&self.timeout_counters),
-                        shed_counters: Arc::clone(&self.shed_counters),
-                        shutdown: shutdown.clone(),
-                    };
-                    let task = connection::serve(stream, peer, settings);
-                    open.insert(client, connections.spawn_on(task, runtime), activity);
-                }
-                Err(status) if rejections.len() < MAX_REJECTIONS => {
-                    let task = connection::reject(stream, app.clone(), status);
-                    rejections.spawn_on(task, runtime);
-                }
-                Err(_) => {}
+                    Err(error) => accept_errors.pause(&error).await,
+                },
+                _ = clean_up.tick() => self.clients.remove_idle(clock::now()),
+                Some(_) = open.remove_ended() => {}
+                Some(_) = rejections.join_next() => {}
+                () = shutdown.closing.cancelled() => break,
             }
+        }
+        drop(listener);
+        while open.remove_ended().await.is_some() {}
+    }
+
+    /// Serves a new connection from `address` on `runtime`, or refuses it.
+    fn start(
+        &self,
+        stream: TcpStream,
+        address: IpAddr,
+        runtime: &Handle,
+        shutdown: &Shutdown,
+        open: &mut OpenConnections,
+        rejections: &mut JoinSet<()>,
+    ) {
+        // The stream belongs to this runtime, and will belong to the one that serves it.
+        let Ok(stream) = stream.into_std() else { return };
+        match self.admit(address, open) {
+            Ok(peer) => {
+                let client = peer.client_key();
+                let activity = Arc::new(ConnectionActivity::default());
+                let connection = Connection {
+                    shared: Arc::clone(&self.shared),
+                    peer,
+                    activity: Arc::clone(&activity),
+                    shutdown: shutdown.clone(),
+                };
+                open.spawn(client, activity, connection.serve(stream), runtime);
+            }
+            Err(status) if rejections.len() < MAX_REJECTIONS => {
+                let task = connection::reject(stream, self.shared.app.clone(), status);
+                rejections.spawn_on(task, runtime);
+            }
+            Err(_) => {}
         }
     }
 
@@ -230,26 +246,19 @@ impl Listener {
         address: IpAddr,
         open: &mut OpenConnections,
     ) -> Result<ConnectedPeer, StatusCode> {
-        let peer = self.clients.connect(address).map_err(|TooManyConnections| {
+        let peer = self.clients.connect(address).map_err(|NoFreeSlot| {
             self.accept_counters[AcceptOutcome::RefusedClientLimit].increment();
             StatusCode::TOO_MANY_REQUESTS
         })?;
-        if self.max_connections > 0 && open.count() >= self.max_connections {
+        if open.count() >= self.max_connections {
             if !open.shed_for(peer.client_key()) {
                 self.accept_counters[AcceptOutcome::RefusedOverloaded].increment();
                 return Err(StatusCode::SERVICE_UNAVAILABLE);
             }
-            self.shed_counters[ShedReason::ConnectionLimit].increment();
+            self.shared.shed_counters[ShedReason::ConnectionLimit].increment();
         }
         self.accept_counters[AcceptOutcome::Accepted].increment();
         Ok(peer)
-    }
-}
-
-fn task_id(ended: &Result<(Id, ()), JoinError>) -> Id {
-    match ended {
-        Ok((id, ())) => *id,
-        Err(error) => error.id(),
     }
 }
 

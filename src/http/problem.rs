@@ -107,21 +107,20 @@ impl Problem {
 
     /// Returns the problem of a client that exceeded its rate limit and can retry after `wait`.
     pub(crate) fn rate_limited(wait: Duration) -> Self {
-        let problem =
-            Self::new(ProblemCode::RateLimited, "client rate limit exceeded; retry later");
-        Self { retry_after: Some(whole_seconds(wait)), ..problem }
+        Self::new(ProblemCode::RateLimited, "client rate limit exceeded; retry later")
+            .with_retry_after(wait)
     }
 
     /// Returns the problem of a client with too many concurrent requests of this kind.
     pub(crate) fn too_many_concurrent() -> Self {
         let detail = "too many concurrent requests of this kind from this client";
-        Self { retry_after: Some(1), ..Self::new(ProblemCode::RateLimited, detail) }
+        Self::new(ProblemCode::RateLimited, detail).with_retry_after(SOON)
     }
 
     /// Returns the problem of a service without capacity for another request of this kind.
     pub(crate) fn overloaded() -> Self {
         let detail = "too many concurrent requests of this kind; retry later";
-        Self { retry_after: Some(1), ..Self::new(ProblemCode::Overloaded, detail) }
+        Self::new(ProblemCode::Overloaded, detail).with_retry_after(SOON)
     }
 
     /// Returns the problem of a request to the admin listener for another host.
@@ -141,41 +140,30 @@ impl Problem {
 
     /// Maps a status that the framework or the listener chose to its problem.
     pub(crate) fn from_status(status: StatusCode) -> Self {
-        match status {
-            StatusCode::NOT_FOUND => Self::new(ProblemCode::NotFound, "no such route"),
-            StatusCode::METHOD_NOT_ALLOWED => Self::new(
+        let (code, detail) = match status {
+            StatusCode::NOT_FOUND => (ProblemCode::NotFound, "no such route"),
+            StatusCode::METHOD_NOT_ALLOWED => (
                 ProblemCode::MethodNotAllowed,
                 "this route does not support the method; the Allow header lists those it does",
             ),
-            StatusCode::REQUEST_TIMEOUT => {
-                Self::new(ProblemCode::RequestTimeout, "the request timed out")
-            }
-            StatusCode::PAYLOAD_TOO_LARGE => {
-                Self::new(ProblemCode::PayloadTooLarge, "the request body is too large")
-            }
-            StatusCode::URI_TOO_LONG => {
-                Self::new(ProblemCode::UriTooLong, "the request URI is too long")
-            }
-            StatusCode::UNSUPPORTED_MEDIA_TYPE => {
-                Self::new(ProblemCode::UnsupportedMediaType, "the Content-Type is not supported")
-            }
+            StatusCode::REQUEST_TIMEOUT => (ProblemCode::RequestTimeout, "the request timed out"),
+            StatusCode::URI_TOO_LONG => (ProblemCode::UriTooLong, "the request URI is too long"),
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
-                Self::new(ProblemCode::HeadersTooLarge, "the request headers are too large")
+                (ProblemCode::HeadersTooLarge, "the request headers are too large")
             }
             StatusCode::TOO_MANY_REQUESTS => {
-                let detail = "too many connections from this client";
-                Self { retry_after: Some(1), ..Self::new(ProblemCode::RateLimited, detail) }
+                (ProblemCode::RateLimited, "too many connections from this client")
             }
             StatusCode::SERVICE_UNAVAILABLE => {
-                let detail = "the service has reached its connection limit";
-                Self { retry_after: Some(1), ..Self::new(ProblemCode::Overloaded, detail) }
+                (ProblemCode::Overloaded, "the service has reached its connection limit")
             }
-            status if status.is_client_error() => {
-                Self::new(ProblemCode::BadRequest, "malformed request")
-            }
-            _ => {
-                Self::new(ProblemCode::InternalError, "internal error; the log has the request id")
-            }
+            status if status.is_client_error() => (ProblemCode::BadRequest, "malformed request"),
+            _ => (ProblemCode::InternalError, "internal error; the log has the request id"),
+        };
+        let problem = Self::new(code, detail);
+        match code {
+            ProblemCode::RateLimited | ProblemCode::Overloaded => problem.with_retry_after(SOON),
+            _ => problem,
         }
     }
 
@@ -202,6 +190,9 @@ impl Problem {
         serde_json::to_vec(&body).expect("a struct of strings serialises")
     }
 }
+
+/// Wait of a client that there is no capacity for at the moment.
+const SOON: Duration = Duration::from_secs(1);
 
 /// Rounds up to whole seconds, at least 1.
 pub(crate) fn whole_seconds(duration: Duration) -> u64 {

@@ -9,11 +9,10 @@ use std::fmt::Display;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use percent_encoding::percent_decode_str;
-use serde::de::value::StrDeserializer;
-use serde::de::{
-    self, DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor,
-};
+use serde::de::value::{MapDeserializer, SeqDeserializer, StrDeserializer};
+use serde::de::{self, DeserializeOwned, Deserializer, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
+use serde_path_to_error::Segment;
 
 use super::problem::{Problem, ProblemCode};
 use crate::config::nearest::is_close;
@@ -67,17 +66,29 @@ impl QueryReader {
             let detail = format!("a query may have at most {MAX_PAIRS} parameters");
             return Err(Problem::new(ProblemCode::InvalidParameter, detail));
         }
-        let pairs = query.split('&');
-        let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-        let pairs = pairs.filter(|(name, _)| !name.is_empty());
-        let pairs = pairs
-            .map(|(name, value)| (decoded(name), String::from_utf8(decoded_bytes(value)).ok()));
-        Ok(Self { pairs: pairs.collect(), known: RefCell::default() })
+        let mut pairs = Vec::new();
+        for pair in query.split('&') {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            if !name.is_empty() {
+                pairs.push((decoded(name), String::from_utf8(decoded_bytes(value)).ok()));
+            }
+        }
+        Ok(Self { pairs, known: RefCell::default() })
     }
 
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Problem> {
-        T::deserialize(self)
-            .map_err(|QueryError(detail)| Problem::new(ProblemCode::InvalidParameter, detail))
+        serde_path_to_error::deserialize(self).map_err(|error| {
+            let name = error.path().iter().find_map(|segment| match segment {
+                Segment::Map { key } => Some(key.clone()),
+                _ => None,
+            });
+            let QueryError(detail) = error.into_inner();
+            match name {
+                Some(name) => invalid_parameter(&name, detail),
+                // An error that concerns no value names its parameter itself.
+                None => Problem::new(ProblemCode::InvalidParameter, detail),
+            }
+        })
     }
 
     fn reject_close_names(&self) -> Result<(), Problem> {
@@ -105,6 +116,7 @@ pub(crate) fn unknown_name(name: &str, hint: &str) -> Problem {
 impl<'de> Deserializer<'de> for &'de QueryReader {
     type Error = QueryError;
 
+    /// Hands over the parameters that have the names of the struct's fields.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -112,15 +124,18 @@ impl<'de> Deserializer<'de> for &'de QueryReader {
         visitor: V,
     ) -> Result<V::Value, QueryError> {
         self.known.borrow_mut().extend(fields);
-        visitor.visit_map(PairAccess { pairs: self.pairs.iter(), known: fields, value: None })
+        let known = self.pairs.iter().filter(|(name, _)| fields.contains(&name.as_str()));
+        let pairs = known.map(|(name, value)| (name.as_str(), Value(value.as_deref())));
+        visitor.visit_map(MapDeserializer::new(pairs))
     }
 
+    /// Hands over the whole query for each element.
     fn deserialize_tuple<V: Visitor<'de>>(
         self,
-        _: usize,
+        length: usize,
         visitor: V,
     ) -> Result<V::Value, QueryError> {
-        visitor.visit_seq(SameQuery(self))
+        visitor.visit_seq(SeqDeserializer::new(std::iter::repeat_n(self, length)))
     }
 
     fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, QueryError> {
@@ -133,62 +148,29 @@ impl<'de> Deserializer<'de> for &'de QueryReader {
     }
 }
 
-/// The query, as often as it is asked for.
-struct SameQuery<'de>(&'de QueryReader);
+impl<'de> IntoDeserializer<'de, QueryError> for &'de QueryReader {
+    type Deserializer = Self;
 
-impl<'de> SeqAccess<'de> for SameQuery<'de> {
-    type Error = QueryError;
-
-    fn next_element_seed<T: DeserializeSeed<'de>>(
-        &mut self,
-        seed: T,
-    ) -> Result<Option<T::Value>, QueryError> {
-        seed.deserialize(self.0).map(Some)
+    fn into_deserializer(self) -> Self {
+        self
     }
 }
 
-/// The pairs of known names.
-struct PairAccess<'de> {
-    pairs: std::slice::Iter<'de, (String, Option<String>)>,
-    known: &'static [&'static str],
-    value: Option<&'de (String, Option<String>)>,
-}
+/// One value; `None`: it is not UTF-8.
+#[derive(Clone, Copy)]
+struct Value<'de>(Option<&'de str>);
 
-impl<'de> MapAccess<'de> for PairAccess<'de> {
-    type Error = QueryError;
-
-    fn next_key_seed<K: DeserializeSeed<'de>>(
-        &mut self,
-        seed: K,
-    ) -> Result<Option<K::Value>, QueryError> {
-        self.value = self.pairs.find(|(name, _)| self.known.contains(&name.as_str()));
-        let name = self.value.map(|(name, _)| StrDeserializer::new(name));
-        name.map(|name| seed.deserialize(name)).transpose()
-    }
-
-    fn next_value_seed<T: DeserializeSeed<'de>>(
-        &mut self,
-        seed: T,
-    ) -> Result<T::Value, QueryError> {
-        let Some((name, text)) = self.value.take() else {
-            return Err(de::Error::custom("a value without a name"));
-        };
-        let value = match text {
-            Some(text) => seed.deserialize(TextDeserializer(text)),
-            None => Err(QueryError("must be UTF-8".to_owned())),
-        };
-        value.map_err(|QueryError(requirement)| QueryError(format!("`{name}` {requirement}")))
+impl<'de> Value<'de> {
+    fn text(self) -> Result<&'de str, QueryError> {
+        self.0.ok_or_else(|| QueryError("must be UTF-8".to_owned()))
     }
 }
 
-/// One value.
-struct TextDeserializer<'de>(&'de str);
-
-impl<'de> Deserializer<'de> for TextDeserializer<'de> {
+impl<'de> Deserializer<'de> for Value<'de> {
     type Error = QueryError;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, QueryError> {
-        visitor.visit_borrowed_str(self.0)
+        visitor.visit_borrowed_str(self.text()?)
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, QueryError> {
@@ -196,12 +178,12 @@ impl<'de> Deserializer<'de> for TextDeserializer<'de> {
     }
 
     fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, QueryError> {
-        let number = parse_digits(self.0);
+        let number = parse_digits(self.text()?);
         visitor.visit_u64(number.ok_or_else(|| QueryError("must be a whole number".to_owned()))?)
     }
 
     fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, QueryError> {
-        let number = self.0.parse().ok().filter(|number: &f64| number.is_finite());
+        let number = self.text()?.parse().ok().filter(|number: &f64| number.is_finite());
         visitor.visit_f64(number.ok_or_else(|| QueryError("must be a number".to_owned()))?)
     }
 
@@ -211,12 +193,20 @@ impl<'de> Deserializer<'de> for TextDeserializer<'de> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, QueryError> {
-        visitor.visit_enum(StrDeserializer::new(self.0))
+        visitor.visit_enum(StrDeserializer::new(self.text()?))
     }
 
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u128 f32 char str string bytes byte_buf unit unit_struct
         newtype_struct seq tuple tuple_struct map struct identifier ignored_any
+    }
+}
+
+impl<'de> IntoDeserializer<'de, QueryError> for Value<'de> {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
     }
 }
 

@@ -44,9 +44,12 @@ pub(crate) fn check_content_length(
 ) -> Result<Option<u64>, Problem> {
     let header = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok());
     let content_length = header.and_then(|length| length.parse::<u64>().ok());
-    // A length beyond `usize` is too large.
-    let fits = |length| usize::try_from(length).is_ok_and(|length| length <= max_bytes);
-    if content_length.is_none_or(fits) { Ok(content_length) } else { Err(too_large(max_bytes)) }
+    match content_length.map(usize::try_from) {
+        None => Ok(None),
+        Some(Ok(length)) if length <= max_bytes => Ok(content_length),
+        // A length beyond `usize` is too large.
+        Some(_) => Err(too_large(max_bytes)),
+    }
 }
 
 pub(crate) fn too_large(max_bytes: usize) -> Problem {

@@ -3,11 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
 
-use axum::http::{
-    HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode, Uri, Version, header,
-};
+use axum::http::{HeaderMap, Method, Request, StatusCode, Uri, Version, header};
 
-use super::client_limits::{ConnectedPeer, RequestCost};
+use super::client_limits::ConnectedPeer;
 use super::problem::{Problem, ProblemCode};
 use crate::config::Server;
 use crate::observe::metrics::Counter;
@@ -22,10 +20,7 @@ pub(crate) struct AdminHosts {
 
 /// Routes whose requests cost more than one unit of their client's rate limit, which the handler charges.
 #[derive(Debug, Default)]
-pub(crate) struct CostlyRoutes {
-    /// Parts of a path before and after the chain; `None`: the first part is the path.
-    paths: Vec<(String, Option<String>)>,
-}
+pub(crate) struct CostlyRoutes(matchit::Router<()>);
 
 /// Checks of one listener.
 #[derive(Debug)]
@@ -53,11 +48,9 @@ impl RequestChecks {
         hosts: Option<AdminHosts>,
         rate_limited: Counter,
     ) -> Self {
-        let prefixes = ["", base_path];
-        let exempt_paths = prefixes
-            .iter()
-            .flat_map(|prefix| Server::PROBE_PATHS.map(|path| format!("{prefix}{path}")));
-        Self { exempt_paths: exempt_paths.collect(), costly_routes, hosts, rate_limited }
+        let probes = |prefix| Server::PROBE_PATHS.map(|path| format!("{prefix}{path}"));
+        let exempt_paths = [probes(""), probes(base_path)].concat();
+        Self { exempt_paths, costly_routes, hosts, rate_limited }
     }
 
     /// Accepts a request that has exactly one valid host and at most the transfer coding `chunked`, is not CONNECT, has a
@@ -69,30 +62,26 @@ impl RequestChecks {
         peer: &ConnectedPeer,
         now: Instant,
     ) -> Result<(), Problem> {
-        if !has_one_host(request.version(), request.headers()) {
-            return Err(Problem::new(
-                ProblemCode::BadRequest,
-                "a request must have exactly one valid Host header",
-            ));
+        let bad_request = |detail| Err(Problem::new(ProblemCode::BadRequest, detail));
+        let headers = request.headers();
+        if !has_one_host(request.version(), headers) {
+            return bad_request("a request must have exactly one valid Host header");
         }
-        if self.hosts.as_ref().is_some_and(|hosts| !hosts.accept(request.headers())) {
+        if self.hosts.as_ref().is_some_and(|hosts| !hosts.accept(headers)) {
             return Err(Problem::misdirected());
         }
-        if !has_known_coding(request.headers()) {
-            return Err(Problem::new(
-                ProblemCode::BadRequest,
-                "the only supported Transfer-Encoding is chunked",
-            ));
+        if !has_known_coding(headers) {
+            return bad_request("the only supported Transfer-Encoding is chunked");
         }
         if *request.method() == Method::CONNECT {
-            return Err(Problem::new(ProblemCode::BadRequest, "CONNECT is not supported"));
+            return bad_request("CONNECT is not supported");
         }
         let uri = request.uri();
         if self.is_probe(uri) {
             return Ok(());
         }
-        let cost = || self.costly_routes.cost_of(uri.path());
-        if let Err(wait) = peer.check_rate(request.headers(), now, cost) {
+        let rate = peer.check_rate(headers, now, || self.costly_routes.contain(uri.path()));
+        if let Err(wait) = rate {
             self.rate_limited.increment();
             return Err(Problem::rate_limited(wait));
         }
@@ -100,14 +89,12 @@ impl RequestChecks {
         if length > Self::MAX_URI_BYTES {
             return Err(Problem::from_status(StatusCode::URI_TOO_LONG));
         }
-        if length.saturating_add(header_bytes(request.headers())) > Self::MAX_HEADER_BYTES {
+        if length.saturating_add(header_bytes(headers)) > Self::MAX_HEADER_BYTES {
             return Err(Problem::from_status(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE));
         }
         Ok(())
     }
-}
 
-impl RequestChecks {
     /// Returns true if the path is that of a probe.
     pub(crate) fn is_probe(&self, uri: &Uri) -> bool {
         self.exempt_paths.iter().any(|probe| probe == uri.path())
@@ -115,25 +102,15 @@ impl RequestChecks {
 }
 
 impl CostlyRoutes {
-    /// Adds a route below `base_path`. The chain is the only parameter that it may have.
+    /// Adds a route below `base_path`.
     pub(crate) fn add(&mut self, base_path: &str, route: &str) {
-        let path = match route.split_once("{chain}") {
-            Some((before, after)) => (format!("{base_path}{before}"), Some(after.to_owned())),
-            None => (format!("{base_path}{route}"), None),
-        };
-        self.paths.push(path);
+        self.0
+            .insert(format!("{base_path}{route}"), ())
+            .expect("routes differ, as the router's do");
     }
 
-    fn cost_of(&self, path: &str) -> RequestCost {
-        let is_costly = self.paths.iter().any(|(before, after)| match after {
-            Some(after) => {
-                let chain = path.strip_prefix(before.as_str());
-                let chain = chain.and_then(|rest| rest.strip_suffix(after.as_str()));
-                chain.is_some_and(|chain| !chain.contains('/'))
-            }
-            None => path == before,
-        });
-        if is_costly { RequestCost::Varies } else { RequestCost::One }
+    fn contain(&self, path: &str) -> bool {
+        self.0.at(path).is_ok()
     }
 }
 
@@ -206,10 +183,9 @@ fn has_known_coding(headers: &HeaderMap) -> bool {
 /// Returns the bytes of the headers as HTTP/1.1 sends them.
 fn header_bytes(headers: &HeaderMap) -> usize {
     const SEPARATORS: usize = ": \r\n".len();
-    let bytes = |(name, value): (&HeaderName, &HeaderValue)| {
-        name.as_str().len().saturating_add(value.len()).saturating_add(SEPARATORS)
-    };
-    headers.iter().map(bytes).sum()
+    headers.iter().fold(0, |bytes: usize, (name, value)| {
+        bytes.saturating_add(name.as_str().len()).saturating_add(value.len() + SEPARATORS)
+    })
 }
 
 /// Returns true if a name, an address or a port may contain this byte (RFC 3986, section 3.2). `@` is excluded: a
@@ -229,10 +205,10 @@ mod tests {
             routes.add("/base", route);
         }
         for path in ["/base/rpc/7", "/base/v1/a%20b/fee-history", "/base/v1/fee-markets"] {
-            assert_eq!(routes.cost_of(path), RequestCost::Varies, "{path}");
+            assert!(routes.contain(path), "{path}");
         }
         for path in ["/rpc/7", "/base/rpc/7/8", "/base/v1/fee-history", "/base/v1/fee-markets/"] {
-            assert_eq!(routes.cost_of(path), RequestCost::One, "{path}");
+            assert!(!routes.contain(path), "{path}");
         }
     }
 

@@ -2,32 +2,29 @@
 //!
 //! A response with an entity tag becomes 304 here, after its other headers are complete, so that both have the same.
 //!
-//! A body is compressed at once and whole, so that no state of an encoder waits for a client that does not read. Bodies
-//! of unknown length pass unchanged: events, and what an upstream streams.
+//! A body is compressed at once and whole: the state of an encoder, 270 KiB, must not wait for a client that does not read.
+//! So tower-http's layer, which compresses as the client reads, has no place here. Bodies of unknown length pass unchanged:
+//! events, and what an upstream streams.
 
-use std::convert::Infallible;
-use std::io::{Read, Write};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use axum::body::{Body, HttpBody};
 use axum::extract::{Request, State};
 use axum::http::header::{self, HeaderMap, HeaderValue};
 use axum::http::response::Parts;
-use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use flate2::Compression;
-use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
-use futures_util::stream::{self, StreamExt};
+use futures_util::stream::TryStreamExt;
 use tokio::sync::Semaphore;
 
 use super::chunked_body::{Charged, ChunkedBody};
 use super::client_limits::ClientHandle;
-use super::conditional::{gzip_tag, matches_tag};
-use super::problem::{PassThroughError, Problem};
-use crate::observe::memory_budget::{MemoryBudget, Reservation};
+use super::compression::{accepts_gzip, gzip, is_compressible};
+use super::conditional::{conditions, gzip_tag, is_not_modified, not_modified};
+use super::problem::Problem;
+use crate::observe::memory_budget::{MemoryBudget, MemoryExhausted, Reservation};
 
 /// Memory budget of bodies, and the permit to compress a long one.
 #[derive(Debug, Clone)]
@@ -35,10 +32,6 @@ pub(crate) struct BodyLimits {
     memory: MemoryBudget,
     long_encoders: Arc<Semaphore>,
 }
-
-/// Response extension that marks a body of this service in compressed form.
-#[derive(Debug, Clone, Copy)]
-struct Compressed;
 
 /// A shorter body is not compressed.
 const MIN_COMPRESSED_BYTES: usize = 1024;
@@ -51,17 +44,49 @@ impl BodyLimits {
         Self { memory: memory.clone(), long_encoders: Arc::new(Semaphore::new(1)) }
     }
 
-    /// Compresses a body with gzip. `None`: another long body is being compressed, so this one is sent as it is.
-    async fn compress(&self, chunks: Vec<Bytes>, length: usize) -> Option<Vec<u8>> {
+    /// Compresses a body. A long one is sent as it is while another one is being compressed: then returns `None`.
+    async fn compress(&self, chunks: &[Bytes], length: usize) -> Option<Vec<u8>> {
         if length <= MAX_INLINE_BYTES {
-            return Some(gzip(&chunks, Compression::fast()));
+            return Some(gzip(chunks, Compression::fast()));
         }
         let permit = Arc::clone(&self.long_encoders).try_acquire_owned().ok()?;
-        let compress = move || {
+        let chunks = chunks.to_vec();
+        let compressed = tokio::task::spawn_blocking(move || {
             let _permit = permit;
             gzip(&chunks, Compression::fast())
+        });
+        compressed.await.ok()
+    }
+
+    /// Returns the response with a body of this length in small frames, which are charged to the memory budget.
+    async fn hold(
+        &self,
+        mut parts: Parts,
+        body: Body,
+        length: usize,
+        should_compress: bool,
+    ) -> Response {
+        // Bodies of known length cannot fail, but for those of an upstream.
+        let Ok(chunks) = body.into_data_stream().try_collect::<Vec<_>>().await else {
+            return Problem::overloaded().into_response();
         };
-        tokio::task::spawn_blocking(compress).await.ok()
+        let compressed = if should_compress { self.compress(&chunks, length).await } else { None };
+        let body = if let Some(bytes) = compressed {
+            drop(chunks);
+            parts.headers.remove(header::CONTENT_LENGTH);
+            parts.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            mark_tag(&mut parts.headers);
+            self.memory.try_hold(bytes).map(ChunkedBody::from)
+        } else {
+            let uncharged_bytes = if is_charged(&parts) { 0 } else { length };
+            let mut reservation = self.memory.reservation();
+            let charged = reservation.try_grow(uncharged_bytes);
+            charged.map(|()| ChunkedBody::new(chunks.into(), Some(reservation)))
+        };
+        match body {
+            Ok(body) => Response::from_parts(parts, body.into()),
+            Err(MemoryExhausted) => Problem::overloaded().into_response(),
+        }
     }
 }
 
@@ -78,187 +103,42 @@ pub(crate) async fn limit_body(
     let conditions = conditions(&request);
     let (mut parts, body) = next.run(request).await.into_parts();
     let is_not_modified = is_not_modified(&parts, &conditions);
-    if parts.extensions.get::<Compressed>().is_some() {
+    if is_charged(&parts) && parts.headers.contains_key(header::CONTENT_ENCODING) {
         mark_tag(&mut parts.headers);
     }
-    let length = body.size_hint().exact().and_then(|length| usize::try_from(length).ok());
-    let Some(length) = length.filter(|length| *length > MIN_COMPRESSED_BYTES) else {
-        if is_not_modified {
-            return not_modified(parts);
-        }
-        return Response::from_parts(parts, body);
-    };
-    let is_charged = parts.extensions.get::<Charged>().is_some();
-    let is_compressible = !parts.headers.contains_key(header::CONTENT_ENCODING)
-        && is_compressible_type(&parts.headers);
-    if is_compressible && !varies_by_encoding(&parts.headers) {
+    let exact = body.size_hint().exact();
+    let length = exact
+        .and_then(|length| usize::try_from(length).ok())
+        .filter(|length| *length > MIN_COMPRESSED_BYTES);
+    let is_compressible = length.is_some() && is_compressible(&parts.headers);
+    let should_compress = is_compressible && accepts_gzip;
+    if is_compressible {
         parts.headers.append(header::VARY, HeaderValue::from_static("accept-encoding"));
     }
-    let should_compress = is_compressible && accepts_gzip;
     if is_not_modified {
         if should_compress {
             mark_tag(&mut parts.headers);
         }
         return not_modified(parts);
     }
+    let Some(length) = length else { return Response::from_parts(parts, body) };
     client.charge_response(length);
-    if !should_compress && (is_charged || length <= Reservation::FREE_BYTES) {
-        return Response::from_parts(parts, body);
+    if should_compress || (!is_charged(&parts) && length > Reservation::FREE_BYTES) {
+        return limits.hold(parts, body, length, should_compress).await;
     }
-    let mut chunks = Vec::new();
-    let mut frames = body.into_data_stream();
-    while let Some(chunk) = frames.next().await {
-        // Bodies of known length cannot fail, but for those of an upstream.
-        let Ok(chunk) = chunk else { return Problem::overloaded().into_response() };
-        chunks.push(chunk);
-    }
-    drop(frames);
-    if should_compress && let Some(bytes) = limits.compress(chunks.clone(), length).await {
-        parts.headers.remove(header::CONTENT_LENGTH);
-        parts.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-        mark_tag(&mut parts.headers);
-        drop(chunks);
-        return match limits.memory.try_hold(bytes) {
-            Ok(bytes) => Response::from_parts(parts, ChunkedBody::from(bytes).into()),
-            Err(_) => Problem::overloaded().into_response(),
-        };
-    }
-    let mut reservation = limits.memory.reservation();
-    if !is_charged && reservation.try_grow(length).is_err() {
-        return Problem::overloaded().into_response();
-    }
-    let body = ChunkedBody::new(chunks.into(), Some(reservation));
-    Response::from_parts(parts, Body::from(body))
+    Response::from_parts(parts, body)
 }
 
-/// Returns the values of `If-None-Match`, which applies to GET and HEAD alone.
-fn conditions(request: &Request) -> Vec<HeaderValue> {
-    match *request.method() {
-        Method::GET | Method::HEAD => {
-            request.headers().get_all(header::IF_NONE_MATCH).iter().cloned().collect()
-        }
-        _ => Vec::new(),
-    }
+/// Returns true if the body is charged to the memory budget already, or is shared by all clients.
+fn is_charged(response: &Parts) -> bool {
+    response.extensions.get::<Charged>().is_some()
 }
 
-/// Returns true if the client has this response. An upstream decides by itself about its own.
-fn is_not_modified(parts: &Parts, conditions: &[HeaderValue]) -> bool {
-    parts.status == StatusCode::OK
-        && parts.extensions.get::<PassThroughError>().is_none()
-        && parts.headers.get(header::ETAG).is_some_and(|tag| {
-            let of_gzip = || gzip_tag(tag).is_some_and(|tag| matches_tag(&tag, conditions.iter()));
-            !conditions.is_empty() && (matches_tag(tag, conditions.iter()) || of_gzip())
-        })
-}
-
-/// Changes the entity tag, if there is one, to that of the compressed form: its bytes are others (RFC 9110, section
-/// 8.8.3.3).
+/// Changes the entity tag, if there is one, to that of the compressed form.
 fn mark_tag(headers: &mut HeaderMap) {
     if let Some(tag) = headers.get(header::ETAG).and_then(gzip_tag) {
         headers.insert(header::ETAG, tag);
     }
-}
-
-/// Returns the response without its body and what describes that.
-fn not_modified(mut parts: Parts) -> Response {
-    parts.status = StatusCode::NOT_MODIFIED;
-    for name in [header::CONTENT_TYPE, header::CONTENT_LENGTH, header::CONTENT_ENCODING] {
-        parts.headers.remove(name);
-    }
-    // An empty body would get a `Content-Length` of 0, which caches take for that of the 200.
-    Response::from_parts(parts, Body::from_stream(stream::empty::<Result<Bytes, Infallible>>()))
-}
-
-/// Returns the bytes of `chunks` as gzip.
-fn gzip(chunks: &[Bytes], level: Compression) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), level);
-    for chunk in chunks {
-        encoder.write_all(chunk).expect("memory can be written");
-    }
-    encoder.finish().expect("memory can be written")
-}
-
-/// Bytes that are the same for all clients. Cheap to clone.
-#[derive(Debug, Clone)]
-pub(crate) struct StaticBody(Arc<Forms>);
-
-/// Both forms of a body. The other one is made when a client first asks for it. A start does not wait for that.
-#[derive(Debug)]
-struct Forms {
-    given: Bytes,
-    is_given_compressed: bool,
-    other: OnceLock<Bytes>,
-}
-
-impl StaticBody {
-    /// Creates a body from one of its forms. The compressed one must be valid gzip.
-    pub(crate) fn new(given: Bytes, is_given_compressed: bool) -> Self {
-        Self(Arc::new(Forms { given, is_given_compressed, other: OnceLock::new() }))
-    }
-
-    /// Returns the bytes that it was created with.
-    pub(crate) fn given(&self) -> &Bytes {
-        let Self(forms) = self;
-        &forms.given
-    }
-
-    fn form(&self, is_compressed: bool) -> &Bytes {
-        let Forms { given, is_given_compressed, other } = &*self.0;
-        if is_compressed == *is_given_compressed {
-            return given;
-        }
-        other.get_or_init(|| {
-            if is_compressed {
-                return gzip(std::slice::from_ref(given), Compression::best()).into();
-            }
-            let mut plain = Vec::new();
-            GzDecoder::new(&**given).read_to_end(&mut plain).expect("the body is valid gzip");
-            plain.into()
-        })
-    }
-
-    /// Returns a response with the form of the body that `request` accepts.
-    pub(crate) fn response(&self, request: &HeaderMap) -> Response {
-        let is_compressed = accepts_gzip(request);
-        let bytes = self.form(is_compressed);
-        let mut response = Body::from(ChunkedBody::from(bytes.clone())).into_response();
-        response.extensions_mut().insert(Charged);
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_LENGTH, bytes.len().into());
-        headers.insert(header::VARY, HeaderValue::from_static("accept-encoding"));
-        if is_compressed {
-            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-            response.extensions_mut().insert(Compressed);
-        }
-        response
-    }
-}
-
-/// Returns true unless the type is that of a compressed image or of events.
-fn is_compressible_type(headers: &HeaderMap) -> bool {
-    let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let content_type = content_type.unwrap_or_default();
-    let is_image = content_type.starts_with("image/") && !content_type.starts_with("image/svg+xml");
-    !is_image && !content_type.starts_with("text/event-stream")
-}
-
-fn varies_by_encoding(headers: &HeaderMap) -> bool {
-    let values = headers.get_all(header::VARY).iter().filter_map(|value| value.to_str().ok());
-    let mut names = values.flat_map(|value| value.split(','));
-    names.any(|name| name.trim().eq_ignore_ascii_case("accept-encoding"))
-}
-
-/// Returns true if `Accept-Encoding` lists gzip with a weight above 0.
-fn accepts_gzip(request: &HeaderMap) -> bool {
-    let values = request.get_all(header::ACCEPT_ENCODING).iter();
-    values.filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(',')).any(|entry| {
-        let (coding, parameter) = entry.split_once(';').unwrap_or((entry, "q=1"));
-        // An unreadable weight counts as 0.
-        let weight =
-            parameter.split_once('=').filter(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
-        let weight = weight.and_then(|(_, weight)| weight.trim().parse::<f32>().ok());
-        coding.trim().eq_ignore_ascii_case("gzip") && weight.is_some_and(|weight| weight > 0.0)
-    })
 }
 
 #[cfg(test)]
@@ -273,6 +153,7 @@ mod tests {
     use tower::ServiceExt;
 
     use super::*;
+    use crate::http::static_body::StaticBody;
 
     /// Returns the status and the frames of a response whose handler makes `body`.
     async fn frames(memory: &MemoryBudget, body: &'static str, gzip: bool) -> (u16, Vec<Bytes>) {
@@ -338,26 +219,6 @@ mod tests {
                 let tag = response.headers()[header::ETAG].to_str().unwrap();
                 assert_eq!((response.status().as_u16(), tag), expected, "{path} {encoding}");
             }
-        }
-    }
-
-    #[test]
-    fn gzip_is_accepted_with_a_weight_above_zero() {
-        for (encoding, expected) in [
-            ("gzip", true),
-            ("br, GZIP ; Q=0.1", true),
-            ("gzip;q=1.0", true),
-            ("gzip;Q=0", false),
-            ("gzip; q = 0", false),
-            ("gzip;q=none", false),
-            ("br, *;q=0.5", false),
-            ("", false),
-        ] {
-            let headers = HeaderMap::from_iter([(
-                header::ACCEPT_ENCODING,
-                HeaderValue::from_static(encoding),
-            )]);
-            assert_eq!(accepts_gzip(&headers), expected, "{encoding}");
         }
     }
 

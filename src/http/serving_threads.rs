@@ -45,19 +45,19 @@ impl ServingThreads {
     /// Fails if the operating system gives no thread or no event queue.
     pub(crate) fn start(count: NonZeroUsize) -> io::Result<Self> {
         let stop = CancellationToken::new();
-        let runtimes = (0..count.get()).map(|index| {
+        let mut runtimes = Vec::new();
+        for index in 0..count.get() {
             let runtime = Builder::new_current_thread()
                 .enable_all()
                 .on_thread_park(give_way_under_load)
                 .build()?;
-            let handle = runtime.handle().clone();
+            runtimes.push(runtime.handle().clone());
             let stopped = stop.clone();
             thread::Builder::new()
                 .name(format!("serving-{index}"))
                 .spawn(move || runtime.block_on(stopped.cancelled()))?;
-            Ok(handle)
-        });
-        Ok(Self { runtimes: runtimes.collect::<io::Result<_>>()?, _stop: stop.drop_guard() })
+        }
+        Ok(Self { runtimes, _stop: stop.drop_guard() })
     }
 
     /// The runtimes, one per thread.

@@ -42,14 +42,14 @@ fn with_certificates(
     upstream: &Upstream,
 ) -> reqwest::ClientBuilder {
     let trusted = upstream.ca_file.certificates();
-    let provider = CryptoProvider::get_default();
-    let has_roots = |provider: &&Arc<CryptoProvider>| Verifier::new(Arc::clone(provider)).is_ok();
-    let provider = provider.filter(|provider| !trusted.is_empty() || !has_roots(provider));
-    match provider.map(|provider| trusted::tls_config(provider, trusted)) {
-        None => builder,
-        Some(Ok(tls)) => builder.tls_backend_preconfigured(tls),
+    let Some(provider) = CryptoProvider::get_default() else { return builder };
+    if trusted.is_empty() && Verifier::new(Arc::clone(provider)).is_ok() {
+        return builder;
+    }
+    match trusted::tls_config(provider, trusted) {
+        Ok(tls) => builder.tls_backend_preconfigured(tls),
         // The configuration checks each certificate. Building the client fails with the same error.
-        Some(Err(_)) => builder.tls_certs_merge(
+        Err(_) => builder.tls_certs_merge(
             trusted.iter().filter_map(|certificate| Certificate::from_der(certificate).ok()),
         ),
     }

@@ -19,10 +19,9 @@ pub struct MemoryBudget {
 /// Bytes that one holder has reserved until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Reservation {
-    budget: MemoryBudget,
     /// Bytes reserved in total.
     total: usize,
-    charged: Option<OwnedSemaphorePermit>,
+    charged: OwnedSemaphorePermit,
 }
 
 /// Error: the budget is exhausted.
@@ -66,7 +65,8 @@ impl MemoryBudget {
 
     /// Creates an empty reservation.
     pub(crate) fn reservation(&self) -> Reservation {
-        Reservation { budget: self.clone(), total: 0, charged: None }
+        let charged = Arc::clone(&self.semaphore).try_acquire_many_owned(0);
+        Reservation { total: 0, charged: charged.expect("no bytes are always left") }
     }
 }
 
@@ -77,34 +77,29 @@ impl Reservation {
     /// Reserves `count` more bytes, all or none.
     pub(crate) fn try_grow(&mut self, count: usize) -> Result<(), MemoryExhausted> {
         let total = self.total.saturating_add(count);
-        let charged = |total: usize| total.saturating_sub(Self::FREE_BYTES);
-        let additional = charged(total).saturating_sub(charged(self.total));
-        if additional > 0 {
-            let additional = u32::try_from(additional).map_err(|_| MemoryExhausted)?;
-            let semaphore = Arc::clone(&self.budget.semaphore);
-            let permit =
-                semaphore.try_acquire_many_owned(additional).map_err(|_| MemoryExhausted)?;
-            match &mut self.charged {
-                Some(charged) => charged.merge(permit),
-                None => self.charged = Some(permit),
-            }
-        }
+        let additional = Self::charged_bytes(total) - Self::charged_bytes(self.total);
+        let additional = u32::try_from(additional).map_err(|_| MemoryExhausted)?;
+        let semaphore = Arc::clone(self.charged.semaphore());
+        let charged = semaphore.try_acquire_many_owned(additional);
+        self.charged.merge(charged.map_err(|_| MemoryExhausted)?);
         self.total = total;
         Ok(())
     }
 
     /// Releases what exceeds `total` bytes.
     fn shrink_to(&mut self, total: usize) {
-        let charged = total.saturating_sub(Self::FREE_BYTES);
-        if let Some(permit) = &mut self.charged {
-            drop(permit.split(permit.num_permits().saturating_sub(charged)));
-        }
+        let kept = Self::charged_bytes(total);
+        drop(self.charged.split(self.charged.num_permits().saturating_sub(kept)));
         self.total = self.total.min(total);
+    }
+
+    fn charged_bytes(total: usize) -> usize {
+        total.saturating_sub(Self::FREE_BYTES)
     }
 
     /// Wraps `bytes` so that the reservation is released when their last slice is dropped.
     pub(crate) fn into_bytes(self, bytes: Vec<u8>) -> Bytes {
-        if self.charged.is_none() {
+        if self.charged.num_permits() == 0 {
             return bytes.into();
         }
         Bytes::from_owner(ReservedBytes { bytes, _reservation: self })

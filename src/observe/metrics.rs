@@ -20,7 +20,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use kinds::REQUEST_BOUNDS;
-pub(crate) use kinds::{Counter, FloatGauge, RequestDurations, counters, to_f64};
+pub(crate) use kinds::{Counter, FloatGauge, RequestCounter, RequestDurations, counters, to_f64};
 use process::ProcessCollector;
 
 /// Upper bounds of the buckets of poll durations, in seconds.
@@ -65,13 +65,13 @@ macro_rules! metrics {
 
 metrics! {
     /// HTTP requests by listener, route, method and response status
-    http_requests_total: Family<RequestLabels, Counter> = Family::default(),
+    http_requests_total: Family<RequestLabels, RequestCounter> = Family::default(),
     /// Time from a request's headers to its response headers
     http_request_duration_seconds: Family<RouteLabels, RequestDurations> = Family::default(),
     /// Responses of the suggestion route by freshness: fresh, stalled (recent data, but the chain's head has not
     /// moved for stall_after), old_block (a node that syncs or lags), old (data older than two block times), unavailable
     /// (503)
-    suggestion_responses_total: Family<FreshnessLabels, Counter> = Family::default(),
+    suggestion_responses_total: Family<FreshnessLabels, RequestCounter> = Family::default(),
     /// 1 for the current state of the chain's data: fresh, stale or unavailable
     chain_status: Family<StatusLabels, FloatGauge> = Family::default(),
     /// Number of the newest published block

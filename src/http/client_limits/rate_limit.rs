@@ -33,11 +33,17 @@ impl Quota {
 
     /// Time in which an empty bucket refills.
     pub(super) fn refill_time(self) -> Duration {
-        Duration::from_nanos(self.nanos(self.burst.get()))
+        Duration::from_nanos(self.capacity())
     }
 
-    fn nanos(self, units: u32) -> u64 {
-        self.interval.saturating_mul(units.into())
+    /// Nanoseconds of a burst.
+    fn capacity(self) -> u64 {
+        self.interval.saturating_mul(self.burst.get().into())
+    }
+
+    /// Returns when a bucket is full again that was to be full at `full_at`, once it has lost these units.
+    fn add(self, units: u32, full_at: u64, now: u64) -> u64 {
+        full_at.max(now).saturating_add(self.interval.saturating_mul(units.into()))
     }
 }
 
@@ -58,7 +64,7 @@ impl RateLimit {
     ///
     /// Returns the time until there is a unit. Nothing is taken then.
     pub(super) fn take_first(&self, now: Instant) -> Result<(), Duration> {
-        self.take(1, now).map_err(Duration::from_nanos)
+        self.take(1, self.quota.capacity(), now)
     }
 
     /// Takes the first unit of a request whose cost is known later, also from an empty bucket: then
@@ -69,11 +75,9 @@ impl RateLimit {
     ///
     /// Returns the time until there is a burst.
     pub(super) fn take_first_of_many(&self, now: Instant) -> Result<(), Duration> {
-        let capacity = self.quota.nanos(self.quota.burst.get());
-        let max_ahead = capacity.saturating_mul(2);
-        let lacking = max_ahead.saturating_sub(self.quota.interval);
-        self.take_within(1, max_ahead, now)
-            .map_err(|wait| Duration::from_nanos(wait.saturating_add(lacking)))
+        let max_ahead = self.quota.capacity().saturating_mul(2);
+        let lacking = Duration::from_nanos(max_ahead - self.quota.interval);
+        self.take(1, max_ahead, now).map_err(|wait| wait + lacking)
     }
 
     /// Takes what a request costs beside its first unit. A cost above the burst is the burst.
@@ -82,41 +86,35 @@ impl RateLimit {
     ///
     /// Returns the time until there is the whole cost, for a retry. Only the first unit is taken then.
     pub(super) fn take_rest(&self, cost: u32, now: Instant) -> Result<(), Duration> {
-        let cost = cost.clamp(1, self.quota.burst.get());
-        self.take(cost - 1, now)
-            .map_err(|wait| Duration::from_nanos(wait.saturating_add(self.quota.interval)))
+        let rest = cost.clamp(1, self.quota.burst.get()) - 1;
+        let first_unit = Duration::from_nanos(self.quota.interval);
+        self.take(rest, self.quota.capacity(), now).map_err(|wait| wait + first_unit)
     }
 
     /// Takes units that a response has cost. The bucket may lack them, but the next request waits at most as long as the
     /// burst refills.
     pub(super) fn add_debt(&self, units: u32, now: Instant) {
-        let capacity = self.quota.nanos(self.quota.burst.get());
-        let max_ahead = capacity.saturating_mul(2).saturating_sub(self.quota.interval);
         let now = self.nanos_since_epoch(now);
-        let cost = self.quota.nanos(units);
-        let later = |full_at: u64| {
-            // Requests that were charged with the debt of others may have overdrawn the bucket further.
-            let latest = now.saturating_add(max_ahead).max(full_at);
-            Some(full_at.max(now).saturating_add(cost).min(latest))
-        };
+        let max_ahead = self.quota.capacity().saturating_mul(2) - self.quota.interval;
+        let latest = now.saturating_add(max_ahead);
         // Cannot fail, because the function always returns a value.
-        let _ = self.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
+        let _ = self.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |full_at| {
+            // Requests that were charged with the debt of others may have overdrawn the bucket further.
+            Some(full_at.max(self.quota.add(units, full_at, now).min(latest)))
+        });
     }
 
-    fn take(&self, units: u32, now: Instant) -> Result<(), u64> {
-        self.take_within(units, self.quota.nanos(self.quota.burst.get()), now)
-    }
-
-    /// Takes units unless the bucket is full only `max_ahead` after `now` then. Returns the nanoseconds until it can.
-    fn take_within(&self, units: u32, max_ahead: u64, now: Instant) -> Result<(), u64> {
+    /// Takes units unless the bucket is full only so many nanoseconds after `now` then. Returns the time until it can.
+    fn take(&self, units: u32, max_ahead: u64, now: Instant) -> Result<(), Duration> {
         let now = self.nanos_since_epoch(now);
-        let cost = self.quota.nanos(units);
-        let after = |full_at: u64| full_at.max(now).saturating_add(cost);
         let latest = now.saturating_add(max_ahead);
         let taken = self.full_at.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |full_at| {
-            Some(after(full_at)).filter(|after| *after <= latest)
+            Some(self.quota.add(units, full_at, now)).filter(|after| *after <= latest)
         });
-        taken.map(drop).map_err(|full_at| after(full_at).saturating_sub(latest))
+        taken.map(drop).map_err(|full_at| {
+            let after = self.quota.add(units, full_at, now);
+            Duration::from_nanos(after.saturating_sub(latest))
+        })
     }
 
     fn nanos_since_epoch(&self, now: Instant) -> u64 {

@@ -2,19 +2,16 @@
 
 use std::convert::Infallible;
 use std::error::Error;
-use std::io::ErrorKind;
-use std::pin::Pin;
+use std::io;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
 use axum::http::{HeaderValue, Request, StatusCode, header};
 use axum::response::Response;
-use bytes::Bytes;
-use enum_map::EnumMap;
 use futures_util::FutureExt;
-use hyper::body::{Frame, Incoming, SizeHint};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -23,128 +20,120 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::metered_stream::{ConnectionActivity, MeteredStream};
-use super::{BUFFER_BYTES, ShedReason, Shutdown, Timeout};
+use super::{BUFFER_BYTES, Shared, ShedReason, Shutdown, Timeout};
 use crate::http::app::App;
 use crate::http::client_limits::ConnectedPeer;
 use crate::http::serving_threads;
-use crate::observe::memory_budget::MemoryBudget;
-use crate::observe::metrics::Counter;
 
-/// Parts of a connection that its listener provides.
-pub(crate) struct Settings {
-    pub(crate) http: http1::Builder,
-    pub(crate) app: App,
-    pub(crate) memory: MemoryBudget,
-    pub(crate) activity: Arc<ConnectionActivity>,
-    pub(crate) timeout_counters: Arc<EnumMap<Timeout, Counter>>,
-    pub(crate) shed_counters: Arc<EnumMap<ShedReason, Counter>>,
-    pub(crate) shutdown: Shutdown,
+/// A connection, from its first byte to its last.
+pub(super) struct Connection {
+    pub(super) shared: Arc<Shared>,
+    pub(super) peer: ConnectedPeer,
+    pub(super) activity: Arc<ConnectionActivity>,
+    pub(super) shutdown: Shutdown,
 }
 
-/// Serves requests until the client leaves, misses a deadline or sends invalid bytes, the memory budget is exhausted, or
-/// the listener shuts down.
-pub(crate) async fn serve(stream: std::net::TcpStream, peer: ConnectedPeer, settings: Settings) {
-    let Settings { http, app, memory, activity, timeout_counters, shed_counters, shutdown } =
-        settings;
-    let Ok(stream) = TcpStream::from_std(stream) else { return };
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "cannot set TCP_NODELAY");
+impl Connection {
+    /// Serves requests until the client leaves, misses a deadline or sends invalid bytes, the memory budget is exhausted,
+    /// or the listener shuts down.
+    pub(super) async fn serve(self, stream: std::net::TcpStream) {
+        let Ok(stream) = TcpStream::from_std(stream) else { return };
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "cannot set TCP_NODELAY");
+        }
+        let (memory, activity) = (self.shared.memory.clone(), Arc::clone(&self.activity));
+        let stream = TokioIo::new(MeteredStream::new(stream, memory, activity));
+        let handler = service_fn(|request| self.handle(request));
+        let mut connection = self.shared.http.serve_connection(stream, handler);
+        let result = tokio::select! {
+            result = &mut connection => result,
+            () = self.shutdown.closing.cancelled() => {
+                Pin::new(&mut connection).graceful_shutdown();
+                (&mut connection).await
+            }
+        };
+        let stream = connection.into_parts().io.into_inner().into_inner();
+        if result.is_err_and(|error| self.has_broken_off(&error, &stream)) {
+            return;
+        }
+        tokio::select! {
+            () = lingering_close(stream) => {}
+            () = self.shutdown.closing.cancelled() => {}
+        }
     }
-    let (app, peer, draining, memory, activity) = (&app, &peer, &shutdown, &memory, &activity);
-    let handle = |request: Request<Incoming>| {
+
+    /// Handles a request. Not an `async fn`, whose future would have room for the request too.
+    fn handle(
+        &self,
+        request: Request<Incoming>,
+    ) -> impl Future<Output = Result<Response, Infallible>> + Send {
         serving_threads::record_request();
-        activity.start_request();
+        self.activity.start_request();
         // A proxy in front may have used a `Content-Length` that hyper removed. Closing the connection ensures that
         // nothing behind the body is taken for a request (RFC 9112, section 6.1).
-        let is_chunked = request.headers().contains_key(header::TRANSFER_ENCODING);
-        let response = app.handle(request, Ok(peer));
-        async move {
-            let mut response = response.await;
-            let holds_memory = activity.is_charged() || is_large(&response);
-            if is_chunked || draining.is_draining() || (holds_memory && memory.is_scarce()) {
-                let close = HeaderValue::from_static("close");
-                response.headers_mut().insert(header::CONNECTION, close);
-            }
-            if is_large(&response) || response.body().size_hint().exact().is_none() {
-                let activity = Arc::clone(activity);
-                response = response.map(|body| Body::new(BusyBody { body, activity }));
-            } else {
-                activity.end_response();
-            }
-            Ok::<_, Infallible>(response)
+        let must_close = request.headers().contains_key(header::TRANSFER_ENCODING);
+        let response = self.shared.app.handle(request, Ok(&self.peer));
+        response.map(move |response| Ok(self.complete(response, must_close)))
+    }
+
+    /// Closes the connection after the response where it has to, and marks it as idle once the response is sent.
+    fn complete(&self, mut response: Response, must_close: bool) -> Response {
+        let is_large = is_large(&response);
+        let holds_memory = is_large || self.activity.is_charged();
+        if must_close
+            || self.shutdown.is_draining()
+            || (holds_memory && self.shared.memory.is_scarce())
+        {
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(header::CONNECTION, close);
         }
-    };
-    let stream = MeteredStream::new(stream, memory.clone(), Arc::clone(activity));
-    let mut connection = http.serve_connection(TokioIo::new(stream), service_fn(handle));
-    let result = tokio::select! {
-        result = &mut connection => result,
-        () = shutdown.closing.cancelled() => {
-            Pin::new(&mut connection).graceful_shutdown();
-            (&mut connection).await
+        if is_large || response.body().size_hint().exact().is_none() {
+            let busy = Busy(Arc::clone(&self.activity));
+            // Dropping the body drops this function, which does nothing else.
+            return response.map(|body| Body::new(body.inspect_frame(move |_| _ = &busy)));
         }
-    };
-    let stream = connection.into_parts().io.into_inner().into_inner();
-    if let Err(error) = result {
+        self.activity.end_response();
+        response
+    }
+
+    /// Counts the error that ended the connection. Returns true if there is no response to linger for. Then closing the
+    /// stream may reset the connection.
+    fn has_broken_off(&self, error: &hyper::Error, stream: &TcpStream) -> bool {
         // Clients often disconnect early, so this is not a warning.
         tracing::debug!(%error, "connection closed early");
-        let cause = error.source().and_then(|cause| cause.downcast_ref::<std::io::Error>());
-        if error.is_timeout() {
-            // No response is on its way, so there is nothing to linger for.
-            timeout_counters[Timeout::Header].increment();
-            return;
-        }
-        if cause.is_some_and(|cause| cause.kind() == ErrorKind::TimedOut) {
-            timeout_counters[Timeout::Write].increment();
-            return;
-        }
-        if cause.is_some_and(|cause| cause.kind() == ErrorKind::OutOfMemory) {
-            shed_counters[ShedReason::Memory].increment();
-            // The system does not keep what the client has not read.
+        let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+        let must_reset = match cause.map(io::Error::kind) {
+            _ if error.is_timeout() => {
+                self.shared.timeout_counters[Timeout::Header].increment();
+                false
+            }
+            Some(io::ErrorKind::TimedOut) => {
+                self.shared.timeout_counters[Timeout::Write].increment();
+                false
+            }
+            Some(io::ErrorKind::OutOfMemory) => {
+                self.shared.shed_counters[ShedReason::Memory].increment();
+                // The system does not keep what the client has not read.
+                true
+            }
+            // The response broke off. A client that reads until the connection closes, as with HTTP/1.0, would take an
+            // orderly close for the end of the response.
+            _ if error.is_user() => true,
+            _ => return false,
+        };
+        if must_reset {
             let _ = stream.set_zero_linger();
-            return;
         }
-        if error.is_user() {
-            // The response broke off, so the connection is reset. A client that reads until the connection closes, as
-            // with HTTP/1.0, would take an orderly close for the end of the response.
-            let _ = stream.set_zero_linger();
-            return;
-        }
-    }
-    tokio::select! {
-        () = lingering_close(stream) => {}
-        () = shutdown.closing.cancelled() => {}
+        true
     }
 }
 
-/// Body of a response. Its connection is busy until it is dropped.
-struct BusyBody {
-    body: Body,
-    activity: Arc<ConnectionActivity>,
-}
+/// Keeps a connection busy until it is dropped.
+struct Busy(Arc<ConnectionActivity>);
 
-impl HttpBody for BusyBody {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-impl Drop for BusyBody {
+impl Drop for Busy {
     fn drop(&mut self) {
-        self.activity.end_response();
+        self.0.end_response();
     }
 }
 
@@ -155,7 +144,7 @@ fn is_large(response: &Response) -> bool {
 }
 
 /// Responds to one request with `status` and closes the connection.
-pub(crate) async fn reject(stream: std::net::TcpStream, app: App, status: StatusCode) {
+pub(super) async fn reject(stream: std::net::TcpStream, app: App, status: StatusCode) {
     /// Time for the request, and then for the client to close.
     const TIMEOUT: Duration = Duration::from_secs(1);
     let Ok(stream) = TcpStream::from_std(stream) else { return };

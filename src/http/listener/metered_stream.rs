@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::BUFFER_BYTES;
-use crate::observe::memory_budget::{MemoryBudget, MemoryExhausted, Reservation};
+use crate::observe::memory_budget::{MemoryBudget, Reservation};
 
 /// First size of hyper's buffers.
 const FIRST_BUFFER_BYTES: usize = 8 * 1024;
@@ -63,10 +63,6 @@ pub(crate) struct MeteredStream {
     stream: TcpStream,
     memory: MemoryBudget,
     activity: Arc<ConnectionActivity>,
-    /// Size up to which the read buffer is not charged again.
-    read_allowance: usize,
-    /// Size up to which the write buffer is not charged again.
-    write_allowance: usize,
     read_charge: Option<Reservation>,
     write_charge: Option<Reservation>,
 }
@@ -77,16 +73,7 @@ impl MeteredStream {
         memory: MemoryBudget,
         activity: Arc<ConnectionActivity>,
     ) -> Self {
-        Self {
-            stream,
-            memory,
-            activity,
-            // One byte more would make the second half of a buffer grow.
-            read_allowance: 2 * FIRST_BUFFER_BYTES - 1,
-            write_allowance: FIRST_BUFFER_BYTES,
-            read_charge: None,
-            write_charge: None,
-        }
+        Self { stream, memory, activity, read_charge: None, write_charge: None }
     }
 
     /// Returns the stream. What was charged is released.
@@ -94,22 +81,10 @@ impl MeteredStream {
         self.stream
     }
 
-    fn charge_read(&mut self) -> io::Result<()> {
-        self.read_charge = Some(self.charge(READ_CHARGE)?);
-        self.read_allowance = usize::MAX;
-        Ok(())
-    }
-
-    fn charge_write(&mut self) -> io::Result<()> {
-        self.write_charge = Some(self.charge(WRITE_CHARGE)?);
-        self.write_allowance = usize::MAX;
-        Ok(())
-    }
-
-    fn charge(&self, bytes: usize) -> io::Result<Reservation> {
+    fn charge(&self, bytes: usize) -> io::Result<Option<Reservation>> {
         self.activity.is_charged.store(true, Ordering::Relaxed);
-        let exhausted = |error: MemoryExhausted| io::Error::new(io::ErrorKind::OutOfMemory, error);
-        self.memory.try_charge(bytes).map_err(exhausted)
+        let charged = self.memory.try_charge(bytes);
+        charged.map(Some).map_err(|error| io::Error::new(io::ErrorKind::OutOfMemory, error))
     }
 }
 
@@ -122,8 +97,10 @@ impl AsyncRead for MeteredStream {
         let this = self.get_mut();
         let received = this.activity.received.load(Ordering::Relaxed);
         let free = buffer.remaining();
-        if received.saturating_add(free) > this.read_allowance {
-            this.charge_read()?;
+        // With two times its first size the second half of the buffer grows.
+        let grows = received.saturating_add(free) >= 2 * FIRST_BUFFER_BYTES;
+        if grows && this.read_charge.is_none() {
+            this.read_charge = this.charge(READ_CHARGE)?;
         }
         ready!(Pin::new(&mut this.stream).poll_read(context, buffer))?;
         let read = free.saturating_sub(buffer.remaining());
@@ -139,13 +116,13 @@ impl AsyncWrite for MeteredStream {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
-        if bytes.len() > this.write_allowance {
-            this.charge_write()?;
+        if bytes.len() > FIRST_BUFFER_BYTES && this.write_charge.is_none() {
+            this.write_charge = this.charge(WRITE_CHARGE)?;
         }
         let written = Pin::new(&mut this.stream).poll_write(context, bytes);
         // Short unread responses fill the system's buffer too.
-        if written.is_pending() && this.write_allowance < usize::MAX {
-            this.charge_write()?;
+        if written.is_pending() && this.write_charge.is_none() {
+            this.write_charge = this.charge(WRITE_CHARGE)?;
         }
         written
     }

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use enum_map::{Enum, EnumMap};
-use parking_lot::Mutex;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::{MetricType, TypedMetric};
+use thread_local::ThreadLocal;
 
 /// Upper bounds of the buckets of request durations, in seconds.
 pub(crate) const REQUEST_BOUNDS: [f64; 17] = [
@@ -20,75 +20,35 @@ pub(crate) const REQUEST_BOUNDS: [f64; 17] = [
 ];
 
 /// Returns a counter for each value of a closed label, so that each exists from the start.
-pub(crate) fn counters<V, L>(
-    family: &Family<L, Counter>,
+pub(crate) fn counters<V, L, C>(
+    family: &Family<L, C>,
     labels: impl Fn(&'static str) -> L,
-) -> EnumMap<V, Counter>
+) -> EnumMap<V, C>
 where
     V: Enum + Into<&'static str>,
     L: Clone + Eq + Hash,
+    C: Clone + Default,
 {
     EnumMap::from_fn(|value: V| family.get_or_create_owned(&labels(value.into())))
 }
 
-/// Counts of the same thing. Threads that count millions of times have places of their own, because processors that write
-/// to the same cache line delay each other.
-#[derive(Debug, Default)]
-struct Counts<T> {
-    all: Arc<Places<T>>,
-    /// `None`: the shared place.
-    own: Option<Arc<Place<T>>>,
-}
-
-#[derive(Debug, Default)]
-struct Places<T> {
-    shared: T,
-    of_threads: Mutex<Vec<Arc<Place<T>>>>,
-}
-
-/// Alone in its cache lines; processors fetch two at a time.
+/// A thread's place of a metric that every request changes, alone in its cache lines: processors that write to the same one
+/// delay each other, and fetch two at a time.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Place<T>(T);
 
-impl<T> Clone for Counts<T> {
-    fn clone(&self) -> Self {
-        Self { all: Arc::clone(&self.all), own: self.own.clone() }
-    }
-}
-
-impl<T: Default> Counts<T> {
-    /// Returns the same counts with a place of its own. Places stay until the counts are dropped.
-    fn for_thread(&self) -> Self {
-        let own = Arc::<Place<T>>::default();
-        self.all.of_threads.lock().push(Arc::clone(&own));
-        Self { all: Arc::clone(&self.all), own: Some(own) }
-    }
-
-    /// Returns where to count.
-    fn place(&self) -> &T {
-        self.own.as_ref().map_or(&self.all.shared, |own| &own.0)
-    }
-
-    /// Adds what all places have.
-    fn sum(&self, value: impl Fn(&T) -> u64) -> u64 {
-        let of_threads = self.all.of_threads.lock();
-        let places = of_threads.iter().map(|place| &place.0);
-        std::iter::once(&self.all.shared).chain(places).map(value).fold(0, u64::wrapping_add)
-    }
+/// Adds what all threads have.
+fn sum<T: Send + Sync>(places: &ThreadLocal<Place<T>>, value: impl Fn(&T) -> u64) -> u64 {
+    places.iter().map(|place| value(&place.0)).fold(0, u64::wrapping_add)
 }
 
 /// Counter whose name has the suffix `_total`, as the Prometheus text format requires. The library's counter writes
 /// `OpenMetrics`, where the name has no suffix and the sample has one.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Counter(Counts<AtomicU64>);
+pub(crate) struct Counter(Arc<AtomicU64>);
 
 impl Counter {
-    /// Returns the same counter for a thread that counts very often.
-    pub(crate) fn for_thread(&self) -> Self {
-        Self(self.0.for_thread())
-    }
-
     /// Adds 1.
     pub(crate) fn increment(&self) {
         self.add(1);
@@ -96,12 +56,12 @@ impl Counter {
 
     /// Adds a number.
     pub(crate) fn add(&self, count: u64) {
-        self.0.place().fetch_add(count, Ordering::Relaxed);
+        self.0.fetch_add(count, Ordering::Relaxed);
     }
 
     /// Current value.
     pub(crate) fn get(&self) -> u64 {
-        self.0.sum(load)
+        load(&self.0)
     }
 }
 
@@ -119,10 +79,35 @@ impl EncodeMetric for Counter {
     }
 }
 
-/// Histogram of request durations. Every request on every serving thread records in it, so it has no lock: a thread that
-/// the system interrupts while it holds one would stop the others. The library's histogram has a mutex.
+/// A [`Counter`] of requests, with a place for each thread.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct RequestDurations(Counts<DurationCounts>);
+pub(crate) struct RequestCounter(Arc<ThreadLocal<Place<AtomicU64>>>);
+
+impl RequestCounter {
+    /// Adds 1.
+    pub(crate) fn increment(&self) {
+        self.0.get_or_default().0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl TypedMetric for RequestCounter {
+    const TYPE: MetricType = MetricType::Counter;
+}
+
+impl EncodeMetric for RequestCounter {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        encoder.encode_gauge(&sum(&self.0, load))
+    }
+
+    fn metric_type(&self) -> MetricType {
+        Self::TYPE
+    }
+}
+
+/// Histogram of request durations, with a place for each thread. It has no lock: a thread that the system interrupts while it
+/// holds one would stop the others. The library's histogram has a mutex.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RequestDurations(Arc<ThreadLocal<Place<DurationCounts>>>);
 
 #[derive(Debug, Default)]
 struct DurationCounts {
@@ -132,14 +117,9 @@ struct DurationCounts {
 }
 
 impl RequestDurations {
-    /// Returns the same histogram for a thread that counts very often.
-    pub(crate) fn for_thread(&self) -> Self {
-        Self(self.0.for_thread())
-    }
-
     /// Counts a request that took `elapsed`.
     pub(crate) fn record(&self, elapsed: Duration) {
-        let counts = self.0.place();
+        let counts = &self.0.get_or_default().0;
         let seconds = elapsed.as_secs_f64();
         let index = REQUEST_BOUNDS.iter().position(|bound| seconds <= *bound);
         if let Some(bucket) = counts.buckets.get(index.unwrap_or(REQUEST_BOUNDS.len())) {
@@ -158,13 +138,13 @@ impl EncodeMetric for RequestDurations {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
         // The library writes this last bound as `+Inf`, which Prometheus needs for quantiles.
         let bounds = REQUEST_BOUNDS.into_iter().chain([f64::INFINITY]).enumerate();
-        let count_of = |index: usize| {
-            let bucket = |counts: &DurationCounts| counts.buckets.get(index).map(load);
-            self.0.sum(|counts| bucket(counts).unwrap_or_default())
-        };
-        let buckets: Vec<_> = bounds.map(|(index, bound)| (bound, count_of(index))).collect();
-        let total = self.0.sum(|counts| load(&counts.total_nanoseconds));
-        let total = Duration::from_nanos(total);
+        let buckets: Vec<_> = bounds
+            .map(|(index, bound)| {
+                let count = sum(&self.0, |counts| counts.buckets.get(index).map_or(0, load));
+                (bound, count)
+            })
+            .collect();
+        let total = Duration::from_nanos(sum(&self.0, |counts| load(&counts.total_nanoseconds)));
         let count = buckets.iter().map(|(_, count)| count).sum();
         encoder.encode_histogram::<NoLabelSet>(total.as_secs_f64(), count, &buckets, None)
     }
@@ -214,19 +194,23 @@ pub(crate) fn to_f64(integer: impl fmt::Display) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
 
     #[test]
     fn a_counter_has_what_all_its_threads_counted() {
-        let counter = Counter::default();
-        let [one, other] = [counter.for_thread(), counter.for_thread()];
-        for (times, place) in [(1, &counter), (2, &one), (4, &other), (8, &one.clone())] {
-            for _ in 0..times {
-                place.increment();
+        let counter = RequestCounter::default();
+        thread::scope(|threads| {
+            for times in [1, 2, 4, 8] {
+                threads.spawn({
+                    let counter = counter.clone();
+                    move || (0..times).for_each(|_| counter.increment())
+                });
             }
-        }
-        assert_eq!([&counter, &one, &other].map(Counter::get), [15; 3]);
-        one.add(5);
-        assert_eq!(counter.get(), 20);
+        });
+        assert_eq!(sum(&counter.0, load), 15);
+        counter.increment();
+        assert_eq!(sum(&counter.0, load), 16);
     }
 }

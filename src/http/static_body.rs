@@ -1,0 +1,73 @@
+//! Bodies that are the same for all clients: pages, their resources, and the document of the API.
+
+use std::io::Read;
+use std::slice;
+use std::sync::{Arc, OnceLock};
+
+use axum::Extension;
+use axum::body::Body;
+use axum::http::header::{self, HeaderMap, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+
+use super::chunked_body::{Charged, ChunkedBody};
+use super::compression::{accepts_gzip, gzip};
+
+/// Bytes that are the same for all clients, compressed and not. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct StaticBody(Arc<Forms>);
+
+/// Both forms of a body. One is made of the other when a client first asks for it. A start does not wait for that.
+#[derive(Debug, Default)]
+struct Forms {
+    plain: OnceLock<Bytes>,
+    compressed: OnceLock<Bytes>,
+}
+
+impl StaticBody {
+    /// Creates a body from one of its forms. The compressed one must be valid gzip.
+    pub(crate) fn new(given: Bytes, is_compressed: bool) -> Self {
+        let given = OnceLock::from(given);
+        Self(Arc::new(if is_compressed {
+            Forms { compressed: given, ..Forms::default() }
+        } else {
+            Forms { plain: given, ..Forms::default() }
+        }))
+    }
+
+    /// Returns a response with the form of the body that `request` accepts.
+    pub(crate) fn response(&self, request: &HeaderMap) -> Response {
+        let is_compressed = accepts_gzip(request);
+        let bytes = if is_compressed { self.0.compressed() } else { self.0.plain() };
+        let headers = [
+            (header::CONTENT_LENGTH, bytes.len().into()),
+            (header::VARY, HeaderValue::from_static("accept-encoding")),
+        ];
+        let body = Body::from(ChunkedBody::from(bytes.clone()));
+        let mut response = (headers, Extension(Charged), body).into_response();
+        if is_compressed {
+            let coding = HeaderValue::from_static("gzip");
+            response.headers_mut().insert(header::CONTENT_ENCODING, coding);
+        }
+        response
+    }
+}
+
+// One of both forms is given, so neither asks the other in vain.
+impl Forms {
+    fn plain(&self) -> &Bytes {
+        self.plain.get_or_init(|| {
+            let mut plain = Vec::new();
+            let mut decoder = GzDecoder::new(&**self.compressed());
+            decoder.read_to_end(&mut plain).expect("the body is valid gzip");
+            plain.into()
+        })
+    }
+
+    fn compressed(&self) -> &Bytes {
+        self.compressed
+            .get_or_init(|| gzip(slice::from_ref(self.plain()), Compression::best()).into())
+    }
+}
