@@ -62,8 +62,8 @@ enum Source {
 pub(super) fn run(arguments: &PriceArgs, context: &CommandContext<'_>) -> Result<(), CommandError> {
     let source = Source::new(arguments, context)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.context("cannot start the runtime").map_err(CommandError::Runtime)?;
-    let printed = runtime.block_on(async {
+    let runtime = runtime.context("cannot start the runtime")?;
+    let printed: anyhow::Result<()> = runtime.block_on(async {
         let markets = source.markets(arguments.chain.as_deref()).await?;
         let mut text = Ok(describe(&markets, arguments.json));
         loop {
@@ -82,7 +82,7 @@ pub(super) fn run(arguments: &PriceArgs, context: &CommandContext<'_>) -> Result
             text = markets.map(|markets| describe(&markets, arguments.json));
         }
     });
-    printed.map_err(CommandError::Runtime)
+    Ok(printed?)
 }
 
 fn describe(markets: &Value, is_json: bool) -> String {
@@ -94,17 +94,17 @@ impl Source {
         let Some(url) = &arguments.rpc_url else {
             let named = arguments.url.as_ref().map(|url| url.get("--url")).transpose()?;
             let local = || LOCAL_SERVICE.parse().map_err(|expected: &str| anyhow!("{expected}"));
-            let url = named.map_or_else(local, Ok).map_err(CommandError::Runtime)?;
+            let url = named.map_or_else(local, Ok)?;
             let client =
                 http_client::direct_builder().and_then(|http| http.timeout(TIMEOUT).build());
-            let client = client.context("cannot set up the HTTP client");
-            let client = client.map_err(CommandError::Runtime)?;
-            return Ok(Self::Service { url, client });
+            return Ok(Self::Service {
+                url,
+                client: client.context("cannot set up the HTTP client")?,
+            });
         };
         let url = [url.get("--rpc-url")?];
-        let upstream = Config::upstream(context.file, &url, context.sections);
-        let upstream = upstream.map_err(CommandError::Configuration)?;
-        let found = discovery::find_chains(&url, &upstream).map_err(CommandError::Runtime)?;
+        let upstream = Config::upstream(context.file, &url, context.sections)?;
+        let found = discovery::find_chains(&url, &upstream)?;
         let overrides = Overrides { chains: found.chains, ..Overrides::default() };
         Ok(Self::Node(Box::new(context.load(&overrides)?)))
     }

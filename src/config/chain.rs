@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::node_url::NodeUrl;
 use super::secret_url::{UpstreamUrl, WebSocketScheme};
 use super::{presets, units};
-use crate::fees::Pricing;
+use crate::fees::{Pricing, Strategy};
 
 /// One chain. `chain_id` and `rpc_urls` have no default; a preset of the chain id may have others for the rest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -196,8 +196,8 @@ impl Chain {
         }
     }
 
-    /// Sets the key, and the values that depend on other keys.
-    pub(crate) fn set_key(&mut self, key: String) {
+    /// Sets the key, and the values that depend on it, on other values, and on which keys the operator has set.
+    pub(super) fn complete(&mut self, key: String, is_configured: impl Fn(&str) -> bool) {
         const MIN_MAX_AGE: Duration = Duration::from_secs(30);
         const MAX_AGE_BLOCKS: u32 = 5;
         self.key = key;
@@ -205,6 +205,18 @@ impl Chain {
         self.preset = presets::find(self.chain_id).map(|preset| preset.name.as_str());
         if self.max_age.is_zero() {
             self.max_age = self.block_time.saturating_mul(MAX_AGE_BLOCKS).max(MIN_MAX_AGE);
+        }
+        let pricing = &mut self.pricing;
+        pricing.is_denominator_explicit = is_configured("pricing.base_fee_change_denominator");
+        pricing.is_empty_block_denominator_explicit =
+            is_configured("pricing.empty_block_denominator");
+        if pricing.is_denominator_explicit && !pricing.is_empty_block_denominator_explicit {
+            // The preset's value belongs to the preset's other denominator.
+            pricing.empty_block_denominator = None;
+        }
+        // A list that belongs to the network's rule chooses it, unless the operator names another strategy.
+        if !is_configured("pricing.strategy") && pricing.percentiles_mistake().is_some() {
+            pricing.strategy = Strategy::Network;
         }
     }
 

@@ -4,8 +4,6 @@ use std::fmt;
 
 use figment::error::{Actual, Kind};
 
-use super::SectionKind;
-
 /// Error of an invalid configuration. Its text never contains a value that may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
@@ -65,34 +63,31 @@ impl ConfigError {
 }
 
 /// Returns true if a part of a key cannot be a secret.
-pub(crate) fn is_public_key(part: &str) -> bool {
+pub(super) fn is_public_key(part: &str) -> bool {
     if_public(part, MAX_KEY_LENGTH).is_some()
 }
 
-/// Returns a dotted key, or only its section if a part may be a secret: the dots may belong to a URL, whose plain parts
-/// may be secret too.
-pub(crate) fn redact_key(path: &[String], kinds: &[SectionKind]) -> String {
+/// Returns a dotted key, or only the one of the `sections` that it is in if a part may be a secret: the dots may belong to a
+/// URL, whose plain parts may be secret too.
+pub(super) fn redact_key(path: &[String], sections: &[&str]) -> String {
     if path.iter().all(|part| !part.contains('.') && is_public_key(part)) {
         return path.join(".");
     }
-    let is_section =
-        |name: &str| SECTIONS.contains(&name) || kinds.iter().any(|kind| kind.name == name);
     match path {
-        [section, _, ..] if is_section(section) => format!("{section}.…"),
+        [section, _, ..] if sections.contains(&section.as_str()) => format!("{section}.…"),
         _ => "…".into(),
     }
 }
 
 /// Message of the TOML parser, up to the first quoted key that may be a secret.
-pub(crate) fn redact_message(message: &str) -> &str {
+pub(super) fn redact_message(message: &str) -> &str {
     let (words, quoted) = message.split_once('`').unwrap_or((message, ""));
-    let is_plain =
-        quoted.split(['`', '.', ' ']).all(|part| if_public(part, MAX_KEY_LENGTH).is_some());
+    let is_plain = quoted.split(['`', '.', ' ']).all(is_public_key);
     if is_plain { message } else { words.trim_end() }
 }
 
 /// Returns what is wrong with a value, and what is allowed.
-pub(crate) fn describe(kind: &Kind) -> String {
+pub(super) fn describe(kind: &Kind) -> String {
     match kind {
         Kind::UnknownVariant(found, allowed) => {
             format!("found {}, expected one of: {}", quote_public(found), allowed.join(", "))
@@ -119,7 +114,6 @@ pub(crate) fn describe(kind: &Kind) -> String {
     }
 }
 
-const SECTIONS: [&str; 7] = ["server", "limits", "upstream", "cors", "log", "tracing", "chains"];
 const MAX_KEY_LENGTH: usize = 40;
 const MAX_VALUE_LENGTH: usize = 24;
 const NETWORK: &str = "a network such as \"10.0.0.0/8\"";

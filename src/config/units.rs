@@ -5,7 +5,6 @@ use std::time::Duration;
 use serde::de::Deserializer;
 use serde::ser::{Serialize, Serializer};
 
-use super::server::MemoryLimit;
 use crate::fees::amount::ParsedVisitor;
 pub(crate) use crate::fees::amount::parse_digits;
 
@@ -71,33 +70,6 @@ pub(crate) mod size {
     }
 }
 
-/// A memory limit: `"auto"` or a size.
-pub(crate) mod memory_limit {
-    use super::{Deserializer, MemoryLimit, ParsedVisitor, Serializer, parse_size, size_text};
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        input: D,
-    ) -> Result<MemoryLimit, D::Error> {
-        input.deserialize_str(ParsedVisitor {
-            expected: "\"auto\" or a size of at least \"64 MiB\", such as \"512 MiB\"",
-            parse: |text| match text {
-                "auto" => Some(MemoryLimit::Auto),
-                size => {
-                    let bytes = parse_size(size).filter(|bytes| *bytes >= MemoryLimit::MIN_BYTES);
-                    bytes.map(MemoryLimit::Bytes)
-                }
-            },
-        })
-    }
-
-    pub(crate) fn serialize<S: Serializer>(limit: &MemoryLimit, out: S) -> Result<S::Ok, S::Error> {
-        match limit {
-            MemoryLimit::Auto => out.serialize_str("auto"),
-            MemoryLimit::Bytes(bytes) => out.collect_str(&size_text(*bytes)),
-        }
-    }
-}
-
 /// Returns a size in the largest unit that divides it.
 fn size_text(bytes: usize) -> String {
     let units = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
@@ -106,7 +78,7 @@ fn size_text(bytes: usize) -> String {
     format!("{} {unit}", bytes / size)
 }
 
-fn parse_size(text: &str) -> Option<usize> {
+pub(super) fn parse_size(text: &str) -> Option<usize> {
     let (number, unit) = text.trim().split_once(' ')?;
     let bytes: usize = match unit.trim_start() {
         "B" => 1,

@@ -15,17 +15,14 @@ use std::sync::Arc;
 use anyhow::Context;
 
 use crate::assembly::{Assembly, Extra, Join, SharedStates};
-use crate::config::SectionKind;
 use crate::observe::http_client;
 use delivery::Delivery;
 use metrics::AlertMetrics;
 use section::Alerts;
 use watcher::Watcher;
 
-pub(crate) const EXTRA: Extra = Extra {
-    sections: &[SectionKind::new::<Alerts>()],
-    ..Extra::new("alerts", Join::Fallible(join))
-};
+pub(crate) const EXTRA: Extra =
+    Extra { sections: &[Alerts::SECTION], ..Extra::new("alerts", Join::Fallible(join)) };
 
 /// Watches the price of each alert's chain.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {

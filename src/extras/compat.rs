@@ -30,7 +30,6 @@ use utoipa_axum::router::OpenApiRouter;
 
 use crate::api::openapi::examples::set_response_example;
 use crate::assembly::{Assembly, Extra, Join};
-use crate::config::SectionKind;
 use crate::http::problem::Problem;
 use blocknative::{CHAINS_PATH, SupportedChain};
 use chain_route::ChainRoute;
@@ -38,7 +37,7 @@ use documents::{Document, Documents};
 use section::Compat;
 
 pub(crate) const EXTRA: Extra =
-    Extra { sections: &[SectionKind::new::<Compat>()], ..Extra::new("compat", Join::Always(join)) };
+    Extra { sections: &[Compat::SECTION], ..Extra::new("compat", Join::Always(join)) };
 
 /// Description of the tag.
 const DESCRIPTION: &str = "The same suggestion in the formats of other gas services, whose clients need only another \

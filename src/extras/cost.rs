@@ -23,7 +23,6 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::assembly::{Assembly, Extra, Join};
-use crate::config::SectionKind;
 use crate::extras::reads::ReadNodes;
 use crate::observe::log_on_change::LogOnChange;
 use chain_keys::{CostKeys, DataFeeKind};
@@ -34,7 +33,7 @@ use routes::CostState;
 use usd_feed::{FeedReader, UsdPrices};
 
 pub(crate) const EXTRA: Extra =
-    Extra { sections: &[SectionKind::new::<CostKeys>()], ..Extra::new("cost", Join::Always(join)) };
+    Extra { sections: &[CostKeys::SECTION], ..Extra::new("cost", Join::Always(join)) };
 
 /// Reads the parameters of OP Stack chains and the prices of coins, and adds the routes and members of the fee market.
 fn join(assembly: &mut Assembly) {

@@ -37,7 +37,7 @@ pub(crate) use api_response::ApiResponse;
 pub(crate) use lookup::{DelegationLookup, LookupBlock, LookupKind};
 
 use crate::assembly::{Assembly, Extra, Join};
-use crate::config::{Config, SectionKind};
+use crate::config::Config;
 use crate::extras::proxy::ProxyError;
 use crate::extras::reads;
 use crate::extras::reads::{ReadError, ReadLimits, ReadRejection, Reads};
@@ -51,7 +51,7 @@ use registry_reader::RegistryReader;
 use section::{DelegationSection, DelegationSource};
 
 pub(crate) const EXTRA: Extra = Extra {
-    sections: &[SectionKind::new::<DelegationSection>()],
+    sections: &[DelegationSection::SECTION],
     ..Extra::new("delegation", Join::Fallible(join))
 };
 

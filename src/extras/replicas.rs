@@ -54,7 +54,6 @@ use std::sync::Arc;
 use anyhow::Context;
 
 use crate::assembly::{Assembly, Extra, Join, SharedStates};
-use crate::config::SectionKind;
 use crate::poll::SharedPolls;
 use chain_state::SharedChainState;
 use connection::Connector;
@@ -63,10 +62,8 @@ use poll_coordinator::PollCoordinator;
 use section::Redis;
 use shared_states::States;
 
-pub(crate) const EXTRA: Extra = Extra {
-    sections: &[SectionKind::new::<Redis>()],
-    ..Extra::new("replicas", Join::Fallible(join))
-};
+pub(crate) const EXTRA: Extra =
+    Extra { sections: &[Redis::SECTION], ..Extra::new("replicas", Join::Fallible(join)) };
 
 /// Shares the polls of all chains, and offers states that replicas share, if `redis.url` is set.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {

@@ -25,7 +25,6 @@ use utoipa_axum::routes;
 use crate::api::extractors::ChainParam;
 use crate::api::openapi::examples::{set_request_example, set_response_example};
 use crate::assembly::{Assembly, Extra, Join};
-use crate::config::SectionKind;
 use crate::extras::reads::{Caller, ChainReads, NodeResponse, ReadKeys, Reads};
 use crate::http::chunked_body::Charged;
 use crate::http::client_limits::ClientHandle;
@@ -37,10 +36,8 @@ use request::{RequestObject, RpcError, RpcPayload};
 use response::RpcResponseBuilder;
 use section::Rpc;
 
-pub(crate) const EXTRA: Extra = Extra {
-    sections: &[SectionKind::new::<Rpc>(), SectionKind::new::<ReadKeys>()],
-    ..Extra::new("rpc", Join::Always(join))
-};
+pub(crate) const EXTRA: Extra =
+    Extra { sections: &[Rpc::SECTION, ReadKeys::SECTION], ..Extra::new("rpc", Join::Always(join)) };
 
 /// State of the route. Cheap to clone.
 #[derive(Debug, Clone)]

@@ -32,7 +32,6 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::assembly::{Assembly, Extra, Join, Task};
-use crate::config::SectionKind;
 use crate::extras::reads::ReadNodes;
 use crate::store::since_1970;
 
@@ -56,7 +55,7 @@ const MAX_CLOCK_DIFFERENCE: u64 = 600;
 pub(crate) const MAX_DAYS: u32 = 7;
 
 pub(crate) const EXTRA: Extra =
-    Extra { sections: &[SectionKind::new::<History>()], ..Extra::new("trend", Join::Always(join)) };
+    Extra { sections: &[History::SECTION], ..Extra::new("trend", Join::Always(join)) };
 
 /// Summarises what is published, fills gaps from the nodes, keeps the trends in a database, and adds the route and the
 /// members of the fee market.

@@ -25,7 +25,6 @@ use utoipa_axum::routes;
 
 use crate::api::openapi::upstream_responses;
 use crate::assembly::{Assembly, Extra, Join};
-use crate::config::SectionKind;
 use crate::extras::proxy;
 use crate::extras::proxy::proxy_metrics::RequestMetrics;
 use crate::extras::proxy::{Proxy, ProxyRequest, RequestBody};
@@ -34,7 +33,7 @@ use crate::http::problem::{PassThroughError, Problem, ProblemCode};
 use section::Verification;
 
 pub(crate) const EXTRA: Extra = Extra {
-    sections: &[SectionKind::new::<Verification>()],
+    sections: &[Verification::SECTION],
     ..Extra::new("verification", Join::Fallible(join))
 };
 

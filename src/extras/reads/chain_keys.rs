@@ -8,7 +8,7 @@ use super::method::find_known;
 use crate::config::layers::Layers;
 use crate::config::mistakes::SectionMistakes;
 use crate::config::section::Section;
-use crate::config::{CHAINS, Chain};
+use crate::config::{CHAINS, Chain, SectionKind, TableKeys};
 
 /// Keys of all chains by the key of the chain.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -33,6 +33,11 @@ pub(crate) struct ChainKeys {
 pub(crate) struct RpcMethod(String);
 
 impl ReadKeys {
+    pub(crate) const SECTION: SectionKind = SectionKind::new::<Self>(TableKeys {
+        lists: &["rpc_methods"],
+        ..TableKeys::in_chains(&["json_rpc", "answer_fee_methods", "rpc_methods"])
+    });
+
     /// Returns the keys of a chain.
     pub(super) fn chain(&self, chain: &Chain) -> ChainKeys {
         self.0.get(&chain.key).cloned().unwrap_or_default()
@@ -61,11 +66,6 @@ impl ChainKeys {
 }
 
 impl Section for ReadKeys {
-    const NAME: &'static str = CHAINS;
-    const CHAIN_KEYS: &'static [&'static str] = &["json_rpc", "answer_fee_methods", "rpc_methods"];
-    const OPTIONAL_KEYS: &'static str = "rpc_methods = [\"x\"]\n";
-    const LISTS: &'static [&'static str] = &["rpc_methods"];
-
     fn check(&self, mistakes: &mut SectionMistakes) {
         for (chain, keys) in &self.0 {
             let methods = keys.rpc_methods.as_deref().unwrap_or_default();
@@ -127,7 +127,7 @@ mod tests {
         ] {
             let chain =
                 "[chains.b]\nchain_id = 7\nrpc_urls = [\"http://localhost\"]\nrpc_methods = ";
-            let error = section::error_of::<ReadKeys>(&format!("{chain}{methods}"));
+            let error = section::error_of(ReadKeys::SECTION, &format!("{chain}{methods}"));
             assert_eq!(error, format!("chains.b.rpc_methods{expected}"));
         }
     }

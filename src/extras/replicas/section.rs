@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::Chain;
 use crate::config::layers::Layers;
 use crate::config::secret_url::{SecretUrl, UrlScheme, optional};
 use crate::config::section::Section;
+use crate::config::{Chain, SectionKind, TableKeys};
 
 /// Redis that replicas share.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -16,10 +16,11 @@ pub(crate) struct Redis {
     pub(crate) url: Option<RedisUrl>,
 }
 
-impl Section for Redis {
-    const NAME: &'static str = "redis";
-    const OPTIONAL_KEYS: &'static str = "[redis]\nurl = \"redis://x\"\n";
+impl Redis {
+    pub(super) const SECTION: SectionKind = SectionKind::new::<Self>(TableKeys::table("redis"));
+}
 
+impl Section for Redis {
     fn notes(&self, chains: &[Chain], _: &Layers) -> Vec<String> {
         let ignored = chains.iter().filter(|chain| self.url.is_some() && !chain.ws_urls.is_empty());
         let note = |chain: &Chain| {
@@ -65,7 +66,7 @@ impl RedisUrl {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, SectionKind};
+    use crate::config::Config;
 
     #[test]
     fn debug_does_not_print_a_redis_url() {
@@ -102,7 +103,7 @@ mod tests {
         let text = "[redis]\nurl = \"redis://localhost\"\n[chains.a]\nchain_id = 1\n\
                     rpc_urls = [\"http://localhost\"]\nws_urls = [\"ws://localhost:8546\"]";
         assert_eq!(
-            Config::from_toml(text, &[SectionKind::new::<Redis>()]).unwrap().notes,
+            Config::from_toml(text, &[Redis::SECTION]).unwrap().notes,
             ["chains.a.ws_urls has no effect: with redis.url, replicas share their polls"]
         );
     }

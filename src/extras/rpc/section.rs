@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::mistakes::SectionMistakes;
 use crate::config::section::{Needs, Section};
-use crate::config::{Chain, units};
+use crate::config::{Chain, SectionKind, TableKeys, units};
 use crate::extras::reads::ReadLimits;
 
 /// Limits of requests to `/rpc/{chain}`.
@@ -35,6 +35,7 @@ impl Default for Rpc {
 }
 
 impl Rpc {
+    pub(super) const SECTION: SectionKind = SectionKind::new::<Self>(TableKeys::table("rpc"));
     const MAX_BODY: usize = 32 * 1024 * 1024;
 
     /// Returns the limits of the reads.
@@ -44,8 +45,6 @@ impl Rpc {
 }
 
 impl Section for Rpc {
-    const NAME: &'static str = "rpc";
-
     fn check(&self, mistakes: &mut SectionMistakes) {
         if !(1..=Self::MAX_BODY).contains(&self.max_body) {
             mistakes.reject("max_body", "must be from 1 B to 32 MiB");
@@ -68,7 +67,7 @@ mod tests {
 
     #[test]
     fn the_built_in_values_are_the_defaults() {
-        assert_eq!(section::built_in::<Rpc>(), Rpc::default());
+        assert_eq!(section::built_in::<Rpc>(Rpc::SECTION), Rpc::default());
     }
 
     #[test]
@@ -88,7 +87,7 @@ mod tests {
             ("[rpc]\ntimeout = \"9999years\"\n", "rpc.timeout: must be above 0s and at most 1h"),
         ];
         for (text, expected) in cases {
-            assert_eq!(section::error_of::<Rpc>(text), expected, "{text}");
+            assert_eq!(section::error_of(Rpc::SECTION, text), expected, "{text}");
         }
     }
 }
