@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::node_url::NodeUrl;
+use super::presets;
 use super::secret_url::{UpstreamUrl, WebSocketScheme};
-use super::{presets, units};
 use crate::fees::{Pricing, Strategy};
 
 /// One chain. `chain_id` and `rpc_urls` have no default; a preset of the chain id may have others for the rest.
@@ -27,10 +27,10 @@ pub struct Chain {
     #[serde(skip)]
     pub preset: Option<&'static str>,
     /// Time between two blocks.
-    #[serde(default = "default_block_time", with = "units::duration")]
+    #[serde(default = "default_block_time", with = "humantime_serde")]
     pub block_time: Duration,
     /// Time between two flashblocks; `None`, also written `"0s"`: the chain has none.
-    #[serde(default, with = "units::optional_duration")]
+    #[serde(default, with = "humantime_serde")]
     pub flashblock_time: Option<Duration>,
     /// RPC URLs of nodes, in order of preference.
     pub rpc_urls: Vec<NodeUrl>,
@@ -50,16 +50,16 @@ pub struct Chain {
     #[serde(default = "default_max_polls_per_block")]
     pub max_polls_per_block: NonZeroUsize,
     /// Data older than this is not served. Default: 30 s, or five block times if that is longer.
-    #[serde(default, with = "units::duration")]
+    #[serde(default, with = "humantime_serde")]
     pub max_age: Duration,
     /// Longest time for a node's reply to a poll; `None`: a third of `max_age`.
-    #[serde(default, with = "units::optional_duration")]
+    #[serde(default, with = "humantime_serde")]
     pub(super) poll_timeout: Option<Duration>,
     /// Time without a new head after which data is stale; `None`: ten block times, at least 10 s; `"0s"`: never.
-    #[serde(default, with = "units::optional_duration")]
+    #[serde(default, with = "humantime_serde")]
     stall_after: Option<Duration>,
     /// Age of the newest block above which data is stale; `None`: the longer of `stall_after` and a minute; `"0s"`: never.
-    #[serde(default, with = "units::optional_duration")]
+    #[serde(default, with = "humantime_serde")]
     max_block_age: Option<Duration>,
     /// Number of recent blocks that are kept for `/fee-history`.
     #[serde(default = "default_history_blocks")]
@@ -172,7 +172,11 @@ impl Chain {
     /// Longest time for a node's reply to a poll.
     #[must_use]
     pub fn poll_timeout(&self) -> Duration {
-        self.poll_timeout.unwrap_or(self.max_age / 3)
+        self.poll_timeout.unwrap_or_else(|| {
+            let third = self.max_age / 3;
+            // In a configuration, whole milliseconds are easier to read.
+            third.saturating_sub(Duration::from_nanos(u64::from(third.subsec_nanos() % 1_000_000)))
+        })
     }
 
     /// Age above which data is labelled stale: two block times, at least 2 s.

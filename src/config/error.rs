@@ -34,13 +34,8 @@ pub struct ConfigErrors(pub Vec<ConfigError>);
 
 impl fmt::Display for ConfigErrors {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, error) in self.0.iter().enumerate() {
-            if index > 0 {
-                writeln!(out)?;
-            }
-            write!(out, "{error}")?;
-        }
-        Ok(())
+        let errors: Vec<_> = self.0.iter().map(ToString::to_string).collect();
+        out.write_str(&errors.join("\n"))
     }
 }
 
@@ -92,17 +87,15 @@ pub(super) fn describe(kind: &Kind) -> String {
         Kind::UnknownVariant(found, allowed) => {
             format!("found {}, expected one of: {}", quote_public(found), allowed.join(", "))
         }
-        Kind::InvalidType(found, expected) => {
-            let expected = match (found, expected.as_ref()) {
-                (Actual::Map, "a sequence") => {
-                    "an array, or a list of tables under `[[…]]` in a file"
-                }
-                (_, expected) => describe_expected(expected),
-            };
-            format!("found {}, expected {expected}", value_type(found))
+        Kind::InvalidType(Actual::Map, expected) if expected == "a sequence" => {
+            "found a table, expected an array, or a list of tables under `[[…]]` in a file".into()
         }
-        Kind::InvalidValue(found, expected) => {
-            format!("found {}, expected {}", describe_value(found), describe_expected(expected))
+        // A text where none is expected may be anything.
+        Kind::InvalidType(Actual::Str(_), expected) => {
+            format!("found a string, expected {}", describe_expected(expected))
+        }
+        Kind::InvalidType(found, expected) | Kind::InvalidValue(found, expected) => {
+            format!("found {}, expected {}", describe_found(found), describe_expected(expected))
         }
         Kind::Message(message) => match message.as_str() {
             "invalid IP address syntax" => format!("expected {NETWORK}"),
@@ -129,13 +122,16 @@ fn quote_public(text: &str) -> String {
     if_public(text, MAX_VALUE_LENGTH).map_or("a string".into(), |text| format!("{text:?}"))
 }
 
-fn describe_value(value: &Actual) -> String {
+fn describe_found(value: &Actual) -> String {
     match value {
         Actual::Str(text) => quote_public(text),
         Actual::Unsigned(number) => number.to_string(),
         Actual::Signed(number) => number.to_string(),
         Actual::Float(number) => number.to_string(),
-        other => value_type(other).into(),
+        Actual::Bool(_) => "a boolean".into(),
+        Actual::Seq => "an array".into(),
+        Actual::Map => "a table".into(),
+        _ => "a value of another type".into(),
     }
 }
 
@@ -146,22 +142,11 @@ fn describe_expected(expected: &str) -> &str {
         "a nonzero u64" | "a nonzero usize" => "a whole number, 1 or more",
         "socket address" => ADDRESS,
         "IPv4 or IPv6 network" => NETWORK,
+        "a duration" => "a duration such as \"2s\" or \"250ms\"",
         "a sequence" => "an array such as [\"…\"]",
         "a map" => "a table",
         _ if expected.starts_with("struct ") => "a table",
         _ if expected.starts_with("enum ") => "a name",
         other => other,
-    }
-}
-
-fn value_type(value: &Actual) -> &'static str {
-    match value {
-        Actual::Bool(_) => "a boolean",
-        Actual::Unsigned(_) | Actual::Signed(_) => "an integer",
-        Actual::Float(_) => "a float",
-        Actual::Char(_) | Actual::Str(_) => "a string",
-        Actual::Seq => "an array",
-        Actual::Map => "a table",
-        _ => "a value of another type",
     }
 }

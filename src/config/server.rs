@@ -31,10 +31,10 @@ pub struct Server {
     pub threads: Threads,
     /// Time after the stop signal in which connections are still accepted while `/readyz` fails, so that a load
     /// balancer can react.
-    #[serde(with = "units::duration")]
+    #[serde(with = "humantime_serde")]
     pub drain_delay: Duration,
     /// Time after the drain in which requests in flight may finish.
-    #[serde(with = "units::duration")]
+    #[serde(with = "humantime_serde")]
     pub shutdown_grace: Duration,
 }
 
@@ -168,16 +168,16 @@ pub struct Limits {
     /// Memory of the process, from which the bytes and the connections that clients may hold are derived.
     pub memory: MemoryLimit,
     /// Time from the start of the connection, or from the last response, to the end of a request's headers.
-    #[serde(with = "units::duration")]
+    #[serde(with = "humantime_serde")]
     pub header_timeout: Duration,
     /// Time between two parts of a request body.
-    #[serde(with = "units::duration")]
+    #[serde(with = "humantime_serde")]
     pub body_timeout: Duration,
     /// Time from a request's headers to the start of the response, on routes without their own deadline.
-    #[serde(with = "units::duration")]
+    #[serde(with = "humantime_serde")]
     pub request_timeout: Duration,
     /// Time for which a client may read nothing of a response.
-    #[serde(with = "units::duration")]
+    #[serde(with = "humantime_serde")]
     pub write_timeout: Duration,
 }
 

@@ -12,7 +12,7 @@ use crate::assembly::PriceLimit;
 use crate::config::mistakes::SectionMistakes;
 use crate::config::secret::Secret;
 use crate::config::section::{Needs, Section};
-use crate::config::{Chain, SectionKind, TableKeys, UpstreamUrl, units};
+use crate::config::{Chain, SectionKind, TableKeys, UpstreamUrl};
 use crate::fees::amount::parse_amount;
 
 /// All alerts.
@@ -35,7 +35,7 @@ pub(super) struct Alert {
     /// Key of the signature.
     pub(super) secret: Option<Secret>,
     /// Time after which the webhook is called again while the price stays beyond the limit.
-    #[serde(default = "default_repeat", with = "units::duration")]
+    #[serde(default = "default_repeat", with = "humantime_serde")]
     pub(super) repeat: Duration,
     /// Form of the request's body.
     #[serde(default)]

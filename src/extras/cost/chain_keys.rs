@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::mistakes::SectionMistakes;
 use crate::config::section::Section;
-use crate::config::{CHAINS, Chain, SectionKind, TableKeys, address, units};
+use crate::config::{CHAINS, Chain, SectionKind, TableKeys, address};
 
 /// Keys of all chains by the key of the chain.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -65,7 +65,7 @@ pub(crate) struct UsdFeed {
     /// `description()` of the contract, such as `ETH / USD`.
     pub(crate) pair: String,
     /// Time after which the contract is written even if the price has not moved.
-    #[serde(with = "units::duration")]
+    #[serde(with = "humantime_serde")]
     pub(crate) heartbeat: Duration,
 }
 

@@ -13,7 +13,7 @@ use crate::config::mistakes::SectionMistakes;
 use crate::config::secret::Secret;
 use crate::config::secret_url::{MIN_KEY_LENGTH, UpstreamUrl, encoded_variants, optional};
 use crate::config::section::{Needs, Section};
-use crate::config::{Chain, SectionKind, TableKeys, units};
+use crate::config::{Chain, SectionKind, TableKeys};
 
 /// Look-ups of delegations (delegate.xyz).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -28,10 +28,10 @@ pub(crate) struct DelegationSection {
     #[serde(deserialize_with = "optional::deserialize")]
     pub api_key: Option<Secret>,
     /// Time from the start of a request to the API to the last byte of the response.
-    #[serde(with = "units::duration")]
+    #[serde(with = "humantime_serde")]
     pub timeout: Duration,
     /// Time for which a response of the API is cached; `0s`: not at all.
-    #[serde(with = "units::duration")]
+    #[serde(with = "humantime_serde")]
     pub cache_ttl: Duration,
     /// Concurrent requests to the API. Further ones are refused, or answered by the chain, at once.
     pub max_in_flight: NonZeroUsize,

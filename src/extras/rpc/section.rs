@@ -20,7 +20,7 @@ pub(crate) struct Rpc {
     /// Maximum number of calls in a batch.
     pub(crate) max_batch: NonZeroUsize,
     /// Time from a call's arrival to its response, over all nodes tried.
-    #[serde(with = "units::duration")]
+    #[serde(with = "humantime_serde")]
     pub(crate) timeout: Duration,
     /// Concurrent calls to a chain's nodes. Further ones are refused at once. A client may have a quarter of them.
     pub(crate) max_in_flight: NonZeroUsize,

@@ -18,7 +18,7 @@ pub(crate) struct Verification {
     #[serde(with = "optional")]
     pub url: Option<UpstreamUrl>,
     /// Time from a request's headers to the last byte of the response. Includes the compilation.
-    #[serde(with = "units::duration")]
+    #[serde(with = "humantime_serde")]
     pub timeout: Duration,
     /// Largest request body in bytes.
     #[serde(with = "units::size")]
