@@ -158,11 +158,11 @@ fn run_command(matches: &ArgMatches) -> Result<(), CommandError> {
     let file = file.or_else(|| from_environment().map(PathBuf::from));
     let sections = sections();
     let context = CommandContext { file: file.as_deref(), sections: &sections };
-    let of_extra = matches.subcommand().and_then(|(name, arguments)| {
+    let extra = matches.subcommand().and_then(|(name, arguments)| {
         let (_, command) = extra_commands().find(|(known, _)| known.get_name() == name)?;
         Some((command, arguments))
     });
-    let Some((command, arguments)) = of_extra else {
+    let Some((command, arguments)) = extra else {
         let cli = Cli::from_arg_matches(matches);
         return cli.unwrap_or_else(|error| error.exit()).run_command(&context);
     };
@@ -182,7 +182,8 @@ impl Cli {
             Command::Completions { shell } => print_completions(shell),
             Command::Man => Ok(print(MANUAL.trim_end())?),
             Command::Serve { rpc_urls, strategy, listeners } => {
-                serve(load_to_serve(context, &rpc_urls, strategy, &listeners)?, None)
+                let overrides = Overrides { strategy, ..listeners.overrides() };
+                serve(load_to_serve(context, &rpc_urls, overrides)?, None)
             }
             Command::CheckConfig { print, online } => check_config::run(context, print, online),
             Command::Healthcheck => Ok(check_health(&context.load(&Overrides::default())?)?),
@@ -208,21 +209,13 @@ fn print_completions(shell: Shell) -> Result<(), CommandError> {
 fn load_to_serve(
     context: &CommandContext<'_>,
     rpc_urls: &[UrlArgument],
-    strategy: Option<Strategy>,
-    listeners: &ListenerArgs,
+    overrides: Overrides,
 ) -> Result<Config, CommandError> {
-    let mut overrides = Overrides { strategy, ..listeners.overrides() };
-    let mut notes = Vec::new();
-    if !rpc_urls.is_empty() {
-        let urls =
-            rpc_urls.iter().map(|url| url.get("--rpc-url")).collect::<Result<Vec<_>, _>>()?;
-        let upstream = Config::upstream(context.file, &urls, context.sections)?;
-        let found = discovery::find_chains(&urls, &upstream)?;
-        (overrides.chains, notes) = (found.chains, found.notes);
+    if rpc_urls.is_empty() {
+        return Ok(context.load(&overrides)?);
     }
-    let mut config = context.load(&overrides)?;
-    config.notes.extend(notes);
-    Ok(config)
+    let urls: Result<Vec<_>, _> = rpc_urls.iter().map(|url| url.get("--rpc-url")).collect();
+    discovery::load(context, &urls?, overrides)
 }
 
 /// Runs the service, and `beside` it a task.

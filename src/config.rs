@@ -45,7 +45,7 @@ pub use tracing::Tracing;
 pub use upstream::{ForwardProxy, ProxyUrl, Upstream};
 pub use variables::FILE_VARIABLE;
 
-use keys::{CHAIN_TABLE, KnownKeys, keys_of};
+use keys::{CHAIN_TABLE, KnownKeys};
 use layers::Layers;
 use mistakes::Mistakes;
 use section::{ConfiguredSection, Needs, Section};
@@ -81,27 +81,18 @@ pub struct Config {
 
 /// Keys of the own sections.
 const OWN_KEYS: [TableKeys; 8] = [
+    TableKeys { lists: &["trusted_proxies", "admin_hosts"], ..TableKeys::of::<Server>("server") },
+    TableKeys::of::<Limits>("limits"),
+    TableKeys::of::<Upstream>("upstream"),
+    TableKeys { lists: &["allowed_origins"], ..TableKeys::of::<Cors>("cors") },
+    TableKeys::of::<Log>("log"),
+    TableKeys::of::<Tracing>("tracing"),
     TableKeys {
-        own: keys_of::<Server>,
-        lists: &["trusted_proxies", "admin_hosts"],
-        ..TableKeys::table("server")
-    },
-    TableKeys { own: keys_of::<Limits>, ..TableKeys::table("limits") },
-    TableKeys { own: keys_of::<Upstream>, ..TableKeys::table("upstream") },
-    TableKeys { own: keys_of::<Cors>, lists: &["allowed_origins"], ..TableKeys::table("cors") },
-    TableKeys { own: keys_of::<Log>, ..TableKeys::table("log") },
-    TableKeys { own: keys_of::<Tracing>, ..TableKeys::table("tracing") },
-    TableKeys {
-        own: keys_of::<Chain>,
         lists: &["rpc_urls", "read_urls", "ws_urls"],
         texts: &["name", "currency"],
-        ..TableKeys::table(CHAIN_TABLE)
+        ..TableKeys::of::<Chain>(CHAIN_TABLE)
     },
-    TableKeys {
-        own: keys_of::<Pricing>,
-        lists: &["reward_percentiles"],
-        ..TableKeys::table("chains.NAME.pricing")
-    },
+    TableKeys { lists: &["reward_percentiles"], ..TableKeys::of::<Pricing>("chains.NAME.pricing") },
 ];
 
 pub(crate) fn known_keys(kinds: &[SectionKind]) -> KnownKeys {

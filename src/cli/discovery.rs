@@ -10,7 +10,8 @@ use futures_util::future::join_all;
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
-use crate::config::{Upstream, UpstreamUrl};
+use crate::assembly::{CommandContext, CommandError};
+use crate::config::{Config, Overrides, Upstream, UpstreamUrl};
 use crate::nodes::{StatelessNodeClient, parse_quantity};
 
 /// Time for a node to start, which may be started together with the service.
@@ -23,11 +24,11 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Result of asking the nodes.
 #[derive(Debug, Default)]
-pub(super) struct FoundChains {
+struct FoundChains {
     /// Chains in ascending order of chain id, with their URLs in the given order.
-    pub(super) chains: Vec<(u64, Vec<UpstreamUrl>)>,
+    chains: Vec<(u64, Vec<UpstreamUrl>)>,
     /// Sentences about the nodes that gave no chain id.
-    pub(super) notes: Vec<String>,
+    notes: Vec<String>,
 }
 
 /// A node of the command line.
@@ -39,6 +40,20 @@ struct AskedNode<'a> {
     answer: RefCell<Option<anyhow::Result<u64>>>,
 }
 
+/// Reads the configuration with the chains of the nodes at `urls` in place of others. Notes name the nodes that do not answer.
+pub(super) fn load(
+    context: &CommandContext<'_>,
+    urls: &[UpstreamUrl],
+    mut overrides: Overrides,
+) -> Result<Config, CommandError> {
+    let upstream = Config::upstream(context.file, urls, context.sections)?;
+    let found = find_chains(urls, &upstream)?;
+    overrides.chains = found.chains;
+    let mut config = context.load(&overrides)?;
+    config.notes.extend(found.notes);
+    Ok(config)
+}
+
 /// Asks each node for its chain id. Writes what it waits for to standard error. Nodes that have not answered after 3 s are
 /// left out if another one has.
 ///
@@ -46,20 +61,16 @@ struct AskedNode<'a> {
 ///
 /// Fails if no node gives a valid chain id within 15 s. The error names nodes by their
 /// position.
-pub(super) fn find_chains(
-    urls: &[UpstreamUrl],
-    upstream: &Upstream,
-) -> anyhow::Result<FoundChains> {
+fn find_chains(urls: &[UpstreamUrl], upstream: &Upstream) -> anyhow::Result<FoundChains> {
     let name = |index: usize| match urls.len() {
         1 => "the node of --rpc-url".to_owned(),
         _ => format!("the node of --rpc-url number {}", index + 1),
     };
-    let nodes = urls.iter().enumerate().map(|(index, url)| AskedNode {
-        name: name(index),
-        url,
-        answer: RefCell::default(),
-    });
-    let nodes: Vec<_> = nodes.collect();
+    let nodes: Vec<_> = urls
+        .iter()
+        .enumerate()
+        .map(|(index, url)| AskedNode { name: name(index), url, answer: RefCell::default() })
+        .collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let waited = runtime.context("cannot start the runtime")?.block_on(ask_all(&nodes, upstream));
     let mut chains: BTreeMap<u64, Vec<UpstreamUrl>> = BTreeMap::new();
@@ -74,8 +85,8 @@ pub(super) fn find_chains(
     if chains.is_empty() {
         bail!(failures.join("\n"));
     }
-    let notes = failures.iter().map(|failure| format!("{failure}; the service runs without it"));
-    Ok(FoundChains { chains: chains.into_iter().collect(), notes: notes.collect() })
+    let left_out = failures.iter().map(|failure| format!("{failure}; the service runs without it"));
+    Ok(FoundChains { chains: chains.into_iter().collect(), notes: left_out.collect() })
 }
 
 /// Asks all nodes until each has answered, or the time is over. Returns the time that it took.
@@ -90,7 +101,7 @@ async fn ask_all(nodes: &[AskedNode<'_>], upstream: &Upstream) -> Duration {
     let notice = async {
         sleep_until(start + NOTICE_AFTER).await;
         tell(nodes);
-        std::future::pending().await
+        std::future::pending::<()>().await;
     };
     let all = join_all(nodes.iter().map(|node| node.ask(upstream)));
     tokio::select! {

@@ -47,13 +47,8 @@ impl From<ConfigError> for ConfigErrors {
 
 impl ConfigError {
     /// Error that concerns no single key.
-    pub(crate) fn without_key(problem: impl Into<String>) -> Self {
+    pub(super) fn without_key(problem: impl Into<String>) -> Self {
         Self { key: String::new(), problem: problem.into(), origin: None }
-    }
-
-    /// Error of an environment variable that cannot be read.
-    pub(crate) fn for_variable(name: &str, problem: &str) -> Self {
-        Self { key: name.into(), problem: problem.into(), origin: None }
     }
 }
 

@@ -29,15 +29,15 @@ pub(crate) struct TableKeys {
     /// Dotted name of the table.
     pub(crate) table: &'static str,
     /// Returns the keys of the struct that the table is converted to.
-    pub(crate) own: fn() -> Names,
+    pub(crate) struct_keys: fn() -> Names,
     /// Keys that are read from the tables of all chains, as one map.
-    pub(crate) in_chains: Names,
+    pub(crate) chain_keys: Names,
     /// Keys whose value is a list. A variable may have one bare value, or several with commas.
     pub(crate) lists: Names,
     /// Keys whose value is text even if it looks like a number.
     pub(crate) texts: Names,
     /// Keys whose built-in value belongs to the built-in chains.
-    pub(crate) of_network: Names,
+    pub(crate) network_keys: Names,
 }
 
 /// The keys of all tables.
@@ -56,16 +56,28 @@ pub(super) fn keys_of<T: DeserializeOwned>() -> Names {
 impl TableKeys {
     /// Describes a table without keys.
     pub(crate) const fn table(table: &'static str) -> Self {
-        Self { table, own: || &[], in_chains: &[], lists: &[], texts: &[], of_network: &[] }
+        Self {
+            table,
+            struct_keys: || &[],
+            chain_keys: &[],
+            lists: &[],
+            texts: &[],
+            network_keys: &[],
+        }
+    }
+
+    /// Describes a table that is converted to `T`.
+    pub(super) const fn of<T: DeserializeOwned>(table: &'static str) -> Self {
+        Self { struct_keys: keys_of::<T>, ..Self::table(table) }
     }
 
     /// Describes keys of the table of each chain.
     pub(crate) const fn in_chains(keys: Names) -> Self {
-        Self { in_chains: keys, ..Self::table(CHAIN_TABLE) }
+        Self { chain_keys: keys, ..Self::table(CHAIN_TABLE) }
     }
 
     fn keys(&self) -> Vec<&'static str> {
-        [(self.own)(), self.in_chains].concat()
+        [(self.struct_keys)(), self.chain_keys].concat()
     }
 
     /// Returns the first part of the table's name.

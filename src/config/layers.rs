@@ -162,7 +162,7 @@ fn built_in(are_chains_replaced: bool, known: &KnownKeys) -> Result<ValueTree, C
         sections.remove(CHAINS);
         for table in &known.0 {
             if let Some(Value::Dict(_, section)) = sections.get_mut(table.section()) {
-                section.retain(|key, _| !table.of_network.contains(&key.as_str()));
+                section.retain(|key, _| !table.network_keys.contains(&key.as_str()));
             }
         }
     }

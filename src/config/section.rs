@@ -85,9 +85,12 @@ impl SectionKind {
         T: Section + Default + DeserializeOwned + Serialize,
     {
         Self {
-            keys: TableKeys { own: keys_of::<T>, ..keys },
+            keys: TableKeys { struct_keys: keys_of::<T>, ..keys },
             convert: |values, mistakes, name| Arc::new(mistakes.read::<T>(values, name)),
-            to_item: |section| toml_output::to_item((section as &dyn Any).downcast_ref::<T>()?),
+            to_item: |section| {
+                let section: &dyn Any = section;
+                toml_output::to_item(section.downcast_ref::<T>()?)
+            },
         }
     }
 
@@ -98,7 +101,7 @@ impl SectionKind {
 
     /// Returns true if the section reads this key of the table of each chain.
     pub(crate) fn has_chain_key(&self, key: &str) -> bool {
-        self.keys.in_chains.contains(&key)
+        self.keys.chain_keys.contains(&key)
     }
 
     /// Converts the section. One that is absent, or that cannot be converted, has its defaults.

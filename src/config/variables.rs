@@ -63,7 +63,9 @@ impl Variables {
                     let value = parse(&path, &text, known);
                     found.set.push(Variable { name, path, value });
                 }
-                Err(_) => found.errors.push(ConfigError::for_variable(&name, "must be UTF-8")),
+                Err(_) => {
+                    found.errors.push(ConfigError::without_key(format!("{name}: must be UTF-8")));
+                }
             }
         }
         found

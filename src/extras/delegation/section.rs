@@ -71,7 +71,7 @@ impl Default for DelegationSection {
 impl DelegationSection {
     pub(super) const SECTION: SectionKind = SectionKind::new::<Self>(TableKeys {
         texts: &["api_key"],
-        of_network: &["source"],
+        network_keys: &["source"],
         ..TableKeys::table("delegation")
     });
     const MAX_CACHE_TTL: Duration = Duration::from_hours(1);

@@ -40,7 +40,7 @@ impl Default for Verification {
 
 impl Verification {
     pub(super) const SECTION: SectionKind = SectionKind::new::<Self>(TableKeys {
-        of_network: &["url"],
+        network_keys: &["url"],
         ..TableKeys::table("verification")
     });
     const MAX_BODY: usize = 1024 * 1024 * 1024;
