@@ -81,18 +81,24 @@ pub struct Config {
 
 /// Keys of the own sections.
 const OWN_KEYS: [TableKeys; 8] = [
-    TableKeys { lists: &["trusted_proxies", "admin_hosts"], ..TableKeys::of::<Server>("server") },
-    TableKeys::of::<Limits>("limits"),
-    TableKeys::of::<Upstream>("upstream"),
-    TableKeys { lists: &["allowed_origins"], ..TableKeys::of::<Cors>("cors") },
-    TableKeys::of::<Log>("log"),
-    TableKeys::of::<Tracing>("tracing"),
+    TableKeys {
+        lists: &["trusted_proxies", "admin_hosts"],
+        ..TableKeys::for_struct::<Server>("server")
+    },
+    TableKeys::for_struct::<Limits>("limits"),
+    TableKeys::for_struct::<Upstream>("upstream"),
+    TableKeys { lists: &["allowed_origins"], ..TableKeys::for_struct::<Cors>("cors") },
+    TableKeys::for_struct::<Log>("log"),
+    TableKeys::for_struct::<Tracing>("tracing"),
     TableKeys {
         lists: &["rpc_urls", "read_urls", "ws_urls"],
         texts: &["name", "currency"],
-        ..TableKeys::of::<Chain>(CHAIN_TABLE)
+        ..TableKeys::for_struct::<Chain>(CHAIN_TABLE)
     },
-    TableKeys { lists: &["reward_percentiles"], ..TableKeys::of::<Pricing>("chains.NAME.pricing") },
+    TableKeys {
+        lists: &["reward_percentiles"],
+        ..TableKeys::for_struct::<Pricing>("chains.NAME.pricing")
+    },
 ];
 
 pub(crate) fn known_keys(kinds: &[SectionKind]) -> KnownKeys {

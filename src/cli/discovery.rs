@@ -23,7 +23,7 @@ const NOTICE_AFTER: Duration = Duration::from_millis(500);
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Result of asking the nodes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct FoundChains {
     /// Chains in ascending order of chain id, with their URLs in the given order.
     chains: Vec<(u64, Vec<UpstreamUrl>)>,
@@ -59,8 +59,7 @@ pub(super) fn load(
 ///
 /// # Errors
 ///
-/// Fails if no node gives a valid chain id within 15 s. The error names nodes by their
-/// position.
+/// Fails if no node gives a valid chain id within 15 s. The error names nodes by their position.
 fn find_chains(urls: &[UpstreamUrl], upstream: &Upstream) -> anyhow::Result<FoundChains> {
     let name = |index: usize| match urls.len() {
         1 => "the node of --rpc-url".to_owned(),

@@ -67,7 +67,7 @@ impl TableKeys {
     }
 
     /// Describes a table that is converted to `T`.
-    pub(super) const fn of<T: DeserializeOwned>(table: &'static str) -> Self {
+    pub(super) const fn for_struct<T: DeserializeOwned>(table: &'static str) -> Self {
         Self { struct_keys: keys_of::<T>, ..Self::table(table) }
     }
 

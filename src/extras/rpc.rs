@@ -25,7 +25,7 @@ use utoipa_axum::routes;
 use crate::api::extractors::ChainParam;
 use crate::api::openapi::examples::{set_request_example, set_response_example};
 use crate::assembly::{Assembly, Extra, Join};
-use crate::extras::reads::{Caller, ChainReads, NodeResponse, ReadKeys, Reads};
+use crate::extras::reads::{Caller, ChainReads, NodeResponse, Reads};
 use crate::http::chunked_body::Charged;
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::Problem;
@@ -34,10 +34,10 @@ use crate::observe::memory_budget::{MemoryBudget, MemoryExhausted};
 use openapi::{RpcCall, RpcRequest, RpcResponseBody};
 use request::{RequestObject, RpcError, RpcPayload};
 use response::RpcResponseBuilder;
-use section::Rpc;
+use section::{READ_KEYS, Rpc};
 
 pub(crate) const EXTRA: Extra =
-    Extra { sections: &[Rpc::SECTION, ReadKeys::SECTION], ..Extra::new("rpc", Join::Always(join)) };
+    Extra { sections: &[Rpc::SECTION, READ_KEYS], ..Extra::new("rpc", Join::Always(join)) };
 
 /// State of the route. Cheap to clone.
 #[derive(Debug, Clone)]

@@ -8,7 +8,7 @@ use super::method::find_known;
 use crate::config::layers::Layers;
 use crate::config::mistakes::SectionMistakes;
 use crate::config::section::Section;
-use crate::config::{CHAINS, Chain, SectionKind, TableKeys};
+use crate::config::{CHAINS, Chain};
 
 /// Keys of all chains by the key of the chain.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -33,11 +33,6 @@ pub(crate) struct ChainKeys {
 pub(crate) struct RpcMethod(String);
 
 impl ReadKeys {
-    pub(crate) const SECTION: SectionKind = SectionKind::new::<Self>(TableKeys {
-        lists: &["rpc_methods"],
-        ..TableKeys::in_chains(&["json_rpc", "answer_fee_methods", "rpc_methods"])
-    });
-
     /// Returns the keys of a chain.
     pub(super) fn chain(&self, chain: &Chain) -> ChainKeys {
         self.0.get(&chain.key).cloned().unwrap_or_default()
@@ -111,7 +106,7 @@ impl TryFrom<String> for RpcMethod {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::section;
+    use crate::config::{SectionKind, TableKeys, section};
 
     #[test]
     fn wrong_methods_are_reported() {
@@ -127,7 +122,8 @@ mod tests {
         ] {
             let chain =
                 "[chains.b]\nchain_id = 7\nrpc_urls = [\"http://localhost\"]\nrpc_methods = ";
-            let error = section::error_of(ReadKeys::SECTION, &format!("{chain}{methods}"));
+            let kind = SectionKind::new::<ReadKeys>(TableKeys::in_chains(&["rpc_methods"]));
+            let error = section::error_of(kind, &format!("{chain}{methods}"));
             assert_eq!(error, format!("chains.b.rpc_methods{expected}"));
         }
     }

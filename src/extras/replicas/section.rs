@@ -41,7 +41,6 @@ pub(crate) type RedisUrl = SecretUrl<RedisScheme>;
 pub(crate) enum RedisScheme {}
 
 impl UrlScheme for RedisScheme {
-    const NAME: &'static str = "RedisUrl";
     const SCHEMES: &'static [&'static str] = &["redis", "rediss", "valkey", "valkeys"];
     const EXPECTED: &'static str = "expected redis[s]://[user:password@]host[:port][/database] (not shown: it may \
                                     carry a password)";
@@ -71,7 +70,7 @@ mod tests {
     #[test]
     fn debug_does_not_print_a_redis_url() {
         let url: RedisUrl = "rediss://user:canary@redis.example:6380/2".parse().unwrap();
-        assert_eq!(format!("{url:?}"), "RedisUrl(…)");
+        assert_eq!(format!("{url:?}"), "SecretUrl(…)");
         assert!(url.secrets().iter().any(|secret| secret == "canary"));
     }
 

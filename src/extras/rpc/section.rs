@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::mistakes::SectionMistakes;
 use crate::config::section::{Needs, Section};
 use crate::config::{Chain, SectionKind, TableKeys, units};
-use crate::extras::reads::ReadLimits;
+use crate::extras::reads::{ReadKeys, ReadLimits};
 
 /// Limits of requests to `/rpc/{chain}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,6 +33,12 @@ impl Default for Rpc {
         Self { max_body: 256 * 1024, max_batch, timeout, max_in_flight }
     }
 }
+
+/// Keys of each chain that say what clients may read.
+pub(super) const READ_KEYS: SectionKind = SectionKind::new::<ReadKeys>(TableKeys {
+    lists: &["rpc_methods"],
+    ..TableKeys::in_chains(&["json_rpc", "answer_fee_methods", "rpc_methods"])
+});
 
 impl Rpc {
     pub(super) const SECTION: SectionKind = SectionKind::new::<Self>(TableKeys::table("rpc"));
