@@ -63,10 +63,7 @@ impl Layers {
         // Variables may set keys of the chains that arguments name, and arguments win over variables.
         overrides.add_to(&mut merged);
         let variables = Variables::read(environment, &chain_keys(&merged), &known);
-        for variable in variables.set {
-            let origin = Origin::Variable(variable.name);
-            merged.merge(ValueTree::at(&variable.path, variable.value, &origin));
-        }
+        merged.merge(variables.values);
         overrides.add_to(&mut merged);
         Ok(Self {
             merged: with_presets(merged),
@@ -175,7 +172,7 @@ fn chain_keys(merged: &ValueTree) -> Vec<String> {
 
 /// Puts the preset of each chain below all other layers.
 fn with_presets(merged: ValueTree) -> ValueTree {
-    let mut all = ValueTree::new(Dict::new().into(), &Origin::BuiltIn);
+    let mut all = ValueTree::empty();
     for key in chain_keys(&merged) {
         let value = |name: &str| Some(merged.get(&[CHAINS, &key, name])?.to_value());
         // A number of a file is signed, one of an argument is not.

@@ -9,13 +9,13 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use figment::value::{Dict, Value};
+use figment::value::Dict;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml_edit::Item;
 
 use super::chain::Chain;
-use super::keys::{CHAINS, TableKeys, keys_of};
+use super::keys::{TableKeys, keys_of};
 use super::layers::Layers;
 use super::mistakes::{Mistakes, SectionMistakes};
 use super::toml_output;
@@ -73,13 +73,14 @@ impl Needs {
 /// How a section is read and shown.
 #[derive(Debug, Clone, Copy)]
 pub struct SectionKind {
-    pub(super) keys: TableKeys,
+    pub(crate) keys: TableKeys,
     convert: fn(&Dict, &mut Mistakes<'_>, &str) -> Arc<dyn Section>,
     to_item: fn(&dyn Section) -> Option<Item>,
 }
 
 impl SectionKind {
-    /// Describes a section that is converted to `T`. For keys of chains, that is a map by the key of the chain.
+    /// Describes a section that is converted to `T`. For keys of chains, that is a map of structs by the key of the chain,
+    /// which ignore other keys.
     pub(crate) const fn new<T>(keys: TableKeys) -> Self
     where
         T: Section + Default + DeserializeOwned + Serialize,
@@ -94,33 +95,14 @@ impl SectionKind {
         }
     }
 
-    /// Returns the name of the table, or [`CHAINS`].
+    /// Returns the name of the table, or `chains`.
     pub(crate) fn name(&self) -> &'static str {
         self.keys.section()
     }
 
-    /// Returns true if the section reads this key of the table of each chain.
-    pub(crate) fn has_chain_key(&self, key: &str) -> bool {
-        self.keys.chain_keys.contains(&key)
-    }
-
     /// Converts the section. One that is absent, or that cannot be converted, has its defaults.
     pub(super) fn read(self, values: &Dict, mistakes: &mut Mistakes<'_>) -> ConfiguredSection {
-        let chains = match values.get(CHAINS) {
-            Some(Value::Dict(_, chains)) if self.name() == CHAINS => chains,
-            _ => {
-                let values = (self.convert)(values, mistakes, self.name());
-                return ConfiguredSection { kind: self, values };
-            }
-        };
-        let mut keys_of_chains = Dict::new();
-        for (chain, table) in chains {
-            let mut keys = table.as_dict().cloned().unwrap_or_default();
-            keys.retain(|key, _| self.has_chain_key(key));
-            keys_of_chains.insert(chain.clone(), keys.into());
-        }
-        let chains = Dict::from([(CHAINS.to_owned(), keys_of_chains.into())]);
-        ConfiguredSection { kind: self, values: (self.convert)(&chains, mistakes, CHAINS) }
+        ConfiguredSection { kind: self, values: (self.convert)(values, mistakes, self.name()) }
     }
 }
 
@@ -132,7 +114,7 @@ pub(crate) struct ConfiguredSection {
 }
 
 impl ConfiguredSection {
-    /// Returns the name of the table, or [`CHAINS`].
+    /// Returns the name of the table, or `chains`.
     pub(crate) fn name(&self) -> &'static str {
         self.kind.name()
     }

@@ -35,6 +35,11 @@ pub(super) enum Content {
 }
 
 impl ValueTree {
+    /// Creates a table without keys.
+    pub(super) fn empty() -> Self {
+        Self { origin: Origin::BuiltIn, content: Content::Table(BTreeMap::new()) }
+    }
+
     /// Creates a tree whose values all have this origin.
     pub(super) fn new(value: Value, origin: &Origin) -> Self {
         let content = match value {

@@ -8,23 +8,16 @@ use figment::value::Value;
 use super::error::ConfigError;
 use super::keys::{CHAINS, KnownKeys, PREFIX, variable_key, variable_name};
 use super::nearest::nearest;
+use super::value_tree::{Origin, ValueTree};
 
 /// Variable that names the file if no argument does. A container's health check then reads the same file.
 pub const FILE_VARIABLE: &str = "GAS_CONFIG";
 
-/// One variable that sets a key.
-#[derive(Debug)]
-pub(super) struct Variable {
-    pub(super) name: String,
-    pub(super) path: Vec<String>,
-    pub(super) value: Value,
-}
-
 /// Variables of the environment.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Variables {
-    /// In the order of their names.
-    pub(super) set: Vec<Variable>,
+    /// Values of the keys that they set.
+    pub(super) values: ValueTree,
     /// Variables without effect that look like a slip, as sentences.
     pub(super) hints: Vec<String>,
     pub(super) errors: Vec<ConfigError>,
@@ -38,7 +31,8 @@ impl Variables {
         chains: &[String],
         known: &KnownKeys,
     ) -> Self {
-        let mut found = Self::default();
+        let (values, hints, errors) = (ValueTree::empty(), Vec::new(), Vec::new());
+        let mut found = Self { values, hints, errors };
         let mut variables: Vec<(String, OsString)> = environment
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
             .filter(|(name, _)| name.starts_with(PREFIX))
@@ -61,7 +55,7 @@ impl Variables {
             match value.into_string() {
                 Ok(text) => {
                     let value = parse(&path, &text, known);
-                    found.set.push(Variable { name, path, value });
+                    found.values.merge(ValueTree::at(&path, value, &Origin::Variable(name)));
                 }
                 Err(_) => {
                     found.errors.push(ConfigError::without_key(format!("{name}: must be UTF-8")));

@@ -110,7 +110,7 @@ pub fn chain_configs(
     let chains = document.get_mut(CHAINS).and_then(Item::as_table_like_mut);
     for (_, chain) in chains.into_iter().flat_map(TableLike::iter_mut) {
         for key in ["json_rpc", "usd_feed"] {
-            if !sections.iter().any(|section| section.has_chain_key(key)) {
+            if !sections.iter().any(|section| section.keys.chain_keys.contains(&key)) {
                 chain.as_table_like_mut().and_then(|chain| chain.remove(key));
             }
         }
