@@ -158,11 +158,11 @@ fn run_command(matches: &ArgMatches) -> Result<(), CommandError> {
     let file = file.or_else(|| from_environment().map(PathBuf::from));
     let sections = sections();
     let context = CommandContext { file: file.as_deref(), sections: &sections };
-    let of_extra = matches.subcommand().and_then(|(name, arguments)| {
+    let extra = matches.subcommand().and_then(|(name, arguments)| {
         let (_, command) = extra_commands().find(|(known, _)| known.get_name() == name)?;
         Some((command, arguments))
     });
-    let Some((command, arguments)) = of_extra else {
+    let Some((command, arguments)) = extra else {
         let cli = Cli::from_arg_matches(matches);
         return cli.unwrap_or_else(|error| error.exit()).run_command(&context);
     };
@@ -180,27 +180,16 @@ impl Cli {
         match self.command.unwrap_or_else(serve_default) {
             Command::Price(arguments) => price::run(&arguments, context),
             Command::Completions { shell } => print_completions(shell),
-            Command::Man => print(MANUAL.trim_end()).map_err(CommandError::Runtime),
+            Command::Man => Ok(print(MANUAL.trim_end())?),
             Command::Serve { rpc_urls, strategy, listeners } => {
-                serve(load_to_serve(context, &rpc_urls, strategy, &listeners)?, None)
+                let overrides = Overrides { strategy, ..listeners.overrides() };
+                serve(load_to_serve(context, &rpc_urls, overrides)?, None)
             }
-            Command::CheckConfig { print, online } => {
-                let config = context.load(&Overrides::default())?;
-                let (file, sections) = (context.file, context.sections);
-                let effective = print.then(|| Config::print(file, &Overrides::default(), sections));
-                let effective = effective.transpose().map_err(CommandError::Configuration)?;
-                let files = config.check_files();
-                let notes = files.map_err(|all| CommandError::Arguments(all.join("\n")))?;
-                check_config::run(&config, &notes, effective, online).map_err(CommandError::Runtime)
-            }
-            Command::Healthcheck => {
-                let config = context.load(&Overrides::default())?;
-                check_health(&config).map_err(CommandError::Runtime)
-            }
+            Command::CheckConfig { print, online } => check_config::run(context, print, online),
+            Command::Healthcheck => Ok(check_health(&context.load(&Overrides::default())?)?),
             Command::OpenApi => {
                 let config = context.load(&Overrides::default())?;
-                let document = server::document(&config).context("cannot write the document");
-                document.and_then(|document| print(&document)).map_err(CommandError::Runtime)
+                Ok(print(&server::document(&config).context("cannot write the document")?)?)
             }
         }
     }
@@ -213,34 +202,25 @@ fn print_completions(shell: Shell) -> Result<(), CommandError> {
     let mut command = described();
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, env!("CARGO_PKG_NAME"), &mut script);
-    print(String::from_utf8_lossy(&script).trim_end()).map_err(CommandError::Runtime)
+    Ok(print(String::from_utf8_lossy(&script).trim_end())?)
 }
 
 /// Reads the configuration of a service. Asks the nodes of `--rpc-url` for their chain ids.
 fn load_to_serve(
     context: &CommandContext<'_>,
     rpc_urls: &[UrlArgument],
-    strategy: Option<Strategy>,
-    listeners: &ListenerArgs,
+    overrides: Overrides,
 ) -> Result<Config, CommandError> {
-    let mut overrides = Overrides { strategy, ..listeners.overrides() };
-    let mut notes = Vec::new();
-    if !rpc_urls.is_empty() {
-        let urls =
-            rpc_urls.iter().map(|url| url.get("--rpc-url")).collect::<Result<Vec<_>, _>>()?;
-        let upstream = Config::upstream(context.file, &urls, context.sections);
-        let upstream = upstream.map_err(CommandError::Configuration)?;
-        let found = discovery::find_chains(&urls, &upstream).map_err(CommandError::Runtime)?;
-        (overrides.chains, notes) = (found.chains, found.notes);
+    if rpc_urls.is_empty() {
+        return Ok(context.load(&overrides)?);
     }
-    let mut config = context.load(&overrides)?;
-    config.notes.extend(notes);
-    Ok(config)
+    let urls: Result<Vec<_>, _> = rpc_urls.iter().map(|url| url.get("--rpc-url")).collect();
+    discovery::load(context, &urls?, overrides)
 }
 
 /// Runs the service, and `beside` it a task.
 fn serve(config: Config, beside: Option<Task>) -> Result<(), CommandError> {
-    match run_server(config, beside).map_err(CommandError::Runtime)? {
+    match run_server(config, beside)? {
         Some(StopSignal::Hangup) => Err(CommandError::HungUp),
         Some(StopSignal::Terminate | StopSignal::Interrupt) | None => Ok(()),
     }

@@ -4,33 +4,38 @@
 pub(crate) mod address;
 pub(crate) mod chain;
 mod chain_checks;
-pub(crate) mod error;
+mod chains;
+mod error;
+mod keys;
 pub(crate) mod layers;
 pub(crate) mod mistakes;
 pub(crate) mod nearest;
 pub(crate) mod node_url;
 pub(crate) mod origin;
-pub(crate) mod presets;
-pub(crate) mod print;
+mod presets;
 pub(crate) mod secret;
 pub(crate) mod secret_url;
 pub(crate) mod section;
-pub(crate) mod server;
-pub(crate) mod toml_text;
-pub(crate) mod tracing;
+mod server;
+mod toml_output;
+mod toml_text;
+mod tracing;
 pub(crate) mod units;
 pub(crate) mod upstream;
-pub(crate) mod variables;
+pub(crate) mod value_tree;
+mod variables;
 
-use std::any::Any;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::Path;
 
-use serde::Deserialize;
+use figment::value::Value;
+use toml_edit::DocumentMut;
 
 pub(crate) use chain::parse_hex_chain_id;
 pub use chain::{Chain, ChainParameters};
 pub use error::{ConfigError, ConfigErrors};
+pub(crate) use keys::{CHAINS, TableKeys};
 pub use layers::Overrides;
 pub use node_url::NodeUrl;
 pub use secret_url::{UpstreamUrl, WebSocketScheme};
@@ -40,13 +45,12 @@ pub use tracing::Tracing;
 pub use upstream::{ForwardProxy, ProxyUrl, Upstream};
 pub use variables::FILE_VARIABLE;
 
+use keys::{CHAIN_TABLE, KnownKeys};
 use layers::Layers;
 use mistakes::Mistakes;
-use section::{AnySection, Needs, Section};
+use section::{ConfiguredSection, Needs, Section};
 
-use crate::fees::Strategy;
-
-pub(crate) const CHAINS: &str = "chains";
+use crate::fees::Pricing;
 
 /// A complete, checked configuration.
 #[derive(Debug, Clone)]
@@ -72,46 +76,43 @@ pub struct Config {
     /// True if the chains are recorded: their prices are not current, and nothing of them is shared or kept.
     pub(crate) has_recorded_chains: bool,
     /// Sections of other rooms, those of the chains' tables too.
-    pub(crate) sections: Vec<Box<dyn AnySection>>,
+    pub(crate) sections: Vec<ConfiguredSection>,
 }
 
-/// Merged content of all layers, before checks that involve several keys.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Sections {
-    #[serde(default)]
-    server: Server,
-    #[serde(default)]
-    limits: Limits,
-    #[serde(default)]
-    upstream: Upstream,
-    #[serde(default)]
-    cors: Cors,
-    #[serde(default)]
-    log: Log,
-    #[serde(default)]
-    tracing: Tracing,
-    #[serde(default)]
-    chains: BTreeMap<String, Chain>,
+/// Keys of the own sections.
+const OWN_KEYS: [TableKeys; 8] = [
+    TableKeys {
+        lists: &["trusted_proxies", "admin_hosts"],
+        ..TableKeys::for_struct::<Server>("server")
+    },
+    TableKeys::for_struct::<Limits>("limits"),
+    TableKeys::for_struct::<Upstream>("upstream"),
+    TableKeys { lists: &["allowed_origins"], ..TableKeys::for_struct::<Cors>("cors") },
+    TableKeys::for_struct::<Log>("log"),
+    TableKeys::for_struct::<Tracing>("tracing"),
+    TableKeys {
+        lists: &["rpc_urls", "read_urls", "ws_urls"],
+        texts: &["name", "currency"],
+        ..TableKeys::for_struct::<Chain>(CHAIN_TABLE)
+    },
+    TableKeys {
+        lists: &["reward_percentiles"],
+        ..TableKeys::for_struct::<Pricing>("chains.NAME.pricing")
+    },
+];
+
+pub(crate) fn known_keys(kinds: &[SectionKind]) -> KnownKeys {
+    KnownKeys(OWN_KEYS.into_iter().chain(kinds.iter().map(|kind| kind.keys)).collect())
 }
 
-impl Sections {
-    /// Returns the configuration with `chains` instead of those of the sections, and with those of other rooms.
-    fn into_config(self, chains: Vec<Chain>, others: Vec<Box<dyn AnySection>>) -> Config {
-        Config {
-            server: self.server,
-            limits: self.limits,
-            upstream: self.upstream,
-            cors: self.cors,
-            log: self.log,
-            tracing: self.tracing,
-            chains,
-            notes: Vec::new(),
-            origin: None,
-            has_recorded_chains: false,
-            sections: others,
-        }
-    }
+/// Reads the built-in configuration, `file` if given, the environment, and `overrides`.
+pub(crate) fn read_layers(
+    file: Option<&Path>,
+    environment: impl Iterator<Item = (OsString, OsString)>,
+    overrides: &Overrides,
+    kinds: &[SectionKind],
+) -> Result<Layers, ConfigErrors> {
+    Layers::load(file, environment, overrides, known_keys(kinds))
 }
 
 impl Config {
@@ -120,27 +121,31 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// Returns every key that is unknown, malformed or invalid, with its origin.
+    /// Returns every key that is unknown, malformed or invalid, with its origin; of values of a wrong type the first in each
+    /// section and in each chain.
     pub fn load(
         file: Option<&Path>,
         overrides: &Overrides,
         kinds: &[SectionKind],
     ) -> Result<Self, ConfigErrors> {
-        Self::from_layers(&Layers::load(file, std::env::vars_os(), overrides, kinds)?)
+        Self::from_layers(&read_layers(file, std::env::vars_os(), overrides, kinds)?, kinds)
     }
 
-    /// Returns the effective configuration as TOML, with the origin of each value as a comment. Secrets are shown as `…`.
+    /// As [`load`](Self::load). Also returns the effective configuration as TOML, with the origin of each value as a
+    /// comment. Secrets are shown as `…`.
     ///
     /// # Errors
     ///
     /// As [`load`](Self::load).
-    pub fn print(
+    pub(crate) fn load_and_print(
         file: Option<&Path>,
         overrides: &Overrides,
         kinds: &[SectionKind],
-    ) -> Result<String, ConfigErrors> {
-        let layers = Layers::load(file, std::env::vars_os(), overrides, kinds)?;
-        Ok(print::to_toml(&Self::from_layers(&layers)?, &layers))
+    ) -> Result<(Self, String), ConfigErrors> {
+        let layers = read_layers(file, std::env::vars_os(), overrides, kinds)?;
+        let config = Self::from_layers(&layers, kinds)?;
+        let text = toml_output::with_origins(config.to_document(), &config.notes, &layers);
+        Ok((config, text))
     }
 
     /// Reads `text` as the only layer, but for the presets of its chains.
@@ -149,7 +154,7 @@ impl Config {
     ///
     /// As [`load`](Self::load).
     pub fn from_toml(text: &str, kinds: &[SectionKind]) -> Result<Self, ConfigErrors> {
-        Self::from_layers(&Layers::from_toml(text, kinds)?)
+        Self::from_layers(&Layers::from_toml(text, known_keys(kinds))?, kinds)
     }
 
     /// Reads the `[upstream]` section alone, for calls to nodes at `urls` that decide about the rest.
@@ -164,17 +169,87 @@ impl Config {
     ) -> Result<Upstream, ConfigErrors> {
         // The chain ids are not known yet.
         let overrides = Overrides { chains: vec![(0, urls.to_vec())], ..Overrides::default() };
-        let layers = Layers::load(file, std::env::vars_os(), &overrides, kinds)?;
+        let layers = read_layers(file, std::env::vars_os(), &overrides, kinds)?;
         let mut mistakes = Mistakes::new(&layers);
-        let upstream = mistakes.convert_section(&mut layers.values(), "upstream");
+        let upstream = mistakes.read(&layers.values(), "upstream");
         mistakes.finish()?;
-        Ok(upstream.unwrap_or_default())
+        Ok(upstream)
+    }
+
+    /// Reads and checks the merged layers.
+    pub(crate) fn from_layers(
+        layers: &Layers,
+        kinds: &[SectionKind],
+    ) -> Result<Self, ConfigErrors> {
+        let mut mistakes = Mistakes::new(layers);
+        let values = mistakes.known_values();
+        let mut config = Self {
+            server: mistakes.read(&values, "server"),
+            limits: mistakes.read(&values, "limits"),
+            upstream: mistakes.read(&values, "upstream"),
+            cors: mistakes.read(&values, "cors"),
+            log: mistakes.read(&values, "log"),
+            tracing: mistakes.read(&values, "tracing"),
+            chains: chains::read(&values, &mut mistakes),
+            sections: kinds.iter().map(|kind| kind.read(&values, &mut mistakes)).collect(),
+            notes: Vec::new(),
+            origin: layers.file.as_ref().map(|file| file.display().to_string()),
+            has_recorded_chains: false,
+        };
+        config.server.check(&mut mistakes.section(&["server"]));
+        config.cors.check(&mut mistakes.section(&["cors"]));
+        config.log.check(&mut mistakes.section(&["log"]));
+        config.tracing.check(&mut mistakes.section(&["tracing"]));
+        for section in &config.sections {
+            section.values.check(&mut mistakes.section(&[section.name()]));
+        }
+        // Where a chain cannot be read, what does not fit the others may fit that one.
+        let chains = values.get(CHAINS).and_then(Value::as_dict);
+        if chains.is_some_and(|chains| chains.len() == config.chains.len()) {
+            for section in &config.sections {
+                let mut mistakes = mistakes.section(&[section.name()]);
+                section.values.check_chains(&config.chains, &mut mistakes);
+            }
+        }
+        mistakes.finish()?;
+        config.notes = config.notes(layers);
+        Ok(config)
+    }
+
+    fn notes(&self, layers: &Layers) -> Vec<String> {
+        let mut notes = layers.notes.clone();
+        for section in &self.sections {
+            notes.extend(section.values.notes(&self.chains, layers));
+        }
+        notes.extend(self.chains.iter().filter_map(|chain| chain.assumptions(layers)));
+        notes
+    }
+
+    /// Returns all values, those of extras too. Secrets are hidden.
+    fn to_document(&self) -> DocumentMut {
+        let chains = self.chains.iter().map(|chain| (&chain.key, chain.with_all_values()));
+        let own = [
+            ("server", toml_output::to_item(&self.server)),
+            ("limits", toml_output::to_item(&self.limits)),
+            ("upstream", toml_output::to_item(&self.upstream)),
+            ("cors", toml_output::to_item(&self.cors)),
+            ("log", toml_output::to_item(&self.log)),
+            ("tracing", toml_output::to_item(&self.tracing)),
+            (CHAINS, toml_output::to_item(&chains.collect::<BTreeMap<_, _>>())),
+        ];
+        let others = self.sections.iter().map(|section| (section.name(), section.to_item()));
+        let mut document = DocumentMut::new();
+        for (name, item) in own.into_iter().chain(others) {
+            if let Some(item) = item {
+                toml_output::add(&mut document, name, item);
+            }
+        }
+        document
     }
 
     /// Returns a section of another room. It has its defaults if it was not read.
-    pub(crate) fn section<T: Section>(&self) -> T {
-        let mut all = self.sections.iter().map(|section| section.to_any());
-        all.find_map(<dyn Any>::downcast_ref).cloned().unwrap_or_default()
+    pub(crate) fn section<T: Section + Clone + Default>(&self) -> T {
+        self.sections.iter().find_map(ConfiguredSection::get::<T>).cloned().unwrap_or_default()
     }
 
     /// Where the chains come from, for people.
@@ -191,7 +266,7 @@ impl Config {
     pub(crate) fn check_files(&self) -> Result<Vec<String>, Vec<String>> {
         let (mut notes, mut mistakes) = (Vec::new(), Vec::new());
         for section in &self.sections {
-            match section.check_files() {
+            match section.values.check_files() {
                 Ok(note) => notes.extend(note),
                 Err((key, problem)) => {
                     mistakes.push(format!("{}.{key}: {problem}", section.name()));
@@ -203,98 +278,9 @@ impl Config {
 
     /// Returns what the features take of the process.
     pub(crate) fn needs(&self) -> Needs {
-        let needs = self.sections.iter().map(|section| section.needs(&self.chains));
+        let needs = self.sections.iter().map(|section| section.values.needs(&self.chains));
         needs.fold(Needs::default(), Needs::and)
     }
-
-    pub(crate) fn from_layers(layers: &Layers) -> Result<Self, ConfigErrors> {
-        let mut mistakes = Mistakes::new(layers);
-        let Some((mut sections, others)) = mistakes.convert_all() else {
-            mistakes.finish()?;
-            return Err(ConfigError::without_key("the configuration cannot be read").into());
-        };
-        sections.server.check(&mut mistakes.section(&["server"]));
-        sections.cors.check(&mut mistakes.section(&["cors"]));
-        sections.log.check(&mut mistakes.section(&["log"]));
-        sections.tracing.check(&mut mistakes.section(&["tracing"]));
-        let (of_chains, tables): (Vec<_>, Vec<_>) =
-            others.iter().partition(|section| section.name() == CHAINS);
-        for section in tables {
-            section.check(&mut mistakes.section(&[section.name()]));
-        }
-        let chains = check_chains(std::mem::take(&mut sections.chains), &mut mistakes);
-        // A mistake in the key of a chain hides those in its table.
-        for section in of_chains {
-            section.check(&mut mistakes.section(&[CHAINS]));
-        }
-        for section in &others {
-            section.check_chains(&chains, &mut mistakes.section(&[section.name()]));
-        }
-        mistakes.finish()?;
-        let of_sections = others.iter().flat_map(|section| section.notes(&chains, layers));
-        let assumptions = chains.iter().filter_map(|chain| chain.assumptions(layers));
-        let notes = layers.notes.iter().cloned().chain(of_sections).chain(assumptions).collect();
-        Ok(Self {
-            notes,
-            origin: layers.file().map(|file| file.display().to_string()),
-            ..sections.into_config(chains, others)
-        })
-    }
-}
-
-/// Checks all chains, and returns them in ascending order of chain id.
-fn check_chains(sections: BTreeMap<String, Chain>, mistakes: &mut Mistakes) -> Vec<Chain> {
-    let mut by_id: BTreeMap<u64, Chain> = BTreeMap::new();
-    if sections.is_empty() {
-        mistakes.add(&[CHAINS.to_owned()], "must name at least one chain");
-    }
-    for (key, mut chain) in sections {
-        if !is_chain_key(&key) {
-            let allowed = "a chain key may contain a-z, 0-9, - and _, and must contain a letter";
-            mistakes.add(&[CHAINS.to_owned(), key.clone()], allowed);
-        } else if parse_hex_chain_id(&key).is_some() {
-            // In a path the key would stand for the chain with this id.
-            let problem = "a chain key must not be `0x` and hex digits, which are a chain id";
-            mistakes.add(&[CHAINS.to_owned(), key.clone()], problem);
-        }
-        chain.set_key(key);
-        let mut section = mistakes.section(&[CHAINS, &chain.key]);
-        let [full_block, empty_block] =
-            ["pricing.base_fee_change_denominator", "pricing.empty_block_denominator"]
-                .map(|denominator| section.is_configured(denominator));
-        chain.pricing.is_denominator_explicit = full_block;
-        chain.pricing.is_empty_block_denominator_explicit = empty_block;
-        if full_block && !empty_block {
-            // The preset's value belongs to the preset's other denominator.
-            chain.pricing.empty_block_denominator = None;
-        }
-        // A list that belongs to the network's rule chooses it, unless the operator names another strategy.
-        if !section.is_configured("pricing.strategy")
-            && chain.pricing.percentiles_mistake().is_some()
-        {
-            chain.pricing.strategy = Strategy::Network;
-        }
-        chain.check(&mut section);
-        let id = chain.chain_id;
-        let Some(other) = by_id.get(&id) else {
-            by_id.insert(id, chain);
-            continue;
-        };
-        // The one that is set by the file or a variable is the mistake.
-        let is_configured = section.is_configured("chain_id");
-        let [wrong, right] = if is_configured { [&chain, other] } else { [other, &chain] };
-        let problem = format!("chain id {id} is already used by {CHAINS}.{}", right.key);
-        mistakes.section(&[CHAINS, &wrong.key]).reject("chain_id", problem);
-    }
-    by_id.into_values().collect()
-}
-
-/// Returns true if the key has only `a-z 0-9 - _` and at least one letter: upper case cannot come from the environment,
-/// and digits alone could be a chain id.
-fn is_chain_key(key: &str) -> bool {
-    let allowed =
-        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
-    key.bytes().all(allowed) && key.bytes().any(|byte| byte.is_ascii_lowercase())
 }
 
 #[cfg(test)]

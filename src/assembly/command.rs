@@ -40,10 +40,22 @@ pub(crate) enum CommandError {
     HungUp,
 }
 
+impl From<ConfigErrors> for CommandError {
+    fn from(errors: ConfigErrors) -> Self {
+        Self::Configuration(errors)
+    }
+}
+
+impl From<anyhow::Error> for CommandError {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Runtime(error)
+    }
+}
+
 impl CommandContext<'_> {
     /// Reads the configuration.
-    pub(crate) fn load(&self, overrides: &Overrides) -> Result<Config, CommandError> {
-        Config::load(self.file, overrides, self.sections).map_err(CommandError::Configuration)
+    pub(crate) fn load(&self, overrides: &Overrides) -> Result<Config, ConfigErrors> {
+        Config::load(self.file, overrides, self.sections)
     }
 }
 

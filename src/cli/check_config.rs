@@ -6,29 +6,30 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use futures_util::future::join_all;
 
-use crate::config::{Chain, Config};
+use crate::assembly::{CommandContext, CommandError};
+use crate::config::{Chain, Config, Overrides};
 use crate::fees::gwei::rounded_gwei;
 use crate::fees::{self, FeeHistory};
 use crate::nodes as upstream;
 use crate::nodes::{ChainUpstreams, FeeHistoryRequest, JsonRpcClient, UpstreamNode};
 
-/// Prints the result of a check that the configuration has passed: what is configured, or the `effective`
-/// configuration. `notes` are those about files. With `online`, asks every node.
+/// Checks the configuration and the files that it names. Prints what is configured; with `print`, the effective
+/// configuration. With `online`, asks every node.
 ///
 /// # Errors
 ///
-/// Fails if a node fails.
+/// Fails if the configuration is wrong, or if a node fails.
 pub(super) fn run(
-    config: &Config,
-    notes: &[String],
-    effective: Option<String>,
+    context: &CommandContext<'_>,
+    print: bool,
     online: bool,
-) -> anyhow::Result<()> {
-    match effective {
-        Some(effective) => super::print(effective.trim_end())?,
-        None => super::print(&summary(config, notes))?,
-    }
-    if online { check_nodes(config) } else { Ok(()) }
+) -> Result<(), CommandError> {
+    let (file, sections) = (context.file, context.sections);
+    let (config, effective) = Config::load_and_print(file, &Overrides::default(), sections)?;
+    let notes = config.check_files().map_err(|all| CommandError::Arguments(all.join("\n")))?;
+    let shown = if print { effective } else { summary(&config, &notes) };
+    super::print(shown.trim_end())?;
+    if online { Ok(check_nodes(&config)?) } else { Ok(()) }
 }
 
 fn summary(config: &Config, notes: &[String]) -> String {

@@ -1,16 +1,17 @@
 //! `serve --rpc-url`: the chains that the nodes serve.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use anyhow::{Context, anyhow, bail};
+use futures_util::future::join_all;
 use serde_json::json;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
-use crate::config::{Upstream, UpstreamUrl};
+use crate::assembly::{CommandContext, CommandError};
+use crate::config::{Config, Overrides, Upstream, UpstreamUrl};
 use crate::nodes::{StatelessNodeClient, parse_quantity};
 
 /// Time for a node to start, which may be started together with the service.
@@ -22,12 +23,35 @@ const NOTICE_AFTER: Duration = Duration::from_millis(500);
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Result of asking the nodes.
-#[derive(Debug, Default)]
-pub(super) struct FoundChains {
+#[derive(Debug)]
+struct FoundChains {
     /// Chains in ascending order of chain id, with their URLs in the given order.
-    pub(super) chains: Vec<(u64, Vec<UpstreamUrl>)>,
+    chains: Vec<(u64, Vec<UpstreamUrl>)>,
     /// Sentences about the nodes that gave no chain id.
-    pub(super) notes: Vec<String>,
+    notes: Vec<String>,
+}
+
+/// A node of the command line.
+struct AskedNode<'a> {
+    /// Name in messages. The URL may contain a key.
+    name: String,
+    url: &'a UpstreamUrl,
+    /// The chain id, or why the last attempt has failed; `None` before the first response.
+    answer: RefCell<Option<anyhow::Result<u64>>>,
+}
+
+/// Reads the configuration with the chains of the nodes at `urls` in place of others. Notes name the nodes that do not answer.
+pub(super) fn load(
+    context: &CommandContext<'_>,
+    urls: &[UpstreamUrl],
+    mut overrides: Overrides,
+) -> Result<Config, CommandError> {
+    let upstream = Config::upstream(context.file, urls, context.sections)?;
+    let found = find_chains(urls, &upstream)?;
+    overrides.chains = found.chains;
+    let mut config = context.load(&overrides)?;
+    config.notes.extend(found.notes);
+    Ok(config)
 }
 
 /// Asks each node for its chain id. Writes what it waits for to standard error. Nodes that have not answered after 3 s are
@@ -35,92 +59,62 @@ pub(super) struct FoundChains {
 ///
 /// # Errors
 ///
-/// Fails if no node gives a valid chain id within 15 s. The error names nodes by their
-/// position.
-pub(super) fn find_chains(
-    urls: &[UpstreamUrl],
-    upstream: &Upstream,
-) -> anyhow::Result<FoundChains> {
-    if urls.is_empty() {
-        return Ok(FoundChains::default());
-    }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let answers = runtime.context("cannot start the runtime")?.block_on(ask(urls, upstream));
-    if answers.iter().all(Result::is_err) {
-        let failed = answers.into_iter().enumerate().filter_map(|(index, answer)| {
-            let error = answer.err()?;
-            Some(format!("cannot read the chain id from {}: {error:#}", name(urls, index)))
-        });
-        bail!(failed.collect::<Vec<_>>().join("\n"));
-    }
-    let mut chains: BTreeMap<u64, Vec<UpstreamUrl>> = BTreeMap::new();
-    let mut notes = Vec::new();
-    for (index, (answer, url)) in answers.into_iter().zip(urls).enumerate() {
-        match answer {
-            Ok(chain_id) => chains.entry(chain_id).or_default().push(url.clone()),
-            Err(error) => notes.push(format!(
-                "cannot read the chain id from {}: {error:#}; the service runs without it",
-                name(urls, index)
-            )),
-        }
-    }
-    Ok(FoundChains { chains: chains.into_iter().collect(), notes })
-}
-
-/// Returns the name of a node in messages. Its URL may contain a key.
-fn name(urls: &[UpstreamUrl], index: usize) -> String {
-    match urls.len() {
+/// Fails if no node gives a valid chain id within 15 s. The error names nodes by their position.
+fn find_chains(urls: &[UpstreamUrl], upstream: &Upstream) -> anyhow::Result<FoundChains> {
+    let name = |index: usize| match urls.len() {
         1 => "the node of --rpc-url".to_owned(),
-        _ => format!("the node of --rpc-url number {}", index.saturating_add(1)),
-    }
-}
-
-/// Returns the chain id of each node, or why it is unknown.
-async fn ask(urls: &[UpstreamUrl], upstream: &Upstream) -> Vec<anyhow::Result<u64>> {
-    let start = Instant::now();
-    let mut answers: Vec<Option<anyhow::Result<u64>>> = urls.iter().map(|_| None).collect();
-    let failures: Vec<_> = urls.iter().map(|_| Cell::new(None)).collect();
-    let mut asked: FuturesUnordered<_> = urls
+        _ => format!("the node of --rpc-url number {}", index + 1),
+    };
+    let nodes: Vec<_> = urls
         .iter()
-        .zip(&failures)
         .enumerate()
-        .map(async |(index, (url, failure))| {
-            (index, wait_for_chain_id(url, upstream, start, failure).await)
-        })
+        .map(|(index, url)| AskedNode { name: name(index), url, answer: RefCell::default() })
         .collect();
-    let mut notice = std::pin::pin!(sleep_until(start + NOTICE_AFTER));
-    let mut is_told = false;
-    loop {
-        let is_any_known = answers.iter().flatten().any(Result::is_ok);
-        tokio::select! {
-            answer = asked.next() => match answer {
-                Some((index, answer)) => {
-                    if let Some(slot) = answers.get_mut(index) {
-                        *slot = Some(answer);
-                    }
-                }
-                None => break,
-            },
-            () = &mut notice, if !is_told => {
-                is_told = true;
-                tell(urls, &answers);
-            }
-            () = sleep_until(start + PATIENCE), if is_any_known => break,
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let waited = runtime.context("cannot start the runtime")?.block_on(ask_all(&nodes, upstream));
+    let mut chains: BTreeMap<u64, Vec<UpstreamUrl>> = BTreeMap::new();
+    let mut failures = Vec::new();
+    for AskedNode { name, url, answer } in nodes {
+        let silent = || Err(anyhow!("no response within {} s", waited.as_secs()));
+        match answer.into_inner().unwrap_or_else(silent) {
+            Ok(chain_id) => chains.entry(chain_id).or_default().push(url.clone()),
+            Err(error) => failures.push(format!("cannot read the chain id from {name}: {error:#}")),
         }
     }
-    let silent = || anyhow::anyhow!("no response within {} s", PATIENCE.as_secs());
-    let unanswered = |failure: &Cell<Option<_>>| Err(failure.take().unwrap_or_else(silent));
-    answers
-        .into_iter()
-        .zip(&failures)
-        .map(|(answer, failure)| answer.unwrap_or_else(|| unanswered(failure)))
-        .collect()
+    if chains.is_empty() {
+        bail!(failures.join("\n"));
+    }
+    let left_out = failures.iter().map(|failure| format!("{failure}; the service runs without it"));
+    Ok(FoundChains { chains: chains.into_iter().collect(), notes: left_out.collect() })
+}
+
+/// Asks all nodes until each has answered, or the time is over. Returns the time that it took.
+async fn ask_all(nodes: &[AskedNode<'_>], upstream: &Upstream) -> Duration {
+    let start = Instant::now();
+    let patience = async {
+        sleep_until(start + PATIENCE).await;
+        while !nodes.iter().any(AskedNode::has_answered) {
+            sleep(RETRY_INTERVAL).await;
+        }
+    };
+    let notice = async {
+        sleep_until(start + NOTICE_AFTER).await;
+        tell(nodes);
+        std::future::pending::<()>().await;
+    };
+    let all = join_all(nodes.iter().map(|node| node.ask(upstream)));
+    tokio::select! {
+        _ = timeout_at(start + DEADLINE, all) => {}
+        () = patience => {}
+        () = notice => {}
+    }
+    start.elapsed()
 }
 
 /// Writes what the command waits for to standard error, because the log begins later.
-fn tell(urls: &[UpstreamUrl], answers: &[Option<anyhow::Result<u64>>]) {
-    let waiting = answers.iter().enumerate().filter(|(_, answer)| answer.is_none());
-    let names: Vec<String> = waiting.map(|(index, _)| name(urls, index)).collect();
+fn tell(nodes: &[AskedNode<'_>]) {
+    let waiting = nodes.iter().filter(|node| !node.has_answered());
+    let names: Vec<&str> = waiting.map(|node| node.name.as_str()).collect();
     let (names, seconds) = (names.join(", "), DEADLINE.as_secs());
     // A closed standard error is no reason to end.
     let _ = writeln!(
@@ -129,25 +123,27 @@ fn tell(urls: &[UpstreamUrl], answers: &[Option<anyhow::Result<u64>>]) {
     );
 }
 
-/// Asks until the node answers or the deadline is over. Keeps why the last attempt has failed.
-async fn wait_for_chain_id(
-    url: &UpstreamUrl,
-    upstream: &Upstream,
-    start: Instant,
-    failure: &Cell<Option<anyhow::Error>>,
-) -> anyhow::Result<u64> {
-    let node = StatelessNodeClient::new(url.clone(), upstream);
-    let node = node.context("cannot set up the HTTP client")?;
-    let deadline = start + DEADLINE;
-    loop {
-        match timeout_at(deadline, read_chain_id(&node)).await {
-            Ok(Ok(chain_id)) => return Ok(chain_id),
-            Ok(Err(error)) if Instant::now() + RETRY_INTERVAL >= deadline => return Err(error),
-            Ok(Err(error)) => {
-                failure.set(Some(error));
-                tokio::time::sleep(RETRY_INTERVAL).await;
+impl AskedNode<'_> {
+    fn has_answered(&self) -> bool {
+        matches!(*self.answer.borrow(), Some(Ok(_)))
+    }
+
+    /// Asks until the node answers.
+    async fn ask(&self, upstream: &Upstream) {
+        let client = match StatelessNodeClient::new(self.url.clone(), upstream) {
+            Ok(client) => client,
+            Err(error) => {
+                let error = anyhow::Error::from(error).context("cannot set up the HTTP client");
+                self.answer.replace(Some(Err(error)));
+                return;
             }
-            Err(_) => bail!("no response within {} s", DEADLINE.as_secs()),
+        };
+        loop {
+            self.answer.replace(Some(read_chain_id(&client).await));
+            if self.has_answered() {
+                return;
+            }
+            sleep(RETRY_INTERVAL).await;
         }
     }
 }

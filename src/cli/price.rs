@@ -32,9 +32,9 @@ const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 /// Arguments of the command.
 #[derive(Debug, Args)]
 pub(super) struct PriceArgs {
-    /// A running service; default: `http://localhost:8080`
-    #[arg(long, value_name = "URL", conflicts_with = "rpc_url")]
-    url: Option<UrlArgument>,
+    /// A running service
+    #[arg(long, value_name = "URL", default_value = LOCAL_SERVICE, conflicts_with = "rpc_url")]
+    url: UrlArgument,
     /// A node, which is asked without a service
     #[arg(long, value_name = "URL")]
     rpc_url: Option<UrlArgument>,
@@ -62,12 +62,12 @@ enum Source {
 pub(super) fn run(arguments: &PriceArgs, context: &CommandContext<'_>) -> Result<(), CommandError> {
     let source = Source::new(arguments, context)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.context("cannot start the runtime").map_err(CommandError::Runtime)?;
-    let printed = runtime.block_on(async {
-        let markets = source.markets(arguments.chain.as_deref()).await?;
-        let mut text = Ok(describe(&markets, arguments.json));
+    let runtime = runtime.context("cannot start the runtime")?;
+    let printed: anyhow::Result<()> = runtime.block_on(async {
+        let chain = arguments.chain.as_deref();
+        let mut markets = Ok(source.markets(chain).await?);
         loop {
-            match text {
+            match markets.map(|markets| describe(&markets, arguments.json)) {
                 // A reader that has closed the pipe wants no more.
                 Ok(text) if !super::print_to_reader(&text)? => return Ok(()),
                 Ok(_) => {}
@@ -78,11 +78,10 @@ pub(super) fn run(arguments: &PriceArgs, context: &CommandContext<'_>) -> Result
                 return Ok(());
             }
             tokio::time::sleep(WATCH_INTERVAL).await;
-            let markets = source.markets(arguments.chain.as_deref()).await;
-            text = markets.map(|markets| describe(&markets, arguments.json));
+            markets = source.markets(chain).await;
         }
     });
-    printed.map_err(CommandError::Runtime)
+    Ok(printed?)
 }
 
 fn describe(markets: &Value, is_json: bool) -> String {
@@ -92,21 +91,14 @@ fn describe(markets: &Value, is_json: bool) -> String {
 impl Source {
     fn new(arguments: &PriceArgs, context: &CommandContext<'_>) -> Result<Self, CommandError> {
         let Some(url) = &arguments.rpc_url else {
-            let named = arguments.url.as_ref().map(|url| url.get("--url")).transpose()?;
-            let local = || LOCAL_SERVICE.parse().map_err(|expected: &str| anyhow!("{expected}"));
-            let url = named.map_or_else(local, Ok).map_err(CommandError::Runtime)?;
+            let url = arguments.url.get("--url")?;
             let client =
                 http_client::direct_builder().and_then(|http| http.timeout(TIMEOUT).build());
-            let client = client.context("cannot set up the HTTP client");
-            let client = client.map_err(CommandError::Runtime)?;
+            let client = client.context("cannot set up the HTTP client")?;
             return Ok(Self::Service { url, client });
         };
         let url = [url.get("--rpc-url")?];
-        let upstream = Config::upstream(context.file, &url, context.sections);
-        let upstream = upstream.map_err(CommandError::Configuration)?;
-        let found = discovery::find_chains(&url, &upstream).map_err(CommandError::Runtime)?;
-        let overrides = Overrides { chains: found.chains, ..Overrides::default() };
-        Ok(Self::Node(Box::new(context.load(&overrides)?)))
+        Ok(Self::Node(Box::new(discovery::load(context, &url, Overrides::default())?)))
     }
 
     /// Returns the fee market of the chain, or those of all chains as an array.

@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::node_url::NodeUrl;
+use super::presets;
 use super::secret_url::{UpstreamUrl, WebSocketScheme};
-use super::{presets, units};
-use crate::fees::Pricing;
+use crate::fees::{Pricing, Strategy};
 
 /// One chain. `chain_id` and `rpc_urls` have no default; a preset of the chain id may have others for the rest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -27,10 +27,10 @@ pub struct Chain {
     #[serde(skip)]
     pub preset: Option<&'static str>,
     /// Time between two blocks.
-    #[serde(default = "default_block_time", with = "units::duration")]
+    #[serde(default = "default_block_time", with = "humantime_serde")]
     pub block_time: Duration,
     /// Time between two flashblocks; `None`, also written `"0s"`: the chain has none.
-    #[serde(default, with = "units::optional_duration")]
+    #[serde(default, with = "humantime_serde")]
     pub flashblock_time: Option<Duration>,
     /// RPC URLs of nodes, in order of preference.
     pub rpc_urls: Vec<NodeUrl>,
@@ -50,16 +50,16 @@ pub struct Chain {
     #[serde(default = "default_max_polls_per_block")]
     pub max_polls_per_block: NonZeroUsize,
     /// Data older than this is not served. Default: 30 s, or five block times if that is longer.
-    #[serde(default, with = "units::duration")]
+    #[serde(default, with = "humantime_serde")]
     pub max_age: Duration,
     /// Longest time for a node's reply to a poll; `None`: a third of `max_age`.
-    #[serde(default, with = "units::optional_duration")]
+    #[serde(default, with = "humantime_serde")]
     pub(super) poll_timeout: Option<Duration>,
     /// Time without a new head after which data is stale; `None`: ten block times, at least 10 s; `"0s"`: never.
-    #[serde(default, with = "units::optional_duration")]
+    #[serde(default, with = "humantime_serde")]
     stall_after: Option<Duration>,
     /// Age of the newest block above which data is stale; `None`: the longer of `stall_after` and a minute; `"0s"`: never.
-    #[serde(default, with = "units::optional_duration")]
+    #[serde(default, with = "humantime_serde")]
     max_block_age: Option<Duration>,
     /// Number of recent blocks that are kept for `/fee-history`.
     #[serde(default = "default_history_blocks")]
@@ -172,7 +172,11 @@ impl Chain {
     /// Longest time for a node's reply to a poll.
     #[must_use]
     pub fn poll_timeout(&self) -> Duration {
-        self.poll_timeout.unwrap_or(self.max_age / 3)
+        self.poll_timeout.unwrap_or_else(|| {
+            let third = self.max_age / 3;
+            // In a configuration, whole milliseconds are easier to read.
+            third.saturating_sub(Duration::from_nanos(u64::from(third.subsec_nanos() % 1_000_000)))
+        })
     }
 
     /// Age above which data is labelled stale: two block times, at least 2 s.
@@ -196,8 +200,8 @@ impl Chain {
         }
     }
 
-    /// Sets the key, and the values that depend on other keys.
-    pub(crate) fn set_key(&mut self, key: String) {
+    /// Sets the key, and the values that depend on it, on other values, and on which keys the operator has set.
+    pub(super) fn complete(&mut self, key: String, is_configured: impl Fn(&str) -> bool) {
         const MIN_MAX_AGE: Duration = Duration::from_secs(30);
         const MAX_AGE_BLOCKS: u32 = 5;
         self.key = key;
@@ -205,6 +209,18 @@ impl Chain {
         self.preset = presets::find(self.chain_id).map(|preset| preset.name.as_str());
         if self.max_age.is_zero() {
             self.max_age = self.block_time.saturating_mul(MAX_AGE_BLOCKS).max(MIN_MAX_AGE);
+        }
+        let pricing = &mut self.pricing;
+        pricing.is_denominator_explicit = is_configured("pricing.base_fee_change_denominator");
+        pricing.is_empty_block_denominator_explicit =
+            is_configured("pricing.empty_block_denominator");
+        if pricing.is_denominator_explicit && !pricing.is_empty_block_denominator_explicit {
+            // The preset's value belongs to the preset's other denominator.
+            pricing.empty_block_denominator = None;
+        }
+        // A list that belongs to the network's rule chooses it, unless the operator names another strategy.
+        if !is_configured("pricing.strategy") && pricing.percentiles_mistake().is_some() {
+            pricing.strategy = Strategy::Network;
         }
     }
 

@@ -2,81 +2,71 @@
 
 use std::time::Duration;
 
-use super::CHAINS;
+use humantime::format_duration;
+
 use super::chain::Chain;
+use super::keys::CHAINS;
 use super::layers::Layers;
 use super::mistakes::SectionMistakes;
 
 impl Chain {
-    /// Largest window of one call: geth limits a fee history to 1,024 blocks.
-    const MAX_WINDOW_BLOCKS: usize = 1024;
-    const MAX_HISTORY_BLOCKS: usize = 65_536;
-    const MAX_READS_PER_MINUTE: usize = 1_000_000;
-    /// Larger ones would leave too few of the remembered blocks with known asks.
-    const MAX_ASK_INTERVAL: usize = 200;
     const MAX_CURRENCY_LENGTH: usize = 12;
-    const MAX_POLLS_PER_BLOCK: usize = 10;
     /// Chain ids are JSON numbers in responses, and most JSON parsers round larger ones.
     const CHAIN_IDS: std::ops::RangeInclusive<u64> = 1..=9_007_199_254_740_991;
     const BLOCK_TIMES: std::ops::RangeInclusive<Duration> =
         Duration::from_millis(10)..=Duration::from_hours(1);
 
     /// Returns what is assumed or unknown of a chain without a preset, as a sentence; `None` if nothing is.
-    pub(crate) fn assumptions(&self, layers: &Layers) -> Option<String> {
+    pub(super) fn assumptions(&self, layers: &Layers) -> Option<String> {
         if self.preset.is_some() {
             return None;
         }
-        let is_set = |key: &str| {
-            let path = [CHAINS, &self.key].into_iter().chain(key.split('.'));
-            layers.has(&path.map(str::to_owned).collect::<Vec<_>>())
-        };
-        let block_time = humantime::format_duration(self.block_time);
-        let assumptions = [
-            ("block_time", format!("a block takes {block_time} (block_time)")),
-            (
-                "pricing.priority_fee_floor",
-                "there is no minimum tip (pricing.priority_fee_floor)".into(),
-            ),
-            (
-                "pricing.base_fee_floor",
-                "there is no minimum base fee (pricing.base_fee_floor)".into(),
-            ),
-        ];
-        let assumed = assumptions.into_iter().filter(|(key, _)| !is_set(key));
-        let assumed: Vec<String> = assumed.map(|(_, assumption)| assumption).collect();
-        let assumed = (!assumed.is_empty()).then(|| format!("assumed: {}", assumed.join(", ")));
-        let Self { key, chain_id, .. } = self;
-        let statements: Vec<String> = assumed.into_iter().chain(self.unknown_rule()).collect();
+        let Self { key, chain_id, block_time, pricing, .. } = self;
+        let mut assumed = Vec::new();
+        if !layers.has(&[CHAINS, key, "block_time"]) {
+            let block_time = format_duration(*block_time);
+            assumed.push(format!("a block takes {block_time} (block_time)"));
+        }
+        if !layers.has(&[CHAINS, key, "pricing", "priority_fee_floor"]) {
+            assumed.push("there is no minimum tip (pricing.priority_fee_floor)".into());
+        }
+        if !layers.has(&[CHAINS, key, "pricing", "base_fee_floor"]) {
+            assumed.push("there is no minimum base fee (pricing.base_fee_floor)".into());
+        }
+        let mut statements = Vec::new();
+        if !assumed.is_empty() {
+            statements.push(format!("assumed: {}", assumed.join(", ")));
+        }
+        if pricing.base_fee_change_denominator.is_none() {
+            let unused = match pricing.empty_block_denominator {
+                Some(_) => {
+                    ". Without it or a header's, pricing.empty_block_denominator has no effect"
+                }
+                None => "",
+            };
+            statements.push(format!(
+                "unknown: how full blocks move the base fee (pricing.base_fee_change_denominator){unused}"
+            ));
+        }
+        let statements = statements.join("; ");
         (!statements.is_empty()).then(|| {
-            let statements = statements.join("; ");
             format!("{CHAINS}.{key}: there is no preset for chain id {chain_id}; {statements}")
         })
     }
 
-    /// Returns what is unknown without a denominator; `None` if there is one.
-    fn unknown_rule(&self) -> Option<String> {
-        let pricing = &self.pricing;
-        let unknown =
-            "unknown: how full blocks move the base fee (pricing.base_fee_change_denominator)";
-        let unused = ". Without it or a header's, pricing.empty_block_denominator has no effect";
-        let unused = pricing.empty_block_denominator.map_or("", |_| unused);
-        pricing.base_fee_change_denominator.is_none().then(|| format!("{unknown}{unused}"))
-    }
-
     /// Reports all values that are not allowed.
-    pub(crate) fn check(&self, mistakes: &mut SectionMistakes) {
+    pub(super) fn check(&self, mistakes: &mut SectionMistakes) {
         self.check_identity(mistakes);
         self.check_nodes(mistakes);
         self.check_times(mistakes);
-        self.check_amounts(mistakes);
+        self.check_numbers(mistakes);
+        self.check_floors(mistakes);
+        if let Some(mistake) = self.pricing.percentiles_mistake() {
+            mistakes.reject_with("pricing.reward_percentiles", &["pricing.strategy"], mistake);
+        }
     }
 
     fn check_identity(&self, mistakes: &mut SectionMistakes) {
-        // An SVG document cannot contain these.
-        let is_forbidden = |character: char| {
-            character.is_control() || matches!(character, '\u{fffe}' | '\u{ffff}')
-        };
-        let is_shown = |text: &str| !text.trim().is_empty() && !text.contains(is_forbidden);
         if !self.name.as_deref().is_none_or(is_shown) {
             mistakes.reject("name", "must not be empty or contain control characters");
         }
@@ -105,24 +95,21 @@ impl Chain {
         if !Self::BLOCK_TIMES.contains(&self.block_time) {
             mistakes.reject("block_time", "must be from 10ms to 1h");
         }
-        let duration = humantime::format_duration;
-        let block_time = duration(self.block_time);
+        let block_time = format_duration(self.block_time);
+        let stale_after = format_duration(self.stale_after());
         if self.flashblock_time.is_some_and(|time| time > self.block_time) {
             let allowed = format!("must be 0s (none) or at most {block_time} (block_time)");
             mistakes.reject_with("flashblock_time", &["block_time"], allowed);
         }
         if self.max_age <= self.stale_after() {
-            let least = duration(self.stale_after());
-            let allowed = if self.stale_after() > Self::MIN_STALE_AFTER {
-                format!("must be longer than {least}, which is two block times")
-            } else {
-                format!("must be longer than {least}")
-            };
+            let is_least = self.stale_after() == Self::MIN_STALE_AFTER;
+            let reason = if is_least { "" } else { ", which is two block times" };
+            let allowed = format!("must be longer than {stale_after}{reason}");
             mistakes.reject_with("max_age", &["block_time"], allowed);
         }
         if self.poll_timeout.is_some_and(|timeout| timeout.is_zero() || timeout > self.max_age) {
-            let allowed =
-                format!("must be above 0s and at most {} (max_age)", duration(self.max_age));
+            let max_age = format_duration(self.max_age);
+            let allowed = format!("must be above 0s and at most {max_age} (max_age)");
             mistakes.reject_with("poll_timeout", &["block_time", "max_age"], allowed);
         }
         if self.stall_after().is_some_and(|after| after < self.block_time) {
@@ -130,49 +117,53 @@ impl Chain {
             mistakes.reject_with("stall_after", &["block_time"], allowed);
         }
         if self.max_block_age().is_some_and(|age| age < self.stale_after()) {
-            let least = duration(self.stale_after());
-            let allowed = format!("must be 0s (never) or at least {least}");
+            let allowed = format!("must be 0s (never) or at least {stale_after}");
             mistakes.reject_with("max_block_age", &["block_time"], allowed);
         }
     }
 
-    fn check_amounts(&self, mistakes: &mut SectionMistakes) {
-        let reads_per_minute = self.reads_per_minute.unwrap_or_default();
-        let reads_per_minute = usize::try_from(reads_per_minute).unwrap_or(usize::MAX);
-        let ask_interval = usize::try_from(self.pricing.ask_interval).unwrap_or(usize::MAX);
-        for (key, value, least, most) in [
-            ("max_polls_per_block", self.max_polls_per_block.get(), 1, Self::MAX_POLLS_PER_BLOCK),
-            ("reads_per_minute", reads_per_minute, 0, Self::MAX_READS_PER_MINUTE),
-            ("history_blocks", self.history_blocks.get(), 1, Self::MAX_HISTORY_BLOCKS),
-            ("pricing.window_blocks", self.pricing.window_blocks.get(), 1, Self::MAX_WINDOW_BLOCKS),
-            ("pricing.ask_interval", ask_interval, 0, Self::MAX_ASK_INTERVAL),
-        ] {
-            if value > most {
-                mistakes.reject(key, format!("must be from {least} to {most}"));
-            }
+    fn check_numbers(&self, mistakes: &mut SectionMistakes) {
+        if self.max_polls_per_block.get() > 10 {
+            mistakes.reject("max_polls_per_block", "must be from 1 to 10");
         }
-        let highest_floor = self.pricing.high_multiplier.apply(self.pricing.priority_fee_floor);
-        let highest_floor = highest_floor.unwrap_or(self.pricing.priority_fee_floor);
-        for (key, floor, most_key, most, others) in [
+        if self.reads_per_minute.is_some_and(|reads| reads > 1_000_000) {
+            mistakes.reject("reads_per_minute", "must be from 0 to 1000000");
+        }
+        if self.history_blocks.get() > 65_536 {
+            mistakes.reject("history_blocks", "must be from 1 to 65536");
+        }
+        // geth limits a fee history to these.
+        if self.pricing.window_blocks.get() > 1024 {
+            mistakes.reject("pricing.window_blocks", "must be from 1 to 1024");
+        }
+        // Larger ones would leave too few of the remembered blocks with known asks.
+        if self.pricing.ask_interval > 200 {
+            mistakes.reject("pricing.ask_interval", "must be from 0 to 200");
+        }
+    }
+
+    fn check_floors(&self, mistakes: &mut SectionMistakes) {
+        let pricing = &self.pricing;
+        let highest_tip = pricing.high_multiplier.apply(pricing.priority_fee_floor);
+        let highest_tip = highest_tip.unwrap_or(pricing.priority_fee_floor);
+        for (key, floor, most_key, most) in [
             (
                 "pricing.base_fee_floor",
-                self.pricing.base_fee_floor,
+                pricing.base_fee_floor,
                 "pricing.max_base_fee",
-                self.pricing.max_base_fee,
-                &[][..],
+                pricing.max_base_fee,
             ),
             (
                 "pricing.priority_fee_floor",
-                highest_floor,
+                highest_tip,
                 "pricing.max_priority_fee",
-                self.pricing.max_priority_fee,
-                &["pricing.high_multiplier"],
+                pricing.max_priority_fee,
             ),
         ] {
             if floor <= most {
                 continue;
             }
-            let others = [others, &[key, most_key]].concat();
+            let others = [key, most_key, "pricing.high_multiplier"];
             if mistakes.is_configured(key) {
                 let problem = format!("gives {floor} wei, more than the {most} wei of {most_key}");
                 mistakes.reject_with(key, &others, problem);
@@ -181,8 +172,12 @@ impl Chain {
                 mistakes.reject_with(most_key, &others, allowed);
             }
         }
-        if let Some(mistake) = self.pricing.percentiles_mistake() {
-            mistakes.reject_with("pricing.reward_percentiles", &["pricing.strategy"], mistake);
-        }
     }
+}
+
+/// Returns true if the text can be shown. An SVG document cannot contain all characters.
+fn is_shown(text: &str) -> bool {
+    let is_forbidden =
+        |character: char| character.is_control() || matches!(character, '\u{fffe}' | '\u{ffff}');
+    !text.trim().is_empty() && !text.contains(is_forbidden)
 }

@@ -4,8 +4,6 @@ use std::fmt;
 
 use figment::error::{Actual, Kind};
 
-use super::SectionKind;
-
 /// Error of an invalid configuration. Its text never contains a value that may be a secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {
@@ -36,13 +34,8 @@ pub struct ConfigErrors(pub Vec<ConfigError>);
 
 impl fmt::Display for ConfigErrors {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, error) in self.0.iter().enumerate() {
-            if index > 0 {
-                writeln!(out)?;
-            }
-            write!(out, "{error}")?;
-        }
-        Ok(())
+        let errors: Vec<_> = self.0.iter().map(ToString::to_string).collect();
+        out.write_str(&errors.join("\n"))
     }
 }
 
@@ -54,60 +47,50 @@ impl From<ConfigError> for ConfigErrors {
 
 impl ConfigError {
     /// Error that concerns no single key.
-    pub(crate) fn without_key(problem: impl Into<String>) -> Self {
+    pub(super) fn without_key(problem: impl Into<String>) -> Self {
         Self { key: String::new(), problem: problem.into(), origin: None }
-    }
-
-    /// Error of an environment variable that cannot be read.
-    pub(crate) fn for_variable(name: &str, problem: &str) -> Self {
-        Self { key: name.into(), problem: problem.into(), origin: None }
     }
 }
 
 /// Returns true if a part of a key cannot be a secret.
-pub(crate) fn is_public_key(part: &str) -> bool {
+pub(super) fn is_public_key(part: &str) -> bool {
     if_public(part, MAX_KEY_LENGTH).is_some()
 }
 
-/// Returns a dotted key, or only its section if a part may be a secret: the dots may belong to a URL, whose plain parts
-/// may be secret too.
-pub(crate) fn redact_key(path: &[String], kinds: &[SectionKind]) -> String {
+/// Returns a dotted key, or only the one of the `sections` that it is in if a part may be a secret: the dots may belong to a
+/// URL, whose plain parts may be secret too.
+pub(super) fn redact_key(path: &[String], sections: &[&str]) -> String {
     if path.iter().all(|part| !part.contains('.') && is_public_key(part)) {
         return path.join(".");
     }
-    let is_section =
-        |name: &str| SECTIONS.contains(&name) || kinds.iter().any(|kind| kind.name == name);
     match path {
-        [section, _, ..] if is_section(section) => format!("{section}.…"),
+        [section, _, ..] if sections.contains(&section.as_str()) => format!("{section}.…"),
         _ => "…".into(),
     }
 }
 
 /// Message of the TOML parser, up to the first quoted key that may be a secret.
-pub(crate) fn redact_message(message: &str) -> &str {
+pub(super) fn redact_message(message: &str) -> &str {
     let (words, quoted) = message.split_once('`').unwrap_or((message, ""));
-    let is_plain =
-        quoted.split(['`', '.', ' ']).all(|part| if_public(part, MAX_KEY_LENGTH).is_some());
+    let is_plain = quoted.split(['`', '.', ' ']).all(is_public_key);
     if is_plain { message } else { words.trim_end() }
 }
 
 /// Returns what is wrong with a value, and what is allowed.
-pub(crate) fn describe(kind: &Kind) -> String {
+pub(super) fn describe(kind: &Kind) -> String {
     match kind {
         Kind::UnknownVariant(found, allowed) => {
             format!("found {}, expected one of: {}", quote_public(found), allowed.join(", "))
         }
-        Kind::InvalidType(found, expected) => {
-            let expected = match (found, expected.as_ref()) {
-                (Actual::Map, "a sequence") => {
-                    "an array, or a list of tables under `[[…]]` in a file"
-                }
-                (_, expected) => describe_expected(expected),
-            };
-            format!("found {}, expected {expected}", value_type(found))
+        Kind::InvalidType(Actual::Map, expected) if expected == "a sequence" => {
+            "found a table, expected an array, or a list of tables under `[[…]]` in a file".into()
         }
-        Kind::InvalidValue(found, expected) => {
-            format!("found {}, expected {}", describe_value(found), describe_expected(expected))
+        // A text where none is expected may be anything.
+        Kind::InvalidType(Actual::Str(_), expected) => {
+            format!("found a string, expected {}", describe_expected(expected))
+        }
+        Kind::InvalidType(found, expected) | Kind::InvalidValue(found, expected) => {
+            format!("found {}, expected {}", describe_found(found), describe_expected(expected))
         }
         Kind::Message(message) => match message.as_str() {
             "invalid IP address syntax" => format!("expected {NETWORK}"),
@@ -119,7 +102,6 @@ pub(crate) fn describe(kind: &Kind) -> String {
     }
 }
 
-const SECTIONS: [&str; 7] = ["server", "limits", "upstream", "cors", "log", "tracing", "chains"];
 const MAX_KEY_LENGTH: usize = 40;
 const MAX_VALUE_LENGTH: usize = 24;
 const NETWORK: &str = "a network such as \"10.0.0.0/8\"";
@@ -135,13 +117,16 @@ fn quote_public(text: &str) -> String {
     if_public(text, MAX_VALUE_LENGTH).map_or("a string".into(), |text| format!("{text:?}"))
 }
 
-fn describe_value(value: &Actual) -> String {
+fn describe_found(value: &Actual) -> String {
     match value {
         Actual::Str(text) => quote_public(text),
         Actual::Unsigned(number) => number.to_string(),
         Actual::Signed(number) => number.to_string(),
         Actual::Float(number) => number.to_string(),
-        other => value_type(other).into(),
+        Actual::Bool(_) => "a boolean".into(),
+        Actual::Seq => "an array".into(),
+        Actual::Map => "a table".into(),
+        _ => "a value of another type".into(),
     }
 }
 
@@ -152,22 +137,11 @@ fn describe_expected(expected: &str) -> &str {
         "a nonzero u64" | "a nonzero usize" => "a whole number, 1 or more",
         "socket address" => ADDRESS,
         "IPv4 or IPv6 network" => NETWORK,
+        "a duration" => "a duration such as \"2s\" or \"250ms\"",
         "a sequence" => "an array such as [\"…\"]",
         "a map" => "a table",
         _ if expected.starts_with("struct ") => "a table",
         _ if expected.starts_with("enum ") => "a name",
         other => other,
-    }
-}
-
-fn value_type(value: &Actual) -> &'static str {
-    match value {
-        Actual::Bool(_) => "a boolean",
-        Actual::Unsigned(_) | Actual::Signed(_) => "an integer",
-        Actual::Float(_) => "a float",
-        Actual::Char(_) | Actual::Str(_) => "a string",
-        Actual::Seq => "an array",
-        Actual::Map => "a table",
-        _ => "a value of another type",
     }
 }

@@ -1,18 +1,18 @@
-//! The layers of the configuration and the origin of each value. Later layers win: presets of the chain ids, built-in
-//! configuration, file, environment variables, arguments.
+//! The layers of the configuration, merged. Later ones win: presets of the chain ids, built-in configuration, file,
+//! environment variables, arguments.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use figment::value::{Dict, Map, Value};
-use figment::{Figment, Metadata, Profile, Provider};
+use figment::value::{Dict, Value};
 
 use super::error::{ConfigError, ConfigErrors};
+use super::keys::{CHAINS, KnownKeys};
 use super::secret_url::UpstreamUrl;
-use super::toml_text::TomlText;
-use super::variables::{Variables, nest};
-use super::{CHAINS, SectionKind, presets, print};
+use super::value_tree::{Origin, ValueTree};
+use super::variables::Variables;
+use super::{presets, toml_text};
 use crate::fees::Strategy;
 
 const DEFAULTS: &str = include_str!("../../config/default.toml");
@@ -33,285 +33,158 @@ pub struct Overrides {
 /// All layers, merged.
 #[derive(Debug)]
 pub(crate) struct Layers {
-    merged: Figment,
-    file: Option<PathBuf>,
-    text: TomlText,
-    pub(crate) notes: Vec<String>,
-    pub(crate) errors: Vec<ConfigError>,
-    /// Sections of other rooms.
-    pub(super) kinds: Vec<SectionKind>,
+    merged: ValueTree,
+    /// The configuration file, if there is one.
+    pub(super) file: Option<PathBuf>,
+    pub(super) notes: Vec<String>,
+    pub(super) errors: Vec<ConfigError>,
+    pub(super) known: KnownKeys,
 }
-
-/// Where a value comes from.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Origin {
-    /// Line of the configuration file.
-    File(Option<usize>),
-    /// An environment variable.
-    Variable(String),
-    /// An argument of the command line.
-    Argument(&'static str),
-    /// Preset of the chain, by name.
-    Preset(&'static str),
-    /// `config/default.toml`, or code if no layer has the key.
-    BuiltIn,
-}
-
-/// One layer: values that have one origin.
-struct Layer {
-    name: String,
-    values: Dict,
-}
-
-impl Provider for Layer {
-    fn metadata(&self) -> Metadata {
-        Metadata::named(self.name.clone())
-    }
-
-    fn data(&self) -> Result<Map<Profile, Dict>, figment::Error> {
-        Ok(Map::from([(Profile::Default, self.values.clone())]))
-    }
-}
-
-/// Names of layers, from which [`Layers::origin`] reads the origin of a value.
-const FILE: &str = "file";
-const BUILT_IN: &str = "built-in";
-const VARIABLE: &str = "variable ";
-const ARGUMENT_LISTEN: &str = "--listen";
-const ARGUMENT_ADMIN_LISTEN: &str = "--admin-listen";
-const ARGUMENT_RPC_URL: &str = "--rpc-url";
-const ARGUMENT_STRATEGY: &str = "--strategy";
-const PRESET: &str = "preset ";
 
 impl Layers {
     /// Reads the built-in configuration, `file` if given, the environment and the arguments.
-    pub(crate) fn load(
+    pub(super) fn load(
         file: Option<&Path>,
         environment: impl Iterator<Item = (OsString, OsString)>,
         overrides: &Overrides,
-        kinds: &[SectionKind],
+        known: KnownKeys,
     ) -> Result<Self, ConfigErrors> {
-        let text = file.map_or(Ok(TomlText::default()), |path| {
-            let text = std::fs::read_to_string(path).map_err(|error| {
-                let problem = format!("cannot read the file {}: {error}", path.display());
-                ConfigError::without_key(problem)
-            })?;
-            TomlText::parse(&text, &path.display().to_string())
-        })?;
-        let has_chains = text.values.contains_key(CHAINS);
+        let file_values = file.map(read_file).transpose()?;
+        let has_chains = file_values.as_ref().is_some_and(|values| values.get(&[CHAINS]).is_some());
         if has_chains && !overrides.chains.is_empty() {
             let problem =
                 "the file has a [chains] table, which --rpc-url would replace; use one of them";
             return Err(ConfigError::without_key(problem).into());
         }
-        let mut defaults = TomlText::parse(DEFAULTS, "the built-in configuration")?.values;
-        if has_chains || !overrides.chains.is_empty() {
-            remove_built_in_network(&mut defaults, kinds);
+        let mut merged = built_in(has_chains || !overrides.chains.is_empty(), &known)?;
+        if let Some(values) = file_values {
+            merged.merge(values);
         }
-        let mut layers = Figment::from(Layer { name: BUILT_IN.into(), values: defaults })
-            .merge(Layer { name: FILE.into(), values: text.values.clone() });
-        let arguments = overrides.layers();
-        for argument in &arguments {
-            layers = layers.merge(argument);
-        }
-        let chains = chain_tables(&layers).into_keys().collect::<Vec<_>>();
-        let variables = Variables::read(environment, &chains, kinds, || print::known_keys(kinds));
-        for variable in &variables.set {
-            let name = format!("{VARIABLE}{}", variable.name);
-            let values = nest(&variable.path, variable.value.clone());
-            layers = layers.merge(Layer { name, values });
-        }
-        for argument in arguments {
-            layers = layers.merge(argument);
-        }
-        if let Some(strategy) = overrides.strategy {
-            let name = Value::from(strategy.name());
-            for key in chain_tables(&layers).into_keys() {
-                let path = [CHAINS, &key, "pricing", "strategy"].map(str::to_owned);
-                let values = nest(&path, name.clone());
-                layers = layers.merge(Layer { name: ARGUMENT_STRATEGY.into(), values });
-            }
-        }
+        // Variables may set keys of the chains that arguments name, and arguments win over variables.
+        overrides.add_to(&mut merged);
+        let variables = Variables::read(environment, &chain_keys(&merged), &known);
+        merged.merge(variables.values);
+        overrides.add_to(&mut merged);
         Ok(Self {
-            merged: with_presets(layers),
+            merged: with_presets(merged),
             file: file.map(Path::to_path_buf),
-            text,
             notes: variables.hints,
             errors: variables.errors,
-            kinds: kinds.to_vec(),
+            known,
         })
     }
 
     /// Reads `text` as the only layer but for the presets.
-    pub(crate) fn from_toml(text: &str, kinds: &[SectionKind]) -> Result<Self, ConfigErrors> {
-        let text = TomlText::parse(text, "the configuration")?;
-        let layers = Figment::from(Layer { name: FILE.into(), values: text.values.clone() });
-        let merged = with_presets(layers);
-        let (notes, errors, kinds) = (Vec::new(), Vec::new(), kinds.to_vec());
-        Ok(Self { merged, file: None, text, notes, errors, kinds })
-    }
-
-    /// The configuration file, if there is one.
-    pub(crate) fn file(&self) -> Option<&Path> {
-        self.file.as_deref()
+    pub(super) fn from_toml(text: &str, known: KnownKeys) -> Result<Self, ConfigErrors> {
+        let merged = with_presets(toml_text::parse(text, "the configuration")?);
+        Ok(Self { merged, file: None, notes: Vec::new(), errors: Vec::new(), known })
     }
 
     /// Name of the file in comments.
-    pub(crate) fn file_name(&self) -> String {
-        let name = self.file().and_then(Path::file_name);
+    pub(super) fn file_name(&self) -> String {
+        let name = self.file.as_deref().and_then(Path::file_name);
         name.map_or("the file".into(), |name| name.to_string_lossy().into_owned())
     }
 
     /// Returns all values, merged.
-    pub(crate) fn values(&self) -> Value {
-        self.merged.extract::<Dict>().unwrap_or_default().into()
+    pub(super) fn values(&self) -> Dict {
+        self.merged.to_value().into_dict().unwrap_or_default()
     }
 
     /// Returns true if a layer has this key.
-    pub(crate) fn has(&self, path: &[String]) -> bool {
-        self.find_exactly(path).is_some()
+    pub(crate) fn has(&self, path: &[impl AsRef<str>]) -> bool {
+        self.merged.get(path).is_some()
     }
 
     /// Returns true if the file, a variable or an argument sets this key.
-    pub(crate) fn is_configured(&self, path: &[String]) -> bool {
-        self.has(path) && !self.is_built_in(path)
+    pub(crate) fn is_configured(&self, path: &[impl AsRef<str>]) -> bool {
+        let found = self.merged.get(path);
+        found.is_some_and(|value| !matches!(value.origin, Origin::Preset(_) | Origin::BuiltIn))
     }
 
-    /// Returns true if the built-in configuration or a preset has this key, with all that is below it.
-    pub(super) fn is_built_in(&self, path: &[String]) -> bool {
-        match self.find_exactly(path) {
-            Some((_, Value::Dict(_, values))) if !values.is_empty() => {
-                let below = |key| [path, std::slice::from_ref(key)].concat();
-                values.keys().all(|key| self.is_built_in(&below(key)))
-            }
-            Some((layer, _)) => layer == BUILT_IN || layer.starts_with(PRESET),
-            None => false,
-        }
-    }
-
-    /// Returns where the value at `path` comes from. A table, or a key that is missing in one, has the origin of the
-    /// table in the file, else of one of its values.
-    pub(crate) fn origin(&self, path: &[String]) -> Origin {
-        let Some((name, value)) = self.find(path) else { return Origin::BuiltIn };
-        if matches!(value, Value::Dict(..)) && self.text.line(path).is_some() {
-            return Origin::File(self.text.line(path));
-        }
-        match name.as_str() {
-            FILE => Origin::File(self.text.line(path)),
-            ARGUMENT_LISTEN => Origin::Argument(ARGUMENT_LISTEN),
-            ARGUMENT_ADMIN_LISTEN => Origin::Argument(ARGUMENT_ADMIN_LISTEN),
-            ARGUMENT_RPC_URL => Origin::Argument(ARGUMENT_RPC_URL),
-            ARGUMENT_STRATEGY => Origin::Argument(ARGUMENT_STRATEGY),
-            name => match (name.strip_prefix(VARIABLE), name.strip_prefix(PRESET)) {
-                (Some(variable), _) => Origin::Variable(variable.to_owned()),
-                (_, Some(id)) => id
-                    .parse()
-                    .ok()
-                    .and_then(presets::find)
-                    .map_or(Origin::BuiltIn, |preset| Origin::Preset(&preset.name)),
-                _ => Origin::BuiltIn,
-            },
-        }
-    }
-
-    /// Returns the value at `path`, or the nearest one above it, with the name of its layer.
-    fn find(&self, path: &[String]) -> Option<(String, Value)> {
-        let mut path = path;
-        loop {
-            if let Some(found) = self.find_exactly(path) {
-                return Some(found);
-            }
-            (_, path) = path.split_last()?;
-        }
-    }
-
-    fn find_exactly(&self, path: &[String]) -> Option<(String, Value)> {
-        // The lookup in the merged layers takes a dot for a separator.
-        let (section, rest) = path.split_first().filter(|(section, _)| !section.contains('.'))?;
-        let mut value = self.merged.find_value(section).ok()?;
-        for part in rest {
-            value = match value {
-                Value::Dict(_, mut values) => values.remove(part)?,
-                Value::Array(_, elements) => elements.into_iter().nth(part.parse().ok()?)?,
-                _ => return None,
-            };
-        }
-        let tag = match &value {
-            Value::Dict(_, values) => values.values().next().map_or(value.tag(), Value::tag),
-            _ => value.tag(),
-        };
-        let metadata = self.merged.get_metadata(tag)?;
-        Some((metadata.name.clone().into_owned(), value))
+    /// Returns where the value at `path` comes from or, if there is none, the nearest table above it.
+    pub(crate) fn origin(&self, path: &[impl AsRef<str>]) -> &Origin {
+        &self.merged.nearest(path).origin
     }
 }
 
 impl Overrides {
-    fn layers(&self) -> Vec<Layer> {
-        let path = |key: &str| ["server".to_owned(), key.to_owned()];
-        let address = |name: &str, key, address: Option<SocketAddr>| {
-            let values = nest(&path(key), address?.to_string().into());
-            Some(Layer { name: name.into(), values })
-        };
-        let chains = self.chains.iter().map(|(chain_id, urls)| {
+    /// Merges the values of the arguments.
+    fn add_to(&self, merged: &mut ValueTree) {
+        for (chain_id, urls) in &self.chains {
             let key = match presets::find(*chain_id) {
                 Some(preset) => preset.key.clone(),
                 None => format!("chain-{chain_id}"),
             };
             let urls: Vec<Value> = urls.iter().map(|url| url.expose().as_str().into()).collect();
-            let chain_id = Value::from(*chain_id);
-            let table =
-                Dict::from([("chain_id".into(), chain_id), ("rpc_urls".into(), urls.into())]);
-            (key, table.into())
-        });
-        let chains: Dict = chains.collect();
-        let rpc_urls = (!chains.is_empty()).then(|| {
-            let values = Dict::from([(CHAINS.to_owned(), chains.into())]);
-            Layer { name: ARGUMENT_RPC_URL.into(), values }
-        });
-        let listen = address(ARGUMENT_LISTEN, "listen", self.listen);
-        let admin_listen = address(ARGUMENT_ADMIN_LISTEN, "admin_listen", self.admin_listen);
-        [rpc_urls, listen, admin_listen].into_iter().flatten().collect()
-    }
-}
-
-/// Removes the built-in chains, and the services that belong to their network.
-fn remove_built_in_network(defaults: &mut Dict, kinds: &[SectionKind]) {
-    defaults.remove(CHAINS);
-    for kind in kinds {
-        if let Some(Value::Dict(_, values)) = defaults.get_mut(kind.name) {
-            values.retain(|key, _| !kind.network_keys.contains(&key.as_str()));
+            let chain = Dict::from([
+                ("chain_id".to_owned(), Value::from(*chain_id)),
+                ("rpc_urls".to_owned(), urls.into()),
+            ]);
+            merged.merge(ValueTree::at(&[CHAINS, &key], chain, &Origin::Argument("--rpc-url")));
+        }
+        for (key, argument, address) in [
+            ("listen", "--listen", self.listen),
+            ("admin_listen", "--admin-listen", self.admin_listen),
+        ] {
+            if let Some(address) = address {
+                let origin = Origin::Argument(argument);
+                merged.merge(ValueTree::at(&["server", key], address.to_string(), &origin));
+            }
+        }
+        if let Some(strategy) = self.strategy {
+            for key in chain_keys(merged) {
+                let path = [CHAINS, &key, "pricing", "strategy"];
+                let origin = Origin::Argument("--strategy");
+                merged.merge(ValueTree::at(&path, strategy.name(), &origin));
+            }
         }
     }
 }
 
-/// Returns the tables of the chains by key.
-fn chain_tables(layers: &Figment) -> Dict {
-    match layers.find_value(CHAINS) {
-        Ok(Value::Dict(_, chains)) => chains,
-        _ => Dict::new(),
+fn read_file(path: &Path) -> Result<ValueTree, ConfigError> {
+    let name = path.display();
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        ConfigError::without_key(format!("cannot read the file {name}: {error}"))
+    })?;
+    toml_text::parse(&text, &name.to_string())
+}
+
+/// Returns the built-in values, without the built-in chains and the services of their network if those are replaced.
+fn built_in(are_chains_replaced: bool, known: &KnownKeys) -> Result<ValueTree, ConfigError> {
+    let mut values = toml_text::parse(DEFAULTS, "the built-in configuration")?.to_value();
+    if let Value::Dict(_, sections) = &mut values
+        && are_chains_replaced
+    {
+        sections.remove(CHAINS);
+        for table in &known.0 {
+            if let Some(Value::Dict(_, section)) = sections.get_mut(table.section()) {
+                section.retain(|key, _| !table.network_keys.contains(&key.as_str()));
+            }
+        }
     }
+    Ok(ValueTree::new(values, &Origin::BuiltIn))
+}
+
+fn chain_keys(merged: &ValueTree) -> Vec<String> {
+    merged.get(&[CHAINS]).map(ValueTree::keys).unwrap_or_default()
 }
 
 /// Puts the preset of each chain below all other layers.
-fn with_presets(layers: Figment) -> Figment {
-    let mut presets = Figment::new();
-    for (key, chain) in chain_tables(&layers) {
+fn with_presets(merged: ValueTree) -> ValueTree {
+    let mut all = ValueTree::empty();
+    for key in chain_keys(&merged) {
+        let value = |name: &str| Some(merged.get(&[CHAINS, &key, name])?.to_value());
         // A number of a file is signed, one of an argument is not.
-        let number = |id: &Value| id.to_u128().or_else(|| u128::try_from(id.to_i128()?).ok());
-        let chain_id = chain.find_ref("chain_id").and_then(number);
-        let chain_id = chain_id.and_then(|id| u64::try_from(id).ok());
-        if let Some((id, preset)) = chain_id.and_then(|id| Some((id, presets::find(id)?))) {
-            let mut values = preset.values.clone();
-            // A chain with other blocks has other flashblocks too, or none.
-            if chain
-                .find_ref("block_time")
-                .is_some_and(|time| values.get("block_time") != Some(time))
-            {
-                values.remove("flashblock_time");
-            }
-            let values = nest(&[CHAINS.to_owned(), key], values.into());
-            presets = presets.merge(Layer { name: format!("{PRESET}{id}"), values });
+        let chain_id = value("chain_id").and_then(|id| id.deserialize().ok());
+        let Some(preset) = chain_id.and_then(presets::find) else { continue };
+        let mut values = preset.values.clone();
+        // A chain with other blocks has other flashblocks too, or none.
+        if value("block_time").is_some_and(|time| values.get("block_time") != Some(&time)) {
+            values.remove("flashblock_time");
         }
+        all.merge(ValueTree::at(&[CHAINS, &key], values, &Origin::Preset(&preset.name)));
     }
-    presets.merge(layers)
+    all.merge(merged);
+    all
 }

@@ -1,26 +1,23 @@
-//! Collects every mistake of a configuration, so that one start tells all of them.
+//! Collects the mistakes of a configuration, so that one start tells all of them, but for values of a wrong type: of those
+//! it tells one in each section and in each chain.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use figment::error::Kind;
-use figment::value::Value;
+use figment::value::{Dict, Value};
 use serde::de::DeserializeOwned;
 
-use super::error::{ConfigError, ConfigErrors, describe, is_public_key, redact_key};
-use super::layers::{Layers, Origin};
-use super::nearest::nearest;
-use super::section::AnySection;
-use super::variables::{variable_key, variable_name};
-use super::{CHAINS, Sections, print};
+use super::error::{ConfigError, ConfigErrors, describe, redact_key};
+use super::keys::CHAINS;
+use super::layers::Layers;
+use super::value_tree::Origin;
 
 /// Mistakes found so far, with their places.
 #[derive(Debug)]
 pub(crate) struct Mistakes<'a> {
     layers: &'a Layers,
     found: Vec<Mistake>,
-    /// Elements that were taken out of arrays: the array and the index in the configuration.
-    removed_elements: Vec<(Vec<String>, usize)>,
 }
 
 #[derive(Debug)]
@@ -38,99 +35,96 @@ pub(crate) struct SectionMistakes<'a, 'b> {
 }
 
 impl<'a> Mistakes<'a> {
-    /// More are not shown. Each costs a pass over the values.
-    const MAX: usize = 100;
-
-    pub(crate) fn new(layers: &'a Layers) -> Self {
-        Self { layers, found: Vec::new(), removed_elements: Vec::new() }
+    pub(super) fn new(layers: &'a Layers) -> Self {
+        Self { layers, found: Vec::new() }
     }
 
-    /// Converts the values of the own sections, and those of the sections of other rooms. `None`: a mistake cannot be taken
-    /// out, or there are too many.
-    pub(super) fn convert_all(&mut self) -> Option<(Sections, Vec<Box<dyn AnySection>>)> {
+    /// Returns all values but those under unknown keys, which are reported.
+    pub(super) fn known_values(&mut self) -> Dict {
         let mut values = self.layers.values();
-        let kinds = &self.layers.kinds;
-        let others: Vec<_> = kinds.iter().map(|kind| kind.take_from(&mut values)).collect();
-        let own = self.convert::<Sections>(&mut values, None)?;
-        let others = kinds.iter().zip(others);
-        let others = others.map(|(kind, mut values)| (kind.convert)(self, &mut values));
-        Some((own, others.collect::<Option<_>>()?))
+        self.drop_unknown_keys(&mut values, &mut Vec::new());
+        values
     }
 
-    /// Converts the table `name` of the values; one that is absent has its defaults.
-    pub(super) fn convert_section<T: DeserializeOwned + Default>(
-        &mut self,
-        values: &mut Value,
-        name: &str,
-    ) -> Option<T> {
-        if values.find_ref(name).is_none() {
-            return Some(T::default());
-        }
-        match self.convert(values, Some(name)) {
-            // The whole table was taken out.
-            None if values.find_ref(name).is_none() => Some(T::default()),
-            converted => converted,
-        }
+    fn drop_unknown_keys(&mut self, table: &mut Dict, path: &mut Vec<String>) {
+        let allowed = self.layers.known.allowed(path);
+        table.retain(|key, value| {
+            path.push(key.clone());
+            let is_known = allowed.is_empty() || allowed.contains(&key.as_str());
+            if let (true, Value::Dict(_, table)) = (is_known, value) {
+                self.drop_unknown_keys(table, path);
+            } else if !is_known && self.layers.is_configured(path) {
+                // A preset may have keys of features that are not built in.
+                self.add_unknown(path, &allowed);
+            }
+            path.pop();
+            is_known
+        });
     }
 
-    /// Converts all values, or those of a table. Takes out each value that cannot be converted, reports it, and goes on
-    /// without it. `None`: a mistake cannot be taken out, or there are too many.
-    fn convert<T: DeserializeOwned>(
+    /// Converts a section. One that is absent or that cannot be converted has its defaults.
+    pub(super) fn read<T: DeserializeOwned + Default>(
         &mut self,
-        values: &mut Value,
-        table: Option<&str>,
+        values: &Dict,
+        section: &str,
+    ) -> T {
+        let value = values.get(section);
+        value.and_then(|value| self.convert(value, &[section])).unwrap_or_default()
+    }
+
+    /// Converts the values at `path`. Reports the first that cannot be converted.
+    pub(super) fn convert<T: DeserializeOwned>(
+        &mut self,
+        value: &Value,
+        path: &[&str],
     ) -> Option<T> {
-        while self.found.len() < Self::MAX {
-            let part = match table {
-                Some(name) => values.find_ref(name)?,
-                None => &*values,
-            };
-            let error = match part.deserialize::<T>() {
-                Ok(converted) => return Some(converted),
-                Err(error) => error,
-            };
-            let table = table.map(str::to_owned);
-            let mut path: Vec<String> = table.into_iter().chain(error.path.clone()).collect();
-            // For an unknown or a missing key, figment's path ends at the table.
-            match &error.kind {
-                Kind::UnknownField(name, _) if path.last() != Some(name) => path.push(name.clone()),
-                Kind::MissingField(name) => path.push(name.to_string()),
-                _ => {}
-            }
-            let original = self.original_path(&path);
-            let problem = match &error.kind {
-                // A preset has keys of features that may not be built in.
-                Kind::UnknownField(..) if self.layers.is_built_in(&original) => None,
-                Kind::UnknownField(_, allowed) => Some(self.describe_unknown(&original, allowed)),
-                Kind::MissingField(_) => Some(self.describe_missing(&original)),
-                kind => Some(describe(kind)),
-            };
-            if let Some(problem) = problem {
-                self.add(&original, problem);
-            }
-            let is_repaired = match error.kind {
-                Kind::MissingField(_) => {
-                    insert_placeholder(values, &path) || self.remove(values, path)
+        let error = match value.deserialize() {
+            Ok(converted) => return Some(converted),
+            Err(error) => error,
+        };
+        let mut path: Vec<String> = path.iter().map(|&key| key.to_owned()).collect();
+        path.extend(error.path);
+        match error.kind {
+            Kind::UnknownField(name, allowed) => {
+                // The path of such an error may end at the table.
+                if path.last() != Some(&name) {
+                    path.push(name);
                 }
-                _ => self.remove(values, path),
-            };
-            if !is_repaired {
-                return None;
+                self.add_unknown(&path, allowed);
             }
+            Kind::MissingField(name) => {
+                let would_add_chain = matches!(self.layers.origin(&path), Origin::Variable(_))
+                    && matches!(path.as_slice(), [section, _] if section == CHAINS);
+                path.push(name.into_owned());
+                self.add(&path, if would_add_chain {
+                    "required, but not set: no such chain is configured, so the variable would add one"
+                } else {
+                    "required, but not set"
+                });
+            }
+            kind => self.add(&path, describe(&kind)),
         }
         None
     }
 
     /// Returns the mistakes of the section, or of the table, at `path`.
-    pub(crate) fn section(&mut self, path: &[&str]) -> SectionMistakes<'_, 'a> {
-        let section = path.iter().map(|part| (*part).to_owned()).collect();
+    pub(super) fn section(&mut self, path: &[&str]) -> SectionMistakes<'_, 'a> {
+        let section = path.iter().map(|&part| part.to_owned()).collect();
         SectionMistakes { all: self, section }
     }
 
+    fn add_unknown(&mut self, path: &[String], allowed: &[&str]) {
+        let variable = match self.layers.origin(path) {
+            Origin::Variable(name) => Some(name.as_str()),
+            _ => None,
+        };
+        self.add(path, self.layers.known.describe_unknown(path, allowed, variable));
+    }
+
     /// Reports a mistake, unless one is known there.
-    pub(crate) fn add(&mut self, path: &[String], problem: impl Into<String>) {
+    fn add(&mut self, path: &[String], problem: impl Into<String>) {
         if !self.is_reported(path) {
-            let origin = self.layers.origin(path);
+            let origin = self.layers.origin(path).clone();
             self.found.push(Mistake { path: path.to_vec(), origin, problem: problem.into() });
         }
     }
@@ -141,140 +135,29 @@ impl<'a> Mistakes<'a> {
     }
 
     /// Returns the mistakes in the order of the file, then those of variables by name; `Ok` if there are none.
-    pub(crate) fn finish(mut self) -> Result<(), ConfigErrors> {
+    pub(super) fn finish(mut self) -> Result<(), ConfigErrors> {
         self.found.sort_by(|one, other| one.origin.cmp(&other.origin));
-        let (file, kinds) = (self.layers.file(), &self.layers.kinds);
-        let errors = self.found.into_iter().map(|Mistake { path, origin, problem }| ConfigError {
-            key: redact_key(&path, kinds),
+        let sections = self.layers.known.sections();
+        let file = self.layers.file.as_deref();
+        let found = self.found.into_iter().map(|Mistake { path, origin, problem }| ConfigError {
+            key: redact_key(&path, &sections),
             problem,
             origin: match origin {
-                Origin::File(line) => file.map(|file| match line {
-                    Some(line) => format!("in {}, line {line}", file.display()),
-                    None => format!("in {}", file.display()),
-                }),
+                Origin::File(line) => {
+                    file.map(|file| format!("in {}, line {line}", file.display()))
+                }
                 Origin::Variable(name) => Some(format!("from the environment variable {name}")),
                 Origin::Argument(name) => Some(format!("from the argument {name}")),
                 Origin::Preset(_) | Origin::BuiltIn => None,
             },
         });
-        let errors: Vec<_> = errors.chain(self.layers.errors.iter().cloned()).collect();
+        let errors: Vec<_> = found.chain(self.layers.errors.iter().cloned()).collect();
         if errors.is_empty() { Ok(()) } else { Err(ConfigErrors(errors)) }
-    }
-
-    fn describe_unknown(&self, path: &[String], allowed: &[&str]) -> String {
-        let Some((name, table)) = path.split_last() else { return "unknown key".into() };
-        let known = print::known_keys(&self.layers.kinds);
-        let origin = self.layers.origin(path);
-        let spell = |key: String| match origin {
-            Origin::Variable(_) => variable_name(&key),
-            _ => format!("`{key}`"),
-        };
-        let is_public = is_public_key(name);
-        let others = self.layers.kinds.iter().flat_map(|kind| match table {
-            [] if kind.chain_keys.is_empty() => std::slice::from_ref(&kind.name),
-            [section, _] if section == CHAINS => kind.chain_keys,
-            _ => &[],
-        });
-        let allowed: Vec<&str> = allowed.iter().chain(others).copied().collect();
-        let near = nearest(name, allowed.iter().copied()).filter(|_| is_public);
-        let sibling = near.map(|near| match &origin {
-            // The key of the variable, with one part replaced.
-            Origin::Variable(variable) => {
-                let mut parts: Vec<_> = variable_key(variable).collect();
-                if let Some(part) = parts.get_mut(table.len()) {
-                    near.clone_into(part);
-                }
-                parts.join(".")
-            }
-            _ => near.to_owned(),
-        });
-        // The key may exist in another section.
-        let elsewhere = || {
-            let moved = known.iter().find(|key| key.rsplit('.').next() == Some(name))?;
-            let is_in_chain = table.first().is_some_and(|section| section == CHAINS);
-            Some(match (table.get(1), moved.strip_prefix("chains.x.")) {
-                (Some(chain), Some(key)) if is_in_chain && is_public_key(chain) => {
-                    format!("{CHAINS}.{chain}.{key}")
-                }
-                (_, Some(key)) => format!("{CHAINS}.NAME.{key}"),
-                (_, None) => moved.clone(),
-            })
-        };
-        let meant = sibling.or_else(elsewhere).map(spell);
-        let allowed = match allowed.as_slice() {
-            [] => String::new(),
-            allowed => format!("; allowed: {}", allowed.join(", ")),
-        };
-        match meant {
-            Some(meant) => format!(
-                "unknown key; did you mean {meant}?{}",
-                allowed.replacen("; allowed", " Allowed", 1)
-            ),
-            None => format!("unknown key{allowed}"),
-        }
-    }
-
-    fn describe_missing(&self, path: &[String]) -> String {
-        let parent = path.split_last().map_or(path, |(_, table)| table);
-        match self.layers.origin(parent) {
-            Origin::Variable(_) if matches!(parent, [section, _] if section == CHAINS) => {
-                "required, but not set: no such chain is configured, so the variable would add one"
-                    .into()
-            }
-            _ => "required, but not set".into(),
-        }
-    }
-
-    /// Returns the path in the configuration of a path in the values that are left.
-    fn original_path(&self, path: &[String]) -> Vec<String> {
-        let mut original: Vec<String> = Vec::new();
-        for part in path {
-            let removed = self.removed_elements.iter().filter(|(array, _)| *array == original);
-            let mut removed: Vec<usize> = removed.map(|(_, index)| *index).collect();
-            removed.sort_unstable();
-            let part = match part.parse::<usize>() {
-                Ok(index) if !removed.is_empty() => {
-                    let shift = |index: usize, gone: &usize| index + usize::from(*gone <= index);
-                    removed.iter().fold(index, shift).to_string()
-                }
-                _ => part.clone(),
-            };
-            original.push(part);
-        }
-        original
-    }
-
-    /// Takes the value at `path` out, or the nearest one above it.
-    fn remove(&mut self, values: &mut Value, mut path: Vec<String>) -> bool {
-        while let Some((last, table)) = path.split_last() {
-            let original = self.original_path(&path);
-            match find_mut(values, table) {
-                Some(Value::Dict(_, dict)) if dict.contains_key(last) => {
-                    dict.remove(last);
-                    return true;
-                }
-                Some(Value::Array(_, elements)) => {
-                    if let Ok(index) = last.parse::<usize>()
-                        && index < elements.len()
-                    {
-                        elements.remove(index);
-                        if let Some((index, array)) = original.split_last() {
-                            let index = index.parse().unwrap_or_default();
-                            self.removed_elements.push((array.to_vec(), index));
-                        }
-                        return true;
-                    }
-                }
-                _ => {}
-            }
-            path.pop();
-        }
-        false
     }
 }
 
 impl<'b> SectionMistakes<'_, 'b> {
-    /// Reports a value that is wrong by itself. `key` is below the section.
+    /// Reports a value that is wrong by itself. `key` is below the section; an empty one is the section itself.
     pub(crate) fn reject(&mut self, key: &str, problem: impl Into<String>) {
         self.all.add(&self.path(key), problem);
     }
@@ -316,29 +199,7 @@ impl<'b> SectionMistakes<'_, 'b> {
     }
 
     fn path(&self, key: &str) -> Vec<String> {
-        let key = key.split('.').map(str::to_owned);
+        let key = key.split('.').filter(|part| !part.is_empty()).map(str::to_owned);
         self.section.iter().cloned().chain(key).collect()
-    }
-}
-
-fn find_mut<'a>(values: &'a mut Value, path: &[String]) -> Option<&'a mut Value> {
-    path.iter().try_fold(values, |value, part| match value {
-        Value::Dict(_, dict) => dict.get_mut(part),
-        Value::Array(_, elements) => elements.get_mut(part.parse::<usize>().ok()?),
-        _ => None,
-    })
-}
-
-/// Gives a required key a value, so that the conversion goes on. The missing key is reported already.
-fn insert_placeholder(values: &mut Value, path: &[String]) -> bool {
-    let Some((name, table)) = path.split_last() else { return false };
-    let placeholder = match name.as_str() {
-        "chain_id" => Value::from(0_u64),
-        "rpc_urls" => Vec::<Value>::new().into(),
-        _ => return false,
-    };
-    match find_mut(values, table) {
-        Some(Value::Dict(_, dict)) => dict.insert(name.clone(), placeholder).is_none(),
-        _ => false,
     }
 }

@@ -38,7 +38,7 @@ impl<S> NodeUrl<S> {
     }
 }
 
-impl<S: UrlScheme> fmt::Debug for NodeUrl<S> {
+impl<S> fmt::Debug for NodeUrl<S> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The values are marked as sensitive, and not printed.
         out.debug_struct("NodeUrl").field("url", &self.url).field("headers", &self.headers).finish()

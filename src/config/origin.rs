@@ -17,22 +17,13 @@ impl OriginPattern {
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (scheme, authority) = text.split_once("://")?;
         let rest = authority.strip_prefix(Self::WILDCARD).filter(|rest| rest.starts_with('.'));
-        let has_wildcard = rest.is_some();
         // A label in place of the wildcard must make an origin.
         let host = rest.map_or_else(|| authority.to_owned(), |rest| format!("label{rest}"));
-        let is_origin = match scheme {
-            _ if host.contains(Self::WILDCARD) => false,
-            "http" | "https" => {
-                let sample = format!("{scheme}://{host}");
-                let url = reqwest::Url::parse(&sample).ok()?;
-                url.origin().is_tuple() && url.origin().ascii_serialization() == sample
-            }
-            _ => is_scheme(scheme) && is_authority(&host),
-        };
+        let is_origin = !host.contains(Self::WILDCARD) && is_origin(&format!("{scheme}://{host}"));
         is_origin.then(|| Self {
             prefix: format!("{scheme}://"),
             rest: rest.unwrap_or(authority).to_owned(),
-            has_wildcard,
+            has_wildcard: rest.is_some(),
         })
     }
 
@@ -52,18 +43,12 @@ impl OriginPattern {
     }
 }
 
-fn is_scheme(scheme: &str) -> bool {
-    let is_rest =
-        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"+-.".contains(&byte);
-    scheme.starts_with(|first: char| first.is_ascii_lowercase()) && scheme.bytes().all(is_rest)
-}
-
-/// Returns true for a host that may have a port. An id of an extension is a host.
-fn is_authority(text: &str) -> bool {
-    let (host, port) = text.rsplit_once(':').unwrap_or((text, "0"));
-    let is_host_byte =
-        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-._".contains(&byte);
-    !host.is_empty() && host.bytes().all(is_host_byte) && port.parse::<u16>().is_ok()
+/// Returns true if a browser may write this origin: a scheme, a host and a port that is not the scheme's own.
+fn is_origin(text: &str) -> bool {
+    let Ok(url) = reqwest::Url::parse(text) else { return false };
+    let host = url.host_str().filter(|host| !host.is_empty());
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    host.is_some_and(|host| format!("{}://{host}{port}", url.scheme()) == text)
 }
 
 #[cfg(test)]

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use figment::Provider;
-use figment::providers::{Format, Toml};
 use figment::value::{Dict, Value};
+
+use super::toml_text;
 
 const CHAINS: &str = include_str!("../../config/chains.toml");
 
@@ -28,8 +28,8 @@ pub(crate) fn find(chain_id: u64) -> Option<&'static Preset> {
 
 /// Parses the compiled-in file. A unit test shows that it loses no chain.
 fn parse_all() -> BTreeMap<u64, Preset> {
-    let file = Toml::string(CHAINS).data().unwrap_or_default();
-    let tables = file.into_values().flatten();
+    let file = toml_text::parse(CHAINS, "the presets").ok().map(|tables| tables.to_value());
+    let tables = file.and_then(Value::into_dict).into_iter().flatten();
     tables.filter_map(|(chain_id, table)| Some((chain_id.parse().ok()?, parse(table)?))).collect()
 }
 

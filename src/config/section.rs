@@ -7,35 +7,21 @@
 
 use std::any::Any;
 use std::fmt::Debug;
+use std::sync::Arc;
 
-use figment::value::{Dict, Value};
+use figment::value::Dict;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml_edit::Item;
 
+use super::chain::Chain;
+use super::keys::{TableKeys, keys_of};
 use super::layers::Layers;
 use super::mistakes::{Mistakes, SectionMistakes};
-use super::print;
-use super::{CHAINS, Chain};
+use super::toml_output;
 
 /// A section: a table of the configuration with defaults for all keys, or some keys in the table of each chain.
-pub(crate) trait Section:
-    Any + Clone + Debug + Default + DeserializeOwned + Serialize + Send + Sync
-{
-    /// Name of the table.
-    const NAME: &'static str;
-    /// Keys in the table of each chain. If there are any, the section is a map by the key of the chain, and its name is
-    /// [`CHAINS`].
-    const CHAIN_KEYS: &'static [&'static str] = &[];
-    /// A value for each key that may be absent, as TOML; those of a chain without the table's name.
-    const OPTIONAL_KEYS: &'static str = "";
-    /// Keys whose value is a list.
-    const LISTS: &'static [&'static str] = &[];
-    /// Keys whose value is text even if it looks like a number.
-    const TEXTS: &'static [&'static str] = &[];
-    /// Keys whose built-in value belongs to the built-in chains.
-    const NETWORK_KEYS: &'static [&'static str] = &[];
-
+pub(crate) trait Section: Any + Debug + Send + Sync {
     /// Reports all values that are not allowed.
     fn check(&self, _mistakes: &mut SectionMistakes) {}
 
@@ -59,11 +45,6 @@ pub(crate) trait Section:
     /// Returns a key, and a sentence about its file, if the service cannot use it.
     fn check_files(&self) -> Result<Option<String>, (&'static str, String)> {
         Ok(None)
-    }
-
-    /// Returns the section for `check-config --print`; `None`: nothing is configured.
-    fn to_item(&self) -> Option<Item> {
-        Some(print::section(self))
     }
 }
 
@@ -89,107 +70,64 @@ impl Needs {
     }
 }
 
-/// How a section is read.
+/// How a section is read and shown.
 #[derive(Debug, Clone, Copy)]
 pub struct SectionKind {
-    /// Name of the table.
-    pub(crate) name: &'static str,
-    pub(crate) chain_keys: &'static [&'static str],
-    pub(super) optional_keys: &'static str,
-    pub(super) lists: &'static [&'static str],
-    pub(super) texts: &'static [&'static str],
-    pub(super) network_keys: &'static [&'static str],
-    /// Converts the table at this path of the values.
-    pub(super) convert: fn(&mut Mistakes<'_>, &mut Value) -> Option<Box<dyn AnySection>>,
+    pub(crate) keys: TableKeys,
+    convert: fn(&Dict, &mut Mistakes<'_>, &str) -> Arc<dyn Section>,
+    to_item: fn(&dyn Section) -> Option<Item>,
 }
 
 impl SectionKind {
-    pub(crate) const fn new<T: Section>() -> Self {
+    /// Describes a section that is converted to `T`. For keys of chains, that is a map of structs by the key of the chain,
+    /// which ignore other keys.
+    pub(crate) const fn new<T>(keys: TableKeys) -> Self
+    where
+        T: Section + Default + DeserializeOwned + Serialize,
+    {
         Self {
-            name: T::NAME,
-            chain_keys: T::CHAIN_KEYS,
-            optional_keys: T::OPTIONAL_KEYS,
-            lists: T::LISTS,
-            texts: T::TEXTS,
-            network_keys: T::NETWORK_KEYS,
-            convert: |mistakes, values| {
-                Some(Box::new(mistakes.convert_section::<T>(values, T::NAME)?))
+            keys: TableKeys { struct_keys: keys_of::<T>, ..keys },
+            convert: |values, mistakes, name| Arc::new(mistakes.read::<T>(values, name)),
+            to_item: |section| {
+                let section: &dyn Any = section;
+                toml_output::to_item(section.downcast_ref::<T>()?)
             },
         }
     }
 
-    /// Takes the values of the section out of all. Returns them at their path.
-    pub(super) fn take_from(&self, values: &mut Value) -> Value {
-        let Value::Dict(_, all) = values else { return Dict::new().into() };
-        if self.chain_keys.is_empty() {
-            return Dict::from_iter(all.remove_entry(self.name)).into();
-        }
-        let mut chains = Dict::new();
-        if let Some(Value::Dict(_, tables)) = all.get_mut(CHAINS) {
-            for (chain, table) in tables {
-                let Value::Dict(_, table) = table else { continue };
-                let keys = self.chain_keys.iter().filter_map(|key| table.remove_entry(*key));
-                chains.insert(chain.clone(), keys.collect::<Dict>().into());
-            }
-        }
-        Dict::from([(CHAINS.to_owned(), chains.into())]).into()
+    /// Returns the name of the table, or `chains`.
+    pub(crate) fn name(&self) -> &'static str {
+        self.keys.section()
+    }
+
+    /// Converts the section. One that is absent, or that cannot be converted, has its defaults.
+    pub(super) fn read(self, values: &Dict, mistakes: &mut Mistakes<'_>) -> ConfiguredSection {
+        ConfiguredSection { kind: self, values: (self.convert)(values, mistakes, self.name()) }
     }
 }
 
-/// A section of any type.
-pub(crate) trait AnySection: Debug + Send + Sync {
-    fn name(&self) -> &'static str;
-    fn check(&self, mistakes: &mut SectionMistakes);
-    fn check_chains(&self, chains: &[Chain], mistakes: &mut SectionMistakes);
-    fn notes(&self, chains: &[Chain], layers: &Layers) -> Vec<String>;
-    fn needs(&self, chains: &[Chain]) -> Needs;
-    fn check_files(&self) -> Result<Option<String>, (&'static str, String)>;
-    fn to_item(&self) -> Option<Item>;
-    fn to_any(&self) -> &dyn Any;
-    fn to_box(&self) -> Box<dyn AnySection>;
+/// A section as it is configured.
+#[derive(Debug, Clone)]
+pub(crate) struct ConfiguredSection {
+    pub(super) kind: SectionKind,
+    pub(super) values: Arc<dyn Section>,
 }
 
-impl<T: Section> AnySection for T {
-    fn name(&self) -> &'static str {
-        T::NAME
+impl ConfiguredSection {
+    /// Returns the name of the table, or `chains`.
+    pub(crate) fn name(&self) -> &'static str {
+        self.kind.name()
     }
 
-    fn check(&self, mistakes: &mut SectionMistakes) {
-        Section::check(self, mistakes);
+    /// Returns the values, if they have this type.
+    pub(super) fn get<T: Section>(&self) -> Option<&T> {
+        let values: &dyn Any = self.values.as_ref();
+        values.downcast_ref()
     }
 
-    fn check_chains(&self, chains: &[Chain], mistakes: &mut SectionMistakes) {
-        Section::check_chains(self, chains, mistakes);
-    }
-
-    fn notes(&self, chains: &[Chain], layers: &Layers) -> Vec<String> {
-        Section::notes(self, chains, layers)
-    }
-
-    fn needs(&self, chains: &[Chain]) -> Needs {
-        Section::needs(self, chains)
-    }
-
-    fn check_files(&self) -> Result<Option<String>, (&'static str, String)> {
-        Section::check_files(self)
-    }
-
-    fn to_item(&self) -> Option<Item> {
-        Section::to_item(self)
-    }
-
-    fn to_any(&self) -> &dyn Any {
-        self
-    }
-
-    fn to_box(&self) -> Box<dyn AnySection> {
-        Box::new(self.clone())
-    }
-}
-
-impl Clone for Box<dyn AnySection> {
-    fn clone(&self) -> Self {
-        (**self).to_box()
+    /// Returns the values as TOML, if there are any.
+    pub(super) fn to_item(&self) -> Option<Item> {
+        (self.kind.to_item)(self.values.as_ref())
     }
 }
 
@@ -198,19 +136,19 @@ const ANY_CHAIN: &str = "[chains.any]\nchain_id = 9\nrpc_urls = [\"http://localh
 
 /// Returns the section of the built-in configuration.
 #[cfg(test)]
-pub(crate) fn built_in<T: Section>() -> T {
+pub(crate) fn built_in<T: Section + Clone + Default>(kind: SectionKind) -> T {
     let built_in: toml_edit::DocumentMut =
         include_str!("../../config/default.toml").parse().unwrap();
     let mut only = toml_edit::DocumentMut::new();
-    only.insert(T::NAME, built_in[T::NAME].clone());
+    only.insert(kind.name(), built_in[kind.name()].clone());
     let text = format!("{only}{ANY_CHAIN}");
-    super::Config::from_toml(&text, &[SectionKind::new::<T>()]).unwrap().section()
+    super::Config::from_toml(&text, &[kind]).unwrap().section()
 }
 
 /// Returns the error of a text with the section.
 #[cfg(test)]
-pub(crate) fn error_of<T: Section>(text: &str) -> String {
+pub(crate) fn error_of(kind: SectionKind, text: &str) -> String {
     let text = format!("{text}\n{ANY_CHAIN}");
-    let config = super::Config::from_toml(&text, &[SectionKind::new::<T>()]);
+    let config = super::Config::from_toml(&text, &[kind]);
     config.map(|_| ()).expect_err("the section is wrong").to_string()
 }

@@ -1,19 +1,17 @@
 //! The `[server]`, `[limits]`, `[cors]` and `[log]` sections.
 
-use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use serde::de::{Deserializer, Error, Unexpected, Visitor};
-use serde::ser::Serializer;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
 use super::mistakes::SectionMistakes;
 use super::origin::OriginPattern;
-use super::units;
+use super::units::{self, parse_digits, parse_size};
+use crate::fees::amount::ParsedVisitor;
 
 /// Listeners and shutdown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -33,10 +31,10 @@ pub struct Server {
     pub threads: Threads,
     /// Time after the stop signal in which connections are still accepted while `/readyz` fails, so that a load
     /// balancer can react.
-    #[serde(with = "units::duration")]
+    #[serde(with = "humantime_serde")]
     pub drain_delay: Duration,
     /// Time after the drain in which requests in flight may finish.
-    #[serde(with = "units::duration")]
+    #[serde(with = "humantime_serde")]
     pub shutdown_grace: Duration,
 }
 
@@ -119,7 +117,7 @@ pub enum Threads {
 }
 
 impl Threads {
-    const MAX: u64 = 256;
+    const MAX: NonZeroUsize = NonZeroUsize::new(256).expect("256 is not 0");
 
     /// Returns the number of threads.
     pub(crate) fn count(self) -> NonZeroUsize {
@@ -132,47 +130,21 @@ impl Threads {
 
 impl<'de> Deserialize<'de> for Threads {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        input.deserialize_any(ThreadsVisitor)
+        input.deserialize_any(ParsedVisitor {
+            expected: "\"auto\" or a number from 1 to 256",
+            parse: |text| match text {
+                AUTO => Some(Self::Auto),
+                number => parse_digits(number).filter(|count| *count <= Self::MAX).map(Self::Fixed),
+            },
+        })
     }
 }
 
 impl Serialize for Threads {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
         match self {
-            Self::Auto => out.serialize_str("auto"),
+            Self::Auto => out.serialize_str(AUTO),
             Self::Fixed(count) => count.serialize(out),
-        }
-    }
-}
-
-struct ThreadsVisitor;
-
-impl Visitor<'_> for ThreadsVisitor {
-    type Value = Threads;
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "\"auto\" or a number from 1 to {}", Threads::MAX)
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Threads, E> {
-        match text {
-            "auto" => Ok(Threads::Auto),
-            _ => Err(E::invalid_value(Unexpected::Str(text), &self)),
-        }
-    }
-
-    fn visit_u64<E: Error>(self, number: u64) -> Result<Threads, E> {
-        let count = usize::try_from(number).ok().and_then(NonZeroUsize::new);
-        let count = count.filter(|_| number <= Threads::MAX);
-        count
-            .map(Threads::Fixed)
-            .ok_or_else(|| E::invalid_value(Unexpected::Unsigned(number), &self))
-    }
-
-    fn visit_i64<E: Error>(self, number: i64) -> Result<Threads, E> {
-        match u64::try_from(number) {
-            Ok(number) => self.visit_u64(number),
-            Err(_) => Err(E::invalid_value(Unexpected::Signed(number), &self)),
         }
     }
 }
@@ -194,19 +166,18 @@ pub struct Limits {
     /// Open streams. Further ones get 503.
     pub max_streams: usize,
     /// Memory of the process, from which the bytes and the connections that clients may hold are derived.
-    #[serde(with = "units::memory_limit")]
     pub memory: MemoryLimit,
     /// Time from the start of the connection, or from the last response, to the end of a request's headers.
-    #[serde(with = "units::duration")]
+    #[serde(with = "humantime_serde")]
     pub header_timeout: Duration,
     /// Time between two parts of a request body.
-    #[serde(with = "units::duration")]
+    #[serde(with = "humantime_serde")]
     pub body_timeout: Duration,
     /// Time from a request's headers to the start of the response, on routes without their own deadline.
-    #[serde(with = "units::duration")]
+    #[serde(with = "humantime_serde")]
     pub request_timeout: Duration,
     /// Time for which a client may read nothing of a response.
-    #[serde(with = "units::duration")]
+    #[serde(with = "humantime_serde")]
     pub write_timeout: Duration,
 }
 
@@ -243,6 +214,9 @@ impl Limits {
     }
 }
 
+/// Limit that the surroundings of the process decide.
+const AUTO: &str = "auto";
+
 /// Memory limit of the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryLimit {
@@ -255,6 +229,27 @@ pub enum MemoryLimit {
 impl MemoryLimit {
     /// With less, nothing would be left for clients.
     pub(crate) const MIN_BYTES: usize = 64 * 1024 * 1024;
+}
+
+impl<'de> Deserialize<'de> for MemoryLimit {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        input.deserialize_str(ParsedVisitor {
+            expected: "\"auto\" or a size of at least \"64 MiB\", such as \"512 MiB\"",
+            parse: |text| match text {
+                AUTO => Some(Self::Auto),
+                size => parse_size(size).filter(|bytes| *bytes >= Self::MIN_BYTES).map(Self::Bytes),
+            },
+        })
+    }
+}
+
+impl Serialize for MemoryLimit {
+    fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Auto => out.serialize_str(AUTO),
+            Self::Bytes(bytes) => units::size::serialize(bytes, out),
+        }
+    }
 }
 
 /// Web pages that may read responses.

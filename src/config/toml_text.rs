@@ -1,116 +1,80 @@
-//! A configuration file as text: its values, and the line of each key.
+//! Reads TOML, with the line of each key and of each element of an array.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
-use figment::Provider;
-use figment::providers::{Format, Toml};
-use figment::value::Dict;
-use toml_edit::{ImDocument, Item, Value};
+use toml_edit::{ImDocument, Item, Key, Table, TableLike, Value};
 
 use super::error::{ConfigError, redact_message};
+use super::value_tree::{Content, Origin, ValueTree};
 
-/// A parsed file.
-#[derive(Debug, Default)]
-pub(crate) struct TomlText {
-    pub(crate) values: Dict,
-    /// Line of each key and of each element of an array, by path.
-    lines: HashMap<Vec<String>, usize>,
+/// Reads `text`; errors call it `name`.
+///
+/// # Errors
+///
+/// Fails by line and column if it is not TOML. The parser's own message quotes the line, which may contain a URL with a
+/// key.
+pub(super) fn parse(text: &str, name: &str) -> Result<ValueTree, ConfigError> {
+    let document = ImDocument::parse(text).map_err(|error| {
+        let before = text_before(text, error.span());
+        let line = line_after(before);
+        let column = before.chars().rev().take_while(|character| *character != '\n').count() + 1;
+        let message = error.message().lines().next().unwrap_or("syntax error");
+        let message = redact_message(message);
+        ConfigError::without_key(format!(
+            "{name} is not valid TOML: {message} at line {line}, column {column}"
+        ))
+    })?;
+    Ok(read_table(text, document.as_table(), Origin::BuiltIn))
 }
 
-impl TomlText {
-    /// Parses `text`; errors call it `name`.
-    ///
-    /// # Errors
-    ///
-    /// Fails by line and column if it is not TOML. The parser's own message quotes the line, which may contain a URL with
-    /// a key.
-    pub(crate) fn parse(text: &str, name: &str) -> Result<Self, ConfigError> {
-        let invalid = |start: usize, message: &str| {
-            let before = text.get(..start).unwrap_or_default();
-            let column =
-                before.rsplit('\n').next().map_or(0, |tail| tail.chars().count()).saturating_add(1);
-            let line = before.matches('\n').count().saturating_add(1);
-            ConfigError::without_key(format!(
-                "{name} is not valid TOML: {} at line {line}, column {column}",
-                redact_message(message.lines().next().unwrap_or("syntax error")),
-            ))
-        };
-        let document = ImDocument::parse(text)
-            .map_err(|error| invalid(error.span().map_or(0, |span| span.start), error.message()))?;
-        let values = Toml::string(text).data().map_err(|error| invalid(0, &error.to_string()))?;
-        let mut found = Lines { text, path: Vec::new(), by_path: HashMap::new() };
-        found.add_table(document.as_table());
-        Ok(Self { values: values.into_values().next().unwrap_or_default(), lines: found.by_path })
-    }
+fn read_table(text: &str, table: &dyn TableLike, origin: Origin) -> ValueTree {
+    let entries = table.iter().map(|(name, item)| {
+        let origin = line_of(text, table.key(name).and_then(Key::span));
+        (name.to_owned(), read_item(text, item, origin))
+    });
+    ValueTree { origin, content: Content::Table(entries.collect()) }
+}
 
-    /// Returns the line of `path`, or of the nearest table above it that is in the file.
-    pub(crate) fn line(&self, path: &[String]) -> Option<usize> {
-        let mut path = path;
-        loop {
-            if let Some(line) = self.lines.get(path) {
-                return Some(*line);
-            }
-            (_, path) = path.split_last()?;
+fn read_item(text: &str, item: &Item, origin: Origin) -> ValueTree {
+    match item {
+        Item::Value(value) => read_value(text, value, origin),
+        Item::Table(table) => read_table(text, table, origin),
+        Item::ArrayOfTables(tables) => {
+            let tables = tables.iter();
+            let tables = tables.map(|table| read_table(text, table, line_of(text, table.span())));
+            ValueTree { origin, content: Content::Array(tables.collect()) }
         }
+        // No key of a parsed document is without a value.
+        Item::None => read_table(text, &Table::new(), origin),
     }
 }
 
-struct Lines<'a> {
-    text: &'a str,
-    path: Vec<String>,
-    by_path: HashMap<Vec<String>, usize>,
+fn read_value(text: &str, value: &Value, origin: Origin) -> ValueTree {
+    let content = match value {
+        Value::InlineTable(table) => return read_table(text, table, origin),
+        Value::Array(elements) => {
+            let elements = elements.iter();
+            let elements =
+                elements.map(|value| read_value(text, value, line_of(text, value.span())));
+            Content::Array(elements.collect())
+        }
+        Value::String(text) => Content::Plain(text.value().as_str().into()),
+        Value::Integer(number) => Content::Plain((*number.value()).into()),
+        Value::Float(number) => Content::Plain((*number.value()).into()),
+        Value::Boolean(value) => Content::Plain((*value.value()).into()),
+        Value::Datetime(time) => Content::Plain(time.value().to_string().into()),
+    };
+    ValueTree { origin, content }
 }
 
-impl Lines<'_> {
-    fn add_table(&mut self, table: &toml_edit::Table) {
-        for (name, item) in table {
-            let span = table.key(name).and_then(toml_edit::Key::span);
-            self.path.push(name.to_owned());
-            self.add(span);
-            match item {
-                Item::Table(table) => self.add_table(table),
-                Item::Value(value) => self.add_elements(value),
-                Item::ArrayOfTables(tables) => {
-                    for (index, table) in tables.iter().enumerate() {
-                        self.path.push(index.to_string());
-                        self.add(table.span());
-                        self.add_table(table);
-                        self.path.pop();
-                    }
-                }
-                Item::None => {}
-            }
-            self.path.pop();
-        }
-    }
+fn line_of(text: &str, span: Option<Range<usize>>) -> Origin {
+    Origin::File(line_after(text_before(text, span)))
+}
 
-    /// Adds what is inside of an array or an inline table.
-    fn add_elements(&mut self, value: &Value) {
-        let inner: Vec<(String, &Value, Option<Range<usize>>)> = match value {
-            Value::Array(array) => {
-                let elements = array.iter().enumerate();
-                elements.map(|(index, value)| (index.to_string(), value, value.span())).collect()
-            }
-            Value::InlineTable(table) => {
-                let key_span = |name| table.key(name).and_then(toml_edit::Key::span);
-                table.iter().map(|(name, value)| (name.into(), value, key_span(name))).collect()
-            }
-            _ => Vec::new(),
-        };
-        for (name, value, span) in inner {
-            self.path.push(name);
-            self.add(span);
-            self.add_elements(value);
-            self.path.pop();
-        }
-    }
+fn text_before(text: &str, span: Option<Range<usize>>) -> &str {
+    span.and_then(|span| text.get(..span.start)).unwrap_or_default()
+}
 
-    fn add(&mut self, span: Option<Range<usize>>) {
-        let before = span.and_then(|span| self.text.get(..span.start));
-        if let Some(before) = before {
-            let line = before.matches('\n').count().saturating_add(1);
-            self.by_path.insert(self.path.clone(), line);
-        }
-    }
+fn line_after(before: &str) -> usize {
+    before.matches('\n').count() + 1
 }

@@ -1,58 +1,9 @@
-//! Values with units in the configuration: durations (`"2s"`) and sizes (`"64 KiB"`).
+//! Sizes in the configuration, which have a unit: `"64 KiB"`.
 
-use std::time::Duration;
+use serde::{Deserializer, Serializer};
 
-use serde::de::Deserializer;
-use serde::ser::{Serialize, Serializer};
-
-use super::server::MemoryLimit;
 use crate::fees::amount::ParsedVisitor;
 pub(crate) use crate::fees::amount::parse_digits;
-
-/// A duration such as `"2s"` or `"250ms"`. A bare number is rejected, because its unit would be a guess.
-pub(crate) mod duration {
-    use super::{Deserializer, Duration, ParsedVisitor, Serializer, duration_text};
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Duration, D::Error> {
-        input.deserialize_str(ParsedVisitor {
-            expected: "a duration such as \"2s\" or \"250ms\"",
-            parse: |text| humantime::parse_duration(text).ok(),
-        })
-    }
-
-    pub(crate) fn serialize<S: Serializer>(duration: &Duration, out: S) -> Result<S::Ok, S::Error> {
-        out.collect_str(&duration_text(*duration))
-    }
-}
-
-/// Like [`duration`], for an optional key.
-pub(crate) mod optional_duration {
-    use super::{Deserializer, Duration, Serialize, Serializer, duration, duration_text};
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        input: D,
-    ) -> Result<Option<Duration>, D::Error> {
-        duration::deserialize(input).map(Some)
-    }
-
-    #[expect(clippy::ref_option, reason = "serde calls it with a reference to the field")]
-    pub(crate) fn serialize<S: Serializer>(
-        duration: &Option<Duration>,
-        out: S,
-    ) -> Result<S::Ok, S::Error> {
-        duration.map(duration_text).serialize(out)
-    }
-}
-
-/// Returns a duration as in a configuration, rounded down to milliseconds or, if it is long, to seconds.
-pub(crate) fn duration_text(duration: Duration) -> String {
-    const MAX_SECONDS: u64 = 600;
-    match (duration.as_secs(), duration.subsec_millis()) {
-        (seconds @ 0..=MAX_SECONDS, 0) => format!("{seconds}s"),
-        (0..=MAX_SECONDS, _) => format!("{}ms", duration.as_millis()),
-        (seconds, _) => humantime::format_duration(Duration::from_secs(seconds)).to_string(),
-    }
-}
 
 /// A size such as `"64 KiB"`, in bytes.
 pub(crate) mod size {
@@ -71,33 +22,6 @@ pub(crate) mod size {
     }
 }
 
-/// A memory limit: `"auto"` or a size.
-pub(crate) mod memory_limit {
-    use super::{Deserializer, MemoryLimit, ParsedVisitor, Serializer, parse_size, size_text};
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        input: D,
-    ) -> Result<MemoryLimit, D::Error> {
-        input.deserialize_str(ParsedVisitor {
-            expected: "\"auto\" or a size of at least \"64 MiB\", such as \"512 MiB\"",
-            parse: |text| match text {
-                "auto" => Some(MemoryLimit::Auto),
-                size => {
-                    let bytes = parse_size(size).filter(|bytes| *bytes >= MemoryLimit::MIN_BYTES);
-                    bytes.map(MemoryLimit::Bytes)
-                }
-            },
-        })
-    }
-
-    pub(crate) fn serialize<S: Serializer>(limit: &MemoryLimit, out: S) -> Result<S::Ok, S::Error> {
-        match limit {
-            MemoryLimit::Auto => out.serialize_str("auto"),
-            MemoryLimit::Bytes(bytes) => out.collect_str(&size_text(*bytes)),
-        }
-    }
-}
-
 /// Returns a size in the largest unit that divides it.
 fn size_text(bytes: usize) -> String {
     let units = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
@@ -106,7 +30,7 @@ fn size_text(bytes: usize) -> String {
     format!("{} {unit}", bytes / size)
 }
 
-fn parse_size(text: &str) -> Option<usize> {
+pub(super) fn parse_size(text: &str) -> Option<usize> {
     let (number, unit) = text.trim().split_once(' ')?;
     let bytes: usize = match unit.trim_start() {
         "B" => 1,

@@ -41,7 +41,6 @@ pub type ProxyUrl = SecretUrl<ProxyScheme>;
 pub enum ProxyScheme {}
 
 impl UrlScheme for ProxyScheme {
-    const NAME: &'static str = "ProxyUrl";
     const SCHEMES: &'static [&'static str] = HttpScheme::SCHEMES;
     const EXPECTED: &'static str = "expected \"off\", \"environment\" or an http:// or https:// URL of a proxy (not shown: it may carry a password)";
 }

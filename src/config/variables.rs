@@ -1,169 +1,111 @@
 //! `GAS_…` environment variables. Those with `__`, which separates the levels of a key, belong to this program. Others,
 //! such as `GAS_PRICE`, belong to other programs.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 
-use figment::value::{Dict, Value};
+use figment::value::Value;
 
-use super::SectionKind;
 use super::error::ConfigError;
+use super::keys::{CHAINS, KnownKeys, PREFIX, variable_key, variable_name};
 use super::nearest::nearest;
-
-/// Prefix of the variables.
-pub(crate) const PREFIX: &str = "GAS_";
+use super::value_tree::{Origin, ValueTree};
 
 /// Variable that names the file if no argument does. A container's health check then reads the same file.
 pub const FILE_VARIABLE: &str = "GAS_CONFIG";
 
-const SEPARATOR: &str = "__";
-
-/// One variable that sets a key.
-#[derive(Debug)]
-pub(crate) struct Variable {
-    pub(crate) name: String,
-    pub(crate) path: Vec<String>,
-    pub(crate) value: Value,
-}
-
 /// Variables of the environment.
-#[derive(Debug, Default)]
-pub(crate) struct Variables {
-    /// In the order of their names.
-    pub(crate) set: Vec<Variable>,
+#[derive(Debug)]
+pub(super) struct Variables {
+    /// Values of the keys that they set.
+    pub(super) values: ValueTree,
     /// Variables without effect that look like a slip, as sentences.
-    pub(crate) hints: Vec<String>,
-    pub(crate) errors: Vec<ConfigError>,
+    pub(super) hints: Vec<String>,
+    pub(super) errors: Vec<ConfigError>,
 }
-
-/// Keys whose value is a list. A variable may have one bare value, or several with commas.
-const LISTS: [&str; 7] = [
-    "rpc_urls",
-    "read_urls",
-    "ws_urls",
-    "reward_percentiles",
-    "trusted_proxies",
-    "admin_hosts",
-    "allowed_origins",
-];
-
-/// Keys whose value is text even if it looks like a number.
-const TEXTS: [&str; 2] = ["name", "currency"];
 
 impl Variables {
     /// Reads the variables. An empty value is as if absent. No shell can export a name with a dash, so
     /// `GAS_CHAINS__RONIN_TESTNET__…` sets `ronin-testnet` if `chains` has that key.
-    pub(crate) fn read(
+    pub(super) fn read(
         environment: impl Iterator<Item = (OsString, OsString)>,
         chains: &[String],
-        kinds: &[SectionKind],
-        known_keys: impl Fn() -> Vec<String>,
+        known: &KnownKeys,
     ) -> Self {
-        let mut found = Self::default();
-        let ours = environment.filter_map(|(name, value)| {
-            let name = name.into_string().ok()?;
-            name.starts_with(PREFIX).then_some((name, value))
-        });
-        let mut ours: Vec<_> = ours.filter(|(_, value)| !is_blank(value)).collect();
-        ours.sort();
-        for (name, value) in ours {
-            let key = name.strip_prefix(PREFIX).unwrap_or_default().to_lowercase();
-            if !key.contains(SEPARATOR) {
-                found.hints.extend(hint(&name, &key, kinds, &known_keys));
+        let (values, hints, errors) = (ValueTree::empty(), Vec::new(), Vec::new());
+        let mut found = Self { values, hints, errors };
+        let mut variables: Vec<(String, OsString)> = environment
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
+            .filter(|(name, _)| name.starts_with(PREFIX))
+            .filter(|(_, value)| value.to_str().is_none_or(|text| !text.trim().is_empty()))
+            .collect();
+        variables.sort();
+        for (name, value) in variables {
+            let mut path = variable_key(&name);
+            if path.len() == 1 {
+                found.hints.extend(hint(&name, known));
                 continue;
             }
-            let mut path: Vec<String> = variable_key(&name).collect();
             if let [section, chain, ..] = path.as_mut_slice()
-                && section == "chains"
+                && section == CHAINS
+                && !chains.contains(chain)
+                && let Some(dashed) = chains.iter().find(|key| key.replace('-', "_") == *chain)
             {
-                let exact = chains.iter().find(|known| *known == chain);
-                let dashed = || chains.iter().find(|known| known.replace('-', "_") == *chain);
-                if let Some(known) = exact.or_else(dashed) {
-                    chain.clone_from(known);
-                }
+                chain.clone_from(dashed);
             }
             match value.into_string() {
                 Ok(text) => {
-                    let value = parse(&path, &text, kinds);
-                    found.set.push(Variable { name, path, value });
+                    let value = parse(&path, &text, known);
+                    found.values.merge(ValueTree::at(&path, value, &Origin::Variable(name)));
                 }
-                Err(_) => found.errors.push(ConfigError::for_variable(&name, "must be UTF-8")),
+                Err(_) => {
+                    found.errors.push(ConfigError::without_key(format!("{name}: must be UTF-8")));
+                }
             }
         }
         found
     }
 }
 
-fn is_blank(value: &OsStr) -> bool {
-    value.to_str().is_some_and(|text| text.trim().is_empty())
-}
-
 /// Returns the value of a variable: of a list by its elements, else as in TOML, else as text.
-fn parse(path: &[String], text: &str, kinds: &[SectionKind]) -> Value {
-    let key = path.last().map_or("", String::as_str);
-    let sections =
-        || kinds.iter().filter(|kind| path.first().is_some_and(|name| name == kind.name));
-    let is_in = |own: &[&str], of_section: fn(&SectionKind) -> &'static [&'static str]| {
-        own.contains(&key) || sections().any(|kind| of_section(kind).contains(&key))
-    };
-    let parsed = || text.parse::<Value>().unwrap_or_else(|never| match never {});
-    if is_in(&TEXTS, |kind| kind.texts) {
+fn parse(path: &[String], text: &str, known: &KnownKeys) -> Value {
+    if known.is_text(path) {
         return text.trim_matches('"').into();
     }
-    let is_list = is_in(&LISTS, |kind| kind.lists);
-    if is_list && text.trim_start().starts_with('{') {
-        return vec![parsed()].into();
+    match text.trim_start().chars().next() {
+        Some('{') if known.is_list(path) => vec![parse_toml(text)].into(),
+        Some('[') => parse_toml(text),
+        _ if known.is_list(path) => {
+            let elements = text.split(',').map(str::trim).filter(|element| !element.is_empty());
+            elements.map(parse_toml).collect::<Vec<_>>().into()
+        }
+        _ => parse_toml(text),
     }
-    if is_list && !text.trim_start().starts_with('[') {
-        let elements = text.split(',').map(str::trim).filter(|element| !element.is_empty());
-        let elements =
-            elements.map(|element| element.parse::<Value>().unwrap_or_else(|never| match never {}));
-        return elements.collect::<Vec<_>>().into();
-    }
-    parsed()
+}
+
+fn parse_toml(text: &str) -> Value {
+    text.parse().unwrap_or_else(|never| match never {})
 }
 
 /// Returns a sentence if the variable names a section, or differs from one of ours only by its underscores, or nearly so.
-fn hint(
-    name: &str,
-    key: &str,
-    kinds: &[SectionKind],
-    known_keys: impl Fn() -> Vec<String>,
-) -> Option<String> {
-    if kinds.iter().any(|kind| kind.name == key && kind.chain_keys.is_empty()) {
+fn hint(name: &str, known: &KnownKeys) -> Option<String> {
+    let key = name.strip_prefix(PREFIX)?.to_lowercase();
+    let sections = known.sections();
+    if sections.contains(&key.as_str()) {
         return Some(format!(
-            "{name} has no effect: a variable sets one key of a section, such as GAS_HISTORY__DAYS"
+            "{name} has no effect: a variable sets one key of a section, such as GAS_SERVER__LISTEN"
         ));
     }
     let section = key.split('_').next()?;
-    let known = known_keys();
-    let is_section = known.iter().any(|known| known.split('.').next() == Some(section));
-    if !is_section || name == FILE_VARIABLE {
+    if !sections.contains(&section) || name == FILE_VARIABLE {
         return None;
     }
     // Any key of a chain may have any chain's name.
-    if section == "chains" {
+    if section == CHAINS {
         return Some(format!(
             "{name} has no effect: levels of a key are separated by two underscores, as in GAS_CHAINS__RONIN__RPC_URLS"
         ));
     }
-    let names: Vec<String> = known.iter().map(|known| variable_name(known)).collect();
+    let names: Vec<String> = known.all().iter().map(|key| variable_name(key)).collect();
     let meant = nearest(name, names.iter().map(String::as_str))?;
     Some(format!("{name} has no effect; did you mean {meant}?"))
-}
-
-/// Returns the variable that sets `key`.
-pub(crate) fn variable_name(key: &str) -> String {
-    format!("{PREFIX}{}", key.replace('.', SEPARATOR).replace('-', "_").to_uppercase())
-}
-
-/// Returns the parts of the key that the variable sets.
-pub(crate) fn variable_key(name: &str) -> impl Iterator<Item = String> {
-    name.strip_prefix(PREFIX).unwrap_or(name).split(SEPARATOR).map(str::to_lowercase)
-}
-
-/// Nests `value` below `path`.
-pub(crate) fn nest(path: &[String], value: Value) -> Dict {
-    let Some((first, rest)) = path.split_first() else { return Dict::new() };
-    let inner = if rest.is_empty() { value } else { nest(rest, value).into() };
-    Dict::from([(first.clone(), inner)])
 }

@@ -15,7 +15,6 @@ use std::sync::Arc;
 use anyhow::Context;
 
 use crate::assembly::{Assembly, Extra, SharedStates};
-use crate::config::SectionKind;
 use crate::observe::http_client;
 use delivery::Delivery;
 use metrics::AlertMetrics;
@@ -23,7 +22,7 @@ use section::Alerts;
 use watcher::Watcher;
 
 pub(crate) const EXTRA: Extra =
-    Extra { name: "alerts", sections: &[SectionKind::new::<Alerts>()], command: None, join };
+    Extra { name: "alerts", sections: &[Alerts::SECTION], command: None, join };
 
 /// Watches the price of each alert's chain.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {

@@ -28,7 +28,6 @@ use std::sync::Arc;
 use utoipa_axum::router::OpenApiRouter;
 
 use crate::assembly::{Assembly, Extra};
-use crate::config::SectionKind;
 use crate::http::problem::Problem;
 use blocknative::CHAINS_PATH;
 use chain_route::ChainRoute;
@@ -36,7 +35,7 @@ use documents::Documents;
 use section::Compat;
 
 pub(crate) const EXTRA: Extra =
-    Extra { name: "compat", sections: &[SectionKind::new::<Compat>()], command: None, join };
+    Extra { name: "compat", sections: &[Compat::SECTION], command: None, join };
 
 /// Tag of the routes in the OpenAPI document.
 const TAG: &str = "Drop-in formats";

@@ -24,7 +24,6 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::assembly::{Assembly, Extra};
-use crate::config::SectionKind;
 use crate::extras::reads::ReadNodes;
 use crate::observe::log_on_change::LogOnChange;
 use chain_keys::{CostKeys, DataFeeKind};
@@ -36,7 +35,7 @@ use usd_feed::{FeedReader, UsdPrices};
 use wire::MarketMembers;
 
 pub(crate) const EXTRA: Extra =
-    Extra { name: "cost", sections: &[SectionKind::new::<CostKeys>()], command: None, join };
+    Extra { name: "cost", sections: &[CostKeys::SECTION], command: None, join };
 
 /// Reads the parameters of OP Stack chains and the prices of coins, and adds the routes and members of the fee market.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {

@@ -37,7 +37,7 @@ pub(crate) use api_response::ApiResponse;
 pub(crate) use lookup::{DelegationLookup, LookupBlock, LookupKind};
 
 use crate::assembly::{Assembly, Extra};
-use crate::config::{Config, SectionKind};
+use crate::config::Config;
 use crate::extras::proxy::ProxyError;
 use crate::extras::reads;
 use crate::extras::reads::{ReadError, ReadLimits, ReadRejection, Reads};
@@ -52,7 +52,7 @@ use section::{DelegationSection, DelegationSource};
 
 pub(crate) const EXTRA: Extra = Extra {
     name: "delegation",
-    sections: &[SectionKind::new::<DelegationSection>()],
+    sections: &[DelegationSection::SECTION],
     command: None,
     join,
 };

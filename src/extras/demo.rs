@@ -106,11 +106,11 @@ pub fn chain_configs(
     let mut document: DocumentMut = text.parse().expect("the built-in file is TOML");
     // A build without a feature does not know its section and its keys.
     document
-        .retain(|name, _| name == CHAINS || sections.iter().any(|section| section.name == name));
+        .retain(|name, _| name == CHAINS || sections.iter().any(|section| section.name() == name));
     let chains = document.get_mut(CHAINS).and_then(Item::as_table_like_mut);
     for (_, chain) in chains.into_iter().flat_map(TableLike::iter_mut) {
         for key in ["json_rpc", "usd_feed"] {
-            if !sections.iter().any(|section| section.chain_keys.contains(&key)) {
+            if !sections.iter().any(|section| section.keys.chain_keys.contains(&key)) {
                 chain.as_table_like_mut().and_then(|chain| chain.remove(key));
             }
         }

@@ -54,7 +54,6 @@ use std::sync::Arc;
 use anyhow::Context;
 
 use crate::assembly::{Assembly, Extra, SharedStates};
-use crate::config::SectionKind;
 use crate::poll::SharedPolls;
 use chain_state::SharedChainState;
 use connection::Connector;
@@ -64,7 +63,7 @@ use section::Redis;
 use shared_states::States;
 
 pub(crate) const EXTRA: Extra =
-    Extra { name: "replicas", sections: &[SectionKind::new::<Redis>()], command: None, join };
+    Extra { name: "replicas", sections: &[Redis::SECTION], command: None, join };
 
 /// Shares the polls of all chains, and offers states that replicas share, if `redis.url` is set.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {

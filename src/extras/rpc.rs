@@ -23,8 +23,7 @@ use utoipa_axum::routes;
 
 use crate::api::extractors::ChainParam;
 use crate::assembly::{Assembly, Extra};
-use crate::config::SectionKind;
-use crate::extras::reads::{Caller, ChainReads, NodeResponse, ReadKeys, Reads};
+use crate::extras::reads::{Caller, ChainReads, NodeResponse, Reads};
 use crate::http::chunked_body::Charged;
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::Problem;
@@ -33,11 +32,11 @@ use crate::observe::memory_budget::{MemoryBudget, MemoryExhausted};
 use openapi::{RpcCall, RpcRequest, RpcResponseBody};
 use request::{RequestObject, RpcError, RpcPayload};
 use response::RpcResponseBuilder;
-use section::Rpc;
+use section::{READ_KEYS, Rpc};
 
 pub(crate) const EXTRA: Extra = Extra {
     name: "rpc",
-    sections: &[SectionKind::new::<Rpc>(), SectionKind::new::<ReadKeys>()],
+    sections: &[Rpc::SECTION, READ_KEYS],
     command: None,
     join,
 };

@@ -33,7 +33,6 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::assembly::{Assembly, Extra, Task};
-use crate::config::SectionKind;
 use crate::extras::reads::ReadNodes;
 use crate::store::since_1970;
 
@@ -58,7 +57,7 @@ const MAX_CLOCK_DIFFERENCE: u64 = 600;
 pub(crate) const MAX_DAYS: u32 = 7;
 
 pub(crate) const EXTRA: Extra =
-    Extra { name: "trend", sections: &[SectionKind::new::<History>()], command: None, join };
+    Extra { name: "trend", sections: &[History::SECTION], command: None, join };
 
 /// Summarises what is published, fills gaps from the nodes, keeps the trends in a database, and adds the route and the
 /// members of the fee market.

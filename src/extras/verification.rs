@@ -23,7 +23,6 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::assembly::{Assembly, Extra};
-use crate::config::SectionKind;
 use crate::extras::proxy;
 use crate::extras::proxy::proxy_metrics::RequestMetrics;
 use crate::extras::proxy::{Proxy, ProxyRequest, RequestBody};
@@ -33,7 +32,7 @@ use section::Verification;
 
 pub(crate) const EXTRA: Extra = Extra {
     name: "verification",
-    sections: &[SectionKind::new::<Verification>()],
+    sections: &[Verification::SECTION],
     command: None,
     join,
 };

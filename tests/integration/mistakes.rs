@@ -48,7 +48,7 @@ fn every_mistake_of_a_variable_is_reported_with_its_name() {
 
 #[test]
 fn a_variable_with_one_underscore_too_few_is_noted_and_no_foreign_one() {
-    let a_section = "a variable sets one key of a section, such as GAS_HISTORY__DAYS";
+    let a_section = "a variable sets one key of a section, such as GAS_SERVER__LISTEN";
     let levels =
         "levels of a key are separated by two underscores, as in GAS_CHAINS__RONIN__RPC_URLS";
     for (name, note) in [

@@ -7,13 +7,12 @@ use serde::de::{Deserializer, Error};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use toml_edit::{ArrayOfTables, Item};
 
 use crate::assembly::PriceLimit;
 use crate::config::mistakes::SectionMistakes;
 use crate::config::secret::Secret;
 use crate::config::section::{Needs, Section};
-use crate::config::{Chain, UpstreamUrl, print, units};
+use crate::config::{Chain, SectionKind, TableKeys, UpstreamUrl};
 use crate::fees::amount::parse_amount;
 
 /// All alerts.
@@ -36,7 +35,7 @@ pub(super) struct Alert {
     /// Key of the signature.
     pub(super) secret: Option<Secret>,
     /// Time after which the webhook is called again while the price stays beyond the limit.
-    #[serde(default = "default_repeat", with = "units::duration")]
+    #[serde(default = "default_repeat", with = "humantime_serde")]
     pub(super) repeat: Duration,
     /// Form of the request's body.
     #[serde(default)]
@@ -74,6 +73,7 @@ fn default_repeat() -> Duration {
 }
 
 impl Alerts {
+    pub(super) const SECTION: SectionKind = SectionKind::new::<Self>(TableKeys::table("alerts"));
     const MAX: usize = 100;
 }
 
@@ -106,8 +106,6 @@ impl Alert {
 }
 
 impl Section for Alerts {
-    const NAME: &'static str = "alerts";
-
     fn check(&self, mistakes: &mut SectionMistakes) {
         let Self(alerts) = self;
         if alerts.len() > Self::MAX {
@@ -146,11 +144,6 @@ impl Section for Alerts {
     fn needs(&self, _chains: &[Chain]) -> Needs {
         Needs { connections: self.0.len(), ..Needs::default() }
     }
-
-    fn to_item(&self) -> Option<Item> {
-        let tables = self.0.iter().filter_map(|alert| print::section(alert).into_table().ok());
-        (!self.0.is_empty()).then(|| Item::ArrayOfTables(tables.collect::<ArrayOfTables>()))
-    }
 }
 
 impl<'de> Deserialize<'de> for LimitText {
@@ -172,12 +165,12 @@ impl Serialize for LimitText {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, SectionKind};
+    use crate::config::Config;
 
     const CHAIN: &str = "[chains.a]\nchain_id = 9\nrpc_urls = [\"http://localhost:8545\"]\n";
 
     fn parse(text: &str) -> Result<Vec<Alert>, String> {
-        let config = Config::from_toml(&format!("{CHAIN}{text}"), &[SectionKind::new::<Alerts>()]);
+        let config = Config::from_toml(&format!("{CHAIN}{text}"), &[Alerts::SECTION]);
         let config = config.map_err(|errors| errors.to_string())?;
         let Alerts(alerts) = config.section();
         Ok(alerts)
@@ -200,8 +193,9 @@ mod tests {
         assert_eq!(alerts[0].secret.as_ref().unwrap().expose(), "c4n4ry-key");
         assert_eq!((alerts[0].repeat, alerts[0].format), (default_repeat(), Format::Json));
         assert_eq!(alerts[1].format, Format::Slack);
-        let shown = Alerts(alerts.clone()).to_item().unwrap().to_string();
-        assert!(!format!("{alerts:?}{shown}").contains("c4n4ry"), "{shown}");
+        let shown =
+            format!("{alerts:?}{}", serde_json::to_string(&Alerts(alerts.clone())).unwrap());
+        assert!(!shown.contains("c4n4ry"), "{shown}");
         assert!(!alerts[0].fingerprint().contains("c4n4ry"));
         assert_ne!(alerts[0].fingerprint(), alerts[1].fingerprint());
     }

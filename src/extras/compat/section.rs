@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::FORMATS;
 use crate::config::section::Section;
+use crate::config::{SectionKind, TableKeys};
 
 /// Formats of other gas services.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -22,12 +23,12 @@ impl Default for Compat {
     }
 }
 
-impl Section for Compat {
-    const NAME: &'static str = "compat";
-    const LISTS: &'static [&'static str] = &["formats"];
-}
+impl Section for Compat {}
 
 impl Compat {
+    pub(super) const SECTION: SectionKind =
+        SectionKind::new::<Self>(TableKeys { lists: &["formats"], ..TableKeys::table("compat") });
+
     /// Returns true if the routes of this format exist.
     pub(super) fn has(&self, format: &str) -> bool {
         self.formats.iter().any(|FormatName(name)| *name == ALL || *name == format)

@@ -215,7 +215,7 @@ fn only_the_chosen_formats_have_routes() {
         let text = format!(
             "[compat]\nformats = {formats}\n[chains.a]\nchain_id = 7\nrpc_urls = [\"http://a\"]"
         );
-        let config = Config::from_toml(&text, &[SectionKind::new::<Compat>()]).unwrap();
+        let config = Config::from_toml(&text, &[Compat::SECTION]).unwrap();
         let compat: Compat = config.section();
         FORMATS.iter().map(|format| format.name).filter(|name| compat.has(name)).collect()
     };

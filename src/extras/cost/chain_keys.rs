@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::mistakes::SectionMistakes;
 use crate::config::section::Section;
-use crate::config::{CHAINS, Chain, address, units};
+use crate::config::{CHAINS, Chain, SectionKind, TableKeys, address};
 
 /// Keys of all chains by the key of the chain.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -65,11 +65,14 @@ pub(crate) struct UsdFeed {
     /// `description()` of the contract, such as `ETH / USD`.
     pub(crate) pair: String,
     /// Time after which the contract is written even if the price has not moved.
-    #[serde(with = "units::duration")]
+    #[serde(with = "humantime_serde")]
     pub(crate) heartbeat: Duration,
 }
 
 impl CostKeys {
+    pub(super) const SECTION: SectionKind =
+        SectionKind::new::<Self>(TableKeys::in_chains(&["data_fee", "usd_feed"]));
+
     /// Returns the kind of a chain's data fee; `None`: unknown.
     pub(super) fn data_fee(&self, chain: &Chain) -> Option<DataFeeKind> {
         self.0.get(&chain.key)?.data_fee
@@ -91,11 +94,6 @@ impl ChainKeys {
 }
 
 impl Section for CostKeys {
-    const NAME: &'static str = CHAINS;
-    const CHAIN_KEYS: &'static [&'static str] = &["data_fee", "usd_feed"];
-    const OPTIONAL_KEYS: &'static str = "data_fee = \"off\"\n\
-usd_feed = { address = \"0x0000000000000000000000000000000000000000\", chain = \"x\", pair = \"X / USD\", heartbeat = \"1h\" }\n";
-
     fn check(&self, mistakes: &mut SectionMistakes) {
         for (chain, keys) in &self.0 {
             if let Some((key, allowed)) = keys.feed().and_then(UsdFeed::mistake) {
@@ -175,7 +173,7 @@ impl<'de> Deserialize<'de> for UsdFeedSetting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, SectionKind};
+    use crate::config::Config;
 
     const ADDRESS: &str = "0x5f4eC3Df9cbd43714FE2740f5E3616155c5b8419";
 
@@ -183,8 +181,7 @@ mod tests {
         let text = format!(
             "[chains.a]\nchain_id = {chain_id}\nrpc_urls = [\"http://localhost\"]\n{line}\n"
         );
-        Config::from_toml(&text, &[SectionKind::new::<CostKeys>()])
-            .map_err(|errors| errors.to_string())
+        Config::from_toml(&text, &[CostKeys::SECTION]).map_err(|errors| errors.to_string())
     }
 
     fn feed(chain_id: u64, line: &str) -> Option<UsdFeed> {

@@ -185,12 +185,12 @@ impl ReadAttributes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, SectionKind};
+    use crate::config::Config;
 
     #[test]
     fn a_lagging_node_does_not_renew_the_parameters() {
         let text = "[chains.a]\nchain_id = 10\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
-        let config = Config::from_toml(text, &[SectionKind::new::<CostKeys>()]).unwrap();
+        let config = Config::from_toml(text, &[CostKeys::SECTION]).unwrap();
         let (store, _publishers) = ChainStore::new(&config.chains);
         let (fees, chain) = (DataFees::new(&store, &config.section()), &store.chains()[0]);
         assert_eq!(fees.current(chain), Err(DataFeeReason::NotRead));

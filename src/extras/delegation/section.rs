@@ -13,7 +13,7 @@ use crate::config::mistakes::SectionMistakes;
 use crate::config::secret::Secret;
 use crate::config::secret_url::{MIN_KEY_LENGTH, UpstreamUrl, encoded_variants, optional};
 use crate::config::section::{Needs, Section};
-use crate::config::{Chain, units};
+use crate::config::{Chain, SectionKind, TableKeys};
 
 /// Look-ups of delegations (delegate.xyz).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -28,10 +28,10 @@ pub(crate) struct DelegationSection {
     #[serde(deserialize_with = "optional::deserialize")]
     pub api_key: Option<Secret>,
     /// Time from the start of a request to the API to the last byte of the response.
-    #[serde(with = "units::duration")]
+    #[serde(with = "humantime_serde")]
     pub timeout: Duration,
     /// Time for which a response of the API is cached; `0s`: not at all.
-    #[serde(with = "units::duration")]
+    #[serde(with = "humantime_serde")]
     pub cache_ttl: Duration,
     /// Concurrent requests to the API. Further ones are refused, or answered by the chain, at once.
     pub max_in_flight: NonZeroUsize,
@@ -69,6 +69,11 @@ impl Default for DelegationSection {
 }
 
 impl DelegationSection {
+    pub(super) const SECTION: SectionKind = SectionKind::new::<Self>(TableKeys {
+        texts: &["api_key"],
+        network_keys: &["source"],
+        ..TableKeys::table("delegation")
+    });
     const MAX_CACHE_TTL: Duration = Duration::from_hours(1);
 
     /// Secrets for the redactor.
@@ -95,11 +100,6 @@ impl DelegationSection {
 }
 
 impl Section for DelegationSection {
-    const NAME: &'static str = "delegation";
-    const OPTIONAL_KEYS: &'static str = "[delegation]\napi_key = \"key\"\nsource = \"api\"\n";
-    const TEXTS: &'static [&'static str] = &["api_key"];
-    const NETWORK_KEYS: &'static [&'static str] = &["source"];
-
     fn check(&self, mistakes: &mut SectionMistakes) {
         if let Err(allowed) = self.api_url.check_base_url() {
             mistakes.reject("api_url", allowed);
@@ -120,7 +120,7 @@ impl Section for DelegationSection {
 
     /// Notes keys that have no effect, because look-ups are off.
     fn notes(&self, _: &[Chain], layers: &Layers) -> Vec<String> {
-        let is_set = |key: &str| layers.is_configured(&["delegation".to_owned(), key.to_owned()]);
+        let is_set = |key: &str| layers.is_configured(&["delegation", key]);
         let keys = ["api_url", "api_key", "registry_address"].into_iter().find(|key| is_set(key));
         let is_off = self.source == DelegationSource::Off && !is_set("source");
         let note = |key| {
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn the_built_in_values_are_the_defaults_but_for_the_source() {
-        let built_in = section::built_in::<DelegationSection>();
+        let built_in = section::built_in::<DelegationSection>(DelegationSection::SECTION);
         assert_eq!(built_in.source, DelegationSource::Api);
         let without_source = DelegationSection { source: DelegationSource::Off, ..built_in };
         assert_eq!(without_source, DelegationSection::default());
@@ -175,7 +175,7 @@ mod tests {
         for (line, expected) in cases {
             let text = format!("[delegation]\n{line}");
             assert_eq!(
-                section::error_of::<DelegationSection>(&text),
+                section::error_of(DelegationSection::SECTION, &text),
                 format!("delegation.{expected}"),
                 "{line}"
             );

@@ -61,11 +61,6 @@ impl ChainKeys {
 }
 
 impl Section for ReadKeys {
-    const NAME: &'static str = CHAINS;
-    const CHAIN_KEYS: &'static [&'static str] = &["json_rpc", "answer_fee_methods", "rpc_methods"];
-    const OPTIONAL_KEYS: &'static str = "rpc_methods = [\"x\"]\n";
-    const LISTS: &'static [&'static str] = &["rpc_methods"];
-
     fn check(&self, mistakes: &mut SectionMistakes) {
         for (chain, keys) in &self.0 {
             let methods = keys.rpc_methods.as_deref().unwrap_or_default();
@@ -111,7 +106,7 @@ impl TryFrom<String> for RpcMethod {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::section;
+    use crate::config::{SectionKind, TableKeys, section};
 
     #[test]
     fn wrong_methods_are_reported() {
@@ -127,7 +122,8 @@ mod tests {
         ] {
             let chain =
                 "[chains.b]\nchain_id = 7\nrpc_urls = [\"http://localhost\"]\nrpc_methods = ";
-            let error = section::error_of::<ReadKeys>(&format!("{chain}{methods}"));
+            let kind = SectionKind::new::<ReadKeys>(TableKeys::in_chains(&["rpc_methods"]));
+            let error = section::error_of(kind, &format!("{chain}{methods}"));
             assert_eq!(error, format!("chains.b.rpc_methods{expected}"));
         }
     }

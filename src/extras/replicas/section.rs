@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::Chain;
 use crate::config::layers::Layers;
 use crate::config::secret_url::{SecretUrl, UrlScheme, optional};
 use crate::config::section::Section;
+use crate::config::{Chain, SectionKind, TableKeys};
 
 /// Redis that replicas share.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -16,10 +16,11 @@ pub(crate) struct Redis {
     pub(crate) url: Option<RedisUrl>,
 }
 
-impl Section for Redis {
-    const NAME: &'static str = "redis";
-    const OPTIONAL_KEYS: &'static str = "[redis]\nurl = \"redis://x\"\n";
+impl Redis {
+    pub(super) const SECTION: SectionKind = SectionKind::new::<Self>(TableKeys::table("redis"));
+}
 
+impl Section for Redis {
     fn notes(&self, chains: &[Chain], _: &Layers) -> Vec<String> {
         let ignored = chains.iter().filter(|chain| self.url.is_some() && !chain.ws_urls.is_empty());
         let note = |chain: &Chain| {
@@ -40,7 +41,6 @@ pub(crate) type RedisUrl = SecretUrl<RedisScheme>;
 pub(crate) enum RedisScheme {}
 
 impl UrlScheme for RedisScheme {
-    const NAME: &'static str = "RedisUrl";
     const SCHEMES: &'static [&'static str] = &["redis", "rediss", "valkey", "valkeys"];
     const EXPECTED: &'static str = "expected redis[s]://[user:password@]host[:port][/database] (not shown: it may \
                                     carry a password)";
@@ -65,12 +65,12 @@ impl RedisUrl {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Config, SectionKind};
+    use crate::config::Config;
 
     #[test]
     fn debug_does_not_print_a_redis_url() {
         let url: RedisUrl = "rediss://user:canary@redis.example:6380/2".parse().unwrap();
-        assert_eq!(format!("{url:?}"), "RedisUrl(…)");
+        assert_eq!(format!("{url:?}"), "SecretUrl(…)");
         assert!(url.secrets().iter().any(|secret| secret == "canary"));
     }
 
@@ -102,7 +102,7 @@ mod tests {
         let text = "[redis]\nurl = \"redis://localhost\"\n[chains.a]\nchain_id = 1\n\
                     rpc_urls = [\"http://localhost\"]\nws_urls = [\"ws://localhost:8546\"]";
         assert_eq!(
-            Config::from_toml(text, &[SectionKind::new::<Redis>()]).unwrap().notes,
+            Config::from_toml(text, &[Redis::SECTION]).unwrap().notes,
             ["chains.a.ws_urls has no effect: with redis.url, replicas share their polls"]
         );
     }

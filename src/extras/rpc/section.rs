@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::config::mistakes::SectionMistakes;
 use crate::config::section::{Needs, Section};
-use crate::config::{Chain, units};
-use crate::extras::reads::ReadLimits;
+use crate::config::{Chain, SectionKind, TableKeys, units};
+use crate::extras::reads::{ReadKeys, ReadLimits};
 
 /// Limits of requests to `/rpc/{chain}`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ pub(crate) struct Rpc {
     /// Maximum number of calls in a batch.
     pub(crate) max_batch: NonZeroUsize,
     /// Time from a call's arrival to its response, over all nodes tried.
-    #[serde(with = "units::duration")]
+    #[serde(with = "humantime_serde")]
     pub(crate) timeout: Duration,
     /// Concurrent calls to a chain's nodes. Further ones are refused at once. A client may have a quarter of them.
     pub(crate) max_in_flight: NonZeroUsize,
@@ -34,7 +34,14 @@ impl Default for Rpc {
     }
 }
 
+/// Keys of each chain that say what clients may read.
+pub(super) const READ_KEYS: SectionKind = SectionKind::new::<ReadKeys>(TableKeys {
+    lists: &["rpc_methods"],
+    ..TableKeys::in_chains(&["json_rpc", "answer_fee_methods", "rpc_methods"])
+});
+
 impl Rpc {
+    pub(super) const SECTION: SectionKind = SectionKind::new::<Self>(TableKeys::table("rpc"));
     const MAX_BODY: usize = 32 * 1024 * 1024;
 
     /// Returns the limits of the reads.
@@ -44,8 +51,6 @@ impl Rpc {
 }
 
 impl Section for Rpc {
-    const NAME: &'static str = "rpc";
-
     fn check(&self, mistakes: &mut SectionMistakes) {
         if !(1..=Self::MAX_BODY).contains(&self.max_body) {
             mistakes.reject("max_body", "must be from 1 B to 32 MiB");
@@ -68,7 +73,7 @@ mod tests {
 
     #[test]
     fn the_built_in_values_are_the_defaults() {
-        assert_eq!(section::built_in::<Rpc>(), Rpc::default());
+        assert_eq!(section::built_in::<Rpc>(Rpc::SECTION), Rpc::default());
     }
 
     #[test]
@@ -88,7 +93,7 @@ mod tests {
             ("[rpc]\ntimeout = \"9999years\"\n", "rpc.timeout: must be above 0s and at most 1h"),
         ];
         for (text, expected) in cases {
-            assert_eq!(section::error_of::<Rpc>(text), expected, "{text}");
+            assert_eq!(section::error_of(Rpc::SECTION, text), expected, "{text}");
         }
     }
 }

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::refill::MAX_CONCURRENT;
 use super::{FeeTrend, MAX_DAYS, database};
-use crate::config::Chain;
 use crate::config::mistakes::SectionMistakes;
 use crate::config::section::{Needs, Section};
+use crate::config::{Chain, SectionKind, TableKeys};
 
 /// Memory of prices.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +29,8 @@ impl Default for History {
 }
 
 impl History {
+    pub(super) const SECTION: SectionKind = SectionKind::new::<Self>(TableKeys::table("history"));
+
     /// Returns the database file that keeps the prices over restarts, if one is configured.
     #[must_use]
     pub(crate) fn path(&self) -> Option<&Path> {
@@ -37,8 +39,6 @@ impl History {
 }
 
 impl Section for History {
-    const NAME: &'static str = "history";
-
     fn check(&self, mistakes: &mut SectionMistakes) {
         if !(1..=MAX_DAYS).contains(&self.days) {
             mistakes.reject("days", format!("must be from 1 to {MAX_DAYS}"));

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::mistakes::SectionMistakes;
 use crate::config::secret_url::{UpstreamUrl, optional};
 use crate::config::section::{Needs, Section};
-use crate::config::{Chain, units};
+use crate::config::{Chain, SectionKind, TableKeys, units};
 
 /// Source code verification of contracts (Sourcify), and its limits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,7 +18,7 @@ pub(crate) struct Verification {
     #[serde(with = "optional")]
     pub url: Option<UpstreamUrl>,
     /// Time from a request's headers to the last byte of the response. Includes the compilation.
-    #[serde(with = "units::duration")]
+    #[serde(with = "humantime_serde")]
     pub timeout: Duration,
     /// Largest request body in bytes.
     #[serde(with = "units::size")]
@@ -39,14 +39,14 @@ impl Default for Verification {
 }
 
 impl Verification {
+    pub(super) const SECTION: SectionKind = SectionKind::new::<Self>(TableKeys {
+        network_keys: &["url"],
+        ..TableKeys::table("verification")
+    });
     const MAX_BODY: usize = 1024 * 1024 * 1024;
 }
 
 impl Section for Verification {
-    const NAME: &'static str = "verification";
-    const OPTIONAL_KEYS: &'static str = "[verification]\nurl = \"http://x\"\n";
-    const NETWORK_KEYS: &'static [&'static str] = &["url"];
-
     fn check(&self, mistakes: &mut SectionMistakes) {
         if let Some(Err(allowed)) = self.url.as_ref().map(UpstreamUrl::check_base_url) {
             mistakes.reject("url", allowed);
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn the_built_in_values_are_the_defaults_but_for_the_url() {
-        let built_in = section::built_in::<Verification>();
+        let built_in = section::built_in::<Verification>(Verification::SECTION);
         let url = built_in.url.clone().unwrap();
         assert_eq!(url.expose().as_str(), "https://sourcify.roninchain.com/server");
         assert_eq!(Verification { url: None, ..built_in }, Verification::default());
@@ -106,7 +106,7 @@ mod tests {
             ),
         ];
         for (text, expected) in cases {
-            assert_eq!(section::error_of::<Verification>(text), expected, "{text}");
+            assert_eq!(section::error_of(Verification::SECTION, text), expected, "{text}");
         }
     }
 }

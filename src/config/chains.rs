@@ -1,0 +1,62 @@
+//! All chains: reads them, and checks what concerns several.
+
+use std::collections::BTreeMap;
+
+use figment::value::{Dict, Value};
+
+use super::chain::{Chain, parse_hex_chain_id};
+use super::keys::{CHAINS, keys_of};
+use super::mistakes::Mistakes;
+
+/// Reads and checks all chains. Returns them in ascending order of chain id, but for those that cannot be read.
+pub(super) fn read(values: &Dict, mistakes: &mut Mistakes<'_>) -> Vec<Chain> {
+    let mut by_id: BTreeMap<u64, Chain> = BTreeMap::new();
+    let tables: Dict = mistakes.read(values, CHAINS);
+    if tables.is_empty() {
+        mistakes.section(&[CHAINS]).reject("", "must name at least one chain");
+    }
+    for (key, table) in tables {
+        if let Some(problem) = key_problem(&key) {
+            mistakes.section(&[CHAINS, &key]).reject("", problem);
+        }
+        let Some(chain) = read_chain(key, table, mistakes) else { continue };
+        chain.check(&mut mistakes.section(&[CHAINS, &chain.key]));
+        match by_id.get(&chain.chain_id) {
+            Some(other) => reject_same_id(&chain, other, mistakes),
+            None => drop(by_id.insert(chain.chain_id, chain)),
+        }
+    }
+    by_id.into_values().collect()
+}
+
+/// Returns what is wrong with the key of a chain. Upper case cannot come from the environment, digits alone could be a
+/// chain id, and in a path `0x` and hex digits would stand for the chain with this id.
+fn key_problem(key: &str) -> Option<&'static str> {
+    let is_allowed =
+        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
+    if !key.bytes().all(is_allowed) || !key.bytes().any(|byte| byte.is_ascii_lowercase()) {
+        return Some("a chain key may contain a-z, 0-9, - and _, and must contain a letter");
+    }
+    let problem = "a chain key must not be `0x` and hex digits, which are a chain id";
+    parse_hex_chain_id(key).map(|_| problem)
+}
+
+fn read_chain(key: String, mut table: Value, mistakes: &mut Mistakes<'_>) -> Option<Chain> {
+    if let Value::Dict(_, values) = &mut table {
+        // Others belong to extras.
+        let own = keys_of::<Chain>();
+        values.retain(|key, _| own.contains(&key.as_str()));
+    }
+    let mut chain: Chain = mistakes.convert(&table, &[CHAINS, &key])?;
+    let section = mistakes.section(&[CHAINS, &key]);
+    chain.complete(key, |key| section.is_configured(key));
+    Some(chain)
+}
+
+fn reject_same_id(chain: &Chain, other: &Chain, mistakes: &mut Mistakes<'_>) {
+    // The one that is set by the file or a variable is the mistake.
+    let is_configured = mistakes.section(&[CHAINS, &chain.key]).is_configured("chain_id");
+    let [wrong, right] = if is_configured { [chain, other] } else { [other, chain] };
+    let problem = format!("chain id {} is already used by {CHAINS}.{}", chain.chain_id, right.key);
+    mistakes.section(&[CHAINS, &wrong.key]).reject("chain_id", problem);
+}
