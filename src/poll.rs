@@ -474,7 +474,7 @@ impl Poller {
         let known = self
             .publisher
             .chain()
-            .read_together(|recent| recent.history(newest, reading.blocks().len(), &[polled]));
+            .read_together(|recent| recent.history(newest, reading.blocks().len(), polled));
         // A block that is not known any more was replaced, and is read again.
         let Some(known) = known else { return Ok(()) };
         let reading = plausibility::plausible_reading(reading, &known, &self.chain.pricing);

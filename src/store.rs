@@ -14,6 +14,7 @@
 //! so a step of the wall clock changes none. After a leap of either clock, data is stale until the next reply. Besides,
 //! the wall clock is displayed, and may show that a block is older than it was.
 
+mod asks;
 mod base_fee_steps;
 mod consistent_reads;
 mod entry_window;
@@ -24,6 +25,7 @@ mod per_chain;
 mod publisher;
 mod quote_record;
 mod recent_blocks;
+mod ring;
 pub(crate) mod wire;
 
 use std::collections::HashMap;
@@ -43,7 +45,8 @@ pub use newest_block::NewestBlock;
 pub use per_chain::PerChain;
 pub use publisher::{Accepted, Publication, PublishObserver, Publisher};
 pub use quote_record::{KeptCount, Question, QuoteRecord};
-pub use recent_blocks::{BlockWindow, RecentBlocks};
+pub use recent_blocks::RecentBlocks;
+pub use ring::BlockWindow;
 
 use crate::config;
 use crate::fees::plausibility::Doubt;
