@@ -23,7 +23,6 @@ mod head_times;
 mod newest_block;
 mod per_chain;
 mod publisher;
-mod quote_record;
 mod recent_blocks;
 mod ring;
 pub(crate) mod wire;
@@ -44,7 +43,6 @@ pub use entry_window::EntryWindow;
 pub use newest_block::NewestBlock;
 pub use per_chain::PerChain;
 pub use publisher::{Accepted, Publication, PublishObserver, Publisher};
-pub use quote_record::{KeptCount, Question, QuoteRecord};
 pub use recent_blocks::RecentBlocks;
 pub use ring::BlockWindow;
 

@@ -15,10 +15,11 @@ use crate::api::freshness::write_snapshot_headers;
 use crate::api::openapi::examples::{ExampleChain, set_response_example};
 use crate::api::problems;
 use crate::api::render_cache::{ServedState, json_bytes};
+use crate::extras::quotes::KeptCount;
 use crate::fees::{Wei, percentile_numbers};
 use crate::http::problem::Problem;
 use crate::http::query::{ValidQuery, invalid_parameter};
-use crate::store::{KeptCount, ServableSnapshot, StoredChain, Unavailable};
+use crate::store::{ServableSnapshot, StoredChain, Unavailable};
 
 pub(super) const FEES_PATH: &str = "/v1/{chain}/fees";
 
