@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::ring::BlockRing;
-use crate::fees::{Block, FeeHistory, GRADED_PERCENTILES, column_of};
+use crate::fees::{Block, GRADED_PERCENTILES, column_of};
 
 /// Rewards of blocks at [`GRADED_PERCENTILES`], by block number, ascending. Blocks whose rewards are not known are missing.
 #[derive(Debug, Default)]
@@ -14,15 +13,6 @@ pub(super) struct Asks(VecDeque<BlockAsk>);
 struct BlockAsk {
     number: u64,
     rewards: [u64; GRADED_PERCENTILES.len()],
-}
-
-impl BlockAsk {
-    /// Creates the ask of a block of a reading; `None`: it does not have one.
-    fn new(number: u64, block: &Block) -> Option<Self> {
-        let [ask, high] = [block.reward(0)?, block.reward(1)?];
-        let rewards = [u64::try_from(ask).ok()?, u64::try_from(high).ok()?];
-        Some(Self { number, rewards })
-    }
 }
 
 impl Asks {
@@ -38,28 +28,18 @@ impl Asks {
         ask.rewards.get(column).copied().map(u128::from)
     }
 
-    /// Adds what a `reading` says of `blocks`. Blocks that are known with other amounts belong to another branch. Returns the
-    /// number of blocks that had no ask.
-    pub(super) fn add(&mut self, reading: &FeeHistory, blocks: &BlockRing) -> usize {
-        let mut learnt = 0_usize;
-        for (number, block) in (reading.oldest_block()..).zip(reading.blocks()) {
-            let Some(ask) = BlockAsk::new(number, block) else { continue };
-            if !blocks.block(number).is_some_and(|known| known.is_same_as(block)) {
-                continue;
-            }
-            match self.position(number) {
-                Ok(position) => {
-                    if let Some(kept) = self.0.get_mut(position) {
-                        *kept = ask;
-                    }
-                }
-                Err(position) => {
-                    self.0.insert(position, ask);
-                    learnt = learnt.saturating_add(1);
-                }
-            }
+    /// Keeps what a reading says of a block. Returns true if nothing was known of it.
+    pub(super) fn set(&mut self, number: u64, block: &Block) -> bool {
+        let reward = |column| u64::try_from(block.reward(column)?).ok();
+        let Some((ask, high)) = reward(0).zip(reward(1)) else { return false };
+        let ask = BlockAsk { number, rewards: [ask, high] };
+        let position = self.position(number);
+        match position.map(|known| self.0.get_mut(known)) {
+            Ok(Some(known)) => *known = ask,
+            Ok(None) => {}
+            Err(place) => self.0.insert(place, ask),
         }
-        learnt
+        position.is_err()
     }
 
     /// Forgets the asks of the blocks from `number` on.

@@ -1,9 +1,9 @@
-//! What is known of the newest blocks of one chain: the blocks come from polls, their asks from readings.
+//! The newest blocks of one chain, without gaps: polls bring the blocks, and readings their asks.
 
+use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
 use super::asks::Asks;
-use super::ring::{BlockRing, BlockWindow};
 use super::{COMPARED_BLOCKS, EntryWindow};
 use crate::fees::{
     Block, EntryBlock, FAIR_PERCENTILE, FeeHistory, GRADED_PERCENTILES, Pricing, Rewards,
@@ -13,12 +13,39 @@ use crate::fees::{
 /// Consecutive blocks up to the newest known one, limited in number, and the asks of those that were read.
 #[derive(Debug)]
 pub struct RecentBlocks {
-    ring: BlockRing,
-    asks: Asks,
+    capacity: usize,
+    blocks: VecDeque<StoredBlock>,
+    /// Percentiles of the rewards that polls request, ascending.
+    polled: Vec<f64>,
+    /// Rewards of the blocks at each of them; 0 where a block has none.
+    rewards: Vec<VecDeque<u128>>,
+    newest_block: u64,
+    next_base_fee: Option<u128>,
     /// Number of blocks between two readings, if there are any.
     reading_interval: Option<NonZeroU64>,
+    asks: Asks,
     /// Number of changes so far.
     revision: u64,
+}
+
+/// A block without its rewards.
+#[derive(Debug, Clone, Copy)]
+struct StoredBlock {
+    base_fee: u128,
+    /// NaN: unknown.
+    gas_used_ratio: f64,
+    has_rewards: bool,
+}
+
+/// The last blocks of a chain, oldest first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BlockWindow {
+    /// Number of the last of [`blocks`](Self::blocks).
+    pub newest_block: u64,
+    /// The requested number of blocks, or fewer if fewer are known.
+    pub blocks: Vec<Block>,
+    /// Base fee of the block after them in wei; `None`: unknown.
+    pub next_base_fee: Option<u128>,
 }
 
 impl RecentBlocks {
@@ -27,63 +54,194 @@ impl RecentBlocks {
         pricing: &Pricing,
         reading_interval: Option<NonZeroU64>,
     ) -> Self {
+        let polled: Vec<f64> = pricing.percentiles().iter().collect();
         Self {
-            ring: BlockRing::new(capacity, pricing.percentiles().iter().collect()),
-            asks: Asks::default(),
+            capacity,
+            blocks: VecDeque::with_capacity(capacity),
+            rewards: polled.iter().map(|_| VecDeque::with_capacity(capacity)).collect(),
+            polled,
+            newest_block: 0,
+            next_base_fee: None,
             reading_interval,
+            asks: Asks::default(),
             revision: 0,
         }
     }
 
-    /// Merges a reply to a poll. The asks of blocks that it replaces, and of those above them, are forgotten.
+    /// Merges a reply to a poll. Blocks with the same number are replaced, because a reorg changes them; blocks above its
+    /// newest one and below a gap are removed. The asks of the blocks that it replaces, and of those above, are forgotten.
     pub(super) fn extend(&mut self, history: &FeeHistory) {
-        if self.ring.has(history) {
+        let added = history.newest(self.capacity);
+        let newest = history.newest_block();
+        let first = newest.saturating_sub(to_u64(added.len()).saturating_sub(1));
+        let is_known = self.newest_block == newest && self.next_base_fee == history.next_base_fee();
+        if is_known && (first..=newest).all(|it| self.block(it).as_ref() == history.block(it)) {
             return;
         }
-        if let Some(replaced) = self.ring.first_replaced(history) {
+        if let Some(replaced) = self.first_replaced(history) {
             self.asks.forget_from(replaced);
         }
-        self.ring.extend(history);
-        self.asks.forget_before(self.ring.oldest_block().unwrap_or_default());
+        let is_gap = first > self.newest_block.saturating_add(1);
+        let oldest = self.oldest_block().filter(|_| !is_gap);
+        let kept = oldest.map_or(0, |oldest| first.saturating_sub(oldest));
+        self.truncate(usize::try_from(kept).unwrap_or(usize::MAX));
+        self.make_room(added.len());
+        for block in added {
+            self.insert(self.blocks.len(), block);
+        }
+        self.newest_block = newest;
+        self.next_base_fee = history.next_base_fee();
+        self.asks.forget_before(self.oldest_block().unwrap_or_default());
         self.revision = self.revision.wrapping_add(1);
     }
 
-    /// Merges a reading, whose rewards are those at [`GRADED_PERCENTILES`]. Older blocks than the known ones are added, if
-    /// they adjoin. Returns the number of blocks whose ask was learnt.
+    /// Number of the first known block that is another one in `history`, or that the chain does not have any more.
+    fn first_replaced(&self, history: &FeeHistory) -> Option<u64> {
+        let oldest = self.oldest_block()?.max(history.oldest_block());
+        (oldest..=self.newest_block).find(|number| !self.is_same(*number, history))
+    }
+
+    /// Returns true if the block with this number is known, and the same in `history`.
+    fn is_same(&self, number: u64, history: &FeeHistory) -> bool {
+        let both = self.block(number).zip(history.block(number));
+        both.is_some_and(|(known, block)| known.is_same_as(block))
+    }
+
+    /// Merges a reading, whose rewards are those at [`GRADED_PERCENTILES`]. Blocks that are known with other amounts belong
+    /// to another branch, and stay as they are. Older blocks are added before the known ones, if the oldest known one is the
+    /// same in both. Returns the number of blocks whose ask was learnt.
     pub(super) fn add_reading(&mut self, reading: &FeeHistory) -> usize {
         if self.reading_interval.is_none() {
             return 0;
         }
-        let is_longer = self.ring.prepend(reading);
-        let learnt = self.asks.add(reading, &self.ring);
-        if learnt > 0 || is_longer {
+        let known_blocks = self.blocks.len();
+        self.add_older(reading);
+        let mut learnt = 0_usize;
+        for (number, block) in (reading.oldest_block()..).zip(reading.blocks()) {
+            if self.is_same(number, reading) && self.asks.set(number, block) {
+                learnt = learnt.saturating_add(1);
+            }
+        }
+        if learnt > 0 || self.blocks.len() > known_blocks {
             self.revision = self.revision.wrapping_add(1);
         }
         learnt
     }
 
-    /// Number of changes of the blocks and their asks.
+    /// Adds blocks of a reading before the oldest known one, the newest first, while there is room.
+    fn add_older(&mut self, reading: &FeeHistory) {
+        let Some(oldest) = self.oldest_block().filter(|oldest| self.is_same(*oldest, reading))
+        else {
+            return;
+        };
+        let columns = self.polled.iter().map(|it| column_of(*it, &GRADED_PERCENTILES));
+        let columns: Vec<Option<usize>> = columns.collect();
+        let older = usize::try_from(oldest - reading.oldest_block()).unwrap_or(usize::MAX);
+        let older = reading.blocks().get(..older).unwrap_or_default();
+        let room = self.capacity.saturating_sub(self.blocks.len());
+        for block in older.iter().rev().take(room) {
+            let rewards = columns.iter().map(|column| block.reward((*column)?));
+            let rewards: Option<Vec<u128>> = rewards.collect();
+            let rewards = rewards.map(|amounts| Rewards::new(&amounts));
+            self.insert(0, &Block { rewards, ..*block });
+        }
+    }
+
+    fn insert(&mut self, index: usize, block: &Block) {
+        let stored = StoredBlock {
+            base_fee: block.base_fee,
+            gas_used_ratio: block.gas_used_ratio.unwrap_or(f64::NAN),
+            has_rewards: block.rewards.is_some(),
+        };
+        self.blocks.insert(index, stored);
+        for (column, rewards) in self.rewards.iter_mut().enumerate() {
+            rewards.insert(index, block.reward(column).unwrap_or_default());
+        }
+    }
+
+    /// Removes all but the oldest `count` blocks.
+    fn truncate(&mut self, count: usize) {
+        self.blocks.truncate(count);
+        self.rewards.iter_mut().for_each(|rewards| rewards.truncate(count));
+    }
+
+    /// Removes the oldest blocks, so that the buffers do not grow with `added` blocks.
+    fn make_room(&mut self, added: usize) {
+        let surplus = self.blocks.len().saturating_add(added).saturating_sub(self.capacity);
+        let surplus = surplus.min(self.blocks.len());
+        self.blocks.drain(..surplus);
+        for rewards in &mut self.rewards {
+            rewards.drain(..surplus);
+        }
+    }
+
+    /// Number of changes of the blocks and of their asks.
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
-    /// Returns the base fees of all blocks in wei, oldest first.
-    #[must_use]
-    pub fn base_fees(&self) -> impl DoubleEndedIterator<Item = u128> + ExactSizeIterator {
-        self.ring.base_fees()
-    }
-
     /// Number of the newest block.
     #[must_use]
     pub fn newest_block(&self) -> u64 {
-        self.ring.newest_block()
+        self.newest_block
+    }
+
+    fn oldest_block(&self) -> Option<u64> {
+        self.newest_block.checked_sub(to_u64(self.blocks.len().checked_sub(1)?))
+    }
+
+    fn block(&self, number: u64) -> Option<Block> {
+        let index = usize::try_from(number.checked_sub(self.oldest_block()?)?).ok()?;
+        let stored = self.blocks.get(index)?;
+        let mut amounts = [0; Rewards::MAX_COLUMNS];
+        for (amount, rewards) in amounts.iter_mut().zip(&self.rewards) {
+            *amount = *rewards.get(index)?;
+        }
+        Some(Block {
+            base_fee: stored.base_fee,
+            gas_used_ratio: Some(stored.gas_used_ratio).filter(|ratio| !ratio.is_nan()),
+            rewards: stored.has_rewards.then(|| Rewards::new(&amounts)),
+        })
+    }
+
+    /// Returns the base fees of all blocks in wei, oldest first.
+    #[must_use]
+    pub fn base_fees(&self) -> impl DoubleEndedIterator<Item = u128> + ExactSizeIterator {
+        self.blocks.iter().map(|block| block.base_fee)
     }
 
     /// Returns the newest `count` blocks, or fewer if fewer are known.
     #[must_use]
     pub fn newest(&self, count: usize) -> BlockWindow {
-        self.ring.newest(count)
+        let count = to_u64(count.min(self.blocks.len()));
+        let numbers = (0..count).rev().map(|later| self.newest_block - later);
+        BlockWindow {
+            newest_block: self.newest_block,
+            blocks: numbers.filter_map(|number| self.block(number)).collect(),
+            next_base_fee: self.next_base_fee,
+        }
+    }
+
+    /// Returns the `count` blocks up to `newest`, or fewer if fewer are known, with their reward at `percentile` as the only
+    /// column. `None`: the block is not known.
+    #[must_use]
+    pub fn history(&self, newest: u64, count: usize, percentile: f64) -> Option<FeeHistory> {
+        let oldest = newest.saturating_sub(to_u64(count).saturating_sub(1));
+        let oldest = oldest.max(self.oldest_block()?);
+        let with_reward = |number| {
+            let block = self.block(number)?;
+            let reward = self.reward(number, &block, percentile);
+            Some(Block { rewards: reward.map(|reward| Rewards::new(&[reward])), ..block })
+        };
+        FeeHistory::new(oldest, (oldest..=newest).map(with_reward).collect::<Option<_>>()?, None)
+    }
+
+    /// Returns the reward of a known block at this percentile. What a poll said goes before what a reading says.
+    fn reward(&self, number: u64, block: &Block, percentile: f64) -> Option<u128> {
+        let column = column_of(percentile, &self.polled);
+        let polled = column.and_then(|column| block.reward(column));
+        polled.or_else(|| self.asks.reward(number, percentile))
     }
 
     /// Returns the newest `count` blocks whose tips are known, or fewer if fewer are known. The tips are the rewards at
@@ -103,54 +261,40 @@ impl RecentBlocks {
     fn entries(&self, count: usize, is_wanted: impl Fn(&EntryBlock) -> bool) -> EntryWindow {
         let (newest_block, percentile) = self.known_tips();
         let [_, high] = GRADED_PERCENTILES;
-        let rewards = |number| [percentile, high].map(|percentile| self.reward(number, percentile));
-        let have_ratios = have_ratios(self.ring.numbers().filter_map(|number| {
-            let rewards = Some(Rewards::new(&rewards(number).map(Option::unwrap_or_default)));
-            Some(Block { rewards, ..self.ring.block(number)? })
-        }));
-        let entries = self.ring.numbers().rev().skip_while(|number| *number > newest_block);
-        let entries = entries.filter_map(|number| {
-            let [tip, high] = rewards(number);
-            Some(EntryBlock::new(&self.ring.block(number)?, have_ratios, tip, high))
+        let numbers = self.oldest_block().map(|oldest| oldest..=self.newest_block);
+        let blocks = numbers.into_iter().flatten().rev().filter_map(|number| {
+            let block = self.block(number)?;
+            let rewards = [percentile, high].map(|it| self.reward(number, &block, it));
+            Some((number, block, rewards))
         });
-        let mut blocks: Vec<_> = entries.filter(is_wanted).take(count).collect();
+        let have_ratios = have_ratios(blocks.clone().map(|(_, block, rewards)| {
+            let rewards = rewards.map(Option::unwrap_or_default);
+            Block { rewards: Some(Rewards::new(&rewards)), ..block }
+        }));
+        let known = blocks.skip_while(|(number, ..)| *number > newest_block);
+        let entries = known
+            .map(|(_, block, [tip, high])| EntryBlock::new(&block, have_ratios, tip, high))
+            .filter(is_wanted)
+            .take(count);
+        let mut blocks: Vec<EntryBlock> = entries.collect();
         blocks.reverse();
         EntryWindow { percentile, newest_block, blocks }
     }
 
-    /// Returns the number of the newest block whose tip is known, and the percentile of the rewards that count as the tips.
+    /// Returns the number of the newest block whose tip is known, and the percentile of the rewards that count as tips.
     fn known_tips(&self) -> (u64, f64) {
         /// Readings of which one has to succeed, so that asks say something of now.
         const READINGS: u64 = 3;
-        let (newest, polled) = (self.ring.newest_block(), self.ring.percentiles());
         let between = self.reading_interval.map_or(0, NonZeroU64::get).saturating_mul(READINGS);
-        let recent = between.saturating_add(u64::try_from(COMPARED_BLOCKS).unwrap_or_default());
-        let read = self.asks.newest_block();
-        match read.filter(|read| newest.saturating_sub(*read) < recent) {
-            _ if column_of(FAIR_PERCENTILE, polled).is_some() => (newest, FAIR_PERCENTILE),
+        let max_unread = between.saturating_add(to_u64(COMPARED_BLOCKS));
+        let is_recent = |read: &u64| self.newest_block.saturating_sub(*read) < max_unread;
+        match self.asks.newest_block().filter(is_recent) {
+            _ if column_of(FAIR_PERCENTILE, &self.polled).is_some() => {
+                (self.newest_block, FAIR_PERCENTILE)
+            }
             Some(read) => (read, FAIR_PERCENTILE),
-            None => (newest, polled.first().copied().unwrap_or(FAIR_PERCENTILE)),
+            None => (self.newest_block, self.polled.first().copied().unwrap_or(FAIR_PERCENTILE)),
         }
-    }
-
-    /// Returns the reward of a block at this percentile. What a poll said goes before what a reading says.
-    fn reward(&self, number: u64, percentile: f64) -> Option<u128> {
-        let polled = self.ring.reward(number, percentile);
-        polled.or_else(|| self.asks.reward(number, percentile))
-    }
-
-    /// Returns the `count` blocks up to `newest`, or fewer if fewer are known, with their reward at `percentile` as the only
-    /// column. `None`: the block is not known.
-    #[must_use]
-    pub fn history(&self, newest: u64, count: usize, percentile: f64) -> Option<FeeHistory> {
-        let oldest = newest.saturating_sub(u64::try_from(count).ok()?.checked_sub(1)?);
-        let numbers = oldest.max(self.ring.oldest_block()?)..=newest;
-        let block = |number| {
-            let rewards = self.reward(number, percentile).map(|reward| Rewards::new(&[reward]));
-            Some(Block { rewards, ..self.ring.block(number)? })
-        };
-        let first = *numbers.start();
-        FeeHistory::new(first, numbers.map(block).collect::<Option<_>>()?, None)
     }
 
     /// Returns how many of the `count` blocks up to `newest` have to be read: those after the newest one that was read. If
@@ -158,16 +302,19 @@ impl RecentBlocks {
     /// block is not known.
     #[must_use]
     pub fn unread(&self, newest: u64, count: usize) -> Option<usize> {
-        self.ring.block(newest)?;
-        let polled = self.ring.percentiles();
-        let is_polled = GRADED_PERCENTILES.iter().all(|it| column_of(*it, polled).is_some());
-        Some(match self.asks.newest_block() {
-            _ if is_polled && self.ring.is_full(count) => 0,
-            Some(_) if is_polled => 0,
-            Some(read) => usize::try_from(newest.saturating_sub(read)).unwrap_or(count).min(count),
-            None => count,
-        })
+        self.block(newest)?;
+        let read = self.asks.newest_block();
+        if GRADED_PERCENTILES.iter().all(|it| column_of(*it, &self.polled).is_some()) {
+            let is_full = self.blocks.len() >= count || self.oldest_block() == Some(0);
+            return Some(if read.is_some() || is_full { 0 } else { count });
+        }
+        let unread = read.map_or(u64::MAX, |read| newest.saturating_sub(read));
+        Some(usize::try_from(unread).unwrap_or(usize::MAX).min(count))
     }
+}
+
+fn to_u64(count: usize) -> u64 {
+    u64::try_from(count).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

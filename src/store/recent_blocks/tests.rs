@@ -51,7 +51,7 @@ fn blocks_come_back_as_they_were_with_all_rewards() {
     recent.extend(&FeeHistory::new(13, blocks[12..].to_vec(), None).unwrap());
     assert_eq!(recent.newest(20).blocks, blocks[12..]);
     let all = recent.newest(40).blocks;
-    assert_eq!((all.len(), recent.ring.capacities()), (31, vec![31; 3]));
+    assert_eq!((all.len(), recent.blocks.capacity(), recent.rewards[1].capacity()), (31, 31, 31));
     assert_eq!(all, blocks[1..]);
 }
 
@@ -140,7 +140,7 @@ fn a_reading_stays_with_its_block_and_leaves_with_it() {
     // A reorganisation replaces block 12, and a full ring forgets block 10.
     recent.extend(&polled(11, &[2, 30, 4, 5]));
     assert_eq!((entries(&recent), recent.unread(14, 99)), ((10.0, vec![Some(10)]), Some(3)));
-    assert_eq!((recent.newest(9).blocks.len(), recent.ring.capacities()), (4, vec![4; 2]));
+    assert_eq!((recent.newest(9).blocks.len(), recent.rewards[0].capacity()), (4, 4));
     // A gap forgets all.
     recent.extend(&polled(20, &[1]));
     assert_eq!((entries(&recent), recent.unread(20, 99)), ((60.0, vec![Some(60)]), Some(99)));
