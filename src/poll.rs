@@ -29,13 +29,13 @@ use crate::fees::head_tracker::{HeadTracker, REMOTE, Report};
 use crate::fees::plausibility::{self, Continuity};
 use crate::fees::{self, ChainParameters, FeeHistory, HeadReading, HeaderParameters};
 use crate::nodes::circuit_breaker::Availability;
-use crate::nodes::{ChainUpstreams, Error, FeeHistoryRequest, ServiceReads, UpstreamNode};
+use crate::nodes::{ChainUpstreams, Error, FeeHistoryRequest, UpstreamNode};
 use crate::observe::clock;
 use crate::observe::metrics::Metrics;
 use crate::observe::traces::Span;
 use crate::store::{Accepted, Publisher};
 use active_poll::{ActivePoll, Finished, UpstreamCall, is_unsynced_genesis};
-use asks::{AskReader, AskReadings};
+pub use asks::{AskReader, AskReadings};
 use comparisons::{Comparisons, Pair};
 use doubts::DoubtLog;
 use reporter::PollReporter;
@@ -60,10 +60,7 @@ pub struct Poller {
     in_use: Option<usize>,
     /// Reads of headers that are due. A poll does not wait for them, and they end with the poller.
     head_reads: JoinSet<()>,
-    /// Readings of the asks that polls do not request; `None`: there are none.
-    asks: Option<AskReadings>,
-    /// The task that makes them, until the poller runs.
-    ask_reader: Option<AskReader>,
+    asks: AskReadings,
     comparisons: Comparisons,
     /// The comparison in progress. A poll does not wait for it. `None`: there was nothing to compare.
     comparison: JoinSet<(Pair, Option<bool>)>,
@@ -86,17 +83,16 @@ pub enum PollTiming {
 
 impl Poller {
     /// Creates the poller of the chain of `publisher`, with that chain's `upstreams`, and with a receiver of the
-    /// parameters in its headers if they are read. Beside the polls it makes `reads`.
+    /// parameters in its headers if they are read.
     #[must_use]
     pub fn new(
         upstreams: Arc<ChainUpstreams>,
         publisher: Publisher,
         header_parameters: Option<watch::Receiver<Option<HeaderParameters>>>,
-        reads: Arc<dyn ServiceReads>,
+        asks: AskReadings,
         metrics: Metrics,
     ) -> Self {
         let chain = publisher.chain().config().clone();
-        let (asks, ask_reader) = AskReadings::new(&publisher, &upstreams, reads, &metrics).unzip();
         Self {
             request: FeeHistoryRequest::new(&chain.pricing),
             upstreams,
@@ -108,7 +104,6 @@ impl Poller {
             in_use: None,
             head_reads: JoinSet::new(),
             asks,
-            ask_reader,
             comparisons: Comparisons::new(clock::now()),
             comparison: JoinSet::new(),
             last_history: None,
@@ -118,22 +113,11 @@ impl Poller {
         }
     }
 
-    /// Polls for ever: for each block, and sooner after a failure. With shared polls, polls the slots of this replica. Reads
-    /// the asks beside that.
-    pub async fn run(mut self, timing: PollTiming) -> Infallible {
-        let ask_reader = self.ask_reader.take();
-        let polls = async move {
-            match timing {
-                PollTiming::Shared(polls) => self.run_shared(polls).await,
-                PollTiming::Schedule(announced) => self.run_standalone(announced).await,
-            }
-        };
-        match ask_reader {
-            Some(reader) => tokio::select! {
-                never = polls => never,
-                never = reader.run() => never,
-            },
-            None => polls.await,
+    /// Polls for ever: for each block, and sooner after a failure. With shared polls, polls the slots of this replica.
+    pub async fn run(self, timing: PollTiming) -> Infallible {
+        match timing {
+            PollTiming::Shared(polls) => self.run_shared(polls).await,
+            PollTiming::Schedule(announced) => self.run_standalone(announced).await,
         }
     }
 
@@ -188,10 +172,7 @@ impl Poller {
     async fn first_asks(&self) {
         let newest = self.publisher.chain().newest_snapshot();
         let is_wanted = newest.is_some_and(|it| it.market.strategy != self.chain.pricing.strategy);
-        match &self.asks {
-            Some(asks) if is_wanted => asks.changed().await,
-            _ => std::future::pending().await,
-        }
+        if is_wanted { self.asks.changed().await } else { std::future::pending().await }
     }
 
     /// Returns true if a block with this number may exist and is not known yet.
@@ -232,7 +213,7 @@ impl Poller {
             timestamps: chain.timestamps()?,
             head: upstream.map(UpstreamNode::head).unwrap_or_default(),
             doubts: chain.newest_snapshot()?.doubts.clone(),
-            reading: self.asks.as_ref().and_then(|asks| asks.new_reading(head)),
+            reading: self.asks.new_reading(head),
         })
     }
 
@@ -282,9 +263,7 @@ impl Poller {
         self.in_use = None;
         self.last_history = Some(history.clone());
         self.reporter.record_merged(last.is_some_and(|last| head < last));
-        if let Some(asks) = &self.asks {
-            asks.record_published(true, publication.reading.as_ref());
-        }
+        self.asks.record_published(true, publication.reading.as_ref());
         AdoptOutcome::Adopted
     }
 
@@ -433,10 +412,8 @@ impl Poller {
             *last_history = Some(published.clone());
             self.in_use = source;
             self.compare_if_due(published);
-            if let Some(asks) = &self.asks {
-                // After a check of another replica's record, that replica reads.
-                asks.record_published(order == CallOrder::ByPreference, None);
-            }
+            // After a check of another replica's record, that replica reads.
+            self.asks.record_published(order == CallOrder::ByPreference, None);
         }
         self.start_head_reads();
         (outcome, published)

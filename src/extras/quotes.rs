@@ -240,14 +240,14 @@ mod tests {
         );
         // The tip of one is too low.
         let pairs = [5, 6].map(|tip| Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: 20 });
-        let history = |number: u64, count: usize, rewards: &[u128]| {
-            let rewards = Some(Rewards::new(rewards));
+        let history = |number: u64, count: usize, rewards: Rewards| {
+            let rewards = Some(rewards);
             let block = Block { base_fee: 9, gas_used_ratio: Some(0.5), rewards };
             let oldest = number + 1 - u64::try_from(count).unwrap();
             FeeHistory::new(oldest, vec![block; count], None).unwrap()
         };
         let mut play = |number: u64, is_read: bool| {
-            let polled = history(number, 20, &[7]);
+            let polled = history(number, 20, Rewards::new(&[7]));
             let parameters = ChainParameters::without_header(&pricing);
             let market = fees::price(&polled, &[], &pricing, &parameters).unwrap();
             publisher.publish(Accepted::now(&polled, market));
@@ -255,7 +255,7 @@ mod tests {
                 record.record(number, pairs.into_iter(), 10.0, blocks, now);
             });
             if is_read && number.is_multiple_of(10) {
-                publisher.add_reading(&history(number, 10, &[6, 7]));
+                publisher.add_reading(&history(number, 10, Rewards::new(&[6, 7])));
             }
             let counts = chain.read_together(|blocks| record.counts(blocks, now));
             (record.open.len(), counts.into_iter().map(|it| (it.kept, it.judged, it.unjudged)))

@@ -52,15 +52,27 @@ impl Rewards {
     /// Highest number of columns.
     pub const MAX_COLUMNS: usize = 2;
 
-    /// Creates the rewards from the first columns; the others are 0. Amounts beyond [`MAX_COLUMNS`](Self::MAX_COLUMNS)
-    /// are dropped.
+    /// Creates the rewards from the first columns; the others are 0.
     #[must_use]
-    pub fn new(first_columns: &[u128]) -> Self {
+    pub fn new<const COUNT: usize>(first_columns: &[u128; COUNT]) -> Self {
+        const { assert!(COUNT <= Self::MAX_COLUMNS) };
         let mut columns = [0; Self::MAX_COLUMNS];
         for (column, amount) in columns.iter_mut().zip(first_columns) {
             *column = *amount;
         }
         Self(columns)
+    }
+
+    /// Creates the rewards from the first columns; the others are 0. `None`: one is unknown, or there are more than
+    /// [`MAX_COLUMNS`](Self::MAX_COLUMNS).
+    #[must_use]
+    pub fn from_columns(first_columns: impl IntoIterator<Item = Option<u128>>) -> Option<Self> {
+        let mut columns = [0; Self::MAX_COLUMNS];
+        let mut free = columns.iter_mut();
+        for amount in first_columns {
+            *free.next()? = amount?;
+        }
+        Some(Self(columns))
     }
 
     /// Returns the reward in this column; `None` from [`MAX_COLUMNS`](Self::MAX_COLUMNS) on.

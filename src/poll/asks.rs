@@ -32,20 +32,21 @@ const MAX_CALLS: usize = 64;
 /// A call for fewer blocks is not repeated with even fewer.
 const MIN_CALL_BLOCKS: usize = 16;
 
-/// What a poller and the task that reads the asks of its chain tell each other.
+/// A poller's end of the task that reads the asks of its chain.
 #[derive(Debug)]
-pub(crate) struct AskReadings {
+pub struct AskReadings {
     published: watch::Sender<Published>,
     last: Arc<LastReading>,
-    interval: NonZeroU64,
+    /// Number of newest blocks whose asks another process may not have yet.
+    shared_blocks: usize,
 }
 
-/// What was published last.
+/// The last publication.
 #[derive(Debug, Clone, Default)]
 struct Published {
     /// True if another process reads the newest blocks, so that only older ones are read.
     is_shared: bool,
-    /// What it has read.
+    /// The last reading of that process.
     reading: Option<FeeHistory>,
 }
 
@@ -58,14 +59,14 @@ struct LastReading {
 
 /// Reads the asks of one chain.
 #[derive(Debug)]
-pub(crate) struct AskReader {
+pub struct AskReader {
     publisher: Publisher,
     published: watch::Receiver<Published>,
     upstreams: Arc<ChainUpstreams>,
     reads: Arc<dyn ServiceReads>,
     last: Arc<LastReading>,
-    /// Number of blocks between two readings.
-    interval: NonZeroU64,
+    /// Number of blocks between two readings; `None`: there are none.
+    interval: Option<NonZeroU64>,
     /// Largest number of blocks of a reading.
     max_blocks: usize,
     /// Head at which the last reading began.
@@ -93,32 +94,31 @@ enum ReadFailure {
 }
 
 impl AskReadings {
-    /// Creates the task for the chain of `publisher`, and the end of it that the poller has; `None`: there are no readings.
-    pub(crate) fn new(
+    /// Creates the task for the chain of `publisher`, and the poller's end of it.
+    #[must_use]
+    pub fn new(
         publisher: &Publisher,
         upstreams: &Arc<ChainUpstreams>,
         reads: Arc<dyn ServiceReads>,
         metrics: &Metrics,
-    ) -> Option<(Self, AskReader)> {
+    ) -> (Self, AskReader) {
         let config = publisher.chain().config();
         // Counters begin at 0, so that an alert sees the first increment.
         let [ok_counter, failed_counter] = ["ok", "failed"].map(|outcome| {
             let labels = ChainOutcomeLabels { chain: config.key.clone(), outcome };
             metrics.reward_readings_total.get_or_create_owned(&labels)
         });
-        let interval = config.reading_interval()?;
-        let (sender, published) = watch::channel(Published::default());
-        let last = Arc::new(LastReading::default());
         let log = LogOnChange::default();
         log.changed_to(Ok(()));
+        let (sender, published) = watch::channel(Published::default());
         let reader = AskReader {
-            max_blocks: config.history_blocks.get().min(MAX_BLOCKS),
             publisher: publisher.clone(),
             published,
             upstreams: Arc::clone(upstreams),
             reads,
-            last: Arc::clone(&last),
-            interval,
+            last: Arc::default(),
+            interval: config.reading_interval(),
+            max_blocks: config.history_blocks.get().min(MAX_BLOCKS),
             began_at: None,
             failed_at: None,
             is_refused: false,
@@ -126,7 +126,8 @@ impl AskReadings {
             failed_counter,
             log,
         };
-        Some((Self { published: sender, last, interval }, reader))
+        let (last, shared_blocks) = (Arc::clone(&reader.last), reader.shared_blocks());
+        (Self { published: sender, last, shared_blocks }, reader)
     }
 
     /// Tells the task that a reply was published. With `is_shared` it came from another process, which reads the newest
@@ -143,14 +144,16 @@ impl AskReadings {
     /// Returns the newest blocks of the last reading, if another process may not have them yet at this head.
     pub(crate) fn new_reading(&self, head: u64) -> Option<FeeHistory> {
         let reading = self.last.newest_blocks.lock().clone();
-        let max_age = self.interval.get().saturating_mul(2);
-        reading.filter(|reading| head.saturating_sub(reading.newest_block()) < max_age)
+        reading.filter(|reading| {
+            let age = usize::try_from(head.saturating_sub(reading.newest_block()));
+            age.is_ok_and(|age| age < self.shared_blocks)
+        })
     }
 }
 
 impl AskReader {
     /// Reads for ever what is due after each publication.
-    pub(crate) async fn run(mut self) -> Infallible {
+    pub async fn run(mut self) -> Infallible {
         while self.published.changed().await.is_ok() {
             let Published { is_shared, reading } = self.published.borrow_and_update().clone();
             if let Some(reading) = reading {
@@ -170,22 +173,21 @@ impl AskReader {
 
     /// Returns the newest block and the number of blocks of the reading that is due.
     fn due(&mut self, is_shared: bool) -> Option<(u64, usize)> {
+        let interval = self.interval?.get();
         let chain = self.publisher.chain();
         let head = chain.newest_block()?;
-        let interval = self.interval.get();
-        let in_interval = usize::try_from(interval).unwrap_or(usize::MAX);
-        let multiple = head - head % interval;
         // After a start the multiple may be below the first poll.
         let is_first = self.began_at.is_none_or(|began| head < began || head - began >= interval);
-        let candidates = [Some(multiple), is_first.then_some(head)];
+        let candidates = [Some(head - head % interval), is_first.then_some(head)];
         let (newest, unread) = chain.read_together(|recent| {
             let unread = |newest| Some((newest, recent.unread(newest, self.max_blocks)?));
             candidates.into_iter().flatten().find_map(unread)
         })?;
         // Where something was read, all after it is read, so that no hole remains.
         let is_too_much = self.is_refused && unread >= self.max_blocks;
-        let count = if is_too_much { in_interval.min(self.max_blocks) } else { unread };
-        let left_to_others = if is_shared { in_interval.saturating_mul(2) } else { 0 };
+        let most = if is_too_much { usize::try_from(interval).unwrap_or(unread) } else { unread };
+        let count = unread.min(most);
+        let left_to_others = if is_shared { self.shared_blocks() } else { 0 };
         if count <= left_to_others || self.failed_at == Some(newest) {
             return None;
         }
@@ -252,9 +254,14 @@ impl AskReader {
             // Another process may have read the same meanwhile.
             return if is_read { Ok(()) } else { Err(ReadFailure::Contradiction) };
         }
-        let shared = usize::try_from(self.interval.get().saturating_mul(2)).unwrap_or(usize::MAX);
-        *self.last.newest_blocks.lock() = Some(reading.newest_blocks(shared));
+        *self.last.newest_blocks.lock() = Some(reading.newest_blocks(self.shared_blocks()));
         Ok(())
+    }
+
+    /// Number of blocks of two intervals, which the process that polled the newest one reads for the others.
+    fn shared_blocks(&self) -> usize {
+        let interval = self.interval.map_or(0, NonZeroU64::get);
+        usize::try_from(interval.saturating_mul(2)).unwrap_or(usize::MAX)
     }
 
     /// Records what became of the reading up to this block, and logs whether readings begin to fail or to succeed.

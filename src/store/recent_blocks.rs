@@ -141,8 +141,7 @@ impl RecentBlocks {
         let room = self.capacity.saturating_sub(self.blocks.len());
         for block in older.iter().rev().take(room) {
             let rewards = columns.iter().map(|column| block.reward((*column)?));
-            let rewards: Option<Vec<u128>> = rewards.collect();
-            let rewards = rewards.map(|amounts| Rewards::new(&amounts));
+            let rewards = Rewards::from_columns(rewards);
             self.insert(0, &Block { rewards, ..*block });
         }
     }
@@ -194,14 +193,11 @@ impl RecentBlocks {
     fn block(&self, number: u64) -> Option<Block> {
         let index = usize::try_from(number.checked_sub(self.oldest_block()?)?).ok()?;
         let stored = self.blocks.get(index)?;
-        let mut amounts = [0; Rewards::MAX_COLUMNS];
-        for (amount, rewards) in amounts.iter_mut().zip(&self.rewards) {
-            *amount = *rewards.get(index)?;
-        }
+        let columns = self.rewards.iter().map(|rewards| rewards.get(index).copied());
         Some(Block {
             base_fee: stored.base_fee,
             gas_used_ratio: Some(stored.gas_used_ratio).filter(|ratio| !ratio.is_nan()),
-            rewards: stored.has_rewards.then(|| Rewards::new(&amounts)),
+            rewards: Rewards::from_columns(columns).filter(|_| stored.has_rewards),
         })
     }
 

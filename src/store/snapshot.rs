@@ -54,7 +54,7 @@ pub struct Timestamps {
     pub head_changed_at: Instant,
 }
 
-/// What is measured over many snapshots.
+/// Measurements over many snapshots.
 #[derive(Debug, Default)]
 pub(super) struct Measured {
     pub(super) head_times: HeadTimes,

@@ -23,7 +23,8 @@ pub struct ServableSnapshot {
 }
 
 /// Reason why data that may be served is stale.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum StaleReason {
     /// No reply was accepted for two block times, or since the machine has slept or its clock was set forward.
     OldData,
@@ -104,11 +105,7 @@ impl StaleReason {
     /// Name of the reason in responses and logs.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::OldData => "old_data",
-            Self::OldBlock => "old_block",
-            Self::StandingHead => "standing_head",
-        }
+        self.into()
     }
 }
 

@@ -70,7 +70,7 @@ fn polled(oldest_block: u64, base_fees: &[u128]) -> FeeHistory {
 }
 
 fn with_rewards(oldest_block: u64, base_fees: &[u128], rewards: &[u128]) -> FeeHistory {
-    let rewards = Some(Rewards::new(rewards));
+    let rewards = Rewards::from_columns(rewards.iter().copied().map(Some));
     let block = |&base_fee| Block { base_fee, gas_used_ratio: Some(0.5), rewards };
     FeeHistory::new(oldest_block, base_fees.iter().map(block).collect(), Some(9)).unwrap()
 }
