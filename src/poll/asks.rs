@@ -35,7 +35,7 @@ const MIN_CALL_BLOCKS: usize = 16;
 /// A poller's end of the task that reads the asks of its chain.
 #[derive(Debug)]
 pub struct AskReadings {
-    published: watch::Sender<Published>,
+    publications: watch::Sender<Published>,
     last: Arc<LastReading>,
     /// Number of newest blocks whose asks another process may not have yet.
     shared_blocks: usize,
@@ -61,7 +61,7 @@ struct LastReading {
 #[derive(Debug)]
 pub struct AskReader {
     publisher: Publisher,
-    published: watch::Receiver<Published>,
+    publications: watch::Receiver<Published>,
     upstreams: Arc<ChainUpstreams>,
     reads: Arc<dyn ServiceReads>,
     last: Arc<LastReading>,
@@ -110,10 +110,10 @@ impl AskReadings {
         });
         let log = LogOnChange::default();
         log.changed_to(Ok(()));
-        let (sender, published) = watch::channel(Published::default());
+        let (sender, publications) = watch::channel(Published::default());
         let reader = AskReader {
             publisher: publisher.clone(),
-            published,
+            publications,
             upstreams: Arc::clone(upstreams),
             reads,
             last: Arc::default(),
@@ -127,13 +127,13 @@ impl AskReadings {
             log,
         };
         let (last, shared_blocks) = (Arc::clone(&reader.last), reader.shared_blocks());
-        (Self { published: sender, last, shared_blocks }, reader)
+        (Self { publications: sender, last, shared_blocks }, reader)
     }
 
     /// Tells the task that a reply was published. With `is_shared` it came from another process, which reads the newest
     /// blocks and may have sent its last `reading`.
     pub(crate) fn record_published(&self, is_shared: bool, reading: Option<&FeeHistory>) {
-        self.published.send_replace(Published { is_shared, reading: reading.cloned() });
+        self.publications.send_replace(Published { is_shared, reading: reading.cloned() });
     }
 
     /// Waits until a reading was of use. Dropping the future changes nothing.
@@ -154,8 +154,8 @@ impl AskReadings {
 impl AskReader {
     /// Reads for ever what is due after each publication.
     pub async fn run(mut self) -> Infallible {
-        while self.published.changed().await.is_ok() {
-            let Published { is_shared, reading } = self.published.borrow_and_update().clone();
+        while self.publications.changed().await.is_ok() {
+            let Published { is_shared, reading } = self.publications.borrow_and_update().clone();
             if let Some(reading) = reading {
                 // Readings of its own say more of what is wrong.
                 let _ = self.add(&reading);

@@ -70,14 +70,14 @@ impl Snapshot {
         blocks: &RecentBlocks,
         chain: &config::Chain,
     ) -> Self {
-        let Accepted { history, market, timestamps, received_at, head, is_behind, doubts } =
-            accepted;
+        let Accepted { history, timestamps, .. } = accepted;
         let newest_block = history.newest_block();
+        let suggestion = &accepted.market.suggestion;
         let (body, etag) = match last {
-            Some(last) if last.market.suggestion == market.suggestion => {
+            Some(last) if last.market.suggestion == *suggestion => {
                 (last.body.clone(), last.etag.clone())
             }
-            _ => serialise(chain.name(), &market.suggestion),
+            _ => serialise(chain.name(), suggestion),
         };
         let same_head = last.filter(|last| last.newest_block == newest_block);
         let head_changed_at = same_head.map_or(timestamps.head_changed_at, |last| {
@@ -86,7 +86,6 @@ impl Snapshot {
         measured.head_times.record(newest_block, head_changed_at);
         let first_seen = to_wall_clock(head_changed_at);
         let steps = measured.base_fees.update(blocks, since_1970(first_seen), chain.block_time);
-        let max_block_age = chain.max_block_age();
         let block_count = history.newest(chain.pricing.window_blocks.get()).len();
         let before_window = history.blocks().len().saturating_sub(block_count);
         let before_window = u64::try_from(before_window).unwrap_or_default();
@@ -94,16 +93,16 @@ impl Snapshot {
             newest_block,
             body,
             etag,
-            prices: SinglePrices::new(&market, &steps, chain.block_time),
-            market,
+            prices: SinglePrices::new(&accepted.market, &steps, chain.block_time),
             oldest_block: history.oldest_block().saturating_add(before_window),
             block_count,
             block_time: measured.head_times.block_time().unwrap_or(chain.block_time),
             observed_time: to_wall_clock(timestamps.observed_at),
-            block: NewestBlock::new(newest_block, head, is_behind, max_block_age, first_seen, last),
-            doubts,
+            block: NewestBlock::new(&accepted, last, first_seen, chain.max_block_age()),
+            market: accepted.market,
+            doubts: accepted.doubts,
             timestamps: Timestamps { head_changed_at, ..timestamps },
-            received_at,
+            received_at: accepted.received_at,
         }
     }
 

@@ -72,24 +72,23 @@ impl ServableSnapshot {
             return Err(Unavailable::Expired);
         }
         let head_age = now.saturating_duration_since(head_changed_at);
-        let (block, stale_after) = (&snapshot.block, chain.stale_after());
-        let stall_after = chain.stall_after();
+        let (block, max_age) = (&snapshot.block, chain.stale_after());
         let block_age = block.age(now).zip(chain.max_block_age());
-        let has_stalled = stall_after.is_some_and(|after| head_age >= after)
+        let has_stalled = chain.stall_after().is_some_and(|after| head_age >= after)
             || block_age.is_some_and(|(age, max)| age > max);
-        let stale_reason = if age > stale_after || last_leap > Some(snapshot.received_at) {
+        let stale_reason = if age > max_age || last_leap > Some(snapshot.received_at) {
             Some(StaleReason::OldData)
         } else if block.was_old() || (has_stalled && block.is_behind()) {
             Some(StaleReason::OldBlock)
         } else {
             has_stalled.then_some(StaleReason::StandingHead)
         };
-        let until_stalled = stall_after.map(|after| after.saturating_sub(head_age));
+        let until_stalled = chain.stall_after().map(|after| after.saturating_sub(head_age));
         let until_old_block = block_age.map(|(age, max)| max.saturating_sub(age));
         let until_stale = [until_stalled, until_old_block]
             .into_iter()
             .flatten()
-            .fold(stale_after.saturating_sub(age), Duration::min);
+            .fold(max_age.saturating_sub(age), Duration::min);
         let fresh_for = if stale_reason.is_none() { until_stale } else { Duration::ZERO };
         Ok(Self { snapshot, age, head_age, stale_reason, fresh_for })
     }
