@@ -87,9 +87,8 @@ fn check_history(history: &FeeHistory, result: &RawValue, pricing: &Pricing) {
         assert_eq!(block.gas_used_ratio, ratio.filter(|ratio| (0.0..=1.0).contains(ratio)));
         let columns = pricing.percentiles().iter().count();
         let row = rows.get(index).map(|row| elements(row)).unwrap_or_default();
-        let row: Option<Vec<u128>> =
-            row.get(..columns).and_then(|row| row.iter().map(|json| quantity(json)).collect());
-        let expected = row.map(|row| Rewards::new(&row));
+        let row = row.get(..columns).map(|row| row.iter().map(|json| quantity(json)));
+        let expected = row.and_then(Rewards::from_columns);
         assert_eq!(block.rewards, expected, "block {index}: missing rewards are not counted");
     }
 }

@@ -20,6 +20,7 @@ pub(crate) mod verification;
 
 // Parts that features share. They are no features themselves.
 pub(crate) mod proxy;
+pub mod quotes;
 pub(crate) mod reads;
 pub(crate) mod static_files;
 

@@ -5,6 +5,7 @@
 
 mod active_poll;
 mod agreement;
+mod asks;
 pub(crate) mod chain_parameters;
 mod comparisons;
 mod doubts;
@@ -12,7 +13,6 @@ pub(crate) mod freshness_log;
 pub(crate) mod gauges;
 pub(crate) mod leaps;
 mod reporter;
-mod reward_readings;
 pub mod schedule;
 mod shared_polls;
 
@@ -29,16 +29,16 @@ use crate::fees::head_tracker::{HeadTracker, REMOTE, Report};
 use crate::fees::plausibility::{self, Continuity};
 use crate::fees::{self, ChainParameters, FeeHistory, HeadReading, HeaderParameters};
 use crate::nodes::circuit_breaker::Availability;
-use crate::nodes::{ChainUpstreams, Error, FeeHistoryRequest, ServiceReads, UpstreamNode};
+use crate::nodes::{ChainUpstreams, Error, FeeHistoryRequest, UpstreamNode};
 use crate::observe::clock;
 use crate::observe::metrics::Metrics;
 use crate::observe::traces::Span;
 use crate::store::{Accepted, Publisher};
 use active_poll::{ActivePoll, Finished, UpstreamCall, is_unsynced_genesis};
+pub use asks::{AskReader, AskReadings};
 use comparisons::{Comparisons, Pair};
 use doubts::DoubtLog;
 use reporter::PollReporter;
-use reward_readings::{EndedReading, ReadFailure, RewardReadings};
 use schedule::PollSchedule;
 pub use shared_polls::{
     Action, AdoptOutcome, PollGrant, PollOutcome, SharedFeeHistory, SharedPolls,
@@ -60,10 +60,7 @@ pub struct Poller {
     in_use: Option<usize>,
     /// Reads of headers that are due. A poll does not wait for them, and they end with the poller.
     head_reads: JoinSet<()>,
-    /// Readings of rewards that polls do not request; `None`: there are none.
-    readings: Option<RewardReadings>,
-    /// The last of them that was of use.
-    last_reading: Option<FeeHistory>,
+    asks: AskReadings,
     comparisons: Comparisons,
     /// The comparison in progress. A poll does not wait for it. `None`: there was nothing to compare.
     comparison: JoinSet<(Pair, Option<bool>)>,
@@ -86,17 +83,16 @@ pub enum PollTiming {
 
 impl Poller {
     /// Creates the poller of the chain of `publisher`, with that chain's `upstreams`, and with a receiver of the
-    /// parameters in its headers if they are read. Beside the polls it makes `reads`.
+    /// parameters in its headers if they are read.
     #[must_use]
     pub fn new(
         upstreams: Arc<ChainUpstreams>,
         publisher: Publisher,
         header_parameters: Option<watch::Receiver<Option<HeaderParameters>>>,
-        reads: Arc<dyn ServiceReads>,
+        asks: AskReadings,
         metrics: Metrics,
     ) -> Self {
         let chain = publisher.chain().config().clone();
-        let readings = RewardReadings::new(publisher.chain(), &upstreams, reads);
         Self {
             request: FeeHistoryRequest::new(&chain.pricing),
             upstreams,
@@ -107,8 +103,7 @@ impl Poller {
             doubts: DoubtLog::default(),
             in_use: None,
             head_reads: JoinSet::new(),
-            readings,
-            last_reading: None,
+            asks,
             comparisons: Comparisons::new(clock::now()),
             comparison: JoinSet::new(),
             last_history: None,
@@ -177,10 +172,7 @@ impl Poller {
     async fn first_asks(&self) {
         let newest = self.publisher.chain().newest_snapshot();
         let is_wanted = newest.is_some_and(|it| it.market.strategy != self.chain.pricing.strategy);
-        match &self.readings {
-            Some(readings) if is_wanted => readings.ended().await,
-            _ => std::future::pending().await,
-        }
+        if is_wanted { self.asks.changed().await } else { std::future::pending().await }
     }
 
     /// Returns true if a block with this number may exist and is not known yet.
@@ -213,7 +205,7 @@ impl Poller {
 
     /// Returns the record of a `history` that was just published, for the other replicas. [`SharedPolls`] sets its slot.
     fn shared(&self, history: FeeHistory) -> Option<SharedFeeHistory> {
-        let chain = self.publisher.chain();
+        let (chain, head) = (self.publisher.chain(), history.newest_block());
         let upstream = self.in_use.and_then(|index| self.upstreams.polled().get(index));
         Some(SharedFeeHistory {
             slot: 0,
@@ -221,13 +213,12 @@ impl Poller {
             timestamps: chain.timestamps()?,
             head: upstream.map(UpstreamNode::head).unwrap_or_default(),
             doubts: chain.newest_snapshot()?.doubts.clone(),
-            reading: self.new_reading(),
+            reading: self.asks.new_reading(head),
         })
     }
 
     /// Publishes what another replica polled, if it is newer and plausible.
     fn merge_remote(&mut self, publication: &SharedFeeHistory) -> AdoptOutcome {
-        self.finish_reading();
         let SharedFeeHistory { history, timestamps, head: reading, doubts, .. } = publication;
         let chain = self.publisher.chain();
         let (head, last) = (history.newest_block(), chain.newest_block());
@@ -272,11 +263,7 @@ impl Poller {
         self.in_use = None;
         self.last_history = Some(history.clone());
         self.reporter.record_merged(last.is_some_and(|last| head < last));
-        if let Some(reading) = &publication.reading {
-            // Readings of its own say more of what is wrong.
-            let _ = self.add_reading(reading);
-        }
-        self.read_if_due(true);
+        self.asks.record_published(true, publication.reading.as_ref());
         AdoptOutcome::Adopted
     }
 
@@ -381,7 +368,6 @@ impl Poller {
     ) -> (PollOutcome, Option<FeeHistory>) {
         let now = clock::now();
         self.finish_comparison();
-        self.finish_reading();
         let chain_parameters = self.chain_parameters();
         let Self {
             chain,
@@ -427,7 +413,7 @@ impl Poller {
             self.in_use = source;
             self.compare_if_due(published);
             // After a check of another replica's record, that replica reads.
-            self.read_if_due(order == CallOrder::ByPreference);
+            self.asks.record_published(order == CallOrder::ByPreference, None);
         }
         self.start_head_reads();
         (outcome, published)
@@ -444,59 +430,6 @@ impl Poller {
             let deadline = 2 * upstreams.attempt_deadline();
             self.head_reads.spawn(async move { upstreams.read_due_heads(in_use, deadline).await });
         }
-    }
-}
-
-impl Poller {
-    /// Starts to read rewards if that is due. With `is_shared` another replica reads those of the newest blocks.
-    fn read_if_due(&mut self, is_shared: bool) {
-        self.finish_reading();
-        if let Some(readings) = &mut self.readings {
-            readings.start_if_due(self.publisher.chain(), is_shared);
-        }
-    }
-
-    /// Adds the reading that has ended, if any.
-    fn finish_reading(&mut self) {
-        let ended = self.readings.as_mut().and_then(RewardReadings::take_ended);
-        let Some(EndedReading { newest, outcome }) = ended else { return };
-        let outcome = outcome.and_then(|reading| self.add_reading(&reading));
-        self.reporter.record_reading(&outcome);
-        if let Some(readings) = &mut self.readings {
-            readings.record(newest, outcome);
-        }
-    }
-
-    /// Adds a reading of rewards to the recent blocks, if it can be right.
-    fn add_reading(&mut self, reading: &FeeHistory) -> Result<(), ReadFailure> {
-        let newest = reading.newest_block();
-        let [_, polled] = fees::GRADED_PERCENTILES;
-        let known = self
-            .publisher
-            .chain()
-            .read_together(|recent| recent.history(newest, reading.blocks().len(), &[polled]));
-        // A block that is not known any more was replaced, and is read again.
-        let Some(known) = known else { return Ok(()) };
-        let reading = plausibility::plausible_reading(reading, &known, &self.chain.pricing);
-        let reading = &reading.ok_or(ReadFailure::Contradiction)?;
-        let chain = self.publisher.chain();
-        let was_read = chain.read_together(|recent| recent.unread(newest, 1) == Some(0));
-        if self.publisher.add_reading(reading) == 0 {
-            // Another replica may have read the same meanwhile.
-            return if was_read { Ok(()) } else { Err(ReadFailure::Contradiction) };
-        }
-        self.last_reading = Some(reading.clone());
-        Ok(())
-    }
-
-    /// Returns the newest blocks of the last reading, if another replica may not have them yet.
-    fn new_reading(&self) -> Option<FeeHistory> {
-        let interval = self.readings.as_ref()?.interval();
-        let (reading, newest) =
-            (self.last_reading.as_ref()?, self.publisher.chain().newest_block()?);
-        let is_new = newest.saturating_sub(reading.newest_block()) < interval.saturating_mul(2);
-        let count = usize::try_from(interval.saturating_mul(2)).unwrap_or(usize::MAX);
-        is_new.then(|| reading.newest_blocks(count))
     }
 }
 

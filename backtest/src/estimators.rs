@@ -119,8 +119,7 @@ fn quote_own(history: HistoryAt<'_>, pricing: &Pricing, tier: TierName) -> Optio
     let blocks = history.window(count)?.iter().map(|block| {
         // Without recorded tips none is quoted. The base fee does not depend on them.
         let columns = columns.iter().flatten();
-        let rewards: Option<Vec<u128>> = columns.map(|column| block.reward(*column)).collect();
-        let rewards = rewards.map(|rewards| Rewards::new(&rewards));
+        let rewards = Rewards::from_columns(columns.map(|column| block.reward(*column)));
         Block { base_fee: block.base_fee, gas_used_ratio: block.gas_used_ratio, rewards }
     });
     let blocks: Vec<Block> = blocks.collect();

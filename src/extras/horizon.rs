@@ -16,11 +16,11 @@ use utoipa_axum::routes;
 
 use crate::api::render_cache::{RenderCache, ServedState};
 use crate::assembly::{Assembly, Extra, NextBlockFees};
+use crate::extras::quotes::{KeptCount, Question, QuoteRecord};
 use crate::fees::{ChainParameters, FeeHistory, Market, Pricing, Tier};
 use crate::observe::clock;
 use crate::store::{
-    ChainStore, EntryWindow, KeptCount, PerChain, Publication, PublishObserver, Question,
-    QuoteRecord, RecentBlocks, StoredChain,
+    ChainStore, EntryWindow, PerChain, Publication, PublishObserver, RecentBlocks, StoredChain,
 };
 use estimator::{BLOCKS, CellKey, HorizonFees, all_cells};
 use metrics::HorizonMetrics;

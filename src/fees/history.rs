@@ -1,5 +1,7 @@
 //! Mined blocks in the form that pricing needs, validated.
 
+use std::borrow::Borrow;
+
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -50,15 +52,27 @@ impl Rewards {
     /// Highest number of columns.
     pub const MAX_COLUMNS: usize = 2;
 
-    /// Creates the rewards from the first columns; the others are 0. Amounts beyond [`MAX_COLUMNS`](Self::MAX_COLUMNS)
-    /// are dropped.
+    /// Creates the rewards from the first columns; the others are 0.
     #[must_use]
-    pub fn new(first_columns: &[u128]) -> Self {
+    pub fn new<const COUNT: usize>(first_columns: &[u128; COUNT]) -> Self {
+        const { assert!(COUNT <= Self::MAX_COLUMNS) };
         let mut columns = [0; Self::MAX_COLUMNS];
         for (column, amount) in columns.iter_mut().zip(first_columns) {
             *column = *amount;
         }
         Self(columns)
+    }
+
+    /// Creates the rewards from the first columns; the others are 0. `None`: one is unknown, or there are more than
+    /// [`MAX_COLUMNS`](Self::MAX_COLUMNS).
+    #[must_use]
+    pub fn from_columns(first_columns: impl IntoIterator<Item = Option<u128>>) -> Option<Self> {
+        let mut columns = [0; Self::MAX_COLUMNS];
+        let mut free = columns.iter_mut();
+        for amount in first_columns {
+            *free.next()? = amount?;
+        }
+        Some(Self(columns))
     }
 
     /// Returns the reward in this column; `None` from [`MAX_COLUMNS`](Self::MAX_COLUMNS) on.
@@ -102,11 +116,12 @@ impl Block {
 /// Returns false if the gas used ratios say nothing of the `blocks`: all are 0, and a reward above 0 stands beside one, as
 /// on zkSync chains.
 #[must_use]
-pub fn have_ratios<'a>(mut blocks: impl Iterator<Item = &'a Block> + Clone) -> bool {
-    let has_reward = |block: &Block| {
-        block.rewards.is_some_and(|rewards| rewards.columns().iter().any(|reward| *reward > 0))
+pub fn have_ratios<B: Borrow<Block>>(mut blocks: impl Iterator<Item = B> + Clone) -> bool {
+    let has_reward = |block: B| {
+        let rewards = block.borrow().rewards;
+        rewards.is_some_and(|rewards| rewards.columns().iter().any(|reward| *reward > 0))
     };
-    !blocks.clone().all(Block::is_empty) || !blocks.any(has_reward)
+    !blocks.clone().all(|block| block.borrow().is_empty()) || !blocks.any(has_reward)
 }
 
 /// Returns the rewards above 0 of the blocks with transactions, in this column, in wei per gas. For an empty block nodes
@@ -174,10 +189,15 @@ impl FeeHistory {
         Self { oldest_block, blocks, ..self.clone() }
     }
 
+    /// Returns the block with this number.
+    #[must_use]
+    pub fn block(&self, number: u64) -> Option<&Block> {
+        self.blocks.get(usize::try_from(number.checked_sub(self.oldest_block)?).ok()?)
+    }
+
     /// Returns the base fee of a block in wei; `None`: the history does not have it.
     pub(crate) fn base_fee(&self, number: u64) -> Option<u128> {
-        let index = usize::try_from(number.checked_sub(self.oldest_block)?).ok()?;
-        Some(self.blocks.get(index)?.base_fee)
+        Some(self.block(number)?.base_fee)
     }
 
     /// Puts the blocks of an `earlier` history before these, up to `max_blocks` blocks in all. Blocks that both have are

@@ -7,7 +7,6 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 
 use super::comparisons::{Change, Pair};
-use super::reward_readings::ReadFailure;
 use crate::config;
 use crate::fees::gwei::rounded_gwei;
 use crate::fees::head_tracker::SuspiciousReply;
@@ -75,9 +74,6 @@ pub(crate) struct PollReporter {
     disagreement_gauge: Gauge,
     outlying_rewards_gauge: Gauge,
     rewards_log: LogOnChange,
-    ok_reading_counter: Counter,
-    failed_reading_counter: Counter,
-    readings_log: LogOnChange,
     /// Floors that were warned of: of the base fee and of the tip.
     warned_floors: [AtomicBool; 2],
 }
@@ -97,12 +93,6 @@ impl PollReporter {
             let labels = ChainOutcomeLabels { chain: key.to_owned(), outcome };
             metrics.polls_total.get_or_create_owned(&labels)
         };
-        let readings = |outcome| {
-            let labels = ChainOutcomeLabels { chain: key.to_owned(), outcome };
-            metrics.reward_readings_total.get_or_create_owned(&labels)
-        };
-        let readings_log = LogOnChange::default();
-        readings_log.changed_to(Ok(()));
         // Counters begin at 0, so that an alert sees the first increment.
         for upstream in 0..upstreams {
             for outcome in COMPARISON_OUTCOMES {
@@ -122,9 +112,6 @@ impl PollReporter {
             disagreement_gauge: metrics.upstreams_disagree.get_or_create_owned(&labels),
             outlying_rewards_gauge: metrics.outlying_reward_blocks.get_or_create_owned(&labels),
             rewards_log: LogOnChange::default(),
-            ok_reading_counter: readings("ok"),
-            failed_reading_counter: readings("failed"),
-            readings_log,
             warned_floors: [const { AtomicBool::new(false) }; 2],
             metrics,
         }
@@ -224,26 +211,6 @@ impl PollReporter {
     /// Reports whether another upstream lastingly disagrees with the one in use.
     pub(crate) fn set_disagreement(&self, has_disagreement: bool) {
         self.disagreement_gauge.set(i64::from(has_disagreement));
-    }
-
-    /// Counts a further reading of rewards, and logs whether readings begin to fail or to succeed.
-    pub(crate) fn record_reading(&self, outcome: &Result<(), ReadFailure>) {
-        let is_success = outcome.is_ok();
-        let count =
-            if is_success { &self.ok_reading_counter } else { &self.failed_reading_counter };
-        count.increment();
-        let chain = self.chain.as_str();
-        let state = outcome.map_err(|_| "failed");
-        if !self.readings_log.changed_to(state) {
-            return;
-        }
-        match outcome {
-            Ok(()) => tracing::info!(chain, "asks are read again"),
-            Err(error) => {
-                let reason = error.to_string();
-                tracing::warn!(chain, reason, "asks could not be read");
-            }
-        }
     }
 
     /// Reports the number of blocks whose rewards are far above those of the others.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::config::Config;
 use crate::fees::{Block, HeaderTime, Rewards};
-use crate::nodes::{JsonRpcClient, ReadError};
+use crate::nodes::{JsonRpcClient, ReadError, ServiceReads};
 use crate::observe::metrics::ChainLabels;
 use crate::store::{ChainStore, StaleReason, Timestamps};
 use active_poll::PricedReply;
@@ -50,8 +50,8 @@ impl Harness {
         let upstreams = ChainUpstreams::for_chains(&client, &config.chains).remove(0);
         let publisher = ChainStore::new(&config.chains).1.remove(0);
         let (header_parameters, newest) = watch::channel(None);
-        let poller =
-            Poller::new(upstreams, publisher, Some(newest), Arc::new(NoReads), metrics.clone());
+        let (asks, _) = AskReadings::new(&publisher, &upstreams, Arc::new(NoReads), &metrics);
+        let poller = Poller::new(upstreams, publisher, Some(newest), asks, metrics.clone());
         let now = Instant::now();
         Self { poller, metrics, header_parameters, now, head: HeadReading::Unread }
     }

@@ -18,7 +18,7 @@ use crate::nodes::{ChainUpstreams, NewHeadsSubscription, ServiceReads};
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::Metrics;
 use crate::poll::chain_parameters::HeaderReader;
-use crate::poll::{PollTiming, Poller, freshness_log, gauges, leaps};
+use crate::poll::{AskReadings, PollTiming, Poller, freshness_log, gauges, leaps};
 use crate::store::Publisher;
 
 /// The service while it runs. Dropping it stops everything at once.
@@ -159,7 +159,9 @@ impl Tasks {
             self.spawn(reader.run());
             parameters
         });
-        let poller = Poller::new(upstreams, publisher, header_parameters, reads, metrics.clone());
+        let (asks, ask_reader) = AskReadings::new(&publisher, &upstreams, reads, metrics);
+        self.spawn(ask_reader.run());
+        let poller = Poller::new(upstreams, publisher, header_parameters, asks, metrics.clone());
         self.spawn(poller.run(timing));
     }
 }

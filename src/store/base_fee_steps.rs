@@ -1,5 +1,6 @@
 //! Base fees of the last hour in steps of 5 s, for chains with shorter block times.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -27,11 +28,10 @@ impl BaseFeeSteps {
         blocks: &RecentBlocks,
         seen_at: u64,
         block_time: Duration,
-    ) -> &[BaseFeeStep] {
+    ) -> Cow<'_, [BaseFeeStep]> {
         let base_fees = blocks.base_fees();
         if !BaseFeeStep::is_timed(block_time) {
-            self.steps = base_fees.map(BaseFeeStep::from_base_fee).collect();
-            return self.steps.make_contiguous();
+            return base_fees.map(BaseFeeStep::from_base_fee).collect();
         }
         let age = |blocks_before: u64| u128::from(blocks_before) * block_time.as_millis();
         let remembered = u64::try_from(base_fees.len()).unwrap_or(u64::MAX);
@@ -40,6 +40,7 @@ impl BaseFeeSteps {
         // At the start, and when a reading has brought older blocks, all that are remembered are dated anew.
         let added = if self.steps.is_empty() || oldest < self.oldest_block {
             self.steps.clear();
+            self.steps.reserve_exact(Self::MAX);
             self.oldest_block = oldest;
             remembered
         } else {
@@ -52,30 +53,27 @@ impl BaseFeeSteps {
             self.add(u64::try_from(step).unwrap_or(u64::MAX), base_fee);
         }
         self.newest_block = newest;
-        self.steps.make_contiguous()
+        Cow::Borrowed(self.steps.make_contiguous())
     }
 
     fn add(&mut self, step: u64, base_fee: u128) {
         // A clock that was put back dates nothing into the past.
         let later = step.saturating_sub(self.newest);
-        let missing = usize::try_from(later).map_or(usize::MAX, |later| later.saturating_sub(1));
-        let last = self.steps.back_mut().filter(|_| missing < Self::MAX);
-        match last {
-            Some(last) if later == 0 => {
-                *last = BaseFeeStep { last: base_fee, highest: last.highest.max(base_fee) };
-                return;
-            }
+        if let (0, Some(last)) = (later, self.steps.back_mut()) {
+            *last = BaseFeeStep { last: base_fee, highest: last.highest.max(base_fee) };
+            return;
+        }
+        let last = self.steps.back().copied();
+        let added = usize::try_from(later).unwrap_or(usize::MAX).max(1);
+        let surplus = self.steps.len().saturating_add(added).saturating_sub(Self::MAX);
+        self.steps.drain(..surplus.min(self.steps.len()));
+        if let Some(last) = last.filter(|_| added <= Self::MAX) {
             // While no block comes, the base fee stays.
-            Some(BaseFeeStep { last, .. }) => {
-                let same = BaseFeeStep::from_base_fee(*last);
-                self.steps.extend(std::iter::repeat_n(same, missing));
-            }
-            None => self.steps.clear(),
+            let same = BaseFeeStep::from_base_fee(last.last);
+            self.steps.extend(std::iter::repeat_n(same, added.saturating_sub(1)));
         }
         self.newest = step;
         self.steps.push_back(BaseFeeStep::from_base_fee(base_fee));
-        let surplus = self.steps.len().saturating_sub(Self::MAX);
-        self.steps.drain(..surplus);
     }
 }
 
@@ -102,17 +100,17 @@ mod tests {
         let mut steps = BaseFeeSteps::default();
         // Seconds 98, 100, 102, 104 and 106.
         let two_seconds = Duration::from_secs(2);
-        let found = pairs(steps.update(&blocks, 106_000, two_seconds));
+        let found = pairs(&steps.update(&blocks, 106_000, two_seconds));
         assert_eq!(found, [(5, 5), (6, 9), (8, 8)]);
         // The same head again changes nothing. The next blocks come after a pause.
         assert_eq!(steps.update(&blocks, 107_000, two_seconds).len(), 3);
         blocks.extend(&blocks_up_to(16, &[8, 3, 4]));
-        let found = pairs(steps.update(&blocks, 118_000, two_seconds));
+        let found = pairs(&steps.update(&blocks, 118_000, two_seconds));
         assert_eq!(found[2..], [(8, 8), (8, 8), (4, 4)]);
         // A clock that is put back adds to the last step.
         blocks.extend(&blocks_up_to(17, &[4, 2]));
-        assert_eq!(pairs(steps.update(&blocks, 60_000, two_seconds))[4..], [(2, 4)]);
-        let found = pairs(steps.update(&blocks, 60_000, Duration::from_secs(5)));
+        assert_eq!(pairs(&steps.update(&blocks, 60_000, two_seconds))[4..], [(2, 4)]);
+        let found = pairs(&steps.update(&blocks, 60_000, Duration::from_secs(5)));
         assert_eq!(found, [5, 9, 7, 6, 8, 3, 4, 2].map(|fee| (fee, fee)));
     }
 
@@ -132,6 +130,6 @@ mod tests {
         assert_eq!(steps.update(&blocks, 6_000_000, block_time).len(), BaseFeeSteps::MAX);
         // After a pause of more than an hour they begin anew.
         blocks.extend(&blocks_up_to(11_001, &[8, 9]));
-        assert_eq!(pairs(steps.update(&blocks, 60_000_000, block_time)), [(9, 9)]);
+        assert_eq!(pairs(&steps.update(&blocks, 60_000_000, block_time)), [(9, 9)]);
     }
 }

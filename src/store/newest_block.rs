@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use super::Snapshot;
+use super::{Accepted, Snapshot};
 use crate::fees::{BlockAge, HeadReading, HeaderTime};
 use crate::observe::clock;
 
@@ -29,44 +29,46 @@ impl NewestBlock {
     /// of a node may not come in time.
     const VERDICT_LIFETIME: Duration = Duration::from_mins(1);
 
-    /// Combines the `reading` of a node with what the `last` snapshot knew. `first_seen` is the wall-clock time of the
+    /// Combines what the node of a reply told with what the `last` snapshot knew. `first_seen` is the wall-clock time of the
     /// reply that brought the block first.
     pub(super) fn new(
-        number: u64,
-        reading: HeadReading,
-        is_behind: bool,
-        max_block_age: Option<Duration>,
-        first_seen: SystemTime,
+        accepted: &Accepted<'_>,
         last: Option<&Snapshot>,
+        first_seen: SystemTime,
+        max_block_age: Option<Duration>,
     ) -> Self {
-        let known = last.filter(|last| last.newest_block == number).map(|last| &last.block);
-        let own = reading.header().filter(|header| header.number == number);
+        let (number, reading) = (accepted.history.newest_block(), accepted.head);
         let told_old_at = match reading {
             HeadReading::Unread => last
                 .and_then(|last| last.block.told_old_at)
                 .filter(|at| clock::elapsed(*at) < Self::VERDICT_LIFETIME),
             _ => (reading.block_age(max_block_age) == BlockAge::Old).then(clock::now),
         };
-        let header = known.and_then(|known| known.header).or(own);
+        let told_header = reading.header();
+        let own = told_header.filter(|header| header.number == number);
+        let known = last.filter(|last| last.newest_block == number).map(|last| &last.block);
         let was_old = match known {
             // Only a header of the block itself can show that a verdict on it was wrong.
             Some(known) if known.header.is_some() || own.is_none() => known.was_old,
             _ => told_old_at.is_some(),
         };
-        let lower = last.filter(|last| last.newest_block < number).map(|last| &last.block);
-        let time = match (header, known) {
-            (Some(header), _) => {
-                let time = Duration::from_secs(header.unix_seconds);
-                SystemTime::UNIX_EPOCH.checked_add(time).unwrap_or(first_seen)
-            }
-            (None, Some(known)) => known.last_modified,
-            (None, None) => first_seen,
-        };
-        let not_before = lower.map(|lower| lower.last_modified);
-        let last_modified = not_before.map_or(time, |before| time.max(before));
-        let last_modified = last_modified.min(SystemTime::now());
-        let told_header = reading.header();
-        Self { header, told_header, was_old, told_old_at, is_behind, last_modified }
+        let header = known.and_then(|known| known.header).or(own);
+        let own_time = header.map(|header| {
+            let since_1970 = Duration::from_secs(header.unix_seconds);
+            SystemTime::UNIX_EPOCH.checked_add(since_1970).unwrap_or(first_seen)
+        });
+        let known_time = known.map_or(first_seen, |known| known.last_modified);
+        let time = own_time.unwrap_or(known_time);
+        let lower = last.filter(|last| last.newest_block < number);
+        let not_before = lower.map_or(time, |lower| lower.block.last_modified);
+        Self {
+            header,
+            told_header,
+            was_old,
+            told_old_at,
+            is_behind: accepted.is_behind,
+            last_modified: time.max(not_before).min(SystemTime::now()),
+        }
     }
 
     /// Time for `Last-Modified`: the block's own time, else the time of the reply that brought it first.

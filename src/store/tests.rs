@@ -2,7 +2,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::config::Config;
-use crate::fees::{self, Block, ChainParameters, FeeHistory, Pricing, Rewards};
+use crate::fees::{self, Block, ChainParameters, FeeHistory, Market, Pricing, Rewards};
+use crate::observe::clock;
 
 fn config(more: &str) -> config::Chain {
     let text = format!("[chains.a]\nchain_id = 7\nrpc_urls = [\"http://localhost\"]\n{more}");

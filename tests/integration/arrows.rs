@@ -19,8 +19,10 @@ const HEART: &[(&str, &[&str])] = &[
 
 /// Other extras, and parts that several share, that an extra may use.
 const EXTRAS: &[(&str, &[&str])] = &[
+    ("extras/compat", &["extras/quotes"]),
     ("extras/cost", &["extras/reads"]),
     ("extras/delegation", &["extras/proxy", "extras/reads"]),
+    ("extras/horizon", &["extras/quotes"]),
     ("extras/pages", &["extras/static_files"]),
     ("extras/rpc", &["extras/reads"]),
     ("extras/trend", &["extras/reads"]),

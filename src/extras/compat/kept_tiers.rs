@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::extras::quotes::{KeptCount, Question, QuoteRecord};
 use crate::fees::Tiers;
 use crate::observe::clock;
-use crate::store::{
-    KeptCount, Publication, PublishObserver, Question, QuoteRecord, RecentBlocks, StoredChain,
-};
+use crate::store::{Publication, PublishObserver, RecentBlocks, StoredChain};
 
 /// Share of the last hour's quotes that has to be kept.
 const SHARE: f64 = 0.9;

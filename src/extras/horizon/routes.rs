@@ -12,10 +12,11 @@ use crate::api::extractors::ChainParam;
 use crate::api::freshness::snapshot_response;
 use crate::api::problems;
 use crate::api::render_cache::{ServedState, json_bytes};
+use crate::extras::quotes::KeptCount;
 use crate::fees::{Wei, percentile_numbers};
 use crate::http::problem::Problem;
 use crate::http::query::{ValidQuery, invalid_parameter};
-use crate::store::{KeptCount, ServableSnapshot, StoredChain, Unavailable};
+use crate::store::{ServableSnapshot, StoredChain, Unavailable};
 
 /// Number of judged pairs from which their share says something.
 pub(super) const MIN_JUDGED: u32 = 100;

@@ -52,13 +52,8 @@ impl Model {
     /// The newest `count` blocks with these columns of their rewards.
     fn history(&self, count: usize, columns: &[usize]) -> FeeHistory {
         let blocks = self.blocks[self.blocks.len().saturating_sub(count)..].iter().map(|block| {
-            let amounts = |rewards: Rewards| {
-                columns.iter().map(|it| rewards.get(*it).unwrap()).collect::<Vec<_>>()
-            };
-            Block {
-                rewards: block.rewards.map(|rewards| Rewards::new(&amounts(rewards))),
-                ..*block
-            }
+            let rewards = Rewards::from_columns(columns.iter().map(|it| block.reward(*it)));
+            Block { rewards, ..*block }
         });
         let blocks: Vec<Block> = blocks.collect();
         let oldest = self.newest() + 1 - u64::try_from(blocks.len()).unwrap();

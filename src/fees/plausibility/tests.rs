@@ -160,7 +160,7 @@ fn a_reading_that_cannot_be_right_is_implausible() {
         let block = |base_fee| Block {
             base_fee,
             gas_used_ratio: None,
-            rewards: Some(Rewards::new(rewards)),
+            rewards: Rewards::from_columns(rewards.iter().copied().map(Some)),
         };
         FeeHistory::new(100, base_fees.map(block).to_vec(), None).unwrap()
     };

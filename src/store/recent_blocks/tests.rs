@@ -51,7 +51,7 @@ fn blocks_come_back_as_they_were_with_all_rewards() {
     recent.extend(&FeeHistory::new(13, blocks[12..].to_vec(), None).unwrap());
     assert_eq!(recent.newest(20).blocks, blocks[12..]);
     let all = recent.newest(40).blocks;
-    assert_eq!((all.len(), recent.blocks.capacity(), recent.rewards.capacity()), (31, 31, 62));
+    assert_eq!((all.len(), recent.blocks.capacity(), recent.rewards[1].capacity()), (31, 31, 31));
     assert_eq!(all, blocks[1..]);
 }
 
@@ -70,7 +70,7 @@ fn polled(oldest_block: u64, base_fees: &[u128]) -> FeeHistory {
 }
 
 fn with_rewards(oldest_block: u64, base_fees: &[u128], rewards: &[u128]) -> FeeHistory {
-    let rewards = Some(Rewards::new(rewards));
+    let rewards = Rewards::from_columns(rewards.iter().copied().map(Some));
     let block = |&base_fee| Block { base_fee, gas_used_ratio: Some(0.5), rewards };
     FeeHistory::new(oldest_block, base_fees.iter().map(block).collect(), Some(9)).unwrap()
 }
@@ -99,18 +99,14 @@ fn a_reading_tells_the_tips_of_known_blocks_and_of_older_ones() {
     assert_eq!(recent.add_reading(&reading(7, &[7, 8, 9, 1, 2])), 5);
     assert_eq!(entries(&recent), (10.0, vec![Some(10); 4]), "they end at block 11");
     assert_eq!((recent.unread(12, 1024), recent.unread(11, 1024)), (Some(1), Some(0)));
-    let all = recent.history(12, 99, &[10.0, 60.0]).unwrap();
-    assert_eq!((all.oldest_block(), all.newest_block(), all.next_base_fee()), (7, 12, Some(9)));
-    let rewards: Vec<_> = all.blocks().iter().map(|block| block.rewards).collect();
-    let read = Some(Rewards::new(&[10, 60]));
-    assert_eq!(rewards, [read, read, read, read, read, None]);
+    let all = recent.history(12, 99, 10.0).unwrap();
+    assert_eq!((all.oldest_block(), all.newest_block()), (7, 12));
+    let rewards: Vec<_> = all.blocks().iter().map(|block| block.reward(0)).collect();
+    assert_eq!(rewards, [Some(10), Some(10), Some(10), Some(10), Some(10), None]);
     // Percentile 60 is known from polls and readings alike.
-    let of_polls = recent.history(11, 3, &[60.0]).unwrap();
-    assert_eq!(
-        of_polls,
-        FeeHistory::new(9, recent.newest(4).blocks[..3].to_vec(), Some(3)).unwrap()
-    );
-    assert_eq!(recent.history(13, 3, &[60.0]), None);
+    let of_polls = recent.history(11, 3, 60.0).unwrap();
+    assert_eq!(of_polls, FeeHistory::new(9, recent.newest(4).blocks[..3].to_vec(), None).unwrap());
+    assert_eq!(recent.history(13, 3, 60.0), None);
 }
 
 #[test]
@@ -121,13 +117,13 @@ fn what_a_poll_said_of_a_block_goes_before_what_a_reading_says() {
         [rewards, None].map(|rewards| Block { base_fee: 1, gas_used_ratio: Some(0.5), rewards });
     recent.extend(&FeeHistory::new(10, blocks.to_vec(), None).unwrap());
     recent.add_reading(&with_rewards(10, &[1; 2], &[10, 61]));
-    let rewards_at = |percentiles: &[f64]| {
-        let history = recent.history(11, 2, percentiles).unwrap();
-        history.blocks().iter().map(|block| block.rewards).collect::<Vec<_>>()
+    let rewards_at = |percentile| {
+        let history = recent.history(11, 2, percentile).unwrap();
+        history.blocks().iter().map(|block| block.reward(0)).collect::<Vec<_>>()
     };
-    let both = [[10, 60], [10, 61]].map(|rewards| Some(Rewards::new(&rewards)));
-    assert_eq!(rewards_at(&[10.0, 60.0]), both);
-    assert_eq!(rewards_at(&[50.0]), [None; 2]);
+    assert_eq!(rewards_at(10.0), [Some(10); 2]);
+    assert_eq!(rewards_at(60.0), [Some(60), Some(61)]);
+    assert_eq!(rewards_at(50.0), [None; 2]);
     let of_polls: Vec<_> = recent.newest(2).blocks.iter().map(|block| block.rewards).collect();
     assert_eq!(of_polls, [rewards, None]);
     let highs = recent.newest_entries(2).blocks.iter().map(|block| block.high).collect::<Vec<_>>();
@@ -144,7 +140,7 @@ fn a_reading_stays_with_its_block_and_leaves_with_it() {
     // A reorganisation replaces block 12, and a full ring forgets block 10.
     recent.extend(&polled(11, &[2, 30, 4, 5]));
     assert_eq!((entries(&recent), recent.unread(14, 99)), ((10.0, vec![Some(10)]), Some(3)));
-    assert_eq!((recent.rewards.len(), recent.rewards.capacity()), (8, 8));
+    assert_eq!((recent.newest(9).blocks.len(), recent.rewards[0].capacity()), (4, 4));
     // A gap forgets all.
     recent.extend(&polled(20, &[1]));
     assert_eq!((entries(&recent), recent.unread(20, 99)), ((60.0, vec![Some(60)]), Some(99)));
@@ -166,7 +162,8 @@ fn a_reading_of_another_branch_changes_nothing() {
     assert_eq!(recent.revision(), revision + 1);
     let mut off = RecentBlocks::new(8, &Pricing::default(), None);
     off.extend(&polled(10, &[1, 2, 3]));
-    assert_eq!((off.add_reading(&reading(10, &[1, 2, 3])), off.rewards.capacity()), (0, 8));
+    assert_eq!(off.add_reading(&reading(10, &[1, 2, 3])), 0);
+    assert_eq!(entries(&off), (60.0, vec![Some(60); 3]));
 }
 
 #[test]

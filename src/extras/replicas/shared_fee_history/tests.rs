@@ -4,11 +4,10 @@ const NOW: u64 = 1_700_000_000_000_000;
 
 fn history() -> FeeHistory {
     let block = |base_fee, gas_used_ratio, rewards| Block { base_fee, gas_used_ratio, rewards };
-    let rewards = |columns: &[u128]| Some(Rewards::new(columns));
     let blocks = vec![
         block(0, None, None),
-        block(u128::MAX, Some(0.1 + 0.2), rewards(&[1])),
-        block(7, Some(1.0), rewards(&[0, u128::MAX, 2, 3])),
+        block(u128::MAX, Some(0.1 + 0.2), Some(Rewards::new(&[1]))),
+        block(7, Some(1.0), Some(Rewards::new(&[0, u128::MAX]))),
     ];
     FeeHistory::new(98, blocks, Some(12))
         .unwrap()

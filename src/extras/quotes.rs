@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
 
-use super::{EntryWindow, RecentBlocks};
 use crate::fees::Tier;
+use crate::store::{EntryWindow, RecentBlocks};
 
 /// A count over the quotes of all heads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -224,12 +224,15 @@ fn is_within_window(published_after: u32, now: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fees::{Block, FeeHistory, Pricing, Rewards};
+    use crate::fees::{self, Block, ChainParameters, FeeHistory, Rewards};
+    use crate::store::Accepted;
+    use crate::store::tests::store_with_chain;
 
     #[test]
     fn pairs_are_forgotten_once_they_are_judged() {
-        let (interval, pricing, now) = (NonZeroU64::new(10), Pricing::default(), Instant::now());
-        let mut blocks = RecentBlocks::new(200, &pricing, interval);
+        let (_, chain, mut publisher) = store_with_chain("block_time = \"1s\"");
+        let (interval, now) = (chain.config().reading_interval(), Instant::now());
+        let pricing = chain.config().pricing;
         let mut record = QuoteRecord::new(
             [0, 1].map(|pair| Question { pair, within: 25 }).to_vec(),
             interval,
@@ -237,19 +240,24 @@ mod tests {
         );
         // The tip of one is too low.
         let pairs = [5, 6].map(|tip| Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: 20 });
-        let history = |number: u64, count: usize, rewards: Option<&[u128]>| {
-            let rewards = rewards.map(Rewards::new);
+        let history = |number: u64, count: usize, rewards: Rewards| {
+            let rewards = Some(rewards);
             let block = Block { base_fee: 9, gas_used_ratio: Some(0.5), rewards };
             let oldest = number + 1 - u64::try_from(count).unwrap();
             FeeHistory::new(oldest, vec![block; count], None).unwrap()
         };
         let mut play = |number: u64, is_read: bool| {
-            blocks.extend(&history(number, 20, Some(&[7])));
-            record.record(number, pairs.into_iter(), 10.0, &blocks, now);
+            let polled = history(number, 20, Rewards::new(&[7]));
+            let parameters = ChainParameters::without_header(&pricing);
+            let market = fees::price(&polled, &[], &pricing, &parameters).unwrap();
+            publisher.publish(Accepted::now(&polled, market));
+            chain.read_together(|blocks| {
+                record.record(number, pairs.into_iter(), 10.0, blocks, now);
+            });
             if is_read && number.is_multiple_of(10) {
-                blocks.add_reading(&history(number, 10, Some(&[6, 7])));
+                publisher.add_reading(&history(number, 10, Rewards::new(&[6, 7])));
             }
-            let counts = record.counts(&blocks, now);
+            let counts = chain.read_together(|blocks| record.counts(blocks, now));
             (record.open.len(), counts.into_iter().map(|it| (it.kept, it.judged, it.unjudged)))
         };
         // When block 180 is recorded, tips are known up to block 170, so the heads from 146 on wait.

@@ -1,0 +1,153 @@
+//! Content and time of one accepted reply.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use axum::http::HeaderValue;
+use bytes::Bytes;
+
+use super::base_fee_steps::BaseFeeSteps;
+use super::head_times::HeadTimes;
+use super::wire::SuggestionBody;
+use super::{Accepted, NewestBlock, RecentBlocks, etag, since_1970};
+use crate::config;
+use crate::fees::plausibility::Doubt;
+use crate::fees::{Market, SinglePrices, Suggestion};
+use crate::observe::clock;
+
+/// Content and time of one accepted reply.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// Number of the window's last block.
+    pub newest_block: u64,
+    /// The suggestion as JSON, with the five members of the HTTP contract. Consecutive snapshots share it while it does
+    /// not change.
+    pub body: Bytes,
+    /// The strong entity tag of `body`, with its quotes.
+    pub etag: HeaderValue,
+    /// The suggestion, and the values that it was computed from.
+    pub market: Market,
+    /// Prices of one number.
+    pub prices: SinglePrices,
+    /// Number of the window's first block.
+    pub oldest_block: u64,
+    /// Number of blocks in the window.
+    pub block_count: usize,
+    /// Mean time between the newest blocks, with two digits; the configured one until enough were seen.
+    pub block_time: Duration,
+    /// When the reply was accepted, for display.
+    pub observed_time: SystemTime,
+    /// The window's last block: how old it is.
+    pub block: NewestBlock,
+    /// Reasons to doubt a value of the window, each once.
+    pub doubts: Vec<Doubt>,
+    pub(super) timestamps: Timestamps,
+    /// When this process received it. Another replica may have observed it before that.
+    pub(super) received_at: Instant,
+}
+
+/// Times of a chain's newest data, however old.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timestamps {
+    /// When the last reply was accepted.
+    pub observed_at: Instant,
+    /// When the number of the newest block was first seen.
+    pub head_changed_at: Instant,
+}
+
+/// Measurements over many snapshots.
+#[derive(Debug, Default)]
+pub(super) struct Measured {
+    pub(super) head_times: HeadTimes,
+    pub(super) base_fees: BaseFeeSteps,
+}
+
+impl Snapshot {
+    /// Creates the snapshot that follows `last`. Both share the body while the suggestion does not change.
+    pub(super) fn new(
+        accepted: Accepted<'_>,
+        last: Option<&Self>,
+        measured: &mut Measured,
+        blocks: &RecentBlocks,
+        chain: &config::Chain,
+    ) -> Self {
+        let Accepted { history, timestamps, .. } = accepted;
+        let newest_block = history.newest_block();
+        let suggestion = &accepted.market.suggestion;
+        let (body, etag) = match last {
+            Some(last) if last.market.suggestion == *suggestion => {
+                (last.body.clone(), last.etag.clone())
+            }
+            _ => serialise(chain.name(), suggestion),
+        };
+        let same_head = last.filter(|last| last.newest_block == newest_block);
+        let head_changed_at = same_head.map_or(timestamps.head_changed_at, |last| {
+            last.timestamps.head_changed_at.min(timestamps.head_changed_at)
+        });
+        measured.head_times.record(newest_block, head_changed_at);
+        let first_seen = to_wall_clock(head_changed_at);
+        let steps = measured.base_fees.update(blocks, since_1970(first_seen), chain.block_time);
+        let block_count = history.newest(chain.pricing.window_blocks.get()).len();
+        let before_window = history.blocks().len().saturating_sub(block_count);
+        let before_window = u64::try_from(before_window).unwrap_or_default();
+        Self {
+            newest_block,
+            body,
+            etag,
+            prices: SinglePrices::new(&accepted.market, &steps, chain.block_time),
+            oldest_block: history.oldest_block().saturating_add(before_window),
+            block_count,
+            block_time: measured.head_times.block_time().unwrap_or(chain.block_time),
+            observed_time: to_wall_clock(timestamps.observed_at),
+            block: NewestBlock::new(&accepted, last, first_seen, chain.max_block_age()),
+            market: accepted.market,
+            doubts: accepted.doubts,
+            timestamps: Timestamps { head_changed_at, ..timestamps },
+            received_at: accepted.received_at,
+        }
+    }
+
+    /// Time since the reply was accepted.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        clock::elapsed(self.timestamps.observed_at)
+    }
+
+    /// When its newest block was first seen, by the wall clock.
+    #[must_use]
+    pub fn head_changed_time(&self) -> SystemTime {
+        to_wall_clock(self.timestamps.head_changed_at)
+    }
+
+    /// Time from the first sight of its newest block to the reply.
+    #[must_use]
+    pub fn head_age_at_reply(&self) -> Duration {
+        let Timestamps { observed_at, head_changed_at } = self.timestamps;
+        observed_at.saturating_duration_since(head_changed_at)
+    }
+
+    /// Returns true if subscribers do not have what the snapshot says: it has a new head or body, or `last` had expired,
+    /// and subscribers that came meanwhile have received nothing. A repeat is harmless.
+    pub(super) fn is_news_after(&self, last: Option<&Self>, max_age: Duration) -> bool {
+        const EXPIRY_MARGIN: Duration = Duration::from_millis(100);
+        last.is_none_or(|last| {
+            let age = clock::elapsed(last.timestamps.observed_at);
+            last.newest_block != self.newest_block
+                || last.body != self.body
+                || age.saturating_add(EXPIRY_MARGIN) >= max_age
+        })
+    }
+}
+
+/// Serialises a suggestion. Returns its body and entity tag.
+fn serialise(chain_name: &str, suggestion: &Suggestion) -> (Bytes, HeaderValue) {
+    let body = serde_json::to_vec(&SuggestionBody::new(chain_name, suggestion))
+        .expect("a struct of strings serialises");
+    let etag = etag::for_body(&body);
+    (body.into(), etag)
+}
+
+/// Converts a past instant to wall-clock time, for display.
+fn to_wall_clock(moment: Instant) -> SystemTime {
+    let now = SystemTime::now();
+    now.checked_sub(clock::elapsed(moment)).unwrap_or(now)
+}
