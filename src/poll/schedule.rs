@@ -241,18 +241,23 @@ impl PollSchedule {
         let lateness = self.lateness;
         let arrival = (self.expected + self.period * (blocks - 1)).min(sent);
         let mut wait = self.period;
+        // Most chains keep to a grid, so an irregular block says little about the next one.
+        let (earlier, later) = if self.is_irregular() {
+            (lateness / 6, lateness / 3)
+        } else {
+            (lateness / 4, lateness)
+        };
         if self.missed_periods > 0 {
             self.hits = Self::MAX_HITS;
             self.lateness = lateness * 5 / 4;
         } else if self.misses > 0 {
             self.hits = 0;
-            // Most chains keep to a grid, so an irregular block says little about the next one.
-            wait += if self.is_irregular() { lateness / 2 } else { lateness };
-            self.lateness = if self.misses == 1 { lateness * 7 / 8 } else { lateness * 5 / 2 };
+            wait += later;
+            self.lateness = if self.misses == 1 { lateness * 9 / 10 } else { lateness * 5 / 2 };
         } else {
             self.hits = self.hits.saturating_add(1);
             let growths = Self::MAX_HITS..self.hits.min(32);
-            let margin = growths.fold(lateness / 4, |margin, _| margin * 3 / 2);
+            let margin = growths.fold(earlier, |margin, _| margin * 3 / 2);
             wait -= margin.min(self.period / 4);
         }
         self.lateness = self.lateness.min(self.period / 2).max(self.min_lateness());
