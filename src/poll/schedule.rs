@@ -135,13 +135,15 @@ impl PollSchedule {
 
     /// Records a successful poll, sent at `sent`, after which `head` is the newest known block.
     pub fn record_poll(&mut self, sent: Instant, head: u64) {
-        self.retry_at = None;
+        let has_failed = self.retry_at.take().is_some();
         match self.head {
             Some((last, _)) if head == last => self.on_same_head(sent),
             Some((last, found_at)) if head > last => {
                 let blocks = u32::try_from(head - last).unwrap_or(u32::MAX);
-                let interval = sent.saturating_duration_since(found_at) / blocks;
-                self.on_new_head(sent, blocks, interval);
+                if !has_failed {
+                    self.learn_period(sent.saturating_duration_since(found_at) / blocks, blocks);
+                }
+                self.on_new_head(sent, blocks);
             }
             // The first poll, or a chain that was reset.
             _ => {
@@ -206,11 +208,12 @@ impl PollSchedule {
         self.due = self.expected;
     }
 
-    /// Handles a poll that found this many new blocks, each `interval` after the one before.
-    fn on_new_head(&mut self, sent: Instant, blocks: u32, interval: Duration) {
-        self.learn_period(interval, blocks);
+    /// Handles a poll that found this many new blocks.
+    fn on_new_head(&mut self, sent: Instant, blocks: u32) {
         if self.announcements.record_block(sent) {
             (self.searches, self.hits) = (0, 0);
+            let deviation = sent.max(self.expected) - sent.min(self.expected);
+            self.lateness = (self.lateness * 7 + deviation * 2) / 8;
             self.expect_in(self.period, sent, sent);
             return;
         }
@@ -232,7 +235,7 @@ impl PollSchedule {
     /// Expects the next block within `width` from `start` on: polls in the middle and at the end halve this time.
     fn search(&mut self, start: Instant, width: Duration) {
         self.hits = 0;
-        self.lateness = (width / 2).max(self.min_lateness());
+        self.lateness = width / 2;
         self.expect_in(width / 2, start, start);
     }
 
@@ -260,13 +263,13 @@ impl PollSchedule {
             let margin = growths.fold(earlier, |margin, _| margin * 3 / 2);
             wait -= margin.min(self.period / 4);
         }
-        self.lateness = self.lateness.min(self.period / 2).max(self.min_lateness());
         self.expect_in(wait, arrival, sent);
     }
 
     /// Expects the next block in this time from `start` on, but not before `earliest`. After a period without a block
     /// the next poll comes earlier, because that block may have been late.
     fn expect_in(&mut self, wait: Duration, start: Instant, earliest: Instant) {
+        self.lateness = self.lateness.min(self.period / 2).max(self.min_lateness());
         let may_be_late = self.missed_periods > 0 && self.searches == 0 && !self.is_irregular();
         let early = if may_be_late { self.period / 4 } else { Duration::ZERO };
         self.earliest = earliest;
