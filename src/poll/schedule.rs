@@ -1,48 +1,35 @@
-//! When the next poll of a chain is due: just after each block, learnt from when earlier blocks arrived.
+//! When the next poll of a chain is due: just after each block, learnt from when earlier blocks were found.
 //!
-//! Pure: instants in, the next instant out. A fixed interval would find blocks half an interval late on average. All
-//! that the schedule learns of a block is between which two polls it arrived, by the times at which they were sent. The
-//! latency of the node is part of these times, so it need not be known.
+//! Pure: instants in, the next instant out. A fixed interval would find blocks half an interval late on average. The
+//! latency of the node is part of the times at which polls were sent, so it need not be known.
 //!
-//! From these bounds the schedule keeps a window in which the next block arrives: the bounds of the last block, one
-//! `period` later, widened by the `jitter` of the blocks. Each poll narrows it.
+//! The schedule learns a period (the time between two blocks) and a lateness (how long after it is expected a block may
+//! arrive). The configured block time is where the period starts. The first poll for a block is sent when it is
+//! expected, a period after the last one:
 //!
-//! - A wide window, as after a start, is divided evenly by all polls that a block may cost. Five blocks suffice to
-//!   narrow it from a whole period to a hundredth.
-//! - A narrow window gets one poll after three fifths of it, and a second one at its end if the first finds nothing. So
-//!   about one first poll in three is too early, which shows that the others are not late. After several hits in a
-//!   row the window opens earlier and earlier, until a poll misses.
-//! - If a block is not there at the end of its window, retries follow after pauses that double. Blocks that arrive late
-//!   raise the jitter, blocks within their window lower it slowly. The first pause grows after a block that the retries
-//!   did not find.
-//! - A block that arrives half a period late or later may follow a missed one, or be late itself. So the next window
-//!   reaches from where a late block leads to expect the next one to where a missed block does. Its first poll is sent
-//!   near the start.
-//! - While the jitter is above a fiftieth of the period, the window follows each block only part of the way.
-//! - At most `max_polls_per_block` polls are sent in any block time. Three block times after the end of a window,
-//!   there is one poll per block time.
-//! - A poll is due one and a half block times after the last one at the latest, so that the data does not look stale.
-//! - After a failed poll the next one is due after a block time, or after the caller's retry interval (5 s) if that is
-//!   shorter, however many polls have failed. The limit on polls does not delay it.
-//! - A chain that is at least 1.75 times as fast as configured is polled about once per configured block time.
+//! - If it finds the block, the next one is expected a little earlier, and after many such blocks earlier and earlier.
+//! - If not, a second one follows after the lateness, others after pauses that double, and the next block is expected later.
+//!   The lateness grows if the second one does not find the block, and shrinks otherwise.
+//! - If all fail, the chain may have missed the block, and the next poll is due a period after the first one. Before the
+//!   block after that there is one more, because the block may have been late instead.
+//! - After several such periods the pauses double up to the block time.
 //!
-//! The announcement of a block (`newHeads`) makes a poll due at once. If the polled node does not have the block yet,
-//! retries follow after short pauses, and the schedule learns how long to wait after the next announcement. One poll
-//! per block time is left for the expected arrival. After three announcements in vain, announcements are only watched,
-//! until a block is found within half a period of one. After three announced blocks in a row the poll at the expected
-//! arrival waits for another half period, so that each block costs one poll. If announcements stop, the schedule
-//! continues with what it has learnt.
+//! At the start and after a standstill a block may arrive at any moment of the period. Polls in the middle and at the
+//! end of the time in which it is expected halve this time with each block.
+//!
+//! At most `max_polls_per_block` polls are sent in any block time: the configured one, or the period of a faster chain,
+//! which is followed down to 200 ms. A poll is due one and a half block times after the last one at the latest, so that
+//! the data does not look stale. After a failed poll the next one is due after a block time, or after the caller's retry
+//! interval (5 s) if that is shorter, however many polls have failed. The limit on polls does not delay it.
 //!
 //! Replicas that share polls do not use this schedule: their slots start at fixed times, with one poll each.
 
 mod announcements;
-mod window;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use announcements::Announcements;
-use window::{Arrival, Arrivals, ExpectedWindow, Punctuality, Window, part_way};
 
 /// Poll schedule of one chain.
 #[derive(Debug)]
@@ -51,19 +38,28 @@ pub struct PollSchedule {
     block_time: Duration,
     /// Maximum number of polls in any block time.
     max_polls: usize,
-    /// Time between two blocks, as learnt.
+    /// Time between two blocks: exponentially weighted mean of the median of `intervals`.
     period: Duration,
-    /// How much earlier or later than a period after the last one a block may arrive, as learnt.
-    jitter: Duration,
-    /// First pause after the end of a window, as learnt from late blocks.
-    retry_pause: Duration,
-    window: Window,
+    /// The last three times between two blocks.
+    intervals: [Duration; 3],
+    /// How long after it is expected a block arrives, if it is not there by then.
+    lateness: Duration,
+    /// When the next block is expected.
+    expected: Instant,
+    /// When the next poll is due: at that time, before it to see whether the last block was late, or after it.
+    due: Instant,
+    /// Polls since the block was expected that did not find it.
+    misses: usize,
+    /// Periods since then without a block.
+    missed_periods: u32,
     /// Blocks in a row that their first poll found.
     hits: u32,
-    /// Newest known block, and when the last successful poll was sent.
+    /// Number of blocks until which the time in which the next one may arrive is halved with each.
+    searches: u32,
+    /// The next block does not arrive before.
+    earliest: Instant,
+    /// Newest known block, and when the poll that found it was sent.
     head: Option<(u64, Instant)>,
-    /// The last blocks.
-    arrivals: Arrivals,
     /// Send times of the last polls, at most `max_polls`.
     recent_polls: VecDeque<Instant>,
     /// When the next poll is due after a failed one.
@@ -72,31 +68,37 @@ pub struct PollSchedule {
 }
 
 impl PollSchedule {
-    /// Number of hits of the first poll in a row after which the window opens earlier.
-    const MAX_HITS: u32 = 3;
-    /// A chain is assumed to be at most this many times faster than configured.
-    const MAX_SPEED_UP: u32 = 100;
+    /// A period, or a configured block time if that is shorter, below which a faster chain is not followed.
+    const MIN_PERIOD: Duration = Duration::from_millis(200);
+    /// Number of halvings until the time in which a block is expected is a small part of the period.
+    const SEARCHES: u32 = 6;
+    /// Number of hits of the first poll in a row after which the next block is expected earlier and earlier.
+    const MAX_HITS: u32 = 7;
+    /// Periods without a block after which the chain has stopped, or has become slower.
+    const STANDSTILL: u32 = 2;
 
     /// Creates the schedule of a chain about which nothing is known but its configured `block_time`. The first poll is
     /// due `now`.
     #[must_use]
     pub fn new(block_time: Duration, max_polls: usize, now: Instant) -> Self {
-        let mut schedule = Self {
+        Self {
             block_time,
             max_polls: max_polls.max(1),
             period: block_time,
-            jitter: Duration::ZERO,
-            retry_pause: block_time / 32,
-            window: Window::new(now, now, Punctuality::OnTime),
+            intervals: [block_time; 3],
+            lateness: block_time / 2,
+            expected: now,
+            due: now,
+            misses: 0,
+            missed_periods: 0,
             hits: 0,
+            searches: Self::SEARCHES,
+            earliest: now,
             head: None,
-            arrivals: Arrivals::default(),
             recent_polls: VecDeque::new(),
             retry_at: None,
             announcements: Announcements::default(),
-        };
-        schedule.jitter = schedule.min_jitter();
-        schedule
+        }
     }
 
     /// Returns when the next poll is due.
@@ -106,45 +108,16 @@ impl PollSchedule {
         if let Some(again) = self.retry_at {
             return again;
         }
-        // An announced block is polled for when its announcement arrives.
-        let grace =
-            if self.announcements.are_reliable() { self.period / 2 } else { Duration::ZERO };
-        let due = self.window_poll_at() + grace;
-        let announced = self.announcements.poll_at(self.max_polls, self.step());
-        let due = announced.map_or(due, |at| at.min(due));
+        let due = self.due + self.grace();
+        let due = self.announcements.poll_at().map_or(due, |at| at.min(due));
         let Some(last) = self.recent_polls.back() else { return due };
         // The data must not look stale, even if no block is expected for long.
         let due = due.min(*last + self.block_time * 3 / 2);
+        let is_faster = self.period < self.block_time * 3 / 4;
+        let limited_time = if is_faster { self.period } else { self.block_time };
         let oldest_poll =
             self.recent_polls.front().filter(|_| self.recent_polls.len() == self.max_polls);
-        oldest_poll.map_or(due, |first| due.max(*first + self.block_time))
-    }
-
-    /// Returns when to poll for the block of the window.
-    fn window_poll_at(&self) -> Instant {
-        let Window { start, end, after, misses, .. } = self.window;
-        let last = self.recent_polls.back().copied().unwrap_or(start);
-        if last >= end + 3 * self.block_time {
-            return last + self.block_time;
-        }
-        let late_polls = self.recent_polls.iter().filter(|sent| **sent >= end).count();
-        if late_polls > 0 {
-            let pause = self.retry_pause.max(2 * self.jitter);
-            return end + pause.saturating_mul(pauses(late_polls));
-        }
-        let width = end.saturating_duration_since(start);
-        let polls_left = self.max_polls.saturating_sub(misses).max(1);
-        if after == Punctuality::VeryLate && misses == 0 {
-            // If the last block was late, this one is expected at the start of the window, else at the end.
-            return (start + self.retry_pause.max(2 * self.jitter)).min(end);
-        }
-        let is_wide = width > (self.period / 16).max(10 * self.jitter);
-        match u32::try_from(polls_left) {
-            Ok(1) => end,
-            Ok(polls_left) if is_wide => start + width / polls_left,
-            _ if misses > 0 => end,
-            _ => start + width * 3 / 5,
-        }
+        oldest_poll.map_or(due, |first| due.max(*first + limited_time))
     }
 
     /// Records an announcement of a block above the newest one.
@@ -157,27 +130,31 @@ impl PollSchedule {
     pub fn record_failure(&mut self, sent: Instant, retry: Duration) {
         self.remember_poll(sent);
         self.announcements.forget();
-        self.announcements.end_streak();
         self.retry_at = Some(sent + self.block_time.min(retry));
     }
 
     /// Records a successful poll, sent at `sent`, after which `head` is the newest known block.
     pub fn record_poll(&mut self, sent: Instant, head: u64) {
-        self.retry_at = None;
+        let has_failed = self.retry_at.take().is_some();
         match self.head {
             Some((last, _)) if head == last => self.on_same_head(sent),
-            Some((last, last_poll)) if head > last => {
-                self.on_new_head(sent, last_poll, head, head - last);
+            Some((last, found_at)) if head > last => {
+                let blocks = u32::try_from(head - last).unwrap_or(u32::MAX);
+                if !has_failed {
+                    self.learn_period(sent.saturating_duration_since(found_at) / blocks, blocks);
+                }
+                self.on_new_head(sent, blocks);
             }
-            // The first poll, or a chain that was reset: the next block may arrive at any moment of the period.
+            // The first poll, or a chain that was reset.
             _ => {
-                self.arrivals.clear();
-                self.hits = 0;
                 self.announcements.forget();
-                self.window = Window::new(sent, sent + self.period, Punctuality::OnTime);
+                self.searches = Self::SEARCHES;
+                self.search(sent, self.period);
             }
         }
-        self.head = Some((head, sent));
+        if self.head.is_none_or(|(last, _)| last != head) {
+            self.head = Some((head, sent));
+        }
         self.remember_poll(sent);
     }
 
@@ -190,208 +167,152 @@ impl PollSchedule {
 
     /// Handles a poll that found no new block.
     fn on_same_head(&mut self, sent: Instant) {
-        if self.announcements.poll_at(self.max_polls, self.step()).is_some_and(|at| sent >= at) {
-            self.announcements.record_miss(self.max_polls);
+        self.announcements.record_miss(sent, self.period);
+        self.earliest = self.earliest.max(sent);
+        if sent < self.due {
+            return;
         }
-        let window = &mut self.window;
-        if sent >= window.end {
+        if self.due < self.expected {
+            // The last block was not late. Fewer polls are left for this one.
+            self.misses = 1;
+            self.due = self.expected + self.lateness;
+            return;
+        }
+        if sent >= self.due + self.grace() {
             self.announcements.end_streak();
         }
-        if sent >= window.start {
-            window.start = sent;
-            window.misses = window.misses.saturating_add(1);
-            self.hits = 0;
-        }
-    }
-
-    /// Handles a poll that found this many new blocks up to `head`, after one at `last_poll` that found none of them.
-    fn on_new_head(&mut self, sent: Instant, last_poll: Instant, head: u64, blocks: u64) {
-        let announced = self.announcements.poll_at(self.max_polls, self.step());
-        let is_announced = announced.is_some_and(|at| sent >= at);
-        let expected = self.window_after(blocks);
-        if expected.is_none() {
-            // A jump of the head says nothing about the time between blocks.
-            self.arrivals.clear();
-        }
-        let arrival = if is_announced {
-            let Window { start, end, .. } = self.window;
-            let early = start.saturating_duration_since(sent);
-            let deviation = early.max(sent.saturating_duration_since(end));
-            let deviation = Some(deviation).filter(|deviation| !deviation.is_zero());
-            self.update_jitter(deviation.map(|deviation| deviation.max(self.jitter * 2)));
-            let punctuality = Punctuality::OnTime;
-            Arrival { number: head, earliest: sent, latest: sent, punctuality }
+        self.hits = 0;
+        self.misses += 1;
+        let pauses = 1..self.misses;
+        let pause = pauses.fold(self.lateness, |pause, _| (pause * 2).max(self.period / 12));
+        let is_within = sent + pause < self.expected + self.period;
+        if is_within && self.misses < self.max_polls && self.missed_periods < Self::STANDSTILL {
+            self.due = sent + pause;
         } else {
-            self.locate_arrival(sent, last_poll, head, expected)
+            self.wait_for_next_period(sent);
+        }
+    }
+
+    /// Gives up the block that was expected, and expects one after a period: twice as long a time each time after a
+    /// standstill, up to the block time.
+    fn wait_for_next_period(&mut self, sent: Instant) {
+        self.misses = 0;
+        self.missed_periods = self.missed_periods.saturating_add(1);
+        if self.missed_periods > Self::STANDSTILL {
+            self.period = self.period.max(self.block_time);
+        }
+        let doublings = self.missed_periods.saturating_sub(Self::STANDSTILL).min(16);
+        let pause = (self.period * 2_u32.pow(doublings)).min(self.block_time.max(self.period));
+        let next = self.expected + pause;
+        self.expected = if next > sent { next } else { sent + pause };
+        self.due = self.expected;
+    }
+
+    /// Handles a poll that found this many new blocks.
+    fn on_new_head(&mut self, sent: Instant, blocks: u32) {
+        if self.announcements.record_block(sent) {
+            (self.searches, self.hits) = (0, 0);
+            let deviation = sent.max(self.expected) - sent.min(self.expected);
+            self.lateness = (self.lateness * 7 + deviation * 2) / 8;
+            self.expect_in(self.period, sent, sent);
+            return;
+        }
+        let was_late = self.due < self.expected && sent < self.expected && blocks == 1;
+        let has_stopped = self.missed_periods >= Self::STANDSTILL && !self.is_irregular();
+        if was_late || has_stopped {
+            self.searches = Self::SEARCHES;
+        }
+        if self.searches == 0 {
+            self.adjust(sent, blocks);
+            return;
+        }
+        let width = sent.saturating_duration_since(self.earliest).min(self.period);
+        let is_found = width <= 2 * self.min_lateness();
+        self.searches = if is_found { 0 } else { self.searches - 1 };
+        self.search(sent + (self.period - width), width);
+    }
+
+    /// Expects the next block within `width` from `start` on: polls in the middle and at the end halve this time.
+    fn search(&mut self, start: Instant, width: Duration) {
+        self.hits = 0;
+        self.lateness = width / 2;
+        self.expect_in(width / 2, start, start);
+    }
+
+    /// Learns from the polls for the block that was found whether it was expected too early or too late.
+    fn adjust(&mut self, sent: Instant, blocks: u32) {
+        let lateness = self.lateness;
+        let arrival = (self.expected + self.period * (blocks - 1)).min(sent);
+        let mut wait = self.period;
+        // Most chains keep to a grid, so an irregular block says little about the next one.
+        let (earlier, later) = if self.is_irregular() {
+            (lateness / 6, lateness / 3)
+        } else {
+            (lateness / 4, lateness)
         };
-        let (period, step) = (self.period, self.step());
-        self.announcements.record_block(sent, last_poll, is_announced, period, step);
-        let is_hit = self.window.misses == 0 && !is_announced;
-        self.hits = if is_hit { self.hits.saturating_add(1) } else { 0 };
-        self.arrivals.push(arrival);
-        self.update_period();
-        self.schedule_after(sent, arrival, expected.filter(|_| !is_announced));
-    }
-
-    /// Opens the window one interval after this arrival. If the blocks are irregular, the window follows each of them
-    /// only part of the way, because most chains keep to a grid.
-    fn schedule_after(
-        &mut self,
-        sent: Instant,
-        arrival: Arrival,
-        expected: Option<ExpectedWindow>,
-    ) {
-        let Arrival { earliest, latest, punctuality, .. } = arrival;
-        let is_irregular = self.jitter * 50 > self.period;
-        let smoothed = expected.filter(|window| {
-            let width = window.end.saturating_duration_since(window.opened_at);
-            is_irregular && width <= self.jitter * 20
-        });
-        let (start, end, margin) = match smoothed {
-            Some(window) => {
-                let start = part_way(window.opened_at, earliest);
-                (start, part_way(window.end, latest), self.jitter / 3)
-            }
-            None => (earliest, latest, self.jitter),
-        };
-        let interval = self.period.saturating_mul(self.blocks_per_interval());
-        let start = (start + interval).checked_sub(self.early_margin(margin)).unwrap_or(sent);
-        let start = start.max(sent);
-        self.window = Window::new(start, (end + interval + margin).max(start), punctuality);
-    }
-
-    /// Returns when the newest block arrived, which the poll sent at `sent` found and that at `last_poll` did not. It
-    /// was `expected` within a window. Updates the jitter.
-    fn locate_arrival(
-        &mut self,
-        sent: Instant,
-        last_poll: Instant,
-        number: u64,
-        expected: Option<ExpectedWindow>,
-    ) -> Arrival {
-        let on_time = |earliest, latest| {
-            let punctuality = Punctuality::OnTime;
-            Arrival { number, earliest, latest, punctuality }
-        };
-        let Some(ExpectedWindow { start, end, is_next, .. }) = expected else {
-            return on_time(last_poll, sent);
-        };
-        if start > sent {
-            // More blocks than could be expected by now.
-            let period_ago = sent.checked_sub(self.period).unwrap_or(sent);
-            return on_time(last_poll.max(period_ago), sent);
+        if self.missed_periods > 0 {
+            self.hits = Self::MAX_HITS;
+            self.lateness = lateness * 5 / 4;
+        } else if self.misses > 0 {
+            self.hits = 0;
+            wait += later;
+            self.lateness = if self.misses == 1 { lateness * 9 / 10 } else { lateness * 5 / 2 };
+        } else {
+            self.hits = self.hits.saturating_add(1);
+            let growths = Self::MAX_HITS..self.hits.min(32);
+            let margin = growths.fold(earlier, |margin, _| margin * 3 / 2);
+            wait -= margin.min(self.period / 4);
         }
-        // A successful poll after the window did not find the block.
-        let is_overdue = self.window.misses > 0 && self.window.start >= self.window.end;
-        let late = sent.saturating_duration_since(end);
-        let is_very_late = late >= if is_overdue { self.period / 2 } else { self.period };
-        if is_very_late {
-            let earliest = end.min(last_poll);
-            return Arrival { punctuality: Punctuality::VeryLate, ..on_time(earliest, sent) };
+        self.expect_in(wait, arrival, sent);
+    }
+
+    /// Expects the next block in this time from `start` on, but not before `earliest`. After a period without a block
+    /// the next poll comes earlier, because that block may have been late.
+    fn expect_in(&mut self, wait: Duration, start: Instant, earliest: Instant) {
+        self.lateness = self.lateness.min(self.period / 2).max(self.min_lateness());
+        let may_be_late = self.missed_periods > 0 && self.searches == 0 && !self.is_irregular();
+        let early = if may_be_late { self.period / 4 } else { Duration::ZERO };
+        self.earliest = earliest;
+        self.expected = (start + wait).max(earliest);
+        self.due = (start + wait.saturating_sub(early)).max(earliest);
+        self.misses = 0;
+        self.missed_periods = 0;
+    }
+
+    /// Learns the period from the time between new blocks. A single longer time is a missed block, so the median counts.
+    fn learn_period(&mut self, interval: Duration, blocks: u32) {
+        let [_, second, third] = self.intervals;
+        self.intervals = [second, third, interval];
+        let mut sorted = self.intervals;
+        sorted.sort_unstable();
+        let [_, median, _] = sorted;
+        let is_usual = self.is_irregular() || interval.abs_diff(median) < self.period / 4;
+        let interval = if is_usual { interval } else { median };
+        // The times at which blocks are found during a search are too rough for slight changes.
+        let is_near = self.period * 2 / 3 < interval && interval <= self.period * 3 / 2;
+        if self.searches > 0 && is_near {
+            return;
         }
-        let (mut earliest, mut latest) = (start.max(last_poll), end.min(sent));
-        if earliest > latest {
-            (earliest, latest) = (last_poll, sent);
+        for _ in 0..blocks.min(100) {
+            self.period = (self.period * 15 + interval) / 16;
         }
-        let arrival = on_time(earliest, latest);
-        let early = end.saturating_duration_since(sent);
-        if is_overdue {
-            // A single late block is an exception, unless little is known yet. The second in a row shows how irregular
-            // the blocks are.
-            let middle = earliest + latest.saturating_duration_since(earliest) / 2;
-            let deviation = middle.saturating_duration_since(self.window.end);
-            let is_exception = self.window.after != Punctuality::Late && !self.arrivals.are_few();
-            self.update_jitter(Some(if is_exception {
-                self.jitter * 3 / 2
-            } else {
-                deviation.max(self.jitter * 2)
-            }));
-            return Arrival { punctuality: Punctuality::Late, ..arrival };
-        }
-        let was_late = self.window.after == Punctuality::VeryLate && early > self.jitter * 4;
-        self.update_retry_pause(was_late);
-        if was_late {
-            // No block was missed before the last one, so this one arrived before the end of its window.
-            let fraction = if self.arrivals.are_few() { 20 } else { 200 };
-            self.update_jitter(Some((early / fraction).max(self.jitter * 2)));
-        } else if is_next {
-            self.update_jitter(None);
-        }
-        arrival
+        let shortest = Self::MIN_PERIOD.min(self.block_time);
+        self.period = self.period.clamp(shortest, self.block_time * 100);
     }
 
-    /// Returns the window in which the newest of `blocks` new blocks was expected. `None`: so many tell nothing.
-    fn window_after(&self, blocks: u64) -> Option<ExpectedWindow> {
-        let Window { opened_at, start, end, .. } = self.window;
-        let next = u64::from(self.blocks_per_interval());
-        let periods = u32::try_from(blocks.abs_diff(next)).ok();
-        let shift = self.period * periods.filter(|periods| *periods <= Self::MAX_SPEED_UP)?;
-        let shifted = |at: Instant| {
-            if blocks >= next { at.checked_add(shift) } else { at.checked_sub(shift) }
-        };
-        Some(ExpectedWindow {
-            opened_at: shifted(opened_at)?,
-            start: shifted(start)?,
-            end: shifted(end)?,
-            is_next: blocks == next,
-        })
+    /// Smallest lateness: tens of milliseconds, or a small part of a short period.
+    fn min_lateness(&self) -> Duration {
+        (self.period / 100).clamp(Duration::from_millis(1), Duration::from_millis(20))
     }
 
-    /// Sets the jitter, within bounds; `None`: lowers it.
-    fn update_jitter(&mut self, jitter: Option<Duration>) {
-        let jitter = jitter.unwrap_or(self.jitter * 49 / 50);
-        self.jitter = jitter.min(self.period / 4).max(self.min_jitter());
+    fn is_irregular(&self) -> bool {
+        self.searches == 0 && self.lateness > self.period / 16
     }
 
-    /// Doubles the pause after a late block that the retries of its window did not find; else lowers it slowly.
-    fn update_retry_pause(&mut self, was_late: bool) {
-        let pause = if was_late { self.retry_pause * 2 } else { self.retry_pause * 255 / 256 };
-        self.retry_pause = pause.min(self.period / 4).max(self.period / 32);
+    /// How long a poll waits for an announcement if each block is announced.
+    fn grace(&self) -> Duration {
+        if self.announcements.are_reliable() { self.period / 2 } else { Duration::ZERO }
     }
-
-    /// Number of blocks between two that are polled for: as many as fit into a block time and a quarter period, but at
-    /// least one.
-    fn blocks_per_interval(&self) -> u32 {
-        let time = self.block_time + self.period / 4;
-        let periods = time.as_nanos() / self.period.as_nanos().max(1);
-        u32::try_from(periods).unwrap_or(u32::MAX).max(1)
-    }
-
-    /// Smallest jitter: the error of timers and networks.
-    fn min_jitter(&self) -> Duration {
-        self.step() / 2
-    }
-
-    /// Shortest useful pause between two polls.
-    fn step(&self) -> Duration {
-        (self.block_time / 1000).max(Duration::from_millis(1))
-    }
-
-    /// Returns `margin`, or more after several hits in a row.
-    fn early_margin(&self, mut margin: Duration) -> Duration {
-        let most = self.period / 4;
-        for _ in Self::MAX_HITS..self.hits {
-            if margin >= most {
-                break;
-            }
-            margin = margin * 3 / 2;
-        }
-        margin.min(most)
-    }
-
-    /// Moves the period into the bounds that the last arrivals set to it.
-    fn update_period(&mut self) {
-        if let Some((shortest, longest)) = self.arrivals.interval() {
-            let least = self.block_time / Self::MAX_SPEED_UP;
-            self.period = self.period.min(longest).max(shortest).max(least);
-        }
-    }
-}
-
-/// Returns the sum of all pauses after this many misses, in units of the first pause. Each pause is twice the last.
-fn pauses(misses: usize) -> u32 {
-    let exponent = u32::try_from(misses).unwrap_or(u32::MAX).min(16);
-    2_u32.saturating_pow(exponent) - 1
 }
 
 #[cfg(test)]

@@ -25,13 +25,19 @@ impl SeededRng {
 struct PollStats {
     polls_per_block: f64,
     delays: Vec<Duration>,
-    /// The most polls in any block time.
-    max_polls: usize,
+    /// Send times of the polls.
+    sent: Vec<Instant>,
 }
 
 impl PollStats {
     fn delay_percentile(&self, thousandths: usize) -> Duration {
         self.delays[(self.delays.len() - 1) * thousandths / 1000]
+    }
+
+    /// Returns the most polls in any such time.
+    fn max_polls_within(&self, time: Duration) -> usize {
+        let are_close = |polls: &[Instant]| polls[polls.len() - 1] < polls[0] + time;
+        (1..10).rfind(|count| self.sent.windows(*count).any(are_close)).unwrap()
     }
 
     /// Asserts upper limits: polls per block in hundredths, then median and 99th percentile of the delay in ms.
@@ -88,13 +94,11 @@ fn simulate_from(
         known = there;
         schedule.record_poll(request, 1000 + u64::try_from(there).unwrap());
     }
-    let are_close = |polls: &[Instant]| polls[polls.len() - 1] < polls[0] + block_time;
-    let most = (1..10).rfind(|count| sent.windows(*count).any(are_close)).unwrap();
     let mut lags = lags.split_off(skipped);
     lags.sort_unstable();
     let calls =
         f64::from(u32::try_from(sent.len()).unwrap()) / f64::from(u32::try_from(known).unwrap());
-    PollStats { polls_per_block: calls, delays: lags, max_polls: most }
+    PollStats { polls_per_block: calls, delays: lags, sent }
 }
 
 fn regular_blocks(between: Duration) -> Vec<Duration> {
@@ -103,12 +107,12 @@ fn regular_blocks(between: Duration) -> Vec<Duration> {
 
 #[test]
 fn regular_blocks_are_polled_right_after_each() {
-    simulate(BLOCK, 3, &regular_blocks(BLOCK)).assert_within(140, 5, 10);
-    simulate(BLOCK, 2, &regular_blocks(BLOCK)).assert_within(140, 5, 10);
-    simulate(millis(250), 3, &regular_blocks(millis(250))).assert_within(140, 5, 10);
-    simulate(millis(12_000), 3, &regular_blocks(millis(12_000))).assert_within(140, 15, 30);
+    simulate(BLOCK, 3, &regular_blocks(BLOCK)).assert_within(130, 20, 30);
+    simulate(BLOCK, 2, &regular_blocks(BLOCK)).assert_within(130, 20, 30);
+    simulate(millis(250), 3, &regular_blocks(millis(250))).assert_within(130, 5, 10);
+    simulate(millis(12_000), 3, &regular_blocks(millis(12_000))).assert_within(130, 25, 50);
     // A fixed interval would be a second late on average.
-    simulate(BLOCK, 3, &regular_blocks(millis(2003))).assert_within(140, 5, 20);
+    simulate(BLOCK, 3, &regular_blocks(millis(2003))).assert_within(130, 20, 30);
 }
 
 #[test]
@@ -118,45 +122,31 @@ fn irregular_blocks_are_found_sooner_than_by_a_fixed_interval() {
         let mut rng = SeededRng(7);
         let since_last: Vec<_> =
             (0..3000).map(|_| block * (800 + rng.next_thousandth() * 2 / 5) / 1000).collect();
-        simulate(block, 3, &since_last).assert_within(160, 40 * scale, 160 * scale);
+        simulate(block, 3, &since_last).assert_within(160, 45 * scale, 180 * scale);
         // Up to a fifth of the block time before or after a regular time, each block by itself.
         let at: Vec<_> =
             (0..3000).map(|n| block * n + block * (rng.next_thousandth() * 2 / 5) / 1000).collect();
         let around_grid: Vec<_> =
             at.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
         let stats = simulate(block, 3, &around_grid);
-        stats.assert_within(150, 35 * scale, 90 * scale);
+        stats.assert_within(145, 37 * scale, 110 * scale);
         assert!(stats.delay_percentile(900) < block / 3, "{:?}", stats.delay_percentile(900));
         // Blocks that are up to 3 ms late.
         let nearly: Vec<_> =
             (0..3000).map(|_| block + rng.next_thousandth() * millis(3) / 1000).collect();
-        // A block after the end of its window is found by a retry a thirty-second of a period later.
-        simulate(block, 3, &nearly).assert_within(150, 10, 9 * scale);
+        simulate(block, 3, &nearly).assert_within(130, 20, 30);
     }
 }
 
 #[test]
 fn a_changed_block_time_is_followed() {
-    for (first, then) in [(2000, 3000), (2000, 1400), (2000, 6000), (2000, 700)] {
-        let blocks: Vec<_> =
-            (0..1000).map(|block| millis(if block < 500 { first } else { then })).collect();
-        let stats = simulate(BLOCK, 3, &blocks);
-        let summary = format!(
-            "{then}: {:.2} {:?} {:?}",
-            stats.polls_per_block,
-            stats.delay_percentile(500),
-            stats.delay_percentile(950)
-        );
-        if then == 700 {
-            // About one poll per configured block time, however many blocks arrive.
-            assert!(stats.polls_per_block < 1.0, "{summary}");
-        } else {
-            assert!(
-                stats.delay_percentile(500) < millis(20)
-                    && stats.delay_percentile(900) < millis(700),
-                "{summary}"
-            );
-        }
+    for times in [[2000, 3000, 2000], [2000, 1400, 2000], [2000, 700, 2000], [2000, 200, 2000]] {
+        let lasting = |time: u64| vec![millis(time); usize::try_from(600_000 / time).unwrap()];
+        let stats = simulate(BLOCK, 3, &times.map(lasting).concat());
+        let summary = (times, stats.polls_per_block, stats.delay_percentile(500));
+        assert!(stats.polls_per_block < 1.45, "{summary:?}");
+        assert!(stats.delay_percentile(500) < millis(20), "{summary:?}");
+        assert!(stats.delay_percentile(800) < millis(100), "{:?}", stats.delay_percentile(800));
     }
 }
 
@@ -165,7 +155,7 @@ fn a_missed_block_does_not_delay_later_ones() {
     let mut rng = SeededRng(11);
     let blocks: Vec<_> =
         (0..3000).map(|_| if rng.next_thousandth() < 20 { 2 * BLOCK } else { BLOCK }).collect();
-    simulate(BLOCK, 3, &blocks).assert_within(150, 10, 40);
+    simulate(BLOCK, 3, &blocks).assert_within(150, 25, 1000);
 }
 
 #[test]
@@ -178,14 +168,14 @@ fn single_late_blocks_are_found_soon_and_do_not_delay_others() {
         })
         .collect();
     let blocks: Vec<_> = at.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
-    simulate(BLOCK, 3, &blocks).assert_within(155, 20, 300);
+    simulate(BLOCK, 3, &blocks).assert_within(155, 50, 300);
 }
 
 #[test]
 fn blocks_after_a_stop_of_the_chain_are_found_at_once() {
     let blocks = [vec![BLOCK; 100], vec![Duration::from_mins(10)], vec![BLOCK; 60]].concat();
     let stats = simulate_from(BLOCK / 3, 106, BLOCK, 3, &blocks);
-    assert!(stats.delay_percentile(1000) < millis(20), "{:?}", stats.delays);
+    assert!(stats.delay_percentile(1000) < millis(40), "{:?}", stats.delays);
 }
 
 #[test]
@@ -196,7 +186,7 @@ fn a_late_block_is_not_mistaken_for_a_missed_one_for_long() {
     let late = stats.delays.iter().filter(|lag| **lag > millis(250)).count();
     // The four late blocks, and those after each until it is clear that it was late.
     assert!(
-        late <= 16 && stats.delay_percentile(500) < millis(20),
+        late <= 16 && stats.delay_percentile(500) < millis(30),
         "{late} {:?}",
         stats.delay_percentile(500)
     );
@@ -205,16 +195,18 @@ fn a_late_block_is_not_mistaken_for_a_missed_one_for_long() {
 #[test]
 fn polls_per_block_time_never_exceed_the_maximum() {
     let mut rng = SeededRng(3);
-    let wild: Vec<_> = (0..2000).map(|_| BLOCK * rng.next_thousandth() / 400).collect();
+    let wild: Vec<_> = (0..2000).map(|_| BLOCK * rng.next_thousandth() / 200).collect();
     for most in 1..=4 {
-        for blocks in [
-            &wild,
-            &regular_blocks(BLOCK),
-            &regular_blocks(millis(90)),
-            &regular_blocks(millis(9000)),
+        for (blocks, time) in [
+            (&wild, BLOCK),
+            (&regular_blocks(BLOCK), BLOCK),
+            (&regular_blocks(millis(9000)), BLOCK),
+            // Of a faster chain about in its own block time, but not below 200 ms.
+            (&regular_blocks(millis(500)), millis(450)),
+            (&regular_blocks(millis(90)), millis(200)),
         ] {
-            let stats = simulate(BLOCK, most, blocks);
-            assert!(stats.max_polls <= most, "{} of {most}", stats.max_polls);
+            let polls = simulate(BLOCK, most, blocks).max_polls_within(time);
+            assert!(polls <= most, "{polls} of {most}");
         }
     }
 }
@@ -265,7 +257,7 @@ fn repeated_failures_do_not_lengthen_the_retry_delay() {
 
 #[test]
 fn blocks_are_found_at_once_from_the_sixth_on() {
-    for (block, worst) in [(BLOCK, 20), (millis(250), 5), (millis(12_000), 120)] {
+    for (block, worst) in [(BLOCK, 60), (millis(250), 10), (millis(12_000), 200)] {
         for phase in 0..50 {
             let phase = block * phase / 50 + millis(1);
             let stats = simulate_from(phase, 5, block, 3, &[block; 60]);
@@ -316,6 +308,6 @@ fn the_jitter_is_learnt_within_a_few_blocks() {
         let at: Vec<_> = (0..160).map(|n| BLOCK * n + BLOCK * noise(n.into()) / 2560).collect();
         let blocks: Vec<_> = at.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
         let stats = simulate_from(BLOCK * phase / 20 + millis(1), 5, BLOCK, 3, &blocks);
-        stats.assert_within(155, 300, 1000);
+        stats.assert_within(155, 330, 1200);
     }
 }
