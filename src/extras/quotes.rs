@@ -146,9 +146,9 @@ impl QuoteRecord {
     }
 
     fn forget_old(&mut self, now: u32) {
-        while self.graded.front().is_some_and(|head| {
-            self.graded.len() > Self::MAX_QUOTES || !is_within_window(head.published_after, now)
-        }) {
+        while let Some(oldest) = self.graded.front()
+            && (self.graded.len() > Self::MAX_QUOTES || !oldest.is_within_window(now))
+        {
             self.graded.pop_front();
         }
     }
@@ -186,25 +186,20 @@ impl QuoteRecord {
     pub fn counts(&self, blocks: &RecentBlocks, now: Instant) -> Vec<KeptCount> {
         let now = self.seconds_since_start(now);
         let known = self.known(blocks);
-        let open = self
-            .open
-            .iter()
-            .rev()
-            .map(|head| (self.grade(head, &known), head.published_after, false));
-        let graded = self.graded.iter().rev().map(|head| (head.grade, head.published_after, true));
+        let graded = self.graded.iter().map(|head| (*head, true));
+        let open = self.open.iter().map(|head| {
+            let grade = self.grade(head, &known);
+            (GradedHead { grade, published_after: head.published_after }, false)
+        });
+        let newest = graded.chain(open).rev().take(Self::MAX_QUOTES);
         let mut counts = vec![KeptCount::default(); self.questions.len()];
-        for (grade, _, is_final) in open
-            .chain(graded)
-            .take(Self::MAX_QUOTES)
-            .take_while(|(_, published_after, _)| is_within_window(*published_after, now))
-        {
+        for (head, is_final) in newest.take_while(|(head, _)| head.is_within_window(now)) {
             for (bit, count) in counts.iter_mut().enumerate() {
-                let is_judged = grade.judged >> bit & 1;
-                count.judged = count.judged.saturating_add(is_judged);
-                count.kept = count.kept.saturating_add(grade.kept >> bit & 1);
-                if is_final {
-                    count.unjudged = count.unjudged.saturating_add(1 - is_judged);
-                }
+                let [kept, judged] = [head.grade.kept, head.grade.judged].map(|it| it >> bit & 1);
+                count.kept = count.kept.saturating_add(kept);
+                count.judged = count.judged.saturating_add(judged);
+                let unjudged = u32::from(is_final).saturating_sub(judged);
+                count.unjudged = count.unjudged.saturating_add(unjudged);
             }
         }
         counts
@@ -216,9 +211,11 @@ impl QuoteRecord {
     }
 }
 
-/// Returns true if a quote that was published at that second counts at second `now`.
-fn is_within_window(published_after: u32, now: u32) -> bool {
-    u64::from(now.saturating_sub(published_after)) <= QuoteRecord::WINDOW.as_secs()
+impl GradedHead {
+    /// Returns true if its quotes count at second `now`.
+    fn is_within_window(self, now: u32) -> bool {
+        u64::from(now.saturating_sub(self.published_after)) <= QuoteRecord::WINDOW.as_secs()
+    }
 }
 
 #[cfg(test)]
