@@ -125,20 +125,20 @@ pub(crate) fn public(
         document: ServedDocument::new(json),
         table: table.clone(),
     };
-    let timed = extras.timed.into_iter().map(Router::from).chain(extras.hidden);
-    let timed = timed
+    let timed_extras = extras.timed.into_iter().map(Router::from).chain(extras.hidden);
+    let timed = timed_extras
         .fold(Router::from(heart_routes().with_state(state)), Router::merge)
         .fallback_service(any(route_table::not_found).with_state(table))
         .layer(timeout_layer(config));
-    let untimed = extras.untimed.into_iter().map(Router::from);
+    let untimed_extras = extras.untimed.into_iter().map(Router::from);
     let probes = Router::from(probes().with_state(health));
-    let routes = untimed.fold(timed.merge(probes.clone()), Router::merge);
+    let all = untimed_extras.fold(timed.merge(probes.clone()), Router::merge);
     let base_path = config.server.base_path.as_str();
-    let routes = if base_path.is_empty() {
-        routes
+    let mounted = if base_path.is_empty() {
+        all
     } else {
         // Probes stay at the root too, whatever the base path is.
-        let below = Router::new().nest(base_path, routes);
+        let below = Router::new().nest(base_path, all);
         extras.at_root.into_iter().fold(below.merge(probes), Router::merge)
     };
     let mut costly_routes = CostlyRoutes::default();
@@ -148,7 +148,7 @@ pub(crate) fn public(
     let exposed_to_all = config.cors.allows_any().then(|| extras.exposed_headers.to_value());
     let audience = Audience::Public(extras.exposed_headers, costly_routes);
     let fast_path = SuggestionFastPath::new(base_path, store, exposed_to_all.as_ref(), metrics);
-    App::new("public", routes, Some(Box::new(fast_path)), audience, config, memory, metrics)
+    App::new("public", mounted, Some(Box::new(fast_path)), audience, config, memory, metrics)
 }
 
 /// Builds the admin listener. It has no CORS headers, and accepts only requests for its addresses and names.
