@@ -50,12 +50,8 @@ use registry::RegistryError;
 use registry_reader::RegistryReader;
 use section::{DelegationSection, DelegationSource};
 
-pub(crate) const EXTRA: Extra = Extra {
-    name: "delegation",
-    sections: &[DelegationSection::SECTION],
-    command: None,
-    join,
-};
+pub(crate) const EXTRA: Extra =
+    Extra { name: "delegation", sections: &[DelegationSection::SECTION], command: None, join };
 
 metric_set! {
     /// Metrics of look-ups.

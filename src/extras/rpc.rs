@@ -34,12 +34,8 @@ use request::{RequestObject, RpcError, RpcPayload};
 use response::RpcResponseBuilder;
 use section::{READ_KEYS, Rpc};
 
-pub(crate) const EXTRA: Extra = Extra {
-    name: "rpc",
-    sections: &[Rpc::SECTION, READ_KEYS],
-    command: None,
-    join,
-};
+pub(crate) const EXTRA: Extra =
+    Extra { name: "rpc", sections: &[Rpc::SECTION, READ_KEYS], command: None, join };
 
 /// State of the route. Cheap to clone.
 #[derive(Debug, Clone)]

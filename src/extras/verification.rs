@@ -30,12 +30,8 @@ use crate::http::client_limits::ClientHandle;
 use crate::http::problem::{PassThroughError, Problem, ProblemCode};
 use section::Verification;
 
-pub(crate) const EXTRA: Extra = Extra {
-    name: "verification",
-    sections: &[Verification::SECTION],
-    command: None,
-    join,
-};
+pub(crate) const EXTRA: Extra =
+    Extra { name: "verification", sections: &[Verification::SECTION], command: None, join };
 
 /// Adds the forwarded paths and the form, or says which key switches them on.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {

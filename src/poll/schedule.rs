@@ -229,7 +229,7 @@ impl PollSchedule {
         let width = sent.saturating_duration_since(self.earliest).min(self.period);
         let is_found = width <= 2 * self.min_lateness();
         self.searches = if is_found { 0 } else { self.searches - 1 };
-        self.search(sent + (self.period - width), width);
+        self.search(sent + (self.period.saturating_sub(width)), width);
     }
 
     /// Expects the next block within `width` from `start` on: polls in the middle and at the end halve this time.
