@@ -8,6 +8,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use super::head_times::HeadTimes;
+use super::served::Served;
 use super::snapshot::Measured;
 use super::{RecentBlocks, Snapshot, StoredChain, Timestamps};
 use crate::config;
@@ -135,6 +136,8 @@ impl Publisher {
         for observer in &mut *observers {
             observer.published(&publication);
         }
+        let served = Served { snapshot: Arc::clone(&snapshot), max_age: chain.max_age };
+        record.served.insert(chain.chain_id, served);
         record.latest.send_if_modified(|latest| {
             latest.snapshot = Some(Arc::clone(&snapshot));
             let is_other_state = self.chain.update_state(latest);
