@@ -139,7 +139,7 @@ impl App {
         {
             return Either::Left(ready(parts.finish(context, response)));
         }
-        Either::Right(parts.route(request, admitted, context).boxed())
+        Either::Right(parts.call_routes(request, admitted, context).boxed())
     }
 }
 
@@ -160,7 +160,7 @@ impl Parts {
     }
 
     /// Handles a request that the fast path does not answer.
-    async fn route<B>(
+    async fn call_routes<B>(
         &self,
         mut request: Request<B>,
         admitted: Result<&ConnectedPeer, Problem>,
