@@ -181,8 +181,10 @@ impl StoredChain {
     ///
     /// Returns [`Unavailable`] if there is none, or only an expired one.
     pub fn servable_snapshot(&self) -> Result<ServableSnapshot, Unavailable> {
+        // Asked for first, because the first publication may come in between.
+        let had_data = self.newest_block().is_some();
         let served = self.record.served.get(&self.config().chain_id).map(|served| served.snapshot);
-        if served.is_none() && self.newest_block().is_some() {
+        if served.is_none() && had_data {
             return Err(Unavailable::Expired);
         }
         ServableSnapshot::new(served, self.config(), self.last_leap())

@@ -89,6 +89,12 @@ pub(super) fn describe(kind: &Kind) -> String {
         Kind::InvalidType(Actual::Str(_), expected) => {
             format!("found a string, expected {}", describe_expected(expected))
         }
+        // A number where a text is expected may be a secret without its quotes.
+        Kind::InvalidType(Actual::Unsigned(_) | Actual::Signed(_) | Actual::Float(_), expected)
+            if !allows_number(expected) =>
+        {
+            format!("found a number, expected {}", describe_expected(expected))
+        }
         Kind::InvalidType(found, expected) | Kind::InvalidValue(found, expected) => {
             format!("found {}, expected {}", describe_found(found), describe_expected(expected))
         }
@@ -128,6 +134,22 @@ fn describe_found(value: &Actual) -> String {
         Actual::Map => "a table".into(),
         _ => "a value of another type".into(),
     }
+}
+
+/// Returns true if a value of this kind is a number, or a text that begins with one.
+fn allows_number(expected: &str) -> bool {
+    const KINDS: [&str; 9] = [
+        "u32",
+        "u64",
+        "usize",
+        "number",
+        "a duration",
+        "a size",
+        "an amount",
+        "a factor",
+        "socket address",
+    ];
+    KINDS.iter().any(|kind| expected.contains(kind))
 }
 
 /// Translates serde's names of Rust types for readers of a configuration file.
