@@ -1,7 +1,7 @@
 //! The HTTP interface of the heart: what gas costs, and how the service is.
 //!
 //! Handlers read only the [`ChainStore`], so a fee request never causes an upstream call. A route is a handler with its
-//! description and a line of `heart_routes`; [`Routes`] are those of the extras.
+//! description and a line of `heart_routes`; `Routes` are those of the extras.
 //!
 //! `fast_path` serves `GET /v1/{chain}/gas-suggestion` before the router, with the functions that the routed handler
 //! uses. A test compares both; `benches/serving.sh` compares the result with an empty hyper service.
