@@ -38,7 +38,7 @@ pub struct PollSchedule {
     block_time: Duration,
     /// Maximum number of polls in any block time.
     max_polls: usize,
-    /// Time between two blocks: exponentially weighted mean of the median of `intervals`.
+    /// Time between two blocks: an exponentially weighted mean.
     period: Duration,
     /// The last three times between two blocks.
     intervals: [Duration; 3],
@@ -227,9 +227,9 @@ impl PollSchedule {
             return;
         }
         let width = sent.saturating_duration_since(self.earliest).min(self.period);
-        let is_found = width <= 2 * self.min_lateness();
-        self.searches = if is_found { 0 } else { self.searches - 1 };
-        self.search(sent + (self.period.saturating_sub(width)), width);
+        let is_narrow = width <= 2 * self.min_lateness();
+        self.searches = if is_narrow { 0 } else { self.searches - 1 };
+        self.search(sent + self.period.saturating_sub(width), width);
     }
 
     /// Expects the next block within `width` from `start` on: polls in the middle and at the end halve this time.
@@ -279,7 +279,8 @@ impl PollSchedule {
         self.missed_periods = 0;
     }
 
-    /// Learns the period from the time between new blocks. A single longer time is a missed block, so the median counts.
+    /// Learns the period from `blocks` new ones, each this time after the one before. A single unusual time, as of a missed
+    /// block, counts as the median of the last three.
     fn learn_period(&mut self, interval: Duration, blocks: u32) {
         let [_, second, third] = self.intervals;
         self.intervals = [second, third, interval];
@@ -305,6 +306,7 @@ impl PollSchedule {
         (self.period / 100).clamp(Duration::from_millis(1), Duration::from_millis(20))
     }
 
+    /// Returns true if blocks arrive so irregularly that a late one cannot be told from a missed one.
     fn is_irregular(&self) -> bool {
         self.searches == 0 && self.lateness > self.period / 16
     }
