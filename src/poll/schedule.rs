@@ -306,7 +306,7 @@ impl PollSchedule {
         (self.period / 100).clamp(Duration::from_millis(1), Duration::from_millis(20))
     }
 
-    /// Returns true if blocks arrive so irregularly that a late one cannot be told from a missed one.
+    /// Returns true if blocks arrive so irregularly that a late one looks like a missed one.
     fn is_irregular(&self) -> bool {
         self.searches == 0 && self.lateness > self.period / 16
     }
