@@ -121,8 +121,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// Returns every key that is unknown, malformed or invalid, with its origin; of values of a wrong type the first in each
-    /// section and in each chain.
+    /// Returns every key that is unknown or invalid, with its origin; of missing keys and values of a wrong type or form the
+    /// first in each section and in each chain.
     pub fn load(
         file: Option<&Path>,
         overrides: &Overrides,

@@ -1,5 +1,5 @@
-//! Collects the mistakes of a configuration, so that one start tells all of them, but for values of a wrong type: of those
-//! it tells one in each section and in each chain.
+//! Collects the mistakes of a configuration, so that one start tells all of them, but for missing keys and values of a wrong
+//! type or form: of those it tells one in each section and in each chain.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;

@@ -178,7 +178,7 @@ impl PollSchedule {
             self.due = self.expected + self.lateness;
             return;
         }
-        if sent >= self.due + self.grace() {
+        if self.announcements.are_reliable() && sent >= self.due + self.grace() {
             self.announcements.end_streak();
         }
         self.hits = 0;
