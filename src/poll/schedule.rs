@@ -40,8 +40,8 @@ pub struct PollSchedule {
     max_polls: usize,
     /// Time between two blocks: an exponentially weighted mean.
     period: Duration,
-    /// The last three times between two blocks.
-    intervals: [Duration; 3],
+    /// The last times between two blocks. Two missed blocks among five do not change their median.
+    intervals: [Duration; 5],
     /// How long after it is expected a block arrives, if it is not there by then.
     lateness: Duration,
     /// When the next block is expected.
@@ -85,7 +85,7 @@ impl PollSchedule {
             block_time,
             max_polls: max_polls.max(1),
             period: block_time,
-            intervals: [block_time; 3],
+            intervals: [block_time; 5],
             lateness: block_time / 2,
             expected: now,
             due: now,
@@ -280,13 +280,13 @@ impl PollSchedule {
     }
 
     /// Learns the period from `blocks` new ones, each this time after the one before. A single unusual time, as of a missed
-    /// block, counts as the median of the last three.
+    /// block, counts as the median of the last five.
     fn learn_period(&mut self, interval: Duration, blocks: u32) {
-        let [_, second, third] = self.intervals;
-        self.intervals = [second, third, interval];
+        let [_, second, third, fourth, fifth] = self.intervals;
+        self.intervals = [second, third, fourth, fifth, interval];
         let mut sorted = self.intervals;
         sorted.sort_unstable();
-        let [_, median, _] = sorted;
+        let [_, _, median, _, _] = sorted;
         let is_usual = self.is_irregular() || interval.abs_diff(median) < self.period / 4;
         let interval = if is_usual { interval } else { median };
         // The times at which blocks are found during a search are too rough for slight changes.

@@ -155,7 +155,7 @@ fn a_missed_block_does_not_delay_later_ones() {
     let mut rng = SeededRng(11);
     let blocks: Vec<_> =
         (0..3000).map(|_| if rng.next_thousandth() < 20 { 2 * BLOCK } else { BLOCK }).collect();
-    simulate(BLOCK, 3, &blocks).assert_within(150, 25, 1000);
+    simulate(BLOCK, 3, &blocks).assert_within(130, 25, 60);
 }
 
 #[test]
