@@ -255,6 +255,7 @@ impl AskReader {
             return if is_read { Ok(()) } else { Err(ReadFailure::Contradiction) };
         }
         *self.last.newest_blocks.lock() = Some(reading.newest_blocks(self.shared_blocks()));
+        self.last.changed.notify_one();
         Ok(())
     }
 
@@ -273,7 +274,6 @@ impl AskReader {
         match outcome {
             Ok(()) => {
                 self.ok_counter.increment();
-                self.last.changed.notify_one();
                 if is_change {
                     tracing::info!(chain, "asks are read again");
                 }
