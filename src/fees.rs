@@ -22,7 +22,7 @@ mod tiers;
 
 pub(crate) use amount::Wei;
 pub use block_age::{BlockAge, HeadReading, HeaderTime};
-pub use calibrated::{BLOCKS as CALIBRATED_BLOCKS, Target};
+pub use calibrated::{BLOCKS as CALIBRATED_BLOCKS, MIN_ASKS, Target};
 pub use chain_parameters::{
     ChainParameters, Contradiction, Contradictions, DenominatorSource, Denominators,
     HeaderParameters,

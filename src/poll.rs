@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 use crate::config;
 use crate::fees::head_tracker::{HeadTracker, REMOTE, Report};
 use crate::fees::plausibility::{self, Continuity};
-use crate::fees::{self, ChainParameters, FeeHistory, HeadReading, HeaderParameters};
+use crate::fees::{self, ChainParameters, FeeHistory, HeadReading, HeaderParameters, MIN_ASKS};
 use crate::nodes::circuit_breaker::Availability;
 use crate::nodes::{ChainUpstreams, Error, FeeHistoryRequest, UpstreamNode};
 use crate::observe::clock;
@@ -168,11 +168,20 @@ impl Poller {
         }
     }
 
-    /// Waits until asks are read for a price that was made without them.
+    /// Waits until enough asks are read for a price that was made without them. A chain whose blocks have none never has.
     async fn first_asks(&self) {
-        let newest = self.publisher.chain().newest_snapshot();
-        let is_wanted = newest.is_some_and(|it| it.market.strategy != self.chain.pricing.strategy);
-        if is_wanted { self.asks.changed().await } else { std::future::pending().await }
+        let chain = self.publisher.chain();
+        let newest = chain.newest_snapshot();
+        if newest.is_none_or(|it| it.market.strategy == self.chain.pricing.strategy) {
+            std::future::pending::<()>().await;
+        }
+        loop {
+            self.asks.changed().await;
+            let asks = chain.read_together(|recent| recent.newest_asks(MIN_ASKS));
+            if asks.blocks.len() >= MIN_ASKS {
+                return;
+            }
+        }
     }
 
     /// Returns true if a block with this number may exist and is not known yet.

@@ -13,7 +13,7 @@ use super::{EntryBlock, Tiers};
 pub const BLOCKS: usize = 400;
 
 /// Number of asks from which there is a tip.
-const MIN_ASKS: usize = 20;
+pub const MIN_ASKS: usize = 20;
 
 /// Number of newest amounts that a quote is chosen from.
 const WINDOW: usize = 200;
