@@ -11,7 +11,6 @@ pub(crate) mod calibrated;
 mod chain_parameters;
 mod grading;
 pub mod gwei;
-pub mod head_tracker;
 mod history;
 mod market;
 pub mod plausibility;

@@ -5,7 +5,7 @@
 //! ```text
 //! nodes ─▶ poll ──────────────────────▶ store ─▶ api ◀─ http ◀─ clients
 //! JSON-RPC one task per chain           state    routes  connections
-//!          calls fees, head_tracker
+//!          calls fees
 //! ```
 //!
 //! [`config`] defines the chains. Each chain has a poller in [`poll`] that fetches the recent fee history from its

@@ -11,12 +11,12 @@ mod comparisons;
 mod doubts;
 pub(crate) mod freshness_log;
 pub(crate) mod gauges;
+pub mod judge;
 pub(crate) mod leaps;
 mod reporter;
 pub mod schedule;
 mod shared_polls;
 
-use std::cmp::Ordering;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,19 +25,18 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::config;
-use crate::fees::head_tracker::{HeadTracker, REMOTE, Report};
-use crate::fees::plausibility::{self, Continuity};
-use crate::fees::{self, ChainParameters, FeeHistory, HeadReading, HeaderParameters, MIN_ASKS};
-use crate::nodes::circuit_breaker::Availability;
-use crate::nodes::{ChainUpstreams, Error, FeeHistoryRequest, UpstreamNode};
+use crate::fees::plausibility;
+use crate::fees::{ChainParameters, FeeHistory, HeadReading, HeaderParameters, MIN_ASKS};
+use crate::nodes::{ChainUpstreams, FeeHistoryRequest};
 use crate::observe::clock;
 use crate::observe::metrics::Metrics;
 use crate::observe::traces::Span;
-use crate::store::{Accepted, Publisher};
-use active_poll::{ActivePoll, Finished, UpstreamCall, is_unsynced_genesis};
+use crate::store::Publisher;
+use active_poll::{ActivePoll, Finished, UpstreamCall};
 pub use asks::{AskReader, AskReadings};
 use comparisons::{Comparisons, Pair};
 use doubts::DoubtLog;
+use judge::{Judge, Report};
 use reporter::PollReporter;
 use schedule::PollSchedule;
 pub use shared_polls::{
@@ -50,7 +49,7 @@ pub struct Poller {
     chain: config::Chain,
     request: FeeHistoryRequest,
     upstreams: Arc<ChainUpstreams>,
-    head_tracker: HeadTracker,
+    judge: Judge,
     publisher: Publisher,
     /// Newest parameters in the chain's headers; `None`: the headers are not read.
     header_parameters: Option<watch::Receiver<Option<HeaderParameters>>>,
@@ -67,7 +66,7 @@ pub struct Poller {
     /// Fee history that was published last; later replies are compared with it.
     last_history: Option<FeeHistory>,
     /// False while an own upstream contradicts the other replicas.
-    trusts_replicas: bool,
+    trusts_others: bool,
     /// Records of other replicas that were adopted since the last check against an own upstream.
     unchecked_records: u32,
 }
@@ -96,7 +95,7 @@ impl Poller {
         Self {
             request: FeeHistoryRequest::new(&chain.pricing),
             upstreams,
-            head_tracker: HeadTracker::new(chain.block_time, chain.max_age),
+            judge: Judge::new(chain.block_time, chain.max_age),
             reporter: PollReporter::new(metrics, &chain),
             publisher,
             header_parameters,
@@ -107,7 +106,7 @@ impl Poller {
             comparisons: Comparisons::new(clock::now()),
             comparison: JoinSet::new(),
             last_history: None,
-            trusts_replicas: true,
+            trusts_others: true,
             unchecked_records: 0,
             chain,
         }
@@ -193,147 +192,10 @@ impl Poller {
         })
     }
 
-    async fn run_shared(mut self, mut polls: Box<dyn SharedPolls>) -> Infallible {
-        loop {
-            match polls.next().await {
-                Action::Poll(permit) => {
-                    let (outcome, published) = self.poll().await;
-                    let published = published.and_then(|history| self.shared(history));
-                    polls.finish_poll(permit, outcome, published).await;
-                }
-                Action::Adopt(publication) => {
-                    let merge_outcome = self.adopt(&publication).await;
-                    self.publisher.mark_polled();
-                    polls.record_merge(&publication, merge_outcome);
-                }
-                // Other replicas have polled in vain, which counts as the first poll here too.
-                Action::Skip => self.publisher.mark_polled(),
-            }
-        }
-    }
-
-    /// Returns the record of a `history` that was just published, for the other replicas. [`SharedPolls`] sets its slot.
-    fn shared(&self, history: FeeHistory) -> Option<SharedFeeHistory> {
-        let (chain, head) = (self.publisher.chain(), history.newest_block());
-        let upstream = self.in_use.and_then(|index| self.upstreams.polled().get(index));
-        Some(SharedFeeHistory {
-            slot: 0,
-            history,
-            timestamps: chain.timestamps()?,
-            head: upstream.map(UpstreamNode::head).unwrap_or_default(),
-            doubts: chain.newest_snapshot()?.doubts.clone(),
-            reading: self.asks.new_reading(head),
-        })
-    }
-
-    /// Publishes what another replica polled, if it is newer and plausible.
-    fn merge_remote(&mut self, publication: &SharedFeeHistory) -> AdoptOutcome {
-        let SharedFeeHistory { history, timestamps, head: reading, doubts, .. } = publication;
-        let chain = self.publisher.chain();
-        let (head, last) = (history.newest_block(), chain.newest_block());
-        let last_observed_at = chain.timestamps().map(|last| last.observed_at);
-        if last_observed_at >= Some(timestamps.observed_at) {
-            match last.cmp(&Some(head)) {
-                Ordering::Less => {}
-                Ordering::Equal => return AdoptOutcome::Duplicate,
-                // An earlier reply says nothing against a later one, however often it is read.
-                Ordering::Greater => return AdoptOutcome::Older,
-            }
-        }
-        if clock::elapsed(timestamps.observed_at) >= self.chain.max_age {
-            return AdoptOutcome::Older;
-        }
-        let Ok(market) = fees::price(history, &[], &self.chain.pricing, &self.chain_parameters())
-        else {
-            return AdoptOutcome::Rejected;
-        };
-        if is_unsynced_genesis(history, &self.chain) {
-            return AdoptOutcome::Rejected;
-        }
-        let report = self.remote_report(history, *reading);
-        self.head_tracker.set_leap(chain.last_leap());
-        let mut round = self.head_tracker.start_round(clock::now());
-        round.set_reported_at(timestamps.observed_at);
-        let is_plausible = round.check(report).is_ok();
-        let is_confirmed = round.finish().confirmed.is_some();
-        if !is_plausible && !is_confirmed {
-            let is_slightly_older = last.is_some_and(|last| {
-                (head..=head.saturating_add(HeadTracker::TOLERANCE_BLOCKS)).contains(&last)
-            }) && report.suspicious_amounts.is_none();
-            return if is_slightly_older { AdoptOutcome::Older } else { AdoptOutcome::Implausible };
-        }
-        self.reporter.record_floors(&market, &self.chain.pricing);
-        self.publisher.publish(Accepted {
-            timestamps: *timestamps,
-            head: reading.for_reply(head, self.chain.block_time),
-            doubts: doubts.clone(),
-            ..Accepted::now(history, market)
-        });
-        self.in_use = None;
-        self.last_history = Some(history.clone());
-        self.reporter.record_merged(last.is_some_and(|last| head < last));
-        self.asks.record_published(true, publication.reading.as_ref());
-        AdoptOutcome::Adopted
-    }
-
     /// Returns the parameters in force, with the newest ones of the chain's headers.
     fn chain_parameters(&self) -> ChainParameters {
         let newest = self.header_parameters.as_ref().and_then(|newest| *newest.borrow());
         ChainParameters::new(&self.chain.pricing, newest)
-    }
-
-    fn remote_report(&self, history: &FeeHistory, head: HeadReading) -> Report {
-        let head = head.for_reply(history.newest_block(), self.chain.block_time);
-        report(REMOTE, history, head, self.last_history.as_ref(), &self.chain)
-    }
-
-    /// Adopts what another replica polled. An implausible record is checked against this replica's own upstreams, and
-    /// so is every record now and then. While an own upstream contradicts the others, this replica polls for itself.
-    async fn adopt(&mut self, publication: &SharedFeeHistory) -> AdoptOutcome {
-        let is_check_due = !self.trusts_replicas
-            || self.unchecked_records >= Comparisons::POLL_INTERVAL
-            || self.is_in_doubt();
-        if !is_check_due {
-            let outcome = self.merge_remote(publication);
-            if outcome != AdoptOutcome::Implausible {
-                self.unchecked_records += u32::from(outcome == AdoptOutcome::Adopted);
-                return outcome;
-            }
-        }
-        let remote = &publication.history;
-        let suspicious = (!is_check_due).then(|| self.remote_report(remote, publication.head));
-        let (outcome, own) = self.poll_recorded(CallOrder::ByPreference, suspicious).await;
-        // An upstream that contradicts the others is asked again before its claim says nothing any more.
-        let is_unconfirmed = outcome == PollOutcome::Unconfirmed;
-        let interval = Comparisons::POLL_INTERVAL;
-        self.unchecked_records = if is_unconfirmed { interval - interval / 4 } else { 0 };
-        let Some(own) = own else {
-            // Without an own reply there is nothing to check against.
-            return if is_check_due {
-                self.merge_remote(publication)
-            } else {
-                AdoptOutcome::Implausible
-            };
-        };
-        let is_contradicted = match plausibility::compare(remote, &own) {
-            Continuity::Rewritten => true,
-            _ => remote.newest_block().abs_diff(own.newest_block()) > HeadTracker::TOLERANCE_BLOCKS,
-        };
-        self.trusts_replicas = !is_contradicted;
-        if is_contradicted {
-            return AdoptOutcome::Contradicted;
-        }
-        match self.merge_remote(publication) {
-            // The own reply is as new.
-            AdoptOutcome::Older | AdoptOutcome::Implausible => AdoptOutcome::Duplicate,
-            outcome => outcome,
-        }
-    }
-
-    /// Returns true if an own upstream contradicts the published head. With `agreement` most upstreams have reported that, so
-    /// one that lags is no reason for polls.
-    fn is_in_doubt(&self) -> bool {
-        self.chain.agreement.get() == 1 && self.head_tracker.is_in_doubt()
     }
 
     /// Polls once and records the outcome.
@@ -382,7 +244,7 @@ impl Poller {
             chain,
             request,
             upstreams,
-            head_tracker,
+            judge,
             publisher,
             reporter,
             doubts,
@@ -393,8 +255,8 @@ impl Poller {
         if order == CallOrder::ByPreference {
             candidates.sort_by_key(|candidate| candidate.index);
         }
-        head_tracker.set_leap(publisher.chain().last_leap());
-        let mut round = head_tracker.start_round(now);
+        judge.set_leap(publisher.chain().last_leap());
+        let mut round = judge.start_round(now);
         if let Some(remote) = remote
             && let Some(reason) = round.suspicion(remote)
         {
@@ -442,55 +304,6 @@ impl Poller {
     }
 }
 
-impl Poller {
-    /// Starts to compare the reply that was just published with that of another upstream, if that is due. With
-    /// `agreement` each poll compares.
-    fn compare_if_due(&mut self, published: &FeeHistory) {
-        if self.chain.agreement.get() > 1 {
-            return;
-        }
-        let now = clock::now();
-        let is_due = self.comparisons.record_poll(now);
-        let Some(in_use) = self.in_use.filter(|_| is_due && self.comparison.is_empty()) else {
-            return;
-        };
-        let others = self.upstreams.polled().iter().enumerate().filter(|(index, upstream)| {
-            *index != in_use && upstream.availability(now) != Availability::Excluded
-        });
-        let others: Vec<_> = others.map(|(index, _)| index).collect();
-        let Some(other) = self.comparisons.begin(&others, now) else { return };
-        let (pair, published) = (Pair { in_use, other }, published.clone());
-        let (request, pricing) = (self.request.clone(), self.chain.pricing);
-        let upstreams = Arc::clone(&self.upstreams);
-        let deadline = upstreams.attempt_deadline();
-        self.comparison.spawn(async move {
-            let Some(node) = upstreams.polled().get(other) else { return (pair, None) };
-            match node.fee_history(&request, deadline).await {
-                Ok(history) => (pair, plausibility::agree(&published, &history, &pricing)),
-                Err(error) => {
-                    // Polls decide about other failures: the reply was not needed.
-                    if matches!(error, Error::RateLimited(_)) {
-                        node.record_failure(&error);
-                    }
-                    (pair, None)
-                }
-            }
-        });
-    }
-
-    /// Records the result of the last comparison, if it has ended.
-    fn finish_comparison(&mut self) {
-        while let Some(ended) = self.comparison.try_join_next() {
-            let Ok((pair, agrees)) = ended else { continue };
-            let change = agrees.and_then(|agrees| self.comparisons.record(pair, agrees));
-            self.reporter.record_comparison(pair, agrees, change);
-            let has_disagreement = self.comparisons.has_disagreement();
-            self.reporter.set_disagreement(has_disagreement);
-            self.doubts.set_disagreement(has_disagreement);
-        }
-    }
-}
-
 /// Order in which a poll calls the upstreams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CallOrder {
@@ -500,7 +313,7 @@ enum CallOrder {
     ByPreference,
 }
 
-/// Returns what the head tracker checks of this reply, or record, after the `earlier` one.
+/// Returns what the judge checks of this reply, or record, after the `earlier` one.
 fn report(
     upstream: usize,
     history: &FeeHistory,

@@ -1,6 +1,5 @@
 //! Checks of a fee history against the rules of the base fee and against the blocks that were known before.
 
-use super::head_tracker::SuspiciousReply;
 use super::{Block, FeeHistory, GRADED_PERCENTILES, Pricing, RewardPercentiles, Rewards};
 
 /// Comparison of a fee history with an earlier one.
@@ -14,6 +13,42 @@ pub enum Continuity {
     Changed,
     /// Every common block has another base fee.
     Rewritten,
+}
+
+/// Reason why a reply is not published unless it is confirmed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SuspiciousReply {
+    /// Lower than the published head: a node that lags, or a chain that was reset.
+    #[error("the newest block is lower than the known one")]
+    Regression,
+    /// Higher than the chain can be by now, unless the published head is wrong or lags.
+    #[error("the newest block is further ahead than the chain can be")]
+    Jump,
+    /// The base fee changes more from one block to the next than the chain allows.
+    #[error("the base fee changes more between two blocks than the chain allows")]
+    BaseFeeLeap,
+    /// The blocks that were published before have base fees that the chain does not allow after those.
+    #[error("all known blocks have implausibly different base fees than before")]
+    Rewritten,
+}
+
+impl SuspiciousReply {
+    /// Label of the reason, from a closed list.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Regression => "head_behind",
+            Self::Jump => "head_ahead",
+            Self::BaseFeeLeap => "base_fee_leap",
+            Self::Rewritten => "history_rewritten",
+        }
+    }
+
+    /// Returns true for a reason that is the head, not an amount.
+    #[must_use]
+    pub fn concerns_head(self) -> bool {
+        matches!(self, Self::Regression | Self::Jump)
+    }
 }
 
 /// Reason to doubt a published value: it cannot follow from the blocks before, and was published because the only node

@@ -5,13 +5,11 @@ use std::time::{Duration, Instant};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use super::doubts::DoubtLog;
+use super::judge::{Confirmation, Judge, Limits, PublishDecision, Round, RoundOutcome};
 use super::reporter::{PollError, PollReporter};
 use super::{PollOutcome, report};
 use crate::config;
-use crate::fees::head_tracker::{
-    Confirmation, HeadTracker, Limits, PollRound, PublishDecision, RoundOutcome, SuspiciousReply,
-};
-use crate::fees::plausibility::{self, Continuity};
+use crate::fees::plausibility::{self, Continuity, SuspiciousReply};
 use crate::fees::{self, BlockAge, ChainParameters, FeeHistory, HeadReading, Market};
 use crate::nodes::{self, Candidate, ChainUpstreams, FeeHistoryRequest, UpstreamNode};
 use crate::observe::clock;
@@ -47,7 +45,7 @@ pub(crate) struct UpstreamCall<'a> {
 /// A poll in progress.
 pub(crate) struct ActivePoll<'a> {
     pub(crate) call: UpstreamCall<'a>,
-    round: PollRound<'a>,
+    round: Round<'a>,
     upstreams: &'a ChainUpstreams,
     publisher: &'a mut Publisher,
     doubts: &'a mut DoubtLog,
@@ -99,7 +97,7 @@ impl UpstreamCall<'_> {
             // A slow node has used up its deadline with the fee history.
             candidate.upstream.read_head_again(polled_at, self.deadline).await;
         }
-        let highest = newest.saturating_add(HeadTracker::TOLERANCE_BLOCKS);
+        let highest = newest.saturating_add(Judge::TOLERANCE_BLOCKS);
         let header = candidate.upstream.head().header();
         // The node has got far newer blocks since its reply.
         if !is_plausible && header.is_some_and(|header| header.number > highest) {
@@ -149,7 +147,7 @@ impl UpstreamCall<'_> {
 impl<'a> ActivePoll<'a> {
     pub(crate) fn new(
         call: &UpstreamCall<'a>,
-        round: PollRound<'a>,
+        round: Round<'a>,
         upstreams: &'a ChainUpstreams,
         publisher: &'a mut Publisher,
         doubts: &'a mut DoubtLog,

@@ -3,8 +3,8 @@
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 use super::active_poll::{ActivePoll, PricedReply};
+use super::judge::Judge;
 use super::reporter::PollError;
-use crate::fees::head_tracker::HeadTracker;
 use crate::fees::{Market, Suggestion, TierName};
 use crate::nodes::Candidate;
 
@@ -89,8 +89,7 @@ fn agree(one: &PricedReply, other: &PricedReply) -> bool {
     };
     let (one_market, other_market) = (&one.market, &other.market);
     let pairs = prices(one_market.suggestion).into_iter().zip(prices(other_market.suggestion));
-    one.history.newest_block().abs_diff(other.history.newest_block())
-        <= HeadTracker::TOLERANCE_BLOCKS
+    one.history.newest_block().abs_diff(other.history.newest_block()) <= Judge::TOLERANCE_BLOCKS
         && one_market.suggestion.pricing_type == other_market.suggestion.pricing_type
         && pairs.into_iter().all(|(one, other)| is_near(one, other))
 }

@@ -1,10 +1,17 @@
 //! Comparisons of the upstream in use with another one, now and then. The upstream in use is believed as long as its
 //! replies are plausible, so a node that moves prices in small steps is noticed by this alone.
 //!
-//! Pure: instants and results in, decisions out.
+//! [`Comparisons`] is pure: instants and results in, decisions out.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use super::Poller;
+use crate::fees::{FeeHistory, plausibility};
+use crate::nodes::Error;
+use crate::nodes::circuit_breaker::Availability;
+use crate::observe::clock;
 
 /// Two upstreams, by their indices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,6 +85,55 @@ impl Comparisons {
     /// Returns true while two upstreams disagree lastingly.
     pub(crate) fn has_disagreement(&self) -> bool {
         self.disagreements.values().any(|count| *count >= Self::LASTING)
+    }
+}
+
+impl Poller {
+    /// Starts to compare the reply that was just published with that of another upstream, if that is due. With
+    /// `agreement` each poll compares.
+    pub(super) fn compare_if_due(&mut self, published: &FeeHistory) {
+        if self.chain.agreement.get() > 1 {
+            return;
+        }
+        let now = clock::now();
+        let is_due = self.comparisons.record_poll(now);
+        let Some(in_use) = self.in_use.filter(|_| is_due && self.comparison.is_empty()) else {
+            return;
+        };
+        let others = self.upstreams.polled().iter().enumerate().filter(|(index, upstream)| {
+            *index != in_use && upstream.availability(now) != Availability::Excluded
+        });
+        let others: Vec<_> = others.map(|(index, _)| index).collect();
+        let Some(other) = self.comparisons.begin(&others, now) else { return };
+        let (pair, published) = (Pair { in_use, other }, published.clone());
+        let (request, pricing) = (self.request.clone(), self.chain.pricing);
+        let upstreams = Arc::clone(&self.upstreams);
+        let deadline = upstreams.attempt_deadline();
+        self.comparison.spawn(async move {
+            let Some(node) = upstreams.polled().get(other) else { return (pair, None) };
+            match node.fee_history(&request, deadline).await {
+                Ok(history) => (pair, plausibility::agree(&published, &history, &pricing)),
+                Err(error) => {
+                    // Polls decide about other failures: the reply was not needed.
+                    if matches!(error, Error::RateLimited(_)) {
+                        node.record_failure(&error);
+                    }
+                    (pair, None)
+                }
+            }
+        });
+    }
+
+    /// Records the result of the last comparison, if it has ended.
+    pub(super) fn finish_comparison(&mut self) {
+        while let Some(ended) = self.comparison.try_join_next() {
+            let Ok((pair, agrees)) = ended else { continue };
+            let change = agrees.and_then(|agrees| self.comparisons.record(pair, agrees));
+            self.reporter.record_comparison(pair, agrees, change);
+            let has_disagreement = self.comparisons.has_disagreement();
+            self.reporter.set_disagreement(has_disagreement);
+            self.doubts.set_disagreement(has_disagreement);
+        }
     }
 }
 

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::fees::head_tracker::SuspiciousReply;
-use crate::fees::plausibility::{self, Doubt};
+use crate::fees::plausibility::{self, Doubt, SuspiciousReply};
 use crate::fees::{FeeHistory, Pricing};
 
 /// Doubts of one chain that last while the doubtful value is in the window.

@@ -9,7 +9,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use super::comparisons::{Change, Pair};
 use crate::config;
 use crate::fees::gwei::rounded_gwei;
-use crate::fees::head_tracker::SuspiciousReply;
+use crate::fees::plausibility::SuspiciousReply;
 use crate::fees::{Market, Pricing, PricingError};
 use crate::nodes as upstream;
 use crate::nodes::Candidate;

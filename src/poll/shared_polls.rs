@@ -1,13 +1,21 @@
 //! Polls that several processes share: what the loop of a chain needs of the one that divides them.
 
+use std::cmp::Ordering;
+use std::convert::Infallible;
 use std::fmt::Debug;
 use std::time::Instant;
 
 use async_trait::async_trait;
 
-use crate::fees::plausibility::Doubt;
-use crate::fees::{FeeHistory, HeadReading};
-use crate::store::Timestamps;
+use super::active_poll::is_unsynced_genesis;
+use super::comparisons::Comparisons;
+use super::judge::{Judge, REMOTE, Report};
+use super::{CallOrder, Poller, report};
+use crate::fees::plausibility::{self, Continuity, Doubt};
+use crate::fees::{self, FeeHistory, HeadReading};
+use crate::nodes::UpstreamNode;
+use crate::observe::clock;
+use crate::store::{Accepted, Timestamps};
 
 /// Divides the polls of one chain among processes.
 #[async_trait]
@@ -93,4 +101,143 @@ pub enum PollOutcome {
     Unconfirmed,
     /// No usable reply.
     Failed,
+}
+
+impl Poller {
+    pub(super) async fn run_shared(mut self, mut polls: Box<dyn SharedPolls>) -> Infallible {
+        loop {
+            match polls.next().await {
+                Action::Poll(permit) => {
+                    let (outcome, published) = self.poll().await;
+                    let published = published.and_then(|history| self.shared(history));
+                    polls.finish_poll(permit, outcome, published).await;
+                }
+                Action::Adopt(publication) => {
+                    let merge_outcome = self.adopt(&publication).await;
+                    self.publisher.mark_polled();
+                    polls.record_merge(&publication, merge_outcome);
+                }
+                // Other replicas have polled in vain, which counts as the first poll here too.
+                Action::Skip => self.publisher.mark_polled(),
+            }
+        }
+    }
+
+    /// Returns the record of a `history` that was just published, for the other replicas. [`SharedPolls`] sets its slot.
+    fn shared(&self, history: FeeHistory) -> Option<SharedFeeHistory> {
+        let (chain, head) = (self.publisher.chain(), history.newest_block());
+        let upstream = self.in_use.and_then(|index| self.upstreams.polled().get(index));
+        Some(SharedFeeHistory {
+            slot: 0,
+            history,
+            timestamps: chain.timestamps()?,
+            head: upstream.map(UpstreamNode::head).unwrap_or_default(),
+            doubts: chain.newest_snapshot()?.doubts.clone(),
+            reading: self.asks.new_reading(head),
+        })
+    }
+
+    /// Publishes what another replica polled, if it is newer and plausible.
+    pub(super) fn merge_remote(&mut self, publication: &SharedFeeHistory) -> AdoptOutcome {
+        let SharedFeeHistory { history, timestamps, head: reading, doubts, .. } = publication;
+        let chain = self.publisher.chain();
+        let (head, last) = (history.newest_block(), chain.newest_block());
+        let last_observed_at = chain.timestamps().map(|last| last.observed_at);
+        if last_observed_at >= Some(timestamps.observed_at) {
+            match last.cmp(&Some(head)) {
+                Ordering::Less => {}
+                Ordering::Equal => return AdoptOutcome::Duplicate,
+                // An earlier reply says nothing against a later one, however often it is read.
+                Ordering::Greater => return AdoptOutcome::Older,
+            }
+        }
+        if clock::elapsed(timestamps.observed_at) >= self.chain.max_age {
+            return AdoptOutcome::Older;
+        }
+        let Ok(market) = fees::price(history, &[], &self.chain.pricing, &self.chain_parameters())
+        else {
+            return AdoptOutcome::Rejected;
+        };
+        if is_unsynced_genesis(history, &self.chain) {
+            return AdoptOutcome::Rejected;
+        }
+        let report = self.remote_report(history, *reading);
+        self.judge.set_leap(chain.last_leap());
+        let mut round = self.judge.start_round(clock::now());
+        round.set_reported_at(timestamps.observed_at);
+        let is_plausible = round.check(report).is_ok();
+        let is_confirmed = round.finish().confirmed.is_some();
+        if !is_plausible && !is_confirmed {
+            let is_slightly_older = last.is_some_and(|last| {
+                (head..=head.saturating_add(Judge::TOLERANCE_BLOCKS)).contains(&last)
+            }) && report.suspicious_amounts.is_none();
+            return if is_slightly_older { AdoptOutcome::Older } else { AdoptOutcome::Implausible };
+        }
+        self.reporter.record_floors(&market, &self.chain.pricing);
+        self.publisher.publish(Accepted {
+            timestamps: *timestamps,
+            head: reading.for_reply(head, self.chain.block_time),
+            doubts: doubts.clone(),
+            ..Accepted::now(history, market)
+        });
+        self.in_use = None;
+        self.last_history = Some(history.clone());
+        self.reporter.record_merged(last.is_some_and(|last| head < last));
+        self.asks.record_published(true, publication.reading.as_ref());
+        AdoptOutcome::Adopted
+    }
+
+    fn remote_report(&self, history: &FeeHistory, head: HeadReading) -> Report {
+        let head = head.for_reply(history.newest_block(), self.chain.block_time);
+        report(REMOTE, history, head, self.last_history.as_ref(), &self.chain)
+    }
+
+    /// Adopts what another replica polled. An implausible record is checked against this replica's own upstreams, and
+    /// so is every record now and then. While an own upstream contradicts the others, this replica polls for itself.
+    async fn adopt(&mut self, publication: &SharedFeeHistory) -> AdoptOutcome {
+        let is_check_due = !self.trusts_others
+            || self.unchecked_records >= Comparisons::POLL_INTERVAL
+            || self.is_in_doubt();
+        if !is_check_due {
+            let outcome = self.merge_remote(publication);
+            if outcome != AdoptOutcome::Implausible {
+                self.unchecked_records += u32::from(outcome == AdoptOutcome::Adopted);
+                return outcome;
+            }
+        }
+        let remote = &publication.history;
+        let suspicious = (!is_check_due).then(|| self.remote_report(remote, publication.head));
+        let (outcome, own) = self.poll_recorded(CallOrder::ByPreference, suspicious).await;
+        // An upstream that contradicts the others is asked again before its claim says nothing any more.
+        let is_unconfirmed = outcome == PollOutcome::Unconfirmed;
+        let interval = Comparisons::POLL_INTERVAL;
+        self.unchecked_records = if is_unconfirmed { interval - interval / 4 } else { 0 };
+        let Some(own) = own else {
+            // Without an own reply there is nothing to check against.
+            return if is_check_due {
+                self.merge_remote(publication)
+            } else {
+                AdoptOutcome::Implausible
+            };
+        };
+        let is_contradicted = match plausibility::compare(remote, &own) {
+            Continuity::Rewritten => true,
+            _ => remote.newest_block().abs_diff(own.newest_block()) > Judge::TOLERANCE_BLOCKS,
+        };
+        self.trusts_others = !is_contradicted;
+        if is_contradicted {
+            return AdoptOutcome::Contradicted;
+        }
+        match self.merge_remote(publication) {
+            // The own reply is as new.
+            AdoptOutcome::Older | AdoptOutcome::Implausible => AdoptOutcome::Duplicate,
+            outcome => outcome,
+        }
+    }
+
+    /// Returns true if an own upstream contradicts the published head. With `agreement` most upstreams have reported that, so
+    /// one that lags is no reason for polls.
+    fn is_in_doubt(&self) -> bool {
+        self.chain.agreement.get() == 1 && self.judge.is_in_doubt()
+    }
 }

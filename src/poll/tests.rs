@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 
 use crate::config::Config;
+use crate::fees;
 use crate::fees::{Block, HeaderTime, Rewards};
 use crate::nodes::{JsonRpcClient, ReadError, ServiceReads};
 use crate::observe::metrics::ChainLabels;
@@ -93,12 +94,11 @@ impl Harness {
 
     /// Publishes this head as that of an own upstream.
     fn publish_own(&mut self, head: u64) {
-        let Poller { publisher, reporter, chain, upstreams, head_tracker, doubts, .. } =
-            &mut self.poller;
+        let Poller { publisher, reporter, chain, upstreams, judge, doubts, .. } = &mut self.poller;
         let history = fee_history(head, 1);
         let chain_parameters = ChainParameters::without_header(&chain.pricing);
         let market = fees::price(&history, &[], &chain.pricing, &chain_parameters).unwrap();
-        let round = head_tracker.start_round(Instant::now());
+        let round = judge.start_round(Instant::now());
         let request = FeeHistoryRequest::new(&chain.pricing);
         let call = UpstreamCall {
             chain,

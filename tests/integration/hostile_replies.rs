@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use gas_suggestion::config::{Chain, Config};
 use gas_suggestion::extras::sections;
-use gas_suggestion::fees::head_tracker::{HeadTracker, PublishDecision, Report};
 use gas_suggestion::fees::plausibility;
 use gas_suggestion::fees::{self, BlockAge, FeeHistory, Market, Pricing, PricingType, Suggestion};
 use gas_suggestion::nodes as upstream;
 use gas_suggestion::nodes::FeeHistoryRequest;
+use gas_suggestion::poll::judge::{Judge, PublishDecision, Report};
 use gas_suggestion::store::{Accepted, ChainStore, Publisher};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ fn run_session(chain: &Chain, random: &mut Random, tally: &mut Tally) {
     let mut poller = Poller {
         store,
         publisher: publishers.remove(0),
-        heads: HeadTracker::new(BLOCK_TIME, chain.max_age),
+        heads: Judge::new(BLOCK_TIME, chain.max_age),
         request: FeeHistoryRequest::new(&chain.pricing),
         chain: chain.clone(),
         rules: HeadRules::default(),
@@ -88,7 +88,7 @@ fn run_session(chain: &Chain, random: &mut Random, tally: &mut Tally) {
 struct Poller {
     store: ChainStore,
     publisher: Publisher,
-    heads: HeadTracker,
+    heads: Judge,
     request: FeeHistoryRequest,
     chain: Chain,
     rules: HeadRules,

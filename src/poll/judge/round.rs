@@ -4,9 +4,11 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use crate::fees::BlockAge;
+
 use super::{
-    BlockAge, Claim, HeadTracker, ObservedHead, Published, REMOTE, Report, SuspiciousReply, Trail,
-    expected_blocks, max_plausible_head,
+    Judge, ObservedHead, Published, REMOTE, Report, SuspiciousReply, Trail, expected_blocks,
+    max_plausible_head,
 };
 
 /// Decision on a plausible reply.
@@ -31,9 +33,9 @@ pub struct Limits {
 }
 
 impl Limits {
-    fn new(tracker: &HeadTracker, now: Instant) -> Option<Self> {
-        let Published { observed, source, .. } = tracker.published?;
-        let block_time = tracker.observed_block_time();
+    fn new(judge: &Judge, now: Instant) -> Option<Self> {
+        let Published { observed, source, .. } = judge.published?;
+        let block_time = judge.observed_block_time();
         let expected = expected_blocks(observed.at, now, block_time);
         let second = expected_blocks(now, now + Duration::from_secs(1), block_time);
         Some(Self {
@@ -84,8 +86,8 @@ pub struct Confirmation {
 
 /// One poll: the replies of upstreams, and the decisions.
 #[derive(Debug)]
-pub struct PollRound<'a> {
-    tracker: &'a mut HeadTracker,
+pub struct Round<'a> {
+    judge: &'a mut Judge,
     now: Instant,
     /// When the reports were made.
     reported_at: Instant,
@@ -97,17 +99,17 @@ pub struct PollRound<'a> {
     published: Option<u64>,
 }
 
-impl<'a> PollRound<'a> {
-    pub(super) fn new(tracker: &'a mut HeadTracker, now: Instant) -> Self {
-        let limits = Limits::new(tracker, now);
-        Self { tracker, now, reported_at: now, limits, reports: Vec::new(), published: None }
+impl<'a> Round<'a> {
+    pub(super) fn new(judge: &'a mut Judge, now: Instant) -> Self {
+        let limits = Limits::new(judge, now);
+        Self { judge, now, reported_at: now, limits, reports: Vec::new(), published: None }
     }
 
     /// Sets when the reports were made, if that was before the round. The head is compared with what the chain can have
     /// been then, and later heads are expected from then on.
     pub fn set_reported_at(&mut self, at: Instant) {
         self.reported_at = at.min(self.now);
-        self.limits = Limits::new(self.tracker, self.reported_at);
+        self.limits = Limits::new(self.judge, self.reported_at);
     }
 
     /// Checks a reply. A suspicious one may still be confirmed by [`finish`](Self::finish).
@@ -124,15 +126,15 @@ impl<'a> PollRound<'a> {
         if self.published == Some(report.head) {
             return Ok(PublishDecision::AlreadyPublished);
         }
-        if self.tracker.is_overtaken_by(report) {
-            self.tracker.restart();
+        if self.judge.is_overtaken_by(report) {
+            self.judge.restart();
             self.limits = None;
         } else if self.is_jump(report) {
             // The time that these blocks took is not known.
-            self.tracker.head_changes.clear();
+            self.judge.head_changes.clear();
         }
         self.update_trail(report);
-        self.tracker.publish(report, self.reported_at);
+        self.judge.publish(report, self.reported_at);
         self.published = Some(report.head);
         Ok(PublishDecision::Publish)
     }
@@ -140,13 +142,13 @@ impl<'a> PollRound<'a> {
     /// Returns the reason why a reply would be suspicious in this round, from its head and amounts.
     #[must_use]
     pub fn suspicion(&self, report: Report) -> Option<SuspiciousReply> {
-        if self.tracker.is_overtaken_by(report) {
+        if self.judge.is_overtaken_by(report) {
             return report.suspicious_amounts;
         }
-        let published = self.tracker.published.map(|published| published.observed.head);
+        let published = self.judge.published.map(|published| published.observed.head);
         if published.is_some_and(|published| report.head < published) {
             Some(SuspiciousReply::Regression)
-        } else if self.is_jump(report) && !self.tracker.explains_jump(report) {
+        } else if self.is_jump(report) && !self.judge.explains_jump(report) {
             Some(SuspiciousReply::Jump)
         } else {
             report.suspicious_amounts
@@ -161,23 +163,23 @@ impl<'a> PollRound<'a> {
     /// A preferred upstream with a plausible head ends the doubt. A less preferred one that takes over, or that is early,
     /// starts it.
     fn update_trail(&mut self, report: Report) {
-        let tracker = &mut *self.tracker;
-        let is_first = tracker.published.is_none();
+        let judge = &mut *self.judge;
+        let is_first = judge.published.is_none();
         match self.limits {
             None if is_first => {
-                let block_time = tracker.block_time;
+                let block_time = judge.block_time;
                 let trail = |source| Trail { observed: None, source, block_time };
-                tracker.trail = report.upstream.checked_sub(1).map(trail);
+                judge.trail = report.upstream.checked_sub(1).map(trail);
             }
             // Replicas with slightly different nodes adopt each other's records all the time.
             Some(limits)
                 if report.head > limits.highest_of_others
                     || !(limits.is_preferred(report.upstream) || report.upstream == REMOTE) =>
             {
-                tracker.keep_trail(report.upstream);
+                judge.keep_trail(report.upstream);
             }
             _ => {
-                let trail = &mut tracker.trail;
+                let trail = &mut judge.trail;
                 *trail = trail.filter(|trail| report.upstream > trail.source);
             }
         }
@@ -201,37 +203,30 @@ impl<'a> PollRound<'a> {
     }
 
     /// Returns true if other upstreams should be queried although this one succeeded: the head is three blocks late,
-    /// but at least 1 s, or a jump waits for confirmation. Lateness counts anew from then on.
+    /// but at least 1 s. Lateness counts anew from then on.
     pub fn should_query_others(&mut self) -> bool {
-        let tracker = &mut *self.tracker;
-        let max_lateness = tracker
-            .block_time
-            .saturating_mul(HeadTracker::LATE_BLOCKS)
-            .max(HeadTracker::MIN_LATENESS);
-        let is_late = tracker.lateness(self.now).is_some_and(|late| late >= max_lateness);
+        let judge = &mut *self.judge;
+        let max_lateness =
+            judge.block_time.saturating_mul(Judge::LATE_BLOCKS).max(Judge::MIN_LATENESS);
+        let is_late = judge.lateness(self.now).is_some_and(|late| late >= max_lateness);
         if is_late {
             let baseline = |last: Published| ObservedHead { at: self.now, ..last.observed };
-            tracker.schedule_baseline = tracker.published.map(baseline);
+            judge.schedule_baseline = judge.published.map(baseline);
         }
-        let is_pending = |claim: &Claim| {
-            claim.reason == SuspiciousReply::Jump
-                && claim.attempts < HeadTracker::CONFIRMING_ROUNDS
-                && self.now.saturating_duration_since(claim.last.at) < tracker.patience
-        };
-        is_late || tracker.claims.values().any(is_pending) || self.seeks_young_block()
+        is_late || self.seeks_young_block()
     }
 
     /// Returns true if other upstreams may have a block that is not old. They are queried now and then while the
     /// published one is old, because a halted chain looks the same.
     fn seeks_young_block(&mut self) -> bool {
-        let tracker = &mut *self.tracker;
-        let interval = tracker.block_time.max(HeadTracker::MIN_PATIENCE);
-        let is_due = tracker
+        let judge = &mut *self.judge;
+        let interval = judge.block_time.max(Judge::MIN_PATIENCE);
+        let is_due = judge
             .sought_young_at
             .is_none_or(|last| self.now.saturating_duration_since(last) >= interval);
-        let seeks = is_due && tracker.published.is_some_and(|last| last.is_old);
+        let seeks = is_due && judge.published.is_some_and(|last| last.is_old);
         if seeks {
-            tracker.sought_young_at = Some(self.now);
+            judge.sought_young_at = Some(self.now);
         }
         seeks
     }
@@ -241,61 +236,83 @@ impl<'a> PollRound<'a> {
     #[must_use]
     pub fn finish(&mut self) -> RoundOutcome {
         let reports = std::mem::take(&mut self.reports);
-        let Self { tracker, now, limits, .. } = self;
-        let (tracker, now, limits) = (&mut **tracker, *now, *limits);
+        let Self { judge, now, limits, .. } = self;
+        let (judge, now, limits) = (&mut **judge, *now, *limits);
         let plausible = || reports.iter().filter(|(_, suspicion)| suspicion.is_none());
         for (report, _) in plausible() {
-            tracker.claims.remove(&report.upstream);
-            tracker.last_plausible_at = Some(now);
+            judge.claims.remove(&report.upstream);
+            judge.last_plausible_at = Some(now);
         }
         let suspicious: Vec<_> =
             reports.iter().filter_map(|(report, reason)| Some((*report, (*reason)?))).collect();
         for (report, reason) in &suspicious {
-            tracker.record_claim(*report, *reason, now);
+            judge.record_claim(*report, *reason, now);
         }
         let votes = Votes::new(&reports);
         let is_outvoted = plausible().any(|(report, _)| votes.have_majority(report, None));
-        let believable = suspicious.iter().filter(|(report, _)| !tracker.outlasts(*report, now));
-        let confirmed = believable.filter_map(|(report, reason)| {
-            let has_majority = votes.have_majority(report, Some(*reason));
-            let is_confirmed = if has_majority {
-                let is_lower = *reason == SuspiciousReply::Regression;
-                votes.best_plausible.is_none()
-                    || !is_lower
-                    || tracker.is_repeated_and_moving(report.upstream)
-            } else {
-                !is_outvoted
-                    && tracker.is_confirmed_alone(
-                        report.upstream,
-                        votes.best_plausible,
-                        limits,
-                        now,
-                    )
-            };
-            is_confirmed.then_some((has_majority, *report))
+        let confirmed = judge.confirmed_by_majority(&suspicious, &votes, now).or_else(|| {
+            let alone = || judge.confirmed_alone(&suspicious, &votes, limits, now);
+            (!is_outvoted).then(alone).flatten()
         });
-        // Of a majority the newest head of an upstream; else the most preferred upstream.
-        let confirmed = confirmed.max_by_key(|(has_majority, report)| {
-            let head = if *has_majority { report.head } else { 0 };
-            (*has_majority, report.upstream != REMOTE, head, Reverse(report.upstream))
-        });
-        let is_refuted = |(report, reason): &(Report, SuspiciousReply)| {
-            let is_confirmed =
-                confirmed.is_some_and(|(_, other)| other.upstream == report.upstream);
-            (!is_confirmed && tracker.is_refuted(report.upstream, *reason))
-                .then_some(report.upstream)
+        let is_confirmed = |report: &Report| {
+            confirmed.is_some_and(|(confirmed, _)| confirmed.upstream == report.upstream)
         };
-        let refuted = suspicious.iter().filter_map(is_refuted).collect();
-        let confirmed = confirmed.map(|(has_majority, report)| {
-            let claim = tracker.claims.get(&report.upstream);
-            let is_new = claim.is_none_or(|claim| {
-                claim.rounds == if has_majority { 1 } else { HeadTracker::CONFIRMING_ROUNDS }
-            });
-            tracker.publish_confirmed(report, has_majority, now);
-            tracker.last_plausible_at = Some(now);
-            Confirmation { upstream: report.upstream, is_majority: has_majority, is_new }
+        let refuted = suspicious.iter().filter(|(report, reason)| {
+            !is_confirmed(report) && judge.is_refuted(report.upstream, *reason)
+        });
+        let refuted = refuted.map(|(report, _)| report.upstream).collect();
+        let confirmed = confirmed.map(|(report, is_majority)| {
+            let rounds = if is_majority { 1 } else { Judge::CONFIRMING_ROUNDS };
+            let claim = judge.claims.get(&report.upstream);
+            let is_new = claim.is_none_or(|claim| claim.rounds == rounds);
+            judge.publish_confirmed(report, is_majority, now);
+            judge.last_plausible_at = Some(now);
+            Confirmation { upstream: report.upstream, is_majority, is_new }
         });
         RoundOutcome { confirmed, refuted }
+    }
+}
+
+/// A suspicious report, and why.
+type Suspicious = (Report, SuspiciousReply);
+
+impl Judge {
+    /// Returns what most upstreams say, with true. Of several heads the highest of an upstream. A lower head than a plausible
+    /// one must have been repeated, and move.
+    fn confirmed_by_majority(
+        &self,
+        suspicious: &[Suspicious],
+        votes: &Votes<'_>,
+        now: Instant,
+    ) -> Option<(Report, bool)> {
+        let believed = suspicious.iter().filter(|(report, reason)| {
+            votes.have_majority(report, Some(*reason))
+                && !self.outlasts(*report, now)
+                && (votes.best_plausible.is_none()
+                    || *reason != SuspiciousReply::Regression
+                    || self.is_repeated_and_moving(report.upstream))
+        });
+        let newest = believed.max_by_key(|(report, _)| {
+            (report.upstream != REMOTE, report.head, Reverse(report.upstream))
+        });
+        newest.map(|(report, _)| (*report, true))
+    }
+
+    /// Returns what the most preferred upstream has repeated often enough, with false.
+    fn confirmed_alone(
+        &self,
+        suspicious: &[Suspicious],
+        votes: &Votes<'_>,
+        limits: Option<Limits>,
+        now: Instant,
+    ) -> Option<(Report, bool)> {
+        let believed = suspicious.iter().filter(|(report, reason)| {
+            !votes.have_majority(report, Some(*reason))
+                && !self.outlasts(*report, now)
+                && self.is_confirmed_alone(report.upstream, votes.best_plausible, limits, now)
+        });
+        let preferred = believed.min_by_key(|(report, _)| report.upstream);
+        preferred.map(|(report, _)| (*report, false))
     }
 }
 
@@ -357,7 +374,7 @@ fn count_upstreams<'a>(reports: impl Iterator<Item = &'a Report>) -> usize {
 
 /// Returns true if both upstreams report nearly the same head and base fee.
 fn agree(one: &Report, other: &Report) -> bool {
-    let is_near = |low: u128, high: u128| high <= low.saturating_mul(HeadTracker::TOLERANCE_FACTOR);
-    one.head.abs_diff(other.head) <= HeadTracker::TOLERANCE_BLOCKS
+    let is_near = |low: u128, high: u128| high <= low.saturating_mul(Judge::TOLERANCE_FACTOR);
+    one.head.abs_diff(other.head) <= Judge::TOLERANCE_BLOCKS
         && is_near(one.base_fee.min(other.base_fee), one.base_fee.max(other.base_fee))
 }

@@ -19,11 +19,11 @@ fn report((upstream, head): (usize, u64)) -> Report {
 /// Runs rounds one block time apart, in which these upstreams report these heads. Returns the head that each round
 /// publishes.
 fn run_rounds(rounds: &[&[(usize, u64)]]) -> Vec<Option<u64>> {
-    let mut tracker = HeadTracker::new(BLOCK, MAX_AGE);
+    let mut judge = Judge::new(BLOCK, MAX_AGE);
     let start = Instant::now();
     let mut published = Vec::new();
     for (count, claims) in (0_u32..).zip(rounds) {
-        let mut round = tracker.start_round(start + BLOCK * count);
+        let mut round = judge.start_round(start + BLOCK * count);
         let accepted = claims.iter().find(|claim| round.check(report(**claim)).is_ok());
         let confirmed = round.finish().confirmed;
         let confirmed = confirmed.and_then(|by| claims.iter().find(|claim| claim.0 == by.upstream));
@@ -89,9 +89,9 @@ fn claims_that_are_far_apart_do_not_count_together() {
 
 #[test]
 fn heads_after_a_record_are_expected_from_its_time_on() {
-    let (mut tracker, start) = (HeadTracker::new(BLOCK, MAX_AGE), Instant::now());
+    let (mut judge, start) = (Judge::new(BLOCK, MAX_AGE), Instant::now());
     let mut adopt = |at: u32, reported_at: u32, head| {
-        let mut round = tracker.start_round(start + BLOCK * at);
+        let mut round = judge.start_round(start + BLOCK * at);
         round.set_reported_at(start + BLOCK * reported_at);
         let checked = round.check(report((REMOTE, head)));
         let _ = round.finish();
@@ -108,10 +108,10 @@ fn heads_after_a_record_are_expected_from_its_time_on() {
 
 #[test]
 fn most_upstreams_outvote_a_preferred_one_with_unequal_heads() {
-    let mut tracker = HeadTracker::new(BLOCK, MAX_AGE);
+    let mut judge = Judge::new(BLOCK, MAX_AGE);
     let start = Instant::now();
     for count in 0..8_u32 {
-        let mut round = tracker.start_round(start + BLOCK * count);
+        let mut round = judge.start_round(start + BLOCK * count);
         let head = 100 + u64::from(count);
         // The second one replies before the third one, which lags a block.
         let lie = if count == 0 { 100 } else { 1_000_000 + head };
@@ -124,12 +124,12 @@ fn most_upstreams_outvote_a_preferred_one_with_unequal_heads() {
 
 #[test]
 fn an_upstream_that_syncs_has_no_vote() {
-    let mut tracker = HeadTracker::new(BLOCK, MAX_AGE);
+    let mut judge = Judge::new(BLOCK, MAX_AGE);
     let start = Instant::now();
     let aged = |block_age, claim| Report { block_age, ..report(claim) };
-    let _ = tracker.start_round(start).check(aged(BlockAge::Young, (0, 100)));
+    let _ = judge.start_round(start).check(aged(BlockAge::Young, (0, 100)));
     for count in 1..8_u32 {
-        let mut round = tracker.start_round(start + BLOCK * count);
+        let mut round = judge.start_round(start + BLOCK * count);
         let head = 100 + u64::from(count);
         let _ = round.check(aged(BlockAge::Old, (0, 10)));
         for claim in [(1, 1_000_000 + head), (2, head), (3, head)] {
@@ -185,16 +185,16 @@ fn a_current_upstream_replaces_a_published_laggard() {
     all.extend(rounds.iter().map(<[_; 2]>::as_slice));
     let expected = [99, 100, 101, 102, 123, 124, 125].map(Some);
     // In the third round both the laggard's head and then the confirmed one are published.
-    let mut tracker = HeadTracker::new(BLOCK, MAX_AGE);
+    let mut judge = Judge::new(BLOCK, MAX_AGE);
     let start = Instant::now();
     let mut published = Vec::new();
     for (count, claims) in (0_u32..).zip(&all) {
-        let mut round = tracker.start_round(start + BLOCK * count);
+        let mut round = judge.start_round(start + BLOCK * count);
         for (upstream, head) in *claims {
             let _ = round.check(report((*upstream, *head)));
         }
         let _ = round.finish();
-        published.push(tracker.published.map(|published| published.observed.head));
+        published.push(judge.published.map(|published| published.observed.head));
     }
     assert_eq!(published[..3], expected[..3]);
     assert_eq!(published[3], Some(122));
@@ -203,8 +203,8 @@ fn a_current_upstream_replaces_a_published_laggard() {
 
 #[test]
 fn an_equal_head_is_published_once_per_round() {
-    let mut tracker = HeadTracker::new(BLOCK, MAX_AGE);
-    let mut round = tracker.start_round(Instant::now());
+    let mut judge = Judge::new(BLOCK, MAX_AGE);
+    let mut round = judge.start_round(Instant::now());
     assert_eq!(round.check(report((0, 100))), Ok(PublishDecision::Publish));
     assert_eq!(round.check(report((1, 100))), Ok(PublishDecision::AlreadyPublished));
     assert_eq!(round.check(report((2, 101))), Ok(PublishDecision::Publish));
@@ -214,10 +214,10 @@ fn an_equal_head_is_published_once_per_round() {
 
 #[test]
 fn the_jump_limit_is_taken_from_before_the_round() {
-    let mut tracker = HeadTracker::new(BLOCK, MAX_AGE);
+    let mut judge = Judge::new(BLOCK, MAX_AGE);
     let start = Instant::now();
-    assert_eq!(tracker.start_round(start).check(report((0, 100))), Ok(PublishDecision::Publish));
-    let mut round = tracker.start_round(start + BLOCK * 10);
+    assert_eq!(judge.start_round(start).check(report((0, 100))), Ok(PublishDecision::Publish));
+    let mut round = judge.start_round(start + BLOCK * 10);
     assert_eq!(round.check(report((0, 101))), Ok(PublishDecision::Publish));
     assert_eq!(round.check(report((1, 110))), Ok(PublishDecision::Publish));
     assert_eq!(round.check(report((2, 126))), Err(SuspiciousReply::Jump));
@@ -225,12 +225,12 @@ fn the_jump_limit_is_taken_from_before_the_round() {
 
 #[test]
 fn a_slow_head_makes_the_poll_query_other_upstreams() {
-    let mut tracker = HeadTracker::new(BLOCK, MAX_AGE);
+    let mut judge = Judge::new(BLOCK, MAX_AGE);
     let start = Instant::now();
     let mut wanted = Vec::new();
     for count in 0..20 {
         // Two blocks in five block times.
-        let mut round = tracker.start_round(start + BLOCK * count);
+        let mut round = judge.start_round(start + BLOCK * count);
         let _ = round.check(report((0, 100 + u64::from(count) * 2 / 5))).unwrap();
         if round.should_query_others() {
             wanted.push(count);
@@ -241,12 +241,12 @@ fn a_slow_head_makes_the_poll_query_other_upstreams() {
 
 #[test]
 fn a_stalled_head_queries_other_upstreams_periodically() {
-    let mut tracker = HeadTracker::new(BLOCK, MAX_AGE);
+    let mut judge = Judge::new(BLOCK, MAX_AGE);
     let start = Instant::now();
     let mut wanted = Vec::new();
     for count in 0..10 {
         let now = start + BLOCK * count;
-        let mut round = tracker.start_round(now);
+        let mut round = judge.start_round(now);
         let _ = round.check(report((0, 100))).unwrap();
         if round.should_query_others() {
             wanted.push(count);
@@ -258,7 +258,7 @@ fn a_stalled_head_queries_other_upstreams_periodically() {
 
 /// Node that reports the true head and one that lies, in rounds one block time apart.
 struct Attack {
-    tracker: HeadTracker,
+    judge: Judge,
     start: Instant,
     now: u32,
 }
@@ -266,21 +266,20 @@ struct Attack {
 impl Attack {
     /// Upstream 0 has published block 1000.
     fn new() -> Self {
-        let mut attack =
-            Self { tracker: HeadTracker::new(BLOCK, MAX_AGE), start: Instant::now(), now: 0 };
+        let mut attack = Self { judge: Judge::new(BLOCK, MAX_AGE), start: Instant::now(), now: 0 };
         assert_eq!(attack.round(&[(0, 1000)]), 1000);
         attack
     }
 
     /// Runs a round in which these upstreams report these heads. Returns the published head.
     fn round(&mut self, claims: &[(usize, u64)]) -> u64 {
-        let mut round = self.tracker.start_round(self.start + BLOCK * self.now);
+        let mut round = self.judge.start_round(self.start + BLOCK * self.now);
         for claim in claims {
             let _ = round.check(report(*claim));
         }
         let _ = round.finish();
         self.now += 1;
-        self.tracker.published.unwrap().observed.head
+        self.judge.published.unwrap().observed.head
     }
 
     /// True head of the next round.
@@ -376,7 +375,7 @@ fn two_honest_upstreams_win_again_at_once() {
         let head = attack.head();
         attack.round(&[(2, head + 1_000_000)]);
     }
-    assert!(attack.tracker.published.unwrap().observed.head > 1_000_000);
+    assert!(attack.judge.published.unwrap().observed.head > 1_000_000);
     let published: Vec<_> = (0..4)
         .map(|_| {
             let head = attack.head();
@@ -392,11 +391,11 @@ fn suspicious_amounts_need_agreement_or_three_replies() {
     let leap =
         |upstream, head| Report { suspicious_amounts: Some(reason), ..report((upstream, head)) };
     let run = |rounds: &[&[Report]]| -> Vec<Option<usize>> {
-        let mut tracker = HeadTracker::new(BLOCK, MAX_AGE);
+        let mut judge = Judge::new(BLOCK, MAX_AGE);
         let start = Instant::now();
         let mut confirmed = Vec::new();
         for (count, reports) in (0..).zip(rounds) {
-            let mut round = tracker.start_round(start + BLOCK * count);
+            let mut round = judge.start_round(start + BLOCK * count);
             for report in *reports {
                 let _ = round.check(*report);
             }
@@ -422,12 +421,12 @@ fn suspicious_amounts_need_agreement_or_three_replies() {
 #[test]
 fn remote_head_is_confirmed_by_an_own_upstream_only() {
     let start = Instant::now();
-    let mut tracker = HeadTracker::new(BLOCK, MAX_AGE);
-    let mut round = tracker.start_round(start);
+    let mut judge = Judge::new(BLOCK, MAX_AGE);
+    let mut round = judge.start_round(start);
     assert_eq!(round.check(report((REMOTE, 1000))), Ok(PublishDecision::Publish));
     let _ = round.finish();
     for (count, own, expected) in [(1, None, None), (2, None, None), (3, Some(10), Some(0))] {
-        let mut round = tracker.start_round(start + BLOCK * count);
+        let mut round = judge.start_round(start + BLOCK * count);
         assert_eq!(round.check(report((REMOTE, 11))), Err(SuspiciousReply::Regression));
         if let Some(head) = own {
             assert_eq!(round.check(report((0, head))), Err(SuspiciousReply::Regression));
@@ -446,17 +445,17 @@ fn aged(upstream: usize, head: u64, block_age: BlockAge) -> Report {
 fn block_that_is_not_old_replaces_an_old_one_whatever_its_number() {
     use BlockAge::{Old, Unknown, Young};
     for head in [10, 999, 1000, 8000] {
-        let mut tracker = HeadTracker::new(Duration::from_secs(1), Duration::from_secs(30));
+        let mut judge = Judge::new(Duration::from_secs(1), Duration::from_secs(30));
         let now = Instant::now();
-        assert!(tracker.start_round(now).check(aged(0, 1000, Old)).is_ok());
-        let mut round = tracker.start_round(now + Duration::from_secs(1));
+        assert!(judge.start_round(now).check(aged(0, 1000, Old)).is_ok());
+        let mut round = judge.start_round(now + Duration::from_secs(1));
         if head != 1000 {
             let suspicion = round.suspicion(aged(1, head, Unknown));
             assert_eq!(suspicion.is_some(), head != 1001, "{head}");
         }
         assert_eq!(round.check(aged(1, head, Young)), Ok(PublishDecision::Publish), "{head}");
         // The next blocks continue it.
-        let mut round = tracker.start_round(now + Duration::from_secs(2));
+        let mut round = judge.start_round(now + Duration::from_secs(2));
         assert!(round.check(aged(1, head + 1, Young)).is_ok(), "{head}");
     }
 }
@@ -465,11 +464,11 @@ fn block_that_is_not_old_replaces_an_old_one_whatever_its_number() {
 fn old_block_behind_a_young_one_waits_until_that_expires() {
     use BlockAge::{Old, Unknown, Young};
     let confirmed_after = |block_age| {
-        let mut tracker = HeadTracker::new(Duration::from_secs(1), Duration::from_secs(30));
+        let mut judge = Judge::new(Duration::from_secs(1), Duration::from_secs(30));
         let now = Instant::now();
-        assert!(tracker.start_round(now).check(aged(1, 8000, Young)).is_ok());
+        assert!(judge.start_round(now).check(aged(1, 8000, Young)).is_ok());
         (1..100).find(|second| {
-            let mut round = tracker.start_round(now + Duration::from_secs(*second));
+            let mut round = judge.start_round(now + Duration::from_secs(*second));
             assert!(round.check(aged(0, 800 + second, block_age)).is_err());
             round.finish().confirmed.is_some()
         })
@@ -481,11 +480,11 @@ fn old_block_behind_a_young_one_waits_until_that_expires() {
 
 #[test]
 fn other_upstreams_are_queried_now_and_then_while_the_block_is_old() {
-    let mut tracker = HeadTracker::new(Duration::from_secs(1), Duration::from_secs(30));
+    let mut judge = Judge::new(Duration::from_secs(1), Duration::from_secs(30));
     let now = Instant::now();
     let seeks: Vec<bool> = (0..12)
         .map(|second| {
-            let mut round = tracker.start_round(now + Duration::from_secs(second));
+            let mut round = judge.start_round(now + Duration::from_secs(second));
             assert!(round.check(aged(0, 1000 + second, BlockAge::Old)).is_ok());
             round.should_query_others()
         })
@@ -497,21 +496,21 @@ fn other_upstreams_are_queried_now_and_then_while_the_block_is_old() {
 #[test]
 fn a_far_head_that_is_of_now_is_plausible_once_after_a_leap() {
     let of_now = |head| Report { is_of_now: true, ..report((0, head)) };
-    let (mut tracker, start) = (HeadTracker::new(BLOCK, MAX_AGE), Instant::now());
-    assert!(tracker.start_round(start).check(report((0, 10))).is_ok());
+    let (mut judge, start) = (Judge::new(BLOCK, MAX_AGE), Instant::now());
+    assert!(judge.start_round(start).check(report((0, 10))).is_ok());
     let later = start + BLOCK;
     // One that was before the head was first seen explains nothing.
     for leap in [None, Some(start)] {
-        tracker.set_leap(leap);
-        assert_eq!(tracker.start_round(later).suspicion(of_now(400)), Some(SuspiciousReply::Jump));
+        judge.set_leap(leap);
+        assert_eq!(judge.start_round(later).suspicion(of_now(400)), Some(SuspiciousReply::Jump));
     }
-    tracker.set_leap(Some(later));
-    let mut round = tracker.start_round(later);
+    judge.set_leap(Some(later));
+    let mut round = judge.start_round(later);
     assert_eq!(round.suspicion(report((0, 400))), Some(SuspiciousReply::Jump));
     assert!(round.check(of_now(400)).is_ok());
     let _ = round.finish();
     // The next heads count from there, at the pace of the chain.
-    let round = tracker.start_round(later + BLOCK);
+    let round = judge.start_round(later + BLOCK);
     assert_eq!(round.suspicion(of_now(410)), Some(SuspiciousReply::Jump));
     assert_eq!(round.suspicion(report((0, 401))), None);
 }

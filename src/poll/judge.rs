@@ -1,7 +1,7 @@
 //! Decides which node's reply may be published. Guards against nodes that lag, jump, stall or lie about their head.
 //!
 //! Pure: reports and instants in, decisions out, so that `benches/replies.rs` can check millions of polls. A poll opens
-//! a [`PollRound`], checks the [`Report`] of each upstream, and finishes it. Upstreams are known by their index: a lower
+//! a [`Round`], checks the [`Report`] of each upstream, and finishes it. Upstreams are known by their index: a lower
 //! one is preferred. The record of another replica is a report too, of the least preferred upstream [`REMOTE`].
 //!
 //! # Plausible heads
@@ -36,24 +36,24 @@
 //!
 //! # Trails
 //!
-//! A less preferred upstream that takes over alone may lie. The tracker remembers the head before that. A more preferred
-//! upstream whose heads continue it at the pace of the chain wins after three rounds. If nothing was published before,
-//! it takes eight rounds.
+//! A less preferred upstream that takes over alone may lie. The judge remembers the head before that. A more preferred
+//! upstream whose heads continue it at the pace of the chain wins after three rounds.
 
-mod poll_round;
+mod round;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use super::BlockAge;
-pub use poll_round::{Confirmation, Limits, PollRound, PublishDecision, RoundOutcome};
+use crate::fees::BlockAge;
+use crate::fees::plausibility::SuspiciousReply;
+pub use round::{Confirmation, Limits, PublishDecision, Round, RoundOutcome};
 
 /// Index of other replicas in reports: they are less preferred than every upstream.
 pub const REMOTE: usize = usize::MAX;
 
-/// History of one chain's heads.
+/// What is known of the heads of one chain.
 #[derive(Debug)]
-pub struct HeadTracker {
+pub struct Judge {
     block_time: Duration,
     /// Time without a plausible reply, or without a new block, after which a less preferred upstream is believed.
     patience: Duration,
@@ -127,45 +127,9 @@ pub struct Report {
     pub suspicious_amounts: Option<SuspiciousReply>,
 }
 
-/// Reason why a reply is not published unless it is confirmed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum SuspiciousReply {
-    /// Lower than the published head: a node that lags, or a chain that was reset.
-    #[error("the newest block is lower than the known one")]
-    Regression,
-    /// Higher than the chain can be by now, unless the published head is wrong or lags.
-    #[error("the newest block is further ahead than the chain can be")]
-    Jump,
-    /// The base fee changes more from one block to the next than the chain allows.
-    #[error("the base fee changes more between two blocks than the chain allows")]
-    BaseFeeLeap,
-    /// The blocks that were published before have base fees that the chain does not allow after those.
-    #[error("all known blocks have implausibly different base fees than before")]
-    Rewritten,
-}
-
-impl SuspiciousReply {
-    /// Label of the reason, from a closed list.
-    #[must_use]
-    pub fn reason(self) -> &'static str {
-        match self {
-            Self::Regression => "head_behind",
-            Self::Jump => "head_ahead",
-            Self::BaseFeeLeap => "base_fee_leap",
-            Self::Rewritten => "history_rewritten",
-        }
-    }
-
-    fn concerns_head(self) -> bool {
-        matches!(self, Self::Regression | Self::Jump)
-    }
-}
-
-impl HeadTracker {
+impl Judge {
     /// Number of rounds that confirm a reply.
     const CONFIRMING_ROUNDS: u32 = 3;
-    /// Number of rounds that confirm the preferred upstream after another one was published first.
-    const CONFIRMING_ROUNDS_AT_START: u32 = 8;
     /// Blocks that a head may exceed twice the expected number by, and by which two agreeing upstreams may differ.
     pub const TOLERANCE_BLOCKS: u64 = 5;
     /// Base fees of agreeing upstreams differ by at most this factor: about five full blocks.
@@ -180,7 +144,7 @@ impl HeadTracker {
     /// A chain is assumed to be at most this many times faster than configured.
     const MAX_SPEED_UP: u32 = 100;
 
-    /// Tracker without a published head, of a chain with this block time, whose data is served until `max_age`.
+    /// Judge without a published head, of a chain with this block time, whose data is served until `max_age`.
     #[must_use]
     pub fn new(block_time: Duration, max_age: Duration) -> Self {
         let patience = block_time.saturating_mul(Self::PATIENCE_BLOCKS).max(Self::MIN_PATIENCE);
@@ -205,8 +169,8 @@ impl HeadTracker {
     }
 
     /// Starts the round of a poll at `now`.
-    pub fn start_round(&mut self, now: Instant) -> PollRound<'_> {
-        PollRound::new(self, now)
+    pub fn start_round(&mut self, now: Instant) -> Round<'_> {
+        Round::new(self, now)
     }
 
     /// The configured block time, or the observed one if that is shorter: a chain that became faster must not look
@@ -424,14 +388,10 @@ impl HeadTracker {
     /// Returns true if the heads of this claim continue the trail at the pace of the chain.
     fn continues_trail(&self, claim: &Claim, now: Instant) -> bool {
         let Some(Trail { observed, block_time, .. }) = self.trail else { return false };
-        let is_in_range = match observed {
-            Some(observed) => {
-                let range = observed.head..=max_plausible_head(observed, now, block_time);
-                range.contains(&claim.first.head) && range.contains(&claim.last.head)
-            }
-            // Without an earlier head only a longer series tells a current node from one that catches up.
-            None => claim.rounds >= Self::CONFIRMING_ROUNDS_AT_START,
-        };
+        let is_in_range = observed.is_none_or(|observed| {
+            let range = observed.head..=max_plausible_head(observed, now, block_time);
+            range.contains(&claim.first.head) && range.contains(&claim.last.head)
+        });
         is_in_range && claim.has_pace(block_time)
     }
 }
@@ -466,10 +426,7 @@ fn expected_blocks(since: Instant, now: Instant, block_time: Duration) -> u64 {
 /// Returns the highest plausible head after the observed one: twice the expected number of blocks, plus the tolerance.
 fn max_plausible_head(observed: ObservedHead, now: Instant, block_time: Duration) -> u64 {
     let expected = expected_blocks(observed.at, now, block_time);
-    observed
-        .head
-        .saturating_add(expected.saturating_mul(2))
-        .saturating_add(HeadTracker::TOLERANCE_BLOCKS)
+    observed.head.saturating_add(expected.saturating_mul(2)).saturating_add(Judge::TOLERANCE_BLOCKS)
 }
 
 #[cfg(test)]
