@@ -21,7 +21,7 @@ use crate::fees::amount::parse_digits;
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::{Problem, ProblemCode};
 use crate::http::query::{ValidQuery, invalid_parameter};
-use crate::store::{ServableSnapshot, StoredChain};
+use crate::store::StoredChain;
 
 const MAX_TIMEOUT_SECONDS: u64 = 120;
 const DEFAULT_TIMEOUT_SECONDS: u64 = 30;
@@ -94,17 +94,15 @@ struct Wait {
 impl Wait {
     /// Waits. Dropping the future ends it.
     async fn run(self, deadline: Instant) -> Result<Response, Problem> {
-        let mut changes = self.chain.subscribe();
+        let request = self.own_fee.waiting.get(&self.chain).add(self.limit);
         loop {
-            changes.mark_unchanged();
             if let Some(response) = self.reached() {
                 return Ok(response);
             }
             tokio::select! {
                 biased;
                 () = self.own_fee.streams.shutdown.cancelled() => return Err(shutting_down()),
-                // The sender lives as long as the chain.
-                _ = changes.changed() => {}
+                () = request.woken() => {}
                 () = tokio::time::sleep_until(deadline) => return self.end(),
             }
         }
@@ -120,14 +118,10 @@ impl Wait {
 
     /// Returns the response if the price is low enough and not stale.
     fn reached(&self) -> Option<Response> {
-        let is_reached = |current: &ServableSnapshot| {
-            let price = current.snapshot.market.expected_price();
-            !current.is_stale() && self.limit().is_ok_and(|limit| price <= limit)
-        };
-        // Most looks end here: each waiting request takes one at each block.
-        self.chain.servable_snapshot().ok().filter(is_reached)?;
         let (current, others) = snapshot_with_members(&self.chain, &self.own_fee.members).ok()?;
-        is_reached(&current).then(|| {
+        let is_reached = !current.is_stale()
+            && self.limit().is_ok_and(|limit| current.snapshot.market.expected_price() <= limit);
+        is_reached.then(|| {
             let body = FeeMarketBody::new(&self.chain, &current, others);
             unstored_snapshot_response(&self.chain, &current, Json(body))
         })
@@ -146,38 +140,4 @@ impl Wait {
 fn shutting_down() -> Problem {
     Problem::new(ProblemCode::NotReady, "the service is shutting down")
         .with_retry_after(Duration::from_secs(1))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
-    use tokio_util::sync::CancellationToken;
-
-    use super::*;
-    use crate::api::routes::MarketMembers;
-    use crate::api::stream::SuggestionStreams;
-    use crate::config::Limits;
-    use crate::observe::memory_budget::MemoryBudget;
-    use crate::observe::metrics::Metrics;
-    use crate::store::tests::{publish, store_with_chain};
-
-    #[test]
-    fn the_members_of_extras_are_computed_for_a_price_that_is_low_enough_alone() {
-        let (store, chain, mut publisher) = store_with_chain("");
-        let (mut members, computed) = (MarketMembers::default(), Arc::new(AtomicUsize::new(0)));
-        let count = Arc::clone(&computed);
-        members.add(move |_, _| count.fetch_add(1, Ordering::Relaxed));
-        let (memory, shutdown) = (MemoryBudget::new(1024), CancellationToken::new());
-        let streams =
-            SuggestionStreams::new(&Limits::default(), &memory, shutdown, &Metrics::new());
-        let own_fee = OwnFee { store, streams, members, prices: None };
-        let wait = Wait { chain, limit: PriceLimit::Wei(1_000_000), own_fee };
-        for (block, base_fee, expected) in [(1, 2_000_000, (false, 0)), (2, 900_000, (true, 1))] {
-            publish(&mut publisher, block, base_fee);
-            let is_reached = wait.reached().is_some();
-            assert_eq!((is_reached, computed.load(Ordering::Relaxed)), expected);
-        }
-    }
 }
