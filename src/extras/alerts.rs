@@ -1,8 +1,8 @@
 //! Webhooks that tell when gas becomes cheap or dear.
 //!
 //! A task for each alert looks at what is published. A stale price changes nothing. Another task sends: it repeats a failed
-//! request for ten minutes, unless the state has changed meanwhile. What was told is a shared state: with Redis one replica
-//! sends each change, and with a history database a restart repeats none. It is entered before the webhook is sent, so a
+//! request for ten minutes, unless the state has changed meanwhile. The state that was sent last is a shared one: with Redis
+//! one replica sends each change, and with a history database a restart repeats none. It is entered before the webhook is sent, so a
 //! process that ends while it repeats a request loses that webhook.
 
 mod delivery;

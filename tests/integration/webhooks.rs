@@ -150,7 +150,7 @@ async fn a_state_survives_a_restart_with_a_history_database() {
     service.wait_for_block("/v1/a/gas-suggestion", 1000).await;
     publish(&node, &service, 1001, 43).await;
     service.stop().await.unwrap();
-    // What comes back meanwhile is told at the next start.
+    // The next start sends what has changed meanwhile.
     node.set_reply(Reply::history(1002, 3, 60));
     let _service = start_with(&node, &receiver, &alert, CHAIN).await;
     publish_until(&node, 1003, 63, || receiver.taken_states() == ["reached", "over"]).await;

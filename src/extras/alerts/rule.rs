@@ -1,4 +1,4 @@
-//! When an alert tells its state. Pure.
+//! When an alert sends its state. Pure.
 
 use std::time::{Duration, Instant};
 
@@ -18,22 +18,22 @@ pub(super) enum AlertState {
     Over,
 }
 
-/// Decides what is told, and remembers it.
+/// Decides which states are sent, and remembers the last one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AlertRule {
     side: Side,
     repeat: Duration,
     /// Shortest time between two webhooks.
     pause: Duration,
-    /// `None`: nothing was told yet, or only that the price is not beyond the limit.
-    pub(super) told: Option<Told>,
+    /// The last state. `None`: none was sent yet.
+    pub(super) sent: Option<Sent>,
 }
 
-/// A state that was told.
+/// A state that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct Sent {
     pub(super) state: AlertState,
-    /// Time until another state may be told.
+    /// Time until another state may be sent.
     pub(super) pause: Duration,
     /// `None`: longer ago than anything counts.
     pub(super) at: Option<Instant>,
@@ -45,13 +45,13 @@ impl AlertState {
     }
 }
 
-impl Told {
+impl Sent {
     /// Returns the text that other processes parse.
     pub(super) fn text(&self) -> String {
         format!("{} {}", self.state.name(), self.pause.as_millis())
     }
 
-    /// Parses the text of what was told at `at`.
+    /// Parses the text of a state that was sent at `at`.
     pub(super) fn parse(text: &str, at: Option<Instant>) -> Option<Self> {
         let (state, pause) = text.split_once(' ')?;
         let pause = Duration::from_millis(pause.parse().ok()?);
@@ -61,18 +61,18 @@ impl Told {
 
 impl AlertRule {
     pub(super) fn new(side: Side, repeat: Duration, pause: Duration) -> Self {
-        Self { side, repeat, pause, told: None }
+        Self { side, repeat, pause, sent: None }
     }
 
-    /// Looks at a price, in wei as the limit. Returns what is to be told now, if anything. A price that is in doubt does not
-    /// reach the limit.
+    /// Looks at a price, in wei as the limit. Returns the state to send now, if there is one. A price that is in doubt
+    /// does not reach the limit.
     pub(super) fn look(
         &self,
         price: u128,
         limit: u128,
         is_doubted: bool,
         now: Instant,
-    ) -> Option<Told> {
+    ) -> Option<Sent> {
         // Two percent, rounded up. The band keeps a price at the limit from sending many webhooks.
         let band = limit.div_ceil(50);
         let (is_beyond, is_back) = match self.side {
@@ -85,19 +85,19 @@ impl AlertRule {
             (false, true) => AlertState::Over,
             (false, false) => return None,
         };
-        Some(Told { state, pause: self.next_pause(state, now)?, at: Some(now) })
+        Some(Sent { state, pause: self.next_pause(state, now)?, at: Some(now) })
     }
 
-    /// Returns the pause after the webhook that tells this state; `None`: it is not told now.
+    /// Returns the pause after the webhook with this state; `None`: it is not sent now.
     fn next_pause(&self, state: AlertState, now: Instant) -> Option<Duration> {
-        let Some(told) = self.told else {
+        let Some(sent) = self.sent else {
             return (state == AlertState::Reached).then_some(self.pause);
         };
         // The configuration may have changed since.
-        let pause = told.pause.clamp(self.pause, self.repeat);
-        let elapsed = told.at.map_or(Duration::MAX, |at| now.saturating_duration_since(at));
+        let pause = sent.pause.clamp(self.pause, self.repeat);
+        let elapsed = sent.at.map_or(Duration::MAX, |at| now.saturating_duration_since(at));
         let is_due = match state {
-            _ if told.state != state => elapsed >= pause,
+            _ if sent.state != state => elapsed >= pause,
             AlertState::Reached => elapsed >= self.repeat,
             AlertState::Over => false,
         };
@@ -120,28 +120,29 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const MINUTE: Duration = Duration::from_mins(1);
 
-    /// Looks at these prices, one each `interval`, without those in doubt. Returns what was told, with the index of its price.
-    fn told(rule: AlertRule, interval: Duration, prices: &[(u128, bool)]) -> Vec<(usize, Told)> {
+    /// Looks at these prices, one each `interval`, without those in doubt. Returns the states that were sent, with the index of
+    /// the price.
+    fn sent(rule: AlertRule, interval: Duration, prices: &[(u128, bool)]) -> Vec<(usize, Sent)> {
         let (mut rule, mut now, mut all) = (rule, Instant::now(), Vec::new());
         for (index, (price, is_doubted)) in prices.iter().enumerate() {
-            if let Some(told) = rule.look(*price, 100, *is_doubted, now) {
-                rule.told = Some(told);
-                all.push((index, told));
+            if let Some(sent) = rule.look(*price, 100, *is_doubted, now) {
+                rule.sent = Some(sent);
+                all.push((index, sent));
             }
             now += interval;
         }
         all
     }
 
-    /// Looks at one price a minute. Returns the states that were told, with their minutes.
+    /// Looks at one price a minute. Returns the states that were sent, with their minutes.
     fn minutes(side: Side, prices: &[u128]) -> Vec<(usize, AlertState)> {
         let rule = AlertRule::new(side, Duration::from_mins(5), MINUTE);
         let prices: Vec<_> = prices.iter().map(|price| (*price, false)).collect();
-        told(rule, MINUTE, &prices).into_iter().map(|(at, told)| (at, told.state)).collect()
+        sent(rule, MINUTE, &prices).into_iter().map(|(at, sent)| (at, sent.state)).collect()
     }
 
     #[test]
-    fn a_crossing_is_told_once_and_its_end_after_the_band() {
+    fn a_crossing_is_sent_once_and_its_end_after_the_band() {
         let prices = [120, 101, 100, 99, 101, 100, 101, 102, 101, 100, 90];
         let expected = [(2, Reached), (7, Over), (9, Reached)];
         assert_eq!(minutes(Side::Below, &prices), expected);
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lasting_state_is_told_again_while_the_price_is_beyond() {
+    fn a_lasting_state_is_sent_again_while_the_price_is_beyond() {
         assert_eq!(minutes(Side::Below, &[90; 12]), [(0, Reached), (5, Reached), (10, Reached)]);
         // Within the band it is neither repeated nor over.
         assert_eq!(
@@ -160,14 +161,14 @@ mod tests {
     }
 
     #[test]
-    fn a_price_that_swings_is_told_less_and_less_often_until_it_rests() {
+    fn a_price_that_swings_is_sent_less_and_less_often_until_it_rests() {
         let swinging = (0..400).map(|second| (if second % 2 == 0 { 90 } else { 110 }, false));
-        // Nothing is told in the last minute and a half.
+        // Nothing is sent in the last minute and a half.
         let resting = std::iter::repeat_n((110, false), 90);
         let prices: Vec<_> = swinging.chain(resting).chain([(90, false), (110, false)]).collect();
         let rule = AlertRule::new(Side::Below, MINUTE, SECOND);
-        let seconds = |(at, told): (usize, Told)| (at, told.pause.as_secs());
-        let all: Vec<_> = told(rule, SECOND, &prices).into_iter().map(seconds).collect();
+        let seconds = |(at, sent): (usize, Sent)| (at, sent.pause.as_secs());
+        let all: Vec<_> = sent(rule, SECOND, &prices).into_iter().map(seconds).collect();
         let first = [(0, 1), (1, 2), (4, 4), (9, 8), (18, 16), (35, 32), (68, 60)];
         assert_eq!(all[..7], first, "{all:?}");
         assert_eq!(all.last_chunk(), Some(&[(490, 1), (491, 2)]), "{all:?}");
@@ -177,19 +178,19 @@ mod tests {
     fn a_doubted_price_reaches_no_limit_and_ends_what_was_reached() {
         let rule = AlertRule::new(Side::Below, Duration::from_mins(5), MINUTE);
         let prices = [(90, true), (90, false), (90, true), (110, true), (90, true), (90, false)];
-        let states = told(rule, MINUTE, &prices).into_iter().map(|(at, told)| (at, told.state));
+        let states = sent(rule, MINUTE, &prices).into_iter().map(|(at, sent)| (at, sent.state));
         assert_eq!(states.collect::<Vec<_>>(), [(1, Reached), (3, Over), (5, Reached)]);
     }
 
     #[test]
-    fn what_was_told_before_a_restart_counts_until_it_is_too_old() {
+    fn a_state_from_before_a_restart_counts_until_it_is_too_old() {
         let (now, pause) = (Instant::now(), Duration::from_secs(3));
         let rule = |text: &str, at| {
-            let told = Told::parse(text, at);
-            AlertRule { told, ..AlertRule::new(Side::Below, MINUTE, SECOND) }
+            let sent = Sent::parse(text, at);
+            AlertRule { sent, ..AlertRule::new(Side::Below, MINUTE, SECOND) }
         };
         let state = |rule: AlertRule, price| Some(rule.look(price, 100, false, now)?.state);
-        let text = Told { state: Reached, pause, at: None }.text();
+        let text = Sent { state: Reached, pause, at: None }.text();
         let [recent, later] = [2, 3].map(|ago| rule(&text, now.checked_sub(ago * SECOND)));
         assert_eq!([state(recent, 90), state(recent, 110)], [None, None]);
         assert_eq!([state(later, 90), state(later, 110)], [None, Some(Over)]);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::delivery::Outbox;
 use super::message::AlertMessage;
-use super::rule::{AlertRule, Told};
+use super::rule::{AlertRule, Sent};
 use super::section::Side;
 use crate::assembly::{DayPrices, PriceLimit, SharedStates};
 use crate::fees::Wei;
@@ -34,7 +34,7 @@ impl Watcher {
     pub(super) async fn run(mut self) -> Infallible {
         let mut changes = self.chain.subscribe();
         self.chain.first_data().await;
-        // What was told before the start.
+        // The state that was sent before the start.
         self.share("").await;
         loop {
             changes.mark_unchanged();
@@ -49,22 +49,22 @@ impl Watcher {
         }
     }
 
-    /// Hands a message over if the price calls for one, unless another process tells it.
+    /// Hands a message over if the price calls for one, unless another process sends it.
     async fn look(&mut self, limit: u128, current: &ServableSnapshot) {
-        /// Each look but the last may find that another process has told something.
+        /// Each look but the last may find that another process has sent one.
         const LOOKS: usize = 3;
         let snapshot = &current.snapshot;
         let (price, is_doubted) = (snapshot.market.expected_price(), !snapshot.doubts.is_empty());
         for _ in 0..LOOKS {
-            let told = self.rule.look(price, limit, is_doubted, clock::now());
-            let Some(told) = told else { return };
-            if self.share(&told.text()).await {
-                self.rule.told = Some(told);
+            let sent = self.rule.look(price, limit, is_doubted, clock::now());
+            let Some(sent) = sent else { return };
+            if self.share(&sent.text()).await {
+                self.rule.sent = Some(sent);
                 let config = self.chain.config();
                 self.outbox.send(AlertMessage {
                     chain: config.key.clone(),
                     chain_name: config.name().to_owned(),
-                    state: told.state,
+                    state: sent.state,
                     limit: Wei(limit),
                     price_per_gas: Wei(price),
                     newest_block: snapshot.newest_block,
@@ -78,14 +78,14 @@ impl Watcher {
         }
     }
 
-    /// Enters what is told, or only reads what was told if `text` is empty. Returns false if another process has told
-    /// something else since, which the rule knows then. Without an answer this process tells alone.
+    /// Enters the state that is sent next, or only reads the last one if `text` is empty. Returns false if another process
+    /// has sent one since, which the rule knows then. Without an answer this process decides alone.
     async fn share(&mut self, text: &str) -> bool {
         let Some(shared) = &self.shared else { return true };
         let Some(state) = shared.replace(&self.name, &self.entry, text).await else { return true };
-        if let Some(told) = Told::parse(state.state(), clock::now().checked_sub(state.age)) {
+        if let Some(sent) = Sent::parse(state.state(), clock::now().checked_sub(state.age)) {
             // An entry that is gone was not replaced by another process.
-            self.rule.told = Some(told);
+            self.rule.sent = Some(sent);
         }
         self.entry = state.entry;
         state.is_own
