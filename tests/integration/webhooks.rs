@@ -132,10 +132,10 @@ async fn a_price_in_doubt_reaches_no_limit() {
     node.set_reply(Reply::Result(leap));
     let doubt = service.wait_for_block("/v1/a/fee-market", 1001).await;
     assert_eq!(doubt.header("x-doubt"), "reward_leap");
-    node.set_reply(Reply::history(1031, 3, 200));
+    node.set_reply(Reply::history(1002, 3, 200));
     wait_for_states(&receiver, &["reached"]).await;
     let reached = receiver.webhooks()[0].json();
-    assert_eq!((&reached["newest_block"], &reached["doubts"]), (&json!(1031), &json!([])));
+    assert_eq!((&reached["newest_block"], &reached["doubts"]), (&json!(1002), &json!([])));
 }
 
 #[tokio::test]
