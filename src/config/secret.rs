@@ -68,7 +68,7 @@ impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for FromFile<T> {
         let file = File::open(&path);
         let read = file.and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
         read.map_err(|error| D::Error::custom(format!("cannot read the file: {error}")))?;
-        let value = text.trim().parse().map_err(D::Error::custom)?;
+        let value = text.parse().map_err(D::Error::custom)?;
         Ok(Self { path, value })
     }
 }

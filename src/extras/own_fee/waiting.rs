@@ -59,7 +59,9 @@ impl WaitingRequests {
                 let percentiles = self.lowest_percentile()..100;
                 let percentile = percentiles.map(PriceLimit::Percentile).find(is_reached);
                 for batch in self.reached(price, percentile).chunks(BATCH) {
-                    batch.iter().for_each(|request| request.notify_one());
+                    for request in batch {
+                        request.notify_one();
+                    }
                     tokio::time::sleep(PAUSE).await;
                 }
             }
