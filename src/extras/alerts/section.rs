@@ -169,8 +169,7 @@ impl Section for Alerts {
             }
             if !Alert::REPEATS.contains(&alert.repeat) {
                 reject("repeat", "must be from 1m to 30days");
-            }
-            if !(Alert::LEAST_PAUSE..=alert.repeat).contains(&alert.pause) {
+            } else if !(Alert::LEAST_PAUSE..=alert.repeat).contains(&alert.pause) {
                 reject("pause", "must be from 1s to repeat");
             }
         }
