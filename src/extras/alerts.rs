@@ -9,6 +9,7 @@ mod delivery;
 mod message;
 mod metrics;
 mod rule;
+mod secret_file;
 mod section;
 mod watcher;
 

@@ -8,9 +8,10 @@ use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::secret_file::FromFile;
 use crate::assembly::PriceLimit;
 use crate::config::mistakes::SectionMistakes;
-use crate::config::secret::{FromFile, Secret};
+use crate::config::secret::Secret;
 use crate::config::section::{Needs, Section};
 use crate::config::{Chain, SectionKind, TableKeys, UpstreamUrl};
 use crate::fees::amount::parse_amount;
