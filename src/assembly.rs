@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use command::{CommandContext, CommandError, ExtraCommand, ListenerArgs, UrlArgument};
 pub use network::{ByteStream, Dial, Network};
 pub(crate) use offers::NextBlockFees;
-pub use offers::SharedStates;
+pub use offers::{SharedState, SharedStates};
 pub(crate) use price_limit::{DayPrices, PriceLimit};
 
 use crate::api::routes::Routes;

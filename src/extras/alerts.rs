@@ -1,12 +1,15 @@
 //! Webhooks that tell when gas becomes cheap or dear.
 //!
 //! A task for each alert looks at what is published. A stale price changes nothing. Another task sends: it repeats a failed
-//! request for ten minutes, unless the state has changed meanwhile. With Redis one replica sends each change.
+//! request for ten minutes, unless the state has changed meanwhile. The state that was sent last is a shared one: with Redis
+//! one replica sends each change, and with a history database a restart repeats none. It is entered before the webhook is sent, so a
+//! process that ends while it repeats a request loses that webhook.
 
 mod delivery;
 mod message;
 mod metrics;
 mod rule;
+mod secret_file;
 mod section;
 mod watcher;
 
@@ -18,6 +21,7 @@ use crate::assembly::{Assembly, Extra, SharedStates};
 use crate::observe::http_client;
 use delivery::Delivery;
 use metrics::AlertMetrics;
+use rule::AlertRule;
 use section::Alerts;
 use watcher::Watcher;
 
@@ -39,12 +43,26 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     for alert in alerts {
         let chains = assembly.store.chains();
         let chain = chains.iter().find(|chain| chain.config().key == alert.chain);
-        // The configuration has checked the key, and that there is one limit.
-        let (Some(chain), Some(limit)) = (chain.cloned(), alert.limit()) else { continue };
-        let (delivery, outbox) =
-            Delivery::new(&alert, client.clone(), metrics.webhooks(&alert.chain));
+        // The configuration has checked the key, and that there is one limit and one URL.
+        let (Some(chain), Some((side, limit)), Some(url)) =
+            (chain.cloned(), alert.limit(), alert.url())
+        else {
+            continue;
+        };
+        let counters = metrics.webhooks(&alert.chain);
+        let (delivery, outbox) = Delivery::new(&alert, url, client.clone(), counters);
         assembly.add_task(async { match delivery.run().await {} });
-        let watcher = Watcher::new(chain, alert, limit, outbox, prices.clone(), shared.clone());
+        let watcher = Watcher {
+            chain,
+            side,
+            limit,
+            rule: AlertRule::new(side, alert.repeat, alert.pause),
+            outbox,
+            prices: prices.clone(),
+            shared: shared.clone(),
+            name: alert.fingerprint(url),
+            entry: String::new(),
+        };
         assembly.add_task(async { match watcher.run().await {} });
     }
     Ok(())

@@ -5,6 +5,7 @@ mod inclusion;
 mod replacement;
 mod routes;
 mod wait;
+mod waiting;
 
 use std::sync::Arc;
 
@@ -15,7 +16,8 @@ use utoipa_axum::routes;
 use crate::api::routes::MarketMembers;
 use crate::api::stream::SuggestionStreams;
 use crate::assembly::{Assembly, DayPrices, Extra};
-use crate::store::ChainStore;
+use crate::store::{ChainStore, PerChain};
+use waiting::WaitingRequests;
 
 /// Comes after the extras that know the prices of the day or members of the fee market.
 pub(crate) const EXTRA: Extra = Extra { name: "own_fee", sections: &[], command: None, join };
@@ -26,7 +28,13 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
         streams: assembly.streams.clone(),
         members: assembly.routes.market_members.clone(),
         prices: assembly.day_prices.clone(),
+        waiting: PerChain::new(&assembly.store, |_| Arc::default()),
     };
+    for chain in assembly.store.chains() {
+        let waiting = Arc::clone(own_fee.waiting.get(chain));
+        let waking = waiting.wake(chain.clone(), own_fee.prices.clone());
+        assembly.tasks.push(Box::pin(async { match waking.await {} }));
+    }
     let timed = OpenApiRouter::new()
         .routes(routes!(routes::get_inclusion))
         .routes(routes!(routes::get_replacement));
@@ -43,4 +51,5 @@ struct OwnFee {
     streams: SuggestionStreams,
     members: MarketMembers,
     prices: Option<Arc<dyn DayPrices>>,
+    waiting: PerChain<Arc<WaitingRequests>>,
 }

@@ -32,7 +32,7 @@ use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use crate::assembly::{Assembly, Extra, Task};
+use crate::assembly::{Assembly, Extra, SharedStates, Task};
 use crate::extras::reads::ReadNodes;
 use crate::store::since_1970;
 
@@ -59,8 +59,8 @@ pub(crate) const MAX_DAYS: u32 = 7;
 pub(crate) const EXTRA: Extra =
     Extra { name: "trend", sections: &[History::SECTION], command: None, join };
 
-/// Summarises what is published, fills gaps from the nodes, keeps the trends in a database, and adds the route and the
-/// members of the fee market.
+/// Summarises what is published, fills gaps from the nodes, keeps the trends in a database, which also keeps states that no
+/// other process shares, and adds the route and the members of the fee market.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let history: History = assembly.config.section();
     let trends = Trends::new(&assembly.store, history.days);
@@ -69,6 +69,9 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     // What is kept of recorded chains would be taken for live data.
     let database = database.filter(|_| !assembly.config.has_recorded_chains);
     if let Some(database) = database.clone() {
+        if assembly.offers.get::<Arc<dyn SharedStates>>().is_none() {
+            assembly.offers.insert::<Arc<dyn SharedStates>>(Arc::new(database.clone()));
+        }
         assembly.endings.push(Box::pin(database.close()));
     }
     let (upstreams, chains) = (ReadNodes::shared(assembly), trends.clone());

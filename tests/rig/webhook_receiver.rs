@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use axum::Router;
 use axum::body::to_bytes;
@@ -31,6 +32,7 @@ pub(crate) struct Webhook {
     pub(crate) uri: String,
     pub(crate) body: Vec<u8>,
     pub(crate) was_refused: bool,
+    pub(crate) at: Instant,
 }
 
 impl Webhook {
@@ -74,6 +76,6 @@ async fn receive(State(state): State<Arc<Mutex<Received>>>, request: Request) ->
     let mut state = state.lock().unwrap();
     let was_refused = state.refused > 0;
     state.refused = state.refused.saturating_sub(1);
-    state.webhooks.push(Webhook { headers, uri, body, was_refused });
+    state.webhooks.push(Webhook { headers, uri, body, was_refused, at: Instant::now() });
     if was_refused { StatusCode::INTERNAL_SERVER_ERROR } else { StatusCode::NO_CONTENT }
 }

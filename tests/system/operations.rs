@@ -177,7 +177,7 @@ async fn documented_redis_acl_is_sufficient_and_minimal() {
         let path = format!("/registry/v2/check/all?from=0x{delegator:040}&to=0x{:040}", 0);
         service.wait_for(&path, |response| response.status != 429).await;
     }
-    wait_until("an alert", async || !redis.keys("gas:v1:{state:").is_empty()).await;
+    wait_until("an alert", async || !redis.keys("gas:v2:{state:").is_empty()).await;
     let keys = redis.keys("gas:v8:{7:").into_iter().map(|key| String::from_utf8(key).unwrap());
     let record = keys.into_iter().find(|key| key.ends_with(":record")).unwrap();
     let is_foreign = || redis.read::<Vec<u8>>(&["GET", &record]) == b"foreign";

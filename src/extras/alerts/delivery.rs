@@ -43,7 +43,8 @@ pub(super) struct Delivery {
     format: Format,
     signer: Option<Signer>,
     counters: EnumMap<WebhookOutcome, Counter>,
-    chain: String,
+    /// Name of the alert in the log.
+    alert: String,
 }
 
 /// Signs bodies by HMAC-SHA256.
@@ -60,14 +61,14 @@ impl Outbox {
 impl Delivery {
     pub(super) fn new(
         alert: &Alert,
+        url: &UpstreamUrl,
         client: Client,
         counters: EnumMap<WebhookOutcome, Counter>,
     ) -> (Self, Outbox) {
         let (sender, inbox) = watch::channel(None);
-        let signer =
-            alert.secret.as_ref().and_then(|secret| Signer::new(secret.expose().as_bytes()));
-        let (url, format, chain) = (alert.url.clone(), alert.format, alert.chain.clone());
-        (Self { inbox, client, url, format, signer, counters, chain }, Outbox(sender))
+        let signer = alert.secret().and_then(|secret| Signer::new(secret.expose().as_bytes()));
+        let (url, format, alert) = (url.clone(), alert.format, alert.name());
+        (Self { inbox, client, url, format, signer, counters, alert }, Outbox(sender))
     }
 
     /// Sends each message, for ever. Dropping the future gives up the pending one.
@@ -87,14 +88,14 @@ impl Delivery {
     /// Sends a message until it is taken, a newer one replaces it, or ten minutes are over.
     async fn deliver(&mut self, message: &AlertMessage) {
         let body = message.body(self.format);
-        let (chain, state) = (self.chain.as_str(), message.state.name());
+        let (alert, state) = (self.alert.as_str(), message.state.name());
         let deadline = Instant::now() + RETRIES_FOR;
         let mut pause = FIRST_PAUSE;
         loop {
             let problem = match self.post(&body).await {
                 Ok(()) => {
                     self.counters[WebhookOutcome::Delivered].increment();
-                    tracing::info!(chain, state, "the webhook was delivered");
+                    tracing::info!(alert, state, "the webhook was delivered");
                     return;
                 }
                 Err(problem) => problem,
@@ -102,7 +103,7 @@ impl Delivery {
             if Instant::now() + pause > deadline {
                 self.counters[WebhookOutcome::Failed].increment();
                 tracing::warn!(
-                    chain,
+                    alert,
                     state,
                     problem,
                     "the webhook was not delivered in 10 minutes"
@@ -110,8 +111,8 @@ impl Delivery {
                 return;
             }
             if pause == FIRST_PAUSE {
-                tracing::info!(
-                    chain,
+                tracing::warn!(
+                    alert,
                     state,
                     problem,
                     "the webhook failed; it is repeated for 10 minutes"

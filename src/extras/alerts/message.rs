@@ -20,6 +20,8 @@ pub(super) struct AlertMessage {
     pub(super) price_per_gas: Wei,
     pub(super) newest_block: u64,
     pub(super) observed_at: String,
+    /// Reasons to doubt the price, as in `X-Doubt`.
+    pub(super) doubts: Vec<&'static str>,
     #[serde(skip)]
     pub(super) side: Side,
 }
@@ -42,10 +44,15 @@ impl AlertMessage {
             Side::Below => "at or below",
             Side::Above => "at or above",
         };
-        match self.state {
-            AlertState::Reached => format!("Gas on {name} costs {price}: {side} {limit}."),
-            AlertState::Over => format!("Gas on {name} costs {price}: no longer {side} {limit}."),
-        }
+        let no_longer = match self.state {
+            AlertState::Reached => "",
+            AlertState::Over => "no longer ",
+        };
+        let doubts = match self.doubts.join(", ") {
+            none if none.is_empty() => none,
+            doubts => format!(" This price is in doubt: {doubts}."),
+        };
+        format!("Gas on {name} costs {price}: {no_longer}{side} {limit}.{doubts}")
     }
 }
 
@@ -63,6 +70,7 @@ mod tests {
             price_per_gas: Wei(19_512_345_678),
             newest_block: 1000,
             observed_at: "2026-11-20T17:31:34.123Z".into(),
+            doubts: vec![],
             side: Side::Below,
         };
         let body = |format| String::from_utf8(message.body(format)).unwrap();
@@ -73,10 +81,13 @@ mod tests {
         let all = json!({
             "chain": "ronin", "chain_name": "Ronin", "state": "reached", "limit": "20000000000",
             "price_per_gas": "19512345678", "newest_block": 1000,
-            "observed_at": "2026-11-20T17:31:34.123Z",
+            "observed_at": "2026-11-20T17:31:34.123Z", "doubts": [],
         });
         assert_eq!(body(Format::Json), all.to_string());
-        let over = AlertMessage { state: AlertState::Over, side: Side::Above, ..message };
-        assert_eq!(over.text(), "Gas on Ronin costs 19.5 gwei: no longer at or above 20 gwei.");
+        let (state, doubts) = (AlertState::Over, vec!["base_fee_leap", "reward_leap"]);
+        let over = AlertMessage { state, doubts, side: Side::Above, ..message };
+        let text = "Gas on Ronin costs 19.5 gwei: no longer at or above 20 gwei. \
+            This price is in doubt: base_fee_leap, reward_leap.";
+        assert_eq!(over.text(), text);
     }
 }

@@ -8,6 +8,7 @@ use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::secret_file::FromFile;
 use crate::assembly::PriceLimit;
 use crate::config::mistakes::SectionMistakes;
 use crate::config::secret::Secret;
@@ -31,12 +32,19 @@ pub(super) struct Alert {
     /// The price is at least this.
     above: Option<LimitText>,
     /// The webhook.
-    pub(super) url: UpstreamUrl,
+    url: Option<UpstreamUrl>,
+    /// In place of `url`.
+    url_file: Option<FromFile<UpstreamUrl>>,
     /// Key of the signature.
-    pub(super) secret: Option<Secret>,
+    secret: Option<Secret>,
+    /// In place of `secret`.
+    secret_file: Option<FromFile<Secret>>,
     /// Time after which the webhook is called again while the price stays beyond the limit.
     #[serde(default = "default_repeat", with = "humantime_serde")]
     pub(super) repeat: Duration,
+    /// Shortest time between two webhooks. It grows up to `repeat` while they follow each other.
+    #[serde(default = "default_pause", with = "humantime_serde")]
+    pub(super) pause: Duration,
     /// Form of the request's body.
     #[serde(default)]
     pub(super) format: Format,
@@ -72,6 +80,10 @@ fn default_repeat() -> Duration {
     Duration::from_hours(1)
 }
 
+fn default_pause() -> Duration {
+    Duration::from_mins(1)
+}
+
 impl Alerts {
     pub(super) const SECTION: SectionKind = SectionKind::new::<Self>(TableKeys::table("alerts"));
     const MAX: usize = 100;
@@ -80,6 +92,7 @@ impl Alerts {
 impl Alert {
     const REPEATS: std::ops::RangeInclusive<Duration> =
         Duration::from_mins(1)..=Duration::from_hours(30 * 24);
+    const LEAST_PAUSE: Duration = Duration::from_secs(1);
 
     /// Returns the limit, and its side. `None`: not exactly one is configured.
     pub(super) fn limit(&self) -> Option<(Side, PriceLimit)> {
@@ -90,18 +103,37 @@ impl Alert {
         }
     }
 
-    /// Returns a name that is the same in all replicas, and that does not tell the URL.
-    pub(super) fn fingerprint(&self) -> String {
-        let side = if self.below.is_some() { "below" } else { "above" };
-        let limits = self.below.iter().chain(&self.above).map(|LimitText(_, text)| text.as_str());
-        let limits: String = limits.collect();
-        let url = Sha256::digest(self.url.expose().as_str());
-        let url = hex::encode(url.get(..12).unwrap_or_default());
-        format!("{}:{side}:{limits}:{url}", self.chain)
+    /// Returns the webhook. `None`: not exactly one is configured.
+    pub(super) fn url(&self) -> Option<&UpstreamUrl> {
+        match (&self.url, &self.url_file) {
+            (Some(url), None) => Some(url),
+            (None, Some(file)) => Some(&file.value),
+            _ => None,
+        }
     }
 
     fn is_reachable_safely(&self) -> bool {
-        self.url.expose().scheme() == "https" || self.url.is_private()
+        self.url().is_some_and(|url| url.expose().scheme() == "https" || url.is_private())
+    }
+
+    /// Returns the key of the signature.
+    pub(super) fn secret(&self) -> Option<&Secret> {
+        self.secret.as_ref().or(self.secret_file.as_ref().map(|file| &file.value))
+    }
+
+    /// Returns the name in the log, such as `base below 20 gwei`.
+    pub(super) fn name(&self) -> String {
+        let side = if self.below.is_some() { "below" } else { "above" };
+        let limit = self.below.as_ref().or(self.above.as_ref());
+        let limit = limit.map_or("", |LimitText(_, text)| text.as_str());
+        format!("{} {side} {limit}", self.chain)
+    }
+
+    /// Returns a name of the alert that calls `url`, which is the same in all replicas, and does not tell the URL.
+    pub(super) fn fingerprint(&self, url: &UpstreamUrl) -> String {
+        let url = Sha256::digest(url.expose().as_str());
+        let url = hex::encode(url.get(..12).unwrap_or_default());
+        format!("{}:{url}", self.name())
     }
 }
 
@@ -120,14 +152,26 @@ impl Section for Alerts {
                 (Some(_), Some(_)) => reject("above", "must not be set beside below"),
                 _ => {}
             }
-            if !alert.is_reachable_safely() {
-                reject("url", "must be https, or http to a private address");
+            let url_key = if alert.url.is_some() { "url" } else { "url_file" };
+            match (&alert.url, &alert.url_file) {
+                (None, None) => reject("url", "must be set, or url_file: one of them"),
+                (Some(_), Some(_)) => reject("url_file", "must not be set beside url"),
+                _ if !alert.is_reachable_safely() => {
+                    reject(url_key, "must be https, or http to a private address");
+                }
+                _ => {}
             }
-            if alert.secret.as_ref().is_some_and(|secret| secret.expose().is_empty()) {
-                reject("secret", "must not be empty");
+            let secret_key = if alert.secret.is_some() { "secret" } else { "secret_file" };
+            if alert.secret.is_some() && alert.secret_file.is_some() {
+                reject("secret_file", "must not be set beside secret");
+            }
+            if alert.secret().is_some_and(|secret| secret.expose().is_empty()) {
+                reject(secret_key, "must not be empty");
             }
             if !Alert::REPEATS.contains(&alert.repeat) {
                 reject("repeat", "must be from 1m to 30days");
+            } else if !(Alert::LEAST_PAUSE..=alert.repeat).contains(&alert.pause) {
+                reject("pause", "must be from 1s to repeat");
             }
         }
     }
@@ -190,14 +234,49 @@ mod tests {
             (Side::Above, PriceLimit::Percentile(90)),
         ];
         assert_eq!(limits, expected);
-        assert_eq!(alerts[0].secret.as_ref().unwrap().expose(), "c4n4ry-key");
-        assert_eq!((alerts[0].repeat, alerts[0].format), (default_repeat(), Format::Json));
+        assert_eq!(alerts[0].secret().unwrap().expose(), "c4n4ry-key");
+        assert_eq!((alerts[0].repeat, alerts[0].pause), (default_repeat(), default_pause()));
+        assert_eq!(alerts[0].format, Format::Json);
         assert_eq!(alerts[1].format, Format::Slack);
         let shown =
             format!("{alerts:?}{}", serde_json::to_string(&Alerts(alerts.clone())).unwrap());
         assert!(!shown.contains("c4n4ry"), "{shown}");
-        assert!(!alerts[0].fingerprint().contains("c4n4ry"));
-        assert_ne!(alerts[0].fingerprint(), alerts[1].fingerprint());
+        let names = [&alerts[0], &alerts[1]].map(|alert| alert.fingerprint(alert.url().unwrap()));
+        assert!(!names[0].contains("c4n4ry") && names[0] != names[1], "{names:?}");
+        assert_eq!(alerts[0].name(), "a below 20 gwei");
+    }
+
+    #[test]
+    fn a_url_and_a_secret_may_be_in_files_which_are_not_shown() {
+        let folder = std::env::temp_dir();
+        let write = |name: &str, text: &str| {
+            let path = folder.join(format!("gas-suggestion-{}-{name}", std::process::id()));
+            std::fs::write(&path, text).unwrap();
+            path.display().to_string()
+        };
+        let [url, secret, wrong] =
+            [("url", "https://x.example/c4n4ry\n"), ("key", "c4n4ry\n"), ("wrong", "c4n4ry")]
+                .map(|(name, text)| write(name, text));
+        let text = |more: &str| format!("[[alerts]]\nchain = \"a\"\nbelow = \"p9\"\n{more}\n");
+        let files = format!("url_file = \"{url}\"\nsecret_file = \"{secret}\"");
+        let alerts = parse(&text(&files)).unwrap();
+        assert_eq!(alerts[0].url().unwrap().expose().as_str(), "https://x.example/c4n4ry");
+        assert_eq!(alerts[0].secret().unwrap().expose(), "c4n4ry");
+        let json = serde_json::to_string(&Alerts(alerts.clone())).unwrap();
+        assert!(json.contains(&url) && !format!("{alerts:?}{json}").contains("c4n4ry"), "{json}");
+        for (lines, key) in [
+            (format!("{files}\nurl = \"https://x.example\""), "url_file: must not"),
+            (format!("{files}\nsecret = \"x\""), "secret_file: must not"),
+            (format!("url_file = \"{wrong}\""), "url_file: expected an http"),
+            ("url_file = \"/absent\"".to_owned(), "url_file: cannot read the file: No such"),
+        ] {
+            let error = parse(&text(&lines)).unwrap_err();
+            let is_named = error.contains(&format!("alerts.0.{key}"));
+            assert!(is_named && !error.contains("c4n4ry"), "{lines}: {error}");
+        }
+        for path in [url, secret, wrong] {
+            std::fs::remove_file(path).unwrap();
+        }
     }
 
     #[test]
@@ -212,6 +291,8 @@ mod tests {
             (&good.replace("1 gwei", "1"), "alerts.0.below"),
             (&good.replace("https://x", "http://x"), "alerts.0.url"),
             (&format!("{good}\nrepeat = \"1s\""), "alerts.0.repeat"),
+            (&format!("{good}\npause = \"999ms\""), "alerts.0.pause"),
+            (&format!("{good}\nrepeat = \"2m\"\npause = \"3m\""), "alerts.0.pause"),
             (&format!("{good}\nsecret = \"\""), "alerts.0.secret"),
             (&format!("{good}\nformat = \"xml\""), "alerts.0.format"),
             (&format!("{good}\ntext = \"xml\""), "alerts.0.text"),

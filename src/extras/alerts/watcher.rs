@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::delivery::Outbox;
 use super::message::AlertMessage;
-use super::rule::{AlertRule, AlertState};
-use super::section::{Alert, Side};
+use super::rule::{AlertRule, Sent};
+use super::section::Side;
 use crate::assembly::{DayPrices, PriceLimit, SharedStates};
 use crate::fees::Wei;
 use crate::observe::clock;
@@ -15,78 +15,79 @@ use crate::store::{ServableSnapshot, StoredChain};
 /// Watcher of one alert.
 #[derive(Debug)]
 pub(super) struct Watcher {
-    chain: StoredChain,
-    alert: Alert,
-    side: Side,
-    limit: PriceLimit,
-    outbox: Outbox,
-    prices: Option<Arc<dyn DayPrices>>,
-    /// States that replicas share; `None`: this process tells alone.
-    shared: Option<Arc<dyn SharedStates>>,
+    pub(super) chain: StoredChain,
+    pub(super) side: Side,
+    pub(super) limit: PriceLimit,
+    pub(super) rule: AlertRule,
+    pub(super) outbox: Outbox,
+    pub(super) prices: Option<Arc<dyn DayPrices>>,
+    /// States that replicas share, or that outlive this process; `None`: there are none.
+    pub(super) shared: Option<Arc<dyn SharedStates>>,
+    /// Name of the shared state.
+    pub(super) name: String,
+    /// The shared entry as it was seen last.
+    pub(super) entry: String,
 }
 
 impl Watcher {
-    pub(super) fn new(
-        chain: StoredChain,
-        alert: Alert,
-        (side, limit): (Side, PriceLimit),
-        outbox: Outbox,
-        prices: Option<Arc<dyn DayPrices>>,
-        shared: Option<Arc<dyn SharedStates>>,
-    ) -> Self {
-        Self { chain, alert, side, limit, outbox, prices, shared }
-    }
-
     /// Watches for ever.
-    pub(super) async fn run(self) -> Infallible {
-        let mut rule = AlertRule::new(self.side, self.alert.repeat);
+    pub(super) async fn run(mut self) -> Infallible {
         let mut changes = self.chain.subscribe();
+        self.chain.first_data().await;
+        // The state that was sent before the start.
+        self.share("").await;
         loop {
             changes.mark_unchanged();
             if let Ok(current) = self.chain.servable_snapshot()
                 && !current.is_stale()
-                && let Some(limit) = self.limit()
+                && let Some(limit) = self.limit.wei(&self.chain, self.prices.as_deref())
             {
-                let price = current.snapshot.market.expected_price();
-                if let Some(state) = rule.look(price, limit, clock::now()) {
-                    self.tell(state, limit, &current).await;
-                }
+                self.look(limit, &current).await;
             }
             // The sender lives as long as the chain.
             let _ = changes.changed().await;
         }
     }
 
-    fn limit(&self) -> Option<u128> {
-        self.limit.wei(&self.chain, self.prices.as_deref())
-    }
-
-    /// Hands the message over, unless another replica tells it.
-    async fn tell(&self, state: AlertState, limit: u128, current: &ServableSnapshot) {
+    /// Hands a message over if the price calls for one, unless another process sends it.
+    async fn look(&mut self, limit: u128, current: &ServableSnapshot) {
+        /// Each look but the last may find that another process has sent one.
+        const LOOKS: usize = 3;
         let snapshot = &current.snapshot;
-        if let Some(shared) = &self.shared {
-            let name = self.alert.fingerprint();
-            // Each replica looks a little later than the one that told last.
-            let repeat = match state {
-                AlertState::Reached => self.alert.repeat / 10 * 9,
-                AlertState::Over => std::time::Duration::MAX,
-            };
-            let block = snapshot.newest_block;
-            let is_first = shared.enter(&name, state.name(), block, repeat).await;
-            if is_first == Some(false) {
+        let (price, is_doubted) = (snapshot.market.expected_price(), !snapshot.doubts.is_empty());
+        for _ in 0..LOOKS {
+            let sent = self.rule.look(price, limit, is_doubted, clock::now());
+            let Some(sent) = sent else { return };
+            if self.share(&sent.text()).await {
+                self.rule.sent = Some(sent);
+                let config = self.chain.config();
+                self.outbox.send(AlertMessage {
+                    chain: config.key.clone(),
+                    chain_name: config.name().to_owned(),
+                    state: sent.state,
+                    limit: Wei(limit),
+                    price_per_gas: Wei(price),
+                    newest_block: snapshot.newest_block,
+                    observed_at: humantime::format_rfc3339_millis(snapshot.observed_time)
+                        .to_string(),
+                    doubts: snapshot.doubts.iter().map(|doubt| doubt.name()).collect(),
+                    side: self.side,
+                });
                 return;
             }
         }
-        let config = self.chain.config();
-        self.outbox.send(AlertMessage {
-            chain: config.key.clone(),
-            chain_name: config.name().to_owned(),
-            state,
-            limit: Wei(limit),
-            price_per_gas: Wei(snapshot.market.expected_price()),
-            newest_block: snapshot.newest_block,
-            observed_at: humantime::format_rfc3339_millis(snapshot.observed_time).to_string(),
-            side: self.side,
-        });
+    }
+
+    /// Enters the state that is sent next, or only reads the last one if `text` is empty. Returns false if another process
+    /// has sent one since, which the rule knows then. Without an answer this process decides alone.
+    async fn share(&mut self, text: &str) -> bool {
+        let Some(shared) = &self.shared else { return true };
+        let Some(state) = shared.replace(&self.name, &self.entry, text).await else { return true };
+        if let Some(sent) = Sent::parse(state.state(), clock::now().checked_sub(state.age)) {
+            // An entry that is gone was not replaced by another process.
+            self.rule.sent = Some(sent);
+        }
+        self.entry = state.entry;
+        state.is_own
     }
 }

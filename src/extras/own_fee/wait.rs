@@ -94,17 +94,15 @@ struct Wait {
 impl Wait {
     /// Waits. Dropping the future ends it.
     async fn run(self, deadline: Instant) -> Result<Response, Problem> {
-        let mut changes = self.chain.subscribe();
+        let request = self.own_fee.waiting.get(&self.chain).add(self.limit);
         loop {
-            changes.mark_unchanged();
             if let Some(response) = self.reached() {
                 return Ok(response);
             }
             tokio::select! {
                 biased;
                 () = self.own_fee.streams.shutdown.cancelled() => return Err(shutting_down()),
-                // The sender lives as long as the chain.
-                _ = changes.changed() => {}
+                () = request.woken() => {}
                 () = tokio::time::sleep_until(deadline) => return self.end(),
             }
         }

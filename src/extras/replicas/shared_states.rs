@@ -1,12 +1,11 @@
-//! States that replicas share through Redis (`enter.lua`).
-
-use std::time::Duration;
+//! States that replicas share through Redis (`replace.lua`).
 
 use async_trait::async_trait;
 use redis::Script;
 
 use super::connection::RedisHandle;
-use crate::assembly::SharedStates;
+use super::redis_clock::whole_micros;
+use crate::assembly::{SharedState, SharedStates};
 
 /// States of all replicas.
 #[derive(Debug)]
@@ -17,18 +16,17 @@ pub(crate) struct States {
 
 impl States {
     pub(crate) fn new(redis: RedisHandle) -> Self {
-        Self { redis, script: Script::new(include_str!("enter.lua")) }
+        Self { redis, script: Script::new(include_str!("replace.lua")) }
     }
 }
 
 #[async_trait]
 impl SharedStates for States {
-    async fn enter(&self, name: &str, state: &str, block: u64, repeat: Duration) -> Option<bool> {
+    async fn replace(&self, name: &str, known: &str, new: &str) -> Option<SharedState> {
         let connection = self.redis.active()?;
-        let millis = u64::try_from(repeat.as_millis()).unwrap_or(u64::MAX);
-        let mut script = self.script.key(format!("gas:v1:{{state:{name}}}"));
-        script.arg(state).arg(block).arg(millis);
-        let entered: u64 = connection.run(&script).await.ok()?;
-        Some(entered == 1)
+        let mut script = self.script.key(format!("gas:v2:{{state:{name}}}"));
+        script.arg(known).arg(new).arg(whole_micros(SharedState::KEPT_FOR) / 1000);
+        let (entry, is_own, now): (String, u8, u64) = connection.run(&script).await.ok()?;
+        Some(SharedState::new(entry, is_own == 1, now))
     }
 }

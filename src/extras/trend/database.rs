@@ -1,4 +1,5 @@
-//! The database that keeps the fee trends of all chains over restarts: one file, `history.path`.
+//! The database that keeps the fee trends of all chains over restarts: one file, `history.path`. It also keeps states of
+//! other extras, which are written when they change.
 //!
 //! It is read before the first poll. Once a minute and at a graceful shutdown it gets the buckets of the week, those of the
 //! open hour too, so that a crash loses the open minute at most. Each time is one transaction, after which it has what the
@@ -14,12 +15,13 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use async_trait::async_trait;
 use parking_lot::Mutex;
 use redb::{
-    Database, ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata,
-    TableDefinition, TableError, TableHandle,
+    Database, Key, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable,
+    ReadableTableMetadata, TableDefinition, TableError, TableHandle, Value,
 };
 
 pub(super) use file::check_file;
@@ -27,7 +29,9 @@ use file::{Unusable, open_file, set_aside};
 
 use super::section::History;
 use super::{Bucket, Buckets, DAY, HOUR, Period, Trends, seconds_since_1970};
+use crate::assembly::{SharedState, SharedStates};
 use crate::observe::log_on_change::LogOnChange;
+use crate::store::since_1970;
 
 /// Shortest time between two writes.
 const INTERVAL: Duration = Duration::from_mins(1);
@@ -38,6 +42,9 @@ type BucketKey = (u64, u32, u32);
 type BucketRow = (u32, u32, [u64; 3], [u64; 3], [u64; 3], u64);
 const BUCKETS: TableDefinition<'_, BucketKey, BucketRow> = TableDefinition::new("buckets");
 
+/// Entries of [`SharedStates`] by name. A database without one does not have the table, which former versions do not know.
+const STATES: TableDefinition<'_, &str, &str> = TableDefinition::new("states");
+
 /// Blocks of the open hour, which former versions kept. They are removed.
 const FORMER_BLOCKS: TableDefinition<'_, (u64, u64), (u32, u64, u64, u64)> =
     TableDefinition::new("blocks");
@@ -47,6 +54,7 @@ const FORMER_BLOCKS: TableDefinition<'_, (u64, u64), (u32, u64, u64, u64)> =
 pub(crate) struct HistoryDatabase {
     path: PathBuf,
     trends: Trends,
+    states: Mutex<States>,
     /// `None`: it is not open, or was closed after a failure.
     open: Mutex<Option<OpenDatabase>>,
     opened: LogOnChange,
@@ -54,10 +62,17 @@ pub(crate) struct HistoryDatabase {
     written: LogOnChange,
 }
 
+/// Entries by name, and the number of changes so far.
+#[derive(Debug, Default)]
+struct States {
+    entries: BTreeMap<String, String>,
+    changes: u64,
+}
+
 #[derive(Debug)]
 struct OpenDatabase {
     database: Database,
-    /// Numbers of changes of all trends at the last write.
+    /// Numbers of changes of all trends, and of the states, at the last write.
     written_changes: Vec<u64>,
 }
 
@@ -70,6 +85,7 @@ impl HistoryDatabase {
         Some(Arc::new(Self {
             path: config.path()?.to_path_buf(),
             trends: trends.clone(),
+            states: Mutex::default(),
             open: Mutex::default(),
             opened: LogOnChange::default(),
             written,
@@ -109,7 +125,8 @@ impl HistoryDatabase {
         }
         let Some(OpenDatabase { database, written_changes }) = open.as_mut() else { return };
         let chains = self.trends.store.chains().iter();
-        let changes: Vec<_> = chains.map(|chain| self.trends.trend(chain).changes).collect();
+        let changes = chains.map(|chain| self.trends.trend(chain).changes);
+        let changes: Vec<_> = changes.chain([self.states.lock().changes]).collect();
         if *written_changes == changes {
             return;
         }
@@ -169,10 +186,8 @@ impl HistoryDatabase {
     fn read(&self, database: &Database) -> Result<usize, Unusable> {
         let transaction = database.begin_read().map_err(redb::Error::from)?;
         check_tables(&transaction)?;
-        let table = match transaction.open_table(BUCKETS) {
-            Err(TableError::TableDoesNotExist(_)) => return Ok(0),
-            table => table.map_err(redb::Error::from)?,
-        };
+        self.read_states(&transaction)?;
+        let Some(table) = open_if_any(&transaction, BUCKETS)? else { return Ok(0) };
         let mut count = 0;
         for chain in self.trends.store.chains() {
             let saved = saved_buckets(&table, chain.config().chain_id, self.trends.days)?;
@@ -180,6 +195,21 @@ impl HistoryDatabase {
             self.trends.trend(chain).merge(saved);
         }
         Ok(count)
+    }
+
+    /// Adds the entries that are not known, unless they are too old.
+    fn read_states(&self, transaction: &ReadTransaction) -> Result<(), redb::Error> {
+        let Some(table) = open_if_any(transaction, STATES)? else { return Ok(()) };
+        let now = since_1970(SystemTime::now());
+        let entries = &mut self.states.lock().entries;
+        for row in table.iter()? {
+            let (name, entry) = row?;
+            let state = SharedState::new(entry.value().to_owned(), false, now);
+            if state.age <= SharedState::KEPT_FOR {
+                entries.entry(name.value().to_owned()).or_insert(state.entry);
+            }
+        }
+        Ok(())
     }
 
     /// Makes the rows of all chains equal to their trends, which have what an open database had. Logs the number of old rows
@@ -209,6 +239,14 @@ impl HistoryDatabase {
             removed += before - table.len()?;
         }
         drop(table);
+        let entries = self.states.lock().entries.clone();
+        if !entries.is_empty() {
+            let mut table = transaction.open_table(STATES)?;
+            for (name, entry) in &entries {
+                table.insert(name.as_str(), entry.as_str())?;
+            }
+            table.retain(|name, _| entries.contains_key(name))?;
+        }
         transaction.commit()?;
         if is_former {
             let message = "rows of a former version were removed from the history database";
@@ -218,9 +256,48 @@ impl HistoryDatabase {
     }
 }
 
+#[async_trait]
+impl SharedStates for Arc<HistoryDatabase> {
+    async fn replace(&self, name: &str, known: &str, new: &str) -> Option<SharedState> {
+        let state = self.states.lock().replace(name, known, new, since_1970(SystemTime::now()));
+        if state.is_own {
+            let database = Self::clone(self);
+            // A failure was logged, and the next write comes in a minute.
+            let _ = tokio::task::spawn_blocking(move || database.save()).await;
+        }
+        Some(state)
+    }
+}
+
+impl States {
+    /// Like [`SharedStates::replace`], at `now` in milliseconds since 1970.
+    fn replace(&mut self, name: &str, known: &str, new: &str, now: u64) -> SharedState {
+        let entry = self.entries.get(name).cloned().unwrap_or_default();
+        let is_own = !new.is_empty() && entry == known;
+        if !is_own {
+            return SharedState::new(entry, false, now);
+        }
+        let entry = format!("{now} {new}");
+        self.entries.insert(name.to_owned(), entry.clone());
+        self.changes += 1;
+        SharedState::new(entry, true, now)
+    }
+}
+
+/// Opens a table, if the database has it.
+fn open_if_any<K: Key + 'static, V: Value + 'static>(
+    transaction: &ReadTransaction,
+    table: TableDefinition<'_, K, V>,
+) -> Result<Option<ReadOnlyTable<K, V>>, redb::Error> {
+    match transaction.open_table(table) {
+        Err(TableError::TableDoesNotExist(_)) => Ok(None),
+        table => Ok(Some(table?)),
+    }
+}
+
 /// Fails if the database has tables of another program.
 fn check_tables(transaction: &ReadTransaction) -> Result<(), Unusable> {
-    let own = [BUCKETS.name(), FORMER_BLOCKS.name()];
+    let own = [BUCKETS.name(), FORMER_BLOCKS.name(), STATES.name()];
     let mut tables = transaction.list_tables().map_err(redb::Error::from)?;
     let are_own = tables.all(|table| own.contains(&table.name()));
     are_own.then_some(()).ok_or(Unusable::Foreign)

@@ -40,7 +40,8 @@ impl FeeTrend {
         }
         if newest < self.newest_block {
             self.open.samples.retain(|sample| sample.number <= newest);
-            self.newest_block = newest;
+            // Blocks that were mined while a head far ahead was believed are not known.
+            self.newest_block = self.open.samples.last().map_or(newest, |sample| sample.number);
             self.changes += 1;
         }
         for (number, block) in (history.oldest_block()..=newest).zip(history.blocks()) {

@@ -249,6 +249,18 @@ fn a_reorg_replaces_samples_by_number() {
     assert_eq!(blocks, 3);
 }
 
+#[test]
+fn a_head_that_was_far_ahead_hides_no_block() {
+    let mut trend = FeeTrend::new(7);
+    record(&mut trend, 102, &[10, 20, 40], START + 60);
+    record(&mut trend, 1_000_102, &[1, 2, 3], START + 62);
+    record(&mut trend, 105, &[20, 40, 50, 60, 70], START + 68);
+    record(&mut trend, 106, &[60, 70, 80], START + 70);
+    let fees = (100..=106).map(|number| trend.open.get(number).map(|it| it.base_fee));
+    assert_eq!(fees.collect::<Vec<_>>(), [10, 20, 40, 50, 60, 70, 80].map(Some));
+    assert_eq!(trend.open.samples.len(), 7);
+}
+
 /// Builds one block a minute with these base fees. The tip is 1 gwei.
 fn minutes(base_fees: impl IntoIterator<Item = u64>) -> (FeeTrend, u64) {
     let samples = base_fees.into_iter().zip(0_u32..);

@@ -160,6 +160,35 @@ fn a_file_of_the_former_version_is_read_and_loses_its_old_rows() {
     assert_eq!(transaction.list_tables().unwrap().count(), 1);
 }
 
+#[tokio::test]
+async fn a_state_is_kept_until_it_is_replaced_or_too_old() {
+    let directory = Directory::new("states");
+    let replace = async |instance: &Instance, known: &str, new: &str| {
+        instance.database.replace("name", known, new).await.unwrap()
+    };
+    let first = Instance::start(&directory.file());
+    assert_eq!(replace(&first, "", "").await.entry, "");
+    let one = replace(&first, "", "one").await;
+    assert_eq!((one.is_own, one.state()), (true, "one"));
+    // Another process was there first.
+    let other = replace(&first, "", "two").await;
+    assert_eq!((other.is_own, &other.entry), (false, &one.entry));
+    drop(first);
+    // It is written at once.
+    let second = Instance::start(&directory.file());
+    let two = replace(&second, &one.entry, "two").await;
+    assert!(two.is_own && two.age < Duration::from_mins(1));
+    for time in ["1000", "99999999999999"] {
+        let entries = &mut second.database.states.lock().entries;
+        entries.insert(format!("from {time}"), format!("{time} old"));
+    }
+    replace(&second, &two.entry, "three").await;
+    drop(second);
+    let third = Instance::start(&directory.file());
+    let names: Vec<_> = third.database.states.lock().entries.keys().cloned().collect();
+    assert_eq!(names, ["name"]);
+}
+
 #[test]
 fn nothing_is_written_without_a_change() {
     let directory = Directory::new("unchanged");
