@@ -246,7 +246,8 @@ async fn fee_methods_are_answered_from_the_suggestion_if_configured() {
         assert_eq!(call(&forwarding, request(method)).await["error"]["code"], -32601);
     }
     let medium = &market["suggestion"]["medium"];
-    let [max_fee, tip] = ["max_fee_per_gas", "max_priority_fee_per_gas"].map(|fee| hex(&medium[fee]));
+    let [max_fee, tip] =
+        ["max_fee_per_gas", "max_priority_fee_per_gas"].map(|fee| hex(&medium[fee]));
     let expected = json!({ "maxFeePerGas": max_fee, "maxPriorityFeePerGas": tip });
     assert_eq!(call(&service, request("skandha_getGasPrice")).await["result"], expected);
     assert_eq!(call(&service, request("eth_blobBaseFee")).await["result"], "0x7");

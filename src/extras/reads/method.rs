@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 
 use super::chain_keys::RpcMethod;
 use super::params::Param::{
-    self, Address, Block, BlockCount, Flag, Hash, LogFilter, Object, OptionalAddress, OptionalArray,
-    OptionalObject, OptionalState, State, StorageSlot, StorageSlots, Transaction, TransactionIndex,
+    self, Address, Block, BlockCount, Flag, Hash, LogFilter, Object, OptionalAddress,
+    OptionalArray, OptionalObject, OptionalState, State, StorageSlot, StorageSlots, Transaction,
+    TransactionIndex,
 };
 use super::params::{self, InvalidParams};
 use super::state_scope::StateScope::{self, Fixed, Head, Pending};
@@ -147,10 +148,7 @@ const fn head_method(name: &'static str) -> KnownMethod {
 }
 
 /// A fee method of nodes. On Celo its parameter is the token that the fees are in.
-const fn fee_method(
-    name: &'static str,
-    suggested: fn(&Snapshot) -> Option<String>,
-) -> KnownMethod {
+const fn fee_method(name: &'static str, suggested: fn(&Snapshot) -> Option<String>) -> KnownMethod {
     let params = &[OptionalAddress];
     KnownMethod { params, suggested: Some(suggested), ..head_method(name) }
 }
