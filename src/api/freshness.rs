@@ -6,16 +6,19 @@
 
 use std::time::{Duration, SystemTime};
 
-use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use httpdate::HttpDate;
 use serde::Serialize;
 
+use super::render_cache::json_bytes;
 use crate::fees::plausibility::Doubt;
 use crate::http::headers::{CDN_CACHE_CONTROL, X_ACCEL_EXPIRES, X_DOUBT, X_NEWEST_BLOCK, X_STALE};
 use crate::store::etag;
 use crate::store::{ServableSnapshot, StoredChain};
+
+pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// Capacity for headers, including those of the layers: with fewer places a map has to grow.
 pub(super) const MAX_HEADERS: usize = 16;
@@ -178,15 +181,16 @@ pub(crate) fn unstored_snapshot_response(
     response
 }
 
+/// Builds the response with this JSON and its entity tag.
+pub(crate) fn tagged_json(json: Bytes) -> Response {
+    let headers = [(header::CONTENT_TYPE, JSON), (header::ETAG, etag::for_body(&json))];
+    (headers, json).into_response()
+}
+
 /// Builds the response with `body` as JSON that caches have to validate at each use.
 pub(crate) fn revalidated_json(body: &impl Serialize) -> Response {
-    let json = serde_json::to_vec(body).expect("a struct of strings serialises");
-    let headers = [
-        (header::CONTENT_TYPE, HeaderValue::from_static("application/json")),
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
-        (header::ETAG, etag::for_body(&json)),
-    ];
-    (headers, Body::from(json)).into_response()
+    let no_cache = [(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))];
+    (no_cache, tagged_json(json_bytes(body))).into_response()
 }
 
 /// Returns how long a copy of the snapshot may be kept.
