@@ -121,7 +121,8 @@ async fn a_304_has_the_headers_of_the_200_on_every_route() {
             }
             // Another method has no copy that could be current.
             let condition = [("if-none-match", tag.as_str())];
-            assert_eq!(send(&service, Method::POST, &path, &condition).await.0, 405, "{path}");
+            let (status, _) = send(&service, Method::POST, &path, &condition).await;
+            assert!([400, 405].contains(&status), "{path}: {status}");
         }
     }
     untagged.dedup();
