@@ -141,13 +141,11 @@ async fn get_price(address: impl std::fmt::Display) -> Response {
 /// Starts the documented nginx in front of the service at this address.
 async fn start_documented_nginx(service: &str) -> (Nginx, SocketAddr) {
     let address: SocketAddr = format!("127.0.0.1:{}", free_port()).parse().unwrap();
-    let nginx = Nginx::start(&[address], |_| {
-        text("docs/examples/nginx/nginx.conf")
-            .replace("listen 8082;", &format!("listen {address};"))
-            .replace("127.0.0.1:8080", service)
-            .replace("add_header Age", "add_header X-Cache $upstream_cache_status; add_header Age")
-    });
-    (nginx.await, address)
+    let configuration = text("docs/examples/nginx/nginx.conf")
+        .replace("listen 8082;", &format!("listen {address};"))
+        .replace("127.0.0.1:8080", service)
+        .replace("add_header Age", "add_header X-Cache $upstream_cache_status; add_header Age");
+    (Nginx::start(&[address], |_| configuration).await, address)
 }
 
 /// Requests the price 20 times a second for this time, from the service and from nginx. Returns the share of copies, and the
