@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn lifetimes_end_at_the_next_block_of_a_chain_that_is_faster_than_configured() {
+    fn lifetimes_follow_a_chain_that_is_faster_than_configured() {
         for (block_time, expected) in [(2_000, "2"), (600, "1"), (450, "0")] {
             let (_, chain, mut publisher) = store_with_chain("block_time = \"12s\"");
             let block_time = Duration::from_millis(block_time);

@@ -43,7 +43,7 @@ impl OriginPattern {
     }
 }
 
-/// Returns true if the part after a wildcard is a suffix of one label, such as `.com`, below which anybody can have a site.
+/// Returns true if the part after a wildcard is a suffix of one label, such as `.com`. Its sites belong to strangers.
 fn is_suffix(rest: &str) -> bool {
     let host = rest.split(':').next().unwrap_or_default().trim_matches('.');
     !host.contains('.') && host != "localhost"

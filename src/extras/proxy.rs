@@ -87,7 +87,7 @@ const RESPONSE_HEADERS: [HeaderName; 8] = [
     header::VARY,
 ];
 
-/// Longest `Retry-After` of an upstream that a client is told.
+/// Longest `Retry-After` of an upstream that is forwarded.
 pub(crate) const MAX_RETRY_AFTER: Duration = Duration::from_mins(5);
 
 /// Permit of a request, held until its response is delivered or abandoned.

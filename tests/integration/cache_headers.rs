@@ -126,8 +126,8 @@ async fn a_304_has_the_headers_of_the_200_on_every_route() {
         }
     }
     untagged.dedup();
-    // Nobody keeps a copy of these.
-    assert_eq!(untagged, ["/livez"]);
+    let is_stored = |path: &String| !path.ends_with("/stream") && !path.ends_with("z");
+    assert!(!untagged.iter().any(is_stored), "{untagged:?}");
 }
 
 #[tokio::test]

@@ -210,7 +210,9 @@ fn unknown_ratios_are_left_out() {
         })
     };
     assert_eq!(ratios(&window), "0.2,0.5,0.5,0.5,0");
-    window.iter_mut().for_each(|block| block.gas_used_ratio = None);
+    for block in &mut window {
+        block.gas_used_ratio = None;
+    }
     assert_eq!(ratios(&window), "");
 }
 
