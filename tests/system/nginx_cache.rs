@@ -172,8 +172,7 @@ async fn measure(service: &str, nginx: SocketAddr, duration: Duration) -> (f64, 
 }
 
 #[tokio::test]
-async fn documented_nginx_serves_no_old_price_but_over_a_restart()
- {
+async fn documented_nginx_serves_no_old_price_but_over_a_restart() {
     const TOLERANCE: Duration = Duration::from_millis(200);
     let cases = [("200ms", 5, 0.0..=0.0), ("2s", 10, 0.6..=1.0), ("12s", 15, 0.8..=1.0)];
     let cases = cases.map(async |(block_time, seconds, expected)| {
