@@ -126,7 +126,7 @@ async fn a_304_has_the_headers_of_the_200_on_every_route() {
         }
     }
     untagged.dedup();
-    let is_stored = |path: &String| !path.ends_with("/stream") && !path.ends_with("z");
+    let is_stored = |path: &String| !path.ends_with("/stream") && !path.ends_with('z');
     assert!(!untagged.iter().any(is_stored), "{untagged:?}");
 }
 
