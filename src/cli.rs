@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use axum::http::StatusCode;
@@ -235,22 +235,27 @@ async fn run_server(config: Config, beside: Option<Task>) -> anyhow::Result<Opti
     for note in &config.notes {
         tracing::warn!("{note}");
     }
+    let time_to_stop = config.server.drain_delay.saturating_add(config.server.shutdown_grace);
     let mut server = Server::bind(config).await?;
     if let Some(task) = beside {
         server.add_task(task);
     }
     let stop = CancellationToken::new();
     let mut first = None;
+    // The end of the grace period, unless the service has crashed.
+    let mut stop_by = None;
     let ended = tokio::select! {
         ended = server.run(stop.clone().cancelled_owned()) => ended,
         // The first signal lets requests in flight finish; a second one stops at once.
         () = async {
             first = Some(signals.next().await);
+            stop_by = Instant::now().checked_add(time_to_stop);
             stop.cancel();
             signals.next().await;
+            stop_by = Some(Instant::now());
         } => Ok(()),
     };
-    traces.shutdown().await;
+    traces.shutdown(stop_by).await;
     ended.map(|()| first)
 }
 

@@ -12,9 +12,9 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use thread_local::ThreadLocal;
 
-use super::freshness::{Freshness, MAX_HEADERS};
+use super::freshness::{Freshness, JSON, MAX_HEADERS};
 use super::problems;
-use super::suggestion::{FreshnessCounters, JSON};
+use super::suggestion::FreshnessCounters;
 use crate::http::app::FastPath;
 use crate::http::conditional::matches_tag;
 use crate::http::cors;

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use serde::Serialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use utoipa::ToSchema;
 
-use super::freshness::snapshot_response;
+use super::freshness::{snapshot_response, tagged_json};
 use super::problems;
+use super::render_cache::json_bytes;
 use crate::api::extractors::{BlocksQuery, ChainParam};
 use crate::fees::Wei;
 use crate::fees::percentile_numbers;
@@ -60,7 +60,7 @@ struct FeeHistoryBlock {
     params(ChainParam, BlocksQuery),
     responses(
         (status = 200, description = "The available blocks, oldest first.", body = FeeHistoryBody,
-            headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
+            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
 pub(crate) async fn get_fee_history(
@@ -79,7 +79,7 @@ pub(crate) async fn get_fee_history(
     let serialized_chain = chain.clone();
     let serialize = move || {
         let history = FeeHistoryBody::from_window(&serialized_chain, &window);
-        let response = Json(history).into_response();
+        let response = tagged_json(json_bytes(&history));
         drop(permit);
         response
     };

@@ -1,14 +1,14 @@
 //! `GET /v1/{chain}/fee-market` and `GET /v1/fee-markets`.
 
-use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 
-use super::freshness::{list_response, snapshot_response};
+use super::freshness::{list_response, snapshot_response, tagged_json};
 use super::problems;
+use super::render_cache::json_bytes;
 use super::routes::MarketMembers;
 use crate::api::extractors::{ChainParam, charge_for_list};
 use crate::fees::{
@@ -144,7 +144,7 @@ struct AveragingWindow {
     params(ChainParam),
     responses(
         (status = 200, description = "The fee market.", body = FeeMarketBody,
-            headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
+            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
 pub(crate) async fn get_fee_market(
@@ -154,7 +154,7 @@ pub(crate) async fn get_fee_market(
     let (current, others) = snapshot_with_members(&chain, &members)
         .map_err(|reason| problems::unavailable(&chain, reason))?;
     let body = FeeMarketBody::new(&chain, &current, others);
-    Ok(snapshot_response(&chain, &current, Json(body)))
+    Ok(snapshot_response(&chain, &current, tagged_json(json_bytes(&body))))
 }
 
 /// How the suggestions of all chains were calculated
@@ -168,7 +168,8 @@ pub(crate) async fn get_fee_market(
     responses(
         (status = 200,
             description = "One fee market for each chain that has a suggestion, in ascending order of chain id.",
-            body = Vec<FeeMarketBody>, headers(("Cache-Control"), ("Age"), ("X-Stale"))),
+            body = Vec<FeeMarketBody>,
+            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Stale"))),
     )
 )]
 pub(crate) async fn list_fee_markets(
@@ -187,7 +188,7 @@ pub(crate) async fn list_fee_markets(
         .map(|(chain, (current, others))| FeeMarketBody::new(chain, current, others.clone()))
         .collect();
     let listed = available.iter().map(|(chain, (current, _))| (*chain, current));
-    Ok(list_response(listed, Json(markets)))
+    Ok(list_response(listed, tagged_json(json_bytes(&markets))))
 }
 
 /// Returns the servable snapshot with the members of extras that belong to it.

@@ -6,19 +6,26 @@
 
 use std::time::{Duration, SystemTime};
 
-use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use httpdate::HttpDate;
 use serde::Serialize;
 
+use super::render_cache::json_bytes;
 use crate::fees::plausibility::Doubt;
 use crate::http::headers::{CDN_CACHE_CONTROL, X_ACCEL_EXPIRES, X_DOUBT, X_NEWEST_BLOCK, X_STALE};
 use crate::store::etag;
 use crate::store::{ServableSnapshot, StoredChain};
 
+pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
 /// Capacity for headers, including those of the layers: with fewer places a map has to grow.
 pub(super) const MAX_HEADERS: usize = 16;
+
+/// Shortest lifetime of a copy in nginx, which may serve it for a second and a half longer: its clock has whole seconds, and
+/// the last one counts.
+const HALF_SECOND: Duration = Duration::from_millis(500);
 
 /// Age of a response's data and its lifetime in caches. All times are in whole seconds, rounded down, so that no cache
 /// keeps a response too long.
@@ -26,8 +33,9 @@ pub(super) const MAX_HEADERS: usize = 16;
 pub(crate) struct Freshness {
     /// Since the accepted reply.
     age: u64,
-    /// From now until the next block is expected, or until the data becomes stale or too old to serve.
-    remaining: u64,
+    /// From now until the next block is expected, or until the data becomes stale or too old to serve. It is 1 from
+    /// [`HALF_SECOND`] on.
+    for_nginx: u64,
     /// From the accepted reply until the same moment, as caches count that subtract `Age` (RFC 9111, section 4.2).
     max_age: u64,
     /// From the accepted reply until the data is too old to serve.
@@ -39,12 +47,12 @@ pub(crate) struct Freshness {
 impl Freshness {
     pub(crate) fn from_snapshot(chain: &StoredChain, current: &ServableSnapshot) -> Self {
         let config = chain.config();
-        let remaining = lifetime(chain, current).as_secs();
+        let lifetime = lifetime(chain, current);
         let age = current.age.as_secs();
         Self {
             age,
-            remaining,
-            max_age: age.saturating_add(remaining),
+            for_nginx: lifetime.as_secs().max((lifetime >= HALF_SECOND).into()),
+            max_age: age.saturating_add(lifetime.as_secs()),
             limit: config.max_age.as_secs(),
             is_stale: current.is_stale(),
             last_modified: current.snapshot.block.last_modified(),
@@ -60,8 +68,12 @@ impl Freshness {
         }
         let part = |time: Duration| Duration::from_nanos(time.subsec_nanos().into());
         let remaining = lifetime(chain, current);
-        // A lifetime of 0 seconds stays one.
-        let until_shorter = if remaining < SECOND { SECOND } else { part(remaining) };
+        let until_shorter = match remaining.checked_sub(HALF_SECOND) {
+            // A lifetime of 0 seconds stays one.
+            None => SECOND,
+            Some(until_half) if remaining < SECOND => until_half,
+            Some(_) => part(remaining),
+        };
         let until_older = SECOND.saturating_sub(part(current.age));
         let until_too_old = chain.config().max_age.saturating_sub(current.age);
         until_shorter.min(until_older).min(until_too_old).min(current.fresh_for)
@@ -72,7 +84,7 @@ impl Freshness {
     fn combine(self, other: Self) -> Self {
         Self {
             age: self.age.max(other.age),
-            remaining: self.remaining.min(other.remaining),
+            for_nginx: self.for_nginx.min(other.for_nginx),
             max_age: self.max_age.min(other.max_age),
             limit: self.limit.min(other.limit),
             is_stale: self.is_stale || other.is_stale,
@@ -89,9 +101,8 @@ impl Freshness {
             format!("{fresh}, stale-while-revalidate={bridged}, stale-if-error={bridged}");
         headers.insert(header::CACHE_CONTROL, header_value(fresh));
         headers.insert(CDN_CACHE_CONTROL, header_value(for_shared_caches));
-        // nginx does not subtract `Age`, and takes this header, which it does not pass on, for the time from now. Its clock
-        // has whole seconds, and it still serves a copy in the last of them.
-        headers.insert(X_ACCEL_EXPIRES, self.remaining.saturating_sub(1).into());
+        // nginx does not subtract `Age`, and takes this header, which it does not pass on, for the time from now.
+        headers.insert(X_ACCEL_EXPIRES, self.for_nginx.into());
         self.write_data_headers(headers, doubts);
     }
 
@@ -178,21 +189,24 @@ pub(crate) fn unstored_snapshot_response(
     response
 }
 
+/// Builds the response with this JSON and its entity tag.
+pub(crate) fn tagged_json(json: Bytes) -> Response {
+    let headers = [(header::CONTENT_TYPE, JSON), (header::ETAG, etag::for_body(&json))];
+    (headers, json).into_response()
+}
+
 /// Builds the response with `body` as JSON that caches have to validate at each use.
 pub(crate) fn revalidated_json(body: &impl Serialize) -> Response {
-    let json = serde_json::to_vec(body).expect("a struct of strings serialises");
-    let headers = [
-        (header::CONTENT_TYPE, HeaderValue::from_static("application/json")),
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
-        (header::ETAG, etag::for_body(&json)),
-    ];
-    (headers, Body::from(json)).into_response()
+    let no_cache = [(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"))];
+    (no_cache, tagged_json(json_bytes(body))).into_response()
 }
 
 /// Returns how long a copy of the snapshot may be kept.
 fn lifetime(chain: &StoredChain, current: &ServableSnapshot) -> Duration {
     let config = chain.config();
-    let until_next_block = config.block_time.saturating_sub(current.head_age);
+    // A chain may be faster than it is configured.
+    let block_time = config.block_time.min(current.snapshot.block_time);
+    let until_next_block = block_time.saturating_sub(current.head_age);
     let until_too_old = config.max_age.saturating_sub(current.age);
     // A copy without `X-Stale` must not outlive the moment from which the service sends it.
     let until_stale = if current.is_stale() { until_next_block } else { current.fresh_for };
@@ -208,7 +222,7 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::fees::{self, Block, FeeHistory, HeadReading, HeaderTime};
-    use crate::store::tests::{publish, store_with_chain};
+    use crate::store::tests::{publish, reply, store_with_chain};
     use crate::store::{Accepted, ChainStore, StaleReason};
 
     /// Second of the newest block in `Last-Modified`, since 1970.
@@ -272,9 +286,11 @@ mod tests {
             )
         };
         for (age, head_age, lifetime) in [
-            (0, 0, ("0", 12, "11")),
-            (7_400, 7_400, ("7", 11, "3")),
-            (7_400, 8_000, ("7", 11, "3")),
+            (0, 0, ("0", 12, "12")),
+            (7_400, 7_400, ("7", 11, "4")),
+            (7_400, 8_000, ("7", 11, "4")),
+            (11_500, 11_500, ("11", 11, "1")),
+            (11_501, 11_501, ("11", 11, "0")),
             // A block that is late was confirmed a moment ago.
             (200, 15_000, ("0", 0, "0")),
             (11_900, 11_900, ("11", 11, "0")),
@@ -305,6 +321,24 @@ mod tests {
     }
 
     #[test]
+    fn lifetimes_follow_a_chain_that_is_faster_than_configured() {
+        for (block_time, expected) in [(2_000, "2"), (600, "1"), (450, "0")] {
+            let (_, chain, mut publisher) = store_with_chain("block_time = \"12s\"");
+            let block_time = Duration::from_millis(block_time);
+            let newest_at = Instant::now();
+            for number in 0..=10 {
+                let (history, market) = reply(&chain.config().pricing, 100 + number, 1);
+                let seen_at =
+                    newest_at.checked_sub(block_time * (10 - u32::try_from(number).unwrap()));
+                publisher.publish(Accepted::at(seen_at.unwrap(), &history, market));
+            }
+            let current = aged(&chain.servable_snapshot().unwrap(), 0, 0);
+            let response = snapshot_response(&chain, &current, ());
+            assert_eq!(text(response.headers(), "x-accel-expires"), expected, "{block_time:?}");
+        }
+    }
+
+    #[test]
     fn a_response_that_is_not_stored_has_no_lifetime() {
         let (chain, current) = chain("a", BLOCK_SECOND, &[Doubt::RewardLeap]);
         let response = unstored_snapshot_response(&chain, &aged(&current, 3000, 3000), ());
@@ -329,7 +363,7 @@ mod tests {
         {
             let headers = list_response(members.into_iter(), ()).headers().clone();
             let shared = "public, max-age=4, stale-while-revalidate=56, stale-if-error=56";
-            assert_eq!(lifetimes(&headers), ["9", "public, max-age=4", shared, "2"]);
+            assert_eq!(lifetimes(&headers), ["9", "public, max-age=4", shared, "3"]);
             assert_eq!(text(&headers, "last-modified"), BLOCK_DATE);
             assert_eq!(text(&headers, "x-stale"), "true");
             assert_eq!(text(&headers, "x-doubt"), "base_fee_leap,head_leap,disagreement");

@@ -1,11 +1,11 @@
 //! `GET /v1/{chain}/gas-suggestion` and `GET /v1/gas-suggestions`.
 
 use axum::extract::State;
-use axum::http::{HeaderValue, header};
+use axum::http::header;
 use axum::response::Response;
 use enum_map::{Enum, EnumMap};
 
-use super::freshness::{list_response, snapshot_response};
+use super::freshness::{JSON, list_response, snapshot_response, tagged_json};
 use super::problems;
 use crate::api::extractors::{ChainParam, charge_for_list};
 use crate::http::client_limits::ClientHandle;
@@ -13,8 +13,6 @@ use crate::http::problem::Problem;
 use crate::observe::metrics::{FreshnessLabels, Metrics, RequestCounter, counters};
 use crate::store::wire::SuggestionBody;
 use crate::store::{ChainStore, ServableSnapshot, Snapshot, StaleReason, StoredChain, Unavailable};
-
-pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 #[derive(Debug, Enum, strum::IntoStaticStr)]
 #[strum(serialize_all = "snake_case")]
@@ -96,7 +94,8 @@ pub(crate) async fn get_suggestion(
     responses(
         (status = 200,
             description = "One suggestion for each chain that has one, in ascending order of chain id.",
-            body = Vec<SuggestionBody>, headers(("Cache-Control"), ("Age"), ("X-Stale"))),
+            body = Vec<SuggestionBody>,
+            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Stale"))),
     )
 )]
 pub(crate) async fn list_suggestions(
@@ -116,5 +115,5 @@ pub(crate) async fn list_suggestions(
     body.push(b']');
 
     let members = available.iter().map(|(chain, current)| (*chain, current));
-    Ok(list_response(members, ([(header::CONTENT_TYPE, JSON)], body)))
+    Ok(list_response(members, tagged_json(body.into())))
 }

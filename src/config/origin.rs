@@ -20,7 +20,7 @@ impl OriginPattern {
         // A label in place of the wildcard must make an origin.
         let host = rest.map_or_else(|| authority.to_owned(), |rest| format!("label{rest}"));
         let is_origin = !host.contains(Self::WILDCARD) && is_origin(&format!("{scheme}://{host}"));
-        is_origin.then(|| Self {
+        (is_origin && !rest.is_some_and(is_suffix)).then(|| Self {
             prefix: format!("{scheme}://"),
             rest: rest.unwrap_or(authority).to_owned(),
             has_wildcard: rest.is_some(),
@@ -43,6 +43,12 @@ impl OriginPattern {
     }
 }
 
+/// Returns true if the part after a wildcard is a suffix of one label, such as `.com`. Its sites belong to strangers.
+fn is_suffix(rest: &str) -> bool {
+    let host = rest.split(':').next().unwrap_or_default().trim_matches('.');
+    !host.contains('.') && host != "localhost"
+}
+
 /// Returns true if a browser may write this origin: a scheme, a host and a port that is not the scheme's own.
 fn is_origin(text: &str) -> bool {
     let Ok(url) = reqwest::Url::parse(text) else { return false };
@@ -62,6 +68,7 @@ mod tests {
             "https://[::1]:8443",
             "https://*.example.com",
             "https://*.example.com:8443",
+            "http://*.localhost:3000",
             "chrome-extension://abcdefghijklmnopabcdefghijklmnop",
             "moz-extension://0f1e2d3c-4b5a-6978-8796-a5b4c3d2e1f0",
             "capacitor://localhost",
@@ -79,6 +86,9 @@ mod tests {
             "https://",
             "https://*",
             "https://*example.com",
+            "https://*.com",
+            "https://*.com.",
+            "https://*.com.:8443",
             "https://a.*.example.com",
             "https://*.*.example.com",
             "https://*.example.com/",

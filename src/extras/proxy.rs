@@ -87,6 +87,9 @@ const RESPONSE_HEADERS: [HeaderName; 8] = [
     header::VARY,
 ];
 
+/// Longest `Retry-After` of an upstream that is forwarded.
+pub(crate) const MAX_RETRY_AFTER: Duration = Duration::from_mins(5);
+
 /// Permit of a request, held until its response is delivered or abandoned.
 #[derive(Debug)]
 struct InFlightPermit {
@@ -130,7 +133,7 @@ pub(crate) enum ProxyError {
     #[error("no response within the deadline")]
     Timeout,
     /// An invalid response.
-    #[error("the response has an informational status")]
+    #[error("the response has an invalid status, or is too long")]
     #[strum(serialize = "invalid")]
     InvalidResponse,
 }
@@ -277,7 +280,7 @@ impl Proxy {
         let deadline = Instant::now() + self.timeout;
         let mut response = self.with_deadline(deadline, upload, request.send()).await?;
         let status = response.status();
-        if status.is_informational() {
+        if status.is_informational() || status.as_u16() >= 600 {
             self.metrics.log_failure(&ProxyError::InvalidResponse, None);
             return Err(ProxyError::InvalidResponse);
         }

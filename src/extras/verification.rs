@@ -14,9 +14,9 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{
-    ALLOW, AUTHORIZATION, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, VARY,
+    ALLOW, AUTHORIZATION, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, RETRY_AFTER, VARY,
 };
-use axum::http::{Method, StatusCode, Uri};
+use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use utoipa_axum::router::OpenApiRouter;
@@ -25,9 +25,10 @@ use utoipa_axum::routes;
 use crate::assembly::{Assembly, Extra};
 use crate::extras::proxy;
 use crate::extras::proxy::proxy_metrics::RequestMetrics;
-use crate::extras::proxy::{Proxy, ProxyRequest, RequestBody};
+use crate::extras::proxy::{MAX_RETRY_AFTER, Proxy, ProxyRequest, RequestBody};
 use crate::http::client_limits::ClientHandle;
-use crate::http::problem::{PassThroughError, Problem, ProblemCode};
+use crate::http::problem::{PassThroughError, Problem, ProblemCode, whole_seconds};
+use crate::observe::http_client;
 use section::Verification;
 
 pub(crate) const EXTRA: Extra =
@@ -184,15 +185,24 @@ fn is_plain(segment: &str) -> bool {
         && !matches!(segment, "." | "..")
 }
 
-/// Isolates the response, so that an HTML page of the upstream cannot act as a page of this service.
+/// Isolates the response, so that an HTML page of the upstream cannot act as a page of this service, and makes its headers
+/// fit.
 fn sandboxed(mut response: Response) -> Response {
     const SANDBOX_POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'; sandbox");
     let headers = response.headers_mut();
     headers.insert(CONTENT_SECURITY_POLICY, SANDBOX_POLICY);
     // The upstream chooses the form of the response by these headers too, whatever its own `Vary` says.
     headers.append(VARY, HeaderValue::from_static("accept, accept-encoding"));
+    check_retry_after(headers);
     response.extensions_mut().insert(PassThroughError);
     response
+}
+
+/// Leaves out a `Retry-After` that is unreadable or too long for a client to wait.
+fn check_retry_after(headers: &mut HeaderMap) {
+    let wait = http_client::retry_after(headers).filter(|wait| *wait <= MAX_RETRY_AFTER);
+    headers.remove(RETRY_AFTER);
+    headers.extend(wait.map(|wait| (RETRY_AFTER, whole_seconds(wait).into())));
 }
 
 /// Returns the problem of an unknown path that lacks a slash. A verifier URL without its final slash is a common

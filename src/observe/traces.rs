@@ -9,7 +9,7 @@
 mod otlp_client;
 
 use std::future::Future;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use axum::http::{HeaderMap, Method, Request, StatusCode};
@@ -99,11 +99,14 @@ fn batch_processor(exporter: SpanExporter) -> BatchSpanProcessor {
 }
 
 impl TraceExport {
-    /// Exports pending spans, for a few seconds at most.
-    pub async fn shutdown(self) {
-        const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
+    /// Exports pending spans until `stop_by`, at least for as long as a collector nearby needs, and at most for 3 s.
+    pub async fn shutdown(self, stop_by: Option<Instant>) {
+        const MIN_TIME: Duration = Duration::from_millis(100);
+        const MAX_TIME: Duration = Duration::from_secs(3);
         if let Some(provider) = self.0 {
-            let sent = move || provider.shutdown_with_timeout(SHUTDOWN_TIMEOUT);
+            let left = stop_by.map(|by| by.saturating_duration_since(Instant::now()));
+            let timeout = left.unwrap_or(MAX_TIME).clamp(MIN_TIME, MAX_TIME);
+            let sent = move || provider.shutdown_with_timeout(timeout);
             // A failed export has been logged already.
             let _ = tokio::task::spawn_blocking(sent).await;
         }

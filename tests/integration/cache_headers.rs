@@ -39,6 +39,7 @@ async fn paths(service: &TestServer) -> Vec<String> {
             "inclusion" | "replacement" => {
                 "?max_fee_per_gas=9000000000&max_priority_fee_per_gas=1".to_owned()
             }
+            "cost" => "?gas=21000".to_owned(),
             "api" => "?module=gastracker&action=gasoracle".to_owned(),
             _ => String::new(),
         };
@@ -101,12 +102,17 @@ async fn head_has_the_headers_of_get_on_every_route() {
 #[tokio::test]
 async fn a_304_has_the_headers_of_the_200_on_every_route() {
     let (service, _node) = start(ONE_ORIGIN).await;
-    let mut tagged = Vec::new();
+    let mut untagged = Vec::new();
     for path in paths(&service).await {
         for encoding in ENCODINGS {
             let (status, mut expected) = send(&service, Method::GET, &path, encoding).await;
-            let Some(tag) = expected.get("etag").cloned() else { continue };
-            assert_eq!(status, 200, "{path}");
+            if status != 200 {
+                continue;
+            }
+            let Some(tag) = expected.get("etag").cloned() else {
+                untagged.push(path.clone());
+                continue;
+            };
             expected.retain(|name, _| !OF_A_BODY.contains(&name.as_str()));
             for method in [Method::GET, Method::HEAD] {
                 let condition = [encoding, &[("if-none-match", tag.as_str())]].concat();
@@ -115,13 +121,13 @@ async fn a_304_has_the_headers_of_the_200_on_every_route() {
             }
             // Another method has no copy that could be current.
             let condition = [("if-none-match", tag.as_str())];
-            assert_eq!(send(&service, Method::POST, &path, &condition).await.0, 405, "{path}");
+            let (status, _) = send(&service, Method::POST, &path, &condition).await;
+            assert!([400, 405].contains(&status), "{path}: {status}");
         }
-        tagged.push(path);
     }
-    for path in ["/", "/docs", "/openapi.json", "/v1", "/v1/chains", "/v1/ronin/badge.svg"] {
-        assert!(tagged.iter().any(|known| known == path), "{path} in {tagged:?}");
-    }
+    untagged.dedup();
+    let is_stored = |path: &String| !path.ends_with("/stream") && !path.ends_with('z');
+    assert!(!untagged.iter().any(is_stored), "{untagged:?}");
 }
 
 #[tokio::test]

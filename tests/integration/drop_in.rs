@@ -231,7 +231,11 @@ async fn fee_methods_are_answered_from_the_suggestion_if_configured() {
     assert_eq!(call(&service, request("rundler_maxPriorityFeePerGas")).await["result"], gwei(20));
     let market = service.get("/v1/ronin/fee-market").await.json();
     let hex = |amount: &Value| json!(format!("{:#x}", wei(amount)));
-    for method in ["pimlico_getUserOperationGasPrice", "zd_getUserOperationGasPrice"] {
+    for method in [
+        "pimlico_getUserOperationGasPrice",
+        "zd_getUserOperationGasPrice",
+        "biconomy_getGasFeeValues",
+    ] {
         let prices = call(&service, request(method)).await;
         for (name, tier) in [("standard", "medium"), ("fast", "high")] {
             let [fees, tier] = [&prices["result"][name], &market["suggestion"][tier]];
@@ -241,12 +245,24 @@ async fn fee_methods_are_answered_from_the_suggestion_if_configured() {
         assert!(prices["result"]["slow"]["maxFeePerGas"].is_string(), "{prices}");
         assert_eq!(call(&forwarding, request(method)).await["error"]["code"], -32601);
     }
+    let medium = &market["suggestion"]["medium"];
+    let [max_fee, tip] =
+        ["max_fee_per_gas", "max_priority_fee_per_gas"].map(|fee| hex(&medium[fee]));
+    let expected = json!({ "maxFeePerGas": max_fee, "maxPriorityFeePerGas": tip });
+    assert_eq!(call(&service, request("skandha_getGasPrice")).await["result"], expected);
     assert_eq!(call(&service, request("eth_blobBaseFee")).await["result"], "0x7");
     let mut wrong = request("eth_gasPrice");
     wrong["params"] = json!(["latest"]);
     assert_eq!(call(&service, wrong).await["error"]["code"], -32602);
     for method in ["eth_gasPrice", "eth_maxPriorityFeePerGas"] {
         assert_eq!(reads(method), 1, "{method}");
+        // On Celo the fee is then in this token, so only the node can answer.
+        let mut in_token = request(method);
+        in_token["params"] = json!(["0x765DE816845861e75A25fCA122bb6898B8B1282a"]);
+        assert_eq!(call(&service, in_token.clone()).await["result"], "0x7", "{method}");
+        let read = node.reads().into_iter().rfind(|read| read.method == method).unwrap();
+        assert_eq!(read.params, in_token["params"].to_string());
+        assert_eq!(reads(method), 2, "{method}");
     }
 }
 
@@ -261,6 +277,9 @@ async fn without_current_data_fee_methods_are_those_of_the_node() {
     }
     // A method that the node does not have.
     node.set_read_reply(Reply::Error(-32601));
+    let mut in_token = request("eth_gasPrice");
+    in_token["params"] = json!(["0x765DE816845861e75A25fCA122bb6898B8B1282a"]);
+    assert_eq!(call(&service, in_token).await["error"]["code"], -32601);
     let answer = call(&service, request("pimlico_getUserOperationGasPrice")).await;
     let error = json!({
         "code": -32002, "message": "there is no current gas suggestion for this chain",

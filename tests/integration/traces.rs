@@ -187,3 +187,20 @@ async fn unreachable_collector_is_logged_once() {
     assert_eq!(log.matches("\"reason\":\"unreachable\"").count(), 1, "{log}");
     assert!(!log.contains("canary"), "{log}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn silent_collector_does_not_prolong_a_stop() {
+    // The system accepts its connections, and nothing reads from them.
+    let collector = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let url = format!("http://{}", collector.local_addr().unwrap());
+    let variables = [
+        ("GAS_TRACING__OTLP_ENDPOINT", url.as_str()),
+        ("GAS_SERVER__DRAIN_DELAY", "0s"),
+        ("GAS_SERVER__SHUTDOWN_GRACE", "1s"),
+    ];
+    let (_node, _collector, service, mut client) = start("silent-collector", &variables).await;
+    assert_eq!(client.request(get("/v1/a/gas-suggestion", "")).await.status(), 200);
+    let stopping = Instant::now();
+    assert_eq!(service.stop_with("-TERM").0, Some(0));
+    assert!(stopping.elapsed() < Duration::from_secs(2), "{:?}", stopping.elapsed());
+}

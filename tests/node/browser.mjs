@@ -30,6 +30,15 @@ const EXPECTED_MESSAGES = [
     "Failed to load resource", "EventSource's response", "The Cross-Origin-Opener-Policy header has been ignored",
 ];
 
+// For the option `init`: takes away what browsers did not have in 2022.
+export function makeOld() {
+    delete AbortSignal.any;
+    delete AbortSignal.timeout;
+    delete AbortSignal.prototype.throwIfAborted;
+    for (const name of ["toReversed", "toSorted", "toSpliced", "with", "findLast", "findLastIndex"]) delete Array.prototype[name];
+    for (const name of ["structuredClone", "CompressionStream"]) delete window[name];
+}
+
 // Runs `run` with the page at `url` in a new window. Checks that there were no errors and no violations of the content
 // security policy, and that all requests went to the page's origin. `init` runs in the page before its scripts.
 export async function visit(browser, url, { init, ...options }, run) {

@@ -543,7 +543,7 @@ describe("the connection", () => {
             "Disconnected from the service since 12:00:00 (status 503). Retrying…");
         assert.equal(banner("disconnected", { isFirst: true }),
             "No response from the service yet. Retrying…");
-        assert.equal(banner("polling"), "Live updates are not available; polling every 2 s. Reconnecting…");
+        assert.equal(banner("polling"), "Live updates are not available; polling every 2 s.");
     });
 });
 

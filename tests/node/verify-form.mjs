@@ -13,7 +13,7 @@ import { after, before, describe, test } from "node:test";
 
 import { getAddress, hexlify, randomBytes } from "ethers";
 
-import { DEADLINE_MS, becomes, focused, launch, checkLayout, visit } from "./browser.mjs";
+import { DEADLINE_MS, becomes, checkLayout, focused, launch, makeOld, visit } from "./browser.mjs";
 
 const { services, nodes, shots } = JSON.parse(process.argv[2]);
 
@@ -195,7 +195,7 @@ scenario("a dropped build-info verifies the selected contract", async (form) => 
     await form.checkLayout("several-contracts");
     await form.submit(address, { contract: SWITCH });
     await form.waitForOutcome("Verification successful", `${SWITCH} at ${address} on ronin (2020)${EXACT}`);
-}, { service: "below" });
+}, { service: "below", init: makeOld });
 
 scenario("a dropped folder is searched for usable files", async (form) => {
     const address = await deploy("Counter");

@@ -105,7 +105,7 @@ async fn nginx_examples_cache_prices_and_pass_streams_on() {
     let block = nginx::configuration(&block.replace("/var/cache/nginx/", "cache-"));
     for (example, port, upstream) in [
         (text("docs/examples/nginx/nginx.conf"), "listen 8082;", "127.0.0.1:8080"),
-        (block, "listen 80;", "localhost:8080"),
+        (block, "listen 80;", "127.0.0.1:8080"),
     ] {
         let node = Anvil::start(&["--no-mining"]);
         let service = TestServer::start(&node.chain("ronin", "block_time = \"14s\"")).await;

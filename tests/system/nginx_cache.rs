@@ -1,14 +1,23 @@
-//! nginx as a shared cache: a client never gets a response that was made for another kind of client.
+//! nginx as a shared cache: a client never gets a response that was made for another kind of client, and no old one while
+//! the service is there.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::http::HeaderMap;
 use axum::routing::get;
+use futures_util::future::join_all;
 
+use crate::deployment::text;
 use crate::http_client;
+use crate::integrations::blocks_in;
 use crate::mock_node::{MockNode, Reply};
 use crate::nginx::{self, Nginx};
+use crate::process::Process;
 use crate::raw_client::free_port;
-use crate::test_server::{Response, TestServer, serve};
+use crate::test_server::{Response, TestServer, serve, wait_until};
 
 const ORIGINS: [&str; 2] = ["https://a.example", "https://b.example"];
 const ADDRESS: &str = "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359";
@@ -110,4 +119,96 @@ async fn a_look_up_with_a_key_never_gets_the_cached_response_of_another() {
         assert_eq!(response.body, key.is_some().to_string(), "{key:?}");
     }
     assert_eq!(hits, 2);
+}
+
+const PRICE: &str = "/v1/ethereum/gas-suggestion";
+
+/// Starts the service on recorded blocks of this block time.
+fn start_demo(block_time: &str, address: &str) -> Process {
+    let variables = [
+        ("GAS_SERVER__LISTEN", address),
+        ("GAS_LIMITS__REQUESTS_PER_SECOND_PER_CLIENT", "0"),
+        ("GAS_SERVER__DRAIN_DELAY", "0s"),
+    ];
+    Process::start(&["demo", "--block-time", block_time], &variables)
+}
+
+async fn get_price(address: impl std::fmt::Display) -> Response {
+    let url = format!("http://{address}{PRICE}");
+    Response::read(http_client::new().get(url).send().await.unwrap()).await
+}
+
+/// Starts the documented nginx in front of the service at this address.
+async fn start_documented_nginx(service: &str) -> (Nginx, SocketAddr) {
+    let address: SocketAddr = format!("127.0.0.1:{}", free_port()).parse().unwrap();
+    let configuration = text("docs/examples/nginx/nginx.conf")
+        .replace("listen 8082;", &format!("listen {address};"))
+        .replace("127.0.0.1:8080", service)
+        .replace("add_header Age", "add_header X-Cache $upstream_cache_status; add_header Age");
+    (Nginx::start(&[address], |_| configuration).await, address)
+}
+
+/// Requests the price 20 times a second for this time, from the service and from nginx. Returns the share of copies, and the
+/// age of the oldest one.
+async fn measure(service: &str, nginx: SocketAddr, duration: Duration) -> (f64, Duration) {
+    let (mut first_seen, mut oldest) = (HashMap::new(), Duration::ZERO);
+    let (mut requests, mut hits) = (0, 0);
+    let mut ticks = tokio::time::interval(Duration::from_millis(50));
+    let end = Instant::now() + duration;
+    while Instant::now() < end {
+        ticks.tick().await;
+        let newest = get_price(service).await.newest_block();
+        first_seen.entry(newest).or_insert_with(Instant::now);
+        let response = get_price(nginx).await;
+        assert_eq!((response.status, response.header("x-stale")), (200, ""), "{response:?}");
+        requests += 1;
+        if response.header("x-cache") == "HIT" {
+            hits += 1;
+            let seen_at = first_seen.get(&response.newest_block());
+            oldest = oldest.max(seen_at.map_or(Duration::ZERO, Instant::elapsed));
+        }
+    }
+    (f64::from(hits) / f64::from(requests), oldest)
+}
+
+#[tokio::test]
+async fn documented_nginx_serves_no_old_price_but_over_a_restart() {
+    const TOLERANCE: Duration = Duration::from_millis(200);
+    let cases = [("200ms", 5, 0.0..=0.0), ("2s", 10, 0.6..=1.0), ("12s", 15, 0.8..=1.0)];
+    let cases = cases.map(async |(block_time, seconds, expected)| {
+        let address = format!("127.0.0.1:{}", free_port());
+        let service = start_demo(block_time, &address);
+        service.wait_for_ok("/readyz").await;
+        let (_nginx, nginx) = start_documented_nginx(&address).await;
+        let (share, oldest) = measure(&address, nginx, Duration::from_secs(seconds)).await;
+        println!("blocks of {block_time}: {share:.3} of the responses are copies, the oldest of {oldest:?}");
+        assert!(expected.contains(&share), "{block_time}: {share}");
+        let max_age = humantime::parse_duration(block_time).unwrap() + Duration::from_millis(1500);
+        assert!(oldest <= max_age + TOLERANCE, "{block_time}: {oldest:?}");
+        if share <= 0.0 {
+            return;
+        }
+        assert_eq!(service.stop_with("-TERM").0, Some(0));
+        let is_stale = |response: &Response| {
+            assert_eq!(response.status, 200, "{block_time}: {response:?}");
+            let is_stale = response.header("x-stale") == "true";
+            assert_eq!(response.headers.contains_key("age"), !is_stale, "{response:?}");
+            is_stale
+        };
+        wait_until("the copy is old", async || is_stale(&get_price(nginx).await)).await;
+        let _service = start_demo(block_time, &address);
+        wait_until("the price is new", async || !is_stale(&get_price(nginx).await)).await;
+    });
+    join_all(cases).await;
+}
+
+#[test]
+fn the_guide_has_the_directives_of_the_example() {
+    let example = text("docs/examples/nginx/nginx.conf");
+    let block = blocks_in("docs/integrations.md", "nginx").remove(0).text;
+    for line in block.lines().map(str::trim) {
+        let is_own = line.starts_with("listen") || line.starts_with("proxy_pass ");
+        let line = line.replace("/var/cache/nginx/gas", "cache");
+        assert!(is_own || example.contains(&line), "{line}");
+    }
 }

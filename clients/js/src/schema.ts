@@ -315,7 +315,7 @@ export interface components {
                 ProposeGasPrice: components["schemas"]["Gwei"];
                 FastGasPrice: components["schemas"]["Gwei"];
                 suggestBaseFee: components["schemas"]["Gwei"];
-                /** @description Gas used divided by gas limit of the newest five blocks, oldest first, between commas; `NaN`: unknown. */
+                /** @description Gas used divided by gas limit of the newest five blocks of which it is known, oldest first, between commas. */
                 gasUsedRatio: string;
             };
         };

@@ -57,7 +57,7 @@ struct OracleResult {
     fast_gas_price: Gwei,
     #[serde(rename = "suggestBaseFee")]
     suggest_base_fee: Gwei,
-    /// Gas used divided by gas limit of the newest five blocks, oldest first, between commas; `NaN`: unknown.
+    /// Gas used divided by gas limit of the newest five blocks of which it is known, oldest first, between commas.
     #[serde(rename = "gasUsedRatio")]
     gas_used_ratio: String,
 }
@@ -77,9 +77,9 @@ impl GasOracle {
 
     fn with_prices(content: &DocumentContent, prices: Tiers<u128>, base_fee: u128) -> Self {
         const RATIOS: usize = 5;
-        let skipped = content.blocks.len().saturating_sub(RATIOS);
-        let newest = content.blocks.iter().skip(skipped);
-        let ratios = newest.map(|block| block.gas_used_ratio.unwrap_or(f64::NAN).to_string());
+        let known = content.blocks.iter().rev().filter_map(|block| block.gas_used_ratio);
+        let mut ratios: Vec<_> = known.take(RATIOS).map(|ratio| ratio.to_string()).collect();
+        ratios.reverse();
         let prices = prices.map(Gwei);
         Self {
             status: "1",
@@ -90,7 +90,7 @@ impl GasOracle {
                 propose_gas_price: prices.medium,
                 fast_gas_price: prices.high,
                 suggest_base_fee: Gwei(base_fee),
-                gas_used_ratio: ratios.collect::<Vec<_>>().join(","),
+                gas_used_ratio: ratios.join(","),
             },
         }
     }

@@ -199,14 +199,21 @@ fn a_legacy_chain_has_its_gas_price_everywhere() {
 }
 
 #[test]
-fn unknown_ratios_are_not_a_number() {
+fn unknown_ratios_are_left_out() {
     let mut window = blocks(&[Some(3); 7]);
+    (window[0].gas_used_ratio, window[1].gas_used_ratio) = (Some(0.1), Some(0.2));
     window[3].gas_used_ratio = None;
     window[6].gas_used_ratio = Some(0.0);
-    with_content(&chain(""), &window, GWEI, |content| {
-        let oracle = document(content, &etherscan::ORACLE);
-        assert_eq!(oracle["result"]["gasUsedRatio"], "0.5,NaN,0.5,0.5,0");
-    });
+    let ratios = |window: &[Block]| {
+        with_content(&chain(""), window, GWEI, |content| {
+            document(content, &etherscan::ORACLE)["result"]["gasUsedRatio"].take()
+        })
+    };
+    assert_eq!(ratios(&window), "0.2,0.5,0.5,0.5,0");
+    for block in &mut window {
+        block.gas_used_ratio = None;
+    }
+    assert_eq!(ratios(&window), "");
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! `GET /v1/cheapest`.
 
-use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
@@ -11,7 +10,8 @@ use super::dollars::{CoinPrice, Dollars};
 use super::routes::{CostState, MIN_GAS, valid_gas};
 use super::sum::{Cost, Order};
 use crate::api::extractors::charge_for_list;
-use crate::api::freshness::list_response;
+use crate::api::freshness::{list_response, tagged_json};
+use crate::api::render_cache::json_bytes;
 use crate::fees::Wei;
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::Problem;
@@ -58,7 +58,7 @@ struct CheapestChain<'a> {
     params(CheapestQuery),
     responses(
         (status = 200, description = "The chains.", body = Vec<CheapestChain>,
-            headers(("Cache-Control"), ("Age"), ("X-Stale"))),
+            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Stale"))),
     )
 )]
 pub(super) async fn list_cheapest(
@@ -81,7 +81,7 @@ pub(super) async fn list_cheapest(
     listed.sort_by_key(|(cost, _)| (cost.dollars.is_none(), cost.dollars, cost.expected.0));
     let (costs, chains): (Vec<_>, Vec<_>) = listed.into_iter().unzip();
     // Chains that are left out do not make the list older.
-    Ok(list_response(chains.into_iter(), Json(costs)))
+    Ok(list_response(chains.into_iter(), tagged_json(json_bytes(&costs))))
 }
 
 impl<'a> CheapestChain<'a> {

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::fmt::Display;
 
 use alloy_primitives::hex;
-use axum::Json;
 use axum::extract::{FromRef, Request, State};
-use axum::response::{IntoResponse, Response};
+use axum::http::header::CONTENT_TYPE;
+use axum::response::Response;
+use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
@@ -18,8 +19,9 @@ use super::transaction::Transaction;
 use super::usd_feed::UsdPrices;
 use super::wire::CostBody;
 use crate::api::extractors::{ChainParam, charge_for_list};
-use crate::api::freshness::{snapshot_response, unstored_snapshot_response};
+use crate::api::freshness::{snapshot_response, tagged_json, unstored_snapshot_response};
 use crate::api::problems;
+use crate::api::render_cache::json_bytes;
 use crate::config::Chain;
 use crate::fees::Wei;
 use crate::fees::amount::parse_digits;
@@ -102,7 +104,7 @@ struct CostRequest<'a> {
     params(ChainParam, CostQuery),
     responses(
         (status = 200, description = "The cost.", body = CostBody,
-            headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
+            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
 pub(super) async fn get_cost(
@@ -110,8 +112,8 @@ pub(super) async fn get_cost(
     ChainParam(chain): ChainParam,
     ValidQuery(query): ValidQuery<CostQuery>,
 ) -> Result<Response, Problem> {
-    let (response, current) = state.response(&chain, &query.order()?, ("blobs", "be 0"))?;
-    Ok(snapshot_response(&chain, &current, response))
+    let (body, current) = state.body(&chain, &query.order()?, ("blobs", "be 0"))?;
+    Ok(snapshot_response(&chain, &current, tagged_json(body)))
 }
 
 /// Cost of a serialised transaction in all, and the amount that can be sent beside it
@@ -143,19 +145,20 @@ pub(super) async fn post_cost(
     charge_for_list(&client, body.len(), BYTES_PER_REQUEST)?;
     let order = parse_request(&body, chain.config())?;
     let without_blobs = ("transaction", "have no blobs");
-    let (response, current) = state.response(&chain, &order, without_blobs)?;
+    let (body, current) = state.body(&chain, &order, without_blobs)?;
+    let response = ([(CONTENT_TYPE, "application/json")], body);
     Ok(unstored_snapshot_response(&chain, &current, response))
 }
 
 impl CostState {
-    /// Builds the response about a transaction, without the headers of the snapshot. `without_blobs` says which parameter must
-    /// do what where the fee of blobs is not known.
-    fn response(
+    /// Serialises the cost of a transaction. `without_blobs` says which parameter must do what where the fee of blobs is not
+    /// known.
+    fn body(
         &self,
         chain: &StoredChain,
         order: &Order,
         without_blobs: (&str, &str),
-    ) -> Result<(Response, ServableSnapshot), Problem> {
+    ) -> Result<(Bytes, ServableSnapshot), Problem> {
         let current =
             chain.servable_snapshot().map_err(|reason| problems::unavailable(chain, reason))?;
         let market = &current.snapshot.market;
@@ -172,8 +175,8 @@ impl CostState {
         }
         let cost = Cost::new(order, market, self.fees.current(chain));
         let price = self.prices.current(chain).map(|price| price.price);
-        let response = Json(CostBody::new(chain, &current, order, cost, price)).into_response();
-        Ok((response, current))
+        let body = json_bytes(&CostBody::new(chain, &current, order, cost, price));
+        Ok((body, current))
     }
 }
 

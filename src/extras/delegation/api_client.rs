@@ -16,7 +16,7 @@ use super::lookup::{DelegationLookup, LookupKind};
 use super::refused_keys::RefusedKeys;
 use super::section::{DelegationSection, DelegationSource};
 use crate::config::Upstream;
-use crate::extras::proxy::{Proxy, ProxyError, ProxyRequest, UpstreamBody};
+use crate::extras::proxy::{MAX_RETRY_AFTER, Proxy, ProxyError, ProxyRequest, UpstreamBody};
 use crate::http::client_limits::ClientHandle;
 use crate::nodes::circuit_breaker::{Availability, CircuitBreaker};
 use crate::observe::clock;
@@ -251,7 +251,7 @@ impl ApiClient {
         let retry_after = http_client::retry_after(&parts.headers).filter(|_| is_error);
         let retry_after = match status {
             StatusCode::TOO_MANY_REQUESTS => Some(RateBudget::cool_down_for(retry_after)),
-            _ => retry_after,
+            _ => retry_after.filter(|wait| *wait <= MAX_RETRY_AFTER),
         };
         let (received_at, fresh_for) = (clock::now(), self.cache_ttl);
         Ok(ApiResponse { status, body, retry_after, received_at, fresh_for })

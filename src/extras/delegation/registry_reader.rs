@@ -102,7 +102,8 @@ fn decode_hex(json: &[u8]) -> Option<Vec<u8>> {
     text.starts_with("0x").then(|| hex::decode(&*text).ok()).flatten()
 }
 
-/// Parses a node's error object by its code and texts, which differ between nodes ("out of gas", "`OutOfGas`").
+/// Parses a node's error object by its code and texts, which differ between nodes ("out of gas", "`OutOfGas`",
+/// "`MemoryOOG`").
 fn parse_node_error(error: &[u8]) -> RegistryError {
     const EXECUTION_REVERTED: i64 = 3;
     /// As geth ("response too large"), reth ("Response is too big") and providers ("response size exceeded") say it.
@@ -120,8 +121,9 @@ fn parse_node_error(error: &[u8]) -> RegistryError {
     };
     let data = error.data.and_then(parse_string);
     let text = [error.message, data].into_iter().flatten().collect::<Vec<_>>().join(" ");
+    let has_run_out = text.contains("OOG");
     let text = text.to_ascii_lowercase();
-    if text.replace([' ', '_'], "").contains("outofgas") {
+    if has_run_out || text.replace([' ', '_'], "").contains("outofgas") {
         RegistryError::OutOfGas
     } else if text.contains("response") && TOO_LARGE.iter().any(|words| text.contains(words)) {
         RegistryError::TooLarge
@@ -151,6 +153,7 @@ mod tests {
             r#"{"code":-32000,"message":"out of gas"}"#,
             r#"{"code":-32003,"message":"Out of gas: gas exhausted: 50000000"}"#,
             r#"{"code":-32603,"message":"EVM error OutOfGas"}"#,
+            r#"{"code":-32603,"message":"EVM error MemoryLimitOOG"}"#,
             r#"{"code":-32015,"message":"VM error","data":"OUT_OF_GAS"}"#,
             r#"{"code":3,"message":"execution reverted: out of gas"}"#,
         ] {

@@ -1,7 +1,6 @@
 //! `GET /v1/{chain}/fees`.
 
 use axum::extract::State;
-use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -9,7 +8,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::estimator::{Cell, CellKey, LONGEST, MIN_BLOCKS, PROBABILITIES, WITHIN};
 use super::{Matrix, Records};
 use crate::api::extractors::ChainParam;
-use crate::api::freshness::snapshot_response;
+use crate::api::freshness::{snapshot_response, tagged_json};
 use crate::api::problems;
 use crate::api::render_cache::{ServedState, json_bytes};
 use crate::extras::quotes::KeptCount;
@@ -82,7 +81,7 @@ struct CellBody {
     params(ChainParam, FeesQuery),
     responses(
         (status = 200, description = "The fees.", body = FeesBody,
-            headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
+            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
 pub(super) async fn get_fees(
@@ -105,7 +104,7 @@ pub(super) async fn get_fees(
         let detail = format!("fewer than {MIN_BLOCKS} blocks and their tips are known");
         problems::unavailable(&chain, Unavailable::NoData).with_detail(detail)
     })?;
-    Ok(snapshot_response(&chain, &current, ([(CONTENT_TYPE, "application/json")], body)))
+    Ok(snapshot_response(&chain, &current, tagged_json(body)))
 }
 
 impl FeesQuery {

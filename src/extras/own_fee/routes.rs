@@ -1,6 +1,5 @@
 //! `GET /v1/{chain}/inclusion` and `GET /v1/{chain}/replacement`: what a caller asks of its own fee.
 
-use axum::Json;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -8,8 +7,9 @@ use utoipa::{IntoParams, ToSchema};
 use super::inclusion::{Inclusion, inclusion};
 use super::replacement::{gas_price_replacement, replacement};
 use crate::api::extractors::ChainParam;
-use crate::api::freshness::snapshot_response;
+use crate::api::freshness::{snapshot_response, tagged_json};
 use crate::api::problems;
+use crate::api::render_cache::json_bytes;
 use crate::fees::{Market, Tier, Tiers, Wei};
 use crate::http::problem::{Problem, ProblemCode};
 use crate::http::query::{ValidQuery, invalid_parameter};
@@ -62,7 +62,7 @@ fn offered_fee(Wei(max_fee): Wei, Wei(tip): Wei) -> Result<Tier, Problem> {
     params(ChainParam, FeeQuery),
     responses(
         (status = 200, description = "The comparison.", body = Inclusion,
-            headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
+            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
 pub(super) async fn get_inclusion(
@@ -76,7 +76,7 @@ pub(super) async fn get_inclusion(
     let market = &current.snapshot.market;
     let (next_base_fee, parameters) = (market.newest_known_base_fee, &market.chain_parameters);
     let body = inclusion(&entries, next_base_fee, offered, &chain.config().pricing, parameters);
-    Ok(snapshot_response(&chain, &current, Json(body)))
+    Ok(snapshot_response(&chain, &current, tagged_json(json_bytes(&body))))
 }
 
 /// Fees of a transaction that replaces a pending one.
@@ -99,7 +99,7 @@ pub(super) struct ReplacementBody {
     params(ChainParam, ReplacementQuery),
     responses(
         (status = 200, description = "The new fees.", body = ReplacementBody,
-            headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
+            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
 pub(super) async fn get_replacement(
@@ -112,7 +112,7 @@ pub(super) async fn get_replacement(
     let body = ReplacementBody::new(&current.snapshot.market, pending).ok_or_else(|| {
         Problem::new(ProblemCode::InvalidParameter, "the new fee would not be below 2^128 wei")
     })?;
-    Ok(snapshot_response(&chain, &current, Json(body)))
+    Ok(snapshot_response(&chain, &current, tagged_json(json_bytes(&body))))
 }
 
 /// The fee of the transaction to replace.

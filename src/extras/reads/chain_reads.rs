@@ -167,7 +167,7 @@ impl ChainReads {
         if let Some(response) = known.own_response() {
             return Ok(SourcedResponse { response, source: ReadOutcome::Cached });
         }
-        if let Some(result) = self.suggested_result(known) {
+        if let Some(result) = self.suggested_result(known, params) {
             let response = NodeResponse::Result(result.into());
             return Ok(SourcedResponse { response, source: ReadOutcome::Cached });
         }
@@ -195,7 +195,7 @@ impl ChainReads {
                 Err((ReadRejection::Failed(ReadError::TimedOut), ReadOutcome::Coalesced))
                     if left >= self.timeout / 2 => {}
                 Err((ReadRejection::Failed(ReadError::Unsupported), _))
-                    if self.answers(known) && self.current_snapshot().is_none() =>
+                    if self.answers(known, params) && self.current_snapshot().is_none() =>
                 {
                     return Err(ReadRejection::NoSuggestion);
                 }
@@ -204,15 +204,15 @@ impl ChainReads {
         }
     }
 
-    /// Returns true if the suggestion answers this method while there is a current one.
-    fn answers(&self, method: &KnownMethod) -> bool {
-        self.keys.answer_fee_methods && method.suggested.is_some()
+    /// Returns true if the suggestion answers this call while there is a current one.
+    fn answers(&self, method: &KnownMethod, params: &RawValue) -> bool {
+        self.keys.answer_fee_methods && method.suggested.is_some() && params::are_empty(params)
     }
 
     /// Returns the result that the suggestion gives, as JSON. `None`: the nodes are called, also because the data is old,
     /// so that no client is worse off than at the node.
-    fn suggested_result(&self, method: &KnownMethod) -> Option<String> {
-        let suggested = method.suggested.filter(|_| self.answers(method))?;
+    fn suggested_result(&self, method: &KnownMethod, params: &RawValue) -> Option<String> {
+        let suggested = method.suggested.filter(|_| self.answers(method, params))?;
         suggested(&self.current_snapshot()?.snapshot)
     }
 

@@ -5,13 +5,14 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
 use bytes::Bytes;
 use serde::Deserialize;
-use serde_json::json;
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::chain_keys::RpcMethod;
 use super::params::Param::{
-    self, Address, Block, BlockCount, Flag, Hash, LogFilter, Object, OptionalArray, OptionalObject,
-    OptionalState, State, StorageSlot, StorageSlots, Transaction, TransactionIndex,
+    self, Address, Block, BlockCount, Flag, Hash, LogFilter, Object, OptionalAddress,
+    OptionalArray, OptionalObject, OptionalState, State, StorageSlot, StorageSlots, Transaction,
+    TransactionIndex,
 };
 use super::params::{self, InvalidParams};
 use super::state_scope::StateScope::{self, Fixed, Head, Pending};
@@ -30,8 +31,8 @@ pub(crate) struct KnownMethod {
     parse_hint: fn(&[u8]) -> Option<BlockHint>,
     /// Result that the service gives itself. `None`: the nodes are called.
     own_result: Option<&'static str>,
-    /// Result as JSON that answers the method if the chain has `answer_fee_methods`; the function returns `None` if the
-    /// snapshot does not have it.
+    /// Result as JSON that answers a call without parameters if the chain has `answer_fee_methods`; the function returns
+    /// `None` if the snapshot does not have it.
     pub(crate) suggested: Option<fn(&Snapshot) -> Option<String>>,
     /// True if only bundlers have the method, so no node is asked for it by default.
     is_of_bundlers: bool,
@@ -146,6 +147,12 @@ const fn head_method(name: &'static str) -> KnownMethod {
     KnownMethod { scope: Head, ..method(name, &[]) }
 }
 
+/// A fee method of nodes. On Celo its parameter is the token that the fees are in.
+const fn fee_method(name: &'static str, suggested: fn(&Snapshot) -> Option<String>) -> KnownMethod {
+    let params = &[OptionalAddress];
+    KnownMethod { params, suggested: Some(suggested), ..head_method(name) }
+}
+
 /// A method of a transaction hash. The hash alone determines the result, but a pre-confirmed one can change or vanish.
 const fn transaction_method(name: &'static str) -> KnownMethod {
     KnownMethod { scope: Pending, parse_hint: parse_transaction_hint, ..method(name, &[Hash]) }
@@ -169,23 +176,29 @@ fn medium_tip(snapshot: &Snapshot) -> Option<String> {
     Some(quantity(snapshot.market.suggestion.tiers.medium.max_priority_fee_per_gas))
 }
 
-/// Returns the three prices of a user operation as bundlers do.
+/// Returns the fees of a user operation as bundlers do.
+fn user_operation_fees(tier: Tier) -> Value {
+    let [max_fee, tip] =
+        [tier.max_fee_per_gas, tier.max_priority_fee_per_gas].map(|fee| format!("{fee:#x}"));
+    json!({ "maxFeePerGas": max_fee, "maxPriorityFeePerGas": tip })
+}
+
 #[expect(clippy::unnecessary_wraps, reason = "the others may lack a result")]
-fn user_operation_prices(snapshot: &Snapshot) -> Option<String> {
-    let market = &snapshot.market;
-    let price = |tier: Tier| {
-        let [max_fee, tip] =
-            [tier.max_fee_per_gas, tier.max_priority_fee_per_gas].map(|fee| format!("{fee:#x}"));
-        json!({ "maxFeePerGas": max_fee, "maxPriorityFeePerGas": tip })
-    };
-    let [slow, standard, fast] = market.suggestion.tiers.into_array().map(price);
+fn three_user_operation_fees(snapshot: &Snapshot) -> Option<String> {
+    let tiers = snapshot.market.suggestion.tiers.into_array();
+    let [slow, standard, fast] = tiers.map(user_operation_fees);
     Some(json!({ "slow": slow, "standard": standard, "fast": fast }).to_string())
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "the others may lack a result")]
+fn medium_user_operation_fees(snapshot: &Snapshot) -> Option<String> {
+    Some(user_operation_fees(snapshot.market.suggestion.tiers.medium).to_string())
 }
 
 const CALL: [Param; 4] = [Transaction, OptionalState, OptionalObject, OptionalObject];
 
 /// The nine methods of the network document's section 4.1, and others that clients need.
-static KNOWN_METHODS: [KnownMethod; 39] = [
+static KNOWN_METHODS: [KnownMethod; 41] = [
     method("eth_getBalance", &[Address, OptionalState]),
     method("eth_getCode", &[Address, OptionalState]),
     method("eth_getTransactionCount", &[Address, OptionalState]),
@@ -207,11 +220,8 @@ static KNOWN_METHODS: [KnownMethod; 39] = [
     transaction_method("eth_getTransactionByHash"),
     transaction_method("eth_getTransactionReceipt"),
     KnownMethod { parse_hint: parse_head_hint, ..head_method("eth_blockNumber") },
-    KnownMethod {
-        suggested: Some(|snapshot| Some(quantity(snapshot.prices.tiers.medium))),
-        ..head_method("eth_gasPrice")
-    },
-    KnownMethod { suggested: Some(medium_tip), ..head_method("eth_maxPriorityFeePerGas") },
+    fee_method("eth_gasPrice", |snapshot| Some(quantity(snapshot.prices.tiers.medium))),
+    fee_method("eth_maxPriorityFeePerGas", medium_tip),
     KnownMethod {
         suggested: Some(|snapshot| Some(quantity(snapshot.market.newest_known_base_fee))),
         ..head_method("eth_baseFee")
@@ -225,8 +235,10 @@ static KNOWN_METHODS: [KnownMethod; 39] = [
     method("linea_estimateGas", &[Transaction, OptionalState]),
     KnownMethod { scope: Head, ..method("zks_estimateFee", &[Transaction]) },
     head_method("zks_gasPerPubdata"),
-    bundler_method("pimlico_getUserOperationGasPrice", user_operation_prices),
-    bundler_method("zd_getUserOperationGasPrice", user_operation_prices),
+    bundler_method("pimlico_getUserOperationGasPrice", three_user_operation_fees),
+    bundler_method("zd_getUserOperationGasPrice", three_user_operation_fees),
+    bundler_method("biconomy_getGasFeeValues", three_user_operation_fees),
+    bundler_method("skandha_getGasPrice", medium_user_operation_fees),
     bundler_method("rundler_maxPriorityFeePerGas", medium_tip),
     head_method("eth_syncing"),
     head_method("net_listening"),

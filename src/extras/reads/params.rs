@@ -23,6 +23,11 @@ pub(crate) fn empty_params<'a>() -> &'a RawValue {
     serde_json::from_str("[]").expect("an empty array is JSON")
 }
 
+/// Returns true if a call has no parameters.
+pub(crate) fn are_empty(params: &RawValue) -> bool {
+    list(params).is_some_and(|values| values.is_empty())
+}
+
 /// Rejects nesting that some nodes' parsers do not support.
 pub(crate) fn check_depth(json: &RawValue) -> Result<(), InvalidParams> {
     /// Far more levels than any client needs.
@@ -50,6 +55,7 @@ pub(crate) enum Param {
     Block,
     /// Block whose state is read: also by hash, and as an object of EIP-1898.
     State,
+    OptionalAddress,
     OptionalObject,
     OptionalArray,
     /// An absent one counts as pending: nodes choose different defaults, and one with flashblocks may choose the
@@ -100,7 +106,13 @@ fn check_count(count: usize, params: &[Param]) -> Result<(), InvalidParams> {
 impl Param {
     /// Returns true for parameters that may be absent, or null before a later one. They come last.
     fn is_optional(self) -> bool {
-        matches!(self, Self::OptionalObject | Self::OptionalArray | Self::OptionalState)
+        matches!(
+            self,
+            Self::OptionalAddress
+                | Self::OptionalObject
+                | Self::OptionalArray
+                | Self::OptionalState
+        )
     }
 
     /// Checks the parameter with this index. Returns the state that it selects.
@@ -110,7 +122,7 @@ impl Param {
             if is_valid { Ok(StateScope::Fixed) } else { Err(invalid(expected)) }
         };
         match self {
-            Self::Address => check(is_data(json, 20), ADDRESS),
+            Self::Address | Self::OptionalAddress => check(is_data(json, 20), ADDRESS),
             Self::Hash => check(is_data(json, 32), HASH),
             Self::StorageSlot => {
                 check(is_storage_slot(json), "a storage slot: 0x and up to 64 hex digits")

@@ -310,9 +310,11 @@ fn storage_slots_are_accepted_in_the_unambiguous_forms_of_nodes() {
 
 #[test]
 fn methods_match_by_exact_name_and_are_configurable() {
-    const OF_BUNDLERS: [&str; 3] = [
+    const OF_BUNDLERS: [&str; 5] = [
         "pimlico_getUserOperationGasPrice",
         "zd_getUserOperationGasPrice",
+        "biconomy_getGasFeeValues",
+        "skandha_getGasPrice",
         "rundler_maxPriorityFeePerGas",
     ];
     let usual = Methods::from_config(None, false);

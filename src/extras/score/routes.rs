@@ -1,13 +1,12 @@
 //! `GET /v1/{chain}/score`: how the suggestions that were served did.
 
 use axum::extract::State;
-use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
 
 use super::state::Scores;
 use super::summary::Score;
 use crate::api::extractors::ChainParam;
-use crate::api::freshness::snapshot_response;
+use crate::api::freshness::{snapshot_response, tagged_json};
 use crate::api::problems;
 use crate::api::render_cache::{ServedState, json_bytes};
 use crate::http::problem::Problem;
@@ -26,7 +25,7 @@ use crate::observe::clock;
     params(ChainParam),
     responses(
         (status = 200, description = "The score.", body = Score,
-            headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
+            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
 pub(super) async fn get_score(
@@ -42,5 +41,5 @@ pub(super) async fn get_score(
         Ok((current, body))
     });
     let (current, body) = read.map_err(|reason| problems::unavailable(&chain, reason))?;
-    Ok(snapshot_response(&chain, &current, ([(CONTENT_TYPE, "application/json")], body)))
+    Ok(snapshot_response(&chain, &current, tagged_json(body)))
 }

@@ -4,15 +4,15 @@ use std::time::{Duration, SystemTime};
 
 use axum::extract::State;
 use axum::http::HeaderValue;
-use axum::http::header::{AGE, CACHE_CONTROL, CONTENT_TYPE};
-use axum::response::{IntoResponse, Response};
+use axum::http::header::{AGE, CACHE_CONTROL};
+use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::level::Level;
 use super::{Bucket, DAY, MAX_DAYS, Period, Trends};
 use crate::api::extractors::ChainParam;
-use crate::api::freshness::{snapshot_response, write_last_modified};
+use crate::api::freshness::{snapshot_response, tagged_json, write_last_modified};
 use crate::api::problems;
 use crate::config;
 use crate::fees::Wei;
@@ -90,7 +90,7 @@ struct NumberRange {
     params(ChainParam, TrendQuery),
     responses(
         (status = 200, description = "The trend.", body = FeeTrendBody,
-            headers(("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
+            headers(("ETag"), ("Cache-Control"), ("Age"), ("X-Newest-Block"), ("X-Stale"))),
     )
 )]
 pub(super) async fn get_fee_trend(
@@ -108,7 +108,7 @@ pub(super) async fn get_fee_trend(
     }
     let read = trends.read(&chain, period);
     let read = read.map_err(|reason| problems::unavailable(&chain, reason))?;
-    let mut response = ([(CONTENT_TYPE, "application/json")], read.body).into_response();
+    let mut response = tagged_json(read.body);
     if let Some(current) = &read.current {
         return Ok(snapshot_response(&chain, current, response));
     }

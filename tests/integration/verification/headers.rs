@@ -77,6 +77,25 @@ async fn only_listed_response_headers_come_back_and_no_redirect_is_followed() {
 }
 
 #[tokio::test]
+async fn a_wait_that_is_unreadable_or_too_long_is_left_out() {
+    let harness = Harness::start(healthy()).await;
+    for (sent, passed_on) in [
+        ("300", "300"),
+        ("301", ""),
+        ("soon", ""),
+        ("-1", ""),
+        ("Fri, 31 Dec 1999 23:59:59 GMT", "1"),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", ""),
+        ("7\r\nRetry-After: 8", "7"),
+    ] {
+        let headers = format!("Retry-After: {sent}\r\n");
+        harness.upstream.set_script(respond_with(response("503 Busy", &headers, "{}")));
+        let response = harness.request(get("/verification/chains", "")).await;
+        assert_eq!((response.status(), response.header("retry-after")), (503, passed_on), "{sent}");
+    }
+}
+
+#[tokio::test]
 async fn trailers_are_not_forwarded() {
     let harness = Harness::start(healthy()).await;
     let with_trailer = |body: &[u8]| {

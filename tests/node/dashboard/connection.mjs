@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 
-import { until } from "../browser.mjs";
+import { makeOld, until } from "../browser.mjs";
 import { Dashboard, blockOf } from "./page.mjs";
 import { Proxy } from "../services.mjs";
 
@@ -60,7 +60,7 @@ export default {
         const service = await start({ config: config({ chain }, "[limits]\nmax_streams = 1") });
         const other = await fetch(`${service.url}/v1/61/gas-suggestion/stream`);
         await open(`${service.url}/`, async (dashboard) => {
-            await dashboard.waitForBanner("Live updates are not available; polling every 2 s. Reconnecting…");
+            await dashboard.waitForBanner("Live updates are not available; polling every 2 s.");
             const polled = await dashboard.waitForCard("chain", ({ badge }) => badge === "Polled");
             assert.equal(polled.when.Block, "100");
             await check.whole(dashboard, "polled");
@@ -75,6 +75,25 @@ export default {
             chain.newest += 1;
             await dashboard.waitForBlockAbove("chain", 101);
         });
+    },
+
+    "an older browser shows prices, and polls if it has no streams": async ({ config, nodes, open, start }) => {
+        const chain = nodes.chain(62);
+        const service = await start({ config: config({ chain }) });
+        await open(`${service.url}/`, async (dashboard) => {
+            const live = await dashboard.waitForLive("chain");
+            await dashboard.page.getByText("Show the numbers").click();
+            chain.newest += 1;
+            await dashboard.waitForBlockAbove("chain", blockOf(live));
+            await dashboard.page.locator(".plot canvas").waitFor();
+        }, { init: makeOld });
+        await open(`${service.url}/`, async (dashboard) => {
+            await dashboard.waitForBanner("Live updates are not available; polling every 2 s.");
+            chain.newest += 1;
+            await dashboard.waitForCard("chain", ({ badge, when }) => badge === "Polled" && when.Block === "102");
+            await service.stop();
+            await dashboard.waitForBanner(/^Disconnected from the service since .*\. Retrying…$/);
+        }, { init: () => delete window.EventSource });
     },
 
     "a dead or failing stream is reopened": async ({ config, nodes, open, start }) => {

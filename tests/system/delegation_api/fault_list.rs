@@ -122,7 +122,9 @@ pub(super) fn faults(redirect_target: &str) -> Vec<Fault> {
         }
     }
     for (status, falls_back, body) in tables.api_errors {
-        for (header, retry_after) in [("", ""), ("Retry-After: 7\r\n", "7")] {
+        for (header, retry_after) in
+            [("", ""), ("Retry-After: 7\r\n", "7"), ("Retry-After: 301\r\n", "")]
+        {
             let code = status[..3].parse().unwrap();
             let name = format!("{status}: {body} {retry_after}");
             let script = respond_with(response(&status, &format!("{JSON}{header}"), &body));

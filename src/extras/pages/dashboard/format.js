@@ -72,7 +72,7 @@ export function bannerText({ connection, since, reason, pollMs, isFirst }) {
                 ? `No response from the service yet${details}. Retrying…`
                 : `Disconnected from the service since ${since}${details}. Retrying…`;
         case "polling":
-            return `Live updates are not available; polling every ${pollMs / SECOND} s. Reconnecting…`;
+            return `Live updates are not available; polling every ${pollMs / SECOND} s.`;
         default:
             return isFirst ? "Loading prices…" : "";
     }

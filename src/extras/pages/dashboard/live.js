@@ -87,7 +87,9 @@ export class LiveUpdates {
     constructor(base, listener) {
         this.#base = base;
         this.#listener = listener;
-        this.#openStream();
+        // A browser without event sources polls.
+        if ("EventSource" in globalThis) this.#openStream();
+        else this.#inputs = { stream: "lost", lostAt: -Infinity, lastEventAt: -Infinity };
         this.#poll();
     }
 
@@ -259,7 +261,7 @@ export class LiveUpdates {
         this.#reason = status > 0 && !isOk ? `status ${status}` : undefined;
         if (isOk) this.#onList(json, sentAt, Date.parse(headers.get("date")));
         else this.#onPollFailed(status, sentAt);
-        if (isOk && wasOk === false && this.#inputs.stream === "lost") {
+        if (isOk && wasOk === false && this.#inputs.stream === "lost" && this.#source) {
             // The service responds again, so the stream is reopened without further delay.
             this.#source.close();
             clearTimeout(this.#opening);
@@ -330,13 +332,25 @@ async function getMarkets(base, signal) {
 
 /** Sends a GET request that bypasses caches. Returns status 0 if there is no response. */
 async function get(base, path, abort) {
-    const signal = AbortSignal.any([abort, AbortSignal.timeout(TIMEOUT_MS)]);
+    // `AbortSignal.any` and `AbortSignal.timeout` are not in every browser.
+    const controller = new AbortController();
+    const stop = () => controller.abort();
+    let isLate = false;
+    const timer = setTimeout(() => {
+        isLate = true;
+        stop();
+    }, TIMEOUT_MS);
+    abort.addEventListener("abort", stop);
+    if (abort.aborted) stop();
     try {
-        const response = await fetch(new URL(path, base), { cache: "no-store", signal });
+        const response = await fetch(new URL(path, base), { cache: "no-store", signal: controller.signal });
         const text = await response.text();
         return { status: response.status, headers: response.headers, json: parse(text) };
-    } catch (error) {
-        return { status: 0, isLate: error.name === "TimeoutError" };
+    } catch {
+        return { status: 0, isLate };
+    } finally {
+        clearTimeout(timer);
+        abort.removeEventListener("abort", stop);
     }
 }
 

@@ -193,7 +193,7 @@ export class PriceChart {
             setTitle(node, wei === undefined ? "" : `${gwei(wei)} gwei`);
             return node;
         };
-        const rows = this.points.toReversed().map(({ name, price: paid, base, tip }) =>
+        const rows = [...this.points].reverse().map(({ name, price: paid, base, tip }) =>
             element("tr", {}, element("th", { scope: "row" }, name.replace("Block ", "")), ...[paid, base, tip].map(cell)));
         this.rows.replaceChildren(...rows);
     }

@@ -171,15 +171,15 @@ function parse(text) {
 
 function pause(milliseconds, signal) {
     return new Promise((resolve, reject) => {
-        signal.throwIfAborted();
         const end = () => {
             clearTimeout(timer);
-            reject(signal.reason);
+            reject(new Error("aborted"));
         };
         const timer = setTimeout(() => {
             signal.removeEventListener("abort", end);
             resolve();
         }, milliseconds);
+        if (signal.aborted) end();
         signal.addEventListener("abort", end, { once: true });
     });
 }
