@@ -29,7 +29,7 @@ pub(crate) mod upstream_node;
 use std::collections::HashMap;
 use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -44,6 +44,7 @@ pub use new_heads::NewHeadsSubscription;
 use node_transport::NodeClient;
 pub use node_transport::NodeTransport;
 use pooled_client::PooledClient;
+pub(crate) use pooled_client::Repeat;
 pub(crate) use quantity::parse_hex;
 pub use quantity::{QuantityError, parse as parse_quantity};
 pub use reply::{HttpStatus, NodeResponse, parse_reply};
@@ -71,13 +72,48 @@ pub struct JsonRpcClient {
 }
 
 /// One node of a chain.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct NodeEndpoint {
     url: NodeUrl,
     /// Chain that the node must serve.
     chain_id: u64,
     /// Index in `rpc_urls`, continued in `read_urls`.
     index: usize,
+    /// Milliseconds after which a poll is sent once more if a kept connection is silent.
+    patience_ms: AtomicU64,
+    is_slow: AtomicBool,
+}
+
+/// How a call is sent.
+#[derive(Clone, Copy)]
+struct Sending<'a> {
+    http: &'a NodeClient,
+    repeat: Option<Repeat<'a>>,
+}
+
+impl NodeEndpoint {
+    fn new(url: NodeUrl, chain_id: u64, index: usize) -> Self {
+        let endpoint = Self {
+            url,
+            chain_id,
+            index,
+            patience_ms: AtomicU64::default(),
+            is_slow: AtomicBool::default(),
+        };
+        endpoint.set_deadline(Duration::MAX);
+        endpoint
+    }
+
+    /// Sets the deadline of the calls of polls.
+    fn set_deadline(&self, deadline: Duration) {
+        let millis = u64::try_from(Repeat::patience(deadline).as_millis()).unwrap_or(u64::MAX);
+        self.patience_ms.store(millis, Ordering::Relaxed);
+    }
+
+    fn repeat(&self) -> Repeat<'_> {
+        let after = Duration::from_millis(self.patience_ms.load(Ordering::Relaxed));
+        Repeat { after, try_take: &|| true, is_slow: &self.is_slow }
+    }
 }
 
 /// Limit of a reply's body.
@@ -110,7 +146,7 @@ impl JsonRpcClient {
     pub(crate) const POLL_BODY_LIMIT: BodyLimit<'static> =
         BodyLimit { max_bytes: 256 * 1024, memory: None };
     /// A header comes with the hashes of its block's transactions: 69 bytes for each.
-    const HEADER_BODY_LIMIT: BodyLimit<'static> =
+    pub(crate) const HEADER_BODY_LIMIT: BodyLimit<'static> =
         BodyLimit { max_bytes: 2 * 1024 * 1024, memory: None };
     const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -161,7 +197,7 @@ impl JsonRpcClient {
         params: &serde_json::Value,
     ) -> Result<Box<RawValue>, Error> {
         let parse = |body: &Bytes, status: HttpStatus, id| parse_reply(body, status, id);
-        self.call(&self.poll_http, node, method, params, Self::POLL_BODY_LIMIT, parse).await
+        self.call(self.poll(node), node, method, params, Self::POLL_BODY_LIMIT, parse).await
     }
 
     /// Calls `method` at `node`, whose reply may have a header, and returns the `result`.
@@ -172,13 +208,17 @@ impl JsonRpcClient {
         params: &serde_json::Value,
     ) -> Result<Box<RawValue>, Error> {
         let parse = |body: &Bytes, status: HttpStatus, id| parse_reply(body, status, id);
-        self.call(&self.poll_http, node, method, params, Self::HEADER_BODY_LIMIT, parse).await
+        self.call(self.poll(node), node, method, params, Self::HEADER_BODY_LIMIT, parse).await
+    }
+
+    fn poll<'a>(&'a self, node: &'a NodeEndpoint) -> Sending<'a> {
+        Sending { http: &self.poll_http, repeat: Some(node.repeat()) }
     }
 
     /// Makes one call. `parse` gets the reply's body, its status and the call's id.
     async fn call<P: Serialize + ?Sized, T>(
         &self,
-        http: &NodeClient,
+        sending: Sending<'_>,
         node: &NodeEndpoint,
         method: &str,
         params: &P,
@@ -190,7 +230,7 @@ impl JsonRpcClient {
         let request = reply::Request::new(id, method, params);
         let mut span = Span::for_rpc_call(method, node.chain_id, node.index);
         let outcome =
-            self.send(http, node, &request, limit, |body, status| parse(body, status, id)).await;
+            self.send(sending, node, &request, limit, |body, status| parse(body, status, id)).await;
         match &outcome {
             Ok(_) => span.record_success(),
             Err(error) => span.record_failure(error.reason()),
@@ -200,13 +240,14 @@ impl JsonRpcClient {
 
     async fn send<T>(
         &self,
-        http: &NodeClient,
+        Sending { http, repeat }: Sending<'_>,
         node: &NodeEndpoint,
         request: &(impl Serialize + ?Sized),
         limit: BodyLimit<'_>,
         parse: impl Fn(&Bytes, HttpStatus) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let response = http.post(node.url.url().expose(), node.url.headers(), request).await?;
+        let (url, headers) = (node.url.url().expose(), node.url.headers());
+        let response = http.post(url, headers, request, repeat).await?;
         let code = response.status().as_u16();
         let retry_after = http_client::retry_after(response.headers());
         let status = HttpStatus { code, asks_to_wait: retry_after.is_some() };

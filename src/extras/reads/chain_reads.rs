@@ -1,5 +1,6 @@
 //! Reads of one chain: cache, coalescing, hints and limits.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -266,7 +267,9 @@ impl ChainReads {
             .client
             .acquire(LongRequestKind::Read, self.max_in_flight_per_client)
             .map_err(|_| ReadRejection::TooManyPerClient)?;
-        let call = Call { client: caller.client.key(), ..call };
+        // Never a call of the service itself.
+        let client = caller.client.key().unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+        let call = Call { client: Some(client), ..call };
         let response = self.nodes.read(call, caller.deadline).await;
         Ok(response?)
     }

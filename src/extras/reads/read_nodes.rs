@@ -15,7 +15,9 @@ use super::node_health::ReadHealth;
 use super::read_node::ReadNode;
 use crate::assembly::Assembly;
 use crate::config;
-use crate::nodes::{ChainUpstreams, Error, NodeResponse, ReadError, ServiceReads, UpstreamNode};
+use crate::nodes::{
+    ChainUpstreams, Error, NodeResponse, ReadError, Repeat, ServiceReads, UpstreamNode,
+};
 use crate::observe::clock;
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::{AttemptLabels, Counter, Metrics};
@@ -133,13 +135,14 @@ impl ReadNodes {
         let time_share = deadline.saturating_duration_since(Instant::now())
             / u32::try_from(candidates.len()).unwrap_or(u32::MAX).max(1);
         let hedge_delay = time_share.min(ReadHealth::HEDGE_DELAY);
+        let patience = Repeat::patience(deadline.saturating_duration_since(Instant::now()));
         let mut pending = InFlightAttempts { nodes: self, started: Vec::new() };
         let mut in_flight = FuturesUnordered::new();
         let mut last_error = skip_error;
         loop {
             if let Some((index, upstream, node)) = candidates.next() {
                 pending.started.push((index, clock::now()));
-                let call_future = node.read(upstream, call, &self.memory);
+                let call_future = node.read(upstream, call, patience, &self.memory);
                 in_flight.push(async move { (index, call_future.await) });
             }
             let is_last = candidates.len() == 0 || !call.is_retryable;
