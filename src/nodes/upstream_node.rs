@@ -71,7 +71,7 @@ impl UpstreamNode {
     /// A load balancer may put another node behind the URL at any time.
     pub(crate) const CHAIN_CHECK_INTERVAL: Duration = Duration::from_mins(10);
 
-    /// The same after a reply with other rewards than before. A load balancer may alternate between nodes that compute
+    /// The same after a reply with other rewards than before. Tips may have changed, or a load balancer may alternate between nodes that compute
     /// rewards in different ways, so there is no check for each such reply.
     pub(crate) const DOUBTED_CHECK_INTERVAL: Duration = Duration::from_mins(1);
 
