@@ -232,7 +232,10 @@ mod tests {
         is_slow: &AtomicBool,
     ) -> Result<String, reqwest::Error> {
         let repeat = Some(Repeat { after, try_take: &|| true, is_slow });
-        client.post(url, &HeaderMap::new(), &serde_json::json!({}), repeat).await?.text().await
+        let body = serde_json::json!({});
+        let response = client.post(url, &HeaderMap::new(), &body, repeat);
+        let response = tokio::time::timeout(Duration::from_secs(20), response).await;
+        response.expect("a response or an error")?.text().await
     }
 
     #[tokio::test]

@@ -93,7 +93,7 @@ impl ReadNode {
         // Nothing of a slow node is remembered, because calls differ: the budget bounds how many are sent twice.
         let is_slow = AtomicBool::default();
         let repeat = Repeat { after: patience, try_take: &try_take, is_slow: &is_slow };
-        self.check_chain(upstream, call.client, repeat).await?;
+        self.check_chain(upstream, repeat).await?;
         self.take_from_budget(upstream, call.client)?;
         let limit = match call.client {
             Some(_) => BodyLimit { max_bytes: MAX_BYTES, memory: Some(memory) },
@@ -115,12 +115,7 @@ impl ReadNode {
         self.health.lock().record_timeout(since, clock::now());
     }
 
-    async fn check_chain(
-        &self,
-        upstream: &UpstreamNode,
-        client: Option<IpAddr>,
-        repeat: Repeat<'_>,
-    ) -> Result<(), Error> {
+    async fn check_chain(&self, upstream: &UpstreamNode, repeat: Repeat<'_>) -> Result<(), Error> {
         let waiting_since = clock::now();
         if self.is_chain_verified(upstream, waiting_since) {
             return Ok(());
@@ -133,7 +128,7 @@ impl ReadNode {
         if self.health.lock().has_failed_check_since(waiting_since) {
             return Err(Error::ChainUnverified);
         }
-        self.take_from_budget(upstream, client)?;
+        self.take_from_budget(upstream, None)?;
         let parse = |body: &Bytes, status: HttpStatus, id| parse_reply(body, status, id);
         let (params, limit) = (empty_params(), JsonRpcClient::POLL_BODY_LIMIT);
         let chain_id =

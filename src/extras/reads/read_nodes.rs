@@ -30,7 +30,7 @@ pub(crate) struct Call<'a> {
     pub(crate) method: &'a str,
     /// A JSON array, or an object for methods that are not validated.
     pub(crate) params: &'a RawValue,
-    /// True if the call may be repeated at another node when its outcome is unknown.
+    /// True if the call may be repeated, at another node or over another connection, when its outcome is unknown.
     pub(crate) is_retryable: bool,
     /// Client of whose share of a node's budget the call is taken. `None`: the service itself makes the call.
     pub(crate) client: Option<IpAddr>,
