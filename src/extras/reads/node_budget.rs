@@ -2,7 +2,7 @@
 //!
 //! The limit is exact: a quarter of it may be sent at once, and the rest evenly, so no 60 s have more calls than the limit.
 //! No client causes more than a quarter of them in any 60 s, so others always have a share. Calls of the service itself
-//! are taken from it too while it has some left, and otherwise from a reserve that clients cannot use.
+//! are taken from it too while it has some left, and otherwise from a reserve that nobody else can use.
 //!
 //! Pure: instants in, waits out. Its size is bounded by the limit.
 
@@ -19,10 +19,20 @@ const MINUTE: Duration = Duration::from_mins(1);
 /// parameters of data fees and prices in dollars.
 const RESERVE: NonZeroU32 = NonZeroU32::new(50).expect("50 is not 0");
 
+/// Who needs a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CallOrigin {
+    Client(IpAddr),
+    /// The service itself, for what it serves now.
+    Service,
+    /// The service itself, for old prices, which can wait.
+    History,
+}
+
 /// Budget of one node.
 #[derive(Debug)]
 pub(crate) struct ReadBudget {
-    /// Calls of clients; `None`: no limit.
+    /// Calls of clients and for old prices; `None`: no limit.
     rate: Option<Rate>,
     reserve: Rate,
     shares: ClientShares,
@@ -53,42 +63,48 @@ impl ReadBudget {
         Self { rate: limit.map(rate), reserve: rate(RESERVE), shares: ClientShares::default() }
     }
 
-    /// Checks whether a call for `client` may be sent at `now`, without taking it from the budget. `None`: a call of the
-    /// service itself. No call of a client may be sent while the node `paused_for` this time.
+    /// Checks whether a call may be sent at `now`, without taking it from the budget. While the node `paused_for` this time,
+    /// only those of the service for what it serves now may be sent.
     ///
     /// # Errors
     ///
     /// Returns the time until a call may be sent.
     pub(crate) fn check(
         &self,
-        client: Option<IpAddr>,
+        origin: CallOrigin,
         paused_for: Duration,
         now: Instant,
     ) -> Result<(), Exhausted> {
         let wait = self.rate.as_ref().map_or(Duration::ZERO, |rate| rate.wait(now));
-        let Some(client) = client else {
-            return available(wait.min(self.reserve.wait(now)), Duration::ZERO);
+        let node_wait = match origin {
+            CallOrigin::Service => wait.min(self.reserve.wait(now)),
+            CallOrigin::Client(_) | CallOrigin::History => paused_for.max(wait),
         };
-        let share = self.rate.as_ref().map(|rate| self.shares.wait(client, rate.quarter(), now));
-        available(paused_for.max(wait), share.unwrap_or_default())
+        let client_wait = match (origin, &self.rate) {
+            (CallOrigin::Client(client), Some(rate)) => {
+                self.shares.wait(client, rate.quarter(), now)
+            }
+            _ => Duration::ZERO,
+        };
+        available(node_wait, client_wait)
     }
 
-    /// Takes one call for `client`, which is sent at `now`.
+    /// Takes one call, which is sent at `now`.
     ///
     /// # Errors
     ///
     /// Like [`check`](Self::check). Nothing is taken then.
     pub(crate) fn try_take(
         &mut self,
-        client: Option<IpAddr>,
+        origin: CallOrigin,
         paused_for: Duration,
         now: Instant,
     ) -> Result<(), Exhausted> {
-        self.check(client, paused_for, now)?;
+        self.check(origin, paused_for, now)?;
         let Some(rate) = &mut self.rate else { return Ok(()) };
         let is_reserved = !rate.wait(now).is_zero();
         if is_reserved { &mut self.reserve } else { rate }.take(now);
-        if let Some(client) = client {
+        if let CallOrigin::Client(client) = origin {
             self.shares.record(client, now);
         }
         Ok(())
@@ -171,9 +187,9 @@ mod tests {
     }
 
     /// Returns a client that no other test has.
-    fn new_client() -> Option<IpAddr> {
+    fn new_client() -> CallOrigin {
         static NEXT: AtomicU32 = AtomicU32::new(0);
-        Some(Ipv4Addr::from_bits(NEXT.fetch_add(1, Ordering::Relaxed)).into())
+        CallOrigin::Client(Ipv4Addr::from_bits(NEXT.fetch_add(1, Ordering::Relaxed)).into())
     }
 
     /// Takes all calls that the budget allows clients at `now`.
@@ -216,13 +232,13 @@ mod tests {
         let (mut budget, now) = budget(0);
         let refused = Exhausted { wait: 5 * SECOND, is_share: false };
         assert_eq!(budget.try_take(new_client(), 5 * SECOND, now), Err(refused));
-        assert_eq!(budget.try_take(None, 5 * SECOND, now), Ok(()));
+        assert_eq!(budget.try_take(CallOrigin::Service, 5 * SECOND, now), Ok(()));
         assert_eq!(take_all(&mut budget, now), 10_000);
     }
 
     #[test]
     fn one_client_has_a_quarter_in_any_minute_and_others_the_rest() {
-        let [greedy, other] = [1, 2].map(|last| Some(IpAddr::from([192, 0, 2, last])));
+        let [greedy, other] = [1, 2].map(|last| CallOrigin::Client([192, 0, 2, last].into()));
         for (limit, share) in [(600, 150), (40, 10), (7, 1), (3, 1)] {
             let (mut budget, start) = budget(limit);
             let mut sent = Vec::new();
@@ -247,7 +263,7 @@ mod tests {
         assert_eq!(budget.try_take(greedy, NO_PAUSE, later), Err(refused));
         // The others, and the service itself, have what the node allows.
         assert_eq!(budget.try_take(other, NO_PAUSE, later), Ok(()));
-        assert_eq!(budget.try_take(None, NO_PAUSE, later), Ok(()));
+        assert_eq!(budget.try_take(CallOrigin::Service, NO_PAUSE, later), Ok(()));
         assert_eq!(budget.try_take(greedy, NO_PAUSE, later + refused.wait), Ok(()));
         // Without a limit there is no share.
         let (mut unlimited, now) = self::budget(0);
@@ -263,14 +279,17 @@ mod tests {
             for step in 0..600 {
                 let now = start + SECOND * step / 10;
                 take_all(&mut budget, now);
-                taken += u32::from(budget.try_take(None, NO_PAUSE, now).is_ok());
+                taken += u32::from(budget.try_take(CallOrigin::Service, NO_PAUSE, now).is_ok());
             }
             assert!((40..=RESERVE.get()).contains(&taken), "{taken} beside {limit}");
         }
         // What clients leave is the service's too.
         let (mut budget, now) = budget(600);
-        let taken = (0..1000).take_while(|_| budget.try_take(None, NO_PAUSE, now).is_ok()).count();
+        let taken = (0..1000)
+            .take_while(|_| budget.try_take(CallOrigin::Service, NO_PAUSE, now).is_ok())
+            .count();
         assert_eq!(taken, 150 + 12);
         assert_eq!(take_all(&mut budget, now), 0);
+        assert!(budget.try_take(CallOrigin::History, NO_PAUSE, now).is_err());
     }
 }

@@ -1,13 +1,12 @@
 //! One node as reads see it: its health and its budget. The calls go over the connections of reads.
 
-use std::net::IpAddr;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::node_budget::ReadBudget;
+use super::node_budget::{CallOrigin, ReadBudget};
 use super::node_health::ReadHealth;
 use super::params::empty_params;
 use super::read_nodes::Call;
@@ -38,12 +37,12 @@ impl ReadNode {
         Self { health, check_lock: tokio::sync::Mutex::default() }
     }
 
-    /// Returns the availability of the node for a read of `client`, from what polls and reads learnt. A return of
+    /// Returns the availability of the node for a read of this `origin`, from what polls and reads learnt. A return of
     /// `Healthy` may claim the probe of a node whose circuit was open.
     pub(super) fn try_admit(
         &self,
         upstream: &UpstreamNode,
-        client: Option<IpAddr>,
+        origin: CallOrigin,
         now: Instant,
     ) -> Result<Availability, ReadError> {
         let PolledState { breaker: polls, plan_pause, .. } = upstream.polled_state();
@@ -62,7 +61,7 @@ impl ReadNode {
         }
         reads
             .budget
-            .check(client, plan_pause.left(now), now)
+            .check(origin, plan_pause.left(now), now)
             .map_err(ReadError::BudgetExhausted)?;
         match of_polls.max(reads.try_admit(now)) {
             Availability::Excluded => Err(ReadError::Unavailable),
@@ -89,15 +88,15 @@ impl ReadNode {
         patience: Duration,
         memory: &MemoryBudget,
     ) -> Result<NodeResponse, Error> {
-        let try_take = || self.take_from_budget(upstream, call.client).is_ok();
+        let try_take = || self.take_from_budget(upstream, call.origin).is_ok();
         // Nothing of a slow node is remembered, because calls differ: the budget bounds how many are sent twice.
         let is_slow = AtomicBool::default();
         let repeat = Repeat { after: patience, try_take: &try_take, is_slow: &is_slow };
         self.check_chain(upstream, repeat).await?;
-        self.take_from_budget(upstream, call.client)?;
-        let limit = match call.client {
-            Some(_) => BodyLimit { max_bytes: MAX_BYTES, memory: Some(memory) },
-            None => JsonRpcClient::HEADER_BODY_LIMIT,
+        self.take_from_budget(upstream, call.origin)?;
+        let limit = match call.origin {
+            CallOrigin::Client(_) => BodyLimit { max_bytes: MAX_BYTES, memory: Some(memory) },
+            CallOrigin::Service | CallOrigin::History => JsonRpcClient::HEADER_BODY_LIMIT,
         };
         let parse = |body: &Bytes, status: HttpStatus, id| parse_read_reply(body, status, id);
         let repeat = call.is_retryable.then_some(repeat);
@@ -128,7 +127,7 @@ impl ReadNode {
         if self.health.lock().has_failed_check_since(waiting_since) {
             return Err(Error::ChainUnverified);
         }
-        self.take_from_budget(upstream, None)?;
+        self.take_from_budget(upstream, CallOrigin::Service)?;
         let parse = |body: &Bytes, status: HttpStatus, id| parse_reply(body, status, id);
         let (params, limit) = (empty_params(), JsonRpcClient::POLL_BODY_LIMIT);
         let chain_id =
@@ -146,15 +145,11 @@ impl ReadNode {
         })
     }
 
-    fn take_from_budget(
-        &self,
-        upstream: &UpstreamNode,
-        client: Option<IpAddr>,
-    ) -> Result<(), Error> {
+    fn take_from_budget(&self, upstream: &UpstreamNode, origin: CallOrigin) -> Result<(), Error> {
         let now = clock::now();
         let paused_for = upstream.polled_state().plan_pause.left(now);
         let mut reads = self.health.lock();
-        reads.budget.try_take(client, paused_for, now).map_err(Error::BudgetExhausted)
+        reads.budget.try_take(origin, paused_for, now).map_err(Error::BudgetExhausted)
     }
 
     /// Returns true if a poll or a read verified the node's chain lately and since the last failure.

@@ -1,6 +1,5 @@
 //! Reads for clients: one call, forwarded to the first node that can answer it.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,7 +9,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use prometheus_client::metrics::family::Family;
 use serde_json::value::RawValue;
 
-use super::node_budget::ReadBudget;
+use super::node_budget::{CallOrigin, ReadBudget};
 use super::node_health::ReadHealth;
 use super::read_node::ReadNode;
 use crate::assembly::Assembly;
@@ -32,8 +31,7 @@ pub(crate) struct Call<'a> {
     pub(crate) params: &'a RawValue,
     /// True if the call may be repeated, at another node or over another connection, when its outcome is unknown.
     pub(crate) is_retryable: bool,
-    /// Client of whose share of a node's budget the call is taken. `None`: the service itself makes the call.
-    pub(crate) client: Option<IpAddr>,
+    pub(crate) origin: CallOrigin,
 }
 
 /// The nodes of one chain, for reads.
@@ -212,7 +210,7 @@ impl ReadNodes {
             if rejected.contains(&index) {
                 continue;
             }
-            match node.try_admit(upstream, call.client, now) {
+            match node.try_admit(upstream, call.origin, now) {
                 Ok(availability) => {
                     let lacks_method = node.lacks_method(call.method, now);
                     order.push((availability, lacks_method, (index, upstream, node)));
@@ -264,7 +262,8 @@ impl ServiceReads for ReadNodes {
         timeout: Duration,
     ) -> Result<Option<Bytes>, ReadError> {
         let params = RawValue::from_string(params).map_err(|_| ReadError::Unavailable)?;
-        let call = Call { method, params: &params, is_retryable: true, client: None };
+        let call =
+            Call { method, params: &params, is_retryable: true, origin: CallOrigin::Service };
         match self.read(call, Instant::now() + timeout).await? {
             NodeResponse::Result(result) => Ok(Some(result)),
             NodeResponse::Error(_) => Ok(None),
