@@ -232,8 +232,8 @@ mod tests {
         is_slow: &AtomicBool,
     ) -> Result<String, reqwest::Error> {
         let repeat = Some(Repeat { after, try_take: &|| true, is_slow });
-        let body = serde_json::json!({});
-        let response = client.post(url, &HeaderMap::new(), &body, repeat);
+        let (headers, body) = (HeaderMap::new(), serde_json::json!({}));
+        let response = client.post(url, &headers, &body, repeat);
         let response = tokio::time::timeout(Duration::from_secs(20), response).await;
         response.expect("a response or an error")?.text().await
     }
