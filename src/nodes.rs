@@ -16,6 +16,7 @@ pub(crate) mod json;
 pub(crate) mod new_heads;
 pub(crate) mod newest_header;
 pub(crate) mod node_breaker;
+pub(crate) mod node_endpoint;
 pub(crate) mod node_transport;
 pub(crate) mod plan_pause;
 pub(crate) mod poll_deadline;
@@ -29,7 +30,7 @@ pub(crate) mod upstream_node;
 use std::collections::HashMap;
 use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -41,6 +42,7 @@ pub use chain_upstreams::{Candidate, ChainUpstreams};
 use content_encoding::ContentEncoding;
 pub use fee_history::{FeeHistoryRequest, MalformedFeeHistory};
 pub use new_heads::NewHeadsSubscription;
+use node_endpoint::{NodeEndpoint, Sending};
 use node_transport::NodeClient;
 pub use node_transport::NodeTransport;
 use pooled_client::PooledClient;
@@ -69,51 +71,6 @@ pub struct JsonRpcClient {
     logs_reply_bodies: bool,
     /// Redacts the URLs of all chains, because a node may know the URL of another.
     redactor: Arc<Redactor>,
-}
-
-/// One node of a chain.
-#[derive(Debug)]
-pub(crate) struct NodeEndpoint {
-    url: NodeUrl,
-    /// Chain that the node must serve.
-    chain_id: u64,
-    /// Index in `rpc_urls`, continued in `read_urls`.
-    index: usize,
-    /// Milliseconds after which a poll is sent once more if a kept connection is silent.
-    patience_ms: AtomicU64,
-    is_slow: AtomicBool,
-}
-
-/// How a call is sent.
-#[derive(Clone, Copy)]
-struct Sending<'a> {
-    http: &'a NodeClient,
-    repeat: Option<Repeat<'a>>,
-}
-
-impl NodeEndpoint {
-    fn new(url: NodeUrl, chain_id: u64, index: usize) -> Self {
-        let endpoint = Self {
-            url,
-            chain_id,
-            index,
-            patience_ms: AtomicU64::default(),
-            is_slow: AtomicBool::default(),
-        };
-        endpoint.set_deadline(Duration::MAX);
-        endpoint
-    }
-
-    /// Sets the deadline of the calls of polls.
-    fn set_deadline(&self, deadline: Duration) {
-        let millis = u64::try_from(Repeat::patience(deadline).as_millis()).unwrap_or(u64::MAX);
-        self.patience_ms.store(millis, Ordering::Relaxed);
-    }
-
-    fn repeat(&self) -> Repeat<'_> {
-        let after = Duration::from_millis(self.patience_ms.load(Ordering::Relaxed));
-        Repeat { after, try_take: &|| true, is_slow: &self.is_slow }
-    }
 }
 
 /// Limit of a reply's body.

@@ -163,7 +163,7 @@ mod tests {
         true
     }
 
-    /// What a node does with the first request of a connection that it does not answer.
+    /// Reaction of a node to the first request of a connection that it does not answer.
     #[derive(Clone, Copy, PartialEq)]
     enum Last {
         /// It ends the connection.

@@ -71,8 +71,8 @@ impl UpstreamNode {
     /// A load balancer may put another node behind the URL at any time.
     pub(crate) const CHAIN_CHECK_INTERVAL: Duration = Duration::from_mins(10);
 
-    /// The same after a reply with other rewards than before. Tips may have changed, or a load balancer may alternate between nodes that compute
-    /// rewards in different ways, so there is no check for each such reply.
+    /// The same after a reply with other rewards than before. Tips may have changed, or a load balancer may alternate between
+    /// nodes that compute rewards in different ways, so there is no check for each such reply.
     pub(crate) const DOUBTED_CHECK_INTERVAL: Duration = Duration::from_mins(1);
 
     /// Creates the state of a node of `chain`. No call is made yet.

@@ -2,7 +2,7 @@
 //!
 //! The limit is exact: a quarter of it may be sent at once, and the rest evenly, so no 60 s have more calls than the limit.
 //! No client causes more than a quarter of them in any 60 s, so others always have a share. Calls of the service itself
-//! are taken from it too while it has some left, and otherwise from a reserve that nobody else can use.
+//! are taken from it too while it has some left, and otherwise from a reserve of their own.
 //!
 //! Pure: instants in, waits out. Its size is bounded by the limit.
 
@@ -19,7 +19,7 @@ const MINUTE: Duration = Duration::from_mins(1);
 /// parameters of data fees and prices in dollars.
 const RESERVE: NonZeroU32 = NonZeroU32::new(50).expect("50 is not 0");
 
-/// Who needs a call.
+/// Origin of a call, which decides what it is taken from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallOrigin {
     Client(IpAddr),
