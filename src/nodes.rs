@@ -16,6 +16,7 @@ pub(crate) mod json;
 pub(crate) mod new_heads;
 pub(crate) mod newest_header;
 pub(crate) mod node_breaker;
+pub(crate) mod node_endpoint;
 pub(crate) mod node_transport;
 pub(crate) mod plan_pause;
 pub(crate) mod poll_deadline;
@@ -41,9 +42,11 @@ pub use chain_upstreams::{Candidate, ChainUpstreams};
 use content_encoding::ContentEncoding;
 pub use fee_history::{FeeHistoryRequest, MalformedFeeHistory};
 pub use new_heads::NewHeadsSubscription;
+use node_endpoint::{NodeEndpoint, Sending};
 use node_transport::NodeClient;
 pub use node_transport::NodeTransport;
 use pooled_client::PooledClient;
+pub(crate) use pooled_client::Repeat;
 pub(crate) use quantity::parse_hex;
 pub use quantity::{QuantityError, parse as parse_quantity};
 pub use reply::{HttpStatus, NodeResponse, parse_reply};
@@ -68,16 +71,6 @@ pub struct JsonRpcClient {
     logs_reply_bodies: bool,
     /// Redacts the URLs of all chains, because a node may know the URL of another.
     redactor: Arc<Redactor>,
-}
-
-/// One node of a chain.
-#[derive(Debug, Clone)]
-pub(crate) struct NodeEndpoint {
-    url: NodeUrl,
-    /// Chain that the node must serve.
-    chain_id: u64,
-    /// Index in `rpc_urls`, continued in `read_urls`.
-    index: usize,
 }
 
 /// Limit of a reply's body.
@@ -110,7 +103,7 @@ impl JsonRpcClient {
     pub(crate) const POLL_BODY_LIMIT: BodyLimit<'static> =
         BodyLimit { max_bytes: 256 * 1024, memory: None };
     /// A header comes with the hashes of its block's transactions: 69 bytes for each.
-    const HEADER_BODY_LIMIT: BodyLimit<'static> =
+    pub(crate) const HEADER_BODY_LIMIT: BodyLimit<'static> =
         BodyLimit { max_bytes: 2 * 1024 * 1024, memory: None };
     const POOL_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -161,7 +154,7 @@ impl JsonRpcClient {
         params: &serde_json::Value,
     ) -> Result<Box<RawValue>, Error> {
         let parse = |body: &Bytes, status: HttpStatus, id| parse_reply(body, status, id);
-        self.call(&self.poll_http, node, method, params, Self::POLL_BODY_LIMIT, parse).await
+        self.call(self.poll(node), node, method, params, Self::POLL_BODY_LIMIT, parse).await
     }
 
     /// Calls `method` at `node`, whose reply may have a header, and returns the `result`.
@@ -172,13 +165,17 @@ impl JsonRpcClient {
         params: &serde_json::Value,
     ) -> Result<Box<RawValue>, Error> {
         let parse = |body: &Bytes, status: HttpStatus, id| parse_reply(body, status, id);
-        self.call(&self.poll_http, node, method, params, Self::HEADER_BODY_LIMIT, parse).await
+        self.call(self.poll(node), node, method, params, Self::HEADER_BODY_LIMIT, parse).await
+    }
+
+    fn poll<'a>(&'a self, node: &'a NodeEndpoint) -> Sending<'a> {
+        Sending { http: &self.poll_http, repeat: Some(node.repeat()) }
     }
 
     /// Makes one call. `parse` gets the reply's body, its status and the call's id.
     async fn call<P: Serialize + ?Sized, T>(
         &self,
-        http: &NodeClient,
+        sending: Sending<'_>,
         node: &NodeEndpoint,
         method: &str,
         params: &P,
@@ -190,7 +187,7 @@ impl JsonRpcClient {
         let request = reply::Request::new(id, method, params);
         let mut span = Span::for_rpc_call(method, node.chain_id, node.index);
         let outcome =
-            self.send(http, node, &request, limit, |body, status| parse(body, status, id)).await;
+            self.send(sending, node, &request, limit, |body, status| parse(body, status, id)).await;
         match &outcome {
             Ok(_) => span.record_success(),
             Err(error) => span.record_failure(error.reason()),
@@ -200,13 +197,14 @@ impl JsonRpcClient {
 
     async fn send<T>(
         &self,
-        http: &NodeClient,
+        Sending { http, repeat }: Sending<'_>,
         node: &NodeEndpoint,
         request: &(impl Serialize + ?Sized),
         limit: BodyLimit<'_>,
         parse: impl Fn(&Bytes, HttpStatus) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let response = http.post(node.url.url().expose(), node.url.headers(), request).await?;
+        let (url, headers) = (node.url.url().expose(), node.url.headers());
+        let response = http.post(url, headers, request, repeat).await?;
         let code = response.status().as_u16();
         let retry_after = http_client::retry_after(response.headers());
         let status = HttpStatus { code, asks_to_wait: retry_after.is_some() };

@@ -6,6 +6,7 @@
 
 mod chain_keys;
 mod cheapest;
+mod confirmed;
 mod data_fee;
 mod dollars;
 mod metrics;

@@ -31,6 +31,7 @@ use prometheus_client::metrics::family::Family;
 pub(crate) use crate::nodes::{NodeResponse, ReadError};
 pub(crate) use chain_keys::ReadKeys;
 pub(crate) use chain_reads::ChainReads;
+pub(crate) use node_budget::CallOrigin;
 pub(crate) use params::InvalidParams;
 pub(crate) use read_nodes::{Call, ReadNodes};
 

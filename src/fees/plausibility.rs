@@ -7,7 +7,8 @@ use super::{Block, FeeHistory, GRADED_PERCENTILES, Pricing, RewardPercentiles, R
 pub enum Continuity {
     /// Most common blocks have the same amounts; a reorg may have changed the others.
     Same,
-    /// The rewards of most common blocks have changed: another implementation of a node, or another chain.
+    /// The rewards of most common blocks have changed, or the newest reward is far from all known ones: another implementation
+    /// of a node, another chain, or a sudden change of tips.
     OtherRewards,
     /// There is no common block, or most have other base fees: a deep reorg, or another chain.
     Changed,
@@ -105,11 +106,24 @@ pub fn compare(history: &FeeHistory, earlier: &FeeHistory) -> Continuity {
         Continuity::Rewritten
     } else if base_fees * 2 >= common.len() {
         Continuity::Changed
-    } else if rewards * 2 >= common.len() {
+    } else if rewards * 2 >= common.len() || has_distant_reward(history, earlier) {
         Continuity::OtherRewards
     } else {
         Continuity::Same
     }
+}
+
+/// Returns true if the newest reward is more than half above the highest of `earlier`, or a third below the lowest.
+fn has_distant_reward(history: &FeeHistory, earlier: &FeeHistory) -> bool {
+    let reward = |block: &Block| block.reward(0);
+    let known = earlier.blocks().iter().filter_map(reward);
+    let newest = history.blocks().last().and_then(reward);
+    known
+        .clone()
+        .min()
+        .zip(known.max())
+        .zip(newest)
+        .is_some_and(|((low, high), newest)| newest / 3 > high / 2 || newest / 2 < low / 3)
 }
 
 /// Returns true if both histories have nearly the same amounts for the same blocks; `None`: they have no block in common.

@@ -38,7 +38,7 @@ impl ChainUpstreams {
 
     fn new(client: &JsonRpcClient, chain: &config::Chain) -> Self {
         let upstream = |(index, url): (usize, &NodeUrl)| {
-            let node = NodeEndpoint { url: url.clone(), chain_id: chain.chain_id, index };
+            let node = NodeEndpoint::new(url.clone(), chain.chain_id, index);
             UpstreamNode::new(client.clone(), node, chain)
         };
         let urls = chain.upstream_urls();

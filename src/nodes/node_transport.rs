@@ -11,7 +11,7 @@ use reqwest::header::HeaderMap;
 use serde::Serialize;
 
 use super::Error;
-use super::pooled_client::PooledClient;
+use super::pooled_client::{PooledClient, Repeat};
 
 /// Carries requests to nodes that are not on the network of the machine.
 pub trait NodeTransport: Debug + Send + Sync {
@@ -31,7 +31,7 @@ pub(super) enum NodeClient {
 }
 
 impl NodeClient {
-    /// Posts a body as JSON. Only HTTP sends the `headers`.
+    /// Posts a body as JSON. Only HTTP sends the `headers`, and may `repeat` the request.
     ///
     /// # Errors
     ///
@@ -41,9 +41,10 @@ impl NodeClient {
         url: &Url,
         headers: &HeaderMap,
         body: &(impl Serialize + ?Sized),
+        repeat: Option<Repeat<'_>>,
     ) -> Result<reqwest::Response, Error> {
         match self {
-            Self::Http(client) => Ok(client.post(url, headers, body).await?),
+            Self::Http(client) => Ok(client.post(url, headers, body, repeat).await?),
             Self::Simulated(transport) => {
                 let body = serde_json::to_vec(body)
                     .map_err(|_| Error::InvalidReply("the call cannot be serialised"))?;

@@ -1,9 +1,12 @@
-//! An HTTP client that notices when a kept connection was dead.
+//! An HTTP client that notices when a kept connection is dead.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::select_ok;
 use reqwest::header::HeaderMap;
 use reqwest::{ClientBuilder, Response, Url};
 use serde::Serialize;
@@ -14,16 +17,37 @@ use tower::layer::layer_fn;
 use crate::config::Upstream;
 use crate::observe::http_client;
 
+tokio::task_local! {
+    /// True once a connection was opened for the request of this task.
+    static IS_NEW: Arc<AtomicBool>;
+}
+
 /// A client with a pool of connections. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct PooledClient {
     http: reqwest::Client,
-    /// Number of connections that were opened or are being opened.
-    opened: Arc<AtomicU64>,
     upstream: Arc<Upstream>,
     /// Client that keeps no connection. Created when it is first needed, because each client reads the certificates of
     /// the system.
     fresh: Arc<OnceCell<reqwest::Client>>,
+}
+
+/// How a request that changes nothing is sent once more.
+#[derive(Clone, Copy)]
+pub(crate) struct Repeat<'a> {
+    /// Time without a byte of response after which a kept connection may be dead.
+    pub(crate) after: Duration,
+    /// Returns false if the request must not be sent once more.
+    pub(crate) try_take: &'a (dyn Fn() -> bool + Sync),
+    /// True if a kept connection has last answered later than that: the server is slow, and is not asked twice.
+    pub(crate) is_slow: &'a AtomicBool,
+}
+
+impl Repeat<'_> {
+    /// Returns the time after which a kept connection may be dead, for a call with this deadline.
+    pub(crate) fn patience(deadline: Duration) -> Duration {
+        (deadline / 4).min(Duration::from_secs(1))
+    }
 }
 
 impl PooledClient {
@@ -36,16 +60,15 @@ impl PooledClient {
         upstream: &Upstream,
         set_pool: impl FnOnce(ClientBuilder) -> ClientBuilder,
     ) -> Result<Self, reqwest::Error> {
-        let opened = Arc::new(AtomicU64::new(0));
-        let count = Arc::clone(&opened);
-        let layer =
-            layer_fn(move |connector| CountingConnector { connector, opened: Arc::clone(&count) });
+        let layer = layer_fn(MarkingConnector);
         let http = set_pool(http_client::builder(upstream)?).connector_layer(layer).build()?;
-        Ok(Self { http, opened, upstream: Arc::new(upstream.clone()), fresh: Arc::default() })
+        Ok(Self { http, upstream: Arc::new(upstream.clone()), fresh: Arc::default() })
     }
 
-    /// Posts a body as JSON, with `headers` besides the usual ones. If it went over a kept connection that ended without a byte of response, it is sent once
-    /// more over a new one: routers and load balancers forget idle connections, which says nothing about the node.
+    /// Posts a body as JSON, with `headers` besides the usual ones. If it went over a kept connection that ended without a
+    /// byte of response, it is sent once more over a new one: routers and load balancers forget idle connections, which
+    /// says nothing about the node. If that connection is silent, both are waited for, and the first response counts.
+    /// Without a `repeat` it is never sent twice, and goes over a new connection.
     ///
     /// # Errors
     ///
@@ -55,16 +78,36 @@ impl PooledClient {
         url: &Url,
         headers: &HeaderMap,
         body: &(impl Serialize + ?Sized),
+        repeat: Option<Repeat<'_>>,
     ) -> Result<Response, reqwest::Error> {
-        let opened = self.opened.load(Ordering::Relaxed);
-        let request = |http: &reqwest::Client| http.post(url.clone()).headers(headers.clone());
-        let error = match request(&self.http).json(body).send().await {
-            Err(error) if self.opened.load(Ordering::Relaxed) == opened => error,
-            outcome => return outcome,
+        let send = |http: &reqwest::Client| {
+            http.post(url.clone()).headers(headers.clone()).json(body).send()
         };
-        match self.fresh().await {
-            Some(fresh) => request(fresh).json(body).send().await,
-            None => Err(error),
+        let Some(repeat) = repeat else {
+            return send(self.fresh().await.unwrap_or(&self.http)).await;
+        };
+        let is_new = Arc::new(AtomicBool::new(false));
+        let mut kept = IS_NEW.scope(Arc::clone(&is_new), send(&self.http)).boxed();
+        let was_slow = repeat.is_slow.swap(false, Ordering::Relaxed);
+        let outcome = tokio::time::timeout(repeat.after, &mut kept).await;
+        let is_final = match &outcome {
+            Ok(Ok(_)) => true,
+            Ok(Err(_)) => is_new.load(Ordering::Relaxed),
+            Err(_) => is_new.load(Ordering::Relaxed) || was_slow,
+        };
+        let fresh =
+            if is_final || !(repeat.try_take)() { None } else { self.fresh().await.map(send) };
+        let late = kept.inspect(|outcome| {
+            let is_slow = outcome.is_ok() && !is_new.load(Ordering::Relaxed);
+            repeat.is_slow.store(is_slow, Ordering::Relaxed);
+        });
+        match (outcome, fresh) {
+            (Err(_), Some(fresh)) => {
+                select_ok([late.boxed(), fresh.boxed()]).await.map(|(first, _)| first)
+            }
+            (Err(_), None) => late.await,
+            (Ok(Err(_)), Some(fresh)) => fresh.await,
+            (Ok(outcome), _) => outcome,
         }
     }
 
@@ -77,25 +120,23 @@ impl PooledClient {
     }
 }
 
-/// Counts the connections that `connector` is asked for.
+/// Marks the request of the task that asks `connector` for a connection.
 #[derive(Debug, Clone)]
-struct CountingConnector<S> {
-    connector: S,
-    opened: Arc<AtomicU64>,
-}
+struct MarkingConnector<S>(S);
 
-impl<S: Service<R>, R> Service<R> for CountingConnector<S> {
+impl<S: Service<R>, R> Service<R> for MarkingConnector<S> {
     type Response = S::Response;
     type Error = S::Error;
     type Future = S::Future;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.connector.poll_ready(context)
+        self.0.poll_ready(context)
     }
 
     fn call(&mut self, destination: R) -> S::Future {
-        self.opened.fetch_add(1, Ordering::Relaxed);
-        self.connector.call(destination)
+        // The library may connect for later requests too.
+        let _ = IS_NEW.try_with(|is_new| is_new.store(true, Ordering::Relaxed));
+        self.0.call(destination)
     }
 }
 
@@ -104,7 +145,8 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
     use std::sync::mpsc;
-    use std::time::Duration;
+
+    use parking_lot::Mutex;
 
     use super::*;
 
@@ -121,29 +163,57 @@ mod tests {
         true
     }
 
-    /// Starts a node that answers this many requests on each connection, and ends it after reading a further one. Returns
-    /// its URL and the number of answers of each connection that ended so.
-    fn node(answers: &'static [usize]) -> (Url, mpsc::Receiver<usize>) {
+    /// Reaction of a node to the first request of a connection that it does not answer.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Last {
+        /// It ends the connection.
+        End,
+        /// It never answers.
+        Silence,
+        /// It answers once it has read a request on the next connection.
+        LateAnswer,
+    }
+
+    const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
+
+    /// Starts a node that answers this many requests on each connection, and reads a further one. Returns its URL and the
+    /// number of answers of each connection that had a further one.
+    fn node(answers: &'static [usize], last: Last) -> (Url, mpsc::Receiver<usize>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
         let (sender, ended) = mpsc::channel();
+        let silent = Arc::new(Mutex::new(Vec::new()));
         std::thread::spawn(move || {
             for answers in answers {
-                let (mut connection, _) = listener.accept().unwrap();
-                for _ in 0..*answers {
-                    if !read_request(&mut connection) {
-                        return;
-                    }
-                    connection
-                        .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
-                        .unwrap();
-                }
-                if read_request(&mut connection) {
+                let (connection, _) = listener.accept().unwrap();
+                let (sender, silent) = (sender.clone(), Arc::clone(&silent));
+                std::thread::spawn(move || {
+                    let Some(connection) = serve(connection, *answers) else { return };
                     sender.send(*answers).unwrap();
-                }
+                    let mut silent = silent.lock();
+                    if last == Last::LateAnswer {
+                        silent
+                            .drain(..)
+                            .for_each(|mut it: TcpStream| it.write_all(ANSWER).unwrap());
+                    }
+                    if last != Last::End {
+                        silent.push(connection);
+                    }
+                });
             }
         });
         (url, ended)
+    }
+
+    /// Answers this many requests. Returns the connection after a further one.
+    fn serve(mut connection: TcpStream, answers: usize) -> Option<TcpStream> {
+        for _ in 0..answers {
+            if !read_request(&mut connection) {
+                return None;
+            }
+            connection.write_all(ANSWER).unwrap();
+        }
+        read_request(&mut connection).then_some(connection)
     }
 
     /// Returns the answers of the next connection that ends.
@@ -152,12 +222,25 @@ mod tests {
     }
 
     async fn post(client: &PooledClient, url: &Url) -> Result<String, reqwest::Error> {
-        client.post(url, &HeaderMap::new(), &serde_json::json!({})).await?.text().await
+        post_with(client, url, Duration::from_secs(20), &AtomicBool::default()).await
+    }
+
+    async fn post_with(
+        client: &PooledClient,
+        url: &Url,
+        after: Duration,
+        is_slow: &AtomicBool,
+    ) -> Result<String, reqwest::Error> {
+        let repeat = Some(Repeat { after, try_take: &|| true, is_slow });
+        let (headers, body) = (HeaderMap::new(), serde_json::json!({}));
+        let response = client.post(url, &headers, &body, repeat);
+        let response = tokio::time::timeout(Duration::from_secs(20), response).await;
+        response.expect("a response or an error")?.text().await
     }
 
     #[tokio::test]
     async fn a_kept_connection_that_was_dead_costs_no_request() {
-        let (url, ended) = node(&[1, 1, 1]);
+        let (url, ended) = node(&[1, 1, 1], Last::End);
         let client = PooledClient::new(&Upstream::default(), |builder| builder).unwrap();
         assert_eq!(post(&client, &url).await.unwrap(), "{}");
         assert_eq!(post(&client, &url).await.unwrap(), "{}");
@@ -168,7 +251,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_new_connection_that_ends_is_a_failure() {
-        let (url, ended) = node(&[0, 0]);
+        let (url, ended) = node(&[0, 0], Last::End);
         let client = PooledClient::new(&Upstream::default(), |builder| builder).unwrap();
         assert!(post(&client, &url).await.is_err());
         assert_eq!(next(&ended), 0);
@@ -177,11 +260,51 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_is_repeated_once() {
-        let (url, ended) = node(&[1, 0, 0]);
+        let (url, ended) = node(&[1, 0, 0], Last::End);
         let client = PooledClient::new(&Upstream::default(), |builder| builder).unwrap();
         assert_eq!(post(&client, &url).await.unwrap(), "{}");
         assert!(post(&client, &url).await.is_err());
         assert_eq!([next(&ended), next(&ended)], [1, 0]);
         assert!(ended.try_recv().is_err(), "the request was sent a third time");
+    }
+
+    const SOON: Duration = Duration::from_millis(20);
+
+    #[tokio::test]
+    async fn a_silent_kept_connection_is_not_waited_for() {
+        let (url, ended) = node(&[1, 1], Last::Silence);
+        let client = PooledClient::new(&Upstream::default(), |builder| builder).unwrap();
+        let is_slow = AtomicBool::default();
+        assert_eq!(post(&client, &url).await.unwrap(), "{}");
+        assert_eq!(post_with(&client, &url, SOON, &is_slow).await.unwrap(), "{}");
+        assert_eq!((next(&ended), is_slow.into_inner()), (1, false));
+    }
+
+    #[tokio::test]
+    async fn a_slow_server_is_asked_twice_once() {
+        let (url, ended) = node(&[1, 0], Last::LateAnswer);
+        let client = PooledClient::new(&Upstream::default(), |builder| builder).unwrap();
+        let is_slow = AtomicBool::default();
+        assert_eq!(post(&client, &url).await.unwrap(), "{}");
+        assert_eq!(post_with(&client, &url, SOON, &is_slow).await.unwrap(), "{}");
+        assert_eq!([next(&ended), next(&ended)], [1, 0]);
+        assert!(is_slow.load(Ordering::Relaxed));
+        let (url, ended) = node(&[1, 0], Last::Silence);
+        assert_eq!(post(&client, &url).await.unwrap(), "{}");
+        let slow = post_with(&client, &url, SOON, &is_slow);
+        assert!(tokio::time::timeout(10 * SOON, slow).await.is_err());
+        assert_eq!(next(&ended), 1);
+        assert!(ended.try_recv().is_err(), "the request was sent again");
+    }
+
+    #[tokio::test]
+    async fn a_request_that_changes_something_is_sent_once_over_a_new_connection() {
+        let (url, ended) = node(&[2, 0, 0], Last::End);
+        let client = PooledClient::new(&Upstream::default(), |builder| builder).unwrap();
+        assert_eq!(post(&client, &url).await.unwrap(), "{}");
+        let body = serde_json::json!({});
+        assert!(client.post(&url, &HeaderMap::new(), &body, None).await.is_err());
+        assert_eq!(next(&ended), 0);
+        assert!(ended.try_recv().is_err(), "the request was sent again");
     }
 }

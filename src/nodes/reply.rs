@@ -214,11 +214,17 @@ fn apply_status<T>(status: HttpStatus, outcome: Result<T, Error>) -> Result<T, E
 
 /// Returns the message of the error in a reply.
 pub(crate) fn error_message(body: &[u8]) -> Option<String> {
-    let reply: RawReply = serde_json::from_slice(body).ok()?;
+    let reply: RawReply = serde_json::from_slice(single_reply(body)).ok()?;
     serde_json::from_str(NodeError::parse(reply.error?).message?.get()).ok()
 }
 
+/// Returns the only element of an array, as some gateways answer a single call, or else the body itself.
+fn single_reply(body: &[u8]) -> &[u8] {
+    serde_json::from_slice(body).map_or(body, |[reply]: [&RawValue; 1]| reply.get().as_bytes())
+}
+
 fn parse_content(body: &[u8], status: HttpStatus, id: u64) -> Result<ReplyContent<'_>, Error> {
+    let body = single_reply(body);
     let reply: RawReply = match serde_json::from_slice(body) {
         // A derived deserializer would also accept an array of the members in order.
         Ok(reply) if body.trim_ascii_start().starts_with(b"{") => reply,

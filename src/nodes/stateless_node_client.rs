@@ -40,7 +40,7 @@ impl StatelessNodeClient {
             redactor: Arc::new(Redactor::new(url.secrets().into_iter().chain(upstream.secrets()))),
         };
         // Accepts any chain.
-        Ok(Self { client, node: NodeEndpoint { url: url.into(), chain_id: 0, index: 0 } })
+        Ok(Self { client, node: NodeEndpoint::new(url.into(), 0, 0) })
     }
 
     /// Calls `method` and returns the `result`.
@@ -55,7 +55,7 @@ impl StatelessNodeClient {
     ) -> Result<Box<RawValue>, Error> {
         let Self { client, node } = self;
         let parse = |body: &Bytes, status: HttpStatus, id| parse_reply(body, status, id);
-        let call = client.call(&client.poll_http, node, method, params, Self::BODY_LIMIT, parse);
+        let call = client.call(client.poll(node), node, method, params, Self::BODY_LIMIT, parse);
         tokio::time::timeout(Self::TIMEOUT, call)
             .await
             .unwrap_or(Err(Error::Timeout(Self::TIMEOUT)))

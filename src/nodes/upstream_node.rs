@@ -13,7 +13,10 @@ use super::circuit_breaker::{Availability, CircuitBreaker, Exclusion};
 use super::fee_history::{BlockCountEncoding, FeeHistoryRequest};
 use super::newest_header::{self, HeadRecord};
 use super::plan_pause::PlanPause;
-use super::{BodyLimit, Error, HttpStatus, JsonRpcClient, NodeEndpoint, node_breaker, quantity};
+use super::{
+    BodyLimit, Error, HttpStatus, JsonRpcClient, NodeEndpoint, Repeat, Sending, node_breaker,
+    quantity,
+};
 use crate::config;
 use crate::fees::{BlockAge, FeeHistory, HeadReading};
 use crate::observe::clock;
@@ -68,8 +71,8 @@ impl UpstreamNode {
     /// A load balancer may put another node behind the URL at any time.
     pub(crate) const CHAIN_CHECK_INTERVAL: Duration = Duration::from_mins(10);
 
-    /// The same after a reply with other rewards than before. A load balancer may alternate between nodes that compute
-    /// rewards in different ways, so there is no check for each such reply.
+    /// The same after a reply with other rewards than before. Tips may have changed, or a load balancer may alternate between
+    /// nodes that compute rewards in different ways, so there is no check for each such reply.
     pub(crate) const DOUBTED_CHECK_INTERVAL: Duration = Duration::from_mins(1);
 
     /// Creates the state of a node of `chain`. No call is made yet.
@@ -170,6 +173,7 @@ impl UpstreamNode {
         deadline: Duration,
     ) -> Result<(FeeHistory, Instant), Error> {
         let started = clock::now();
+        self.node.set_deadline(deadline);
         self.update(|state| state.head.forget_overdue(self.max_block_age, started));
         let NodeState { chain_verified_at, has_failed, head, .. } = self.state();
         let needs_head = head.is_required(self.max_block_age);
@@ -393,17 +397,18 @@ impl UpstreamNode {
         PolledState { chain_verified_at, doubted_before, breaker, plan_pause }
     }
 
-    /// Calls `method` over the connections of reads. `parse` gets the reply's body, its status and the call's id. It has no
-    /// deadline of its own.
+    /// Calls `method` over the connections of reads, where it may be sent once more by `repeat`. `parse` gets the reply's
+    /// body, its status and the call's id. It has no deadline of its own.
     pub(crate) async fn call_for_read<T>(
         &self,
         method: &str,
         params: &RawValue,
+        repeat: Option<Repeat<'_>>,
         limit: BodyLimit<'_>,
         parse: impl Fn(&Bytes, HttpStatus, u64) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let http = &self.client.read_http;
-        self.client.call(http, &self.node, method, params, limit, parse).await
+        let sending = Sending { http: &self.client.read_http, repeat };
+        self.client.call(sending, &self.node, method, params, limit, parse).await
     }
 
     fn state(&self) -> NodeState {

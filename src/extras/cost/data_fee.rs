@@ -7,10 +7,17 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::chain_keys::{CostKeys, DataFeeKind};
+use super::confirmed::{Confirmed, Reading, is_near};
 use super::op_stack::{Attributes, Rule};
 use crate::fees::Wei;
 use crate::observe::clock;
 use crate::store::{ChainStore, PerChain, StoredChain};
+
+/// Block time of Ethereum.
+pub(super) const L1_BLOCK_TIME: Duration = Duration::from_secs(12);
+
+/// L1 blocks by which a reading may differ from the one before, beside those of the time between.
+const MAX_L1_LEAD: u64 = 100;
 
 /// The newest parameters of all chains, or why there are none. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -19,7 +26,8 @@ pub(crate) struct DataFees(PerChain<ChainDataFee>);
 #[derive(Debug)]
 struct ChainDataFee {
     kind: Option<DataFeeKind>,
-    read: Mutex<Result<ReadAttributes, DataFeeReason>>,
+    /// `None`: those of a fork whose rule is not known.
+    read: Mutex<Confirmed<Option<ReadAttributes>>>,
 }
 
 /// Attributes, and when they were read.
@@ -62,11 +70,24 @@ impl ReadAttributes {
     pub(crate) const MAX_AGE_TO_SEND: Duration = Duration::from_mins(1);
 }
 
+impl Reading for ReadAttributes {
+    /// No parameter moves by more than a factor of 3, and the L1 block not by 100 more than the time allows.
+    fn follows(&self, earlier: &Self) -> bool {
+        let between = self.read_at.saturating_duration_since(earlier.read_at);
+        let blocks = (between.as_secs() / L1_BLOCK_TIME.as_secs()).saturating_add(MAX_L1_LEAD);
+        let (new, old) = (&self.attributes, &earlier.attributes);
+        let is_near = |amounts: (u128, u128)| is_near(amounts.0, amounts.1);
+        new.rule == old.rule
+            && new.l1_block.abs_diff(old.l1_block) <= blocks
+            && new.amounts().into_iter().zip(old.amounts()).all(is_near)
+    }
+}
+
 impl DataFees {
     pub(super) fn new(store: &ChainStore, keys: &CostKeys) -> Self {
         Self(PerChain::new(store, |chain| ChainDataFee {
             kind: keys.data_fee(chain.config()),
-            read: Mutex::new(Err(DataFeeReason::NotRead)),
+            read: Mutex::default(),
         }))
     }
 
@@ -75,25 +96,32 @@ impl DataFees {
         self.0.get(chain).kind
     }
 
-    /// Sets what was read at this time. `None`: attributes of another fork.
-    pub(super) fn set(&self, chain: &StoredChain, read: Option<Attributes>, read_at: Instant) {
+    /// Records what was read at this time; `None`: attributes of another fork. Returns true if the next reading should
+    /// come soon.
+    pub(super) fn record(
+        &self,
+        chain: &StoredChain,
+        read: Option<Attributes>,
+        read_at: Instant,
+    ) -> bool {
         let read_time = SystemTime::now().checked_sub(clock::elapsed(read_at));
         let read_time = read_time.unwrap_or(SystemTime::UNIX_EPOCH);
+        let read = read.map(|attributes| ReadAttributes { attributes, read_at, read_time });
         let mut known = self.0.get(chain).read.lock();
         // A node that lags does not renew the parameters.
-        if let (Ok(known), Some(read)) = (&*known, &read)
-            && read.l1_block < known.attributes.l1_block
+        if let (Some(Some(known)), Some(read)) = (known.get(), &read)
+            && read.attributes.l1_block < known.attributes.l1_block
+            && read.follows(known)
             && clock::elapsed(known.read_at) <= ReadAttributes::MAX_AGE_TO_SEND
         {
-            return;
+            return false;
         }
-        let read = read.map(|attributes| ReadAttributes { attributes, read_at, read_time });
-        *known = read.ok_or(DataFeeReason::Unknown);
+        known.record(read)
     }
 
     /// Returns the age of the parameters; `None`: there are none.
     pub(super) fn age(&self, chain: &StoredChain) -> Option<Duration> {
-        let read = self.0.get(chain).read.lock().ok()?;
+        let read = (*self.0.get(chain).read.lock().get()?)?;
         Some(clock::elapsed(read.read_at))
     }
 
@@ -108,7 +136,8 @@ impl DataFees {
                 Ok(DataFee::Zero { kind: DataFeeKind::Included, is_exact: false })
             }
             Some(DataFeeKind::OpStack) => {
-                let read = (*self.0.get(chain).read.lock())?;
+                let read = self.0.get(chain).read.lock().get().copied();
+                let read = read.ok_or(DataFeeReason::NotRead)?.ok_or(DataFeeReason::Unknown)?;
                 let is_old = clock::elapsed(read.read_at) > ReadAttributes::MAX_AGE;
                 if is_old { Err(DataFeeReason::Old) } else { Ok(DataFee::OpStack(read)) }
             }
@@ -201,14 +230,60 @@ mod tests {
             Attributes::parse(&input).unwrap()
         };
         let (now, known) = (Instant::now(), of_block(9));
-        fees.set(chain, Some(known), now);
-        fees.set(chain, Some(of_block(8)), now + Duration::from_secs(12));
+        assert!(fees.record(chain, Some(known), now), "it is read again");
+        assert_eq!(fees.current(chain), Err(DataFeeReason::NotRead));
+        assert!(!fees.record(chain, Some(known), now));
+        assert!(!fees.record(chain, Some(of_block(8)), now + Duration::from_secs(12)));
         let DataFee::OpStack(read) = fees.current(chain).unwrap() else { panic!("OP Stack") };
         assert_eq!((read.attributes, read.read_at), (known, now));
-        fees.set(chain, None, now);
+        assert!(fees.record(chain, None, now) && !fees.record(chain, None, now));
         assert_eq!(fees.current(chain), Err(DataFeeReason::Unknown));
         let long_ago = now.checked_sub(Duration::from_mins(11)).unwrap();
-        fees.set(chain, Some(of_block(7)), long_ago);
+        (0..2).for_each(|_| _ = fees.record(chain, Some(of_block(7)), long_ago));
         assert_eq!(fees.current(chain), Err(DataFeeReason::Old));
+    }
+
+    #[test]
+    fn each_parameter_that_leaps_is_kept_aside() {
+        let now = Instant::now();
+        let attributes = Attributes {
+            rule: Rule::Jovian,
+            base_fee_scalar: 30,
+            blob_base_fee_scalar: 30,
+            l1_block: 1000,
+            l1_base_fee: 30,
+            l1_blob_base_fee: 30,
+            operator_fee_scalar: 0,
+            operator_fee_constant: 30,
+        };
+        let at = |attributes, seconds| ReadAttributes {
+            attributes,
+            read_at: now + Duration::from_secs(seconds),
+            read_time: SystemTime::UNIX_EPOCH,
+        };
+        let follows = |change: &dyn Fn(&mut Attributes), seconds| {
+            let mut changed = attributes;
+            change(&mut changed);
+            at(changed, seconds).follows(&at(attributes, 0))
+        };
+        assert!(follows(&|it| (it.l1_base_fee, it.base_fee_scalar) = (90, 10), 0));
+        assert!(follows(&|it| it.l1_block = 1101, 12) && follows(&|it| it.l1_block = 900, 0));
+        let leaps: [&dyn Fn(&mut Attributes); 12] = [
+            &|it| it.rule = Rule::Isthmus,
+            &|it| it.base_fee_scalar = 91,
+            &|it| it.blob_base_fee_scalar = 9,
+            &|it| it.l1_base_fee = 0,
+            &|it| it.l1_base_fee = u128::MAX,
+            &|it| it.l1_blob_base_fee = 91,
+            &|it| it.operator_fee_scalar = 1,
+            &|it| it.operator_fee_constant = 0,
+            &|it| it.operator_fee_constant = u64::MAX,
+            &|it| it.l1_block = 1102,
+            &|it| it.l1_block = 898,
+            &|it| it.l1_block = u64::MAX,
+        ];
+        for (index, leap) in leaps.into_iter().enumerate() {
+            assert!(!follows(leap, 12), "{index}");
+        }
     }
 }

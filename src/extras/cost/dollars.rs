@@ -2,6 +2,7 @@
 
 use alloy_primitives::U256;
 
+use super::confirmed::is_near;
 use crate::fees::amount::with_point;
 
 /// Decimals of amounts in wei, and of a [`CoinPrice`].
@@ -23,6 +24,11 @@ impl CoinPrice {
             .checked_mul(10_u128.checked_pow(missing.into())?)
             .filter(|price| *price > 0)
             .map(Self)
+    }
+
+    /// Returns true if neither price is more than three times the other.
+    pub(super) fn is_near(self, other: Self) -> bool {
+        is_near(self.0, other.0)
     }
 
     /// Returns the price of this amount.

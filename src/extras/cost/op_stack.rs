@@ -73,6 +73,18 @@ impl Attributes {
         })
     }
 
+    /// Returns all parameters that are amounts.
+    pub(super) fn amounts(&self) -> [u128; 6] {
+        [
+            self.base_fee_scalar.into(),
+            self.blob_base_fee_scalar.into(),
+            self.l1_base_fee,
+            self.l1_blob_base_fee,
+            self.operator_fee_scalar.into(),
+            self.operator_fee_constant.into(),
+        ]
+    }
+
     /// Returns the L1 fee in wei of a transaction whose compressed length is estimated from this FastLZ length. `None`: it
     /// exceeds 128 bits. Source: specification of Fjord, "Fees".
     pub(crate) fn l1_fee(&self, fast_lz_length: u64) -> Option<u128> {

@@ -8,7 +8,7 @@ use alloy_primitives::hex;
 use enum_map::EnumMap;
 use serde::Deserialize;
 
-use super::data_fee::DataFees;
+use super::data_fee::{DataFees, L1_BLOCK_TIME};
 use super::metrics::AttributesOutcome;
 use super::op_stack::Attributes;
 use crate::extras::reads::ReadNodes;
@@ -18,8 +18,8 @@ use crate::observe::log_on_change::LogOnChange;
 use crate::observe::metrics::Counter;
 use crate::store::StoredChain;
 
-/// Time between two reads: a block time of Ethereum, because the attributes change with its blocks.
-const INTERVAL: Duration = Duration::from_secs(12);
+/// Time until a read is repeated whose values are [kept aside](super::confirmed).
+pub(super) const CONFIRM_AFTER: Duration = Duration::from_secs(1);
 
 /// Deadline of a read, over all upstreams.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
@@ -36,7 +36,8 @@ struct FirstTransaction {
     input: Option<String>,
 }
 
-/// Reads the attributes of a chain for ever, from its first data on. Dropping the future ends a pending read.
+/// Reads the attributes of a chain for ever, from its first data on, once in a block time of Ethereum, because they change
+/// with its blocks. Dropping the future ends a pending read.
 pub(super) async fn read_attributes(
     chain: StoredChain,
     upstreams: Arc<ReadNodes>,
@@ -48,35 +49,34 @@ pub(super) async fn read_attributes(
     log.changed_to(Ok(()));
     chain.first_data().await;
     loop {
-        let next = Instant::now() + INTERVAL;
+        let started = Instant::now();
         let read_at = clock::now();
         let transaction = first_transaction(&upstreams).await;
-        let outcome = match transaction.as_ref().map(FirstTransaction::attributes) {
+        let (outcome, is_soon) = match transaction.as_ref().map(FirstTransaction::attributes) {
             None => {
                 if log.changed_to(Err("failed")) {
                     tracing::info!(chain = key, "cannot read the L1 attributes");
                 }
-                AttributesOutcome::Failed
+                (AttributesOutcome::Failed, false)
             }
             Some(Some(attributes)) => {
-                fees.set(&chain, Some(attributes), read_at);
                 if log.changed_to(Ok(())) {
                     tracing::info!(chain = key, "the L1 attributes are read again");
                 }
-                AttributesOutcome::Ok
+                (AttributesOutcome::Ok, fees.record(&chain, Some(attributes), read_at))
             }
             Some(None) => {
-                fees.set(&chain, None, read_at);
                 if log.changed_to(Err("unknown")) {
                     let message =
                         "the L1 attributes are not those of a known fork; the data fee is unknown";
                     tracing::warn!(chain = key, "{message}");
                 }
-                AttributesOutcome::Unknown
+                (AttributesOutcome::Unknown, fees.record(&chain, None, read_at))
             }
         };
         counters[outcome].increment();
-        tokio::time::sleep_until(next.into()).await;
+        let wait = if is_soon { CONFIRM_AFTER } else { L1_BLOCK_TIME };
+        tokio::time::sleep_until((started + wait).into()).await;
     }
 }
 

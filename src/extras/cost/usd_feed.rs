@@ -14,8 +14,10 @@ use tokio::time::Instant;
 use utoipa::ToSchema;
 
 use super::chain_keys::{CostKeys, UsdFeed};
+use super::confirmed::{Confirmed, Reading};
 use super::dollars::CoinPrice;
 use super::metrics::FeedOutcome;
+use super::reader::CONFIRM_AFTER;
 use crate::extras::reads::ReadNodes;
 use crate::nodes::ServiceReads;
 use crate::observe::log_on_change::LogOnChange;
@@ -46,7 +48,8 @@ pub(crate) struct UsdPrices(PerChain<Coin>);
 #[derive(Debug)]
 struct Coin {
     feed: Option<UsdFeed>,
-    price: Mutex<Option<UsdPrice>>,
+    /// `None`: the contract says no price.
+    price: Mutex<Confirmed<Option<UsdPrice>>>,
 }
 
 /// Price of a coin.
@@ -57,6 +60,14 @@ pub(crate) struct UsdPrice {
     updated_at: SystemTime,
     /// The pair, the contract and its chain, for display.
     source: Arc<str>,
+}
+
+impl Reading for UsdPrice {
+    /// The price moves by at most a factor of 3, and the contract was not written earlier: a node that lags does not bring an
+    /// older price back.
+    fn follows(&self, earlier: &Self) -> bool {
+        self.price.is_near(earlier.price) && self.updated_at >= earlier.updated_at
+    }
 }
 
 impl UsdPrices {
@@ -72,27 +83,22 @@ impl UsdPrices {
         self.0.get(chain).feed.is_some()
     }
 
-    /// Sets what the feed said. `None`: nothing that is a price.
-    fn set(&self, chain: &StoredChain, read: Option<UsdPrice>) {
-        let mut known = self.0.get(chain).price.lock();
-        // A node that lags does not bring an older price back.
-        let is_older = known.as_ref().zip(read.as_ref());
-        if is_older.is_none_or(|(known, read)| known.updated_at <= read.updated_at) {
-            *known = read;
-        }
+    /// Records what the feed said; `None`: nothing that is a price. Returns true if it should be read again soon.
+    fn record(&self, chain: &StoredChain, read: Option<UsdPrice>) -> bool {
+        self.0.get(chain).price.lock().record(read)
     }
 
     /// Returns the price of a chain's coin; `None`: it has no feed, or the feed's answer is too old.
     pub(crate) fn current(&self, chain: &StoredChain) -> Option<UsdPrice> {
         let Coin { feed, price } = self.0.get(chain);
-        let known = price.lock().clone()?;
+        let known = price.lock().get()?.clone()?;
         is_current(known.updated_at, feed.as_ref()?.heartbeat, SystemTime::now()).then_some(known)
     }
 
     /// Returns the time since the contract was written; `None`: no price was read.
     pub(super) fn age(&self, chain: &StoredChain) -> Option<Duration> {
         let known = self.0.get(chain).price.lock();
-        Some(known.as_ref()?.updated_at.elapsed().unwrap_or_default())
+        Some(known.get()?.as_ref()?.updated_at.elapsed().unwrap_or_default())
     }
 }
 
@@ -132,57 +138,59 @@ impl FeedReader {
     pub(super) async fn run(self) -> Infallible {
         self.log.changed_to(Ok(()));
         self.at.0.first_data().await;
-        let mut decimals = None;
+        let mut is_of_pair = false;
         loop {
+            let started = Instant::now();
+            let read = self.read(&mut is_of_pair).await;
             // A feed that is written more often would be too old before the next read.
-            let next = Instant::now() + INTERVAL.min(self.feed.heartbeat);
-            let read = self.read(&mut decimals).await;
-            self.record(read);
-            tokio::time::sleep_until(next).await;
+            let interval = INTERVAL.min(self.feed.heartbeat);
+            let wait = if self.record(read) { CONFIRM_AFTER } else { interval };
+            tokio::time::sleep_until(started + wait).await;
         }
     }
 
-    fn record(&self, read: Result<UsdPrice, ReadError>) {
+    /// Records a read. Returns true if the next one should come soon.
+    fn record(&self, read: Result<UsdPrice, ReadError>) -> bool {
         let (chain, feed) = (self.chain.config().key.as_str(), address(&self.feed));
         match read {
             Ok(price) => {
                 self.counters[FeedOutcome::Ok].increment();
-                self.prices.set(&self.chain, Some(price));
                 if self.log.changed_to(Ok(())) {
                     tracing::info!(chain, feed, "the price in dollars is read again");
                 }
+                self.prices.record(&self.chain, Some(price))
             }
             Err(ReadError::Failed) => {
                 self.counters[FeedOutcome::Failed].increment();
                 if self.log.changed_to(Err("failed")) {
                     tracing::info!(chain, feed, "cannot read the price in dollars");
                 }
+                false
             }
             Err(ReadError::Invalid(reason)) => {
                 self.counters[FeedOutcome::Invalid].increment();
-                self.prices.set(&self.chain, None);
                 if self.log.changed_to(Err(reason)) {
                     let message = "there is no price in dollars: the contract of usd_feed";
                     tracing::warn!(chain, feed, pair = self.feed.pair, "{message} {reason}");
                 }
+                self.prices.record(&self.chain, None)
             }
         }
     }
 
-    /// Reads the price, and the decimals unless they are known.
-    async fn read(&self, decimals: &mut Option<u8>) -> Result<UsdPrice, ReadError> {
-        let known = if let Some(known) = *decimals {
-            known
-        } else {
+    /// Reads the price with its decimals, and the pair unless it was read.
+    async fn read(&self, is_of_pair: &mut bool) -> Result<UsdPrice, ReadError> {
+        if !*is_of_pair {
             let description = self.call(Aggregator::descriptionCall {}).await?;
             if description.trim() != self.feed.pair.trim() {
                 return Err(ReadError::Invalid("is that of another pair"));
             }
-            *decimals.insert(self.call(Aggregator::decimalsCall {}).await?)
-        };
+            *is_of_pair = true;
+        }
+        let decimals = self.call(Aggregator::decimalsCall {}).await?;
         let round = self.call(Aggregator::latestRoundDataCall {}).await?;
         let answer = u128::try_from(round.answer).ok();
-        let price = answer.and_then(|answer| CoinPrice::new(answer, known));
+        let price = answer.and_then(|answer| CoinPrice::new(answer, decimals));
         let price = price.ok_or(ReadError::Invalid("does not say a price"))?;
         let written = u64::try_from(round.updatedAt).ok().map(Duration::from_secs);
         let updated_at = written.and_then(|time| SystemTime::UNIX_EPOCH.checked_add(time));

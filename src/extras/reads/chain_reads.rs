@@ -1,5 +1,6 @@
 //! Reads of one chain: cache, coalescing, hints and limits.
 
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -14,7 +15,9 @@ use super::cache::{CacheKey, CacheLifetime, CachedResponse, HeadVersion, Respons
 use super::chain_keys::ChainKeys;
 use super::method::{BlockHint, KnownMethod, Methods, ReadMethod};
 use super::state_scope::StateScope;
-use super::{Call, Caller, ReadLimits, ReadMetrics, ReadNodes, ReadRejection, method, params};
+use super::{
+    Call, CallOrigin, Caller, ReadLimits, ReadMetrics, ReadNodes, ReadRejection, method, params,
+};
 use crate::http::client_limits::LongRequestKind;
 use crate::nodes::{NodeResponse, ReadError};
 use crate::observe::metrics::{ChainOutcomeLabels, Counter, counters};
@@ -154,11 +157,14 @@ impl ChainReads {
         let method = method.ok_or(ReadRejection::NotAllowed)?;
         let none = params::empty_params();
         let params = params.unwrap_or(none);
+        // A client without an address is none the less not the service.
+        let client = caller.client.key().unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+        let origin = CallOrigin::Client(client);
         let known = match method {
             ReadMethod::Known(known) => known,
             ReadMethod::PassThrough(method) => {
                 params::check_depth(params)?;
-                let call = Call { method, params, is_retryable: false, client: None };
+                let call = Call { method, params, is_retryable: false, origin };
                 let response = self.call_nodes(call, caller).await?;
                 return Ok(SourcedResponse { response, source: ReadOutcome::Ok });
             }
@@ -171,7 +177,7 @@ impl ChainReads {
             let response = NodeResponse::Result(result.into());
             return Ok(SourcedResponse { response, source: ReadOutcome::Cached });
         }
-        let call = Call { method: known.name, params, is_retryable: true, client: None };
+        let call = Call { method: known.name, params, is_retryable: true, origin };
         let is_cacheable = caller.is_clients_call && known.is_cacheable(scope);
         let policy = if is_cacheable { self.cache_policy(scope) } else { CacheLifetime::Never };
         let key = CacheKey {
@@ -266,7 +272,6 @@ impl ChainReads {
             .client
             .acquire(LongRequestKind::Read, self.max_in_flight_per_client)
             .map_err(|_| ReadRejection::TooManyPerClient)?;
-        let call = Call { client: caller.client.key(), ..call };
         let response = self.nodes.read(call, caller.deadline).await;
         Ok(response?)
     }

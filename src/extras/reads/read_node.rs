@@ -1,19 +1,19 @@
 //! One node as reads see it: its health and its budget. The calls go over the connections of reads.
 
-use std::net::IpAddr;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::node_budget::ReadBudget;
+use super::node_budget::{CallOrigin, ReadBudget};
 use super::node_health::ReadHealth;
 use super::params::empty_params;
 use super::read_nodes::Call;
 use crate::nodes::circuit_breaker::{Availability, Exclusion};
 use crate::nodes::reply::parse_read_reply;
 use crate::nodes::{
-    BodyLimit, Error, HttpStatus, JsonRpcClient, NodeResponse, PolledState, ReadError,
+    BodyLimit, Error, HttpStatus, JsonRpcClient, NodeResponse, PolledState, ReadError, Repeat,
     UpstreamNode, parse_reply,
 };
 use crate::observe::clock;
@@ -37,12 +37,12 @@ impl ReadNode {
         Self { health, check_lock: tokio::sync::Mutex::default() }
     }
 
-    /// Returns the availability of the node for a read of `client`, from what polls and reads learnt. A return of
+    /// Returns the availability of the node for a read of this `origin`, from what polls and reads learnt. A return of
     /// `Healthy` may claim the probe of a node whose circuit was open.
     pub(super) fn try_admit(
         &self,
         upstream: &UpstreamNode,
-        client: Option<IpAddr>,
+        origin: CallOrigin,
         now: Instant,
     ) -> Result<Availability, ReadError> {
         let PolledState { breaker: polls, plan_pause, .. } = upstream.polled_state();
@@ -61,7 +61,7 @@ impl ReadNode {
         }
         reads
             .budget
-            .check(client, plan_pause.left(now), now)
+            .check(origin, plan_pause.left(now), now)
             .map_err(ReadError::BudgetExhausted)?;
         match of_polls.max(reads.try_admit(now)) {
             Availability::Excluded => Err(ReadError::Unavailable),
@@ -74,8 +74,9 @@ impl ReadNode {
         self.health.lock().lacks_method(method, now)
     }
 
-    /// Forwards `call` to `upstream`. Verifies the chain id first when due, as polls do. It has no deadline of its own. The
-    /// bytes of the response are charged to `memory`.
+    /// Forwards `call` to `upstream`. Verifies the chain id first when due, as polls do. It has no deadline of its own. A
+    /// retryable call is sent once more if a kept connection is silent for the `patience`. The bytes of a client's response
+    /// are charged to `memory`.
     ///
     /// # Errors
     ///
@@ -84,13 +85,22 @@ impl ReadNode {
         &self,
         upstream: &UpstreamNode,
         call: Call<'_>,
+        patience: Duration,
         memory: &MemoryBudget,
     ) -> Result<NodeResponse, Error> {
-        self.check_chain(upstream).await?;
-        self.take_from_budget(upstream, call.client)?;
-        let limit = BodyLimit { max_bytes: MAX_BYTES, memory: Some(memory) };
+        let try_take = || self.take_from_budget(upstream, call.origin).is_ok();
+        // Nothing of a slow node is remembered, because calls differ: the budget bounds how many are sent twice.
+        let is_slow = AtomicBool::default();
+        let repeat = Repeat { after: patience, try_take: &try_take, is_slow: &is_slow };
+        self.check_chain(upstream, repeat).await?;
+        self.take_from_budget(upstream, call.origin)?;
+        let limit = match call.origin {
+            CallOrigin::Client(_) => BodyLimit { max_bytes: MAX_BYTES, memory: Some(memory) },
+            CallOrigin::Service | CallOrigin::History => JsonRpcClient::HEADER_BODY_LIMIT,
+        };
         let parse = |body: &Bytes, status: HttpStatus, id| parse_read_reply(body, status, id);
-        let outcome = upstream.call_for_read(call.method, call.params, limit, parse).await;
+        let repeat = call.is_retryable.then_some(repeat);
+        let outcome = upstream.call_for_read(call.method, call.params, repeat, limit, parse).await;
         let mut reads = self.health.lock();
         match &outcome {
             Ok(_) => reads.record_success(call.method, clock::now()),
@@ -104,7 +114,7 @@ impl ReadNode {
         self.health.lock().record_timeout(since, clock::now());
     }
 
-    async fn check_chain(&self, upstream: &UpstreamNode) -> Result<(), Error> {
+    async fn check_chain(&self, upstream: &UpstreamNode, repeat: Repeat<'_>) -> Result<(), Error> {
         let waiting_since = clock::now();
         if self.is_chain_verified(upstream, waiting_since) {
             return Ok(());
@@ -117,10 +127,11 @@ impl ReadNode {
         if self.health.lock().has_failed_check_since(waiting_since) {
             return Err(Error::ChainUnverified);
         }
-        self.take_from_budget(upstream, None)?;
+        self.take_from_budget(upstream, CallOrigin::Service)?;
         let parse = |body: &Bytes, status: HttpStatus, id| parse_reply(body, status, id);
-        let limit = JsonRpcClient::POLL_BODY_LIMIT;
-        let chain_id = upstream.call_for_read("eth_chainId", empty_params(), limit, parse).await;
+        let (params, limit) = (empty_params(), JsonRpcClient::POLL_BODY_LIMIT);
+        let chain_id =
+            upstream.call_for_read("eth_chainId", params, Some(repeat), limit, parse).await;
         let outcome = chain_id.and_then(|chain_id| upstream.verify_chain_id(&chain_id));
         match &outcome {
             Ok(()) => self.health.lock().record_chain_verified(clock::now()),
@@ -134,15 +145,11 @@ impl ReadNode {
         })
     }
 
-    fn take_from_budget(
-        &self,
-        upstream: &UpstreamNode,
-        client: Option<IpAddr>,
-    ) -> Result<(), Error> {
+    fn take_from_budget(&self, upstream: &UpstreamNode, origin: CallOrigin) -> Result<(), Error> {
         let now = clock::now();
         let paused_for = upstream.polled_state().plan_pause.left(now);
         let mut reads = self.health.lock();
-        reads.budget.try_take(client, paused_for, now).map_err(Error::BudgetExhausted)
+        reads.budget.try_take(origin, paused_for, now).map_err(Error::BudgetExhausted)
     }
 
     /// Returns true if a poll or a read verified the node's chain lately and since the last failure.

@@ -1,6 +1,5 @@
 //! Reads for clients: one call, forwarded to the first node that can answer it.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,12 +9,14 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use prometheus_client::metrics::family::Family;
 use serde_json::value::RawValue;
 
-use super::node_budget::ReadBudget;
+use super::node_budget::{CallOrigin, ReadBudget};
 use super::node_health::ReadHealth;
 use super::read_node::ReadNode;
 use crate::assembly::Assembly;
 use crate::config;
-use crate::nodes::{ChainUpstreams, Error, NodeResponse, ReadError, ServiceReads, UpstreamNode};
+use crate::nodes::{
+    ChainUpstreams, Error, NodeResponse, ReadError, Repeat, ServiceReads, UpstreamNode,
+};
 use crate::observe::clock;
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::{AttemptLabels, Counter, Metrics};
@@ -28,10 +29,9 @@ pub(crate) struct Call<'a> {
     pub(crate) method: &'a str,
     /// A JSON array, or an object for methods that are not validated.
     pub(crate) params: &'a RawValue,
-    /// True if the call may be repeated at another node when its outcome is unknown.
+    /// True if the call may be repeated, at another node or over another connection, when its outcome is unknown.
     pub(crate) is_retryable: bool,
-    /// Client of whose share of a node's budget the call is taken. `None`: the service itself makes the call.
-    pub(crate) client: Option<IpAddr>,
+    pub(crate) origin: CallOrigin,
 }
 
 /// The nodes of one chain, for reads.
@@ -133,13 +133,14 @@ impl ReadNodes {
         let time_share = deadline.saturating_duration_since(Instant::now())
             / u32::try_from(candidates.len()).unwrap_or(u32::MAX).max(1);
         let hedge_delay = time_share.min(ReadHealth::HEDGE_DELAY);
+        let patience = Repeat::patience(deadline.saturating_duration_since(Instant::now()));
         let mut pending = InFlightAttempts { nodes: self, started: Vec::new() };
         let mut in_flight = FuturesUnordered::new();
         let mut last_error = skip_error;
         loop {
             if let Some((index, upstream, node)) = candidates.next() {
                 pending.started.push((index, clock::now()));
-                let call_future = node.read(upstream, call, &self.memory);
+                let call_future = node.read(upstream, call, patience, &self.memory);
                 in_flight.push(async move { (index, call_future.await) });
             }
             let is_last = candidates.len() == 0 || !call.is_retryable;
@@ -209,7 +210,7 @@ impl ReadNodes {
             if rejected.contains(&index) {
                 continue;
             }
-            match node.try_admit(upstream, call.client, now) {
+            match node.try_admit(upstream, call.origin, now) {
                 Ok(availability) => {
                     let lacks_method = node.lacks_method(call.method, now);
                     order.push((availability, lacks_method, (index, upstream, node)));
@@ -261,7 +262,8 @@ impl ServiceReads for ReadNodes {
         timeout: Duration,
     ) -> Result<Option<Bytes>, ReadError> {
         let params = RawValue::from_string(params).map_err(|_| ReadError::Unavailable)?;
-        let call = Call { method, params: &params, is_retryable: true, client: None };
+        let call =
+            Call { method, params: &params, is_retryable: true, origin: CallOrigin::Service };
         match self.read(call, Instant::now() + timeout).await? {
             NodeResponse::Result(result) => Ok(Some(result)),
             NodeResponse::Error(_) => Ok(None),

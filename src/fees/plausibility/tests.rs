@@ -70,6 +70,33 @@ fn known_blocks_with_other_base_fees_are_a_rewritten_history() {
 }
 
 #[test]
+fn a_newest_reward_far_from_the_known_ones_is_noticed() {
+    let with_rewards = |oldest, rewards: &[u128]| {
+        let block = |reward: &u128| Block {
+            base_fee: 7,
+            gas_used_ratio: None,
+            rewards: Some(Rewards::new(&[*reward * GWEI])),
+        };
+        FeeHistory::new(oldest, rewards.iter().map(block).collect(), Some(7)).unwrap()
+    };
+    let known = with_rewards(100, &[20, 25, 30, 20, 25, 30]);
+    for (newest, expected) in [
+        (45, Continuity::Same),
+        (46, Continuity::OtherRewards),
+        (14, Continuity::Same),
+        (13, Continuity::OtherRewards),
+        (0, Continuity::OtherRewards),
+    ] {
+        let later = with_rewards(101, &[25, 30, 20, 25, 30, newest]);
+        assert_eq!(compare(&later, &known), expected, "{newest}");
+    }
+    assert_eq!(
+        compare(&with_rewards(101, &[2, 3, 2, 2, 30, 30]), &known),
+        Continuity::OtherRewards
+    );
+}
+
+#[test]
 fn known_blocks_with_impossible_base_fees_are_suspicious() {
     let pricing = Pricing::default();
     let gwei = |factor: u128| [10, 11, 12, 13, 14, 15].map(|amount| amount * factor * GWEI);

@@ -17,6 +17,7 @@ fn only_a_result_with_the_calls_id_is_accepted() {
         r#"{"id":"7","result":1}"#,
         r#"{"id":7.0,"result":1}"#,
         r#"{"id":"7.0","result":1}"#,
+        r#" [ {"id":7,"result":1} ] "#,
     ] {
         assert_eq!(parse_reason(body), Ok("1".into()), "{body}");
     }
@@ -31,8 +32,12 @@ fn only_a_result_with_the_calls_id_is_accepted() {
         r#"{"id":7}"#,
         r#"{"id":7,"result":null}"#,
         r#"{"id":7,"id":7,"result":1}"#,
-        r#"[{"id":7,"result":1}]"#,
+        r#"[{"id":7,"result":1},{"id":7,"result":1}]"#,
+        r#"[[{"id":7,"result":1}]]"#,
+        r#"[{"id":8,"result":1}]"#,
+        "[]",
         "[7,1,null]",
+        "[[7,1,null]]",
         r#"{"id":8,"error":{"code":-32000}}"#,
     ] {
         assert_eq!(parse_reason(body), Err("invalid_reply"), "{body}");
@@ -184,5 +189,6 @@ fn a_bare_nan_becomes_null_and_a_quoted_one_stays() {
         parse_reason(r#"{"id":7,"result":[NaN,-Infinity,"NaN \" Infinity\\",Infinity]}"#),
         Ok(r#"[null,null,"NaN \" Infinity\\",null]"#.into())
     );
+    assert_eq!(parse_reason(r#"[{"id":7,"result":[NaN]}]"#), Ok("[null]".into()));
     assert_eq!(parse_reason(r#"{"id":7,"result":[N]}"#), Err("not_json"));
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{FIRST_BLOCK, HistoryRefill};
-use crate::extras::reads::Call;
+use crate::extras::reads::{Call, CallOrigin};
 use crate::extras::trend::observation::DatedBlock;
 use crate::fees::FeeHistory;
 use crate::fees::plausibility::{self, KnownBlock};
@@ -116,7 +116,8 @@ impl HistoryRefill {
         parse: impl Fn(J) -> Option<T>,
     ) -> Result<Option<(usize, T)>, RefillError> {
         let Ok(params) = RawValue::from_string(params) else { return Ok(None) };
-        let call = Call { method, params: &params, is_retryable: true, client: None };
+        let call =
+            Call { method, params: &params, is_retryable: true, origin: CallOrigin::History };
         let mut wait = MIN_WAIT.max(self.pause);
         let mut attempt = 1;
         loop {
