@@ -112,7 +112,7 @@ fn quantity(json: &RawValue) -> Option<u128> {
 fn check_price(history: &FeeHistory, pricing: &Pricing) {
     let blocks = history.blocks();
     let usable: Vec<Rewards> = blocks.iter().filter_map(|block| block.rewards).collect();
-    match fees::price(history, &[], pricing, &ChainParameters::without_header(pricing)) {
+    match fees::price(history, &[], pricing, &ChainParameters::from_pricing(pricing)) {
         Ok(market) => {
             check_averages(&market, blocks, pricing);
             check_suggestion(&market, history, pricing);
@@ -437,7 +437,7 @@ fn publish_block(publisher: &mut Publisher) -> Vec<u8> {
     let history = FeeHistory::new(981, vec![block; 20], Some(1_000_000_000));
     let history = history.expect("there are blocks");
     let pricing = &chain.config().pricing;
-    let parameters = ChainParameters::without_header(pricing);
+    let parameters = ChainParameters::from_pricing(pricing);
     let market = fees::price(&history, &[], pricing, &parameters).expect("they have a price");
     publisher.publish(Accepted::now(&history, market));
     chain.servable_snapshot().expect("it was published").snapshot.body.to_vec()

@@ -32,8 +32,8 @@ use std::path::Path;
 use figment::value::Value;
 use toml_edit::DocumentMut;
 
+pub use chain::Chain;
 pub(crate) use chain::parse_hex_chain_id;
-pub use chain::{Chain, ChainParameters};
 pub use error::{ConfigError, ConfigErrors};
 pub(crate) use keys::{CHAINS, TableKeys};
 pub use layers::Overrides;

@@ -53,7 +53,6 @@ pub fn sections() -> Vec<SectionKind> {
 
 #[cfg(test)]
 mod tests {
-    use std::num::NonZeroU64;
     use std::time::Duration;
 
     use super::*;
@@ -94,12 +93,7 @@ mod tests {
         let config = load(&[]);
         let [ronin, testnet] = config.chains.as_slice() else { panic!("two chains") };
         assert_eq!(ronin.pricing, testnet.pricing);
-        let network = Pricing {
-            base_fee_change_denominator: NonZeroU64::new(50),
-            empty_block_denominator: NonZeroU64::new(250),
-            ..Pricing::default()
-        };
-        assert_eq!(ronin.pricing, network);
+        assert_eq!(ronin.pricing, Pricing::default());
         for chain in [ronin, testnet] {
             let preset = chain_toml(&chain.key, chain.chain_id, "json_rpc = true");
             let preset = Config::from_toml(&preset, &sections()).unwrap().chains.remove(0);
@@ -109,17 +103,6 @@ mod tests {
             assert_eq!(chain.poll_timeout(), chain.max_age / 3);
             assert_eq!(chain.name(), chain.key);
         }
-    }
-
-    #[test]
-    fn a_denominator_is_explicit_unless_it_is_a_preset_or_built_in() {
-        let is_explicit = |config: &Config| config.chains[0].pricing.is_denominator_explicit;
-        let of_file = |more| Config::from_toml(&chain_toml("a", 2020, more), &[]).unwrap();
-        assert!(is_explicit(&of_file("pricing.base_fee_change_denominator = 32")));
-        assert!(!is_explicit(&of_file("")));
-        assert!(!is_explicit(&load(&[])));
-        let variable = "GAS_CHAINS__RONIN__PRICING__BASE_FEE_CHANGE_DENOMINATOR";
-        assert!(is_explicit(&load(&[(variable, "32")])));
     }
 
     #[test]

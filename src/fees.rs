@@ -6,6 +6,7 @@
 //! gives the reason. A chain can be configured to use another strategy (`calibrated`).
 
 pub(crate) mod amount;
+mod base_fee_rule;
 mod block_age;
 pub(crate) mod calibrated;
 mod chain_parameters;
@@ -20,12 +21,10 @@ pub mod statistics;
 mod tiers;
 
 pub(crate) use amount::Wei;
+pub use base_fee_rule::{BaseFeeRule, FittedRule};
 pub use block_age::{BlockAge, HeadReading, HeaderTime};
 pub use calibrated::{BLOCKS as CALIBRATED_BLOCKS, MIN_ASKS, Target};
-pub use chain_parameters::{
-    ChainParameters, Contradiction, Contradictions, DenominatorSource, Denominators,
-    HeaderParameters,
-};
+pub use chain_parameters::{ChainParameters, DenominatorSource, Denominators};
 pub use grading::EntryBlock;
 pub use history::{BlobBaseFees, Block, FeeHistory, Rewards, have_ratios, paid_rewards};
 pub use market::{

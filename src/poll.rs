@@ -6,7 +6,6 @@
 mod active_poll;
 mod agreement;
 mod asks;
-pub(crate) mod chain_parameters;
 mod comparisons;
 mod doubts;
 pub(crate) mod freshness_log;
@@ -26,7 +25,7 @@ use tokio::task::JoinSet;
 
 use crate::config;
 use crate::fees::plausibility;
-use crate::fees::{ChainParameters, FeeHistory, HeadReading, HeaderParameters, MIN_ASKS};
+use crate::fees::{ChainParameters, FeeHistory, HeadReading, MIN_ASKS};
 use crate::nodes::{ChainUpstreams, FeeHistoryRequest};
 use crate::observe::clock;
 use crate::observe::metrics::Metrics;
@@ -51,8 +50,6 @@ pub struct Poller {
     upstreams: Arc<ChainUpstreams>,
     judge: Judge,
     publisher: Publisher,
-    /// Newest parameters in the chain's headers; `None`: the headers are not read.
-    header_parameters: Option<watch::Receiver<Option<HeaderParameters>>>,
     reporter: PollReporter,
     doubts: DoubtLog,
     /// Index of the upstream whose reply was published last; `None`: another replica's was.
@@ -81,13 +78,11 @@ pub enum PollTiming {
 }
 
 impl Poller {
-    /// Creates the poller of the chain of `publisher`, with that chain's `upstreams`, and with a receiver of the
-    /// parameters in its headers if they are read.
+    /// Creates the poller of the chain of `publisher` with its `upstreams`.
     #[must_use]
     pub fn new(
         upstreams: Arc<ChainUpstreams>,
         publisher: Publisher,
-        header_parameters: Option<watch::Receiver<Option<HeaderParameters>>>,
         asks: AskReadings,
         metrics: Metrics,
     ) -> Self {
@@ -98,7 +93,6 @@ impl Poller {
             judge: Judge::new(chain.block_time, chain.max_age),
             reporter: PollReporter::new(metrics, &chain),
             publisher,
-            header_parameters,
             doubts: DoubtLog::default(),
             in_use: None,
             head_reads: JoinSet::new(),
@@ -192,12 +186,6 @@ impl Poller {
         })
     }
 
-    /// Returns the parameters in force, with the newest ones of the chain's headers.
-    fn chain_parameters(&self) -> ChainParameters {
-        let newest = self.header_parameters.as_ref().and_then(|newest| *newest.borrow());
-        ChainParameters::new(&self.chain.pricing, newest)
-    }
-
     /// Polls once and records the outcome.
     async fn poll(&mut self) -> (PollOutcome, Option<FeeHistory>) {
         self.poll_recorded(CallOrder::ByHealth, None).await
@@ -239,7 +227,7 @@ impl Poller {
     ) -> (PollOutcome, Option<FeeHistory>) {
         let now = clock::now();
         self.finish_comparison();
-        let chain_parameters = self.chain_parameters();
+        let chain_parameters = self.publisher.chain_parameters();
         let Self {
             chain,
             request,
@@ -320,6 +308,7 @@ fn report(
     head: HeadReading,
     earlier: Option<&FeeHistory>,
     chain: &config::Chain,
+    parameters: &ChainParameters,
 ) -> Report {
     Report {
         upstream,
@@ -330,7 +319,12 @@ fn report(
             let max_age = chain.stall_after().unwrap_or_default().max(chain.stale_after());
             header.number >= history.newest_block() && header.age <= max_age
         }),
-        suspicious_amounts: plausibility::suspicious_amounts(history, earlier, &chain.pricing),
+        suspicious_amounts: plausibility::suspicious_amounts(
+            history,
+            earlier,
+            &chain.pricing,
+            parameters,
+        ),
     }
 }
 

@@ -20,7 +20,6 @@ MONTH = 30 * 24 * 3600
 POLLS_PER_BLOCK = (1.2, 1.4)
 READING_BLOCKS, READING_SECONDS = 10, 5
 HEADER_SECONDS = 30
-PARAMETERS_BLOCKS = 100
 DATA_FEE_SECONDS = 12
 
 
@@ -91,11 +90,10 @@ def thousands(calls):
     return f"{calls / 1e6:.{max(0, digits + 6)}f} million" if calls >= 1e6 else f"{calls:,.0f}"
 
 
-def calls(block_time, has_parameters, has_data_fee):
+def calls(block_time, has_data_fee):
     """Returns the calls per month, at the least and at the most."""
     blocks = MONTH / block_time
     other = min(blocks / READING_BLOCKS, MONTH / READING_SECONDS) + MONTH / HEADER_SECONDS
-    other += blocks / PARAMETERS_BLOCKS if has_parameters else 0
     other += MONTH / DATA_FEE_SECONDS if has_data_fee else 0
     return [thousands(blocks * polls + other) for polls in POLLS_PER_BLOCK]
 
@@ -105,7 +103,7 @@ def check_calls():
     rows = {}
     for chain in tomllib.loads(pathlib.Path("config/chains.toml").read_text()).values():
         if chain["key"] != "local" and "block_time" in chain:
-            row = seconds(chain["block_time"]), chain.get("chain_parameters") != "off", chain.get("data_fee") == "op-stack"
+            row = seconds(chain["block_time"]), chain.get("data_fee") == "op-stack"
             rows.setdefault(row, []).append(chain["key"])
     lines = []
     for (block_time, *reads), keys in sorted(rows.items(), key=lambda row: (-row[0][0], row[0][1:])):

@@ -126,7 +126,7 @@ fn quote_own(history: HistoryAt<'_>, pricing: &Pricing, tier: TierName) -> Optio
     let entries = pricing.entries(&blocks);
     let oldest = recording.oldest_block + (history.head + 1 - count) as u64;
     let window = FeeHistory::new(oldest, blocks, history.next_base_fee())?;
-    let parameters = ChainParameters::without_header(pricing);
+    let parameters = ChainParameters::from_pricing(pricing);
     let market = fees::price(&window, &entries, pricing, &parameters).ok()?;
     let tier = market.suggestion.tiers[tier];
     let tip = tier.max_priority_fee_per_gas;

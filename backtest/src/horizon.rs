@@ -37,7 +37,7 @@ const Z: f64 = 2.58;
 /// landing percentile is not recorded, or there are too few blocks.
 pub fn scores(evaluator: &Evaluator<'_>) -> Vec<HorizonScore> {
     let pricing = Pricing { base_fee_floor: 0, priority_fee_floor: 1, ..Pricing::default() };
-    let parameters = ChainParameters::without_header(&pricing);
+    let parameters = ChainParameters::from_pricing(&pricing);
     let mut tallies: Vec<Tally> = Vec::new();
     for head in evaluator.heads.clone() {
         let (known, following) = evaluator.entries.split_at(head + 1);

@@ -98,18 +98,30 @@ struct ExpectedPrices {
 #[derive(Serialize, ToSchema)]
 #[schema(as = ChainParameters)]
 struct ChainParametersBody {
-    /// A full block raises the base fee by 1/n of it; `null` if the source is `unknown`. An OP Stack chain's own n is its
+    /// A full block raises the base fee by 1/n of it; `null` if the source is. An OP Stack chain's own n is its
     /// denominator divided by its elasticity less 1.
     #[schema(required, pattern = "^[1-9][0-9]*$")]
     base_fee_change_denominator: Option<String>,
-    /// An empty block lowers the base fee by 1/n of it; `null` if the source is `unknown`.
+    /// An empty block lowers the base fee by 1/n of it; `null` if the source is.
     #[schema(required, pattern = "^[1-9][0-9]*$")]
     empty_block_denominator: Option<String>,
-    /// Lowest base fee of the chain: that of its headers, else the configured floor; `null` if neither is known.
+    /// Lowest base fee of the chain: that of its headers, else the configured floor, else that of the last blocks; `null` if none is known.
     #[schema(required)]
     minimum_base_fee: Option<Wei>,
-    /// Source of `base_fee_change_denominator`.
-    source: DenominatorSource,
+    /// Source of the denominators; `null`: how the chain moves its base fee is not known.
+    #[schema(required)]
+    source: Option<DenominatorSource>,
+    /// Why the source is `null`: the configuration and the headers name no rule, and not one alone explains the last blocks.
+    #[schema(required)]
+    reason: Option<UnknownRule>,
+}
+
+/// Reason for which the denominators are `null`.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum UnknownRule {
+    /// No source knows them.
+    Unknown,
 }
 
 /// Source of the denominators. It says nothing about the minimum base fee.
@@ -120,8 +132,8 @@ enum DenominatorSource {
     Configuration,
     /// The chain's headers.
     Header,
-    /// Neither: how the chain moves its base fee is not known.
-    Unknown,
+    /// The chain's blocks: one rule explains the last ones.
+    Observed,
 }
 
 /// The blocks that were averaged.
@@ -255,11 +267,12 @@ impl From<&ChainParameters> for ChainParametersBody {
             base_fee_change_denominator: denominators.map(|both| both.full_block.to_string()),
             empty_block_denominator: denominators.map(|both| both.empty_block.to_string()),
             minimum_base_fee: parameters.minimum_base_fee.map(Wei),
-            source: match denominators.map(|both| both.source) {
-                Some(fees::DenominatorSource::Configuration) => DenominatorSource::Configuration,
-                Some(fees::DenominatorSource::Header) => DenominatorSource::Header,
-                None => DenominatorSource::Unknown,
-            },
+            source: denominators.map(|both| match both.source {
+                fees::DenominatorSource::Configuration => DenominatorSource::Configuration,
+                fees::DenominatorSource::Header => DenominatorSource::Header,
+                fees::DenominatorSource::Observed => DenominatorSource::Observed,
+            }),
+            reason: denominators.is_none().then_some(UnknownRule::Unknown),
         }
     }
 }

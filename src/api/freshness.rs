@@ -241,7 +241,7 @@ mod tests {
         let block = Block { base_fee: 1, gas_used_ratio: None, rewards: None };
         let history = FeeHistory::new(1, vec![block; 3], None).unwrap();
         let pricing = &chain.config().pricing;
-        let parameters = fees::ChainParameters::without_header(pricing);
+        let parameters = fees::ChainParameters::from_pricing(pricing);
         let market = fees::price(&history, &[], pricing, &parameters).unwrap();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
         let header = HeaderTime::new(3, second, Instant::now(), now);

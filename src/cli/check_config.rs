@@ -108,7 +108,7 @@ fn error_chain(error: &upstream::Error) -> String {
 }
 
 fn describe(history: &FeeHistory, chain: &Chain) -> Result<String, String> {
-    let parameters = fees::ChainParameters::without_header(&chain.pricing);
+    let parameters = fees::ChainParameters::from_pricing(&chain.pricing);
     let market = fees::price(history, &[], &chain.pricing, &parameters)
         .map_err(|error| error.to_string())?;
     let newest = history.newest_block();

@@ -165,7 +165,7 @@ async fn ask_node(config: &Config, chain: &Chain) -> anyhow::Result<Value> {
     let history = node.fee_history(&request, TIMEOUT).await.context("cannot read the fees")?;
     // A node that lags, or that has stopped, answers as quickly as any other.
     node.read_head(TIMEOUT).await;
-    let parameters = ChainParameters::without_header(&chain.pricing);
+    let parameters = ChainParameters::from_pricing(&chain.pricing);
     let market = fees::price(&history, &[], &chain.pricing, &parameters)?;
     let (store, mut publishers) = ChainStore::new(std::slice::from_ref(chain));
     let asks = match chain.reading_interval() {

@@ -64,23 +64,9 @@ pub struct Chain {
     /// Number of recent blocks that are kept for `/fee-history`.
     #[serde(default = "default_history_blocks")]
     pub history_blocks: NonZeroUsize,
-    /// Source of the parameters of the base fee beside the configuration.
-    #[serde(default)]
-    pub chain_parameters: ChainParameters,
     /// Constants of the fee rules.
     #[serde(default = "Pricing::for_any_chain")]
     pub pricing: Pricing,
-}
-
-/// Sources of the parameters of a chain's base fee beside the configuration.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ChainParameters {
-    /// The headers, at the start and about every hundred blocks. Only OP Stack chains have them there.
-    #[default]
-    Auto,
-    /// None.
-    Off,
 }
 
 /// Block time of the network (network document, section 8).
@@ -211,13 +197,6 @@ impl Chain {
             self.max_age = self.block_time.saturating_mul(MAX_AGE_BLOCKS).max(MIN_MAX_AGE);
         }
         let pricing = &mut self.pricing;
-        pricing.is_denominator_explicit = is_configured("pricing.base_fee_change_denominator");
-        pricing.is_empty_block_denominator_explicit =
-            is_configured("pricing.empty_block_denominator");
-        if pricing.is_denominator_explicit && !pricing.is_empty_block_denominator_explicit {
-            // The preset's value belongs to the preset's other denominator.
-            pricing.empty_block_denominator = None;
-        }
         // A list that belongs to the network's rule chooses it, unless the operator names another strategy.
         if !is_configured("pricing.strategy") && pricing.percentiles_mistake().is_some() {
             pricing.strategy = Strategy::Network;

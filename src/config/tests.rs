@@ -147,7 +147,6 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
             "pricing.zero_base_fee = \"maybe\"",
             "pricing.zero_base_fee: found \"maybe\", expected one of: legacy, eip-1559",
         ),
-        ("chain_parameters = \"on\"", "chain_parameters: found \"on\", expected one of: auto, off"),
         (
             "pricing.base_fee_change_denominator = 0",
             "pricing.base_fee_change_denominator: found 0, expected a whole number, 1 or more",
@@ -163,16 +162,16 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
 }
 
 #[test]
-fn an_explicit_denominator_ignores_the_presets_other_one() {
+fn an_empty_block_moves_the_base_fee_as_a_full_one_unless_the_file_says_otherwise() {
     let denominators = |more| {
-        let config = Config::from_toml(&chain_toml("a", 2020, more), &[]).unwrap();
-        let parameters = fees::ChainParameters::without_header(&config.chains[0].pricing);
+        let config = Config::from_toml(&chain_toml("a", 137, more), &[]).unwrap();
+        let parameters = fees::ChainParameters::from_pricing(&config.chains[0].pricing);
         let found = parameters.denominators.unwrap();
         (found.full_block.get(), found.empty_block.get())
     };
-    assert_eq!(denominators(""), (50, 250));
+    assert_eq!(denominators(""), (20, 20));
     assert_eq!(denominators("pricing.base_fee_change_denominator = 30"), (30, 30));
-    assert_eq!(denominators("pricing.empty_block_denominator = 60"), (50, 60));
+    assert_eq!(denominators("pricing.empty_block_denominator = 60"), (20, 60));
     let both = "pricing.base_fee_change_denominator = 30\npricing.empty_block_denominator = 60";
     assert_eq!(denominators(both), (30, 60));
 }

@@ -245,7 +245,7 @@ mod tests {
         };
         let mut play = |number: u64, is_read: bool| {
             let polled = history(number, 20, Rewards::new(&[7]));
-            let parameters = ChainParameters::without_header(&pricing);
+            let parameters = ChainParameters::from_pricing(&pricing);
             let market = fees::price(&polled, &[], &pricing, &parameters).unwrap();
             publisher.publish(Accepted::now(&polled, market));
             chain.read_together(|blocks| {

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use super::BaseFeeRule;
+
 /// Age of its newest block, as a node tells it beside the fee history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HeadReading {
@@ -27,6 +29,8 @@ pub struct HeaderTime {
     pub read_at: Instant,
     /// Age of the block when the header was read; 0 for a time in the future.
     pub age: Duration,
+    /// How the chain moves its base fee, if its headers say that.
+    pub rule: Option<BaseFeeRule>,
 }
 
 /// A node's newest block, compared with the age up to which it counts as the chain's newest one.
@@ -41,11 +45,11 @@ pub enum BlockAge {
 }
 
 impl HeaderTime {
-    /// Creates the reading of a header at `read_at`, which is `now` since 1970 by the wall clock.
+    /// Creates the reading of a header without a rule at `read_at`, which is `now` since 1970 by the wall clock.
     #[must_use]
     pub fn new(number: u64, unix_seconds: u64, read_at: Instant, now: Duration) -> Self {
         let age = now.saturating_sub(Duration::from_secs(unix_seconds));
-        Self { number, unix_seconds, read_at, age }
+        Self { number, unix_seconds, read_at, age, rule: None }
     }
 
     /// Returns the age of the block at `now`, which is `wall_clock` since 1970. A wall clock that is set back makes no

@@ -181,8 +181,7 @@ impl Trend {
     }
 }
 
-/// Number of coming blocks, all of them full, that a tier's max fee covers; `null` if the source of `chain_parameters` is
-/// `unknown`.
+/// Number of coming blocks, all of them full, that a tier's max fee covers; `null` if the source of `chain_parameters` is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = CoveredBlocks)]
 pub struct FullBlocksCovered {

@@ -1,6 +1,11 @@
 //! Checks of a fee history against the rules of the base fee and against the blocks that were known before.
 
-use super::{Block, FeeHistory, GRADED_PERCENTILES, Pricing, RewardPercentiles, Rewards};
+use std::num::NonZeroU64;
+
+use super::{
+    Block, ChainParameters, DenominatorSource, FeeHistory, GRADED_PERCENTILES, Pricing,
+    RewardPercentiles, Rewards,
+};
 
 /// Comparison of a fee history with an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,17 +164,25 @@ fn common_blocks<'a>(
     blocks.zip(earlier.blocks().iter().skip(skip(known, oldest))).collect()
 }
 
-/// Returns why the amounts of `history` are suspicious, by themselves or after `earlier`.
+/// Returns why the amounts of `history` are suspicious, by themselves or after `earlier`, on a chain with these
+/// `parameters`.
 #[must_use]
 pub fn suspicious_amounts(
     history: &FeeHistory,
     earlier: Option<&FeeHistory>,
     pricing: &Pricing,
+    parameters: &ChainParameters,
 ) -> Option<SuspiciousReply> {
     if !pricing.check_base_fees {
         return None;
     }
-    let rule = BaseFeeRule::new(pricing);
+    let rule = LeapRule::new(parameters.denominators.and_then(|known| match known.source {
+        DenominatorSource::Configuration => Some(known.full_block),
+        // With the denominator of a header a lying node could loosen the rule, or tighten it for the others.
+        DenominatorSource::Header => None,
+        // The rule may change with the next block.
+        DenominatorSource::Observed => Some(known.full_block.min(LeapRule::ETHEREUM)),
+    }));
     // The blocks before the window were checked when they were in it.
     let window = history.newest(pricing.window_blocks.get());
     if rule.leaps_after_activation(window, history.next_base_fee()).next().is_some() {
@@ -199,7 +212,7 @@ pub fn is_plausible_past(history: &FeeHistory, known: KnownBlock, pricing: &Pric
     if base_fees.any(|base_fee| base_fee > pricing.max_base_fee) {
         return false;
     }
-    let rule = BaseFeeRule::new(pricing);
+    let rule = LeapRule::new(pricing.base_fee_change_denominator);
     let known_there = history.base_fee(known.number);
     let contradicts = known_there.is_some_and(|base_fee| rule.is_leap(base_fee, known.base_fee));
     !pricing.check_base_fees || (rule.leaps(blocks, next).next().is_none() && !contradicts)
@@ -218,7 +231,7 @@ pub fn plausible_reading(
     const FACTOR: u128 = 1000;
     let ([low, high], [_, polled_percentile]) = ([0, 1], GRADED_PERCENTILES);
     let (blocks, next) = (reading.blocks(), reading.next_base_fee());
-    let rule = BaseFeeRule::new(pricing);
+    let rule = LeapRule::new(pricing.base_fee_change_denominator);
     let is_polled = |position: usize| {
         let later = u64::try_from(position).unwrap_or(u64::MAX);
         let base_fee = polled.base_fee(reading.oldest_block().saturating_add(later));
@@ -259,22 +272,22 @@ pub fn plausible_reading(
 ///
 /// EIP-1559 raises it by at most (elasticity - 1)/denominator. The elasticity is 2 on Ethereum and 6 on OP Stack chains;
 /// up to 17 is allowed. Without a configured denominator any change up to a factor of 8 is allowed.
-struct BaseFeeRule {
+struct LeapRule {
     numerator: u128,
     denominator: u128,
 }
 
-impl BaseFeeRule {
+impl LeapRule {
     /// Smaller changes are rounding.
     const MIN_CHANGE: u128 = 1000;
     /// Largest elasticity, less one.
     const MARGIN: u128 = 16;
     const UNKNOWN_RULE_FACTOR: u128 = 8;
+    /// Denominator of Ethereum.
+    const ETHEREUM: NonZeroU64 = NonZeroU64::new(8).expect("8 is not 0");
 
-    fn new(pricing: &Pricing) -> Self {
-        // Not `ChainParameters`: with the denominator of a header a lying node could loosen the rule, or tighten it for
-        // the others.
-        match pricing.base_fee_change_denominator {
+    fn new(denominator: Option<NonZeroU64>) -> Self {
+        match denominator {
             Some(denominator) => {
                 let denominator = u128::from(denominator.get());
                 Self { numerator: denominator.saturating_add(Self::MARGIN), denominator }

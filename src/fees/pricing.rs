@@ -65,14 +65,8 @@ pub struct Pricing {
     pub zero_base_fee: ZeroBaseFee,
     /// A full block raises the base fee by 1/denominator of it; `None`: unknown.
     pub base_fee_change_denominator: Option<NonZeroU64>,
-    /// True if the operator set the denominator, so that the one of a header does not replace it.
-    #[serde(skip)]
-    pub is_denominator_explicit: bool,
     /// An empty block lowers the base fee by 1/denominator of it; `None`: by as much as a full block raises it.
     pub empty_block_denominator: Option<NonZeroU64>,
-    /// True if the operator set that denominator, so that the one of a header does not replace it.
-    #[serde(skip)]
-    pub is_empty_block_denominator_explicit: bool,
     /// True if a base fee that changes more than the denominator allows is suspicious.
     pub check_base_fees: bool,
     /// Highest base fee of a block in wei. A reply with a higher one is rejected.
@@ -169,9 +163,7 @@ impl Default for Pricing {
             high_multiplier: Multiplier { numerator: 12, denominator: 10 },
             zero_base_fee: ZeroBaseFee::Legacy,
             base_fee_change_denominator: None,
-            is_denominator_explicit: false,
             empty_block_denominator: None,
-            is_empty_block_denominator_explicit: false,
             check_base_fees: true,
             max_base_fee: COIN,
             max_priority_fee: COIN,

@@ -216,7 +216,7 @@ mod tests {
         let rewards = Some(Rewards::new(&[reward]));
         let block = Block { base_fee, gas_used_ratio: None, rewards };
         let history = FeeHistory::new(7, vec![block], Some(next)).unwrap();
-        fees::price(&history, &[], pricing, &ChainParameters::without_header(pricing)).unwrap()
+        fees::price(&history, &[], pricing, &ChainParameters::from_pricing(pricing)).unwrap()
     }
 
     fn without_floors() -> Pricing {

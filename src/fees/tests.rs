@@ -16,7 +16,7 @@ fn without_floors() -> Pricing {
 /// Prices without a header, by asks in the same blocks.
 fn price(history: &FeeHistory, pricing: &Pricing) -> Result<Market, PricingError> {
     let entries = pricing.entries(history.blocks());
-    super::price(history, &entries, pricing, &ChainParameters::without_header(pricing))
+    super::price(history, &entries, pricing, &ChainParameters::from_pricing(pricing))
 }
 
 fn block(base_fee: u128, medium: u128) -> Block {

@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
+use alloy_primitives::hex;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::{Error, JsonRpcClient, NodeEndpoint, quantity};
-use crate::fees::{BlockAge, HeadReading, HeaderTime};
+use crate::fees::{BaseFeeRule, BlockAge, HeadReading, HeaderTime};
 use crate::observe::clock;
 
 /// The last reading of a node's head, and when the next one is due.
@@ -107,6 +108,8 @@ struct Header<'a> {
     number: &'a RawValue,
     #[serde(borrow)]
     timestamp: &'a RawValue,
+    #[serde(default, borrow, rename = "extraData")]
+    extra_data: Option<&'a RawValue>,
 }
 
 impl Header<'_> {
@@ -116,6 +119,12 @@ impl Header<'_> {
         let unix_seconds: u64 = quantity::parse(self.timestamp.get()).ok()?.try_into().ok()?;
         // A time beyond it cannot be shown.
         (unix_seconds <= MAX_UNIX_SECONDS).then_some((number, unix_seconds))
+    }
+
+    /// Returns how an OP Stack chain moves its base fee.
+    fn rule(&self) -> Option<BaseFeeRule> {
+        let extra_data: String = serde_json::from_str(self.extra_data?.get()).ok()?;
+        BaseFeeRule::from_extra_data(&hex::decode(extra_data).ok()?)
     }
 }
 
@@ -134,9 +143,11 @@ pub(crate) async fn read(
     match header {
         Ok(header) => {
             let header: Option<Header<'_>> = serde_json::from_str(header.get()).unwrap_or_default();
-            if let Some((number, unix_seconds)) = header.and_then(|header| header.values()) {
-                let header = HeaderTime::new(number, unix_seconds, clock::now(), now);
-                return Ok(HeadReading::Header(header));
+            if let Some(header) = header
+                && let Some((number, unix_seconds)) = header.values()
+            {
+                let time = HeaderTime::new(number, unix_seconds, clock::now(), now);
+                return Ok(HeadReading::Header(HeaderTime { rule: header.rule(), ..time }));
             }
         }
         Err(error) if is_without_header(&error) => {}

@@ -108,8 +108,6 @@ metrics! {
     max_fee_gwei: Family<TierLabels, FloatGauge> = Family::default(),
     /// 1 while a configured floor is more than ten times what the market pays
     floor_above_market: Family<FloorLabels, FloatGauge> = Family::default(),
-    /// 1 while a configured constant differs from what the chain's headers state
-    chain_parameters_disagree: Family<ParameterLabels, FloatGauge> = Family::default(),
     /// Published newest blocks that are lower than the previous one
     head_regressions_total: Family<ChainLabels, Counter> = Family::default(),
     /// Comparisons of an upstream with the one in use by outcome: agrees, disagrees, or failed
@@ -218,7 +216,6 @@ labels! {
     StatusLabels { chain: String, status: &'static str }
     TierLabels { chain: String, tier: &'static str }
     FloorLabels { chain: String, floor: &'static str }
-    ParameterLabels { chain: String, parameter: &'static str }
     StateLabels { chain: String, upstream: usize, state: &'static str }
     CacheLabels { cache: &'static str }
     ListenerOutcomeLabels { listener: &'static str, outcome: &'static str }

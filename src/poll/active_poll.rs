@@ -278,8 +278,15 @@ impl<'a> ActivePoll<'a> {
     ) {
         let took = reply.as_ref().ok().map(|reply| reply.took);
         let checked = reply.and_then(|reply| {
-            let UpstreamCall { earlier, chain, .. } = self.call;
-            let report = report(candidate.index, &reply.history, reply.head, earlier, chain);
+            let UpstreamCall { earlier, chain, chain_parameters, .. } = self.call;
+            let report = report(
+                candidate.index,
+                &reply.history,
+                reply.head,
+                earlier,
+                chain,
+                &chain_parameters,
+            );
             match self.round.check(report) {
                 Ok(PublishDecision::Publish) => Ok(Some(reply)),
                 Ok(PublishDecision::AlreadyPublished) => Ok(None),

@@ -154,7 +154,8 @@ impl Poller {
         if clock::elapsed(timestamps.observed_at) >= self.chain.max_age {
             return AdoptOutcome::Older;
         }
-        let Ok(market) = fees::price(history, &[], &self.chain.pricing, &self.chain_parameters())
+        let Ok(market) =
+            fees::price(history, &[], &self.chain.pricing, &self.publisher.chain_parameters())
         else {
             return AdoptOutcome::Rejected;
         };
@@ -189,7 +190,8 @@ impl Poller {
 
     fn remote_report(&self, history: &FeeHistory, head: HeadReading) -> Report {
         let head = head.for_reply(history.newest_block(), self.chain.block_time);
-        report(REMOTE, history, head, self.last_history.as_ref(), &self.chain)
+        let parameters = self.publisher.chain_parameters();
+        report(REMOTE, history, head, self.last_history.as_ref(), &self.chain, &parameters)
     }
 
     /// Adopts what another replica polled. An implausible record is checked against this replica's own upstreams, and

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::config::Config;
 use crate::fees;
-use crate::fees::{Block, HeaderTime, Rewards};
+use crate::fees::{BaseFeeRule, Block, HeaderTime, Rewards};
 use crate::nodes::{JsonRpcClient, ReadError, ServiceReads};
 use crate::observe::metrics::ChainLabels;
 use crate::store::{ChainStore, StaleReason, Timestamps};
@@ -34,7 +34,6 @@ impl ServiceReads for NoReads {
 struct Harness {
     poller: Poller,
     metrics: Metrics,
-    header_parameters: watch::Sender<Option<HeaderParameters>>,
     now: Instant,
     /// Age of the newest block in the records.
     head: HeadReading,
@@ -50,11 +49,10 @@ impl Harness {
         let client = JsonRpcClient::new(&config).unwrap();
         let upstreams = ChainUpstreams::for_chains(&client, &config.chains).remove(0);
         let publisher = ChainStore::new(&config.chains).1.remove(0);
-        let (header_parameters, newest) = watch::channel(None);
         let (asks, _) = AskReadings::new(&publisher, &upstreams, Arc::new(NoReads), &metrics);
-        let poller = Poller::new(upstreams, publisher, Some(newest), asks, metrics.clone());
+        let poller = Poller::new(upstreams, publisher, asks, metrics.clone());
         let now = Instant::now();
-        Self { poller, metrics, header_parameters, now, head: HeadReading::Unread }
+        Self { poller, metrics, now, head: HeadReading::Unread }
     }
 
     /// Poller that has published block 100, polled [`FIRST_AGE`] seconds ago.
@@ -96,7 +94,7 @@ impl Harness {
     fn publish_own(&mut self, head: u64) {
         let Poller { publisher, reporter, chain, upstreams, judge, doubts, .. } = &mut self.poller;
         let history = fee_history(head, 1);
-        let chain_parameters = ChainParameters::without_header(&chain.pricing);
+        let chain_parameters = ChainParameters::from_pricing(&chain.pricing);
         let market = fees::price(&history, &[], &chain.pricing, &chain_parameters).unwrap();
         let round = judge.start_round(Instant::now());
         let request = FeeHistoryRequest::new(&chain.pricing);
@@ -263,7 +261,7 @@ fn announced_blocks_up_to_128_ahead_are_plausible() {
 }
 
 #[test]
-fn records_are_priced_with_the_newest_header_parameters() {
+fn records_are_priced_by_the_rule_of_the_last_header() {
     let mut harness = Harness::with_block_100();
     let denominator = |harness: &Harness| {
         let current = harness.poller.publisher.chain().servable_snapshot().unwrap();
@@ -271,8 +269,12 @@ fn records_are_priced_with_the_newest_header_parameters() {
         denominators.map(|denominators| denominators.full_block.get())
     };
     assert_eq!(denominator(&harness), None);
-    let header = HeaderParameters::from_extra_data(&[0, 0, 0, 0, 250, 0, 0, 0, 6]);
-    harness.header_parameters.send_replace(header);
-    assert_eq!(harness.merge(101, 20), AdoptOutcome::Adopted);
+    let rule = BaseFeeRule::from_extra_data(&[0, 0, 0, 0, 250, 0, 0, 0, 6]);
+    let now = Duration::from_secs(2_000_000_000);
+    let header = HeaderTime::new(101, 2_000_000_000, harness.now, now);
+    harness.head = HeadReading::Header(HeaderTime { rule, ..header });
+    for (head, age) in [(101, 20), (102, 10)] {
+        assert_eq!(harness.merge(head, age), AdoptOutcome::Adopted);
+    }
     assert_eq!(denominator(&harness), Some(50));
 }

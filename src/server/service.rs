@@ -17,7 +17,6 @@ use crate::http::memory_limit::MemoryShares;
 use crate::nodes::{ChainUpstreams, NewHeadsSubscription, ServiceReads};
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::Metrics;
-use crate::poll::chain_parameters::HeaderReader;
 use crate::poll::{AskReadings, PollTiming, Poller, freshness_log, gauges, leaps};
 use crate::store::Publisher;
 
@@ -154,14 +153,9 @@ impl Tasks {
         timing: PollTiming,
         metrics: &Metrics,
     ) {
-        let header_reader = HeaderReader::new(publisher.chain(), &reads, metrics);
-        let header_parameters = header_reader.map(|(reader, parameters)| {
-            self.spawn(reader.run());
-            parameters
-        });
         let (asks, ask_reader) = AskReadings::new(&publisher, &upstreams, reads, metrics);
         self.spawn(ask_reader.run());
-        let poller = Poller::new(upstreams, publisher, header_parameters, asks, metrics.clone());
+        let poller = Poller::new(upstreams, publisher, asks, metrics.clone());
         self.spawn(poller.run(timing));
     }
 }

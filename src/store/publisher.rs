@@ -14,7 +14,8 @@ use super::{RecentBlocks, Snapshot, StoredChain, Timestamps};
 use crate::config;
 use crate::fees::plausibility::Doubt;
 use crate::fees::{
-    self, CALIBRATED_BLOCKS, FAIR_PERCENTILE, FeeHistory, HeadReading, Market, Pricing, Strategy,
+    self, CALIBRATED_BLOCKS, ChainParameters, FAIR_PERCENTILE, FeeHistory, HeadReading, Market,
+    Pricing, Strategy,
 };
 use crate::observe::clock;
 
@@ -127,6 +128,7 @@ impl Publisher {
         // All are updated under one lock, so a reader that takes it never sees one of them new and another old.
         let mut blocks = record.recent_blocks.write();
         blocks.extend(history);
+        measured.learn_rule(accepted.head, &blocks);
         let market = with_asks(history, accepted.market, &blocks, &chain.pricing);
         let accepted = Accepted { market, ..accepted };
         let snapshot = Snapshot::new(accepted, last.as_deref(), measured, &blocks, chain);
@@ -161,6 +163,12 @@ impl Publisher {
             self.chain.record.revision.fetch_add(1, Ordering::Release);
         }
         learnt
+    }
+
+    /// Returns how the chain moves its base fee, as far as the publications so far have told.
+    #[must_use]
+    pub fn chain_parameters(&self) -> ChainParameters {
+        self.inner.lock().measured.chain_parameters(&self.chain.config().pricing)
     }
 
     /// Records that a poll has ended, whether it published anything or not.

@@ -8,10 +8,13 @@ use bytes::Bytes;
 use super::base_fee_steps::BaseFeeSteps;
 use super::head_times::HeadTimes;
 use super::wire::SuggestionBody;
-use super::{Accepted, NewestBlock, RecentBlocks, etag, since_1970};
+use super::{Accepted, BlockWindow, NewestBlock, RecentBlocks, etag, since_1970};
 use crate::config;
 use crate::fees::plausibility::Doubt;
-use crate::fees::{Market, SinglePrices, Suggestion};
+use crate::fees::{
+    BaseFeeRule, ChainParameters, FittedRule, HeadReading, Market, Pricing, SinglePrices,
+    Suggestion,
+};
 use crate::observe::clock;
 
 /// Content and time of one accepted reply.
@@ -59,6 +62,28 @@ pub struct Timestamps {
 pub(super) struct Measured {
     pub(super) head_times: HeadTimes,
     pub(super) base_fees: BaseFeeSteps,
+    /// How the base fee moves by the last header, if that says it.
+    stated_rule: Option<BaseFeeRule>,
+    observed_rule: FittedRule,
+}
+
+impl Measured {
+    /// Learns how the base fee moves from a reply with this `head`, and from the recent blocks that it has brought.
+    pub(super) fn learn_rule(&mut self, head: HeadReading, blocks: &RecentBlocks) {
+        if let HeadReading::Header(header) = head {
+            self.stated_rule = header.rule;
+        }
+        if self.observed_rule.is_due(blocks.newest_block()) {
+            let BlockWindow { newest_block, blocks, next_base_fee } =
+                blocks.newest(FittedRule::BLOCKS);
+            self.observed_rule.update(newest_block, &blocks, next_base_fee);
+        }
+    }
+
+    /// Returns the parameters in force.
+    pub(super) fn chain_parameters(&self, pricing: &Pricing) -> ChainParameters {
+        ChainParameters::new(pricing, self.stated_rule, self.observed_rule.rule())
+    }
 }
 
 impl Snapshot {

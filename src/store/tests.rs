@@ -22,7 +22,7 @@ pub(crate) fn reply(pricing: &Pricing, number: u64, base_fee: u128) -> (FeeHisto
     let rewards = Some(Rewards::new(&[1]));
     let blocks = vec![Block { base_fee, gas_used_ratio: None, rewards }];
     let history = FeeHistory::new(number, blocks, None).unwrap();
-    let parameters = ChainParameters::without_header(pricing);
+    let parameters = ChainParameters::from_pricing(pricing);
     let market = fees::price(&history, &[], pricing, &parameters).unwrap();
     (history, market)
 }

@@ -145,7 +145,7 @@ async fn chain_halts_with_a_standing_head_and_restarts_with_an_old_block() {
 #[tokio::test]
 async fn header_of_a_current_node_is_read_once_in_half_a_minute() {
     let node = View::new(1000, 0).node(3).await;
-    let more = "chain_parameters = \"off\"\n[history]\nrefill = false";
+    let more = "[history]\nrefill = false";
     let service = TestServer::start(&config(&[&node], more)).await;
     service.wait_for(SUGGESTION, |_| node.polls() > 10).await;
     assert_eq!(node.header_reads(), 1);

@@ -1,87 +1,72 @@
-//! Parameters of the base fee in the headers of an OP Stack chain.
+//! How a chain moves its base fee: from the configuration, its headers, or its blocks.
+
+use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use crate::http_client;
-use crate::logged_process::LoggedProcess;
 use crate::mock_node::{MockNode, Reply, chain_of};
-use crate::test_server::{Response, TestServer, wait_for, wait_until};
+use crate::test_server::{Response, TestServer};
 
 const GWEI: u64 = 1_000_000_000;
 const MARKET: &str = "/v1/a/fee-market";
 
-/// Returns the header of a Jovian block with elasticity 2.
-fn header(denominator: u32, minimum_base_fee: u64) -> Reply {
-    header_of(denominator, 2, minimum_base_fee)
+/// Returns a header of now with this `extraData`.
+fn header(extra_data: &Value) -> Reply {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    Reply::Result(json!({
+        "number": "0x3e8", "timestamp": format!("{now:#x}"), "extraData": extra_data,
+    }))
 }
 
-fn header_of(denominator: u32, elasticity: u32, minimum_base_fee: u64) -> Reply {
-    let extra_data = format!("0x01{denominator:08x}{elasticity:08x}{minimum_base_fee:016x}");
-    Reply::Result(json!({ "number": "0x3e8", "extraData": extra_data, "transactions": ["0x12"] }))
+/// Returns the header of a Jovian block.
+fn jovian(denominator: u32, elasticity: u32, minimum_base_fee: u64) -> Reply {
+    let numbers = format!("0x01{denominator:08x}{elasticity:08x}{minimum_base_fee:016x}");
+    header(&json!(numbers))
 }
 
-/// Starts a node of this chain at block 1000 with a base fee of 30 gwei, and with this header.
-async fn node(chain_id: u64, header: Reply) -> MockNode {
-    let node = MockNode::start(chain_id, Reply::history(1000, 30, 30)).await;
+/// Starts a node at block 1000 with a base fee of 30 gwei and this header, and a service that polls it, with `more` lines of
+/// the chain.
+async fn start(header: Reply, more: &str) -> (MockNode, TestServer) {
+    let node = MockNode::start(7, Reply::history(1000, 30, 30)).await;
     node.set_header_reply(header);
-    node
-}
-
-fn chain(nodes: &[&MockNode], more: &str) -> String {
-    let times = "block_time = \"50ms\"\nflashblock_time = \"0s\"\nstall_after = \"0s\"";
-    chain_of(nodes, &format!("{times}\n{more}"))
-}
-
-/// Starts a node and a service that polls it, with `more` lines of the chain.
-async fn start(chain_id: u64, header: Reply, more: &str) -> (MockNode, TestServer) {
-    let node = node(chain_id, header).await;
-    let service = TestServer::start(&chain(&[&node], more)).await;
+    let times = "block_time = \"50ms\"\nstall_after = \"0s\"\nmax_block_age = \"1h\"";
+    let service = TestServer::start(&chain_of(&[&node], &format!("{times}\n{more}"))).await;
     (node, service)
 }
 
 /// Denominators of a full and of an empty block, minimum base fee in wei, source.
-type Parameters<'a> = (Option<[&'a str; 2]>, Option<&'a str>, &'a str);
+type Parameters<'a> = (Option<[&'a str; 2]>, Option<&'a str>, Option<&'a str>);
 
-const UNKNOWN: Parameters<'_> = (None, None, "unknown");
-const PRESET_OF_2020: Parameters<'_> = (Some(["50", "250"]), Some("1000000000"), "configuration");
+const UNKNOWN: Parameters<'_> = (None, None, None);
 
 /// Waits until the fee market has these parameters.
 async fn wait_for_parameters(service: &TestServer, parameters: Parameters<'_>) {
     let (denominators, minimum, source) = parameters;
     let [full_block, empty_block] = denominators.map_or([None; 2], |both| both.map(Some));
+    let reason = source.is_none().then_some("unknown");
     let expected = json!({
         "base_fee_change_denominator": full_block, "empty_block_denominator": empty_block,
-        "minimum_base_fee": minimum, "source": source,
+        "minimum_base_fee": minimum, "source": source, "reason": reason,
     });
     let are_expected =
         |market: &Response| market.status == 200 && market.json()["chain_parameters"] == expected;
     service.wait_for(MARKET, are_expected).await;
 }
 
-/// Publishes this block, and waits for two polls after it.
-async fn advance_to(service: &TestServer, node: &MockNode, newest_block: u64) {
-    node.set_reply(Reply::history(newest_block, 30, 30));
-    service.wait_for_block(MARKET, newest_block).await;
+/// Makes the service read this header, as after each failed poll.
+async fn change_header(node: &MockNode, header: Reply) {
+    node.set_header_reply(header);
+    let reads = node.header_reads();
+    node.set_reply(Reply::Error(-32000));
     node.wait_for_poll().await;
-    node.wait_for_poll().await;
-}
-
-fn gauge(parameter: &str, value: &str) -> String {
-    format!(
-        "gas_suggestion_chain_parameters_disagree{{chain=\"a\",parameter=\"{parameter}\"}} {value}\n"
-    )
-}
-
-async fn wait_for_gauges(service: &TestServer, floor: &str, denominator: &str) {
-    service.wait_for_sample(&gauge("base_fee_floor", floor)).await;
-    service.wait_for_sample(&gauge("base_fee_change_denominator", denominator)).await;
+    node.set_reply(Reply::history(1001, 30, 30));
+    crate::test_server::wait_until("a header", async || node.header_reads() > reads).await;
 }
 
 #[tokio::test]
-async fn headers_are_read_again_after_100_blocks_and_change_the_market() {
-    let (node, service) = start(7, header(25, GWEI), "").await;
-    wait_for_parameters(&service, (Some(["25"; 2]), Some("1000000000"), "header")).await;
-    wait_for_gauges(&service, "0", "0").await;
+async fn the_parameters_of_headers_change_the_market_while_the_service_runs() {
+    let (node, service) = start(jovian(25, 2, GWEI), "").await;
+    wait_for_parameters(&service, (Some(["25"; 2]), Some("1000000000"), Some("header"))).await;
     let market = service.get(MARKET).await.json();
     // The max fee of 2 x 30 + 30 gwei covers 1.04 to the power of 28, and of an eighth 1.125 to the power of 9.
     assert_eq!(market["covers_full_blocks"]["medium"], 29);
@@ -93,131 +78,60 @@ async fn headers_are_read_again_after_100_blocks_and_change_the_market() {
     assert_eq!(inclusion(90).await, [json!(29), json!(0)]);
     assert_eq!(inclusion(19).await, [json!(0), json!(12)]);
 
-    node.set_header_reply(header(100, 20 * GWEI));
-    advance_to(&service, &node, 1099).await;
-    assert_eq!(node.header_reads(), 1);
-    advance_to(&service, &node, 1100).await;
-    wait_for_parameters(&service, (Some(["100"; 2]), Some("20000000000"), "header")).await;
+    change_header(&node, jovian(100, 2, 20 * GWEI)).await;
+    wait_for_parameters(&service, (Some(["100"; 2]), Some("20000000000"), Some("header"))).await;
     assert_eq!(inclusion(20).await, [json!(0), json!(41)]);
     // The base fee stays above the minimum.
     assert_eq!(inclusion(19).await, [json!(0), Value::Null]);
-    assert_eq!(node.header_reads(), 2);
 
-    // A header without parameters takes them back, a failure does not.
-    node.set_header_reply(Reply::Error(-32000));
-    advance_to(&service, &node, 1200).await;
-    wait_for_parameters(&service, (Some(["100"; 2]), Some("20000000000"), "header")).await;
-    node.set_header_reply(Reply::Result(json!({ "extraData": "0x" })));
-    advance_to(&service, &node, 1300).await;
+    change_header(&node, jovian(250, 6, 0)).await;
+    wait_for_parameters(&service, (Some(["50", "250"]), None, Some("header"))).await;
+
+    // A header without parameters takes them back.
+    for without in [json!("0x"), json!("0x0"), Value::Null] {
+        change_header(&node, header(&without)).await;
+        wait_for_parameters(&service, UNKNOWN).await;
+        change_header(&node, jovian(25, 2, 0)).await;
+        wait_for_parameters(&service, (Some(["25"; 2]), None, Some("header"))).await;
+    }
+    change_header(&node, header(&json!("0x"))).await;
     wait_for_parameters(&service, UNKNOWN).await;
-    wait_for_gauges(&service, "NaN", "NaN").await;
     // How the base fee moves is not known any more, but a covered one needs no rule.
     assert_eq!(inclusion(90).await, [Value::Null, json!(0)]);
-    assert_eq!(node.header_reads(), 4);
-
-    // A chain that was reset.
-    node.set_header_reply(header(50, 0));
-    advance_to(&service, &node, 1200).await;
-    wait_for_parameters(&service, (Some(["50"; 2]), Some("0"), "header")).await;
-    assert_eq!(node.header_reads(), 5);
 }
 
 #[tokio::test]
-async fn a_contradiction_is_logged_once_for_each_value_of_the_headers() {
-    let node = node(2020, header_of(250, 6, GWEI)).await;
-    let service = LoggedProcess::start("chain-parameters", &chain(&[&node], ""));
-    let [public, admin] = service.addresses.map(|address| format!("http://{address}"));
-    let client = http_client::new();
-    let wait_for_text = async |url: String, text: &str| {
-        wait_for(&client, &url, |page| page.body.contains(text)).await;
-    };
-    let wait_for_gauge = async |parameter, value: &str| {
-        wait_for_text(format!("{admin}/metrics"), &gauge(parameter, value)).await;
-    };
-    wait_for_gauge("base_fee_floor", "0").await;
-    for (newest, elasticity, minimum) in
-        [(1100, 6, 20), (1200, 6, 20), (1300, 2, 20), (1400, 2, 25), (1500, 2, 25)]
-    {
-        let reads = node.header_reads();
-        node.set_header_reply(header_of(250, elasticity, minimum * GWEI));
-        node.set_reply(Reply::history(newest, 30, 30));
-        wait_until("a read", async || node.header_reads() > reads).await;
-        wait_for_gauge("base_fee_floor", "1").await;
-        let minimum = format!("\"minimum_base_fee\":\"{}\"", minimum * GWEI);
-        wait_for_text(format!("{public}{MARKET}"), &minimum).await;
-    }
-    wait_for_gauge("base_fee_change_denominator", "1").await;
-    let log = service.stop();
-    let entries = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let warnings = entries.filter(|entry| {
-        entry["level"] == "WARN" && entry["message"].as_str().unwrap().contains("headers")
-    });
-    let fields = ["chain", "key", "configured", "header", "configured_gwei", "header_gwei"];
-    let warnings: Vec<_> = warnings.map(|entry| fields.map(|field| entry[field].clone())).collect();
-    let floor = |minimum| {
-        let key = "chains.a.pricing.base_fee_floor";
-        [json!("a"), json!(key), Value::Null, Value::Null, json!("1"), json!(minimum)]
-    };
-    let key = "chains.a.pricing.base_fee_change_denominator";
-    let denominator = [json!("a"), json!(key), json!("50"), json!("250"), Value::Null, Value::Null];
-    assert_eq!(warnings, [floor("20"), denominator, floor("25")]);
-}
-
-#[tokio::test]
-async fn without_the_key_no_header_is_requested() {
-    let (node, service) = start(2020, header(250, GWEI), "chain_parameters = \"off\"").await;
-    wait_for_parameters(&service, PRESET_OF_2020).await;
-    advance_to(&service, &node, 1200).await;
-    wait_for_parameters(&service, PRESET_OF_2020).await;
-    assert_eq!(node.header_reads(), 0);
-    let metrics = service.admin("/metrics").await.body;
-    assert!(!metrics.contains("gas_suggestion_chain_parameters_disagree{"), "{metrics}");
-    // A preset that is not of the OP Stack has the key off.
-    let (node, service) = start(1, header(250, GWEI), "").await;
-    advance_to(&service, &node, 1200).await;
-    wait_for_parameters(&service, (Some(["8"; 2]), None, "configuration")).await;
-    assert_eq!(node.header_reads(), 0);
-}
-
-#[tokio::test]
-async fn both_denominators_of_an_empty_and_a_full_block_may_contradict() {
-    let (node, service) = start(2020, header_of(200, 5, GWEI), "").await;
-    wait_for_parameters(&service, (Some(["50", "200"]), Some("1000000000"), "header")).await;
-    wait_for_gauges(&service, "0", "0").await;
-    service.wait_for_sample(&gauge("empty_block_denominator", "1")).await;
-    // An operator's own value wins, for an empty block alone.
+async fn what_the_operator_writes_wins() {
     let more = "pricing.empty_block_denominator = 300";
-    let service = TestServer::start(&chain(&[&node], more)).await;
-    wait_for_parameters(&service, (Some(["50", "300"]), Some("1000000000"), "header")).await;
+    let (_node, service) = start(jovian(250, 6, GWEI), more).await;
+    let header = (Some(["50", "300"]), Some("1000000000"), Some("header"));
+    wait_for_parameters(&service, header).await;
+    let more = "pricing.base_fee_change_denominator = 8";
+    let (_node, service) = start(jovian(250, 6, GWEI), more).await;
+    let configured = (Some(["8"; 2]), Some("1000000000"), Some("configuration"));
+    wait_for_parameters(&service, configured).await;
 }
 
 #[tokio::test]
-async fn a_failed_read_changes_nothing() {
-    let in_header = |extra_data: Value| Reply::Result(json!({ "extraData": extra_data }));
-    for header in [
-        Reply::Raw(502, "<html>".into()),
-        Reply::NoResponse,
-        Reply::RawResult("null".into()),
-        Reply::Result(json!({ "number": "0x3e8" })),
-        in_header(json!("0x0")),
-    ] {
-        let named = format!("{header:?}");
-        let (node, service) = start(7, header, "").await;
-        wait_for_parameters(&service, UNKNOWN).await;
-        wait_until(&named, async || node.header_reads() == 1).await;
-        advance_to(&service, &node, 1001).await;
-        wait_for_parameters(&service, UNKNOWN).await;
-        assert_eq!(node.header_reads(), 1, "{named}");
+async fn blocks_tell_the_rule_of_a_chain_without_parameters() {
+    let mut base_fees = vec![30 * GWEI];
+    let ratios: Vec<f64> = (0..20).map(|block| f64::from(block % 5) / 4.0).collect();
+    for ratio in &ratios {
+        let base_fee = base_fees[base_fees.len() - 1];
+        // Ratios of quarters: a target is two of them.
+        let quarters = i64::from(*ratio >= 0.25)
+            + i64::from(*ratio >= 0.5)
+            + i64::from(*ratio >= 0.75)
+            + i64::from(*ratio >= 1.0);
+        let change = i64::try_from(base_fee).unwrap() * (quarters - 2).abs() / 2 / 8;
+        let change = if quarters < 2 { -change } else { change.max(i64::from(quarters > 2)) };
+        base_fees.push(base_fee.checked_add_signed(change).unwrap());
     }
-    let (node, service) = start(2020, Reply::Error(-32601), "").await;
-    wait_until("a read", async || node.header_reads() == 1).await;
-    wait_for_parameters(&service, PRESET_OF_2020).await;
-}
-
-#[tokio::test]
-async fn another_node_is_asked_when_one_lacks_the_method() {
-    let nodes = [node(7, Reply::Error(-32601)).await, node(7, header(25, 0)).await];
-    let service = TestServer::start(&chain(&[&nodes[0], &nodes[1]], "")).await;
-    wait_for_parameters(&service, (Some(["25"; 2]), Some("0"), "header")).await;
-    assert_eq!(nodes.each_ref().map(MockNode::header_reads), [1, 1]);
+    let base_fees: Vec<_> = base_fees.iter().map(|fee| format!("{fee:#x}")).collect();
+    let (node, service) = start(header(&Value::Null), "").await;
+    node.set_reply(Reply::Result(json!({
+        "oldestBlock": "0x3d5", "baseFeePerGas": base_fees, "gasUsedRatio": ratios,
+        "reward": vec![["0x1"]; 20],
+    })));
+    wait_for_parameters(&service, (Some(["8"; 2]), None, Some("observed"))).await;
 }

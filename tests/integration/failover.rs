@@ -10,7 +10,7 @@ const SUGGESTION: &str = "/v1/a/gas-suggestion";
 
 /// Starts a service with a block time of 100 ms that polls these nodes in this order.
 async fn serve(nodes: &[&MockNode]) -> TestServer {
-    let chain = "block_time = \"100ms\"\nstall_after = \"1m\"\nchain_parameters = \"off\"";
+    let chain = "block_time = \"100ms\"\nstall_after = \"1m\"";
     TestServer::start(&chain_of(nodes, chain)).await
 }
 

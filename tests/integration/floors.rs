@@ -14,8 +14,7 @@ async fn no_floor_is_the_default_and_one_of_another_chain_is_warned_of() {
         ("", "1000000000", false),
         ("pricing.priority_fee_floor = \"20 gwei\"\n", "20000000000", true),
     ] {
-        let chain =
-            format!("block_time = \"1h\"\nmax_age = \"3h\"\nchain_parameters = \"off\"\n{more}");
+        let chain = format!("block_time = \"1h\"\nmax_age = \"3h\"\n{more}");
         let service = LoggedProcess::start("floors", &node.chain("base", &chain));
         let [public, admin] = service.addresses.map(|address| format!("http://{address}"));
         let client = http_client::new();

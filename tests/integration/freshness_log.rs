@@ -27,7 +27,7 @@ fn read_until(service: &mut Process, message: &str) -> Vec<String> {
 
 /// Starts the service with this chain. It blocks one thread, while the node has another one.
 fn start(name: &str, node: &MockNode, more: &str) -> Process {
-    let times = "block_time = \"500ms\"\nmax_age = \"2500ms\"\nchain_parameters = \"off\"";
+    let times = "block_time = \"500ms\"\nmax_age = \"2500ms\"";
     let chain = node.chain("a", &format!("{times}\n{more}"));
     let text = format!("[log]\nfilter = \"info,gas_suggestion::requests=warn\"\n{chain}");
     let file = File::new(name, &text);

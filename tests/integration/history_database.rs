@@ -90,6 +90,7 @@ async fn a_kill_loses_nothing_older_than_the_open_minute() {
         assert!(saved.buckets.iter().all(|(key, row)| after.buckets.get(key) == Some(row)));
     }
     let service = TestServer::start(&config(&node, &path)).await;
+    service.wait_for_ok("/v1/a/gas-suggestion").await;
     let trend = service.wait_for_ok("/v1/a/fee-trend?period=7d").await.json();
     let buckets = trend["buckets"].as_array().unwrap();
     for (fee, bucket) in (1..=160).chain([170]).zip(buckets) {

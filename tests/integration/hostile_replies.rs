@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use gas_suggestion::config::{Chain, Config};
 use gas_suggestion::extras::sections;
 use gas_suggestion::fees::plausibility;
-use gas_suggestion::fees::{self, BlockAge, FeeHistory, Market, Pricing, PricingType, Suggestion};
+use gas_suggestion::fees::{
+    self, BlockAge, ChainParameters, FeeHistory, Market, Pricing, PricingType, Suggestion,
+};
 use gas_suggestion::nodes as upstream;
 use gas_suggestion::nodes::FeeHistoryRequest;
 use gas_suggestion::poll::judge::{Judge, PublishDecision, Report};
@@ -131,6 +133,7 @@ impl Poller {
                         &history,
                         earlier,
                         &self.chain.pricing,
+                        &ChainParameters::from_pricing(&self.chain.pricing),
                     ),
                 };
                 let decision = round.check(report);
@@ -234,7 +237,7 @@ type Priced = (FeeHistory, Market);
 fn read(reply: &[u8], request: &FeeHistoryRequest, chain: &Chain) -> Result<Priced, &'static str> {
     let result = upstream::parse_reply(reply, 200, 7).map_err(|error| error.reason())?;
     let history = request.parse(&result).map_err(|error| upstream::Error::from(error).reason())?;
-    let parameters = fees::ChainParameters::without_header(&chain.pricing);
+    let parameters = fees::ChainParameters::from_pricing(&chain.pricing);
     let market = fees::price(&history, &[], &chain.pricing, &parameters)
         .map_err(fees::PricingError::reason)?;
     Ok((history, market))

@@ -37,7 +37,7 @@ fn outcome(result: &RawValue, pricing: &Pricing) -> String {
         Ok(history) => history,
         Err(malformed) => return format!("rejected: {malformed}"),
     };
-    let parameters = fees::ChainParameters::without_header(pricing);
+    let parameters = fees::ChainParameters::from_pricing(pricing);
     let suggestion = match fees::price(&history, &[], pricing, &parameters) {
         Ok(market) => market.suggestion,
         Err(rejection) => return format!("rejected: {rejection}"),

@@ -66,7 +66,7 @@ fn published_tips(recording: &DemoRecording, read_every: Option<usize>) -> Vec<(
     let chain = fixtures::priced(&pricing);
     let (store, mut publishers) = ChainStore::new(std::slice::from_ref(&chain));
     let polled: Vec<f64> = chain.pricing.percentiles().iter().collect();
-    let parameters = fees::ChainParameters::without_header(&chain.pricing);
+    let parameters = fees::ChainParameters::from_pricing(&chain.pricing);
     let mut tips = Vec::new();
     for head in 19..recording.reward.len() {
         let history = history_up_to(recording, head, 20, &polled);
@@ -163,6 +163,6 @@ fn price_at(
     let percentiles: Vec<f64> = pricing.percentiles().iter().collect();
     let history = history_up_to(recording, head, pricing.window_blocks.get(), &percentiles);
     assert_eq!(history.newest_block(), newest);
-    let parameters = fees::ChainParameters::without_header(pricing);
+    let parameters = fees::ChainParameters::from_pricing(pricing);
     fees::price(&history, &[], pricing, &parameters).map(|market| market.suggestion)
 }

@@ -114,7 +114,7 @@ impl Tally {
 /// Judges the prices at each head of the series.
 fn judge(series: &Series) -> [Tally; 3] {
     let pricing = fixtures::priced("strategy = \"network\"").pricing;
-    let parameters = ChainParameters::without_header(&pricing);
+    let parameters = ChainParameters::from_pricing(&pricing);
     let block_time = Duration::from_secs(series.block_time as u64);
     let blocks = [(SECONDS[0], 2), (SECONDS[0], 2), (SECONDS[1], 5)]
         .map(|(seconds, least)| seconds.div_ceil(series.block_time).max(least));

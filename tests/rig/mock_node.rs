@@ -554,7 +554,7 @@ pub(crate) fn read_chain(nodes: &[&MockNode], more: &str) -> String {
     let data_fee = if is_set("data_fee =") { "" } else { "data_fee = \"off\"\n" };
     let flashblocks = if is_set("flashblock_time =") { "" } else { "flashblock_time = \"0s\"\n" };
     format!(
-        "[chains.ronin]\nchain_id = 2020\njson_rpc = true\nchain_parameters = \"off\"\n\
+        "[chains.ronin]\nchain_id = 2020\njson_rpc = true\n\
          rpc_urls = {urls:?}\n{data_fee}{block_time}{flashblocks}{more}\n"
     )
 }

@@ -38,7 +38,7 @@ fn with_content<T>(
     read: impl FnOnce(&DocumentContent) -> T,
 ) -> T {
     let history = FeeHistory::new(100, blocks.to_vec(), Some(next_base_fee)).unwrap();
-    let parameters = ChainParameters::without_header(&chain.pricing);
+    let parameters = ChainParameters::from_pricing(&chain.pricing);
     let market = fees::price(&history, &[], &chain.pricing, &parameters).unwrap();
     let steps: Vec<_> =
         blocks.iter().map(|block| BaseFeeStep::from_base_fee(block.base_fee)).collect();
@@ -279,7 +279,7 @@ fn a_wait_is_the_fewest_blocks_within_which_the_tier_was_kept() {
             FeeHistory::new(newest - 19, (newest - 19..=newest).map(block).collect(), None);
         let history = history.unwrap();
         let pricing = &chain.config().pricing;
-        let parameters = ChainParameters::without_header(pricing);
+        let parameters = ChainParameters::from_pricing(pricing);
         let market = fees::price(&history, &[], pricing, &parameters).unwrap();
         publishers[0].publish(Accepted::now(&history, market));
         chain.read_together(|blocks| documents.kept.get(chain).kept_within(blocks))
@@ -333,7 +333,7 @@ fn levels_are_the_fees_for_the_next_block() {
     let history = FeeHistory::new(1, vec![block; 20], Some(GWEI)).unwrap();
     let pricing = &store.chains()[0].config().pricing;
     let market =
-        fees::price(&history, &[], pricing, &ChainParameters::without_header(pricing)).unwrap();
+        fees::price(&history, &[], pricing, &ChainParameters::from_pricing(pricing)).unwrap();
     publishers[0].publish(Accepted::now(&history, market));
     let levels = |next_block_fees: Option<NextBlockFees>| {
         let documents = Documents::new(&store, next_block_fees);

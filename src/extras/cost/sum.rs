@@ -194,7 +194,7 @@ mod tests {
         let block =
             Block { base_fee, gas_used_ratio: Some(0.5), rewards: Some(Rewards::new(&[tip])) };
         let history = FeeHistory::new(100, vec![block; 20], Some(base_fee)).unwrap();
-        fees::price(&history, &[], &pricing, &ChainParameters::without_header(&pricing)).unwrap()
+        fees::price(&history, &[], &pricing, &ChainParameters::from_pricing(&pricing)).unwrap()
     }
 
     proptest! {

@@ -68,7 +68,7 @@ impl Model {
         let column = |percentile| fees::column_of(percentile, &GRADED_PERCENTILES).unwrap();
         let columns: Vec<usize> = percentiles.map(column).collect();
         let history = self.history(count, &columns);
-        let parameters = ChainParameters::without_header(&pricing);
+        let parameters = ChainParameters::from_pricing(&pricing);
         let market = fees::price(&history, &[], &pricing, &parameters).unwrap();
         self.publisher.publish(Accepted::now(&history, market));
     }

@@ -91,7 +91,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::fees::{Block, EntryBlock, HeaderParameters};
+    use crate::fees::{BaseFeeRule, Block, EntryBlock};
 
     const GWEI: u128 = 1_000_000_000;
 
@@ -105,7 +105,7 @@ mod tests {
     }
 
     fn parameters(pricing: &Pricing) -> ChainParameters {
-        ChainParameters::without_header(pricing)
+        ChainParameters::from_pricing(pricing)
     }
 
     fn block(gas_used_ratio: Option<f64>, tip: Option<u128>) -> EntryBlock {
@@ -182,9 +182,9 @@ mod tests {
     #[test]
     fn an_empty_block_lowers_the_base_fee_by_its_own_denominator() {
         // Base: denominator 50, elasticity 3. A full block raises by 1/25, an empty one lowers by 1/50.
-        let header = HeaderParameters::from_extra_data(&[0, 0, 0, 0, 50, 0, 0, 0, 3]);
+        let header = BaseFeeRule::from_extra_data(&[0, 0, 0, 0, 50, 0, 0, 0, 3]);
         let pricing = Pricing { base_fee_floor: 0, ..Pricing::default() };
-        let parameters = ChainParameters::new(&pricing, header);
+        let parameters = ChainParameters::new(&pricing, header, None);
         let fee = offer(0, 9 * GWEI);
         let blocks = inclusion(&[], 10 * GWEI, fee, &pricing, &parameters).not_before_blocks;
         assert_eq!(blocks, Some(6));
@@ -194,7 +194,7 @@ mod tests {
             empty_block_denominator: NonZeroU64::new(50),
             ..Pricing::default()
         };
-        let parameters = ChainParameters::without_header(&preset);
+        let parameters = ChainParameters::from_pricing(&preset);
         let blocks = inclusion(&[], 10 * GWEI, fee, &preset, &parameters).not_before_blocks;
         assert_eq!(blocks, Some(6));
     }
@@ -205,10 +205,10 @@ mod tests {
             let header = minimum.and_then(|minimum: u64| {
                 let rule = [1, 0, 0, 0, 8, 0, 0, 0, 2];
                 let extra_data = [&rule[..], &minimum.to_be_bytes()].concat();
-                HeaderParameters::from_extra_data(&extra_data)
+                BaseFeeRule::from_extra_data(&extra_data)
             });
             let pricing = Pricing { base_fee_floor, ..with_eighths() };
-            let parameters = ChainParameters::new(&pricing, header);
+            let parameters = ChainParameters::new(&pricing, header, None);
             inclusion(&[], next, offer(0, max_fee), &pricing, &parameters).not_before_blocks
         };
         let seven = Some(7_000_000_000);

@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::redis_clock::{RedisClock, whole_micros};
 use crate::fees::plausibility::Doubt;
-use crate::fees::{BlobBaseFees, Block, FeeHistory, HeadReading, HeaderTime, Rewards, Wei};
+use crate::fees::{
+    BaseFeeRule, BlobBaseFees, Block, FeeHistory, HeadReading, HeaderTime, Rewards, Wei,
+};
 use crate::observe::clock;
 use crate::poll::SharedFeeHistory;
 use crate::store::Timestamps;
@@ -55,6 +57,8 @@ enum RecordHead {
         unix_seconds: u64,
         /// How long before the observation it was read.
         read_before_us: u64,
+        /// Absent: the header does not say how the base fee moves.
+        rule: Option<BaseFeeRule>,
     },
 }
 
@@ -63,12 +67,13 @@ impl RecordHead {
         match head {
             HeadReading::Unread | HeadReading::Unknown => None,
             HeadReading::Syncing => Some(Self::Syncing),
-            HeadReading::Header(HeaderTime { number, unix_seconds, read_at, .. }) => {
+            HeadReading::Header(HeaderTime { number, unix_seconds, read_at, rule, .. }) => {
                 let read_before = observed_at.saturating_duration_since(read_at);
                 Some(Self::Header {
                     number,
                     unix_seconds,
                     read_before_us: whole_micros(read_before),
+                    rule,
                 })
             }
         }
@@ -77,13 +82,14 @@ impl RecordHead {
     /// Returns the reading. The age of the block when it was read counts by the clock of this machine; `None`: that clock
     /// did not run yet.
     fn reading(self, observed_at: Instant) -> Option<HeadReading> {
-        let Self::Header { number, unix_seconds, read_before_us } = self else {
+        let Self::Header { number, unix_seconds, read_before_us, rule } = self else {
             return Some(HeadReading::Syncing);
         };
         let read_at = observed_at.checked_sub(Duration::from_micros(read_before_us))?;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let then = now.saturating_sub(clock::elapsed(read_at));
-        Some(HeadReading::Header(HeaderTime::new(number, unix_seconds, read_at, then)))
+        let header = HeaderTime::new(number, unix_seconds, read_at, then);
+        Some(HeadReading::Header(HeaderTime { rule, ..header }))
     }
 }
 

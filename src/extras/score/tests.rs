@@ -72,7 +72,7 @@ impl Chain {
     fn publish_quote(&mut self, window: usize, quote: [(u128, u128); 2]) {
         self.now += Duration::from_secs(1);
         let history = self.history(window);
-        let parameters = ChainParameters::without_header(&self.pricing);
+        let parameters = ChainParameters::from_pricing(&self.pricing);
         let mut market = fees::price(&history, &[], &self.pricing, &parameters).unwrap();
         let [medium, high] = quote
             .map(|(tip, max_fee)| Tier { max_priority_fee_per_gas: tip, max_fee_per_gas: max_fee });
@@ -345,7 +345,7 @@ fn a_floor_decides_the_high_tier_only_if_it_decides_its_tip() {
             ..Pricing::default()
         };
         let history = FeeHistory::new(1, blocks.clone(), Some(100)).unwrap();
-        let parameters = ChainParameters::without_header(&pricing);
+        let parameters = ChainParameters::from_pricing(&pricing);
         let entries = pricing.entries(history.blocks());
         let market = fees::price(&history, &entries, &pricing, &parameters).unwrap();
         let now = Instant::now();

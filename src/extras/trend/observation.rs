@@ -112,7 +112,7 @@ fn tip_at(
     let history = FeeHistory::new(number.checked_sub(below)?, blocks.to_vec(), next_base_fee)?;
     let entries = entries.get(..count).unwrap_or_default();
     // A tip does not depend on the parameters.
-    let parameters = ChainParameters::without_header(pricing);
+    let parameters = ChainParameters::from_pricing(pricing);
     let market = fees::price(&history, entries, pricing, &parameters).ok()?;
     Some(market.suggestion.tiers.medium.max_priority_fee_per_gas)
 }

@@ -201,7 +201,7 @@ fn record(trend: &mut FeeTrend, newest: u64, base_fees: &[u64], time: u32) {
         max_priority_fee: u128::MAX,
         ..Pricing::default()
     };
-    let parameters = ChainParameters::without_header(&pricing);
+    let parameters = ChainParameters::from_pricing(&pricing);
     let market = fees::price(&history, &[], &pricing, &parameters).unwrap();
     let (time, block_time) = (u64::from(time) * 1000, Duration::from_secs(2));
     trend.record(&history, &market, &pricing, &blocks, time, block_time);

@@ -13,12 +13,21 @@ fn history(oldest: u64, base_fees: &[u128]) -> FeeHistory {
     FeeHistory::new(oldest, mined.iter().map(block).collect(), Some(*next)).unwrap()
 }
 
+/// Suspicions on a chain whose rule is the configured one.
+fn suspicious_after(
+    history: &FeeHistory,
+    earlier: Option<&FeeHistory>,
+    pricing: &Pricing,
+) -> Option<SuspiciousReply> {
+    suspicious_amounts(history, earlier, pricing, &ChainParameters::from_pricing(pricing))
+}
+
 fn is_leap(base_fees: &[u128], denominator: Option<u64>) -> bool {
     let pricing = Pricing {
         base_fee_change_denominator: denominator.and_then(NonZeroU64::new),
         ..Pricing::default()
     };
-    suspicious_amounts(&history(1, base_fees), None, &pricing) == Some(SuspiciousReply::BaseFeeLeap)
+    suspicious_after(&history(1, base_fees), None, &pricing) == Some(SuspiciousReply::BaseFeeLeap)
 }
 
 #[test]
@@ -47,7 +56,7 @@ fn base_fee_that_the_rule_cannot_reach_is_suspicious() {
 #[test]
 fn check_can_be_switched_off() {
     let pricing = Pricing { check_base_fees: false, ..Pricing::default() };
-    assert_eq!(suspicious_amounts(&history(1, &[1, u128::MAX, 0]), None, &pricing), None);
+    assert_eq!(suspicious_after(&history(1, &[1, u128::MAX, 0]), None, &pricing), None);
 }
 
 #[test]
@@ -101,7 +110,7 @@ fn known_blocks_with_impossible_base_fees_are_suspicious() {
     let pricing = Pricing::default();
     let gwei = |factor: u128| [10, 11, 12, 13, 14, 15].map(|amount| amount * factor * GWEI);
     let suspicious = |now: [u128; 6]| {
-        suspicious_amounts(&history(100, &now), Some(&history(100, &gwei(1))), &pricing)
+        suspicious_after(&history(100, &now), Some(&history(100, &gwei(1))), &pricing)
     };
     assert_eq!(suspicious(gwei(1)), None);
     // A reorg of all blocks.

@@ -341,7 +341,7 @@ fn configuration(run: &TestRun, upstreams: Urls, proxies: &[FaultProxy]) -> Stri
          [log]\nfilter = \"trace\"\nformat = \"{format}\"\n\
          [delegation]\nsource = \"api\"\napi_key = \"canary-delegation\"\n\
          [chains.a]\nchain_id = 7\nrpc_urls = {urls:?}\nblock_time = \"{}ms\"\nmax_age = \"{}s\"\n\
-         stall_after = \"0s\"\nchain_parameters = \"off\"\n\
+         stall_after = \"0s\"\n\
          pricing.reward_percentiles = [60]\npricing.ask_interval = 0\npricing.base_fee_floor = \"1 gwei\"\n\
          pricing.priority_fee_floor = \"20 gwei\"\n",
         BLOCK.as_millis(),
@@ -351,7 +351,7 @@ fn configuration(run: &TestRun, upstreams: Urls, proxies: &[FaultProxy]) -> Stri
         let base = run.healthy.node.url().replace("http://", &format!("http://{user}"));
         write!(
             text,
-            "[chains.h{id}]\nchain_id = {id}\nchain_parameters = \"off\"\npricing.ask_interval = 0\nblock_time = \"{}ms\"\n\
+            "[chains.h{id}]\nchain_id = {id}\npricing.ask_interval = 0\nblock_time = \"{}ms\"\n\
              rpc_urls = [\"{base}/{id}/canary-path?key=canary-query\"]\n",
             HEALTHY_BLOCK.as_millis(),
         )

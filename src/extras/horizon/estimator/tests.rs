@@ -12,7 +12,7 @@ fn without_floors() -> Pricing {
 }
 
 fn matrix_of(blocks: &[EntryBlock], next_base_fee: u128, pricing: &Pricing) -> Option<HorizonFees> {
-    let parameters = ChainParameters::without_header(pricing);
+    let parameters = ChainParameters::from_pricing(pricing);
     HorizonFees::new(blocks, next_base_fee, PricingType::Eip1559, pricing, &parameters)
 }
 
@@ -156,7 +156,7 @@ fn a_base_fee_that_runs_away_shows_as_a_higher_tip() {
 fn floors_and_ceilings_hold_in_every_cell() {
     let blocks = vec![block(100, 10); 250];
     let cells = |pricing: &Pricing, pricing_type| -> Vec<Tier> {
-        let parameters = ChainParameters::without_header(pricing);
+        let parameters = ChainParameters::from_pricing(pricing);
         let matrix = HorizonFees::new(&blocks, 100, pricing_type, pricing, &parameters).unwrap();
         matrix.cells().map(|cell| cell.fees).chain(matrix.next_block().map(|it| it.1)).collect()
     };

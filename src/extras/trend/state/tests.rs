@@ -76,7 +76,7 @@ fn the_level_follows_the_price_and_the_trend() {
         let (history, _) = reply(pricing, 1002, 30 * GWEI);
         let blocks = history.blocks().to_vec();
         let history = FeeHistory::new(1002, blocks, Some(base_fee)).unwrap();
-        let parameters = ChainParameters::without_header(pricing);
+        let parameters = ChainParameters::from_pricing(pricing);
         (fees::price(&history, &[], pricing, &parameters).unwrap(), history)
     };
     for (base_fee, expected) in [(5 * GWEI, Level::Low), (20 * GWEI, Level::Normal)] {
