@@ -3,6 +3,7 @@
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::time::Duration;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::node_url::NodeUrl;
@@ -64,6 +65,9 @@ pub struct Chain {
     /// Number of recent blocks that are kept for `/fee-history`.
     #[serde(default = "default_history_blocks")]
     pub history_blocks: NonZeroUsize,
+    /// Has no effect. Older files have it: the headers are read for the age of blocks, and tell the parameters too.
+    #[serde(default, skip_serializing)]
+    chain_parameters: IgnoredAny,
     /// Constants of the fee rules.
     #[serde(default = "Pricing::for_any_chain")]
     pub pricing: Pricing,

@@ -21,7 +21,7 @@ impl Chain {
         if self.preset.is_some() {
             return None;
         }
-        let Self { key, chain_id, block_time, pricing, .. } = self;
+        let Self { key, chain_id, block_time, .. } = self;
         let mut assumed = Vec::new();
         if !layers.has(&[CHAINS, key, "block_time"]) {
             let block_time = format_duration(*block_time);
@@ -33,24 +33,11 @@ impl Chain {
         if !layers.has(&[CHAINS, key, "pricing", "base_fee_floor"]) {
             assumed.push("there is no minimum base fee (pricing.base_fee_floor)".into());
         }
-        let mut statements = Vec::new();
-        if !assumed.is_empty() {
-            statements.push(format!("assumed: {}", assumed.join(", ")));
-        }
-        if pricing.base_fee_change_denominator.is_none() {
-            let unused = match pricing.empty_block_denominator {
-                Some(_) => {
-                    ". Without it or a header's, pricing.empty_block_denominator has no effect"
-                }
-                None => "",
-            };
-            statements.push(format!(
-                "unknown: how full blocks move the base fee (pricing.base_fee_change_denominator){unused}"
-            ));
-        }
-        let statements = statements.join("; ");
-        (!statements.is_empty()).then(|| {
-            format!("{CHAINS}.{key}: there is no preset for chain id {chain_id}; {statements}")
+        let assumed = assumed.join(", ");
+        (!assumed.is_empty()).then(|| {
+            format!(
+                "{CHAINS}.{key}: there is no preset for chain id {chain_id}; assumed: {assumed}"
+            )
         })
     }
 

@@ -274,19 +274,11 @@ fn keys_without_effect_and_assumptions_are_noted() {
     assert_eq!(
         Config::from_toml(&unknown, &[]).unwrap().notes,
         ["chains.a: there is no preset for chain id 4711; assumed: there is no minimum tip \
-          (pricing.priority_fee_floor), there is no minimum base fee (pricing.base_fee_floor); \
-          unknown: how full blocks move the base fee (pricing.base_fee_change_denominator)"]
+          (pricing.priority_fee_floor), there is no minimum base fee (pricing.base_fee_floor)"]
     );
     let all_set = "block_time = \"3s\"\npricing.priority_fee_floor = \"0 wei\"\n\
-                   pricing.base_fee_floor = \"0 wei\"\npricing.empty_block_denominator = 8";
-    assert_eq!(
-        Config::from_toml(&chain_toml("a", 4711, all_set), &[]).unwrap().notes,
-        ["chains.a: there is no preset for chain id 4711; unknown: how full blocks move the base \
-          fee (pricing.base_fee_change_denominator). Without it or a header's, \
-          pricing.empty_block_denominator has no effect"]
-    );
-    let known = format!("{all_set}\npricing.base_fee_change_denominator = 8");
-    let notes = Config::from_toml(&chain_toml("a", 4711, &known), &[]).unwrap().notes;
+                   pricing.base_fee_floor = \"0 wei\"\nchain_parameters = \"off\"";
+    let notes = Config::from_toml(&chain_toml("a", 4711, all_set), &[]).unwrap().notes;
     assert_eq!(notes, Vec::<String>::new());
 }
 
