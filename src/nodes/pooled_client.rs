@@ -66,8 +66,9 @@ impl PooledClient {
     }
 
     /// Posts a body as JSON, with `headers` besides the usual ones. If it went over a kept connection that ended without a
-    /// byte of response, it is sent once more over a new one: routers and load balancers forget idle connections, which
-    /// says nothing about the node. If that connection is silent, both are waited for, and the first response counts.
+    /// byte of response, it is sent once more over a new one, and if that ends so too, over another: routers and load balancers
+    /// forget idle connections, which says nothing about the node. If that connection is silent, both are waited for, and the
+    /// first response counts.
     /// Without a `repeat` it is never sent twice, and goes over a new connection.
     ///
     /// # Errors
@@ -80,14 +81,13 @@ impl PooledClient {
         body: &(impl Serialize + ?Sized),
         repeat: Option<Repeat<'_>>,
     ) -> Result<Response, reqwest::Error> {
-        let send = |http: &reqwest::Client| {
-            http.post(url.clone()).headers(headers.clone()).json(body).send()
-        };
+        let request =
+            |http: &reqwest::Client| http.post(url.clone()).headers(headers.clone()).json(body);
         let Some(repeat) = repeat else {
-            return send(self.fresh().await.unwrap_or(&self.http)).await;
+            return request(self.fresh().await.unwrap_or(&self.http)).send().await;
         };
         let is_new = Arc::new(AtomicBool::new(false));
-        let mut kept = IS_NEW.scope(Arc::clone(&is_new), send(&self.http)).boxed();
+        let mut kept = IS_NEW.scope(Arc::clone(&is_new), request(&self.http).send()).boxed();
         let was_slow = repeat.is_slow.swap(false, Ordering::Relaxed);
         let outcome = tokio::time::timeout(repeat.after, &mut kept).await;
         let is_final = match &outcome {
@@ -95,8 +95,20 @@ impl PooledClient {
             Ok(Err(_)) => is_new.load(Ordering::Relaxed),
             Err(_) => is_new.load(Ordering::Relaxed) || was_slow,
         };
-        let fresh =
-            if is_final || !(repeat.try_take)() { None } else { self.fresh().await.map(send) };
+        let fresh = if is_final || !(repeat.try_take)() { None } else { self.fresh().await };
+        // A router that forgets connections may take the new one for that which it has just reset, once.
+        let fresh = fresh.map(|fresh| {
+            let first = request(fresh);
+            let second = first.try_clone();
+            async move {
+                match (first.send().await, second) {
+                    (Err(error), Some(second)) if error.is_request() && !error.is_connect() => {
+                        second.send().await
+                    }
+                    (outcome, _) => outcome,
+                }
+            }
+        });
         let late = kept.inspect(|outcome| {
             let is_slow = outcome.is_ok() && !is_new.load(Ordering::Relaxed);
             repeat.is_slow.store(is_slow, Ordering::Relaxed);
@@ -259,13 +271,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_request_is_repeated_once() {
-        let (url, ended) = node(&[1, 0, 0], Last::End);
+    async fn a_request_is_repeated_twice_at_most() {
+        let (url, ended) = node(&[1, 0, 0, 0], Last::End);
         let client = PooledClient::new(&Upstream::default(), |builder| builder).unwrap();
         assert_eq!(post(&client, &url).await.unwrap(), "{}");
         assert!(post(&client, &url).await.is_err());
-        assert_eq!([next(&ended), next(&ended)], [1, 0]);
-        assert!(ended.try_recv().is_err(), "the request was sent a third time");
+        assert_eq!([next(&ended), next(&ended), next(&ended)], [1, 0, 0]);
+        assert!(ended.try_recv().is_err(), "the request was sent a fourth time");
     }
 
     const SOON: Duration = Duration::from_millis(20);
