@@ -162,7 +162,7 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
 }
 
 #[test]
-fn an_empty_block_moves_the_base_fee_as_a_full_one_unless_the_file_says_otherwise() {
+fn an_empty_block_moves_the_base_fee_as_a_full_one_by_default() {
     let denominators = |more| {
         let config = Config::from_toml(&chain_toml("a", 137, more), &[]).unwrap();
         let parameters = fees::ChainParameters::from_pricing(&config.chains[0].pricing);

@@ -44,6 +44,8 @@ struct Step {
 impl BaseFeeRule {
     const ELASTICITIES: RangeInclusive<u32> = 2..=10;
     const DENOMINATORS: RangeInclusive<u32> = 2..=600;
+    /// Lowest gas limit of a chain whose rule is found.
+    const LEAST_LIMIT: u128 = 5_000_000;
     /// Steps from which a rule is found.
     const MIN_STEPS: usize = 20;
     /// Blocks at the lowest base fee, which should have lowered it, that show a minimum.
@@ -112,7 +114,9 @@ impl BaseFeeRule {
     fn minimum_of(&self, steps: &[Step]) -> Option<u128> {
         let lowest = steps.iter().map(|step| step.next).min()?;
         let is_held = |step: &&Step| {
-            let falls = self.next(step.base_fee, step.used).is_some_and(|next| next + 2 <= lowest);
+            let falls = self
+                .next(step.base_fee, step.used, Step::ONE)
+                .is_some_and(|next| next.saturating_add(2) <= lowest);
             step.base_fee == lowest && step.next == lowest && falls
         };
         (steps.iter().filter(is_held).count() >= Self::MIN_AT_MINIMUM).then_some(lowest)
@@ -123,8 +127,10 @@ impl BaseFeeRule {
         /// Below this the next base fee is exact, in wei.
         const EXACT: u128 = 10_000_000;
         const PARTS: u128 = 100_000_000;
-        let lowest = self.next(step.base_fee, step.used.saturating_sub(Step::ROUNDING));
-        let highest = self.next(step.base_fee, step.used.saturating_add(Step::ROUNDING));
+        // Nodes round the target down to whole units of gas.
+        let target = Step::ONE - Step::ONE / Self::LEAST_LIMIT * u128::from(self.elasticity);
+        let lowest = self.next(step.base_fee, step.used.saturating_sub(Step::ROUNDING), Step::ONE);
+        let highest = self.next(step.base_fee, step.used.saturating_add(Step::ROUNDING), target);
         let Some((lowest, highest)) = lowest.zip(highest) else { return false };
         let margin = if step.base_fee < EXACT { 0 } else { step.base_fee.div_ceil(PARTS) };
         let range = lowest.saturating_sub(margin)..=highest.saturating_add(margin);
@@ -132,12 +138,13 @@ impl BaseFeeRule {
         range.contains(&step.next) || is_at_minimum
     }
 
-    /// Returns the base fee after a block with this one that used so much gas; `None`: it is too high to tell.
-    fn next(&self, base_fee: u128, used: u128) -> Option<u128> {
+    /// Returns the base fee after a block with this one that used so much gas, for this target times the elasticity; `None`: it
+    /// is too high to tell.
+    fn next(&self, base_fee: u128, used: u128, target: u128) -> Option<u128> {
         let denominator = u128::from(self.denominator.get());
         let targets = used.checked_mul(self.elasticity.into())?;
-        let change = base_fee.checked_mul(targets.abs_diff(Step::ONE))? / Step::ONE / denominator;
-        if targets > Step::ONE {
+        let change = base_fee.checked_mul(targets.abs_diff(target))? / target / denominator;
+        if targets > target {
             base_fee.checked_add(change.max(1))
         } else {
             base_fee.checked_sub(change)
@@ -160,7 +167,7 @@ impl FittedRule {
     /// Returns true if the rule is to be checked with the blocks up to `newest`.
     #[must_use]
     pub fn is_due(&self, newest: u64) -> bool {
-        newest.checked_sub(self.checked).is_none_or(|blocks| blocks >= Self::INTERVAL)
+        newest.abs_diff(self.checked) >= Self::INTERVAL
     }
 
     /// Checks the rule with these blocks, the last of which is `newest`, and the base fee of the `next` one. A block that it
@@ -173,7 +180,11 @@ impl FittedRule {
         let mut steps = Step::all(newest, blocks, next);
         steps.retain(|step| step.number >= self.since);
         if let Some(rule) = &mut self.rule {
-            let misfit = steps.iter().rev().find(|step| !rule.explains(step));
+            // The first blocks at a minimum do not show it yet.
+            let lowest = steps.iter().map(|step| step.next).min();
+            let bounded = BaseFeeRule { minimum_base_fee: lowest, ..*rule };
+            let misfit =
+                steps.iter().rev().find(|step| !rule.explains(step) && !bounded.explains(step));
             let Some(misfit) = misfit else {
                 let is_lower = |minimum| steps.iter().any(|step| step.next < minimum);
                 let known = rule.minimum_base_fee.filter(|minimum| !is_lower(*minimum));
@@ -249,11 +260,11 @@ mod tests {
                 self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 // As geth: of 30 million gas.
                 let used = u128::from((self.random >> 40) % fullest.max(1)) * 29_987;
-                let limit = 30_000_000;
+                let limit = 30_000_001;
                 let target = limit / u128::from(self.rule.elasticity);
                 let denominator = u128::from(self.rule.denominator.get());
                 let change = self.base_fee * used.abs_diff(target) / target / denominator;
-                let ratio = f64::from(u32::try_from(used).unwrap()) / 30_000_000.0;
+                let ratio = f64::from(u32::try_from(used).unwrap()) / 30_000_001.0;
                 let base_fee = self.base_fee;
                 self.blocks.push(Block { base_fee, gas_used_ratio: Some(ratio), rewards: None });
                 self.newest += 1;
@@ -327,6 +338,20 @@ mod tests {
         chain.rule.minimum_base_fee = None;
         chain.mine(50, 700);
         assert_eq!(chain.update(&mut fitted).and_then(|it| it.minimum_base_fee), None);
+    }
+
+    #[test]
+    fn the_first_blocks_at_a_minimum_end_no_rule() {
+        let mut chain = Chain::new(8, 2, Some(5_000_000), 9_000_000_000);
+        let mut fitted = FittedRule::default();
+        chain.mine(101, 1000);
+        assert_eq!(chain.update(&mut fitted), Some(rule(8, 2)));
+        for _ in 0..12 {
+            chain.mine(25, 100);
+            let numbers = chain.update(&mut fitted).map(|it| (it.elasticity, it.denominator.get()));
+            assert_eq!(numbers, Some((2, 8)));
+        }
+        assert_eq!(fitted.rule().and_then(|it| it.minimum_base_fee), Some(5_000_000));
     }
 
     #[test]

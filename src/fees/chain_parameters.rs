@@ -37,13 +37,16 @@ pub enum DenominatorSource {
 
 impl ChainParameters {
     /// Chooses the parameters from the configured ones, the rule `stated` by the newest header and the `observed` one: the
-    /// first of these that is known.
+    /// first of these that is known. A header that contradicts the blocks is not believed:
+    /// outside of the OP Stack, the producer of a block may write any bytes there.
     #[must_use]
     pub fn new(
         pricing: &Pricing,
         stated: Option<BaseFeeRule>,
         observed: Option<BaseFeeRule>,
     ) -> Self {
+        let numbers = |rule: BaseFeeRule| (rule.full_block(), rule.empty_block());
+        let stated = stated.filter(|it| observed.is_none_or(|seen| numbers(seen) == numbers(*it)));
         let explicit = pricing.base_fee_change_denominator.map(|full_block| Denominators {
             full_block,
             empty_block: full_block,
@@ -101,19 +104,20 @@ mod tests {
             let found = ChainParameters::new(&pricing, header, observed).denominators;
             found.map(|found| (found.full_block.get(), found.empty_block.get(), found.source))
         };
-        let (header, observed) = (rule(250, 6, 7), rule(8, 2, 0));
+        let (header, observed) = (rule(250, 6, 7), rule(250, 6, 0));
         assert_eq!(choose([32, 0], header, observed), Some((32, 32, Configuration)));
         assert_eq!(choose([32, 40], header, observed), Some((32, 40, Configuration)));
         assert_eq!(choose([0, 0], header, observed), Some((50, 250, Header)));
         assert_eq!(choose([0, 40], header, observed), Some((50, 40, Header)));
-        assert_eq!(choose([0, 0], None, observed), Some((8, 8, Observed)));
+        assert_eq!(choose([0, 0], None, observed), Some((50, 250, Observed)));
+        assert_eq!(choose([0, 0], header, rule(8, 2, 0)), Some((8, 8, Observed)), "a liar's");
         assert_eq!(choose([0, 0], None, None), None);
         // An empty block alone is no rule.
         assert_eq!(choose([0, 40], None, None), None);
     }
 
     #[test]
-    fn the_minimum_is_the_headers_or_else_the_floor_or_else_that_of_the_blocks() {
+    fn the_minimum_is_that_of_the_header_the_floor_or_the_blocks() {
         let minimum = |base_fee_floor, stated, observed| {
             let pricing = Pricing { base_fee_floor, ..Pricing::default() };
             let [stated, observed] = [stated, observed].map(|minimum| rule(250, 6, minimum));

@@ -176,12 +176,12 @@ pub fn suspicious_amounts(
     if !pricing.check_base_fees {
         return None;
     }
-    let rule = LeapRule::new(parameters.denominators.and_then(|known| match known.source {
-        DenominatorSource::Configuration => Some(known.full_block),
-        // With the denominator of a header a lying node could loosen the rule, or tighten it for the others.
-        DenominatorSource::Header => None,
-        // The rule may change with the next block.
-        DenominatorSource::Observed => Some(known.full_block.min(LeapRule::ETHEREUM)),
+    let rule = LeapRule::new(parameters.denominators.map(|known| match known.source {
+        DenominatorSource::Configuration => known.full_block,
+        // The rule may change with the next block, and a lying node could tighten it for the others.
+        DenominatorSource::Header | DenominatorSource::Observed => {
+            known.full_block.min(LeapRule::ETHEREUM)
+        }
     }));
     // The blocks before the window were checked when they were in it.
     let window = history.newest(pricing.window_blocks.get());

@@ -88,7 +88,7 @@ impl PooledClient {
         };
         let is_new = Arc::new(AtomicBool::new(false));
         let mut kept = IS_NEW.scope(Arc::clone(&is_new), request(&self.http).send()).boxed();
-        let was_slow = repeat.is_slow.swap(false, Ordering::Relaxed);
+        let was_slow = repeat.is_slow.load(Ordering::Relaxed);
         let outcome = tokio::time::timeout(repeat.after, &mut kept).await;
         let is_final = match &outcome {
             Ok(Ok(_)) => true,

@@ -51,7 +51,7 @@ pub use round::{Confirmation, Limits, PublishDecision, Round, RoundOutcome};
 /// Index of other replicas in reports: they are less preferred than every upstream.
 pub const REMOTE: usize = usize::MAX;
 
-/// What is known of the heads of one chain.
+/// Memory of the heads of one chain.
 #[derive(Debug)]
 pub struct Judge {
     block_time: Duration,

@@ -115,15 +115,15 @@ export interface components {
         /** @description How the chain moves its base fee. */
         ChainParameters: {
             /**
-             * @description A full block raises the base fee by 1/n of it; `null` if the source is `unknown`. An OP Stack chain's own n is its
+             * @description A full block raises the base fee by 1/n of it; `null` if the source is. An OP Stack chain's own n is its
              *     denominator divided by its elasticity less 1.
              */
             base_fee_change_denominator: string | null;
-            /** @description An empty block lowers the base fee by 1/n of it; `null` if the source is `unknown`. */
+            /** @description An empty block lowers the base fee by 1/n of it; `null` if the source is. */
             empty_block_denominator: string | null;
             minimum_base_fee: components["schemas"]["Wei"] | null;
-            /** @description Source of `base_fee_change_denominator`. */
-            source: components["schemas"]["DenominatorSource"];
+            source: components["schemas"]["DenominatorSource"] | null;
+            reason: components["schemas"]["UnknownRule"] | null;
         };
         /**
          * @description Freshness of the chain's data, if there is any.
@@ -182,10 +182,7 @@ export interface components {
             medium: components["schemas"]["TierCost"];
             high: components["schemas"]["TierCost"];
         };
-        /**
-         * @description Number of coming blocks, all of them full, that a tier's max fee covers; `null` if the source of `chain_parameters` is
-         *     `unknown`.
-         */
+        /** @description Number of coming blocks, all of them full, that a tier's max fee covers; `null` if the source of `chain_parameters` is. */
         CoveredBlocks: {
             /**
              * Format: int32
@@ -284,7 +281,7 @@ export interface components {
          * @description Source of the denominators. It says nothing about the minimum base fee.
          * @enum {string}
          */
-        DenominatorSource: "configuration" | "header" | "unknown";
+        DenominatorSource: "configuration" | "header" | "observed";
         /**
          * @description Reason to doubt a value: it cannot follow from the blocks before, and the only node there is repeats it.
          * @enum {string}
@@ -935,6 +932,11 @@ export interface components {
             /** @description Blocks at which nothing was suggested. */
             no_quote: number;
         };
+        /**
+         * @description Reason for which the denominators are `null`.
+         * @enum {string}
+         */
+        UnknownRule: "unknown";
         /** @description Amounts in dollars: decimal numbers with at most four significant digits. */
         UsdCost: {
             expected: string;

@@ -1,10 +1,8 @@
 //! Secrets in files of their own.
 
-use std::fmt;
-use std::fs::File;
-use std::io::Read;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::{fmt, fs};
 
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, Serializer};
@@ -24,12 +22,16 @@ impl<T> fmt::Debug for FromFile<T> {
 
 impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for FromFile<T> {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        /// Longer than a secret. A device may never end.
+        /// Longer than a secret.
         const MAX_BYTES: u64 = 65_536;
-        let (path, mut text) = (PathBuf::deserialize(input)?, String::new());
-        let file = File::open(&path);
-        let read = file.and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
-        read.map_err(|error| D::Error::custom(format!("cannot read the file: {error}")))?;
+        let path = PathBuf::deserialize(input)?;
+        let refused = |reason| D::Error::custom(format!("cannot read the file: {reason}"));
+        let metadata = fs::metadata(&path).map_err(|error| refused(error.to_string()))?;
+        // A pipe or a device may never end.
+        if !metadata.is_file() || metadata.len() > MAX_BYTES {
+            return Err(refused("expected a file of at most 64 KiB".into()));
+        }
+        let text = fs::read_to_string(&path).map_err(|error| refused(error.to_string()))?;
         let value = text.parse().map_err(D::Error::custom)?;
         Ok(Self { path, value })
     }

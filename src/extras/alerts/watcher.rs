@@ -83,8 +83,11 @@ impl Watcher {
     async fn share(&mut self, text: &str) -> bool {
         let Some(shared) = &self.shared else { return true };
         let Some(state) = shared.replace(&self.name, &self.entry, text).await else { return true };
-        if let Some(sent) = Sent::parse(state.state(), clock::now().checked_sub(state.age)) {
-            // An entry that is gone was not replaced by another process.
+        // An entry that is gone was not replaced by another process, and one that is older than what was sent while there was
+        // no answer says nothing new.
+        if let Some(sent) = Sent::parse(state.state(), clock::now().checked_sub(state.age))
+            && self.rule.sent.is_none_or(|own| own.at <= sent.at)
+        {
             self.rule.sent = Some(sent);
         }
         self.entry = state.entry;
