@@ -61,7 +61,8 @@ test("the market has the members of the body", async () => {
     const { baseFeeChangeDenominator, emptyBlockDenominator, minimumBaseFee } = market.chainParameters;
     const { base_fee_change_denominator, empty_block_denominator, minimum_base_fee } = body.chain_parameters;
     const parameters = [base_fee_change_denominator, empty_block_denominator, minimum_base_fee];
-    assert.deepEqual([baseFeeChangeDenominator, emptyBlockDenominator, minimumBaseFee], parameters.map(BigInt));
+    const amounts = parameters.map((amount) => (amount === null ? null : BigInt(amount)));
+    assert.deepEqual([baseFeeChangeDenominator, emptyBlockDenominator, minimumBaseFee], amounts);
     assert.deepEqual(market.window.rewardPercentiles, body.window.reward_percentiles);
     assert.deepEqual([market.chainName, market.block], ["ronin", market.newestBlock]);
 });
