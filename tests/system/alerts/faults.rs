@@ -92,13 +92,12 @@ async fn each_fault_fires_its_alerts_until_it_is_over() {
     // Alerts may resolve and fire again while the service backs off from nodes. No other alert may fire.
     prometheus.wait_for_each(&expected, false, exceed_limits).await;
 
-    // Only the chain with a node of the wrong chain, and with wrong constants, stays faulty.
+    // Only the chain with a node of the wrong chain, and with a wrong floor, stays faulty.
     healthy.silent.set_reply(advancing_chain());
     faulty.repair();
     forwarding.release_read_slot();
     drop((first, connection));
     let wrong_chain = [
-        "GasSuggestionChainParametersDisagree chain=misled parameter=base_fee_change_denominator",
         "GasSuggestionFloorAboveMarket chain=misled floor=priority_fee",
         "GasSuggestionUpstreamWrongChain chain=misled instance=faulty upstream=0",
     ];

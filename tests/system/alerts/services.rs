@@ -234,8 +234,6 @@ impl FaultyService {
             MockNode::start(11, agreeing.clone()).await,
             MockNode::start(11, agreeing.clone()).await,
         ];
-        // Denominator 8, elasticity 2.
-        right.set_header_reply(Reply::Result(json!({ "extraData": "0x000000000800000002" })));
         let dissenting = MockNode::start(11, Reply::history(1000, 30, 400)).await;
         let divided = [&dissenting, &one, &other].map(MockNode::url);
         let chains = [
@@ -246,8 +244,7 @@ impl FaultyService {
                 "misled",
                 10,
                 &[wrong_chain.url(), right.url()],
-                "pricing.priority_fee_floor = \"100000 gwei\"\n\
-                 pricing.base_fee_change_denominator = 25",
+                "pricing.priority_fee_floor = \"100000 gwei\"",
             ),
             chain("divided", 11, &divided, "agreement = 3"),
         ];

@@ -32,7 +32,11 @@ async fn start() -> (MockNode, TestServer) {
     history["gasUsedRatio"] = json!(ratios);
     let node = MockNode::with_percentiles(1, json!([60]), mock_node::Reply::Result(history)).await;
     let services = "[verification]\nurl = \"http://127.0.0.1:9\"\n[delegation]\nsource = \"api\"\n";
-    let chain = node.chain("ethereum", "json_rpc = true\nstall_after = \"0s\"\n");
+    let chain = node.chain(
+        "ethereum",
+        "json_rpc = true\nstall_after = \"0s\"\n\
+                 pricing.base_fee_change_denominator = 8\n",
+    );
     let service = TestServer::start(&format!("{services}{chain}")).await;
     service.wait_for_ok("/readyz").await;
     (node, service)

@@ -173,7 +173,8 @@ function pause(milliseconds, signal) {
     return new Promise((resolve, reject) => {
         const end = () => {
             clearTimeout(timer);
-            reject(new Error("aborted"));
+            // Older browsers have no reason.
+            reject(signal.reason ?? new Error("aborted"));
         };
         const timer = setTimeout(() => {
             signal.removeEventListener("abort", end);
