@@ -25,6 +25,10 @@ impl DoubtLog {
             SuspiciousReply::Rewritten => (Doubt::BaseFeeLeap, left_window),
             SuspiciousReply::Regression | SuspiciousReply::Jump => (Doubt::HeadLeap, left_window),
         };
+        // After a reset of the chain the blocks of before do not come back.
+        for known in self.until.values_mut() {
+            *known = left_window.min(*known);
+        }
         let known = self.until.entry(doubt).or_insert(until);
         *known = until.max(*known);
     }
