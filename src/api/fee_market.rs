@@ -12,9 +12,9 @@ use super::render_cache::json_bytes;
 use super::routes::MarketMembers;
 use crate::api::extractors::{ChainParam, charge_for_list};
 use crate::fees::{
-    self, AverageReward, BlobBaseFees, ChainParameters, FloorsAboveMarket, FloorsApplied,
-    FullBlocksCovered, GasUsedRatios, PricingType, RewardPercentiles, Strategy, Tier, Tiers, Trend,
-    Wei, percentile_numbers,
+    AverageReward, BlobBaseFees, ChainParameters, DenominatorSource, FloorsAboveMarket,
+    FloorsApplied, FullBlocksCovered, GasUsedRatios, PricingType, RewardPercentiles, Strategy,
+    Tier, Tiers, Trend, Wei, percentile_numbers,
 };
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::Problem;
@@ -105,7 +105,8 @@ struct ChainParametersBody {
     /// An empty block lowers the base fee by 1/n of it; `null` if the source is.
     #[schema(required, pattern = "^[1-9][0-9]*$")]
     empty_block_denominator: Option<String>,
-    /// Lowest base fee of the chain: that of its headers, else the configured floor, else that of the last blocks; `null` if none is known.
+    /// Lowest base fee of the chain: that of its headers, else the configured floor, else that of the last blocks; `null` if
+    /// none is known.
     #[schema(required)]
     minimum_base_fee: Option<Wei>,
     /// Source of the denominators; `null`: how the chain moves its base fee is not known.
@@ -122,18 +123,6 @@ struct ChainParametersBody {
 enum UnknownRule {
     /// No source knows them.
     Unknown,
-}
-
-/// Source of the denominators. It says nothing about the minimum base fee.
-#[derive(Serialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-enum DenominatorSource {
-    /// The configuration or a preset.
-    Configuration,
-    /// The chain's headers.
-    Header,
-    /// The chain's blocks: one rule explains the last ones.
-    Observed,
 }
 
 /// The blocks that were averaged.
@@ -267,11 +256,7 @@ impl From<&ChainParameters> for ChainParametersBody {
             base_fee_change_denominator: denominators.map(|both| both.full_block.to_string()),
             empty_block_denominator: denominators.map(|both| both.empty_block.to_string()),
             minimum_base_fee: parameters.minimum_base_fee.map(Wei),
-            source: denominators.map(|both| match both.source {
-                fees::DenominatorSource::Configuration => DenominatorSource::Configuration,
-                fees::DenominatorSource::Header => DenominatorSource::Header,
-                fees::DenominatorSource::Observed => DenominatorSource::Observed,
-            }),
+            source: denominators.map(|both| both.source),
             reason: denominators.is_none().then_some(UnknownRule::Unknown),
         }
     }

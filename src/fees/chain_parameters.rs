@@ -2,6 +2,9 @@
 
 use std::num::NonZeroU64;
 
+use serde::Serialize;
+use utoipa::ToSchema;
+
 use super::{BaseFeeRule, Pricing};
 
 /// Parameters of a chain's base fee that are in force.
@@ -24,14 +27,15 @@ pub struct Denominators {
     pub source: DenominatorSource,
 }
 
-/// Where the denominator of a chain's base fee comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Source of the denominators. It says nothing about the minimum base fee.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum DenominatorSource {
     /// The configuration or a preset.
     Configuration,
     /// The chain's headers.
     Header,
-    /// The chain's blocks.
+    /// The chain's blocks: one rule explains the last ones.
     Observed,
 }
 

@@ -176,13 +176,7 @@ pub fn suspicious_amounts(
     if !pricing.check_base_fees {
         return None;
     }
-    let rule = LeapRule::new(parameters.denominators.map(|known| match known.source {
-        DenominatorSource::Configuration => known.full_block,
-        // The rule may change with the next block, and a lying node could tighten it for the others.
-        DenominatorSource::Header | DenominatorSource::Observed => {
-            known.full_block.min(LeapRule::ETHEREUM)
-        }
-    }));
+    let rule = LeapRule::new(parameters);
     // The blocks before the window were checked when they were in it.
     let window = history.newest(pricing.window_blocks.get());
     if rule.leaps_after_activation(window, history.next_base_fee()).next().is_some() {
@@ -206,13 +200,18 @@ pub struct KnownBlock {
 /// Returns true if the blocks of `history` can be those of the chain before and at the `known` one. All blocks are
 /// checked, because old ones were never in a window. The known one may differ from it as two neighbours may.
 #[must_use]
-pub fn is_plausible_past(history: &FeeHistory, known: KnownBlock, pricing: &Pricing) -> bool {
+pub fn is_plausible_past(
+    history: &FeeHistory,
+    known: KnownBlock,
+    pricing: &Pricing,
+    parameters: &ChainParameters,
+) -> bool {
     let (blocks, next) = (history.blocks(), history.next_base_fee());
     let mut base_fees = blocks.iter().map(|block| block.base_fee).chain(next);
     if base_fees.any(|base_fee| base_fee > pricing.max_base_fee) {
         return false;
     }
-    let rule = LeapRule::new(pricing.base_fee_change_denominator);
+    let rule = LeapRule::new(parameters);
     let known_there = history.base_fee(known.number);
     let contradicts = known_there.is_some_and(|base_fee| rule.is_leap(base_fee, known.base_fee));
     !pricing.check_base_fees || (rule.leaps(blocks, next).next().is_none() && !contradicts)
@@ -227,11 +226,12 @@ pub fn plausible_reading(
     reading: &FeeHistory,
     polled: &FeeHistory,
     pricing: &Pricing,
+    parameters: &ChainParameters,
 ) -> Option<FeeHistory> {
     const FACTOR: u128 = 1000;
     let ([low, high], [_, polled_percentile]) = ([0, 1], GRADED_PERCENTILES);
     let (blocks, next) = (reading.blocks(), reading.next_base_fee());
-    let rule = LeapRule::new(pricing.base_fee_change_denominator);
+    let rule = LeapRule::new(parameters);
     let is_polled = |position: usize| {
         let later = u64::try_from(position).unwrap_or(u64::MAX);
         let base_fee = polled.base_fee(reading.oldest_block().saturating_add(later));
@@ -271,7 +271,7 @@ pub fn plausible_reading(
 /// How far a base fee may be from that of the block before.
 ///
 /// EIP-1559 raises it by at most (elasticity - 1)/denominator. The elasticity is 2 on Ethereum and 6 on OP Stack chains;
-/// up to 17 is allowed. Without a configured denominator any change up to a factor of 8 is allowed.
+/// up to 17 is allowed. Without a known denominator any change up to a factor of 8 is allowed.
 struct LeapRule {
     numerator: u128,
     denominator: u128,
@@ -286,10 +286,17 @@ impl LeapRule {
     /// Denominator of Ethereum.
     const ETHEREUM: NonZeroU64 = NonZeroU64::new(8).expect("8 is not 0");
 
-    fn new(denominator: Option<NonZeroU64>) -> Self {
-        match denominator {
-            Some(denominator) => {
-                let denominator = u128::from(denominator.get());
+    fn new(parameters: &ChainParameters) -> Self {
+        match parameters.denominators {
+            Some(known) => {
+                let full_block = match known.source {
+                    DenominatorSource::Configuration => known.full_block,
+                    // The rule may change with the next block, and a lying node could tighten it for the others.
+                    DenominatorSource::Header | DenominatorSource::Observed => {
+                        known.full_block.min(Self::ETHEREUM)
+                    }
+                };
+                let denominator = u128::from(full_block.get());
                 Self { numerator: denominator.saturating_add(Self::MARGIN), denominator }
             }
             None => Self { numerator: Self::UNKNOWN_RULE_FACTOR, denominator: 1 },

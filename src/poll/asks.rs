@@ -248,7 +248,8 @@ impl AskReader {
         // A block that is not known any more was replaced, and is read again.
         let Some(known) = known else { return Ok(()) };
         let pricing = &self.publisher.chain().config().pricing;
-        let reading = plausibility::plausible_reading(reading, &known, pricing)
+        let parameters = self.publisher.chain_parameters();
+        let reading = plausibility::plausible_reading(reading, &known, pricing, &parameters)
             .ok_or(ReadFailure::Contradiction)?;
         if self.publisher.add_reading(&reading) == 0 {
             // Another process may have read the same meanwhile.

@@ -1,7 +1,7 @@
 use std::num::NonZeroU64;
 
 use super::*;
-use crate::fees::Rewards;
+use crate::fees::{BaseFeeRule, Rewards};
 
 const GWEI: u128 = 1_000_000_000;
 
@@ -20,6 +20,18 @@ fn suspicious_after(
     pricing: &Pricing,
 ) -> Option<SuspiciousReply> {
     suspicious_amounts(history, earlier, pricing, &ChainParameters::from_pricing(pricing))
+}
+
+fn past_of_rule(history: &FeeHistory, known: KnownBlock, pricing: &Pricing) -> bool {
+    is_plausible_past(history, known, pricing, &ChainParameters::from_pricing(pricing))
+}
+
+fn reading_of_rule(
+    reading: &FeeHistory,
+    polled: &FeeHistory,
+    pricing: &Pricing,
+) -> Option<FeeHistory> {
+    plausible_reading(reading, polled, pricing, &ChainParameters::from_pricing(pricing))
 }
 
 fn is_leap(base_fees: &[u128], denominator: Option<u64>) -> bool {
@@ -141,9 +153,9 @@ fn old_blocks_that_cannot_precede_known_ones_are_implausible() {
         (vec![30; 60], known(u64::MAX, 1), true),
     ] {
         let past = history(100, &gwei(&base_fees));
-        assert_eq!(is_plausible_past(&past, known, &pricing), expected, "{base_fees:?} {known:?}");
+        assert_eq!(past_of_rule(&past, known, &pricing), expected, "{base_fees:?} {known:?}");
         let unchecked = Pricing { check_base_fees: false, ..pricing };
-        assert!(is_plausible_past(&past, known, &unchecked));
+        assert!(past_of_rule(&past, known, &unchecked));
     }
 }
 
@@ -152,8 +164,8 @@ fn old_blocks_above_the_highest_base_fee_are_implausible() {
     for check_base_fees in [true, false] {
         let pricing = Pricing { check_base_fees, max_base_fee: 20, ..Pricing::default() };
         let known = KnownBlock { number: 40, base_fee: 20 };
-        assert!(is_plausible_past(&history(1, &[20; 40]), known, &pricing));
-        assert!(!is_plausible_past(&history(1, &[&[21][..], &[20; 40]].concat()), known, &pricing));
+        assert!(past_of_rule(&history(1, &[20; 40]), known, &pricing));
+        assert!(!past_of_rule(&history(1, &[&[21][..], &[20; 40]].concat()), known, &pricing));
     }
 }
 
@@ -213,13 +225,13 @@ fn a_reading_that_cannot_be_right_is_implausible() {
         (&elsewhere, [10, 12, 1001], [5, 20], false),
     ] {
         let reading = with_rewards(base_fees, &rewards);
-        let found = plausible_reading(&reading, known, &pricing);
+        let found = reading_of_rule(&reading, known, &pricing);
         assert_eq!(found.is_some(), expected, "{reading:?}");
         assert!(found.is_none_or(|found| found == reading));
     }
     // The rows alone are left out: a higher reward at the lower percentile, and one above the maximum.
     for rewards in [[21, 20], [5, 101]] {
-        let found = plausible_reading(&with_rewards([10, 12, 16], &rewards), &elsewhere, &pricing);
+        let found = reading_of_rule(&with_rewards([10, 12, 16], &rewards), &elsewhere, &pricing);
         assert!(found.unwrap().blocks().iter().all(|block| block.rewards.is_none()), "{rewards:?}");
     }
     let most = u128::MAX;
@@ -227,20 +239,20 @@ fn a_reading_that_cannot_be_right_is_implausible() {
     let mut dear = with_rewards([10, 12, 16], &[5, 20]).blocks().to_vec();
     dear.insert(0, Block { rewards: Some(Rewards::new(&[5, 20_001])), ..dear[0] });
     let dear = FeeHistory::new(99, dear, None).unwrap();
-    let found = plausible_reading(&dear, &polled, &wide).unwrap();
+    let found = reading_of_rule(&dear, &polled, &wide).unwrap();
     let has_rewards: Vec<_> = found.blocks().iter().map(|block| block.rewards.is_some()).collect();
     assert_eq!(has_rewards, [false, true, true, true]);
     // An activation is no leap, and neither is what polls have accepted.
     let with_fees = |base_fees: [u128; 3]| with_rewards(base_fees, &[5, 20]);
     let accepts = |base_fees, known: &FeeHistory| {
-        plausible_reading(&with_fees(base_fees), known, &wide).is_some()
+        reading_of_rule(&with_fees(base_fees), known, &wide).is_some()
     };
     let wide_fees = [1_000_000, 90_000_000, 90_000_000];
     assert!(!accepts(wide_fees, &with_rewards([1_000_000, 1_000_000, 1_000_000], &[20])));
     assert!(accepts(wide_fees, &with_rewards(wide_fees, &[20])));
     assert!(accepts([0, 90_000_000, 90_000_000], &elsewhere));
     // A node without rewards says nothing about them.
-    assert!(plausible_reading(&history(100, &[10, 12, 16, 16]), &polled, &pricing).is_some());
+    assert!(reading_of_rule(&history(100, &[10, 12, 16, 16]), &polled, &pricing).is_some());
 }
 
 #[test]
@@ -267,5 +279,23 @@ fn rewards_a_thousand_times_the_median_are_counted() {
             expected,
             "{rewards:?}"
         );
+    }
+}
+
+#[test]
+fn a_rule_that_the_chain_tells_bounds_the_base_fees_of_every_reply() {
+    let rule = BaseFeeRule::from_extra_data(&[0, 0, 0, 0, 250, 0, 0, 0, 6]);
+    let pricing = Pricing { reward_percentiles: None, ..Pricing::default() };
+    let unknown = ChainParameters::from_pricing(&pricing);
+    let known = [(rule, None), (None, rule)]
+        .map(|(stated, observed)| ChainParameters::new(&pricing, stated, observed));
+    let leap = history(1, &[GWEI, GWEI, 5 * GWEI]);
+    let (polled, end) = (history(2, &[GWEI, GWEI]), KnownBlock { number: 2, base_fee: GWEI });
+    for (parameters, is_believed) in [(unknown, true), (known[0], false), (known[1], false)] {
+        let suspicion = suspicious_amounts(&leap, None, &pricing, &parameters);
+        assert_eq!(suspicion.is_none(), is_believed);
+        assert_eq!(is_plausible_past(&leap, end, &pricing, &parameters), is_believed);
+        let reading = plausible_reading(&leap, &polled, &pricing, &parameters);
+        assert_eq!(reading.is_some(), is_believed);
     }
 }

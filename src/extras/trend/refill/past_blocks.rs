@@ -10,8 +10,8 @@ use serde_json::value::RawValue;
 use super::{FIRST_BLOCK, HistoryRefill};
 use crate::extras::reads::{Call, CallOrigin};
 use crate::extras::trend::observation::DatedBlock;
-use crate::fees::FeeHistory;
 use crate::fees::plausibility::{self, KnownBlock};
+use crate::fees::{ChainParameters, FeeHistory};
 use crate::nodes::{FeeHistoryRequest, NodeResponse, ReadError, parse_quantity};
 
 /// Deadline of a call, over all upstreams.
@@ -57,6 +57,9 @@ impl HistoryRefill {
             ..FeeHistoryRequest::new(&self.pricing)
         };
         let known = KnownBlock { number: above.number, base_fee: above.base_fee };
+        let newest = self.chain.newest_snapshot();
+        let parameters = newest.map(|newest| newest.market.chain_parameters);
+        let parameters = parameters.unwrap_or_else(|| ChainParameters::from_pricing(&self.pricing));
         loop {
             let params = self.upstreams.upstreams.fee_history_params(&request);
             let parse = |json: Box<RawValue>| request.parse(&json).ok();
@@ -66,7 +69,7 @@ impl HistoryRefill {
             };
             let read = read.filter(|(_, history)| history.newest_block() == above.number);
             let Some((upstream, history)) = read else { return Ok(None) };
-            if !plausibility::is_plausible_past(&history, known, &self.pricing) {
+            if !plausibility::is_plausible_past(&history, known, &self.pricing, &parameters) {
                 self.reject(upstream)?;
                 continue;
             }
