@@ -100,7 +100,7 @@ export default {
             const request = requests.findLast((request) => request.url().endsWith("/v1/base/score"));
             const { window, tiers: { medium, high }, tips_decide: tipsDecide } = await (await request.response()).json();
             await until(shown, (found) => found?.title === `How the last ${window.heads} suggestions did`);
-            const share = (value) => `${Math.round(value * 1000) / 10} %`;
+            const share = (value) => (value === null ? "–" : `${Math.round(value * 1000) / 10} %`);
             const times = ({ price_over_fair: { p50 } }) => (p50 === null ? "–" : `${p50.toFixed(2)} ×`);
             const { cells, notes } = await shown();
             assert.deepEqual(cells, [

@@ -108,9 +108,9 @@ export class Dashboard {
         const isThere = new Function("given", `
             const shown = ${read}.find((one) => one?.name === given.name);
             return shown && (${holds})(shown, given.given) ? shown : false;`);
-        const found = await this.page.waitForFunction(isThere, { name, given }, { polling: POLL_MS }).catch((error) => {
-            error.message += `\n--- wanted of ${name}: ${holds}`;
-            throw error;
+        const found = await this.page.waitForFunction(isThere, { name, given }, { polling: POLL_MS }).catch(async (cause) => {
+            const shown = JSON.stringify(await this.page.evaluate(read));
+            throw new Error(`${name} is not as wanted: ${holds}, given ${given}; shown: ${shown}`, { cause });
         });
         return found.jsonValue();
     }
@@ -125,7 +125,7 @@ export class Dashboard {
 
     // Waits for a live page with a block above this one.
     async waitForBlockAbove(name, block) {
-        const isAbove = ({ badge, when }, block) => badge === "Live" && Number(when.Block.replaceAll(",", "")) > block;
+        const isAbove = ({ badge, when }, block) => badge === "Live" && parseInt(when.Block.replaceAll(",", ""), 10) > block;
         return this.waitForCard(name, isAbove, block);
     }
 
@@ -155,8 +155,8 @@ export class Dashboard {
     }
 }
 
-// Returns the number of the block that a page shows.
-export const blockOf = ({ when }) => Number(when.Block.replaceAll(",", ""));
+// Returns the number of the block that a page shows. A text may follow it, which says that the market's numbers are older.
+export const blockOf = ({ when }) => parseInt(when.Block.replaceAll(",", ""), 10);
 
 // Opens the page at `url` and runs `run` with it.
 export const openDashboard = (browser, url, run, options = {}) => visit(browser, url, options, async (page, seen) => {
