@@ -113,7 +113,8 @@ mod tests {
         for (id, preset) in presets.iter() {
             for (key, _) in preset.as_table().unwrap() {
                 let is_known = known.contains(&format!("chains.NAME.{key}"));
-                assert!(is_known || key == "key", "{id}: {key}");
+                let is_of_preset = ["key", "rules_of", "public_rpc_urls"].contains(&key);
+                assert!(is_known || is_of_preset, "{id}: {key}");
             }
         }
     }
@@ -125,6 +126,7 @@ mod tests {
             listen: Some("127.0.0.1:7".parse().unwrap()),
             admin_listen: None,
             chains: vec![(8453, urls.clone()), (4711, urls)],
+            chains_from: "--rpc-url",
             strategy: Some(Strategy::Calibrated),
         };
         let variables = [

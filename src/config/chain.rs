@@ -30,6 +30,9 @@ pub struct Chain {
     /// Time between two blocks.
     #[serde(default = "default_block_time", with = "humantime_serde")]
     pub block_time: Duration,
+    /// Shortest time between two polls.
+    #[serde(default = "default_min_poll_interval", with = "humantime_serde")]
+    pub min_poll_interval: Duration,
     /// Time between two flashblocks; `None`, also written `"0s"`: the chain has none.
     #[serde(default, with = "humantime_serde")]
     pub flashblock_time: Option<Duration>,
@@ -78,6 +81,10 @@ fn default_block_time() -> Duration {
     Duration::from_secs(2)
 }
 
+fn default_min_poll_interval() -> Duration {
+    Duration::from_millis(200)
+}
+
 fn default_max_polls_per_block() -> NonZeroUsize {
     NonZeroUsize::new(3).expect("3 is not 0")
 }
@@ -113,8 +120,8 @@ impl Chain {
     /// Returns true if the chain has more than a genesis block: it has a preset that is not that of local chains.
     #[must_use]
     pub(crate) fn has_long_history(&self) -> bool {
-        const LOCAL: u64 = 31_337;
-        self.preset.is_some() && self.chain_id != LOCAL
+        const LOCAL: [u64; 3] = [1337, 13_370, 31_337];
+        self.preset.is_some() && !LOCAL.contains(&self.chain_id)
     }
 
     /// All URLs of nodes: `rpc_urls`, then those that are only in `read_urls`, each once.

@@ -15,6 +15,8 @@ impl Chain {
     const CHAIN_IDS: std::ops::RangeInclusive<u64> = 1..=9_007_199_254_740_991;
     const BLOCK_TIMES: std::ops::RangeInclusive<Duration> =
         Duration::from_millis(10)..=Duration::from_hours(1);
+    const POLL_INTERVALS: std::ops::RangeInclusive<Duration> =
+        Duration::from_millis(50)..=Duration::from_mins(1);
 
     /// Returns what is assumed or unknown of a chain without a preset, as a sentence; `None` if nothing is.
     pub(super) fn assumptions(&self, layers: &Layers) -> Option<String> {
@@ -83,6 +85,9 @@ impl Chain {
             mistakes.reject("block_time", "must be from 10ms to 1h");
         }
         let block_time = format_duration(self.block_time);
+        if !Self::POLL_INTERVALS.contains(&self.min_poll_interval) {
+            mistakes.reject("min_poll_interval", "must be from 50ms to 1m");
+        }
         let stale_after = format_duration(self.stale_after());
         if self.flashblock_time.is_some_and(|time| time > self.block_time) {
             let allowed = format!("must be 0s (none) or at most {block_time} (block_time)");
