@@ -226,8 +226,8 @@ fn load_to_serve(
         Some(nodes) => Err(format!("{} names chains too; use one of them", nodes.source)),
         None => chains.iter().map(|name| public_endpoints(name)).collect(),
     };
-    let chains: Vec<_> = found
-        .map_err(|problem| CommandError::Arguments(format!("{CHAIN_ARGUMENT}: {problem}")))?;
+    let chains: Vec<_> =
+        found.map_err(|problem| CommandError::Arguments(format!("{CHAIN_ARGUMENT}: {problem}")))?;
     let overrides = Overrides { chains, chains_from: CHAIN_ARGUMENT, ..overrides };
     let mut config = context.load(&overrides)?;
     config.origin = Some(format!("{}, with public endpoints, which are slow", config.origin()));

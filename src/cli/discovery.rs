@@ -75,8 +75,7 @@ pub(super) fn load(
 ) -> Result<Config, CommandError> {
     let upstream = Config::upstream(context.file, nodes.source, &nodes.urls, context.sections)?;
     let found = find_chains(nodes, &upstream)?;
-    let overrides =
-        Overrides { chains: found.chains, chains_from: nodes.source, ..overrides };
+    let overrides = Overrides { chains: found.chains, chains_from: nodes.source, ..overrides };
     let mut config = context.load(&overrides)?;
     config.notes.extend(found.notes);
     Ok(config)

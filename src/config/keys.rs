@@ -144,7 +144,8 @@ impl KnownKeys {
     ) -> String {
         let Some((name, table)) = path.split_last() else { return "unknown key".into() };
         if name == "max_transaction_gas" {
-            return "no chain tells this limit reliably, so the service has none; remove the key".into();
+            return "no chain tells this limit reliably, so the service has none; remove the key"
+                .into();
         }
         let near = nearest(name, allowed.iter().copied()).filter(|_| is_public_key(name));
         let meant = match (near, variable) {

@@ -73,8 +73,9 @@ impl Layers {
         };
         if let (Some(file), true, Some(other)) = (file, has_chains, replaced_by) {
             let file = file.display();
-            let problem =
-                format!("{file} has a [chains] table, which {other} would replace; use one of them");
+            let problem = format!(
+                "{file} has a [chains] table, which {other} would replace; use one of them"
+            );
             return Err(ConfigError::without_key(problem).into());
         }
         let mut merged = built_in(has_chains || !overrides.chains.is_empty(), &known)?;

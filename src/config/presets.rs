@@ -23,7 +23,7 @@ pub(crate) struct Preset {
     pub(crate) key: String,
     /// `name` of the chain, which also names the preset.
     pub(crate) name: String,
-    /// Endpoints that anybody may use; empty: none are known.
+    /// Endpoints that need no account; empty: none are known.
     public_rpc_urls: Vec<UpstreamUrl>,
     /// Keys of the chain's table.
     pub(crate) values: Dict,
@@ -49,7 +49,10 @@ pub(crate) fn public_endpoints(name: &str) -> Result<(u64, Vec<UpstreamUrl>), St
     }
     let keys: Vec<_> = public.by_ref().map(|(_, preset)| preset.key.as_str()).collect();
     let name = if is_public_key(name) { name } else { "…" };
-    Err(format!("no public endpoint of the chain {name} is known; there are some of {}", keys.join(", ")))
+    Err(format!(
+        "no public endpoint of the chain {name} is known; there are some of {}",
+        keys.join(", ")
+    ))
 }
 
 /// Reads the compiled-in lists. A unit test shows that no chain is lost.
