@@ -109,8 +109,8 @@ mod tests {
     use std::collections::BTreeSet;
     use std::time::Duration;
 
-    use super::super::chains::key_problem;
     use super::*;
+    use crate::config::chains::key_problem;
     use crate::config::{Chain, Config};
 
     /// Id, key, currency and name of chains. Keys are paths, so that an update of the list must not change them.

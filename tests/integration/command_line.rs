@@ -199,7 +199,7 @@ async fn prices_come_from_a_service_or_a_node() {
     let urls = format!("{url}, @{}", file.path());
     let (code, table, stderr) = output(&["price"], &[("GAS_RPC_URL", &urls)]);
     let names: Vec<_> = table.lines().filter_map(|line| line.split(' ').next()).collect();
-    assert_eq!((code, names), (Some(0), vec!["CHAIN", "chain-4711", "base"]), "{stderr}");
+    assert_eq!((code, names), (Some(0), vec!["CHAIN", "chain-4711", "Base"]), "{stderr}");
     let long_ago = json!({"number": "0x3e8", "timestamp": "0x60000000"});
     node.set_header_reply(Reply::Result(long_ago));
     let (_, table, _) = run(&["price", "--rpc-url", &url]);
