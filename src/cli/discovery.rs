@@ -71,11 +71,12 @@ struct AskedNode<'a> {
 pub(super) fn load(
     context: &CommandContext<'_>,
     nodes: &NodeUrls,
-    overrides: Overrides,
+    mut overrides: Overrides,
 ) -> Result<Config, CommandError> {
     let upstream = Config::upstream(context.file, nodes.source, &nodes.urls, context.sections)?;
     let found = find_chains(nodes, &upstream)?;
-    let overrides = Overrides { chains: found.chains, chains_from: nodes.source, ..overrides };
+    overrides.chains = found.chains;
+    overrides.chains_from = nodes.source;
     let mut config = context.load(&overrides)?;
     config.notes.extend(found.notes);
     Ok(config)

@@ -32,7 +32,7 @@ const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 /// Arguments of the command.
 #[derive(Debug, Args)]
 pub(super) struct PriceArgs {
-    /// A running service; default: http://localhost:8080
+    /// A running service; default: `http://localhost:8080`
     #[arg(long, value_name = "URL", conflicts_with = "rpc_url")]
     url: Option<UrlArgument>,
     /// A node, which is asked without a service, or @FILE with its URL; default without --url: those of `GAS_RPC_URL`
