@@ -179,7 +179,7 @@ async fn ask_node(config: &Config, chain: &Chain) -> anyhow::Result<Value> {
     let parameters = ChainParameters::from_pricing(&chain.pricing);
     let market = fees::price(&history, &[], &chain.pricing, &parameters)?;
     let (store, mut publishers) = ChainStore::new(std::slice::from_ref(chain));
-    let asks = match chain.reading_interval() {
+    let asks = match chain.reading_interval(chain.block_time) {
         Some(_) => {
             let request = FeeHistoryRequest::for_asks(history.newest_block(), CALIBRATED_BLOCKS);
             node.fee_history(&request, TIMEOUT).await.ok()
