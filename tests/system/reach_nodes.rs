@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
@@ -13,7 +14,7 @@ use crate::nginx::{self, Nginx};
 use crate::process::{FREE_PORTS, File, Folder, output};
 use crate::programs;
 use crate::raw_client::free_port;
-use crate::test_server::wait_for;
+use crate::test_server::{Response, wait_for};
 
 const TOKEN: &str = "c4n4ry-0123456789";
 /// For servers that pass WebSockets on.
@@ -204,9 +205,19 @@ async fn a_chain_by_its_name_is_read_from_its_public_endpoint() {
     let text =
         format!("[upstream]\nca_file = {:?}\nproxy = {:?}\n", certificate.path(), proxy.url());
     let arguments = ["serve", "--chain", "base"];
+    let started = Instant::now();
     let service = LoggedProcess::with_arguments("public", &text, &arguments, &FREE_PORTS);
-    let url = format!("http://{}/v1/base/gas-suggestion", service.addresses[0]);
-    wait_for(&http_client::new(), &url, |response| response.status == 200).await;
+    let [public, admin] = service.addresses.map(|address| format!("http://{address}"));
+    let (client, url) = (http_client::new(), format!("{public}/v1/base/gas-suggestion"));
+    wait_for(&client, &url, |response| response.status == 200).await;
+    let polls = |page: &Response| {
+        let lines = page.body.lines();
+        let polls =
+            lines.filter(|line| line.starts_with("gas_suggestion_polls_total{chain=\"base\""));
+        polls.filter_map(|line| line.rsplit(' ').next()?.parse::<u32>().ok()).sum::<u32>()
+    };
+    wait_for(&client, &format!("{admin}/metrics"), |page| polls(page) >= 3).await;
+    assert!(started.elapsed() >= Duration::from_secs(4), "three polls in {:?}", started.elapsed());
     let expected = "CONNECT mainnet.base.org:443 HTTP/1.1";
     assert!(proxy.requests().iter().all(|line| line == expected), "{:?}", proxy.requests());
     let log = service.stop();
