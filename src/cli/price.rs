@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use super::discovery;
+use super::discovery::{self, NodeUrls};
 use crate::api::fee_market::FeeMarketBody;
 use crate::assembly::{CommandContext, CommandError, UrlArgument};
 use crate::config::{Chain, Config, Overrides, UpstreamUrl};
@@ -32,10 +32,10 @@ const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 /// Arguments of the command.
 #[derive(Debug, Args)]
 pub(super) struct PriceArgs {
-    /// A running service
-    #[arg(long, value_name = "URL", default_value = LOCAL_SERVICE, conflicts_with = "rpc_url")]
-    url: UrlArgument,
-    /// A node, which is asked without a service
+    /// A running service; default: `http://localhost:8080`
+    #[arg(long, value_name = "URL", conflicts_with = "rpc_url")]
+    url: Option<UrlArgument>,
+    /// A node, which is asked without a service, or @FILE with its URL; default without --url: those of `GAS_RPC_URL`
     #[arg(long, value_name = "URL")]
     rpc_url: Option<UrlArgument>,
     /// Print JSON: the objects of `/v1/{chain}/fee-market`
@@ -51,7 +51,7 @@ pub(super) struct PriceArgs {
 /// Where the prices come from.
 enum Source {
     Service { url: UpstreamUrl, client: reqwest::Client },
-    Node(Box<Config>),
+    Nodes(Box<Config>),
 }
 
 /// Prints the prices, once or until the process is ended.
@@ -90,29 +90,40 @@ fn describe(markets: &Value, is_json: bool) -> String {
 
 impl Source {
     fn new(arguments: &PriceArgs, context: &CommandContext<'_>) -> Result<Self, CommandError> {
-        let Some(url) = &arguments.rpc_url else {
-            let url = arguments.url.get("--url")?;
-            let client =
-                http_client::direct_builder().and_then(|http| http.timeout(TIMEOUT).build());
-            let client = client.context("cannot set up the HTTP client")?;
-            return Ok(Self::Service { url, client });
+        let nodes = match arguments.url {
+            Some(_) => None,
+            None => NodeUrls::read(arguments.rpc_url.as_slice())?,
         };
-        let url = [url.get("--rpc-url")?];
-        Ok(Self::Node(Box::new(discovery::load(context, &url, Overrides::default())?)))
+        if let Some(nodes) = nodes {
+            let config = discovery::load(context, &nodes, Overrides::default())?;
+            return Ok(Self::Nodes(Box::new(config)));
+        }
+        let url = match &arguments.url {
+            Some(url) => url.get("--url")?,
+            None => LOCAL_SERVICE.parse().map_err(|problem: &str| anyhow!(problem))?,
+        };
+        let client = http_client::direct_builder().and_then(|http| http.timeout(TIMEOUT).build());
+        Ok(Self::Service { url, client: client.context("cannot set up the HTTP client")? })
     }
 
     /// Returns the fee market of the chain, or those of all chains as an array.
     async fn markets(&self, chain: Option<&str>) -> anyhow::Result<Value> {
         match self {
             Self::Service { url, client } => ask_service(client, url, chain).await,
-            Self::Node(config) => {
-                let only = config.chains.first().context("the node serves no chain")?;
-                let is_named = |name: &str| name == only.key || name == only.chain_id.to_string();
-                if chain.is_some_and(|name| !is_named(name)) {
-                    bail!("the node serves {}, chain id {}", only.key, only.chain_id);
+            Self::Nodes(config) => {
+                let is_named = |name: &str, known: &Chain| {
+                    name == known.key || name == known.chain_id.to_string()
+                };
+                let mut markets = Vec::new();
+                for known in &config.chains {
+                    if chain.is_none_or(|name| is_named(name, known)) {
+                        markets.push(ask_node(config, known).await?);
+                    }
                 }
-                let market = ask_node(config, only).await?;
-                Ok(if chain.is_some() { market } else { json!([market]) })
+                match chain {
+                    Some(_) => markets.pop().context("the nodes serve other chains"),
+                    None => Ok(json!(markets)),
+                }
             }
         }
     }
@@ -158,7 +169,7 @@ async fn ask_service(
 /// Asks the node for a fee history, its newest block's time and the asks of its blocks, and prices it as the service does.
 async fn ask_node(config: &Config, chain: &Chain) -> anyhow::Result<Value> {
     let client = JsonRpcClient::new(config).context("cannot set up the HTTP client")?;
-    let upstreams = ChainUpstreams::for_chains(&client, &config.chains);
+    let upstreams = ChainUpstreams::for_chains(&client, std::slice::from_ref(chain));
     let node = upstreams.first().and_then(|upstreams| upstreams.all().next());
     let node = node.context("the node serves no chain")?;
     let request = FeeHistoryRequest::new(&chain.pricing);

@@ -123,8 +123,8 @@ impl Chain {
     /// Returns true if the chain has more than a genesis block: it has a preset that is not that of local chains.
     #[must_use]
     pub(crate) fn has_long_history(&self) -> bool {
-        const LOCAL: u64 = 31_337;
-        self.preset.is_some() && self.chain_id != LOCAL
+        const LOCAL: [u64; 3] = [1337, 13_370, 31_337];
+        self.preset.is_some() && !LOCAL.contains(&self.chain_id)
     }
 
     /// All URLs of nodes: `rpc_urls`, then those that are only in `read_urls`, each once.

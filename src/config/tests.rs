@@ -118,6 +118,10 @@ fn a_base_path_is_no_probe_and_admin_hosts_are_names() {
 fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
     let cases = [
         ("block_time = \"100ms\"\nmax_age = \"2s\"", "max_age: must be longer than 2s"),
+        (
+            "max_transaction_gas = 16777216",
+            "max_transaction_gas: no chain tells this limit reliably, so the service has none; remove the key",
+        ),
         ("history_blocks = 0", "history_blocks: found 0, expected a whole number, 1 or more"),
         ("history_blocks = 65537", "history_blocks: must be from 1 to 65536"),
         ("name = \" \"", "name: must not be empty or contain control characters"),
