@@ -16,7 +16,7 @@ fn error_text(text: &str) -> String {
 }
 
 #[test]
-fn max_age_is_five_block_times_from_30_s_to_5_min_but_longer_than_stale_data() {
+fn max_age_is_five_block_times_within_bounds_above_stale_after() {
     let max_age = |more| {
         let config = Config::from_toml(&chain_toml("a", 7, more), &[]).unwrap();
         (config.chains[0].max_age.as_secs(), config.chains[0].poll_timeout().as_millis())

@@ -494,7 +494,7 @@ fn other_upstreams_are_queried_now_and_then_while_the_block_is_old() {
 }
 
 #[test]
-fn a_chain_that_becomes_ten_times_faster_is_believed_if_its_headers_are_of_now() {
+fn a_chain_that_becomes_ten_times_faster_is_believed_by_its_headers() {
     let (mut judge, start) = (Judge::new(BLOCK, MAX_AGE), Instant::now());
     assert!(judge.start_round(start).check(report((0, 10))).is_ok());
     let round = judge.start_round(start + BLOCK);
