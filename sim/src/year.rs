@@ -90,7 +90,7 @@ fn rules(chain: usize, changes: usize) -> Rules {
         // Arbitrum: several targets in place of a rule.
         (2, 0) => Rules { block_ms: 250, ..plain },
         (2, _) => Rules { block_ms: 250, kind: Kind::Wild, ..plain },
-        // A chain that nobody has heard of activates EIP-1559.
+        // An unknown chain activates EIP-1559.
         (_, 0) => Rules { block_ms: 1000, kind: Kind::Legacy, ..plain },
         (_, _) => Rules { block_ms: 1000, denominator: 24, ..plain },
     }
