@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use alloy_primitives::hex;
+use alloy_primitives::{Address, hex};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -110,6 +110,8 @@ struct Header<'a> {
     timestamp: &'a RawValue,
     #[serde(default, borrow, rename = "extraData")]
     extra_data: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    miner: Option<&'a RawValue>,
 }
 
 impl Header<'_> {
@@ -125,6 +127,11 @@ impl Header<'_> {
     fn rule(&self) -> Option<BaseFeeRule> {
         let extra_data: String = serde_json::from_str(self.extra_data?.get()).ok()?;
         BaseFeeRule::from_extra_data(&hex::decode(extra_data).ok()?)
+    }
+
+    fn fee_recipient(&self) -> Option<Address> {
+        let miner: String = serde_json::from_str(self.miner?.get()).ok()?;
+        miner.parse().ok()
     }
 }
 
@@ -147,7 +154,9 @@ pub(crate) async fn read(
                 && let Some((number, unix_seconds)) = header.values()
             {
                 let time = HeaderTime::new(number, unix_seconds, clock::now(), now);
-                return Ok(HeadReading::Header(HeaderTime { rule: header.rule(), ..time }));
+                let rule = header.rule();
+                let fee_recipient = header.fee_recipient();
+                return Ok(HeadReading::Header(HeaderTime { rule, fee_recipient, ..time }));
             }
         }
         Err(error) if is_without_header(&error) => {}

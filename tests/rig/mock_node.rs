@@ -382,7 +382,7 @@ impl NodeState {
                 }
             });
         }
-        if self.read_reply.is_some() {
+        if self.read_reply.is_some() && !is_transfer(method, &params) {
             self.reads.push(Read { method: method.into(), params: call.params.get().into() });
             self.pending_reads += 1;
             self.max_pending_reads = self.max_pending_reads.max(self.pending_reads);
@@ -417,14 +417,21 @@ impl NodeState {
     }
 }
 
-/// Returns true for the calls of readings of rewards, data fees and price feeds, which not every node has to answer.
+/// Returns true for the estimate of a transfer's gas.
+fn is_transfer(method: &str, params: &Value) -> bool {
+    let recipient = "0x000000000000000000000000000000000000dEaD";
+    method == "eth_estimateGas" && params[0]["to"] == recipient && params[0]["value"] == "0x1"
+}
+
+/// Returns true for the calls of readings of rewards, costs and price feeds, which not every node has to answer.
 fn is_optional(method: &str, params: &Value) -> bool {
     match method {
         "eth_feeHistory" => params[2] == json!([10, 60]) && params[1] != "latest",
         "eth_call" => {
             ["0x7284e416", "0x313ce567", "0xfeaf968c"].iter().any(|data| params[0]["data"] == *data)
         }
-        _ => method == "eth_getTransactionByBlockNumberAndIndex",
+        "eth_getTransactionByBlockNumberAndIndex" | "eth_getCode" => true,
+        _ => is_transfer(method, params),
     }
 }
 
