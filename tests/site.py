@@ -90,11 +90,11 @@ def thousands(calls):
     return f"{calls / 1e6:.{max(0, digits + 6)}f} million" if calls >= 1e6 else f"{calls:,.0f}"
 
 
-def calls(block_time, has_data_fee):
+def calls(block_time, data_fee_calls):
     """Returns the calls per month, at the least and at the most."""
     blocks = MONTH / block_time
     other = min(blocks / READING_BLOCKS, MONTH / READING_SECONDS) + MONTH / HEADER_SECONDS
-    other += MONTH / DATA_FEE_SECONDS if has_data_fee else 0
+    other += MONTH / DATA_FEE_SECONDS * data_fee_calls
     return [thousands(blocks * polls + other) for polls in POLLS_PER_BLOCK]
 
 
@@ -103,7 +103,7 @@ def check_calls():
     rows = {}
     for chain in tomllib.loads(pathlib.Path("config/chains.toml").read_text()).values():
         if chain["key"] != "local" and "block_time" in chain:
-            row = seconds(chain["block_time"]), chain.get("data_fee") == "op-stack"
+            row = seconds(chain["block_time"]), {"op-stack": 1, "mantle": 2}.get(chain.get("data_fee"), 0)
             rows.setdefault(row, []).append(chain["key"])
     lines = []
     for (block_time, *reads), keys in sorted(rows.items(), key=lambda row: (-row[0][0], row[0][1:])):

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { known, market } from "./dashboard/fixtures.mjs";
-import { ACTIONS, TRANSFER, costOf, costView, dataFeeNote, feeName, isDataFee, maxSend } from "../../src/extras/pages/dashboard/costs.js";
+import { ACTIONS, TRANSFER, actionsOf, costOf, costView, dataFeeNote, feeName, isDataFee, maxSend } from "../../src/extras/pages/dashboard/costs.js";
 import { sortRows } from "../../src/extras/pages/dashboard/sorting.js";
 import { isFees, tierFees, waitText } from "../../src/extras/pages/dashboard/tiers.js";
 import { cheapHoursText, cheapQuarter } from "../../src/extras/pages/dashboard/trend.js";
@@ -74,6 +74,17 @@ test("costs have the data fee and dollars, and say what is missing", () => {
     assert.match(dataFeeNote(base), /^With the fee for data/);
     assert.equal(dataFeeNote(market(7)), "");
     assert.equal(costView(market(7, { usd_per_coin: null }), "high", ACTIONS[0]).dollars, undefined);
+});
+
+test("a transfer has the gas that the node estimates, and usual gas is shown only where that is usual", () => {
+    const gasOf = (transfer_gas) => chainView(known({ market: market(7, { transfer_gas }) }), "live", 200).costs.map(({ gas }) => gas);
+    assert.deepEqual(gasOf("12000"), ["12,000"]);
+    assert.deepEqual(gasOf("21000").slice(0, 3), ["21,000", "usually 21,000", "usually 65,000"]);
+    assert.equal(gasOf("21000").length, ACTIONS.length);
+    assert.deepEqual(gasOf(null).slice(0, 2), ["usually 21,000", "usually 21,000"]);
+    const dear = market(7, { transfer_gas: "108000" });
+    assert.equal(maxSend(dear, "low", 10n ** 18n), 10n ** 18n - 108_000n * 12_000_000_000n);
+    assert.equal(actionsOf(dear).length, 1);
 });
 
 test("everything of a balance can be sent, except what the transfer may cost", () => {

@@ -26,7 +26,7 @@ pub(super) const PATH: &str = "/v1/cheapest";
 #[into_params(parameter_in = Query)]
 pub(super) struct CheapestQuery {
     /// Gas of the transaction, from 1 to 4,294,967,295; absent: that of a transfer on each chain.
-    #[param(value_type = Option<Wei>, nullable = false, example = "21000")]
+    #[param(value_type = Option<Wei>, nullable = false, example = "100000")]
     gas: Option<u64>,
 }
 
@@ -47,7 +47,7 @@ struct CheapestChain<'a> {
     dollars: Option<Dollars>,
 }
 
-/// The chains by what some gas costs now, the cheapest first
+/// The chains by what some gas or a transfer costs now, the cheapest first
 ///
 /// In the order of dollars, then those whose coin has no known price, by their amounts. Chains whose cost is not known are
 /// left out.
