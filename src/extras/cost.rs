@@ -52,14 +52,16 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     for (chain, upstreams) in store.chains().iter().zip(&nodes) {
         let config = chain.config();
         let known_kind = keys.data_fee(config);
-        let facts = FactsReader {
-            chain: chain.clone(),
-            upstreams: Arc::clone(upstreams),
-            fees: data_fees.clone(),
-            reads_kind: known_kind.is_none(),
-            transfers: transfers.clone(),
-        };
-        assembly.add_task(async { match facts.run().await {} });
+        if known_kind != Some(DataFeeKind::Off) {
+            let facts = FactsReader {
+                chain: chain.clone(),
+                upstreams: Arc::clone(upstreams),
+                fees: data_fees.clone(),
+                reads_kind: known_kind.is_none(),
+                transfers: transfers.clone(),
+            };
+            assembly.add_task(async { match facts.run().await {} });
+        }
         if known_kind.is_none_or(DataFeeKind::has_attributes) {
             let counters = chain_counters(&metrics.data_fee_reads_total, &config.key);
             let upstreams = Arc::clone(upstreams);

@@ -382,7 +382,7 @@ impl NodeState {
                 }
             });
         }
-        if self.read_reply.is_some() && !is_transfer(method, &params) {
+        if self.read_reply.is_some() && !is_fact(method, &params) {
             self.reads.push(Read { method: method.into(), params: call.params.get().into() });
             self.pending_reads += 1;
             self.max_pending_reads = self.max_pending_reads.max(self.pending_reads);
@@ -417,10 +417,14 @@ impl NodeState {
     }
 }
 
-/// Returns true for the estimate of a transfer's gas.
-fn is_transfer(method: &str, params: &Value) -> bool {
-    let recipient = "0x000000000000000000000000000000000000dEaD";
-    method == "eth_estimateGas" && params[0]["to"] == recipient && params[0]["value"] == "0x1"
+/// Returns true for the calls by which a chain tells its data fee and the gas of a transfer.
+fn is_fact(method: &str, params: &Value) -> bool {
+    let address = if method == "eth_getCode" { &params[0] } else { &params[0]["to"] };
+    let known =
+        ["4200000000000000000000000000000000000015", "0000000000000000000000000000000000000064"];
+    let is_contract = known.iter().any(|digits| *address == format!("0x{digits}"));
+    let is_recipient = *address == "0x000000000000000000000000000000000000dEaD";
+    (method == "eth_getCode" && is_contract) || (method == "eth_estimateGas" && is_recipient)
 }
 
 /// Returns true for the calls of readings of rewards, costs and price feeds, which not every node has to answer.
@@ -430,8 +434,8 @@ fn is_optional(method: &str, params: &Value) -> bool {
         "eth_call" => {
             ["0x7284e416", "0x313ce567", "0xfeaf968c"].iter().any(|data| params[0]["data"] == *data)
         }
-        "eth_getTransactionByBlockNumberAndIndex" | "eth_getCode" => true,
-        _ => is_transfer(method, params),
+        "eth_getTransactionByBlockNumberAndIndex" => true,
+        _ => is_fact(method, params),
     }
 }
 

@@ -44,7 +44,7 @@ pub(crate) enum DataFeeKind {
     OpStack,
     /// That of Mantle: OP Stack's, times the price of ETH in its coin.
     Mantle,
-    /// It is not known, and nothing is read.
+    /// It is not known, and nothing about costs is read.
     Off,
 }
 

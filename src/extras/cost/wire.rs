@@ -52,7 +52,7 @@ pub(super) struct MarketMembers {
     /// Price of the chain's coin in dollars; `null`: there is no feed, or its answer is too old.
     #[schema(required)]
     usd_per_coin: Option<UsdPerCoin>,
-    /// Gas of a transfer, as the node estimates it; `null`: it did not, and 21,000 is usual.
+    /// Gas of a transfer, as the node estimates it; `null`: there is no estimate, and 21,000 is usual.
     #[schema(required)]
     transfer_gas: Option<Wei>,
 }
