@@ -91,7 +91,7 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let of_market = state.clone();
     assembly.routes.market_members.add(move |chain, _| {
         let price = of_market.prices.current(chain);
-        let transfer = of_market.transfers.of_node(chain);
+        let transfer = of_market.transfers.estimate(chain);
         MarketMembers::new(of_market.fees.current(chain), price.as_ref(), transfer)
     });
     let routes = OpenApiRouter::with_openapi(Schemas::openapi())

@@ -33,7 +33,7 @@ pub struct HeaderTime {
     pub age: Duration,
     /// How the chain moves its base fee, if its headers say that.
     pub rule: Option<BaseFeeRule>,
-    /// Who gets the fees of the block, if the header says that.
+    /// Account that gets the fees of the block, if the header says that.
     pub fee_recipient: Option<Address>,
 }
 

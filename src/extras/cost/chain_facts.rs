@@ -1,4 +1,4 @@
-//! What a chain itself tells about costs: how it charges for data, and the gas of a transfer.
+//! Facts about costs that a chain itself tells: how it charges for data, and the gas of a transfer.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl TransferGas {
     }
 
     /// Returns the gas of a transfer as the chain's node estimates it; `None`: it did not.
-    pub(super) fn of_node(&self, chain: &StoredChain) -> Option<u64> {
+    pub(super) fn estimate(&self, chain: &StoredChain) -> Option<u64> {
         *self.0.get(chain).lock()
     }
 }

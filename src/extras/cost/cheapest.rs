@@ -74,7 +74,7 @@ pub(super) async fn list_cheapest(
     let mut listed: Vec<_> = available
         .iter()
         .filter_map(|(chain, current)| {
-            let gas = asked.or_else(|| state.transfers.of_node(chain));
+            let gas = asked.or_else(|| state.transfers.estimate(chain));
             let gas = gas.unwrap_or(TransferGas::USUAL);
             let price = state.prices.current(chain).map(|price| price.price);
             let cost = CheapestChain::new(chain, current, gas, state.fees.current(chain), price)?;

@@ -104,7 +104,7 @@ impl DataFees {
     }
 
     /// Waits until the L1 attributes in each block tell the chain's data fee.
-    pub(super) async fn has_attributes(&self, chain: &StoredChain) {
+    pub(super) async fn wait_for_attributes(&self, chain: &StoredChain) {
         let mut kind = self.0.get(chain).kind.subscribe();
         // The sender lives as long as the chain.
         let _ = kind.wait_for(|kind| kind.is_some_and(DataFeeKind::has_attributes)).await;

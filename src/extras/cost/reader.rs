@@ -55,7 +55,7 @@ pub(super) async fn read_attributes(
     log.changed_to(Ok(()));
     chain.first_data().await;
     loop {
-        fees.has_attributes(&chain).await;
+        fees.wait_for_attributes(&chain).await;
         let started = Instant::now();
         let read_at = clock::now();
         let (outcome, is_soon) = match read(&upstreams).await {
