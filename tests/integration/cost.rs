@@ -215,14 +215,15 @@ async fn a_chain_without_a_preset_tells_its_data_fee_and_the_gas_of_a_transfer()
         })
         .await;
         let service = TestServer::start(&node.chain("a", "")).await;
+        let digits = gas.to_string();
         let told = |response: &Response| {
             let (status, market) = (response.status, response.json());
             let fee = &market["data_fee"]["kind"];
-            status == 200 && market["transfer_gas"] == gas.to_string() && *fee == kind
+            status == 200 && market["transfer_gas"] == digits && *fee == kind
         };
         service.wait_for("/v1/a/fee-market", told).await;
         let cheapest = service.get("/v1/cheapest").await.json();
-        let cost = service.get(&format!("/v1/a/cost?gas={gas}")).await.json();
+        let cost = service.get(&format!("/v1/a/cost?gas={digits}")).await.json();
         assert_eq!(cheapest[0]["expected"], cost["tiers"]["medium"]["expected"], "{kind}");
         let methods = ["eth_getCode", "eth_estimateGas"];
         assert_eq!(methods.map(|method| node.calls(method)), calls, "{kind}");
