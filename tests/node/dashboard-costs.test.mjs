@@ -77,11 +77,14 @@ test("costs have the data fee and dollars, and say what is missing", () => {
 });
 
 test("a transfer has the gas that the node estimates, and usual gas is shown only where that is usual", () => {
-    const gasOf = (transfer_gas) => chainView(known({ market: market(7, { transfer_gas }) }), "live", 200).costs.map(({ gas }) => gas);
-    assert.deepEqual(gasOf("12000"), ["12,000"]);
-    assert.deepEqual(gasOf("21000").slice(0, 3), ["21,000", "usually 21,000", "usually 65,000"]);
-    assert.equal(gasOf("21000").length, ACTIONS.length);
-    assert.deepEqual(gasOf(null).slice(0, 2), ["usually 21,000", "usually 21,000"]);
+    const shown = (transfer_gas) => {
+        const { costs, note } = chainView(known({ market: market(7, { transfer_gas }) }), "live", 200);
+        return [costs.length, costs[0].gas, note];
+    };
+    assert.deepEqual(shown("12000"), [1, "12,000", "The node estimates the gas of the transfer."]);
+    assert.deepEqual(shown("21000"),
+        [6, "21,000", "The node estimates the gas of the transfer; the others have what they usually need."]);
+    assert.deepEqual(shown(null), [6, "21,000", "The gas is what such transactions usually need."]);
     const dear = market(7, { transfer_gas: "108000" });
     assert.equal(maxSend(dear, "low", 10n ** 18n), 10n ** 18n - 108_000n * 12_000_000_000n);
     assert.equal(actionsOf(dear).length, 1);

@@ -89,17 +89,17 @@ describe("a chain", () => {
             cap: "Max fee (cap) 22 gwei", capExact: "22,000,000,000 wei", isPast: false,
         });
         assert.deepEqual(costs.map(({ label, gas, coins, exact }) => [label, gas, coins, exact]), [
-            ["Transfer", "usually 21,000", "0.000444 RON", "0.000443625 RON"],
-            ["Transfer to a new account", "usually 21,000", "0.000444 RON", "0.000443625 RON"],
-            ["Token transfer", "usually 65,000", "0.00137 RON", "0.001373125 RON"],
-            ["Swap", "usually 150,000", "0.00317 RON", "0.00316875 RON"],
-            ["NFT mint", "usually 120,000", "0.00254 RON", "0.002535 RON"],
-            ["Contract deployment", "usually 1,200,000", "0.0254 RON", "0.02535 RON"],
+            ["Transfer", "21,000", "0.000444 RON", "0.000443625 RON"],
+            ["Transfer to a new account", "21,000", "0.000444 RON", "0.000443625 RON"],
+            ["Token transfer", "65,000", "0.00137 RON", "0.001373125 RON"],
+            ["Swap", "150,000", "0.00317 RON", "0.00316875 RON"],
+            ["NFT mint", "120,000", "0.00254 RON", "0.002535 RON"],
+            ["Contract deployment", "1,200,000", "0.0254 RON", "0.02535 RON"],
         ]);
         assert.deepEqual(history, [{ block: 7, wei: 21_125_000_000n }]);
         assert.deepEqual(rest, {
             key: "ronin", name: "Ronin", id: "chain id 2020", state: "live", problem: undefined, notice: undefined,
-            isLive: true, isCurrent: true, isUnread: false, since: undefined, note: "", hasWaits: true,
+            isLive: true, isCurrent: true, isUnread: false, since: undefined, note: "The gas is what such transactions usually need.", hasWaits: true,
             block: "7", age: "Updated 3 s ago", shortAge: "3 s ago", bar: undefined, next: "not known yet", warning: undefined,
             trend: "rising", currency: "RON", score: undefined, badge: "Live", level: "low",
             transfer: {

@@ -38,23 +38,23 @@ export const SNAPSHOT = `\
           - columnheader "Transaction"
           - columnheader "Coins"
       - rowgroup:
-        - row "Transfer usually 21,000 gas 0.000441 RON +":
-          - rowheader "Transfer usually 21,000 gas"
+        - row "Transfer 21,000 gas 0.000441 RON +":
+          - rowheader "Transfer 21,000 gas"
           - cell "0.000441 RON +"
-        - row "Transfer to a new account usually 21,000 gas 0.000441 RON +":
-          - rowheader "Transfer to a new account usually 21,000 gas"
+        - row "Transfer to a new account 21,000 gas 0.000441 RON +":
+          - rowheader "Transfer to a new account 21,000 gas"
           - cell "0.000441 RON +"
-        - row "Token transfer usually 65,000 gas 0.00137 RON +":
-          - rowheader "Token transfer usually 65,000 gas"
+        - row "Token transfer 65,000 gas 0.00137 RON +":
+          - rowheader "Token transfer 65,000 gas"
           - cell "0.00137 RON +"
-        - row "Swap usually 150,000 gas 0.00315 RON +":
-          - rowheader "Swap usually 150,000 gas"
+        - row "Swap 150,000 gas 0.00315 RON +":
+          - rowheader "Swap 150,000 gas"
           - cell "0.00315 RON +"
-        - row "NFT mint usually 120,000 gas 0.00252 RON +":
-          - rowheader "NFT mint usually 120,000 gas"
+        - row "NFT mint 120,000 gas 0.00252 RON +":
+          - rowheader "NFT mint 120,000 gas"
           - cell "0.00252 RON +"
-        - row "Contract deployment usually 1,200,000 gas 0.0252 RON +":
-          - rowheader "Contract deployment usually 1,200,000 gas"
+        - row "Contract deployment 1,200,000 gas 0.0252 RON +":
+          - rowheader "Contract deployment 1,200,000 gas"
           - cell "0.0252 RON +"
       - rowgroup:
         - row "Your gas limit 100,000 0.0021 RON +":
@@ -63,7 +63,7 @@ export const SNAPSHOT = `\
             - textbox "Your gas limit": 100,000
           - cell "0.0021 RON +"
     - paragraph
-    - paragraph: The chain’s fee for data comes on top. It is not known right now.
+    - paragraph: The gas is what such transactions usually need. The chain’s fee for data comes on top. It is not known right now.
     - paragraph:
       - text: Send everything of
       - textbox "Send everything of"

@@ -32,7 +32,7 @@ export const TRANSFER = ACTIONS[0];
 export function actionsOf({ transfer_gas: gas }) {
     if (!isWei(gas)) return ACTIONS;
     const [usual, ...others] = ACTIONS;
-    const transfer = { ...usual, gas: BigInt(gas), isRead: true };
+    const transfer = { ...usual, gas: BigInt(gas) };
     return transfer.gas === usual.gas ? [transfer, ...others] : [transfer];
 }
 
@@ -99,6 +99,13 @@ export function costView(market, tier, action) {
 function dollarsOf(market, wei) {
     const price = coinPrice(market.usd_per_coin?.price);
     return price === undefined ? undefined : price * wei;
+}
+
+/** Returns the sentence about the gas below the costs. */
+export function gasNote(market) {
+    if (!isWei(market.transfer_gas)) return "The gas is what such transactions usually need.";
+    const isUsual = actionsOf(market).length > 1;
+    return `The node estimates the gas of the transfer${isUsual ? "; the others have what they usually need" : ""}.`;
 }
 
 /** Returns the sentence about the data fee below the costs; empty if the chain has none. */

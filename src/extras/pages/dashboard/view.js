@@ -1,7 +1,7 @@
 // What the page shows of a chain. Pure functions without access to the page or the network.
 
 import { expectedPrice, grouped, gwei, price, priceParts } from "./amounts.js";
-import { actionsOf, costView, dataFeeNote, transferOf } from "./costs.js";
+import { actionsOf, costView, dataFeeNote, gasNote, transferOf } from "./costs.js";
 import { ago, duration, nextBlockText, shortAgo, sinceText } from "./format.js";
 import { scoreView } from "./score.js";
 import { staleAfter } from "./state.js";
@@ -58,9 +58,9 @@ export function chainView(chain, connection, now, tier = DEFAULT_TIER) {
         tiers: Object.entries(TIERS).map(([value, label]) => tierView(chain, value, label, row.isCurrent, now)),
         fees: market && feeRows(name, market, tier),
         priced,
-        costs: priced && actionsOf(priced).map(({ label, gas, bytes, isRead }) =>
-            ({ label, gas: (isRead ? "" : "usually ") + grouped(gas), ...costView(priced, tier, { gas, bytes }) })),
-        note: priced && dataFeeNote(priced),
+        costs: priced && actionsOf(priced).map(({ label, gas, bytes }) =>
+            ({ label, gas: grouped(gas), ...costView(priced, tier, { gas, bytes }) })),
+        note: priced && `${gasNote(priced)} ${dataFeeNote(priced)}`.trim(),
         currency: priced?.currency ?? null,
         market: market && marketView(market, block),
         score: chain.score && scoreView(chain.score),
