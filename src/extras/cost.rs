@@ -1,9 +1,10 @@
 //! The cost of a transaction in all, and the amount that can be sent beside it.
 //!
 //! On OP Stack chains a transaction pays for its data and to the operator too, which no gas price contains. The parameters
-//! of both stand in the first transaction of each block, which a task of its own reads. Another task reads the price of
-//! the coin in dollars. No request causes a call, and no poll waits for one.
+//! of both stand in the first transaction of each block, which a task of its own reads. Other tasks read the price of the
+//! coin in dollars, and what a chain tells about costs. No request causes a call, and no poll waits for one.
 
+mod chain_facts;
 mod chain_keys;
 mod cheapest;
 mod confirmed;
@@ -27,6 +28,7 @@ use utoipa_axum::routes;
 use crate::assembly::{Assembly, Extra};
 use crate::extras::reads::ReadNodes;
 use crate::observe::log_on_change::LogOnChange;
+use chain_facts::{FactsReader, TransferGas};
 use chain_keys::{CostKeys, DataFeeKind};
 use data_fee::DataFees;
 use metrics::{CostMetrics, chain_counters};
@@ -38,17 +40,29 @@ use wire::MarketMembers;
 pub(crate) const EXTRA: Extra =
     Extra { name: "cost", sections: &[CostKeys::SECTION], command: None, join };
 
-/// Reads the parameters of OP Stack chains and the prices of coins, and adds the routes and members of the fee market.
+/// Reads the parameters of OP Stack chains, facts of chains and the prices of coins, and adds the routes and members of the fee market.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let keys: CostKeys = assembly.config.section();
     let data_fees = DataFees::new(&assembly.store, &keys);
     let prices = UsdPrices::new(&assembly.store, &keys);
+    let transfers = TransferGas::new(&assembly.store);
     let metrics = assembly.metrics.set::<CostMetrics>();
     let store = assembly.store.clone();
     let nodes = ReadNodes::shared(assembly);
     for (chain, upstreams) in store.chains().iter().zip(&nodes) {
         let config = chain.config();
-        if keys.data_fee(config) == Some(DataFeeKind::OpStack) {
+        let known_kind = keys.data_fee(config);
+        if known_kind != Some(DataFeeKind::Off) {
+            let facts = FactsReader {
+                chain: chain.clone(),
+                upstreams: Arc::clone(upstreams),
+                fees: data_fees.clone(),
+                reads_kind: known_kind.is_none(),
+                transfers: transfers.clone(),
+            };
+            assembly.add_task(async { match facts.run().await {} });
+        }
+        if known_kind.is_none_or(DataFeeKind::has_attributes) {
             let counters = chain_counters(&metrics.data_fee_reads_total, &config.key);
             let upstreams = Arc::clone(upstreams);
             let reader = read_attributes(chain.clone(), upstreams, data_fees.clone(), counters);
@@ -71,13 +85,14 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
         assembly.add_task(async { match reader.run().await {} });
     }
     let memory = assembly.memory.clone();
-    let state = CostState { store, fees: data_fees, prices, memory };
+    let state = CostState { store, fees: data_fees, prices, transfers, memory };
     let of_gauges = state.clone();
     assembly.metrics.on_scrape(move |_| metrics.update(&of_gauges));
     let of_market = state.clone();
     assembly.routes.market_members.add(move |chain, _| {
         let price = of_market.prices.current(chain);
-        MarketMembers::new(of_market.fees.current(chain), price.as_ref())
+        let transfer = of_market.transfers.estimate(chain);
+        MarketMembers::new(of_market.fees.current(chain), price.as_ref(), transfer)
     });
     let routes = OpenApiRouter::with_openapi(Schemas::openapi())
         .routes(routes!(routes::get_cost, routes::post_cost))

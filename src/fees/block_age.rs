@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use alloy_primitives::Address;
+
 use super::BaseFeeRule;
 
 /// Age of its newest block, as a node tells it beside the fee history.
@@ -31,6 +33,8 @@ pub struct HeaderTime {
     pub age: Duration,
     /// How the chain moves its base fee, if its headers say that.
     pub rule: Option<BaseFeeRule>,
+    /// Account that gets the fees of the block, if the header says that.
+    pub fee_recipient: Option<Address>,
 }
 
 /// A node's newest block, compared with the age up to which it counts as the chain's newest one.
@@ -45,11 +49,11 @@ pub enum BlockAge {
 }
 
 impl HeaderTime {
-    /// Creates the reading of a header without a rule at `read_at`, which is `now` since 1970 by the wall clock.
+    /// Creates the reading of a header without a rule or a recipient at `read_at`, which is `now` since 1970 by the wall clock.
     #[must_use]
     pub fn new(number: u64, unix_seconds: u64, read_at: Instant, now: Duration) -> Self {
         let age = now.saturating_sub(Duration::from_secs(unix_seconds));
-        Self { number, unix_seconds, read_at, age, rule: None }
+        Self { number, unix_seconds, read_at, age, rule: None, fee_recipient: None }
     }
 
     /// Returns the age of the block at `now`, which is `wall_clock` since 1970. A wall clock that is set back makes no

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use alloy_primitives::hex;
+use alloy_primitives::{Address, hex};
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
@@ -110,6 +110,8 @@ struct Header<'a> {
     timestamp: &'a RawValue,
     #[serde(default, borrow, rename = "extraData")]
     extra_data: Option<&'a RawValue>,
+    #[serde(default, borrow)]
+    miner: Option<&'a RawValue>,
 }
 
 impl Header<'_> {
@@ -126,6 +128,11 @@ impl Header<'_> {
         let extra_data: String = serde_json::from_str(self.extra_data?.get()).ok()?;
         BaseFeeRule::from_extra_data(&hex::decode(extra_data).ok()?)
     }
+
+    fn fee_recipient(&self) -> Option<Address> {
+        let miner: String = serde_json::from_str(self.miner?.get()).ok()?;
+        miner.parse().ok()
+    }
 }
 
 /// Parses a header that was read `now`, since 1970 by the wall clock; `None`: it is not a header.
@@ -133,7 +140,7 @@ pub(crate) fn parse(json: &[u8], now: Duration) -> Option<HeaderTime> {
     let header: Header<'_> = serde_json::from_slice(json).ok()?;
     let (number, unix_seconds) = header.values()?;
     let time = HeaderTime::new(number, unix_seconds, clock::now(), now);
-    Some(HeaderTime { rule: header.rule(), ..time })
+    Some(HeaderTime { rule: header.rule(), fee_recipient: header.fee_recipient(), ..time })
 }
 
 /// Requests the newest header of `node`. If it returns none, asks whether it syncs.

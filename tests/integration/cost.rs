@@ -6,13 +6,17 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::fixtures::{l1_attributes_deposit as deposit, wei};
+use crate::fixtures::{l1_attributes_deposit as deposit, seconds, wei};
 use crate::mock_node::{Call, MockNode, Reply, fee_history};
 use crate::test_server::{Response, TestServer};
 
 const GWEI: u128 = 1_000_000_000;
 const OP_STACK: &str = "data_fee = \"op-stack\"";
 const READ: &str = "eth_getTransactionByBlockNumberAndIndex";
+
+/// Sender and recipient of the transfer whose gas the service asks for.
+const MINER: &str = "0x95222290dd7278aa3ddd389cc1e1d165cc4bafe5";
+const DEAD: &str = "0x000000000000000000000000000000000000dEaD";
 
 /// A signed transfer of type 2 on chain 7.
 const SIGNED: &str = "0x02f86b0705843b9aca00850861c4680082520894d8da6bf26964af9d7eed9e03e53415d37aa960450180c001a0c1c2c3c4c5c6c7c8c9cacbcccdcecfd0d1d2d3d4d5d6d7d8d9dadbdcdddedfe0a00102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f20";
@@ -86,7 +90,7 @@ async fn an_op_stack_chain_adds_its_data_and_operator_fees() {
     let expected = json!({
         "kind": "op-stack", "rule": "jovian", "base_fee_scalar": 5227, "blob_base_fee_scalar": 1_014_213,
         "l1_base_fee": "1055991687", "l1_blob_base_fee": "1", "operator_fee_scalar": 7,
-        "operator_fee_constant": "8", "l1_block": 23_597_000, "observed_at": data_fee["observed_at"],
+        "operator_fee_constant": "8", "token_ratio": 1, "l1_block": 23_597_000, "observed_at": data_fee["observed_at"],
     });
     assert_eq!(market["data_fee"], expected);
     let cheapest = service.get("/v1/cheapest").await.json();
@@ -181,12 +185,83 @@ async fn chains_without_a_data_fee_have_exact_zeros_and_blob_fees() {
 }
 
 #[tokio::test]
+async fn a_chain_without_a_preset_tells_its_data_fee_and_the_gas_of_a_transfer() {
+    let (l1_block, arb_sys) = (
+        "0x4200000000000000000000000000000000000015",
+        "0x0000000000000000000000000000000000000064",
+    );
+    for (with_code, gas, kind, calls) in [
+        (l1_block, 12_000, json!("op-stack"), [1, 1]),
+        (arb_sys, 108_000, json!("included"), [2, 1]),
+        ("", 21_000, Value::Null, [2, 1]),
+    ] {
+        let node = MockNode::scripted(7, move |call: &Call| match call.method.as_str() {
+            "eth_chainId" => Reply::Result(json!("0x7")),
+            "eth_feeHistory" => Reply::history(1000, 3, 30),
+            "eth_getBlockByNumber" => Reply::Result(json!({
+                "number": "0x3e8", "timestamp": format!("{:#x}", seconds()), "miner": MINER,
+            })),
+            READ => Reply::Result(deposit("440a5e20", 164)),
+            "eth_getCode" => {
+                let has_code = call.params() == json!([with_code, "latest"]);
+                Reply::Result(json!(if has_code { "0x60" } else { "0x" }))
+            }
+            "eth_estimateGas" => {
+                let transfer = json!({ "from": MINER, "to": DEAD, "value": "0x1" });
+                assert_eq!(call.params(), json!([transfer]));
+                Reply::Result(json!(format!("{gas:#x}")))
+            }
+            _ => Reply::Error(-32601),
+        })
+        .await;
+        let service = TestServer::start(&node.chain("a", "")).await;
+        let digits = gas.to_string();
+        let told = |response: &Response| {
+            let (status, market) = (response.status, response.json());
+            let fee = &market["data_fee"]["kind"];
+            status == 200 && market["transfer_gas"] == digits && *fee == kind
+        };
+        service.wait_for("/v1/a/fee-market", told).await;
+        let cheapest = service.get("/v1/cheapest").await.json();
+        let cost = service.get(&format!("/v1/a/cost?gas={digits}")).await.json();
+        assert_eq!(cheapest[0]["expected"], cost["tiers"]["medium"]["expected"], "{kind}");
+        let methods = ["eth_getCode", "eth_estimateGas"];
+        assert_eq!(methods.map(|method| node.calls(method)), calls, "{kind}");
+    }
+}
+
+#[tokio::test]
+async fn mantles_data_fee_is_multiplied_by_its_token_ratio() {
+    let node = MockNode::scripted(7, |call: &Call| match call.method.as_str() {
+        "eth_chainId" => Reply::Result(json!("0x7")),
+        "eth_feeHistory" => Reply::history(1000, 3, 30),
+        READ => Reply::Result(deposit("49e72383", 178)),
+        "eth_getStorageAt" => {
+            let oracle = "0x420000000000000000000000000000000000000F";
+            assert_eq!(call.params(), json!([oracle, "0x0", "latest"]));
+            Reply::Result(json!(format!("{:#066x}", 4369)))
+        }
+        _ => Reply::Error(-32601),
+    })
+    .await;
+    let service = start(&node, "data_fee = \"mantle\"").await;
+    let cost = with_reason(&service, "gas=21000", Value::Null).await;
+    let fee = 100_000_000 * (5227 * 16 * 1_055_991_687 + 1_014_213) / 1_000_000_000_000;
+    assert_eq!(cost["data_fee"]["kind"], "mantle");
+    assert_eq!(wei(&cost["data_fee"]["fee"]), 4369 * fee);
+    assert_eq!(wei(&cost["data_fee"]["operator_fee"]["max"]), 21_000 * 7 * 100 + 8);
+    let market = service.get("/v1/a/fee-market").await.json();
+    let parameters = &market["data_fee"];
+    assert_eq!((&parameters["rule"], &parameters["token_ratio"]), (&json!("arsia"), &json!(4369)));
+}
+
+#[tokio::test]
 async fn bad_input_is_refused_with_the_name_of_the_parameter() {
     let (node, _) = node(Reply::Error(-32601)).await;
     let service = start(&node, "data_fee = \"included\"").await;
     service.get("/v1/a/cost?").await.assert_refuses("gas");
     for (name, values) in [
-        ("gas", &["0", "20999", "18446744073709551616"][..]),
+        ("gas", &["0", "4294967296", "18446744073709551616"][..]),
         ("bytes", &["0", "131073"]),
         ("balance", &["-1", "340282366920938463463374607431768211456"]),
         ("blobs", &["22", "1"]),
@@ -204,7 +279,7 @@ async fn bad_input_is_refused_with_the_name_of_the_parameter() {
         ("gas", json!({ "transaction": SIGNED })),
         ("transaction", json!({ "gas": "21000" })),
         ("gas", json!({ "gas": 21000, "transaction": SIGNED })),
-        ("gas", json!({ "gas": "1", "transaction": SIGNED })),
+        ("gas", json!({ "gas": "0", "transaction": SIGNED })),
         ("gas", json!({ "gas": "18446744073709551616", "transaction": SIGNED })),
         ("balance", json!({ "gas": "21000", "transaction": SIGNED, "balance": 1 })),
         ("balance", json!({ "gas": "21000", "transaction": SIGNED, "balance": "-1" })),
@@ -221,7 +296,7 @@ async fn bad_input_is_refused_with_the_name_of_the_parameter() {
     }
     let (no_json, too_long) = (service.post("/v1/a/cost", "{").await, " ".repeat(300_000));
     assert_eq!((no_json.status, service.post("/v1/a/cost", too_long).await.status), (400, 413));
-    assert_eq!(service.get("/v1/cheapest?gas=1").await.status, 400);
+    assert_eq!(service.get("/v1/cheapest?gas=0").await.status, 400);
 }
 
 #[tokio::test]

@@ -161,6 +161,7 @@ fn answer(state: &mut NodeState, call: &Call) -> Reply {
                 Reply::Error(-32000)
             }
         }
+        "eth_getCode" | "eth_estimateGas" => Reply::Error(-32601),
         other => panic!("unexpected {other}"),
     }
 }

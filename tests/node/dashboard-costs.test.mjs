@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { known, market } from "./dashboard/fixtures.mjs";
-import { ACTIONS, TRANSFER, costOf, costView, dataFeeNote, feeName, isDataFee, maxSend } from "../../src/extras/pages/dashboard/costs.js";
+import { ACTIONS, TRANSFER, actionsOf, costOf, costView, dataFeeNote, feeName, isDataFee, maxSend } from "../../src/extras/pages/dashboard/costs.js";
 import { sortRows } from "../../src/extras/pages/dashboard/sorting.js";
 import { isFees, tierFees, waitText } from "../../src/extras/pages/dashboard/tiers.js";
 import { cheapHoursText, cheapQuarter } from "../../src/extras/pages/dashboard/trend.js";
@@ -74,6 +74,20 @@ test("costs have the data fee and dollars, and say what is missing", () => {
     assert.match(dataFeeNote(base), /^With the fee for data/);
     assert.equal(dataFeeNote(market(7)), "");
     assert.equal(costView(market(7, { usd_per_coin: null }), "high", ACTIONS[0]).dollars, undefined);
+});
+
+test("a transfer has the gas that the node estimates, and usual gas is shown only where that is usual", () => {
+    const shown = (transfer_gas) => {
+        const { costs, note } = chainView(known({ market: market(7, { transfer_gas }) }), "live", 200);
+        return [costs.length, costs[0].gas, note];
+    };
+    assert.deepEqual(shown("12000"), [1, "12,000", "The node estimates the gas of the transfer."]);
+    assert.deepEqual(shown("21000"),
+        [6, "21,000", "The node estimates the gas of the transfer; the others have what they usually need."]);
+    assert.deepEqual(shown(null), [6, "21,000", "The gas is what such transactions usually need."]);
+    const dear = market(7, { transfer_gas: "108000" });
+    assert.equal(maxSend(dear, "low", 10n ** 18n), 10n ** 18n - 108_000n * 12_000_000_000n);
+    assert.equal(actionsOf(dear).length, 1);
 });
 
 test("everything of a balance can be sent, except what the transfer may cost", () => {

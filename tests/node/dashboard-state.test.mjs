@@ -99,7 +99,7 @@ describe("a chain", () => {
         assert.deepEqual(history, [{ block: 7, wei: 21_125_000_000n }]);
         assert.deepEqual(rest, {
             key: "ronin", name: "Ronin", id: "chain id 2020", state: "live", problem: undefined, notice: undefined,
-            isLive: true, isCurrent: true, isUnread: false, since: undefined, note: "", hasWaits: true,
+            isLive: true, isCurrent: true, isUnread: false, since: undefined, note: "The gas is what such transactions usually need.", hasWaits: true,
             block: "7", age: "Updated 3 s ago", shortAge: "3 s ago", bar: undefined, next: "not known yet", warning: undefined,
             trend: "rising", currency: "RON", score: undefined, badge: "Live", level: "low",
             transfer: {

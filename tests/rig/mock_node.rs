@@ -382,7 +382,7 @@ impl NodeState {
                 }
             });
         }
-        if self.read_reply.is_some() {
+        if self.read_reply.is_some() && !is_fact(method, &params) {
             self.reads.push(Read { method: method.into(), params: call.params.get().into() });
             self.pending_reads += 1;
             self.max_pending_reads = self.max_pending_reads.max(self.pending_reads);
@@ -417,14 +417,25 @@ impl NodeState {
     }
 }
 
-/// Returns true for the calls of readings of rewards, data fees and price feeds, which not every node has to answer.
+/// Returns true for the calls by which a chain tells its data fee and the gas of a transfer.
+fn is_fact(method: &str, params: &Value) -> bool {
+    let address = if method == "eth_getCode" { &params[0] } else { &params[0]["to"] };
+    let known =
+        ["4200000000000000000000000000000000000015", "0000000000000000000000000000000000000064"];
+    let is_contract = known.iter().any(|digits| *address == format!("0x{digits}"));
+    let is_recipient = *address == "0x000000000000000000000000000000000000dEaD";
+    (method == "eth_getCode" && is_contract) || (method == "eth_estimateGas" && is_recipient)
+}
+
+/// Returns true for the calls of readings of rewards, costs and price feeds, which not every node has to answer.
 fn is_optional(method: &str, params: &Value) -> bool {
     match method {
         "eth_feeHistory" => params[2] == json!([10, 60]) && params[1] != "latest",
         "eth_call" => {
             ["0x7284e416", "0x313ce567", "0xfeaf968c"].iter().any(|data| params[0]["data"] == *data)
         }
-        _ => method == "eth_getTransactionByBlockNumberAndIndex",
+        "eth_getTransactionByBlockNumberAndIndex" => true,
+        _ => is_fact(method, params),
     }
 }
 

@@ -219,10 +219,10 @@ export interface components {
             observed_at: string | null;
         };
         /**
-         * @description Kind of a data fee: `none`, `included` in the gas estimate or the tip, or that of OP Stack chains.
+         * @description Kind of a data fee: `none`, `included` in the gas estimate or the tip, that of OP Stack chains, or that of Mantle.
          * @enum {string}
          */
-        DataFeeKind: "none" | "included" | "op-stack";
+        DataFeeKind: "none" | "included" | "op-stack" | "mantle";
         /** @description Parameters from which a client computes the data fee of a transaction. All but `kind` are `null` where there is none. */
         DataFeeParameters: {
             kind: components["schemas"]["DataFeeKind"];
@@ -236,6 +236,11 @@ export interface components {
             /** Format: int32 */
             operator_fee_scalar: number | null;
             operator_fee_constant: components["schemas"]["Wei"] | null;
+            /**
+             * Format: int64
+             * @description Factor of the L1 fee: the price of ETH in the chain's coin; 1 but on Mantle.
+             */
+            token_ratio: number | null;
             /**
              * Format: int64
              * @description Number of the L1 block that the parameters come from.
@@ -256,7 +261,7 @@ export interface components {
          * @description Fork of an OP Stack chain whose rule applies.
          * @enum {string}
          */
-        DataFeeRule: "fjord" | "isthmus" | "jovian";
+        DataFeeRule: "fjord" | "isthmus" | "jovian" | "arsia";
         /**
          * @description An existing delegation in the format of the REST API: addresses with checksum, rights as hex bytes, amounts and
          *     token ids as decimal strings; `null` if the type has none.
@@ -402,6 +407,7 @@ export interface components {
             data_fee: components["schemas"]["DataFeeParameters"] | null;
             data_fee_reason: components["schemas"]["DataFeeReason"] | null;
             usd_per_coin: components["schemas"]["UsdPerCoin"] | null;
+            transfer_gas: components["schemas"]["Wei"] | null;
             level: components["schemas"]["Level"] | null;
             /**
              * Format: double

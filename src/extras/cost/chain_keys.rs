@@ -8,6 +8,7 @@ use alloy_primitives::Address;
 use serde::de::{Deserializer, Error, MapAccess, Visitor, value};
 use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use crate::config::mistakes::SectionMistakes;
 use crate::config::section::Section;
@@ -29,8 +30,9 @@ struct ChainKeys {
 }
 
 /// Fee that transactions pay beside their gas.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum DataFeeKind {
     /// There is none.
     None,
@@ -40,8 +42,17 @@ pub(crate) enum DataFeeKind {
     IncludedInTip,
     /// That of OP Stack chains, from the L1 attributes in each block.
     OpStack,
-    /// It is not known, and nothing is read.
+    /// That of Mantle: OP Stack's, times the price of ETH in its coin.
+    Mantle,
+    /// It is not known, and nothing about costs is read.
     Off,
+}
+
+impl DataFeeKind {
+    /// Returns true if the L1 attributes in each block tell the fee.
+    pub(super) fn has_attributes(self) -> bool {
+        matches!(self, Self::OpStack | Self::Mantle)
+    }
 }
 
 /// The price feed of a chain's coin, `"off"` or `"par"`.

@@ -5,9 +5,10 @@ use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use super::chain_facts::TransferGas;
 use super::data_fee::{DataFee, DataFeeReason};
 use super::dollars::{CoinPrice, Dollars};
-use super::routes::{CostState, MIN_GAS, valid_gas};
+use super::routes::{CostState, valid_gas};
 use super::sum::{Cost, Order};
 use crate::api::extractors::charge_for_list;
 use crate::api::freshness::{list_response, tagged_json};
@@ -24,8 +25,8 @@ pub(super) const PATH: &str = "/v1/cheapest";
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct CheapestQuery {
-    /// Gas of the transaction.
-    #[param(value_type = Option<Wei>, nullable = false, example = "21000")]
+    /// Gas of the transaction, from 1 to 4,294,967,295; absent: that of a transfer on each chain.
+    #[param(value_type = Option<Wei>, nullable = false, example = "100000")]
     gas: Option<u64>,
 }
 
@@ -46,7 +47,7 @@ struct CheapestChain<'a> {
     dollars: Option<Dollars>,
 }
 
-/// The chains by what some gas costs now, the cheapest first
+/// The chains by what some gas or a transfer costs now, the cheapest first
 ///
 /// In the order of dollars, then those whose coin has no known price, by their amounts. Chains whose cost is not known are
 /// left out.
@@ -68,11 +69,13 @@ pub(super) async fn list_cheapest(
 ) -> Result<Response, Problem> {
     const CHAINS_PER_REQUEST: usize = 16;
     charge_for_list(&client, state.store.chains().len(), CHAINS_PER_REQUEST)?;
-    let gas = valid_gas(query.gas.unwrap_or(MIN_GAS))?;
+    let asked = query.gas.map(valid_gas).transpose()?;
     let available = state.store.servable_snapshots();
     let mut listed: Vec<_> = available
         .iter()
         .filter_map(|(chain, current)| {
+            let gas = asked.or_else(|| state.transfers.estimate(chain));
+            let gas = gas.unwrap_or(TransferGas::USUAL);
             let price = state.prices.current(chain).map(|price| price.price);
             let cost = CheapestChain::new(chain, current, gas, state.fees.current(chain), price)?;
             Some((cost, (*chain, current)))

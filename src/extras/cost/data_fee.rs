@@ -4,6 +4,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 use serde::Serialize;
+use tokio::sync::watch;
 use utoipa::ToSchema;
 
 use super::chain_keys::{CostKeys, DataFeeKind};
@@ -25,7 +26,8 @@ pub(crate) struct DataFees(PerChain<ChainDataFee>);
 
 #[derive(Debug)]
 struct ChainDataFee {
-    kind: Option<DataFeeKind>,
+    /// `None`: unknown.
+    kind: watch::Sender<Option<DataFeeKind>>,
     /// `None`: those of a fork whose rule is not known.
     read: Mutex<Confirmed<Option<ReadAttributes>>>,
 }
@@ -86,14 +88,26 @@ impl Reading for ReadAttributes {
 impl DataFees {
     pub(super) fn new(store: &ChainStore, keys: &CostKeys) -> Self {
         Self(PerChain::new(store, |chain| ChainDataFee {
-            kind: keys.data_fee(chain.config()),
+            kind: watch::Sender::new(keys.data_fee(chain.config())),
             read: Mutex::default(),
         }))
     }
 
     /// Returns the kind of a chain's data fee; `None`: unknown.
     pub(super) fn kind(&self, chain: &StoredChain) -> Option<DataFeeKind> {
-        self.0.get(chain).kind
+        *self.0.get(chain).kind.borrow()
+    }
+
+    /// Records the kind of a chain's data fee. Returns true if it was another one.
+    pub(super) fn record_kind(&self, chain: &StoredChain, kind: DataFeeKind) -> bool {
+        self.0.get(chain).kind.send_if_modified(|known| known.replace(kind) != Some(kind))
+    }
+
+    /// Waits until the L1 attributes in each block tell the chain's data fee.
+    pub(super) async fn wait_for_attributes(&self, chain: &StoredChain) {
+        let mut kind = self.0.get(chain).kind.subscribe();
+        // The sender lives as long as the chain.
+        let _ = kind.wait_for(|kind| kind.is_some_and(DataFeeKind::has_attributes)).await;
     }
 
     /// Records what was read at this time; `None`: attributes of another fork. Returns true if the next reading should
@@ -135,7 +149,7 @@ impl DataFees {
             Some(DataFeeKind::IncludedInTip) => {
                 Ok(DataFee::Zero { kind: DataFeeKind::Included, is_exact: false })
             }
-            Some(DataFeeKind::OpStack) => {
+            Some(DataFeeKind::OpStack | DataFeeKind::Mantle) => {
                 let read = self.0.get(chain).read.lock().get().copied();
                 let read = read.ok_or(DataFeeReason::NotRead)?.ok_or(DataFeeReason::Unknown)?;
                 let is_old = clock::elapsed(read.read_at) > ReadAttributes::MAX_AGE;
@@ -165,6 +179,9 @@ pub(super) struct DataFeeParameters {
     operator_fee_scalar: Option<u32>,
     #[schema(required)]
     operator_fee_constant: Option<Wei>,
+    /// Factor of the L1 fee: the price of ETH in the chain's coin; 1 but on Mantle.
+    #[schema(required)]
+    token_ratio: Option<u64>,
     /// Number of the L1 block that the parameters come from.
     #[schema(required)]
     l1_block: Option<u64>,
@@ -173,7 +190,7 @@ pub(super) struct DataFeeParameters {
     observed_at: Option<String>,
 }
 
-/// Kind of a data fee: `none`, `included` in the gas estimate or the tip, or that of OP Stack chains.
+/// Kind of a data fee: `none`, `included` in the gas estimate or the tip, that of OP Stack chains, or that of Mantle.
 #[derive(ToSchema)]
 #[schema(as = DataFeeKind, rename_all = "kebab-case")]
 #[expect(dead_code, reason = "it describes the names")]
@@ -181,13 +198,14 @@ pub(super) enum DataFeeKindName {
     None,
     Included,
     OpStack,
+    Mantle,
 }
 
 impl DataFeeParameters {
     pub(super) fn new(fee: &DataFee) -> Self {
         let (kind, read) = match fee {
             DataFee::Zero { kind, .. } => (*kind, None),
-            DataFee::OpStack(read) => (DataFeeKind::OpStack, Some(read)),
+            DataFee::OpStack(read) => (read.attributes.kind(), Some(read)),
         };
         let attributes = read.map(|read| read.attributes);
         Self {
@@ -199,6 +217,7 @@ impl DataFeeParameters {
             l1_blob_base_fee: attributes.map(|it| Wei(it.l1_blob_base_fee)),
             operator_fee_scalar: attributes.map(|it| it.operator_fee_scalar),
             operator_fee_constant: attributes.map(|it| Wei(it.operator_fee_constant.into())),
+            token_ratio: attributes.map(|it| it.token_ratio),
             l1_block: attributes.map(|it| it.l1_block),
             observed_at: read.map(ReadAttributes::observed_at),
         }
@@ -218,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_lagging_node_does_not_renew_the_parameters() {
-        let text = "[chains.a]\nchain_id = 10\nrpc_urls = [\"http://127.0.0.1:9\"]\n";
+        let text = "[chains.a]\nchain_id = 10\nrpc_urls = [\"http://127.0.0.1:9\"]\ndata_fee = \"op-stack\"\n";
         let config = Config::from_toml(text, &[CostKeys::SECTION]).unwrap();
         let (store, _publishers) = ChainStore::new(&config.chains);
         let (fees, chain) = (DataFees::new(&store, &config.section()), &store.chains()[0]);
@@ -255,6 +274,7 @@ mod tests {
             l1_blob_base_fee: 30,
             operator_fee_scalar: 0,
             operator_fee_constant: 30,
+            token_ratio: 30,
         };
         let at = |attributes, seconds| ReadAttributes {
             attributes,
@@ -268,7 +288,7 @@ mod tests {
         };
         assert!(follows(&|it| (it.l1_base_fee, it.base_fee_scalar) = (90, 10), 0));
         assert!(follows(&|it| it.l1_block = 1101, 12) && follows(&|it| it.l1_block = 900, 0));
-        let leaps: [&dyn Fn(&mut Attributes); 12] = [
+        let leaps: [&dyn Fn(&mut Attributes); 13] = [
             &|it| it.rule = Rule::Isthmus,
             &|it| it.base_fee_scalar = 91,
             &|it| it.blob_base_fee_scalar = 9,
@@ -278,6 +298,7 @@ mod tests {
             &|it| it.operator_fee_scalar = 1,
             &|it| it.operator_fee_constant = 0,
             &|it| it.operator_fee_constant = u64::MAX,
+            &|it| it.token_ratio = 91,
             &|it| it.l1_block = 1102,
             &|it| it.l1_block = 898,
             &|it| it.l1_block = u64::MAX,

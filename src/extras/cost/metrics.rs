@@ -60,7 +60,7 @@ impl CostMetrics {
         let seconds = |age: Option<Duration>| age.map_or(f64::NAN, |age| age.as_secs_f64());
         for chain in state.store.chains() {
             let labels = ChainLabels { chain: chain.config().key.clone() };
-            if state.fees.kind(chain) == Some(DataFeeKind::OpStack) {
+            if state.fees.kind(chain).is_some_and(DataFeeKind::has_attributes) {
                 let age = seconds(state.fees.age(chain));
                 self.data_fee_parameters_age_seconds.get_or_create(&labels).set(age);
             }

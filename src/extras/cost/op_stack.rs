@@ -8,6 +8,8 @@ use op_alloy_flz::{L1_COST_FASTLZ_COEF, L1_COST_INTERCEPT, MIN_TX_SIZE_SCALED};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::chain_keys::DataFeeKind;
+
 /// Fork of an OP Stack chain whose rule applies.
 //
 // The newest one that the deposit shows.
@@ -18,6 +20,8 @@ pub(crate) enum Rule {
     Fjord,
     Isthmus,
     Jovian,
+    /// Mantle's.
+    Arsia,
 }
 
 /// Parameters of the fees.
@@ -35,14 +39,18 @@ pub(crate) struct Attributes {
     pub(crate) operator_fee_scalar: u32,
     /// In wei.
     pub(crate) operator_fee_constant: u64,
+    /// Price of ETH in the chain's coin, which multiplies the L1 fee; 1 but on Mantle.
+    pub(crate) token_ratio: u64,
 }
 
 impl Attributes {
     /// Selectors and lengths of the deposit's input.
-    const RULES: [([u8; 4], usize, Rule); 3] = [
+    const RULES: [([u8; 4], usize, Rule); 4] = [
         ([0x44, 0x0a, 0x5e, 0x20], 164, Rule::Fjord),
         ([0x09, 0x89, 0x99, 0xbe], 176, Rule::Isthmus),
         ([0x3d, 0xb6, 0xbe, 0x2b], 178, Rule::Jovian),
+        // op-node of mantlenetworkio/mantle-v2: the layout of Jovian.
+        ([0x49, 0xe7, 0x23, 0x83], 178, Rule::Arsia),
     ];
 
     /// Parses the input of a deposit. `None`: it is that of another fork, whose rule is not known, or an amount exceeds 128
@@ -70,11 +78,17 @@ impl Attributes {
             l1_blob_base_fee: number(68, 100)?,
             operator_fee_scalar: if has_operator_fee { scalar(164)? } else { 0 },
             operator_fee_constant: if has_operator_fee { long(168)? } else { 0 },
+            token_ratio: 1,
         })
     }
 
+    /// Returns the kind of the fee.
+    pub(super) fn kind(&self) -> DataFeeKind {
+        if self.rule == Rule::Arsia { DataFeeKind::Mantle } else { DataFeeKind::OpStack }
+    }
+
     /// Returns all parameters that are amounts.
-    pub(super) fn amounts(&self) -> [u128; 6] {
+    pub(super) fn amounts(&self) -> [u128; 7] {
         [
             self.base_fee_scalar.into(),
             self.blob_base_fee_scalar.into(),
@@ -82,11 +96,12 @@ impl Attributes {
             self.l1_blob_base_fee,
             self.operator_fee_scalar.into(),
             self.operator_fee_constant.into(),
+            self.token_ratio.into(),
         ]
     }
 
     /// Returns the L1 fee in wei of a transaction whose compressed length is estimated from this FastLZ length. `None`: it
-    /// exceeds 128 bits. Source: specification of Fjord, "Fees".
+    /// exceeds 128 bits. Sources: specification of Fjord, "Fees"; `rollup_cost.go` of mantle-xyz/op-geth.
     pub(crate) fn l1_fee(&self, fast_lz_length: u64) -> Option<u128> {
         const SCALE: u128 = 1_000_000_000_000;
         let size = u128::from(L1_COST_FASTLZ_COEF).checked_mul(fast_lz_length.into())?;
@@ -94,7 +109,8 @@ impl Attributes {
         let base =
             u128::from(self.base_fee_scalar).checked_mul(16)?.checked_mul(self.l1_base_fee)?;
         let blob = u128::from(self.blob_base_fee_scalar).checked_mul(self.l1_blob_base_fee)?;
-        size.checked_mul(base.checked_add(blob)?)?.checked_div(SCALE)
+        let fee = size.checked_mul(base.checked_add(blob)?)?.checked_div(SCALE)?;
+        fee.checked_mul(self.token_ratio.into())
     }
 
     /// Returns the operator fee in wei of so much gas. `None`: it exceeds 128 bits. Sources: specifications of Isthmus and
@@ -104,7 +120,7 @@ impl Attributes {
         let variable = match self.rule {
             Rule::Fjord => return Some(0),
             Rule::Isthmus => product / 1_000_000,
-            Rule::Jovian => product.checked_mul(100)?,
+            Rule::Jovian | Rule::Arsia => product.checked_mul(100)?,
         };
         variable.checked_add(self.operator_fee_constant.into())
     }
@@ -134,6 +150,7 @@ mod tests {
             l1_blob_base_fee: blob,
             operator_fee_scalar: 1000,
             operator_fee_constant: 10,
+            token_ratio: 1,
         }
     }
 
@@ -166,9 +183,32 @@ mod tests {
     fn operator_fees_follow_their_fork() {
         let fee = |rule| attributes(rule, (0, 0), 0, 0).operator_fee(1000);
         assert_eq!(
-            [Rule::Fjord, Rule::Isthmus, Rule::Jovian].map(fee),
-            [Some(0), Some(11), Some(100_000_010)]
+            [Rule::Fjord, Rule::Isthmus, Rule::Jovian, Rule::Arsia].map(fee),
+            [Some(0), Some(11), Some(100_000_010), Some(100_000_010)]
         );
+    }
+
+    /// Vectors of mantle-xyz/op-geth (`rollup_cost_test.go`) and of a block of Mantle Sepolia (mantle-xyz/reth).
+    #[test]
+    fn fees_of_mantle_are_those_of_its_vectors() {
+        let arsia = |scalars, l1_base_fee, blob, token_ratio| Attributes {
+            token_ratio,
+            ..attributes(Rule::Arsia, scalars, l1_base_fee, blob)
+        };
+        let minimum = arsia((2, 3), 1_000_000_000, 10_000_000, 1_000_000);
+        assert!(
+            [100, 150, 170].iter().all(|size| minimum.l1_fee(*size) == Some(3_203_000_000_000))
+        );
+        assert!(minimum.l1_fee(171) > Some(3_203_000_000_000));
+        assert_eq!(arsia((20, 15), 2_000_000, 3_000_000, 1).l1_fee(235), Some(105_484));
+        let operator = Attributes {
+            operator_fee_scalar: 1_439_103_868,
+            operator_fee_constant: 1_256_417_826_609_331_460,
+            ..minimum
+        };
+        assert_eq!(operator.operator_fee(1618), Some(1_256_650_673_615_173_860));
+        let sepolia = arsia((169_019, 4_544_124), 1_225_135_484, 69_790_495, 4369);
+        assert_eq!(sepolia.l1_fee(100), Some(1_586_067_345_511_818));
     }
 
     /// Builds the input of a deposit.

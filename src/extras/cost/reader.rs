@@ -7,12 +7,15 @@ use std::time::{Duration, Instant};
 use alloy_primitives::hex;
 use enum_map::EnumMap;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
+use super::chain_keys::DataFeeKind;
 use super::data_fee::{DataFees, L1_BLOCK_TIME};
 use super::metrics::AttributesOutcome;
 use super::op_stack::Attributes;
 use crate::extras::reads::ReadNodes;
-use crate::nodes::ServiceReads;
+use crate::nodes::{ServiceReads, parse_hex};
 use crate::observe::clock;
 use crate::observe::log_on_change::LogOnChange;
 use crate::observe::metrics::Counter;
@@ -26,7 +29,10 @@ const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Type of a deposit, and the contract that takes the attributes (OP Stack specification, "Deposits" and "Predeploys").
 const DEPOSIT_TYPE: &str = "0x7e";
-const L1_BLOCK: &str = "0x4200000000000000000000000000000000000015";
+pub(super) const L1_BLOCK: &str = "0x4200000000000000000000000000000000000015";
+
+/// The contract of Mantle whose first slot has the token ratio (`rollup_cost.go` of mantle-xyz/op-geth).
+const GAS_ORACLE: &str = "0x420000000000000000000000000000000000000F";
 
 /// The members of a transaction that say whether it has the attributes.
 #[derive(Deserialize)]
@@ -36,8 +42,8 @@ struct FirstTransaction {
     input: Option<String>,
 }
 
-/// Reads the attributes of a chain for ever, from its first data on, once in a block time of Ethereum, because they change
-/// with its blocks. Dropping the future ends a pending read.
+/// Reads the attributes of a chain for ever, from its first data on and while they tell its data fee, once in a block time
+/// of Ethereum, because they change with its blocks. Dropping the future ends a pending read.
 pub(super) async fn read_attributes(
     chain: StoredChain,
     upstreams: Arc<ReadNodes>,
@@ -49,10 +55,10 @@ pub(super) async fn read_attributes(
     log.changed_to(Ok(()));
     chain.first_data().await;
     loop {
+        fees.wait_for_attributes(&chain).await;
         let started = Instant::now();
         let read_at = clock::now();
-        let transaction = first_transaction(&upstreams).await;
-        let (outcome, is_soon) = match transaction.as_ref().map(FirstTransaction::attributes) {
+        let (outcome, is_soon) = match read(&upstreams).await {
             None => {
                 if log.changed_to(Err("failed")) {
                     tracing::info!(chain = key, "cannot read the L1 attributes");
@@ -80,11 +86,26 @@ pub(super) async fn read_attributes(
     }
 }
 
-/// Requests the first transaction of the newest block; `None`: no upstream returned one.
-async fn first_transaction(upstreams: &ReadNodes) -> Option<FirstTransaction> {
+/// Reads the attributes. Returns `None` if no upstream returned them, `Some(None)` if they are not those of a known fork.
+async fn read(upstreams: &ReadNodes) -> Option<Option<Attributes>> {
     let method = "eth_getTransactionByBlockNumberAndIndex";
-    let params = "[\"latest\",\"0x0\"]".to_owned();
-    let read = upstreams.read_for_service(method, params, READ_TIMEOUT).await;
+    let transaction: FirstTransaction = call(upstreams, method, json!(["latest", "0x0"])).await?;
+    let attributes = transaction.attributes();
+    let Some(mantle) = attributes.filter(|read| read.kind() == DataFeeKind::Mantle) else {
+        return Some(attributes);
+    };
+    let slot = json!([GAS_ORACLE, "0x0", "latest"]);
+    let token_ratio = parse_hex(&call::<String>(upstreams, "eth_getStorageAt", slot).await?)?;
+    Some(Some(Attributes { token_ratio, ..mantle }))
+}
+
+/// Returns the result of a call; `None`: no upstream returned one.
+async fn call<T: DeserializeOwned>(
+    upstreams: &ReadNodes,
+    method: &str,
+    params: Value,
+) -> Option<T> {
+    let read = upstreams.read_for_service(method, params.to_string(), READ_TIMEOUT).await;
     serde_json::from_slice(&read.ok()??).ok()
 }
 

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
+use super::chain_facts::TransferGas;
 use super::chain_keys::DataFeeKind;
 use super::data_fee::DataFees;
 use super::sum::{Cost, Order};
@@ -34,8 +35,8 @@ use crate::store::{ChainStore, ServableSnapshot, StoredChain};
 
 pub(super) const COST_PATH: &str = "/v1/{chain}/cost";
 
-/// Gas of a transfer: the least that a transaction needs.
-pub(super) const MIN_GAS: u64 = 21_000;
+/// Highest gas limit of a transaction (EIP-8037: 2³² − 1).
+pub(super) const MAX_GAS: u64 = 4_294_967_295;
 
 /// Largest transaction that nodes take.
 const MAX_BYTES: u64 = 131_072;
@@ -52,6 +53,7 @@ pub(super) struct CostState {
     pub(super) store: ChainStore,
     pub(super) fees: DataFees,
     pub(super) prices: UsdPrices,
+    pub(super) transfers: TransferGas,
     /// Bodies are charged to it.
     pub(super) memory: MemoryBudget,
 }
@@ -60,7 +62,7 @@ pub(super) struct CostState {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct CostQuery {
-    /// Gas limit, from 21,000 to what the chain allows.
+    /// Gas limit, from 1 to 4,294,967,295.
     #[param(value_type = Wei, example = "21000")]
     gas: u64,
     /// Size of the signed transaction.
@@ -163,11 +165,9 @@ impl CostState {
             chain.servable_snapshot().map_err(|reason| problems::unavailable(chain, reason))?;
         let market = &current.snapshot.market;
         // Rollups have no blobs of their own, whatever their node returns.
-        let is_rollup = matches!(
-            self.fees.kind(chain),
-            Some(DataFeeKind::OpStack | DataFeeKind::Included | DataFeeKind::IncludedInTip)
-        );
-        let has_blobs = market.blob_base_fees.is_some() && !is_rollup;
+        let may_have_blobs =
+            matches!(self.fees.kind(chain), None | Some(DataFeeKind::None | DataFeeKind::Off));
+        let has_blobs = market.blob_base_fees.is_some() && may_have_blobs;
         if order.blobs > 0 && !has_blobs {
             let (name, allowed) = without_blobs;
             let allowed = format_args!("must {allowed}: the fee of blobs is not known");
@@ -196,10 +196,10 @@ impl CostQuery {
 }
 
 pub(super) fn valid_gas(gas: u64) -> Result<u64, Problem> {
-    if gas < MIN_GAS {
-        return Err(invalid_parameter("gas", format_args!("must be at least {MIN_GAS}")));
+    if (1..=MAX_GAS).contains(&gas) {
+        return Ok(gas);
     }
-    Ok(gas)
+    Err(invalid_parameter("gas", format_args!("must be from 1 to {MAX_GAS}")))
 }
 
 /// Parses the body of a request about a transaction of `chain`.
@@ -219,8 +219,7 @@ fn parse_request(body: &[u8], chain: &Chain) -> Result<Order, Problem> {
         let requirement = "must be a string of decimal digits below 2^128";
         number.ok_or_else(|| invalid_parameter(name, requirement))
     };
-    let gas = u64::try_from(digits("gas", request.gas)?);
-    let gas = gas.map_err(|_| invalid_parameter("gas", "must be below 2^64"))?;
+    let gas = valid_gas(u64::try_from(digits("gas", request.gas)?).unwrap_or(u64::MAX))?;
     let balance = request.balance.map(|balance| digits("balance", balance)).transpose()?;
     let (bytes, parsed) = parse_transaction(request.transaction, chain)
         .map_err(|requirement| invalid_parameter("transaction", requirement))?;
@@ -230,7 +229,7 @@ fn parse_request(body: &[u8], chain: &Chain) -> Result<Order, Problem> {
     let (added, added_fast_lz) =
         if is_exact { (0, 0) } else { (SIGNATURE_BYTES, SIGNATURE_FAST_LZ) };
     Ok(Order {
-        gas: valid_gas(gas)?,
+        gas,
         bytes: length.saturating_add(added),
         fast_lz: fast_lz.saturating_add(added_fast_lz),
         is_exact,

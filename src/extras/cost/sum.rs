@@ -158,7 +158,7 @@ impl DataFeeAmounts {
         let room = fee.checked_mul(3)?.div_ceil(10);
         let operator_fee = Wei(read.attributes.operator_fee(order.gas)?);
         Some(Self {
-            kind: DataFeeKind::OpStack,
+            kind: read.attributes.kind(),
             exact: order.is_exact,
             fee: Wei(fee),
             max: Wei(fee.checked_add(room)?),
@@ -224,6 +224,7 @@ mod tests {
                 l1_blob_base_fee: l1_fees.1,
                 operator_fee_scalar: operator.0,
                 operator_fee_constant: operator.1,
+                token_ratio: 1,
             };
             let read_at = Instant::now();
             let read = ReadAttributes { attributes, read_at, read_time: SystemTime::now() };

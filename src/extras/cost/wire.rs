@@ -52,6 +52,9 @@ pub(super) struct MarketMembers {
     /// Price of the chain's coin in dollars; `null`: there is no feed, or its answer is too old.
     #[schema(required)]
     usd_per_coin: Option<UsdPerCoin>,
+    /// Gas of a transfer, as the node estimates it; `null`: there is no estimate, and 21,000 is usual.
+    #[schema(required)]
+    transfer_gas: Option<Wei>,
 }
 
 /// Costs with the fees of each tier.
@@ -107,11 +110,16 @@ impl<'a> CostBody<'a> {
 }
 
 impl MarketMembers {
-    pub(super) fn new(fee: Result<DataFee, DataFeeReason>, price: Option<&UsdPrice>) -> Self {
+    pub(super) fn new(
+        fee: Result<DataFee, DataFeeReason>,
+        price: Option<&UsdPrice>,
+        transfer_gas: Option<u64>,
+    ) -> Self {
         Self {
             data_fee: fee.as_ref().ok().map(DataFeeParameters::new),
             data_fee_reason: fee.err(),
             usd_per_coin: price.map(UsdPerCoin::new),
+            transfer_gas: transfer_gas.map(|gas| Wei(gas.into())),
         }
     }
 }

@@ -63,7 +63,7 @@ export const SNAPSHOT = `\
             - textbox "Your gas limit": 100,000
           - cell "0.0021 RON +"
     - paragraph
-    - paragraph: The chain’s fee for data comes on top. It is not known right now.
+    - paragraph: The gas is what such transactions usually need. The chain’s fee for data comes on top. It is not known right now.
     - paragraph:
       - text: Send everything of
       - textbox "Send everything of"

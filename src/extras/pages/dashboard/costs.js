@@ -4,11 +4,10 @@ import { coinPrice, coins, dollars, exactCoins, exactDollars, expectedPrice, isW
 import { tierFees } from "./tiers.js";
 
 /**
- * Gas and size, in bytes, of common transactions. A hard fork that changes the price of gas changes this table. The sizes
- * are those of signed transactions of type 2; data fees depend on them.
+ * Usual gas and size, in bytes, of common transactions. The sizes are those of signed transactions of type 2; data fees
+ * depend on them.
  *
- * - Transfer: 21,000 is fixed by the protocol (yellow paper, G_transaction). At most 120 bytes.
- * - Transfer to a new account: the same, until EIP-2780 and EIP-8037 make new accounts dearer.
+ * - Transfer: yellow paper, G_transaction; the same to a new account. At most 120 bytes.
  * - Token transfer: `transfer` of OpenZeppelin's ERC-20 to a first-time holder: two storage slots, of which one is new
  *   (EIP-2929, EIP-2200), and an event. 68 bytes of data.
  * - Swap: `exactInputSingle` of Uniswap's V3 router through one pool. 260 bytes of data.
@@ -26,8 +25,24 @@ export const ACTIONS = [
 ];
 export const TRANSFER = ACTIONS[0];
 
-// Kinds of data fees that are 0 or part of the gas.
+/**
+ * Returns the transactions whose costs are shown: the transfer with its gas as the node estimates it, and the others where
+ * that is the usual gas. On other chains, usual gas tells nothing.
+ */
+export function actionsOf({ transfer_gas: gas }) {
+    if (!isWei(gas)) return ACTIONS;
+    const [usual, ...others] = ACTIONS;
+    const transfer = { ...usual, gas: BigInt(gas) };
+    return transfer.gas === usual.gas ? [transfer, ...others] : [transfer];
+}
+
+export function transferOf(market) {
+    return actionsOf(market)[0];
+}
+
+// Kinds of data fees that are 0 or part of the gas, and those that depend on the size of transactions.
 const WITHOUT_DATA_FEE = ["none", "included"];
+const WITH_DATA_FEE = ["op-stack", "mantle"];
 // Maximum age of the data fee's parameters for sending a whole balance: the service's own.
 const MAX_AGE_TO_SEND_MS = 60_000;
 
@@ -86,9 +101,16 @@ function dollarsOf(market, wei) {
     return price === undefined ? undefined : price * wei;
 }
 
+/** Returns the sentence about the gas below the costs. */
+export function gasNote(market) {
+    if (!isWei(market.transfer_gas)) return "The gas is what such transactions usually need.";
+    const isUsual = actionsOf(market).length > 1;
+    return `The node estimates the gas of the transfer${isUsual ? "; the others have what they usually need" : ""}.`;
+}
+
 /** Returns the sentence about the data fee below the costs; empty if the chain has none. */
 export function dataFeeNote({ data_fee: fee, data_fee_reason: reason }) {
-    if (fee?.kind === "op-stack") return "With the fee for data on L1, for transactions of usual size.";
+    if (hasDataFee({ data_fee: fee })) return "With the fee for data on L1, for transactions of usual size.";
     if (fee?.kind === "included") return "The fee for data on L1 is part of the gas that wallets estimate.";
     if (fee) return "";
     if (reason === "not_read" || reason === "old") return "The chain’s fee for data comes on top. It is not known right now.";
@@ -97,7 +119,7 @@ export function dataFeeNote({ data_fee: fee, data_fee_reason: reason }) {
 
 /** Returns true if the chain has a data fee that depends on the size of transactions. */
 export function hasDataFee({ data_fee: fee }) {
-    return fee?.kind === "op-stack";
+    return WITH_DATA_FEE.includes(fee?.kind);
 }
 
 /**
@@ -105,7 +127,7 @@ export function hasDataFee({ data_fee: fee }) {
  * well enough.
  */
 export function maxSend(market, tier, balance) {
-    const { max, isPartial } = costOf(market, tier, TRANSFER);
+    const { max, isPartial } = costOf(market, tier, transferOf(market));
     const readAt = Date.parse(market.data_fee?.observed_at ?? market.observed_at);
     if (isPartial || !(Date.parse(market.observed_at) - readAt <= MAX_AGE_TO_SEND_MS)) return undefined;
     return balance > max ? balance - max : 0n;

@@ -1,7 +1,7 @@
 // The dashboard: a table of all chains and a page for each of them, updated by live.js.
 
 import { ChainPage } from "./chain.js";
-import { TRANSFER, feeName, hasDataFee } from "./costs.js";
+import { feeName, hasDataFee, transferOf } from "./costs.js";
 import { setText } from "./dom.js";
 import { announcementText, bannerText } from "./format.js";
 import { Favicon } from "./favicon.js";
@@ -253,7 +253,8 @@ function applyMarkets(responses, isStreaming) {
 function applyMarket(entry, response, isStreaming) {
     const now = performance.now();
     entry.chain = applyMarketResponse(entry.chain, response, isStreaming, now);
-    if (live) requestDataFees(entry, entry.chain.key === open?.key ? open.costs.orders : [TRANSFER]);
+    const isOpen = entry.chain.key === open?.key;
+    if (live) requestDataFees(entry, isOpen ? open.costs.orders : [transferOf(entry.chain.market ?? {})]);
     if (alerts.check(rowView(entry.chain, connection, now))) {
         announce(`${entry.chain.name}: the price fell below your limit.`);
     }

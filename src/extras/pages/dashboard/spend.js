@@ -3,7 +3,7 @@
 import { exactCoins, parseCoins, parseGas } from "./amounts.js";
 import { costTitle } from "./cards.js";
 import { CopyButton } from "./copy.js";
-import { ACTIONS, TRANSFER, costView, hasDataFee, maxSend } from "./costs.js";
+import { TRANSFER, actionsOf, costView, hasDataFee, maxSend } from "./costs.js";
 import { element, setText, setTitle } from "./dom.js";
 import { recall, remember } from "./store.js";
 
@@ -41,19 +41,22 @@ export class Costs {
         this.node.classList.toggle("past", !market);
         this.table.classList.toggle("coins-only", !cells.some(({ dollars }) => dollars));
         for (const [index, { label, gas, ...cost }] of cells.entries()) {
-            this.actions[index] ??= this.#addRow(label, gas);
+            this.actions[index] ??= this.#addRow(label);
+            setText(this.actions[index].gas, `${gas} gas`);
             this.actions[index].show(cost);
         }
+        for (const [index, { line }] of this.actions.entries()) line.hidden = Boolean(costs) && index >= costs.length;
         setText(this.note, note ?? "");
         this.size.hidden = !priced || !hasDataFee(priced);
         this.#showOwn();
         this.send.show({ market: isCurrent ? priced : undefined, tier, currency });
     }
 
-    #addRow(label, gas) {
+    #addRow(label) {
         const row = new CostCells();
-        const name = element("th", { scope: "row" }, label, " ", element("span", { className: "gas" }, `${gas} gas`));
-        this.rows.append(element("tr", {}, name, ...row.nodes));
+        row.gas = element("span", { className: "gas" });
+        row.line = element("tr", {}, element("th", { scope: "row" }, label, " ", row.gas), ...row.nodes);
+        this.rows.append(row.line);
         return row;
     }
 
@@ -70,8 +73,8 @@ export class Costs {
 
     /** Transactions whose costs are shown. */
     get orders() {
-        const own = this.#own();
-        return own.gas === undefined || own.bytes === undefined ? ACTIONS : [...ACTIONS, own];
+        const [own, actions] = [this.#own(), actionsOf(this.priced ?? {})];
+        return own.gas === undefined || own.bytes === undefined ? actions : [...actions, own];
     }
 
     #own() {

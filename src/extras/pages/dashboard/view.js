@@ -1,7 +1,7 @@
 // What the page shows of a chain. Pure functions without access to the page or the network.
 
 import { expectedPrice, grouped, gwei, price, priceParts } from "./amounts.js";
-import { ACTIONS, TRANSFER, costView, dataFeeNote } from "./costs.js";
+import { actionsOf, costView, dataFeeNote, gasNote, transferOf } from "./costs.js";
 import { ago, duration, nextBlockText, shortAgo, sinceText } from "./format.js";
 import { scoreView } from "./score.js";
 import { staleAfter } from "./state.js";
@@ -58,9 +58,9 @@ export function chainView(chain, connection, now, tier = DEFAULT_TIER) {
         tiers: Object.entries(TIERS).map(([value, label]) => tierView(chain, value, label, row.isCurrent, now)),
         fees: market && feeRows(name, market, tier),
         priced,
-        costs: priced && ACTIONS.map(({ label, gas, bytes }) =>
+        costs: priced && actionsOf(priced).map(({ label, gas, bytes }) =>
             ({ label, gas: grouped(gas), ...costView(priced, tier, { gas, bytes }) })),
-        note: priced && dataFeeNote(priced),
+        note: priced && `${gasNote(priced)} ${dataFeeNote(priced)}`.trim(),
         currency: priced?.currency ?? null,
         market: market && marketView(market, block),
         score: chain.score && scoreView(chain.score),
@@ -110,7 +110,7 @@ export function rowView(chain, connection, now, tier = DEFAULT_TIER) {
         history: chain.history ?? [],
         level,
         verdict: level && { level, text: verdictText(level, market.level_deviation) },
-        transfer: priced && costView(priced, tier, TRANSFER),
+        transfer: priced && costView(priced, tier, transferOf(priced)),
     };
 }
 
@@ -126,7 +126,7 @@ function tierView(chain, value, label, isCurrent, now) {
         // The fees by horizon may be those of a block before the one whose base fee is above the cap.
         wait: isKnown && !hasToWait(market, value)
             ? waitText(fees.cells, tierFees(market, value), blockTimeMs) : undefined,
-        transfer: priced && costView(priced, value, TRANSFER),
+        transfer: priced && costView(priced, value, transferOf(priced)),
     };
 }
 
