@@ -40,7 +40,7 @@ const RELEASE: &str = "needs a published release";
 const HOURS: &str = "a measurement of minutes to hours";
 
 /// The first row whose beginning a command has is its own.
-const ROWS: [(&str, Place); 45] = [
+const ROWS: [(&str, Place); 47] = [
     ("curl localhost:8080/v1/base/cost --data", Nowhere(SHORTENED)),
     ("curl 'localhost:8080/v1/ronin/wait", In("tests/integration/wait.rs")),
     ("curl 'localhost:8080/registry/", In("tests/system/delegation_chain.rs")),
@@ -49,7 +49,9 @@ const ROWS: [(&str, Place); 45] = [
     ("npm install viem ethers", In("tests/run.sh")),
     ("cargo test", In("tests/run.sh")),
     ("cargo run -- demo", In("tests/system/dashboard.rs")),
-    ("cargo run -- serve", Nowhere(PUBLIC_NODE)),
+    ("cargo run -- price", In("tests/integration/command_line.rs")),
+    ("cargo run --release -- serve", Nowhere(PUBLIC_NODE)),
+    ("tests/run.sh", Nowhere("runs all tests, these too")),
     ("npm audit", Nowhere(RELEASE)),
     ("npx openapi-typescript", In("tests/generators.sh")),
     ("npx hardhat", In("tests/system/verification_clients.rs")),
