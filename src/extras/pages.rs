@@ -12,6 +12,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::assembly::{Assembly, Extra};
+use crate::config::Chain;
 use crate::extras::static_files::{CONTENT_POLICY, StaticFile, page_response, serve_files};
 
 pub(crate) const EXTRA: Extra = Extra { name: "pages", sections: &[], command: None, join };
@@ -27,7 +28,7 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
         base_path,
         assembly.routes.links.contains(&FORM),
         assembly.config.has_recorded_chains,
-        chains.iter().map(|chain| chain.key.as_str()),
+        chains,
     );
     let described = OpenApiRouter::new().routes(routes!(dashboard)).routes(routes!(docs));
     let routes = &mut assembly.routes;
@@ -42,8 +43,14 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
 
 const DASHBOARD: &str = include_str!("pages/dashboard.html");
 
+/// Place of the preloads of all modules, which the browser would otherwise find one after another.
+const MODULES: &str = "<!-- modules -->";
+
 /// Place of the badges in the page for browsers without JavaScript.
 const BADGES: &str = "<!-- badges -->";
+
+/// Blocks on a chart, if every chain keeps that many.
+const CHART_BLOCKS: usize = 60;
 
 const HIDDEN_DEMO_NOTICE: &str = "id=\"demo\" hidden>";
 const SHOWN_DEMO_NOTICE: &str = "id=\"demo\">";
@@ -160,18 +167,22 @@ pub(crate) struct DashboardPage {
 }
 
 impl DashboardPage {
-    /// `chains` are keys, which need no escaping in HTML and URLs.
-    pub(crate) fn new<'a>(
-        base_path: &str,
-        has_form: bool,
-        is_demo: bool,
-        chains: impl Iterator<Item = &'a str>,
-    ) -> Self {
-        let badge = |key| {
+    pub(crate) fn new(base_path: &str, has_form: bool, is_demo: bool, chains: &[Chain]) -> Self {
+        // Keys need no escaping in HTML and URLs.
+        let badge = |Chain { key, .. }: &Chain| {
             format!("<img src=\"v1/{key}/badge.svg?label={key}\" alt=\"Gas price of {key}\">")
         };
-        let badges: Vec<_> = chains.map(badge).collect();
+        let badges: Vec<_> = chains.iter().map(badge).collect();
+        let kept = chains.iter().map(|chain| chain.history_blocks.get()).min();
+        let blocks = format!("data-blocks=\"{}\"", kept.unwrap_or(CHART_BLOCKS).min(CHART_BLOCKS));
+        let modules = DASHBOARD_ASSETS.iter().filter_map(|file| {
+            let path = file.path.strip_prefix('/').filter(|path| path.ends_with(".js"))?;
+            Some(format!("<link rel=\"modulepreload\" href=\"{path}\">"))
+        });
+        let modules: Vec<_> = modules.collect();
         let html = DASHBOARD.replace(BADGES, &badges.join("\n"));
+        let html = html.replace("data-blocks=\"60\"", &blocks);
+        let html = html.replace(MODULES, &modules.join("\n"));
         let html = if has_form { html.replace(HIDDEN_FORM_LINK, SHOWN_FORM_LINK) } else { html };
         let html = if is_demo { html.replace(HIDDEN_DEMO_NOTICE, SHOWN_DEMO_NOTICE) } else { html };
         let link = format!("<{base_path}/openapi.json>; rel=\"service-desc\"");

@@ -10,10 +10,12 @@ import { Alerts } from "./notify.js";
 import { Overview } from "./overview.js";
 import { bucketPrice } from "./points.js";
 import {
+    applyBlocks,
     applyEvent,
     applyGap,
     applyListEntry,
     applyMarketResponse,
+    isWithoutMarket,
     needsFees,
     needsMarket,
     needsScore,
@@ -29,6 +31,9 @@ const TABLE_MS = 1000;
 // `performance.now()` pauses while the computer sleeps, `Date.now()` does not. If the difference between the two
 // changes by more than this, the computer has slept.
 const MIN_SLEEP_MS = 5000;
+
+// Chains up to which the table begins with earlier prices, which take a request for each.
+const MAX_HISTORIES = 12;
 
 // Address of the small view.
 const MINI = "mini";
@@ -102,7 +107,7 @@ const listener = {
     onConnection(newConnection, newReason) {
         if (newConnection === connection && newReason === reason) return;
         if (["interrupted", "disconnected"].includes(newConnection)) {
-            since ??= new Date().toLocaleTimeString();
+            since ??= new Date().toLocaleTimeString(undefined, { hourCycle: "h23" });
             wasDisconnected = true;
             announcer.textContent = "";
         } else if (newConnection !== "opening") {
@@ -144,7 +149,7 @@ function onLoaded() {
 function start() {
     connection = "opening";
     discardAgesAfterSleep();
-    live = new LiveUpdates(base, listener);
+    live = new LiveUpdates(base, listener, Number(place.dataset.blocks));
     ticker = setInterval(tick, TICK_MS);
     render();
 }
@@ -213,6 +218,18 @@ async function requestFees(key, now) {
     queueRender();
 }
 
+/** Requests the blocks before the first price that the page has seen, once. */
+async function requestHistory(key) {
+    const entry = entries.get(key);
+    if (entry.hasHistory) return;
+    entry.hasHistory = true;
+    const asked = live;
+    const history = await asked.requestBlocks(key);
+    if (asked.isStopped || !history) return;
+    entry.chain = applyBlocks(entry.chain, history.blocks);
+    queueRender();
+}
+
 /** Requests the data fees of transactions, once for each reading of the parameters of the chain. */
 function requestDataFees(entry, orders) {
     if (!entry.chain.market || !hasDataFee(entry.chain.market)) return;
@@ -274,6 +291,7 @@ function updateChains(list, sentAt, servedAt) {
     route(false);
     for (const listed of list) {
         if (needsMarket(entries.get(listed.chain).chain, listed, now, pollMs)) requestMarket(listed.chain);
+        if (!open && list.length <= MAX_HISTORIES && listed.status !== "unavailable") requestHistory(listed.chain);
     }
     render();
 }
@@ -303,7 +321,7 @@ function route(mustFocus) {
     document.body.classList.toggle("one", open !== undefined);
     if (open) showAddress();
     tableShownAt = -Infinity;
-    if (live) requestMarket(entry && wanted);
+    if (live && !(entry && isWithoutMarket(entry.chain))) requestMarket(entry && wanted);
     render();
     if (!mustFocus) return;
     scrollTo(0, 0);
