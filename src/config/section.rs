@@ -55,7 +55,7 @@ pub(crate) trait Section: Any + Debug + Send + Sync {
     }
 }
 
-/// What a call to a service finds: words for the operator, or the reason why the service cannot be used.
+/// Result of a call to a service: words for the operator, or the reason why the service cannot be used.
 pub(crate) type Finding<'a> = BoxFuture<'a, Result<String, String>>;
 
 /// Resources of the process that a feature takes.

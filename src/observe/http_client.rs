@@ -92,7 +92,7 @@ pub(crate) async fn check_service(
     }
 }
 
-/// What is wrong with an `https://` URL of a server that answers in the clear.
+/// Error of an `https://` URL whose server answers in the clear.
 pub(crate) const SPEAKS_NO_TLS: &str = "the server does not speak TLS; try http://";
 
 /// Returns true if the server does not speak TLS, although the URL says so.

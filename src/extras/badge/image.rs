@@ -19,7 +19,7 @@ pub(crate) struct Badge<'a> {
     pub(crate) value: BadgeValue,
 }
 
-/// What the right part of a badge shows.
+/// Contents of the right part of a badge.
 #[derive(Debug)]
 pub(crate) enum BadgeValue {
     /// A price.

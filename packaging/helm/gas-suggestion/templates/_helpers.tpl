@@ -38,7 +38,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
 {{- if or (gt (int .Values.replicas) 1) .Values.autoscaling.enabled }}true{{ end -}}
 {{- end -}}
 
-{{/* Alerts have webhooks, whose URLs and secrets are for nobody else. */}}
+{{/* Kind of the object with the configuration: the URLs of webhooks are secrets. */}}
 {{- define "gas-suggestion.configKind" -}}
 {{- if regexMatch "(?m)^\\s*(\\[\\[\\s*alerts|alerts\\s*=)" .Values.config }}Secret{{ else }}ConfigMap{{ end }}
 {{- end }}

@@ -64,6 +64,8 @@ let reason;
 let pollMs;
 let tableShownAt = -Infinity;
 let isRenderQueued = false;
+// Fee markets that arrived before the first list of chains.
+let early;
 /** @type {string[]} */
 const pendingAnnouncements = [];
 // Local time at which the connection was lost.
@@ -92,6 +94,10 @@ const listener = {
         onLoaded();
     },
     onMarkets(responses) {
+        if (entries.size === 0) {
+            early = responses;
+            return;
+        }
         applyMarkets(responses, connection === "live");
         tableShownAt = -Infinity;
         onLoaded();
@@ -150,6 +156,8 @@ function start() {
     connection = "opening";
     discardAgesAfterSleep();
     live = new LiveUpdates(base, listener, Number(place.dataset.blocks));
+    // Together with the list of chains, so that the first price takes no round trip more.
+    if (entries.size === 0) live.requestMarkets();
     ticker = setInterval(tick, TICK_MS);
     render();
 }
@@ -288,6 +296,8 @@ function updateChains(list, sentAt, servedAt) {
         entry.chain = applyListEntry(entry.chain, listed, sentAt, servedAt);
         entries.set(listed.chain, entry);
     }
+    if (early) applyMarkets(early, connection === "live");
+    early = undefined;
     route(false);
     for (const listed of list) {
         if (needsMarket(entries.get(listed.chain).chain, listed, now, pollMs)) requestMarket(listed.chain);
