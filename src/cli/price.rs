@@ -124,14 +124,14 @@ impl Source {
     /// Returns the fee market of the chain, or those of all chains as an array.
     async fn markets(&self, chain: Option<&str>) -> anyhow::Result<Value> {
         match self {
-            Self::Service { url, client } => match chain {
-                Some(chain) => ask_service(client, url, &["v1", chain, "fee-market"]).await,
-                None => {
-                    let markets = ask_service(client, url, &["v1", "fee-markets"]).await?;
-                    let chains = ask_service(client, url, &["v1", "chains"]).await?;
-                    Ok(with_missing(as_list(&markets), as_list(&chains)))
+            Self::Service { url, client } => {
+                if let Some(chain) = chain {
+                    return ask_service(client, url, &["v1", chain, "fee-market"]).await;
                 }
-            },
+                let markets = ask_service(client, url, &["v1", "fee-markets"]).await?;
+                let chains = ask_service(client, url, &["v1", "chains"]).await?;
+                Ok(with_missing(as_list(&markets), as_list(&chains)))
+            }
             Self::Node(config) => {
                 let only = config.chains.first().context("the node serves no chain")?;
                 let is_named = |name: &str| name == only.key || name == only.chain_id.to_string();

@@ -176,8 +176,9 @@ impl DashboardPage {
         let kept = chains.iter().map(|chain| chain.history_blocks.get()).min();
         let blocks = format!("data-blocks=\"{}\"", kept.unwrap_or(CHART_BLOCKS).min(CHART_BLOCKS));
         let modules = DASHBOARD_ASSETS.iter().filter_map(|file| {
-            let path = file.path.strip_prefix('/').filter(|path| path.ends_with(".js"))?;
-            Some(format!("<link rel=\"modulepreload\" href=\"{path}\">"))
+            let path = file.path.strip_prefix('/')?;
+            let is_module = file.content_type.starts_with("text/javascript");
+            is_module.then(|| format!("<link rel=\"modulepreload\" href=\"{path}\">"))
         });
         let modules: Vec<_> = modules.collect();
         let html = DASHBOARD.replace(BADGES, &badges.join("\n"));

@@ -66,18 +66,21 @@ pub(crate) fn direct_builder() -> Result<reqwest::ClientBuilder, reqwest::Error>
     builder(&Upstream::default())
 }
 
-/// Asks a service once. Returns words about its response.
+/// Asks a service once, as `upstream` says. Returns words about its response.
 ///
 /// # Errors
 ///
 /// Returns the reason why the service cannot be used: no response, one that refuses the key, or one that says that it failed.
 pub(crate) async fn check_service(
-    client: reqwest::Result<reqwest::Client>,
+    upstream: &Upstream,
     url: String,
     headers: HeaderMap,
 ) -> Result<String, String> {
     const TIMEOUT: Duration = Duration::from_secs(10);
-    let sent = async { client?.get(url).headers(headers).timeout(TIMEOUT).send().await };
+    let sent = async {
+        let client = builder(upstream)?.timeout(TIMEOUT).build()?;
+        client.get(url).headers(headers).send().await
+    };
     match sent.await.map(|response| response.status().as_u16()) {
         Ok(status @ (401 | 403)) => {
             Err(format!("HTTP status {status}: it refuses the key, or needs one"))

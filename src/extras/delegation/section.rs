@@ -134,15 +134,16 @@ impl Section for DelegationSection {
 
     /// Asks for the delegations of an address that has none.
     fn check_service<'a>(&'a self, upstream: &'a Upstream) -> Option<(&'static str, Finding<'a>)> {
-        let is_used = matches!(self.source, DelegationSource::Api | DelegationSource::ApiThenChain);
+        if !matches!(self.source, DelegationSource::Api | DelegationSource::ApiThenChain) {
+            return None;
+        }
         let finding = async {
-            let client = http_client::builder(upstream).and_then(|http| http.build());
             let base = self.api_url.expose().as_str().trim_end_matches('/');
             let url = format!("{base}/registry/v2/{}", Address::ZERO);
             let key = self.key_header().map(|key| (X_API_KEY, key));
-            http_client::check_service(client, url, HeaderMap::from_iter(key)).await
+            http_client::check_service(upstream, url, HeaderMap::from_iter(key)).await
         };
-        is_used.then(|| ("api_url", finding.boxed() as Finding))
+        Some(("api_url", finding.boxed()))
     }
 
     fn needs(&self, _: &[Chain]) -> Needs {

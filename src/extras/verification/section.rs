@@ -64,8 +64,7 @@ impl Section for Verification {
     fn check_service<'a>(&'a self, upstream: &'a Upstream) -> Option<(&'static str, Finding<'a>)> {
         let url = self.url.as_ref()?.expose().as_str().trim_end_matches('/');
         let finding = async move {
-            let client = http_client::builder(upstream).and_then(|http| http.build());
-            http_client::check_service(client, format!("{url}/health"), HeaderMap::new()).await
+            http_client::check_service(upstream, format!("{url}/health"), HeaderMap::new()).await
         };
         Some(("url", finding.boxed()))
     }
