@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use reqwest::header::{HeaderMap, RETRY_AFTER};
+use reqwest::header::{ACCEPT, HeaderMap, RETRY_AFTER};
 use reqwest::{Certificate, Proxy};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls_platform_verifier::Verifier;
@@ -79,7 +79,7 @@ pub(crate) async fn check_service(
     const TIMEOUT: Duration = Duration::from_secs(10);
     let sent = async {
         let client = builder(upstream)?.timeout(TIMEOUT).build()?;
-        client.get(url).headers(headers).send().await
+        client.get(url).header(ACCEPT, "application/json").headers(headers).send().await
     };
     match sent.await.map(|response| response.status().as_u16()) {
         Ok(status @ (401 | 403)) => {

@@ -39,12 +39,11 @@ const SYSTEM_FILES: &str =
 const RELEASE: &str = "needs a published release";
 
 /// The first row whose beginning a command has is its own.
-const ROWS: [(&str, Place); 46] = [
+const ROWS: [(&str, Place); 45] = [
     ("curl localhost:8080/v1/base/cost --data", Nowhere(SHORTENED)),
     ("curl 'localhost:8080/v1/ronin/wait", In("tests/integration/wait.rs")),
     ("curl 'localhost:8080/registry/", In("tests/system/delegation_chain.rs")),
     ("curl", Here),
-    ("npm install gas-suggestion", In("tests/system/client_package.rs")),
     ("npm install viem ethers", In("tests/run.sh")),
     ("cargo test", In("tests/run.sh")),
     ("cargo run -- demo", In("tests/system/dashboard.rs")),
