@@ -316,7 +316,7 @@ b[2Jase   0.000000001  0.000000007  43.12  gwei, stale  1000";
             chain("b", 2, Some("old_data")),
             chain("c", 3, Some("no_data")),
         ];
-        let all = with_missing(&[market.clone()], &chains);
+        let all = with_missing(std::slice::from_ref(&market), &chains);
         let expected = "\
 CHAIN  LOW  MEDIUM  HIGH                           BLOCK
 One    1    2       3     gwei

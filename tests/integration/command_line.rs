@@ -146,7 +146,7 @@ async fn check_config_asks_every_node() {
 #[tokio::test(flavor = "multi_thread")]
 async fn check_config_asks_every_other_service() {
     let node = node(4711).await;
-    let (good, refuses) = (server(200, "").await, server(403, "").await);
+    let (good, strict) = (server(200, "").await, server(403, "").await);
     let with = |url: &str| {
         let redis = dead_url().replace("http", "redis").replace("/rpc", "");
         let chain = node.chain("a", "");
@@ -170,7 +170,7 @@ async fn check_config_asks_every_other_service() {
     assert!(redis.starts_with("redis.url: FAILED: ") && redis.contains("refused"), "{redis}");
     assert_eq!(spans, "tracing.otlp_endpoint: takes spans");
     assert_eq!(verifier, "verification.url: answers, HTTP status 200");
-    let (_, lines, stderr) = check(&with(&refuses));
+    let (_, lines, stderr) = check(&with(&strict));
     assert_eq!(stderr, "error: 4 of 5 upstreams cannot be used\n");
     let refused = "delegation.api_url: FAILED: HTTP status 403: it refuses the key, or needs one";
     assert_eq!(lines[1], refused);
