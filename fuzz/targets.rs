@@ -304,9 +304,10 @@ fn check_config(config: &Config, secret: &str) {
         assert!((Duration::from_millis(10)..=hour).contains(&chain.block_time));
         let flashblock = chain.flashblock_time.unwrap_or(chain.block_time);
         assert!(!flashblock.is_zero() && flashblock <= chain.block_time);
-        assert!(chain.stale_after() >= Duration::from_secs(2).max(chain.block_time * 2));
-        assert!(chain.max_age > chain.stale_after());
-        assert!(chain.stall_after().is_none_or(|after| after >= chain.block_time));
+        let stale_after = chain.stale_after(chain.block_time);
+        assert!(stale_after >= Duration::from_secs(2).max(chain.block_time * 2));
+        assert!(chain.max_age > stale_after);
+        assert!(chain.stall_after(chain.block_time).is_none_or(|after| after >= chain.block_time));
         assert!(chain.history_blocks.get() <= 65_536);
         check_pricing(&chain.pricing);
     }

@@ -19,6 +19,7 @@ for ((job = 0; job < count; job++)); do
     "$CARGO_TARGET_DIR/debug/gas-suggestion-sim" --from "$from" --seeds "$share" --share "$job" "$count" >"$logs/$job" &
     pids+=($!)
 done
+"$CARGO_TARGET_DIR/debug/gas-suggestion-sim" --year
 failed=0
 for ((job = 0; job < count; job++)); do
     wait "${pids[$job]}" || failed=1

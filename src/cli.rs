@@ -22,13 +22,14 @@ use tokio_util::sync::CancellationToken;
 use crate::assembly::{
     CommandContext, CommandError, ExtraCommand, ListenerArgs, Task, UrlArgument,
 };
-use crate::config::{self, Config, FILE_VARIABLE, Overrides};
+use crate::config::{self, CHAIN_ARGUMENT, Config, FILE_VARIABLE, Overrides, public_endpoints};
 use crate::extras::{EXTRAS, sections};
 use crate::fees::Strategy;
 use crate::observe::http_client;
 use crate::observe::{logging, traces};
 use crate::server;
 use crate::server::Server;
+use discovery::NodeUrls;
 use price::PriceArgs;
 
 /// Gas price suggestions for EVM networks, computed from `eth_feeHistory`.
@@ -53,9 +54,13 @@ enum Command {
     /// Run the service (the default)
     Serve {
         /// Node of a chain, without a configuration file; repeatable. The node tells the chain id; URLs of one chain are
-        /// used in order of preference
+        /// used in order of preference. @FILE: the file has the URL. Default: `GAS_RPC_URL`, several with commas
         #[arg(long = "rpc-url", value_name = "URL")]
         rpc_urls: Vec<UrlArgument>,
+        /// Chain by its key or id, from its public endpoints, without a configuration file; repeatable. They are slow, and
+        /// polled at most 30 times a minute
+        #[arg(long = "chain", value_name = "NAME")]
+        chains: Vec<String>,
         /// Rule that computes the tips of all chains; default: `pricing.strategy` of each
         #[arg(long, value_name = "STRATEGY", value_parser = strategy_parser())]
         strategy: Option<Strategy>,
@@ -175,6 +180,7 @@ impl Cli {
     fn run_command(self, context: &CommandContext<'_>) -> Result<(), CommandError> {
         let serve_default = || Command::Serve {
             rpc_urls: Vec::new(),
+            chains: Vec::new(),
             strategy: None,
             listeners: ListenerArgs::default(),
         };
@@ -182,10 +188,10 @@ impl Cli {
             Command::Price(arguments) => price::run(&arguments, context),
             Command::Completions { shell } => print_completions(shell),
             Command::Man => Ok(print(MANUAL.trim_end())?),
-            Command::Serve { rpc_urls, strategy, listeners } => {
+            Command::Serve { rpc_urls, chains, strategy, listeners } => {
                 let overrides =
                     Overrides { strategy, ..listeners.overrides(Ipv4Addr::UNSPECIFIED) };
-                serve(load_to_serve(context, &rpc_urls, overrides)?, None)
+                serve(load_to_serve(context, &rpc_urls, &chains, overrides)?, None)
             }
             Command::CheckConfig { print, online } => check_config::run(context, print, online),
             Command::Healthcheck(listeners) => {
@@ -211,17 +217,27 @@ fn print_completions(shell: Shell) -> Result<(), CommandError> {
     Ok(print(String::from_utf8_lossy(&script).trim_end())?)
 }
 
-/// Reads the configuration of a service. Asks the nodes of `--rpc-url` for their chain ids.
+/// Reads the configuration of a service: with the chains of `--rpc-url`, whose nodes it asks for their chain ids, or with
+/// the public endpoints of `--chain`.
 fn load_to_serve(
     context: &CommandContext<'_>,
     rpc_urls: &[UrlArgument],
+    chains: &[String],
     overrides: Overrides,
 ) -> Result<Config, CommandError> {
-    if rpc_urls.is_empty() {
-        return Ok(context.load(&overrides)?);
-    }
-    let urls: Result<Vec<_>, _> = rpc_urls.iter().map(|url| url.get("--rpc-url")).collect();
-    discovery::load(context, &urls?, overrides)
+    let nodes = NodeUrls::read(rpc_urls)?;
+    let found = match nodes {
+        Some(nodes) if chains.is_empty() => return discovery::load(context, &nodes, overrides),
+        None if chains.is_empty() => return Ok(context.load(&overrides)?),
+        Some(nodes) => Err(format!("{} names chains too; use one of them", nodes.source)),
+        None => chains.iter().map(|name| public_endpoints(name)).collect(),
+    };
+    let chains: Vec<_> =
+        found.map_err(|problem| CommandError::Arguments(format!("{CHAIN_ARGUMENT}: {problem}")))?;
+    let overrides = Overrides { chains, chains_from: CHAIN_ARGUMENT, ..overrides };
+    let mut config = context.load(&overrides)?;
+    config.origin = Some(format!("{}, with public endpoints, which are slow", config.origin()));
+    Ok(config)
 }
 
 /// Runs the service, and `beside` it a task.

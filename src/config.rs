@@ -37,7 +37,9 @@ pub(crate) use chain::parse_hex_chain_id;
 pub use error::{ConfigError, ConfigErrors};
 pub(crate) use keys::{CHAINS, TableKeys};
 pub use layers::Overrides;
+pub(crate) use layers::{CHAIN_ARGUMENT, URL_VARIABLE};
 pub use node_url::NodeUrl;
+pub(crate) use presets::public_endpoints;
 pub use secret_url::{UpstreamUrl, WebSocketScheme};
 pub use section::SectionKind;
 pub use server::{Cors, Limits, Log, LogFormat, MemoryLimit, Server, Threads};
@@ -157,18 +159,20 @@ impl Config {
         Self::from_layers(&Layers::from_toml(text, known_keys(kinds))?, kinds)
     }
 
-    /// Reads the `[upstream]` section alone, for calls to nodes at `urls` that decide about the rest.
+    /// Reads the `[upstream]` section alone, for calls to nodes at `urls`, named by `source`, that decide about the rest.
     ///
     /// # Errors
     ///
     /// Fails if a layer cannot be read, the file has chains of its own, or the section is invalid.
     pub(crate) fn upstream(
         file: Option<&Path>,
+        source: &'static str,
         urls: &[UpstreamUrl],
         kinds: &[SectionKind],
     ) -> Result<Upstream, ConfigErrors> {
         // The chain ids are not known yet.
-        let overrides = Overrides { chains: vec![(0, urls.to_vec())], ..Overrides::default() };
+        let chains = vec![(0, urls.to_vec())];
+        let overrides = Overrides { chains, chains_from: source, ..Overrides::default() };
         let layers = read_layers(file, std::env::vars_os(), &overrides, kinds)?;
         let mut mistakes = Mistakes::new(&layers);
         let upstream = mistakes.read(&layers.values(), "upstream");

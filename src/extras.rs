@@ -57,7 +57,10 @@ mod tests {
 
     use super::*;
     use crate::config::value_tree::Origin;
-    use crate::config::{Config, Cors, Log, Overrides, Server, known_keys, read_layers};
+    use crate::config::{
+        CHAIN_ARGUMENT, Config, Cors, Log, Overrides, Server, known_keys, public_endpoints,
+        read_layers,
+    };
     use crate::fees::{Pricing, Strategy};
 
     const DEFAULTS: &str = include_str!("../config/default.toml");
@@ -113,9 +116,22 @@ mod tests {
         for (id, preset) in presets.iter() {
             for (key, _) in preset.as_table().unwrap() {
                 let is_known = known.contains(&format!("chains.NAME.{key}"));
-                assert!(is_known || key == "key", "{id}: {key}");
+                let is_of_preset = ["key", "rules_of", "public_rpc_urls"].contains(&key);
+                assert!(is_known || is_of_preset, "{id}: {key}");
             }
         }
+    }
+
+    #[test]
+    fn public_endpoints_are_polled_every_two_seconds() {
+        let chains = vec![public_endpoints("8453").unwrap(), public_endpoints("celo").unwrap()];
+        let overrides = Overrides { chains, chains_from: CHAIN_ARGUMENT, ..Overrides::default() };
+        let layers = read_layers(None, std::iter::empty(), &overrides, &sections()).unwrap();
+        let config = Config::from_layers(&layers, &sections()).unwrap();
+        let found = config.chains.iter().map(|chain| (chain.key.as_str(), chain.rpc_urls.len()));
+        assert_eq!(found.collect::<Vec<_>>(), [("base", 1), ("celo", 1)]);
+        let interval = Duration::from_secs(2);
+        assert!(config.chains.iter().all(|chain| chain.min_poll_interval == interval));
     }
 
     #[test]
@@ -126,6 +142,7 @@ mod tests {
             admin_listen: None,
             default_listen: None,
             chains: vec![(8453, urls.clone()), (4711, urls)],
+            chains_from: "--rpc-url",
             strategy: Some(Strategy::Calibrated),
         };
         let variables = [

@@ -8,6 +8,7 @@ mod agreement;
 mod asks;
 mod comparisons;
 mod doubts;
+pub(crate) mod facts;
 pub(crate) mod freshness_log;
 pub(crate) mod gauges;
 pub mod judge;
@@ -18,7 +19,7 @@ mod shared_polls;
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -122,7 +123,10 @@ impl Poller {
             let sent = Instant::now();
             let (outcome, _) = self.poll().await;
             match self.publisher.chain().newest_block() {
-                Some(head) if outcome == PollOutcome::Accepted => schedule.record_poll(sent, head),
+                Some(head) if outcome == PollOutcome::Accepted => {
+                    schedule.set_block_time(self.longest_interval());
+                    schedule.record_poll(sent, head);
+                }
                 _ => schedule.record_failure(sent, ChainUpstreams::MAX_RETRY_INTERVAL),
             }
         }
@@ -130,8 +134,18 @@ impl Poller {
 
     /// Returns a schedule whose first poll is due now.
     fn new_schedule(&self) -> PollSchedule {
-        let max_polls = self.chain.max_polls_per_block.get();
-        PollSchedule::new(self.chain.block_time, max_polls, Instant::now())
+        let config::Chain { max_polls_per_block, min_poll_interval, .. } = self.chain;
+        let (block_time, now) = (self.longest_interval(), Instant::now());
+        PollSchedule::new(block_time, min_poll_interval, max_polls_per_block.get(), now)
+    }
+
+    /// Returns the time between two polls while no block is expected: a block time, as measured or as the operator has set it
+    /// if that is shorter. Data must not be too old to be served before the next poll.
+    fn longest_interval(&self) -> Duration {
+        let measured = self.publisher.chain().block_time();
+        let is_set = self.chain.is_block_time_set;
+        let block_time = if is_set { measured.min(self.chain.block_time) } else { measured };
+        block_time.min(self.chain.max_age / 3)
     }
 
     /// Waits until a poll is due by `schedule`, until an unknown block is announced, or until asks have come for a
@@ -314,9 +328,10 @@ fn report(
         upstream,
         head: history.newest_block(),
         base_fee: history.newest_known_base_fee(),
-        block_age: head.block_age(chain.max_block_age()),
+        block_age: head.block_age(chain.max_block_age(chain.block_time)),
         is_of_now: head.header().is_some_and(|header| {
-            let max_age = chain.stall_after().unwrap_or_default().max(chain.stale_after());
+            let stall_after = chain.stall_after(chain.block_time).unwrap_or_default();
+            let max_age = stall_after.max(chain.stale_after(chain.block_time));
             header.number >= history.newest_block() && header.age <= max_age
         }),
         suspicious_amounts: plausibility::suspicious_amounts(

@@ -15,9 +15,9 @@
 
 mod asks;
 mod base_fee_steps;
+mod block_time;
 mod entry_window;
 pub(crate) mod etag;
-mod head_times;
 mod newest_block;
 mod per_chain;
 mod publisher;
@@ -30,7 +30,7 @@ pub(crate) mod wire;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::RwLock;
 use tokio::sync::watch;
@@ -156,7 +156,7 @@ impl StoredChain {
         let recent_blocks = RecentBlocks::new(
             config.history_blocks.get(),
             &config.pricing,
-            config.reading_interval(),
+            config.reading_interval(config.block_time),
         );
         let record = ChainRecord {
             config,
@@ -266,6 +266,12 @@ impl StoredChain {
     #[must_use]
     pub fn newest_snapshot(&self) -> Option<Arc<Snapshot>> {
         self.record.latest.borrow().snapshot.clone()
+    }
+
+    /// Time between two blocks: as measured, else the configured one.
+    #[must_use]
+    pub fn block_time(&self) -> Duration {
+        self.newest_snapshot().map_or(self.config().block_time, |snapshot| snapshot.block_time)
     }
 
     /// Newest block ever published, however old.

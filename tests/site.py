@@ -1,7 +1,7 @@
 """Checks the site of the guides. Usage: python3 tests/site.py SITE
 
 Runs in the root of the repository. Every link between pages has its file and anchor, every guide is in SUMMARY.md, llms.txt
-names every page, and the tables of docs/rpc-calls.md are those of config/chains.toml.
+names every page, and the table of docs/rpc-calls.md follows from the block times.
 """
 
 import html.parser
@@ -10,7 +10,6 @@ import os
 import pathlib
 import re
 import sys
-import tomllib
 import urllib.parse
 
 SITE = pathlib.Path(sys.argv[1]).resolve()
@@ -20,7 +19,6 @@ MONTH = 30 * 24 * 3600
 POLLS_PER_BLOCK = (1.2, 1.4)
 READING_BLOCKS, READING_SECONDS = 10, 5
 HEADER_SECONDS = 30
-DATA_FEE_SECONDS = 12
 
 
 class Page(html.parser.HTMLParser):
@@ -78,11 +76,6 @@ def check_contents():
         assert (SITE / name).exists(), f"docs/llms.txt: {name}"
 
 
-def seconds(duration):
-    number, unit = re.fullmatch(r"(\d+)(ms|s)", duration).groups()
-    return int(number) / (1000 if unit == "ms" else 1)
-
-
 def thousands(calls):
     """Returns a number with two digits, such as 280,000 or 1.7 million."""
     digits = 1 - math.floor(math.log10(calls))
@@ -90,25 +83,15 @@ def thousands(calls):
     return f"{calls / 1e6:.{max(0, digits + 6)}f} million" if calls >= 1e6 else f"{calls:,.0f}"
 
 
-def calls(block_time, has_data_fee):
-    """Returns the calls per month, at the least and at the most."""
-    blocks = MONTH / block_time
-    other = min(blocks / READING_BLOCKS, MONTH / READING_SECONDS) + MONTH / HEADER_SECONDS
-    other += MONTH / DATA_FEE_SECONDS if has_data_fee else 0
-    return [thousands(blocks * polls + other) for polls in POLLS_PER_BLOCK]
-
-
 def check_calls():
-    """Compares the table with the presets of the chains. Prints the right one if it differs."""
-    rows = {}
-    for chain in tomllib.loads(pathlib.Path("config/chains.toml").read_text()).values():
-        if chain["key"] != "local" and "block_time" in chain:
-            row = seconds(chain["block_time"]), chain.get("data_fee") == "op-stack"
-            rows.setdefault(row, []).append(chain["key"])
+    """Compares the table of calls per month with what follows from the block times. Prints the right one if it differs."""
     lines = []
-    for (block_time, *reads), keys in sorted(rows.items(), key=lambda row: (-row[0][0], row[0][1:])):
-        low, high = calls(block_time, *reads)
-        lines.append(f"| {', '.join(f'`{key}`' for key in sorted(keys))} | {block_time:g} s | {thousands(MONTH / block_time)} | {low} to {high} |")
+    for block_time, interval in [(12, 0.2), (5, 0.2), (2, 0.2), (1, 0.2), (0.45, 0.2), (0.25, 0.2), (0.2, 0.2), (0.2, 1)]:
+        blocks = MONTH / block_time
+        other = min(blocks / READING_BLOCKS, MONTH / READING_SECONDS) + MONTH / HEADER_SECONDS
+        low, high = (thousands(min(blocks * polls, MONTH / interval) + other) for polls in POLLS_PER_BLOCK)
+        shown = low if low == high else f"{low} to {high}"
+        lines.append(f"| {block_time:g} s | {interval * 1000:g} ms | {thousands(blocks)} | {shown} |")
     table = "\n".join(lines)
     assert f"\n{table}\n\n" in pathlib.Path("docs/rpc-calls.md").read_text(), f"the table of docs/rpc-calls.md is not\n{table}"
 

@@ -1,6 +1,8 @@
 //! Runs the service in simulated worlds, and says which promises it breaks.
 //!
 //! ```text
+//! gas-suggestion-sim --year
+//! gas-suggestion-sim --calm CHAINS SECONDS
 //! gas-suggestion-sim [--from SEED] [--seeds COUNT] [--share JOB JOBS] [--twice] [--trace SEED [--scene NAME]]
 //! ```
 //!
@@ -17,6 +19,7 @@ mod redis;
 mod scenes;
 mod story;
 mod world;
+mod year;
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -32,6 +35,8 @@ struct Arguments {
     share: (usize, usize),
     trace: Option<u64>,
     scene: Option<String>,
+    is_year: bool,
+    calm: Option<(usize, u64)>,
 }
 
 impl Arguments {
@@ -43,6 +48,8 @@ impl Arguments {
             share: (0, 1),
             trace: None,
             scene: None,
+            is_year: false,
+            calm: None,
         };
         let mut arguments = std::env::args().skip(1);
         while let Some(name) = arguments.next() {
@@ -58,6 +65,8 @@ impl Arguments {
                 "--scene" => parsed.scene = Some(value()?),
                 "--share" => parsed.share = (number()? as usize, number()?.max(1) as usize),
                 "--twice" => parsed.runs_twice = true,
+                "--year" => parsed.is_year = true,
+                "--calm" => parsed.calm = Some((number()? as usize, number()?)),
                 other => return Err(format!("unknown argument {other}")),
             }
         }
@@ -76,6 +85,9 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if arguments.is_year || arguments.calm.is_some() {
+        return if year::run(arguments.calm) { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
     process::prepare();
     if let Some(seed) = arguments.trace {
         let plan = match &arguments.scene {

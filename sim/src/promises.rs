@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::chain::Chain;
 use crate::clock;
 use crate::node::{Call, Node, Price, Said};
-use crate::plan::{Fault, NodeFault, Plan, RedisFault, What};
+use crate::plan::{ChainFault, Fault, NodeFault, Plan, RedisFault, What};
 
 /// A broken promise.
 #[derive(Debug, Clone)]
@@ -156,8 +156,11 @@ impl Promises {
         (5 * self.plan.chains[chain].block_time).max(Duration::from_secs(30))
     }
 
+    /// Two block times as the service measures them: blocks are irregular, and slower or missing for a while.
     fn stale_after(&self, chain: usize) -> Duration {
-        (2 * self.plan.chains[chain].block_time).max(Duration::from_secs(2))
+        let is_slow = |fault: &Fault| matches!(fault.what, What::Chain(it, ChainFault::Slow | ChainFault::Halt) if it == chain);
+        let tenths = if self.plan.faults.iter().any(is_slow) { 45 } else { 25 };
+        (self.plan.chains[chain].block_time * tenths / 10).max(Duration::from_secs(2))
     }
 
     fn max_block_age(&self, chain: usize) -> Duration {

@@ -97,7 +97,7 @@ impl<'a> ChainSummary<'a> {
             chain: &config.key,
             chain_name: config.name(),
             chain_id: config.chain_id,
-            block_time_ms: config.block_time.as_millis(),
+            block_time_ms: chain.block_time().as_millis(),
             status: state.status(),
             reason: state.reason(),
             newest_block: newest.map(|newest| newest.newest_block),

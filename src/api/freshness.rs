@@ -204,9 +204,7 @@ pub(crate) fn revalidated_json(body: &impl Serialize) -> Response {
 /// Returns how long a copy of the snapshot may be kept.
 fn lifetime(chain: &StoredChain, current: &ServableSnapshot) -> Duration {
     let config = chain.config();
-    // A chain may be faster than it is configured.
-    let block_time = config.block_time.min(current.snapshot.block_time);
-    let until_next_block = block_time.saturating_sub(current.head_age);
+    let until_next_block = current.snapshot.block_time.saturating_sub(current.head_age);
     let until_too_old = config.max_age.saturating_sub(current.age);
     // A copy without `X-Stale` must not outlive the moment from which the service sends it.
     let until_stale = if current.is_stale() { until_next_block } else { current.fresh_for };
@@ -325,12 +323,12 @@ mod tests {
         for (block_time, expected) in [(2_000, "2"), (600, "1"), (450, "0")] {
             let (_, chain, mut publisher) = store_with_chain("block_time = \"12s\"");
             let block_time = Duration::from_millis(block_time);
-            let newest_at = Instant::now();
-            for number in 0..=10 {
-                let (history, market) = reply(&chain.config().pricing, 100 + number, 1);
-                let seen_at =
-                    newest_at.checked_sub(block_time * (10 - u32::try_from(number).unwrap()));
-                publisher.publish(Accepted::at(seen_at.unwrap(), &history, market));
+            for blocks in [0, 1000] {
+                let (history, market) = reply(&chain.config().pricing, 100 + blocks, 1);
+                let since = Duration::from_secs(1000) + block_time * u32::try_from(blocks).unwrap();
+                let header = HeaderTime::new(100 + blocks, since.as_secs(), Instant::now(), since);
+                let head = HeadReading::Header(header);
+                publisher.publish(Accepted { head, ..Accepted::now(&history, market) });
             }
             let current = aged(&chain.servable_snapshot().unwrap(), 0, 0);
             let response = snapshot_response(&chain, &current, ());

@@ -59,20 +59,26 @@ impl CommandContext<'_> {
     }
 }
 
-/// URL of a node. An error of clap would show the value, which may contain a key.
+/// URL of a node, or `@` and a file that contains it. An error of clap would show the value, which may contain a key.
 #[derive(Debug, Clone)]
-pub(crate) struct UrlArgument(Result<UpstreamUrl, &'static str>);
+pub(crate) struct UrlArgument(Result<UpstreamUrl, String>);
 
 impl FromStr for UrlArgument {
     type Err = Infallible;
 
     fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(Self(text.parse()))
+        // The name of the file is not shown: it may be a URL that has a key.
+        let text = match text.strip_prefix('@') {
+            Some(file) => std::fs::read_to_string(file)
+                .map_err(|error| format!("cannot read the file after @: {error}")),
+            None => Ok(text.to_owned()),
+        };
+        Ok(Self(text.and_then(|text| text.trim().parse().map_err(str::to_owned))))
     }
 }
 
 impl UrlArgument {
-    /// Returns the URL of the argument `name`.
+    /// Returns the URL of the argument or variable `name`.
     pub(crate) fn get(&self, name: &str) -> Result<UpstreamUrl, CommandError> {
         let Self(url) = self;
         url.clone().map_err(|expected| CommandError::Arguments(format!("{name}: {expected}")))

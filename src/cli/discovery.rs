@@ -1,4 +1,4 @@
-//! `serve --rpc-url`: the chains that the nodes serve.
+//! `serve --rpc-url`, or `GAS_RPC_URL`: the chains that the nodes serve.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -10,8 +10,8 @@ use futures_util::future::join_all;
 use serde_json::json;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
-use crate::assembly::{CommandContext, CommandError};
-use crate::config::{Config, Overrides, Upstream, UpstreamUrl};
+use crate::assembly::{CommandContext, CommandError, UrlArgument};
+use crate::config::{Config, Overrides, URL_VARIABLE, Upstream, UpstreamUrl};
 use crate::nodes::{StatelessNodeClient, parse_quantity};
 
 /// Time for a node to start, which may be started together with the service.
@@ -21,6 +21,33 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Least time after which the command prints which nodes it waits for. By then most failures are known.
 const NOTICE_AFTER: Duration = Duration::from_millis(500);
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
+
+/// URLs of nodes.
+#[derive(Debug)]
+pub(super) struct NodeUrls {
+    /// The argument or variable that has them.
+    pub(super) source: &'static str,
+    urls: Vec<UpstreamUrl>,
+}
+
+impl NodeUrls {
+    /// Returns those of `--rpc-url`, else those of `GAS_RPC_URL`; `None`: there are none.
+    ///
+    /// # Errors
+    ///
+    /// Fails if one is not a URL, or its file cannot be read.
+    pub(super) fn read(arguments: &[UrlArgument]) -> Result<Option<Self>, CommandError> {
+        let variable = std::env::var_os(URL_VARIABLE).unwrap_or_default();
+        let variable = variable.to_string_lossy();
+        let listed = variable.split(',').filter(|url| !url.trim().is_empty());
+        let (source, all) = match arguments {
+            [] => (URL_VARIABLE, listed.filter_map(|url| url.trim().parse().ok()).collect()),
+            all => ("--rpc-url", all.to_vec()),
+        };
+        let urls: Result<Vec<_>, _> = all.iter().map(|url| url.get(source)).collect();
+        Ok(Some(Self { source, urls: urls? }).filter(|nodes| !nodes.urls.is_empty()))
+    }
+}
 
 /// Result of asking the nodes.
 #[derive(Debug)]
@@ -47,15 +74,16 @@ struct NodeFailure {
     is_lasting: bool,
 }
 
-/// Reads the configuration with the chains of the nodes at `urls` in place of others. Notes name the nodes that do not answer.
+/// Reads the configuration with the chains of these nodes in place of others. Notes name the nodes that do not answer.
 pub(super) fn load(
     context: &CommandContext<'_>,
-    urls: &[UpstreamUrl],
+    nodes: &NodeUrls,
     mut overrides: Overrides,
 ) -> Result<Config, CommandError> {
-    let upstream = Config::upstream(context.file, urls, context.sections)?;
-    let found = find_chains(urls, &upstream)?;
+    let upstream = Config::upstream(context.file, nodes.source, &nodes.urls, context.sections)?;
+    let found = find_chains(nodes, &upstream)?;
     overrides.chains = found.chains;
+    overrides.chains_from = nodes.source;
     let mut config = context.load(&overrides)?;
     config.notes.extend(found.notes);
     Ok(config)
@@ -67,10 +95,11 @@ pub(super) fn load(
 /// # Errors
 ///
 /// Fails if no node gives a valid chain id within 15 s. The error names nodes by their position.
-fn find_chains(urls: &[UpstreamUrl], upstream: &Upstream) -> anyhow::Result<FoundChains> {
+fn find_chains(nodes: &NodeUrls, upstream: &Upstream) -> anyhow::Result<FoundChains> {
+    let NodeUrls { source, urls } = nodes;
     let name = |index: usize| match urls.len() {
-        1 => "the node of --rpc-url".to_owned(),
-        _ => format!("the node of --rpc-url number {}", index + 1),
+        1 => format!("the node of {source}"),
+        _ => format!("the node of {source} number {}", index + 1),
     };
     let nodes: Vec<_> = urls
         .iter()

@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use super::discovery;
+use super::discovery::{self, NodeUrls};
 use crate::api::fee_market::FeeMarketBody;
 use crate::assembly::{CommandContext, CommandError, UrlArgument};
 use crate::config::{Chain, Config, Overrides, UpstreamUrl};
@@ -32,10 +32,10 @@ const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 /// Arguments of the command.
 #[derive(Debug, Args)]
 pub(super) struct PriceArgs {
-    /// A running service
-    #[arg(long, value_name = "URL", default_value = LOCAL_SERVICE, conflicts_with = "rpc_url")]
-    url: UrlArgument,
-    /// A node, which is asked without a service
+    /// A running service; default: `http://localhost:8080`
+    #[arg(long, value_name = "URL", conflicts_with = "rpc_url")]
+    url: Option<UrlArgument>,
+    /// A node, which is asked without a service, or @FILE with its URL; default without --url: those of `GAS_RPC_URL`
     #[arg(long, value_name = "URL")]
     rpc_url: Option<UrlArgument>,
     /// Print JSON: the objects of `/v1/{chain}/fee-market`, and `chain`, `chain_id` and `reason` of a chain without a price
@@ -51,7 +51,7 @@ pub(super) struct PriceArgs {
 /// Where the prices come from.
 enum Source {
     Service { url: UpstreamUrl, client: reqwest::Client },
-    Node(Box<Config>),
+    Nodes(Box<Config>),
 }
 
 /// Prints the prices, once or until the process is ended.
@@ -110,15 +110,20 @@ fn describe(markets: &Value, is_json: bool) -> String {
 
 impl Source {
     fn new(arguments: &PriceArgs, context: &CommandContext<'_>) -> Result<Self, CommandError> {
-        let Some(url) = &arguments.rpc_url else {
-            let url = arguments.url.get("--url")?;
-            let client =
-                http_client::direct_builder().and_then(|http| http.timeout(TIMEOUT).build());
-            let client = client.context("cannot set up the HTTP client")?;
-            return Ok(Self::Service { url, client });
+        let nodes = match arguments.url {
+            Some(_) => None,
+            None => NodeUrls::read(arguments.rpc_url.as_slice())?,
         };
-        let url = [url.get("--rpc-url")?];
-        Ok(Self::Node(Box::new(discovery::load(context, &url, Overrides::default())?)))
+        if let Some(nodes) = nodes {
+            let config = discovery::load(context, &nodes, Overrides::default())?;
+            return Ok(Self::Nodes(Box::new(config)));
+        }
+        let url = match &arguments.url {
+            Some(url) => url.get("--url")?,
+            None => LOCAL_SERVICE.parse().map_err(|problem: &str| anyhow!(problem))?,
+        };
+        let client = http_client::direct_builder().and_then(|http| http.timeout(TIMEOUT).build());
+        Ok(Self::Service { url, client: client.context("cannot set up the HTTP client")? })
     }
 
     /// Returns the fee market of the chain, or those of all chains as an array.
@@ -132,14 +137,30 @@ impl Source {
                 let chains = ask_service(client, url, &["v1", "chains"]).await?;
                 Ok(with_missing(as_list(&markets), as_list(&chains)))
             }
-            Self::Node(config) => {
-                let only = config.chains.first().context("the node serves no chain")?;
-                let is_named = |name: &str| name == only.key || name == only.chain_id.to_string();
-                if chain.is_some_and(|name| !is_named(name)) {
-                    bail!("the node serves {}, chain id {}", only.key, only.chain_id);
+            Self::Nodes(config) => {
+                let is_named = |name: &str, known: &Chain| {
+                    name == known.key || name == known.chain_id.to_string()
+                };
+                let mut markets = Vec::new();
+                for known in &config.chains {
+                    if chain.is_none_or(|name| is_named(name, known)) {
+                        match ask_node(config, known).await {
+                            Err(error) if chain.is_none() => {
+                                let reason = format!("{error:#}");
+                                markets.push(missing(
+                                    &json!(known.key),
+                                    known.chain_id.into(),
+                                    &reason,
+                                ));
+                            }
+                            market => markets.push(market?),
+                        }
+                    }
                 }
-                let market = ask_node(config, only).await?;
-                Ok(if chain.is_some() { market } else { json!([market]) })
+                match chain {
+                    Some(_) => markets.pop().context("the nodes serve other chains"),
+                    None => Ok(json!(markets)),
+                }
             }
         }
     }
@@ -184,16 +205,21 @@ fn with_missing(markets: &[Value], chains: &[Value]) -> Value {
     let all = chains.iter().map(|chain| {
         let chain_id = member(chain, "chain_id");
         let market = markets.iter().find(|market| member(market, "chain_id") == chain_id);
-        let missing = || {
+        let without = || {
             let reason = match chain.get("reason").and_then(Value::as_str) {
                 Some("old_data") => format!("no new data since {}", text(chain, "/observed_at")),
                 _ => "no data yet".to_owned(),
             };
-            json!({ "chain": member(chain, "chain"), "chain_id": chain_id, "reason": reason })
+            missing(&member(chain, "chain"), chain_id.clone(), &reason)
         };
-        market.cloned().unwrap_or_else(missing)
+        market.cloned().unwrap_or_else(without)
     });
     all.collect()
+}
+
+/// Returns the object of a chain without a price.
+fn missing(chain: &Value, chain_id: Value, reason: &str) -> Value {
+    json!({ "chain": chain, "chain_id": chain_id, "reason": reason })
 }
 
 /// Returns a text without characters that could control the terminal, since a stranger's service may send it.
@@ -205,7 +231,7 @@ fn text(value: &Value, pointer: &str) -> String {
 /// Asks the node for a fee history, its newest block's time and the asks of its blocks, and prices it as the service does.
 async fn ask_node(config: &Config, chain: &Chain) -> anyhow::Result<Value> {
     let client = JsonRpcClient::new(config).context("cannot set up the HTTP client")?;
-    let upstreams = ChainUpstreams::for_chains(&client, &config.chains);
+    let upstreams = ChainUpstreams::for_chains(&client, std::slice::from_ref(chain));
     let node = upstreams.first().and_then(|upstreams| upstreams.all().next());
     let node = node.context("the node serves no chain")?;
     let request = FeeHistoryRequest::new(&chain.pricing);
@@ -215,7 +241,7 @@ async fn ask_node(config: &Config, chain: &Chain) -> anyhow::Result<Value> {
     let parameters = ChainParameters::from_pricing(&chain.pricing);
     let market = fees::price(&history, &[], &chain.pricing, &parameters)?;
     let (store, mut publishers) = ChainStore::new(std::slice::from_ref(chain));
-    let asks = match chain.reading_interval() {
+    let asks = match chain.reading_interval(chain.block_time) {
         Some(_) => {
             let request = FeeHistoryRequest::for_asks(history.newest_block(), CALIBRATED_BLOCKS);
             node.fee_history(&request, TIMEOUT).await.ok()

@@ -27,9 +27,15 @@ pub struct Chain {
     /// Preset that the chain's defaults come from: a name such as "Base"; `None`: no preset has this chain id.
     #[serde(skip)]
     pub preset: Option<&'static str>,
-    /// Time between two blocks.
+    /// Time between two blocks until it is measured.
     #[serde(default = "default_block_time", with = "humantime_serde")]
     pub block_time: Duration,
+    /// True if the operator has set `block_time`. Polls are never further apart then.
+    #[serde(skip)]
+    pub(crate) is_block_time_set: bool,
+    /// Shortest time between two polls.
+    #[serde(default = "default_min_poll_interval", with = "humantime_serde")]
+    pub min_poll_interval: Duration,
     /// Time between two flashblocks; `None`, also written `"0s"`: the chain has none.
     #[serde(default, with = "humantime_serde")]
     pub flashblock_time: Option<Duration>,
@@ -78,6 +84,10 @@ fn default_block_time() -> Duration {
     Duration::from_secs(2)
 }
 
+fn default_min_poll_interval() -> Duration {
+    Duration::from_millis(200)
+}
+
 fn default_max_polls_per_block() -> NonZeroUsize {
     NonZeroUsize::new(3).expect("3 is not 0")
 }
@@ -113,8 +123,8 @@ impl Chain {
     /// Returns true if the chain has more than a genesis block: it has a preset that is not that of local chains.
     #[must_use]
     pub(crate) fn has_long_history(&self) -> bool {
-        const LOCAL: u64 = 31_337;
-        self.preset.is_some() && self.chain_id != LOCAL
+        const LOCAL: [u64; 3] = [1337, 13_370, 31_337];
+        self.preset.is_some() && !LOCAL.contains(&self.chain_id)
     }
 
     /// All URLs of nodes: `rpc_urls`, then those that are only in `read_urls`, each once.
@@ -130,31 +140,34 @@ impl Chain {
     }
 
     /// Number of blocks after which the rewards at the graded percentiles are read; `None`: they are not. On a chain that
-    /// makes more blocks in 5 s, it is the number of those.
+    /// makes more blocks in 5 s at this `block_time`, it is the number of those.
     #[must_use]
-    pub fn reading_interval(&self) -> Option<NonZeroU64> {
+    pub fn reading_interval(&self, block_time: Duration) -> Option<NonZeroU64> {
         const LEAST_TIME: Duration = Duration::from_secs(5);
         let configured = NonZeroU64::new(self.pricing.ask_interval)?;
-        let in_least_time = LEAST_TIME.as_nanos() / self.block_time.as_nanos().max(1);
+        let in_least_time = LEAST_TIME.as_nanos() / block_time.as_nanos().max(1);
         let in_least_time = u64::try_from(in_least_time).ok().and_then(NonZeroU64::new);
         Some(in_least_time.map_or(configured, |least| configured.max(least)))
     }
 
-    /// Time without a new head after which the data is labelled stale; `None`: never.
+    /// Time without a new head after which the data is labelled stale; `None`: never. By default it is ten block times, the
+    /// configured ones or those of this measured `block_time` if that is longer.
     #[must_use]
-    pub fn stall_after(&self) -> Option<Duration> {
+    pub fn stall_after(&self, block_time: Duration) -> Option<Duration> {
         const LEAST: Duration = Duration::from_secs(10);
-        let ten_blocks = self.block_time.saturating_mul(10);
-        let after = self.stall_after.unwrap_or(ten_blocks.max(LEAST));
+        let ten_blocks = self.block_time.max(block_time).saturating_mul(10);
+        let least = self.min_poll_interval.saturating_mul(5).max(LEAST);
+        let after = self.stall_after.unwrap_or(ten_blocks.max(least));
         (!after.is_zero()).then_some(after)
     }
 
-    /// Age of the newest block, by its own time, above which the data is labelled stale; `None`: never. By default it is
-    /// off where `stall_after` is.
+    /// Age of the newest block, by its own time, above which the data is labelled stale; `None`: never. By default it
+    /// follows `stall_after` at this measured `block_time`.
     #[must_use]
-    pub fn max_block_age(&self) -> Option<Duration> {
+    pub fn max_block_age(&self, block_time: Duration) -> Option<Duration> {
         const LEAST: Duration = Duration::from_mins(1);
-        let by_default = || self.stall_after().map_or(Duration::ZERO, |after| after.max(LEAST));
+        let stall_after = self.stall_after(block_time);
+        let by_default = || stall_after.map_or(Duration::ZERO, |after| after.max(LEAST));
         let age = self.max_block_age.unwrap_or_else(by_default);
         (!age.is_zero()).then_some(age)
     }
@@ -169,10 +182,12 @@ impl Chain {
         })
     }
 
-    /// Age above which data is labelled stale: two block times, at least 2 s.
+    /// Age above which data is labelled stale: two block times at this measured one, or two poll intervals if that is
+    /// longer, at least 2 s.
     #[must_use]
-    pub fn stale_after(&self) -> Duration {
-        self.block_time.saturating_mul(2).max(Self::MIN_STALE_AFTER)
+    pub fn stale_after(&self, block_time: Duration) -> Duration {
+        let interval = block_time.max(self.min_poll_interval);
+        interval.saturating_mul(2).max(Self::MIN_STALE_AFTER)
     }
 
     /// Returns the chain with all values that follow from others.
@@ -180,8 +195,8 @@ impl Chain {
         Self {
             name: Some(self.name().to_owned()),
             poll_timeout: Some(self.poll_timeout()),
-            stall_after: Some(self.stall_after().unwrap_or_default()),
-            max_block_age: Some(self.max_block_age().unwrap_or_default()),
+            stall_after: Some(self.stall_after(self.block_time).unwrap_or_default()),
+            max_block_age: Some(self.max_block_age(self.block_time).unwrap_or_default()),
             pricing: Pricing {
                 reward_percentiles: Some(self.pricing.percentiles()),
                 ..self.pricing
@@ -193,12 +208,16 @@ impl Chain {
     /// Sets the key, and the values that depend on it, on other values, and on which keys the operator has set.
     pub(super) fn complete(&mut self, key: String, is_configured: impl Fn(&str) -> bool) {
         const MIN_MAX_AGE: Duration = Duration::from_secs(30);
+        const MAX_MAX_AGE: Duration = Duration::from_mins(5);
         const MAX_AGE_BLOCKS: u32 = 5;
         self.key = key;
+        self.is_block_time_set = is_configured("block_time");
         self.flashblock_time = self.flashblock_time.filter(|time| !time.is_zero());
         self.preset = presets::find(self.chain_id).map(|preset| preset.name.as_str());
         if self.max_age.is_zero() {
-            self.max_age = self.block_time.saturating_mul(MAX_AGE_BLOCKS).max(MIN_MAX_AGE);
+            let least = self.stale_after(self.block_time).saturating_mul(5) / 4;
+            let blocks = self.block_time.saturating_mul(MAX_AGE_BLOCKS);
+            self.max_age = blocks.clamp(MIN_MAX_AGE, MAX_MAX_AGE).max(least);
         }
         let pricing = &mut self.pricing;
         // A list that belongs to the network's rule chooses it, unless the operator names another strategy.

@@ -15,6 +15,8 @@ impl Chain {
     const CHAIN_IDS: std::ops::RangeInclusive<u64> = 1..=9_007_199_254_740_991;
     const BLOCK_TIMES: std::ops::RangeInclusive<Duration> =
         Duration::from_millis(10)..=Duration::from_hours(1);
+    const POLL_INTERVALS: std::ops::RangeInclusive<Duration> =
+        Duration::from_millis(10)..=Duration::from_mins(1);
 
     /// Returns what is assumed or unknown of a chain without a preset, as a sentence; `None` if nothing is.
     pub(super) fn assumptions(&self, layers: &Layers) -> Option<String> {
@@ -83,27 +85,35 @@ impl Chain {
             mistakes.reject("block_time", "must be from 10ms to 1h");
         }
         let block_time = format_duration(self.block_time);
-        let stale_after = format_duration(self.stale_after());
+        if !Self::POLL_INTERVALS.contains(&self.min_poll_interval) {
+            mistakes.reject("min_poll_interval", "must be from 10ms to 1m");
+        }
+        let least_age = self.stale_after(self.block_time);
+        let stale_after = format_duration(least_age);
         if self.flashblock_time.is_some_and(|time| time > self.block_time) {
             let allowed = format!("must be 0s (none) or at most {block_time} (block_time)");
             mistakes.reject_with("flashblock_time", &["block_time"], allowed);
         }
-        if self.max_age <= self.stale_after() {
-            let is_least = self.stale_after() == Self::MIN_STALE_AFTER;
-            let reason = if is_least { "" } else { ", which is two block times" };
+        if self.max_age <= least_age {
+            let interval = self.block_time.max(self.min_poll_interval);
+            let reason = match interval {
+                _ if least_age == Self::MIN_STALE_AFTER => "",
+                _ if interval == self.block_time => ", which is two block times",
+                _ => ", which is two poll intervals",
+            };
             let allowed = format!("must be longer than {stale_after}{reason}");
-            mistakes.reject_with("max_age", &["block_time"], allowed);
+            mistakes.reject_with("max_age", &["block_time", "min_poll_interval"], allowed);
         }
         if self.poll_timeout.is_some_and(|timeout| timeout.is_zero() || timeout > self.max_age) {
             let max_age = format_duration(self.max_age);
             let allowed = format!("must be above 0s and at most {max_age} (max_age)");
             mistakes.reject_with("poll_timeout", &["block_time", "max_age"], allowed);
         }
-        if self.stall_after().is_some_and(|after| after < self.block_time) {
+        if self.stall_after(self.block_time).is_some_and(|after| after < self.block_time) {
             let allowed = format!("must be 0s (never) or at least {block_time} (block_time)");
             mistakes.reject_with("stall_after", &["block_time"], allowed);
         }
-        if self.max_block_age().is_some_and(|age| age < self.stale_after()) {
+        if self.max_block_age(self.block_time).is_some_and(|age| age < least_age) {
             let allowed = format!("must be 0s (never) or at least {stale_after}");
             mistakes.reject_with("max_block_age", &["block_time"], allowed);
         }

@@ -45,7 +45,7 @@ fn reject_same_names(chains: &[Chain], mistakes: &mut Mistakes<'_>) {
 
 /// Returns what is wrong with the key of a chain. Upper case cannot come from the environment, digits alone could be a
 /// chain id, and in a path `0x` and hex digits would stand for the chain with this id.
-fn key_problem(key: &str) -> Option<&'static str> {
+pub(super) fn key_problem(key: &str) -> Option<&'static str> {
     let is_allowed =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-_".contains(&byte);
     if !key.bytes().all(is_allowed) || !key.bytes().any(|byte| byte.is_ascii_lowercase()) {

@@ -143,6 +143,10 @@ impl KnownKeys {
         variable: Option<&str>,
     ) -> String {
         let Some((name, table)) = path.split_last() else { return "unknown key".into() };
+        if name == "max_transaction_gas" {
+            return "no chain tells this limit reliably, so the service has none; remove the key"
+                .into();
+        }
         let near = nearest(name, allowed.iter().copied()).filter(|_| is_public_key(name));
         let meant = match (near, variable) {
             (Some(near), Some(variable)) => {

@@ -15,6 +15,15 @@ use super::variables::Variables;
 use super::{presets, toml_text};
 use crate::fees::Strategy;
 
+/// Argument that names chains whose public endpoints are used.
+pub(crate) const CHAIN_ARGUMENT: &str = "--chain";
+
+/// Shortest time between two polls of a public endpoint: 30 a minute.
+const PUBLIC_POLL_INTERVAL: &str = "2s";
+
+/// Variable that names nodes if no argument does.
+pub(crate) const URL_VARIABLE: &str = "GAS_RPC_URL";
+
 const DEFAULTS: &str = include_str!("../../config/default.toml");
 
 /// Values from the command line.
@@ -28,6 +37,8 @@ pub struct Overrides {
     pub admin_listen: Option<SocketAddr>,
     /// Chains by chain id, with the URLs of their nodes. If there are any, they replace all other chains.
     pub chains: Vec<(u64, Vec<UpstreamUrl>)>,
+    /// Argument or variable that names the chains.
+    pub chains_from: &'static str,
     /// `pricing.strategy` of all chains.
     pub strategy: Option<Strategy>,
 }
@@ -53,9 +64,20 @@ impl Layers {
     ) -> Result<Self, ConfigErrors> {
         let file_values = file.map(read_file).transpose()?;
         let has_chains = file_values.as_ref().is_some_and(|values| values.get(&[CHAINS]).is_some());
-        if has_chains && !overrides.chains.is_empty() {
-            let problem =
-                "the file has a [chains] table, which --rpc-url would replace; use one of them";
+        let environment: Vec<_> = environment.collect();
+        let is_url = |(name, value): &(OsString, OsString)| {
+            name == URL_VARIABLE && !value.to_string_lossy().trim().is_empty()
+        };
+        let replaced_by = if overrides.chains.is_empty() {
+            environment.iter().any(is_url).then_some(URL_VARIABLE)
+        } else {
+            Some(overrides.chains_from)
+        };
+        if let (Some(file), true, Some(other)) = (file, has_chains, replaced_by) {
+            let file = file.display();
+            let problem = format!(
+                "{file} has a [chains] table, which {other} would replace; use one of them"
+            );
             return Err(ConfigError::without_key(problem).into());
         }
         let mut merged = built_in(has_chains || !overrides.chains.is_empty(), &known)?;
@@ -68,7 +90,7 @@ impl Layers {
         }
         // Variables may set keys of the chains that arguments name, and arguments win over variables.
         overrides.add_to(&mut merged);
-        let variables = Variables::read(environment, &chain_keys(&merged), &known);
+        let variables = Variables::read(environment.into_iter(), &chain_keys(&merged), &known);
         merged.merge(variables.values);
         overrides.add_to(&mut merged);
         Ok(Self {
@@ -117,17 +139,24 @@ impl Layers {
 impl Overrides {
     /// Merges the values of the arguments.
     fn add_to(&self, merged: &mut ValueTree) {
+        let chains_from = match self.chains_from {
+            URL_VARIABLE => Origin::Variable(URL_VARIABLE.to_owned()),
+            argument => Origin::Argument(argument),
+        };
         for (chain_id, urls) in &self.chains {
             let key = match presets::find(*chain_id) {
                 Some(preset) => preset.key.clone(),
                 None => format!("chain-{chain_id}"),
             };
             let urls: Vec<Value> = urls.iter().map(|url| url.expose().as_str().into()).collect();
-            let chain = Dict::from([
+            let mut chain = Dict::from([
                 ("chain_id".to_owned(), Value::from(*chain_id)),
                 ("rpc_urls".to_owned(), urls.into()),
             ]);
-            merged.merge(ValueTree::at(&[CHAINS, &key], chain, &Origin::Argument("--rpc-url")));
+            if self.chains_from == CHAIN_ARGUMENT {
+                chain.insert("min_poll_interval".to_owned(), PUBLIC_POLL_INTERVAL.into());
+            }
+            merged.merge(ValueTree::at(&[CHAINS, &key], chain, &chains_from));
         }
         for (key, argument, address) in [
             ("listen", "--listen", self.listen),

@@ -16,14 +16,15 @@ fn error_text(text: &str) -> String {
 }
 
 #[test]
-fn max_age_is_five_block_times_but_at_least_30_s() {
+fn max_age_is_five_block_times_within_bounds_above_stale_after() {
     let max_age = |more| {
         let config = Config::from_toml(&chain_toml("a", 7, more), &[]).unwrap();
         (config.chains[0].max_age.as_secs(), config.chains[0].poll_timeout().as_millis())
     };
     assert_eq!(max_age(""), (30, 10_000));
     assert_eq!(max_age("block_time = \"15s\""), (75, 25_000));
-    assert_eq!(max_age("block_time = \"1h\""), (5 * 3600, 6_000_000));
+    assert_eq!(max_age("block_time = \"90s\""), (300, 100_000));
+    assert_eq!(max_age("block_time = \"1h\""), (9000, 3_000_000));
     assert_eq!(max_age("block_time = \"15s\"\nmax_age = \"31s\""), (31, 10_333));
 }
 
@@ -39,7 +40,7 @@ fn chains_are_sorted_by_id() {
 fn stall_after_defaults_to_ten_block_times() {
     let stall_after = |more| {
         let config = Config::from_toml(&chain_toml("a", 7, more), &[]).unwrap();
-        config.chains[0].stall_after().map(|after| after.as_secs())
+        config.chains[0].stall_after(config.chains[0].block_time).map(|after| after.as_secs())
     };
     assert_eq!(stall_after("block_time = \"3s\""), Some(30));
     assert_eq!(stall_after("stall_after = \"7s\""), Some(7));
@@ -117,6 +118,10 @@ fn a_base_path_is_no_probe_and_admin_hosts_are_names() {
 fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
     let cases = [
         ("block_time = \"100ms\"\nmax_age = \"2s\"", "max_age: must be longer than 2s"),
+        (
+            "max_transaction_gas = 16777216",
+            "max_transaction_gas: no chain tells this limit reliably, so the service has none; remove the key",
+        ),
         ("history_blocks = 0", "history_blocks: found 0, expected a whole number, 1 or more"),
         ("history_blocks = 65537", "history_blocks: must be from 1 to 65536"),
         ("name = \" \"", "name: must not be empty or contain control characters"),

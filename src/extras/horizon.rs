@@ -82,7 +82,7 @@ impl Records {
         let record = |chain: &StoredChain| {
             let cells = all_cells().enumerate();
             let questions = cells.map(|(pair, (within, _))| Question { pair, within });
-            let interval = chain.config().reading_interval();
+            let interval = chain.config().reading_interval(chain.block_time());
             let quotes = QuoteRecord::new(questions.collect(), interval, clock::now());
             let chain = chain.clone();
             Arc::new(Mutex::new(ChainRecord { chain, made_of: None, matrix: None, quotes }))

@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn pairs_are_forgotten_once_they_are_judged() {
         let (_, chain, mut publisher) = store_with_chain("block_time = \"1s\"");
-        let (interval, now) = (chain.config().reading_interval(), Instant::now());
+        let (interval, now) = (chain.config().reading_interval(chain.block_time()), Instant::now());
         let pricing = chain.config().pricing;
         let mut record = QuoteRecord::new(
             [0, 1].map(|pair| Question { pair, within: 25 }).to_vec(),

@@ -333,7 +333,7 @@ mod tests {
         let created = NewHeadsSubscription::new(chain, &config.upstream, &metrics);
         let (mut subscription, _heads) = created.unwrap().unwrap();
         assert_eq!(subscription.head_timeout, Duration::from_secs(30));
-        subscription.head_timeout = Duration::from_millis(50);
+        subscription.head_timeout = Duration::from_millis(200);
         let [silent, next] = listeners;
         let nodes = async {
             let mut socket = accept(&silent).await;

@@ -128,6 +128,14 @@ impl Header<'_> {
     }
 }
 
+/// Parses a header that was read `now`, since 1970 by the wall clock; `None`: it is not a header.
+pub(crate) fn parse(json: &[u8], now: Duration) -> Option<HeaderTime> {
+    let header: Header<'_> = serde_json::from_slice(json).ok()?;
+    let (number, unix_seconds) = header.values()?;
+    let time = HeaderTime::new(number, unix_seconds, clock::now(), now);
+    Some(HeaderTime { rule: header.rule(), ..time })
+}
+
 /// Requests the newest header of `node`. If it returns none, asks whether it syncs.
 ///
 /// # Errors
@@ -142,12 +150,8 @@ pub(crate) async fn read(
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     match header {
         Ok(header) => {
-            let header: Option<Header<'_>> = serde_json::from_str(header.get()).unwrap_or_default();
-            if let Some(header) = header
-                && let Some((number, unix_seconds)) = header.values()
-            {
-                let time = HeaderTime::new(number, unix_seconds, clock::now(), now);
-                return Ok(HeadReading::Header(HeaderTime { rule: header.rule(), ..time }));
+            if let Some(header) = parse(header.get().as_bytes(), now) {
+                return Ok(HeadReading::Header(header));
             }
         }
         Err(error) if is_without_header(&error) => {}

@@ -94,7 +94,7 @@ impl UpstreamNode {
             state: Mutex::new(state),
             block_time,
             max_pause: chain.max_age / POLLS_PER_MAX_AGE,
-            max_block_age: chain.max_block_age(),
+            max_block_age: chain.max_block_age(chain.block_time),
         }
     }
 

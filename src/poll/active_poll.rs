@@ -113,7 +113,7 @@ impl UpstreamCall<'_> {
     }
 
     fn block_age(&self, head: HeadReading) -> BlockAge {
-        head.block_age(self.chain.max_block_age())
+        head.block_age(self.chain.max_block_age(self.chain.block_time))
     }
 
     fn is_plausible_head(&self, candidate: Candidate<'_>, head: u64) -> bool {

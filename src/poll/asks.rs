@@ -65,8 +65,6 @@ pub struct AskReader {
     upstreams: Arc<ChainUpstreams>,
     reads: Arc<dyn ServiceReads>,
     last: Arc<LastReading>,
-    /// Number of blocks between two readings; `None`: there are none.
-    interval: Option<NonZeroU64>,
     /// Largest number of blocks of a reading.
     max_blocks: usize,
     /// Head at which the last reading began.
@@ -117,7 +115,6 @@ impl AskReadings {
             upstreams: Arc::clone(upstreams),
             reads,
             last: Arc::default(),
-            interval: config.reading_interval(),
             max_blocks: config.history_blocks.get().min(MAX_BLOCKS),
             began_at: None,
             failed_at: None,
@@ -173,7 +170,7 @@ impl AskReader {
 
     /// Returns the newest block and the number of blocks of the reading that is due.
     fn due(&mut self, is_shared: bool) -> Option<(u64, usize)> {
-        let interval = self.interval?.get();
+        let interval = self.interval()?.get();
         let chain = self.publisher.chain();
         let head = chain.newest_block()?;
         // After a start the multiple may be below the first poll.
@@ -260,9 +257,15 @@ impl AskReader {
         Ok(())
     }
 
+    /// Number of blocks between two readings; `None`: there are none.
+    fn interval(&self) -> Option<NonZeroU64> {
+        let chain = self.publisher.chain();
+        chain.config().reading_interval(chain.block_time())
+    }
+
     /// Number of blocks of two intervals, which the process that polled the newest one reads for the others.
     fn shared_blocks(&self) -> usize {
-        let interval = self.interval.map_or(0, NonZeroU64::get);
+        let interval = self.interval().map_or(0, NonZeroU64::get);
         usize::try_from(interval.saturating_mul(2)).unwrap_or(usize::MAX)
     }
 

@@ -69,7 +69,9 @@ fn time_to_change(
         Some(snapshot) => match snapshot.stale_reason {
             None => snapshot.fresh_for,
             Some(StaleReason::OldData) => config.max_age.saturating_sub(snapshot.age),
-            Some(_) => config.stale_after().saturating_sub(snapshot.age),
+            Some(_) => {
+                config.stale_after(snapshot.snapshot.block_time).saturating_sub(snapshot.age)
+            }
         },
         None => match config.max_age.checked_sub(clock::elapsed(started)) {
             Some(remaining) if !remaining.is_zero() => remaining,

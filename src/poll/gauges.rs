@@ -43,7 +43,7 @@ fn update_chain(metrics: &Metrics, chain: &StoredChain) {
     let block_age = newest.and_then(|newest| newest.block.age(clock::now()));
     set(&metrics.chain_block_age_seconds, block_age.map(|age| age.as_secs_f64()));
     set(&metrics.chain_newest_block, chain.newest_block().map(to_f64));
-    set(&metrics.chain_block_time_seconds, Some(config.block_time.as_secs_f64()));
+    set(&metrics.chain_block_time_seconds, Some(chain.block_time().as_secs_f64()));
     set(&metrics.chain_max_age_seconds, Some(config.max_age.as_secs_f64()));
 
     let current = chain.snapshot_with_blocks(1).ok();

@@ -141,6 +141,8 @@ impl Judge {
     const MIN_PATIENCE: Duration = Duration::from_secs(5);
     /// Number of head changes from which the block time is observed.
     const MAX_HEAD_CHANGES: usize = 16;
+    /// A chain whose headers say so becomes this many times faster from one block to the next: Base went from 2 s to 200 ms.
+    const MAX_SUDDEN_SPEED_UP: u32 = 10;
     /// A chain is assumed to be at most this many times faster than configured.
     const MAX_SPEED_UP: u32 = 100;
 
@@ -208,10 +210,14 @@ impl Judge {
         report.block_age == BlockAge::Young && self.published.is_some_and(|last| last.is_old)
     }
 
-    /// Returns true if the block of `report` is of now, and a clock has leapt since the published head was first seen.
-    fn explains_jump(&self, report: Report) -> bool {
-        let first_seen = self.published.map(|published| published.observed.at);
-        report.is_of_now && self.leapt_at > first_seen
+    /// Returns true if the block of `report`, which was made at this time, is of now, and either a clock has leapt since the
+    /// published head was first seen, or the chain may have become faster.
+    fn explains_jump(&self, report: Report, at: Instant) -> bool {
+        let Some(Published { observed, .. }) = self.published else { return report.is_of_now };
+        let fastest = self.observed_block_time() / Self::MAX_SUDDEN_SPEED_UP;
+        report.is_of_now
+            && (self.leapt_at > Some(observed.at)
+                || report.head <= max_plausible_head(observed, at, fastest))
     }
 
     /// Returns true if the published block is not old, that of `report` is, and the published one may be served until the

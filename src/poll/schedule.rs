@@ -18,8 +18,8 @@
 //! end of the time in which it is expected halve this time with each block.
 //!
 //! At most `max_polls_per_block` polls are sent in any block time: the configured one, or the period of a faster chain,
-//! which is followed down to 200 ms. A poll is due one and a half block times after the last one at the latest, so that
-//! the data does not look stale. After a failed poll the next one is due after a block time, or after the caller's retry
+//! which is followed down to `min_poll_interval`. No two polls are closer than that. A poll is due one and a half block
+//! times after the last one at the latest, so that the data does not look stale. After a failed poll the next one is due after a block time, or after the caller's retry
 //! interval (5 s) if that is shorter, however many polls have failed. The limit on polls does not delay it.
 //!
 //! Replicas that share polls do not use this schedule: their slots start at fixed times, with one poll each.
@@ -34,8 +34,10 @@ use announcements::Announcements;
 /// Poll schedule of one chain.
 #[derive(Debug)]
 pub struct PollSchedule {
-    /// Configured block time.
+    /// Block time: the configured one, then the measured one.
     block_time: Duration,
+    /// Shortest time between two polls.
+    min_interval: Duration,
     /// Maximum number of polls in any block time.
     max_polls: usize,
     /// Time between two blocks: an exponentially weighted mean.
@@ -68,8 +70,6 @@ pub struct PollSchedule {
 }
 
 impl PollSchedule {
-    /// A period, or a configured block time if that is shorter, below which a faster chain is not followed.
-    const MIN_PERIOD: Duration = Duration::from_millis(200);
     /// Number of halvings until the time in which a block is expected is a small part of the period.
     const SEARCHES: u32 = 6;
     /// Number of hits of the first poll in a row after which the next block is expected earlier and earlier.
@@ -77,12 +77,18 @@ impl PollSchedule {
     /// Periods without a block after which the chain has stopped, or has become slower.
     const STANDSTILL: u32 = 2;
 
-    /// Creates the schedule of a chain about which nothing is known but its configured `block_time`. The first poll is
-    /// due `now`.
+    /// Creates the schedule of a chain about which nothing is known but its configured `block_time`. Polls are at least
+    /// `min_interval` apart. The first one is due `now`.
     #[must_use]
-    pub fn new(block_time: Duration, max_polls: usize, now: Instant) -> Self {
+    pub fn new(
+        block_time: Duration,
+        min_interval: Duration,
+        max_polls: usize,
+        now: Instant,
+    ) -> Self {
         Self {
             block_time,
+            min_interval,
             max_polls: max_polls.max(1),
             period: block_time,
             intervals: [block_time; 5],
@@ -101,13 +107,20 @@ impl PollSchedule {
         }
     }
 
+    /// Sets the block time to a measured one.
+    pub fn set_block_time(&mut self, block_time: Duration) {
+        self.block_time = block_time;
+    }
+
     /// Returns when the next poll is due.
     #[must_use]
     pub fn next(&self) -> Instant {
-        // The limit on polls does not delay a retry, which may be the first poll to return data.
-        if let Some(again) = self.retry_at {
-            return again;
-        }
+        // The limit on polls per block does not delay a retry, which may be the first poll to return data.
+        let next = self.retry_at.unwrap_or_else(|| self.next_of_block());
+        self.recent_polls.back().map_or(next, |last| next.max(*last + self.min_interval))
+    }
+
+    fn next_of_block(&self) -> Instant {
         let due = self.due + self.grace();
         let due = self.announcements.poll_at().map_or(due, |at| at.min(due));
         let Some(last) = self.recent_polls.back() else { return due };
@@ -297,8 +310,8 @@ impl PollSchedule {
         for _ in 0..blocks.min(100) {
             self.period = (self.period * 15 + interval) / 16;
         }
-        let shortest = Self::MIN_PERIOD.min(self.block_time);
-        self.period = self.period.clamp(shortest, self.block_time * 100);
+        let longest = (self.block_time * 100).max(self.min_interval);
+        self.period = self.period.clamp(self.min_interval, longest);
     }
 
     /// Smallest lateness: tens of milliseconds, or a small part of a short period.

@@ -17,7 +17,7 @@ use crate::http::memory_limit::MemoryShares;
 use crate::nodes::{ChainUpstreams, NewHeadsSubscription, ServiceReads};
 use crate::observe::memory_budget::MemoryBudget;
 use crate::observe::metrics::Metrics;
-use crate::poll::{AskReadings, PollTiming, Poller, freshness_log, gauges, leaps};
+use crate::poll::{AskReadings, PollTiming, Poller, facts, freshness_log, gauges, leaps};
 use crate::store::Publisher;
 
 /// The service while it runs. Dropping it stops everything at once.
@@ -153,8 +153,10 @@ impl Tasks {
         timing: PollTiming,
         metrics: &Metrics,
     ) {
+        let facts_reads = Arc::clone(&reads);
         let (asks, ask_reader) = AskReadings::new(&publisher, &upstreams, reads, metrics);
         self.spawn(ask_reader.run());
+        self.spawn(facts::read(publisher.clone(), facts_reads));
         let poller = Poller::new(upstreams, publisher, asks, metrics.clone());
         self.spawn(poller.run(timing));
     }

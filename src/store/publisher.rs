@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use parking_lot::Mutex;
 
-use super::head_times::HeadTimes;
 use super::served::Served;
 use super::snapshot::Measured;
 use super::{RecentBlocks, Snapshot, StoredChain, Timestamps};
@@ -121,14 +120,11 @@ impl Publisher {
         let record = &self.chain.record;
         let last = self.chain.newest_snapshot();
         let (chain, history) = (&record.config, accepted.history);
-        // The time between the blocks before a leap and those after it is not known.
-        if self.chain.last_leap() > last.as_ref().map(|last| last.received_at) {
-            measured.head_times = HeadTimes::default();
-        }
         // All are updated under one lock, so a reader that takes it never sees one of them new and another old.
         let mut blocks = record.recent_blocks.write();
         blocks.extend(history);
-        measured.learn_rule(accepted.head, &blocks);
+        measured.learn(accepted.head, &blocks, chain);
+        blocks.set_reading_interval(chain.reading_interval(measured.block_time(chain)));
         let market = with_asks(history, accepted.market, &blocks, &chain.pricing);
         let accepted = Accepted { market, ..accepted };
         let snapshot = Snapshot::new(accepted, last.as_deref(), measured, &blocks, chain);
@@ -169,6 +165,11 @@ impl Publisher {
     #[must_use]
     pub fn chain_parameters(&self) -> ChainParameters {
         self.inner.lock().measured.chain_parameters(&self.chain.config().pricing)
+    }
+
+    /// Learns the block time from a header that is older than those of the publications.
+    pub(crate) fn add_older_header(&self, number: u64, unix_seconds: u64) {
+        self.inner.lock().measured.block_time.add_older(number, unix_seconds);
     }
 
     /// Records that a poll has ended, whether it published anything or not.

@@ -107,6 +107,11 @@ impl RecentBlocks {
         both.is_some_and(|(known, block)| known.is_same_as(block))
     }
 
+    /// Sets the number of blocks between two readings of asks, which follows the block time.
+    pub(super) fn set_reading_interval(&mut self, interval: Option<NonZeroU64>) {
+        self.reading_interval = interval;
+    }
+
     /// Merges a reading, whose rewards are those at [`GRADED_PERCENTILES`]. Blocks that are known with other amounts belong
     /// to another branch, and stay as they are. Older blocks are added before the known ones, if the oldest known one is the
     /// same in both. Returns the number of blocks whose ask was learnt.

@@ -6,7 +6,7 @@ use axum::http::HeaderValue;
 use bytes::Bytes;
 
 use super::base_fee_steps::BaseFeeSteps;
-use super::head_times::HeadTimes;
+use super::block_time::BlockTime;
 use super::wire::SuggestionBody;
 use super::{Accepted, BlockWindow, NewestBlock, RecentBlocks, etag, since_1970};
 use crate::config;
@@ -35,7 +35,7 @@ pub struct Snapshot {
     pub oldest_block: u64,
     /// Number of blocks in the window.
     pub block_count: usize,
-    /// Mean time between the newest blocks, with two digits; the configured one until enough were seen.
+    /// Time between two blocks, with two digits; the configured one until the headers have told it.
     pub block_time: Duration,
     /// When the reply was accepted, for display.
     pub observed_time: SystemTime,
@@ -60,7 +60,7 @@ pub struct Timestamps {
 /// Measurements over many snapshots.
 #[derive(Debug, Default)]
 pub(super) struct Measured {
-    pub(super) head_times: HeadTimes,
+    pub(super) block_time: BlockTime,
     pub(super) base_fees: BaseFeeSteps,
     /// How the base fee moves by the last header, if that says it.
     stated_rule: Option<BaseFeeRule>,
@@ -68,16 +68,30 @@ pub(super) struct Measured {
 }
 
 impl Measured {
-    /// Learns how the base fee moves from a reply with this `head`, and from the recent blocks that it has brought.
-    pub(super) fn learn_rule(&mut self, head: HeadReading, blocks: &RecentBlocks) {
+    /// Learns the block time and how the base fee moves from a reply with this `head`, and from the recent blocks that it
+    /// has brought.
+    pub(super) fn learn(
+        &mut self,
+        head: HeadReading,
+        blocks: &RecentBlocks,
+        chain: &config::Chain,
+    ) {
         if let HeadReading::Header(header) = head {
             self.stated_rule = header.rule;
+            if let Some(stall_after) = chain.stall_after(self.block_time(chain)) {
+                self.block_time.record(header, stall_after);
+            }
         }
         if self.observed_rule.is_due(blocks.newest_block()) {
             let BlockWindow { newest_block, blocks, next_base_fee } =
                 blocks.newest(FittedRule::BLOCKS);
             self.observed_rule.update(newest_block, &blocks, next_base_fee);
         }
+    }
+
+    /// Returns the time between two blocks: as measured, else the configured one.
+    pub(super) fn block_time(&self, chain: &config::Chain) -> Duration {
+        self.block_time.measured().unwrap_or(chain.block_time)
     }
 
     /// Returns the parameters in force.
@@ -108,9 +122,9 @@ impl Snapshot {
         let head_changed_at = same_head.map_or(timestamps.head_changed_at, |last| {
             last.timestamps.head_changed_at.min(timestamps.head_changed_at)
         });
-        measured.head_times.record(newest_block, head_changed_at);
+        let block_time = measured.block_time(chain);
         let first_seen = to_wall_clock(head_changed_at);
-        let steps = measured.base_fees.update(blocks, since_1970(first_seen), chain.block_time);
+        let steps = measured.base_fees.update(blocks, since_1970(first_seen), block_time);
         let block_count = history.newest(chain.pricing.window_blocks.get()).len();
         let before_window = history.blocks().len().saturating_sub(block_count);
         let before_window = u64::try_from(before_window).unwrap_or_default();
@@ -118,12 +132,12 @@ impl Snapshot {
             newest_block,
             body,
             etag,
-            prices: SinglePrices::new(&accepted.market, &steps, chain.block_time),
+            prices: SinglePrices::new(&accepted.market, &steps, block_time),
             oldest_block: history.oldest_block().saturating_add(before_window),
             block_count,
-            block_time: measured.head_times.block_time().unwrap_or(chain.block_time),
+            block_time,
             observed_time: to_wall_clock(timestamps.observed_at),
-            block: NewestBlock::new(&accepted, last, first_seen, chain.max_block_age()),
+            block: NewestBlock::new(&accepted, last, first_seen, chain.max_block_age(block_time)),
             market: accepted.market,
             doubts: accepted.doubts,
             timestamps: Timestamps { head_changed_at, ..timestamps },

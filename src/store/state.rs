@@ -72,9 +72,10 @@ impl ServableSnapshot {
             return Err(Unavailable::Expired);
         }
         let head_age = now.saturating_duration_since(head_changed_at);
-        let (block, max_age) = (&snapshot.block, chain.stale_after());
-        let block_age = block.age(now).zip(chain.max_block_age());
-        let has_stalled = chain.stall_after().is_some_and(|after| head_age >= after)
+        let (block, max_age) = (&snapshot.block, chain.stale_after(snapshot.block_time));
+        let block_age = block.age(now).zip(chain.max_block_age(snapshot.block_time));
+        let stall_after = chain.stall_after(snapshot.block_time);
+        let has_stalled = stall_after.is_some_and(|after| head_age >= after)
             || block_age.is_some_and(|(age, max)| age > max);
         let stale_reason = if age > max_age || last_leap > Some(snapshot.received_at) {
             Some(StaleReason::OldData)
@@ -83,7 +84,7 @@ impl ServableSnapshot {
         } else {
             has_stalled.then_some(StaleReason::StandingHead)
         };
-        let until_stalled = chain.stall_after().map(|after| after.saturating_sub(head_age));
+        let until_stalled = stall_after.map(|after| after.saturating_sub(head_age));
         let until_old_block = block_age.map(|(age, max)| max.saturating_sub(age));
         let until_stale = [until_stalled, until_old_block]
             .into_iter()

@@ -181,13 +181,13 @@ fn check_config_lists_the_chains_of_the_file_or_the_built_in_ones() {
         assert_eq!(lines.next(), Some("The configuration is valid. Chains:"));
         lines.map(|line| line.trim().to_owned()).collect::<Vec<_>>()
     };
-    let own = "[chains.own]\nchain_id = 5\nrpc_urls = [\"http://localhost:8545\"]\n";
-    assert_eq!(chains(own, &[]), ["own (id 5, no preset, 1 RPC URL)"]);
+    let own = "[chains.own]\nchain_id = 4711\nrpc_urls = [\"http://localhost:8545\"]\n";
+    assert_eq!(chains(own, &[]), ["own (id 4711, no preset, 1 RPC URL)"]);
     for text in ["", "[log]\nfilter = \"debug\"\n"] {
         assert_eq!(chains(text, &[]), BUILT_IN);
     }
     let read_urls = own.to_owned() + "read_urls = [\"http://a\", \"http://b\"]\n";
-    assert_eq!(chains(&read_urls, &[]), ["own (id 5, no preset, 1 RPC URL, 2 more for reads)"]);
+    assert_eq!(chains(&read_urls, &[]), ["own (id 4711, no preset, 1 RPC URL, 2 more for reads)"]);
     // Variables override both; an underscore stands for a dash in a chain's name.
     let urls = "[\"http://127.0.0.1:1\", \"http://127.0.0.1:2\"]";
     let with_urls = chains("", &[("GAS_CHAINS__RONIN_TESTNET__RPC_URLS", urls)]);

@@ -1,4 +1,4 @@
-//! `serve --rpc-url`, `--listen`, `check-config --online`, `price`, `completions` and `man`.
+//! `serve --rpc-url`, `--chain`, `--listen`, `check-config --online`, `price`, `completions` and `man`.
 //!
 //! Tests with nodes have further threads for them, because a command blocks the thread of its test.
 
@@ -91,11 +91,31 @@ async fn wrong_arguments_are_rejected_without_showing_a_url() {
         ),
         (
             &["serve", "--rpc-url", &url, "--config", file.path()],
-            "error: the file has a [chains] table, which --rpc-url would replace; use one of them\n",
+            &format!(
+                "error: {} has a [chains] table, which --rpc-url would replace; use one of them\n",
+                file.path()
+            ),
+        ),
+        (
+            &["serve", "--rpc-url", "@/nowhere/canary"],
+            "error: --rpc-url: cannot read the file after @: No such file or directory (os error 2)\n",
+        ),
+        (
+            &["serve", "--rpc-url", &url, "--chain", "base"],
+            "error: --chain: --rpc-url names chains too; use one of them\n",
         ),
     ] {
         assert_eq!(run(arguments), (Some(2), String::new(), expected.to_owned()));
     }
+    let unknown = "error: --chain: no public endpoint of the chain … is known; there are some of ethereum, optimism, ";
+    assert_error(&["serve", "--chain", "https://node.example/canary"], 2, unknown);
+    // A command that does not need the variable refuses it too, because the service will not start.
+    let expected = format!(
+        "error: {} has a [chains] table, which GAS_RPC_URL would replace; use one of them\n",
+        file.path()
+    );
+    let refused = output(&["check-config", "--config", file.path()], &[("GAS_RPC_URL", &url)]);
+    assert_eq!(refused, (Some(2), String::new(), expected));
     for (arguments, part) in [
         (
             &["serve", "--listen", "nonsense"][..],
@@ -280,6 +300,13 @@ async fn prices_come_from_a_service_or_a_node() {
         assert_eq!((code, stdout.as_str()), (Some(1), ""), "{stderr}");
         assert!(without_waits(&stderr).starts_with("error: the "), "{stderr}");
     }
+    // Without `--url` the variable names the nodes. One of them is in a file.
+    let base = self::node(8453).await;
+    let file = File::new("url", &format!("{}\n", base.url()));
+    let urls = format!("{url}, @{}", file.path());
+    let (code, table, stderr) = output(&["price"], &[("GAS_RPC_URL", &urls)]);
+    let names: Vec<_> = table.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert_eq!((code, names), (Some(0), vec!["CHAIN", "chain-4711", "Base"]), "{stderr}");
     let long_ago = json!({"number": "0x3e8", "timestamp": "0x60000000"});
     node.set_header_reply(Reply::Result(long_ago));
     let (_, table, _) = run(&["price", "--rpc-url", &url]);

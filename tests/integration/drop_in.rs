@@ -152,7 +152,7 @@ async fn parameters_without_a_meaning_are_ignored() {
 #[tokio::test]
 async fn a_request_without_a_chain_gets_the_one_with_the_lowest_id() {
     let [high, low] = [node().await, node().await];
-    low.set_chain_id(5);
+    low.set_chain_id(7);
     low.set_reply(Reply::history(500, 3, 7));
     let other = low.chain("other", "");
     let service = TestServer::start(&format!("{}{other}", read_chain(&[&high], ""))).await;
@@ -163,7 +163,7 @@ async fn a_request_without_a_chain_gets_the_one_with_the_lowest_id() {
     assert_eq!(prices["currentBlockNumber"], 500);
     let chains = service.get("/chains").await;
     let expected = json!([
-        { "chainId": 5, "system": "other", "network": "other" },
+        { "chainId": 7, "system": "other", "network": "other" },
         { "chainId": 2020, "system": "ronin", "network": "ronin" },
     ]);
     assert_eq!((chains.status, chains.json()), (200, expected));

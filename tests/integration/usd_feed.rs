@@ -129,6 +129,15 @@ async fn what_is_no_price_of_the_pair_is_not_shown() {
 }
 
 #[tokio::test]
+async fn a_coin_that_is_a_dollar_has_a_price_without_a_read() {
+    let node = node(FEED).await;
+    let service = TestServer::start(&node.chain("a", "usd_feed = \"par\"\n")).await;
+    let price = &service.wait_for_ok("/v1/a/fee-market").await.json()["usd_per_coin"];
+    assert_eq!((&price["price"], &price["source"]), (&json!("1"), &json!("par")));
+    assert!(node.scripted_calls().iter().all(|call| call.method != "eth_call"));
+}
+
+#[tokio::test]
 async fn dollars_come_before_coins_and_another_chain_may_have_the_contract() {
     let node = node(FEED).await;
     let cheap = MockNode::start(8, Reply::history(1000, 1, 1)).await;

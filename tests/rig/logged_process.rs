@@ -28,8 +28,18 @@ impl LoggedProcess {
 
     /// Like [`start`](Self::start), with these variables alone.
     pub(crate) fn with_variables(name: &str, config: &str, variables: &[(&str, &str)]) -> Self {
+        Self::with_arguments(name, config, &[], variables)
+    }
+
+    /// Like [`with_variables`](Self::with_variables), with these arguments before that of the file.
+    pub(crate) fn with_arguments(
+        name: &str,
+        config: &str,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
         let (config, log) = (File::new(name, config), File::new(&format!("{name}-log"), ""));
-        let mut command = command(&["--config", config.path()], variables);
+        let mut command = command(&[arguments, &["--config", config.path()]].concat(), variables);
         let to_log = std::fs::File::create(log.path()).unwrap();
         let child = ChildProcess(command.stdout(Stdio::piped()).stderr(to_log).spawn().unwrap());
         let nowhere = SocketAddr::from(([0; 4], 0));

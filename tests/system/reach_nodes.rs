@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
@@ -13,9 +14,11 @@ use crate::nginx::{self, Nginx};
 use crate::process::{FREE_PORTS, File, Folder, output};
 use crate::programs;
 use crate::raw_client::free_port;
-use crate::test_server::wait_for;
+use crate::test_server::{Response, wait_for};
 
 const TOKEN: &str = "c4n4ry-0123456789";
+/// For servers that pass WebSockets on.
+const UPGRADE: &str = "map $http_upgrade $connection_upgrade { default upgrade; '' ''; }\n";
 
 /// A forward proxy for `CONNECT`. It records the first lines of its requests.
 #[derive(Debug)]
@@ -25,14 +28,15 @@ struct ForwardProxy {
 }
 
 impl ForwardProxy {
-    async fn start() -> Self {
+    /// Starts a proxy that connects each client with `node`, or with the host that its request names.
+    async fn start(node: Option<SocketAddr>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
         let requests = Arc::<Mutex<Vec<String>>>::default();
         let seen = Arc::clone(&requests);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                tokio::spawn(tunnel(client, Arc::clone(&seen)));
+                tokio::spawn(tunnel(client, node, Arc::clone(&seen)));
             }
         });
         Self { address, requests }
@@ -47,8 +51,8 @@ impl ForwardProxy {
     }
 }
 
-/// Reads the head of one request, and connects the client with the host that it names.
-async fn tunnel(client: TcpStream, seen: Arc<Mutex<Vec<String>>>) {
+/// Reads the head of one request, and connects the client with `node`, or with the host that it names.
+async fn tunnel(client: TcpStream, node: Option<SocketAddr>, seen: Arc<Mutex<Vec<String>>>) {
     let mut client = BufReader::new(client);
     let (mut first, mut line) = (String::new(), String::new());
     client.read_line(&mut first).await.unwrap();
@@ -59,6 +63,7 @@ async fn tunnel(client: TcpStream, seen: Arc<Mutex<Vec<String>>>) {
     let Some(host) = first.strip_prefix("CONNECT ").and_then(|rest| rest.split(' ').next()) else {
         return;
     };
+    let host = node.map_or_else(|| host.to_owned(), |node| node.to_string());
     let mut node = TcpStream::connect(host).await.unwrap();
     client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
     let _ = copy_bidirectional(&mut client, &mut node).await;
@@ -79,13 +84,13 @@ impl Certificate {
         self.0.path().join("node.crt").display().to_string()
     }
 
-    /// nginx directives for a server with the certificate, which demands the token in front of `node`.
-    fn server(&self, port: u16, node: &str) -> String {
+    /// nginx directives for a server with the certificate in front of `node`, which follows these `rules`.
+    fn server(&self, port: u16, node: &str, rules: &str) -> String {
         let (certificate, key) =
             (self.path(), self.0.path().join("node.key").display().to_string());
         format!(
             "server {{ listen 127.0.0.1:{port} ssl; ssl_certificate {certificate}; ssl_certificate_key {key};
-               if ($http_authorization != 'Bearer {TOKEN}') {{ return 401 'no $http_authorization'; }}
+               {rules}
                location / {{ proxy_pass {node}; proxy_http_version 1.1;
                  proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $connection_upgrade; }} }}"
         )
@@ -104,7 +109,7 @@ fn check(text: &str, variables: &[(&str, &str)]) -> (Option<i32>, String) {
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_in_headers_own_certificates_and_a_proxy_reach_a_node() {
     let anvil = Anvil::with_chain_id(4711, &["--block-time", "1"]);
-    let proxy = ForwardProxy::start().await;
+    let proxy = ForwardProxy::start(None).await;
     let certificate = Certificate::new("good", "IP:127.0.0.1", &["openssl"]);
     let other_name = Certificate::new("name", "DNS:node.example", &["openssl"]);
     let expired =
@@ -114,9 +119,12 @@ async fn keys_in_headers_own_certificates_and_a_proxy_reach_a_node() {
     let addresses = ports.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     let url = anvil.url();
     let servers = [(&certificate, good), (&other_name, named), (&expired, old)];
-    let servers: String = servers.iter().map(|(one, port)| one.server(*port, &url)).collect();
-    let upgrade = "map $http_upgrade $connection_upgrade { default upgrade; '' ''; }\n";
-    let configuration = nginx::configuration(&(upgrade.to_owned() + &servers));
+    let rule = format!(
+        "if ($http_authorization != 'Bearer {TOKEN}') {{ return 401 'no $http_authorization'; }}"
+    );
+    let servers: String =
+        servers.iter().map(|(one, port)| one.server(*port, &url, &rule)).collect();
+    let configuration = nginx::configuration(&(UPGRADE.to_owned() + &servers));
     let _nginx = Nginx::start(&addresses, |_| configuration).await;
     let upstream = |ca_file: &str, proxy: &str| {
         format!("[upstream]\nca_file = {ca_file:?}\nproxy = {proxy:?}\n")
@@ -169,7 +177,7 @@ async fn keys_in_headers_own_certificates_and_a_proxy_reach_a_node() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_proxy_of_the_environment_is_opt_in() {
     let anvil = Anvil::with_chain_id(4711, &["--block-time", "1"]);
-    let proxy = ForwardProxy::start().await;
+    let proxy = ForwardProxy::start(None).await;
     for (setting, exceptions, is_used) in
         [("off", "", false), ("environment", "127.0.0.1", false), ("environment", "", true)]
     {
@@ -183,4 +191,37 @@ async fn the_proxy_of_the_environment_is_opt_in() {
         assert!(requests.iter().all(|line| *line == expected), "{requests:?}");
         assert_eq!(!requests.is_empty(), is_used, "{setting} {exceptions}: {output}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chain_by_its_name_is_read_from_its_public_endpoint() {
+    let anvil = Anvil::with_chain_id(8453, &["--block-time", "1"]);
+    let certificate = Certificate::new("public", "DNS:mainnet.base.org", &["openssl"]);
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+    let server = certificate.server(address.port(), &anvil.url(), "");
+    let configuration = nginx::configuration(&(UPGRADE.to_owned() + &server));
+    let _nginx = Nginx::start(&[address], |_| configuration).await;
+    let proxy = ForwardProxy::start(Some(address)).await;
+    let text =
+        format!("[upstream]\nca_file = {:?}\nproxy = {:?}\n", certificate.path(), proxy.url());
+    let arguments = ["serve", "--chain", "base"];
+    let started = Instant::now();
+    let service = LoggedProcess::with_arguments("public", &text, &arguments, &FREE_PORTS);
+    let [public, admin] = service.addresses.map(|address| format!("http://{address}"));
+    let (client, url) = (http_client::new(), format!("{public}/v1/base/gas-suggestion"));
+    wait_for(&client, &url, |response| response.status == 200).await;
+    let polls = |page: &Response| {
+        let lines = page.body.lines();
+        let polls =
+            lines.filter(|line| line.starts_with("gas_suggestion_polls_total{chain=\"base\""));
+        polls.filter_map(|line| line.rsplit(' ').next()?.parse::<u32>().ok()).sum::<u32>()
+    };
+    wait_for(&client, &format!("{admin}/metrics"), |page| polls(page) >= 3).await;
+    assert!(started.elapsed() >= Duration::from_secs(4), "three polls in {:?}", started.elapsed());
+    let expected = "CONNECT mainnet.base.org:443 HTTP/1.1";
+    assert!(proxy.requests().iter().all(|line| line == expected), "{:?}", proxy.requests());
+    let log = service.stop();
+    let says =
+        |line: &str| line.contains("\"INFO\"") && line.contains("public endpoints, which are slow");
+    assert_eq!(log.lines().filter(|line| says(line)).count(), 1, "{log}");
 }

@@ -954,10 +954,10 @@ export interface components {
             price: string;
             /**
              * Format: date-time
-             * @description Time at which the feed's contract was written.
+             * @description Time at which the feed's contract was written; with `par` that of the service's start.
              */
             observed_at: string;
-            /** @description The pair, the address of the contract, and the chain that has it. */
+            /** @description The pair, the address of the contract, and the chain that has it; `par`: the coin is a dollar. */
             source: string;
         };
         /** @description An amount in wei, as a decimal string. */

@@ -44,11 +44,13 @@ pub(crate) enum DataFeeKind {
     Off,
 }
 
-/// The price feed of a chain's coin, or `"off"`.
+/// The price feed of a chain's coin, `"off"` or `"par"`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum UsdFeedSetting {
     /// No feed is read.
     Off,
+    /// The coin is a dollar. No feed is read.
+    Par,
     /// This feed is read.
     Feed(UsdFeed),
 }
@@ -82,12 +84,17 @@ impl CostKeys {
     pub(super) fn usd_feed(&self, chain: &Chain) -> Option<&UsdFeed> {
         self.0.get(&chain.key)?.feed()
     }
+
+    /// Returns true if the coin is a dollar.
+    pub(super) fn is_dollar(&self, chain: &Chain) -> bool {
+        self.0.get(&chain.key).is_some_and(|keys| keys.usd_feed == Some(UsdFeedSetting::Par))
+    }
 }
 
 impl ChainKeys {
     fn feed(&self) -> Option<&UsdFeed> {
         match self.usd_feed.as_ref()? {
-            UsdFeedSetting::Off => None,
+            UsdFeedSetting::Off | UsdFeedSetting::Par => None,
             UsdFeedSetting::Feed(feed) => Some(feed),
         }
     }
@@ -133,11 +140,13 @@ impl UsdFeed {
 }
 
 const OFF: &str = "off";
+const PAR: &str = "par";
 
 impl Serialize for UsdFeedSetting {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Off => out.serialize_str(OFF),
+            Self::Par => out.serialize_str(PAR),
             Self::Feed(feed) => feed.serialize(out),
         }
     }
@@ -145,19 +154,21 @@ impl Serialize for UsdFeedSetting {
 
 impl<'de> Deserialize<'de> for UsdFeedSetting {
     fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        struct OffOrFeed;
+        struct WordOrFeed;
 
-        impl<'de> Visitor<'de> for OffOrFeed {
+        impl<'de> Visitor<'de> for WordOrFeed {
             type Value = UsdFeedSetting;
 
             fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-                out.write_str("\"off\", or a table of address, pair, heartbeat and chain")
+                out.write_str("\"off\", \"par\", or a table of address, pair, heartbeat and chain")
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<UsdFeedSetting, E> {
-                let is_off = text == OFF;
-                let unexpected = || E::invalid_value(serde::de::Unexpected::Str(text), &self);
-                is_off.then_some(UsdFeedSetting::Off).ok_or_else(unexpected)
+                match text {
+                    OFF => Ok(UsdFeedSetting::Off),
+                    PAR => Ok(UsdFeedSetting::Par),
+                    _ => Err(E::invalid_value(serde::de::Unexpected::Str(text), &self)),
+                }
             }
 
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<UsdFeedSetting, A::Error> {
@@ -166,7 +177,7 @@ impl<'de> Deserialize<'de> for UsdFeedSetting {
             }
         }
 
-        input.deserialize_any(OffOrFeed)
+        input.deserialize_any(WordOrFeed)
     }
 }
 

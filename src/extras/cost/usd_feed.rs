@@ -48,6 +48,8 @@ pub(crate) struct UsdPrices(PerChain<Coin>);
 #[derive(Debug)]
 struct Coin {
     feed: Option<UsdFeed>,
+    /// The price of a coin that is a dollar.
+    par: Option<UsdPrice>,
     /// `None`: the contract says no price.
     price: Mutex<Confirmed<Option<UsdPrice>>>,
 }
@@ -62,6 +64,14 @@ pub(crate) struct UsdPrice {
     source: Arc<str>,
 }
 
+impl UsdPrice {
+    /// Returns the price of a coin that is a dollar, as of now.
+    fn one_dollar() -> Option<Self> {
+        let price = CoinPrice::new(1, 0)?;
+        Some(Self { price, updated_at: SystemTime::now(), source: "par".into() })
+    }
+}
+
 impl Reading for UsdPrice {
     /// The price moves by at most a factor of 3, and the contract was not written earlier: a node that lags does not bring an
     /// older price back.
@@ -74,6 +84,7 @@ impl UsdPrices {
     pub(super) fn new(store: &ChainStore, keys: &CostKeys) -> Self {
         Self(PerChain::new(store, |chain| Coin {
             feed: keys.usd_feed(chain.config()).cloned(),
+            par: keys.is_dollar(chain.config()).then(UsdPrice::one_dollar).flatten(),
             price: Mutex::default(),
         }))
     }
@@ -90,7 +101,10 @@ impl UsdPrices {
 
     /// Returns the price of a chain's coin; `None`: it has no feed, or the feed's answer is too old.
     pub(crate) fn current(&self, chain: &StoredChain) -> Option<UsdPrice> {
-        let Coin { feed, price } = self.0.get(chain);
+        let Coin { feed, par, price } = self.0.get(chain);
+        if par.is_some() {
+            return par.clone();
+        }
         let known = price.lock().get()?.clone()?;
         is_current(known.updated_at, feed.as_ref()?.heartbeat, SystemTime::now()).then_some(known)
     }
@@ -227,10 +241,10 @@ pub(super) struct UsdPerCoin {
     /// Decimal number, with all digits of the feed.
     #[schema(pattern = r"^[0-9]+(\.[0-9]+)?$")]
     price: String,
-    /// Time at which the feed's contract was written.
+    /// Time at which the feed's contract was written; with `par` that of the service's start.
     #[schema(format = DateTime)]
     observed_at: String,
-    /// The pair, the address of the contract, and the chain that has it.
+    /// The pair, the address of the contract, and the chain that has it; `par`: the coin is a dollar.
     source: String,
 }
 

@@ -40,8 +40,11 @@ fn every_allowed_block_time_gives_a_valid_chain() {
     for block_time in [Duration::from_millis(10), Duration::from_secs(2), LONG_BLOCK_TIME] {
         for chain in chain_configs((Ipv4Addr::LOCALHOST, 1).into(), block_time, &[]).unwrap().chains
         {
-            assert!(chain.max_age > chain.stale_after());
-            assert_eq!(chain.stall_after(), Some((block_time * 10).max(Duration::from_secs(10))));
+            assert!(chain.max_age > chain.stale_after(block_time));
+            assert_eq!(
+                chain.stall_after(block_time),
+                Some((block_time * 10).max(Duration::from_secs(10)))
+            );
         }
     }
 }

@@ -231,7 +231,7 @@ fn fees_are_those_of_a_service_that_starts_in_the_middle() {
 #[test]
 fn further_readings_bring_the_tips_under_the_networks_rule() {
     let config = chain("block_time = \"1s\"\n");
-    assert_eq!(config.reading_interval(), NonZeroU64::new(10));
+    assert_eq!(config.reading_interval(config.block_time), NonZeroU64::new(10));
     let mut model = Model::new(config.clone(), 700);
     model.publish(20);
     assert_eq!(model.cells(), None);

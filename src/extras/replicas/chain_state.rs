@@ -64,7 +64,7 @@ impl SharedChainState {
         );
         Self {
             redis,
-            slots: PollSlots::new(chain.chain_id, chain.block_time),
+            slots: PollSlots::new(chain.chain_id, chain.block_time.max(chain.min_poll_interval)),
             replica_id,
             max_age: chain.max_age,
             record: format!("{prefix}:record"),

@@ -24,7 +24,7 @@ impl Scores {
     /// Creates scorers without quotes.
     pub(super) fn new(store: &ChainStore) -> Self {
         let chains = PerChain::new(store, |chain| {
-            let interval = chain.config().reading_interval();
+            let interval = chain.config().reading_interval(chain.block_time());
             Arc::new(Mutex::new(Scorer::new(chain, interval, clock::now())))
         });
         Self { store: store.clone(), chains, bodies: RenderCache::new(store) }

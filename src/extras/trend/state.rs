@@ -129,7 +129,9 @@ impl PublishObserver for Arc<Mutex<FeeTrend>> {
     fn published(&mut self, publication: &Publication<'_>) {
         let Publication { chain, snapshot, history, blocks } = *publication;
         // Without block ages there is nothing but the clock.
-        if chain.max_block_age().is_some() && contradicts_clock(snapshot, chain.block_time) {
+        if chain.max_block_age(chain.block_time).is_some()
+            && contradicts_clock(snapshot, snapshot.block_time)
+        {
             return;
         }
         // Those of the reply, and those that the tip at its oldest block depends on.

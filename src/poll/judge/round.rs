@@ -148,7 +148,7 @@ impl<'a> Round<'a> {
         let published = self.judge.published.map(|published| published.observed.head);
         if published.is_some_and(|published| report.head < published) {
             Some(SuspiciousReply::Regression)
-        } else if self.is_jump(report) && !self.judge.explains_jump(report) {
+        } else if self.is_jump(report) && !self.judge.explains_jump(report, self.reported_at) {
             Some(SuspiciousReply::Jump)
         } else {
             report.suspicious_amounts

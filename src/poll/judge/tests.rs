@@ -494,6 +494,21 @@ fn other_upstreams_are_queried_now_and_then_while_the_block_is_old() {
 }
 
 #[test]
+fn a_chain_that_becomes_ten_times_faster_is_believed_by_its_headers() {
+    let (mut judge, start) = (Judge::new(BLOCK, MAX_AGE), Instant::now());
+    assert!(judge.start_round(start).check(report((0, 10))).is_ok());
+    let round = judge.start_round(start + BLOCK);
+    for (head, is_of_now, expected) in [
+        (10 + 2 * 10 + 5, true, None),
+        (10 + 2 * 10 + 5, false, Some(SuspiciousReply::Jump)),
+        (10 + 2 * 10 + 6, true, Some(SuspiciousReply::Jump)),
+    ] {
+        let report = Report { is_of_now, ..report((0, head)) };
+        assert_eq!(round.suspicion(report), expected, "{head} {is_of_now}");
+    }
+}
+
+#[test]
 fn a_far_head_that_is_of_now_is_plausible_once_after_a_leap() {
     let of_now = |head| Report { is_of_now: true, ..report((0, head)) };
     let (mut judge, start) = (Judge::new(BLOCK, MAX_AGE), Instant::now());
@@ -511,6 +526,6 @@ fn a_far_head_that_is_of_now_is_plausible_once_after_a_leap() {
     let _ = round.finish();
     // The next heads count from there, at the pace of the chain.
     let round = judge.start_round(later + BLOCK);
-    assert_eq!(round.suspicion(of_now(410)), Some(SuspiciousReply::Jump));
+    assert_eq!(round.suspicion(report((0, 410))), Some(SuspiciousReply::Jump));
     assert_eq!(round.suspicion(report((0, 401))), None);
 }

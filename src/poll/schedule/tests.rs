@@ -4,6 +4,8 @@ mod announced;
 
 const BLOCK: Duration = Duration::from_secs(2);
 const ROUND_TRIP: Duration = Duration::from_millis(2);
+/// Short enough that the schedule may ask again as soon as it wants.
+const MIN_INTERVAL: Duration = Duration::from_millis(1);
 
 fn millis(count: u64) -> Duration {
     Duration::from_millis(count)
@@ -73,13 +75,22 @@ fn simulate_from(
     blocks: &[Duration],
 ) -> PollStats {
     let start = Instant::now();
+    let schedule = PollSchedule::new(block_time, MIN_INTERVAL, most_polls, start + phase);
+    run(schedule, start, skipped, blocks)
+}
+
+fn run(
+    mut schedule: PollSchedule,
+    start: Instant,
+    skipped: usize,
+    blocks: &[Duration],
+) -> PollStats {
     let mut at = start;
     let mut came = Vec::new();
     for between in blocks {
         at += *between;
         came.push(at);
     }
-    let mut schedule = PollSchedule::new(block_time, most_polls, start + phase);
     let (mut now, mut known, mut sent, mut lags) = (start, 0, Vec::new(), Vec::new());
     loop {
         now = schedule.next().max(now);
@@ -192,6 +203,27 @@ fn a_late_block_is_not_mistaken_for_a_missed_one_for_long() {
     );
 }
 
+/// At the default of `min_poll_interval`, whatever the configured and the real block time are.
+#[test]
+fn no_two_polls_are_closer_than_the_shortest_interval() {
+    let least = millis(200);
+    for (block_ms, most_polls, p99) in
+        [(50, 0.26, 200), (100, 0.51, 200), (200, 1.1, 200), (450, 1.6, 450), (2000, 1.6, 210)]
+    {
+        for configured in [millis(block_ms), BLOCK] {
+            let start = Instant::now();
+            let schedule = PollSchedule::new(configured, least, 3, start);
+            let stats = run(schedule, start, 100, &regular_blocks(millis(block_ms)));
+            assert!(stats.sent.windows(2).all(|polls| polls[1] - polls[0] >= least));
+            let late = stats.delays[stats.delays.len() * 99 / 100];
+            let figures = (configured, block_ms, stats.polls_per_block, late);
+            println!("{figures:?} median {:?}", stats.delays[stats.delays.len() / 2]);
+            assert!(stats.polls_per_block <= most_polls, "{figures:?}");
+            assert!(late <= millis(p99), "{figures:?}");
+        }
+    }
+}
+
 #[test]
 fn polls_per_block_time_never_exceed_the_maximum() {
     let mut rng = SeededRng(3);
@@ -201,9 +233,8 @@ fn polls_per_block_time_never_exceed_the_maximum() {
             (&wild, BLOCK),
             (&regular_blocks(BLOCK), BLOCK),
             (&regular_blocks(millis(9000)), BLOCK),
-            // Of a faster chain about in its own block time, but not below 200 ms.
+            // Of a faster chain about in its own block time.
             (&regular_blocks(millis(500)), millis(450)),
-            (&regular_blocks(millis(90)), millis(200)),
         ] {
             let polls = simulate(BLOCK, most, blocks).max_polls_within(time);
             assert!(polls <= most, "{polls} of {most}");
@@ -214,7 +245,7 @@ fn polls_per_block_time_never_exceed_the_maximum() {
 #[test]
 fn a_stalled_chain_is_soon_polled_once_per_block_time() {
     let start = Instant::now();
-    let mut schedule = PollSchedule::new(BLOCK, 3, start);
+    let mut schedule = PollSchedule::new(BLOCK, MIN_INTERVAL, 3, start);
     let mut sent = Vec::new();
     while sent.last().is_none_or(|last| *last < start + 100 * BLOCK) {
         let now = schedule.next();
@@ -230,7 +261,7 @@ fn a_stalled_chain_is_soon_polled_once_per_block_time() {
 #[test]
 fn a_failed_poll_is_retried_within_a_block_time() {
     let start = Instant::now();
-    let mut schedule = PollSchedule::new(BLOCK, 3, start);
+    let mut schedule = PollSchedule::new(BLOCK, MIN_INTERVAL, 3, start);
     assert_eq!(schedule.next(), start);
     schedule.record_failure(start, millis(5000));
     assert_eq!(schedule.next(), start + BLOCK);
@@ -247,7 +278,7 @@ fn a_failed_poll_is_retried_within_a_block_time() {
 fn repeated_failures_do_not_lengthen_the_retry_delay() {
     let (start, hour) = (Instant::now(), Duration::from_hours(1));
     for most in [1, 3] {
-        let mut schedule = PollSchedule::new(hour, most, start);
+        let mut schedule = PollSchedule::new(hour, MIN_INTERVAL, most, start);
         for attempt in 0..10 {
             assert_eq!(schedule.next(), start + millis(5000) * attempt);
             schedule.record_failure(schedule.next(), millis(5000));
@@ -270,7 +301,7 @@ fn blocks_are_found_at_once_from_the_sixth_on() {
 #[test]
 fn the_phase_survives_failures_and_a_chain_reset() {
     let start = Instant::now();
-    let mut schedule = PollSchedule::new(BLOCK, 3, start);
+    let mut schedule = PollSchedule::new(BLOCK, MIN_INTERVAL, 3, start);
     // A block at each whole block time after the start.
     let head =
         |at: Instant| 1000 + u64::try_from((at - start).as_nanos() / BLOCK.as_nanos()).unwrap();
