@@ -149,7 +149,7 @@ impl Source {
                                 let reason = format!("{error:#}");
                                 markets.push(missing(
                                     &json!(known.key),
-                                    known.chain_id.into(),
+                                    &json!(known.chain_id),
                                     &reason,
                                 ));
                             }
@@ -210,7 +210,7 @@ fn with_missing(markets: &[Value], chains: &[Value]) -> Value {
                 Some("old_data") => format!("no new data since {}", text(chain, "/observed_at")),
                 _ => "no data yet".to_owned(),
             };
-            missing(&member(chain, "chain"), chain_id.clone(), &reason)
+            missing(&member(chain, "chain"), &chain_id, &reason)
         };
         market.cloned().unwrap_or_else(without)
     });
@@ -218,7 +218,7 @@ fn with_missing(markets: &[Value], chains: &[Value]) -> Value {
 }
 
 /// Returns the object of a chain without a price.
-fn missing(chain: &Value, chain_id: Value, reason: &str) -> Value {
+fn missing(chain: &Value, chain_id: &Value, reason: &str) -> Value {
     json!({ "chain": chain, "chain_id": chain_id, "reason": reason })
 }
 
