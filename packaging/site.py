@@ -15,6 +15,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = {
     "gas-suggestion": ("README.md", "index.md"),
     "JavaScript client": ("clients/js/README.md", "javascript.md"),
+    "Backtest": ("backtest/README.md", "backtest.md"),
+    "Benchmarks": ("benches/README.md", "benchmarks.md"),
     "Contributing": ("CONTRIBUTING.md", "contributing.md"),
     "Security": ("SECURITY.md", "security.md"),
     "Changelog": ("CHANGELOG.md", "changelog.md"),

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::assembly::{
     CommandContext, CommandError, ExtraCommand, ListenerArgs, Task, UrlArgument,
 };
-use crate::config::{CHAIN_ARGUMENT, Config, FILE_VARIABLE, Overrides, public_endpoints};
+use crate::config::{self, CHAIN_ARGUMENT, Config, FILE_VARIABLE, Overrides, public_endpoints};
 use crate::extras::{EXTRAS, sections};
 use crate::fees::Strategy;
 use crate::observe::http_client;
@@ -74,12 +74,13 @@ enum Command {
         /// Print the effective configuration with the origin of each value; secrets are hidden
         #[arg(long)]
         print: bool,
-        /// Also ask every node for its chain id and a fee history; exit code 1 if one fails
+        /// Also ask every node for its chain id and a fee history, and Redis, the delegation API, the verifier and the
+        /// collector of spans; exit code 1 if one fails
         #[arg(long)]
         online: bool,
     },
     /// Check whether a running service is ready: exit code 0 if it is, else 1
-    Healthcheck,
+    Healthcheck(ListenerArgs),
     /// Print the OpenAPI document of this configuration
     #[command(name = "openapi")]
     OpenApi,
@@ -188,11 +189,16 @@ impl Cli {
             Command::Completions { shell } => print_completions(shell),
             Command::Man => Ok(print(MANUAL.trim_end())?),
             Command::Serve { rpc_urls, chains, strategy, listeners } => {
-                let overrides = Overrides { strategy, ..listeners.overrides() };
+                let overrides =
+                    Overrides { strategy, ..listeners.overrides(Ipv4Addr::UNSPECIFIED) };
                 serve(load_to_serve(context, &rpc_urls, &chains, overrides)?, None)
             }
             Command::CheckConfig { print, online } => check_config::run(context, print, online),
-            Command::Healthcheck => Ok(check_health(&context.load(&Overrides::default())?)?),
+            Command::Healthcheck(listeners) => {
+                let config = context.load(&listeners.overrides(Ipv4Addr::UNSPECIFIED))?;
+                let config::Server { listen, admin_listen, .. } = config.server;
+                Ok(check_health(if listeners.is_public_alone() { listen } else { admin_listen })?)
+            }
             Command::OpenApi => {
                 let config = context.load(&Overrides::default())?;
                 Ok(print(&server::document(&config).context("cannot write the document")?)?)
@@ -275,11 +281,10 @@ async fn run_server(config: Config, beside: Option<Task>) -> anyhow::Result<Opti
     ended.map(|()| first)
 }
 
-/// Checks whether the service with this configuration on this machine is ready.
+/// Checks whether the service with this listener on this machine is ready.
 #[tokio::main(flavor = "current_thread")]
-async fn check_health(config: &Config) -> anyhow::Result<()> {
+async fn check_health(mut address: SocketAddr) -> anyhow::Result<()> {
     const TIMEOUT: Duration = Duration::from_secs(3);
-    let mut address = config.server.admin_listen;
     if address.ip().is_unspecified() {
         // For a wildcard address, connect to the loopback address.
         address.set_ip(match address {

@@ -50,7 +50,7 @@ pub use variables::FILE_VARIABLE;
 use keys::{CHAIN_TABLE, KnownKeys};
 use layers::Layers;
 use mistakes::Mistakes;
-use section::{ConfiguredSection, Needs, Section};
+use section::{ConfiguredSection, Finding, Needs, Section};
 
 use crate::fees::Pricing;
 
@@ -278,6 +278,14 @@ impl Config {
             }
         }
         if mistakes.is_empty() { Ok(notes) } else { Err(mistakes) }
+    }
+
+    /// Returns checks of the services that the sections name, each with its key.
+    pub(crate) fn service_checks(&self) -> impl Iterator<Item = (String, Finding<'_>)> {
+        self.sections.iter().filter_map(|section| {
+            let (key, finding) = section.values.check_service(&self.upstream)?;
+            Some((format!("{}.{key}", section.name()), finding))
+        })
     }
 
     /// Returns what the features take of the process.

@@ -140,6 +140,7 @@ mod tests {
         let overrides = Overrides {
             listen: Some("127.0.0.1:7".parse().unwrap()),
             admin_listen: None,
+            default_listen: None,
             chains: vec![(8453, urls.clone()), (4711, urls)],
             chains_from: "--rpc-url",
             strategy: Some(Strategy::Calibrated),

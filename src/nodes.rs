@@ -220,7 +220,9 @@ impl JsonRpcClient {
             // The status decides, whatever the size or encoding of the body.
             _ if status.is_rate_limit() => Error::RateLimited(retry_after),
             Error::RateLimited(_) => Error::RateLimited(retry_after),
+            Error::Status(..) if is_refusal(code) => Error::Refused(code, snippet()),
             Error::Status(status, _) => Error::Status(status, snippet()),
+            Error::Node(..) if is_refusal(code) => Error::Refused(code, self.error_message(&body)),
             Error::NotJson(_) if encoding == ContentEncoding::Unknown => Error::UnexpectedEncoding,
             Error::NotJson(_) => Error::NotJson(snippet()),
             Error::Node(code, _) => Error::Node(code, self.error_message(&body)),
@@ -275,6 +277,10 @@ pub enum Error {
     #[error("HTTP status {0}: {1}")]
     #[strum(serialize = "http_status")]
     Status(u16, BodySnippet),
+    /// HTTP status 401 or 403. The message is the node's own, or the beginning of the body.
+    #[error("HTTP status {0}: the node refuses the key, or needs one: {1}")]
+    #[strum(serialize = "http_status")]
+    Refused(u16, BodySnippet),
     /// The body is not JSON.
     #[error("the body is not JSON: {0}")]
     NotJson(BodySnippet),
@@ -327,6 +333,15 @@ impl Error {
         }
     }
 
+    /// Returns true if the URL or its key is wrong, which no repetition mends.
+    pub(crate) fn is_lasting(&self) -> bool {
+        match self {
+            Self::Unreachable(cause) => cause.is::<SpeaksNoTls>(),
+            Self::Refused(..) => true,
+            _ => false,
+        }
+    }
+
     /// Returns true if the node rejects the parameters.
     #[must_use]
     pub fn is_invalid_params(&self) -> bool {
@@ -338,12 +353,24 @@ impl From<reqwest::Error> for Error {
     fn from(error: reqwest::Error) -> Self {
         // The URL may contain a key.
         let error = error.without_url();
-        if error.is_connect() {
+        if http_client::speaks_no_tls(&error) {
+            Self::Unreachable(SpeaksNoTls.into())
+        } else if error.is_connect() {
             Self::Unreachable(error.into())
         } else {
             Self::Transport(error.into())
         }
     }
+}
+
+/// The server at an `https://` URL answers in the clear.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", http_client::SPEAKS_NO_TLS)]
+struct SpeaksNoTls;
+
+/// Returns true if this HTTP status says that the key is wrong or missing.
+fn is_refusal(status: u16) -> bool {
+    matches!(status, 401 | 403)
 }
 
 /// Returns the number of connections to a host that may be kept: as many as may be in use, so that a burst reuses them.

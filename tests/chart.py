@@ -21,6 +21,9 @@ FULL = {
     "config": CONFIG,
     "secretNames": ["rpc-urls"],
     "env": {"GAS_LOG__FILTER": "debug", "GAS_CHAINS__ETHEREUM__HISTORY_BLOCKS": 2048},
+    "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}],
+    "extraVolumes": [{"name": "webhooks", "secret": {"secretName": "webhooks"}}],
+    "extraVolumeMounts": [{"name": "webhooks", "mountPath": "/run/webhooks", "readOnly": True}],
     "redis": {"secretName": "redis"},
     "history": {"volume": "claim", "size": "5Gi", "storageClassName": "fast", "days": 5},
     "ingress": {"enabled": True, "className": "nginx", "host": "gas.test", "tlsSecretName": "gas-tls", "annotations": {"a": "b"}},
@@ -50,6 +53,7 @@ REFUSED = {
     "a variable of another program": {"env": {"PATH": "/bin"}},
     "a structure as configuration": {"config": {"server": {}}},
     "a tag as digest": {"image": {"digest": "latest"}},
+    "a variable without a name": {"extraEnv": [{"value": "1"}]},
     "no port": {"service": {"port": 0}},
 }
 
@@ -124,6 +128,8 @@ def main():
         assert variables["GAS_REDIS__URL"]["valueFrom"] == {"secretKeyRef": {"name": "redis", "key": "url"}}
         assert variables["GAS_HISTORY__DAYS"]["value"] == "5"
         assert variables["GAS_CHAINS__ETHEREUM__HISTORY_BLOCKS"]["value"] == "2048"
+        assert variables["HTTPS_PROXY"]["value"] == "http://proxy:3128"
+        assert FULL["extraVolumes"][0] in pod["volumes"] and FULL["extraVolumeMounts"][0] in pod["containers"][0]["volumeMounts"]
         [claim] = full["StatefulSet", "release-gas-suggestion"]["spec"]["volumeClaimTemplates"]
         assert claim["spec"]["resources"]["requests"]["storage"] == "5Gi"
         assert full["ConfigMap", "release-gas-suggestion"]["data"]["config.toml"] == CONFIG
@@ -141,6 +147,17 @@ def main():
         pod, variables = check_pod(alone, "Deployment")
         assert "GAS_HISTORY__PATH" not in variables and [volume["name"] for volume in pod["volumes"]] == ["config"]
 
+        # The URL of a webhook is a secret, so no ConfigMap may have it.
+        alerts = CONFIG + '[[alerts]]\nchain = "ethereum"\nbelow = "p20"\nurl = "https://hooks.example/canary"\n'
+        secret = render(chart, {"config": alerts})
+        assert "ConfigMap" not in kinds(secret), kinds(secret)
+        assert secret["Secret", "release-gas-suggestion"]["stringData"]["config.toml"] == alerts
+        existing = render(chart, {"existingConfigSecret": "own", "config": alerts})
+        assert not {"ConfigMap", "Secret"} & set(kinds(existing)) and "canary" not in str(existing), kinds(existing)
+        for documents, name in ((secret, "release-gas-suggestion"), (existing, "own")):
+            pod, _ = check_pod(documents, "Deployment")
+            assert {"name": "config", "secret": {"secretName": name}} in pod["volumes"], pod["volumes"]
+
         for name, values in REFUSED.items():
             try:
                 chart.validate_schema(values)
@@ -149,7 +166,7 @@ def main():
             else:
                 raise AssertionError(f"not refused: {name}")
         if arguments.kubernetes_validate:
-            for documents in (default, full, alone):
+            for documents in (default, full, alone, secret, existing):
                 validate(arguments.kubernetes_validate, documents)
         print(f"{chart.name} {chart.version}: {len(default)} documents by default, {len(full)} with every option")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the guides as a site into target/site, and checks it: no warning, no broken link, no page left out. Runs the programs
-# of docs/coming-from.md on the demo.
+# of docs/drop-in.md on the demo.
 # Usage: [BINARY=PATH] [MDBOOK=PATH] tests/site.sh    default: target/debug/gas-suggestion, target/python/bin/mdbook
 
 set -euo pipefail

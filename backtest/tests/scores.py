@@ -1,6 +1,6 @@
 """Scores estimators on a recording, as `gas-suggestion-backtest --json` does: `python scores.py RECORDING [LANDING]`.
 
-It is an independent implementation of the measures and of some estimators, from the descriptions in docs/pricing.md and docs/pricing-tables.md. The
+It is an independent implementation of the measures and of some estimators, from the descriptions in docs/pricing.md and backtest/tables.md. The
 output is JSON: for each estimator the members of its row. command.rs compares both. LANDING is the landing
 percentile, default 10.
 """

@@ -223,6 +223,7 @@ impl<S: Stream<Item = String> + Unpin> EventStream<S> {
     path = "/v1/{chain}/gas-suggestion/stream",
     operation_id = "streamGasSuggestion",
     tag = "Gas",
+    extensions(("x-mcp" = json!(false))),
     params(ChainParam, LastEventId, LastEventIdQuery),
     responses(
         (status = 200,
@@ -253,6 +254,7 @@ pub(crate) async fn stream_suggestion(
     path = "/v1/gas-suggestions/stream",
     operation_id = "streamGasSuggestions",
     tag = "Gas",
+    extensions(("x-mcp" = json!(false))),
     params(LastEventId, LastEventIdQuery),
     responses(
         (status = 200,

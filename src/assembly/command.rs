@@ -1,7 +1,7 @@
 //! Commands of extras, and the arguments that commands have in common.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::str::FromStr;
 
@@ -88,18 +88,55 @@ impl UrlArgument {
 /// Addresses of the listeners.
 #[derive(Debug, Default, Clone, Args)]
 pub(crate) struct ListenerArgs {
-    /// Address of the public routes, such as 127.0.0.1:8080; port 0: a free port
+    /// Address of the public routes, such as 127.0.0.1:8080, localhost:8080 or a port alone; port 0: a free port
     #[arg(long, value_name = "ADDRESS")]
-    listen: Option<SocketAddr>,
-    /// Address of metrics and health checks
+    listen: Option<ListenAddress>,
+    /// Address of metrics and health checks; a port alone is one of this machine
     #[arg(long, value_name = "ADDRESS")]
-    admin_listen: Option<SocketAddr>,
+    admin_listen: Option<ListenAddress>,
 }
 
 impl ListenerArgs {
-    /// Returns the values for the configuration.
-    pub(crate) fn overrides(&self) -> Overrides {
-        let Self { listen, admin_listen } = *self;
+    /// Returns the values for the configuration. A port of the public routes alone is one at `host`.
+    pub(crate) fn overrides(&self, host: Ipv4Addr) -> Overrides {
+        let listen = self.listen.map(|address| address.at(host));
+        let admin_listen = self.admin_listen.map(|address| address.at(Ipv4Addr::LOCALHOST));
         Overrides { listen, admin_listen, ..Overrides::default() }
+    }
+
+    /// Returns true if the public listener is named, and the other is not.
+    pub(crate) fn is_public_alone(&self) -> bool {
+        self.listen.is_some() && self.admin_listen.is_none()
+    }
+}
+
+/// A socket address, or a port alone: `8080` or `:8080`.
+#[derive(Debug, Clone, Copy)]
+struct ListenAddress {
+    host: Option<IpAddr>,
+    port: u16,
+}
+
+impl ListenAddress {
+    fn at(self, host: Ipv4Addr) -> SocketAddr {
+        (self.host.unwrap_or(host.into()), self.port).into()
+    }
+}
+
+impl FromStr for ListenAddress {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const EXPECTED: &str = "expected an address such as 127.0.0.1:8080, localhost:8080 or 8080";
+        if let Ok(address) = text.parse::<SocketAddr>() {
+            return Ok(Self { host: Some(address.ip()), port: address.port() });
+        }
+        let (host, port) = text.rsplit_once(':').unwrap_or(("", text));
+        let host = match host {
+            "" => None,
+            "localhost" => Some(Ipv4Addr::LOCALHOST.into()),
+            _ => return Err(EXPECTED),
+        };
+        port.parse().map(|port| Self { host, port }).map_err(|_| EXPECTED)
     }
 }

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 
 use crate::assembly::{CommandContext, CommandError};
@@ -12,13 +13,14 @@ use crate::fees::gwei::rounded_gwei;
 use crate::fees::{self, FeeHistory};
 use crate::nodes as upstream;
 use crate::nodes::{ChainUpstreams, FeeHistoryRequest, JsonRpcClient, UpstreamNode};
+use crate::observe::traces;
 
 /// Checks the configuration and the files that it names. Prints what is configured; with `print`, the effective
-/// configuration. With `online`, asks every node.
+/// configuration. With `online`, asks every node and every other service that is configured.
 ///
 /// # Errors
 ///
-/// Fails if the configuration is wrong, or if a node fails.
+/// Fails if the configuration is wrong, or if a node or a service fails.
 pub(super) fn run(
     context: &CommandContext<'_>,
     print: bool,
@@ -29,7 +31,7 @@ pub(super) fn run(
     let notes = config.check_files().map_err(|all| CommandError::Arguments(all.join("\n")))?;
     let shown = if print { effective } else { summary(&config, &notes) };
     super::print(shown.trim_end())?;
-    if online { Ok(check_nodes(&config)?) } else { Ok(()) }
+    if online { Ok(check_upstreams(&config)?) } else { Ok(()) }
 }
 
 fn summary(config: &Config, notes: &[String]) -> String {
@@ -56,15 +58,23 @@ fn summary(config: &Config, notes: &[String]) -> String {
     text
 }
 
-/// Asks every node for its chain id and a fee history, all at once, and prints what each says.
+/// Asks every node for its chain id and a fee history, and every other service for a response, all at once. Prints what each says.
 #[tokio::main(flavor = "current_thread")]
-async fn check_nodes(config: &Config) -> anyhow::Result<()> {
+async fn check_upstreams(config: &Config) -> anyhow::Result<()> {
     let client = JsonRpcClient::new(config).context("cannot set up the HTTP client")?;
     let upstreams = ChainUpstreams::for_chains(&client, &config.chains);
     let nodes = config.chains.iter().zip(&upstreams).flat_map(|(chain, upstreams)| {
         upstreams.all().enumerate().map(move |(index, node)| check_node(chain, index, node))
     });
-    let results = join_all(nodes).await;
+    let collector = config.tracing.otlp_endpoint.iter().map(|endpoint| {
+        ("tracing.otlp_endpoint".to_owned(), traces::check_collector(endpoint).boxed())
+    });
+    let services = config.service_checks().chain(collector).map(async |(key, finding)| {
+        let found = finding.await.map(|found| format!("{key}: {found}"));
+        found.map_err(|reason| format!("{key}: FAILED: {reason}"))
+    });
+    let (mut results, services) = tokio::join!(join_all(nodes), join_all(services));
+    results.extend(services);
     let count = results.len();
     let mut failed: usize = 0;
     for result in results {
@@ -76,7 +86,7 @@ async fn check_nodes(config: &Config) -> anyhow::Result<()> {
     }
     match failed {
         0 => Ok(()),
-        failed => bail!("{failed} of {count} nodes cannot be used"),
+        failed => bail!("{failed} of {count} upstreams cannot be used"),
     }
 }
 

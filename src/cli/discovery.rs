@@ -18,7 +18,7 @@ use crate::nodes::{StatelessNodeClient, parse_quantity};
 const DEADLINE: Duration = Duration::from_secs(15);
 /// Time after which the service starts without the nodes that have not answered, if another has.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Time after which the command prints which nodes it waits for.
+/// Least time after which the command prints which nodes it waits for. By then most failures are known.
 const NOTICE_AFTER: Duration = Duration::from_millis(500);
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -64,7 +64,14 @@ struct AskedNode<'a> {
     name: String,
     url: &'a UpstreamUrl,
     /// The chain id, or why the last attempt has failed; `None` before the first response.
-    answer: RefCell<Option<anyhow::Result<u64>>>,
+    answer: RefCell<Option<Result<u64, NodeFailure>>>,
+}
+
+/// Why a node gave no chain id.
+struct NodeFailure {
+    error: anyhow::Error,
+    /// True if the next attempt would fail too.
+    is_lasting: bool,
 }
 
 /// Reads the configuration with the chains of these nodes in place of others. Notes name the nodes that do not answer.
@@ -83,7 +90,7 @@ pub(super) fn load(
 }
 
 /// Asks each node for its chain id. Writes what it waits for to standard error. Nodes that have not answered after 3 s are
-/// left out if another one has.
+/// left out if another one has. One whose URL or key is wrong is not waited for.
 ///
 /// # Errors
 ///
@@ -104,11 +111,15 @@ fn find_chains(nodes: &NodeUrls, upstream: &Upstream) -> anyhow::Result<FoundCha
     let mut chains: BTreeMap<u64, Vec<UpstreamUrl>> = BTreeMap::new();
     let mut failures = Vec::new();
     for AskedNode { name, url, answer } in nodes {
-        let silent = || Err(anyhow!("no response within {} s", waited.as_secs()));
-        match answer.into_inner().unwrap_or_else(silent) {
-            Ok(chain_id) => chains.entry(chain_id).or_default().push(url.clone()),
-            Err(error) => failures.push(format!("cannot read the chain id from {name}: {error:#}")),
-        }
+        let reason = match answer.into_inner() {
+            Some(Ok(chain_id)) => {
+                chains.entry(chain_id).or_default().push(url.clone());
+                continue;
+            }
+            Some(Err(failure)) => format!("{:#}", failure.error),
+            None => format!("no response within {} s", waited.as_secs()),
+        };
+        failures.push(format!("cannot read the chain id from {name}: {reason}"));
     }
     if chains.is_empty() {
         bail!(failures.join("\n"));
@@ -127,7 +138,12 @@ async fn ask_all(nodes: &[AskedNode<'_>], upstream: &Upstream) -> Duration {
         }
     };
     let notice = async {
-        sleep_until(start + NOTICE_AFTER).await;
+        sleep(NOTICE_AFTER).await;
+        while nodes.iter().any(|node| node.answer.borrow().is_none())
+            && start.elapsed() < PATIENCE / 2
+        {
+            sleep(RETRY_INTERVAL).await;
+        }
         tell(nodes);
         std::future::pending::<()>().await;
     };
@@ -143,7 +159,12 @@ async fn ask_all(nodes: &[AskedNode<'_>], upstream: &Upstream) -> Duration {
 /// Writes what the command waits for to standard error, because the log begins later.
 fn tell(nodes: &[AskedNode<'_>]) {
     let waiting = nodes.iter().filter(|node| !node.has_answered());
-    let names: Vec<&str> = waiting.map(|node| node.name.as_str()).collect();
+    let names: Vec<_> = waiting
+        .map(|AskedNode { name, answer, .. }| match &*answer.borrow() {
+            Some(Err(failure)) => format!("{name} ({:#})", failure.error),
+            _ => name.clone(),
+        })
+        .collect();
     let (names, seconds) = (names.join(", "), DEADLINE.as_secs());
     // A closed standard error is no reason to end.
     let _ = writeln!(
@@ -163,13 +184,15 @@ impl AskedNode<'_> {
             Ok(client) => client,
             Err(error) => {
                 let error = anyhow::Error::from(error).context("cannot set up the HTTP client");
-                self.answer.replace(Some(Err(error)));
+                self.answer.replace(Some(Err(NodeFailure { error, is_lasting: true })));
                 return;
             }
         };
         loop {
-            self.answer.replace(Some(read_chain_id(&client).await));
-            if self.has_answered() {
+            let answer = read_chain_id(&client).await;
+            let is_final = answer.as_ref().map_or_else(|failure| failure.is_lasting, |_| true);
+            self.answer.replace(Some(answer));
+            if is_final {
                 return;
             }
             sleep(RETRY_INTERVAL).await;
@@ -177,8 +200,12 @@ impl AskedNode<'_> {
     }
 }
 
-async fn read_chain_id(node: &StatelessNodeClient) -> anyhow::Result<u64> {
-    let result = node.call("eth_chainId", &json!([])).await?;
+async fn read_chain_id(node: &StatelessNodeClient) -> Result<u64, NodeFailure> {
+    let result = node.call("eth_chainId", &json!([])).await.map_err(|error| {
+        let is_lasting = error.is_lasting();
+        NodeFailure { error: error.into(), is_lasting }
+    })?;
     let chain_id = parse_quantity(result.get()).ok().and_then(|id| u64::try_from(id).ok());
-    chain_id.context("the response to eth_chainId is not a chain id")
+    let error = || anyhow!("the response to eth_chainId is not a chain id");
+    chain_id.ok_or_else(|| NodeFailure { error: error(), is_lasting: false })
 }

@@ -38,7 +38,7 @@ pub(super) struct PriceArgs {
     /// A node, which is asked without a service, or @FILE with its URL; default without --url: those of `GAS_RPC_URL`
     #[arg(long, value_name = "URL")]
     rpc_url: Option<UrlArgument>,
-    /// Print JSON: the objects of `/v1/{chain}/fee-market`
+    /// Print JSON: the objects of `/v1/{chain}/fee-market`, and `chain`, `chain_id` and `reason` of a chain without a price
     #[arg(long)]
     json: bool,
     /// Look every 5 s
@@ -58,7 +58,7 @@ enum Source {
 ///
 /// # Errors
 ///
-/// Fails if the service or the node does not answer, or does not know the chain.
+/// Fails if the service or the node does not answer, does not know the chain, or has no price of a chain.
 pub(super) fn run(arguments: &PriceArgs, context: &CommandContext<'_>) -> Result<(), CommandError> {
     let source = Source::new(arguments, context)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -67,21 +67,41 @@ pub(super) fn run(arguments: &PriceArgs, context: &CommandContext<'_>) -> Result
         let chain = arguments.chain.as_deref();
         let mut markets = Ok(source.markets(chain).await?);
         loop {
-            match markets.map(|markets| describe(&markets, arguments.json)) {
-                // A reader that has closed the pipe wants no more.
-                Ok(text) if !super::print_to_reader(&text)? => return Ok(()),
-                Ok(_) => {}
+            match markets {
+                Ok(markets) => {
+                    // A reader that has closed the pipe wants no more.
+                    if !super::print_to_reader(&describe(&markets, arguments.json))? {
+                        return Ok(());
+                    }
+                    if !arguments.watch {
+                        return check_complete(&markets);
+                    }
+                }
                 // The service may come back.
                 Err(error) => super::print_error(&format!("{error:#}")),
-            }
-            if !arguments.watch {
-                return Ok(());
             }
             tokio::time::sleep(WATCH_INTERVAL).await;
             markets = source.markets(chain).await;
         }
     });
     Ok(printed?)
+}
+
+/// Fails if a chain has no price.
+fn check_complete(markets: &Value) -> anyhow::Result<()> {
+    let all = as_list(markets);
+    match all.iter().filter(|market| is_without_price(market)).count() {
+        0 => Ok(()),
+        missing => bail!("{missing} of {} chains without a price", all.len()),
+    }
+}
+
+fn as_list(markets: &Value) -> &[Value] {
+    markets.as_array().map_or(std::slice::from_ref(markets), Vec::as_slice)
+}
+
+fn is_without_price(market: &Value) -> bool {
+    market.get("expected_price_per_gas").is_none()
 }
 
 fn describe(markets: &Value, is_json: bool) -> String {
@@ -109,7 +129,14 @@ impl Source {
     /// Returns the fee market of the chain, or those of all chains as an array.
     async fn markets(&self, chain: Option<&str>) -> anyhow::Result<Value> {
         match self {
-            Self::Service { url, client } => ask_service(client, url, chain).await,
+            Self::Service { url, client } => {
+                if let Some(chain) = chain {
+                    return ask_service(client, url, &["v1", chain, "fee-market"]).await;
+                }
+                let markets = ask_service(client, url, &["v1", "fee-markets"]).await?;
+                let chains = ask_service(client, url, &["v1", "chains"]).await?;
+                Ok(with_missing(as_list(&markets), as_list(&chains)))
+            }
             Self::Nodes(config) => {
                 let is_named = |name: &str, known: &Chain| {
                     name == known.key || name == known.chain_id.to_string()
@@ -117,7 +144,17 @@ impl Source {
                 let mut markets = Vec::new();
                 for known in &config.chains {
                     if chain.is_none_or(|name| is_named(name, known)) {
-                        markets.push(ask_node(config, known).await?);
+                        match ask_node(config, known).await {
+                            Err(error) if chain.is_none() => {
+                                let reason = format!("{error:#}");
+                                markets.push(missing(
+                                    &json!(known.key),
+                                    &json!(known.chain_id),
+                                    &reason,
+                                ));
+                            }
+                            market => markets.push(market?),
+                        }
                     }
                 }
                 match chain {
@@ -132,17 +169,13 @@ impl Source {
 async fn ask_service(
     client: &reqwest::Client,
     url: &UpstreamUrl,
-    chain: Option<&str>,
+    path: &[&str],
 ) -> anyhow::Result<Value> {
     let mut url = url.expose().clone();
     {
-        let path = url.path_segments_mut();
-        let mut path = path.map_err(|()| anyhow!("--url must be the URL of a service"))?;
-        path.pop_if_empty().push("v1");
-        match chain {
-            Some(chain) => path.extend([chain, "fee-market"]),
-            None => path.push("fee-markets"),
-        };
+        let segments = url.path_segments_mut();
+        let mut segments = segments.map_err(|()| anyhow!("--url must be the URL of a service"))?;
+        segments.pop_if_empty().extend(path);
     }
     // The error of the library would show the URL, which may contain a password.
     let no_response = "no response from the service; --url names another one, --rpc-url a node";
@@ -164,6 +197,35 @@ async fn ask_service(
         Some(detail) => bail!("the service answers {status}: {detail}"),
         None => bail!("this is no gas-suggestion service: it answers {status}"),
     }
+}
+
+/// Returns an object for each chain: its fee market, or why there is none.
+fn with_missing(markets: &[Value], chains: &[Value]) -> Value {
+    let member = |chain: &Value, name: &str| chain.get(name).cloned().unwrap_or_default();
+    let all = chains.iter().map(|chain| {
+        let chain_id = member(chain, "chain_id");
+        let market = markets.iter().find(|market| member(market, "chain_id") == chain_id);
+        let without = || {
+            let reason = match chain.get("reason").and_then(Value::as_str) {
+                Some("old_data") => format!("no new data since {}", text(chain, "/observed_at")),
+                _ => "no data yet".to_owned(),
+            };
+            missing(&member(chain, "chain"), &chain_id, &reason)
+        };
+        market.cloned().unwrap_or_else(without)
+    });
+    all.collect()
+}
+
+/// Returns the object of a chain without a price.
+fn missing(chain: &Value, chain_id: &Value, reason: &str) -> Value {
+    json!({ "chain": chain, "chain_id": chain_id, "reason": reason })
+}
+
+/// Returns a text without characters that could control the terminal, since a stranger's service may send it.
+fn text(value: &Value, pointer: &str) -> String {
+    let text = value.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    text.chars().filter(|character| !character.is_control()).collect()
 }
 
 /// Asks the node for a fee history, its newest block's time and the asks of its blocks, and prices it as the service does.
@@ -203,7 +265,7 @@ async fn ask_node(config: &Config, chain: &Chain) -> anyhow::Result<Value> {
 
 /// Formats fee markets as a table.
 fn table(markets: &Value) -> String {
-    let all = markets.as_array().map_or(std::slice::from_ref(markets), Vec::as_slice);
+    let all = as_list(markets);
     let heading = ["CHAIN", "LOW", "MEDIUM", "HIGH", "", "BLOCK"].map(str::to_owned);
     let rows: Vec<_> = std::iter::once(heading).chain(all.iter().map(row)).collect();
     let width = |column: usize| {
@@ -219,20 +281,22 @@ fn table(markets: &Value) -> String {
         }
         let _ = writeln!(text, "{}", line.trim_end());
     }
-    if all.is_empty() {
-        text.push_str("The service has no data of any chain yet.\n");
-    }
     text.trim_end().to_owned()
 }
 
-/// Returns the cells of a fee market: the name, the expected prices in gwei, their unit, and the newest block.
+/// Returns the cells of a fee market: the name, the expected prices in gwei, their unit, and the newest block; for a chain
+/// without a price its key, and the reason in place of the unit.
 fn row(market: &Value) -> [String; 6] {
-    let text = |path: &str| market.pointer(path).and_then(Value::as_str).unwrap_or_default();
+    let text = |pointer: &str| text(market, pointer);
+    if is_without_price(market) {
+        let none = || "\u{2013}".to_owned();
+        return [text("/chain"), none(), none(), none(), text("/reason"), String::new()];
+    }
     let [low, medium, high] = ["low", "medium", "high"].map(|tier| {
         let wei = text(&format!("/expected_price_per_gas/{tier}")).parse();
         wei.map_or_else(|_| "?".to_owned(), rounded_gwei)
     });
-    let medium = match text("/level") {
+    let medium = match text("/level").as_str() {
         level @ ("low" | "high") => format!("{medium} ({level})"),
         _ => medium,
     };
@@ -240,9 +304,7 @@ fn row(market: &Value) -> [String; 6] {
     let unit = if is_stale { "gwei, stale" } else { "gwei" };
     let block = market.get("newest_block").and_then(Value::as_u64);
     let block = block.map_or_else(String::new, |block| block.to_string());
-    // A name that a stranger's service sends must not control the terminal.
-    let name = text("/chain_name").chars().filter(|character| !character.is_control()).collect();
-    [name, low, medium, high, unit.to_owned(), block]
+    [text("/chain_name"), low, medium, high, unit.to_owned(), block]
 }
 
 #[cfg(test)]
@@ -266,7 +328,31 @@ CHAIN     LOW          MEDIUM       HIGH                BLOCK
 ethereum  0.000000001  21 (high)    43.12  gwei         1000
 b[2Jase   0.000000001  0.000000007  43.12  gwei, stale  1000";
         assert_eq!(table(&all), expected);
-        assert!(table(&json!([])).ends_with("no data of any chain yet."));
-        assert!(table(&json!({})).ends_with("?    ?       ?     gwei"));
+        let market = json!({ "expected_price_per_gas": {} });
+        assert!(table(&market).ends_with("?    ?       ?     gwei"));
+    }
+
+    #[test]
+    fn a_chain_without_a_price_has_a_row_with_the_reason() {
+        let price = json!({ "low": "1000000000", "medium": "2000000000", "high": "3000000000" });
+        let market = json!({ "chain_id": 1, "chain_name": "One", "expected_price_per_gas": price });
+        let chain = |name: &str, id: u64, reason: Option<&str>| json!({ "chain": name, "chain_id": id, "reason": reason, "observed_at": "10:52" });
+        let chains = [
+            chain("one", 1, None),
+            chain("b", 2, Some("old_data")),
+            chain("c", 3, Some("no_data")),
+        ];
+        let all = with_missing(std::slice::from_ref(&market), &chains);
+        let expected = "\
+CHAIN  LOW  MEDIUM  HIGH                           BLOCK
+One    1    2       3     gwei
+b      –    –       –     no new data since 10:52
+c      –    –       –     no data yet";
+        assert_eq!(table(&all), expected);
+        let second = json!({ "chain": "b", "chain_id": 2, "reason": "no new data since 10:52" });
+        assert_eq!(all[1], second);
+        let missing = check_complete(&all).unwrap_err().to_string();
+        assert_eq!(missing, "2 of 3 chains without a price");
+        assert!(check_complete(&json!([market])).is_ok());
     }
 }

@@ -26,7 +26,21 @@ pub(super) fn read(values: &Dict, mistakes: &mut Mistakes<'_>) -> Vec<Chain> {
             None => drop(by_id.insert(chain.chain_id, chain)),
         }
     }
-    by_id.into_values().collect()
+    let chains: Vec<_> = by_id.into_values().collect();
+    reject_same_names(&chains, mistakes);
+    chains
+}
+
+/// Reports chains that people could not tell apart.
+fn reject_same_names(chains: &[Chain], mistakes: &mut Mistakes<'_>) {
+    let mut by_name: BTreeMap<&str, &Chain> = BTreeMap::new();
+    for chain in chains {
+        let Some(other) = by_name.insert(chain.name(), chain) else { continue };
+        let is_configured = mistakes.section(&[CHAINS, &chain.key]).is_configured("name");
+        let [wrong, right] = if is_configured { [chain, other] } else { [other, chain] };
+        let problem = format!("is already the name of {CHAINS}.{}", right.key);
+        mistakes.section(&[CHAINS, &wrong.key]).reject("name", problem);
+    }
 }
 
 /// Returns what is wrong with the key of a chain. Upper case cannot come from the environment, digits alone could be a

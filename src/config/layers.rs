@@ -31,6 +31,8 @@ const DEFAULTS: &str = include_str!("../../config/default.toml");
 pub struct Overrides {
     /// `server.listen`.
     pub listen: Option<SocketAddr>,
+    /// `server.listen` where nothing sets it; `None`: that of the built-in configuration.
+    pub default_listen: Option<SocketAddr>,
     /// `server.admin_listen`.
     pub admin_listen: Option<SocketAddr>,
     /// Chains by chain id, with the URLs of their nodes. If there are any, they replace all other chains.
@@ -79,6 +81,10 @@ impl Layers {
             return Err(ConfigError::without_key(problem).into());
         }
         let mut merged = built_in(has_chains || !overrides.chains.is_empty(), &known)?;
+        if let Some(address) = overrides.default_listen {
+            let address = address.to_string();
+            merged.merge(ValueTree::at(&["server", "listen"], address, &Origin::BuiltIn));
+        }
         if let Some(values) = file_values {
             merged.merge(values);
         }

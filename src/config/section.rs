@@ -10,6 +10,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use figment::value::Dict;
+use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml_edit::Item;
@@ -19,6 +20,7 @@ use super::keys::{TableKeys, keys_of};
 use super::layers::Layers;
 use super::mistakes::{Mistakes, SectionMistakes};
 use super::toml_output;
+use super::upstream::Upstream;
 
 /// A section: a table of the configuration with defaults for all keys, or some keys in the table of each chain.
 pub(crate) trait Section: Any + Debug + Send + Sync {
@@ -46,7 +48,15 @@ pub(crate) trait Section: Any + Debug + Send + Sync {
     fn check_files(&self) -> Result<Option<String>, (&'static str, String)> {
         Ok(None)
     }
+
+    /// Returns the key that names a service, and what a call to it finds; `None`: no service is named.
+    fn check_service<'a>(&'a self, _upstream: &'a Upstream) -> Option<(&'static str, Finding<'a>)> {
+        None
+    }
 }
+
+/// Result of a call to a service: words for the operator, or the reason why the service cannot be used.
+pub(crate) type Finding<'a> = BoxFuture<'a, Result<String, String>>;
 
 /// Resources of the process that a feature takes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

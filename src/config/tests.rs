@@ -130,15 +130,15 @@ fn an_invalid_chain_value_is_rejected_with_key_and_allowed_values() {
         ("pricing.window_blocks = 1025", "pricing.window_blocks: must be from 1 to 1024"),
         (
             "pricing.reward_percentiles = []",
-            "pricing.reward_percentiles: expected one or two percentiles from 0 to 100 in ascending order",
+            "pricing.reward_percentiles: expected one or two percentiles above 0, at most 100 and in ascending order",
         ),
         (
             "pricing.reward_percentiles = [101]",
-            "pricing.reward_percentiles: expected one or two percentiles from 0 to 100 in ascending order",
+            "pricing.reward_percentiles: expected one or two percentiles above 0, at most 100 and in ascending order",
         ),
         (
             "pricing.reward_percentiles = [1, 2, 3]",
-            "pricing.reward_percentiles: expected one or two percentiles from 0 to 100 in ascending order",
+            "pricing.reward_percentiles: expected one or two percentiles above 0, at most 100 and in ascending order",
         ),
         ("poll_timeout = \"0s\"", "poll_timeout: must be above 0s and at most 30s (max_age)"),
         ("poll_timeout = \"31s\"", "poll_timeout: must be above 0s and at most 30s (max_age)"),

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use toml_edit::{ImDocument, Item, Key, Table, TableLike, Value};
 
-use super::error::{ConfigError, redact_message};
+use super::error::{ConfigError, is_public_key, redact_message};
 use super::value_tree::{Content, Origin, ValueTree};
 
 /// Reads `text`; errors call it `name`.
@@ -20,11 +20,39 @@ pub(super) fn parse(text: &str, name: &str) -> Result<ValueTree, ConfigError> {
         let column = before.chars().rev().take_while(|character| *character != '\n').count() + 1;
         let message = error.message().lines().next().unwrap_or("syntax error");
         let message = redact_message(message);
-        ConfigError::without_key(format!(
-            "{name} is not valid TOML: {message} at line {line}, column {column}"
-        ))
+        let reason = match (first_header(text, line), lacks_quotes(text, line)) {
+            (Some((table, first)), _) => {
+                format!("table {table} is there twice, at line {first} and at line {line}")
+            }
+            (None, true) => {
+                format!("{message} at line {line}, column {column}; a text must have quotes")
+            }
+            (None, false) => format!("{message} at line {line}, column {column}"),
+        };
+        ConfigError::without_key(format!("{name} is not valid TOML: {reason}"))
     })?;
     Ok(read_table(text, document.as_table(), Origin::BuiltIn))
+}
+
+/// Returns the table that is defined at this line and at one above, and the number of that line.
+fn first_header(text: &str, line: usize) -> Option<(String, usize)> {
+    let header = |line: &str| {
+        let inner = line.split('#').next()?.trim().strip_prefix('[')?.strip_suffix(']')?;
+        let table = inner.strip_prefix('[').and_then(|inner| inner.strip_suffix(']'));
+        Some(table.unwrap_or(inner).split('.').map(str::trim).collect::<Vec<_>>().join("."))
+    };
+    let table = header(text.lines().nth(line.checked_sub(1)?)?)?;
+    let first = text.lines().position(|line| header(line).is_some_and(|other| other == table))? + 1;
+    let shown =
+        if table.split('.').all(is_public_key) { format!("`{table}`") } else { "…".into() };
+    (first < line).then_some((shown, first))
+}
+
+/// Returns true if a value at this line is a text without quotes.
+fn lacks_quotes(text: &str, line: usize) -> bool {
+    let line = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
+    let value = line.split_once('=').map(|(_, value)| value.trim_start_matches([' ', '[']));
+    value.is_some_and(|value| value.starts_with(|first: char| first.is_ascii_alphanumeric()))
 }
 
 fn read_table(text: &str, table: &dyn TableLike, origin: Origin) -> ValueTree {

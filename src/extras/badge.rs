@@ -5,7 +5,7 @@ mod image;
 use std::borrow::Cow;
 
 use axum::http::header;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use utoipa::IntoParams;
 use utoipa_axum::router::OpenApiRouter;
@@ -13,13 +13,11 @@ use utoipa_axum::routes;
 
 use crate::api::extractors::ChainParam;
 use crate::api::freshness::snapshot_response;
-use crate::api::problems;
 use crate::assembly::{Assembly, Extra};
 use crate::fees::gwei::rounded_price;
-use crate::http::problem::Problem;
 use crate::http::query::ValidQuery;
 use crate::store::etag;
-use image::Badge;
+use image::{Badge, BadgeValue};
 
 pub(crate) const EXTRA: Extra = Extra { name: "badge", sections: &[], command: None, join };
 
@@ -58,7 +56,8 @@ struct Label(String);
 /// Price of gas as a badge
 ///
 /// It shows the expected medium price of the next block: `expected_price_per_gas.medium` of the fee market, with three
-/// digits. The response is 304 if the client's copy is current.
+/// digits, in grey if it is stale. Without a price the badge is grey too, and says `no data`: a page would show a broken image
+/// in place of an error. The response is 304 if the client's copy is current.
 #[utoipa::path(
     get,
     path = "/v1/{chain}/badge.svg",
@@ -73,16 +72,22 @@ struct Label(String);
 async fn get_badge(
     ChainParam(chain): ChainParam,
     ValidQuery(query): ValidQuery<BadgeQuery>,
-) -> Result<Response, Problem> {
+) -> Response {
     let label = query.label.as_ref().map_or(DEFAULT_LABEL, |Label(text)| text);
-    let current =
-        chain.servable_snapshot().map_err(|reason| problems::unavailable(&chain, reason))?;
-    let value = rounded_price(current.snapshot.market.expected_price());
-    let svg = Badge { label, value: &value, is_stale: current.is_stale() }.render();
+    let current = chain.servable_snapshot().ok();
+    let value = current.as_ref().map(|current| {
+        let price = rounded_price(current.snapshot.market.expected_price());
+        if current.is_stale() { BadgeValue::Stale(price) } else { BadgeValue::Fresh(price) }
+    });
+    let svg = Badge { label, value: value.unwrap_or(BadgeValue::None) }.render();
     let etag = [(header::ETAG, etag::for_body(svg.as_bytes()))];
     let headers =
         [(header::CONTENT_TYPE, "image/svg+xml"), (header::CONTENT_SECURITY_POLICY, SVG_POLICY)];
-    Ok(snapshot_response(&chain, &current, (headers, etag, svg)))
+    let response = (headers, etag, svg);
+    match current {
+        Some(current) => snapshot_response(&chain, &current, response),
+        None => ([(header::CACHE_CONTROL, "no-cache")], response).into_response(),
+    }
 }
 
 impl TryFrom<Cow<'_, str>> for Label {

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use toml_edit::{DocumentMut, Item, TableLike};
 
 use crate::assembly::{CommandContext, CommandError, Extra, ExtraCommand, ListenerArgs, Task};
-use crate::config::{CHAINS, Config, ConfigErrors, SectionKind};
+use crate::config::{CHAINS, Config, ConfigErrors, Overrides, SectionKind};
 
 pub use recording::{DemoRecording, InvalidRecording};
 pub use replay::{BlockTiming, Replay};
@@ -41,7 +41,7 @@ pub(crate) const EXTRA: Extra = Extra {
     join: |_| Ok(()),
 };
 
-/// Run the service on recorded blocks of Ethereum and Base; needs no network
+/// Run the service on recorded blocks of Ethereum and Base, on 127.0.0.1; needs no network
 #[derive(Debug, Args)]
 struct DemoArgs {
     /// Block time of the recorded chains, from 10ms to 1h
@@ -62,7 +62,9 @@ fn run(
 ) -> Result<(Config, Task), CommandError> {
     let arguments = DemoArgs::from_arg_matches(arguments).unwrap_or_else(|error| error.exit());
     let DemoArgs { block_time, jitter, listeners } = arguments;
-    let mut config = context.load(&listeners.overrides())?;
+    let default_listen = Some((Ipv4Addr::LOCALHOST, 8080).into());
+    let overrides = Overrides { default_listen, ..listeners.overrides(Ipv4Addr::LOCALHOST) };
+    let mut config = context.load(&overrides)?;
     let node = ReplayNode::bind(BlockTiming { block_time, jitter });
     let node = node.context("cannot start the recorded chains").map_err(CommandError::Runtime)?;
     let address = node.address().map_err(|error| CommandError::Runtime(error.into()))?;

@@ -4,6 +4,7 @@
 
 use axum::Router;
 use axum::extract::{OriginalUri, State};
+use axum::http::header::LINK;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::routing::get;
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::assembly::{Assembly, Extra};
+use crate::config::Chain;
 use crate::extras::static_files::{CONTENT_POLICY, StaticFile, page_response, serve_files};
 
 pub(crate) const EXTRA: Extra = Extra { name: "pages", sections: &[], command: None, join };
@@ -21,16 +23,18 @@ const FORM: &str = "verify";
 /// Adds the dashboard and the page with the document. The dashboard links to the pages of other extras.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let chains = &assembly.config.chains;
+    let base_path = &assembly.config.server.base_path;
     let page = DashboardPage::new(
+        base_path,
         assembly.routes.links.contains(&FORM),
         assembly.config.has_recorded_chains,
-        chains.iter().map(|chain| chain.key.as_str()),
+        chains,
     );
     let described = OpenApiRouter::new().routes(routes!(dashboard)).routes(routes!(docs));
     let routes = &mut assembly.routes;
     routes.timed.push(described.with_state(page.clone()));
     routes.hidden.push(assets());
-    let root = format!("{}/", assembly.config.server.base_path);
+    let root = format!("{base_path}/");
     if root != "/" {
         routes.at_root.push(Router::new().route(&root, get(dashboard)).with_state(page));
     }
@@ -39,8 +43,14 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
 
 const DASHBOARD: &str = include_str!("pages/dashboard.html");
 
+/// Place of the preloads of all modules, which the browser would otherwise find one after another.
+const MODULES: &str = "<!-- modules -->";
+
 /// Place of the badges in the page for browsers without JavaScript.
 const BADGES: &str = "<!-- badges -->";
+
+/// Blocks on a chart, if every chain keeps that many.
+const CHART_BLOCKS: usize = 60;
 
 const HIDDEN_DEMO_NOTICE: &str = "id=\"demo\" hidden>";
 const SHOWN_DEMO_NOTICE: &str = "id=\"demo\">";
@@ -49,7 +59,7 @@ const HIDDEN_FORM_LINK: &str = "<a href=\"verify\" hidden>";
 const SHOWN_FORM_LINK: &str = "<a href=\"verify\">";
 
 /// Resources of the dashboard. The other pages use its palette and its icon too.
-const DASHBOARD_ASSETS: [StaticFile; 32] = [
+const DASHBOARD_ASSETS: [StaticFile; 33] = [
     StaticFile::css("/base.css", include_str!("pages/base.css")),
     StaticFile::css("/dashboard/style.css", include_str!("pages/dashboard/style.css")),
     StaticFile::js("/dashboard/amounts.js", include_str!("pages/dashboard/amounts.js")),
@@ -87,6 +97,7 @@ const DASHBOARD_ASSETS: [StaticFile; 32] = [
         "/dashboard/uplot/uPlot.esm.js",
         include_str!("pages/dashboard/uplot/uPlot.esm.js"),
     ),
+    StaticFile::text("/llms.txt", "text/plain; charset=utf-8", include_str!("pages/llms.txt")),
     StaticFile::text("/favicon.svg", "image/svg+xml", include_str!("pages/favicon.svg")),
 ];
 
@@ -142,7 +153,7 @@ pub(crate) async fn dashboard(
         Some((_, name)) if !name.is_empty() => {
             Redirect::permanent(&format!("{name}/")).into_response()
         }
-        _ => page_response(page.html, CONTENT_POLICY),
+        _ => ([(LINK, page.link)], page_response(page.html, CONTENT_POLICY)).into_response(),
     }
 }
 
@@ -151,23 +162,32 @@ pub(crate) async fn dashboard(
 #[derive(Clone)]
 pub(crate) struct DashboardPage {
     html: Bytes,
+    /// Names the OpenAPI document, for programs (RFC 8631).
+    link: String,
 }
 
 impl DashboardPage {
-    /// `chains` are keys, which need no escaping in HTML and URLs.
-    pub(crate) fn new<'a>(
-        has_form: bool,
-        is_demo: bool,
-        chains: impl Iterator<Item = &'a str>,
-    ) -> Self {
-        let badge = |key| {
+    pub(crate) fn new(base_path: &str, has_form: bool, is_demo: bool, chains: &[Chain]) -> Self {
+        // Keys need no escaping in HTML and URLs.
+        let badge = |Chain { key, .. }: &Chain| {
             format!("<img src=\"v1/{key}/badge.svg?label={key}\" alt=\"Gas price of {key}\">")
         };
-        let badges: Vec<_> = chains.map(badge).collect();
+        let badges: Vec<_> = chains.iter().map(badge).collect();
+        let kept = chains.iter().map(|chain| chain.history_blocks.get()).min();
+        let blocks = format!("data-blocks=\"{}\"", kept.unwrap_or(CHART_BLOCKS).min(CHART_BLOCKS));
+        let modules = DASHBOARD_ASSETS.iter().filter_map(|file| {
+            let path = file.path.strip_prefix('/')?;
+            let is_module = file.content_type.starts_with("text/javascript");
+            is_module.then(|| format!("<link rel=\"modulepreload\" href=\"{path}\">"))
+        });
+        let modules: Vec<_> = modules.collect();
         let html = DASHBOARD.replace(BADGES, &badges.join("\n"));
+        let html = html.replace("data-blocks=\"60\"", &blocks);
+        let html = html.replace(MODULES, &modules.join("\n"));
         let html = if has_form { html.replace(HIDDEN_FORM_LINK, SHOWN_FORM_LINK) } else { html };
         let html = if is_demo { html.replace(HIDDEN_DEMO_NOTICE, SHOWN_DEMO_NOTICE) } else { html };
-        Self { html: html.into() }
+        let link = format!("<{base_path}/openapi.json>; rel=\"service-desc\"");
+        Self { html: html.into(), link }
     }
 }
 

@@ -114,7 +114,7 @@ pub enum ZeroBaseFee {
     Eip1559,
 }
 
-/// One or two reward percentiles from 0 to 100, in ascending order.
+/// One or two reward percentiles above 0 and at most 100, in ascending order.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<Number>", into = "Vec<Number>")]
 pub struct RewardPercentiles {
@@ -141,8 +141,8 @@ pub struct Multiplier {
 /// Reason why a constant is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPricing {
-    /// A percentile is not from 0 to 100, or the second is below the first.
-    #[error("expected one or two percentiles from 0 to 100 in ascending order")]
+    /// A percentile is not above 0 and at most 100, or the second is below the first.
+    #[error("expected one or two percentiles above 0, at most 100 and in ascending order")]
     Percentiles,
     /// A factor is not from 1 to 1000.
     #[error("expected a factor from 1 to 1000")]
@@ -276,10 +276,12 @@ impl RewardPercentiles {
     ///
     /// # Errors
     ///
-    /// Returns [`InvalidPricing::Percentiles`] unless they are from 0 to 100 and in ascending order.
+    /// Returns [`InvalidPricing::Percentiles`] unless they are above 0, at most 100 and in ascending order: the lowest
+    /// reward of a block is often 0, and no price.
     pub fn new(medium: f64, high: Option<f64>) -> Result<Self, InvalidPricing> {
         let high_range = medium..=100.0;
-        let allowed = (0.0..=100.0).contains(&medium)
+        let allowed = medium > 0.0
+            && medium <= 100.0
             && high.is_none_or(|percentile| high_range.contains(&percentile));
         if allowed { Ok(Self { medium, high }) } else { Err(InvalidPricing::Percentiles) }
     }

@@ -411,11 +411,12 @@ fn the_calibrated_base_fee_rises_at_once_and_falls_slowly() {
 fn percentiles_and_factors_are_checked() {
     let percentiles =
         |medium, high| RewardPercentiles::new(medium, high).map(|both| both.has_high());
-    for (medium, high) in [(0.0, None), (100.0, None), (0.5, Some(0.5)), (60.0, Some(100.0))] {
+    for (medium, high) in [(0.1, None), (100.0, None), (0.5, Some(0.5)), (60.0, Some(100.0))] {
         assert_eq!(percentiles(medium, high), Ok(high.is_some()), "{medium} {high:?}");
     }
     for (medium, high) in [
         (-0.1, None),
+        (0.0, None),
         (100.1, None),
         (f64::NAN, None),
         (60.0, Some(59.9)),

@@ -177,7 +177,7 @@ fn is_without_header(error: &Error) -> bool {
     matches!(
         error,
         Error::Unsupported | Error::Node(..) | Error::BeyondHead | Error::InvalidReply(_)
-    ) || matches!(error, Error::TooLarge(_) | Error::Status(..))
+    ) || matches!(error, Error::TooLarge(_) | Error::Status(..) | Error::Refused(..))
 }
 
 #[cfg(test)]

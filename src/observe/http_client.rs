@@ -2,10 +2,12 @@
 
 mod trusted;
 
+use std::error::Error;
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use reqwest::header::{HeaderMap, RETRY_AFTER};
+use reqwest::header::{ACCEPT, HeaderMap, RETRY_AFTER};
 use reqwest::{Certificate, Proxy};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls_platform_verifier::Verifier;
@@ -62,6 +64,52 @@ fn with_certificates(
 /// As [`builder`].
 pub(crate) fn direct_builder() -> Result<reqwest::ClientBuilder, reqwest::Error> {
     builder(&Upstream::default())
+}
+
+/// Asks a service once, as `upstream` says. Returns words about its response.
+///
+/// # Errors
+///
+/// Returns the reason why the service cannot be used: no response, one that refuses the key, or one that says that it failed.
+pub(crate) async fn check_service(
+    upstream: &Upstream,
+    url: String,
+    headers: HeaderMap,
+) -> Result<String, String> {
+    const TIMEOUT: Duration = Duration::from_secs(10);
+    let sent = async {
+        let client = builder(upstream)?.timeout(TIMEOUT).build()?;
+        client.get(url).header(ACCEPT, "application/json").headers(headers).send().await
+    };
+    match sent.await.map(|response| response.status().as_u16()) {
+        Ok(status @ (401 | 403)) => {
+            Err(format!("HTTP status {status}: it refuses the key, or needs one"))
+        }
+        Ok(status @ 500..) => Err(format!("HTTP status {status}")),
+        Ok(status) => Ok(format!("answers, HTTP status {status}")),
+        Err(error) if speaks_no_tls(&error) => Err(SPEAKS_NO_TLS.to_owned()),
+        Err(error) => {
+            let error = anyhow::Error::from(error.without_url());
+            Err(format!("{error:#}"))
+        }
+    }
+}
+
+/// Error of an `https://` URL whose server answers in the clear.
+pub(crate) const SPEAKS_NO_TLS: &str = "the server does not speak TLS; try http://";
+
+/// Returns true if the server does not speak TLS, although the URL says so.
+pub(crate) fn speaks_no_tls(error: &reqwest::Error) -> bool {
+    let mut causes = std::iter::successors(error.source(), |&error| error.source());
+    causes.any(is_no_tls_message)
+}
+
+fn is_no_tls_message(error: &(dyn Error + 'static)) -> bool {
+    // An error of input and output is no cause of its own, but wraps one, which may be another such error.
+    match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+        Some(wrapped) => is_no_tls_message(wrapped),
+        None => matches!(error.downcast_ref(), Some(rustls::Error::InvalidMessage(_))),
+    }
 }
 
 /// Parses `Retry-After`: seconds or a date (RFC 9110, section 10.2.3). A date in the past is zero.

@@ -98,6 +98,8 @@ metrics! {
     suggested_base_fee_wei: Family<ChainLabels, FloatGauge> = Family::default(),
     /// base_fee_per_gas of the suggestion in gwei
     suggested_base_fee_gwei: Family<ChainLabels, FloatGauge> = Family::default(),
+    /// Price of a transaction of a tier in the next block, in gwei: its base fee and the tip, or the gas price
+    price_gwei: Family<TierLabels, FloatGauge> = Family::default(),
     /// max_priority_fee_per_gas of a tier in wei
     max_priority_fee_wei: Family<TierLabels, FloatGauge> = Family::default(),
     /// max_priority_fee_per_gas of a tier in gwei

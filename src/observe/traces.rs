@@ -21,7 +21,7 @@ use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig, WithHttpConfi
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{
-    BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider,
+    BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider, SpanExporter as _,
 };
 use tracing::{Instrument, error_span, info_span};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
@@ -29,7 +29,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::{Layer, Registry};
 
 use super::redaction;
-use crate::config;
+use crate::config::{self, UpstreamUrl};
 use otlp_client::OtlpHttpClient;
 
 /// Target of exported spans.
@@ -52,15 +52,7 @@ pub struct TraceExport(Option<SdkTracerProvider>);
 /// Fails if the HTTP client cannot be set up, or if the endpoint is unusable.
 pub fn init(config: &config::Tracing) -> anyhow::Result<(TraceExport, Option<SpanLayer>)> {
     let Some(endpoint) = &config.otlp_endpoint else { return Ok((TraceExport(None), None)) };
-    let base = endpoint.expose().as_str().trim_end_matches('/');
-    let exporter = SpanExporter::builder()
-        .with_http()
-        .with_http_client(OtlpHttpClient::new().context("cannot set up the HTTP client")?)
-        .with_protocol(Protocol::HttpBinary)
-        .with_endpoint(format!("{base}/v1/traces"))
-        // The error's text may contain the URL.
-        .build()
-        .map_err(|_| anyhow::anyhow!("tracing.otlp_endpoint cannot be used"))?;
+    let exporter = exporter(endpoint)?;
     let resource = Resource::builder();
     let resource = match std::env::var_os("OTEL_SERVICE_NAME") {
         Some(_) => resource,
@@ -82,6 +74,33 @@ pub fn init(config: &config::Tracing) -> anyhow::Result<(TraceExport, Option<Spa
         .with_tracked_inactivity(false)
         .with_filter(Targets::new().with_target(TARGET, LevelFilter::INFO));
     Ok((TraceExport(Some(provider)), Some(layer.boxed())))
+}
+
+fn exporter(endpoint: &UpstreamUrl) -> anyhow::Result<SpanExporter> {
+    let base = endpoint.expose().as_str().trim_end_matches('/');
+    let exporter = SpanExporter::builder()
+        .with_http()
+        .with_http_client(OtlpHttpClient::new().context("cannot set up the HTTP client")?)
+        .with_protocol(Protocol::HttpBinary)
+        .with_endpoint(format!("{base}/v1/traces"))
+        .build();
+    // The error's text may contain the URL.
+    exporter.map_err(|_| anyhow::anyhow!("tracing.otlp_endpoint cannot be used"))
+}
+
+/// Sends the collector an export without spans.
+///
+/// # Errors
+///
+/// Returns the reason why the collector cannot be used.
+pub(crate) async fn check_collector(endpoint: &UpstreamUrl) -> Result<String, String> {
+    let exporter = exporter(endpoint).map_err(|error| format!("{error:#}"))?;
+    match exporter.export(Vec::new()).await {
+        Ok(()) => Ok("takes spans".to_owned()),
+        Err(error) => {
+            Err(redaction::Redactor::new(endpoint.secrets()).redact_text(&error.to_string()))
+        }
+    }
 }
 
 /// Creates a processor that exports spans in batches and drops spans while its queue is full.

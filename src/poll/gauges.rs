@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use prometheus_client::metrics::family::Family;
 
-use crate::fees::TierName;
+use crate::fees::{Tier, TierName, Tiers};
 use crate::nodes::ChainUpstreams;
 use crate::nodes::circuit_breaker::Availability;
 use crate::observe::clock;
@@ -79,6 +79,18 @@ fn update_chain(metrics: &Metrics, chain: &StoredChain) {
         let value = is_above.map_or(f64::NAN, f64::from);
         metrics.floor_above_market.get_or_create(&labels).set(value);
     }
+    let price = |fees: fn(&Tiers<Tier>) -> &Tier| {
+        let market = market?;
+        Some(fees(&market.suggestion.tiers).price_at(market.newest_known_base_fee))
+    };
+    for (tier, price) in [
+        ("low", price(|tiers| &tiers.low)),
+        ("medium", price(|tiers| &tiers.medium)),
+        ("high", price(|tiers| &tiers.high)),
+    ] {
+        let labels = TierLabels { chain: config.key.clone(), tier };
+        metrics.price_gwei.get_or_create(&labels).set(gwei(price));
+    }
     for tier in TierName::SUGGESTED {
         let fees = suggestion.map(|suggestion| suggestion.tiers[tier]);
         let labels = TierLabels { chain: config.key.clone(), tier: tier.as_str() };
@@ -95,11 +107,16 @@ fn set_amount<L: Clone + Eq + Hash>(
     labels: &L,
     amount: Option<u128>,
 ) {
-    const WEI_PER_GWEI: f64 = 1e9;
     let wei = amount.map_or(f64::NAN, to_f64);
-    for (gauge, amount) in gauges.into_iter().zip([wei, wei / WEI_PER_GWEI]) {
+    for (gauge, amount) in gauges.into_iter().zip([wei, gwei(amount)]) {
         gauge.get_or_create(labels).set(amount);
     }
+}
+
+/// Returns the amount in gwei, rounded; NaN if it is unknown.
+fn gwei(amount: Option<u128>) -> f64 {
+    const WEI_PER_GWEI: f64 = 1e9;
+    amount.map_or(f64::NAN, to_f64) / WEI_PER_GWEI
 }
 
 fn update_upstreams(metrics: &Metrics, chain: &str, upstreams: &ChainUpstreams) {

@@ -145,8 +145,8 @@ impl PollReporter {
         let index = candidate.index;
         candidate.upstream.record_success();
         self.count_attempt(index, "ok");
-        if self.outcome_changed(index, Ok(())) {
-            tracing::info!(chain = self.chain, upstream = index, "upstream recovered");
+        if let Some(change) = self.outcome_logs.get(index).and_then(LogOnChange::success) {
+            tracing::info!(chain = self.chain, upstream = index, "upstream {change}");
         }
     }
 
@@ -160,7 +160,7 @@ impl PollReporter {
         }
         let reason = failure.reason();
         self.count_attempt(index, reason);
-        if self.outcome_changed(index, Err(reason)) {
+        if self.outcome_logs.get(index).is_some_and(|log| log.changed_to(Err(reason))) {
             let error = error_chain(failure);
             tracing::warn!(chain = self.chain, upstream = index, reason, error, "upstream failed");
         }
@@ -257,10 +257,6 @@ impl PollReporter {
         let labels = AttemptLabels { chain: self.chain.clone(), upstream, outcome };
         self.metrics.upstream_attempts_total.get_or_create(&labels).increment();
         tracing::trace!(chain = self.chain, upstream, outcome, "upstream polled");
-    }
-
-    fn outcome_changed(&self, index: usize, outcome: Result<(), &'static str>) -> bool {
-        self.outcome_logs.get(index).is_some_and(|log| log.changed_to(outcome))
     }
 }
 

@@ -17,9 +17,16 @@ fn texts(response: &Response) -> Vec<String> {
 async fn a_badge_shows_the_expected_medium_price() {
     let node = MockNode::start(7, Reply::Error(-32000)).await;
     let service = TestServer::start(&node.chain("a", CHAIN)).await;
-    service.get("/v1/a/badge.svg").await.assert_problem(503, "no_data");
+    let without = service.get("/v1/a/badge.svg").await;
+    assert_eq!(
+        (without.status, texts(&without)),
+        (200, vec!["gas".to_owned(), "no data".to_owned()])
+    );
+    assert_eq!(without.header("cache-control"), "no-cache");
+    assert!(without.body.contains("<title id=\"title\">gas: no data</title>"), "{without:?}");
     node.set_reply(Reply::history(1000, 3, 40));
-    let badge = service.wait_for_ok("/v1/a/badge.svg").await;
+    service.wait_for_ok("/v1/a/gas-suggestion").await;
+    let badge = service.get("/v1/a/badge.svg").await;
     assert_eq!(texts(&badge), ["gas", "43 gwei"]);
     assert_eq!(badge.header("content-type"), "image/svg+xml");
     let policy = "default-src 'none'; style-src 'unsafe-inline'";

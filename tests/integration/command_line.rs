@@ -117,7 +117,10 @@ async fn wrong_arguments_are_rejected_without_showing_a_url() {
     let refused = output(&["check-config", "--config", file.path()], &[("GAS_RPC_URL", &url)]);
     assert_eq!(refused, (Some(2), String::new(), expected));
     for (arguments, part) in [
-        (&["serve", "--listen", "8080"][..], "--listen <ADDRESS>"),
+        (
+            &["serve", "--listen", "nonsense"][..],
+            "expected an address such as 127.0.0.1:8080, localhost:8080",
+        ),
         (&["serve", "my.toml"], "tip: '--config my.toml' names the file"),
         (&["my.toml"], "tip: '--config my.toml' names the file"),
         (&["serve", "--port", "80"], "tip: '--listen 127.0.0.1:8080' sets address and port"),
@@ -154,10 +157,114 @@ async fn check_config_asks_every_node() {
     assert_eq!(first, format!("chains.a.rpc_urls[0]: {found}"));
     assert!(second.starts_with("chains.a.rpc_urls[1]: FAILED: cannot connect"), "{second}");
     assert_eq!(third, format!("chains.a.read_urls[0]: {found}"));
-    assert_eq!((code, stderr.as_str()), (Some(1), "error: 2 of 4 nodes cannot be used\n"));
+    assert_eq!((code, stderr.as_str()), (Some(1), "error: 2 of 4 upstreams cannot be used\n"));
     let one = File::new("one", &good.chain("a", ""));
     let (code, _, stderr) = run(&["check-config", "--online", "--config", one.path()]);
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn check_config_asks_every_other_service() {
+    let node = node(4711).await;
+    let (good, strict) = (server(200, "").await, server(403, "").await);
+    let with = |url: &str| {
+        let redis = dead_url().replace("http", "redis").replace("/rpc", "");
+        let chain = node.chain("a", "");
+        format!(
+            "[redis]\nurl = \"{redis}\"\n[delegation]\nsource = \"api\"\napi_url = \"{url}\"\n\
+             [verification]\nurl = \"{url}/c4n4ry\"\n[tracing]\notlp_endpoint = \"{url}\"\n{chain}"
+        )
+    };
+    let check = |text: &str| {
+        let file = File::new("services", text);
+        let (code, stdout, stderr) = run(&["check-config", "--online", "--config", file.path()]);
+        assert!(!stdout.contains("c4n4ry"), "{stdout}");
+        let mut lines: Vec<_> = stdout.lines().map(str::to_owned).skip(3).collect();
+        lines.sort();
+        (code, lines, stderr)
+    };
+    let (code, lines, stderr) = check(&with(&good));
+    assert_eq!((code, stderr.as_str()), (Some(1), "error: 1 of 5 upstreams cannot be used\n"));
+    let [_, api, redis, spans, verifier] = &lines[..] else { panic!("{lines:?}") };
+    assert_eq!(api, "delegation.api_url: answers, HTTP status 200");
+    assert!(redis.starts_with("redis.url: FAILED: ") && redis.contains("refused"), "{redis}");
+    assert_eq!(spans, "tracing.otlp_endpoint: takes spans");
+    assert_eq!(verifier, "verification.url: answers, HTTP status 200");
+    let (_, lines, stderr) = check(&with(&strict));
+    assert_eq!(stderr, "error: 4 of 5 upstreams cannot be used\n");
+    let refused = "delegation.api_url: FAILED: HTTP status 403: it refuses the key, or needs one";
+    assert_eq!(lines[1], refused);
+    assert!(lines[3].starts_with("tracing.otlp_endpoint: FAILED: "), "{lines:?}");
+    // These speak HTTP alone.
+    let (_, lines, _) = check(&with(&good.replace("http:", "https:")));
+    for line in [&lines[1], &lines[4]] {
+        assert!(line.ends_with(": FAILED: the server does not speak TLS; try http://"), "{line}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_url_or_key_is_wrong_is_not_waited_for() {
+    let (node, error) =
+        (node(4711).await, r#"{"id":1,"error":{"code":-32000,"message":"no key"}}"#);
+    for (url, reason) in [
+        (
+            node.url().replace("http:", "https:"),
+            "cannot connect: the server does not speak TLS; try http://",
+        ),
+        (
+            server(401, error).await,
+            "HTTP status 401: the node refuses the key, or needs one: no key",
+        ),
+        (server(403, "no").await, "HTTP status 403: the node refuses the key, or needs one: no"),
+    ] {
+        let name = "cannot read the chain id from the node of --rpc-url: ";
+        let (code, stdout, stderr) = run(&["serve", "--rpc-url", &url]);
+        // A node that is waited for is named first.
+        let expected = format!("error: {name}{reason}");
+        assert!(stderr.starts_with(&expected), "{stderr}");
+        assert_eq!((code, stdout.as_str()), (Some(1), ""));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_reason_for_the_wait_for_a_node_is_told_at_once() {
+    let mut command = command(&["serve", "--rpc-url", &dead_url()], &FREE_PORTS);
+    let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let line = BufReader::new(child.stderr.take().unwrap()).lines().next().unwrap().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let expected =
+        "waiting for the chain id (eth_chainId) of the node of --rpc-url (cannot connect: ";
+    assert!(line.starts_with(expected) && line.contains("refused"), "{line}");
+    assert!(line.ends_with("), at most 15 s"), "{line}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listener_is_an_address_or_a_port_and_healthcheck_takes_the_same() {
+    let node = node(4711).await;
+    for listen in ["localhost:0", ":0", "0"] {
+        let arguments =
+            ["serve", "--rpc-url", &node.url(), "--listen", listen, "--admin-listen", listen];
+        let service = Process::spawn(command(&arguments, &[("GAS_LOG__FORMAT", "json")]));
+        service.wait_for_ok("/v1/4711/gas-suggestion").await;
+        assert!(service.admin.ip().is_loopback(), "{listen}");
+        assert_eq!(service.address.ip().is_loopback(), listen.starts_with("localhost"), "{listen}");
+        let (public, admin) = (service.address.port().to_string(), service.admin.to_string());
+        for listeners in [["--listen", &public], ["--admin-listen", &admin]] {
+            let arguments = [&["healthcheck"][..], &listeners].concat();
+            assert_eq!(run(&arguments), (Some(0), String::new(), String::new()), "{arguments:?}");
+        }
+    }
+}
+
+/// Starts a server that gives every request this response. Returns its URL.
+async fn server(status: u16, body: &'static str) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let response = (axum::http::StatusCode::from_u16(status).unwrap(), body);
+    let app = axum::Router::new().fallback(async move || response);
+    tokio::spawn(async { axum::serve(listener, app).await });
+    url
 }
 
 /// Returns the text without lines about a node that is waited for, because it is busy.

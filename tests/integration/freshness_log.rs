@@ -48,6 +48,7 @@ async fn an_outage_has_a_line_for_each_change_of_the_chain() {
         &format!("WARN {not_served}"),
     ];
     assert_eq!(outage[outage.len() - 3..], expected);
+    assert!(outage.iter().any(|line| line == "INFO upstream reached"), "{outage:?}");
     assert_eq!(service.get("/v1/a/gas-suggestion").await.status, 503);
     node.set_reply(Reply::history(1003, 3, 40));
     let back = read_until(&mut service, "chain is fresh again");

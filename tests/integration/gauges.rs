@@ -69,9 +69,7 @@ async fn fees_are_exported_in_wei_and_gwei_until_they_expire() {
     assert_eq!(fees(&too_old), expired.join("\n"));
     // Block number and age are always exported.
     assert_eq!(value(&too_old, "gas_suggestion_chain_newest_block{chain=\"a\"}"), "1000");
-    for path in
-        ["gas-suggestion", "fee-market", "fee-history", "badge.svg", "score", "cost?gas=21000"]
-    {
+    for path in ["gas-suggestion", "fee-market", "fee-history", "score", "cost?gas=21000"] {
         service.get(&format!("/v1/a/{path}")).await.assert_problem(503, "stale_data");
     }
     let age = value(&too_old, "gas_suggestion_chain_data_age_seconds{chain=\"a\"}");

@@ -129,6 +129,23 @@ async fn a_restored_trend_is_served_although_no_node_responds() {
     service.stop().await.unwrap();
 }
 
+#[tokio::test]
+async fn check_config_refuses_a_file_that_cannot_be_created() {
+    let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;
+    let directory = Directory::new("checked");
+    let check = |path: &std::path::Path| {
+        let file = crate::process::File::new("checked", &config(&node, path));
+        crate::process::output(&["check-config", "--config", file.path()], &[])
+    };
+    let (code, _, stderr) = check(&directory.path().join("none/history.redb"));
+    let expected =
+        "error: history.path: its folder cannot be written to: No such file or directory";
+    assert!(code == Some(2) && stderr.starts_with(expected), "{stderr}");
+    let (code, _, stderr) = check(&directory.file());
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    assert_eq!(directory.names(), Vec::<String>::new());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_cannot_be_used_is_one_warning_and_is_not_changed() {
     let node = MockNode::start(7, Reply::history(1000, 3, 40)).await;

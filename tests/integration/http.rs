@@ -353,6 +353,13 @@ async fn routes_move_with_the_base_path_and_a_trailing_slash_redirects() {
             assert_eq!(response.header("access-control-allow-origin"), "*");
         }
         // A client that follows it arrives.
+        // Programs that have this address alone find the description of the routes.
+        let page = service.get(&format!("{base_path}/")).await;
+        let link = format!("<{base_path}/openapi.json>; rel=\"service-desc\"");
+        assert_eq!(page.header("link"), link);
+        let for_agents = service.get(&format!("{base_path}/llms.txt")).await;
+        assert_eq!(for_agents.header("content-type"), "text/plain; charset=utf-8");
+        assert!(for_agents.body.contains("(openapi.json)"), "{for_agents:?}");
         let followed = service.get(&format!("{base_path}/v1/2020/gas-suggestion/")).await;
         assert_eq!((followed.status, followed.body.as_str()), (200, BODY));
         for path in ["/v1/ronin/none/", "/none/", "//v1/", "//evil.example/", "/metrics/"] {

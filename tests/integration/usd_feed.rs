@@ -103,6 +103,7 @@ async fn costs_have_amounts_in_dollars() {
     assert_eq!(calls.iter().filter(is_of_price).count(), 2);
     let metrics = service.admin("/metrics").await.body;
     assert!(metrics.contains("gas_suggestion_usd_price_age_seconds{chain=\"a\"} 1"), "{metrics}");
+    assert!(metrics.contains("gas_suggestion_coin_usd{chain=\"a\"} 3022.3765\n"), "{metrics}");
 }
 
 #[tokio::test]

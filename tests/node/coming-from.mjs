@@ -1,4 +1,4 @@
-// Runs the programs of docs/coming-from.md, each after the change that its diff shows, on the demo of the service:
+// Runs the programs of docs/drop-in.md, each after the change that its diff shows, on the demo of the service:
 // `node coming-from.mjs PROGRAM`. Every one has to print a price. The lines that a diff removes have to be another host's.
 
 import assert from "node:assert/strict";
@@ -8,7 +8,7 @@ import { readFileSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { promisify } from "node:util";
 
-const page = readFileSync(new URL("../../docs/coming-from.md", import.meta.url), "utf8");
+const page = readFileSync(new URL("../../docs/drop-in.md", import.meta.url), "utf8");
 const diffs = [...page.matchAll(/^```diff\n(.*?)^```$/gms)].map(([, text]) => text.trimEnd().split("\n"));
 const demo = spawn(process.argv[2], ["demo", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"], {
     env: { ...process.env, GAS_LOG__FORMAT: "json" },

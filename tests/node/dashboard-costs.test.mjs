@@ -22,21 +22,22 @@ test("a tier waits for the shortest horizon whose fees it reaches", () => {
     ];
     assert(isFees({ cells }) && !isFees({ cells: [{ within: 1 }] }) && !isFees({}) && !isFees(undefined));
     const wait = (max, tip, blockTimeMs = 12_000) => waitText(cells, fees(max, tip), blockTimeMs);
-    assert.equal(wait(30, 9), "next block");
-    assert.equal(wait(29, 8), "about 2 blocks, 24 s");
+    assert.equal(wait(30, 9), "80 % in the next block");
+    assert.equal(wait(29, 8), "80 % in about 2 blocks, 24 s");
     // Both the tip and the max fee must be reached.
-    assert.equal(wait(100, 5), "about 3 blocks, 36 s");
-    assert.equal(wait(20, 100), "about 3 blocks, 36 s");
-    assert.equal(wait(10, 2), "about 25 blocks, 5 min");
-    assert.equal(wait(10, 1), "more than 25 blocks");
-    assert.equal(wait(29, 8, 250), "about 2 blocks, less than 1 s");
-    assert.equal(waitText([], fees(1, 1), 1000), "more than 25 blocks");
+    assert.equal(wait(100, 5), "80 % in about 3 blocks, 36 s");
+    assert.equal(wait(20, 100), "80 % in about 3 blocks, 36 s");
+    assert.equal(wait(40, 6), "95 % in about 3 blocks, 36 s");
+    assert.equal(wait(10, 2), "80 % in about 25 blocks, 5 min");
+    assert.equal(wait(10, 1), "less than 80 % in 25 blocks");
+    assert.equal(wait(29, 8, 250), "80 % in about 2 blocks, less than 1 s");
+    assert.equal(waitText([], fees(1, 1), 1000), "less than 80 % in 25 blocks");
 });
 
 test("waiting times are shown for current data only", () => {
     const chain = known({ fees: { cells: [cell(1, 0.8, 12_000_000_000, 10_000_000_000)], block: 7, at: 0 } });
     const waits = (chain, connection, now = 200) => chainView(chain, connection, now).tiers.map(({ wait }) => wait);
-    assert.deepEqual(waits(chain, "live"), ["next block", "next block", "next block"]);
+    assert.deepEqual(waits(chain, "live"), ["80 % in the next block", "80 % in the next block", "80 % in the next block"]);
     const none = [undefined, undefined, undefined];
     assert.deepEqual(waits(chain, "disconnected"), none);
     assert.deepEqual(waits({ ...chain, status: "stale" }, "live"), none);
@@ -46,8 +47,8 @@ test("waiting times are shown for current data only", () => {
     const cap = (tier) => BigInt(tierFees(chain.market, tier).max_fee_per_gas);
     const surge = (next) => ({ ...chain, market: { ...chain.market, next_base_fee_per_gas: String(next) } });
     assert(cap("high") > cap("medium"));
-    assert.deepEqual(waits(surge(cap("medium")), "live").slice(1), ["next block", "next block"]);
-    assert.deepEqual(waits(surge(cap("medium") + 1n), "live"), [undefined, undefined, "next block"]);
+    assert.deepEqual(waits(surge(cap("medium")), "live").slice(1), ["80 % in the next block", "80 % in the next block"]);
+    assert.deepEqual(waits(surge(cap("medium") + 1n), "live"), [undefined, undefined, "80 % in the next block"]);
 });
 
 // The market of an OP Stack chain, with the data fee of a transfer.

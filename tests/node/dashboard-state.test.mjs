@@ -9,7 +9,7 @@ import { ago, bannerText } from "../../src/extras/pages/dashboard/format.js";
 import { points } from "../../src/extras/pages/dashboard/sparkline.js";
 import {
     applyEvent, applyGap, applyListEntry, applyMarketResponse, connectionState, hasHistory, isList, isMarket, isScore,
-    isStreamSilent, marketKey, needsFees, needsMarket, needsScore, newChain, pollInterval, readEvent, retryDelay, splitMarkets,
+    applyBlocks, isStreamSilent, marketKey, needsFees, needsMarket, needsScore, newChain, pollInterval, readEvent, retryDelay, splitMarkets,
     staleAfter,
 } from "../../src/extras/pages/dashboard/state.js";
 import { chainView, rowView } from "../../src/extras/pages/dashboard/view.js";
@@ -474,6 +474,18 @@ describe("a chain", () => {
         const away = { ...ENTRY, status: "unavailable", newest_block: null };
         const gone = applyListEntry(known(), away, 200);
         assert.equal(needsMarket(gone, away, 210, 2000), true);
+        // A request for the market of a chain without data fails.
+        const told = { ...away, newest_block: 7, reason: "old_data" };
+        assert.equal(needsMarket(applyListEntry(known(), told, 200), told, 210, 2000), false);
+        assert.equal(needsMarket(applyListEntry(known(), told, 200), { ...ENTRY, newest_block: 9 }, 210, 2000), true);
+    });
+
+    test("has the blocks before it as earlier prices", () => {
+        const block = (number, base, rewards) => ({ number, base_fee_per_gas: String(base), rewards });
+        const seen = { ...known(), history: [{ block: 7, wei: 5n }] };
+        const { history } = applyBlocks(seen, [block(5, 1, ["2"]), block(6, 1, null), block(7, 1, ["9"]), block(8, 1, ["9"])]);
+        assert.deepEqual(history, [{ block: 5, wei: 3n }, { block: 7, wei: 5n }]);
+        assert.deepEqual(applyBlocks(newChain(ENTRY), [block(5, 1, ["2"])]).history, [{ block: 5, wei: 3n }]);
     });
 
     test("follows the listed configuration", () => {

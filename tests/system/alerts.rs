@@ -56,7 +56,7 @@ async fn each_alert_has_duration_severity_unit_tests_and_runbook() {
     let alerts: Vec<_> = rules.iter().filter(|rule| rule["type"] == "alerting").collect();
     assert_eq!(alerts.len(), count_in_rules("- alert: "));
     let (tests, runbook) =
-        (UNIT_TESTS.map(deployment::text).concat(), deployment::text("docs/operate.md"));
+        (UNIT_TESTS.map(deployment::text).concat(), deployment::text("docs/alerts.md"));
     for alert in alerts {
         let (name, annotations) = (text(alert, "name"), &alert["annotations"]);
         assert!(alert["duration"].as_f64().unwrap() > 0.0, "{name}");
@@ -65,10 +65,10 @@ async fn each_alert_has_duration_severity_unit_tests_and_runbook() {
         let annotation_names: Vec<_> = annotations.as_object().unwrap().keys().collect();
         assert_eq!(annotation_names, ["description", "runbook", "summary"], "{name}");
         let anchor = name.to_lowercase();
-        assert_eq!(text(annotations, "runbook"), format!("docs/operate.md#{anchor}"));
+        assert_eq!(text(annotations, "runbook"), format!("docs/alerts.md#{anchor}"));
         let headings =
             runbook.lines().filter(|line| line.trim_start_matches('#') == format!(" {name}"));
-        assert_eq!(headings.count(), 1, "sections about {name} in docs/operate.md");
+        assert_eq!(headings.count(), 1, "sections about {name} in docs/alerts.md");
         // Each alert has a unit test in which it stays silent and another in which it fires.
         let silent = format!("alertname: {name}\n      - eval_time");
         let firing = format!("alertname: {name}\n        exp_alerts:");

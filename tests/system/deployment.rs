@@ -77,6 +77,8 @@ fn compose_restricts_the_privileges_of_every_container() {
         assert!(!user.starts_with("0:") && user.contains(':'), "{name} runs as {user}");
         assert_eq!(OWN.contains(&&**name), user == "65532:65532", "{name} runs as {user}");
         assert!(service["mem_limit"].is_string(), "{name} has no memory limit");
+        assert_eq!(service["logging"]["options"]["max-size"], "10m", "{name}");
+        assert_eq!(service["healthcheck"]["test"][0], "CMD", "{name} has no health check");
     }
     // Prometheus and Grafana are not public, so they are bound to the loopback address.
     let ports =

@@ -37,7 +37,6 @@ const BRIDGE: &str = "needs the bridge; tests/system/drop_in.rs checks the forma
 const SYSTEM_FILES: &str =
     "writes outside of the folder of the tests; tests/debian.sh installs the same files";
 const RELEASE: &str = "needs a published release";
-const HOURS: &str = "a measurement of minutes to hours";
 
 /// The first row whose beginning a command has is its own.
 const ROWS: [(&str, Place); 45] = [
@@ -45,17 +44,17 @@ const ROWS: [(&str, Place); 45] = [
     ("curl 'localhost:8080/v1/ronin/wait", In("tests/integration/wait.rs")),
     ("curl 'localhost:8080/registry/", In("tests/system/delegation_chain.rs")),
     ("curl", Here),
-    ("npm install gas-suggestion", In("tests/system/client_package.rs")),
     ("npm install viem ethers", In("tests/run.sh")),
     ("cargo test", In("tests/run.sh")),
     ("cargo run -- demo", In("tests/system/dashboard.rs")),
-    ("cargo run -- serve", Nowhere(PUBLIC_NODE)),
+    ("cargo run -- price", In("tests/integration/command_line.rs")),
+    ("cargo run --release -- serve", Nowhere(PUBLIC_NODE)),
+    ("tests/run.sh", Nowhere("runs all tests, these too")),
     ("npm audit", Nowhere(RELEASE)),
     ("npx openapi-typescript", In("tests/generators.sh")),
     ("npx hardhat", In("tests/system/verification_clients.rs")),
     ("forge verify-contract", In("tests/system/verification_clients.rs")),
     ("openapi-python-client", In("tests/system/openapi.rs")),
-    ("benches/", Nowhere(HOURS)),
     ("gas-suggestion [--config", Nowhere("a synopsis")),
     ("gas-suggestion serve --rpc-url", In("tests/integration/command_line.rs")),
     ("gas-suggestion price", In("tests/integration/command_line.rs")),

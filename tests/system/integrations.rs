@@ -456,30 +456,13 @@ async fn readme_examples_of_the_package_work() {
     let market = NodeAndService::start(&[]).await;
     let workspace = market.workspace();
     // The service of this test has one chain, which is Ronin.
-    let adapt = |block: Block| {
-        let text = block.text.replace("'ethereum'", "'ronin'").replace("mainnet", "ronin");
-        text.replace("http://localhost:8545", NODE).replace("('ronin', 1)", "('ronin', 2020)")
-    };
+    let adapt = |block: Block| block.text.replace("'ethereum'", "'ronin'");
     let examples: Vec<_> = blocks_in("README.md", "js").into_iter().map(adapt).collect();
-    let [client, viem, ethers] = &examples[..] else { panic!("{examples:#?}") };
+    let [client] = &examples[..] else { panic!("{examples:#?}") };
     let response = market.service.get(SUGGESTION).await.json();
     let printed = workspace.module(client).await;
     let expected = wei(&response["medium"]["max_fee_per_gas"]);
     let (price, age) = printed.split_once(" gwei, read ").unwrap();
     assert_eq!(price, gwei(expected), "{printed}");
     assert!(age.ends_with(" s ago"), "{printed}");
-
-    let fees = expected_fees(&response, "medium");
-    let viem = format!(
-        "import {{ createPublicClient }} from 'viem'\n{viem}\n\
-         const client = createPublicClient({{ chain, transport }})\n\
-         const {{ maxFeePerGas, maxPriorityFeePerGas }} = await client.estimateFeesPerGas()\n\
-         print({{ maxFeePerGas, maxPriorityFeePerGas }})\n"
-    );
-    assert_eq!(workspace.module(&viem).await, fees);
-    let ethers = format!(
-        "{ethers}\nconst {{ maxFeePerGas, maxPriorityFeePerGas }} = await provider.getFeeData()\n\
-         print({{ maxFeePerGas, maxPriorityFeePerGas }})\n"
-    );
-    assert_eq!(workspace.module(&ethers).await, fees);
 }

@@ -1,4 +1,4 @@
-//! Compares the tables in docs/configuration.md and docs/operate.md, and the Redis ACL in docs/replicas.md, with the
+//! Compares the tables in docs/configuration.md and docs/metrics.md, and the Redis ACL in docs/replicas.md, with the
 //! code. Tests `healthcheck` and the other commands.
 
 use std::collections::BTreeSet;
@@ -142,9 +142,7 @@ async fn operate_guide_lists_exactly_the_exported_metrics() {
     }
     names.extend(more);
     exposed += &also_exposed;
-    let guide = text("docs/operate.md");
-    let (_, section) = guide.split_once("\n## Metrics\n").unwrap();
-    assert_eq!(unique(documented_rows(section.split("\n## ").next().unwrap())), names);
+    assert_eq!(unique(documented_rows(&text("docs/metrics.md"))), names);
     for name in names {
         assert!(exposed.contains(&format!("# HELP {name} ")), "{name}");
     }
@@ -161,15 +159,19 @@ async fn documented_redis_acl_is_sufficient_and_minimal() {
 
     let healthy = || Reply::history(1000, 3, 40);
     let (node, api) = (MockNode::start(7, healthy()).await, MockDelegateApi::start().await);
-    let service = TestServer::start(&format!(
+    let config = format!(
         "[redis]\nurl = {:?}\n[delegation]\nsource = \"api\"\napi_url = {:?}\n\
          [[alerts]]\nchain = \"a\"\nabove = \"0 wei\"\nurl = \"http://127.0.0.1:9\"\n\
          [chains.a]\nchain_id = 7\nblock_time = \"500ms\"\nrpc_urls = [{:?}]\n",
         redis.url_with_credentials("gas:PASSWORD"),
         api.url(),
         node.url(),
-    ))
-    .await;
+    );
+    let file = File::new("acl", &config);
+    let check = ["check-config", "--online", "--config", file.path()];
+    let checked = String::from_utf8(command(&check, &[]).output().unwrap().stdout).unwrap();
+    assert!(checked.contains("redis.url: a replica can connect\n"), "{checked}");
+    let service = TestServer::start(&config).await;
     let invalid = "gas_suggestion_replica_messages_total{chain=\"a\",outcome=\"invalid\"} ";
     let is_sharing = |text: &str| text.contains("{chain=\"a\",outcome=\"claimed\"} 3");
     service.wait_for_admin("/metrics", |response| is_sharing(&response.body)).await;

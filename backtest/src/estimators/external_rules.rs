@@ -1,4 +1,4 @@
-//! Rules of other systems. docs/pricing-tables.md names their versions, and what the tests compare them with.
+//! Rules of other systems. backtest/tables.md names their versions, and what the tests compare them with.
 
 use gas_suggestion::fees::statistics::mean;
 

@@ -1,9 +1,9 @@
-//! docs/pricing.md and docs/pricing-tables.md show the output of their commands.
+//! docs/pricing.md and backtest/tables.md show the output of their commands.
 
 use super::{AUGUST, file, run, run_json};
 
 const PAGE: &str = include_str!("../../../docs/pricing.md");
-const TABLES: &str = include_str!("../../../docs/pricing-tables.md");
+const TABLES: &str = include_str!("../../tables.md");
 const COMMAND: &str = "cargo run --manifest-path backtest/Cargo.toml -- ";
 
 /// Returns the output of a command of a page, and the page after it.

@@ -3,7 +3,7 @@
 /// Colours with enough contrast to white text, on light and dark pages.
 const LABEL_COLOUR: &str = "#555555";
 const VALUE_COLOUR: &str = "#1F5FD6";
-const STALE_COLOUR: &str = "#59606D";
+const GREY: &str = "#59606D";
 
 const HEIGHT: u32 = 20;
 /// Pixels on both sides of a text.
@@ -15,26 +15,35 @@ const FONT_SIZE: u32 = 11;
 pub(crate) struct Badge<'a> {
     /// Text of the left part. Empty: there is no left part.
     pub(crate) label: &'a str,
-    /// Text of the right part.
-    pub(crate) value: &'a str,
-    /// True if the value is labelled as stale.
-    pub(crate) is_stale: bool,
+    /// The right part.
+    pub(crate) value: BadgeValue,
+}
+
+/// Contents of the right part of a badge.
+#[derive(Debug)]
+pub(crate) enum BadgeValue {
+    /// A price.
+    Fresh(String),
+    /// A price that is labelled as stale.
+    Stale(String),
+    /// No price.
+    None,
 }
 
 impl Badge<'_> {
     /// Renders the badge as a standalone SVG document.
     pub(crate) fn render(&self) -> String {
-        let [label_text, value_text] = [self.label, self.value].map(text_width);
+        let (value, note, colour) = match &self.value {
+            BadgeValue::Fresh(price) => (price.as_str(), "", VALUE_COLOUR),
+            BadgeValue::Stale(price) => (price.as_str(), ", stale", GREY),
+            BadgeValue::None => ("no data", "", GREY),
+        };
+        let [label_text, value_text] = [self.label, value].map(text_width);
         let label_width = if self.label.is_empty() { 0 } else { label_text + 2 * PADDING };
         let value_width = value_text + 2 * PADDING;
         let width = label_width + value_width;
-        let colour = if self.is_stale { STALE_COLOUR } else { VALUE_COLOUR };
-        let title = match (self.label, self.is_stale) {
-            ("", false) => self.value.to_owned(),
-            ("", true) => format!("{}, stale", self.value),
-            (label, false) => format!("{label}: {}", self.value),
-            (label, true) => format!("{label}: {}, stale", self.value),
-        };
+        let separator = if self.label.is_empty() { "" } else { ": " };
+        let title = format!("{}{separator}{value}{note}", self.label);
         let text = |content: &str, left: u32, length: u32| {
             if content.is_empty() {
                 return String::new();
@@ -58,7 +67,7 @@ impl Badge<'_> {
              {}{}</svg>\n",
             escape_xml(&title),
             text(self.label, 0, label_text),
-            text(self.value, label_width, value_text),
+            text(value, label_width, value_text),
         )
     }
 }
@@ -96,7 +105,9 @@ mod tests {
     use super::*;
 
     fn render(label: &str, value: &str, is_stale: bool) -> String {
-        Badge { label, value, is_stale }.render()
+        let value = value.to_owned();
+        let value = if is_stale { BadgeValue::Stale(value) } else { BadgeValue::Fresh(value) };
+        Badge { label, value }.render()
     }
 
     /// A text with its left and right end.

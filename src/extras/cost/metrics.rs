@@ -19,6 +19,8 @@ metric_set! {
         data_fee_parameters_age_seconds: Family<ChainLabels, FloatGauge>,
         /// Reads of the L1 attributes by outcome: ok, failed, or unknown (those of a fork whose rule is not known)
         data_fee_reads_total: Family<ChainOutcomeLabels, Counter>,
+        /// Price of the chain's coin in dollars; NaN: none is known, or the feed's is too old
+        coin_usd: Family<ChainLabels, FloatGauge>,
         /// Seconds since the price feed of a chain's coin was written; NaN: no price was read
         usd_price_age_seconds: Family<ChainLabels, FloatGauge>,
         /// Reads of the price feed by outcome: ok, failed, or invalid (the contract does not say a price of the pair)
@@ -65,6 +67,9 @@ impl CostMetrics {
                 self.data_fee_parameters_age_seconds.get_or_create(&labels).set(age);
             }
             if state.prices.has_feed(chain) {
+                let price =
+                    state.prices.current(chain).and_then(|price| price.price.exact().parse().ok());
+                self.coin_usd.get_or_create(&labels).set(price.unwrap_or(f64::NAN));
                 let age = seconds(state.prices.age(chain));
                 self.usd_price_age_seconds.get_or_create(&labels).set(age);
             }

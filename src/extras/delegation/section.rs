@@ -4,16 +4,19 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use alloy_primitives::{Address, address};
-use axum::http::HeaderValue;
+use axum::http::{HeaderMap, HeaderValue};
+use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 
+use super::api_client::X_API_KEY;
 use crate::config::address as address_text;
 use crate::config::layers::Layers;
 use crate::config::mistakes::SectionMistakes;
 use crate::config::secret::Secret;
 use crate::config::secret_url::{MIN_KEY_LENGTH, UpstreamUrl, encoded_variants, optional};
-use crate::config::section::{Needs, Section};
-use crate::config::{Chain, SectionKind, TableKeys};
+use crate::config::section::{Finding, Needs, Section};
+use crate::config::{Chain, SectionKind, TableKeys, Upstream};
+use crate::observe::http_client;
 
 /// Look-ups of delegations (delegate.xyz).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -127,6 +130,20 @@ impl Section for DelegationSection {
             format!("delegation.{key} has no effect: set delegation.source to switch look-ups on")
         };
         keys.filter(|_| is_off).map(note).into_iter().collect()
+    }
+
+    /// Asks for the delegations of an address that has none.
+    fn check_service<'a>(&'a self, upstream: &'a Upstream) -> Option<(&'static str, Finding<'a>)> {
+        if !matches!(self.source, DelegationSource::Api | DelegationSource::ApiThenChain) {
+            return None;
+        }
+        let finding = async {
+            let base = self.api_url.expose().as_str().trim_end_matches('/');
+            let url = format!("{base}/registry/v2/{}", Address::ZERO);
+            let key = self.key_header().map(|key| (X_API_KEY, key));
+            http_client::check_service(upstream, url, HeaderMap::from_iter(key)).await
+        };
+        Some(("api_url", finding.boxed()))
     }
 
     fn needs(&self, _: &[Chain]) -> Needs {

@@ -83,8 +83,8 @@ impl OutcomeGuard<'_> {
         let proxy_metrics = self.proxy_metrics;
         self.outcome = match result {
             Ok(_) => {
-                if proxy_metrics.log_on_change.changed_to(Ok(())) {
-                    tracing::info!(upstream = proxy_metrics.name, "upstream recovered");
+                if let Some(change) = proxy_metrics.log_on_change.success() {
+                    tracing::info!(upstream = proxy_metrics.name, "upstream {change}");
                 }
                 OK
             }

@@ -132,6 +132,21 @@ impl Connector {
     }
 }
 
+/// Connects once, as a replica does.
+pub(super) async fn check(url: &RedisUrl) -> Result<String, String> {
+    let connect = async {
+        let (mut connector, _) = Connector::new(url, None, &Metrics::new())?;
+        // A channel as those of the replicas, which an access list of Redis allows.
+        connector.open_inbox("gas:check".to_owned());
+        let Connector { client, inboxes, reporter, .. } = connector;
+        connect(&client, None, &Arc::new(inboxes), &reporter).await
+    };
+    match tokio::time::timeout(2 * CONNECT_TIMEOUT, connect).await.unwrap_or_else(timed_out) {
+        Ok(_) => Ok("a replica can connect".to_owned()),
+        Err(error) => Err(Redactor::new(url.secrets()).redact_text(&error.to_string())),
+    }
+}
+
 /// Connects, by `dial` if there is one, logs in and subscribes.
 async fn connect(
     client: &Client,

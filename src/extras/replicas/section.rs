@@ -1,11 +1,13 @@
 //! The `[redis]` section.
 
+use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 
+use super::connection;
 use crate::config::layers::Layers;
 use crate::config::secret_url::{SecretUrl, UrlScheme, optional};
-use crate::config::section::Section;
-use crate::config::{Chain, SectionKind, TableKeys};
+use crate::config::section::{Finding, Section};
+use crate::config::{Chain, SectionKind, TableKeys, Upstream};
 
 /// Redis that replicas share.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -30,6 +32,11 @@ impl Section for Redis {
             )
         };
         ignored.map(note).collect()
+    }
+
+    fn check_service<'a>(&'a self, _: &'a Upstream) -> Option<(&'static str, Finding<'a>)> {
+        let url = self.url.as_ref()?;
+        Some(("url", connection::check(url).boxed()))
     }
 }
 

@@ -3,12 +3,15 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use axum::http::HeaderMap;
+use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 
 use crate::config::mistakes::SectionMistakes;
 use crate::config::secret_url::{UpstreamUrl, optional};
-use crate::config::section::{Needs, Section};
-use crate::config::{Chain, SectionKind, TableKeys, units};
+use crate::config::section::{Finding, Needs, Section};
+use crate::config::{Chain, SectionKind, TableKeys, Upstream, units};
+use crate::observe::http_client;
 
 /// Source code verification of contracts (Sourcify), and its limits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -56,6 +59,14 @@ impl Section for Verification {
             mistakes.reject("max_body", "must be from 1 B to 1024 MiB");
         }
         mistakes.check_count("max_in_flight", self.max_in_flight);
+    }
+
+    fn check_service<'a>(&'a self, upstream: &'a Upstream) -> Option<(&'static str, Finding<'a>)> {
+        let url = self.url.as_ref()?.expose().as_str().trim_end_matches('/');
+        let finding = async move {
+            http_client::check_service(upstream, format!("{url}/health"), HeaderMap::new()).await
+        };
+        Some(("url", finding.boxed()))
     }
 
     fn needs(&self, _: &[Chain]) -> Needs {

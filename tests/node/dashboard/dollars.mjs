@@ -158,7 +158,7 @@ export default {
         const of = (within, tier) => cell(within, 0.8, tier.max_fee_per_gas, tier.max_priority_fee_per_gas);
         fees = { cells: [cell(1, 0.5, 0, 0), of(1, high), of(3, medium), cell(25, 0.8, 10n ** 30n, 10n ** 30n)] };
         await open(`${proxy.url}/#chain-1`, async (dashboard, { requests }) => {
-            const waits = ["more than 25 blocks", "about 3 blocks, 3 h", "next block"];
+            const waits = ["less than 80 % in 25 blocks", "80 % in about 3 blocks, 3 h", "80 % in the next block"];
             const isLow = BigInt(market.expected_price_per_gas.low) < BigInt(market.expected_price_per_gas.medium);
             if (!isLow) waits[0] = waits[1];
             const { tiers } = await dashboard.waitForCard("Chain number 1", ({ tiers }) => tiers[2].wait !== "");

@@ -118,4 +118,4 @@ export const SNAPSHOT = `\
         - /url: http://host/v1/ronin/fee-history
       - text: .
   - status
-  - paragraph: "Low is for transactions that can wait, medium should get into the next block or two, high is for users in a hurry. The time beside a price is that in which 8 of 10 transactions get into a block. You pay the base fee plus the priority fee, at most the max fee. Safe for full blocks: the max fee stays sufficient for this number of full blocks in a row.`;
+  - paragraph: "Low is for transactions that can wait, medium should get into the next block or two, high is for users in a hurry. The share beside a price is that of the transactions that get into a block so soon. You pay the base fee plus the priority fee, at most the max fee. Safe for full blocks: the max fee stays sufficient for this number of full blocks in a row.`;

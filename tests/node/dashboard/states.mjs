@@ -98,6 +98,17 @@ export default {
             await dashboard.waitForRow("never", ({ badge, since }) => badge === "No data yet" && since === "");
             await check.whole(dashboard, "stopped-rows");
         });
+        // The page of a chain without data asks for nothing that fails.
+        await open(`${service.url}/#never`, async (dashboard, { requests }) => {
+            await dashboard.waitForCard("never", ({ badge }) => badge === "No data yet");
+            const status = async (request) => [(await request.response())?.status(), new URL(request.url()).pathname];
+            const statuses = await Promise.all(requests.map(status));
+            assert.deepEqual(statuses.filter(([status]) => status >= 400), []);
+        });
+        await open(`${service.url}/#mini`, async (dashboard) => {
+            await dashboard.waitForRow("never", ({ badge }) => badge === "No data yet");
+            await check.whole(dashboard, "stopped-mini");
+        });
     },
 
     "a chain with legacy pricing has one gas price per tier": async ({ check, config, nodes, open, start }) => {

@@ -37,3 +37,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
 {{- define "gas-suggestion.isReplicated" -}}
 {{- if or (gt (int .Values.replicas) 1) .Values.autoscaling.enabled }}true{{ end -}}
 {{- end -}}
+
+{{/* Kind of the object with the configuration: the URLs of webhooks are secrets. */}}
+{{- define "gas-suggestion.configKind" -}}
+{{- if regexMatch "(?m)^\\s*(\\[\\[\\s*alerts|alerts\\s*=)" .Values.config }}Secret{{ else }}ConfigMap{{ end }}
+{{- end }}

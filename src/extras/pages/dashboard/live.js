@@ -25,8 +25,6 @@ const MIN_MARKET_INTERVAL_MS = 200;
 const MIN_MARKETS_INTERVAL_MS = 2000;
 // Interval of the requests of a hidden page.
 const HIDDEN_INTERVAL_MS = 60_000;
-// Blocks on a chart, if the service keeps that many.
-const CHART_BLOCKS = 60;
 // Timeout for opening the stream.
 const OPEN_TIMEOUT_MS = 10_000;
 // Maximum time for which this window leaves its connection to other windows.
@@ -77,15 +75,16 @@ export class LiveUpdates {
     #marketRequests = new Map();
     #isAskingMarkets = false;
     #mustAskMarketsAgain = false;
-    // Chains that keep fewer blocks than a chart shows.
-    #hasFewBlocks = new Set();
+    #blocks;
 
     /**
      * @param {URL} base
      * @param {Listener} listener
+     * @param {number} blocks on a chart, at most as many as every chain keeps
      */
-    constructor(base, listener) {
+    constructor(base, listener, blocks) {
         this.#base = base;
+        this.#blocks = blocks;
         this.#listener = listener;
         // A browser without event sources polls.
         if ("EventSource" in globalThis) this.#openStream();
@@ -170,14 +169,7 @@ export class LiveUpdates {
 
     /** Requests the newest blocks of a chain. Returns `undefined` if they are not available. */
     async requestBlocks(key) {
-        const path = `v1/${encodeURIComponent(key)}/fee-history`;
-        // A chain can be configured to keep fewer blocks.
-        const count = this.#hasFewBlocks.has(key) ? "" : `?blocks=${CHART_BLOCKS}`;
-        const { status, json } = await this.#get(`${path}${count}`);
-        if (status === 400 && count !== "") {
-            this.#hasFewBlocks.add(key);
-            return this.requestBlocks(key);
-        }
+        const { status, json } = await this.#get(`v1/${encodeURIComponent(key)}/fee-history?blocks=${this.#blocks}`);
         return status === 200 && isHistory(json) ? json : undefined;
     }
 

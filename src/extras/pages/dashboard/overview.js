@@ -9,6 +9,8 @@ import { recall, remember } from "./store.js";
 const HEADS = { name: "Chain", price: "Price now", transfer: "Transfer", recent: "Recent", state: "Status" };
 // Minimum time between two changes of the order, so that rows stay where the reader looks.
 const SORT_MS = 10_000;
+// Chains up to which each has a card instead of a row.
+const MAX_CARDS = 3;
 
 export class Overview {
     /** @param {URL} json address of the same data as JSON */
@@ -64,6 +66,7 @@ export class Overview {
             this.shown.delete(key);
         }
         this.views = views;
+        this.node.classList.toggle("few", views.length <= MAX_CARDS);
         for (const view of views) {
             let row = this.shown.get(view.key);
             if (!row) {

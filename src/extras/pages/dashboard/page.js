@@ -10,10 +10,12 @@ import { Alerts } from "./notify.js";
 import { Overview } from "./overview.js";
 import { bucketPrice } from "./points.js";
 import {
+    applyBlocks,
     applyEvent,
     applyGap,
     applyListEntry,
     applyMarketResponse,
+    isWithoutMarket,
     needsFees,
     needsMarket,
     needsScore,
@@ -29,6 +31,9 @@ const TABLE_MS = 1000;
 // `performance.now()` pauses while the computer sleeps, `Date.now()` does not. If the difference between the two
 // changes by more than this, the computer has slept.
 const MIN_SLEEP_MS = 5000;
+
+// Chains up to which the table begins with earlier prices, which take a request for each.
+const MAX_HISTORIES = 12;
 
 // Address of the small view.
 const MINI = "mini";
@@ -59,6 +64,8 @@ let reason;
 let pollMs;
 let tableShownAt = -Infinity;
 let isRenderQueued = false;
+// Fee markets that arrived before the first list of chains.
+let early;
 /** @type {string[]} */
 const pendingAnnouncements = [];
 // Local time at which the connection was lost.
@@ -87,6 +94,10 @@ const listener = {
         onLoaded();
     },
     onMarkets(responses) {
+        if (entries.size === 0) {
+            early = responses;
+            return;
+        }
         applyMarkets(responses, connection === "live");
         tableShownAt = -Infinity;
         onLoaded();
@@ -102,7 +113,7 @@ const listener = {
     onConnection(newConnection, newReason) {
         if (newConnection === connection && newReason === reason) return;
         if (["interrupted", "disconnected"].includes(newConnection)) {
-            since ??= new Date().toLocaleTimeString();
+            since ??= new Date().toLocaleTimeString(undefined, { hourCycle: "h23" });
             wasDisconnected = true;
             announcer.textContent = "";
         } else if (newConnection !== "opening") {
@@ -144,7 +155,9 @@ function onLoaded() {
 function start() {
     connection = "opening";
     discardAgesAfterSleep();
-    live = new LiveUpdates(base, listener);
+    live = new LiveUpdates(base, listener, Number(place.dataset.blocks));
+    // Together with the list of chains, so that the first price takes no round trip more.
+    if (entries.size === 0) live.requestMarkets();
     ticker = setInterval(tick, TICK_MS);
     render();
 }
@@ -213,6 +226,18 @@ async function requestFees(key, now) {
     queueRender();
 }
 
+/** Requests the blocks before the first price that the page has seen, once. */
+async function requestHistory(key) {
+    const entry = entries.get(key);
+    if (entry.hasHistory) return;
+    entry.hasHistory = true;
+    const asked = live;
+    const history = await asked.requestBlocks(key);
+    if (asked.isStopped || !history) return;
+    entry.chain = applyBlocks(entry.chain, history.blocks);
+    queueRender();
+}
+
 /** Requests the data fees of transactions, once for each reading of the parameters of the chain. */
 function requestDataFees(entry, orders) {
     if (!entry.chain.market || !hasDataFee(entry.chain.market)) return;
@@ -272,9 +297,12 @@ function updateChains(list, sentAt, servedAt) {
         entry.chain = applyListEntry(entry.chain, listed, sentAt, servedAt);
         entries.set(listed.chain, entry);
     }
+    if (early) applyMarkets(early, connection === "live");
+    early = undefined;
     route(false);
     for (const listed of list) {
         if (needsMarket(entries.get(listed.chain).chain, listed, now, pollMs)) requestMarket(listed.chain);
+        if (!open && list.length <= MAX_HISTORIES && listed.status !== "unavailable") requestHistory(listed.chain);
     }
     render();
 }
@@ -304,7 +332,7 @@ function route(mustFocus) {
     document.body.classList.toggle("one", open !== undefined);
     if (open) showAddress();
     tableShownAt = -Infinity;
-    if (live) requestMarket(entry && wanted);
+    if (live && !(entry && isWithoutMarket(entry.chain))) requestMarket(entry && wanted);
     render();
     if (!mustFocus) return;
     scrollTo(0, 0);

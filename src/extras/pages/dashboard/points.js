@@ -11,7 +11,7 @@ const HOUR = 3_600_000;
 const LENGTHS = { "1h": HOUR, "24h": 24 * HOUR, "7d": 168 * HOUR };
 // What tells the days of a period apart.
 const DAYS = { "7d": { weekday: "short" } };
-const TIME = { hour: "2-digit", minute: "2-digit" };
+const TIME = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
 
 export const PERIODS = { blocks: "Blocks", "1h": "1 hour", "24h": "24 hours", "7d": "7 days" };
 

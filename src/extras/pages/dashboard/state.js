@@ -215,10 +215,15 @@ export function applyListEntry(chain, entry, sentAt, servedAt = NaN) {
     const listed = { ...chain, ...configFrom(entry), wasRead: entry.newest_block !== null, ...ages };
     if (chain.lastEventAt > sentAt) return listed;
     if (entry.status === "unavailable" && chain.status !== "unavailable") {
-        return { ...withoutData(listed), status: "unavailable", errorCode: undefined, isContinuous: true };
+        return { ...withoutData(listed), status: "unavailable", errorCode: codeOf(entry), isContinuous: true };
     }
     const isStale = entry.status === "stale" && entry.newest_block === chain.block;
     return isStale ? { ...listed, status: "stale" } : listed;
+}
+
+/** Returns the problem code with which the service answers for a chain without data. */
+function codeOf({ reason }) {
+    return reason && (reason === "no_data" ? "no_data" : "stale_data");
 }
 
 /** Returns the ages in an entry, by the service's clock. */
@@ -243,11 +248,16 @@ export function needsFees({ market, fees, status }, askedAt, now) {
     return fees.block !== market.newest_block && now - askedAt >= FEES_INTERVAL_MS;
 }
 
+/** Returns true if the service has said that, and why, the chain has no fee market. A request for it would fail. */
+export function isWithoutMarket({ status, errorCode }) {
+    return status === "unavailable" && errorCode !== undefined;
+}
+
 /** Returns true if the page must request the fee market after this list, because no event may report the change. */
 export function needsMarket(chain, entry, now, pollMs) {
+    if (entry.status === "unavailable" && isWithoutMarket(chain)) return false;
     const isKnown = entry.status === chain.status && entry.newest_block === (chain.block ?? null);
     if (!isKnown || chain.market?.newest_block !== chain.block) return true;
-    if (chain.status === "unavailable") return chain.errorCode === undefined;
     return chain.age === undefined || now - chain.age.at >= pollMs;
 }
 
@@ -300,6 +310,15 @@ function withPrice(history = [], market) {
     if (newest?.block === point.block && newest.wei === point.wei) return history;
     const others = newest?.block === point.block ? history.slice(0, -1) : history;
     return [...others, point].slice(-HISTORY_LENGTH);
+}
+
+/** Adds the prices of these blocks, of the fee-history route, before those that the page has seen. */
+export function applyBlocks(chain, blocks) {
+    const { history = [] } = chain;
+    const earlier = blocks
+        .filter(({ number, rewards }) => !(number >= history[0]?.block) && isWei(rewards?.[0]))
+        .map(({ number, base_fee_per_gas: base, rewards }) => ({ block: number, wei: BigInt(base) + BigInt(rewards[0]) }));
+    return { ...chain, history: [...earlier, ...history].slice(-HISTORY_LENGTH) };
 }
 
 /** Removes data that must no longer be shown as current, and keeps the last market. */

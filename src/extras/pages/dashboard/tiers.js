@@ -6,7 +6,7 @@ import { duration } from "./format.js";
 export const TIERS = { low: "Low", medium: "Medium", high: "High" };
 export const DEFAULT_TIER = "medium";
 
-// A tier's waiting time is that in which this share of transactions is included.
+// A tier's waiting time is that in which at least this share of transactions is included.
 const PROBABILITY = 0.8;
 const LONGEST = 25;
 
@@ -27,19 +27,24 @@ export function isFees(fees) {
 }
 
 /**
- * Returns how long a transaction with these fees waits, in words: the smallest horizon whose fees they reach.
+ * Returns how long transactions with these fees wait, in words: the smallest horizon whose fees they reach, and the share of
+ * them that is included by then.
  *
  * @param {object[]} cells of the fees route
  */
 export function waitText(cells, fees, blockTimeMs) {
     const reaches = (member, cell) => BigInt(fees[member]) >= BigInt(cell[member]);
-    const within = cells
+    const reached = cells
         .filter(({ probability }) => probability >= PROBABILITY)
-        .filter((cell) => reaches("max_fee_per_gas", cell) && reaches("max_priority_fee_per_gas", cell))
-        .map((cell) => cell.within);
-    if (within.length === 0) return `more than ${LONGEST} blocks`;
-    const blocks = Math.min(...within);
-    if (blocks === 1) return "next block";
+        .filter((cell) => reaches("max_fee_per_gas", cell) && reaches("max_priority_fee_per_gas", cell));
+    if (reached.length === 0) return `less than ${percent(PROBABILITY)} in ${LONGEST} blocks`;
+    const blocks = Math.min(...reached.map(({ within }) => within));
+    const share = percent(Math.max(...reached.filter(({ within }) => within === blocks).map((cell) => cell.probability)));
+    if (blocks === 1) return `${share} in the next block`;
     const time = blocks * blockTimeMs;
-    return `about ${blocks} blocks, ${time < 1000 ? "less than 1 s" : duration(time)}`;
+    return `${share} in about ${blocks} blocks, ${time < 1000 ? "less than 1 s" : duration(time)}`;
+}
+
+function percent(share) {
+    return `${Math.round(share * 100)} %`;
 }

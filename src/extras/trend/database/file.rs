@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use redb::backends::FileBackend;
 use redb::{Builder, Database, DatabaseError, ReadableDatabase, StorageError};
+use rustix::fs::{Access, access};
 
 use crate::extras::trend::seconds_since_1970;
 
@@ -25,6 +26,8 @@ const NEVER_WRITTEN: &[u8] = &[0; MAGIC.len()];
 pub(crate) enum Unusable {
     #[error("{0}")]
     Io(#[from] io::Error),
+    #[error("its folder cannot be written to: {0}")]
+    Folder(io::Error),
     #[error("it is a symbolic link, which is not followed")]
     Link,
     #[error("it is not a regular file")]
@@ -79,9 +82,15 @@ pub(super) fn open_file(path: &Path) -> Result<Database, Unusable> {
 /// Fails if the service cannot use it.
 pub(crate) fn check_file(path: &Path) -> Result<Option<&'static str>, Unusable> {
     let file = match open_regular(path, OpenOptions::new().read(true)) {
-        Err(Unusable::Io(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(Unusable::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            access(folder.unwrap_or(Path::new(".")), Access::WRITE_OK | Access::EXEC_OK)
+                .map_err(|error| Unusable::Folder(error.into()))?;
+            return Ok(None);
+        }
         file => file?,
     };
+    access(path, Access::WRITE_OK).map_err(io::Error::from)?;
     if file.metadata()?.len() == 0 {
         return Ok(None);
     }
