@@ -16,7 +16,6 @@ PAGES = {
     "gas-suggestion": ("README.md", "index.md"),
     "JavaScript client": ("clients/js/README.md", "javascript.md"),
     "Backtest": ("backtest/README.md", "backtest.md"),
-    "Benchmarks": ("benches/README.md", "benchmarks.md"),
     "Contributing": ("CONTRIBUTING.md", "contributing.md"),
     "Security": ("SECURITY.md", "security.md"),
     "Changelog": ("CHANGELOG.md", "changelog.md"),

@@ -37,9 +37,10 @@ const BRIDGE: &str = "needs the bridge; tests/system/drop_in.rs checks the forma
 const SYSTEM_FILES: &str =
     "writes outside of the folder of the tests; tests/debian.sh installs the same files";
 const RELEASE: &str = "needs a published release";
+const HOURS: &str = "a measurement of minutes to hours";
 
 /// The first row whose beginning a command has is its own.
-const ROWS: [(&str, Place); 45] = [
+const ROWS: [(&str, Place); 46] = [
     ("curl localhost:8080/v1/base/cost --data", Nowhere(SHORTENED)),
     ("curl 'localhost:8080/v1/ronin/wait", In("tests/integration/wait.rs")),
     ("curl 'localhost:8080/registry/", In("tests/system/delegation_chain.rs")),
@@ -55,6 +56,7 @@ const ROWS: [(&str, Place); 45] = [
     ("npx hardhat", In("tests/system/verification_clients.rs")),
     ("forge verify-contract", In("tests/system/verification_clients.rs")),
     ("openapi-python-client", In("tests/system/openapi.rs")),
+    ("benches/", Nowhere(HOURS)),
     ("gas-suggestion [--config", Nowhere("a synopsis")),
     ("gas-suggestion serve --rpc-url", In("tests/integration/command_line.rs")),
     ("gas-suggestion price", In("tests/integration/command_line.rs")),

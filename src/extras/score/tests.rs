@@ -295,7 +295,7 @@ fn a_score_has_the_last_hour_at_least_100_and_at_most_1000_quotes() {
     assert_eq!(chain.score().window.heads, 1000);
     let graded = &chain.scorer.graded.0;
     assert_eq!((graded.len(), graded.capacity()), (1000, 1000));
-    // What benches/README.md says of a score's memory.
+    // What docs/benchmarks.md says of a score's memory.
     assert_eq!(size_of::<GradedHead>(), 64);
     assert_eq!(chain.scorer.score(chain.now + WINDOW).window.heads, 100);
     // The last 300 s of the hour before.
