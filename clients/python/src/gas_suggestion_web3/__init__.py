@@ -18,8 +18,9 @@ __all__ = ["gas_suggestion_middleware"]
 
 _log = logging.getLogger(__name__)
 
-# `/v1/chains` with a thousand chains fits.
+# Both fit `/v1/chains` with 900 chains.
 _MAX_BODY_BYTES = 1 << 20
+_MAX_BRACKETS = 1000
 _METHODS = ("eth_sendTransaction", "eth_signTransaction")
 _FEES = ("maxFeePerGas", "maxPriorityFeePerGas")
 
@@ -174,18 +175,25 @@ class _Service:
             if response.status != 200:
                 raise _NoSuggestion(f"{response.status}: {_detail(text)}")
             try:
-                return json.loads(text), response.headers
-            except (ValueError, RecursionError):
+                return _from_json(text), response.headers
+            except ValueError:
                 raise _NoSuggestion("the response is not JSON") from None
 
 
 def _detail(text: str) -> str:
     """Returns code and detail of an error of the service, or the text of another server."""
     try:
-        problem = json.loads(text)
+        problem = _from_json(text)
         return f"{problem['code']}: {problem['detail']}"
-    except (ValueError, RecursionError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError):
         return text
+
+
+def _from_json(text: str) -> Any:
+    # A dependency of web3.py raises Python's limit of recursions so far that nested JSON would exhaust the stack.
+    if text.count("[") + text.count("{") > _MAX_BRACKETS:
+        raise ValueError("too many brackets")
+    return json.loads(text)
 
 
 def _parse(body: Any, tier: str) -> _Tier:
