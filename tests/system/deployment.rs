@@ -113,6 +113,8 @@ fn compose_services_are_valid_checked_and_have_time_to_drain() {
             if name.ends_with("_URLS") { "[\"http://127.0.0.1:1\"]" } else { "secret" }
         };
         let all = variables.iter().filter_map(|(name, value)| match value {
+            // The folder is one of the image.
+            _ if name == "GAS_HISTORY__PATH" => None,
             Value::Null => Some((&**name, passed(name))),
             _ => Some((&**name, value.as_str()?)),
         });

@@ -30,10 +30,10 @@ before(async () => {
     mkdirSync(fileURLToPath(folderUrl), { recursive: true });
     anvil = await startAnvil(1);
     legacy = await startAnvil(1, "--hardfork", "berlin");
-    const config = chainSection("ethereum", 1, anvil.url) + chainSection("legacy", 2, legacy.url);
+    const config = chainSection("ethereum", 1, anvil.url) + chainSection("legacy", 4242, legacy.url);
     await anvil.call("anvil_mine", "0x3");
     // The service checks the chain id of its nodes.
-    await legacy.call("anvil_setChainId", 2);
+    await legacy.call("anvil_setChainId", 4242);
     service = await Service.start({ binary, folder, config });
     away = await nowhere();
 });
@@ -148,7 +148,7 @@ const ownEstimate = {
 };
 
 test("legacy chains get a gas price", async () => {
-    const options = { node: legacy.url, network: "'legacy', 2" };
+    const options = { node: legacy.url, network: "'legacy', 4242" };
     await upToDate(legacy, "legacy");
     const [price] = await suggested("legacy");
     const written = await captured(async () => {
@@ -364,7 +364,7 @@ test("a user operation pays the suggestion", async () => {
     assert.deepEqual(await send({ url: service.url }), expected);
     assert.deepEqual(await send({ url: service.url }, { maxFeePerGas: 10n ** 12n }), [10n ** 12n, expected[1]]);
     assert.deepEqual(await send({ url: service.url }, { maxPriorityFeePerGas: 7n }), [expected[0], 7n]);
-    await assert.rejects(send({ url: service.url, chain: "legacy" }), /these are the fees of chain 2, not of chain 1/);
+    await assert.rejects(send({ url: service.url, chain: "legacy" }), /these are the fees of chain 4242, not of chain 1/);
 });
 
 test("without the service a user operation pays what viem estimates, with one warning", async () => {

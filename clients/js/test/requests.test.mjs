@@ -149,7 +149,7 @@ test("requests that cannot be right are a TypeError, and send nothing", async ()
 });
 
 test("requests that the service refuses have its error", async () => {
-    for (const request of [{ gas: 20_999 }, { gas: 21_000, bytes: 0 }, { gas: 21_000, transaction: "0x00" }, { gas: 21_000, blobs: 22 }, {}]) {
+    for (const request of [{ gas: 0 }, { gas: 21_000, bytes: 0 }, { gas: 21_000, transaction: "0x00" }, { gas: 21_000, blobs: 22 }, {}]) {
         const { code, status } = await failure(gas.cost(request));
         assert.deepEqual([code, status], ["invalid_parameter", 400]);
     }

@@ -66,10 +66,10 @@ impl CostMetrics {
                 let age = seconds(state.fees.age(chain));
                 self.data_fee_parameters_age_seconds.get_or_create(&labels).set(age);
             }
+            let price =
+                state.prices.current(chain).and_then(|price| price.price.exact().parse().ok());
+            self.coin_usd.get_or_create(&labels).set(price.unwrap_or(f64::NAN));
             if state.prices.has_feed(chain) {
-                let price =
-                    state.prices.current(chain).and_then(|price| price.price.exact().parse().ok());
-                self.coin_usd.get_or_create(&labels).set(price.unwrap_or(f64::NAN));
                 let age = seconds(state.prices.age(chain));
                 self.usd_price_age_seconds.get_or_create(&labels).set(age);
             }
