@@ -15,6 +15,7 @@ pub(crate) mod fee_history;
 pub(crate) mod fee_market;
 pub(crate) mod freshness;
 pub(crate) mod health;
+pub(crate) mod hold;
 pub(crate) mod metrics;
 pub(crate) mod openapi;
 pub(crate) mod problems;

@@ -36,7 +36,7 @@ pub use pricing::{
     FAIR_PERCENTILE, GRADED_PERCENTILES, InvalidPricing, Multiplier, Pricing, RewardPercentiles,
     Strategy, TierColumns, ZeroBaseFee, column_of,
 };
-pub use single_price::{BaseFeeStep, SinglePrices};
+pub use single_price::{BaseFeeStep, HeldBaseFee, SinglePrices};
 pub use tiers::{TierName, Tiers};
 
 /// Reason why a valid fee history yields no suggestion.

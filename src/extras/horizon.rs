@@ -51,9 +51,13 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
 struct Records {
     store: ChainStore,
     chains: PerChain<Arc<Mutex<ChainRecord>>>,
-    /// By the cell; without one the body has all. `None`: too few blocks are known.
+    graded: RenderCache<ServedState, (), GradedMatrix>,
+    /// Bodies without a hold, by the cell; without one the body has all. `None`: too few blocks are known.
     bodies: RenderCache<ServedState, Option<CellKey>, Option<Bytes>>,
 }
+
+/// A matrix, if there is one, and how often the blocks kept the pairs of each cell.
+type GradedMatrix = (Option<Arc<Matrix>>, Vec<KeptCount>);
 
 /// The matrix of the newest publication of one chain, and the record of its pairs.
 #[derive(Debug)]
@@ -88,15 +92,12 @@ impl Records {
             Arc::new(Mutex::new(ChainRecord { chain, made_of: None, matrix: None, quotes }))
         };
         let chains = PerChain::new(store, record);
-        Self { store: store.clone(), chains, bodies: RenderCache::new(store) }
+        let (graded, bodies) = (RenderCache::new(store), RenderCache::new(store));
+        Self { store: store.clone(), chains, graded, bodies }
     }
 
-    /// Returns the matrix of the newest publication, and how often the blocks kept the pairs of each cell.
-    fn read(
-        &self,
-        chain: &StoredChain,
-        blocks: &RecentBlocks,
-    ) -> (Option<Arc<Matrix>>, Vec<KeptCount>) {
+    /// Returns the matrix of the newest publication with its grades.
+    fn read(&self, chain: &StoredChain, blocks: &RecentBlocks) -> GradedMatrix {
         let record = self.chains.get(chain).lock();
         (record.matrix.clone(), record.quotes.counts(blocks, clock::now()))
     }

@@ -1,4 +1,4 @@
-//! Prices of one number, for transactions that name no separate tip.
+//! Base fees that hold for a time, and prices of one number, for transactions that name no separate tip.
 //!
 //! Such a price must still be valid when the transaction arrives, some time after its user has seen it. It is what would be
 //! paid in the next block, or the base fee that the time after it will rarely exceed, if that is more. So a price with a tip
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use alloy_primitives::{U256, U512};
 
-use super::{ChainParameters, Market, Tiers};
+use super::{ChainParameters, Market, Target, Tier, Tiers};
 
 /// For how long a price holds: for this time, and for these blocks after the next one.
 #[derive(Debug, Clone, Copy)]
@@ -25,10 +25,10 @@ const SOON: Hold = Hold { time: Duration::from_secs(15), blocks: 2 };
 /// Hold of the high price.
 const LATER: Hold = Hold { time: Duration::from_secs(30), blocks: 5 };
 
-/// Share of the past rises, in percent, that stay within the bound.
-const KEPT_PERCENT: usize = 99;
+/// Share of the past rises, in percent, that stay within the bound of prices.
+const KEPT_PERCENT: u8 = 99;
 
-/// Number of rises from which their 99th percentile says something.
+/// Number of rises from which a percentile of them says something.
 pub(crate) const MIN_RISES: usize = 100;
 
 /// Number of rises from which the highest one says something.
@@ -46,6 +46,17 @@ pub struct SinglePrices {
     pub soon: u128,
     /// Base fee that the next 30 s, or five blocks, rarely exceed.
     pub later: u128,
+}
+
+/// Base fee that the time after the next block does not exceed in a share of cases, by the rises of the past.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HeldBaseFee {
+    /// In wei, not below the next base fee.
+    pub base_fee: u128,
+    /// The time for which it holds.
+    pub time: Duration,
+    /// Number of past rises over that time.
+    pub rises: usize,
 }
 
 /// Base fees of one block, or of the blocks of [`BaseFeeStep::TIME`], in wei.
@@ -80,10 +91,10 @@ impl SinglePrices {
     #[must_use]
     pub fn new(market: &Market, steps: &[BaseFeeStep], block_time: Duration) -> Self {
         let next = market.newest_known_base_fee;
-        let denominator = full_block_denominator(&market.chain_parameters);
+        let share = Target::from_percent(KEPT_PERCENT);
         let bound = |hold: Hold| {
-            let (count, blocks) = (hold.steps(block_time), hold.blocks(block_time));
-            base_fee_bound(steps, next, count, || after_full_blocks(next, blocks, denominator))
+            let time = hold.time(block_time);
+            HeldBaseFee::new(market, steps, block_time, time, share).base_fee
         };
         let soon = bound(SOON);
         // The newest steps count for the shorter time alone, so its bound could be the higher one.
@@ -94,18 +105,41 @@ impl SinglePrices {
     }
 }
 
+impl HeldBaseFee {
+    /// Estimates the base fee that holds for `time` in this share of cases, from the newest `steps`, oldest first. The time
+    /// rounds up to steps. With few rises over it the highest one counts, with fewer full blocks do.
+    #[must_use]
+    pub fn new(
+        market: &Market,
+        steps: &[BaseFeeStep],
+        block_time: Duration,
+        time: Duration,
+        share: Target,
+    ) -> Self {
+        let next = market.newest_known_base_fee;
+        let step = if BaseFeeStep::is_timed(block_time) { BaseFeeStep::TIME } else { block_time };
+        let mut rises = Rise::over(steps, count(time, step));
+        let base_fee = rise_kept(&mut rises, share).map_or_else(
+            || {
+                let denominator = full_block_denominator(&market.chain_parameters);
+                after_full_blocks(next, count(time, block_time), denominator)
+            },
+            |rise| rise.apply(next),
+        );
+        Self { base_fee, time, rises: rises.len() }
+    }
+
+    /// Returns the fees with this tip and a max fee that leaves room for it.
+    #[must_use]
+    pub fn with_tip(&self, tip: u128) -> Tier {
+        let max_fee_per_gas = self.base_fee.saturating_add(tip);
+        Tier { max_priority_fee_per_gas: tip, max_fee_per_gas }
+    }
+}
+
 impl Hold {
     fn time(self, block_time: Duration) -> Duration {
         self.time.max(block_time.saturating_mul(self.blocks))
-    }
-
-    fn blocks(self, block_time: Duration) -> usize {
-        count(self.time(block_time), block_time)
-    }
-
-    fn steps(self, block_time: Duration) -> usize {
-        let step = if BaseFeeStep::is_timed(block_time) { BaseFeeStep::TIME } else { block_time };
-        count(self.time(block_time), step)
     }
 }
 
@@ -114,23 +148,18 @@ fn count(time: Duration, step: Duration) -> usize {
     usize::try_from(time.as_nanos().div_ceil(step.as_nanos().max(1))).unwrap_or(usize::MAX)
 }
 
-/// Returns the base fee in wei that none of the `count` steps after `next` exceeds in 99 % of cases, judged by the rises
-/// that `steps` had. With few of them it is the highest one, with fewer what `by_rule` returns.
-fn base_fee_bound(
-    steps: &[BaseFeeStep],
-    next: u128,
-    count: usize,
-    by_rule: impl FnOnce() -> u128,
-) -> u128 {
-    let windows = steps.windows(count.saturating_add(1));
-    let mut rises: Vec<Rise> = windows.filter_map(Rise::from_window).collect();
+/// Returns the rise that a share of `rises` does not exceed; of few of them the highest. `None`: there are fewer.
+fn rise_kept(rises: &mut [Rise], share: Target) -> Option<Rise> {
+    const MILLION: usize = 1_000_000;
     let rank = match rises.len() {
-        ..FEW_RISES => return by_rule(),
+        ..FEW_RISES => return None,
         few @ ..MIN_RISES => few,
-        many => many.saturating_mul(KEPT_PERCENT).div_ceil(100),
+        many => {
+            let millionths = usize::try_from(share.millionths()).unwrap_or(MILLION);
+            many.saturating_mul(millionths).div_ceil(MILLION)
+        }
     };
-    let (_, rise, _) = rises.select_nth_unstable_by(rank.saturating_sub(1), Rise::cmp);
-    rise.apply(next)
+    Some(*rises.select_nth_unstable_by(rank.saturating_sub(1), Rise::cmp).1)
 }
 
 /// Returns the denominator by which a full block raises the base fee.
@@ -162,11 +191,20 @@ struct Rise {
 }
 
 impl Rise {
-    /// Reads a step and those after it. A base fee of 0 has no rise.
-    fn from_window(steps: &[BaseFeeStep]) -> Option<Self> {
-        let (BaseFeeStep { last: before, .. }, following) = steps.split_first()?;
-        let highest = following.iter().map(|step| step.highest).max()?;
-        (*before > 0).then_some(Self { highest, before: *before })
+    /// Returns the rises from each step to the highest of the `count` after it. A base fee of 0 has none.
+    fn over(steps: &[BaseFeeStep], count: usize) -> Vec<Self> {
+        let mut highest: Vec<u128> = steps.iter().skip(1).map(|step| step.highest).collect();
+        let mut width = 1;
+        // Each pass doubles the number of steps that an amount is the highest of.
+        while width < count && !highest.is_empty() {
+            let further = width.min(count - width);
+            let later = highest.iter().skip(further);
+            highest = highest.iter().zip(later).map(|(one, other)| *one.max(other)).collect();
+            width += further;
+        }
+        let rises = steps.iter().zip(highest);
+        let rises = rises.map(|(step, highest)| Self { highest, before: step.last });
+        rises.filter(|rise| rise.before > 0).collect()
     }
 
     /// Compares the ratios exactly.
@@ -200,15 +238,23 @@ mod tests {
     use crate::fees::{self, Block, ChainParameters, FeeHistory, Pricing, Rewards, ZeroBaseFee};
 
     const EIGHTH: NonZeroU64 = NonZeroU64::new(8).unwrap();
+    const BLOCK_TIME: Duration = Duration::from_secs(12);
 
     /// Steps of a block each.
     fn steps(base_fees: &[u128]) -> Vec<BaseFeeStep> {
         base_fees.iter().copied().map(BaseFeeStep::from_base_fee).collect()
     }
 
-    fn bound(base_fees: &[u128], next: u128, blocks: usize) -> u128 {
-        let by_rule = || after_full_blocks(next, blocks, EIGHTH);
-        base_fee_bound(&steps(base_fees), next, blocks, by_rule)
+    /// Returns the base fee of so many blocks of a chain with an eighth, in this share of cases.
+    fn held(base_fees: &[u128], next: u128, blocks: u32, share: f64) -> HeldBaseFee {
+        let market = market(1, 0, 1, &without_floors());
+        let market = Market { newest_known_base_fee: next, ..market };
+        let (steps, share) = (steps(base_fees), Target::new(share).unwrap());
+        HeldBaseFee::new(&market, &steps, BLOCK_TIME, BLOCK_TIME * blocks, share)
+    }
+
+    fn bound(base_fees: &[u128], next: u128, blocks: u32) -> u128 {
+        held(base_fees, next, blocks, 0.99).base_fee
     }
 
     /// Prices one block with this base fee and this reward, before a block with the base fee `next`.
@@ -224,8 +270,7 @@ mod tests {
     }
 
     fn low_medium_high(market: &Market, base_fees: &[u128]) -> [u128; 3] {
-        let block_time = Duration::from_secs(12);
-        SinglePrices::new(market, &steps(base_fees), block_time).tiers.into_array()
+        SinglePrices::new(market, &steps(base_fees), BLOCK_TIME).tiers.into_array()
     }
 
     #[test]
@@ -252,13 +297,13 @@ mod tests {
     fn prices_hold_for_seconds() {
         let counts = |milliseconds| {
             let block_time = Duration::from_millis(milliseconds);
-            let steps = [SOON, LATER].map(|hold| hold.steps(block_time));
-            (steps, [SOON, LATER].map(|hold| hold.blocks(block_time)))
+            let times = [SOON, LATER].map(|hold| hold.time(block_time));
+            (times.map(|time| time.as_secs()), times.map(|time| count(time, block_time)))
         };
-        assert_eq!(counts(12_000), ([2, 5], [2, 5]));
-        assert_eq!(counts(5000), ([3, 6], [3, 6]));
-        assert_eq!(counts(2000), ([3, 6], [8, 15]));
-        assert_eq!(counts(200), ([3, 6], [75, 150]));
+        assert_eq!(counts(12_000), ([24, 60], [2, 5]));
+        assert_eq!(counts(5000), ([15, 30], [3, 6]));
+        assert_eq!(counts(2000), ([15, 30], [8, 15]));
+        assert_eq!(counts(200), ([15, 30], [75, 150]));
         // The highest base fee of a step counts, and the last one of the step before.
         let mut steps = vec![BaseFeeStep { last: 1000, highest: 1000 }; 200];
         steps[100] = BaseFeeStep { last: 1000, highest: 1500 };
@@ -267,6 +312,29 @@ mod tests {
         let prices = SinglePrices::new(&fees, &steps, Duration::from_millis(200));
         // Of 197 rises three are to 1.5 times the base fee and one to twice, of 194 six and one.
         assert_eq!((prices.soon, prices.later), (1500, 1500));
+    }
+
+    #[test]
+    fn the_base_fee_holds_for_the_time_in_the_share_of_cases() {
+        // From 1,000 steadily up by 1 a block: over k blocks the rises are k/1,000 and less.
+        let base_fees: Vec<u128> = (1000..2000).collect();
+        let found = [1, 5, 50].map(|blocks| held(&base_fees, 1_000_000, blocks, 0.999));
+        // With 950 to 999 rises the highest is not beyond 99.9 %, so it counts.
+        let expected = [(1_001_000, 999), (1_005_000, 995), (1_050_000, 950)];
+        assert_eq!(found.map(|held| (held.base_fee, held.rises)), expected);
+        assert_eq!(found.map(|held| held.time.as_secs()), [12, 60, 600]);
+        let shares = [0.5, 0.8, 0.95, 0.99, 0.999];
+        let found = shares.map(|share| held(&base_fees, 1_000_000, 5, share).base_fee);
+        // The rises are 5/1,994, 5/1,993 and so on to 5/1,000: the 498th, 796th, 946th and 986th.
+        let expected = [1497, 1199, 1049, 1009, 1000]
+            .map(|before| 1_000_000 + 5_000_000_u128.div_ceil(before));
+        assert_eq!(found, expected);
+        // Longer than what is known, and a part of a block.
+        let few = held(&base_fees[..50], 64, 50, 0.5);
+        assert_eq!((few.base_fee, few.rises), (128, 0));
+        let (market, share) = (market(64, 0, 64, &without_floors()), Target::from_percent(50));
+        let second = Duration::from_secs(1);
+        assert_eq!(HeldBaseFee::new(&market, &[], BLOCK_TIME, second, share).base_fee, 72);
     }
 
     #[test]
@@ -320,7 +388,7 @@ mod tests {
         fn the_bound_is_exact_for_any_amounts(
             base_fees in proptest::collection::vec(amount(), 0..320),
             next in amount(),
-            blocks in prop_oneof![Just(2_usize), Just(5_usize)],
+            blocks in prop_oneof![Just(2_usize), Just(5_usize), 1_usize..60],
         ) {
             let mut rises = Vec::new();
             for (index, before) in base_fees.iter().enumerate() {
@@ -329,7 +397,7 @@ mod tests {
                 }
             }
             rises.sort_by(|one, other| compare(*one, *other));
-            let found = bound(&base_fees, next, blocks);
+            let found = bound(&base_fees, next, u32::try_from(blocks).unwrap());
             prop_assert!(found >= next);
             if rises.len() >= 100 {
                 let (highest, before) = rises[(99 * rises.len()).div_ceil(100) - 1];

@@ -1,10 +1,8 @@
 //! Base fees of the last hour in steps of 5 s, for chains with shorter block times.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::RecentBlocks;
 use crate::fees::BaseFeeStep;
 
 /// Steps without gaps, which begin at multiples of [`BaseFeeStep::TIME`] since 1970.
@@ -21,21 +19,17 @@ impl BaseFeeSteps {
     /// Steps of an hour.
     const MAX: usize = 720;
 
-    /// Returns the steps up to the newest of `blocks`, which was seen so many milliseconds after 1970. Blocks before it are
-    /// dated back by `block_time`. On a chain with longer block times a step is a block.
+    /// Adds the steps up to the block `newest`, the last of those with these base fees, which was seen so many milliseconds
+    /// after 1970. Blocks before it are dated back by `block_time`.
     pub(super) fn update(
         &mut self,
-        blocks: &RecentBlocks,
+        base_fees: impl ExactSizeIterator<Item = u128>,
+        newest: u64,
         seen_at: u64,
         block_time: Duration,
-    ) -> Cow<'_, [BaseFeeStep]> {
-        let base_fees = blocks.base_fees();
-        if !BaseFeeStep::is_timed(block_time) {
-            return base_fees.map(BaseFeeStep::from_base_fee).collect();
-        }
+    ) {
         let age = |blocks_before: u64| u128::from(blocks_before) * block_time.as_millis();
         let remembered = u64::try_from(base_fees.len()).unwrap_or(u64::MAX);
-        let newest = blocks.newest_block();
         let oldest = newest.saturating_add(1).saturating_sub(remembered);
         // At the start, and when a reading has brought older blocks, all that are remembered are dated anew.
         let added = if self.steps.is_empty() || oldest < self.oldest_block {
@@ -53,7 +47,12 @@ impl BaseFeeSteps {
             self.add(u64::try_from(step).unwrap_or(u64::MAX), base_fee);
         }
         self.newest_block = newest;
-        Cow::Borrowed(self.steps.make_contiguous())
+        self.steps.make_contiguous();
+    }
+
+    /// Returns the steps, oldest first.
+    pub(super) fn all(&self) -> &[BaseFeeStep] {
+        self.steps.as_slices().0
     }
 
     fn add(&mut self, step: u64, base_fee: u128) {
@@ -81,6 +80,7 @@ impl BaseFeeSteps {
 mod tests {
     use super::*;
     use crate::fees::{Block, FeeHistory, Pricing};
+    use crate::store::RecentBlocks;
 
     fn blocks_up_to(newest: u64, base_fees: &[u128]) -> FeeHistory {
         let block =
@@ -96,21 +96,22 @@ mod tests {
     #[test]
     fn blocks_of_five_seconds_are_a_step_and_slower_ones_are_steps() {
         let mut blocks = RecentBlocks::new(64, &Pricing::default(), None);
-        blocks.extend(&blocks_up_to(14, &[5, 9, 7, 6, 8]));
-        let mut steps = BaseFeeSteps::default();
+        let mut update = |newest, base_fees: &[u128], seen_at, block_time| {
+            blocks.extend(&blocks_up_to(newest, base_fees));
+            blocks.update_steps(seen_at, block_time);
+            pairs(&blocks.base_fee_steps(block_time))
+        };
         // Seconds 98, 100, 102, 104 and 106.
         let two_seconds = Duration::from_secs(2);
-        let found = pairs(&steps.update(&blocks, 106_000, two_seconds));
+        let found = update(14, &[5, 9, 7, 6, 8], 106_000, two_seconds);
         assert_eq!(found, [(5, 5), (6, 9), (8, 8)]);
         // The same head again changes nothing. The next blocks come after a pause.
-        assert_eq!(steps.update(&blocks, 107_000, two_seconds).len(), 3);
-        blocks.extend(&blocks_up_to(16, &[8, 3, 4]));
-        let found = pairs(&steps.update(&blocks, 118_000, two_seconds));
+        assert_eq!(update(14, &[8], 107_000, two_seconds).len(), 3);
+        let found = update(16, &[8, 3, 4], 118_000, two_seconds);
         assert_eq!(found[2..], [(8, 8), (8, 8), (4, 4)]);
         // A clock that is put back adds to the last step.
-        blocks.extend(&blocks_up_to(17, &[4, 2]));
-        assert_eq!(pairs(&steps.update(&blocks, 60_000, two_seconds))[4..], [(2, 4)]);
-        let found = pairs(&steps.update(&blocks, 60_000, Duration::from_secs(5)));
+        assert_eq!(update(17, &[4, 2], 60_000, two_seconds)[4..], [(2, 4)]);
+        let found = update(17, &[2], 60_000, Duration::from_secs(5));
         assert_eq!(found, [5, 9, 7, 6, 8, 3, 4, 2].map(|fee| (fee, fee)));
     }
 
@@ -118,18 +119,21 @@ mod tests {
     fn steps_reach_an_hour_back_and_a_reading_fills_them_at_the_start() {
         let mut blocks = RecentBlocks::new(1024, &Pricing::default(), 10.try_into().ok());
         blocks.extend(&blocks_up_to(2000, &[7; 20]));
-        let (mut steps, block_time) = (BaseFeeSteps::default(), Duration::from_millis(500));
-        assert_eq!(steps.update(&blocks, 1_000_000, block_time).len(), 3);
+        let block_time = Duration::from_millis(500);
+        let update = |blocks: &mut RecentBlocks, seen_at| {
+            blocks.update_steps(seen_at, block_time);
+            pairs(&blocks.base_fee_steps(block_time))
+        };
+        assert_eq!(update(&mut blocks, 1_000_000).len(), 3);
         blocks.add_reading(&blocks_up_to(2000, &[7; 1000]));
-        let filled = steps.update(&blocks, 1_000_100, block_time).len();
-        assert_eq!(filled, 101);
+        assert_eq!(update(&mut blocks, 1_000_100).len(), 101);
         for number in 0..9000 {
             blocks.extend(&blocks_up_to(2001 + number, &[7, 8]));
-            steps.update(&blocks, 1_000_500 + 500 * number, block_time);
+            blocks.update_steps(1_000_500 + 500 * number, block_time);
         }
-        assert_eq!(steps.update(&blocks, 6_000_000, block_time).len(), BaseFeeSteps::MAX);
+        assert_eq!(update(&mut blocks, 6_000_000).len(), BaseFeeSteps::MAX);
         // After a pause of more than an hour they begin anew.
         blocks.extend(&blocks_up_to(11_001, &[8, 9]));
-        assert_eq!(pairs(&steps.update(&blocks, 60_000_000, block_time)), [(9, 9)]);
+        assert_eq!(update(&mut blocks, 60_000_000), [(9, 9)]);
     }
 }

@@ -127,7 +127,7 @@ impl Publisher {
         blocks.set_reading_interval(chain.reading_interval(measured.block_time(chain)));
         let market = with_asks(history, accepted.market, &blocks, &chain.pricing);
         let accepted = Accepted { market, ..accepted };
-        let snapshot = Snapshot::new(accepted, last.as_deref(), measured, &blocks, chain);
+        let snapshot = Snapshot::new(accepted, last.as_deref(), measured, &mut blocks, chain);
         let snapshot = Arc::new(snapshot);
         let is_news = snapshot.is_news_after(last.as_deref(), chain.max_age);
         let publication = Publication { chain, snapshot: &snapshot, history, blocks: &blocks };

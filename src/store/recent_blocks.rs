@@ -1,13 +1,16 @@
 //! The newest blocks of one chain, without gaps: polls bring the blocks, and readings their asks.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
+use std::time::Duration;
 
 use super::asks::Asks;
+use super::base_fee_steps::BaseFeeSteps;
 use super::{COMPARED_BLOCKS, EntryWindow};
 use crate::fees::{
-    Block, EntryBlock, FAIR_PERCENTILE, FeeHistory, GRADED_PERCENTILES, Pricing, Rewards,
-    column_of, have_ratios,
+    BaseFeeStep, Block, EntryBlock, FAIR_PERCENTILE, FeeHistory, GRADED_PERCENTILES, Pricing,
+    Rewards, column_of, have_ratios,
 };
 
 /// Consecutive blocks up to the newest known one, limited in number, and the asks of those that were read.
@@ -24,6 +27,7 @@ pub struct RecentBlocks {
     /// Number of blocks between two readings, if there are any.
     reading_interval: Option<NonZeroU64>,
     asks: Asks,
+    steps: BaseFeeSteps,
     /// Number of changes so far.
     revision: u64,
 }
@@ -64,6 +68,7 @@ impl RecentBlocks {
             next_base_fee: None,
             reading_interval,
             asks: Asks::default(),
+            steps: BaseFeeSteps::default(),
             revision: 0,
         }
     }
@@ -210,6 +215,24 @@ impl RecentBlocks {
     #[must_use]
     pub fn base_fees(&self) -> impl DoubleEndedIterator<Item = u128> + ExactSizeIterator {
         self.blocks.iter().map(|block| block.base_fee)
+    }
+
+    /// Returns the steps in which the base fee rose, oldest first: those of the last hour, or on a chain with longer block
+    /// times its blocks.
+    #[must_use]
+    pub fn base_fee_steps(&self, block_time: Duration) -> Cow<'_, [BaseFeeStep]> {
+        if BaseFeeStep::is_timed(block_time) {
+            return Cow::Borrowed(self.steps.all());
+        }
+        self.base_fees().map(BaseFeeStep::from_base_fee).collect()
+    }
+
+    /// Adds the newest block, which was seen so many milliseconds after 1970, and those before it to the steps.
+    pub(super) fn update_steps(&mut self, seen_at: u64, block_time: Duration) {
+        if BaseFeeStep::is_timed(block_time) {
+            let base_fees = self.blocks.iter().map(|block| block.base_fee);
+            self.steps.update(base_fees, self.newest_block, seen_at, block_time);
+        }
     }
 
     /// Returns the newest `count` blocks, or fewer if fewer are known.

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant, SystemTime};
 use axum::http::HeaderValue;
 use bytes::Bytes;
 
-use super::base_fee_steps::BaseFeeSteps;
 use super::block_time::BlockTime;
 use super::wire::SuggestionBody;
 use super::{Accepted, BlockWindow, NewestBlock, RecentBlocks, etag, since_1970};
@@ -61,7 +60,6 @@ pub struct Timestamps {
 #[derive(Debug, Default)]
 pub(super) struct Measured {
     pub(super) block_time: BlockTime,
-    pub(super) base_fees: BaseFeeSteps,
     /// How the base fee moves by the last header, if that says it.
     stated_rule: Option<BaseFeeRule>,
     observed_rule: FittedRule,
@@ -105,8 +103,8 @@ impl Snapshot {
     pub(super) fn new(
         accepted: Accepted<'_>,
         last: Option<&Self>,
-        measured: &mut Measured,
-        blocks: &RecentBlocks,
+        measured: &Measured,
+        blocks: &mut RecentBlocks,
         chain: &config::Chain,
     ) -> Self {
         let Accepted { history, timestamps, .. } = accepted;
@@ -124,7 +122,8 @@ impl Snapshot {
         });
         let block_time = measured.block_time(chain);
         let first_seen = to_wall_clock(head_changed_at);
-        let steps = measured.base_fees.update(blocks, since_1970(first_seen), block_time);
+        blocks.update_steps(since_1970(first_seen), block_time);
+        let steps = blocks.base_fee_steps(block_time);
         let block_count = history.newest(chain.pricing.window_blocks.get()).len();
         let before_window = history.blocks().len().saturating_sub(block_count);
         let before_window = u64::try_from(before_window).unwrap_or_default();

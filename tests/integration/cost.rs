@@ -6,7 +6,9 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::fixtures::{l1_attributes_deposit as deposit, seconds, wei};
+use crate::fixtures::{
+    computed_history, l1_attributes_deposit as deposit, seconds, small_quantity, wei,
+};
 use crate::mock_node::{Call, MockNode, Reply, fee_history};
 use crate::test_server::{Response, TestServer};
 
@@ -185,6 +187,61 @@ async fn chains_without_a_data_fee_have_exact_zeros_and_blob_fees() {
 }
 
 #[tokio::test]
+async fn a_max_fee_that_holds_for_a_time_leaves_less_behind() {
+    // Of 199 rises from block to block four are a tenth.
+    let base_fee = |block: u64| if block.is_multiple_of(50) { 33 * GWEI / 10 } else { 3 * GWEI };
+    let node = MockNode::scripted(7, move |call: &Call| match call.method.as_str() {
+        "eth_chainId" => Reply::Result(json!("0x7")),
+        "eth_feeHistory" => {
+            let (count, columns) = (small_quantity(&call.params()[0]), call.params()[2].clone());
+            let rewards = |_| vec![30 * GWEI; columns.as_array().unwrap().len()];
+            Reply::Result(computed_history(1001 - count..=1000, base_fee, rewards))
+        }
+        _ => Reply::Error(-32601),
+    })
+    .await;
+    let none = "data_fee = \"none\"\nblock_time = \"12s\"\npricing.ask_interval = 0\n";
+    let service = start(&node, &format!("{none}pricing.window_blocks = 200\n")).await;
+    let query = "/v1/a/cost?gas=21000&balance=1000000000000000000";
+    let cost = async |more: &str| service.get(&format!("{query}{more}")).await.json();
+    let without = cost("").await;
+    assert!(wei(&without["tiers"]["medium"]["max_fee_per_gas"]) > 36 * GWEI);
+    assert_eq!(cost("&hold=0").await, without);
+    for (more, seconds, base_fee, rises) in [
+        ("&hold=30s", 30, 33 * GWEI / 10, 197),
+        ("&hold=1s", 1, 33 * GWEI / 10, 199),
+        ("&hold=1500ms&probability=0.95", 2, 3 * GWEI, 199),
+        ("&hold=10m&probability=0.5", 600, 33 * GWEI / 10, 150),
+    ] {
+        let held = cost(more).await;
+        let facts = (&held["hold_seconds"], &held["estimated_from"]);
+        assert_eq!(facts, (&json!(seconds), &json!(rises)), "{more}");
+        for name in ["low", "medium", "high"] {
+            let (tier, other) = (&held["tiers"][name], &without["tiers"][name]);
+            let [tip, max_fee, max_send] =
+                ["max_priority_fee_per_gas", "max_fee_per_gas", "max_send"]
+                    .map(|it| wei(&tier[it]));
+            assert_eq!(max_fee, tip + base_fee, "{more} {name}");
+            assert_eq!(max_send, 1_000_000_000_000_000_000 - 21_000 * max_fee);
+            assert!(max_send > wei(&other["max_send"]));
+            assert_eq!(tier["expected"], other["expected"]);
+        }
+    }
+    // What the tier covers already is not raised.
+    let few = start(&node, &format!("{none}pricing.base_fee_multiplier = 1.5\n")).await;
+    let held = few.get(&format!("{query}&hold=10m")).await.json();
+    let usual = few.get(query).await.json();
+    assert_eq!((&held["tiers"], &held["hold_seconds"]), (&usual["tiers"], &json!(600)));
+    let body = json!({ "gas": "21000", "transaction": SIGNED, "hold": "30s", "probability": 0.95 });
+    let posted = service.post("/v1/a/cost", body.to_string()).await.json();
+    assert_eq!((&posted["hold_seconds"], &posted["estimated_from"]), (&json!(30), &json!(197)));
+    let legacy = MockNode::start(7, Reply::history(1000, 0, 30)).await;
+    let service = start(&legacy, none).await;
+    let held = service.get(&format!("{query}&hold=30s")).await.json();
+    assert_eq!(held, service.get(query).await.json());
+}
+
+#[tokio::test]
 async fn a_chain_without_a_preset_tells_its_data_fee_and_the_gas_of_a_transfer() {
     let (l1_block, arb_sys) = (
         "0x4200000000000000000000000000000000000015",
@@ -265,6 +322,8 @@ async fn bad_input_is_refused_with_the_name_of_the_parameter() {
         ("bytes", &["0", "131073"]),
         ("balance", &["-1", "340282366920938463463374607431768211456"]),
         ("blobs", &["22", "1"]),
+        ("hold", &["30", "601s", "-1s"]),
+        ("probability", &["0.49", "0.9991"]),
         ("blob", &["1"]),
         ("byte", &["1"]),
     ] {
@@ -283,6 +342,7 @@ async fn bad_input_is_refused_with_the_name_of_the_parameter() {
         ("gas", json!({ "gas": "18446744073709551616", "transaction": SIGNED })),
         ("balance", json!({ "gas": "21000", "transaction": SIGNED, "balance": 1 })),
         ("balance", json!({ "gas": "21000", "transaction": SIGNED, "balance": "-1" })),
+        ("hold", json!({ "gas": "21000", "transaction": SIGNED, "hold": "30" })),
         ("surprise", json!({ "gas": "21000", "transaction": SIGNED, "surprise": 1 })),
     ];
     for transaction in ["", "0x0", "0xzz", "0x05c0", &other_chain, &long, &SIGNED[2..]] {

@@ -55,9 +55,37 @@ async fn the_matrix_and_one_cell_have_the_documented_members() {
         let expected: Vec<_> = cells.iter().filter(wanted).collect();
         assert_eq!(body["cells"], json!(expected), "{query}");
     }
+    // A duration is the nearest number of blocks, which take half a second.
+    for (time, within) in [("1s", 2), ("1249ms", 2), ("1250ms", 3), ("4s", 5), ("10m", 25)] {
+        let path = format!("/v1/a/fees?within={time}&probability=0.95");
+        assert_eq!(service.get(&path).await.json()["cells"][0]["within"], within, "{time}");
+    }
+    assert_eq!(service.get("/v1/a/fees?hold=0").await.json(), fees);
+    // The base fees of four blocks differ by 3 wei, and those of a step of 5 s are known.
+    for (query, count, seconds, known, base_fees) in [
+        ("hold=30s", 24, 30, 20..100, 2..=3),
+        ("hold=30s&probability=0.999", 24, 30, 20..100, 2..=3),
+        ("hold=30s&within=2s", 1, 30, 20..100, 2..=3),
+        // There was no such time, so full blocks count.
+        ("hold=10m&within=3&probability=0.99", 1, 600, 0..1, 3_000_000_000..=3_000_000_000),
+    ] {
+        let held = service.get(&format!("/v1/a/fees?{query}")).await.json();
+        assert_eq!(held["hold_seconds"], seconds, "{query}");
+        assert!(known.contains(&held["estimated_from"].as_u64().unwrap()), "{held}");
+        let holding = held["cells"].as_array().unwrap();
+        assert_eq!(holding.len(), count, "{query}");
+        for cell in holding {
+            let tip = wei(&cell["max_priority_fee_per_gas"]);
+            let room = wei(&cell["max_fee_per_gas"]) - tip - next_base_fee;
+            assert!(base_fees.contains(&room), "{query}: {cell}");
+            let same = ["within", "probability", "max_priority_fee_per_gas"];
+            assert!(cells.iter().any(|it| same.iter().all(|name| it[*name] == cell[*name])));
+        }
+    }
     let invalid = "within=3 probability=0.5 within=0&probability=0.5 within=26&probability=0.5 \
         within=-1&probability=0.5 within=3&probability=0.49 within=3&probability=0.991 \
-        within=3&probability=nan within=3&probability=95 within=3&probability= \
+        within=500ms&probability=0.5 within=601s&probability=0.5 hold=30 hold=601s \
+        hold=0s&within=3 hold=30s&within=3&probability=0.991 hold=30s&probability=0.49 within=3&probability=nan within=3&probability=95 within=3&probability= \
         within=&probability=0.5 within=3.5&probability=0.5";
     for query in invalid.split(' ') {
         let response = service.get(&format!("/v1/a/fees?{query}")).await;

@@ -4,7 +4,8 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use gas_suggestion::fees::{
-    self, BaseFeeStep, Block, ChainParameters, FeeHistory, Rewards, SinglePrices,
+    self, BaseFeeStep, Block, ChainParameters, FeeHistory, HeldBaseFee, Market, Pricing, Rewards,
+    SinglePrices, Target,
 };
 
 use crate::fixtures;
@@ -111,26 +112,44 @@ impl Tally {
     }
 }
 
+/// The series whose tables the documents have.
+fn all_series() -> [Series; 4] {
+    [
+        recorded("Ethereum", "src/extras/demo/recordings/ethereum.json.gz", 12),
+        recorded("Base", "src/extras/demo/recordings/base.json.gz", 2),
+        recorded("Polygon", "tests/fixtures/recordings/polygon.json.gz", 2),
+        without_tips(),
+    ]
+}
+
+/// Returns the market of the block after those that are mined.
+fn market(series: &Series, mined: usize, pricing: &Pricing) -> Market {
+    let window = series.blocks[mined - WINDOW..mined].to_vec();
+    let history = FeeHistory::new(7, window, Some(series.base_fees[mined].into())).unwrap();
+    fees::price(&history, &[], pricing, &ChainParameters::from_pricing(pricing)).unwrap()
+}
+
+/// Returns the highest of the `count` base fees after the one with this index.
+fn highest_after(series: &Series, index: usize, count: usize) -> u128 {
+    (*series.base_fees[index + 1..=index + count].iter().max().unwrap()).into()
+}
+
 /// Judges the prices at each head of the series.
 fn judge(series: &Series) -> [Tally; 3] {
     let pricing = fixtures::priced("strategy = \"network\"").pricing;
-    let parameters = ChainParameters::from_pricing(&pricing);
     let block_time = Duration::from_secs(series.block_time as u64);
     let blocks = [(SECONDS[0], 2), (SECONDS[0], 2), (SECONDS[1], 5)]
         .map(|(seconds, least)| seconds.div_ceil(series.block_time).max(least));
     let mut tallies: [Tally; 3] = Default::default();
     for mined in KNOWN_BLOCKS..series.base_fees.len() - blocks[2] {
-        let window = series.blocks[mined - WINDOW..mined].to_vec();
-        let next: u128 = series.base_fees[mined].into();
-        let history = FeeHistory::new(7, window, Some(next)).unwrap();
-        let market = fees::price(&history, &[], &pricing, &parameters).unwrap();
+        let market = market(series, mined, &pricing);
+        let next = market.newest_known_base_fee;
         let steps = series.steps(mined);
         let prices = SinglePrices::new(&market, &steps, block_time);
         let paid = market.suggestion.tiers.into_array().map(|tier| tier.price_at(next));
         let prices = paid.into_iter().zip(prices.tiers.into_array());
         for ((tally, blocks), (paid, price)) in tallies.iter_mut().zip(blocks).zip(prices) {
-            let following = &series.base_fees[mined + 1..=mined + blocks];
-            tally.0.push([paid, price, (*following.iter().max().unwrap()).into()]);
+            tally.0.push([paid, price, highest_after(series, mined, blocks)]);
         }
     }
     tallies
@@ -141,12 +160,7 @@ fn judge(series: &Series) -> [Tally; 3] {
 fn prices_of_one_number_hold_for_the_seconds_that_they_promise() {
     let mut table =
         String::from("chain, price, seconds, holds % before, after, raised %, added ‰ (median)\n");
-    for series in [
-        recorded("Ethereum", "src/extras/demo/recordings/ethereum.json.gz", 12),
-        recorded("Base", "src/extras/demo/recordings/base.json.gz", 2),
-        recorded("Polygon", "tests/fixtures/recordings/polygon.json.gz", 2),
-        without_tips(),
-    ] {
+    for series in all_series() {
         let tiers = [("low", SECONDS[0]), ("medium", SECONDS[0]), ("high", SECONDS[1])];
         for (tally, (name, seconds)) in judge(&series).into_iter().zip(tiers) {
             let after = tally.share(|[_, price, highest]| price >= highest);
@@ -158,6 +172,39 @@ fn prices_of_one_number_hold_for_the_seconds_that_they_promise() {
             let row = format!("{series}, {name}, {seconds}, {before}, {kept}, {raised}, {added}");
             let _ = writeln!(table, "{row}");
             assert!(after >= 9750, "{table}");
+        }
+    }
+    println!("{table}");
+}
+
+/// The table of docs/pricing.md: `cargo test --test integration max_fees_hold -- --nocapture`.
+#[test]
+fn max_fees_hold_about_as_often_as_they_promise_for_a_minute() {
+    let pricing = fixtures::priced("strategy = \"network\"").pricing;
+    let mut table =
+        String::from("chain, seconds, holds % at 95, added ‰ (median), at 99, added ‰\n");
+    for series in all_series() {
+        for seconds in [30_usize, 60, 600] {
+            let blocks = seconds.div_ceil(series.block_time);
+            let mut row = format!("{}, {seconds}", series.name);
+            for percent in [95, 99] {
+                let mut tally = Tally::default();
+                for mined in KNOWN_BLOCKS..series.base_fees.len() - blocks {
+                    let market = market(&series, mined, &pricing);
+                    let steps = series.steps(mined);
+                    let [block_time, time] =
+                        [series.block_time, seconds].map(|it| Duration::from_secs(it as u64));
+                    let share = Target::from_percent(percent);
+                    let held = HeldBaseFee::new(&market, &steps, block_time, time, share);
+                    let next = market.newest_known_base_fee;
+                    tally.0.push([next, held.base_fee, highest_after(&series, mined, blocks)]);
+                }
+                let kept = tally.share(|[_, held, highest]| held >= highest);
+                let _ = write!(row, ", {}.{:02}, {}", kept / 100, kept % 100, tally.added());
+                // Blocks of half an hour say little about ten minutes.
+                assert!(seconds > 60 || kept >= 8900, "{table}{row}");
+            }
+            let _ = writeln!(table, "{row}");
         }
     }
     println!("{table}");

@@ -107,12 +107,12 @@ export function createGasClient<Fallback = never>(options: GasClientOptions<Fall
     async cost(request) {
       const parameters = parametersOf(request)
       if (request.transaction === undefined) return get(pathOf('cost', parameters), costOf)
-      return get('cost', costOf, { body: JSON.stringify(parameters) })
+      return get('cost', costOf, { body: JSON.stringify({ ...parameters, probability: request.probability }) })
     },
-    // `fees()` and `fees(request)` have different types.
+    // With and without `within` the types differ.
     fees: (async (request) => {
       const path = pathOf('fees', parametersOf(request ?? {}))
-      return request ? get(path, feesOf) : get(path, matrixOf)
+      return request && 'within' in request ? get(path, feesOf) : get(path, matrixOf)
     }) as GasClient['fees'],
     async wait({ below, timeout: hold = 30_000, signal }) {
       if (!(hold >= 1000 && hold <= 120_000)) throw new TypeError('timeout must be from 1000 to 120000, in milliseconds')

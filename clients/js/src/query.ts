@@ -2,6 +2,8 @@ const NUMBER = /^\d{1,39}$/
 const PATTERNS: Record<string, RegExp> = {
   transaction: /^0x([\da-f]{2})+$/i,
   probability: /^0?\.\d+$/,
+  within: /^(\d{1,39}|(\d+(ms|s|m))+)$/,
+  hold: /^(0|(\d+(ms|s|m))+)$/,
   below: /^(\d{1,39}|p[1-9]\d?)$/,
 }
 

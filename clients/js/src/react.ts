@@ -12,6 +12,7 @@ import type {
   Freshness,
   GasClient,
   GasClientOptions,
+  HoldRequest,
   Market,
   Price,
   Suggestion,
@@ -190,10 +191,9 @@ export function useCost(
 
 /** Follows the fees for a horizon and a probability, or for all of them, block by block. */
 export function useFees(options: HookOptions, request: FeesRequest): HookState & { fees: Fees | undefined }
-export function useFees(options: HookOptions): HookState & { fees: FeeMatrix | undefined }
-export function useFees(options: HookOptions, request?: FeesRequest): HookState & { fees: unknown } {
+export function useFees(options: HookOptions, request?: HoldRequest): HookState & { fees: FeeMatrix | undefined }
+export function useFees(options: HookOptions, request?: FeesRequest | HoldRequest): HookState & { fees: unknown } {
   const path = pathOf('fees', parametersOf(request ?? {}))
-  const load = (gas: GasClient) => (request ? gas.fees(request) : gas.fees())
-  const { value, ...state } = useRequest(options, path, load)
+  const { value, ...state } = useRequest(options, path, (gas) => gas.fees(request as HoldRequest))
   return { fees: value, ...state }
 }

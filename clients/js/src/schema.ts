@@ -164,6 +164,13 @@ export interface components {
             bytes: number;
             data_fee: components["schemas"]["DataFee"] | null;
             blob_fee: components["schemas"]["ExpectedAndMax"] | null;
+            /**
+             * Format: int64
+             * @description Time in seconds for which the max fees cover the base fee with the probability. Absent without `hold`.
+             */
+            hold_seconds?: number;
+            /** @description Number of past rises of the base fee over that time. Absent without `hold`. */
+            estimated_from?: number;
             tiers: components["schemas"]["CostTiers"];
             data_fee_reason: components["schemas"]["DataFeeReason"] | null;
             usd: components["schemas"]["UsdCosts"] | null;
@@ -175,6 +182,13 @@ export interface components {
             /** @description The serialised transaction, signed or not, of type 0 to 4, at most 131,072 bytes. */
             transaction: string;
             balance?: components["schemas"]["Wei"] | null;
+            /** @description As in the query of `GET`. */
+            hold?: string | null;
+            /**
+             * Format: double
+             * @description As in the query of `GET`.
+             */
+            probability?: number | null;
         };
         /** @description Costs with the fees of each tier. */
         CostTiers: {
@@ -526,8 +540,8 @@ export interface components {
             expected_price_per_gas: components["schemas"]["Wei"];
             /**
              * Format: double
-             * @description Share of the last hour's pairs, at most 1,000, that one of the blocks after them would have included. `null` before
-             *     100 were judged.
+             * @description Share of the last hour's pairs without a hold, at most 1,000, that one of the blocks after them would have included.
+             *     `null` before 100 were judged.
              */
             kept: number | null;
             /**
@@ -553,6 +567,13 @@ export interface components {
              * @description Percentile of a block's rewards that counts as the tip that it requires.
              */
             percentile: number | null;
+            /**
+             * Format: int64
+             * @description Time in seconds for which the max fees cover the base fee with the probability. Absent without `hold`.
+             */
+            hold_seconds?: number;
+            /** @description Number of past rises of the base fee over that time. Absent without `hold`. */
+            estimated_from?: number;
             /** @description By `within`, then by `probability`, both ascending. Fees never rise with `within` and never fall with `probability`. */
             cells: components["schemas"]["HorizonCell"][];
         };

@@ -66,6 +66,10 @@ export interface CostRequest {
   blobs?: number | undefined
   /** The serialised transaction as hex, signed or not, in place of `bytes` and `blobs`. */
   transaction?: string | undefined
+  /** How long the max fees have to cover the base fee, such as `30s`, at most `10m`. With it `maxSend` leaves less behind. */
+  hold?: string | undefined
+  /** Share of cases in which they do, from 0.5 to 0.999. 0.99 by default. */
+  probability?: number | undefined
 }
 
 /**
@@ -82,12 +86,19 @@ export interface FeeMatrix extends Camel<FeesBody>, Freshness {}
 /** Fees that get a transaction into one of the next `within` blocks with this probability. */
 export interface Fees extends Omit<FeeMatrix, 'cells'>, Camel<FeesCellBody> {}
 
-export interface FeesRequest {
-  /** Number of blocks, from 1 to 25. */
-  within: number
-  /** From 0.5 to 0.99. */
-  probability: number
+/** How long the max fees have to cover the base fee. */
+export interface HoldRequest {
+  /** A duration such as `60s`, at most `10m`. */
+  hold: string
+  /** From 0.5 to 0.999, with `within` to 0.99. 0.95 by default. */
+  probability?: number | undefined
 }
+
+/** The probability is required without `hold`. */
+export type FeesRequest = {
+  /** Number of blocks from 1 to 25, or a duration such as `30s`. */
+  within: number | string
+} & (HoldRequest | { hold?: undefined; probability: number })
 
 export interface WaitRequest {
   /** Price per gas in wei, or a percentile of the last day's prices from `p1` to `p99`. */
@@ -133,7 +144,7 @@ export interface GasClient<Fallback = never> {
   /** Requests the fees for a horizon and a probability. */
   fees(request: FeesRequest): Promise<Fees>
   /** Requests the fees for all horizons and probabilities of the service. */
-  fees(): Promise<FeeMatrix>
+  fees(request?: HoldRequest): Promise<FeeMatrix>
   /**
    * Waits until the expected price of the medium tier is not above `below`. Returns the market then, or `null` after
    * `timeout`.

@@ -89,6 +89,13 @@ test("a transaction is sent as it is, without a preflight", async () => {
     const [[url, { method, body, headers }]] = requests;
     assert.deepEqual([url, method, headers], [`${service.url}/v1/1/cost`, "POST", undefined]);
     assert.deepEqual(JSON.parse(body), { gas: "21000", transaction, balance: String(10n ** 18n) });
+    // The query and the body take the same hold.
+    const hold = { gas: 21_000n, balance: 10n ** 18n, hold: "30s", probability: 0.999 };
+    const held = [await own.cost(hold), await own.cost({ ...hold, transaction })];
+    for (const { holdSeconds, tiers } of held) {
+        assert.equal(holdSeconds, 30);
+        assert.ok(tiers.high.maxSend > cost.tiers.high.maxSend && tiers.high.maxFeePerGas > tiers.high.maxPriorityFeePerGas);
+    }
 });
 
 test("dollars of a cost stay decimal numbers", async () => {
@@ -133,13 +140,13 @@ test("requests that cannot be right are a TypeError, and send nothing", async ()
     const costs = [
         { gas: 1.5 }, { gas: -1n }, { gas: NaN }, { gas: 2 ** 53 }, { gas: "0x5208" }, { gas: "" }, { gas: null }, { gas: {} }, { gas: 21_000, balance: -1n },
         { gas: 21_000, balance: "1 ETH" }, { gas: 21_000, bytes: 1.5 }, { gas: 21_000, blobs: "x&y=1" }, { gas: 21_000, transaction: "" },
-        { gas: 21_000, transaction: "02f8" }, { gas: 21_000, transaction: "0x123" }, { gas: 21_000, transaction: {} }, { gas: 10n ** 39n },
+        { gas: 21_000, transaction: "02f8" }, { gas: 21_000, transaction: "0x123" }, { gas: 21_000, transaction: {} }, { gas: 10n ** 39n }, { gas: 21_000, hold: "30" },
     ];
     for (const request of costs) {
         const error = await failure(nothing.cost(request));
         assert.ok(error instanceof TypeError, String(error));
     }
-    const fees = [{ within: 1.5, probability: 0.9 }, { within: 3, probability: 1.5 }, { within: 3, probability: -0.5 }, { within: -1, probability: 0.5 }];
+    const fees = [{ within: 1.5, probability: 0.9 }, { within: 3, probability: 1.5 }, { within: 3, probability: -0.5 }, { within: -1, probability: 0.5 }, { within: "3 s", hold: "1m" }, { hold: 30 }];
     for (const request of fees) assert.ok((await failure(nothing.fees(request))) instanceof TypeError, JSON.stringify(request));
     const waits = [
         { below: -1n }, { below: 1.5 }, { below: "p0" }, { below: "p100" }, { below: "20 gwei" }, { below: null }, { below: 1n, timeout: 60 },
@@ -179,9 +186,14 @@ test("fees for a horizon and a probability are one cell, without them they are a
         maxPriorityFeePerGas: price, maxFeePerGas: 3n * price, expectedPricePerGas: 2n * price, kept: null, judged: 0,
         block: 9, age: 1, isStale: false,
     });
-    const { cells } = await client.fees();
-    assert.deepEqual([cells.length, cells[0].maxFeePerGas], [1, 3n * price]);
-    assert.deepEqual(paths, ["/v1/a/fees?within=4&probability=0.9", "/v1/a/fees"]);
+    assert.equal((await client.fees({ within: "30s", hold: "60s" })).maxFeePerGas, 3n * price);
+    for (const request of [undefined, { hold: "60s", probability: 0.999 }]) {
+        const { cells } = await client.fees(request);
+        assert.deepEqual([cells.length, cells[0].maxFeePerGas], [1, 3n * price]);
+    }
+    assert.deepEqual(paths.map((path) => path.split("fees")[1]), [
+        "?within=4&probability=0.9", "?within=30s&hold=60s", "", "?hold=60s&probability=0.999",
+    ]);
 });
 
 test("fees that are no fees are an error", async () => {

@@ -69,16 +69,18 @@ export async function costs(): Promise<void> {
   const amounts: (bigint | null)[] = [tiers.low.expected, tiers.medium.max, tiers.high.maxSend]
   const parameters: bigint[] = [tiers.medium.maxFeePerGas, fee?.fee ?? 0n, fee?.operatorFee.max ?? 0n]
   const inDollars: string | undefined = usd?.medium.expected
-  await gas.cost({ gas: 21_000, transaction: '0x02' })
+  await gas.cost({ gas: 21_000, transaction: '0x02', hold: '30s', probability: 0.999 })
   const { maxFeePerGas, kept } = await gas.fees({ within: 3, probability: 0.95 })
+  const held: number | undefined = (await gas.fees({ within: '30s', hold: '60s' })).holdSeconds
+  const rises: number | undefined = (await gas.fees({ hold: '60s', probability: 0.999 })).estimatedFrom
   const cell: bigint | undefined = (await gas.fees()).cells[0]?.expectedPricePerGas
   const cheap: Market | null = await gas.wait({ below: 'p20', timeout: 60_000, signal: new AbortController().signal })
   const local: bigint | undefined = dataFee(cheap?.dataFee ?? null, 120)?.max
   const operator: bigint | null = operatorFee((await gas.market()).dataFee, 21_000n)
-  console.log(parts, dollars, amounts, parameters, inDollars, maxFeePerGas, kept, cell, local, operator)
+  console.log(parts, dollars, amounts, parameters, inDollars, maxFeePerGas, kept, held, rises, cell, local, operator)
   // @ts-expect-error the gas limit is required
   await gas.cost({ balance: 1n })
-  // @ts-expect-error both are required
+  // @ts-expect-error the probability is required without a hold
   await gas.fees({ within: 3 })
   // @ts-expect-error the balance is exact
   await gas.cost({ gas: 21_000, balance: 1 })

@@ -97,7 +97,7 @@ impl<'a> CheapestChain<'a> {
         price: Option<CoinPrice>,
     ) -> Option<Self> {
         let order = Order::new(gas, Order::TRANSFER_BYTES);
-        let cost = Cost::new(&order, &current.snapshot.market, data_fee);
+        let cost = Cost::new(&order, &current.snapshot.market, None, data_fee);
         let expected = cost.tiers.medium.expected?;
         let dollars = price.map(|price| price.dollars(expected.0));
         Some(Self {

@@ -21,17 +21,18 @@ use super::usd_feed::UsdPrices;
 use super::wire::CostBody;
 use crate::api::extractors::{ChainParam, charge_for_list};
 use crate::api::freshness::{snapshot_response, tagged_json, unstored_snapshot_response};
+use crate::api::hold::Hold;
 use crate::api::problems;
 use crate::api::render_cache::json_bytes;
 use crate::config::Chain;
-use crate::fees::Wei;
 use crate::fees::amount::parse_digits;
+use crate::fees::{HeldBaseFee, Wei};
 use crate::http::client_limits::ClientHandle;
 use crate::http::problem::{Problem, ProblemCode};
 use crate::http::query::{ValidQuery, invalid_parameter};
 use crate::http::request_body;
 use crate::observe::memory_budget::MemoryBudget;
-use crate::store::{ChainStore, ServableSnapshot, StoredChain};
+use crate::store::{ChainStore, ServableSnapshot, StoredChain, Unavailable};
 
 pub(super) const COST_PATH: &str = "/v1/{chain}/cost";
 
@@ -46,6 +47,9 @@ const SIGNATURE_BYTES: u64 = 68;
 const SIGNATURE_FAST_LZ: u64 = 72;
 
 const MAX_BLOBS: u64 = 21;
+
+/// Probability in percent with which max fees hold, if none is asked for.
+const HOLD_PERCENT: u8 = 99;
 
 /// State of the routes. Cheap to clone.
 #[derive(Debug, Clone, FromRef)]
@@ -74,6 +78,13 @@ pub(super) struct CostQuery {
     /// Number of blobs.
     #[param(nullable = false, maximum = 21, default = 0)]
     blobs: Option<u64>,
+    /// Time for which max fees have to cover the base fee with the probability, at most `10m`; `0` is none. Those that cover
+    /// more become lower. Legacy pricing has no such time.
+    #[param(nullable = false, pattern = "^(0|([0-9]+(ms|s|m))+)$", example = "30s")]
+    hold: Option<String>,
+    /// Share of cases in which the max fees cover the base fee for the time of `hold`.
+    #[param(nullable = false, minimum = 0.5, maximum = 0.999, default = 0.99)]
+    probability: Option<f64>,
 }
 
 /// A transaction.
@@ -92,12 +103,21 @@ struct CostRequest<'a> {
     #[serde(default)]
     #[schema(value_type = Option<Wei>)]
     balance: Option<&'a RawValue>,
+    /// As in the query of `GET`.
+    #[serde(default)]
+    #[schema(pattern = "^(0|([0-9]+(ms|s|m))+)$")]
+    hold: Option<String>,
+    /// As in the query of `GET`.
+    #[serde(default)]
+    #[schema(minimum = 0.5, maximum = 0.999)]
+    probability: Option<f64>,
 }
 
 /// Cost of a transaction in all, and the amount that can be sent beside it
 ///
 /// The sum of gas, data fee, operator fee and blob fee, from what the service knows: the request causes no call to a node.
-/// A balance is enough for a value of `max_send` with the fees of the tier, for two block times of the chain below.
+/// A balance is enough for a value of `max_send` with the fees of the tier, for two block times of the chain below. With
+/// `hold` less of it is left behind.
 #[utoipa::path(
     get,
     path = "/v1/{chain}/cost",
@@ -114,7 +134,8 @@ pub(super) async fn get_cost(
     ChainParam(chain): ChainParam,
     ValidQuery(query): ValidQuery<CostQuery>,
 ) -> Result<Response, Problem> {
-    let (body, current) = state.body(&chain, &query.order()?, ("blobs", "be 0"))?;
+    let hold = Hold::parse(query.hold.as_deref(), query.probability, HOLD_PERCENT)?;
+    let (body, current) = state.body(&chain, &query.order()?, hold, ("blobs", "be 0"))?;
     Ok(snapshot_response(&chain, &current, tagged_json(body)))
 }
 
@@ -145,9 +166,9 @@ pub(super) async fn post_cost(
     const BYTES_PER_REQUEST: usize = 16 * 1024;
     let body = request_body::read_body(request, MAX_BODY_BYTES, &state.memory).await?;
     charge_for_list(&client, body.len(), BYTES_PER_REQUEST)?;
-    let order = parse_request(&body, chain.config())?;
+    let (order, hold) = parse_request(&body, chain.config())?;
     let without_blobs = ("transaction", "have no blobs");
-    let (body, current) = state.body(&chain, &order, without_blobs)?;
+    let (body, current) = state.body(&chain, &order, hold, without_blobs)?;
     let response = ([(CONTENT_TYPE, "application/json")], body);
     Ok(unstored_snapshot_response(&chain, &current, response))
 }
@@ -159,10 +180,11 @@ impl CostState {
         &self,
         chain: &StoredChain,
         order: &Order,
+        hold: Option<Hold>,
         without_blobs: (&str, &str),
     ) -> Result<(Bytes, ServableSnapshot), Problem> {
-        let current =
-            chain.servable_snapshot().map_err(|reason| problems::unavailable(chain, reason))?;
+        let (current, held) =
+            snapshot_held(chain, hold).map_err(|reason| problems::unavailable(chain, reason))?;
         let market = &current.snapshot.market;
         // Rollups have no blobs of their own, whatever their node returns.
         let may_have_blobs =
@@ -173,11 +195,24 @@ impl CostState {
             let allowed = format_args!("must {allowed}: the fee of blobs is not known");
             return Err(invalid_parameter(name, allowed));
         }
-        let cost = Cost::new(order, market, self.fees.current(chain));
+        let cost = Cost::new(order, market, held, self.fees.current(chain));
         let price = self.prices.current(chain).map(|price| price.price);
         let body = json_bytes(&CostBody::new(chain, &current, order, cost, price));
         Ok((body, current))
     }
+}
+
+/// Returns the servable snapshot, and the base fee that holds from it on.
+fn snapshot_held(
+    chain: &StoredChain,
+    hold: Option<Hold>,
+) -> Result<(ServableSnapshot, Option<HeldBaseFee>), Unavailable> {
+    let Some(hold) = hold else { return Ok((chain.servable_snapshot()?, None)) };
+    chain.read_together(|blocks| {
+        let current = chain.servable_snapshot()?;
+        let held = hold.base_fee(chain.config(), &current.snapshot, blocks);
+        Ok((current, held))
+    })
 }
 
 impl CostQuery {
@@ -202,8 +237,8 @@ pub(super) fn valid_gas(gas: u64) -> Result<u64, Problem> {
     Err(invalid_parameter("gas", format_args!("must be from 1 to {MAX_GAS}")))
 }
 
-/// Parses the body of a request about a transaction of `chain`.
-fn parse_request(body: &[u8], chain: &Chain) -> Result<Order, Problem> {
+/// Parses the body of a request about a transaction of `chain`, and how long its max fee has to hold.
+fn parse_request(body: &[u8], chain: &Chain) -> Result<(Order, Option<Hold>), Problem> {
     let invalid = |error: &dyn Display| {
         let detail = format!("the body is not as expected: {error}");
         Problem::new(ProblemCode::InvalidParameter, detail)
@@ -221,6 +256,7 @@ fn parse_request(body: &[u8], chain: &Chain) -> Result<Order, Problem> {
     };
     let gas = valid_gas(u64::try_from(digits("gas", request.gas)?).unwrap_or(u64::MAX))?;
     let balance = request.balance.map(|balance| digits("balance", balance)).transpose()?;
+    let hold = Hold::parse(request.hold.as_deref(), request.probability, HOLD_PERCENT)?;
     let (bytes, parsed) = parse_transaction(request.transaction, chain)
         .map_err(|requirement| invalid_parameter("transaction", requirement))?;
     let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
@@ -228,14 +264,15 @@ fn parse_request(body: &[u8], chain: &Chain) -> Result<Order, Problem> {
     let is_exact = parsed.is_signed;
     let (added, added_fast_lz) =
         if is_exact { (0, 0) } else { (SIGNATURE_BYTES, SIGNATURE_FAST_LZ) };
-    Ok(Order {
+    let order = Order {
         gas,
         bytes: length.saturating_add(added),
         fast_lz: fast_lz.saturating_add(added_fast_lz),
         is_exact,
         balance,
         blobs: parsed.blobs,
-    })
+    };
+    Ok((order, hold))
 }
 
 /// Parses a transaction of `chain`. Returns it after its bytes.

@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 use super::chain_keys::DataFeeKind;
 use super::data_fee::{DataFee, DataFeeKindName, DataFeeReason, ReadAttributes};
 use super::op_stack::longest_fast_lz;
-use crate::fees::{Market, Tiers, Wei};
+use crate::fees::{HeldBaseFee, Market, Tiers, Wei};
 use crate::observe::clock;
 
 /// Gas of one blob (EIP-4844).
@@ -82,6 +82,8 @@ pub(crate) struct Cost {
     /// `None`: there are no blobs, or their fee is not known or exceeds 128 bits.
     pub(crate) blob_fee: Option<ExpectedAndMax>,
     pub(crate) tiers: Tiers<TierCost>,
+    /// Base fee that the max fees cover; `None`: that of the tiers.
+    pub(crate) held: Option<HeldBaseFee>,
 }
 
 impl Order {
@@ -96,10 +98,12 @@ impl Order {
 }
 
 impl Cost {
-    /// Adds up what the transaction pays. `data_fee` is that of the chain.
+    /// Adds up what the transaction pays. Max fees that leave more room than `held` become lower. `data_fee` is that of the
+    /// chain.
     pub(crate) fn new(
         order: &Order,
         market: &Market,
+        held: Option<HeldBaseFee>,
         data_fee: Result<DataFee, DataFeeReason>,
     ) -> Self {
         let is_old = matches!(data_fee, Ok(DataFee::OpStack(read))
@@ -117,6 +121,9 @@ impl Cost {
         };
         let amounts = data_fee.as_ref().filter(|_| blob_fee.is_some() || order.blobs == 0);
         let tiers = market.suggestion.tiers.map(|tier| {
+            let held = held.map(|held| held.with_tip(tier.max_priority_fee_per_gas));
+            let lower = held.filter(|held| held.max_fee_per_gas < tier.max_fee_per_gas);
+            let tier = lower.unwrap_or(tier);
             let expected = amounts.and_then(|fee| {
                 let price = tier.price_at(market.newest_known_base_fee);
                 sum(price, fee.fee, fee.operator_fee.expected, blob_fee.map(|fee| fee.expected))
@@ -133,7 +140,7 @@ impl Cost {
                 max_send: max_send.map(|(max, balance)| Wei(balance.saturating_sub(max.0))),
             }
         });
-        Self { data_fee, data_fee_reason, blob_fee, tiers }
+        Self { data_fee, data_fee_reason, blob_fee, tiers, held }
     }
 }
 
@@ -240,7 +247,7 @@ mod tests {
             let operator_fee = later.operator_fee(gas).unwrap();
             let bound = Order { balance: Some(balance), ..Order::new(gas, length) };
             for order in [Order { fast_lz, is_exact: true, ..bound }, bound] {
-                let cost = Cost::new(&order, &market(prices.0, prices.1), Ok(DataFee::OpStack(read)));
+                let cost = Cost::new(&order, &market(prices.0, prices.1), None, Ok(DataFee::OpStack(read)));
                 for tier in cost.tiers.into_array() {
                     let (Wei(max), Wei(value)) = (tier.max.unwrap(), tier.max_send.unwrap());
                     let gas_cost = u128::from(gas) * tier.max_fee_per_gas.0;

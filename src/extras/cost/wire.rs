@@ -30,6 +30,14 @@ pub(super) struct CostBody<'a> {
     /// `null` without blobs.
     #[schema(required)]
     blob_fee: Option<ExpectedAndMax>,
+    /// Time in seconds for which the max fees cover the base fee with the probability. Absent without `hold`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    hold_seconds: Option<u64>,
+    /// Number of past rises of the base fee over that time. Absent without `hold`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    estimated_from: Option<usize>,
     tiers: CostTiers,
     /// Why `data_fee` is `null`; `old` beside a fee: `max_send` is `null`, because the parameters are more than 60 s old.
     #[schema(required)]
@@ -102,6 +110,8 @@ impl<'a> CostBody<'a> {
             bytes: order.bytes,
             data_fee: cost.data_fee,
             blob_fee: cost.blob_fee,
+            hold_seconds: cost.held.map(|held| held.time.as_secs()),
+            estimated_from: cost.held.map(|held| held.rises),
             tiers: CostTiers { low, medium, high },
             data_fee_reason: cost.data_fee_reason,
             usd: price.and_then(|price| UsdCosts::new(&cost.tiers, price)),
