@@ -40,7 +40,7 @@ const RELEASE: &str = "needs a published release";
 const HOURS: &str = "a measurement of minutes to hours";
 
 /// The first row whose beginning a command has is its own.
-const ROWS: [(&str, Place); 44] = [
+const ROWS: [(&str, Place); 43] = [
     ("curl localhost:8080/v1/base/cost --data", Nowhere(SHORTENED)),
     ("curl 'localhost:8080/v1/ronin/wait", In("tests/integration/wait.rs")),
     ("curl 'localhost:8080/registry/", In("tests/system/delegation_chain.rs")),
@@ -55,7 +55,6 @@ const ROWS: [(&str, Place); 44] = [
     ("npx openapi-typescript", In("tests/generators.sh")),
     ("npx hardhat", In("tests/system/verification_clients.rs")),
     ("forge verify-contract", In("tests/system/verification_clients.rs")),
-    ("openapi-python-client", In("tests/system/openapi.rs")),
     ("benches/", Nowhere(HOURS)),
     ("gas-suggestion [--config", Nowhere("a synopsis")),
     ("gas-suggestion serve --rpc-url", In("tests/integration/command_line.rs")),
