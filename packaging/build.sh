@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes every package from one program: for npm, PyPI, Debian, RPM systems and Helm, with SHA256SUMS. A program for macOS is in
-# the packages for npm alone.
+# the packages for npm alone. Also makes the wheel of the Python client.
 # Usage: [BINARY=PATH...] packaging/build.sh OUT    default: builds the program for this machine
 #
 # BINARY has the paths of one program, or of one per platform. IMAGE and TAG name the image in the chart. Needs npm and
@@ -84,6 +84,7 @@ for binary in $BINARY; do
     done
     python3 packaging/wheel.py "$out/pypi" "$version" "$architecture" "$STAGE/gas-suggestion"
 done
+"$tools/bin/uv" build --quiet --offline --no-create-gitignore --wheel --out-dir "$out/pypi" clients/python
 python3 packaging/npm.py "$out/npm" "$version" "${programs[@]}"
 "$tools/bin/python" packaging/chart.py "$out/helm" "$version" "${IMAGE:-gas-suggestion}" "${TAG:-$version}"
 

@@ -15,6 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = {
     "gas-suggestion": ("README.md", "index.md"),
     "JavaScript client": ("clients/js/README.md", "javascript.md"),
+    "Python client": ("clients/python/README.md", "python.md"),
     "Backtest": ("backtest/README.md", "backtest.md"),
     "Contributing": ("CONTRIBUTING.md", "contributing.md"),
     "Security": ("SECURITY.md", "security.md"),

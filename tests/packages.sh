@@ -101,6 +101,9 @@ check_status "${uvx[@]}"
 python3 -m venv "$work/venv"
 clean "$work/venv/bin/pip" install --quiet gas-suggestion
 start pip "$work/venv/bin/gas-suggestion"
+# The client needs web3.py, which is not in the folder. tests/weekly.sh installs both.
+clean "$work/venv/bin/pip" install --quiet --no-deps gas-suggestion-web3
+[ -e "$work"/venv/lib/python3*/site-packages/gas_suggestion_web3/py.typed ] || fail "gas-suggestion-web3 has no types"
 scripts=$(tar --list --gzip --file "$(only "npm/gas-suggestion-cli-$version.tgz")" | wc -l)
 [ "$scripts" -le 4 ] || fail "gas-suggestion-cli has $scripts files"
 if tar --extract --gzip --to-stdout --file "$out/npm/gas-suggestion-cli-$version.tgz" package/package.json | grep '"scripts"'; then

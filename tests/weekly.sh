@@ -7,7 +7,7 @@
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
-parts=(doc site supply_chain extras conformance generators replicas alloy packages debian image benches sim)
+parts=(doc site supply_chain extras conformance generators replicas alloy web3 packages debian image benches sim)
 doc() { RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --document-private-items; }
 site() { tests/site.sh; }
 supply_chain() { tests/supply-chain.sh && npm audit --omit=dev --prefix clients/js; }
@@ -16,6 +16,15 @@ conformance() { tests/conformance.sh; }
 generators() { tests/generators.sh; }
 replicas() { tests/replicas.sh; }
 alloy() { backtest/alloy.sh; }
+# The Python client, installed beside each major version of web3.py that it supports.
+web3() {
+    local version python=target/web3/bin/python
+    python3 -m venv target/web3 || return
+    for version in 7.16.0 8.0.0; do
+        "$python" -m pip install --quiet --disable-pip-version-check pytest==9.2.0 "web3==$version" ./clients/python &&
+            "$python" -m pytest -o pythonpath= clients/python || return
+    done
+}
 packages() { packaging/build.sh target/packages && tests/packages.sh target/packages; }
 debian() { tests/debian.sh "$(echo target/packages/deb/*_"$(dpkg --print-architecture)".deb)"; }
 image() { tests/image.sh; }

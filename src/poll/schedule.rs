@@ -263,14 +263,25 @@ impl PollSchedule {
         } else {
             (lateness / 4, lateness)
         };
+        // After a poll that is too early the next one comes this many times the lateness later, so it is dared less often.
+        let cost = self.cost_of_miss();
+        let earlier = earlier / cost;
         if self.missed_periods > 0 {
             self.hits = Self::MAX_HITS;
             self.lateness = lateness * 5 / 4;
         } else if self.misses > 0 {
             self.hits = 0;
             wait += later;
-            self.lateness = if self.misses == 1 { lateness * 9 / 10 } else { lateness * 5 / 2 };
+            self.lateness = match self.misses {
+                1 if cost == 1 => lateness * 9 / 10,
+                // The second poll came later than the lateness says.
+                1 => lateness * 2,
+                _ => lateness * 5 / 2,
+            };
         } else {
+            if cost > 1 {
+                self.lateness = lateness * 9 / 10;
+            }
             self.hits = self.hits.saturating_add(1);
             let growths = Self::MAX_HITS..self.hits.min(32);
             let margin = growths.fold(earlier, |margin, _| margin * 3 / 2);
@@ -312,6 +323,12 @@ impl PollSchedule {
         }
         let longest = (self.block_time * 100).max(self.min_interval);
         self.period = self.period.clamp(self.min_interval, longest);
+    }
+
+    /// The shortest time between two polls, in latenesses.
+    fn cost_of_miss(&self) -> u32 {
+        let times = self.min_interval.as_nanos() / self.lateness.as_nanos().max(1);
+        u32::try_from(times).unwrap_or(u32::MAX).clamp(1, 100)
     }
 
     /// Smallest lateness: tens of milliseconds, or a small part of a short period.

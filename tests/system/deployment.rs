@@ -244,6 +244,8 @@ fn versions_of_all_packages_are_one() {
     let version = env!("CARGO_PKG_VERSION");
     let package: Value = serde_json::from_str(&text("clients/js/package.json")).unwrap();
     assert_eq!(package["version"], version);
+    let python = text("clients/python/pyproject.toml");
+    assert!(python.contains(&format!("\nversion = \"{version}\"\n")));
     assert!(text("config/debian/changelog").starts_with(&format!("gas-suggestion ({version}-1) ")));
     assert!(text("CHANGELOG.md").contains(&format!("\n## [{version}] - ")));
 }
