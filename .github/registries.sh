@@ -15,7 +15,7 @@ missing() { # registry, packages
 }
 
 absent=()
-for package in gas-suggestion gas-suggestion-cli gas-suggestion-cli-linux-x64 gas-suggestion-cli-linux-arm64; do
+for package in gas-suggestion gas-suggestion-cli{,-linux-x64,-linux-arm64,-darwin-x64,-darwin-arm64}; do
     if ! npm view "$package" name >/dev/null 2>log; then
         grep --quiet 'E404' log || { cat log >&2; exit 1; }
         absent+=("$package")

@@ -4,6 +4,7 @@
 # (CycloneDX) and SHA256SUMS.
 # Usage: .github/release.sh [target...]    default: x86_64-unknown-linux-gnu and aarch64-unknown-linux-gnu
 #
+# The folder `macos` has programs that were built on macOS, as macos/TARGET/gas-suggestion, or does not exist.
 # Needs Rust with the targets, a C compiler for each of them, Node.js, and Python with venv.
 
 set -euo pipefail
@@ -27,7 +28,8 @@ for target in "$@"; do
         fail "$compiler is missing. Install it (Debian: apt-get install gcc-$(tr _ - <<<"${target%%-*}")-linux-gnu)."
 done
 
-binaries=
+mapfile -t macos < <(find macos -name gas-suggestion 2>/dev/null | sort)
+binaries=${macos[*]}
 for target in "$@"; do
     # Read by Cargo, and by the builds of C code.
     name=${target//-/_}
@@ -39,11 +41,15 @@ BINARY=$binaries packaging/build.sh dist
 
 rm -rf release
 mkdir release
-for target in "$@"; do
-    folder=gas-suggestion-$version-${target%%-*}
+for binary in "${@/#/$target_folder/}" "${macos[@]}"; do
+    case $binary in
+    macos/*) target=$(basename "${binary%/gas-suggestion}") folder=gas-suggestion-$version-macos-${target%%-*} ;;
+    *) target=${binary##*/} folder=gas-suggestion-$version-${target%%-*} binary=$binary/release/gas-suggestion ;;
+    esac
     mkdir "release/$folder"
-    cp "$target_folder/$target/release/gas-suggestion" README.md LICENSE CHANGELOG.md config/default.toml \
-        config/prometheus/rules.yml config/debian/config.toml config/debian/gas-suggestion.service "release/$folder"
+    install --mode=755 "$binary" "release/$folder/gas-suggestion"
+    cp README.md LICENSE CHANGELOG.md config/default.toml config/prometheus/rules.yml "release/$folder"
+    [[ $target = *-darwin ]] || cp config/debian/{config.toml,gas-suggestion.service} "release/$folder"
     packaging/notices.sh "$target" >"release/$folder/NOTICES"
     cp config/grafana/dashboards/gas-suggestion.json "release/$folder/dashboard.json"
     # The same input gives the same archive.

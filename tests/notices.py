@@ -11,7 +11,6 @@ import tomllib
 # Folders under src with files of other projects.
 VENDORED = [
     "src/extras/pages/dashboard/uplot",
-    "src/extras/pages/docs/swagger-ui",
     "src/extras/verification/verify/noble",
 ]
 

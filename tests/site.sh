@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Builds the guides as a site into target/site, and checks it: no warning, no broken link, no page left out. Runs the programs
-# of docs/drop-in.md on the demo.
-# Usage: [BINARY=PATH] [MDBOOK=PATH] tests/site.sh    default: target/debug/gas-suggestion, target/python/bin/mdbook
+# Builds the guides as a site into target/site, and checks it: no warning, no broken link, no page left out.
+# Usage: [MDBOOK=PATH] tests/site.sh    default: target/python/bin/mdbook
 
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,4 +12,3 @@ rm -rf target/site
 output=$("$mdbook" build packaging 2>&1) || fail "$output"
 ! grep --quiet 'WARN\|ERROR' <<<"$output" || fail "$output"
 python3 tests/site.py target/site
-node tests/node/coming-from.mjs "${BINARY:-${CARGO_TARGET_DIR:-target}/debug/gas-suggestion}"

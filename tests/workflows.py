@@ -1,8 +1,8 @@
 """Checks that no dependency can publish a release. Usage: target/python/bin/python tests/workflows.py [--self-test]
 
 Run from the root of the repository. In .github/workflows, every action and image is pinned to content that cannot change,
-and a job with a token runs nothing but the commands and actions listed here. `--self-test` checks that each rule
-finds its example. Needs PyYAML.
+and a job with a token runs nothing but the commands and actions listed here. Each npm package of the program is
+published. `--self-test` checks that each rule finds its example. Needs PyYAML.
 """
 
 import re
@@ -149,11 +149,19 @@ def self_test():
         assert any(expected in one for one in found), f"{new!r}: {found}"
 
 
+def unpublished():
+    """Yields the npm packages of the program that the release does not publish, or does not look for."""
+    release, registries = (Path(".github", name).read_text() for name in ("workflows/release.yml", "registries.sh"))
+    for platform in re.findall(r'"((?:linux|darwin)-\w+)":', Path("packaging/npm.py").read_text()):
+        if f"gas-suggestion-cli-{platform}-$" not in release or f"-{platform}" not in registries:
+            yield f"gas-suggestion-cli-{platform} is not published"
+
+
 def main():
     if sys.argv[1:] == ["--self-test"]:
         return self_test()
     paths = sorted(Path(".github/workflows").iterdir())
-    found = [f"{path}: {finding}" for path in paths for finding in findings(path.read_text())]
+    found = [f"{path}: {finding}" for path in paths for finding in findings(path.read_text())] + list(unpublished())
     if found:
         sys.exit("\n".join(found))
     print(f"{len(paths)} workflows: every action is pinned, and no token is beside code of dependencies")

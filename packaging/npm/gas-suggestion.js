@@ -13,8 +13,8 @@ try {
   program = require.resolve(`gas-suggestion-cli-${platform}/gas-suggestion`)
 } catch {
   console.error(
-    `gas-suggestion-cli: the package gas-suggestion-cli-${platform} is not installed. There are packages for Linux on ` +
-      'x64 and arm64, and npm leaves them out with --omit=optional. Elsewhere run the container image.',
+    `gas-suggestion-cli: the package gas-suggestion-cli-${platform} is not installed. There are packages for Linux and ` +
+      'macOS on x64 and arm64, and npm leaves them out with --omit=optional. Elsewhere run the container image.',
   )
   process.exit(1)
 }

@@ -91,7 +91,7 @@ pub(crate) struct ServedDocument {
 
 impl ServedDocument {
     pub(crate) fn new(json: String) -> Self {
-        Self { etag: etag::for_body(json.as_bytes()), json: StaticBody::new(json.into(), false) }
+        Self { etag: etag::for_body(json.as_bytes()), json: StaticBody::new(json.into()) }
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct Routes {
     pub(crate) exposed_headers: ExposedHeaders,
     /// Routes whose handlers charge for more than one request.
     pub(crate) costly: Vec<&'static str>,
-    /// Pages, relative to the dashboard.
+    /// Pages, relative to the dashboard, and names of its parts that extras fill.
     pub(crate) links: Vec<&'static str>,
 }
 

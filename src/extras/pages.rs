@@ -13,12 +13,15 @@ use utoipa_axum::routes;
 
 use crate::assembly::{Assembly, Extra};
 use crate::config::Chain;
-use crate::extras::static_files::{CONTENT_POLICY, StaticFile, page_response, serve_files};
+use crate::extras::static_files::{StaticFile, page_response, serve_files};
 
 pub(crate) const EXTRA: Extra = Extra { name: "pages", sections: &[], command: None, join };
 
 /// Page of the form for contract verification, relative to the dashboard.
 const FORM: &str = "verify";
+
+/// Part of the dashboard with the prices of a week.
+const WEEK: &str = "week";
 
 /// Adds the dashboard and the page with the document. The dashboard links to the pages of other extras.
 fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
@@ -26,7 +29,7 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let base_path = &assembly.config.server.base_path;
     let page = DashboardPage::new(
         base_path,
-        assembly.routes.links.contains(&FORM),
+        &assembly.routes.links,
         assembly.config.has_recorded_chains,
         chains,
     );
@@ -104,30 +107,10 @@ const DASHBOARD_ASSETS: [StaticFile; 33] = [
 /// The page that shows the document at `/openapi.json`.
 const DOCS: &str = include_str!("pages/docs.html");
 
-/// The page's own resources.
+/// Resources of that page. It uses those of the dashboard too.
 const DOCS_ASSETS: [StaticFile; 2] = [
-    StaticFile::js("/docs/initializer.js", include_str!("pages/docs/initializer.js")),
+    StaticFile::js("/docs/page.js", include_str!("pages/docs/page.js")),
     StaticFile::css("/docs/style.css", include_str!("pages/docs/style.css")),
-];
-
-/// `Content-Security-Policy` of Swagger UI, which builds styles, and images and markup from responses, itself.
-const SWAGGER_UI_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; \
-     img-src 'self' data: blob:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-
-/// Swagger UI 5.32.6, which the page's script starts.
-const SWAGGER_UI: [StaticFile; 2] = [
-    StaticFile {
-        path: "/docs/swagger-ui.css",
-        content_type: "text/css; charset=utf-8",
-        bytes: include_bytes!("pages/docs/swagger-ui/swagger-ui.css.gz"),
-        is_compressed: true,
-    },
-    StaticFile {
-        path: "/docs/swagger-ui-bundle.js",
-        content_type: "text/javascript; charset=utf-8",
-        bytes: include_bytes!("pages/docs/swagger-ui/swagger-ui-bundle.js.gz"),
-        is_compressed: true,
-    },
 ];
 
 /// Dashboard
@@ -153,7 +136,7 @@ pub(crate) async fn dashboard(
         Some((_, name)) if !name.is_empty() => {
             Redirect::permanent(&format!("{name}/")).into_response()
         }
-        _ => ([(LINK, page.link)], page_response(page.html, CONTENT_POLICY)).into_response(),
+        _ => ([(LINK, page.link)], page_response(page.html)).into_response(),
     }
 }
 
@@ -167,14 +150,15 @@ pub(crate) struct DashboardPage {
 }
 
 impl DashboardPage {
-    pub(crate) fn new(base_path: &str, has_form: bool, is_demo: bool, chains: &[Chain]) -> Self {
+    pub(crate) fn new(base_path: &str, links: &[&str], is_demo: bool, chains: &[Chain]) -> Self {
         // Keys need no escaping in HTML and URLs.
         let badge = |Chain { key, .. }: &Chain| {
             format!("<img src=\"v1/{key}/badge.svg?label={key}\" alt=\"Gas price of {key}\">")
         };
         let badges: Vec<_> = chains.iter().map(badge).collect();
         let kept = chains.iter().map(|chain| chain.history_blocks.get()).min();
-        let blocks = format!("data-blocks=\"{}\"", kept.unwrap_or(CHART_BLOCKS).min(CHART_BLOCKS));
+        let blocks = kept.unwrap_or(CHART_BLOCKS).min(CHART_BLOCKS);
+        let week = if links.contains(&WEEK) { " data-week" } else { "" };
         let modules = DASHBOARD_ASSETS.iter().filter_map(|file| {
             let path = file.path.strip_prefix('/')?;
             let is_module = file.content_type.starts_with("text/javascript");
@@ -182,9 +166,13 @@ impl DashboardPage {
         });
         let modules: Vec<_> = modules.collect();
         let html = DASHBOARD.replace(BADGES, &badges.join("\n"));
-        let html = html.replace("data-blocks=\"60\"", &blocks);
+        let html = html.replace("data-blocks=\"60\"", &format!("data-blocks=\"{blocks}\"{week}"));
         let html = html.replace(MODULES, &modules.join("\n"));
-        let html = if has_form { html.replace(HIDDEN_FORM_LINK, SHOWN_FORM_LINK) } else { html };
+        let html = if links.contains(&FORM) {
+            html.replace(HIDDEN_FORM_LINK, SHOWN_FORM_LINK)
+        } else {
+            html
+        };
         let html = if is_demo { html.replace(HIDDEN_DEMO_NOTICE, SHOWN_DEMO_NOTICE) } else { html };
         let link = format!("<{base_path}/openapi.json>; rel=\"service-desc\"");
         Self { html: html.into(), link }
@@ -203,14 +191,11 @@ impl DashboardPage {
     )
 )]
 pub(crate) async fn docs() -> Response {
-    page_response(Bytes::from_static(DOCS.as_bytes()), SWAGGER_UI_POLICY)
+    page_response(Bytes::from_static(DOCS.as_bytes()))
 }
 
 /// Serves the resources of the dashboard and of the page that shows the document.
 pub(crate) fn assets() -> Router {
     let to_docs = || async { Redirect::permanent("../docs") };
-    serve_files(&DASHBOARD_ASSETS, CONTENT_POLICY)
-        .merge(serve_files(&DOCS_ASSETS, SWAGGER_UI_POLICY))
-        .merge(serve_files(&SWAGGER_UI, SWAGGER_UI_POLICY))
-        .route("/docs/", get(to_docs))
+    serve_files(DASHBOARD_ASSETS.iter().chain(&DOCS_ASSETS)).route("/docs/", get(to_docs))
 }

@@ -22,8 +22,6 @@ pub(crate) struct StaticFile {
     pub(crate) path: &'static str,
     pub(crate) content_type: &'static str,
     pub(crate) bytes: &'static [u8],
-    /// True if the bytes are those of gzip.
-    pub(crate) is_compressed: bool,
 }
 
 impl StaticFile {
@@ -40,18 +38,22 @@ impl StaticFile {
         content_type: &'static str,
         text: &'static str,
     ) -> Self {
-        Self { path, content_type, bytes: text.as_bytes(), is_compressed: false }
+        Self { path, content_type, bytes: text.as_bytes() }
     }
 }
 
 const HTML: &str = "text/html; charset=utf-8";
 
-/// `Content-Security-Policy` of a page that loads scripts, styles and data of this service, and images of it and in `data:`
+/// Headers of pages and resources. The policy admits scripts, styles and data of this service, and images of it and in `data:`
 /// URLs.
-pub(crate) const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
-     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'";
-
-const PAGE_HEADERS: [(HeaderName, HeaderValue); 3] = [
+const PAGE_HEADERS: [(HeaderName, HeaderValue); 4] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(
+            "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; \
+             base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'",
+        ),
+    ),
     (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
     (
         HeaderName::from_static("cross-origin-opener-policy"),
@@ -62,16 +64,12 @@ const PAGE_HEADERS: [(HeaderName, HeaderValue); 3] = [
 ];
 
 /// Serves files.
-pub(crate) fn serve_files(
-    files: impl IntoIterator<Item = &'static StaticFile>,
-    content_policy: &'static str,
-) -> Router {
+pub(crate) fn serve_files(files: impl IntoIterator<Item = &'static StaticFile>) -> Router {
     files.into_iter().fold(Router::new(), |routes, file| {
         let asset = Arc::new(Asset {
             content_type: file.content_type,
             etag: etag::for_body(file.bytes),
-            body: StaticBody::new(Bytes::from_static(file.bytes), file.is_compressed),
-            content_policy,
+            body: StaticBody::new(Bytes::from_static(file.bytes)),
         });
         let serve = async move |request: HeaderMap| asset.response(&request);
         routes.route(file.path, get(serve))
@@ -83,39 +81,31 @@ struct Asset {
     content_type: &'static str,
     body: StaticBody,
     etag: HeaderValue,
-    content_policy: &'static str,
 }
 
 impl Asset {
     fn response(&self, request: &HeaderMap) -> Response {
         let response = self.body.response(request);
-        with_page_headers(response, &self.etag, self.content_type, self.content_policy)
+        with_page_headers(response, &self.etag, self.content_type)
     }
 }
 
 /// Returns the response with a page.
-pub(crate) fn page_response(html: Bytes, content_policy: &'static str) -> Response {
+pub(crate) fn page_response(html: Bytes) -> Response {
     let etag = etag::for_body(&html);
     let length = [(header::CONTENT_LENGTH, html.len())];
     let body = Body::from(ChunkedBody::from(html));
-    with_page_headers(
-        (length, Extension(Charged), body).into_response(),
-        &etag,
-        HTML,
-        content_policy,
-    )
+    with_page_headers((length, Extension(Charged), body).into_response(), &etag, HTML)
 }
 
 fn with_page_headers(
     mut response: Response,
     tag: &HeaderValue,
     content_type: &'static str,
-    content_policy: &'static str,
 ) -> Response {
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.extend(PAGE_HEADERS);
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(content_policy));
     headers.insert(header::ETAG, tag.clone());
     response
 }

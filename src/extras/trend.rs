@@ -97,6 +97,9 @@ fn join(assembly: &mut Assembly) -> anyhow::Result<()> {
     let routes = OpenApiRouter::with_openapi(Schemas::openapi());
     let routes = routes.routes(routes!(routes::get_fee_trend)).with_state(trends.clone());
     assembly.routes.timed.push(routes);
+    if history.days == MAX_DAYS {
+        assembly.routes.links.push("week");
+    }
     assembly.day_prices = Some(Arc::new(trends));
     Ok(())
 }

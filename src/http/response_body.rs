@@ -191,7 +191,7 @@ mod tests {
     #[tokio::test]
     async fn each_form_of_a_body_has_a_tag_of_its_own() {
         let body = Bytes::from("x".repeat(2 * MIN_COMPRESSED_BYTES));
-        let fixed = StaticBody::new(body.clone(), false);
+        let fixed = StaticBody::new(body.clone());
         let tagged = |mut response: Response| {
             response.headers_mut().insert(header::ETAG, HeaderValue::from_static("\"a\""));
             response

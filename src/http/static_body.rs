@@ -1,6 +1,5 @@
 //! Bodies that are the same for all clients: pages, their resources, and the document of the API.
 
-use std::io::Read;
 use std::slice;
 use std::sync::{Arc, OnceLock};
 
@@ -10,7 +9,6 @@ use axum::http::header::{self, HeaderMap, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use flate2::Compression;
-use flate2::read::GzDecoder;
 
 use super::chunked_body::{Charged, ChunkedBody};
 use super::compression::{accepts_gzip, gzip};
@@ -19,28 +17,22 @@ use super::compression::{accepts_gzip, gzip};
 #[derive(Debug, Clone)]
 pub(crate) struct StaticBody(Arc<Forms>);
 
-/// Both forms of a body. One is made of the other when a client first asks for it. A start does not wait for that.
-#[derive(Debug, Default)]
+/// Both forms of a body. The compressed one is made when a client first asks for it.
+#[derive(Debug)]
 struct Forms {
-    plain: OnceLock<Bytes>,
+    plain: Bytes,
     compressed: OnceLock<Bytes>,
 }
 
 impl StaticBody {
-    /// Creates a body from one of its forms. The compressed one must be valid gzip.
-    pub(crate) fn new(given: Bytes, is_compressed: bool) -> Self {
-        let given = OnceLock::from(given);
-        Self(Arc::new(if is_compressed {
-            Forms { compressed: given, ..Forms::default() }
-        } else {
-            Forms { plain: given, ..Forms::default() }
-        }))
+    pub(crate) fn new(plain: Bytes) -> Self {
+        Self(Arc::new(Forms { plain, compressed: OnceLock::new() }))
     }
 
     /// Returns a response with the form of the body that `request` accepts.
     pub(crate) fn response(&self, request: &HeaderMap) -> Response {
         let is_compressed = accepts_gzip(request);
-        let bytes = if is_compressed { self.0.compressed() } else { self.0.plain() };
+        let bytes = if is_compressed { self.0.compressed() } else { &self.0.plain };
         let headers = [
             (header::CONTENT_LENGTH, bytes.len().into()),
             (header::VARY, HeaderValue::from_static("accept-encoding")),
@@ -55,19 +47,9 @@ impl StaticBody {
     }
 }
 
-// One of both forms is given, so neither asks the other in vain.
 impl Forms {
-    fn plain(&self) -> &Bytes {
-        self.plain.get_or_init(|| {
-            let mut plain = Vec::new();
-            let mut decoder = GzDecoder::new(&**self.compressed());
-            decoder.read_to_end(&mut plain).expect("the body is valid gzip");
-            plain.into()
-        })
-    }
-
     fn compressed(&self) -> &Bytes {
         self.compressed
-            .get_or_init(|| gzip(slice::from_ref(self.plain()), Compression::best()).into())
+            .get_or_init(|| gzip(slice::from_ref(&self.plain), Compression::best()).into())
     }
 }

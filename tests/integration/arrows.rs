@@ -260,3 +260,44 @@ fn fee_rules_and_registry_are_pure() {
         }
     }
 }
+
+/// Returns true if the line at `index`, or an item or block around it, is for Linux alone.
+fn is_for_linux(lines: &[&str], index: usize) -> bool {
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let mut level = indent(lines[index]);
+    // Attributes stand directly above the line, and above each line that encloses it.
+    let mut is_above = true;
+    for line in lines[..index].iter().rev().filter(|line| !line.is_empty()) {
+        if indent(line) < level {
+            (level, is_above) = (indent(line), true);
+        } else if indent(line) == level && is_above {
+            if line.trim() == "#[cfg(target_os = \"linux\")]" {
+                return true;
+            }
+            is_above = line.trim().starts_with("#[") || line.trim().starts_with("//");
+        }
+    }
+    false
+}
+
+/// Releases have a program for macOS, which these tests do not compile.
+#[test]
+fn calls_that_only_linux_has_are_conditional() {
+    const LINUX_ALONE: [&str; 6] =
+        ["procfs_core", "\"/proc/", "\"/sys/", "os::linux", "Boottime", "set_tcp_user_timeout"];
+    let mut count = 0;
+    for (path, text) in rust_files() {
+        // The module of this file is conditional.
+        if path == "http/memory_limit/cgroup.rs" {
+            continue;
+        }
+        let lines: Vec<&str> = text.lines().collect();
+        for (index, line) in lines.iter().enumerate() {
+            if LINUX_ALONE.iter().any(|name| line.contains(name)) {
+                assert!(is_for_linux(&lines, index), "src/{path}:{}: {line}", index + 1);
+                count += 1;
+            }
+        }
+    }
+    assert!(count > 5, "{count} calls: the files are not read");
+}

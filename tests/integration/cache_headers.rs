@@ -45,7 +45,7 @@ async fn paths(service: &TestServer) -> Vec<String> {
         };
         path + &query
     });
-    let files = ["/favicon.svg", "/docs/swagger-ui.css", "/unknown"];
+    let files = ["/favicon.svg", "/docs/page.js", "/unknown"];
     paths.chain(files.map(str::to_owned)).collect()
 }
 

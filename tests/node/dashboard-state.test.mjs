@@ -417,9 +417,12 @@ describe("a chain", () => {
 
     test("requests its fees by horizon with a new block, and seldom if there are none", () => {
         const due = (chain, now) => needsFees(chain, 0, now);
-        assert.deepEqual([59_999, 60_000].map((now) => due(known(), now)), [false, true]);
-        const fees = (block) => known({ fees: { cells: [], block, at: 0 } });
-        assert.deepEqual([due(fees(6), 4999), due(fees(6), 5000), due(fees(7), 90_000)], [false, true, false]);
+        const at = (block, more) => known({ market: market(block), ...more });
+        assert.deepEqual([59_999, 60_000].map((now) => due(at(307), now)), [false, true]);
+        // The service has none before 200 blocks.
+        assert.deepEqual([198, 199].map((block) => due(at(block), 60_000)), [false, true]);
+        const fees = (block) => at(307, { fees: { cells: [], block, at: 0 } });
+        assert.deepEqual([due(fees(306), 4999), due(fees(306), 5000), due(fees(307), 90_000)], [false, true, false]);
         assert(!needsFees(newChain(ENTRY), -Infinity, 0));
         assert(!needsFees(applyMarketResponse(known(), { code: "stale_data", sentAt: 200 }, true, 210), -Infinity, 300));
     });

@@ -1,15 +1,15 @@
 // Tests of the /docs page in Chromium: `node docs.mjs '{"binary":…,"shots":…}'`.
 //
-// `binary` is the service. The tests save a screenshot of each state in both colour schemes and several widths in the
-// folder `shots`.
+// `binary` is the service. With the environment variable SCREENSHOTS the tests save screenshots in the folder `shots`.
 
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
 
-import { becomes, launch, visit } from "./browser.mjs";
+import { becomes, checkLayout, launch, visit } from "./browser.mjs";
+import { checks } from "./dashboard/checks.mjs";
 import { Nodes, Proxy, Service, stopAll } from "./services.mjs";
 
 const { binary, shots } = JSON.parse(process.argv[2]);
@@ -20,7 +20,6 @@ let nodes;
 let service;
 const folder = mkdtempSync(join(tmpdir(), "docs-"));
 before(async () => {
-    mkdirSync(shots, { recursive: true });
     browser = await launch();
     nodes = await Nodes.start();
     nodes.chain(1);
@@ -46,34 +45,20 @@ function scenario(name, run) {
 
 const open = (run, { url = service.url, hash = "", ...options } = {}) =>
     visit(browser, `${url}/docs${hash}`, options, async (page, log) => {
-        await page.locator(".opblock").first().waitFor();
+        await page.locator("details").first().waitFor();
         await run(page, log);
     });
 
 const fetchDocument = async () => (await fetch(`${service.url}/openapi.json`)).json();
 
-// Sends the request of the open operation with this id. Returns its URL, and the status and body of the response.
-async function execute(page, id) {
-    const operation = page.locator(`[id$="-${id}"]`);
-    await operation.getByRole("button", { name: "Execute" }).click();
-    const response = operation.locator(".live-responses-table");
-    await response.locator(".response-col_status").last().waitFor();
-    return {
-        url: await operation.locator(".request-url pre").innerText(),
-        status: (await response.locator("tbody .response-col_status").innerText()).trim(),
-        body: await response.locator(".highlight-code code, .highlight-code pre").first().innerText(),
-    };
-}
+// Returns the address of the link that tries the open route with this id.
+const tried = (page, id) => page.locator(`#${id} .try a`).getAttribute("href");
 
 scenario("every documented route is on the page, in its group", async () => {
     const api = await fetchDocument();
     await open(async (page) => {
-        const shown = await page.evaluate(() => [...document.querySelectorAll(".opblock")].map((node) => [
-            node.closest(".opblock-tag-section").querySelector(".opblock-tag").dataset.tag,
-            node.querySelector(".opblock-summary-method").textContent,
-            node.querySelector(".opblock-summary-path").dataset.path,
-            node.querySelector(".opblock-summary-description").textContent,
-        ].join(" ")));
+        const shown = await page.evaluate(() => [...document.querySelectorAll("details > summary")].map((node) =>
+            [node.closest("section").querySelector("h2").textContent, node.textContent].join(" ")));
         const documented = Object.entries(api.paths).flatMap(([path, item]) =>
             Object.entries(item).map(([verb, { tags: [tag], summary }]) =>
                 [tag, verb.toUpperCase(), path, summary].join(" ")));
@@ -84,41 +69,65 @@ scenario("every documented route is on the page, in its group", async () => {
     });
 });
 
-scenario("a link opens its operation, and executing it shows the real response", async () => {
-    const real = await (await fetch(`${service.url}/v1/one/gas-suggestion`)).json();
+scenario("every route shows its parameters, responses and members", async () => {
+    const api = await fetchDocument();
+    const resolve = (node) => (node.$ref ? node.$ref.split("/").slice(1).reduce((found, key) => found[key], api) : node);
     await open(async (page) => {
-        const { url, status, body } = await execute(page, "getGasSuggestion");
-        assert.deepEqual([url, status], [`${service.url}/v1/one/gas-suggestion`, "200"]);
-        assert.deepEqual(JSON.parse(body), real);
-    }, { hash: "#/Gas/getGasSuggestion" });
+        await page.evaluate(() => document.querySelectorAll("details").forEach((node) => { node.open = true; }));
+        const routes = Object.values(api.paths).flatMap((item) => Object.values(item));
+        await becomes(page, () => document.querySelectorAll("details .route").length, routes.length);
+        for (const { operationId, parameters, responses } of routes) {
+            const text = await page.locator(`#${operationId}`).innerText();
+            const given = parameters.map(resolve);
+            for (const { description = "" } of [...given, ...Object.values(responses).map(resolve)]) {
+                assert(text.includes(description.split("`")[0].replace(/\s+/g, " ").trim()), `${operationId}: ${description}`);
+            }
+            const controls = await page.locator(`#${operationId} :is(input, select)`).count();
+            const hasLink = await page.locator(`#${operationId} .try a`).count() > 0;
+            assert.equal(controls, hasLink ? given.filter((parameter) => parameter.in !== "header").length : 0, operationId);
+        }
+        // A member of an object within the response.
+        assert.match(await page.locator("#getFeeMarket").innerText(), /covers_full_blocks[^]*max_priority_fee_per_gas/);
+    });
 });
 
-scenario("requests and resources work below a base path and behind a rewriting proxy", async () => {
+scenario("a link opens its route, and its own link gets the real response", async () => {
+    const real = await (await fetch(`${service.url}/v1/one/gas-suggestion`)).json();
+    for (const hash of ["#getGasSuggestion", "#/Gas/getGasSuggestion"]) {
+        await open(async (page) => {
+            const url = await tried(page, "getGasSuggestion");
+            assert.equal(url, `${service.url}/v1/one/gas-suggestion`);
+            assert.deepEqual(await (await fetch(url)).json(), real);
+        }, { hash });
+    }
+    await open(async (page) => {
+        await page.getByLabel("period").selectOption("1h");
+        assert.equal(await tried(page, "getFeeTrend"), `${service.url}/v1/one/fee-trend?period=1h`);
+    }, { hash: "#getFeeTrend" });
+});
+
+scenario("links and resources work below a base path and behind a rewriting proxy", async () => {
     const based = await start('[server]\nbase_path = "/proxy/public"');
     const proxy = await Proxy.start(service.url, { prefix: "/some/where" });
     for (const url of [`${based.url}/proxy/public`, proxy.url]) {
         await open(async (page, { requests }) => {
-            assert.equal((await execute(page, "getChains")).url, `${url}/v1/chains`);
+            assert.equal(await tried(page, "getChains"), `${url}/v1/chains`);
             for (const request of requests.filter((request) => request.url().startsWith("http"))) {
                 assert(request.url().startsWith(url), request.url());
             }
-        }, { url, hash: "#/Gas/getChains" });
+        }, { url, hash: "#getChains" });
     }
 });
 
-scenario("the page follows the colour scheme", async () => {
+scenario("the page is accessible and fits a phone, in both colour schemes", async () => {
     await open(async (page) => {
-        for (const colorScheme of ["dark", "light"]) {
-            await page.emulateMedia({ colorScheme });
-            const isTitleLight = () =>
-                getComputedStyle(document.querySelector(".info .title")).color.match(/\d+/)[0] > 128;
-            await becomes(page, isTitleLight, colorScheme === "dark");
-            for (const width of WIDTHS) {
-                await page.setViewportSize({ width, height: 800 });
-                await page.screenshot({ path: join(shots, `docs-${width}-${colorScheme}.png`) });
-            }
+        for (const id of ["getFees", "getFeeMarket", "getCostOfTransaction", "getDelegations"]) {
+            await page.locator(`#${id} > summary`).click();
+            await page.locator(`#${id} .route`).waitFor();
         }
-    }, { hash: "#/Gas/getGasSuggestion" });
+        await checks(shots).accessible({ page }, "docs");
+        await checkLayout(page, "docs", { shots, widths: WIDTHS });
+    });
 });
 
 scenario("a document that cannot be loaded is reported", async () => {

@@ -40,7 +40,7 @@ const RELEASE: &str = "needs a published release";
 const HOURS: &str = "a measurement of minutes to hours";
 
 /// The first row whose beginning a command has is its own.
-const ROWS: [(&str, Place); 46] = [
+const ROWS: [(&str, Place); 43] = [
     ("curl localhost:8080/v1/base/cost --data", Nowhere(SHORTENED)),
     ("curl 'localhost:8080/v1/ronin/wait", In("tests/integration/wait.rs")),
     ("curl 'localhost:8080/registry/", In("tests/system/delegation_chain.rs")),
@@ -55,7 +55,6 @@ const ROWS: [(&str, Place); 46] = [
     ("npx openapi-typescript", In("tests/generators.sh")),
     ("npx hardhat", In("tests/system/verification_clients.rs")),
     ("forge verify-contract", In("tests/system/verification_clients.rs")),
-    ("openapi-python-client", In("tests/system/openapi.rs")),
     ("benches/", Nowhere(HOURS)),
     ("gas-suggestion [--config", Nowhere("a synopsis")),
     ("gas-suggestion serve --rpc-url", In("tests/integration/command_line.rs")),
@@ -66,7 +65,6 @@ const ROWS: [(&str, Place); 46] = [
     ("cargo run --manifest-path backtest/Cargo.toml", In("backtest/tests/command/docs.rs")),
     ("gas-suggestion", In("tests/integration/command_line.rs")),
     ("GAS_CHAINS__RONIN__RPC_URLS=http://127.0.0.1:9 docker", Nowhere(DOCKER)),
-    ("GAS_CHAINS__RONIN__RPC_URLS=http://127.0.0.1:9 gas-suggestion", In("tests/system/alerts.rs")),
     ("GAS_SERVER__LISTEN=0.0.0.0:8180", In("tests/system/replicas.rs")),
     ("GAS_", In("tests/integration/command.rs")),
     ("export GAS_", In("tests/integration/command.rs")),
@@ -84,7 +82,6 @@ const ROWS: [(&str, Place); 46] = [
     ("sha256sum ", In("tests/packages.sh")),
     ("gh attestation", Nowhere(RELEASE)),
     ("openssl req", In("tests/system/reach_nodes.rs")),
-    ("prometheus --config.file", In("tests/system/alerts.rs")),
     ("redis-server", In("tests/system/replicas.rs")),
     ("redis-cli", In("tests/system/replicas.rs")),
 ];

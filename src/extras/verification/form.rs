@@ -5,7 +5,7 @@ use axum::response::{Redirect, Response};
 use axum::routing::get;
 use bytes::Bytes;
 
-use crate::extras::static_files::{CONTENT_POLICY, StaticFile, page_response, serve_files};
+use crate::extras::static_files::{StaticFile, page_response, serve_files};
 
 const VERIFICATION_FORM: &str = include_str!("verify.html");
 
@@ -34,11 +34,11 @@ const FORM_ASSETS: [StaticFile; 7] = [
     )
 )]
 pub(super) async fn verification_form() -> Response {
-    page_response(Bytes::from_static(VERIFICATION_FORM.as_bytes()), CONTENT_POLICY)
+    page_response(Bytes::from_static(VERIFICATION_FORM.as_bytes()))
 }
 
 /// Serves the resources of the form for contract verification.
 pub(super) fn form_assets() -> Router {
     let to_form = || async { Redirect::permanent("../verify") };
-    serve_files(&FORM_ASSETS, CONTENT_POLICY).route("/verify/", get(to_form))
+    serve_files(&FORM_ASSETS).route("/verify/", get(to_form))
 }

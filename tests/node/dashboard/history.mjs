@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 
 import { gwei } from "../../../src/extras/pages/dashboard/amounts.js";
 import { becomes, until } from "../browser.mjs";
-import { trendBody } from "./page.mjs";
+import { STILL, trendBody } from "./page.mjs";
 import { Proxy } from "../services.mjs";
 
 const GWEI = 10n ** 9n;
@@ -184,6 +184,19 @@ export default {
             await page.locator(".heat td").nth(30).tap();
             await page.locator(".heat .readout").filter({ hasText: "Tuesday 06:00: " }).waitFor();
         }, { hasTouch: true, viewport: { width: 360, height: 4000 } });
+    },
+
+    "a week that is not kept is neither offered nor requested": async ({ config, nodes, start, open }) => {
+        const chains = { one: { ...nodes.chain(3000), more: STILL } };
+        const service = await start({ config: config(chains, "[history]\ndays = 3") });
+        await open(`${service.url}/#one/high/7d`, async ({ page }, { requests }) => {
+            await page.getByRole("button", { name: "24 hours" }).waitFor();
+            await page.locator(".plot canvas").waitFor();
+            assert.equal(await page.getByRole("button", { name: "7 days" }).count(), 0);
+            assert.equal(await page.getByText("Cheapest hours of the week").isVisible(), false);
+            const trends = requests.map((request) => request.url()).filter((url) => url.includes("/fee-trend"));
+            assert(trends.length > 0 && !trends.some((url) => url.includes("7d")), trends);
+        });
     },
 
     "the blocks are requested once per block, and again after a failure": async ({ demo, open }) => {

@@ -30,11 +30,12 @@ const HINT_COMMAND = "gas-suggestion check-config --online";
 
 export class ChainPage {
     /**
-     * @param {{ key: string, id: number, base: URL, isOnly: boolean }} chain `isOnly` is true without an overview
+     * @param {{ key: string, id: number, base: URL, isOnly: boolean, hasWeek: boolean }} chain `isOnly` is true without an
+     *     overview, `hasWeek` if the service keeps the prices of a week
      * @param {{ tier?: string, period?: string }} wanted by the address
      * @param {Actions} actions
      */
-    constructor({ key, id, base, isOnly }, wanted, actions) {
+    constructor({ key, id, base, isOnly, hasWeek }, wanted, actions) {
         this.key = key;
         const route = (path) => String(new URL(`v1/${encodeURIComponent(key)}/${path}`, base));
         this.suggestionUrl = route("gas-suggestion");
@@ -58,7 +59,7 @@ export class ChainPage {
         const urlOf = (tier) => (tier === "low" ? route("cost?gas=21000") : this.suggestionUrl);
         this.fees = new Fees(announce, (name) => snippets(urlOf(this.tier.value), this.tier.value, this.isLegacy)[name]);
         this.alert = new AlertForm(key, actions);
-        this.history = new History(key, actions.onPeriod, (trend) => {
+        this.history = new History(key, hasWeek, actions.onPeriod, (trend) => {
             this.alert.suggest(trend);
             actions.onTrend(trend);
         });

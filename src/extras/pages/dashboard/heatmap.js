@@ -43,14 +43,13 @@ export class HeatMap {
         return this.details.open;
     }
 
-    /** @param {object | null | undefined} trend of 7 days; `null` if it is not kept, `undefined` if it could not be loaded */
+    /** @param {object | undefined} trend of 7 days; `undefined` if it could not be loaded */
     show(trend) {
         setText(this.cheap, trend ? cheapHoursText(trend, new Date()) : "");
         this.body.hidden = !trend;
         const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
         const legend = `Your time (${zone}). Hours in a stronger colour were cheaper, hatched ones are not known.`;
-        const missing = trend === null ? "This service keeps less than a week." : "The hours are not available right now.";
-        setText(this.word, trend ? legend : missing);
+        setText(this.word, trend ? legend : "The hours are not available right now.");
         if (!trend) return;
         const at = this.at && this.#cells().indexOf(this.at);
         this.rows.replaceChildren(...heatMap(trend).map(({ day, hours }) => {

@@ -20,7 +20,6 @@ const DEFAULT_TREND = "24h";
 const WEEK = "7d";
 const HOUR = "1h";
 const NOT_AVAILABLE = "Not available right now.";
-const NOT_KEPT = "This service keeps fewer days.";
 
 export class History {
     #trendAskedAt = -Infinity;
@@ -39,12 +38,14 @@ export class History {
 
     /**
      * @param {string} key of the chain
+     * @param {boolean} hasWeek true if the service keeps the prices of a week
      * @param {() => void} onPeriod called when the reader chooses a period
      * @param {(trend: object) => void} onTrend receives each trend
      */
-    constructor(key, onPeriod, onTrend) {
-        Object.assign(this, { key, onTrend });
-        this.period = new Choice("Period", PERIODS, () => {
+    constructor(key, hasWeek, onPeriod, onTrend) {
+        Object.assign(this, { key, hasWeek, onTrend });
+        const { [WEEK]: _, ...shorter } = PERIODS;
+        this.period = new Choice("Period", hasWeek ? PERIODS : shorter, () => {
             this.#onChoice();
             onPeriod();
         });
@@ -54,6 +55,7 @@ export class History {
             element("header", {}, element("h3", {}, "History"), this.period.node),
             this.chart.node, this.heatMap.node);
         this.node.hidden = true;
+        this.heatMap.node.hidden = !hasWeek;
     }
 
     /** Requests what is due. Called with every change of the chain, and several times a second. */
@@ -80,7 +82,7 @@ export class History {
 
     /** Shows the period that the address names, if it names one. */
     choose(period) {
-        if (!(period in PERIODS) || (this.chosen && this.period.value === period)) return;
+        if (!this.period.buttons.has(period) || (this.chosen && this.period.value === period)) return;
         this.period.select(period);
         this.#onChoice();
     }
@@ -107,13 +109,12 @@ export class History {
         if (!this.#isOpened && trend?.buckets.length >= MIN_BUCKETS) this.period.select(DEFAULT_TREND);
         else if (!this.#isOpened && this.isStopped && trend) {
             // The chain stopped longer ago, or soon after its first block. It has no newest blocks.
-            this.period.select(trend.buckets.length === 0 ? WEEK : HOUR);
+            this.period.select(trend.buckets.length === 0 && this.hasWeek ? WEEK : HOUR);
             this.#isOpened = true;
             return this.#requestTrend(now);
         }
         this.#isOpened = true;
-        const missing = trend === null ? NOT_KEPT : NOT_AVAILABLE;
-        if (this.period.value === period) this.#show(trend && trendPoints(trend, period), period, missing);
+        if (this.period.value === period) this.#show(trend && trendPoints(trend, period), period);
         if (this.heatMap.isOpen) this.#requestHeatMap(now);
     }
 
@@ -133,7 +134,7 @@ export class History {
     async #requestHeatMap(now = performance.now()) {
         this.#weekAskedAt = now;
         const live = this.#live;
-        const trend = await live?.requestTrend(this.key, WEEK);
+        const trend = this.hasWeek ? await live?.requestTrend(this.key, WEEK) : undefined;
         if (this.#isCurrent(live)) this.heatMap.show(trend);
         if (this.#hasDay || !this.#isCurrent(live)) return;
         this.#hasDay = true;
@@ -146,9 +147,9 @@ export class History {
         return live !== undefined && live === this.#live && !live.isStopped;
     }
 
-    #show(points, period, missing = NOT_AVAILABLE) {
+    #show(points, period) {
         this.node.hidden = false;
         if (points) this.chart.show(points, period);
-        else this.chart.showMissing(period, missing);
+        else this.chart.showMissing(period, NOT_AVAILABLE);
     }
 }

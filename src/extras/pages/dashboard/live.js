@@ -163,7 +163,6 @@ export class LiveUpdates {
     /** Requests the trend of a chain's fees. Returns `undefined` if the service has none. */
     async requestTrend(key, period) {
         const { status, json } = await this.#get(`v1/${encodeURIComponent(key)}/fee-trend?period=${period}`);
-        if (status === 400) return null;
         return status === 200 && isTrend(json) ? json : undefined;
     }
 

@@ -352,7 +352,7 @@ function openPage({ chain: { key, id } }, isOnly, wanted) {
         render();
     };
     const actions = { announce, alerts, onTier: onChoice, onPeriod: onChoice, onTrend };
-    const page = new ChainPage({ key, id, base, isOnly }, wanted, actions);
+    const page = new ChainPage({ key, id, base, isOnly, hasWeek: "week" in place.dataset }, wanted, actions);
     return Object.assign(page, { chainId: id, isOnly });
 }
 

@@ -46,6 +46,8 @@ const MAX_RETRY_MS = 15_000;
 const SCORE_INTERVAL_MS = 60_000;
 // Delay before a score that could not be loaded is requested again.
 const SCORE_RETRY_MS = 10_000;
+// The service has fees by horizon from this number of known blocks on.
+const FEES_BLOCKS = 200;
 // Minimum time between two requests for the fees by horizon, and delay before fees that are not known are requested again.
 const FEES_INTERVAL_MS = 5000;
 const FEES_RETRY_MS = 60_000;
@@ -243,7 +245,7 @@ export function hasHistory({ suggestion, status, wasRead }) {
 
 /** Returns true if the page must request the fees of a visible card, which it last requested at `askedAt`. */
 export function needsFees({ market, fees, status }, askedAt, now) {
-    if (!market || status === "unavailable") return false;
+    if (!market || market.newest_block + 1 < FEES_BLOCKS || status === "unavailable") return false;
     if (!fees) return now - askedAt >= FEES_RETRY_MS;
     return fees.block !== market.newest_block && now - askedAt >= FEES_INTERVAL_MS;
 }
